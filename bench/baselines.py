@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# baselines.py - what PyTorch, cuBLAS and cuDNN need for the rows of `kiln bench`, which starts this and asks.
+#
+# Lines on standard input (src/tools/bench_rival.c has the protocol):
+#     open<TAB>kernel<TAB>values   e.g. "gemm_nt" and "T=bf16, M=4096, ..."; answers with a name, or "none"
+#     time<TAB>runs                answers with the times in seconds
+#     close
+# Measured as Kiln's own rows are: random normal inputs, L2 overwritten before every run, events around the work alone,
+# all runs queued before the first is waited for.
+import sys
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import sdpa_kernel, SDPBackend
+
+DEV = 'cuda'
+TYPES = {'bf16': torch.bfloat16, 'f16': torch.float16, 'f32': torch.float32, 'e4m3': torch.float8_e4m3fn, 'i8': torch.int8}
+
+def random(*shape, type='bf16'):
+    if type == 'i8': return torch.randint(-100, 101, shape, device=DEV, dtype=torch.int8)
+    return torch.randn(*shape, device=DEV).to(TYPES[type])
+
+def gemm(v):
+    M, N, K, T = v['M'], v['N'], v['K'], v['T']
+    a, b = random(M, K, type=T), random(N, K, type=T).t()
+    if T == 'i8':
+        return 'cuBLAS', lambda: torch._int_mm(a, b)
+    if T == 'e4m3':
+        one = torch.ones((), device=DEV)
+        return 'cuBLAS', lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    out = torch.empty(M, N, device=DEV, dtype=TYPES[T])
+    return 'cuBLAS', lambda: torch.matmul(a, b, out=out)
+
+def attention(v):
+    B, H, HKV, S, SKV, D, causal = v['B'], v['H'], v['HKV'], v['S'], v['SKV'], v['D'], v['CAUSAL']
+    q, k, k2 = (random(B, n, h, D).transpose(1, 2) for n, h in ((S, H), (SKV, HKV), (SKV, HKV)))
+    def run(k=k, v_=k2, grouped=HKV != H):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v_, is_causal=causal, scale=v['scale'], enable_gqa=grouped)
+    try:
+        run()
+        return 'cuDNN', run
+    except RuntimeError:                                     # no grouped heads: repeated ones, the same work
+        k, k2 = (x.repeat_interleave(H // HKV, 1) for x in (k, k2))
+        return 'cuDNN, repeated heads', lambda: run(k, k2, False)
+
+def decode(v):
+    B, H, HKV, S, D = v['B'], v['H'], v['HKV'], v['S'], v['D']
+    q = random(B, 1, H, D).transpose(1, 2)
+    k, k2 = (random(B, S, HKV, D).transpose(1, 2) for _ in range(2))
+    return 'PyTorch sdpa', lambda: F.scaled_dot_product_attention(q, k, k2, scale=v['scale'], enable_gqa=HKV != H)
+
+def gemv(v):
+    b, a = random(v['N'], v['K'], type=v['T']), random(v['K'], type=v['T'])
+    return 'torch.mv', lambda: torch.mv(b, a)
+
+def gemv_transposed(v):
+    b, a = random(v['K'], v['N'], type=v['T']).t(), random(v['K'], type=v['T'])
+    return 'torch.mv', lambda: torch.mv(b, a)
+
+def add(v):
+    a, b = random(v['M'], v['N'], type=v['T']), random(v['M'], v['N'], type=v['T'])
+    out = torch.empty_like(a)
+    return 'torch.add', lambda: torch.add(a, b, out=out)
+
+def rms_norm(v):
+    x, w = random(v['M'], v['N'], type=v['T']), random(v['N'], type=v['T'])
+    return 'F.rms_norm', lambda: F.rms_norm(x, (v['N'],), w, v['eps'])
+
+def layer_norm(v):
+    x, w, b = random(v['M'], v['N'], type=v['T']), random(v['N'], type=v['T']), random(v['N'], type=v['T'])
+    return 'F.layer_norm', lambda: F.layer_norm(x, (v['N'],), w, b, v['eps'])
+
+def softmax(v):
+    x = random(v['M'], v['N'], type=v['T'])
+    return 'torch.softmax', lambda: torch.softmax(x, -1)
+
+FAMILIES = {'gemm_nt': gemm, 'attention_forward': attention, 'flash_decode': decode, 'gemv': gemv, 'gemv_split': gemv,
+            'gemv_transposed': gemv_transposed, 'add': add, 'rms_norm': rms_norm, 'rms_norm_long': rms_norm,
+            'layer_norm': layer_norm, 'softmax': softmax}
+
+def parse(text):
+    def value(x):
+        if x in ('true', 'false'): return x == 'true'
+        for convert in (int, float):
+            try: return convert(x)
+            except ValueError: pass
+        return x
+    return {k.strip(): value(x.strip()) for k, x in (item.split('=') for item in text.split(','))}
+
+def time(run, runs, flush):
+    events = []
+    for i in range(runs):
+        flush.fill_(i)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record(); run(); end.record()
+        events.append((begin, end))
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) * 1e-3 for begin, end in events]
+
+def main():
+    flush, run = torch.empty(1 << 28, dtype=torch.int32, device=DEV), None
+    for line in sys.stdin:
+        command, *args = line.rstrip('\n').split('\t')
+        if command == 'open':
+            name = 'none'
+            try:
+                if args[0] in FAMILIES:
+                    name, run = FAMILIES[args[0]](parse(args[1]))
+                    run()
+                    torch.cuda.synchronize()
+            except RuntimeError as problem:
+                print(f'baselines: {args}: {str(problem)[:300]}', file=sys.stderr)
+                name = 'none'
+            print(name, flush=True)
+        elif command == 'time':
+            print(*(f'{t:.9f}' for t in time(run, int(args[0]), flush)), flush=True)
+        elif command == 'close':
+            run = None
+            torch.cuda.empty_cache()                         # the other program needs the memory
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,181 @@
+/* kiln.h - compile tile kernels and run them.
+ *
+ *     kiln_device  *device;   kiln_device_open("cpu", &device);             or "cuda:0"
+ *     kiln_program *program;  kiln_program_load_file("attention.tile", &program);
+ *     kiln_kernel  *kernel;   kiln_kernel_build(device, program, "attention_forward", "D=128, CAUSAL=true", NULL, &kernel);
+ *     kiln_launch(kernel, NULL, args, n_args);
+ *
+ * Every function that can fail returns a status; kiln_error_message() then says, for the calling thread, what was
+ * wrong and what was expected. Objects come back through the last parameter and are freed by their own function,
+ * which takes NULL. All functions may be called from several threads at once, on the same objects too, except
+ * that an object must not be freed while it is in use. Shapes are counted in elements, outermost dimension first.
+ */
+#ifndef KILN_KILN_H
+#define KILN_KILN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_API __attribute__((visibility("default")))
+#define KILN_VERSION "0.1.0"
+
+/* ---- status */
+
+typedef enum kiln_status {
+    KILN_OK = 0,
+    KILN_OUT_OF_MEMORY,      /* host or device memory */
+    KILN_BAD_SOURCE,         /* the .tile source has errors; the message holds the diagnostics */
+    KILN_BAD_ARGUMENT,       /* a null pointer, an unknown name, a wrong count */
+    KILN_BAD_TYPE,           /* an element type or kind of argument is not what the kernel takes */
+    KILN_BAD_SHAPE,          /* rank, extent, stride, or a `require` that does not hold */
+    KILN_BAD_DEVICE,         /* memory of another device */
+    KILN_BAD_ALIGNMENT,
+    KILN_NOT_FOUND,          /* a file, a kernel, a device */
+    KILN_UNSUPPORTED,        /* the target cannot do this */
+    KILN_TOOLCHAIN,          /* no compiler, or it failed; a library is missing */
+    KILN_IO,                 /* a file could not be read or written */
+    KILN_DEVICE_FAILED,      /* the device or driver reported an error */
+    KILN_TRAPPED             /* a --check build stopped: the message has the line of the source */
+} kiln_status;
+
+/* The message of this thread's last failed call; "" if none failed yet. Valid until the thread's next failing call. */
+KILN_API const char *kiln_error_message(void);
+KILN_API const char *kiln_status_name(kiln_status status);
+
+/* ---- element types */
+
+typedef enum kiln_type {
+    KILN_F64 = 1, KILN_F32, KILN_TF32, KILN_F16, KILN_BF16, KILN_E4M3, KILN_E5M2, KILN_E2M1,
+    KILN_I64, KILN_I32, KILN_I16, KILN_I8, KILN_I4, KILN_I2,
+    KILN_U64, KILN_U32, KILN_U16, KILN_U8, KILN_U4, KILN_U2, KILN_BOOL
+} kiln_type;
+
+KILN_API const char *kiln_type_name(kiln_type type);                   /* "bf16" */
+KILN_API int         kiln_type_bits(kiln_type type);                   /* 16; 4-bit types pack two to a byte, low first */
+
+/* ---- devices */
+
+typedef struct kiln_device kiln_device;
+typedef struct kiln_stream kiln_stream;
+typedef struct kiln_event kiln_event;
+
+/* name: "cpu", "cuda:0" ...  The same name gives the same device; close as often as opened. */
+KILN_API kiln_status kiln_device_open(const char *name, kiln_device **device);
+KILN_API void        kiln_device_close(kiln_device *device);
+KILN_API const char *kiln_device_name(const kiln_device *device);      /* as opened */
+KILN_API const char *kiln_device_describe(const kiln_device *device);  /* "NVIDIA H200, sm_90, 132 SMs" */
+KILN_API int         kiln_device_count(const char *kind);              /* of "cpu" (1) or "cuda" (0 without driver) */
+
+/* Device memory of `bytes` bytes, aligned to at least 256. Not zeroed. */
+KILN_API kiln_status kiln_alloc(kiln_device *device, size_t bytes, void **memory);
+KILN_API void        kiln_free(kiln_device *device, void *memory);
+/* Copies between host memory and device memory; returns when the copy is done. */
+KILN_API kiln_status kiln_upload(kiln_device *device, void *memory, const void *host, size_t bytes);
+KILN_API kiln_status kiln_download(kiln_device *device, void *host, const void *memory, size_t bytes);
+
+/* Streams and events. On the CPU everything is done when the call returns. NULL is the device's default stream. */
+KILN_API kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream);
+/* Wraps a stream of the caller's (a CUstream or cudaStream_t); it stays the caller's. */
+KILN_API kiln_status kiln_stream_wrap(kiln_device *device, void *native, kiln_stream **stream);
+KILN_API void        kiln_stream_close(kiln_stream *stream);
+KILN_API kiln_status kiln_stream_wait(kiln_device *device, kiln_stream *stream);     /* until all its work is done */
+KILN_API kiln_status kiln_event_open(kiln_device *device, kiln_event **event);
+KILN_API void        kiln_event_close(kiln_event *event);
+KILN_API kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream);
+KILN_API kiln_status kiln_event_wait(kiln_event *event);
+KILN_API kiln_status kiln_event_elapsed(kiln_event *begin, kiln_event *end, double *milliseconds);
+
+/* ---- tensors: plain structs; Kiln never frees their data */
+
+enum { KILN_MAX_RANK = 8 };
+
+typedef struct kiln_tensor {
+    void        *data;                       /* the element at (0, 0, ...); memory of `device` */
+    kiln_type    type;
+    int          rank;                       /* 0 to 8 */
+    int64_t      shape[KILN_MAX_RANK];
+    int64_t      strides[KILN_MAX_RANK];     /* in elements; ignored unless has_strides: then row-major is assumed */
+    bool         has_strides;
+    kiln_device *device;                     /* NULL: host memory, for the CPU */
+} kiln_tensor;
+
+/* A row-major tensor over memory that is there already. */
+KILN_API kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int rank, const int64_t *shape);
+KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);
+
+/* DLPack (the DLManagedTensor of its version 0.8 ABI). Import shares the memory: keep the source alive while the
+ * tensor is used, then call its deleter yourself. Export allocates a managed tensor whose deleter frees only itself. */
+KILN_API kiln_status kiln_tensor_from_dlpack(const void *managed, kiln_tensor *tensor);
+KILN_API kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed);
+
+/* ---- programs and kernels */
+
+typedef struct kiln_program kiln_program;
+typedef struct kiln_kernel kiln_kernel;
+
+KILN_API kiln_status kiln_program_load_file(const char *path, kiln_program **program);
+/* name: shown in messages; imports are looked for beside it. */
+KILN_API kiln_status kiln_program_load_text(const char *name, const char *text, kiln_program **program);
+KILN_API void        kiln_program_free(kiln_program *program);
+
+typedef struct kiln_build_options {
+    bool check;                              /* trap accesses outside tiles, reads of undefined tiles, false asserts */
+    int  arch;                               /* CUDA: 90 or 80; 0: the device's */
+    const char *isa;                         /* CPU: "avx512", "avx2", "portable"; NULL: the machine's */
+} kiln_build_options;
+
+/* Builds a kernel or operator for a device, or takes it from the cache.
+ * bindings  "T=bf16, BM=64, LSE=none, M=4096": build parameters, shape symbols fixed now, absent optional tensors;
+ *           NULL: all defaults
+ * options   NULL: all zero
+ * device    NULL with options->arch set: compiles for that architecture without a GPU; such a kernel cannot launch */
+KILN_API kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const char *name,
+                                       const char *bindings, const kiln_build_options *options, kiln_kernel **kernel);
+KILN_API void        kiln_kernel_free(kiln_kernel *kernel);
+KILN_API const char *kiln_kernel_source(const kiln_kernel *kernel);    /* the emitted C or CUDA C; NULL for operators */
+KILN_API int         kiln_kernel_parameters(const kiln_kernel *kernel);
+KILN_API const char *kiln_kernel_parameter_name(const kiln_kernel *kernel, int index);
+
+/* ---- launching */
+
+typedef enum kiln_arg_kind { KILN_ARG_NONE, KILN_ARG_TENSOR, KILN_ARG_INT, KILN_ARG_FLOAT } kiln_arg_kind;
+
+typedef struct kiln_arg {
+    kiln_arg_kind kind;
+    union {
+        const kiln_tensor *tensor;
+        int64_t            integer;
+        double             real;
+    };
+} kiln_arg;
+
+#define KILN_NONE        ((kiln_arg){ .kind = KILN_ARG_NONE })
+#define KILN_TENSOR(t)   ((kiln_arg){ .kind = KILN_ARG_TENSOR, .tensor = (t) })
+#define KILN_INT(i)      ((kiln_arg){ .kind = KILN_ARG_INT, .integer = (i) })
+#define KILN_FLOAT(x)    ((kiln_arg){ .kind = KILN_ARG_FLOAT, .real = (x) })
+
+/* Queues one run of `kernel` on `stream` (NULL: the default one); returns without waiting for it (the CPU: when done).
+ * args      one per parameter of the source, in order; read before this returns
+ * errors    KILN_BAD_*: nothing was started, and kiln_error_message() names the argument, what it was and what it
+ *           should have been; KILN_TRAPPED in check builds
+ * threads   any; runs given to one stream happen in the order of the calls */
+KILN_API kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args);
+
+/* The same for operators, with memory for their temporaries, at least as many bytes as the first function says
+ * for these arguments. kiln_launch on an operator fails unless it needs none. */
+KILN_API kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
+KILN_API kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
+                                      void *workspace, size_t workspace_bytes);
+
+/* Threads that CPU launches of this process use; 0: as many as the machine has (or KILN_THREADS says). */
+KILN_API void kiln_set_threads(int threads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

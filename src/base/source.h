@@ -1,0 +1,24 @@
+// source.h - a source file in memory, and places in it.
+#ifndef KILN_BASE_SOURCE_H
+#define KILN_BASE_SOURCE_H
+
+#include "base/arena.h"
+
+typedef struct Source {
+    const char *path;                // as shown in diagnostics
+    const char *text;                // NUL-terminated; a leading byte order mark is kept but skipped by the lexer
+    int         length;
+} Source;
+
+// A piece of a source. `source` NULL: nowhere (made by the compiler).
+typedef struct Span {
+    const Source *source;
+    int begin, end;                  // byte offsets; end is exclusive
+} Span;
+
+typedef struct Position { int line, column; } Position;    // from 1; columns count bytes
+
+Position source_position(const Source *source, int offset);
+Span     span_join(Span a, Span b);                        // from the begin of a to the end of b
+
+#endif

@@ -1,0 +1,245 @@
+// scope.c - names: one name space for build parameters, tensors, symbols and locals.
+//
+// Visible are the names of the function being walked, newest first, then the constants of the files. Nothing is
+// redeclared while visible; leaving a block forgets its names, so that siblings may use them again.
+#include "check/context.h"
+
+#include <math.h>
+
+// ---- constants of the language
+
+typedef struct NamedConstant { const char *name; double value; } NamedConstant;
+
+static const NamedConstant named_constants[] = {
+    { "INFINITY", INFINITY }, { "NAN", NAN },
+    { "LOG2E", 1.44269504088896340736 }, { "LN2", 0.69314718055994530942 }, { "PI", 3.14159265358979323846 },
+};
+
+static const NamedConstant *find_constant(Name name)
+{
+    for (int i = 0; i < COUNT(named_constants); i++)
+        if (strcmp(named_constants[i].name, name) == 0) return &named_constants[i];
+    return NULL;
+}
+
+static bool is_target_word(Name name)
+{
+    return strcmp(name, "TARGET") == 0 || strcmp(name, "cuda") == 0 || strcmp(name, "cpu") == 0;
+}
+
+// ---- constants of files
+
+static const Decl *find_file_constant(const Checker *cx, Name name, const Declarator **found)
+{
+    for (int m = 0; m < cx->program->n_modules; m++)
+        for (const Decl *decl = cx->program->modules[m]->decls; decl; decl = decl->next) {
+            if (decl->kind != DECL_CONST || !decl->body) continue;
+            for (const Declarator *one = decl->body->decl.names; one; one = one->next)
+                if (one->name == name) {
+                    *found = one;
+                    return decl;
+                }
+        }
+    return NULL;
+}
+
+bool find_file_constant_named(const Checker *cx, Name name)
+{
+    const Declarator *one;
+    return find_file_constant(cx, name, &one) != NULL;
+}
+
+// A file's constant is computed where it is used, with only other constants of files in sight.
+static Entity *evaluate_file_constant(Checker *cx, const Decl *decl, const Declarator *one)
+{
+    Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = one->name, .span = one->span, .what = "a constant");
+    if (cx->constants >= CALLS_MAX) {
+        check_error(cx, one->span, "the value of '%s' depends on itself", one->name);
+        return made;
+    }
+    Entity *const names = cx->names;
+    cx->names = NULL;
+    cx->constants++;
+    const DType type = resolve_type(cx, &decl->body->decl.type);
+    if (!one->init) {
+        check_error(cx, one->span, "a constant needs a value");
+    } else if (type != DTYPE_NONE) {
+        Expr *const value = convert_expr(cx, check_scalar(cx, one->init), type);
+        if (value && !expr_is_const(value)) check_error(cx, one->init->span,
+                                                        "the value of a file's constant must be known when built");
+        else if (value) {
+            made->kind = ENTITY_VALUE;
+            made->value = value;
+            made->type = type;
+        }
+    }
+    cx->constants--;
+    cx->names = names;
+    return made;
+}
+
+// ---- finding and declaring
+
+static Entity *find_declared(Checker *cx, Name name)
+{
+    for (Entity *e = cx->names; e; e = e->next)
+        if (e->name == name) return e;
+    return NULL;
+}
+
+Entity *find_entity(Checker *cx, Name name)
+{
+    Entity *const local = find_declared(cx, name);
+    if (local) return local;
+    const Declarator *one = NULL;
+    const Decl *const constant = find_file_constant(cx, name, &one);
+    if (constant) return evaluate_file_constant(cx, constant, one);
+    const NamedConstant *const named = find_constant(name);
+    if (named)
+        return NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a named constant", .flexible = true,
+                   .value = expr_float(cx->arena, DTYPE_F64, named->value), .type = DTYPE_F64);
+    return NULL;
+}
+
+static void report_unknown(Checker *cx, Name name, Span span)
+{
+    const char *candidates[512];
+    int n = 0;
+    for (const Entity *e = cx->names; e && n < 400; e = e->next) candidates[n++] = e->name;
+    for (int i = 0; i < COUNT(named_constants); i++) candidates[n++] = named_constants[i].name;
+    check_error(cx, span, "'%s' is not declared", name);
+    if (find_function(cx, name)) {
+        check_help(cx, span, "'%s' is a function; call it with (...)", name);
+        return;
+    }
+    const char *const near = nearest_name(name, candidates, n);
+    if (near) check_help(cx, span, "did you mean '%s'?", near);
+}
+
+Entity *get_entity(Checker *cx, Name name, Span span)
+{
+    Entity *const found = find_entity(cx, name);
+    if (found) return found;
+    report_unknown(cx, name, span);
+    // Declared as poison, so that each unknown name is reported once.
+    Entity *const poison = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = name, .span = span, .next = cx->names);
+    cx->names = poison;
+    return poison;
+}
+
+Entity *declare(Checker *cx, Entity entity)
+{
+    Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON);
+    *made = entity;
+    made->forall_depth = forall_depth(cx);
+    const Declarator *one = NULL;
+    const Entity *const before = find_declared(cx, entity.name);
+    if (before && before->kind != ENTITY_POISON) {
+        check_error(cx, entity.span, "'%s' is already declared", entity.name);
+        if (before->span.source) check_note(cx, before->span, "here, as %s", before->what ? before->what : "a variable");
+        return made;                                       // the first one stays visible
+    } else if (find_constant(entity.name) || is_target_word(entity.name)) {
+        check_error(cx, entity.span, "'%s' is a constant of the language", entity.name);
+    } else if (find_file_constant(cx, entity.name, &one)) {
+        check_error(cx, entity.span, "'%s' is already declared", entity.name);
+        check_note(cx, one->span, "here, as a constant of the file");
+    }
+    made->next = cx->names;
+    cx->names = made;
+    return made;
+}
+
+// ---- presence
+
+bool is_known_present(const Checker *cx, const Entity *entity)
+{
+    for (const PresentFact *fact = cx->present; fact; fact = fact->next)
+        if (fact->entity == entity) return true;
+    return false;
+}
+
+void assume_present(Checker *cx, const Ex *cond, bool truth)
+{
+    if (cond->kind == EX_UNARY && cond->unary.op == OP_NOT) {
+        assume_present(cx, cond->unary.a, !truth);
+    } else if (cond->kind == EX_BINARY && cond->binary.op == (truth ? OP_ANDAND : OP_OROR)) {
+        assume_present(cx, cond->binary.a, truth);
+        assume_present(cx, cond->binary.b, truth);
+    } else if (truth && cond->kind == EX_CALL && strcmp(cond->call.name, "present") == 0 && cond->call.args
+               && cond->call.args->kind == EX_NAME) {
+        const Entity *const entity = find_entity(cx, cond->call.args->name.name);
+        if (entity) cx->present = NEW(cx->arena, PresentFact, .entity = entity, .next = cx->present);
+    }
+}
+
+// ---- what a name stands for
+
+static Value target_value(Checker *cx, Name name, Span span)
+{
+    const char *const target = strcmp(name, "TARGET") == 0 ? cx->options->target : name;
+    return (Value){ .kind = VALUE_TARGET, .span = span, .text = target };
+}
+
+Value entity_value(Checker *cx, Entity *entity, Span span)
+{
+    switch (entity->kind) {
+    case ENTITY_POISON:
+        return POISON;
+    case ENTITY_VALUE:
+        return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = entity->value, .flexible = entity->flexible, .entity = entity };
+    case ENTITY_VARIABLE:
+        return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = expr_var(cx->arena, entity->var), .entity = entity };
+    case ENTITY_TYPE:
+        return (Value){ .kind = VALUE_TYPE, .span = span, .type = entity->type };
+    case ENTITY_BUFFER:
+        if (entity->optional && !is_known_present(cx, entity)) break;
+        return (Value){ .kind = VALUE_REGION, .span = span, .region = region_whole(cx->arena, entity->buffer, span),
+                       .entity = entity };
+    case ENTITY_ABSENT:
+        break;
+    case ENTITY_UNBOUND:
+        check_error(cx, span, "'%s' is not known: only '%s' binds it, which is absent", entity->name, entity->what);
+        return POISON;
+    }
+    check_error(cx, span, "'%s' is optional, so every use must stand under present(%s)", entity->name, entity->name);
+    check_note(cx, entity->span, "declared here");
+    return POISON;
+}
+
+static Value name_value(Checker *cx, Name name, Span span)
+{
+    if (!find_declared(cx, name) && is_target_word(name)) return target_value(cx, name, span);
+    return entity_value(cx, get_entity(cx, name, span), span);
+}
+
+Value check_name(Checker *cx, const Ex *ex) { return name_value(cx, ex->name.name, ex->span); }
+
+DType resolve_type(Checker *cx, const TypeRef *ref)
+{
+    if (!ref->name) return ref->type;
+    const Entity *const entity = find_entity(cx, ref->name);
+    if (entity && entity->kind == ENTITY_TYPE) return entity->type;
+    if (entity && entity->kind == ENTITY_POISON) return DTYPE_NONE;
+    if (entity) {
+        check_error(cx, ref->span, "'%s' is no type", ref->name);
+        if (entity->span.source) check_note(cx, entity->span, "it is %s", entity->what ? entity->what : "a variable");
+        return DTYPE_NONE;
+    }
+    const char *candidates[256];
+    int n = 0;
+    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++) candidates[n++] = dtype_name((DType)t);
+    for (const Entity *e = cx->names; e && n < 256; e = e->next)
+        if (e->kind == ENTITY_TYPE) candidates[n++] = e->name;
+    check_error(cx, ref->span, "there is no type '%s'", ref->name);
+    const char *const near = nearest_name(ref->name, candidates, n);
+    if (near) check_help(cx, ref->span, "did you mean '%s'?", near);
+    return DTYPE_NONE;
+}
+
+Decl *find_function(const Checker *cx, Name name)
+{
+    for (int m = 0; m < cx->program->n_modules; m++)
+        for (Decl *decl = cx->program->modules[m]->decls; decl; decl = decl->next)
+            if ((decl->kind == DECL_FN || decl->kind == DECL_EXTERN) && decl->name == name) return decl;
+    return NULL;
+}

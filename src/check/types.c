@@ -1,0 +1,154 @@
+// types.c - element types of values: literals, widening, the usual arithmetic conversions, assignment.
+//
+// Operands narrower than 32 bits are widened before they are used. Of two operands: a literal takes the other's
+// type; a floating type wins over integers (f64 over f32); `int` wins over sized integers up to 32 bits; of two sized
+// integers the wider wins, of equal width the unsigned one; a 64-bit sized integer wins over `int`, so that what
+// wraps on purpose goes on wrapping. In sequential code (references) floating arithmetic is f64.
+#include "check/context.h"
+#include "ir/constant.h"
+
+#include <math.h>
+
+DType default_float(const Checker *cx) { return cx->sequential ? DTYPE_F64 : DTYPE_F32; }
+
+DType widened(DType type) { return type == DTYPE_BOOL ? DTYPE_I32 : dtype_info[type].wide; }
+
+Value scalar_value(Expr *expr, Span span) { return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = expr }; }
+
+static bool is_poison(const Value *v) { return v->kind == VALUE_POISON; }
+
+// The conversion goes into the arms of a choice between constants, which then are constants of the right type.
+static Expr *convert_arms(Arena *a, DType to, Expr *x)
+{
+    if (x->kind != E_SELECT || x->type == to || (!expr_is_const(x->select.a) && !expr_is_const(x->select.b)))
+        return expr_convert(a, to, x);
+    Expr *const made = expr_select(a, x->select.cond, convert_arms(a, to, x->select.a), convert_arms(a, to, x->select.b));
+    if (made->kind == E_SELECT) made->span = x->span;
+    return made;
+}
+
+Value settle(Checker *cx, Value v)
+{
+    if (v.kind != VALUE_SCALAR || !v.flexible) return v;
+    if (dtype_is_float(v.expr->type)) v.expr = convert_arms(cx->arena, default_float(cx), v.expr);
+    v.flexible = false;
+    return v;
+}
+
+const char *fits_in(int64_t value, DType type, Arena *arena)
+{
+    const int bits = dtype_bits(type);
+    if (!dtype_is_integer(type) || bits == 64) return NULL;
+    // Bit patterns are written as they please: -1 for all ones, 0x80000000 for the sign alone.
+    const int64_t lo = -(INT64_C(1) << (bits - 1)), hi = (INT64_C(1) << bits) - 1;
+    if (value >= lo && value <= hi) return NULL;
+    const bool is_unsigned = dtype_is_unsigned(type);
+    return arena_printf(arena, "%lld .. %lld", is_unsigned ? 0LL : (long long)lo, is_unsigned ? (long long)hi : -(long long)lo - 1);
+}
+
+// A literal as a value of type `to`, if it can be one.
+static bool literal_fits(Checker *cx, const Value *v, DType to)
+{
+    if (!dtype_is_integer(to)) return true;
+    if (v->expr->kind == E_FLOAT) {
+        const double x = v->expr->real.value;
+        if (x == floor(x) && fabs(x) < 9e18) return true;
+        return check_error(cx, v->span, "%g is no value of %s", x, dtype_name(to));
+    }
+    if (v->expr->kind != E_INT) return true;
+    const char *const range = fits_in(v->expr->integer.value, to, cx->arena);
+    if (range) check_error(cx, v->span, "%lld does not fit into %s (%s)", (long long)v->expr->integer.value, dtype_name(to), range);
+    return !range;
+}
+
+Value convert_value(Checker *cx, Value v, DType to)
+{
+    if (is_poison(&v) || to == DTYPE_NONE) return POISON;
+    if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "expected a value of %s, found %s", dtype_name(to), show_value(cx, &v));
+    if (v.flexible && !literal_fits(cx, &v, to)) return POISON;
+    v.expr = to == DTYPE_BOOL ? truth(cx, v) : convert_arms(cx->arena, to, v.expr);
+    v.flexible = false;
+    return v;
+}
+
+Expr *convert_expr(Checker *cx, Value v, DType to)
+{
+    const Value converted = convert_value(cx, v, to);
+    return is_poison(&converted) ? NULL : converted.expr;
+}
+
+Expr *truth(Checker *cx, Value v)
+{
+    if (is_poison(&v)) return NULL;
+    if (v.kind != VALUE_SCALAR) {
+        check_error(cx, v.span, "expected a condition, found %s", show_value(cx, &v));
+        return NULL;
+    }
+    if (v.expr->type == DTYPE_BOOL) return v.expr;
+    const DType type = widened(v.expr->type);
+    Expr *const zero = dtype_is_float(type) ? expr_float(cx->arena, type, 0) : expr_int(cx->arena, type, 0);
+    return expr_binary(cx->arena, X_NE, expr_convert(cx->arena, type, v.expr), zero);
+}
+
+// ---- the usual arithmetic conversions
+
+static DType common_integer(DType a, DType b)
+{
+    const int bits_a = dtype_bits(a), bits_b = dtype_bits(b);
+    if (a == b) return a;
+    if (a == DTYPE_INT) return bits_b == 64 ? b : a;
+    if (b == DTYPE_INT) return bits_a == 64 ? a : b;
+    if (bits_a != bits_b) return bits_a > bits_b ? a : b;
+    return dtype_is_unsigned(a) ? a : b;
+}
+
+static DType common_type(Checker *cx, DType a, DType b)
+{
+    if (dtype_is_float(a) || dtype_is_float(b)) {
+        if (cx->sequential) return DTYPE_F64;
+        return a == DTYPE_F64 || b == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+    }
+    return common_integer(a, b);
+}
+
+// A literal beside a value of type `other`.
+static DType literal_type(Checker *cx, const Value *literal, DType other)
+{
+    if (dtype_is_float(literal->expr->type) && !dtype_is_float(other)) return default_float(cx);
+    return other;
+}
+
+bool convert_pair(Checker *cx, Value *a, Value *b, const char *what)
+{
+    if (is_poison(a) || is_poison(b)) return false;
+    for (int side = 0; side < 2; side++) {
+        const Value *const v = side == 0 ? a : b;
+        if (v->kind == VALUE_SCALAR) continue;
+        if (v->kind == VALUE_REGION) {
+            check_error(cx, v->span, "'%s' takes single elements, not the whole of %s", what, show_region(cx, &v->region));
+            check_help(cx, v->span, "compute element by element: forall (i : ...) x[i] = ...");
+        } else {
+            check_error(cx, v->span, "'%s' takes numbers, not %s", what, show_value(cx, v));
+        }
+        return false;
+    }
+    // A choice between literals is a literal still, but nothing can be computed from it at build time.
+    if (a->flexible && b->flexible && !(expr_is_const(a->expr) && expr_is_const(b->expr))) {
+        *a = settle(cx, *a);
+        *b = settle(cx, *b);
+    }
+    const bool flexible = a->flexible && b->flexible;
+    const DType ta = a->flexible && a->expr->type != DTYPE_INT ? DTYPE_F64 : widened(a->expr->type);
+    const DType tb = b->flexible && b->expr->type != DTYPE_INT ? DTYPE_F64 : widened(b->expr->type);
+    DType type;
+    if (flexible) type = ta == DTYPE_F64 || tb == DTYPE_F64 ? DTYPE_F64 : DTYPE_INT;
+    else if (a->flexible) type = literal_type(cx, a, tb);
+    else if (b->flexible) type = literal_type(cx, b, ta);
+    else type = common_type(cx, ta, tb);
+    if (cx->sequential && dtype_is_float(type)) type = DTYPE_F64;
+    *a = convert_value(cx, *a, type);
+    *b = convert_value(cx, *b, type);
+    if (is_poison(a) || is_poison(b)) return false;
+    a->flexible = b->flexible = flexible;
+    return true;
+}

@@ -1,0 +1,43 @@
+// compile.h - the whole compiler on one screen: file to program, program to kernel, kernel to source text.
+//
+// The tables of passes in compile.c are the order of things; every pass name is also a stage of `kiln dump`.
+#ifndef KILN_COMPILE_COMPILE_H
+#define KILN_COMPILE_COMPILE_H
+
+#include "check/check.h"
+#include "ir/loop.h"
+#include "plan/plan.h"
+
+// What the CPU kernel is compiled for.
+typedef enum { ISA_PORTABLE, ISA_AVX2, ISA_AVX512 } CpuIsa;
+typedef struct CpuTarget {
+    CpuIsa isa;
+    bool   bf16, vnni, amx;          // with AVX512: dot-product instructions the machine has
+} CpuTarget;
+typedef struct CudaTarget {
+    int  arch;                       // 90: sm_90a, the Hopper path; 80: the generic path
+    bool explain;
+} CudaTarget;
+typedef struct Target {
+    const char *name;                // "cpu" or "cuda"
+    CpuTarget   cpu;
+    CudaTarget  cuda;
+} Target;
+
+// Reads a file and its imports (paths are relative to the importing file). Never returns NULL; errors are in diags.
+Program *program_load(Arena *arena, Diags *diags, const char *path);
+Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length);
+
+typedef struct Compiled {
+    const TileKernel *kernel;        // as the last pass left it
+    const LoopUnit   *unit;
+    const char       *source;        // C or CUDA C, complete
+    LaunchPlan       *plan;
+    const char       *explanation;   // for `kiln explain`; "" if the target had nothing to say
+} Compiled;
+
+// Runs passes, lowering and emission on a checked kernel. NULL when a diagnostic was reported.
+// `stage` non-NULL: the text of that stage ("tile", a pass name, "loop", "source") is added to `dump`.
+Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *stage, Text *dump);
+
+#endif

@@ -1,0 +1,139 @@
+// program.c - a file and everything it imports, each file once. Paths are relative to the importing file.
+#include "check/check.h"
+#include "compile/compile.h"
+#include "syntax/parser.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_IMPORT_DEPTH = 64 };
+
+typedef struct Import { Module *module; const char *path; bool open; } Import;     // open: its imports are being read
+
+typedef struct Loader {
+    Program *program;
+    VEC(Import) imports;
+    int      depth;
+} Loader;
+
+// ---- reading
+
+typedef struct FileRead { const char *text; size_t n; const char *problem; } FileRead;
+
+// No file is held while the arena is used, for it may jump away.
+static FileRead read_regular_file(Arena *arena, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return (FileRead){ .problem = errno == ENOENT || errno == ENOTDIR ? "there is no such file" : strerror(errno) };
+    if (S_ISDIR(st.st_mode)) return (FileRead){ .problem = "it is a folder" };
+    if (!S_ISREG(st.st_mode)) return (FileRead){ .problem = "it is not a regular file" };
+    if (st.st_size > PARSE_SOURCE_BYTES_MAX) return (FileRead){ .problem = "it is larger than a source may be" };
+    char *const text = arena_alloc(arena, (size_t)st.st_size + 1);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return (FileRead){ .problem = strerror(errno) };
+    size_t n = 0;
+    ssize_t got = 1;
+    while (n < (size_t)st.st_size && (got = read(file, text + n, (size_t)st.st_size - n)) != 0) {
+        if (got > 0) n += (size_t)got;
+        else if (errno != EINTR) break;
+    }
+    const int failed = got < 0 ? errno : 0;
+    close(file);
+    if (failed) return (FileRead){ .problem = strerror(failed) };
+    return (FileRead){ .text = text, .n = n };
+}
+
+// ---- imports
+
+static const char *path_beside(Arena *arena, const char *importer, const char *path)
+{
+    const char *const slash = strrchr(importer, '/');
+    if (path[0] == '/' || !slash) return path;
+    return arena_printf(arena, "%.*s/%s", (int)(slash - importer), importer, path);
+}
+
+// Two spellings of one file are one file: a/../b.tile is b.tile.
+static const char *normal_path(Arena *arena, const char *path)
+{
+    char real[4096];
+    return realpath(path, real) ? arena_copy_text(arena, real, strlen(real)) : path;
+}
+
+static Import *find_import(Loader *l, const char *normal)
+{
+    for (int i = 0; i < l->imports.count; i++)
+        if (strcmp(l->imports.items[i].path, normal) == 0) return &l->imports.items[i];
+    return NULL;
+}
+
+static void load_text(Loader *l, const char *path, const char *text, size_t n);
+
+static void load_import(Loader *l, const Source *from, const Decl *decl)
+{
+    Diags *const diags = l->program->diags;
+    const char *const path = path_beside(l->program->arena, from->path, decl->name);
+    const Import *const known = find_import(l, normal_path(l->program->arena, path));
+    if (known && known->open) {
+        diag_error(diags, decl->name_span, "\"%s\" imports itself, directly or through what it imports", decl->name);
+        return;
+    }
+    if (known) return;
+    if (l->depth >= MAX_IMPORT_DEPTH) {
+        diag_error(diags, decl->name_span, "imports nest deeper than %d files", MAX_IMPORT_DEPTH);
+        return;
+    }
+    const FileRead file = read_regular_file(l->program->arena, path);
+    if (file.problem)
+        diag_error(diags, decl->name_span, "cannot import '%s': %s", path, file.problem);
+    else
+        load_text(l, path, file.text, file.n);
+}
+
+static void load_text(Loader *l, const char *path, const char *text, size_t n)
+{
+    Program *const program = l->program;
+    Arena *const arena = program->arena;
+    const char *const shown = arena_copy_text(arena, path, strlen(path));
+    Source *const source = NEW(arena, Source, .path = shown, .text = text, .length = (int)n);
+    const int at = l->imports.count;
+    VEC_PUSH(arena, &l->imports, ((Import){ NULL, normal_path(arena, path), true }));
+    l->imports.items[at].module = parse_module(arena, program->diags, source);
+    l->depth++;
+    for (const Decl *d = l->imports.items[at].module->decls; d; d = d->next)
+        if (d->kind == DECL_IMPORT && d->name) load_import(l, source, d);   // NULL: a syntax error
+    l->depth--;
+    l->imports.items[at].open = false;
+}
+
+static Program *finish(Loader *l)
+{
+    Program *const program = l->program;
+    program->modules = NEW_ARRAY(program->arena, Module *, l->imports.count + 1);
+    for (int i = 0; i < l->imports.count; i++) program->modules[program->n_modules++] = l->imports.items[i].module;
+    return program;
+}
+
+Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length)
+{
+    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags) };
+    if (length > PARSE_SOURCE_BYTES_MAX) {
+        diag_error(diags, (Span){ NULL, 0, 0 }, "%s: it is larger than a source may be", path);
+        return finish(&l);
+    }
+    load_text(&l, path, arena_copy_text(arena, text, length), length);
+    return finish(&l);
+}
+
+Program *program_load(Arena *arena, Diags *diags, const char *path)
+{
+    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags) };
+    const FileRead file = read_regular_file(arena, path);
+    if (file.problem) diag_error(diags, (Span){ NULL, 0, 0 }, "cannot read '%s': %s", path, file.problem);
+    else load_text(&l, path, file.text, file.n);
+    return finish(&l);
+}

@@ -1,0 +1,15 @@
+// emit.h - Loop IR to C or CUDA C text.
+#ifndef KILN_EMIT_EMIT_H
+#define KILN_EMIT_EMIT_H
+
+#include "ir/loop.h"
+
+typedef enum { EMIT_C, EMIT_CUDA } EmitDialect;
+
+// A complete source: prelude texts, functions. Deterministic: equal units give equal texts.
+void emit_unit(Text *out, const LoopUnit *unit, EmitDialect dialect);
+
+// The texts of src/lower/*/prelude, embedded in the library by the build. NULL if there is none of that name.
+const char *prelude_text(const char *name);                // "cpu/vector_math", "cuda/barrier" ...
+
+#endif

@@ -1,0 +1,599 @@
+// expr_range.c - what is known of an integer expression without running it: bounds, divisors, linear form.
+//
+// Everything here is conservative: an answer is true of every value the variables can take. The bounds of an index
+// may name other variables; cyclic or very deep questions are cut off by a budget and answered with "unknown".
+#include "ir/linear.h"
+#include "ir/constant.h"
+#include "ir/tile.h"
+
+// Questions about one expression share a budget of steps, so that shared subtrees cannot make them exponential.
+typedef struct Asking { int steps; } Asking;
+enum { ASKING_STEPS = 2000 };
+
+static Range range_of(Asking *q, const Expr *x);
+static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
+
+static bool is_counting(DType type) { return dtype_is_integer(type) || type == DTYPE_BOOL; }
+
+// ---- intervals
+
+static Range exactly(int64_t value)           { return (Range){ value, value, true, true }; }
+static Range between(int64_t lo, int64_t hi)  { return (Range){ lo, hi, true, true }; }
+static const Range unknown;
+
+static Range type_range(DType type)
+{
+    int64_t lo, hi;
+    if (type == DTYPE_U64) return (Range){ .lo = 0, .has_lo = true };
+    // The limits of 64-bit types say nothing, and would make every sum look as if it could overflow.
+    if (dtype_bits(type) == 64 || !dtype_limits(type, &lo, &hi)) return unknown;
+    return between(lo, hi);
+}
+
+static Range range_add(Range a, Range b)
+{
+    Range r = unknown;
+    r.has_lo = a.has_lo && b.has_lo && !__builtin_add_overflow(a.lo, b.lo, &r.lo);
+    r.has_hi = a.has_hi && b.has_hi && !__builtin_add_overflow(a.hi, b.hi, &r.hi);
+    return r;
+}
+
+static Range range_scale(Range a, int64_t factor)
+{
+    Range r = unknown;
+    if (factor == 0) return exactly(0);
+    const bool flip = factor < 0;
+    const bool has_lo = flip ? a.has_hi : a.has_lo, has_hi = flip ? a.has_lo : a.has_hi;
+    r.has_lo = has_lo && !__builtin_mul_overflow(flip ? a.hi : a.lo, factor, &r.lo);
+    r.has_hi = has_hi && !__builtin_mul_overflow(flip ? a.lo : a.hi, factor, &r.hi);
+    return r;
+}
+
+static Range range_join(Range a, Range b)
+{
+    Range r = unknown;
+    r.has_lo = a.has_lo && b.has_lo;
+    r.has_hi = a.has_hi && b.has_hi;
+    if (r.has_lo) r.lo = a.lo < b.lo ? a.lo : b.lo;
+    if (r.has_hi) r.hi = a.hi > b.hi ? a.hi : b.hi;
+    return r;
+}
+
+static Range range_meet(Range a, Range b)
+{
+    if (b.has_lo && (!a.has_lo || b.lo > a.lo)) { a.has_lo = true; a.lo = b.lo; }
+    if (b.has_hi && (!a.has_hi || b.hi < a.hi)) { a.has_hi = true; a.hi = b.hi; }
+    return a;
+}
+
+static Range range_min(Range a, Range b)
+{
+    Range r = unknown;
+    r.has_lo = a.has_lo && b.has_lo;
+    if (r.has_lo) r.lo = a.lo < b.lo ? a.lo : b.lo;
+    r.has_hi = a.has_hi || b.has_hi;
+    if (r.has_hi) r.hi = !b.has_hi || (a.has_hi && a.hi < b.hi) ? a.hi : b.hi;
+    return r;
+}
+
+static Range range_negate(Range a) { return range_scale(a, -1); }
+static Range range_max(Range a, Range b) { return range_negate(range_min(range_negate(a), range_negate(b))); }
+
+static Range range_mul(Range a, Range b)
+{
+    if (a.has_lo && a.has_hi && a.lo == a.hi) return range_scale(b, a.lo);
+    if (b.has_lo && b.has_hi && b.lo == b.hi) return range_scale(a, b.lo);
+    if (!(a.has_lo && b.has_lo)) return unknown;
+    Range r = unknown;
+    if (a.lo >= 0 && b.lo >= 0) {
+        r.has_lo = !__builtin_mul_overflow(a.lo, b.lo, &r.lo);
+        r.has_hi = a.has_hi && b.has_hi && !__builtin_mul_overflow(a.hi, b.hi, &r.hi);
+        return r;
+    }
+    if (!(a.has_hi && b.has_hi)) return unknown;
+    const int64_t xs[2] = { a.lo, a.hi }, ys[2] = { b.lo, b.hi };
+    for (int i = 0; i < 4; i++) {
+        int64_t product;
+        if (__builtin_mul_overflow(xs[i / 2], ys[i % 2], &product)) return unknown;
+        r = i == 0 ? exactly(product) : range_join(r, exactly(product));
+    }
+    return r;
+}
+
+// Rounds toward zero, as C does.
+static Range range_div(Range a, Range b)
+{
+    if (!b.has_lo || b.lo <= 0) return unknown;
+    Range r = unknown;
+    // Both ends move toward zero the least with the largest divisor, the most with the smallest.
+    if (a.has_lo) {
+        r.has_lo = true;
+        r.lo = a.lo < 0 ? a.lo / b.lo : b.has_hi ? a.lo / b.hi : 0;
+    }
+    if (a.has_hi) {
+        r.has_hi = true;
+        r.hi = a.hi >= 0 ? a.hi / b.lo : b.has_hi ? a.hi / b.hi : 0;
+    }
+    return r;
+}
+
+static Range range_mod(Range a, Range b)
+{
+    if (!b.has_lo || b.lo <= 0) return unknown;
+    if (a.has_lo && a.lo >= 0 && a.has_hi && a.hi < b.lo) return a;
+    Range r = unknown;
+    if (b.has_hi) r = between(-(b.hi - 1), b.hi - 1);
+    if (a.has_lo && a.lo >= 0) { r.has_lo = true; r.lo = 0; }
+    if (a.has_hi && a.hi <= 0) { r.has_hi = true; r.hi = 0; }
+    if (a.has_lo && a.lo >= 0 && a.has_hi && (!r.has_hi || a.hi < r.hi)) { r.has_hi = true; r.hi = a.hi; }
+    return r;
+}
+
+static int64_t ceil_div(int64_t x, int64_t d) { return x / d + (x % d > 0); }
+
+static Range range_ceildiv(Range a, Range b)
+{
+    if (!b.has_lo || b.lo <= 0) return unknown;
+    Range r = unknown;
+    if (a.has_lo) {
+        r.has_lo = true;
+        r.lo = a.lo < 0 ? ceil_div(a.lo, b.lo) : b.has_hi ? ceil_div(a.lo, b.hi) : a.lo > 0;
+    }
+    if (a.has_hi) {
+        r.has_hi = true;
+        r.hi = a.hi >= 0 ? ceil_div(a.hi, b.lo) : b.has_hi ? ceil_div(a.hi, b.hi) : 0;
+    }
+    return r;
+}
+
+static Range range_bitand(Range a, Range b)
+{
+    // What both sides can have set is at most the smaller of two non-negative numbers; one of them is enough.
+    Range r = unknown;
+    const bool a_ok = a.has_lo && a.lo >= 0, b_ok = b.has_lo && b.lo >= 0;
+    if (!a_ok && !b_ok) return unknown;
+    r.has_lo = true;
+    if (a_ok && a.has_hi) { r.has_hi = true; r.hi = a.hi; }
+    if (b_ok && b.has_hi && (!r.has_hi || b.hi < r.hi)) { r.has_hi = true; r.hi = b.hi; }
+    return r;
+}
+
+// Of | and ^: no bit above the highest of either side.
+static Range range_bitor(Range a, Range b)
+{
+    if (!(a.has_lo && b.has_lo && a.lo >= 0 && b.lo >= 0)) return unknown;
+    if (!(a.has_hi && b.has_hi)) return (Range){ .lo = 0, .has_lo = true };
+    const uint64_t most = (uint64_t)(a.hi | b.hi);
+    return between(0, most ? (int64_t)(UINT64_MAX >> __builtin_clzll(most)) : 0);
+}
+
+static Range range_shr(Range a, Range b)
+{
+    if (!(b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 63)) return unknown;
+    a.lo >>= b.lo;
+    a.hi >>= b.lo;
+    return a;
+}
+
+// ---- expressions
+
+// What the operation gives over the mathematical integers, before its type makes it wrap.
+static Range plain_range(Asking *q, const Expr *x)
+{
+    const Range a = range_of(q, x->op.a);
+    if (x->kind == E_UNARY)
+        return x->op.op == X_NEG ? range_negate(a)
+             : x->op.op == X_BITNOT && !dtype_is_unsigned(x->type) ? range_add(range_negate(a), exactly(-1)) : unknown;
+    const Range b = range_of(q, x->op.b);
+    switch (x->op.op) {
+    case X_ADD:    return range_add(a, b);
+    case X_SUB:    return range_add(a, range_negate(b));
+    case X_MUL:    return range_mul(a, b);
+    case X_DIV:    return range_div(a, b);
+    case X_MOD:    return range_mod(a, b);
+    case X_BITAND: return range_bitand(a, b);
+    case X_SHR:    return range_shr(a, b);
+    case X_SHL:
+        return b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 62 ? range_scale(a, INT64_C(1) << b.lo) : unknown;
+    case X_BITOR: case X_BITXOR:
+        return range_bitor(a, b);
+    case X_NEG: case X_NOT: case X_BITNOT: case X_LT: case X_LE: case X_GT: case X_GE: case X_EQ: case X_NE:
+    case X_AND: case X_OR: case X_OP_COUNT:
+        break;
+    }
+    return unknown;
+}
+
+static bool fits_type(Range r, DType type)
+{
+    if (type == DTYPE_INT) return true;                    // its overflow is undefined, so it does not happen
+    int64_t lo, hi;
+    if (type == DTYPE_U64) return r.has_lo && r.lo >= 0 && r.has_hi;
+    return dtype_limits(type, &lo, &hi) && r.has_lo && r.has_hi && r.lo >= lo && r.hi <= hi;
+}
+
+static Range math_range(Asking *q, const Expr *x)
+{
+    Range args[3] = { unknown, unknown, unknown };
+    const int n = x->math.n < 3 ? x->math.n : 3;
+    for (int i = 0; i < n; i++)
+        if (is_counting(x->math.args[i]->type)) args[i] = range_of(q, x->math.args[i]);
+    switch ((int)x->math.fn) {
+    case M_MIN:     return range_min(args[0], args[1]);
+    case M_MAX:     return range_max(args[0], args[1]);
+    case M_CLAMP:   return range_min(range_max(args[0], args[1]), args[2]);
+    case M_CEILDIV: return range_ceildiv(args[0], args[1]);
+    case M_ABS:
+        return args[0].has_lo && args[0].lo >= 0 ? args[0]
+             : range_meet(range_join(args[0], range_negate(args[0])), (Range){ .lo = 0, .has_lo = true });
+    case M_POPCOUNT: case M_CLZ: case M_FFS:
+        return between(0, 64);
+    default:
+        return unknown;
+    }
+}
+
+// A conversion between integers that changes no value that can occur.
+static bool keeps_value(Asking *q, const Expr *convert)
+{
+    const DType from = convert->convert.a->type, to = convert->type;
+    if (!is_counting(from) || !is_counting(to)) return false;
+    return dtype_holds(to, from) || fits_type(range_of(q, convert->convert.a), to == DTYPE_INT ? DTYPE_I64 : to);
+}
+
+static Range structural_range(Asking *q, const Expr *x)
+{
+    switch (x->kind) {
+    case E_INT:
+        return x->type == DTYPE_U64 && x->integer.value < 0 ? unknown : exactly(x->integer.value);
+    case E_VAR: {
+        const Var *const v = x->var.var;
+        Range r = unknown;
+        if (v->lo) { const Range lo = range_of(q, v->lo); r.has_lo = lo.has_lo; r.lo = lo.lo; }
+        if (v->hi) { const Range hi = range_of(q, v->hi); r.has_hi = hi.has_hi; r.hi = hi.hi; }
+        return r;
+    }
+    case E_UNARY: case E_BINARY: {
+        if (x->type == DTYPE_BOOL) return between(0, 1);
+        const Range plain = plain_range(q, x);
+        return fits_type(plain, x->type) ? plain : unknown;
+    }
+    case E_SELECT:
+        return range_join(range_of(q, x->select.a), range_of(q, x->select.b));
+    case E_CONVERT:
+        return keeps_value(q, x) ? range_of(q, x->convert.a) : unknown;
+    case E_MATH: {
+        const Range r = math_range(q, x);
+        return fits_type(r, x->type) || x->math.fn == M_MIN || x->math.fn == M_MAX || x->math.fn == M_CLAMP ? r : unknown;
+    }
+    case E_LOAD: case E_FLOAT: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
+        break;
+    }
+    return unknown;
+}
+
+static bool is_sum(const Expr *x)
+{
+    if (x->kind == E_UNARY) return x->op.op == X_NEG;
+    return x->kind == E_BINARY && (x->op.op == X_ADD || x->op.op == X_SUB || x->op.op == X_MUL || x->op.op == X_SHL);
+}
+
+static Range sum_range(Asking *q, const Linear *sum);
+
+static Range range_of(Asking *q, const Expr *x)
+{
+    if (--q->steps < 0) return type_range(x->type);
+    Range r = range_meet(structural_range(q, x), type_range(x->type));
+    if (is_sum(x) && x->type == DTYPE_INT) {
+        Linear sum = { 0 };
+        add_linear(q, &sum, x, 1);
+        if (!sum.failed) r = range_meet(r, sum_range(q, &sum));
+    }
+    return r;
+}
+
+// ---- linear form
+
+static void add_term(Linear *sum, const Expr *atom, int64_t factor)
+{
+    for (int i = 0; i < sum->n; i++) {
+        if (!expr_equal(sum->terms[i].atom, atom)) continue;
+        sum->failed |= __builtin_add_overflow(sum->terms[i].factor, factor, &sum->terms[i].factor);
+        if (sum->terms[i].factor == 0) sum->terms[i] = sum->terms[--sum->n];
+        return;
+    }
+    if (sum->n == LINEAR_TERMS) sum->failed = true;
+    else if (factor) sum->terms[sum->n++] = (LinearTerm){ atom, factor };
+}
+
+// The arithmetic of x can be read as that of the mathematical integers.
+static bool is_exact(Asking *q, const Expr *x)
+{
+    return x->type == DTYPE_INT || fits_type(plain_range(q, x), x->type);
+}
+
+static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor)
+{
+    int64_t c, scaled;
+    if (--q->steps < 0 || factor == 0 || factor == INT64_MIN) {          // the last could not be negated
+        sum->failed |= factor != 0;
+        return;
+    }
+    if (x->kind == E_INT) {
+        sum->failed |= x->type == DTYPE_U64 && x->integer.value < 0;
+        sum->failed |= __builtin_mul_overflow(x->integer.value, factor, &scaled)
+                    || __builtin_add_overflow(sum->constant, scaled, &sum->constant);
+        return;
+    }
+    if (x->kind == E_CONVERT && keeps_value(q, x)) {
+        add_linear(q, sum, x->convert.a, factor);
+        return;
+    }
+    if (is_sum(x) && is_exact(q, x)) {
+        if (x->kind == E_UNARY) {
+            add_linear(q, sum, x->op.a, -factor);
+            return;
+        }
+        if (x->op.op == X_ADD || x->op.op == X_SUB) {
+            add_linear(q, sum, x->op.a, factor);
+            add_linear(q, sum, x->op.b, x->op.op == X_ADD ? factor : -factor);
+            return;
+        }
+        const bool shift = x->op.op == X_SHL;
+        const Expr *other = x->op.a;
+        bool has = expr_as_int(x->op.b, &c);
+        if (!has && !shift && expr_as_int(x->op.a, &c)) {
+            has = true;
+            other = x->op.b;
+        }
+        if (has && shift) {
+            has = c >= 0 && c < 62;
+            c = has ? INT64_C(1) << c : 0;
+        }
+        if (has && !__builtin_mul_overflow(c, factor, &scaled)) {
+            add_linear(q, sum, other, scaled);
+            return;
+        }
+    }
+    add_term(sum, x, factor);
+}
+
+static Range sum_range(Asking *q, const Linear *sum)
+{
+    Range r = exactly(sum->constant);
+    for (int i = 0; i < sum->n; i++) {
+        const Expr *const atom = sum->terms[i].atom;
+        // An atom is not a sum over these terms again, so this recursion gets smaller.
+        Range one = range_meet(structural_range(q, atom), type_range(atom->type));
+        r = range_add(r, range_scale(one, sum->terms[i].factor));
+    }
+    return r;
+}
+
+void linear_add(Linear *sum, const Expr *x, int64_t factor)
+{
+    add_linear(&(Asking){ ASKING_STEPS }, sum, x, factor);
+}
+
+Range linear_range(const Linear *sum)
+{
+    return sum->failed ? unknown : sum_range(&(Asking){ ASKING_STEPS }, sum);
+}
+
+// Terms with positive factors first, so that what is subtracted has something to be subtracted from.
+Expr *linear_expr(Arena *a, const Linear *sum, DType type)
+{
+    Expr *made = NULL;
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        for (int i = 0; i < sum->n; i++) {
+            const LinearTerm term = sum->terms[i];
+            if ((term.factor > 0) != (sign > 0)) continue;
+            const bool subtract = made && term.factor < 0 && term.factor > INT64_MIN;
+            Expr *const factor = expr_int(a, type, subtract ? -term.factor : term.factor);
+            Expr *const one = expr_binary(a, X_MUL, expr_convert(a, type, (Expr *)term.atom), factor);
+            made = made ? expr_binary(a, subtract ? X_SUB : X_ADD, made, one) : one;
+        }
+    }
+    Expr *const constant = expr_int(a, type, sum->constant);
+    return made ? expr_binary(a, X_ADD, made, constant) : constant;
+}
+
+Range expr_range(const Expr *x)
+{
+    return is_counting(x->type) ? range_of(&(Asking){ ASKING_STEPS }, x) : unknown;
+}
+
+bool expr_fits(const Expr *x, int64_t lo, int64_t hi)
+{
+    const Range r = expr_range(x);
+    return r.has_lo && r.has_hi && r.lo >= lo && r.hi <= hi;
+}
+
+bool expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest)
+{
+    Linear sum = { 0 }, free_part = { 0 };
+    if (!is_counting(x->type)) return false;
+    linear_add(&sum, x, 1);
+    if (sum.failed) return false;
+    for (int v = 0; v < n; v++) coefficients[v] = 0;
+    free_part.constant = sum.constant;
+    for (int i = 0; i < sum.n; i++) {
+        const LinearTerm term = sum.terms[i];
+        bool is_free = true;
+        for (int v = 0; v < n; v++) {
+            if (term.atom->kind == E_VAR && term.atom->var.var == vars[v]) coefficients[v] += term.factor;
+            else if (expr_uses(term.atom, vars[v])) return false;
+            else continue;
+            is_free = false;
+        }
+        if (is_free) free_part.terms[free_part.n++] = term;
+    }
+    if (rest) *rest = linear_expr(a, &free_part, x->type);
+    return true;
+}
+
+// ---- multiples
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t t = a % b;
+        a = b;
+        b = t;
+    }
+    return a < 0 ? -a : a;
+}
+
+static int64_t power_of_two_in(int64_t m) { return m ? m & -m : 0; }
+
+static int64_t multiple_of(Asking *q, const Expr *x)
+{
+    if (--q->steps < 0 || !is_counting(x->type)) return 1;
+    switch (x->kind) {
+    case E_INT:
+        return x->integer.value == INT64_MIN ? INT64_C(1) << 62 : x->integer.value < 0 ? -x->integer.value : x->integer.value;
+    case E_VAR: {
+        const Var *const v = x->var.var;
+        const int64_t own = v->multiple > 1 ? v->multiple : 1;
+        // A variable that has one value has that value's divisors too.
+        if (v->lo && v->lo == v->hi) {
+            const int64_t value = multiple_of(q, v->lo);
+            return value % own == 0 ? value : own;
+        }
+        return own;
+    }
+    case E_UNARY: {
+        const int64_t m = x->op.op == X_NEG ? multiple_of(q, x->op.a) : 1;
+        return is_exact(q, x) ? m : power_of_two_in(m);
+    }
+    case E_SELECT:
+        return gcd(multiple_of(q, x->select.a), multiple_of(q, x->select.b));
+    case E_CONVERT: {
+        const int64_t m = multiple_of(q, x->convert.a);    // 1 if it is no integer
+        return keeps_value(q, x) ? m : x->type == DTYPE_BOOL ? 1 : power_of_two_in(m);
+    }
+    case E_MATH:
+        if (x->math.fn == M_MIN || x->math.fn == M_MAX)
+            return gcd(multiple_of(q, x->math.args[0]), multiple_of(q, x->math.args[1]));
+        return 1;
+    case E_BINARY: {
+        int64_t a = multiple_of(q, x->op.a), b = 1, c, m = 1;
+        switch ((int)x->op.op) {
+        case X_ADD: case X_SUB: case X_MOD:
+            m = gcd(a, multiple_of(q, x->op.b));
+            break;
+        case X_MUL:
+            b = multiple_of(q, x->op.b);
+            if (__builtin_mul_overflow(a, b, &m)) m = a > b ? a : b;
+            break;
+        case X_DIV:
+            m = expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
+            break;
+        case X_SHL:
+            if (!expr_as_int(x->op.b, &c) || c < 0 || c > 61 || __builtin_mul_overflow(a, INT64_C(1) << c, &m)) m = a ? a : 0;
+            break;
+        case X_BITAND:
+            b = multiple_of(q, x->op.b);
+            m = power_of_two_in(a) > power_of_two_in(b) ? power_of_two_in(a) : power_of_two_in(b);
+            if (a == 0 || b == 0) m = 0;
+            break;
+        default:
+            break;
+        }
+        return is_exact(q, x) ? m : m == 0 ? 0 : power_of_two_in(m);
+    }
+    case E_FLOAT: case E_LOAD: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
+        break;
+    }
+    return 1;
+}
+
+int64_t expr_multiple(const Expr *x) { return multiple_of(&(Asking){ ASKING_STEPS }, x); }
+
+// ---- symbolic comparison
+
+// Of the terms' variables with a bound on the side that matters, the one made last: its bound names only others.
+static int find_eliminable(const Linear *sum)
+{
+    int found = -1;
+    for (int i = 0; i < sum->n; i++) {
+        const Expr *const atom = sum->terms[i].atom;
+        if (atom->kind != E_VAR) continue;
+        const Var *const v = atom->var.var;
+        if (!(sum->terms[i].factor > 0 ? v->lo : v->hi)) continue;
+        if (found < 0 || v->id > sum->terms[found].atom->var.var->id) found = i;
+    }
+    return found;
+}
+
+// A lower bound of atom * factor that is again a sum, for the functions whose bounds are linear.
+static bool bound_atom(Linear *sum, const Expr *atom, int64_t factor)
+{
+    int64_t c;
+    if (atom->kind == E_MATH && (atom->math.fn == (factor > 0 ? M_MAX : M_MIN))) {
+        linear_add(sum, atom->math.args[0], factor);       // max(a, b) >= a; min(a, b) <= a
+        return true;
+    }
+    const bool quotient = atom->kind == E_BINARY && atom->op.op == X_DIV;
+    const bool ceiling = atom->kind == E_MATH && atom->math.fn == M_CEILDIV;
+    const Expr *const x = quotient ? atom->op.a : ceiling ? atom->math.args[0] : NULL;
+    const Expr *const d = quotient ? atom->op.b : ceiling ? atom->math.args[1] : NULL;
+    if (!x || !expr_as_int(d, &c) || c <= 0 || factor % c != 0) return false;
+    if (ceiling && factor > 0) {                           // ceildiv(x, c) * c >= x
+        linear_add(sum, x, factor / c);
+        return true;
+    }
+    const Range r = expr_range(x);
+    if (quotient && factor < 0 && r.has_lo && r.lo >= 0) { // (x / c) * c <= x for x >= 0
+        linear_add(sum, x, factor / c);
+        return true;
+    }
+    if (ceiling && factor < 0) {                           // ceildiv(x, c) * c <= x + c - gcd(c, multiple of x)
+        const int64_t m = expr_multiple(x);
+        linear_add(sum, x, factor / c);
+        int64_t slack;
+        return !__builtin_mul_overflow(factor / c, c - gcd(c, m), &slack)
+            && !__builtin_add_overflow(sum->constant, slack, &sum->constant);
+    }
+    return false;
+}
+
+static bool is_nonnegative(Linear sum, int rounds)
+{
+    if (sum.failed) return false;
+    const Range r = linear_range(&sum);
+    if (r.has_lo && r.lo >= 0) return true;
+    if (rounds == 0) return false;
+    const int at = find_eliminable(&sum);
+    if (at >= 0) {
+        const LinearTerm term = sum.terms[at];
+        const Var *const v = term.atom->var.var;
+        Linear less = sum;
+        less.terms[at] = less.terms[--less.n];
+        linear_add(&less, term.factor > 0 ? v->lo : v->hi, term.factor);
+        if (is_nonnegative(less, rounds - 1)) return true;
+    }
+    for (int i = 0; i < sum.n; i++) {
+        const LinearTerm term = sum.terms[i];
+        Linear less = sum;
+        less.terms[i] = less.terms[--less.n];
+        if (bound_atom(&less, term.atom, term.factor) && is_nonnegative(less, rounds - 1)) return true;
+        // The other side of a maximum or minimum.
+        if (term.atom->kind == E_MATH && term.atom->math.n == 2 && term.atom->math.fn == (term.factor > 0 ? M_MAX : M_MIN)) {
+            less = sum;
+            less.terms[i] = less.terms[--less.n];
+            linear_add(&less, term.atom->math.args[1], term.factor);
+            if (is_nonnegative(less, rounds - 1)) return true;
+        }
+    }
+    return false;
+}
+
+bool expr_at_least(const Expr *x, const Expr *y)
+{
+    Linear difference = { 0 };
+    enum { ROUNDS = 6 };
+    linear_add(&difference, x, 1);
+    linear_add(&difference, y, -1);
+    return is_nonnegative(difference, ROUNDS);
+}

@@ -1,0 +1,182 @@
+// names.c - which names repeat in a kernel or a unit.
+#include "ir/names.h"
+#include "base/intern.h"
+
+#include <stdlib.h>
+
+// Things are told apart by address: a lowered unit may hold variables of the kernel beside its own.
+typedef struct NameEntry { const char *name; const void *thing; int order, number; } NameEntry;
+
+struct Names {
+    Arena *arena;
+    VEC(NameEntry) entries;          // sorted by name, then by number, once closed
+};
+
+static const char *name_or_t(const char *name) { return name ? name : "t"; }   // made by a pass that had no better word
+
+static void add_name(Names *names, const char *name, const void *thing)
+{
+    VEC_PUSH(names->arena, &names->entries, (NameEntry){ name_or_t(name), thing, names->entries.count, 0 });
+}
+
+static void add_var(Names *names, const Var *v) { if (v) add_name(names, v->name, v); }
+static void add_buffer(Names *names, const Buffer *b) { if (b) add_name(names, b->name, b); }
+
+// What is called keeps its name; a variable of that name gets a number.
+static void add_called(Names *names, const char *name)
+{
+    const char *const one = intern_text(names->arena, name);
+    VEC_PUSH(names->arena, &names->entries, (NameEntry){ one, one, -1, 0 });
+}
+
+static bool add_names_of(const Expr *x, void *context)
+{
+    if (x->kind == E_VAR) add_var(context, x->var.var);
+    if (x->kind == E_LOAD) add_buffer(context, x->load.buffer);
+    if (x->kind == E_ATOMIC) add_buffer(context, x->atomic.buffer);
+    if (x->kind == E_INDEX || x->kind == E_ADDRESS) add_var(context, x->index.pointer);
+    if (x->kind == E_CALL) add_called(context, x->call.name);
+    return false;
+}
+
+static void add_expr(Names *names, const Expr *x) { if (x) expr_any(x, add_names_of, names); }
+
+static void add_slot(Expr **slot, void *context) { add_expr(context, *slot); }
+
+static void add_use(const TileUse *use, void *context)
+{
+    add_buffer(context, use->buffer);
+    buffer_each_expr(use->buffer, add_slot, context);
+}
+
+static void add_block(Names *names, TileOp *op)
+{
+    for (; op; op = op->next) {
+        if (op->kind == T_TILE) add_buffer(names, op->tile.buffer);
+        if (op->kind == T_LET || op->kind == T_SET) add_var(names, op->let.var);
+        if (op->kind == T_UPDATE) add_var(names, op->update.var);
+        if (op->kind == T_FOR) add_var(names, op->for_.var);
+        if (op->kind == T_FORALL || op->kind == T_PIPELINE)
+            for (int i = 0; i < op->forall.n; i++) add_var(names, op->forall.indices[i].var);
+        tile_uses(op, add_use, names);
+        tile_each_expr(op, add_slot, names);
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) add_block(names, *body);
+    }
+}
+
+static int by_thing(const void *a, const void *b)
+{
+    const NameEntry *const x = a, *const y = b;
+    if (x->thing != y->thing) return (uintptr_t)x->thing < (uintptr_t)y->thing ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const NameEntry *const x = a, *const y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->order > y->order) - (x->order < y->order);
+}
+
+// Keeps the first appearance of each thing, sorts by name and numbers what shares one.
+static Names *close_names(Names *names)
+{
+    NameEntry *const items = names->entries.items;
+    int kept = 0;
+    if (names->entries.count == 0) return names;
+    qsort(items, (size_t)names->entries.count, sizeof(*items), by_thing);
+    for (int i = 0; i < names->entries.count; i++)
+        if (kept == 0 || items[kept - 1].thing != items[i].thing) items[kept++] = items[i];
+    names->entries.count = kept;
+    qsort(items, (size_t)kept, sizeof(*items), by_name);
+    for (int i = 0; i < kept; i++)
+        items[i].number = i > 0 && strcmp(items[i - 1].name, items[i].name) == 0 ? items[i - 1].number + 1 : 1;
+    return names;
+}
+
+Names *names_of_kernel(Arena *arena, const TileKernel *kernel)
+{
+    Names *const names = NEW(arena, Names, .arena = arena);
+    for (int i = 0; i < kernel->n_params; i++) {
+        add_buffer(names, kernel->params[i].tensor);
+        add_var(names, kernel->params[i].scalar);
+    }
+    for (int i = 0; i < kernel->n_binds; i++) add_var(names, kernel->binds[i].symbol);
+    for (int i = 0; i < kernel->n_grid; i++) add_var(names, kernel->grid[i].var);
+    add_block(names, kernel->body);
+    return close_names(names);
+}
+
+static void add_statements(Names *names, const LoopStmt *s)
+{
+    for (; s; s = s->next) {
+        switch (s->kind) {
+        case L_BLOCK:   add_statements(names, s->block.body); break;
+        case L_DECLARE: add_var(names, s->declare.var); add_expr(names, s->declare.value); break;
+        case L_ASSIGN:  add_var(names, s->assign.var); add_expr(names, s->assign.value); break;
+        case L_STORE:   add_var(names, s->store.pointer); add_expr(names, s->store.at); add_expr(names, s->store.value); break;
+        case L_CALL:    add_expr(names, s->call.call); break;
+        case L_FOR:
+            add_var(names, s->for_.var);
+            add_expr(names, s->for_.lo);
+            add_expr(names, s->for_.hi);
+            add_expr(names, s->for_.step);
+            add_statements(names, s->for_.body);
+            break;
+        case L_WHILE: add_expr(names, s->while_.cond); add_statements(names, s->while_.body); break;
+        case L_IF:
+            add_expr(names, s->branch.cond);
+            add_statements(names, s->branch.then);
+            add_statements(names, s->branch.otherwise);
+            break;
+        case L_BREAK: case L_CONTINUE: case L_RETURN: case L_LABEL: case L_GOTO: case L_COMMENT: break;
+        }
+    }
+}
+
+Names *names_of_unit(Arena *arena, const LoopUnit *unit)
+{
+    Names *const names = NEW(arena, Names, .arena = arena);
+    for (int f = 0; f < unit->functions.count; f++) {
+        const LoopFunction *const function = unit->functions.items[f];
+        add_called(names, function->name);
+        for (int i = 0; i < function->n_params; i++) add_var(names, function->params[i]);
+        add_statements(names, function->body);
+    }
+    return close_names(names);
+}
+
+// The first entry whose name is not before `name`.
+static int find_entry(const Names *names, const char *name)
+{
+    int lo = 0, hi = names->entries.count;
+    while (lo < hi) {
+        const int middle = (lo + hi) / 2;
+        if (strcmp(names->entries.items[middle].name, name) < 0) lo = middle + 1;
+        else hi = middle;
+    }
+    return lo;
+}
+
+int names_number(const Names *names, const char *name, const void *thing)
+{
+    if (!names) return 1;
+    const char *const spelled = name_or_t(name);
+    for (int i = find_entry(names, spelled); i < names->entries.count && strcmp(names->entries.items[i].name, spelled) == 0; i++)
+        if (names->entries.items[i].thing == thing) return names->entries.items[i].number;
+    return 1;
+}
+
+static void print_numbered(Text *out, const Names *names, const char *name, const void *thing)
+{
+    const int number = names_number(names, name, thing);
+    text_print(out, number > 1 ? "%s.%d" : "%s", name_or_t(name), number);
+}
+
+void names_print_var(Text *out, const Names *names, const Var *var) { print_numbered(out, names, var->name, var); }
+
+void names_print_buffer(Text *out, const Names *names, const Buffer *buffer)
+{
+    print_numbered(out, names, buffer->name, buffer);
+}

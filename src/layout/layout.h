@@ -1,0 +1,89 @@
+// layout.h - where the elements of a tile live: in whose register, at which byte of shared memory.
+//
+// A fragment's layout is a sum of digits. Every thread of an instance has a number (lane, warp within its warp
+// group, group), every element it holds a register number. Each of these numbers is written in mixed radix, and
+// each digit moves one coordinate of the tile by its stride:
+//
+//     coordinate[d] = sum over the digits of dimension d of digit value * stride
+//
+// A digit of extent 2 is one bit of a linear layout; digits of any extent take 80 = 5 x 16 rows or three groups
+// without a special case. A digit that moves nothing (REPLICATED) means that its threads hold the same element.
+// Layouts of wgmma and mma operands are of this form; the one place where coordinates are XORed is the swizzle
+// of shared memory, which SharedLayout adds to byte addresses.
+#ifndef KILN_LAYOUT_LAYOUT_H
+#define KILN_LAYOUT_LAYOUT_H
+
+#include "base/text.h"
+
+#include <stdbool.h>
+
+enum { WARP_LANES = 32, LAYOUT_MAX_RANK = 8, LAYOUT_MAX_DIGITS = 20, REPLICATED = -1 };
+
+typedef enum LayoutInput { IN_REGISTER, IN_LANE, IN_WARP, IN_GROUP, IN_COUNT } LayoutInput;
+
+typedef struct Digit {
+    LayoutInput input;
+    int extent;
+    int dim;                         // REPLICATED: moves nothing
+    int stride;                      // in elements of the tile
+} Digit;
+
+// Digits of one input stand in order, the fastest first. Digits of extent 1 are never kept.
+typedef struct Layout {
+    int   rank;
+    int   extent[LAYOUT_MAX_RANK];   // of the tile; the digits may cover more (padding) but never less
+    int   n;
+    Digit digit[LAYOUT_MAX_DIGITS];
+} Layout;
+
+// The threads that share a tile.
+typedef struct Crew { int groups, warps; } Crew;           // warps: of one group (4; 1 or 2 in small instances)
+
+// ---- making
+Layout layout_new(int rank, const int *extents);
+void   layout_add(Layout *layout, LayoutInput input, int extent, int dim, int stride);
+// Spreads a tile of 16-byte (or `vector`-element) pieces over the crew: lanes along the last dimension first.
+Layout layout_blocked(int rank, const int *extents, Crew crew, int vector);
+// What a tile with some of the dimensions has if it lies beside this one: `keep[i]` is the dimension of `layout`
+// that becomes dimension i. Threads that differ in a dropped dimension replicate; its registers vanish.
+Layout layout_project(const Layout *layout, int rank, const int *keep);
+
+// ---- asking
+int  layout_extent_of(const Layout *layout, LayoutInput input);        // product of the input's extents
+int  layout_registers(const Layout *layout);
+int  layout_coverage(const Layout *layout, int dim);                   // coordinates reached: at least the extent
+void layout_at(const Layout *layout, int reg, int lane, int warp, int group, int *coordinates);
+bool layout_equal(const Layout *a, const Layout *b);
+bool layout_covers(const Layout *layout);                              // every element has a home (by enumeration)
+// Consecutive elements along `dim` that one thread holds in consecutive registers, from register 0.
+int  layout_vector(const Layout *layout, int dim);
+void layout_print(Text *out, const Layout *layout);
+
+// ---- the layouts of tensor-core instructions
+// Accumulator of wgmma m64nN and, warp by warp, of mma m16n8; also the A operand from registers for 16-bit types.
+// The crew's groups divide the rows (or the columns), 64 rows per group and step.
+typedef enum { DIVIDE_ROWS, DIVIDE_COLUMNS } Division;
+Layout layout_accumulator(int rows, int columns, Crew crew, Division division);
+
+// ---- shared memory
+// A tile of any rank is a matrix: its last dimension is the column, the others merge into the row. Panels of
+// `panel_columns` columns stand one behind the other, each row by row; inside a panel the 16-byte pieces of a row
+// are XORed with the row (mod 8, 4 or 2) when swizzled.
+typedef struct SharedLayout {
+    int rows, columns;               // rows rounded up where an instruction reads more
+    int element_bytes;
+    int panel_columns;               // columns of a panel; without panels: all
+    int pitch_bytes;                 // from one row of a panel to the next
+    int swizzle_bytes;               // 128, 64, 32; 0: none
+    int panel_bytes;
+    int bytes;                       // of one buffer
+} SharedLayout;
+
+SharedLayout shared_plain(int rows, int columns, int element_bytes);   // row by row
+// As TMA with swizzle writes it and wgmma reads it, in either major order. False if the row is no multiple of 32 bytes.
+bool shared_panels(int rows, int columns, int element_bytes, SharedLayout *layout);
+int  shared_offset(const SharedLayout *layout, int row, int column);   // bytes
+// The most lanes whose 4-byte words fall into one bank, for a warp that accesses columns and rows as given.
+int  shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes);
+
+#endif

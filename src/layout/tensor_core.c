@@ -1,0 +1,28 @@
+// tensor_core.c - the layouts that tensor-core instructions fix.
+#include "layout/layout.h"
+
+#include <assert.h>
+
+// Lane 4*r + c holds columns 2c and 2c+1 of rows r and r+8 of every 16 x 8 block; the four warps of a group stand
+// below each other. Registers: pair, row half, block of columns, block of 64 rows.
+Layout layout_accumulator(int rows, int columns, Crew crew, Division division)
+{
+    Layout layout = layout_new(2, (int[]){ rows, columns });
+    const int step = 16 * crew.warps;
+    const int row_groups = division == DIVIDE_ROWS ? crew.groups : 1;
+    const int column_groups = division == DIVIDE_COLUMNS ? crew.groups : 1;
+    const int row_blocks = (rows + step * row_groups - 1) / (step * row_groups);
+    const int column_blocks = (columns + 8 * column_groups - 1) / (8 * column_groups);
+    layout_add(&layout, IN_REGISTER, 2, 1, 1);
+    layout_add(&layout, IN_REGISTER, 2, 0, 8);
+    layout_add(&layout, IN_REGISTER, column_blocks, 1, 8);
+    layout_add(&layout, IN_REGISTER, row_blocks, 0, step);
+    layout_add(&layout, IN_LANE, 4, 1, 2);
+    layout_add(&layout, IN_LANE, 8, 0, 1);
+    layout_add(&layout, IN_WARP, crew.warps, 0, 16);
+    if (row_groups > 1)
+        layout_add(&layout, IN_GROUP, row_groups, 0, step * row_blocks);
+    else
+        layout_add(&layout, IN_GROUP, column_groups, 1, 8 * column_blocks);
+    return layout;
+}

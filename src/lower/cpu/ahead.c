@@ -1,0 +1,118 @@
+// ahead.c - fetching the next step's tile while this one is worked on.
+//
+// Memory is busy only while something is asked of it. A copy (or a borrowed tile) whose place in a tensor moves with
+// the steps of the loop around it, or from instance to instance, leaves behind where the next step's contents lie;
+// the first statement that goes over the tile's rows then asks for the same rows of the next step, a row at a time,
+// so that they arrive while it computes. Only a hint: a place that is nowhere is asked for in vain.
+#include "lower/cpu/cpu.h"
+
+void cpu_note_let(Cpu *cx, TileOp *op)
+{
+    if (!cx->lets) cx->lets = NEW_ARRAY(cx->arena, Expr *, cx->kernel->n_vars + 1);
+    if (op->let.value && !op->let.var->assigned && op->let.var->type == DTYPE_INT) cx->lets[op->let.var->id] = op->let.value;
+}
+
+static bool is_dynamic(const Expr *x, void *context) { return x->kind == E_ATOMIC || x->kind == E_CALL; }
+
+typedef struct Dependence { const Cpu *cx; const Var *var; Var *let; } Dependence;
+
+static bool depends(const Cpu *cx, const Expr *x, const Var *var, int depth);
+
+// A scalar in x whose value depends on var.
+static bool find_let(const Expr *x, void *context)
+{
+    Dependence *const d = context;
+    if (x->kind != E_VAR || x->var.var->id >= d->cx->kernel->n_vars || !d->cx->lets) return false;
+    Expr *const value = d->cx->lets[x->var.var->id];
+    if (!value || x->var.var == d->var || !depends(d->cx, value, d->var, 1)) return false;
+    d->let = x->var.var;
+    return true;
+}
+
+enum { MOST_LETS = 8 };
+
+static bool depends(const Cpu *cx, const Expr *x, const Var *var, int depth)
+{
+    Dependence d = { cx, var, NULL };
+    return expr_uses(x, var) || (depth < MOST_LETS && expr_any((Expr *)x, find_let, &d));
+}
+
+// x one step later; NULL if it does not move or cannot be known.
+static Expr *one_later(Cpu *cx, Expr *x)
+{
+    Dependence d = { cx, cx->step_var, NULL };
+    Expr *at = x;
+    for (int i = 0; i < MOST_LETS && expr_any(at, find_let, &d); i++)
+        at = expr_replace(cx->arena, at, d.let, cx->lets[d.let->id]);
+    if (!expr_uses(at, cx->step_var) || expr_any(at, is_dynamic, NULL)) return NULL;
+    return expr_replace(cx->arena, at, cx->step_var, int_add(cx->arena, expr_var(cx->arena, (Var *)cx->step_var), cx->step_by));
+}
+
+// After the copy `op` of src into a whole tile.
+void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
+{
+    Buffer *const tile = op->copy.dst.buffer;
+    if (cpu_is_checked(cx) || cx->nest || !cx->step_var || op->kind != T_COPY || src->root->kind != BUFFER_TENSOR ||
+        src->root->access != ACCESS_IN || src->packed || src->bytes || src->n_axes != tile->rank || tile->rank == 0 ||
+        !region_is_whole(&op->copy.dst) || (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) ||
+        cpu_place_stride(src, tile->rank - 1) != 1)
+        return;
+    TileInfo *const t = &cx->tiles[tile->id];
+    if (t->home != cx->out) return;                        // declared further out: its readers might not see the variable
+    Expr *const next = one_later(cx, src->at.base);
+    if (!next) return;
+    t->ahead_type = src->type;
+    t->ahead = cpu_declare_pointer(cx, src->type, "ahead", expr_address(cx->arena, src->pointer, cpu_expr(cx, next)));
+    for (int d = 0; d < tile->rank; d++) t->ahead_strides[d] = cpu_expr(cx, src->at.coef[d]);
+}
+
+// ---- the readers
+
+typedef struct Readers { Cpu *cx; const Nest *nest; const Var *inner; Expr *lo, *hi; } Readers;
+
+static void fetch_row(const TileUse *use, void *context)
+{
+    const Readers *const r = context;
+    Cpu *const cx = r->cx;
+    if (!use->reads || !use->subs || use->buffer->kind == BUFFER_VIEW || use->buffer->kind == BUFFER_TENSOR) return;
+    TileInfo *const t = &cx->tiles[use->buffer->id];
+    const int last = use->buffer->rank - 1;
+    if (!t->ahead || use->subs[last]->kind != E_VAR || use->subs[last]->var.var != r->inner) return;
+    Expr *at = r->lo;
+    for (int d = 0; d < last; d++) {
+        if (expr_uses(use->subs[d], r->inner) || expr_loads(use->subs[d])) return;
+        at = int_add(cx->arena, at, int_mul(cx->arena, cpu_expr(cx, use->subs[d]), t->ahead_strides[d]));
+    }
+    Expr *const bytes = int_mul(cx->arena, int_sub(cx->arena, r->hi, r->lo), int_const(cx->arena, dtype_bytes(t->ahead_type, 1)));
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_fetch", 2, expr_address(cx->arena, t->ahead, at), bytes));
+    t->ahead = NULL;
+}
+
+static void fetch_of(TileOp *op, Readers *r)
+{
+    for (; op; op = op->next) {
+        if (op->kind == T_IF || op->kind == T_FORALL || op->kind == T_FOR || op->kind == T_WHILE) continue;
+        tile_uses(op, fetch_row, r);
+    }
+}
+
+// In front of the innermost loop over lo .. hi - 1.
+void cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, Expr *lo, Expr *hi)
+{
+    Readers r = { cx, nest, forall->forall.indices[nest->order[nest->n - 1]].var, lo, hi };
+    LoopList *const out = cpu_enter(cx, nest->before[nest->n - 1]);
+    fetch_of(forall->forall.body, &r);
+    cpu_enter(cx, out);
+}
+
+// For a product that reads all rows of its right side: where the next step's lie, or NULL's text.
+Expr *cpu_take_ahead(Cpu *cx, const Operand *o)
+{
+    Expr *const none = cpu_literal(cx, "NULL");
+    if (o->region.buffer->kind == BUFFER_VIEW || o->region.buffer->kind == BUFFER_TENSOR || o->region.buffer->rank != 2) return none;
+    TileInfo *const t = &cx->tiles[o->region.buffer->id];
+    if (!t->ahead || !t->borrowed || !region_is_whole(&o->region)) return none;
+    Expr *const ahead = cpu_of(cx, t->ahead);
+    t->ahead = NULL;
+    return ahead;
+}

@@ -1,0 +1,100 @@
+// build.c - short forms for building Loop IR, used all over the CPU lowering.
+#include "lower/cpu/cpu.h"
+
+#include <stdio.h>
+
+Expr *cpu_literal(Cpu *cx, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    Expr *const x = NEW(cx->arena, Expr, .kind = E_CALL, .type = DTYPE_INT);
+    x->call.name = arena_copy_text(cx->arena, text, strlen(text));
+    x->call.n = -1;
+    return x;
+}
+
+Expr *cpu_quoted(Cpu *cx, const char *text)
+{
+    Text t = { .arena = cx->arena };
+    text_print(&t, "\"");
+    for (const char *p = text; *p; p++) {
+        const unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\') text_print(&t, "\\%c", c);
+        else if (c < 32 || c > 126) text_print(&t, "\\%03o", c);
+        else text_print(&t, "%c", c);
+    }
+    text_print(&t, "\"");
+    Expr *const x = NEW(cx->arena, Expr, .kind = E_CALL, .type = DTYPE_INT);
+    x->call.name = text_cstr(&t);
+    x->call.n = -1;
+    return x;
+}
+
+Expr *cpu_call(Cpu *cx, DType type, const char *name, int n, ...)
+{
+    Expr *args[16];
+    va_list list;
+    va_start(list, n);
+    for (int i = 0; i < n; i++) args[i] = va_arg(list, Expr *);
+    va_end(list);
+    return expr_call(cx->arena, type, name, n, args);
+}
+
+LoopStmt *cpu_add(Cpu *cx, LoopStmt stmt) { return loop_add(cx->out, stmt); }
+
+LoopList *cpu_enter(Cpu *cx, LoopList *list)
+{
+    LoopList *const before = cx->out;
+    cx->out = list;
+    return before;
+}
+
+void cpu_add_call(Cpu *cx, Expr *x) { cpu_add(cx, (LoopStmt){ .kind = L_CALL, .call = { x } }); }
+
+Var *cpu_declare(Cpu *cx, DType type, const char *name, Expr *value)
+{
+    Var *const var = loop_new_var(cx->unit, type, name);
+    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+    return var;
+}
+
+Var *cpu_declare_pointer(Cpu *cx, DType type, const char *name, Expr *value)
+{
+    Var *const var = loop_new_pointer(cx->unit, type, name);
+    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+    return var;
+}
+
+void cpu_assign(Cpu *cx, Var *var, Expr *value) { cpu_add(cx, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } }); }
+
+Expr *cpu_of(Cpu *cx, Var *var) { return expr_var(cx->arena, var); }
+
+// & and not &&: no branch, so that loops vectorise.
+Expr *cpu_both(Cpu *cx, Expr *a, Expr *b)
+{
+    if (!a || !b) return a ? a : b;
+    return expr_binary(cx->arena, X_BITAND, a, b);
+}
+
+void cpu_use_prelude(Cpu *cx, const char *macro)
+{
+    for (int i = 0; i < cx->uses.count; i++)
+        if (strcmp(cx->uses.items[i], macro) == 0) return;
+    VEC_PUSH(cx->arena, &cx->uses, macro);
+}
+
+bool cpu_unsupported(Cpu *cx, Span span, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cx->failed = true;
+    return diag_error(cx->diags, span, "%s is not supported yet on this target", text);
+}
+
+const char *cpu_fresh_label(Cpu *cx, const char *stem) { return arena_printf(cx->arena, "%s_%d", stem, cx->n_labels++); }

@@ -1,0 +1,437 @@
+// copy.c - copies with conversion, fills, and atomic sums of tiles: rows at a time, bounds outside the rows.
+//
+// For each axis the bounds become a range of its index; inside the range nothing is tested. What lies outside the
+// source is written as zeros, what lies outside the destination is not touched.
+//
+// A tile that is only ever filled by whole copies of its own type *borrows*: where the slice is inside the tensor
+// the tile's pointer and strides are the tensor's and nothing moves; one test per copy decides. Decoding cannot run
+// at memory speed without that.
+#include "lower/cpu/cpu.h"
+
+typedef enum { ROW_COPY, ROW_FILL, ROW_ATOMIC_ADD } RowKind;
+
+typedef struct Rows {
+    Cpu   *cx;
+    RowKind kind;
+    Place  dst, src;
+    Expr  *value;                    // of a fill: Loop IR, in dst's type
+    Expr  *axes[MAX_RANK];           // the indices of the loops around
+    Expr  *inside;                   // so far inside the source: bool, NULL: yes
+} Rows;
+
+// ---- ranges of an axis
+
+static int deepest_axis(const Place *p, const PlaceCheck *c)
+{
+    for (int a = p->n_axes - 1; a >= 0; a--)
+        if (c->at.coef[a]) return a;
+    return -1;
+}
+
+static Expr *lesser(Cpu *cx, Expr *a, Expr *b)  { return cpu_call(cx, DTYPE_INT, "kiln_min_int", 2, a, b); }
+static Expr *greater(Cpu *cx, Expr *a, Expr *b) { return cpu_call(cx, DTYPE_INT, "kiln_max_int", 2, a, b); }
+
+// Narrows [*lo, *hi) to where the checks that end at this axis hold, given the indices outside it. True if it did.
+static bool narrow_range(Rows *r, const Place *p, int axis, Expr **lo, Expr **hi)
+{
+    Cpu *const cx = r->cx;
+    bool narrowed = false;
+    for (int i = 0; i < p->checks.count; i++) {
+        const PlaceCheck *const c = &p->checks.items[i];
+        if (deepest_axis(p, c) != axis) continue;
+        Expr *axes[MAX_RANK];
+        memcpy(axes, r->axes, sizeof axes);
+        axes[axis] = NULL;
+        Expr *const rest = cpu_linear_at(cx, &c->at, axes), *const step = cpu_expr(cx, c->at.coef[axis]);
+        Expr *const extent = cpu_expr(cx, c->extent);
+        Expr *first = int_sub(cx->arena, int_const(cx->arena, 0), rest), *end = int_sub(cx->arena, extent, rest);
+        int64_t one;
+        if (!expr_as_int(step, &one) || one != 1) {        // ceil of both
+            Expr *const up = int_sub(cx->arena, step, int_const(cx->arena, 1));
+            first = cpu_call(cx, DTYPE_INT, "kiln_floordiv", 2, int_add(cx->arena, first, up), step);
+            end = cpu_call(cx, DTYPE_INT, "kiln_floordiv", 2, int_add(cx->arena, end, up), step);
+        }
+        *lo = greater(cx, *lo, first);
+        *hi = lesser(cx, *hi, end);
+        narrowed = true;
+    }
+    return narrowed;
+}
+
+// The checks that end at `axis` (-1: that no axis is in) as a condition, given all indices up to it.
+static Expr *checks_at(Rows *r, const Place *p, int axis)
+{
+    Cpu *const cx = r->cx;
+    Expr *all = NULL;
+    for (int i = 0; i < p->checks.count; i++) {
+        const PlaceCheck *const c = &p->checks.items[i];
+        if (deepest_axis(p, c) != axis) continue;
+        Expr *const at = cpu_linear_at(cx, &c->at, r->axes), *const extent = cpu_expr(cx, c->extent);
+        all = cpu_both(cx, all, expr_binary(cx->arena, X_GE, at, int_const(cx->arena, 0)));
+        all = cpu_both(cx, all, expr_binary(cx->arena, X_LT, at, extent));
+    }
+    return all;
+}
+
+// ---- one row
+
+static Expr *position(Rows *r, const Place *p, Expr *inner)
+{
+    Expr *axes[MAX_RANK];
+    memcpy(axes, r->axes, sizeof axes);
+    if (p->n_axes > 0) axes[p->n_axes - 1] = inner;
+    return cpu_linear_at(r->cx, &p->at, axes);
+}
+
+static bool is_plain_row(const Place *p) { return !p->packed && cpu_place_stride(p, p->n_axes - 1) == 1; }
+
+static int stored_bytes(DType t) { return dtype_bits(t) < 8 ? 1 : dtype_bits(t) / 8; }
+
+static bool has_row_function(DType to, DType from)
+{
+    const DType narrow = to == DTYPE_F32 ? from : to;
+    return (to == DTYPE_F32 || from == DTYPE_F32) &&
+           (narrow == DTYPE_BF16 || narrow == DTYPE_F16 || narrow == DTYPE_E4M3 || narrow == DTYPE_E5M2);
+}
+
+static void store_element(Rows *r, Expr *at, Expr *value)
+{
+    Cpu *const cx = r->cx;
+    if (r->kind != ROW_ATOMIC_ADD) {
+        cpu_place_store(cx, &r->dst, at, value);
+        return;
+    }
+    const char *const name = arena_printf(cx->arena, "kiln_atomic_add_%s", dtype_info[r->dst.type].c_name);
+    cx->atomics = true;
+    cpu_add_call(cx, cpu_call(cx, r->dst.type, name, 2, cpu_place_address(cx, &r->dst, at), value));
+}
+
+static void element_loop(Rows *r, Expr *lo, Expr *hi, bool zero)
+{
+    Cpu *const cx = r->cx;
+    Var *const i = loop_new_var(cx->unit, DTYPE_INT, "i");
+    LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
+    Expr *value = r->value;
+    if (zero) value = cpu_zero_of(cx, r->dst.type);
+    else if (r->kind != ROW_FILL)
+        value = cpu_convert(cx, r->dst.type, cpu_place_load(cx, &r->src, position(r, &r->src, cpu_of(cx, i))));
+    store_element(r, position(r, &r->dst, cpu_of(cx, i)), value);
+    cpu_enter(cx, out);
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first,
+                        .pragma = r->kind == ROW_ATOMIC_ADD || r->dst.packed ? NULL : "KILN_VECTORIZE" } });
+}
+
+static Expr *bytes_between(Cpu *cx, Expr *lo, Expr *hi, DType type)
+{
+    return int_mul(cx->arena, int_sub(cx->arena, hi, lo), int_const(cx->arena, stored_bytes(type)));
+}
+
+static void zero_row(Rows *r, Expr *lo, Expr *hi)
+{
+    Cpu *const cx = r->cx;
+    if (r->kind == ROW_ATOMIC_ADD) return;
+    if (is_plain_row(&r->dst))
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                          bytes_between(cx, lo, hi, r->dst.type)));
+    else element_loop(r, lo, hi, true);
+}
+
+static bool is_zero(const Expr *x)
+{
+    int64_t value;
+    return expr_as_int(x, &value) ? value == 0 : x->kind == E_FLOAT && x->real.value == 0 && !__builtin_signbit(x->real.value);
+}
+
+static void fill_or_copy_row(Rows *r, Expr *lo, Expr *hi)
+{
+    Cpu *const cx = r->cx;
+    const bool plain = is_plain_row(&r->dst) && (r->kind == ROW_FILL || is_plain_row(&r->src));
+    Expr *const streams = r->kind == ROW_COPY && plain && !r->dst.bytes && r->src.root && r->src.root->kind != BUFFER_TENSOR ?
+                          cpu_streams(cx, &r->dst) : NULL;
+    if (r->kind == ROW_FILL && plain && is_zero(r->value)) {
+        zero_row(r, lo, hi);
+    } else if (r->kind == ROW_COPY && plain && r->dst.type == r->src.type) {
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, streams ? "kiln_stream_bytes" : "kiln_copy_bytes", streams ? 4 : 3, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                          cpu_place_address(cx, &r->src, position(r, &r->src, lo)), bytes_between(cx, lo, hi, r->dst.type), streams));
+    } else if (r->kind == ROW_COPY && plain && !r->dst.bytes && !r->src.bytes && has_row_function(r->dst.type, r->src.type)) {
+        const char *const name = arena_printf(cx->arena, "kiln_%s_%s_from_%s", streams ? "stream" : "row", dtype_name(r->dst.type), dtype_name(r->src.type));
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, name, streams ? 4 : 3, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                          cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo), streams));
+    } else {
+        element_loop(r, lo, hi, false);
+    }
+}
+
+static Expr *kept(Cpu *cx, const char *name, Expr *x)
+{
+    return x->kind == E_INT || x->kind == E_VAR ? x : cpu_of(cx, cpu_declare(cx, DTYPE_INT, name, x));
+}
+
+static void emit_row(Rows *r, int axis)
+{
+    Cpu *const cx = r->cx;
+    Expr *lo = int_const(cx->arena, 0), *hi = cpu_expr(cx, r->dst.widths[axis]);
+    if (narrow_range(r, &r->dst, axis, &lo, &hi)) {
+        lo = kept(cx, "lo", lo);
+        hi = kept(cx, "hi", greater(cx, lo, hi));
+    } else hi = kept(cx, "hi", hi);
+    Expr *first = lo, *end = hi;
+    const bool narrowed = r->kind != ROW_FILL && narrow_range(r, &r->src, axis, &first, &end);
+    if (!narrowed && !r->inside) {
+        fill_or_copy_row(r, lo, hi);
+        return;
+    }
+    first = kept(cx, "first", lesser(cx, first, hi));
+    end = greater(cx, first, end);
+    if (r->inside) end = expr_select(cx->arena, r->inside, end, first);
+    end = kept(cx, "end", end);
+    zero_row(r, lo, first);
+    fill_or_copy_row(r, first, end);
+    zero_row(r, end, hi);
+}
+
+static void emit_axis(Rows *r, int axis)
+{
+    Cpu *const cx = r->cx;
+    if (axis == r->dst.n_axes - 1) {
+        emit_row(r, axis);
+        return;
+    }
+    Expr *lo = int_const(cx->arena, 0), *hi = cpu_expr(cx, r->dst.widths[axis]);
+    narrow_range(r, &r->dst, axis, &lo, &hi);
+    lo = kept(cx, "lo", lo);
+    hi = kept(cx, "hi", hi);
+    Var *const i = loop_new_var(cx->unit, DTYPE_INT, "r");
+    LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
+    Expr *const inside = r->inside;
+    r->axes[axis] = cpu_of(cx, i);
+    Expr *const here = r->kind == ROW_FILL ? NULL : checks_at(r, &r->src, axis);
+    if (here) r->inside = cpu_of(cx, cpu_declare(cx, DTYPE_BOOL, "inside", cpu_both(cx, inside, here)));
+    emit_axis(r, axis + 1);
+    r->inside = inside;
+    r->axes[axis] = NULL;
+    cpu_enter(cx, out);
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first } });
+}
+
+static void emit_element(Rows *r)
+{
+    Cpu *const cx = r->cx;
+    Expr *value = r->value;
+    if (r->kind != ROW_FILL) {
+        value = cpu_place_load(cx, &r->src, position(r, &r->src, NULL));
+        if (r->inside) value = expr_select(cx->arena, r->inside, value, cpu_zero_of(cx, value->type));
+        value = cpu_convert(cx, r->dst.type, value);
+    }
+    store_element(r, position(r, &r->dst, NULL), value);
+}
+
+// ---- the whole slice
+
+static bool merges(const Place *p, int a)
+{
+    int64_t outer, inner, width;
+    return p->at.coef[a] && p->at.coef[a + 1] && expr_as_int(p->at.coef[a], &outer) && expr_as_int(p->at.coef[a + 1], &inner) &&
+           expr_as_int(p->widths[a + 1], &width) && outer == inner * width;
+}
+
+static void merge_axis(Cpu *cx, Place *p, int a)
+{
+    p->widths[a + 1] = int_mul(cx->arena, p->widths[a], p->widths[a + 1]);
+    for (int i = a; i + 1 < p->n_axes; i++) {
+        p->at.coef[i] = p->at.coef[i + 1];
+        p->widths[i] = p->widths[i + 1];
+    }
+    p->at.coef[--p->n_axes] = NULL;
+}
+
+// Axes that lie behind each other on both sides become one long row.
+static void merge_axes(Rows *r)
+{
+    if (r->dst.checks.count || (r->kind != ROW_FILL && r->src.checks.count)) return;
+    for (int a = r->dst.n_axes - 2; a >= 0; a--) {
+        if (!merges(&r->dst, a) || (r->kind != ROW_FILL && !merges(&r->src, a))) continue;
+        merge_axis(r->cx, &r->dst, a);
+        if (r->kind != ROW_FILL) merge_axis(r->cx, &r->src, a);
+    }
+}
+
+static void emit_rows(Rows *r)
+{
+    Cpu *const cx = r->cx;
+    merge_axes(r);
+    Expr *const writes = checks_at(r, &r->dst, -1);
+    LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
+    if (r->kind != ROW_FILL) {
+        Expr *const inside = checks_at(r, &r->src, -1);
+        if (inside) r->inside = cpu_of(cx, cpu_declare(cx, DTYPE_BOOL, "inside", inside));
+    }
+    if (r->dst.n_axes == 0) emit_element(r);
+    else emit_axis(r, 0);
+    cpu_enter(cx, out);
+    if (writes) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { writes, body.first, NULL } });
+    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body.first } });
+}
+
+void cpu_copy_places(Cpu *cx, const Place *dst, const Place *src, Span span)
+{
+    Rows r = { .cx = cx, .kind = ROW_COPY, .dst = *dst, .src = *src };
+    emit_rows(&r);
+}
+
+// ---- borrowing
+
+// Whether the whole slice is inside; NULL: always.
+static Expr *box_inside(Cpu *cx, const Place *p)
+{
+    Arena *const a = cx->arena;
+    Expr *all = NULL;
+    for (int i = 0; i < p->checks.count; i++) {
+        const PlaceCheck *const c = &p->checks.items[i];
+        Expr *last = cpu_expr(cx, c->at.base);
+        Expr *const first = last;
+        for (int x = 0; x < p->n_axes; x++)
+            if (c->at.coef[x])
+                last = int_add(a, last, int_mul(a, cpu_expr(cx, c->at.coef[x]), int_sub(a, cpu_expr(cx, p->widths[x]), int_const(a, 1))));
+        all = cpu_both(cx, all, expr_binary(a, X_GE, first, int_const(a, 0)));
+        all = cpu_both(cx, all, expr_binary(a, X_LT, last, cpu_expr(cx, c->extent)));
+    }
+    return all;
+}
+
+static void lower_borrowing_copy(Cpu *cx, TileOp *op)
+{
+    Buffer *const tile = op->copy.dst.buffer;
+    TileInfo *const t = &cx->tiles[tile->id];
+    Place src, dst;
+    if (!cpu_place_region(cx, &src, &op->copy.src)) return;
+    cpu_note_ahead(cx, op, &src);
+    Expr *const inside = box_inside(cx, &src);
+    LoopList take = loop_list(cx->arena), fill = loop_list(cx->arena), *const out = cpu_enter(cx, &take);
+    cpu_assign(cx, t->pointer, cpu_place_address(cx, &src, cpu_linear_at(cx, &src.at, NULL)));
+    for (int d = 0; d < tile->rank - 1; d++) cpu_assign(cx, t->strides[d]->var.var, cpu_expr(cx, src.at.coef[d]));
+
+    cpu_enter(cx, &fill);
+    Expr *borrowed[MAX_RANK];
+    int64_t stride = 1, extent = 1;
+    memcpy(borrowed, t->strides, sizeof borrowed);
+    cpu_assign(cx, t->pointer, cpu_call(cx, tile->type, "kiln_at", 2, cpu_of(cx, cx->host), int_const(cx->arena, t->offset)));
+    for (int d = tile->rank - 1; d >= 0; d--) {
+        if (d < tile->rank - 1) cpu_assign(cx, t->strides[d]->var.var, int_const(cx->arena, stride));
+        t->strides[d] = int_const(cx->arena, stride);
+        if (expr_as_int(tile->shape[d], &extent)) stride *= extent;
+    }
+    if (cpu_place_region(cx, &dst, &op->copy.dst)) cpu_copy_places(cx, &dst, &src, op->span);
+    memcpy(t->strides, borrowed, sizeof borrowed);
+    cpu_enter(cx, out);
+    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span, .branch = { inside, take.first, fill.first } });
+    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { take.first } });
+}
+
+typedef struct Borrow { Cpu *cx; bool *refused; bool *filled; } Borrow;
+
+static bool is_tile(const Buffer *b) { return b->kind == BUFFER_SHARED || b->kind == BUFFER_FRAGMENT; }
+
+static bool can_lend(Cpu *cx, TileOp *op)
+{
+    Buffer *const tile = op->copy.dst.buffer, *const root = buffer_root(op->copy.src.buffer);
+    Place src;
+    if (!is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR || root->access != ACCESS_IN ||
+        tile->type != op->copy.src.buffer->type || dtype_bits(tile->type) < 8 || region_rank(&op->copy.src) != tile->rank)
+        return false;
+    return cpu_place_region(cx, &src, &op->copy.src) && !src.bytes && tile->rank > 0 && cpu_place_stride(&src, tile->rank - 1) == 1;
+}
+
+static void refuse(const TileUse *use, void *context)
+{
+    const Borrow *const b = context;
+    Buffer *const root = buffer_root(use->buffer);
+    if (is_tile(root) && (use->writes || use->atomic || use->buffer != root)) b->refused[root->id] = true;
+}
+
+// f32 products read their left side where it lies, once for each panel of the right: rows far apart fall on few cache
+// sets, so a tile that many panels read is worth its copy.
+static void refuse_left_side(Borrow *b, const TileOp *op)
+{
+    const Operand *const a = &op->matmul.a;
+    int64_t n;
+    Expr *const columns = region_extent(&op->matmul.dst, 1);
+    const bool in_place = a->region.buffer->type == DTYPE_F32 || a->region.buffer->type == DTYPE_F64;
+    if (in_place && is_tile(a->region.buffer) && expr_as_int(columns, &n) && n >= 64)
+        b->refused[a->region.buffer->id] = true;
+}
+
+static void survey_borrows(Borrow *b, TileOp *op, bool in_forall)
+{
+    for (; op; op = op->next) {
+        if (op->kind == T_COPY && !in_forall && can_lend(b->cx, op)) {
+            b->filled[op->copy.dst.buffer->id] = true;
+            continue;
+        }
+        tile_uses(op, refuse, b);
+        if (op->kind == T_MATMUL) refuse_left_side(b, op);
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) survey_borrows(b, *body, in_forall || op->kind == T_FORALL);
+    }
+}
+
+// Gives each tile that may borrow variables for its strides.
+void cpu_find_borrowed(Cpu *cx)
+{
+    const int n = cx->kernel->n_buffers + 1;
+    Borrow b = { cx, NEW_ARRAY(cx->arena, bool, n), NEW_ARRAY(cx->arena, bool, n) };
+    if (cpu_is_checked(cx)) return;
+    survey_borrows(&b, cx->kernel->body, false);
+    for (int i = 0; i < n; i++) {
+        TileInfo *const t = &cx->tiles[i];
+        if (!b.filled[i] || b.refused[i] || !t->declared) continue;
+        t->borrowed = true;
+        for (int d = 0; d < MAX_RANK && t->strides[d]; d++) {
+            int64_t one;
+            if (t->strides[d + 1] == NULL && expr_as_int(t->strides[d], &one)) break;
+            t->strides[d] = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "stride", t->strides[d]));
+        }
+    }
+}
+
+// ---- the ops
+
+static bool is_borrowing(const Cpu *cx, const TileOp *op)
+{
+    return op->kind == T_COPY && op->copy.dst.buffer->kind != BUFFER_TENSOR && op->copy.dst.buffer->kind != BUFFER_VIEW &&
+           cx->tiles[op->copy.dst.buffer->id].borrowed;
+}
+
+void cpu_copy(Cpu *cx, TileOp *op)
+{
+    if (is_borrowing(cx, op)) {
+        lower_borrowing_copy(cx, op);
+        return;
+    }
+    Rows r = { .cx = cx, .kind = op->kind == T_FILL ? ROW_FILL : op->kind == T_COPY ? ROW_COPY : ROW_ATOMIC_ADD };
+    if (r.kind == ROW_FILL) {
+        Expr *const value = cpu_convert(cx, op->fill.dst.buffer->type, cpu_expr(cx, op->fill.value));
+        r.value = value->kind == E_INT || value->kind == E_FLOAT || value->kind == E_VAR ? value :
+                  cpu_of(cx, cpu_declare(cx, value->type, "value", value));
+    }
+    if (!cpu_place_region(cx, &r.dst, r.kind == ROW_FILL ? &op->fill.dst : &op->copy.dst)) return;
+    if (r.kind != ROW_FILL && !cpu_place_region(cx, &r.src, &op->copy.src)) return;
+    if (r.kind == ROW_ATOMIC_ADD && (r.dst.packed || dtype_bits(r.dst.type) < 16 || dtype_info[r.dst.type].wide != r.dst.type)) {
+        cpu_unsupported(cx, op->span, "an atomic sum in %s", dtype_name(r.dst.type));
+        return;
+    }
+    if (cpu_is_checked(cx) && r.kind != ROW_FILL) cpu_mark_region(cx, &r.src, true);
+    if (cpu_is_checked(cx) && r.kind == ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, true);
+    if (r.kind == ROW_COPY) cpu_note_ahead(cx, op, &r.src);
+    emit_rows(&r);
+    if (cpu_is_checked(cx) && r.kind != ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, false);
+}
+
+// For rows.c: whether it copies row by row from one tile to another.
+bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, int64_t *rows)
+{
+    const Buffer *const dst = op->copy.dst.buffer, *const src = op->copy.src.buffer;
+    return op->kind == T_COPY && is_tile(dst) && is_tile(src) && dst != src && dst->rank >= 2 && region_is_whole(&op->copy.dst) &&
+           region_is_whole(&op->copy.src) && src->rank == dst->rank && !cx->tiles[dst->id].borrowed &&
+           expr_as_int(dst->shape[0], rows);
+}

@@ -1,0 +1,312 @@
+// forall.c - independent iterations as a loop nest that the C compiler turns into vectors.
+//
+// The innermost loop should run along memory, so the index that most accesses have in their last subscript goes there;
+// iterations are independent, so any order is right. Everything that does not depend on an inner index is computed in
+// front of that index's loop (expr.c), also what a reduction starts with and where it ends (reduce.c).
+#include "lower/cpu/cpu.h"
+
+#include <stdio.h>
+
+// ---- looking at the body
+
+typedef struct Survey {
+    Cpu    *cx;
+    TileOp *forall;
+    Nest   *nest;
+    int     score[MAX_RANK + 8];
+    bool    narrow_target[MAX_RANK + 8];  // index is reduced into a type that cannot hold partial results
+    bool    plain;
+} Survey;
+
+// Every op of a block and the blocks below it.
+static void each_op(TileOp *op, void (*visit)(TileOp *, void *), void *context)
+{
+    for (; op; op = op->next) {
+        visit(op, context);
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) each_op(*body, visit, context);
+    }
+}
+
+static void score_access(const TileUse *use, void *context)
+{
+    Survey *const s = context;
+    if (!use->subs) return;
+    for (int i = 0; i < s->forall->forall.n; i++) {
+        Var *const var = s->forall->forall.indices[i].var;
+        for (int d = 0; d < use->buffer->rank; d++) {
+            if (!expr_uses(use->subs[d], var)) continue;
+            int64_t c = 0;
+            Expr *rest;
+            const bool along = d == use->buffer->rank - 1 && expr_affine(s->cx->arena, use->subs[d], &var, 1, &c, &rest) &&
+                               c == 1 && !expr_loads(rest);
+            s->score[i] += along ? (use->writes ? 4 : 2) : (use->writes ? -6 : -3);
+        }
+    }
+}
+
+static bool is_vectorisable(TileKind kind)
+{
+    return kind == T_LET || kind == T_SET || kind == T_STORE || kind == T_UPDATE || kind == T_IF || kind == T_TILE ||
+           kind == T_CONTINUE;
+}
+
+static bool has_atomic(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
+
+static void survey_op(TileOp *op, void *context)
+{
+    Survey *const s = context;
+    tile_uses(op, score_access, s);
+    if (!is_vectorisable(op->kind)) s->plain = false;
+    if (op->kind == T_LET && op->let.value && expr_any(op->let.value, has_atomic, NULL)) s->plain = false;
+    if (op->kind == T_UPDATE && op->update.reduces && op->update.buffer &&
+        dtype_info[op->update.buffer->type].wide != op->update.buffer->type)
+        for (int i = 0; i < s->forall->forall.n; i++) {
+            bool kept = false;
+            for (int d = 0; d < op->update.buffer->rank; d++)
+                kept = kept || expr_uses(op->update.subs[d], s->forall->forall.indices[i].var);
+            if (!kept) s->narrow_target[i] = true;
+        }
+}
+
+static void note_definition(TileOp *op, void *context)
+{
+    Nest *const nest = context;
+    const Var *var = NULL;
+    if (op->kind == T_LET || op->kind == T_SET) var = op->let.var;
+    if (op->kind == T_UPDATE) var = op->update.var;
+    if (op->kind == T_FOR) var = op->for_.var;
+    if (var && var->id < nest->n_depths) nest->depth[var->id] = (int8_t)nest->n;
+    for (int i = 0; op->kind == T_FORALL && i < op->forall.n; i++) nest->depth[op->forall.indices[i].var->id] = (int8_t)nest->n;
+    for (int i = 0; op->kind == T_PIPELINE && i < op->pipeline.n; i++) nest->depth[op->pipeline.indices[i].var->id] = (int8_t)nest->n;
+}
+
+typedef struct Notes { Cpu *cx; Nest *nest; } Notes;
+
+static void note_write(const TileUse *use, void *context)
+{
+    const Notes *const n = context;
+    if (use->writes || use->atomic) VEC_PUSH(n->cx->arena, &n->nest->written, (const Buffer *)buffer_root(use->buffer));
+}
+
+static void note_writes(TileOp *op, void *context)
+{
+    tile_uses(op, note_write, context);
+}
+
+static int64_t const_extent(const LoopIndex *index)
+{
+    int64_t lo, hi;
+    return expr_as_int(index->lo, &lo) && expr_as_int(index->hi, &hi) ? (hi > lo ? hi - lo : 0) : -1;
+}
+
+// The order of the indices, outermost first. Reduced indices of narrow targets go innermost, so that one wide
+// accumulator holds each sum; the rest keep the order of the source but for the one that runs along memory.
+static void choose_order(Survey *s, int *order)
+{
+    const int n = s->forall->forall.n;
+    int best = n - 1;
+    bool any_narrow = false;
+    for (int i = 0; i < n; i++) any_narrow = any_narrow || s->narrow_target[i];
+    for (int i = 0; i < n; i++) {
+        const int64_t extent = const_extent(&s->forall->forall.indices[i]);
+        if (extent >= 0 && extent < 4) s->score[i] -= 8;
+        if (any_narrow && !s->narrow_target[i]) s->score[i] -= 1000;
+    }
+    for (int i = n - 1; i >= 0; i--)
+        if (s->score[i] > s->score[best]) best = i;
+    if (!s->plain) best = n - 1;
+    int k = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++)
+            if (i != best && s->narrow_target[i] == (pass == 1)) order[k++] = i;
+    order[k] = best;
+}
+
+// ---- conditions that hold nowhere
+
+// Whether a comparison can hold anywhere in the box of the indices; NULL: cannot say.
+static Expr *comparison_may_hold(Cpu *cx, const TileOp *forall, Expr *x)
+{
+    const int n = forall->forall.n;
+    Var *vars[MAX_RANK + 8];
+    int64_t c[MAX_RANK + 8];
+    Expr *rest;
+    if (x->op.a->type != DTYPE_INT || x->op.op == X_EQ || x->op.op == X_NE) return NULL;
+    for (int i = 0; i < n; i++) vars[i] = forall->forall.indices[i].var;
+    if (!expr_affine(cx->arena, int_sub(cx->arena, x->op.a, x->op.b), vars, n, c, &rest)) return NULL;
+    const bool wants_least = x->op.op == X_LT || x->op.op == X_LE;
+    for (int i = 0; i < n; i++) {
+        const LoopIndex *const index = &forall->forall.indices[i];
+        Expr *const last = int_sub(cx->arena, index->hi, int_const(cx->arena, 1));
+        Expr *const at = (c[i] > 0) == wants_least ? index->lo : last;
+        if (c[i]) rest = int_add(cx->arena, rest, int_mul(cx->arena, int_const(cx->arena, c[i]), at));
+    }
+    return expr_binary(cx->arena, x->op.op, rest, int_const(cx->arena, 0));
+}
+
+static bool is_local_var(const Expr *x, void *context)
+{
+    const TileOp *const forall = context;
+    if (x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL) return true;
+    for (int i = 0; x->kind == E_VAR && i < forall->forall.n; i++)
+        if (forall->forall.indices[i].var == x->var.var) return true;
+    for (const TileOp *op = forall->forall.body; op; op = op->next)
+        if (x->kind == E_VAR && op->kind == T_LET && op->let.var == x->var.var) return true;
+    return false;
+}
+
+static Expr *may_hold(Cpu *cx, TileOp *forall, Expr *x)
+{
+    if (!expr_any(x, is_local_var, forall)) return x;
+    if (x->kind != E_BINARY) return NULL;
+    if (x->op.op >= X_LT && x->op.op <= X_NE) return comparison_may_hold(cx, forall, x);
+    if (x->op.op != X_AND && x->op.op != X_OR) return NULL;
+    Expr *const a = may_hold(cx, forall, x->op.a), *const b = may_hold(cx, forall, x->op.b);
+    if (x->op.op == X_AND && (!a || !b)) return a ? a : b;
+    return a && b ? expr_binary(cx->arena, x->op.op, a, b) : NULL;
+}
+
+// For a body that is one `if`, maybe after definitions: the uniform test that decides whether any iteration acts.
+static Expr *whole_test(Cpu *cx, TileOp *forall)
+{
+    TileOp *op = forall->forall.body;
+    while (op && op->kind == T_LET && op->let.value && !op->let.var->assigned) op = op->next;
+    if (!op || op->kind != T_IF || op->branch.otherwise || op->next) return NULL;
+    Expr *cond = op->branch.cond;
+    TileOp *lets[32];
+    int n = 0;
+    for (TileOp *let = forall->forall.body; let != op && n < COUNT(lets); let = let->next) lets[n++] = let;
+    while (n > 0) {
+        n--;
+        if (expr_any(lets[n]->let.value, has_atomic, NULL)) return NULL;
+        cond = expr_replace(cx->arena, cond, lets[n]->let.var, lets[n]->let.value);
+    }
+    return may_hold(cx, forall, cond);
+}
+
+// ---- the nest
+
+static Expr *bound(Cpu *cx, Expr *x)
+{
+    Expr *const y = cpu_expr(cx, x);
+    return y->kind == E_INT || y->kind == E_VAR ? y : cpu_of(cx, cpu_declare(cx, DTYPE_INT, "bound", y));
+}
+
+// The innermost index counts in 32 bits where its extent is known, so that comparisons with it are 32-bit lanes.
+static void choose_inner(Cpu *cx, Nest *nest)
+{
+    const LoopIndex *const index = &nest->op->forall.indices[nest->order[nest->n - 1]];
+    const int64_t extent = const_extent(index);
+    int64_t hi;
+    if (cpu_is_checked(cx) || !nest->plain || extent < 0 || !expr_as_int(index->hi, &hi) || hi >= 1 << 30) return;
+    nest->inner = index->var;
+    nest->inner32 = loop_new_var(cx->unit, DTYPE_I32, index->var->name);
+    Expr *const wide = NEW(cx->arena, Expr, .kind = E_CONVERT, .type = DTYPE_INT);
+    wide->convert.a = cpu_of(cx, nest->inner32);
+    cx->var_map[index->var->id] = wide;
+}
+
+static void append(LoopList *list, const LoopList *more)
+{
+    for (const LoopStmt *s = more->first; s; s = s->next) loop_add(list, *s);
+}
+
+// From the inside out: each level's statements end in its loop, then what follows it.
+static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
+{
+    for (int level = nest->n; level >= 1; level--) {
+        const LoopIndex *const index = &nest->op->forall.indices[nest->order[level - 1]];
+        const bool innermost = level == nest->n;
+        const bool lanes = innermost && nest->inner32;
+        const char *pragma = NULL;
+        if (innermost && nest->plain && !cpu_is_checked(cx))
+            pragma = nest->reductions.length ? text_cstr(&nest->reductions) : "KILN_VECTORIZE";
+        Expr *const from = lanes ? expr_convert(cx->arena, DTYPE_I32, lo[level]) : lo[level];
+        Expr *const to = lanes ? expr_convert(cx->arena, DTYPE_I32, hi[level]) : hi[level];
+        append(nest->before[level], nest->after[level]);
+        if (!nest->before[level]->first) continue;
+        LoopStmt loop = { .kind = L_FOR, .span = nest->op->span,
+            .for_ = { .var = lanes ? nest->inner32 : index->var, .lo = from, .hi = to,
+                      .step = expr_int(cx->arena, lanes ? DTYPE_I32 : DTYPE_INT, 1), .body = nest->before[level]->first,
+                      .pragma = pragma } };
+        if (innermost && nest->guard) {
+            LoopList guarded = loop_list(cx->arena);
+            loop_add(&guarded, loop);
+            loop = (LoopStmt){ .kind = L_IF, .span = loop.span, .branch = { nest->guard, guarded.first, NULL } };
+        }
+        loop_add(nest->before[level - 1], loop);
+    }
+    append(nest->before[0], nest->after[0]);
+}
+
+static LoopList *new_list(Cpu *cx)
+{
+    LoopList *const list = NEW(cx->arena, LoopList, .arena = cx->arena);
+    list->last = &list->first;
+    return list;
+}
+
+static Nest *open_nest(Cpu *cx, TileOp *op)
+{
+    Nest *const nest = NEW(cx->arena, Nest, .outer = cx->nest, .op = op, .n = op->forall.n);
+    Survey survey = { .cx = cx, .forall = op, .nest = nest, .plain = true };
+    nest->n_depths = cx->kernel->n_vars + 1;
+    nest->depth = NEW_ARRAY(cx->arena, int8_t, nest->n_depths);
+    nest->reductions.arena = cx->arena;
+    each_op(op->forall.body, survey_op, &survey);
+    each_op(op->forall.body, note_definition, nest);
+    each_op(op->forall.body, note_writes, &(Notes){ cx, nest });
+    nest->plain = survey.plain;
+    choose_order(&survey, nest->order);
+    return nest;
+}
+
+static void lower_nest(Cpu *cx, Nest *nest)
+{
+    TileOp *const op = nest->op;
+    Expr *lo[MAX_RANK + 9], *hi[MAX_RANK + 9];
+    nest->before[0] = cx->out;
+    nest->after[0] = new_list(cx);
+    for (int level = 1; level <= nest->n; level++) {
+        const LoopIndex *const index = &op->forall.indices[nest->order[level - 1]];
+        lo[level] = bound(cx, index->lo);
+        hi[level] = bound(cx, index->hi);
+        nest->depth[index->var->id] = (int8_t)level;
+        if (const_extent(index) <= 0) nest->may_be_empty = true;
+        nest->before[level] = new_list(cx);
+        nest->after[level] = new_list(cx);
+    }
+    choose_inner(cx, nest);
+    const char *const label = cx->continue_label;
+    cx->continue_label = NULL;
+    cx->nest = nest;
+    cpu_enter(cx, nest->before[nest->n]);
+    if (nest->n > 0 && !nest->outer && !cpu_is_checked(cx)) cpu_fetch_ahead(cx, op, nest, lo[nest->n], hi[nest->n]);
+    cpu_block(cx, op->forall.body);
+    cx->nest = nest->outer;
+    cx->continue_label = label;
+    cx->out = nest->before[0];
+    close_nest(cx, nest, lo, hi);
+    if (nest->inner) cx->var_map[nest->inner->id] = NULL;
+}
+
+// For rows.c: which index the outermost loop counts, if it does so from 0 to a constant; -1: none.
+int cpu_row_index(Cpu *cx, TileOp *op, int64_t *rows)
+{
+    const Nest *const nest = open_nest(cx, op);
+    const LoopIndex *const index = nest->n ? &op->forall.indices[nest->order[0]] : NULL;
+    int64_t lo;
+    if (!index || !nest->plain || !expr_as_int(index->lo, &lo) || lo != 0 || !expr_as_int(index->hi, rows)) return -1;
+    return nest->order[0];
+}
+
+void cpu_forall(Cpu *cx, TileOp *op)
+{
+    Expr *const acts = cpu_is_checked(cx) ? NULL : whole_test(cx, op);
+    LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
+    lower_nest(cx, open_nest(cx, op));
+    cpu_enter(cx, out);
+    if (acts) cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span, .branch = { cpu_expr(cx, acts), body.first, NULL } });
+    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
+}

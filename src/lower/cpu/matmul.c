@@ -1,0 +1,212 @@
+// matmul.c - products through the prelude's register-blocked kernels.
+//
+// An operand that lies in rows (of a tile, a slice of one, or a tensor that a tile borrows) is handed over as it is;
+// one that must be converted first, or lies otherwise, is copied into the room behind the tiles. Packing is the
+// prelude's. Types that no kernel takes meet in the narrowest type that holds both exactly.
+#include "lower/cpu/cpu.h"
+
+// Up to so many rows on the left, packing the right costs more than it saves.
+enum { FEW_ROWS = 4 };
+
+typedef struct Kind { const char *name; DType a, b, c; const char *use, *few; } Kind;
+static const Kind kinds[] = {   // of kiln_matmul_NAME; `use`, `few`: the parts of the prelude that define it
+    { "f32",       DTYPE_F32,  DTYPE_F32,  DTYPE_F32, "F32", "FEW_F32" },
+    { "f64",       DTYPE_F64,  DTYPE_F64,  DTYPE_F64, "F64", NULL },
+    { "bf16",      DTYPE_BF16, DTYPE_BF16, DTYPE_F32, "BF16", "FEW_BF16" },
+    { "f16",       DTYPE_F16,  DTYPE_F16,  DTYPE_F32, "F16", "FEW_F16" },
+    { "e4m3",      DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, "E4M3", "FEW_E4M3" },
+    { "e5m2",      DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
+    { "e4m3_e5m2", DTYPE_E4M3, DTYPE_E5M2, DTYPE_F32, "E4M3_E5M2", NULL },
+    { "e5m2_e4m3", DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, "E5M2_E4M3", NULL },
+    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", NULL },
+    { "u8u8",      DTYPE_U8,   DTYPE_U8,   DTYPE_I32, "U8U8", NULL },
+    { "i8u8",      DTYPE_I8,   DTYPE_U8,   DTYPE_I32, "I8U8", NULL },
+    { "u8i8",      DTYPE_U8,   DTYPE_I8,   DTYPE_I32, "U8I8", NULL },
+    { "i32",       DTYPE_I32,  DTYPE_I32,  DTYPE_I32, "I32", NULL },
+};
+
+static const Kind *find_kind(DType a, DType b, DType c)
+{
+    for (int i = 0; i < COUNT(kinds); i++)
+        if (kinds[i].a == a && kinds[i].b == b && kinds[i].c == c) return &kinds[i];
+    return NULL;
+}
+
+static bool fits_bf16(DType t) { return t == DTYPE_BF16 || t == DTYPE_E4M3 || t == DTYPE_E5M2 || t == DTYPE_E2M1; }
+
+static DType byte_of(DType t)
+{
+    return t == DTYPE_I8 || t == DTYPE_I4 || t == DTYPE_I2 ? DTYPE_I8 : t == DTYPE_U8 || t == DTYPE_U4 || t == DTYPE_U2 ? DTYPE_U8 : t;
+}
+
+// The product of two element types summed in c; NULL if there is none.
+static const Kind *choose_kind(DType a, DType b, DType c)
+{
+    if (a == DTYPE_TF32) a = DTYPE_F32;
+    if (b == DTYPE_TF32) b = DTYPE_F32;
+    const Kind *const direct = find_kind(byte_of(a), byte_of(b), c);
+    if (direct) return direct;
+    if (c == DTYPE_I32) return find_kind(DTYPE_I32, DTYPE_I32, c);
+    if (c == DTYPE_F64) return find_kind(DTYPE_F64, DTYPE_F64, c);
+    if (c != DTYPE_F32) return NULL;
+    return fits_bf16(a) && fits_bf16(b) ? find_kind(DTYPE_BF16, DTYPE_BF16, c) : find_kind(DTYPE_F32, DTYPE_F32, c);
+}
+
+// ---- operands
+
+typedef struct Side {
+    Expr   *pointer, *stride;        // of its first element; elements from row to row
+    bool    transposed;              // a lies as [k][m], b as [n][k]
+    int64_t rows, columns;           // as it lies
+} Side;
+
+static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+static bool const_widths(Cpu *cx, const Place *p, int64_t *rows, int64_t *columns, Span span)
+{
+    if (p->n_axes == 2 && expr_as_int(p->widths[0], rows) && expr_as_int(p->widths[1], columns)) return true;
+    return cpu_unsupported(cx, span, "a product of slices whose extents are not known when built");
+}
+
+// A dense array of the op's own, at *room behind the tiles; *room goes past it.
+static Place own_array(Cpu *cx, DType type, int64_t rows, int64_t columns, int64_t *room)
+{
+    Place p = { .type = type, .n_axes = 2, .at = { .base = int_const(cx->arena, 0) } };
+    p.pointer = cpu_declare_pointer(cx, cpu_array_type(type), "operand", cpu_call(cx, type, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, *room)));
+    p.widths[0] = int_const(cx->arena, rows);
+    p.widths[1] = int_const(cx->arena, columns);
+    p.at.coef[0] = p.widths[1];
+    p.at.coef[1] = int_const(cx->arena, 1);
+    *room = cpu_temp_room(cx, *room, rows * columns * dtype_bits(type) / 8);
+    return p;
+}
+
+static bool lower_side(Cpu *cx, const Operand *o, DType type, int64_t *room, Side *side)
+{
+    Place p;
+    if (!cpu_place_region(cx, &p, &o->region)) return false;
+    if (!const_widths(cx, &p, &side->rows, &side->columns, o->region.span)) return false;
+    if (cpu_is_checked(cx)) cpu_mark_region(cx, &p, true);
+    side->transposed = o->transposed;
+    const bool same = p.type == type || (p.type == DTYPE_TF32 && type == DTYPE_F32);
+    // The conversion that the source asks for rounds; it is not skipped even if the kernel takes both types.
+    const bool as_named = same && (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
+    const bool direct = as_named && !p.packed && !p.bytes && !p.checks.count;
+    if (direct && (cpu_place_stride(&p, 1) == 1 || cpu_place_stride(&p, 0) == 1)) {
+        const bool across = cpu_place_stride(&p, 1) != 1;
+        side->pointer = cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL));
+        side->stride = cpu_expr(cx, p.at.coef[across ? 1 : 0]);
+        if (across) {
+            const int64_t rows = side->rows;
+            side->rows = side->columns;
+            side->columns = rows;
+            side->transposed = !side->transposed;
+        }
+        return true;
+    }
+    Place dense = own_array(cx, type, side->rows, side->columns, room);
+    if (o->type != DTYPE_NONE && o->type != p.type && o->type != type && dtype_bits(o->type) < dtype_bits(type)) {
+        Place rounded = own_array(cx, o->type, side->rows, side->columns, room);
+        cpu_copy_places(cx, &rounded, &p, o->region.span);
+        cpu_copy_places(cx, &dense, &rounded, o->region.span);
+    } else cpu_copy_places(cx, &dense, &p, o->region.span);
+    side->pointer = cpu_of(cx, dense.pointer);
+    side->stride = int_const(cx->arena, side->columns);
+    return true;
+}
+
+// ---- 2:4 sparsity
+
+// Row i of the compressed a holds, for each group of four columns, two values; meta has their columns.
+static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *side)
+{
+    Place a, meta;
+    int64_t rows, columns;
+    if (op->matmul.a.transposed) return cpu_unsupported(cx, op->span, "sparse24 of a transposed tile");
+    Region whole = region_whole(cx->arena, op->matmul.meta, op->span);
+    if (!cpu_place_region(cx, &a, &op->matmul.a.region) || !cpu_place_region(cx, &meta, &whole)) return false;
+    if (!const_widths(cx, &a, &rows, &columns, op->span)) return false;
+    if (a.checks.count || a.packed || a.bytes || meta.checks.count || meta.bytes)
+        return cpu_unsupported(cx, op->span, "sparse24 of a view");
+    Place dense = own_array(cx, type, rows, 2 * columns, room);
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, dense.pointer),
+                      int_const(cx->arena, rows * columns * 2 * dtype_bits(type) / 8)));
+    Var *const i = loop_new_var(cx->unit, DTYPE_INT, "i"), *const j = loop_new_var(cx->unit, DTYPE_INT, "j");
+    LoopList inner = loop_list(cx->arena), outer = loop_list(cx->arena), *const out = cpu_enter(cx, &inner);
+    // meta: u8[rows][columns / 4] holds four 2-bit columns a byte; any wider integer goes on the same way.
+    const int per = dtype_bits(op->matmul.meta->type) / 2;
+    Expr *at_meta[] = { cpu_of(cx, i), expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, per)) };
+    Expr *const word = cpu_convert(cx, DTYPE_U64, cpu_place_load(cx, &meta, cpu_linear_at(cx, &meta.at, at_meta)));
+    Expr *const shift = int_mul(cx->arena, expr_binary(cx->arena, X_MOD, cpu_of(cx, j), int_const(cx->arena, per)), int_const(cx->arena, 2));
+    Expr *const bits = expr_binary(cx->arena, X_BITAND, expr_binary(cx->arena, X_SHR, word, cpu_convert(cx, DTYPE_U64, shift)),
+                                   expr_int(cx->arena, DTYPE_U64, 3));
+    Expr *const group = int_mul(cx->arena, expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, 2)), int_const(cx->arena, 4));
+    Expr *at_dense[] = { cpu_of(cx, i), int_add(cx->arena, group, cpu_convert(cx, DTYPE_INT, bits)) };
+    Expr *at_a[] = { cpu_of(cx, i), cpu_of(cx, j) };
+    cpu_place_store(cx, &dense, cpu_linear_at(cx, &dense.at, at_dense),
+                cpu_convert(cx, type, cpu_place_load(cx, &a, cpu_linear_at(cx, &a.at, at_a))));
+    cpu_enter(cx, &outer);
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = j, .lo = int_const(cx->arena, 0), .hi = int_const(cx->arena, columns),
+                        .step = int_const(cx->arena, 1), .body = inner.first } });
+    cpu_enter(cx, out);
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = int_const(cx->arena, 0), .hi = int_const(cx->arena, rows),
+                        .step = int_const(cx->arena, 1), .body = outer.first } });
+    *side = (Side){ cpu_of(cx, dense.pointer), int_const(cx->arena, 2 * columns), false, rows, 2 * columns };
+    return true;
+}
+
+// ---- the op
+
+static DType operand_type(const Operand *o) { return o->type == DTYPE_NONE ? o->region.buffer->type : o->type; }
+
+// Whether b is better read where it lies (prelude/matmul_few.c). With tile registers that takes no more than one block
+// of rows, but only for bf16 and rows of b that are the sums' columns.
+static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool b_transposed)
+{
+    const bool tiles = cx->target->amx && kind->a == DTYPE_BF16 && kind->b == DTYPE_BF16;
+    return kind->few && (m <= FEW_ROWS || (tiles && b_transposed && m <= 16 && n % 16 == 0 && k % 32 == 0));
+}
+
+static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
+{
+    Place c;
+    Side a, b;
+    int64_t room = 0, m, n;
+    if (!cpu_place_region(cx, &c, &op->matmul.dst) || !const_widths(cx, &c, &m, &n, op->span)) return;
+    if (c.checks.count || c.bytes || cpu_place_stride(&c, 1) != 1) {
+        cpu_unsupported(cx, op->span, "a product into this view");
+        return;
+    }
+    if (cpu_is_checked(cx) && op->matmul.accumulate) cpu_mark_region(cx, &c, true);
+    const bool sparse = op->matmul.meta != NULL;
+    if (sparse ? !expand_sparse(cx, op, kind->a, &room, &a) : !lower_side(cx, &op->matmul.a, kind->a, &room, &a)) return;
+    if (!lower_side(cx, &op->matmul.b, kind->b, &room, &b)) return;
+    const int64_t k = a.transposed ? a.rows : a.columns;
+    const int64_t unit = kind->c == DTYPE_F64 ? 8 : 4;
+    Expr *const scratch = cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, room));
+    cpu_temp_room(cx, room, unit * (round_up(n, 64) * round_up(k, 16) + round_up(m, 16) * (round_up(k, 16) + 16)) + 64);
+    const bool few = is_few(cx, kind, m, n, k, b.transposed);
+    if (few) cpu_temp_room(cx, room, 16 * round_up(k, 16) + 32 * k + 64 * 16 * 4 + 64);
+    cpu_use_prelude(cx, few ? kind->few : kind->use);
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_%s_%s", few ? "few" : "matmul", kind->name), few ? 14 : 13,
+                      cpu_place_address(cx, &c, cpu_linear_at(cx, &c.at, NULL)), cpu_expr(cx, c.at.coef[0]),
+                      a.pointer, a.stride, int_const(cx->arena, a.transposed), b.pointer, b.stride,
+                      int_const(cx->arena, b.transposed), int_const(cx->arena, m), int_const(cx->arena, n),
+                      int_const(cx->arena, k), int_const(cx->arena, op->matmul.accumulate), scratch,
+                      few ? cpu_take_ahead(cx, &op->matmul.b) : NULL));
+    if (cpu_is_checked(cx)) cpu_mark_region(cx, &c, false);
+}
+
+void cpu_matmul(Cpu *cx, TileOp *op)
+{
+    const DType a = operand_type(&op->matmul.a), b = operand_type(&op->matmul.b), c = op->matmul.dst.buffer->type;
+    const Kind *const kind = choose_kind(a, b, c);
+    if (!kind) {
+        cpu_unsupported(cx, op->span, "a product of %s and %s summed in %s", dtype_name(a), dtype_name(b), dtype_name(c));
+        return;
+    }
+    LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
+    emit_product(cx, op, kind);
+    cpu_enter(cx, out);
+    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
+}

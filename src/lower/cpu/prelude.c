@@ -1,0 +1,69 @@
+// prelude.c - which parts of the prelude an emitted kernel starts with: each costs compile time, so only what is used.
+#include "lower/cpu/cpu.h"
+
+bool cpu_has_use(const Cpu *cx, const char *macro)
+{
+    for (int i = 0; i < cx->uses.count; i++)
+        if (strcmp(cx->uses.items[i], macro) == 0) return true;
+    return false;
+}
+
+static bool uses_any(const Cpu *cx, const char *const *macros, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (cpu_has_use(cx, macros[i])) return true;
+    return false;
+}
+
+// The instruction set is the target's, not the compiler's guess: tile registers need the system's permission too.
+static const char *isa_macros(Cpu *cx)
+{
+    const CpuTarget *const t = cx->target;
+    Text text = { .arena = cx->arena };
+    text_print(&text, "#define KILN_ISA_GIVEN 1\n");
+    if (t->isa == ISA_AVX2) text_print(&text, "#define KILN_AVX2 1\n");
+    if (t->isa == ISA_AVX512) {
+        text_print(&text, "#define KILN_AVX512 1\n");
+        if (t->vnni) text_print(&text, "#define KILN_VNNI 1\n");
+        if (t->amx) text_print(&text, "#define KILN_AMX 1\n");
+        // Without tiles: on machines with both, the vector instruction is slower than two f32 products.
+        else if (t->bf16) text_print(&text, "#define KILN_BF16 1\n");
+    }
+    return text_cstr(&text);
+}
+
+void cpu_choose_preludes(Cpu *cx)
+{
+    static const char *const narrow[] = { "BF16", "F16", "E4M3", "E5M2", "E4M3_E5M2", "E5M2_E4M3" };
+    static const char *const bytes[] = { "I8I8", "U8U8", "I8U8", "U8I8" };
+    static const char *const few[] = { "FEW_F32", "FEW_BF16", "FEW_F16", "FEW_E4M3", "FEW_E5M2" };
+    const bool is_narrow = uses_any(cx, narrow, COUNT(narrow)), is_bytes = uses_any(cx, bytes, COUNT(bytes));
+    const bool is_few = uses_any(cx, few, COUNT(few));
+    const bool product = is_narrow || is_bytes || cpu_has_use(cx, "F32") || cpu_has_use(cx, "F64");
+    const bool tiles = cx->target && cx->target->amx && (is_narrow || is_bytes || cpu_has_use(cx, "FEW_BF16"));
+    const struct { const char *name; bool needed; } parts[] = {
+        { "cpu/base", true },
+        { "cpu/convert", true },
+        { "cpu/entry", true },
+        { "cpu/vector_math", cpu_has_use(cx, "MATH") },
+        { "cpu/double_math", cpu_has_use(cx, "F64_MATH") },
+        { "cpu/stream", cpu_has_use(cx, "STREAM") },
+        { "cpu/reduce", cpu_has_use(cx, "REDUCE") },
+        { "cpu/atomic", cx->atomics },
+        { "cpu/check", cpu_is_checked(cx) },
+        { "cpu/matmul_pack", is_few || (product && (is_narrow || is_bytes || cpu_has_use(cx, "F32"))) },
+        { "cpu/matmul_vector", product },
+        { "cpu/matmul_amx", tiles },
+        { "cpu/matmul", product && (is_narrow || is_bytes || cpu_has_use(cx, "F32")) },
+        { "cpu/matmul_f32", cpu_has_use(cx, "F32") },
+        { "cpu/matmul_f64", cpu_has_use(cx, "F64") },
+        { "cpu/matmul_narrow_float", is_narrow },
+        { "cpu/matmul_i8", is_bytes },
+        { "cpu/matmul_i32", cpu_has_use(cx, "I32") },
+        { "cpu/matmul_few", is_few },
+    };
+    cx->unit->preludes = NEW_ARRAY(cx->arena, const char *, COUNT(parts));
+    for (int i = 0; i < COUNT(parts); i++)
+        if (parts[i].needed) cx->unit->preludes[cx->unit->n_preludes++] = parts[i].name;
+    if (cx->target) cx->isa = isa_macros(cx);
+}

@@ -1,0 +1,41 @@
+// atomic.c - atomics on elements of tensors. Relaxed; the fences around those outside forall are calls of their own.
+// needs: base.c
+KILN_INLINE void kiln_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#define KILN_DEFINE_ATOMIC_BITS(K, TYPE)                                                          \
+    KILN_INLINE TYPE kiln_atomic_add_##K(TYPE *p, TYPE x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); } \
+    KILN_INLINE TYPE kiln_atomic_and_##K(TYPE *p, TYPE x) { return __atomic_fetch_and(p, x, __ATOMIC_RELAXED); } \
+    KILN_INLINE TYPE kiln_atomic_or_##K(TYPE *p, TYPE x) { return __atomic_fetch_or(p, x, __ATOMIC_RELAXED); }   \
+    KILN_INLINE TYPE kiln_atomic_exchange_##K(TYPE *p, TYPE x) { return __atomic_exchange_n(p, x, __ATOMIC_RELAXED); } \
+    KILN_INLINE TYPE kiln_atomic_cas_##K(TYPE *p, TYPE old, TYPE x)                               \
+    {                                                                                             \
+        __atomic_compare_exchange_n(p, &old, x, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);           \
+        return old;                                                                               \
+    }
+#define KILN_DEFINE_ATOMIC_LOOP(NAME, K, TYPE, NEW)                                               \
+    KILN_INLINE TYPE kiln_atomic_##NAME##_##K(TYPE *p, TYPE x)                                    \
+    {                                                                                             \
+        TYPE old, new_;                                                                           \
+        __atomic_load(p, &old, __ATOMIC_RELAXED);                                                 \
+        do new_ = (NEW);                                                                          \
+        while (!__atomic_compare_exchange(p, &old, &new_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)); \
+        return old;                                                                               \
+    }
+#define KILN_DEFINE_ATOMIC_INTEGER(K, TYPE)                                                       \
+    KILN_DEFINE_ATOMIC_BITS(K, TYPE)                                                              \
+    KILN_DEFINE_ATOMIC_LOOP(min, K, TYPE, x < old ? x : old)                                      \
+    KILN_DEFINE_ATOMIC_LOOP(max, K, TYPE, x > old ? x : old)
+KILN_DEFINE_ATOMIC_INTEGER(int64_t, int64_t)
+KILN_DEFINE_ATOMIC_INTEGER(uint64_t, uint64_t)
+KILN_DEFINE_ATOMIC_INTEGER(int32_t, int32_t)
+KILN_DEFINE_ATOMIC_INTEGER(uint32_t, uint32_t)
+KILN_DEFINE_ATOMIC_INTEGER(int16_t, int16_t)
+KILN_DEFINE_ATOMIC_INTEGER(uint16_t, uint16_t)
+KILN_DEFINE_ATOMIC_INTEGER(int8_t, int8_t)
+KILN_DEFINE_ATOMIC_INTEGER(uint8_t, uint8_t)
+#define KILN_DEFINE_ATOMIC_FLOAT(K, TYPE, MIN, MAX)                                               \
+    KILN_DEFINE_ATOMIC_LOOP(add, K, TYPE, old + x)                                                \
+    KILN_DEFINE_ATOMIC_LOOP(min, K, TYPE, MIN(old, x))                                            \
+    KILN_DEFINE_ATOMIC_LOOP(max, K, TYPE, MAX(old, x))                                            \
+    KILN_DEFINE_ATOMIC_LOOP(exchange, K, TYPE, x)
+KILN_DEFINE_ATOMIC_FLOAT(float, float, kiln_min_f32, kiln_max_f32)
+KILN_DEFINE_ATOMIC_FLOAT(double, double, kiln_min_f64, kiln_max_f64)

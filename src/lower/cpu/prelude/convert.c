@@ -1,0 +1,241 @@
+// convert.c - between the narrow element types and f32 or i32.
+//
+// The scalar functions are branch-free, on bits, so that a loop of them becomes vectors; the
+// rows at the end use the machine's own f16 and bf16 instructions.
+//
+// To floating point: nearest even; f16 and bf16 overflow to infinity; e4m3, e5m2 and e2m1
+// saturate (infinity too); NaN stays NaN, and becomes +6 in e2m1, which has none.
+// To integer: truncates and saturates; NaN gives 0. needs: base.c
+
+// Sign and magnitude of a float narrower than f16: `mantissa` bits, exponent bias `bias`, largest
+// magnitude `most` as f32 bits, and the magnitude that NaN becomes. All constant in each caller.
+KILN_INLINE uint32_t kiln_narrow_from_f32(float x, int mantissa, int bias, uint32_t most, uint32_t nan)
+{
+    const uint32_t bits = kiln_bits_f32(x), magnitude = bits & 0x7fffffffu;
+    const uint32_t kept = magnitude < most ? magnitude : most;
+    const int drop = 23 - mantissa;
+    const uint32_t half = (1u << (drop - 1)) - 1 + (kept >> drop & 1);
+    const uint32_t normal = ((kept + half) >> drop) - ((uint32_t)(127 - bias) << mantissa);
+    // Adding 2^23 steps of the smallest subnormal rounds to a whole number of them.
+    const uint32_t step = (uint32_t)(127 + 23 + 1 - bias - mantissa) << 23;
+    const uint32_t subnormal = kiln_bits_f32(kiln_f32_bits(kept) + kiln_f32_bits(step)) - step;
+    const uint32_t least_normal = (uint32_t)(127 + 1 - bias) << 23;
+    const uint32_t number = kept < least_normal ? subnormal : normal;
+    return magnitude > 0x7f800000u ? nan : number;
+}
+
+// The float of a magnitude that is neither infinity nor NaN. No subnormal f32 is touched on the
+// way: multiplying one costs a hundred cycles.
+KILN_INLINE float kiln_f32_from_narrow(uint32_t magnitude, int mantissa, int bias)
+{
+    const float normal = kiln_f32_bits((magnitude << (23 - mantissa)) + ((uint32_t)(127 - bias) << 23));
+    const float step = kiln_f32_bits((uint32_t)(127 + 1 - bias - mantissa) << 23);
+    const float subnormal = (float)(int32_t)magnitude * step;
+    return magnitude >> mantissa ? normal : subnormal;
+}
+
+KILN_INLINE float kiln_with_sign(float magnitude, uint32_t sign)
+{
+    return kiln_f32_bits(kiln_bits_f32(magnitude) | sign);
+}
+
+KILN_INLINE uint16_t kiln_bf16_from_f32(float x)
+{
+    const uint32_t bits = kiln_bits_f32(x);
+    const uint32_t number = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : number);
+}
+KILN_INLINE float kiln_f32_from_bf16(uint16_t x) { return kiln_f32_bits((uint32_t)x << 16); }
+
+KILN_INLINE uint16_t kiln_f16_from_f32(float x)
+{
+    const uint32_t infinity = 0x47800000u;    // 2^16: its f16 encoding is that of infinity
+    const uint32_t sign = kiln_bits_f32(x) >> 16 & 0x8000u;
+    return (uint16_t)(sign | kiln_narrow_from_f32(x, 10, 15, infinity, 0x7e00));
+}
+KILN_INLINE float kiln_f32_from_f16(uint16_t x)
+{
+    const uint32_t magnitude = x & 0x7fffu, sign = (uint32_t)(x & 0x8000u) << 16;
+    const float special = kiln_f32_bits(magnitude > 0x7c00 ? 0x7fc00000u : 0x7f800000u);
+    return kiln_with_sign(magnitude >= 0x7c00 ? special : kiln_f32_from_narrow(magnitude, 10, 15), sign);
+}
+
+KILN_INLINE uint8_t kiln_e4m3_from_f32(float x)
+{
+    const uint32_t sign = kiln_bits_f32(x) >> 24 & 0x80u;
+    return (uint8_t)(sign | kiln_narrow_from_f32(x, 3, 7, 0x43e00000u /* 448 */, 0x7f));
+}
+KILN_INLINE float kiln_f32_from_e4m3(uint8_t x)
+{
+    const uint32_t magnitude = x & 0x7fu, sign = (uint32_t)(x & 0x80u) << 24;
+    const float number = kiln_f32_from_narrow(magnitude, 3, 7);
+    return kiln_with_sign(magnitude == 0x7f ? kiln_f32_bits(0x7fc00000u) : number, sign);
+}
+
+KILN_INLINE uint8_t kiln_e5m2_from_f32(float x)
+{
+    const uint32_t sign = kiln_bits_f32(x) >> 24 & 0x80u;
+    return (uint8_t)(sign | kiln_narrow_from_f32(x, 2, 15, 0x47600000u /* 57344 */, 0x7f));
+}
+KILN_INLINE float kiln_f32_from_e5m2(uint8_t x)
+{
+    const uint32_t magnitude = x & 0x7fu, sign = (uint32_t)(x & 0x80u) << 24;
+    const float special = kiln_f32_bits(magnitude > 0x7c ? 0x7fc00000u : 0x7f800000u);
+    return kiln_with_sign(magnitude >= 0x7c ? special : kiln_f32_from_narrow(magnitude, 2, 15), sign);
+}
+
+// The low four bits.
+KILN_INLINE uint8_t kiln_e2m1_from_f32(float x)
+{
+    const uint32_t bits = kiln_bits_f32(x);
+    const uint32_t sign = x != x ? 0 : bits >> 28 & 0x8u;
+    return (uint8_t)(sign | kiln_narrow_from_f32(x, 1, 1, 0x40c00000u /* 6 */, 0x7));
+}
+KILN_INLINE float kiln_f32_from_e2m1(uint8_t x)
+{
+    return kiln_with_sign(kiln_f32_from_narrow(x & 0x7u, 1, 1), (uint32_t)(x & 0x8u) << 28);
+}
+
+// Rounds to odd: of two neighbours the one whose last bit is set. Rounding the result once more
+// to fewer than 22 bits then gives what one rounding would have, so every conversion from f64 or
+// an integer to a narrow float goes through here.
+KILN_INLINE float kiln_f32_odd_from_f64(double x)
+{
+    const float near = (float)x;
+    const double distance = (near < 0 ? -(double)near : (double)near) - (x < 0 ? -x : x);
+    const uint32_t bits = kiln_bits_f32(near), toward_zero = bits - (distance > 0);
+    return kiln_f32_bits(distance > 0 || distance < 0 ? toward_zero | 1 : bits);
+}
+KILN_INLINE double kiln_f64_odd_from_u64(uint64_t x)
+{
+    const uint64_t sticky = (x & 0x7ff) != 0;          // only looked at if x needs more than 53 bits
+    return (double)(x >> 53 ? (x & ~(uint64_t)0x7ff) | sticky << 11 : x);
+}
+KILN_INLINE float kiln_f32_odd_from_i64(int64_t x)
+{
+    const double magnitude = kiln_f64_odd_from_u64(x < 0 ? 0 - (uint64_t)x : (uint64_t)x);
+    return kiln_f32_odd_from_f64(x < 0 ? -magnitude : magnitude);
+}
+
+// From floating point to integers. The compare comes before the cast: casting a number that does
+// not fit is undefined in C.
+#define KILN_DEFINE_TRUNCATE(NAME, TO, FROM, LEAST, BEYOND, MOST)                \
+    KILN_INLINE TO NAME(FROM x)                                                  \
+    {                                                                            \
+        const int fits = x >= (FROM)(LEAST) && x < (BEYOND);                     \
+        const TO whole = (TO)(fits ? x : (FROM)0);                               \
+        const TO beyond = x >= (BEYOND) ? (TO)(MOST) : whole;                    \
+        return x < (FROM)(LEAST) ? (TO)(LEAST) : beyond;                         \
+    }
+KILN_DEFINE_TRUNCATE(kiln_i32_from_f32, int32_t, float, INT32_MIN, 2147483648.0f, INT32_MAX)
+KILN_DEFINE_TRUNCATE(kiln_u32_from_f32, uint32_t, float, 0, 4294967296.0f, UINT32_MAX)
+KILN_DEFINE_TRUNCATE(kiln_i64_from_f32, int64_t, float, INT64_MIN, 9223372036854775808.0f, INT64_MAX)
+KILN_DEFINE_TRUNCATE(kiln_u64_from_f32, uint64_t, float, 0, 18446744073709551616.0f, UINT64_MAX)
+KILN_DEFINE_TRUNCATE(kiln_i32_from_f64, int32_t, double, INT32_MIN, 2147483648.0, INT32_MAX)
+KILN_DEFINE_TRUNCATE(kiln_u32_from_f64, uint32_t, double, 0, 4294967296.0, UINT32_MAX)
+KILN_DEFINE_TRUNCATE(kiln_i64_from_f64, int64_t, double, INT64_MIN, 9223372036854775808.0, INT64_MAX)
+KILN_DEFINE_TRUNCATE(kiln_u64_from_f64, uint64_t, double, 0, 18446744073709551616.0, UINT64_MAX)
+
+KILN_INLINE int32_t kiln_clamp_i32(int32_t x, int32_t least, int32_t most)
+{
+    const int32_t above = x < least ? least : x;
+    return above > most ? most : above;
+}
+KILN_INLINE int16_t kiln_i16_from_f32(float x) { return (int16_t)kiln_clamp_i32(kiln_i32_from_f32(x), -32768, 32767); }
+KILN_INLINE uint16_t kiln_u16_from_f32(float x) { return (uint16_t)kiln_clamp_i32(kiln_i32_from_f32(x), 0, 65535); }
+KILN_INLINE int8_t kiln_i8_from_f32(float x) { return (int8_t)kiln_clamp_i32(kiln_i32_from_f32(x), -128, 127); }
+KILN_INLINE uint8_t kiln_u8_from_f32(float x) { return (uint8_t)kiln_clamp_i32(kiln_i32_from_f32(x), 0, 255); }
+KILN_INLINE int32_t kiln_i4_from_f32(float x) { return kiln_clamp_i32(kiln_i32_from_f32(x), -8, 7); }
+KILN_INLINE int32_t kiln_u4_from_f32(float x) { return kiln_clamp_i32(kiln_i32_from_f32(x), 0, 15); }
+KILN_INLINE int32_t kiln_i2_from_f32(float x) { return kiln_clamp_i32(kiln_i32_from_f32(x), -2, 1); }
+KILN_INLINE int32_t kiln_u2_from_f32(float x) { return kiln_clamp_i32(kiln_i32_from_f32(x), 0, 3); }
+
+// Packed elements: number i of a row that starts at `row`; the first in the lowest bits.
+KILN_INLINE uint32_t kiln_get_bits4(const uint8_t *row, int64_t i) { return row[i >> 1] >> (i & 1) * 4 & 15u; }
+KILN_INLINE uint32_t kiln_get_bits2(const uint8_t *row, int64_t i) { return row[i >> 2] >> (i & 3) * 2 & 3u; }
+KILN_INLINE void kiln_set_bits4(uint8_t *row, int64_t i, uint32_t x)
+{
+    const int at = (int)(i & 1) * 4;
+    row[i >> 1] = (uint8_t)((row[i >> 1] & ~(15u << at)) | (x & 15u) << at);
+}
+KILN_INLINE void kiln_set_bits2(uint8_t *row, int64_t i, uint32_t x)
+{
+    const int at = (int)(i & 3) * 2;
+    row[i >> 2] = (uint8_t)((row[i >> 2] & ~(3u << at)) | (x & 3u) << at);
+}
+KILN_INLINE int32_t kiln_i32_from_i4(uint32_t x) { return (int32_t)((x & 15u) ^ 8u) - 8; }
+KILN_INLINE int32_t kiln_i32_from_u4(uint32_t x) { return (int32_t)(x & 15u); }
+KILN_INLINE int32_t kiln_i32_from_i2(uint32_t x) { return (int32_t)((x & 3u) ^ 2u) - 2; }
+KILN_INLINE int32_t kiln_i32_from_u2(uint32_t x) { return (int32_t)(x & 3u); }
+
+// Rows of n elements.
+#define KILN_DEFINE_ROW(NAME, TO, FROM, CONVERT)                                              \
+    static __attribute__((unused)) void NAME(TO *restrict to, const FROM *restrict from, int64_t n) \
+    {                                                                                         \
+        KILN_VECTORIZE for (int64_t i = 0; i < n; i++) to[i] = CONVERT(from[i]);              \
+    }
+KILN_DEFINE_ROW(kiln_row_f32_from_bf16, float, uint16_t, kiln_f32_from_bf16)
+KILN_DEFINE_ROW(kiln_row_e4m3_from_f32, uint8_t, float, kiln_e4m3_from_f32)
+KILN_DEFINE_ROW(kiln_row_f32_from_e4m3, float, uint8_t, kiln_f32_from_e4m3)
+KILN_DEFINE_ROW(kiln_row_e5m2_from_f32, uint8_t, float, kiln_e5m2_from_f32)
+KILN_DEFINE_ROW(kiln_row_f32_from_e5m2, float, uint8_t, kiln_f32_from_e5m2)
+
+#if KILN_AVX512 || KILN_AVX2
+static __attribute__((unused)) void kiln_row_f16_from_f32(uint16_t *restrict to, const float *restrict from, int64_t n)
+{
+    typedef uint16_t Half __attribute__((vector_size(KILN_VECTOR_BYTES / 2)));
+    typedef Half Any __attribute__((aligned(1), may_alias));
+    int64_t i = 0;
+    for (; n - i >= KILN_LANES; i += KILN_LANES) {
+        Half narrow;
+        const kiln_vf32 wide = *(const kiln_vf32_any *)(from + i);
+        __asm__("vcvtps2ph $0, %1, %0" : "=v"(narrow) : "v"(wide));
+        *(Any *)(to + i) = narrow;
+    }
+    for (; i < n; i++) to[i] = kiln_f16_from_f32(from[i]);
+}
+static __attribute__((unused)) void kiln_row_f32_from_f16(float *restrict to, const uint16_t *restrict from, int64_t n)
+{
+    typedef uint16_t Half __attribute__((vector_size(KILN_VECTOR_BYTES / 2)));
+    typedef Half Any __attribute__((aligned(1), may_alias));
+    int64_t i = 0;
+    for (; n - i >= KILN_LANES; i += KILN_LANES) {
+        kiln_vf32 wide;
+        const Half narrow = *(const Any *)(from + i);
+        __asm__("vcvtph2ps %1, %0" : "=v"(wide) : "v"(narrow));
+        *(kiln_vf32_any *)(to + i) = wide;
+    }
+    for (; i < n; i++) to[i] = kiln_f32_from_f16(from[i]);
+}
+#else
+KILN_DEFINE_ROW(kiln_row_f16_from_f32, uint16_t, float, kiln_f16_from_f32)
+KILN_DEFINE_ROW(kiln_row_f32_from_f16, float, uint16_t, kiln_f32_from_f16)
+#endif
+
+#if KILN_AVX512 && (KILN_BF16 || KILN_AMX)
+// vcvtneps2bf16 takes subnormals for zero. A row that has one, which is rare, is converted again.
+KILN_DEFINE_ROW(kiln_row_bf16_exact, uint16_t, float, kiln_bf16_from_f32)
+static __attribute__((unused)) void kiln_row_bf16_from_f32(uint16_t *restrict to, const float *restrict from, int64_t n)
+{
+    typedef uint16_t Half __attribute__((vector_size(32)));
+    typedef Half Any __attribute__((aligned(1), may_alias));
+    const kiln_vu32 magnitude = (kiln_vu32){ 0 } + 0x7fffffffu;
+    kiln_vu32 least = (kiln_vu32){ 0 } + 0x7fffffffu;
+    const int64_t whole = n / KILN_LANES * KILN_LANES;
+    for (int64_t i = 0; i < whole; i += KILN_LANES) {
+        Half narrow;
+        const kiln_vf32 wide = *(const kiln_vf32_any *)(from + i);
+        __asm__("vcvtneps2bf16 %1, %0" : "=v"(narrow) : "v"(wide));
+        *(Any *)(to + i) = narrow;
+        // A subnormal's magnitude is 1 to 0x7fffff; less one, unsigned, zero is the greatest.
+        const kiln_vu32 above_zero = ((kiln_vu32)wide & magnitude) - 1;
+        __asm__("vpminud %1, %0, %0" : "+v"(least) : "v"(above_zero));
+    }
+    int subnormal = 0;
+    for (int l = 0; l < KILN_LANES; l++) subnormal |= least[l] < 0x7fffffu;
+    if (subnormal) kiln_row_bf16_exact(to, from, whole);
+    for (int64_t i = whole; i < n; i++) to[i] = kiln_bf16_from_f32(from[i]);
+}
+#else
+KILN_DEFINE_ROW(kiln_row_bf16_from_f32, uint16_t, float, kiln_bf16_from_f32)
+#endif

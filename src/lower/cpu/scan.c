@@ -1,0 +1,46 @@
+// scan.c - cumsum(dst, src, axis): along one axis, for every position of the others. dst may be src.
+#include "lower/cpu/cpu.h"
+
+void cpu_scan(Cpu *cx, TileOp *op)
+{
+    Place dst, src;
+    Expr *axes[MAX_RANK] = { NULL };
+    if (!cpu_place_region(cx, &dst, &op->scan.dst) || !cpu_place_region(cx, &src, &op->scan.src)) return;
+    if (dst.checks.count || src.checks.count) {
+        cpu_unsupported(cx, op->span, "a cumsum over a view that may end inside the slice");
+        return;
+    }
+    if (cpu_is_checked(cx)) cpu_mark_region(cx, &src, true);
+    const DType wide = dtype_info[dst.type].wide;
+    LoopList lists[MAX_RANK + 1];
+    LoopList *const out = cx->out;
+    Var *vars[MAX_RANK];
+    int order[MAX_RANK], n = 0;
+    for (int a = 0; a < dst.n_axes; a++)
+        if (a != op->scan.axis) order[n++] = a;
+    order[n++] = op->scan.axis;
+    for (int level = 0; level < n; level++) {
+        lists[level] = loop_list(cx->arena);
+        lists[level].last = &lists[level].first;
+        vars[level] = loop_new_var(cx->unit, DTYPE_INT, "i");
+        axes[order[level]] = cpu_of(cx, vars[level]);
+    }
+    cx->out = n > 1 ? &lists[n - 2] : out;
+    LoopList block = loop_list(cx->arena);
+    block.last = &block.first;
+    if (n == 1) cx->out = &block;
+    Var *const sum = cpu_declare(cx, wide, "sum", cpu_convert(cx, wide, int_const(cx->arena, 0)));
+    LoopList *const around = cpu_enter(cx, &lists[n - 1]);
+    Expr *const value = cpu_convert(cx, wide, cpu_place_load(cx, &src, cpu_linear_at(cx, &src.at, axes)));
+    cpu_assign(cx, sum, expr_binary(cx->arena, X_ADD, cpu_of(cx, sum), value));
+    cpu_place_store(cx, &dst, cpu_linear_at(cx, &dst.at, axes), cpu_convert(cx, dst.type, cpu_of(cx, sum)));
+    cx->out = around;
+    for (int level = n - 1; level >= 0; level--) {
+        LoopList *const to = level > 0 ? &lists[level - 1] : n == 1 ? &block : out;
+        loop_add(to, (LoopStmt){ .kind = L_FOR, .for_ = { .var = vars[level], .lo = int_const(cx->arena, 0),
+                 .hi = cpu_expr(cx, dst.widths[order[level]]), .step = int_const(cx->arena, 1), .body = lists[level].first } });
+    }
+    cx->out = out;
+    if (n == 1) cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { block.first } });
+    if (cpu_is_checked(cx)) cpu_mark_region(cx, &dst, false);
+}

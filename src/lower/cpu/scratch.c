@@ -1,0 +1,140 @@
+// scratch.c - a place in the thread's scratch for every tile, by lifetime.
+//
+// A tile lives from its T_TILE op to the end of the last op of the same block that uses it, at any depth: a loop that
+// uses it may come round again. Neighbours that may run rows by rows together (rows.c) count as one op. Tiles that do
+// not live together may share bytes. First fit, in order of birth.
+#include "lower/cpu/abi.h"
+#include "lower/cpu/cpu.h"
+
+enum { ALIGNMENT = 64, MAX_DEPTH = 64 };
+
+typedef struct Frame { VEC(Buffer *) users; } Frame;      // tiles of this depth that the op at hand uses
+
+typedef struct Walk {
+    Cpu  *cx;
+    int   place, depth;
+    Frame frames[MAX_DEPTH];
+    int  *depth_of;                  // by buffer id: of the block that holds the T_TILE op
+    VEC(Buffer *) tiles;
+} Walk;
+
+static void touch(const TileUse *use, void *context)
+{
+    Walk *const w = context;
+    Buffer *const root = buffer_root(use->buffer);
+    if (root->kind != BUFFER_SHARED && root->kind != BUFFER_FRAGMENT) return;
+    w->cx->tiles[root->id].uses++;
+    VEC_PUSH(w->cx->arena, &w->frames[w->depth_of[root->id]].users, root);
+}
+
+static void walk_block(Walk *w, TileOp *op)
+{
+    const int depth = w->depth;
+    bool in_run = false;
+    int run = w->place;
+    for (; op; op = op->next) {
+        in_run = in_run && (cpu_may_share_rows(op) || op->kind == T_TILE);
+        if (!in_run) {
+            w->frames[depth].users.count = 0;
+            run = w->place;
+        }
+        in_run = in_run || cpu_may_share_rows(op);
+        const int place = run;
+        w->place++;
+        if (op->kind == T_TILE && op->tile.buffer->kind != BUFFER_LOCAL) {
+            Buffer *const b = op->tile.buffer;
+            w->depth_of[b->id] = depth;
+            w->cx->tiles[b->id].first = w->cx->tiles[b->id].last = place;
+            VEC_PUSH(w->cx->arena, &w->tiles, b);
+        }
+        tile_uses(op, touch, w);
+        w->depth++;
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) walk_block(w, *body);
+        w->depth--;
+        for (int i = 0; i < w->frames[depth].users.count; i++)
+            w->cx->tiles[w->frames[depth].users.items[i]->id].last = w->place;
+        w->place++;
+    }
+}
+
+static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+static bool overlaps(const TileInfo *a, const TileInfo *b, int64_t offset)
+{
+    return a->first <= b->last && b->first <= a->last && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
+}
+
+// The lowest place where nothing that lives at the same time is.
+static void place_tile(Walk *w, int n)
+{
+    TileInfo *const t = &w->cx->tiles[w->tiles.items[n]->id];
+    t->offset = CPU_HOST_BYTES;
+    for (int i = 0; i < n; i++) {
+        const TileInfo *const other = &w->cx->tiles[w->tiles.items[i]->id];
+        if (!overlaps(t, other, t->offset)) continue;
+        t->offset = other->offset + other->bytes;
+        i = -1;                                            // start again: an earlier one may be in the way now
+    }
+}
+
+static void measure_tile(Cpu *cx, Buffer *b)
+{
+    TileInfo *const t = &cx->tiles[b->id];
+    int64_t extent = 0;
+    t->elements = 1;
+    for (int d = b->rank - 1; d >= 0; d--) {
+        t->strides[d] = int_const(cx->arena, t->elements);
+        if (expr_as_int(b->shape[d], &extent)) t->elements *= extent;
+    }
+    const int bits = dtype_bits(b->type) < 8 ? 8 : dtype_bits(b->type);
+    t->bytes = round_up(t->elements * bits / 8, ALIGNMENT);
+    if (cpu_is_checked(cx)) t->bytes += round_up(t->elements, ALIGNMENT);
+}
+
+void cpu_plan_scratch(Cpu *cx)
+{
+    Walk w = { .cx = cx, .depth_of = NEW_ARRAY(cx->arena, int, cx->kernel->n_buffers + 1) };
+    walk_block(&w, cx->kernel->body);
+    int64_t end = CPU_HOST_BYTES;
+    for (int i = 0; i < w.tiles.count; i++) {
+        Buffer *const b = w.tiles.items[i];
+        TileInfo *const t = &cx->tiles[b->id];
+        measure_tile(cx, b);
+        place_tile(&w, i);
+        if (t->offset + t->bytes > end) end = t->offset + t->bytes;
+        Var *const scratch = cx->host;
+        t->pointer = cpu_declare_pointer(cx, cpu_array_type(b->type), b->name, cpu_call(cx, b->type, "kiln_at", 2, cpu_of(cx, scratch), int_const(cx->arena, t->offset)));
+        if (cpu_is_checked(cx))
+            t->shadow = cpu_declare_pointer(cx, DTYPE_U8, "written", cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, scratch),
+                                        int_const(cx->arena, t->offset + t->bytes - round_up(t->elements, ALIGNMENT))));
+        t->declared = true;
+    }
+    cx->plan->scratch_bytes = end;
+    cx->temp = cpu_declare_pointer(cx, DTYPE_U8, "temp", cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->host), int_const(cx->arena, end)));
+}
+
+int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes)
+{
+    const int64_t end = round_up(offset + bytes, ALIGNMENT);
+    if (end > cx->temp_bytes) cx->temp_bytes = end;
+    return end;
+}
+
+// A tile comes to life: what it held before is gone. A local one is an array of the iteration.
+void cpu_declare_tile(Cpu *cx, Buffer *b)
+{
+    TileInfo *const t = &cx->tiles[b->id];
+    t->home = cx->out;
+    t->ahead = NULL;
+    if (b->kind != BUFFER_LOCAL) {
+        if (t->shadow)
+            cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, t->shadow), int_const(cx->arena, t->elements)));
+        return;
+    }
+    measure_tile(cx, b);
+    t->pointer = loop_new_pointer(cx->unit, cpu_array_type(b->type), b->name);
+    t->pointer->pointer = 0;
+    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = t->pointer, .elements = t->elements } });
+    t->pointer->pointer = 1;
+}

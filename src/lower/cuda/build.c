@@ -1,0 +1,130 @@
+// build.c - short forms for building Loop IR.
+#include "lower/cuda/cuda.h"
+
+#include <stdarg.h>
+
+Expr *i32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_I32, value); }
+Expr *i32_add(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_ADD, a, b); }
+
+Expr *i32_mul(Lowering *lo, Expr *a, int64_t b)
+{
+    return expr_binary(lo->arena, X_MUL, a, i32_const(lo, b));
+}
+
+Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
+
+static Expr *call_list(Lowering *lo, DType type, const char *name, int n, va_list list)
+{
+    Expr *args[16];
+    for (int i = 0; i < n; i++)
+        args[i] = va_arg(list, Expr *);
+    return expr_call(lo->arena, type, name, n, args);
+}
+
+Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...)
+{
+    va_list list;
+    va_start(list, n);
+    Expr *const call = call_list(lo, type, name, n, list);
+    va_end(list);
+    return call;
+}
+
+void emit_call(Lowering *lo, const char *name, int n, ...)
+{
+    va_list list;
+    va_start(list, n);
+    Expr *const call = call_list(lo, DTYPE_NONE, name, n, list);
+    va_end(list);
+    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
+}
+
+void emit_comment(Lowering *lo, const char *format, ...)
+{
+    Text text = { .arena = lo->arena };
+    va_list list;
+    va_start(list, format);
+    text_vprint(&text, format, list);
+    va_end(list);
+    loop_add(lo->out, (LoopStmt){ .kind = L_COMMENT, .comment = { text_cstr(&text) } });
+}
+
+Var *emit_declare(Lowering *lo, DType type, const char *name, Expr *value)
+{
+    Var *const var = loop_new_var(lo->unit, type, name);
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+    return var;
+}
+
+Var *emit_array(Lowering *lo, DType type, const char *name, int64_t elements)
+{
+    Var *const var = loop_new_pointer(lo->unit, type, name);
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .elements = elements } });
+    return var;
+}
+
+void emit_assign(Lowering *lo, Var *var, Expr *value)
+{
+    loop_add(lo->out, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } });
+}
+
+static void begin_nest(Lowering *lo, Nest *nest, LoopStmt stmt)
+{
+    nest->stmt = loop_add(lo->out, stmt);
+    nest->outer = lo->out;
+    nest->inner = loop_list(lo->arena);
+    lo->out = &nest->inner;
+}
+
+// Where the finished inner list belongs in the statement.
+static void close_inner(Lowering *lo, Nest *nest)
+{
+    LoopStmt *const body = nest->inner.first, *const stmt = nest->stmt;
+    switch (stmt->kind) {
+    case L_FOR:   stmt->for_.body = body; break;
+    case L_WHILE: stmt->while_.body = body; break;
+    case L_BLOCK: stmt->block.body = body; break;
+    case L_IF:
+        if (stmt->branch.then) stmt->branch.otherwise = body;
+        else stmt->branch.then = body;
+        break;
+    case L_DECLARE: case L_ASSIGN: case L_STORE: case L_CALL: case L_BREAK: case L_CONTINUE: case L_RETURN:
+    case L_LABEL: case L_GOTO: case L_COMMENT:
+        break;
+    }
+}
+
+void begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form)
+{
+    begin_nest(lo, nest, (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = from, .hi = to, .step = step, .form = form } });
+}
+
+void begin_if(Lowering *lo, Nest *nest, Expr *cond)
+{
+    begin_nest(lo, nest, (LoopStmt){ .kind = L_IF, .branch = { .cond = cond } });
+}
+
+void begin_else(Lowering *lo, Nest *nest)
+{
+    if (!nest->inner.first)          // an empty "then" must stay one
+        loop_add(&nest->inner, (LoopStmt){ .kind = L_BLOCK });
+    close_inner(lo, nest);
+    nest->inner = loop_list(lo->arena);
+    lo->out = &nest->inner;
+}
+
+void begin_while(Lowering *lo, Nest *nest, Expr *cond)
+{
+    begin_nest(lo, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = cond } });
+}
+
+void begin_block(Lowering *lo, Nest *nest)
+{
+    begin_nest(lo, nest, (LoopStmt){ .kind = L_BLOCK });
+}
+
+void end_nest(Lowering *lo, Nest *nest)
+{
+    close_inner(lo, nest);
+    lo->out = nest->outer;
+}

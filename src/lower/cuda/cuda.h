@@ -1,0 +1,389 @@
+// cuda.h - the lowering from Tile IR to CUDA C, seen from inside.
+//
+// An instance of a kernel is one thread block: one or more *consumer* warp groups that compute, and on Hopper, when
+// there is anything to fetch by TMA, one *producer* group that only fetches. lower_cuda() (kernel.c) goes through
+// these steps; each is a file, and each leaves its decisions in the structs below for the next:
+//
+//   products.c   choose how every `@` is computed: wgmma, mma.sync, or a plain loop nest
+//   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
+//   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
+//                buffers with full and empty mbarriers)
+//   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
+//   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads
+//   statements.c print the consumers' code
+//   producer.c   print the producer's code: another walk over the same tree
+//     map.c        forall, copies and fills as loops over the registers of each thread
+//     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps
+//     scalar.c     scalar expressions, conversions, checked accesses
+//     wgmma.c      products on tensor cores, and waiting for them where a result is first used
+//     store.c      fragments to tensors through swizzled staging and TMA
+//     tma.c        tensor maps and boxes
+//   explain.c    say what was decided
+//
+// Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the
+// special forms (TMA, wgmma, staged stores) replace it where their conditions hold.
+#ifndef KILN_LOWER_CUDA_CUDA_H
+#define KILN_LOWER_CUDA_CUDA_H
+
+#include "layout/layout.h"
+#include "lower/cuda/lower.h"
+
+enum {
+    WARPGROUP_THREADS = 128, CONSUMER_WARPS_MAX = 28,
+    SHARED_BYTES_MAX = 227 * 1024, SHARED_ALIGN = 1024,
+    MBARRIER_BYTES = 8,
+    SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
+    UNEVEN_GROUP = 64,               // instances of equal work that stand together (kernel.c)
+    HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
+    LIGHT_REGISTERS = 72,            // of a group that has statements but no products
+    PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
+    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8,        // named barriers; 0 is __syncthreads
+};
+
+typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
+typedef struct Channel Channel;
+
+// Everything decided about one tile (not views, not tensors).
+typedef struct TileInfo {
+    Buffer      *buffer;
+    Home         home;
+    const char  *why;                // why a fragment lives in shared memory, for explain
+    // in registers
+    bool         has_layout, is_accumulator;
+    bool         is_partial;         // at this moment: the sum over the lanes that hold it is its value
+    TileOp      *partial_in;         // the loop for which it is
+    Layout       layout;
+    Var         *registers;          // an array of each thread
+    bool         is_packed;          // of words that hold two 16-bit elements: written by conversion, read by products
+    // in shared memory
+    uint32_t     team;               // groups that hold it, where statements are placed; 0: every group its own copy
+    bool         placed_write;
+    bool         wants_panels;       // read by a tensor-core product or moved by swizzled TMA
+    bool         is_async;           // read or written by wgmma or TMA: stores need a proxy fence
+    SharedLayout shared;
+    int          offset;             // bytes from the base
+    int          buffers;            // of its ring
+    Channel     *channel;            // it is filled by the producer; else NULL
+    Var         *pointer;            // to the current buffer
+    TileOp      *declared;           // its T_TILE
+} TileInfo;
+
+// A position in a ring: advances once per pass through the block that declares the ring's tiles (per stage label).
+typedef struct Clock {
+    TileOp  *block;                  // first op of the block
+    int      stage;                  // label, when the block is a rotated pipeline's body
+    int      buffers;
+    Var     *slot, *phase;           // of the role that is being printed
+} Clock;
+
+// Tiles that are filled together, first used together and released together: one pair of mbarriers per buffer.
+struct Channel {
+    int        index;
+    TileInfo  *tiles[8]; int n_tiles;
+    Clock     *clock;
+    TileOp    *first_use, *last_use; // ops of the declaring block
+    TileOp    *first_of[8], *last_of[8];                   // the same for each group where statements are placed; NULL: no use
+    TileOp    *last_fetch;           // the op of the declaring block after which the copies are issued
+    bool       by_lanes;             // filled element by element by the producer's first warp
+    bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
+    bool       is_released;          // earlier than its last use: all was taken to registers
+    bool       is_product_only;      // read by wgmma alone: no lane of a warp lags behind
+    int        bytes;                // of all tiles, when plain
+    int        full, empty;          // offsets of the barriers
+};
+
+typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA } ProductKind;
+typedef struct Product {
+    ProductKind kind;
+    TileOp     *op;
+    int         m, n, k;             // of the instruction's view
+    Operand     left, right;         // of the product as it is computed
+    bool        is_swapped;          // the transpose is computed: n x m in the source
+    DType       type;                // of the multiplied elements
+    Division    division;
+    bool        a_in_registers;
+    int         n_group;             // columns of one group's instruction
+    int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
+    int         step_k;              // of one instruction
+    Var        *preloaded;           // the words of the left operand, loaded before the loop around
+    const char *why_loop;            // why it is no tensor-core product, for explain
+} Product;
+
+// What passes note about an operation.
+typedef struct OpInfo {
+    const TileOp *op;
+    bool     fetched;                // a copy that the producer makes
+    bool     barrier_before;
+    int      barrier_group;          // of one group alone; -1: of all consumers
+    Product *product;
+    TileOp  *map;                    // a copy, fill or tile atomic as a forall
+    int      order;                  // pre-order number
+    TileOp  *block;                  // first op of the block that holds it
+    TileOp  *parent;                 // the op whose block it is in; NULL: the kernel's body
+} OpInfo;
+
+// A TMA tensor map that the launch makes: a tensor cut into boxes.
+typedef struct TensorMap {
+    Buffer *tensor;
+    int     box[5];                  // fastest dimension first
+    int     swizzle;
+    int     index;
+} TensorMap;
+
+typedef enum { ROLE_CONSUMER, ROLE_PRODUCER } Role;
+
+// A product in flight, and the channels that may be released when it is done.
+typedef struct Flight { const TileInfo *accumulator, *a_registers; Channel *releases[8]; int n_releases;
+                        const TileInfo *reads[2]; } Flight;
+
+typedef struct Lowering {
+    Arena            *arena;
+    TileKernel       *kernel;
+    Diags            *diags;
+    const CudaTarget *target;
+    LoopUnit         *unit;
+    LaunchPlan       *plan;
+    Text             *explanation;
+    Text              helpers;       // instruction wrappers of exactly the shapes in use
+
+    Crew  crew;                      // that divide a fragment and a statement
+    Crew  all;                       // of the instance; more than `crew` only where statements are placed
+    bool  has_teams;                 // statements are placed on groups (teams.c)
+    int   walk;                      // the group whose code is printed, then
+    bool  is_muted;                  // another group makes this statement's stores
+    bool  has_producer, is_persistent;
+    TileInfo **tiles;                // by buffer id; NULL for what is no tile
+    Var      **vars; int n_vars;     // by Tile IR variable id: the variable that stands for it
+    OpInfo   **infos; int n_infos, infos_capacity;         // open addressing by op
+
+    VEC(TileInfo *)  declared; int n_declared;             // tiles in the order of their declarations
+    VEC(Channel *)   channels;
+    VEC(Clock *)     clocks;
+    VEC(TensorMap *) maps;
+    int   scratch_offset, scratch_bytes;                   // reductions between warps
+    int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
+    bool  no_staging;                // it did not fit
+    int   barrier_offset, shared_bytes;
+    bool  needs_fence;               // some tile is written by threads and read by wgmma
+    bool *needed; int n_needed;      // by variable id: the producer computes it
+    VEC(const char *) notes;         // for explain
+    int   n_barriers;
+
+    // while printing
+    Role      role;
+    LoopList *out;
+    Var      *lane, *warp, *group, *thread;                // numbers among the consumers (or in the producer)
+    Var      *thread_of_all;                               // `thread` counts within the group where statements are placed
+    Var     **tensors;               // by buffer id: pointer variables
+    VEC(Flight) flights;             // issued and not yet waited for, oldest first
+    int       n_committed;
+    bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
+    Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
+    bool      by_tma;                // the producer: by boxes, else by elements
+    bool      is_hoisting;           // scalars of the block are declared already
+    bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
+    bool      may_need_elements;     // the producer also has a path without boxes
+    Var     **grid_extents, *tiles_total;
+    int       n_ops;
+    int64_t   largest_extent;        // of a shape symbol
+    bool      failed;
+} Lowering;
+
+// ---- kernel.c
+bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));   // false
+void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
+OpInfo *op_info(Lowering *lo, const TileOp *op);           // made on first use
+TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);         // NULL: a tensor or a view
+typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: do not descend
+void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);
+int  crew_threads(Crew crew);
+int  consumer_threads(const Lowering *lo);                 // of `crew`
+int  consumer_registers(const Lowering *lo);               // of a thread
+
+// ---- teams.c
+void find_teams(Lowering *lo);
+void place_fragments(Lowering *lo);
+void settle_teams(Lowering *lo);
+uint32_t op_groups(Lowering *lo, TileOp *op);              // that run it; all, if nothing is placed
+bool uses_fragments(Lowering *lo, TileOp *op);             // in registers
+Crew map_crew(Lowering *lo, TileOp *map);
+uint32_t light_groups(Lowering *lo);                       // that compute no products
+int  all_threads(const Lowering *lo);                      // of the consumers
+
+// ---- products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
+void structure_kernel(Lowering *lo);
+void choose_products(Lowering *lo);
+TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; each linked by `next`
+void choose_homes(Lowering *lo);
+void find_fetches(Lowering *lo);
+bool lay_out_shared_tiles(Lowering *lo);
+bool place_memory(Lowering *lo);
+void find_hazards(Lowering *lo);
+void explain(Lowering *lo);
+
+// Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
+bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
+bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
+
+// ---- building Loop IR
+Expr *i32_const(Lowering *lo, int64_t value);
+Expr *i32_add(Lowering *lo, Expr *a, Expr *b);
+Expr *i32_mul(Lowering *lo, Expr *a, int64_t b);
+Expr *var_of(Lowering *lo, Var *var);                      // E_VAR of a Loop IR variable
+Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...);       // arguments: Expr *
+void  emit_call(Lowering *lo, const char *name, int n, ...);
+void  emit_comment(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Var  *emit_declare(Lowering *lo, DType type, const char *name, Expr *value);
+Var  *emit_array(Lowering *lo, DType type, const char *name, int64_t elements);
+void  emit_assign(Lowering *lo, Var *var, Expr *value);
+typedef struct Nest { LoopList *outer; LoopList inner; LoopStmt *stmt; } Nest;
+void  begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form);
+void  begin_if(Lowering *lo, Nest *nest, Expr *cond);
+void  begin_else(Lowering *lo, Nest *nest);
+void  begin_while(Lowering *lo, Nest *nest, Expr *cond);
+void  begin_block(Lowering *lo, Nest *nest);
+void  end_nest(Lowering *lo, Nest *nest);
+
+// ---- scalar.c
+// One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.
+typedef struct Iteration {
+    const LoopIndex *indices; int n;
+    Layout layout;                   // over the distributed indices
+    Crew   crew;
+    int    dim_of[LAYOUT_MAX_RANK * 2];                    // index -> dimension of the layout; -1: a loop in each thread
+    Var   *digit[LAYOUT_MAX_DIGITS];                       // loop variable of each register digit, NULL for others
+    struct { Expr *load; Var *values; } loaded[16]; int n_loaded;      // vector loads
+    struct { TileOp *store; Var *values; } stored[8]; int n_stored;                // and stores
+    int    vector;                   // the digit they run along, -1: none
+
+    struct { TileOp *update; Var *partial; uint32_t kept; int chains; } reductions[8]; int n_reductions;   // kept: layout dimensions
+    bool   is_linear;                // the distributed indices are counted through by all threads together
+} Iteration;
+
+Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it);          // `int` comes back as i32 or i64
+Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it);
+Expr *lower_as(Lowering *lo, DType type, Expr *x, const Iteration *it);          // converted to a stored type
+Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x);       // x is lowered already
+DType loop_type(DType type);                               // how Loop IR names it: `int` is i64
+Var  *loop_var(Lowering *lo, Var *var);                    // the variable that stands for a Tile IR variable
+Var **var_slot(Lowering *lo, const Var *var);              // where that is noted
+
+// One element of a tensor or tile, through views: where it is and what must hold for it to be inside.
+typedef struct Place {
+    Buffer *root;
+    DType   recast;                  // the element is read as this type; DTYPE_NONE: as the root's
+    Var    *pointer;                 // NULL: in registers
+    Expr   *at;                      // i32 or i64, elements from the pointer; or the register number
+    Expr   *inside;                  // NULL: always
+    // for vectors along the last dimension of a tensor: all but the last dimension's test, and that one's parts
+    Expr   *rows_inside, *column, *columns;
+} Place;
+bool  place_element(Lowering *lo, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
+Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);   // element index from the pointer
+Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);
+
+// ---- iterate.c
+TileOp *as_map(Lowering *lo, TileOp *op);                  // a copy, fill or tile atomic as a forall; a forall as it is
+void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
+bool is_map(const TileOp *op);                             // as_map takes it
+int  loop_index_of(const LoopIndex *indices, int n, const Expr *sub);  // -1: no plain index
+bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
+bool full_extent(const LoopIndex *index, int64_t *extent);             // 0 .. extent, constant
+typedef struct MapUse { TileUse use; TileOp *op; } MapUse;
+typedef VEC(MapUse) MapUses;
+void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of everything in its body
+
+// ---- map.c
+void emit_forall(Lowering *lo, TileOp *op);
+// Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
+// returns the condition under which they are iterations at all, NULL: always.
+Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
+bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
+void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
+void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it);   // buffer target
+void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);    // the statements of one iteration
+Expr *digit_value(Lowering *lo, const Layout *layout, int i);          // of a lane, warp or group digit: i32
+Expr *thread_part(Lowering *lo, const Layout *layout, int dim);        // i32
+Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: nothing is replicated
+
+// ---- vector.c
+// The digit of the layout that runs through consecutive elements, if loads or stores of this forall can move several
+// at a time; -1: none. Fills it->loaded and it->stored.
+int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
+void emit_vector_loads(Lowering *lo, Iteration *it);
+void emit_vector_stores(Lowering *lo, Iteration *it);
+
+// ---- masks.c
+Expr *mask_test(Lowering *lo, TileOp *forall, const Iteration *it);      // uniform in a warp; NULL: no test would help
+
+// ---- reduce.c
+Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type);
+DType reduction_type(const TileOp *update);                // what it accumulates in
+void  begin_reduction(Lowering *lo, Iteration *it, int which);
+void  add_to_reduction(Lowering *lo, Iteration *it, int which);
+void  finish_reduction(Lowering *lo, Iteration *it, int which);
+int   reduction_scratch_bytes(const Iteration *it, int which);
+
+// ---- wgmma.c, mma.c, store.c, tma.c
+void emit_product(Lowering *lo, TileOp *op);
+void emit_mma(Lowering *lo, Product *p);
+void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, int k, bool lines_first, Var *words, Expr *at);
+Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
+void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
+void wait_for_all(Lowering *lo);
+bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
+bool store_is_staged(Lowering *lo, TileOp *op);
+void emit_staged_store(Lowering *lo, TileOp *op);
+bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
+int  staged_store_bytes(Lowering *lo, TileOp *op);
+bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
+bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
+void emit_lane_copy(Lowering *lo, TileOp *op);
+void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);
+int  tma_bytes(Lowering *lo, const TileOp *op);
+bool slice_is_box(Lowering *lo, const Region *region);
+Expr *map_address(Lowering *lo, int map);
+Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile IR; NULL: proved
+void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates);    // of its first element, fastest first
+int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
+void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates);
+
+// ---- debug.c
+void emit_assert(Lowering *lo, TileOp *op, const Iteration *it);
+void emit_print(Lowering *lo, TileOp *op, const Iteration *it);
+
+// ---- statements.c
+void emit_consumer(Lowering *lo);
+void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block);  // with its waits and releases
+void find_needs(Lowering *lo);
+void advance_clocks(Lowering *lo, TileOp *block, int stage);           // stage -1: all
+void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to);
+void begin_grid(Lowering *lo, Nest *nest);                 // kernel.c: coordinates of the instance
+void end_grid(Lowering *lo, Nest *nest);
+// shared by statements.c and producer.c
+void declare_value(Lowering *lo, TileOp *op);
+void point_tiles(Lowering *lo, const Channel *channel);    // the tiles' pointers to the current buffer
+void declare_clocks(Lowering *lo, int phase);
+void declare_tiles(Lowering *lo, bool only_channels);
+void emit_op(Lowering *lo, TileOp *op);
+void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
+bool is_flow(const TileOp *op);
+void emit_producer(Lowering *lo, bool by_tma);             // producer.c
+// rotate.c: pipelines with stage labels
+bool can_rotate(Lowering *lo, TileOp *pipeline);
+bool groups_take_turns(Lowering *lo, TileOp *pipeline);
+void begin_turns(Lowering *lo);
+// partial.c: sums over rows that only the end of a loop needs whole
+void begin_partial_sums(Lowering *lo, TileOp *loop);
+void end_partial_sums(Lowering *lo, TileOp *loop);
+// preload.c: left operands that stay the same through a loop, kept in registers
+void preload_operands(Lowering *lo, TileOp *loop);
+int  fragment_words(const Lowering *lo);                   // 32-bit registers of all fragments of a thread
+void emit_rotated(Lowering *lo, TileOp *pipeline);
+void emit_scan(Lowering *lo, TileOp *op);                  // scan.c
+void emit_barrier(Lowering *lo);
+Expr *full_barrier(Lowering *lo, const Channel *channel);  // address of the current buffer's
+void  emit_release(Lowering *lo, Channel *channel);        // consumers are done with the current buffer
+Expr *empty_barrier(Lowering *lo, const Channel *channel);
+
+#endif

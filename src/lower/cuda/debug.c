@@ -1,0 +1,58 @@
+// debug.c - print and assert on the device.
+#include "lower/cuda/cuda.h"
+
+void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
+{
+    if (op->assertion.assume && !lo->kernel->checked)
+        return;
+    Nest nest;
+    begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
+    const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+    emit_call(lo, "assertion_failed", 1, i32_const(lo, line));
+    end_nest(lo, &nest);
+}
+
+static Expr *quoted(Lowering *lo, const char *text)
+{
+    Text out = { .arena = lo->arena };
+    text_print(&out, "\"");
+    for (const char *p = text; *p; p++) {
+        if (*p == '\n') text_print(&out, "\\n");
+        else if (*p == '"' || *p == '\\') text_print(&out, "\\%c", *p);
+        else text_print(&out, "%c", *p);
+    }
+    text_print(&out, "\"");
+    return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL);        // a literal
+}
+
+// The format holds {} for each value; values without one follow, separated by spaces.
+void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
+{
+    Text format = { .arena = lo->arena };
+    int used = 0;
+    for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
+        if (p[0] == '{' && p[1] == '}' && used < op->print.n) {
+            text_print(&format, "%s", dtype_is_float(op->print.args[used++]->type) ? "%g" : "%lld");
+            p++;
+        } else {
+            text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
+        }
+    }
+    for (; used < op->print.n; used++)
+        text_print(&format, "%s%s", format.length ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%g" : "%lld");
+    text_print(&format, "\n");
+    Expr *args[17] = { quoted(lo, text_cstr(&format)) };
+    int n = 1;
+    for (int i = 0; i < op->print.n && n < COUNT(args); i++) {
+        Expr *const x = op->print.args[i];
+        args[n++] = lower_as(lo, dtype_is_float(x->type) ? DTYPE_F64 : DTYPE_I64, x, it);
+    }
+    Expr *const cond = it && it->n ? replica_is_first(lo, &it->layout)
+                     : expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0));
+    Nest nest;
+    if (cond)
+        begin_if(lo, &nest, cond);
+    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(lo->arena, DTYPE_NONE, "printf", n, args) } });
+    if (cond)
+        end_nest(lo, &nest);
+}

@@ -1,0 +1,87 @@
+// explain.c - what was decided, for `kiln explain`.
+#include "lower/cuda/cuda.h"
+
+static void explain_tile(Lowering *lo, const TileInfo *tile)
+{
+    Text *const out = lo->explanation;
+    const Buffer *const b = tile->buffer;
+    text_print(out, "  %-10s %s", b->name, dtype_name(b->type));
+    for (int d = 0; d < b->rank; d++) {
+        int64_t extent = 0;
+        expr_as_int(b->shape[d], &extent);
+        text_print(out, "[%lld]", (long long)extent);
+    }
+    if (tile->home == HOME_REGISTERS) {
+        text_print(out, ": %d registers of each thread; ", layout_registers(&tile->layout) * dtype_bits(b->type) / 32);
+        layout_print(out, &tile->layout);
+        text_print(out, "\n");
+        return;
+    }
+    text_print(out, ": %d x %d bytes at %d", tile->buffers, tile->shared.bytes, tile->offset);
+    if (tile->shared.swizzle_bytes)
+        text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
+    if (tile->channel)
+        text_print(out, ", fetched ahead (channel %d)", tile->channel->index);
+    if (tile->why)
+        text_print(out, "; in shared memory because %s", tile->why);
+    text_print(out, "\n");
+}
+
+static bool explain_product(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_MATMUL)
+        return op->kind == T_FORALL;
+    Text *const out = lo->explanation;
+    const Product *const p = op_info(lo, op)->product;
+    static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync" };
+    const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+    text_print(out, "  line %d: %d x %d x %d by %s", line, p->m, p->n, p->k, kinds[p->kind]);
+    if (p->kind == PRODUCT_LOOP)
+        text_print(out, ", because %s", p->why_loop);
+    else
+        text_print(out, ", A from %s, groups divide the %s", p->a_in_registers ? "registers" : "shared memory",
+                   p->division == DIVIDE_ROWS ? "rows" : "columns");
+    text_print(out, "\n");
+    return false;
+}
+
+static bool explain_barrier(Lowering *lo, TileOp *op, void *context)
+{
+    if (op_info(lo, op)->barrier_before) {
+        lo->n_barriers++;
+        const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+        text_print(lo->explanation, " %d", line);
+    }
+    return false;
+}
+
+void explain(Lowering *lo)
+{
+    Text *const out = lo->explanation;
+    if (!out)
+        return;
+    text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
+    text_print(out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
+               lo->has_producer ? ", a producer group" : "", lo->is_persistent ? ", instances loop over the grid" : "");
+    text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, SHARED_BYTES_MAX);
+    for (int i = 0; i < lo->n_declared; i++)
+        explain_tile(lo, lo->declared.items[i]);
+    if (lo->staging_bytes)
+        text_print(out, "  staging of stores: %d bytes at %d\n", lo->staging_bytes, lo->staging_offset);
+    text_print(out, "  between warps: %d bytes at %d; barriers from %d\n", lo->scratch_bytes, lo->scratch_offset, lo->barrier_offset);
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        text_print(out, "channel %d:", i);
+        for (int t = 0; t < channel->n_tiles; t++)
+            text_print(out, " %s", channel->tiles[t]->buffer->name);
+        text_print(out, ", %d buffers, full at %d, empty at %d%s\n", channel->clock->buffers, channel->full, channel->empty,
+                   channel->is_plain ? "" : ", copies under conditions");
+    }
+    text_print(out, "products:\n");
+    each_op(lo, lo->kernel->body, explain_product, NULL);
+    text_print(out, "barriers of all computing threads before lines:");
+    each_op(lo, lo->kernel->body, explain_barrier, NULL);
+    text_print(out, "%s\n", lo->n_barriers ? "" : " none");
+    for (int i = 0; i < lo->notes.count; i++)
+        text_print(out, "%s\n", lo->notes.items[i]);
+}

@@ -1,0 +1,391 @@
+// homes.c - a home for every tile: registers with a layout, or shared memory.
+//
+// Products fix the layouts of their accumulators and register operands (products.c). From there layouts spread
+// through the foralls: all fragments that one forall subscripts by plain indices must be projections of one
+// iteration layout. What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
+// follow (other subscripts, two layouts at once, a row that would take a register per column) lives in shared
+// memory instead, where every access works; explain says which and why.
+#include "lower/cuda/cuda.h"
+
+enum { ROW_REGISTERS_MAX = 16 };     // of a fragment that lies along another's columns
+
+static void demote(Lowering *lo, TileInfo *tile, const char *why)
+{
+    if (tile->home == HOME_SHARED)
+        return;
+    tile->home = HOME_SHARED;
+    tile->why = why;
+    tile->has_layout = false;
+}
+
+// ---- fragments that never fit registers
+
+typedef struct Scan { Lowering *lo; TileOp *op; } Scan;
+
+static void scalar_use(const TileUse *use, void *context)
+{
+    Scan *const scan = context;
+    TileInfo *const tile = tile_info(scan->lo, buffer_root(use->buffer));
+    if (tile && tile->home == HOME_REGISTERS)
+        demote(scan->lo, tile, "single elements are used outside forall");
+}
+
+static void awkward_use(const TileUse *use, void *context)
+{
+    Scan *const scan = context;
+    TileInfo *const tile = tile_info(scan->lo, buffer_root(use->buffer));
+    if (!tile || tile->home != HOME_REGISTERS)
+        return;
+    if (use->buffer->kind == BUFFER_VIEW)
+        demote(scan->lo, tile, "it is viewed in another shape");
+    else if (use->atomic)
+        demote(scan->lo, tile, "atomics work on it");
+    else if (scan->op->kind == T_SCAN)
+        demote(scan->lo, tile, "scans run through shared memory");
+}
+
+static bool scan_op(Lowering *lo, TileOp *op, void *context)
+{
+    Scan scan = { lo, op };
+    tile_uses(op, awkward_use, &scan);
+    if (op->kind == T_MATMUL || op->kind == T_SCAN || op->kind == T_TILE)
+        return false;
+    if (!is_map(op)) {
+        tile_uses(op, scalar_use, &scan);
+        return false;
+    }
+    MapUses uses = { 0 };
+    map_uses(lo, as_map(lo, op), &uses);
+    for (int i = 0; i < uses.count; i++) {
+        scan.op = uses.items[i].op;
+        awkward_use(&uses.items[i].use, &scan);
+    }
+    return true;
+}
+
+// ---- spreading layouts
+
+typedef struct Spread { bool changed; } Spread;
+
+static bool product_falls_back(Lowering *lo, const TileInfo *tile, const char *why);
+
+// Two fragments of one forall want different layouts: the one that no product fixed moves out.
+static void conflict(Lowering *lo, TileInfo *tile, const Iteration *it, MapUses *uses, const char *why)
+{
+    if (!tile->is_accumulator) {
+        demote(lo, tile, why);
+        return;
+    }
+    for (int i = 0; i < uses->count; i++) {
+        TileInfo *const other = tile_info(lo, uses->items[i].use.buffer);
+        if (other && other->home == HOME_REGISTERS && !other->is_accumulator && other->has_layout) {
+            demote(lo, other, why);
+            return;
+        }
+    }
+    product_falls_back(lo, tile, why);
+}
+
+// A fragment of rows and columns beside one of rows alone: the threads that hold the same row divide its columns.
+static bool widen_rows(const TileInfo *tile, const Iteration *it, const int *which, Layout *layout)
+{
+    if (tile->buffer->rank != 2 || it->layout.rank != 1)
+        return false;
+    const int row = it->dim_of[which[0]] == 0 ? 0 : it->dim_of[which[1]] == 0 ? 1 : -1, column = 1 - row;
+    int64_t rows, columns, extent;
+    if (row < 0 || !expr_as_int(tile->buffer->shape[row], &rows) || !expr_as_int(tile->buffer->shape[column], &columns) ||
+        !full_extent(&it->indices[which[column]], &extent) || extent != columns || rows != it->layout.extent[0])
+        return false;
+    int extents[2] = { 0 }, done = 1;
+    extents[row] = (int)rows;
+    extents[column] = (int)columns;
+    *layout = layout_new(2, extents);
+    int same = 1;                    // threads that hold the same row
+    for (int i = 0; i < it->layout.n; i++)
+        same *= it->layout.digit[i].dim == REPLICATED ? it->layout.digit[i].extent : 1;
+    for (int v = 128 / dtype_bits(tile->buffer->type); column == 1 && v > 1 && done == 1; v /= 2)
+        if (columns % (v * same) == 0)
+            done = v;
+    layout_add(layout, IN_REGISTER, done, column, 1);
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        const bool divides = digit->dim == REPLICATED && columns % (done * digit->extent) == 0;
+        layout_add(layout, digit->input, digit->extent, divides ? column : digit->dim == REPLICATED ? REPLICATED : row,
+                   divides ? done : digit->stride);
+        if (divides)
+            done *= digit->extent;
+    }
+    layout_add(layout, IN_REGISTER, (int)(columns / done), column, done);
+    return layout_registers(layout) <= 128;
+}
+
+static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteration *it, Spread *spread)
+{
+    const TileUse *const use = &uses->items[which_use].use;
+    TileInfo *const tile = tile_info(lo, use->buffer);
+    if (!tile || tile->home != HOME_REGISTERS)
+        return;
+    int which[MAX_RANK], dims[MAX_RANK];
+    bool fits = use->subs && subscripts_are_indices(use->subs, use->buffer->rank, it->indices, it->n, which);
+    for (int d = 0; fits && d < use->buffer->rank; d++) {
+        dims[d] = it->dim_of[which[d]];
+        fits = dims[d] >= 0;
+    }
+    if (!fits && !tile->has_layout && use->subs && subscripts_are_indices(use->subs, use->buffer->rank, it->indices, it->n, which) &&
+        widen_rows(tile, it, which, &tile->layout)) {
+        spread->changed = tile->has_layout = true;
+        return;
+    }
+    if (!fits) {
+        spread->changed = true;
+        conflict(lo, tile, it, uses, "its subscripts are not the indices that its forall is divided by");
+        return;
+    }
+    Layout layout = layout_project(&it->layout, use->buffer->rank, dims);
+    for (int d = 0; d < layout.rank; d++) {
+        int64_t extent = 0;
+        expr_as_int(tile->buffer->shape[d], &extent);
+        layout.extent[d] = (int)extent;
+        if (layout_coverage(&layout, d) < extent) {
+            spread->changed = true;
+            conflict(lo, tile, it, uses, "it is larger than the fragment it is used with");
+            return;
+        }
+    }
+    if (tile->has_layout) {
+        if (!layout_equal(&tile->layout, &layout)) {
+            spread->changed = true;
+            conflict(lo, tile, it, uses, "two foralls want different layouts");
+        }
+        return;
+    }
+    spread->changed = true;
+    if (layout.rank < it->layout.rank && layout_registers(&layout) > ROW_REGISTERS_MAX) {
+        demote(lo, tile, "it runs along another fragment's columns");
+        return;
+    }
+    tile->layout = layout;
+    tile->has_layout = true;
+}
+
+static void spread_map(Lowering *lo, TileOp *map, Spread *spread)
+{
+    MapUses uses = { 0 };
+    map_uses(lo, map, &uses);
+    bool any = false, led = false;
+    for (int i = 0; i < uses.count; i++) {
+        const TileInfo *const tile = tile_info(lo, uses.items[i].use.buffer);
+        if (tile && tile->home == HOME_REGISTERS) {
+            any = true;
+            led = led || tile->has_layout;
+        }
+    }
+    if (!any || !led)
+        return;
+    Iteration it;
+    choose_iteration(lo, map, &it);
+    for (int i = 0; i < uses.count && !spread->changed; i++)
+        spread_to(lo, &uses, i, &it, spread);
+}
+
+static bool spread_op(Lowering *lo, TileOp *op, void *context)
+{
+    Spread *const spread = context;
+    if (spread->changed)
+        return true;
+    if (is_map(op)) {
+        spread_map(lo, as_map(lo, op), spread);
+        return true;
+    }
+    const OpInfo *const info = op_info(lo, op);
+    if (op->kind == T_MATMUL && info->product->kind == PRODUCT_LOOP) {
+        for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
+            if (!spread->changed)
+                spread_map(lo, as_map(lo, part), spread);
+        return true;
+    }
+    if (op->kind == T_MATMUL && info->product->a_in_registers) {
+        TileInfo *const a = tile_info(lo, info->product->left.region.buffer);
+        const Product *const p = info->product;
+        const Layout layout = layout_accumulator(p->m, p->k, lo->crew, p->division);
+        if (a->home == HOME_REGISTERS && !a->has_layout) {
+            a->layout = layout;
+            a->has_layout = spread->changed = true;
+        }
+    }
+    return false;
+}
+
+// ---- starting anew after a fragment moved out
+
+static bool product_falls_back(Lowering *lo, const TileInfo *tile, const char *why)
+{
+    for (int i = 0; i < lo->infos_capacity; i++) {
+        Product *const product = lo->infos[i] ? lo->infos[i]->product : NULL;
+        if (product && product->op->matmul.dst.buffer == tile->buffer)
+            product->why_loop = why, product->kind = PRODUCT_LOOP;
+    }
+    return true;
+}
+
+static int count_shared(const Lowering *lo)
+{
+    int n = 0;
+    for (int i = 0; i < lo->kernel->n_buffers; i++)
+        n += lo->tiles[i] && lo->tiles[i]->home == HOME_SHARED;
+    return n;
+}
+
+static int count_loops(const Lowering *lo)
+{
+    int n = 0;
+    for (int i = 0; i < lo->infos_capacity; i++)
+        n += lo->infos[i] && lo->infos[i]->product && lo->infos[i]->product->why_loop;
+    return n;
+}
+
+static void forget_layouts(Lowering *lo)
+{
+    for (int i = 0; i < lo->kernel->n_buffers; i++)
+        if (lo->tiles[i])
+            lo->tiles[i]->has_layout = lo->tiles[i]->is_accumulator = false;
+}
+
+static TileInfo *largest_without_layout(const Lowering *lo, int *elements)
+{
+    TileInfo *best = NULL;
+    for (int i = 0; i < lo->kernel->n_buffers; i++) {
+        TileInfo *const tile = lo->tiles[i];
+        if (!tile || !tile->declared || tile->home != HOME_REGISTERS || tile->has_layout)
+            continue;
+        int64_t n = 1, extent;
+        for (int d = 0; d < tile->buffer->rank; d++)
+            n *= expr_as_int(tile->buffer->shape[d], &extent) ? extent : 1;
+        if (!best || n > *elements) {
+            best = tile;
+            *elements = (int)n;
+        }
+    }
+    return best;
+}
+
+// Bits of the narrowest elements that foralls with this tile move from and to tensors: they decide the pieces' width.
+typedef struct Narrowest { const TileInfo *tile; int bits; } Narrowest;
+
+static bool see_narrowest(Lowering *lo, TileOp *op, void *context)
+{
+    Narrowest *const narrowest = context;
+    if (!is_map(op))
+        return false;
+    MapUses uses = { 0 };
+    map_uses(lo, as_map(lo, op), &uses);
+    bool here = false;
+    for (int i = 0; i < uses.count; i++)
+        here |= uses.items[i].use.buffer == narrowest->tile->buffer;
+    for (int i = 0; i < uses.count && here; i++) {
+        const Buffer *const root = buffer_root(uses.items[i].use.buffer);
+        if (root->kind == BUFFER_TENSOR && dtype_bits(root->type) >= 8 && dtype_bits(root->type) < narrowest->bits)
+            narrowest->bits = dtype_bits(root->type);
+    }
+    return true;
+}
+
+static void give_blocked(Lowering *lo, TileInfo *tile, int elements)
+{
+    const Buffer *const buffer = tile->buffer;
+    if (buffer->rank == 0 || elements > 128 * consumer_threads(lo)) {
+        demote(lo, tile, buffer->rank ? "it is larger than the registers" : "it is a single element");
+        return;
+    }
+    int extents[MAX_RANK];
+    for (int d = 0; d < buffer->rank; d++) {
+        int64_t extent = 1;
+        expr_as_int(buffer->shape[d], &extent);
+        extents[d] = (int)extent;
+    }
+    Narrowest narrowest = { tile, dtype_bits(buffer->type) };
+    each_op(lo, lo->kernel->body, see_narrowest, &narrowest);
+    tile->layout = layout_blocked(buffer->rank, extents, lo->crew, 128 / narrowest.bits);
+    tile->has_layout = true;
+}
+
+// ---- 16-bit fragments that are only packed and multiplied
+
+typedef struct Packing { TileInfo *tile; bool other; } Packing;
+
+static bool seek_tile(const TileUse *use, const TileInfo *tile) { return buffer_root(use->buffer) == tile->buffer; }
+
+typedef struct SeekUse { const TileInfo *tile; bool found; } SeekUse;
+
+static void seek_use(const TileUse *use, void *context)
+{
+    SeekUse *const seek = context;
+    seek->found |= seek_tile(use, seek->tile);
+}
+
+static bool packing_op(Lowering *lo, TileOp *op, void *context)
+{
+    Packing *const packing = context;
+    if (is_map(op)) {
+        MapUses uses = { 0 };
+        TileOp *const map = as_map(lo, op);
+        map_uses(lo, map, &uses);
+        bool uses_tile = false;
+        for (int i = 0; i < uses.count; i++)
+            uses_tile |= seek_tile(&uses.items[i].use, packing->tile);
+        TileInfo *to, *from;
+        if (uses_tile && !(is_packed_conversion(lo, map, &to, &from) && to == packing->tile))
+            packing->other = true;
+        return true;
+    }
+    SeekUse seek = { packing->tile, false };
+    if (op->kind != T_TILE)
+        tile_uses(op, seek_use, &seek);
+    if (seek.found)
+        packing->other |= !(op->kind == T_MATMUL && op_info(lo, op)->product->a_in_registers &&
+                            op_info(lo, op)->product->kind != PRODUCT_LOOP && op_info(lo, op)->product->left.region.buffer == packing->tile->buffer);
+    return false;
+}
+
+static void choose_packed(Lowering *lo)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (tile->home != HOME_REGISTERS || (tile->buffer->type != DTYPE_BF16 && tile->buffer->type != DTYPE_F16))
+            continue;
+        Packing packing = { tile, false };
+        each_op(lo, lo->kernel->body, packing_op, &packing);
+        tile->is_packed = !packing.other;
+    }
+}
+
+static void settle_homes(Lowering *lo)
+{
+    each_op(lo, lo->kernel->body, scan_op, NULL);
+    place_fragments(lo);
+    for (;;) {
+        settle_teams(lo);
+        forget_layouts(lo);
+        choose_products(lo);
+        const int shared = count_shared(lo), loops = count_loops(lo);
+        for (TileInfo *tile; ;) {
+            Spread spread = { true };
+            while (spread.changed && shared == count_shared(lo) && loops == count_loops(lo)) {
+                spread.changed = false;
+                each_op(lo, lo->kernel->body, spread_op, &spread);
+            }
+            int elements = 0;
+            if (shared != count_shared(lo) || loops != count_loops(lo) || !(tile = largest_without_layout(lo, &elements)))
+                break;
+            give_blocked(lo, tile, elements);
+        }
+        if (shared == count_shared(lo) && loops == count_loops(lo))
+            return;
+    }
+}
+
+void choose_homes(Lowering *lo)
+{
+    settle_homes(lo);
+    choose_packed(lo);
+}

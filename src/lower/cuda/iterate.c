@@ -1,0 +1,240 @@
+// iterate.c - how the iterations of a forall are divided among threads and registers.
+//
+// A forall follows the fragment it touches: the fragment of the highest rank that lives in registers and is
+// subscripted by plain indices leads, and its layout becomes that of the iterations; indices it does not have are
+// loops in each thread. Without a leader, static index spaces are spread in 16-byte pieces; spaces with extents
+// known at run time are counted through by all threads together.
+#include "lower/cuda/cuda.h"
+
+bool is_map(const TileOp *op)
+{
+    return op->kind == T_FORALL || op->kind == T_COPY || op->kind == T_FILL || op->kind == T_ATOMIC_TILE;
+}
+
+// ---- copies as foralls
+
+static void region_subs(Lowering *lo, const Region *region, LoopIndex *indices, Expr **subs)
+{
+    for (int d = 0, range = 0; d < region->buffer->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        subs[d] = sub->start;
+        if (sub->is_range) {
+            Expr *along = expr_var(lo->arena, indices[range++].var);
+            if (sub->step)
+                along = int_mul(lo->arena, along, sub->step);
+            subs[d] = int_add(lo->arena, sub->start, along);
+        }
+    }
+}
+
+TileOp *as_map(Lowering *lo, TileOp *op)
+{
+    if (op->kind == T_FORALL)
+        return op;
+    OpInfo *const info = op_info(lo, op);
+    if (info->map)
+        return info->map;
+    const Region *const dst = op->kind == T_FILL ? &op->fill.dst : &op->copy.dst;
+    const int n = region_rank(dst);
+    LoopIndex *const indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
+    for (int i = 0; i < n; i++) {
+        Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, arena_printf(lo->arena, "i%d", i), op->span);
+        indices[i] = (LoopIndex){ var, int_const(lo->arena, 0), region_extent(dst, i) };
+        var->lo = indices[i].lo;
+        const Range extent = expr_range(indices[i].hi);
+        if (extent.has_hi)
+            var->hi = int_const(lo->arena, extent.hi - 1);
+    }
+    Expr *subs[MAX_RANK], *from[MAX_RANK], *value;
+    region_subs(lo, dst, indices, subs);
+    if (op->kind == T_FILL) {
+        value = op->fill.value;
+    } else {
+        region_subs(lo, &op->copy.src, indices, from);
+        value = expr_load(lo->arena, op->copy.src.buffer, from);
+    }
+    value = expr_convert(lo->arena, dst->buffer->type, value);
+    Expr **const kept = NEW_ARRAY(lo->arena, Expr *, MAX_RANK);
+    memcpy(kept, subs, sizeof subs);
+    TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE, .span = op->span);
+    if (op->kind == T_ATOMIC_TILE) {
+        body->atomic.op = ATOMIC_ADD;
+        body->atomic.buffer = dst->buffer;
+        body->atomic.subs = kept;
+        body->atomic.value = value;
+    } else {
+        body->store.buffer = dst->buffer;
+        body->store.subs = kept;
+        body->store.value = value;
+    }
+    TileOp *const map = NEW(lo->arena, TileOp, .kind = T_FORALL, .span = op->span, .groups = op->groups);
+    map->forall.indices = indices;
+    map->forall.n = n;
+    map->forall.body = body;
+    op_info(lo, op)->map = map;      // asked again: the table may have moved
+    return map;
+}
+
+// ---- what a forall touches
+
+typedef struct Collect { Lowering *lo; MapUses *uses; TileOp *op; } Collect;
+
+static void collect_use(const TileUse *use, void *context)
+{
+    Collect *const c = context;
+    VEC_PUSH(c->lo->arena, c->uses, (MapUse){ *use, c->op });
+}
+
+static bool collect_op(Lowering *lo, TileOp *op, void *context)
+{
+    Collect *const c = context;
+    if (op->kind == T_COPY || op->kind == T_FILL || op->kind == T_ATOMIC_TILE) {
+        map_uses(lo, as_map(lo, op), c->uses);   // so that every use has subscripts
+        return true;
+    }
+    c->op = op;
+    tile_uses(op, collect_use, c);
+    return false;
+}
+
+void map_uses(Lowering *lo, TileOp *forall, MapUses *uses)
+{
+    Collect collect = { lo, uses, NULL };
+    each_op(lo, forall->forall.body, collect_op, &collect);
+}
+
+// ---- choosing
+
+int loop_index_of(const LoopIndex *indices, int n, const Expr *sub)
+{
+    if (sub->kind == E_VAR)
+        for (int i = 0; i < n; i++)
+            if (indices[i].var == sub->var.var)
+                return i;
+    return -1;
+}
+
+bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which)
+{
+    for (int d = 0; d < rank; d++) {
+        which[d] = loop_index_of(indices, n, subs[d]);
+        for (int e = 0; e < d; e++)
+            if (which[e] == which[d])
+                return false;
+        if (which[d] < 0)
+            return false;
+    }
+    return true;
+}
+
+bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer)
+{
+    const TileInfo *const tile = tile_info(lo, buffer);
+    return tile && tile->home == HOME_REGISTERS;
+}
+
+bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi)
+{
+    return expr_as_int(index->lo, lo) && expr_as_int(index->hi, hi);
+}
+
+bool full_extent(const LoopIndex *index, int64_t *extent)
+{
+    int64_t from;
+    return static_extent(index, &from, extent) && from == 0 && *extent > 0;
+}
+
+static void follow(Iteration *it, const Layout *layout, const int *which)
+{
+    it->layout = *layout;
+    for (int d = 0; d < layout->rank; d++)
+        it->dim_of[which[d]] = d;
+}
+
+static bool choose_leader(Lowering *lo, const MapUses *uses, Iteration *it)
+{
+    const TileInfo *leader = NULL;
+    int which[MAX_RANK];
+    for (int i = 0; i < uses->count; i++) {
+        const TileUse *const use = &uses->items[i].use;
+        const TileInfo *const tile = tile_info(lo, use->buffer);
+        int here[MAX_RANK];
+        if (!tile || tile->home != HOME_REGISTERS || !tile->has_layout || !use->subs ||
+            (leader && leader->buffer->rank >= tile->buffer->rank) ||
+            !subscripts_are_indices(use->subs, tile->buffer->rank, it->indices, it->n, here))
+            continue;
+        leader = tile;
+        memcpy(which, here, sizeof which);
+    }
+    if (leader)
+        follow(it, &leader->layout, which);
+    return leader != NULL;
+}
+
+static int widest_vector(const MapUses *uses)
+{
+    int bits = 64;
+    for (int i = 0; i < uses->count; i++) {
+        const Buffer *const root = buffer_root(uses->items[i].use.buffer);
+        if (root->kind != BUFFER_LOCAL && dtype_bits(root->type) < bits)
+            bits = dtype_bits(root->type);
+    }
+    return 128 / (bits < 8 ? 8 : bits);
+}
+
+// Indices that a reduction of this forall drops, if its target is no scalar.
+static uint32_t reduced_indices(TileOp *forall, const MapUses *uses)
+{
+    uint32_t reduced = 0;
+    for (int i = 0; i < uses->count; i++) {
+        const TileOp *const op = uses->items[i].op;
+        if (op->kind != T_UPDATE || !op->update.reduces || !op->update.buffer)
+            continue;
+        for (int index = 0; index < forall->forall.n; index++) {
+            bool used = false;
+            for (int d = 0; d < op->update.buffer->rank; d++)
+                used = used || expr_uses(op->update.subs[d], forall->forall.indices[index].var);
+            if (!used)
+                reduced |= 1u << index;
+        }
+    }
+    return reduced;
+}
+
+void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
+{
+    *it = (Iteration){ .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall) };
+    for (int i = 0; i < COUNT(it->dim_of); i++)
+        it->dim_of[i] = -1;
+    MapUses uses = { 0 };
+    map_uses(lo, forall, &uses);
+    if (choose_leader(lo, &uses, it))
+        return;
+    int extents[LAYOUT_MAX_RANK], which[LAYOUT_MAX_RANK];
+    bool is_static = it->n <= LAYOUT_MAX_RANK;
+    int64_t volume = 1;
+    for (int i = 0; i < it->n && is_static; i++) {
+        int64_t from, to;
+        is_static = static_extent(&it->indices[i], &from, &to) && from == 0 && to > 0 && volume * to <= 1 << 20;
+        if (is_static) {
+            extents[i] = (int)to;
+            which[i] = i;
+            volume *= to;
+        }
+    }
+    // Large spaces stay loops: their registers would not be registers any more.
+    if (is_static && volume <= 64 * (int64_t)crew_threads(it->crew)) {
+        const Layout layout = layout_blocked(it->n, extents, it->crew, widest_vector(&uses));
+        follow(it, &layout, which);
+        return;
+    }
+    // Counted through by all threads: what reductions drop stays a loop in each thread, unless nothing is left.
+    const uint32_t reduced = reduced_indices(forall, &uses);
+    it->is_linear = true;
+    it->layout = layout_new(1, (int[]){ 1 });
+    layout_add(&it->layout, IN_LANE, WARP_LANES, 0, 1);
+    layout_add(&it->layout, IN_WARP, it->crew.warps, 0, WARP_LANES);
+    layout_add(&it->layout, IN_GROUP, it->crew.groups, 0, WARP_LANES * it->crew.warps);
+    for (int i = 0; i < it->n; i++)
+        it->dim_of[i] = reduced >> i & 1 ? -1 : 0;
+}

@@ -1,0 +1,141 @@
+// memory.c - shared memory of an instance: tiles and their rings, staging, scratch, barriers.
+#include "lower/cuda/cuda.h"
+
+static int align_up(int x, int to) { return (x + to - 1) / to * to; }
+
+// The layout of a tile that no product reads: row by row.
+static bool lay_out(Lowering *lo, TileInfo *tile)
+{
+    const Buffer *const buffer = tile->buffer;
+    if (tile->wants_panels)
+        return true;
+    int64_t rows = 1, columns = 1;
+    for (int d = 0; d < buffer->rank; d++) {
+        int64_t extent;
+        if (!expr_as_int(buffer->shape[d], &extent))
+            return unsupported(lo, buffer->span, "tile '%s' with an extent known at run time", buffer->name);
+        if (d == buffer->rank - 1) columns = extent;
+        else rows *= extent;
+    }
+    if (dtype_bits(buffer->type) < 8)
+        return unsupported(lo, buffer->span, "packed %s elements ('%s')", dtype_name(buffer->type), buffer->name);
+    tile->shared = shared_plain((int)rows, (int)columns, dtype_bits(buffer->type) / 8);
+    return true;
+}
+
+bool lay_out_shared_tiles(Lowering *lo)
+{
+    for (int i = 0; i < lo->n_declared; i++)
+        if (lo->declared.items[i]->home == HOME_SHARED && !lay_out(lo, lo->declared.items[i]))
+            return false;
+    return true;
+}
+
+static bool measure_op(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP) {
+        for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
+            measure_op(lo, as_map(lo, part), context);
+        return true;
+    }
+    if (!is_map(op))
+        return false;
+    if (store_is_staged(lo, op)) {
+        const int bytes = staged_store_bytes(lo, op);
+        lo->n_staged++;
+        lo->n_turned += store_is_turned(lo, op);
+        if (bytes > lo->staging_bytes)
+            lo->staging_bytes = bytes;
+    }
+    if (op_info(lo, op)->fetched)
+        return true;
+    TileOp *const map = as_map(lo, op);
+    Iteration it;
+    choose_iteration(lo, map, &it);
+    find_reductions(lo, map, &it);
+    for (int i = 0; i < it.n_reductions; i++) {
+        const int bytes = it.is_linear && it.reductions[i].kept ? 0 : reduction_scratch_bytes(&it, i);
+        if (bytes > lo->scratch_bytes)
+            lo->scratch_bytes = bytes;
+    }
+    return true;
+}
+
+static bool refuse(Lowering *lo)
+{
+    const Span span = lo->kernel->body ? lo->kernel->body->span : (Span){ 0 };
+    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; an instance has %d", lo->kernel->key, lo->shared_bytes, SHARED_BYTES_MAX);
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (tile->home == HOME_SHARED)
+            diag_note(lo->diags, tile->buffer->span, "'%s': %d x %d bytes", tile->buffer->name, tile->buffers, tile->shared.bytes);
+    }
+    if (lo->staging_bytes)
+        diag_note(lo->diags, span, "staging of stores: %d bytes; between warps: %d bytes", lo->staging_bytes, lo->scratch_bytes);
+    return false;
+}
+
+static int place_all(Lowering *lo)
+{
+    int at = 0;
+    for (int swizzled = 1; swizzled >= 0; swizzled--)
+        for (int i = 0; i < lo->n_declared; i++) {
+            TileInfo *const tile = lo->declared.items[i];
+            if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled)
+                continue;
+            tile->shared.bytes = align_up(tile->shared.bytes, swizzled ? SHARED_ALIGN : 128);
+            tile->buffers = tile->channel ? tile->channel->clock->buffers : 1;
+            tile->offset = at;
+            at += tile->shared.bytes * tile->buffers;
+        }
+    lo->staging_offset = at = align_up(at, lo->staging_bytes ? SHARED_ALIGN : 16);
+    at += lo->staging_bytes;
+    lo->scratch_offset = at;
+    at = align_up(at + lo->scratch_bytes * (lo->has_teams ? lo->all.groups : 1), 16);
+    lo->barrier_offset = at;
+    for (int i = 0; i < lo->channels.count; i++) {
+        Channel *const channel = lo->channels.items[i];
+        channel->full = at;
+        channel->empty = at + MBARRIER_BYTES * channel->clock->buffers;
+        at += 2 * MBARRIER_BYTES * channel->clock->buffers;
+    }
+    return lo->shared_bytes = at;
+}
+
+// Where shared memory is full to the brim, stores go straight from the registers.
+static bool drop_staging(Lowering *lo)
+{
+    const bool had = lo->staging_bytes > 0 && lo->has_teams;
+    if (had) {
+        lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
+        lo->no_staging = true;
+        note(lo, "no room for staging: stores go straight from registers");
+    }
+    return had;
+}
+
+// The deepest rings give a buffer: fewer stages cost time, not meaning.
+static bool shorten_rings(Lowering *lo)
+{
+    int deepest = 1;
+    for (int i = 0; i < lo->clocks.count; i++)
+        if (lo->clocks.items[i]->buffers > deepest)
+            deepest = lo->clocks.items[i]->buffers;
+    for (int i = 0; i < lo->clocks.count; i++)
+        if (lo->clocks.items[i]->buffers == deepest)
+            lo->clocks.items[i]->buffers--;
+    if (deepest > 1)
+        note(lo, "rings of %d buffers do not fit: %d", deepest, deepest - 1);
+    return deepest > 1;
+}
+
+bool place_memory(Lowering *lo)
+{
+    each_op(lo, lo->kernel->body, measure_op, NULL);
+    if (lo->scratch_bytes < SCALAR_BYTES)
+        lo->scratch_bytes = SCALAR_BYTES;
+    while (place_all(lo) > SHARED_BYTES_MAX)
+        if (!drop_staging(lo) && !shorten_rings(lo))
+            return refuse(lo);
+    return true;
+}

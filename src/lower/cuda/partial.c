@@ -1,0 +1,135 @@
+// partial.c - row sums that only the end of a loop needs whole.
+//
+// sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each lane may carry the sum of its own columns,
+// and the lanes of a row meet once after the loop instead of once per step.
+#include "lower/cuda/cuda.h"
+
+typedef struct Linear { Lowering *lo; TileInfo *tile; bool sums, other; TileOp *op; Iteration it; bool in_map; } Linear;
+
+// Every lane has iterations of its own: none repeats what another sums.
+static bool lanes_share(const Layout *layout)
+{
+    for (int i = 0; i < layout->n; i++)
+        if (layout->digit[i].input == IN_LANE && layout->digit[i].dim == REPLICATED)
+            return false;
+    return layout->n > 0;
+}
+
+static void check_use(const TileUse *use, void *context)
+{
+    Linear *const linear = context;
+    if (buffer_root(use->buffer) != linear->tile->buffer)
+        return;
+    const TileOp *const op = linear->op;
+    const bool is_target = op->kind == T_UPDATE && op->update.buffer == linear->tile->buffer && use->writes;
+    if (is_target && op->update.reduces && op->update.op == UPDATE_ADD && lanes_share(&linear->it.layout))
+        linear->sums = true;
+    else if (!(is_target && !op->update.reduces && op->update.op == UPDATE_MUL))
+        linear->other = true;
+}
+
+
+static bool loads_buffer(const Expr *x, void *context)
+{
+    const Buffer *const buffer = context;
+    return x->kind == E_LOAD && x->load.buffer == buffer;
+}
+
+static bool check_op(Lowering *lo, TileOp *op, void *context)
+{
+    Linear *const linear = context;
+    if (op->kind == T_TILE)
+        linear->other |= op->tile.buffer == linear->tile->buffer;
+    linear->op = op;
+    if (op->kind == T_FORALL)
+        choose_iteration(lo, op, &linear->it);
+    if (op_info(lo, op)->fetched)
+        return true;
+    tile_uses(op, check_use, linear);
+    if (op->kind == T_UPDATE && expr_any(op->update.value, loads_buffer, (void *)linear->tile->buffer))
+        linear->other = true;
+    return false;
+}
+
+// Lanes of one quad or more hold the same element, warps do not.
+static bool lanes_replicate(const Layout *layout)
+{
+    bool lanes = false;
+    for (int i = 0; i < layout->n; i++)
+        if (layout->digit[i].dim == REPLICATED) {
+            if (layout->digit[i].input != IN_LANE)
+                return false;
+            lanes = true;
+        }
+    return lanes;
+}
+
+static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
+{
+    Linear linear = { .lo = lo, .tile = tile };
+    if (tile->home != HOME_REGISTERS || tile->is_partial || !lanes_replicate(&tile->layout) ||
+        !dtype_is_float(tile->buffer->type) || dtype_bits(tile->buffer->type) < 32)
+        return false;
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
+        each_op(lo, *body, check_op, &linear);
+    return linear.sums && !linear.other;
+}
+
+static void each_register(Lowering *lo, TileInfo *tile, void (*body)(Lowering *, TileInfo *, Expr *))
+{
+    Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
+    Nest nest;
+    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&tile->layout)), i32_const(lo, 1), LOOP_UNROLL);
+    body(lo, tile, var_of(lo, r));
+    end_nest(lo, &nest);
+}
+
+static void store_register(Lowering *lo, TileInfo *tile, Expr *at, Expr *value)
+{
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { tile->registers, at, value } });
+}
+
+static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
+{
+    Expr *const value = expr_index(lo->arena, tile->registers, at);
+    store_register(lo, tile, at, expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
+}
+
+static void add_lanes(Lowering *lo, TileInfo *tile, Expr *at)
+{
+    Expr *const value = expr_index(lo->arena, tile->registers, at);
+    int below = 1;
+    for (int i = 0; i < tile->layout.n; i++) {
+        const Digit *const digit = &tile->layout.digit[i];
+        if (digit->input != IN_LANE)
+            continue;
+        for (int step = below; digit->dim == REPLICATED && step < below * digit->extent; step *= 2)
+            store_register(lo, tile, at, expr_binary(lo->arena, X_ADD, value,
+                           call_expr(lo, value->type, "shuffle_xor", 2, value, i32_const(lo, step))));
+        below *= digit->extent;
+    }
+}
+
+void begin_partial_sums(Lowering *lo, TileOp *loop)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (!is_linear_in(lo, loop, tile))
+            continue;
+        each_register(lo, tile, keep_first);
+        tile->is_partial = true;
+        tile->partial_in = loop;
+    }
+}
+
+void end_partial_sums(Lowering *lo, TileOp *loop)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (!tile->is_partial || tile->partial_in != loop)
+            continue;
+        tile->is_partial = false;
+        each_register(lo, tile, add_lanes);
+    }
+}

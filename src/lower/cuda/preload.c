@@ -1,0 +1,119 @@
+// preload.c - left operands that stay the same through a loop, kept in registers.
+//
+// wgmma reads a left operand in shared memory anew for every instruction. One that is declared outside the loop (the
+// queries of attention) is loaded once by ldmatrix instead, if registers are left; its buffer is then free at once.
+//
+// Only in rotated pipelines: in a plain loop ptxas 13.0 takes the words for dead after their last use in the body and
+// gives their registers to other left operands (attention backward's dQ came out wrong from its second step on).
+#include "lower/cuda/cuda.h"
+
+enum { OTHER_REGISTERS = 40 };                             // of a thread, beside its fragments and operands
+
+int fragment_words(const Lowering *lo)
+{
+    int words = 0;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (tile->home == HOME_REGISTERS)
+            words += (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32;
+    }
+    return words;
+}
+
+typedef struct Search { Lowering *lo; TileOp *loop; int words; } Search;
+
+static bool holds_declaration(Lowering *lo, TileOp *loop, const TileInfo *tile)
+{
+    for (const TileOp *op = tile->declared; op; op = op_info(lo, op)->parent)
+        if (op == loop)
+            return true;
+    return false;
+}
+
+static void emit_preload(Lowering *lo, Product *p)
+{
+    const Operand *const a = &p->left;
+    const int steps = p->k / 16, rows = p->row_blocks;
+    p->preloaded = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name), 4 * steps * rows);
+    Expr *line = i32_mul(lo, var_of(lo, lo->warp), 16);
+    if (lo->crew.groups > 1)
+        line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
+    for (int block = 0; block < rows; block++)
+        for (int step = 0; step < steps; step++)
+            load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), 16 * step, true, p->preloaded,
+                      i32_const(lo, 4 * (block * steps + step)));
+}
+
+static bool preload_product(Lowering *lo, TileOp *op, void *context)
+{
+    Search *const search = context;
+    if (op->kind != T_MATMUL)
+        return op->kind == T_FORALL;
+    Product *const p = op_info(lo, op)->product;
+    const Operand *const a = &p->left;
+    const TileInfo *const tile = tile_info(lo, a->region.buffer);
+    if (p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloaded || a->transposed || dtype_bits(p->type) != 16 ||
+        p->division != DIVIDE_ROWS || !region_is_whole(&a->region) || !tile->channel || holds_declaration(lo, search->loop, tile))
+        return false;
+    const int words = p->k / 4 * p->row_blocks;
+    if (search->words + words > consumer_registers(lo) - OTHER_REGISTERS)
+        return false;
+    search->words += words;
+    emit_preload(lo, p);
+    return false;
+}
+
+typedef struct Readers { const Channel *channel; TileOp *op; bool other; Lowering *lo; } Readers;
+
+static void see_use(const TileUse *use, void *context)
+{
+    Readers *const readers = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    for (int t = 0; t < readers->channel->n_tiles; t++) {
+        if (root != readers->channel->tiles[t]->buffer)
+            continue;
+        const Product *const p = readers->op->kind == T_MATMUL ? op_info(readers->lo, readers->op)->product : NULL;
+        // The right operand is read from shared memory even where the left one is not.
+        if (!p || !p->preloaded || root == p->right.region.buffer)
+            readers->other = true;
+    }
+}
+
+static bool see_op(Lowering *lo, TileOp *op, void *context)
+{
+    Readers *const readers = context;
+    readers->op = op;
+    if (op->kind != T_TILE && !op_info(lo, op)->fetched)
+        tile_uses(op, see_use, readers);
+    return false;
+}
+
+// A channel that only fed registers is free before the loop.
+static void release_early(Lowering *lo, TileOp *loop)
+{
+    for (int i = 0; i < lo->channels.count; i++) {
+        Channel *const channel = lo->channels.items[i];
+        if (channel->first_use != loop || channel->last_use != loop || channel->is_released)
+            continue;
+        Readers readers = { .channel = channel, .lo = lo };
+        TileOp **body;
+        for (int j = 0; (body = tile_bodies(loop, j)) != NULL; j++)
+            each_op(lo, *body, see_op, &readers);
+        if (readers.other)
+            continue;
+        emit_call(lo, "__syncwarp", 0);
+        emit_release(lo, channel);
+        channel->is_released = true;
+    }
+}
+
+void preload_operands(Lowering *lo, TileOp *loop)
+{
+    if (loop->kind != T_PIPELINE || !can_rotate(lo, loop))
+        return;
+    Search search = { lo, loop, fragment_words(lo) };
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
+        each_op(lo, *body, preload_product, &search);
+    release_early(lo, loop);
+}

@@ -1,0 +1,42 @@
+// atomic.cuh - atomics on elements; each returns the value before.
+template <class T> DEVICE T atomic_add(T *p, T x) { return atomicAdd(p, x); }
+DEVICE int64_t atomic_add(int64_t *p, int64_t x) { return (int64_t)atomicAdd((uint64_t *)p, (uint64_t)x); }
+// 16-bit floats: exchange the aligned word around the element.
+template <class Add> DEVICE uint16_t atomic_half(uint16_t *p, Add add)
+{
+    uint32_t *const word = (uint32_t *)((uint64_t)p & ~3ull);
+    const int shift = ((uint64_t)p & 2) * 8;
+    for (uint32_t seen = *(volatile uint32_t *)word;;) {
+        const uint16_t old = (uint16_t)(seen >> shift);
+        const uint32_t next = (seen & ~(0xffffu << shift)) | (uint32_t)add(old) << shift;
+        const uint32_t found = atomicCAS(word, seen, next);
+        if (found == seen) return old;
+        seen = found;
+    }
+}
+struct AddBf16 { float x; __device__ __forceinline__ uint16_t operator()(uint16_t old) const { return f32_to_bf16(bf16_to_f32(old) + x); } };
+struct AddF16 { float x; __device__ __forceinline__ uint16_t operator()(uint16_t old) const { return f32_to_f16(f16_to_f32(old) + x); } };
+DEVICE uint16_t atomic_add_bf16(uint16_t *p, uint16_t x) { const AddBf16 add = { bf16_to_f32(x) }; return atomic_half(p, add); }
+DEVICE uint16_t atomic_add_f16(uint16_t *p, uint16_t x) { const AddF16 add = { f16_to_f32(x) }; return atomic_half(p, add); }
+
+template <class T> DEVICE T atomic_min(T *p, T x) { return atomicMin(p, x); }
+template <class T> DEVICE T atomic_max(T *p, T x) { return atomicMax(p, x); }
+template <class T> DEVICE T atomic_and(T *p, T x) { return atomicAnd(p, x); }
+template <class T> DEVICE T atomic_or(T *p, T x) { return atomicOr(p, x); }
+template <class T> DEVICE T atomic_exchange(T *p, T x) { return atomicExch(p, x); }
+template <class T> DEVICE T atomic_cas(T *p, T expected, T x) { return atomicCAS(p, expected, x); }
+DEVICE int64_t atomic_and(int64_t *p, int64_t x) { return (int64_t)atomicAnd((uint64_t *)p, (uint64_t)x); }
+DEVICE int64_t atomic_or(int64_t *p, int64_t x) { return (int64_t)atomicOr((uint64_t *)p, (uint64_t)x); }
+DEVICE int64_t atomic_exchange(int64_t *p, int64_t x) { return (int64_t)atomicExch((uint64_t *)p, (uint64_t)x); }
+DEVICE int64_t atomic_cas(int64_t *p, int64_t expected, int64_t x) { return (int64_t)atomicCAS((uint64_t *)p, (uint64_t)expected, (uint64_t)x); }
+// Floats order like their bits, the negative ones backwards.
+DEVICE float atomic_max(float *p, float x)
+{
+    return x >= 0 ? __int_as_float(atomicMax((int *)p, __float_as_int(x)))
+                  : __uint_as_float(atomicMin((unsigned *)p, __float_as_uint(x)));
+}
+DEVICE float atomic_min(float *p, float x)
+{
+    return x >= 0 ? __int_as_float(atomicMin((int *)p, __float_as_int(x)))
+                  : __uint_as_float(atomicMax((unsigned *)p, __float_as_uint(x)));
+}

@@ -1,0 +1,89 @@
+// math.cuh - the functions of the language, overloaded by type.
+DEVICE float math_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+DEVICE float math_log2(float x) { float r; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+DEVICE float math_exp(float x) { return expf(x); }
+DEVICE float math_log(float x) { return logf(x); }
+// Division by a value that many are divided by: its reciprocal once, then a product and one correction each. Exact
+// quotients come out exact, others within 1 ulp; divisors below 2^-126 count as 0.
+DEVICE float math_reciprocal(float b)
+{
+    const float size = fabsf(b), s = size < 5.421010862e-20f ? 18446744073709551616.0f : size > 18446744073709551616.0f ? 5.421010862e-20f : 1.0f;
+    return s * __fdividef(1.0f, b * s);
+}
+DEVICE float math_divide(float a, float b, float inverse)
+{
+    const float q = a * inverse, better = __fmaf_rn(__fmaf_rn(-q, b, a), inverse, q);
+    return better == better ? better : q;                  // infinite, or not a number
+}
+DEVICE float choose(bool condition, float a, float b) { return condition ? a : b; }
+DEVICE float math_div(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE float math_sqrt(float x) { return __fsqrt_rn(x); }
+DEVICE float math_rsqrt(float x) { return rsqrtf(x); }
+DEVICE float math_pow(float x, float y) { return powf(x, y); }
+DEVICE float math_sin(float x) { return sinf(x); }
+DEVICE float math_cos(float x) { return cosf(x); }
+DEVICE float math_tanh(float x) { return tanhf(x); }
+DEVICE float math_erf(float x) { return erff(x); }
+DEVICE float math_abs(float x) { return fabsf(x); }
+DEVICE float math_floor(float x) { return floorf(x); }
+DEVICE float math_ceil(float x) { return ceilf(x); }
+DEVICE float math_round(float x) { return roundf(x); }
+DEVICE float math_rint(float x) { return rintf(x); }
+DEVICE float math_trunc(float x) { return truncf(x); }
+DEVICE float math_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+// The number when one side is NaN.
+DEVICE float math_min(float a, float b) { return fminf(a, b); }
+DEVICE float math_max(float a, float b) { return fmaxf(a, b); }
+DEVICE double math_exp2(double x) { return exp2(x); }
+DEVICE double math_log2(double x) { return log2(x); }
+DEVICE double math_exp(double x) { return exp(x); }
+DEVICE double math_log(double x) { return log(x); }
+DEVICE double math_sqrt(double x) { return sqrt(x); }
+DEVICE double math_rsqrt(double x) { return 1.0 / sqrt(x); }
+DEVICE double math_pow(double x, double y) { return pow(x, y); }
+DEVICE double math_sin(double x) { return sin(x); }
+DEVICE double math_cos(double x) { return cos(x); }
+DEVICE double math_tanh(double x) { return tanh(x); }
+DEVICE double math_erf(double x) { return erf(x); }
+DEVICE double math_abs(double x) { return fabs(x); }
+DEVICE double math_floor(double x) { return floor(x); }
+DEVICE double math_ceil(double x) { return ceil(x); }
+DEVICE double math_round(double x) { return round(x); }
+DEVICE double math_rint(double x) { return rint(x); }
+DEVICE double math_trunc(double x) { return trunc(x); }
+DEVICE double math_fma(double a, double b, double c) { return fma(a, b, c); }
+DEVICE double math_min(double a, double b) { return fmin(a, b); }
+DEVICE double math_max(double a, double b) { return fmax(a, b); }
+#define INTEGER_MATH(T) \
+    DEVICE T math_min(T a, T b) { return a < b ? a : b; } \
+    DEVICE T math_max(T a, T b) { return a > b ? a : b; } \
+    DEVICE T math_ceildiv(T a, T b) { const T q = a / b; return q + (a % b != 0 && (a > 0) == (b > 0)); }
+INTEGER_MATH(int32_t)
+INTEGER_MATH(int64_t)
+INTEGER_MATH(uint32_t)
+INTEGER_MATH(uint64_t)
+DEVICE int32_t math_abs(int32_t x) { return x < 0 ? -x : x; }
+DEVICE int64_t math_abs(int64_t x) { return x < 0 ? -x : x; }
+DEVICE int32_t math_popcount(uint32_t x) { return __popc(x); }
+DEVICE int32_t math_popcount(int32_t x) { return __popc((uint32_t)x); }
+DEVICE int32_t math_popcount(uint64_t x) { return __popcll(x); }
+DEVICE int32_t math_popcount(int64_t x) { return __popcll((uint64_t)x); }
+DEVICE int32_t math_clz(uint32_t x) { return __clz((int)x); }
+DEVICE int32_t math_clz(int32_t x) { return __clz(x); }
+DEVICE int32_t math_clz(uint64_t x) { return __clzll((int64_t)x); }
+DEVICE int32_t math_clz(int64_t x) { return __clzll(x); }
+DEVICE int32_t math_ffs(uint32_t x) { return __ffs((int)x); }
+DEVICE int32_t math_ffs(int32_t x) { return __ffs(x); }
+DEVICE int32_t math_ffs(uint64_t x) { return __ffsll((int64_t)x); }
+DEVICE int32_t math_ffs(int64_t x) { return __ffsll(x); }
+template <class T> DEVICE T math_clamp(T x, T lo, T hi) { return math_min(math_max(x, lo), hi); }
+DEVICE int32_t math_dot4(int32_t a, int32_t b, int32_t sum) { return __dp4a(a, b, sum); }
+DEVICE uint32_t math_dot4(uint32_t a, uint32_t b, uint32_t sum) { return __dp4a(a, b, sum); }
+// Uniform in [0, 1), the same on every target: 24 bits of a mixed counter.
+DEVICE float math_random(uint64_t seed, uint64_t i)
+{
+    uint64_t x = seed * 0x9e3779b97f4a7c15ull + i * 0xd1342543de82ef95ull + 0x632be59bd9b4e019ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return (float)((x ^ x >> 31) >> 40) * 5.9604644775390625e-8f;
+}

@@ -1,0 +1,28 @@
+// stage.cuh - a warp's 16 rows of an accumulator into a swizzled box of staging (sm_90).
+//
+// Rows of the box are BYTES wide; 16-byte pieces are XORed with the row as TMA will read them.
+template <int BYTES> DEVICE uint32_t stage_at(uint32_t box, int32_t row, int32_t column_bytes)
+{
+    const uint32_t offset = row * BYTES + column_bytes;
+    return box + (offset ^ ((offset >> 7 & (BYTES / 16 - 1)) << 4));
+}
+// 16 columns of 2 bytes, number c of the box: words as the accumulator has them (rows 0-7 and 8-15 of 8 columns each).
+template <int BYTES> DEVICE void stage_16(uint32_t box, int32_t lane, int32_t c, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
+                 ::"r"(stage_at<BYTES>(box, lane & 15, c * 32 + (lane >> 4) * 16)), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
+}
+// 8 columns of 4 bytes, number c; half: rows 0-7 or 8-15.
+template <int BYTES, class T> DEVICE void stage_32(uint32_t box, int32_t lane, int32_t c, int32_t half, T even, T odd)
+{
+    asm volatile("st.shared.v2.b32 [%0], {%1,%2};"
+                 ::"r"(stage_at<BYTES>(box, (lane >> 2) + 8 * half, c * 32 + (lane & 3) * 8)), "r"(bitcast<uint32_t>(even)), "r"(bitcast<uint32_t>(odd)) : "memory");
+}
+// Registers of a transposed accumulator: column 16*warp + lane/4 + 8*(r/2) of the group's 64, row 8u + 2*(lane%4) + r%2.
+// Boxes of 32 columns, ROWS rows of 128 bytes each. Eight rows further is 1024 bytes further: four addresses do.
+template <int ROWS> DEVICE uint32_t turned_at(uint32_t stage, int32_t warp, int32_t lane, int32_t r)
+{
+    const int32_t column = 16 * warp + (lane >> 2) + 8 * (r >> 1), row = 2 * (lane & 3) + (r & 1);
+    return stage + (column >> 5) * (ROWS * 128) + row * 128 + ((column & 31) * 4 ^ row << 4);
+}
+DEVICE void stage_turned(uint32_t at, float x) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(__float_as_uint(x)) : "memory"); }

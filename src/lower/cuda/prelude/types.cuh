@@ -1,0 +1,52 @@
+// types.cuh - the types and addresses that all generated code uses. No CUDA header is included anywhere.
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define DEVICE static __device__ __forceinline__
+
+struct __align__(64) TensorMap { uint64_t word[16]; };
+
+extern __shared__ __align__(1024) uint8_t shared_memory[];
+
+#define param_word(i) ((int64_t)kp.word[i])
+#define param_map(i) (&kp.map[i])
+#define param_extra(i) ((int64_t)kp.extra[i])
+
+template <class To, class From> DEVICE To bitcast(From x)
+{
+    static_assert(sizeof(To) == sizeof(From), "a bitcast keeps the size");
+    To to;
+    memcpy(&to, &x, sizeof to);
+    return to;
+}
+template <class T> DEVICE T param_scalar(uint64_t word)
+{
+    T x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+template <class T, class U> DEVICE T element_as(const U *p) { return *(const T *)p; }
+template <class T> DEVICE T *shared_pointer(int32_t offset) { return (T *)(shared_memory + offset); }
+DEVICE uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+DEVICE uint32_t shared_base(void) { return shared_address(shared_memory); }
+// The same in all lanes, and known to be.
+DEVICE int32_t uniform(int32_t x) { return __shfl_sync(0xffffffffu, x, 0); }
+
+// The element of a panel whose rows are BYTES wide: 16-byte pieces are XORed with the row.
+template <int BYTES, int SIZE> DEVICE int32_t swizzle(int32_t row, int32_t column)
+{
+    const int32_t offset = row * BYTES + column * SIZE;
+    return (offset ^ ((offset >> 7 & (BYTES / 16 - 1)) << 4)) / SIZE;
+}
+
+DEVICE void assertion_failed(int32_t line)
+{
+    printf("assertion failed in line %d\n", line);
+    asm volatile("trap;");
+}

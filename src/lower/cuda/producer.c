@@ -1,0 +1,291 @@
+// producer.c - the producer's code: the tree again, with the fetched copies and what their addresses and conditions need.
+//
+// One thread issues boxes (its whole warp where small rows are copied by lanes). Where the launch's strides allow no
+// boxes, a second version of the same walk moves elements with all threads of the group.
+#include "lower/cuda/cuda.h"
+
+static bool is_needed(Lowering *lo, const Var *var) { return lo->needed[var->id]; }
+
+static bool producer_needs(Lowering *lo, TileOp *op, void *context)
+{
+    bool *const needs = context;
+    const OpInfo *const info = op_info(lo, op);
+    if (info->fetched || ((op->kind == T_SET || op->kind == T_LET) && is_needed(lo, op->let.var)) ||
+        (op->kind == T_UPDATE && op->update.var && is_needed(lo, op->update.var)))
+        *needs = true;
+    return op->kind == T_FORALL;
+}
+
+static bool has_work(Lowering *lo, TileOp *op)
+{
+    bool needs = false;
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(lo, op, producer_needs, &needs);
+    op->next = next;
+    return needs;
+}
+
+static void produce_block(Lowering *lo, TileOp *block);
+static void produce_rotated(Lowering *lo, TileOp *op);
+
+// Boxes and announcements are one thread's.
+static void begin_issue(Lowering *lo, Nest *nest)
+{
+    if (lo->by_warp)
+        begin_if(lo, nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+    else
+        begin_block(lo, nest);
+}
+
+static void announce(Lowering *lo, const char *how, const Channel *channel, int bytes)
+{
+    emit_call(lo, how, 2, full_barrier(lo, channel), expr_int(lo->arena, DTYPE_U32, bytes));
+}
+
+static void begin_channel(Lowering *lo, Channel *channel)
+{
+    emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel), var_of(lo, channel->clock->phase));
+    if (channel->is_plain && lo->by_tma && !channel->by_lanes) {
+        Nest nest;
+        begin_issue(lo, &nest);
+        announce(lo, "mbar_expect", channel, channel->bytes);
+        end_nest(lo, &nest);
+    }
+    point_tiles(lo, channel);
+}
+
+static void produce_copy(Lowering *lo, TileOp *op)
+{
+    Channel *const channel = tile_info(lo, op->copy.dst.buffer)->channel;
+    if (!lo->by_tma) {
+        emit_forall(lo, as_map(lo, op));
+        return;
+    }
+    if (channel->by_lanes) {
+        emit_lane_copy(lo, op);
+        return;
+    }
+    Nest nest;
+    begin_issue(lo, &nest);
+    if (!channel->is_plain)
+        announce(lo, "mbar_expect_more", channel, tma_bytes(lo, op));
+    emit_tma_load(lo, op, channel);
+    end_nest(lo, &nest);
+}
+
+// After the last copies of a channel in its block.
+static void end_channel(Lowering *lo, Channel *channel)
+{
+    if (lo->by_tma) {
+        if (channel->by_lanes) {
+            emit_call(lo, "cp_async_arrive", 1, full_barrier(lo, channel));
+        } else if (!channel->is_plain) {
+            Nest nest;
+            begin_issue(lo, &nest);
+            emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
+            end_nest(lo, &nest);
+        }
+        return;
+    }
+    emit_call(lo, "fence_async", 0);
+    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
+    emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
+    end_nest(lo, &nest);
+}
+
+static void produce_op(Lowering *lo, TileOp *op)
+{
+    Nest nests[8];
+    if (op_info(lo, op)->fetched) {
+        produce_copy(lo, op);
+        return;
+    }
+    switch (op->kind) {
+    case T_LET:
+        if (is_needed(lo, op->let.var))
+            declare_value(lo, op);
+        return;
+    case T_SET:
+        if (is_needed(lo, op->let.var))
+            emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
+        return;
+    case T_UPDATE:
+        if (op->update.var && is_needed(lo, op->update.var))
+            emit_op(lo, op);
+        return;
+    case T_FOR: case T_PIPELINE:
+        if (!has_work(lo, op))
+            return;
+        if (op->kind == T_FOR) {
+            LoopIndex index = { op->for_.var, op->for_.lo, op->for_.hi };
+            begin_index_loops(lo, &index, 1, nests);
+            if (op->for_.step)
+                nests[0].stmt->for_.step = lower_as(lo, op->for_.var->type, op->for_.step, NULL);
+            produce_block(lo, op->for_.body);
+            end_nest(lo, &nests[0]);
+            return;
+        }
+        if (can_rotate(lo, op)) {
+            produce_rotated(lo, op);
+            return;
+        }
+        begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
+        produce_block(lo, op->pipeline.body);
+        for (int i = op->pipeline.n - 1; i >= 0; i--)
+            end_nest(lo, &nests[i]);
+        return;
+    case T_IF:
+        if (!has_work(lo, op))
+            return;
+        begin_if(lo, &nests[0], lower_expr(lo, op->branch.cond, NULL));
+        produce_block(lo, op->branch.then);
+        if (op->branch.otherwise) {
+            begin_else(lo, &nests[0]);
+            produce_block(lo, op->branch.otherwise);
+        }
+        end_nest(lo, &nests[0]);
+        return;
+    case T_WHILE:
+        if (has_work(lo, op))
+            unsupported(lo, op->span, "a fetched copy that depends on this loop");
+        return;
+    case T_TILE: case T_STORE: case T_ATOMIC: case T_ATOMIC_TILE: case T_FILL: case T_COPY: case T_MATMUL: case T_SCAN:
+    case T_FORALL: case T_BREAK: case T_CONTINUE: case T_RETURN: case T_PRINT: case T_ASSERT: case T_EXTERN:
+        return;
+    }
+}
+
+static bool is_first_fetch(Lowering *lo, const TileOp *op, const Channel *channel)
+{
+    if (channel->is_plain)           // merged channels: the first of their copies
+        return op_info(lo, op)->fetched && tile_info(lo, op->copy.dst.buffer) == channel->tiles[0];
+    return op == channel->tiles[0]->declared;
+}
+
+// One op with what its channels need around it.
+static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
+{
+    for (int i = 0; i < lo->channels.count; i++)
+        if (lo->channels.items[i]->clock->block == block && is_first_fetch(lo, op, lo->channels.items[i]))
+            begin_channel(lo, lo->channels.items[i]);
+    produce_op(lo, op);
+    for (int i = 0; i < lo->channels.count; i++)
+        if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->last_fetch == op)
+            end_channel(lo, lo->channels.items[i]);
+}
+
+static void produce_block(Lowering *lo, TileOp *block)
+{
+    for (TileOp *op = block; op; op = op->next)
+        produce_in_block(lo, op, block);
+    advance_clocks(lo, block, -1);
+}
+
+// The copies of one stage of a step, with the scalars of all.
+static void produce_stage(Lowering *lo, TileOp *body, bool second)
+{
+    for (TileOp *op = body; op; op = op->next)
+        if (op->kind == T_LET || (op->stage > 0) == second)
+            produce_in_block(lo, op, body);
+    advance_clocks(lo, body, second);
+}
+
+// In the order of use: stage 1 of a step comes after stage 0 of the next.
+static void produce_rotated(Lowering *lo, TileOp *op)
+{
+    Arena *const a = lo->arena;
+    Expr *from, *to;
+    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
+    Var *const index = *slot;
+    Expr *const one = expr_int(a, index->type, 1);
+    Var *const begin = emit_declare(lo, index->type, "begin", from), *const end = emit_declare(lo, index->type, "end", to);
+    Nest any, loop, guard;
+    begin_if(lo, &any, expr_binary(a, X_LT, var_of(lo, begin), var_of(lo, end)));
+    begin_for(lo, &loop, index, var_of(lo, begin), expr_binary(a, X_ADD, var_of(lo, end), one), one, LOOP_NO_UNROLL);
+    begin_if(lo, &guard, expr_binary(a, X_LT, var_of(lo, index), var_of(lo, end)));
+    produce_stage(lo, op->pipeline.body, false);
+    end_nest(lo, &guard);
+    begin_if(lo, &guard, expr_binary(a, X_GT, var_of(lo, index), var_of(lo, begin)));
+    *slot = emit_declare(lo, index->type, arena_printf(a, "%s_before", index->name), expr_binary(a, X_SUB, var_of(lo, index), one));
+    produce_stage(lo, op->pipeline.body, true);
+    *var_slot(lo, op->pipeline.indices[0].var) = index;
+    end_nest(lo, &guard);
+    end_nest(lo, &loop);
+    end_nest(lo, &any);
+}
+
+// ---- what the producer computes
+
+typedef struct Need { Lowering *lo; bool changed; } Need;
+
+static bool need_var(const Expr *x, void *context)
+{
+    Need *const need = context;
+    if (x->kind == E_VAR && x->var.var->id < need->lo->n_needed && !need->lo->needed[x->var.var->id])
+        need->lo->needed[x->var.var->id] = need->changed = true;
+    return false;
+}
+
+static void need_expr(Need *need, Expr *x)
+{
+    if (x)
+        expr_any(x, need_var, need);
+}
+
+static bool need_op(Lowering *lo, TileOp *op, void *context)
+{
+    Need *const need = context;
+    const OpInfo *const info = op_info(lo, op);
+    if (info->fetched)
+        for (int d = 0; d < op->copy.src.buffer->rank; d++) {
+            need_expr(need, op->copy.src.subs[d].start);
+            need_expr(need, op->copy.src.subs[d].width);
+        }
+    if ((op->kind == T_LET || op->kind == T_SET) && lo->needed[op->let.var->id])
+        need_expr(need, op->let.value);
+    if (op->kind == T_UPDATE && op->update.var && lo->needed[op->update.var->id])
+        need_expr(need, op->update.value);
+    if (op->kind == T_FORALL)
+        return true;
+    if (is_flow(op) && has_work(lo, op)) {
+        if (op->kind == T_IF)
+            need_expr(need, op->branch.cond);
+        if (op->kind == T_FOR) {
+            need_expr(need, op->for_.lo);
+            need_expr(need, op->for_.hi);
+        }
+        for (int i = 0; op->kind == T_PIPELINE && i < op->pipeline.n; i++) {
+            need_expr(need, op->pipeline.indices[i].lo);
+            need_expr(need, op->pipeline.indices[i].hi);
+        }
+    }
+    return false;
+}
+
+void find_needs(Lowering *lo)
+{
+    lo->n_needed = lo->kernel->n_vars + 1;
+    lo->needed = NEW_ARRAY(lo->arena, bool, lo->n_needed);
+    Need need = { lo, true };
+    while (need.changed) {
+        need.changed = false;
+        each_op(lo, lo->kernel->body, need_op, &need);
+    }
+}
+
+// The producer's code; by_tma: one thread issues boxes, else all of the group move elements.
+void emit_producer(Lowering *lo, bool by_tma)
+{
+    lo->role = ROLE_PRODUCER;
+    lo->by_tma = by_tma;
+    declare_clocks(lo, 1);
+    declare_tiles(lo, true);
+    Nest grid;
+    begin_grid(lo, &grid);
+    produce_block(lo, lo->kernel->body);
+    end_grid(lo, &grid);
+}

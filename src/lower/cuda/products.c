@@ -1,0 +1,301 @@
+// products.c - how every `@` is computed.
+//
+// On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
+// shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, and in instances of
+// one or two warps, it is mma.sync. What neither takes (f32 operands, odd contractions, slices at odd places) is a
+// loop nest. The groups divide the rows where there are 64 for each, else the columns.
+#include "lower/cuda/cuda.h"
+
+static bool static_region(const Region *region, int64_t *start, int64_t *width)
+{
+    int n = 0;
+    for (int d = 0; d < region->buffer->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        if (!sub->is_range)
+            return false;
+        if (n == 2 || sub->step || !expr_as_int(sub->start, &start[n]) || !expr_as_int(sub->width, &width[n]))
+            return false;
+        n++;
+    }
+    return n == 2;
+}
+
+// The tile that an operand reads; NULL if it is a tensor or a view.
+static TileInfo *operand_tile(const Lowering *lo, const Operand *operand)
+{
+    return tile_info(lo, operand->region.buffer);
+}
+
+static const char *check_shared_operand(const Lowering *lo, const Operand *x, bool contraction_is_last)
+{
+    const TileInfo *const tile = operand_tile(lo, x);
+    if (!tile)
+        return "an operand is no tile of its own";
+    if (tile->buffer->kind == BUFFER_SHARED && x->type != tile->buffer->type)
+        return "an operand in shared memory is converted";
+    if (x->type != tile->buffer->type)
+        return "an operand that must go through shared memory is converted";
+    int64_t start[2], width[2];
+    if (!static_region(&x->region, start, width))
+        return "an operand's slice is not at a fixed place";
+    if (!contraction_is_last && dtype_bits(x->type) != 16)
+        return "only 16-bit operands can be read with the contraction across rows";
+    SharedLayout layout;
+    int64_t rows, columns;
+    if (!expr_as_int(tile->buffer->shape[0], &rows) || !expr_as_int(tile->buffer->shape[1], &columns) ||
+        !shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &layout))
+        return "the rows of an operand are no multiple of 32 bytes";
+    const int64_t piece = contraction_is_last ? 32 / layout.element_bytes : layout.panel_columns;
+    if (start[0] % (contraction_is_last ? 8 : 16) != 0 || start[1] % piece != 0)
+        return "an operand's slice does not begin where an instruction can begin";
+    return NULL;
+}
+
+static int operand_step(DType type)
+{
+    switch (type) {
+    case DTYPE_BF16: case DTYPE_F16: return 16;
+    case DTYPE_TF32: return 8;
+    case DTYPE_E4M3: case DTYPE_E5M2: case DTYPE_I8: case DTYPE_U8: return 32;
+    default: return 0;
+    }
+}
+
+static const char *check_operands(Lowering *lo, Product *product)
+{
+    TileOp *const op = product->op;
+    const Operand *const a = &product->left, *const b = &product->right;
+    const TileInfo *const at = operand_tile(lo, a), *const acc = tile_info(lo, op->matmul.dst.buffer);
+    if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || !region_is_whole(&op->matmul.dst) || acc->buffer->rank != 2)
+        return "the result is no whole fragment";
+    if (acc->home != HOME_REGISTERS)
+        return "its result lives in shared memory";
+    if (op->matmul.meta)
+        return "a sparse operand";
+    if (op->matmul.promote)
+        return "promoted sums";
+    if (a->type != b->type || !operand_step(a->type))
+        return "no tensor-core instruction for these types";
+    if (dtype_is_float(a->type) != dtype_is_float(acc->buffer->type) || dtype_bits(acc->buffer->type) != 32)
+        return "no tensor-core instruction accumulates in this type";
+    if (product->k % operand_step(a->type) != 0)
+        return "the contraction is no multiple of an instruction's";
+    if (!at || at->buffer->rank != 2)
+        return "an operand is no tile of its own";
+    product->type = a->type;
+    product->step_k = operand_step(a->type);
+    product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->home == HOME_REGISTERS && !a->transposed &&
+                              region_is_whole(&a->region) && dtype_bits(a->type) == 16 && product->division == DIVIDE_ROWS;
+    const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed);
+    return why ? why : check_shared_operand(lo, b, b->transposed);
+}
+
+// Rows or columns for the groups; sets what one group does.
+static const char *divide(Lowering *lo, Product *product)
+{
+    const int groups = lo->crew.groups, step = 16 * lo->crew.warps;
+    product->division = DIVIDE_ROWS;
+    if (groups > 1 && product->m <= step * (groups - 1) && product->n % (8 * groups) == 0)
+        product->division = DIVIDE_COLUMNS;
+    const int row_groups = product->division == DIVIDE_ROWS ? groups : 1;
+    const int column_groups = groups / row_groups;
+    product->row_blocks = (product->m + step * row_groups - 1) / (step * row_groups);
+    product->n_group = (product->n + 8 * column_groups - 1) / (8 * column_groups) * 8;
+    return NULL;
+}
+
+static int panel_columns(const Lowering *lo, const Operand *x)
+{
+    const TileInfo *const tile = operand_tile(lo, x);
+    SharedLayout layout = { .panel_columns = 64 };
+    int64_t rows, columns;
+    if (expr_as_int(tile->buffer->shape[0], &rows) && expr_as_int(tile->buffer->shape[1], &columns))
+        shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &layout);
+    return layout.panel_columns;
+}
+
+// Padding is read by instructions: it must lie within the tile as it is laid out.
+static const char *check_padding(const Lowering *lo, const Product *product)
+{
+    const Operand *const a = &product->left, *const b = &product->right;
+    const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
+    const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
+    const int rows = product->row_blocks * 16 * lo->crew.warps * row_groups;
+    if (!b->transposed) {
+        if (product->n % 8 != 0)
+            return "the columns of the right operand are no multiple of 8";
+        if (column_groups > 1 && product->n_group % panel_columns(lo, b) != 0 && product->n > panel_columns(lo, b))
+            return "the groups' columns do not begin at panels of the right operand";
+    }
+    if (a->transposed && product->m != rows)
+        return "a transposed left operand needs whole instructions of rows";
+    if (!product->a_in_registers && !a->transposed && product->m != rows && !region_is_whole(&a->region))
+        return "a slice as left operand needs whole instructions of rows";
+    return NULL;
+}
+
+static void require_panels(Lowering *lo, const Operand *x, int rows)
+{
+    TileInfo *const tile = operand_tile(lo, x);
+    int64_t extent[2];
+    expr_as_int(tile->buffer->shape[0], &extent[0]);
+    expr_as_int(tile->buffer->shape[1], &extent[1]);
+    if (tile->home == HOME_REGISTERS) {
+        tile->home = HOME_SHARED;
+        tile->why = "an operand that instructions read from shared memory";
+    }
+    tile->wants_panels = tile->is_async = true;
+    if (rows > extent[0])
+        extent[0] = rows;
+    if (tile->shared.rows > extent[0])
+        extent[0] = tile->shared.rows;
+    shared_panels((int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, &tile->shared);
+}
+
+static void settle(Lowering *lo, Product *product)
+{
+    TileOp *const op = product->op;
+    TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
+    Layout layout = layout_accumulator(product->m, product->n, lo->crew, product->division);
+    if (product->is_swapped)
+        layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
+        product->kind = PRODUCT_LOOP;
+        product->why_loop = "another product gives its result another layout";
+        return;
+    }
+    acc->layout = layout;
+    acc->has_layout = acc->is_accumulator = true;
+    if (!product->a_in_registers) {
+        const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
+        require_panels(lo, &product->left, product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
+    }
+    require_panels(lo, &product->right, 0);
+}
+
+// The general form: [dst = 0;] forall (i, j, x) dst[i][j] += a[i][x] * b[x][j]
+static Expr *operand_element(Lowering *lo, const Operand *x, Expr *row, Expr *column, DType wide)
+{
+    Expr *subs[MAX_RANK], *along[2] = { x->transposed ? column : row, x->transposed ? row : column };
+    for (int d = 0, n = 0; d < x->region.buffer->rank; d++) {
+        const Sub *const sub = &x->region.subs[d];
+        subs[d] = sub->is_range ? int_add(lo->arena, sub->start, sub->step ? int_mul(lo->arena, along[n], sub->step) : along[n])
+                                : sub->start;
+        n += sub->is_range;
+    }
+    Expr *value = expr_convert(lo->arena, x->type, expr_load(lo->arena, x->region.buffer, subs));
+    return expr_convert(lo->arena, wide, value);
+}
+
+TileOp *product_as_loops(Lowering *lo, TileOp *op)
+{
+    OpInfo *info = op_info(lo, op);
+    if (info->map)
+        return info->map;
+    Arena *const a = lo->arena;
+    const Product *const product = info->product;
+    const Region *const dst = &op->matmul.dst;
+    const DType wide = dtype_info[dst->buffer->type].wide;
+    LoopIndex *const indices = NEW_ARRAY(a, LoopIndex, 3);
+    const int extents[3] = { product->is_swapped ? product->n : product->m, product->is_swapped ? product->m : product->n, product->k };
+    static const char *const names[3] = { "i", "j", "x" };
+    for (int i = 0; i < 3; i++) {
+        Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, names[i], op->span);
+        indices[i] = (LoopIndex){ var, int_const(a, 0), int_const(a, extents[i]) };
+        var->lo = indices[i].lo;
+        var->hi = int_const(a, extents[i] - 1);
+    }
+    Expr *const i = expr_var(a, indices[0].var), *const j = expr_var(a, indices[1].var), *const x = expr_var(a, indices[2].var);
+    Expr **const subs = NEW_ARRAY(a, Expr *, MAX_RANK);
+    for (int d = 0, n = 0; d < dst->buffer->rank; d++) {
+        subs[d] = dst->subs[d].is_range ? int_add(a, dst->subs[d].start, n == 0 ? i : j) : dst->subs[d].start;
+        n += dst->subs[d].is_range;
+    }
+    TileOp *const update = NEW(a, TileOp, .kind = T_UPDATE, .span = op->span);
+    update->update.buffer = dst->buffer;
+    update->update.subs = subs;
+    update->update.op = UPDATE_ADD;
+    update->update.reduces = true;
+    update->update.value = expr_binary(a, X_MUL, operand_element(lo, &op->matmul.a, i, x, wide),
+                                       operand_element(lo, &op->matmul.b, x, j, wide));
+    TileOp *const map = NEW(a, TileOp, .kind = T_FORALL, .span = op->span);
+    map->forall.indices = indices;
+    map->forall.n = 3;
+    map->forall.body = update;
+    map->groups = op->groups;
+    TileOp *first = map;
+    if (!op->matmul.accumulate) {
+        first = NEW(a, TileOp, .kind = T_FILL, .span = op->span, .next = map, .groups = op->groups);
+        first->fill.dst = *dst;
+        first->fill.value = dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0);
+    }
+    info = op_info(lo, op);
+    info->map = first;
+    return first;
+}
+
+// A loop nest reads every element of its operands from every thread.
+static void share_operands(Lowering *lo, const Product *product)
+{
+    const Operand *const operands[2] = { &product->op->matmul.a, &product->op->matmul.b };
+    for (int i = 0; i < 2; i++) {
+        TileInfo *const tile = operand_tile(lo, operands[i]);
+        if (tile && tile->home == HOME_REGISTERS) {
+            tile->home = HOME_SHARED;
+            tile->why = "an operand of a product by loops";
+        }
+    }
+}
+
+static bool choose_product(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_MATMUL)
+        return op->kind == T_FORALL;
+    OpInfo *const info = op_info(lo, op);
+    const bool first_time = !info->product;
+    if (first_time)
+        info->product = NEW(lo->arena, Product, .op = op);
+    Product *const product = info->product;
+    if (product->why_loop) {
+        share_operands(lo, product);
+        return true;
+    }
+    int64_t extent[3] = { 0 };
+    const Operand *const a = &op->matmul.a, *const b = &op->matmul.b;
+    expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &extent[0]);
+    expr_as_int(region_extent(&b->region, b->transposed ? 0 : 1), &extent[1]);
+    expr_as_int(region_extent(&a->region, a->transposed ? 0 : 1), &extent[2]);
+    product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED;
+    product->left = *a;
+    product->right = *b;
+    if (product->is_swapped) {       // transpose(a @ b) = transpose(b) @ transpose(a)
+        product->left = *b;
+        product->right = *a;
+        product->left.transposed = !b->transposed;
+        product->right.transposed = !a->transposed;
+    }
+    product->m = (int)extent[product->is_swapped];
+    product->n = (int)extent[!product->is_swapped];
+    product->k = (int)extent[2];
+    product->why_loop = divide(lo, product);
+    if (!product->why_loop)
+        product->why_loop = check_operands(lo, product);
+    if (!product->why_loop)
+        product->why_loop = check_padding(lo, product);
+    product->kind = product->why_loop ? PRODUCT_LOOP
+                  : lo->target->arch >= 90 && lo->crew.warps == 4 ? PRODUCT_WGMMA : PRODUCT_MMA;
+    if (product->kind == PRODUCT_MMA && (dtype_bits(product->type) != 16)) {
+        product->kind = PRODUCT_LOOP;
+        product->why_loop = "mma.sync is used for 16-bit types only";
+    }
+    if (product->kind != PRODUCT_LOOP)
+        settle(lo, product);
+    if (product->kind == PRODUCT_LOOP)
+        share_operands(lo, product);
+    return true;
+}
+
+void choose_products(Lowering *lo)
+{
+    each_op(lo, lo->kernel->body, choose_product, NULL);
+}

@@ -1,0 +1,282 @@
+// reduce.c - reductions of a forall: partial results in registers, then lanes by shuffles, then warps through
+// shared memory. Every thread that holds the target ends with the same bits: butterflies add the same pairs, and
+// all warps read the scratch in one order.
+#include "lower/cuda/cuda.h"
+
+DType reduction_type(const TileOp *update)
+{
+    const DType target = update->update.buffer ? update->update.buffer->type : update->update.var->type;
+    const DType value = update->update.value->type;
+    const DType wide = dtype_info[target].wide, other = dtype_info[value].wide;
+    if (wide == DTYPE_BOOL)
+        return DTYPE_BOOL;
+    if (wide == DTYPE_INT || wide == DTYPE_I64 || (dtype_is_integer(wide) && (other == DTYPE_INT || other == DTYPE_I64)))
+        return DTYPE_I64;
+    return wide;
+}
+
+Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
+{
+    Arena *const a = lo->arena;
+    const bool is_float = dtype_is_float(type);
+    switch (op) {
+    case UPDATE_ADD: case UPDATE_SUB: case UPDATE_OR: case UPDATE_XOR: case UPDATE_DIV: case UPDATE_MOD:
+    case UPDATE_SHL: case UPDATE_SHR:
+        return is_float ? expr_float(a, type, 0) : expr_int(a, type, 0);
+    case UPDATE_MUL:
+        return is_float ? expr_float(a, type, 1) : expr_int(a, type, 1);
+    case UPDATE_AND:
+        return expr_int(a, type, type == DTYPE_BOOL ? 1 : -1);
+    case UPDATE_MIN: case UPDATE_MAX:                      // min and max ignore NaN, so it is their identity
+        return call_expr(lo, type, arena_printf(a, "%s<%s>", op == UPDATE_MIN ? "largest" : "smallest", dtype_info[type].c_name), 0);
+    }
+    return NULL;
+}
+
+static bool is_kept(const Iteration *it, int which, const Digit *digit)
+{
+    return digit->dim != REPLICATED && (it->reductions[which].kept >> digit->dim & 1);
+}
+
+// The element of the partial results for the current register digits; NULL loops count as 0.
+static Expr *partial_at(Lowering *lo, const Iteration *it, int which)
+{
+    Expr *at = i32_const(lo, 0);
+    int stride = 1;
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        if (digit->input == IN_REGISTER && is_kept(it, which, digit)) {
+            if (it->digit[i])
+                at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[i]), stride));
+            stride *= digit->extent;
+        }
+    }
+    return at;
+}
+
+static int partial_count(const Iteration *it, int which)
+{
+    int n = 1;
+    for (int i = 0; i < it->layout.n; i++)
+        if (it->layout.digit[i].input == IN_REGISTER && is_kept(it, which, &it->layout.digit[i]))
+            n *= it->layout.digit[i].extent;
+    return n;
+}
+
+// The first register digit that the reduction drops, if it has two values: each gets a chain of its own, so that the
+// dependent operations of one thread are half as many. -1: one chain.
+static int chain_digit(const Iteration *it, int which)
+{
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        if (digit->input == IN_REGISTER && digit->dim != REPLICATED && !is_kept(it, which, digit))
+            return digit->extent == 2 ? i : -1;
+    }
+    return -1;
+}
+
+// A division or subtraction of many values: divide by the product, subtract the sum.
+static UpdateOp gathering_op(UpdateOp op)
+{
+    return op == UPDATE_SUB ? UPDATE_ADD : op == UPDATE_DIV ? UPDATE_MUL : op;
+}
+
+void begin_reduction(Lowering *lo, Iteration *it, int which)
+{
+    TileOp *const update = it->reductions[which].update;
+    const DType type = reduction_type(update);
+    const int chains = !it->is_linear && chain_digit(it, which) >= 0 ? 2 : 1;
+    const int n = partial_count(it, which) * chains;
+    it->reductions[which].chains = chains;
+    const char *const target = update->update.buffer ? update->update.buffer->name : update->update.var->name;
+    Var *const partial = emit_array(lo, type, arena_printf(lo->arena, "part_%s", target), n);
+    it->reductions[which].partial = partial;
+    Nest nest;
+    Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
+    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, n), i32_const(lo, 1), LOOP_UNROLL);
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, var_of(lo, r),
+             reduction_identity(lo, gathering_op(update->update.op), type) } });
+    end_nest(lo, &nest);
+}
+
+void add_to_reduction(Lowering *lo, Iteration *it, int which)
+{
+    TileOp *const update = it->reductions[which].update;
+    const DType type = reduction_type(update);
+    Var *const partial = it->reductions[which].partial;
+    Expr *at = partial_at(lo, it, which);
+    if (it->reductions[which].chains == 2)
+        at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[chain_digit(it, which)]), partial_count(it, which)));
+    Expr *const value = lower_as(lo, type, update->update.value, it);
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at,
+             combine(lo, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value) } });
+}
+
+static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
+{
+    TileOp *const update = it->reductions[which].update;
+    const DType type = reduction_type(update);
+    Var *const partial = it->reductions[which].partial;
+    int offset = 1;
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        if (digit->input != IN_LANE)
+            continue;
+        if (!is_kept(it, which, digit) && digit->dim != REPLICATED)
+            for (int step = offset; step < offset * digit->extent; step *= 2) {
+                Expr *const mine = expr_index(lo->arena, partial, at);
+                Expr *const other = call_expr(lo, type, "shuffle_xor", 2, mine, i32_const(lo, step));
+                loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at,
+                         combine(lo, gathering_op(update->update.op), type, mine, other) } });
+            }
+        offset *= digit->extent;
+    }
+}
+
+// Threads of other warps that hold parts of the same result.
+int warp_replicas(const Iteration *it, int which)
+{
+    int n = 1;
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        if ((digit->input == IN_WARP || digit->input == IN_GROUP) && digit->dim != REPLICATED && !is_kept(it, which, digit))
+            n *= digit->extent;
+    }
+    return n;
+}
+
+// Results of one reduction that all threads together hold.
+static int kept_elements(const Iteration *it, int which)
+{
+    int n = 1;
+    for (int i = 0; i < it->layout.n; i++)
+        if (is_kept(it, which, &it->layout.digit[i]))
+            n *= it->layout.digit[i].extent;
+    return n;
+}
+
+int reduction_scratch_bytes(const Iteration *it, int which)
+{
+    const int replicas = warp_replicas(it, which);
+    const int size = dtype_bits(reduction_type(it->reductions[which].update)) / 8;
+    return replicas > 1 ? replicas * kept_elements(it, which) * size : 0;
+}
+
+// The number of this thread's result among kept_elements, and of its part among warp_replicas.
+static Expr *digits_number(Lowering *lo, const Iteration *it, int which, bool kept)
+{
+    Expr *at = i32_const(lo, 0);
+    int stride = 1;
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        const bool between_warps = digit->input == IN_WARP || digit->input == IN_GROUP;
+        if (digit->dim == REPLICATED || is_kept(it, which, digit) != kept || (!kept && !between_warps))
+            continue;
+        Expr *const value = digit->input != IN_REGISTER ? digit_value(lo, &it->layout, i)
+                          : it->digit[i] ? var_of(lo, it->digit[i]) : i32_const(lo, 0);
+        at = i32_add(lo, at, i32_mul(lo, value, stride));
+        stride *= digit->extent;
+    }
+    return at;
+}
+
+static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool store)
+{
+    TileOp *const update = it->reductions[which].update;
+    const DType type = reduction_type(update);
+    const int replicas = warp_replicas(it, which);
+    Var *const partial = it->reductions[which].partial;
+    Expr *const base = i32_mul(lo, digits_number(lo, it, which, true), replicas);
+    Var *const scratch = loop_new_pointer(lo->unit, type, "scratch");
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = scratch,
+             .value = call_expr(lo, type, arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1,
+                                i32_const(lo, lo->scratch_offset + (lo->has_teams ? lo->walk * lo->scratch_bytes : 0))) } });
+    if (store) {
+        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { scratch, i32_add(lo, base, digits_number(lo, it, which, false)),
+                 expr_index(lo->arena, partial, at) } });
+        return;
+    }
+    Expr *sum = expr_index(lo->arena, scratch, base);
+    for (int i = 1; i < replicas; i++)
+        sum = combine(lo, gathering_op(update->update.op), type, sum,
+                      expr_index(lo->arena, scratch, i32_add(lo, base, i32_const(lo, i))));
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at, sum } });
+}
+
+// target = target op partial, by the threads that hold it.
+static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
+{
+    TileOp *const update = it->reductions[which].update;
+    const DType type = reduction_type(update);
+    Expr *const part = expr_index(lo->arena, it->reductions[which].partial, at);
+    if (update->update.var) {
+        Var *const var = loop_var(lo, update->update.var);
+        Expr *const sum = combine(lo, update->update.op, type, lower_as(lo, type, expr_var(lo->arena, update->update.var), it), part);
+        emit_assign(lo, var, to_dtype(lo, update->update.var->type, type, sum));
+        return;
+    }
+    apply_update(lo, update, part, type, it);
+}
+
+// Loops over the register digits that the result keeps; index variables of kept dimensions are declared inside.
+static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Lowering *, Iteration *, int, Expr *, bool), bool flag)
+{
+    Nest nests[LAYOUT_MAX_DIGITS];
+    int depth = 0;
+    Var *saved[LAYOUT_MAX_DIGITS];
+    memcpy(saved, it->digit, sizeof saved);
+    for (int i = it->layout.n - 1; i >= 0; i--) {
+        const Digit *const digit = &it->layout.digit[i];
+        it->digit[i] = NULL;
+        if (digit->input != IN_REGISTER || !is_kept(it, which, digit))
+            continue;
+        it->digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
+        begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, 0), i32_const(lo, digit->extent), i32_const(lo, 1), LOOP_UNROLL);
+    }
+    body(lo, it, which, partial_at(lo, it, which), flag);
+    while (depth > 0)
+        end_nest(lo, &nests[--depth]);
+    memcpy(it->digit, saved, sizeof saved);
+}
+
+static void chains_body(Lowering *lo, Iteration *it, int which, Expr *at, bool flag)
+{
+    TileOp *const update = it->reductions[which].update;
+    Var *const partial = it->reductions[which].partial;
+    Expr *const second = i32_add(lo, at, i32_const(lo, partial_count(it, which)));
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at,
+             combine(lo, gathering_op(update->update.op), reduction_type(update), expr_index(lo->arena, partial, at),
+                     expr_index(lo->arena, partial, second)) } });
+}
+
+static void lanes_body(Lowering *lo, Iteration *it, int which, Expr *at, bool flag) { reduce_lanes(lo, it, which, at); }
+static void apply_body(Lowering *lo, Iteration *it, int which, Expr *at, bool flag)
+{
+    Nest nest;
+    begin_block(lo, &nest);
+    Expr *const valid = declare_indices(lo, it, it->reductions[which].kept);
+    Nest guard;
+    if (valid)
+        begin_if(lo, &guard, valid);
+    apply(lo, it, which, at);
+    if (valid)
+        end_nest(lo, &guard);
+    end_nest(lo, &nest);
+}
+
+void finish_reduction(Lowering *lo, Iteration *it, int which)
+{
+    TileOp *const update = it->reductions[which].update;
+    const TileInfo *const target = update->update.buffer ? tile_info(lo, update->update.buffer) : NULL;
+    if (it->reductions[which].chains == 2)
+        for_kept(lo, it, which, chains_body, false);
+    if (!target || !target->is_partial)
+        for_kept(lo, it, which, lanes_body, false);
+    if (warp_replicas(it, which) > 1) {
+        emit_barrier(lo);            // earlier readers of the scratch
+        for_kept(lo, it, which, reduce_warps, true);
+        emit_barrier(lo);
+        for_kept(lo, it, which, reduce_warps, false);
+    }
+    for_kept(lo, it, which, apply_body, false);
+}

@@ -1,0 +1,277 @@
+// rotate.c - pipelines with stage labels: stage 1 of a step is issued inside stage 0 of the next.
+//
+//     head(first); tail(first)
+//     for the other steps: head(n); stage1(n - 1); tail(n)
+//     stage1(last)
+//
+// The head is stage 0 up to where the result of its products is first used: while they run, stage 1 of the step before
+// prepares and issues its own, and those run during the tail. Steps are peeled, not guarded: wgmma under a condition
+// would serialise. Where stage 1 and the head touch the same tiles the pipeline stays a plain loop.
+#include "lower/cuda/cuda.h"
+
+typedef VEC(TileOp *) Ops;
+typedef struct Parts { Ops head, tail, second; } Parts;
+
+typedef struct Sets { Lowering *lo; bool *reads, *writes; } Sets;
+
+static void add_use(const TileUse *use, void *context)
+{
+    const Sets *const sets = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    if (!tile_info(sets->lo, root))
+        return;
+    sets->reads[root->id] |= use->reads;
+    sets->writes[root->id] |= use->writes || use->atomic;
+}
+
+static bool add_op(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_TILE && !op_info(lo, op)->fetched)
+        tile_uses(op, add_use, context);
+    return false;
+}
+
+static Sets sets_of(Lowering *lo, const Ops *ops)
+{
+    Sets sets = { lo, NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1), NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1) };
+    for (int i = 0; i < ops->count; i++) {
+        TileOp *const next = ops->items[i]->next;
+        ops->items[i]->next = NULL;
+        each_op(lo, ops->items[i], add_op, &sets);
+        ops->items[i]->next = next;
+    }
+    return sets;
+}
+
+static bool touches_tile(Lowering *lo, TileOp *op, const Buffer *tile)
+{
+    Ops one = { 0 };
+    VEC_PUSH(lo->arena, &one, op);
+    const Sets sets = sets_of(lo, &one);
+    return sets.reads[tile->id] || sets.writes[tile->id];
+}
+
+static bool is_wgmma(Lowering *lo, const TileOp *op)
+{
+    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
+}
+
+static bool split(Lowering *lo, TileOp *op, Parts *parts)
+{
+    *parts = (Parts){ 0 };
+    bool in_tail = false;
+    const Buffer *results[8];
+    int n = 0;
+    for (TileOp *x = op->pipeline.body; x; x = x->next) {
+        if (x->kind == T_SET || (x->kind == T_UPDATE && x->update.var))
+            return false;
+        if (x->stage > 0) {
+            VEC_PUSH(lo->arena, &parts->second, x);
+            continue;
+        }
+        for (int i = 0; i < n && !in_tail; i++)
+            in_tail = !is_wgmma(lo, x) && x->kind != T_TILE && touches_tile(lo, x, results[i]);
+        if (is_wgmma(lo, x) && !in_tail && n < COUNT(results))
+            results[n++] = x->matmul.dst.buffer;
+        if (in_tail)
+            VEC_PUSH(lo->arena, &parts->tail, x);
+        else
+            VEC_PUSH(lo->arena, &parts->head, x);
+    }
+    return n > 0;
+}
+
+bool can_rotate(Lowering *lo, TileOp *op)
+{
+    Parts parts;
+    if (op->pipeline.n_stage_labels != 2 || op->pipeline.n != 1 || lo->target->arch < 90 || lo->has_teams || !split(lo, op, &parts))
+        return false;
+    for (int i = 0; i < parts.head.count; i++) {
+        const TileOp *const x = parts.head.items[i];
+        const OpInfo *const info = op_info(lo, x);
+        if (info->barrier_before || !(x->kind == T_TILE || x->kind == T_LET || info->fetched || is_wgmma(lo, x)))
+            return false;
+    }
+    const Sets head = sets_of(lo, &parts.head), second = sets_of(lo, &parts.second);
+    for (int i = 0; i < lo->kernel->n_buffers; i++)
+        if ((head.writes[i] && (second.reads[i] || second.writes[i])) || (second.writes[i] && head.reads[i]))
+            return false;
+    return true;
+}
+
+static void emit_ops(Lowering *lo, const Ops *ops, TileOp *block)
+{
+    for (int i = 0; i < ops->count; i++)
+        emit_consumer_op(lo, ops->items[i], block);
+}
+
+// Scalars of stage 0 that stage 1 uses a step later.
+typedef struct Crossing { Var *var, *before; } Crossing;
+typedef struct Crossings { Crossing items[16]; int n; } Crossings;
+
+typedef struct Seek { const Var *var; bool found; } Seek;
+
+static void seek_in(Expr **x, void *context)
+{
+    Seek *const seek = context;
+    seek->found = seek->found || expr_uses(*x, seek->var);
+}
+
+static bool uses_var(Lowering *lo, TileOp *op, void *context)
+{
+    tile_each_expr(op, seek_in, context);
+    return false;
+}
+
+static Crossings find_crossings(Lowering *lo, const Parts *parts)
+{
+    Crossings crossings = { .n = 0 };
+    const Ops *const lists[2] = { &parts->head, &parts->tail };
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < lists[l]->count; i++) {
+            TileOp *const let = lists[l]->items[i];
+            if (let->kind != T_LET)
+                continue;
+            Seek seek = { .var = let->let.var };
+            for (int j = 0; j < parts->second.count; j++) {
+                TileOp *const op = parts->second.items[j], *const next = op->next;
+                op->next = NULL;
+                each_op(lo, op, uses_var, &seek);
+                op->next = next;
+            }
+            if (seek.found && crossings.n < COUNT(crossings.items)) {
+                Var *const now = loop_var(lo, let->let.var);
+                crossings.items[crossings.n++] = (Crossing){ let->let.var, emit_declare(lo, now->type,
+                    arena_printf(lo->arena, "%s_before", now->name), NULL) };
+            }
+        }
+    return crossings;
+}
+
+static void keep_crossings(Lowering *lo, const Crossings *crossings)
+{
+    for (int i = 0; i < crossings->n; i++)
+        emit_assign(lo, crossings->items[i].before, var_of(lo, loop_var(lo, crossings->items[i].var)));
+}
+
+static void emit_second(Lowering *lo, TileOp *op, const Parts *parts, const Crossings *crossings, Expr *step)
+{
+    Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
+    Var *const index = *slot, *saved[16];
+    *slot = emit_declare(lo, index->type, arena_printf(lo->arena, "%s_before", index->name), step);
+    for (int i = 0; i < crossings->n; i++) {
+        saved[i] = *var_slot(lo, crossings->items[i].var);
+        *var_slot(lo, crossings->items[i].var) = crossings->items[i].before;
+    }
+    emit_ops(lo, &parts->second, op->pipeline.body);
+    for (int i = 0; i < crossings->n; i++)
+        *var_slot(lo, crossings->items[i].var) = saved[i];
+    *var_slot(lo, op->pipeline.indices[0].var) = index;
+}
+
+// The groups take turns at the tensor cores: while one computes its exponentials the other's products run. Each waits
+// on its own named barrier, which the group before it arrives at.
+static Expr *turn_barrier(Lowering *lo, int ahead)
+{
+    Expr *group = var_of(lo, lo->group);
+    if (ahead)
+        group = expr_binary(lo->arena, X_EQ, group, i32_const(lo, lo->crew.groups - 1));
+    Expr *const next = i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TURNS + 1));
+    return !ahead ? i32_add(lo, group, i32_const(lo, BAR_TURNS)) : expr_select(lo->arena, group, i32_const(lo, BAR_TURNS), next);
+}
+
+static bool meets_inside(Lowering *lo, TileOp *op)
+{
+    if (op_info(lo, op)->barrier_before)
+        return true;
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+        for (TileOp *inner = *body; inner; inner = inner->next)
+            if (meets_inside(lo, inner))
+                return true;
+    return false;
+}
+
+// Not where all groups meet inside a step: one would wait for the other's arrival, the other for its turn.
+bool groups_take_turns(Lowering *lo, TileOp *pipeline)
+{
+    if (lo->crew.groups < 2 || lo->crew.groups > 4 || lo->crew.warps != 4 || lo->scratch_bytes > SCALAR_BYTES)
+        return false;
+    for (TileOp *op = pipeline->pipeline.body; op; op = op->next)
+        if (meets_inside(lo, op))
+            return false;
+    return true;
+}
+
+static void take_turn(Lowering *lo, TileOp *pipeline)
+{
+    if (groups_take_turns(lo, pipeline))
+        emit_call(lo, "bar_sync", 2, turn_barrier(lo, 0), i32_const(lo, 2 * WARPGROUP_THREADS));
+}
+
+static void pass_turn(Lowering *lo, TileOp *pipeline)
+{
+    if (groups_take_turns(lo, pipeline))
+        emit_call(lo, "bar_arrive", 2, turn_barrier(lo, 1), i32_const(lo, 2 * WARPGROUP_THREADS));
+}
+
+// Before everything: the first group's turn.
+void begin_turns(Lowering *lo)
+{
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->group), i32_const(lo, lo->crew.groups - 1)));
+    emit_call(lo, "bar_arrive", 2, i32_const(lo, BAR_TURNS), i32_const(lo, 2 * WARPGROUP_THREADS));
+    end_nest(lo, &nest);
+}
+
+// Stage 1's products run until the tail's end: the wait for them must stay behind the tail's work.
+static void emit_tail(Lowering *lo, const Parts *parts, TileOp *body)
+{
+    for (int i = 0; i < parts->tail.count; i++) {
+        emit_consumer_op(lo, parts->tail.items[i], body);
+        lo->holds_waits = consumer_registers(lo) >= 200;   // the first op waited for stage 0's own product
+    }
+    wait_for_all(lo);
+    lo->holds_waits = false;
+}
+
+void emit_rotated(Lowering *lo, TileOp *op)
+{
+    Parts parts;
+    split(lo, op, &parts);
+    Arena *const a = lo->arena;
+    TileOp *const body = op->pipeline.body;
+    wait_for_all(lo);
+    Expr *from, *to;
+    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    Var *const index = loop_var(lo, op->pipeline.indices[0].var);
+    Nest any, first, loop;
+    Var *const end = emit_declare(lo, index->type, "end", to), *const begin = emit_declare(lo, index->type, "begin", from);
+    begin_if(lo, &any, expr_binary(a, X_LT, var_of(lo, begin), var_of(lo, end)));
+    const Crossings crossings = find_crossings(lo, &parts);
+
+    begin_block(lo, &first);
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = index, .value = var_of(lo, begin) } });
+    emit_ops(lo, &parts.head, body);
+    emit_ops(lo, &parts.tail, body);
+    wait_for_all(lo);
+    keep_crossings(lo, &crossings);
+    advance_clocks(lo, body, 0);
+    end_nest(lo, &first);
+
+    Expr *const one = expr_int(a, index->type, 1);
+    begin_for(lo, &loop, index, expr_binary(a, X_ADD, var_of(lo, begin), one), var_of(lo, end), one, LOOP_NO_UNROLL);
+    take_turn(lo, op);
+    emit_ops(lo, &parts.head, body);
+    emit_second(lo, op, &parts, &crossings, expr_binary(a, X_SUB, var_of(lo, index), one));
+    pass_turn(lo, op);
+    emit_tail(lo, &parts, body);
+    keep_crossings(lo, &crossings);
+    advance_clocks(lo, body, -1);
+    end_nest(lo, &loop);
+
+    emit_second(lo, op, &parts, &crossings, expr_binary(a, X_SUB, var_of(lo, end), one));
+    wait_for_all(lo);
+    advance_clocks(lo, body, 1);
+    end_nest(lo, &any);
+}

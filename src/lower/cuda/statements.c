@@ -1,0 +1,632 @@
+// statements.c - the consumers' code: a walk over the tree.
+//
+// They run every statement but the fetched copies; before the first use of a channel's tiles they wait for its full
+// barrier, after the last they release it. The rings advance at the end of every pass through the block that declares
+// their tiles, here and in the producer's walk (producer.c).
+#include "lower/cuda/cuda.h"
+
+// ---- barriers
+
+static void meet_all(Lowering *lo)
+{
+    if (lo->needs_fence)
+        emit_call(lo, "fence_async", 0);
+    if (lo->has_producer || lo->has_teams)                 // walks of groups are apart: not one __syncthreads
+        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_CONSUMERS), i32_const(lo, all_threads(lo)));
+    else
+        emit_call(lo, "__syncthreads", 0);
+}
+
+// Of the threads that share the statement at hand.
+void emit_barrier(Lowering *lo)
+{
+    if (!lo->has_teams || lo->crew.groups > 1) {
+        meet_all(lo);
+        return;
+    }
+    if (lo->needs_fence)
+        emit_call(lo, "fence_async", 0);
+    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, consumer_threads(lo)));
+}
+
+static bool is_mine(Lowering *lo, TileOp *op)
+{
+    return !lo->has_teams || op_groups(lo, op) >> lo->walk & 1;
+}
+
+static Expr *barrier_at(Lowering *lo, int offset, Expr *slot)
+{
+    Expr *address = expr_binary(lo->arena, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0), expr_int(lo->arena, DTYPE_U32, offset));
+    if (slot)
+        address = expr_binary(lo->arena, X_ADD, address, expr_binary(lo->arena, X_MUL, slot, expr_int(lo->arena, DTYPE_U32, MBARRIER_BYTES)));
+    return address;
+}
+
+static Expr *slot_of(Lowering *lo, const Clock *clock)
+{
+    return clock->buffers > 1 ? var_of(lo, clock->slot) : NULL;
+}
+
+Expr *full_barrier(Lowering *lo, const Channel *channel)
+{
+    return barrier_at(lo, channel->full, slot_of(lo, channel->clock));
+}
+
+Expr *empty_barrier(Lowering *lo, const Channel *channel)
+{
+    return barrier_at(lo, channel->empty, slot_of(lo, channel->clock));
+}
+
+static void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot)
+{
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+    emit_call(lo, "mbar_arrive", 1, barrier_at(lo, channel->empty, slot));
+    end_nest(lo, &nest);
+}
+
+void emit_release(Lowering *lo, Channel *channel)
+{
+    // The other lanes of the warp must be done, too, if they read by ordinary loads.
+    if (!channel->is_product_only)
+        emit_call(lo, "__syncwarp", 0);
+    emit_release_at(lo, channel, slot_of(lo, channel->clock));
+}
+
+void point_tiles(Lowering *lo, const Channel *channel)
+{
+    for (int t = 0; t < channel->n_tiles; t++) {
+        const TileInfo *const tile = channel->tiles[t];
+        Expr *offset = i32_const(lo, tile->offset);
+        if (tile->buffers > 1)
+            offset = i32_add(lo, offset, call_expr(lo, DTYPE_I32, "(int32_t)", 1, expr_binary(lo->arena, X_MUL,
+                             var_of(lo, channel->clock->slot), expr_int(lo->arena, DTYPE_U32, tile->shared.bytes))));
+        emit_assign(lo, tile->pointer, call_expr(lo, tile->pointer->type,
+                    arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[tile->pointer->type].c_name), 1, offset));
+    }
+}
+
+void advance_clocks(Lowering *lo, TileOp *block, int stage)
+{
+    for (int i = 0; i < lo->clocks.count; i++) {
+        Clock *const clock = lo->clocks.items[i];
+        if (clock->block != block || (stage >= 0 && clock->stage != stage))
+            continue;
+        Expr *const flipped = expr_binary(lo->arena, X_BITXOR, var_of(lo, clock->phase), expr_int(lo->arena, DTYPE_U32, 1));
+        if (clock->buffers == 1) {
+            emit_assign(lo, clock->phase, flipped);
+            continue;
+        }
+        emit_assign(lo, clock->slot, expr_binary(lo->arena, X_ADD, var_of(lo, clock->slot), expr_int(lo->arena, DTYPE_U32, 1)));
+        Nest nest;
+        begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, clock->slot), expr_int(lo->arena, DTYPE_U32, clock->buffers)));
+        emit_assign(lo, clock->slot, expr_int(lo->arena, DTYPE_U32, 0));
+        emit_assign(lo, clock->phase, flipped);
+        end_nest(lo, &nest);
+    }
+}
+
+// ---- what an op touches, with all that is inside it
+
+typedef struct Touch { Lowering *lo; bool has_product, leaves; TileInfo *tiles[64]; bool written[64]; int n; } Touch;
+
+static void touch_use(const TileUse *use, void *context)
+{
+    Touch *const touch = context;
+    TileInfo *const tile = tile_info(touch->lo, buffer_root(use->buffer));
+    if (tile && touch->n < COUNT(touch->tiles)) {
+        touch->tiles[touch->n] = tile;
+        touch->written[touch->n++] = use->writes || use->atomic;
+    }
+}
+
+static bool touch_op(Lowering *lo, TileOp *op, void *context)
+{
+    Touch *const touch = context;
+    const OpInfo *const info = op_info(lo, op);
+    if (info->fetched || !is_mine(lo, op))
+        return true;
+    touch->leaves |= op->kind == T_BREAK || op->kind == T_RETURN;
+    touch->has_product |= op->kind == T_MATMUL && info->product->kind == PRODUCT_WGMMA;
+    tile_uses(op, touch_use, touch);
+    return false;
+}
+
+static void touches_of(Lowering *lo, TileOp *op, Touch *touch)
+{
+    *touch = (Touch){ .lo = lo };
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(lo, op, touch_op, touch);
+    op->next = next;
+}
+
+bool is_flow(const TileOp *op)
+{
+    return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
+}
+
+// Products in flight that this op must not overtake.
+static void wait_for_op(Lowering *lo, TileOp *op)
+{
+    if (!lo->flights.count)
+        return;
+    Touch touch;
+    touches_of(lo, op, &touch);
+    if (is_flow(op) && (touch.has_product || touch.leaves)) {
+        wait_for_all(lo);
+        return;
+    }
+    const OpInfo *const info = op_info(lo, op);
+    const bool is_wgmma = op->kind == T_MATMUL && info->product->kind == PRODUCT_WGMMA;
+    const TileInfo *const acc = is_wgmma ? tile_info(lo, op->matmul.dst.buffer) : NULL;
+    for (int i = 0; i < touch.n; i++)
+        if (touch.tiles[i] != acc)   // products into one accumulator follow each other in order
+            wait_for_tile(lo, touch.tiles[i], touch.written[i]);
+}
+
+// ---- the consumers
+
+static void emit_block(Lowering *lo, TileOp *block, TileOp *owner_block, TileOp *end);
+
+static Expr *narrow_to_i32(Lowering *lo, Expr *x)
+{
+    return x->type == DTYPE_I32 ? x : call_expr(lo, DTYPE_I32, "(int32_t)", 1, x);
+}
+
+void declare_value(Lowering *lo, TileOp *op)
+{
+    Var *const var = loop_var(lo, op->let.var);
+    Expr *const value = !op->let.value ? NULL : var->type == DTYPE_I32 && op->let.var->type == DTYPE_INT
+                      ? narrow_to_i32(lo, lower_expr(lo, op->let.value, NULL)) : lower_as(lo, op->let.var->type, op->let.value, NULL);
+    if (lo->is_hoisting) {           // its variable is declared before the loop
+        if (value)
+            emit_assign(lo, var, value);
+        return;
+    }
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+}
+
+// One thread's store, seen by all after the next barrier.
+static void emit_by_one(Lowering *lo, TileOp *op)
+{
+    Iteration none = { .layout = layout_new(0, NULL), .vector = -1 };
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
+    TileOp *const next = op->next;
+    op->next = NULL;
+    emit_thread_block(lo, op, &none);
+    op->next = next;
+    end_nest(lo, &nest);
+}
+
+// An atomic whose result every thread needs: one thread makes it and hands it out.
+static bool holds_atomic(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
+
+static void emit_shared_atomic(Lowering *lo, TileOp *op)
+{
+    Var *const var = loop_var(lo, op->let.var);
+    if (op->kind == T_LET && !lo->is_hoisting)
+        loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var } });
+    Var *const cell = loop_new_pointer(lo->unit, var->type, "cell");
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = cell, .value = call_expr(lo, var->type,
+             arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[var->type].c_name), 1, i32_const(lo, lo->scratch_offset)) } });
+    meet_all(lo);                    // everything before it is done
+    Nest nest;
+    if (!lo->has_teams || lo->walk == 0) {
+        begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
+        emit_call(lo, "fence_device", 0);
+        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { cell, i32_const(lo, 0), lower_as(lo, op->let.var->type, op->let.value, NULL) } });
+        emit_call(lo, "fence_device", 0);
+        end_nest(lo, &nest);
+    }
+    meet_all(lo);
+    emit_assign(lo, var, expr_index(lo->arena, cell, i32_const(lo, 0)));
+    meet_all(lo);
+}
+
+static void emit_ordered_atomic(Lowering *lo, TileOp *op)
+{
+    meet_all(lo);
+    Iteration none = { .layout = layout_new(0, NULL), .vector = -1 };
+    if (!lo->has_teams || lo->walk == 0) {
+        Nest nest;
+        begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
+        emit_call(lo, "fence_device", 0);
+        TileOp *const next = op->next;
+        op->next = NULL;
+        emit_thread_block(lo, op, &none);
+        op->next = next;
+        emit_call(lo, "fence_device", 0);
+        end_nest(lo, &nest);
+    }
+    meet_all(lo);
+}
+
+void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to)
+{
+    const bool wide = loop_var(lo, var)->type == DTYPE_I64;
+    *lowered_from = wide ? lower_int64(lo, from, NULL) : lower_expr(lo, from, NULL);
+    *lowered_to = wide ? lower_int64(lo, to, NULL) : lower_expr(lo, to, NULL);
+}
+
+void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests)
+{
+    for (int i = 0; i < n; i++) {
+        Expr *from, *to;
+        loop_bounds(lo, indices[i].var, indices[i].lo, indices[i].hi, &from, &to);
+        Var *const var = loop_var(lo, indices[i].var);
+        begin_for(lo, &nests[i], var, from, to, expr_int(lo->arena, var->type, 1), LOOP_NO_UNROLL);
+    }
+}
+
+static void emit_body(Lowering *lo, TileOp *body)
+{
+    emit_block(lo, body, body, NULL);
+    wait_for_all(lo);
+    advance_clocks(lo, body, -1);
+}
+
+// A loop of nothing but accumulating products: they stay in flight over the back edge, and what one step read is
+// released when the next has been issued.
+static bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
+{
+    *n_products = 0;
+    if (lo->has_teams)
+        return false;
+    const Clock *clock = NULL;
+    for (int i = 0; i < lo->clocks.count; i++)
+        if (lo->clocks.items[i]->block == op->pipeline.body)
+            clock = lo->clocks.items[i];
+    if (!clock || clock->buffers < 2)
+        return false;
+    for (TileOp *x = op->pipeline.body; x; x = x->next) {
+        const OpInfo *const info = op_info(lo, x);
+        if (info->fetched || x->kind == T_TILE || x->kind == T_LET)
+            continue;
+        if (x->kind != T_MATMUL || info->product->kind != PRODUCT_WGMMA || info->product->a_in_registers || info->barrier_before ||
+            !x->matmul.accumulate)
+            return false;
+        (*n_products)++;
+    }
+    return *n_products > 0;
+}
+
+static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
+{
+    TileOp *const body = op->pipeline.body;
+    wait_for_all(lo);
+    Clock *clock = NULL;
+    for (int i = 0; i < lo->clocks.count; i++)
+        if (lo->clocks.items[i]->block == body)
+            clock = lo->clocks.items[i];
+    Var *const held = emit_declare(lo, DTYPE_I32, "held", i32_const(lo, -1));
+    Nest nests[8], released;
+    begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
+    emit_block(lo, body, body, NULL);
+    const TileInfo *accumulators[8];
+    int n = 0;
+    for (int i = 0; i < lo->flights.count && n < 8; i++)
+        accumulators[n++] = lo->flights.items[i].accumulator;
+    lo->flights.count = 0;           // in flight: waited for here and after the loop
+    emit_call(lo, "wgmma_wait", 1, i32_const(lo, n_products));
+    begin_if(lo, &released, expr_binary(lo->arena, X_GE, var_of(lo, held), i32_const(lo, 0)));
+    for (int i = 0; i < lo->channels.count; i++)
+        if (lo->channels.items[i]->clock == clock)
+            emit_release_at(lo, lo->channels.items[i], call_expr(lo, DTYPE_U32, "(uint32_t)", 1, var_of(lo, held)));
+    end_nest(lo, &released);
+    emit_assign(lo, held, call_expr(lo, DTYPE_I32, "(int32_t)", 1, var_of(lo, clock->slot)));
+    advance_clocks(lo, body, -1);
+    for (int i = op->pipeline.n - 1; i >= 0; i--)
+        end_nest(lo, &nests[i]);
+    emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
+    for (int i = 0; i < n; i++)
+        emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&accumulators[i]->layout)), 1, var_of(lo, accumulators[i]->registers));
+    begin_if(lo, &released, expr_binary(lo->arena, X_GE, var_of(lo, held), i32_const(lo, 0)));
+    for (int i = 0; i < lo->channels.count; i++)
+        if (lo->channels.items[i]->clock == clock)
+            emit_release_at(lo, lo->channels.items[i], call_expr(lo, DTYPE_U32, "(uint32_t)", 1, var_of(lo, held)));
+    end_nest(lo, &released);
+}
+
+static void emit_steps(Lowering *lo, TileOp *op)
+{
+    if (can_rotate(lo, op)) {
+        emit_rotated(lo, op);
+        return;
+    }
+    Nest nests[8];
+    begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
+    emit_body(lo, op->pipeline.body);
+    for (int i = op->pipeline.n - 1; i >= 0; i--)
+        end_nest(lo, &nests[i]);
+}
+
+static void emit_pipeline(Lowering *lo, TileOp *op)
+{
+    int n_products;
+    if (is_product_loop(lo, op, &n_products)) {
+        emit_product_loop(lo, op, n_products);
+        return;
+    }
+    begin_partial_sums(lo, op);
+    preload_operands(lo, op);
+    emit_steps(lo, op);
+    end_partial_sums(lo, op);
+}
+
+static void emit_for(Lowering *lo, TileOp *op)
+{
+    Nest nest;
+    Expr *from, *to;
+    loop_bounds(lo, op->for_.var, op->for_.lo, op->for_.hi, &from, &to);
+    Var *const var = loop_var(lo, op->for_.var);
+    int64_t step = 1;
+    if (op->for_.step)
+        expr_as_int(op->for_.step, &step);
+    begin_for(lo, &nest, var, from, to, expr_int(lo->arena, var->type, step), LOOP_NO_UNROLL);
+    emit_body(lo, op->for_.body);
+    end_nest(lo, &nest);
+}
+
+static void emit_while(Lowering *lo, TileOp *op)
+{
+    Nest loop, leave;
+    begin_while(lo, &loop, expr_bool(lo->arena, true));
+    begin_if(lo, &leave, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->while_.cond, NULL)));
+    loop_add(lo->out, (LoopStmt){ .kind = L_BREAK });
+    end_nest(lo, &leave);
+    emit_body(lo, op->while_.body);
+    emit_block(lo, op->while_.step, op->while_.step, NULL);
+    end_nest(lo, &loop);
+}
+
+static void emit_if(Lowering *lo, TileOp *op)
+{
+    Nest nest;
+    Touch touch;
+    touches_of(lo, op, &touch);
+    begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
+    const int flights = lo->flights.count;
+    emit_block(lo, op->branch.then, op->branch.then, NULL);
+    if (lo->flights.count != flights)
+        wait_for_all(lo);
+    advance_clocks(lo, op->branch.then, -1);
+    if (op->branch.otherwise) {
+        begin_else(lo, &nest);
+        emit_block(lo, op->branch.otherwise, op->branch.otherwise, NULL);
+        if (lo->flights.count != flights)
+            wait_for_all(lo);
+        advance_clocks(lo, op->branch.otherwise, -1);
+    }
+    end_nest(lo, &nest);
+}
+
+static void emit_map(Lowering *lo, TileOp *op)
+{
+    if (!store_is_staged(lo, op)) {
+        emit_forall(lo, as_map(lo, op));
+        return;
+    }
+    Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
+    if (!aligned) {
+        emit_staged_store(lo, op);
+        return;
+    }
+    Nest nest;
+    begin_if(lo, &nest, lower_expr(lo, aligned, NULL));
+    emit_staged_store(lo, op);
+    begin_else(lo, &nest);
+    emit_forall(lo, as_map(lo, op));
+    end_nest(lo, &nest);
+}
+
+// Shared memory must stay until the last stores have read it.
+static void end_stores(Lowering *lo)
+{
+    if (!lo->n_staged)
+        return;
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+    emit_call(lo, "tma_wait_read", 1, i32_const(lo, 0));
+    end_nest(lo, &nest);
+}
+
+// Where structure.c found no `if` to say it with: only instances that are a whole block may leave.
+static void emit_return(Lowering *lo, TileOp *op)
+{
+    if (lo->is_persistent) {
+        unsupported(lo, op->span, "a return at this place");
+        return;
+    }
+    wait_for_all(lo);
+    end_stores(lo);
+    loop_add(lo->out, (LoopStmt){ .kind = L_RETURN });
+}
+
+void emit_op(Lowering *lo, TileOp *op)
+{
+    switch (op->kind) {
+    case T_TILE: return;
+    case T_LET: case T_SET:
+        if (op->let.value && expr_any(op->let.value, holds_atomic, NULL))
+            emit_shared_atomic(lo, op);
+        else if (op->kind == T_LET)
+            declare_value(lo, op);
+        else
+            emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
+        return;
+    case T_UPDATE:
+        if (op->update.buffer) {
+            emit_by_one(lo, op);
+        } else {
+            Iteration none = { .layout = layout_new(0, NULL), .vector = -1 };
+            TileOp *const next = op->next;
+            op->next = NULL;
+            emit_thread_block(lo, op, &none);
+            op->next = next;
+        }
+        return;
+    case T_STORE: emit_by_one(lo, op); return;
+    case T_ATOMIC: emit_ordered_atomic(lo, op); return;
+    case T_FORALL: case T_COPY: case T_FILL: case T_ATOMIC_TILE: emit_map(lo, op); return;
+    case T_MATMUL: emit_product(lo, op); return;
+    case T_SCAN: {
+        const Crew crew = lo->crew;
+        if (lo->has_teams && !op->groups)
+            lo->crew = lo->all;
+        emit_scan(lo, op);
+        lo->crew = crew;
+        return;
+    }
+    case T_FOR: emit_for(lo, op); return;
+    case T_WHILE: emit_while(lo, op); return;
+    case T_PIPELINE: emit_pipeline(lo, op); return;
+    case T_IF: emit_if(lo, op); return;
+    case T_BREAK: loop_add(lo->out, (LoopStmt){ .kind = L_BREAK }); return;
+    case T_CONTINUE: loop_add(lo->out, (LoopStmt){ .kind = L_CONTINUE }); return;
+    case T_RETURN: emit_return(lo, op); return;
+    case T_PRINT: emit_print(lo, op, NULL); return;
+    case T_ASSERT: emit_assert(lo, op, NULL); return;
+    case T_EXTERN: unsupported(lo, op->span, "a call of an extern function"); return;
+    }
+}
+
+static TileOp *first_use(const Lowering *lo, const Channel *channel)
+{
+    return lo->has_teams ? channel->first_of[lo->walk] : channel->first_use;
+}
+
+static TileOp *last_use(const Lowering *lo, const Channel *channel)
+{
+    return lo->has_teams ? channel->last_of[lo->walk] : channel->last_use;
+}
+
+void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
+{
+    OpInfo *const info = op_info(lo, op);
+    if (info->fetched)
+        return;
+    for (int i = 0; i < lo->channels.count; i++) {
+        Channel *const channel = lo->channels.items[i];
+        if (channel->clock->block == owner_block && first_use(lo, channel) == op) {
+            emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
+            point_tiles(lo, channel);
+        }
+    }
+    const bool mine = is_mine(lo, op);
+    if (mine)
+        wait_for_op(lo, op);
+    if (info->barrier_before && (!lo->has_teams || info->barrier_group < 0)) {
+        meet_all(lo);
+    } else if (info->barrier_before && info->barrier_group == lo->walk) {
+        if (lo->needs_fence)
+            emit_call(lo, "fence_async", 0);
+        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, crew_threads(lo->crew)));
+    }
+    if (mine)
+        emit_op(lo, op);
+    for (int i = 0; i < lo->channels.count; i++) {
+        Channel *const channel = lo->channels.items[i];
+        if (channel->clock->block == owner_block && last_use(lo, channel) == op && !channel->is_released &&
+            !release_with_flight(lo, channel))
+            emit_release(lo, channel);
+    }
+}
+
+static void emit_block(Lowering *lo, TileOp *block, TileOp *owner_block, TileOp *end)
+{
+    for (TileOp *op = block; op != end; op = op->next)
+        emit_consumer_op(lo, op, owner_block);
+}
+
+// ---- the role's own variables
+
+void declare_clocks(Lowering *lo, int phase)
+{
+    for (int i = 0; i < lo->clocks.count; i++) {
+        Clock *const clock = lo->clocks.items[i];
+        clock->slot = clock->buffers > 1 ? emit_declare(lo, DTYPE_U32, "slot", expr_int(lo->arena, DTYPE_U32, 0)) : NULL;
+        clock->phase = emit_declare(lo, DTYPE_U32, "phase", expr_int(lo->arena, DTYPE_U32, phase));
+    }
+}
+
+void declare_tiles(Lowering *lo, bool only_channels)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        const DType type = loop_type(tile->buffer->type);
+        if (only_channels && !tile->channel)
+            continue;
+        if (tile->home == HOME_REGISTERS) {
+            if (lo->has_teams && tile->team && !(tile->team >> lo->walk & 1))
+                continue;            // of another group
+            tile->registers = tile->is_packed ? emit_array(lo, DTYPE_U32, tile->buffer->name, layout_registers(&tile->layout) / 2)
+                                              : emit_array(lo, type, tile->buffer->name, layout_registers(&tile->layout));
+        } else {
+            tile->pointer = loop_new_pointer(lo->unit, type, tile->buffer->name);
+            loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = tile->pointer, .value = call_expr(lo, type,
+                     arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, i32_const(lo, tile->offset)) } });
+        }
+    }
+}
+
+static bool finds_rotation(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind == T_PIPELINE)
+        *(bool *)context |= can_rotate(lo, op) && groups_take_turns(lo, op);
+    return op->kind == T_FORALL;
+}
+
+static void emit_walk(Lowering *lo)
+{
+    declare_clocks(lo, 0);
+    declare_tiles(lo, false);
+    bool rotates = false;
+    each_op(lo, lo->kernel->body, finds_rotation, &rotates);
+    if (rotates)
+        begin_turns(lo);
+    Nest grid;
+    begin_grid(lo, &grid);
+    emit_body(lo, lo->kernel->body);
+    end_grid(lo, &grid);
+    end_stores(lo);
+}
+
+// Registers from the groups without products to the others.
+static void divide_among_teams(Lowering *lo, int group)
+{
+    const uint32_t light = light_groups(lo);
+    const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
+    const int each = 65536 / all_threads(lo) / 8 * 8;
+    if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy)
+        return;
+    int heavy = (groups * each - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8;
+    heavy = heavy > 240 ? 240 : heavy;
+    if (light >> group & 1)
+        emit_call(lo, "setmaxnreg_dec", 1, i32_const(lo, LIGHT_REGISTERS));
+    else
+        emit_call(lo, "setmaxnreg_inc", 1, i32_const(lo, heavy));
+}
+
+void emit_consumer(Lowering *lo)
+{
+    lo->role = ROLE_CONSUMER;
+    if (!lo->has_teams) {
+        emit_walk(lo);
+        return;
+    }
+    Var *const group = lo->group;
+    lo->thread_of_all = lo->thread;
+    lo->thread = emit_declare(lo, DTYPE_I32, "member", expr_binary(lo->arena, X_MOD, var_of(lo, lo->thread_of_all), i32_const(lo, crew_threads(lo->crew))));
+    for (int g = 0; g < lo->all.groups; g++) {
+        Nest walk;
+        begin_if(lo, &walk, expr_binary(lo->arena, X_EQ, var_of(lo, group), i32_const(lo, g)));
+        lo->walk = g;
+        lo->flights.count = 0;
+        divide_among_teams(lo, g);
+        lo->group = emit_declare(lo, DTYPE_I32, "this_group", i32_const(lo, g));
+        emit_walk(lo);
+        end_nest(lo, &walk);
+    }
+}

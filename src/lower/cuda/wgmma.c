@@ -1,0 +1,270 @@
+// wgmma.c - products on tensor cores of whole warp groups, and waiting for them where a result is first used.
+//
+// A product is issued, committed as a group and remembered as a flight. Groups complete in order, so waiting for one
+// leaves the later ones in flight. When a flight is known to be done, the ring buffers that it read are released.
+#include "lower/cuda/cuda.h"
+
+// ---- instructions as helper functions, one per shape in use
+
+static const char *wgmma_suffix(DType type)
+{
+    switch (type) {
+    case DTYPE_BF16: return "f32.bf16.bf16";
+    case DTYPE_F16: return "f32.f16.f16";
+    case DTYPE_TF32: return "f32.tf32.tf32";
+    case DTYPE_E4M3: return "f32.e4m3.e4m3";
+    case DTYPE_E5M2: return "f32.e5m2.e5m2";
+    case DTYPE_I8: return "s32.s8.s8";
+    case DTYPE_U8: return "s32.u8.u8";
+    default: return NULL;
+    }
+}
+
+static void print_registers(Text *out, const char *format, int first, int n)
+{
+    for (int i = 0; i < n; i++) {
+        text_print(out, "%s", i ? ", " : "");
+        text_print(out, format, first + i);
+    }
+}
+
+// D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them.
+static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from_registers, bool a_across, bool b_across)
+{
+    const char *const name = arena_printf(lo->arena, "wgmma_64x%dx%d_%s%s%s%s", n, p->step_k, dtype_name(p->type),
+                                          from_registers ? "_rs" : "_ss", a_across ? "_ta" : "", b_across ? "_tb" : "");
+    Text *const out = &lo->helpers;
+    const char *const declared = arena_printf(lo->arena, "void %s(", name);
+    if (out->data && strstr(out->data, declared))
+        return name;
+    const bool is_float = dtype_is_float(p->type), is_16 = dtype_bits(p->type) == 16;
+    const int d = n / 2, inputs = from_registers ? 5 : 2;
+    text_print(out, "DEVICE void %s(%s *d, %s, uint64_t b, int add)\n{\n", name, is_float ? "float" : "int32_t",
+               from_registers ? "uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3" : "uint64_t a");
+    text_print(out, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t\"\n", d + inputs);
+    text_print(out, "                 \"wgmma.mma_async.sync.aligned.m64n%dk%d.%s {", n, p->step_k, wgmma_suffix(p->type));
+    print_registers(out, "%%%d", 0, d);
+    text_print(out, "}, ");
+    if (from_registers)
+        text_print(out, "{%%%d, %%%d, %%%d, %%%d}, %%%d, p", d, d + 1, d + 2, d + 3, d + 4);
+    else
+        text_print(out, "%%%d, %%%d, p", d, d + 1);
+    if (is_float)
+        text_print(out, ", 1, 1");
+    if (is_16 && !from_registers)
+        text_print(out, ", %d", a_across);
+    if (is_16)
+        text_print(out, ", %d", b_across);
+    text_print(out, ";\\n\\t}\"\n                 : ");
+    print_registers(out, is_float ? "\"+f\"(d[%d])" : "\"+r\"(d[%d])", 0, d);
+    text_print(out, "\n                 : %s, \"l\"(b), \"r\"(add));\n}\n",
+               from_registers ? "\"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3)" : "\"l\"(a)");
+    return name;
+}
+
+// ---- operands in shared memory
+
+// Bytes from the operand's first element to that at `row`, `column` of the tile; both where a piece may begin.
+static int operand_offset(const SharedLayout *s, int row, int column)
+{
+    return column / s->panel_columns * s->panel_bytes + row * s->pitch_bytes + column % s->panel_columns * s->element_bytes;
+}
+
+typedef struct SharedOperand { Var *descriptor; const SharedLayout *layout; int row, column; bool across; int step_k; } SharedOperand;
+
+// `across`: the contraction runs down the tile's rows. group_bytes: what a warp group adds to the address.
+static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, int step_k, const char *name, Expr *group_bytes)
+{
+    const TileInfo *const tile = tile_info(lo, x->region.buffer);
+    const SharedLayout *const s = &tile->shared;
+    int64_t row, column;
+    expr_as_int(x->region.subs[0].start, &row);
+    expr_as_int(x->region.subs[1].start, &column);
+    const int swizzle = s->swizzle_bytes == 128 ? 1 : s->swizzle_bytes == 64 ? 2 : 3;
+    Expr *address = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
+    if (group_bytes)
+        address = expr_binary(lo->arena, X_ADD, address, call_expr(lo, DTYPE_U32, "(uint32_t)", 1, group_bytes));
+    Expr *const value = call_expr(lo, DTYPE_U64, "matrix_descriptor", 4, address, i32_const(lo, swizzle),
+                                  i32_const(lo, across ? s->panel_bytes : 16), i32_const(lo, 8 * s->swizzle_bytes));
+    return (SharedOperand){ emit_declare(lo, DTYPE_U64, name, value), s, (int)row, (int)column, across, step_k };
+}
+
+// The descriptor of the piece that begins `lines` (rows or columns of the product) and `step` (of k) further.
+static Expr *operand_at(Lowering *lo, const SharedOperand *x, int lines, int step)
+{
+    const int row = x->row + (x->across ? step * x->step_k : lines), column = x->column + (x->across ? lines : step * x->step_k);
+    const int bytes = operand_offset(x->layout, row, column);
+    return expr_binary(lo->arena, X_ADD, var_of(lo, x->descriptor), expr_int(lo->arena, DTYPE_U64, bytes / 16));
+}
+
+static Expr *group_offset(Lowering *lo, int bytes)
+{
+    return lo->crew.groups > 1 && bytes ? i32_mul(lo, var_of(lo, lo->group), bytes) : NULL;
+}
+
+// ---- the left operand in registers: pairs packed into words
+
+Var *pack_left(Lowering *lo, const Product *p)
+{
+    const Operand *const a = &p->left;
+    const TileInfo *const tile = tile_info(lo, a->region.buffer);
+    if (tile->is_packed)
+        return tile->registers;
+    const int words = layout_registers(&tile->layout) / 2;
+    Var *const packed = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", tile->buffer->name), words);
+    Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
+    Nest nest;
+    begin_for(lo, &nest, i, i32_const(lo, 0), i32_const(lo, words), i32_const(lo, 1), LOOP_UNROLL);
+    Expr *const even = expr_index(lo->arena, tile->registers, i32_mul(lo, var_of(lo, i), 2));
+    Expr *const odd = expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
+    const char *const pack = dtype_bits(tile->buffer->type) == 16 ? "pack_bits" : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { packed, var_of(lo, i), call_expr(lo, DTYPE_U32, pack, 2, even, odd) } });
+    end_nest(lo, &nest);
+    return packed;
+}
+
+// ---- one product
+
+static void add_flight(Lowering *lo, const Product *p)
+{
+    Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer) };
+    if (p->a_in_registers)
+        flight.a_registers = tile_info(lo, p->left.region.buffer);
+    else if (!p->preloaded)
+        flight.reads[0] = tile_info(lo, p->left.region.buffer);
+    flight.reads[1] = tile_info(lo, p->right.region.buffer);
+    VEC_PUSH(lo->arena, &lo->flights, flight);
+}
+
+static void emit_wgmma(Lowering *lo, Product *p)
+{
+    TileOp *const op = p->op;
+    const Operand *const a = &p->left, *const b = &p->right;
+    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
+    const bool by_rows = p->division == DIVIDE_ROWS;
+    const bool a_across = a->transposed, b_across = !b->transposed;
+    Nest block;
+    begin_block(lo, &block);
+    Var *packed = NULL;
+    SharedOperand left = { 0 };
+    const bool from_registers = p->a_in_registers || p->preloaded;
+    if (from_registers) {
+        packed = p->preloaded ? p->preloaded : pack_left(lo, p);
+    } else {
+        const SharedLayout *const s = &tile_info(lo, a->region.buffer)->shared;
+        const int rows = p->row_blocks * 64;               // of one group
+        const int bytes = !by_rows ? 0 : a_across ? operand_offset(s, 0, rows) : rows * s->pitch_bytes;
+        left = begin_operand(lo, a, a_across, p->step_k, "left", group_offset(lo, bytes));
+    }
+    const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
+    const int bytes = by_rows ? 0 : b_across ? operand_offset(s, 0, p->n_group) : p->n_group * s->pitch_bytes;
+    const SharedOperand right = begin_operand(lo, b, b_across, p->step_k, "right", group_offset(lo, bytes));
+    emit_call(lo, "wgmma_fence", 0);
+    const int registers = p->n_group / 2;                  // of one block of 64 rows
+    for (int step = 0; step < p->k / p->step_k; step++)
+        for (int block_row = 0; block_row < p->row_blocks; block_row++)
+            for (int column = 0; column < p->n_group; column += 256) {
+                const int n = p->n_group - column < 256 ? p->n_group - column : 256;
+                const char *const name = wgmma_helper(lo, p, n, from_registers, a_across, b_across);
+                Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, block_row * registers + column / 2));
+                Expr *const add = i32_const(lo, op->matmul.accumulate || step > 0);
+                Expr *const from_b = operand_at(lo, &right, column, step);
+                if (from_registers) {
+                    Expr *word[4];
+                    for (int i = 0; i < 4; i++)
+                        word[i] = expr_index(lo->arena, packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
+                    emit_call(lo, name, 7, d, word[0], word[1], word[2], word[3], from_b, add);
+                } else {
+                    emit_call(lo, name, 4, d, operand_at(lo, &left, block_row * 64, step), from_b, add);
+                }
+            }
+    emit_call(lo, "wgmma_commit", 0);
+    end_nest(lo, &block);
+    add_flight(lo, p);
+}
+
+void emit_product(Lowering *lo, TileOp *op)
+{
+    Product *const p = op_info(lo, op)->product;
+    switch (p->kind) {
+    case PRODUCT_WGMMA: emit_wgmma(lo, p); return;
+    case PRODUCT_MMA: emit_mma(lo, p); return;
+    case PRODUCT_LOOP:
+        for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
+            emit_forall(lo, as_map(lo, part));
+        return;
+    }
+}
+
+// ---- waiting
+
+// The assembler moves a wait to the top of its basic block, before the work that it should stand behind. Only a block's
+// boundary holds it: a wait for a buffer that is known to be full is one, and costs next to nothing.
+static void hold_wait(Lowering *lo, const Flight *flight)
+{
+    const Channel *const channel = flight->n_releases ? flight->releases[0] : NULL;
+    if (!channel)
+        return;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        bool flies = false;
+        for (int j = 0; j < lo->flights.count; j++)
+            flies = flies || lo->flights.items[j].accumulator == tile;
+        if (tile->is_accumulator && tile->home == HOME_REGISTERS && !flies)
+            emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+    }
+    emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
+}
+
+// Everything up to flights[last] is done.
+static void wait_for_flight(Lowering *lo, int last)
+{
+    const int later = lo->flights.count - 1 - last;
+    if (lo->holds_waits)
+        hold_wait(lo, &lo->flights.items[last]);
+    emit_call(lo, "wgmma_wait", 1, i32_const(lo, later));
+    for (int i = 0; i <= last; i++) {
+        const TileInfo *const acc = lo->flights.items[i].accumulator;
+        bool again = false;
+        for (int j = i + 1; j <= last; j++)
+            again = again || lo->flights.items[j].accumulator == acc;
+        if (!again)
+            emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, acc->registers));
+    }
+    for (int i = 0; i <= last; i++)
+        for (int j = 0; j < lo->flights.items[i].n_releases; j++)
+            emit_release(lo, lo->flights.items[i].releases[j]);
+    for (int i = last + 1; i < lo->flights.count; i++)
+        lo->flights.items[i - last - 1] = lo->flights.items[i];
+    lo->flights.count = later;
+}
+
+void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written)
+{
+    for (int i = lo->flights.count - 1; i >= 0; i--) {
+        const Flight *const f = &lo->flights.items[i];
+        if (f->accumulator == tile || (written && (f->a_registers == tile || f->reads[0] == tile || f->reads[1] == tile))) {
+            wait_for_flight(lo, i);
+            return;
+        }
+    }
+}
+
+void wait_for_all(Lowering *lo)
+{
+    if (lo->flights.count)
+        wait_for_flight(lo, lo->flights.count - 1);
+}
+
+bool release_with_flight(Lowering *lo, Channel *channel)
+{
+    for (int i = lo->flights.count - 1; i >= 0; i--) {
+        Flight *const f = &lo->flights.items[i];
+        for (int t = 0; t < channel->n_tiles; t++)
+            if ((f->reads[0] == channel->tiles[t] || f->reads[1] == channel->tiles[t]) && f->n_releases < COUNT(f->releases)) {
+                f->releases[f->n_releases++] = channel;
+                return true;
+            }
+    }
+    return false;
+}

@@ -1,0 +1,13 @@
+// passes.h - passes on Tile IR that know no target. Each is a file of its own that says what holds before and after.
+//
+// Computing once per row what a forall does not change per column is no pass: both lowerings do it where they choose
+// the order of the loops (lower/cpu/expr.c) or have the registers (the assembler, after unrolling).
+#ifndef KILN_PASSES_PASSES_H
+#define KILN_PASSES_PASSES_H
+
+#include "ir/tile.h"
+
+void simplify(TileKernel *kernel);             // drop what is never reached, read or used
+void split_bounds(TileKernel *kernel);         // one uniform test around a forall in place of one per element
+
+#endif

@@ -1,0 +1,199 @@
+// bindings.c - "T=bf16, BM=64, LSE=none": the values a caller fixes when a kernel is built.
+#include "runtime/build.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct Word { const char *at; int n; } Word;
+
+static const char *skip_spaces(const char *p) { return p + strspn(p, " \t\r\n"); }
+
+static Word trimmed(const char *begin, const char *end)
+{
+    begin = skip_spaces(begin);
+    while (end > begin && strchr(" \t\r\n", end[-1]))
+        end--;
+    return (Word){ begin, end > begin ? (int)(end - begin) : 0 };
+}
+
+static bool word_is(Word word, const char *text)
+{
+    return (int)strlen(text) == word.n && memcmp(word.at, text, (size_t)word.n) == 0;
+}
+
+static bool parse_integer(const char *text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 0);
+    return *text && !*end && !errno;
+}
+
+static bool parse_float(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return *text && !*end;
+}
+
+static bool parse_value(Arena *arena, Word word, Binding *binding)
+{
+    const char *const text = arena_copy_text(arena, word.at, (size_t)word.n);
+    binding->kind = BIND_INT;
+    if (word_is(word, "true") || word_is(word, "false"))
+        return binding->integer = word_is(word, "true"), true;
+    if (word_is(word, "none"))
+        return binding->kind = BIND_NONE, true;
+    if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE)
+        return binding->kind = BIND_TYPE, true;
+    if (parse_integer(text, &binding->integer))
+        return true;
+    binding->kind = BIND_FLOAT;
+    return parse_float(text, &binding->real);
+}
+
+// ---- what a name may be bound to
+
+static bool extents_use(const Ex *ex, const char *name)
+{
+    for (; ex; ex = ex->next) {
+        if (ex->kind == EX_NAME && strcmp(ex->name.name, name) == 0)
+            return true;
+        if ((ex->kind == EX_UNARY && extents_use(ex->unary.a, name))
+            || (ex->kind == EX_BINARY && (extents_use(ex->binary.a, name) || extents_use(ex->binary.b, name)))
+            || (ex->kind == EX_CALL && extents_use(ex->call.args, name)))
+            return true;
+    }
+    return false;
+}
+
+static const char *const binding_kinds[] = {
+    [BIND_INT] = "an integer", [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_NONE] = "none",
+};
+
+static kiln_status expect(const Binding *binding, bool ok, const char *expected)
+{
+    return ok ? KILN_OK : status_fail(KILN_BAD_TYPE, "'%s' is bound to %s, expected %s", binding->name,
+                                      binding_kinds[binding->kind], expected);
+}
+
+static kiln_status check_build_param(const BuildParam *param, Binding *binding)
+{
+    if (param->kind == BUILD_FLOAT && binding->kind == BIND_INT) {
+        binding->kind = BIND_FLOAT;
+        binding->real = (double)binding->integer;
+    }
+    switch (param->kind) {
+    case BUILD_TYPE:  return expect(binding, binding->kind == BIND_TYPE, "a type");
+    case BUILD_INT:   return expect(binding, binding->kind == BIND_INT, "an integer");
+    case BUILD_BOOL:  return expect(binding, binding->kind == BIND_INT && (binding->integer & ~1) == 0, "true or false");
+    case BUILD_FLOAT: return expect(binding, binding->kind == BIND_FLOAT, "a number");
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_param(const Param *param, Binding *binding)
+{
+    if (param->extents)
+        return expect(binding, binding->kind == BIND_NONE && param->optional,
+                      param->optional ? "none (a tensor is given at launch)" : "nothing: a tensor is given at launch");
+    return expect(binding, binding->kind == BIND_INT || binding->kind == BIND_FLOAT, "a number");
+}
+
+static void list_names(Text *out, const Decl *decl)
+{
+    for (const BuildParam *p = decl->build; p; p = p->next)
+        text_print(out, "%s%s", out->length ? ", " : "", p->name);
+    for (const Param *p = decl->params; p; p = p->next)
+        if (!p->extents || p->optional)
+            text_print(out, "%s%s", out->length ? ", " : "", p->name);
+}
+
+static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *binding)
+{
+    for (const BuildParam *p = decl->build; p; p = p->next)
+        if (strcmp(p->name, binding->name) == 0)
+            return check_build_param(p, binding);
+    for (const Param *p = decl->params; p; p = p->next)
+        if (strcmp(p->name, binding->name) == 0)
+            return check_param(p, binding);
+    for (const Param *p = decl->params; p; p = p->next)
+        if (extents_use(p->extents, binding->name))
+            return expect(binding, binding->kind == BIND_INT && binding->integer >= 0, "an extent");
+    Text names = { .arena = arena };
+    list_names(&names, decl);
+    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s, and its shape symbols",
+                       decl->name, binding->name, text_cstr(&names));
+}
+
+static kiln_status check_twice(const Binding *bindings, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(bindings[i].name, bindings[n].name) == 0)
+            return status_fail(KILN_BAD_ARGUMENT, "'%s' is bound twice", bindings[n].name);
+    return KILN_OK;
+}
+
+static const Decl *find_decl(kiln_program *program, const char *name)
+{
+    const Decl *const kernel = program_find(program->program, DECL_KERNEL, name);
+    return kernel ? kernel : program_find(program->program, DECL_OPERATOR, name);
+}
+
+kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name, const char *text, Binding **bindings,
+                           int *n)
+{
+    const Decl *const decl = find_decl(program, name);
+    VEC(Binding) list = { 0 };
+    *n = 0;
+    if (!decl)
+        return status_fail(KILN_NOT_FOUND, "%s has no kernel or operator called '%s'",
+                           program->program->modules[0]->source->path, name);
+    for (const char *at = skip_spaces(text ? text : ""), *end; *at; at = skip_spaces(end + (*end != 0))) {
+        end = at + strcspn(at, ",");
+        const char *const equals = memchr(at, '=', (size_t)(end - at));
+        const Word key = trimmed(at, equals ? equals : end), value = trimmed(equals ? equals + 1 : end, end);
+        Binding binding = { .name = arena_copy_text(arena, key.at, (size_t)key.n) };
+        if (!equals || !key.n || !value.n)
+            return status_fail(KILN_BAD_ARGUMENT, "bindings: expected NAME=VALUE, found '%.*s'", (int)(end - at), at);
+        if (!parse_value(arena, value, &binding))
+            return status_fail(KILN_BAD_ARGUMENT, "bindings: '%.*s' (of '%s') is neither a number, a type, true, false nor "
+                               "none", value.n, value.at, binding.name);
+        kiln_status status = check_binding(arena, decl, &binding);
+        VEC_PUSH(arena, &list, binding);
+        if (!status)
+            status = check_twice(list.items, list.count - 1);
+        if (status)
+            return status;
+    }
+    *bindings = list.items;
+    *n = list.count;
+    return KILN_OK;
+}
+
+// The shortest form that reads back as the same number.
+static void print_real(Text *out, double value)
+{
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    text_print(out, "%s", text);
+}
+
+void bindings_print(Text *out, const Binding *bindings, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const Binding *const b = &bindings[i];
+        text_print(out, "%s%s=", i ? ", " : "", b->name);
+        switch (b->kind) {
+        case BIND_INT:   text_print(out, "%lld", (long long)b->integer); break;
+        case BIND_FLOAT: print_real(out, b->real); break;
+        case BIND_TYPE:  text_print(out, "%s", dtype_name(b->type)); break;
+        case BIND_NONE:  text_print(out, "none"); break;
+        }
+    }
+}

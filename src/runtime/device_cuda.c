@@ -1,0 +1,464 @@
+// device_cuda.c - NVIDIA GPUs, through libcuda alone.
+//
+// The device's primary context is used, as the CUDA runtime of other libraries does, so that their pointers and
+// streams are ours too. It is pushed for the length of a call and popped again: the caller's thread keeps its own.
+//
+// A launch allocates nothing, waits for nothing and calls nothing back, so it can be captured into a graph.
+#include "runtime/runtime.h"
+#include "runtime/cuda_driver.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+// Closing the last use of a device whose context was poisoned by a fault destroys that context; opening makes another.
+
+// After these the driver answers every call on the context with the same error.
+static bool poisons_context(int error) { return error == CU_ILLEGAL_ADDRESS || (error >= 714 && error <= 719); }
+
+static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
+{
+    device->poisoned |= poisons_context(error);
+    const CudaDriver *const d = cuda_driver();
+    const char *name = "unknown error", *text = "";
+    d->error_name(error, &name);
+    d->error_text(error, &text);
+    if (error == CU_NO_BINARY)
+        return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, and the code was compiled for another generation (build it for "
+                           "this device)", device->name, device->arch);
+    if (error == CU_OUT_OF_MEMORY)
+        return status_fail(KILN_OUT_OF_MEMORY, "%s: out of device memory %s", device->name, doing);
+    return status_fail(KILN_DEVICE_FAILED, "%s: %s (%s) %s", device->name, name, text ? text : "", doing);
+}
+
+static kiln_status enter(kiln_device *device)
+{
+    const int error = device->native ? cuda_driver()->context_push(device->native) : 0;
+    if (!device->native)
+        return status_fail(KILN_BAD_DEVICE, "%s is closed", device->name);
+    return error ? fail_cuda(device, error, "using its context") : KILN_OK;
+}
+
+static void leave(void)
+{
+    void *context;
+    cuda_driver()->context_pop(&context);
+}
+
+// ---- the device
+
+static int cuda_count(void)
+{
+    const CudaDriver *const d = cuda_driver();
+    int n = 0;
+    return d && d->device_count(&n) == 0 ? n : 0;
+}
+
+static int attribute(const kiln_device *device, int which)
+{
+    int value = 0;
+    cuda_driver()->device_attribute(&value, which, device->ordinal);
+    return value;
+}
+
+static kiln_status cuda_open(kiln_device *device)
+{
+    const CudaDriver *const d = cuda_driver();
+    char name[96] = "GPU";
+    if (!d)
+        return status_fail(KILN_NOT_FOUND, "%s: %s", device->name, cuda_driver_problem());
+    if (device->index >= cuda_count())
+        return status_fail(KILN_NOT_FOUND, "%s: there %s", device->name, cuda_count() == 1 ? "is one GPU, cuda:0"
+                           : cuda_count() == 0 ? "is no GPU" : "are fewer GPUs");
+    int error = d->device_get(&device->ordinal, device->index);
+    if (!error)
+        error = d->context_retain(&device->native, device->ordinal);
+    if (error) {
+        device->native = NULL;
+        return fail_cuda(device, error, "opening it");
+    }
+    d->device_name(name, sizeof name, device->ordinal);
+    device->arch = attribute(device, CU_ATTR_MAJOR) * 10 + attribute(device, CU_ATTR_MINOR);
+    device->processors = attribute(device, CU_ATTR_PROCESSORS);
+    device->shared_bytes_max = attribute(device, CU_ATTR_SHARED_BYTES_MAX);
+    snprintf(device->description, sizeof device->description, "%s, sm_%d, %d SMs, driver for CUDA %d.%d", name, device->arch,
+             device->processors, d->version / 1000, d->version % 1000 / 10);
+    return KILN_OK;
+}
+
+static void cuda_close(kiln_device *device)
+{
+    // A poisoned context is of no use to whoever shares it either; without the reset the next one opened is it again.
+    if (device->poisoned)
+        cuda_driver()->context_reset(device->ordinal);
+    cuda_driver()->context_release(device->ordinal);
+    device->native = NULL;
+    device->poisoned = false;
+}
+
+// ---- memory
+
+static kiln_status cuda_alloc(kiln_device *device, size_t bytes, void **memory)
+{
+    uint64_t address = 0;
+    char doing[64];
+    kiln_status status = enter(device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->memory_alloc(&address, bytes ? bytes : 1);
+    leave();
+    snprintf(doing, sizeof doing, "for %zu bytes", bytes);
+    if (error)
+        return fail_cuda(device, error, doing);
+    *memory = (void *)(uintptr_t)address;
+    return KILN_OK;
+}
+
+static void cuda_free(kiln_device *device, void *memory)
+{
+    if (enter(device))
+        return;
+    cuda_driver()->memory_free((uintptr_t)memory);
+    leave();
+}
+
+static kiln_status cuda_upload(kiln_device *device, void *memory, const void *host, size_t bytes)
+{
+    const kiln_status status = enter(device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->upload((uintptr_t)memory, host, bytes);
+    leave();
+    return error ? fail_cuda(device, error, "copying to it") : KILN_OK;
+}
+
+static kiln_status cuda_download(kiln_device *device, void *host, const void *memory, size_t bytes)
+{
+    const kiln_status status = enter(device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->download(host, (uintptr_t)memory, bytes);
+    leave();
+    return error ? fail_cuda(device, error, "copying from it") : KILN_OK;
+}
+
+// ---- streams and events
+
+static void *native_stream(const kiln_stream *stream) { return stream ? stream->native : NULL; }
+
+static kiln_status cuda_stream_open(kiln_stream *stream)
+{
+    const kiln_status status = enter(stream->device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->stream_create(&stream->native, CU_STREAM_NON_BLOCKING);
+    leave();
+    return error ? fail_cuda(stream->device, error, "opening a stream") : KILN_OK;
+}
+
+static void cuda_stream_close(kiln_stream *stream)
+{
+    if (enter(stream->device))
+        return;
+    cuda_driver()->stream_destroy(stream->native);
+    leave();
+}
+
+// What failed on the device since the last wait shows here; the kernel launched last is the likeliest cause.
+static kiln_status cuda_stream_wait(kiln_device *device, kiln_stream *stream)
+{
+    char doing[160];
+    const kiln_status status = enter(device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->stream_wait(native_stream(stream));
+    leave();
+    if (!error)
+        return KILN_OK;
+    snprintf(doing, sizeof doing, "waiting for its work%s%s; close and open the device to go on",
+             device->last_kernel[0] ? "; launched last: " : "", device->last_kernel);
+    return fail_cuda(device, error, doing);
+}
+
+static kiln_status cuda_event_open(kiln_event *event)
+{
+    const kiln_status status = enter(event->device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->event_create(&event->native, 0);
+    leave();
+    return error ? fail_cuda(event->device, error, "opening an event") : KILN_OK;
+}
+
+static void cuda_event_close(kiln_event *event)
+{
+    if (enter(event->device))
+        return;
+    cuda_driver()->event_destroy(event->native);
+    leave();
+}
+
+static kiln_status cuda_event_record(kiln_event *event, kiln_stream *stream)
+{
+    const kiln_status status = enter(event->device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->event_record(event->native, native_stream(stream));
+    leave();
+    return error ? fail_cuda(event->device, error, "recording an event") : KILN_OK;
+}
+
+static kiln_status cuda_event_wait(kiln_event *event)
+{
+    const kiln_status status = enter(event->device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->event_wait(event->native);
+    leave();
+    return error ? fail_cuda(event->device, error, "waiting for an event") : KILN_OK;
+}
+
+static kiln_status cuda_event_elapsed(kiln_event *begin, kiln_event *end, double *milliseconds)
+{
+    float ms = 0;
+    const kiln_status status = enter(begin->device);
+    if (status)
+        return status;
+    int error = cuda_driver()->event_wait(end->native);
+    if (!error)
+        error = cuda_driver()->event_elapsed(&ms, begin->native, end->native);
+    leave();
+    *milliseconds = ms;
+    return error ? fail_cuda(begin->device, error, "reading events") : KILN_OK;
+}
+
+// ---- tensor maps: descriptors for TMA, kept from launch to launch
+
+enum { MAPS_KEPT = 4 };
+
+// All that decides a map apart from the plan.
+typedef struct MapKey { uint64_t base, unusable; uint64_t dims[5], strides[5]; } MapKey;
+typedef struct KeptMap { CuTensorMap map; MapKey key; bool used; } KeptMap;
+typedef struct MapCache { KeptMap (*kept)[MAPS_KEPT]; int *newest; } MapCache;
+
+static MapCache *map_cache_new(int n_maps)
+{
+    MapCache *const cache = memory_alloc(sizeof *cache);
+    if (!cache)
+        return NULL;
+    void *const block = memory_alloc(64 + sizeof *cache->kept * (size_t)n_maps + sizeof(int) * (size_t)n_maps + sizeof block);
+    if (!block) {
+        memory_free(cache);
+        return NULL;
+    }
+    cache->newest = (int *)block;
+    cache->kept = (void *)(((uintptr_t)block + sizeof(int) * (size_t)n_maps + 63) & ~(uintptr_t)63);
+    return cache;
+}
+
+static void map_cache_free(MapCache *cache)
+{
+    if (cache)
+        memory_free(cache->newest);
+    memory_free(cache);
+}
+
+static const signed char map_types[DTYPE_COUNT] = {        // CUtensorMapDataType + 1
+    [DTYPE_F64] = 9, [DTYPE_F32] = 8, [DTYPE_TF32] = 8, [DTYPE_F16] = 7, [DTYPE_BF16] = 10, [DTYPE_E4M3] = 1, [DTYPE_E5M2] = 1,
+    [DTYPE_E2M1] = 1, [DTYPE_INT] = 6, [DTYPE_I64] = 6, [DTYPE_I32] = 4, [DTYPE_I16] = 2, [DTYPE_I8] = 1, [DTYPE_I4] = 1,
+    [DTYPE_I2] = 1, [DTYPE_U64] = 5, [DTYPE_U32] = 3, [DTYPE_U16] = 2, [DTYPE_U8] = 1, [DTYPE_U4] = 1, [DTYPE_U2] = 1,
+    [DTYPE_BOOL] = 1,
+};
+
+static int64_t eval(const Launch *launch, PlanCode code)
+{
+    return code.length ? plan_eval(launch->plan, code, launch->symbols, launch->scalars) : 0;
+}
+
+static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dtype_bits(type) / 8; }
+
+static kiln_status make_key(const Launch *launch, const PlanMap *map, MapKey *key)
+{
+    const int bytes = map_element_bytes(map->type);
+    const char *const name = launch->plan->params[map->param].name;
+    *key = (MapKey){ .base = (uintptr_t)launch->args[map->param].tensor->data
+                           + (uint64_t)(eval(launch, map->base_offset) * bytes) };
+    if (key->base % 16 != 0)
+        return status_fail(KILN_BAD_ALIGNMENT, "%s: '%s' starts at %#" PRIx64 ", which is not aligned to 16 bytes",
+                           launch->plan->name, name, key->base);
+    for (int i = 0; i < map->rank; i++) {
+        const int64_t dim = eval(launch, map->dim[i]);
+        key->dims[i] = dim < 1 ? 1 : (uint64_t)dim;        // a map cannot be empty; nothing is copied through it then
+        key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(eval(launch, map->stride[i]) * bytes);
+        if (key->dims[i] > UINT64_C(1) << 32)
+            return status_fail(KILN_BAD_SHAPE, "%s: '%s' has %" PRIu64 " elements in one dimension; copies of this kernel "
+                               "reach 2^32", launch->plan->name, name, key->dims[i]);
+        // A tensor without elements has strides of 0, which no map may have; nothing is copied through it.
+        if (i > 0 && key->strides[i] == 0)
+            key->strides[i] = 16;
+        if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40))
+            key->unusable = 1;
+    }
+    return KILN_OK;
+}
+
+static kiln_status encode_map(kiln_device *device, const Launch *launch, const PlanMap *map, const MapKey *key,
+                              CuTensorMap *out)
+{
+    unsigned box[5], steps[5];
+    for (int i = 0; i < map->rank; i++) {
+        box[i] = (unsigned)map->box[i];
+        steps[i] = map->element_stride[i] ? (unsigned)map->element_stride[i] : 1;
+    }
+    const int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
+    enum { NO_INTERLEAVE = 0, PROMOTE_256 = 3, FILL_ZERO = 0 };
+    const int error = cuda_driver()->tensor_map(out, map_types[map->type] - 1, (unsigned)map->rank,
+                                                (void *)(uintptr_t)key->base, key->dims, key->strides + 1, box, steps,
+                                                NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
+    if (!error)
+        return KILN_OK;
+    char doing[192];
+    snprintf(doing, sizeof doing, "describing '%s' of %s to the copy engine (rank %d, box %u x %u, swizzle %d)",
+             launch->plan->params[map->param].name, launch->plan->name, map->rank, box[0], map->rank > 1 ? box[1] : 1,
+             map->swizzle);
+    return fail_cuda(device, error, doing);
+}
+
+static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, int i, CuTensorMap *out)
+{
+    MapCache *const cache = kernel->map_cache;
+    MapKey key;
+    kiln_status status = make_key(launch, &launch->plan->maps[i], &key);
+    if (status)
+        return status;
+    for (int j = 0; j < MAPS_KEPT; j++) {
+        const KeptMap *const kept = &cache->kept[i][j];
+        if (kept->used && memcmp(&kept->key, &key, sizeof key) == 0)
+            return *out = kept->map, KILN_OK;
+    }
+    // The copy engine takes no such strides: kernels test for them and copy another way.
+    if (key.unusable)
+        return memset(out, 0, sizeof *out), KILN_OK;
+    status = encode_map(kernel->device, launch, &launch->plan->maps[i], &key, out);
+    if (status)
+        return status;
+    cache->newest[i] = (cache->newest[i] + 1) % MAPS_KEPT;
+    cache->kept[i][cache->newest[i]] = (KeptMap){ *out, key, true };
+    return KILN_OK;
+}
+
+// ---- loading and launching
+
+kiln_status cuda_load(kiln_kernel *kernel)
+{
+    const CudaDriver *const d = cuda_driver();
+    const LaunchPlan *const plan = kernel->plan;
+    kiln_device *const device = kernel->device;
+    if (plan->dynamic_shared_bytes + kernel->report.static_shared_bytes > device->shared_bytes_max)
+        return status_fail(KILN_UNSUPPORTED, "%s: needs %d bytes of shared memory, %s has %" PRId64, plan->name,
+                           plan->dynamic_shared_bytes + kernel->report.static_shared_bytes, device->name,
+                           device->shared_bytes_max);
+    if (!(kernel->map_cache = map_cache_new(plan->n_maps ? plan->n_maps : 1)))
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    const kiln_status status = enter(device);
+    if (status)
+        return status;
+    int error = d->module_load(&kernel->module, kernel->cubin);
+    if (!error)
+        error = d->module_function(&kernel->function, kernel->module, plan->symbol);
+    if (!error && plan->dynamic_shared_bytes > 0)
+        error = d->function_set(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, plan->dynamic_shared_bytes);
+    if (!error && plan->cluster[0] > 8)
+        error = d->function_set(kernel->function, CU_FUNCTION_LARGE_CLUSTERS, 1);
+    leave();
+    return error ? fail_cuda(device, error, "loading a kernel") : KILN_OK;
+}
+
+static void cuda_unload(kiln_kernel *kernel)
+{
+    map_cache_free(kernel->map_cache);
+    if (!kernel->module || enter(kernel->device))
+        return;
+    cuda_driver()->module_unload(kernel->module);
+    leave();
+}
+
+enum { PARAM_BYTES = LAUNCH_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + 64 * 8, PARAM_BYTES_MAX = 4096 };
+
+// Words, maps, extras, as plan.h says.
+static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *params)
+{
+    size_t at = (size_t)launch->n_words * 8;
+    kiln_status status = KILN_OK;
+    memcpy(params, launch->words, at);
+    if (launch->plan->n_maps)
+        at = (at + 63) & ~(size_t)63;
+    pthread_mutex_lock(&kernel->lock);
+    for (int i = 0; !status && i < launch->plan->n_maps; i++, at += sizeof(CuTensorMap))
+        status = find_or_make_map(kernel, launch, i, (CuTensorMap *)(params + at));
+    pthread_mutex_unlock(&kernel->lock);
+    for (int i = 0; !status && i < launch->plan->n_extras; i++, at += 8) {
+        const int64_t value = eval(launch, launch->plan->extras[i].value);
+        memcpy(params + at, &value, sizeof value);
+    }
+    if (!status && at > PARAM_BYTES_MAX)
+        status = status_fail(KILN_UNSUPPORTED, "%s: its arguments take %zu bytes, a launch carries %d", launch->plan->name,
+                             at, PARAM_BYTES_MAX);
+    return status;
+}
+
+static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch, unsigned cluster, unsigned *blocks)
+{
+    int64_t n = launch->instances;
+    const int64_t slots = (int64_t)kernel->device->processors * (launch->plan->blocks_per_sm ? launch->plan->blocks_per_sm : 1);
+    if (n % cluster != 0)
+        return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances do not divide into clusters of %u", launch->plan->name,
+                           n, cluster);
+    if (launch->plan->persistent && n > slots)
+        n = slots / cluster * cluster;
+    if (n > INT32_MAX)
+        return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances; a launch holds 2^31 - 1", launch->plan->name, n);
+    *blocks = (unsigned)n;
+    return KILN_OK;
+}
+
+static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch)
+{
+    _Alignas(64) char params[PARAM_BYTES];
+    const LaunchPlan *const plan = launch->plan;
+    unsigned cluster = 1, blocks = 0;
+    for (int i = 0; i < 3; i++)
+        cluster *= plan->cluster[i] > 1 ? (unsigned)plan->cluster[i] : 1;
+    kiln_status status = count_blocks(kernel, launch, cluster, &blocks);
+    if (!status) status = enter(kernel->device);
+    if (status)
+        return status;
+    if ((status = fill_params(kernel, launch, params)) != KILN_OK) {       // maps are made in a context, too
+        leave();
+        return status;
+    }
+    CuLaunchAttribute attribute = { .id = CU_LAUNCH_CLUSTER, .value.cluster = { cluster, 1, 1 } };
+    const CuLaunchConfig config = {
+        .grid = { blocks, 1, 1 }, .block = { (unsigned)plan->threads, 1, 1 },
+        .shared_bytes = (unsigned)plan->dynamic_shared_bytes, .stream = native_stream(stream), .attributes = &attribute,
+        .n_attributes = cluster > 1 };
+    void *pointers[] = { params };
+    const int error = cuda_driver()->launch(&config, kernel->function, pointers, NULL);
+    leave();
+    snprintf(kernel->device->last_kernel, sizeof kernel->device->last_kernel, "%s", plan->name);
+    if (!error)
+        return KILN_OK;
+    char doing[160];
+    snprintf(doing, sizeof doing, "launching %s (%u blocks of %d threads, %d bytes of shared memory)", plan->name, blocks,
+             plan->threads, plan->dynamic_shared_bytes);
+    return fail_cuda(kernel->device, error, doing);
+}
+
+const DeviceKind device_kind_cuda = {
+    .name = "cuda", .count = cuda_count, .open = cuda_open, .close = cuda_close,
+    .alloc = cuda_alloc, .free = cuda_free, .upload = cuda_upload, .download = cuda_download,
+    .stream_open = cuda_stream_open, .stream_close = cuda_stream_close, .stream_wait = cuda_stream_wait,
+    .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record,
+    .event_wait = cuda_event_wait, .event_elapsed = cuda_event_elapsed,
+    .unload = cuda_unload, .launch = cuda_launch,
+};

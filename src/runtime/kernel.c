@@ -1,0 +1,319 @@
+// kernel.c - build a kernel or operator: the front end under the program's lock, then the toolchain, and before both
+// the index of what was built already.
+//
+// The index goes from everything that decides a build (texts, name, bindings, target, compiler, this library) straight
+// to a record with plan and source and to the code, so that a cached build neither checks nor lowers.
+#include "runtime/build.h"
+#include "base/memory.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+// ---- code
+
+static kiln_status take_object(kiln_kernel *kernel, void *object)
+{
+    void *const entry = dlsym(object, kernel->plan->symbol);
+    kernel->object = object;
+    if (!entry)
+        return status_fail(KILN_TOOLCHAIN, "%s: the compiled code has no entry '%s'", kernel->plan->name,
+                           kernel->plan->symbol);
+    memcpy(&kernel->entry, &entry, sizeof entry);
+    return KILN_OK;
+}
+
+static kiln_status take_cubin(kiln_kernel *kernel, char *cubin, size_t n, const CudaResources *r)
+{
+    kernel->cubin = cubin;
+    kernel->n_cubin = n;
+    kernel->report = (struct CudaReport){ r->registers, r->stack_bytes, r->spill_store_bytes + r->spill_load_bytes,
+                                          r->static_shared_bytes, r->serialised_wgmma, r->known };
+    return kernel->device ? cuda_load(kernel) : KILN_OK;
+}
+
+static CudaArch code_arch(const kiln_device *device, int path) { return cuda_arch(path, device ? device->arch : 0); }
+
+static int arch_of(const LaunchPlan *plan) { return strcmp(plan->target, "cuda") == 0 ? plan->arch : 0; }
+
+kiln_status kernel_attach(kiln_kernel *kernel)
+{
+    CudaResources resources;
+    size_t n;
+    kernel->arch = arch_of(kernel->plan);
+    if (kernel->arch) {
+        char *const cubin = nvrtc_find(kernel->object_name, &n, &resources);
+        return cubin ? take_cubin(kernel, cubin, n, &resources) : KILN_NOT_FOUND;
+    }
+    void *const object = cc_find(kernel->object_name);
+    return object ? take_object(kernel, object) : KILN_NOT_FOUND;
+}
+
+// Runs the toolchain on a kernel that has plan and source.
+static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
+{
+    kiln_status status;
+    kernel->arch = arch_of(kernel->plan);
+    if (kernel->arch) {
+        CudaResources resources;
+        char *cubin;
+        size_t n;
+        status = nvrtc_build(kernel->source, code_arch(kernel->device, kernel->arch), kernel->plan->name, kernel->object_name, &cubin, &n, &resources);
+        return status ? status : take_cubin(kernel, cubin, n, &resources);
+    }
+    void *object;
+    status = cc_build(kernel->source, &request->target.cpu, request->form == FORM_KERNEL ? CC_KERNEL : CC_SEQUENTIAL,
+                      kernel->plan->name, kernel->object_name, &object);
+    return status ? status : take_object(kernel, object);
+}
+
+// ---- the front end, under the lock
+
+// What the front end makes; it stands outside the arena's reach, so that a jump out of it leaves nothing behind.
+typedef struct Front {
+    const BuildRequest *request;
+    kiln_kernel *kernel;             // the result
+    const char  *stage;              // or these, for kernel_compile
+    Text        *dump;
+    UseCompiled *use;
+    void        *context;
+} Front;
+
+// Copies what must outlive the compilation.
+static kiln_status keep_compiled(kiln_kernel *kernel, const Compiled *compiled)
+{
+    if (setjmp(kernel->arena->out_of_memory) != 0)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    Text bytes = { .arena = kernel->arena };
+    plan_write(&bytes, compiled->plan);
+    kernel->plan = plan_read(kernel->arena, bytes.data, bytes.length);
+    kernel->source = arena_copy_text(kernel->arena, compiled->source, strlen(compiled->source));
+    kernel->explanation = compiled->explanation
+                        ? arena_copy_text(kernel->arena, compiled->explanation, strlen(compiled->explanation)) : "";
+    return kernel->plan ? KILN_OK : status_fail(KILN_UNSUPPORTED, "%s: its launch plan cannot be stored",
+                                                compiled->plan->name);
+}
+
+static CheckOptions check_options(const BuildRequest *request)
+{
+    return (CheckOptions){ .target = request->target.name, .checked = request->checked, .bindings = request->bindings,
+                           .n_bindings = request->n_bindings };
+}
+
+static TileKernel *check_form(const BuildRequest *request, const CheckOptions *options)
+{
+    Program *const program = request->program->program;
+    switch (request->form) {
+    case FORM_KERNEL:    return check_kernel(program, request->name, options);
+    case FORM_REFERENCE: return check_reference(program, request->name, options);
+    case FORM_VERIFY:    return check_verify(program, request->name, options);
+    case FORM_CASE_CODE: return check_case_code(program, request->name, request->one);
+    }
+    return NULL;
+}
+
+// `into` NULL: hands the result to front->use instead.
+static kiln_status compile_tile(const Front *front, TileKernel *tile, kiln_kernel *into)
+{
+    const Diags *const diags = front->request->program->program->diags;
+    const Compiled *const compiled = tile ? compile_kernel(tile, &front->request->target, front->stage, front->dump) : NULL;
+    if (!compiled)
+        return diags->errors ? program_fail(diags)
+             : status_fail(KILN_NOT_FOUND, "'%s' has nothing of that kind", front->request->name);
+    if (into)
+        return keep_compiled(into, compiled);
+    return front->use ? front->use(compiled, front->context) : KILN_OK;
+}
+
+// The steps of an operator become kernels of their own.
+static kiln_status compile_operator(Front *front)
+{
+    const BuildRequest *const request = front->request;
+    const CheckOptions options = check_options(request);
+    const OperatorPlan *const plan = check_operator(request->program->program, request->name, &options);
+    kiln_kernel *const kernel = front->kernel;
+    kiln_status status = KILN_OK;
+    if (!plan)
+        return program_fail(request->program->program->diags);
+    if (plan->n_temps > MAX_TEMPS)
+        return status_fail(KILN_UNSUPPORTED, "'%s' has %d temporaries; %d are supported", request->name, plan->n_temps,
+                           MAX_TEMPS);
+    if (kernel && setjmp(kernel->arena->out_of_memory) != 0)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for an operator");
+    Steps *const steps = kernel ? operator_steps(kernel, plan) : NULL;
+    for (int i = 0; !status && i < plan->n_steps; i++) {
+        if (steps && !(steps->steps[i].kernel = kernel_new(request->device)))
+            return status_fail(KILN_OUT_OF_MEMORY, "out of memory for an operator");
+        status = compile_tile(front, plan->steps[i].kernel, steps ? steps->steps[i].kernel : NULL);
+    }
+    return status;
+}
+
+static kiln_status compile_request(Front *front)
+{
+    const BuildRequest *const request = front->request;
+    const CheckOptions options = check_options(request);
+    if (request->form == FORM_KERNEL && program_find(request->program->program, DECL_OPERATOR, request->name))
+        return compile_operator(front);
+    return compile_tile(front, check_form(request, &options), front->kernel);
+}
+
+static kiln_status run_front(Front *front)
+{
+    kiln_program *const program = front->request->program;
+    kiln_status status;
+    pthread_mutex_lock(&program->lock);
+    const ArenaMark mark = arena_mark(program->arena);
+    Diags *const before = program->program->diags;
+    if (setjmp(program->arena->out_of_memory) == 0) {
+        program->program->diags = diags_new(program->arena);
+        status = compile_request(front);
+    } else {
+        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory compiling '%s'", front->request->name);
+    }
+    program->program->diags = before;
+    arena_rewind(program->arena, mark);
+    pthread_mutex_unlock(&program->lock);
+    return status;
+}
+
+kiln_status kernel_compile(const BuildRequest *request, const char *stage, Text *dump, UseCompiled *use, void *context)
+{
+    Front front = { .request = request, .stage = stage, .dump = dump, .use = use, .context = context };
+    return run_front(&front);
+}
+
+// ---- building
+
+static kiln_status make_all_code(kiln_kernel *kernel, const BuildRequest *request)
+{
+    kiln_status status = KILN_OK;
+    if (!kernel->steps)
+        return make_code(kernel, request);
+    for (int i = 0; !status && i < kernel->steps->n_steps; i++)
+        status = make_code(kernel->steps->steps[i].kernel, request);
+    return status;
+}
+
+static kiln_status build_anew(const BuildRequest *request, kiln_kernel **kernel)
+{
+    Front front = { .request = request, .kernel = kernel_new(request->device) };
+    if (!front.kernel)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    kiln_status status = run_front(&front);
+    if (!status)
+        status = make_all_code(front.kernel, request);
+    if (status)
+        kiln_kernel_free(front.kernel);
+    else
+        *kernel = front.kernel;
+    return status;
+}
+
+// The names of a kernel's record. Case code is not kept: it depends on a case, which has no text of its own.
+static kiln_status record_name(const BuildRequest *request, Arena *arena, char name[HASH_NAME + 8])
+{
+    Hash hash = hash_begin();
+    Text bindings = { .arena = arena };
+    const Target *const target = &request->target;
+    const bool cuda = strcmp(target->name, "cuda") == 0;
+    const int facts[] = { request->checked, (int)request->form, (int)target->cpu.isa, target->cpu.bf16, target->cpu.vnni,
+                          target->cpu.amx, target->cuda.arch };
+    const kiln_status status = cuda ? nvrtc_hash(&hash, code_arch(request->device, target->cuda.arch))
+        : cc_hash(&hash, &target->cpu, request->form == FORM_KERNEL ? CC_KERNEL : CC_SEQUENTIAL);
+    bindings_print(&bindings, request->bindings, request->n_bindings);
+    hash_add_text(&hash, library_identity());
+    hash_add_text(&hash, request->program->hash);
+    hash_add_text(&hash, request->name);
+    hash_add_text(&hash, text_cstr(&bindings));
+    hash_add_text(&hash, target->name);
+    hash_add(&hash, facts, sizeof facts);
+    hash_name(&hash, name);
+    strcat(name, ".plan");
+    return status;
+}
+
+static kiln_status find_or_build(const BuildRequest *request, Arena *arena, kiln_kernel **kernel)
+{
+    char name[HASH_NAME + 8];
+    size_t n;
+    kiln_status status = request->form == FORM_CASE_CODE ? KILN_OK : record_name(request, arena, name);
+    if (status)
+        return status;
+    char *const record = request->form == FORM_CASE_CODE ? NULL : cache_read(name, &n);
+    status = record ? kernel_restore(record, n, request->device, kernel) : KILN_NOT_FOUND;
+    memory_free(record);
+    if (status != KILN_NOT_FOUND)
+        return status;
+    status = build_anew(request, kernel);
+    if (status || request->form == FORM_CASE_CODE)
+        return status;
+    if (setjmp(arena->out_of_memory) == 0) {               // a record that does not fit is merely not kept
+        Text text = { .arena = arena };
+        kernel_store(&text, *kernel);
+        cache_write(name, text.data, text.length);
+    }
+    return KILN_OK;
+}
+
+// Runs `find_or_build` with an arena for what it needs on the way.
+kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
+{
+    Arena *const arena = arena_new();
+    kiln_status status = KILN_OUT_OF_MEMORY;
+    *kernel = NULL;
+    if (arena && setjmp(arena->out_of_memory) == 0)
+        status = find_or_build(request, arena, kernel);
+    else
+        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
+    arena_free(arena);
+    return status;
+}
+
+kiln_status target_choose(const kiln_device *device, const kiln_build_options *options, Target *target)
+{
+    static const kiln_build_options none;
+    const kiln_build_options *const o = options ? options : &none;
+    *target = (Target){ .name = "cpu" };
+    if (!device && !o->arch)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: 'device' is null and options->arch is not set");
+    if (device && device_is_cpu(device)) {
+        if (o->arch)
+            return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: options->arch is %d, but the device is the cpu", o->arch);
+        return cpu_target_choose(o->isa, &target->cpu);
+    }
+    // The device's own path if it is Hopper; what runs on anything else that is recent is the generic one.
+    target->name = "cuda";
+    target->cuda.arch = o->arch ? o->arch : device->arch == 90 ? 90 : 80;
+    target->cuda.explain = true;
+    if (target->cuda.arch != 80 && target->cuda.arch != 90)
+        return status_fail(KILN_UNSUPPORTED, "CUDA architecture %d is not supported: choose 90 (Hopper) or 80 (Ampere and "
+                           "later)", target->cuda.arch);
+    if (device && (device->arch < 80 || (target->cuda.arch == 90 && device->arch != 90)))
+        return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
+                           target->cuda.arch);
+    return KILN_OK;
+}
+
+kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const char *name, const char *bindings,
+                              const kiln_build_options *options, kiln_kernel **kernel)
+{
+    if (!program || !name || !kernel)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: '%s' is null", !program ? "program" : !name ? "name"
+                           : "kernel");
+    BuildRequest request = { .device = device, .program = program, .name = name, .checked = options && options->check };
+    Binding *bound = NULL;
+    kiln_status status = target_choose(device, options, &request.target);
+    Arena *const arena = status ? NULL : arena_new();
+    if (status)
+        return status;
+    if (arena && setjmp(arena->out_of_memory) == 0) {
+        status = bindings_parse(arena, program, name, bindings, &bound, &request.n_bindings);
+        request.bindings = bound;
+        if (!status)
+            status = kernel_build(&request, kernel);
+    } else {
+        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", name);
+    }
+    arena_free(arena);
+    return status;
+}

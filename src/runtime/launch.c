@@ -1,0 +1,351 @@
+// launch.c - check the arguments of a launch against the plan, then lay out the words the code takes.
+//
+// The order is fixed, so that the first message is about the cause: count, kinds, pointers, types, ranks, extents,
+// strides, device, alignment of each argument; then what binds and must agree between them; then overlap; then the
+// author's `require`s. Nothing has been started when one of these fails, and every message names the argument.
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+// ---- one argument
+
+static const char *const arg_kind_names[] = { "none", "a tensor", "an integer", "a floating-point number" };
+
+static kiln_status check_kind(const Launch *launch, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const kiln_arg *const arg = &launch->args[i];
+    const char *const kernel = launch->plan->name;
+    if ((unsigned)arg->kind > KILN_ARG_FLOAT)
+        return status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') has an unknown kind (%d)", kernel, i + 1, param->name,
+                           (int)arg->kind);
+    if (param->absent)
+        return arg->kind == KILN_ARG_NONE ? KILN_OK
+             : status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is given, but the kernel was built with %s=none",
+                           kernel, i + 1, param->name, param->name);
+    if (param->is_tensor && arg->kind == KILN_ARG_NONE && param->optional)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is none, but the kernel was built for it to be "
+                           "present; build it with %s=none", kernel, i + 1, param->name, param->name);
+    if (param->is_tensor)
+        return arg->kind == KILN_ARG_TENSOR ? KILN_OK
+             : status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') is %s, expected a tensor of %s", kernel, i + 1,
+                           param->name, arg_kind_names[arg->kind], dtype_name(param->type));
+    const bool fits = arg->kind == KILN_ARG_INT || (arg->kind == KILN_ARG_FLOAT && dtype_is_float(param->type));
+    return fits ? KILN_OK
+         : status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') is %s, expected a scalar of type %s", kernel, i + 1,
+                       param->name, arg_kind_names[arg->kind], dtype_name(param->type));
+}
+
+static kiln_status check_pointer(const Launch *launch, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const kiln_tensor *const tensor = launch->args[i].tensor;
+    if (!tensor)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is a null tensor pointer", launch->plan->name, i + 1,
+                           param->name);
+    if (type_of_dtype(param->type) != tensor->type)
+        return status_fail(KILN_BAD_TYPE, "%s: '%s' is a tensor of %s, expected %s", launch->plan->name, param->name,
+                           kiln_type_name(tensor->type), kiln_type_name(type_of_dtype(param->type)));
+    if (tensor->rank != param->rank)
+        return status_fail(KILN_BAD_SHAPE, "%s: '%s' has rank %d, expected %d", launch->plan->name, param->name,
+                           tensor->rank, param->rank);
+    return KILN_OK;
+}
+
+static kiln_status check_extents(const Launch *launch, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const kiln_tensor *const tensor = launch->args[i].tensor;
+    for (int d = 0; d < tensor->rank; d++)
+        if (tensor->shape[d] < 0)
+            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64, launch->plan->name, d, param->name,
+                               tensor->shape[d]);
+    const int64_t elements = tensor_elements(tensor);
+    if (elements < 0)
+        return status_fail(KILN_BAD_SHAPE, "%s: '%s' has more elements than memory can hold", launch->plan->name,
+                           param->name);
+    if (elements > 0 && !tensor->data)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' has no data: its pointer is null and it has %" PRId64 " elements",
+                           launch->plan->name, param->name, elements);
+    return KILN_OK;
+}
+
+static kiln_status check_strides(const Launch *launch, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const kiln_tensor *const tensor = launch->args[i].tensor;
+    int dim;
+    int64_t expected;
+    if (!param->strided && !tensor_is_contiguous(tensor, &dim, &expected))
+        return status_fail(KILN_BAD_SHAPE, "%s: '%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %"
+                           PRId64 " (the kernel does not declare it strided)", launch->plan->name, param->name, dim,
+                           tensor->strides[dim], expected);
+    if (!tensor->has_strides)
+        return KILN_OK;
+    for (int d = 0; d < tensor->rank; d++) {
+        const int64_t stride = tensor->strides[d], extent = tensor->shape[d];
+        int64_t reach;
+        if (extent > 1 && (__builtin_mul_overflow(stride, extent, &reach) || reach > INT64_C(1) << 58
+                           || reach < -(INT64_C(1) << 58)))
+            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' has stride %" PRId64 ", which leaves the memory",
+                               launch->plan->name, d, param->name, stride);
+        if (stride == 0 && extent > 1 && (param->access & ACCESS_OUT))
+            return status_fail(KILN_BAD_SHAPE, "%s: '%s' is written, but dimension %d has stride 0: its %" PRId64
+                               " elements are one", launch->plan->name, param->name, d, extent);
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_place(const Launch *launch, const kiln_device *device, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const kiln_tensor *const tensor = launch->args[i].tensor;
+    const bool same = tensor->device == device || (device_is_cpu(tensor->device) && device_is_cpu(device));
+    if (!same)
+        return status_fail(KILN_BAD_DEVICE, "%s: '%s' is memory of %s, but the kernel runs on %s", launch->plan->name,
+                           param->name, tensor->device ? tensor->device->name : "the host", kiln_device_name(device));
+    int64_t alignment = dtype_bits(param->type) / 8;
+    alignment = launch->plan->min_alignment > alignment ? launch->plan->min_alignment : alignment;
+    if (alignment > 1 && tensor->data && (uintptr_t)tensor->data % (uintptr_t)alignment != 0)
+        return status_fail(KILN_BAD_ALIGNMENT, "%s: the data of '%s' (%p) is not aligned to %" PRId64 " bytes",
+                           launch->plan->name, param->name, tensor->data, alignment);
+    return KILN_OK;
+}
+
+static kiln_status check_tensor(const Launch *launch, const kiln_device *device, int i)
+{
+    kiln_status status = check_pointer(launch, i);
+    if (!status) status = check_extents(launch, i);
+    if (!status) status = check_strides(launch, i);
+    if (!status) status = check_place(launch, device, i);
+    return status;
+}
+
+static bool integer_fits(DType type, int64_t value)
+{
+    const int bits = dtype_bits(type);
+    if (type == DTYPE_BOOL)
+        return value == 0 || value == 1;
+    if (bits >= 64)
+        return value >= 0 || !dtype_is_unsigned(type);
+    if (dtype_is_unsigned(type))
+        return value >= 0 && value >> bits == 0;
+    return value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1);
+}
+
+static kiln_status take_scalar(Launch *launch, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const kiln_arg *const arg = &launch->args[i];
+    if (dtype_is_float(param->type)) {
+        const double value = arg->kind == KILN_ARG_INT ? (double)arg->integer : arg->real;
+        memcpy(&launch->scalars[i], &value, sizeof value);
+        return KILN_OK;
+    }
+    if (!integer_fits(param->type, arg->integer))
+        return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is %" PRId64 ", which %s cannot hold",
+                           launch->plan->name, i + 1, param->name, arg->integer, dtype_name(param->type));
+    launch->scalars[i] = arg->integer;
+    return KILN_OK;
+}
+
+// ---- between arguments
+
+static int64_t extent_of(const Launch *launch, int param, int dim) { return launch->args[param].tensor->shape[dim]; }
+
+static bool is_present_tensor(const Launch *launch, int i)
+{
+    return launch->plan->params[i].is_tensor && !launch->plan->params[i].absent;
+}
+
+static kiln_status bind_symbols(Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    for (int i = 0; i < plan->n_binds; i++) {
+        const PlanBind *const bind = &plan->binds[i];
+        launch->symbols[i] = extent_of(launch, bind->param, bind->dim) - bind->subtract;
+        if (launch->symbols[i] < 0)
+            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
+                               " (it is %s + %" PRId64 ")", plan->name, bind->dim, plan->params[bind->param].name,
+                               extent_of(launch, bind->param, bind->dim), bind->subtract, bind->symbol, bind->subtract);
+    }
+    return KILN_OK;
+}
+
+// Where the other half of a mismatch came from: "because 'A' has K = 64".
+static void name_source(const Launch *launch, const char *text, char *out, size_t n)
+{
+    out[0] = 0;
+    for (int i = 0; i < launch->plan->n_binds; i++) {
+        const PlanBind *const bind = &launch->plan->binds[i];
+        if (strcmp(bind->symbol, text) == 0)
+            snprintf(out, n, ", but '%s' has %s = %" PRId64, launch->plan->params[bind->param].name, text,
+                     launch->symbols[i]);
+    }
+}
+
+static kiln_status check_shapes(const Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    for (int i = 0; i < plan->n_checks; i++) {
+        const PlanCheck *const check = &plan->checks[i];
+        const int64_t is = extent_of(launch, check->param, check->dim);
+        const int64_t expected = plan_eval(plan, check->expected, launch->symbols, launch->scalars);
+        const char *const text = check->text ? check->text : "";
+        char source[160];
+        if (is == expected)
+            continue;
+        name_source(launch, text, source, sizeof source);
+        if (source[0])
+            return status_fail(KILN_BAD_SHAPE, "%s: '%s' of '%s' (dimension %d) is %" PRId64 "%s", plan->name, text,
+                               plan->params[check->param].name, check->dim, is, source);
+        return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64 ", expected %" PRId64 "%s%s%s",
+                           plan->name, check->dim, plan->params[check->param].name, is, expected, *text ? " (" : "", text,
+                           *text ? ")" : "");
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_overlap(const Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    for (int i = 0; i < plan->n_params; i++)
+        for (int j = 0; j < i && is_present_tensor(launch, i); j++) {
+            const bool i_writes = plan->params[i].access & ACCESS_OUT, j_writes = plan->params[j].access & ACCESS_OUT;
+            if (!is_present_tensor(launch, j) || (!i_writes && !j_writes)
+                || !tensors_overlap(launch->args[i].tensor, launch->args[j].tensor))
+                continue;
+            return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' and '%s' overlap in memory, and '%s' is written", plan->name,
+                               plan->params[j].name, plan->params[i].name, plan->params[i_writes ? i : j].name);
+        }
+    return KILN_OK;
+}
+
+static kiln_status check_requires(const Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    for (int i = 0; i < plan->n_requires; i++)
+        if (!plan_eval(plan, plan->requires[i].cond, launch->symbols, launch->scalars))
+            return status_fail(KILN_BAD_SHAPE, "%s: %s", plan->name, plan->requires[i].message);
+    return KILN_OK;
+}
+
+// ---- the words
+
+static kiln_status measure_grid(Launch *launch)
+{
+    launch->instances = 1;
+    for (int i = 0; i < launch->plan->n_grid; i++) {
+        const int64_t extent = plan_eval(launch->plan, launch->plan->grid[i], launch->symbols, launch->scalars);
+        launch->grid[i] = extent < 0 ? 0 : extent;
+    }
+    for (int i = 0; i < launch->plan->n_grid; i++)
+        if (launch->grid[i] == 0)
+            launch->instances = 0;
+    for (int i = 0; launch->instances && i < launch->plan->n_grid; i++)
+        if (__builtin_mul_overflow(launch->instances, launch->grid[i], &launch->instances)
+            || launch->instances > INT64_C(1) << 62)
+            return status_fail(KILN_BAD_SHAPE, "%s: the grid has more than 2^62 instances", launch->plan->name);
+    return KILN_OK;
+}
+
+// A scalar in its own type, in the low bytes of a word.
+static int64_t scalar_word(DType type, int64_t value)
+{
+    if (!dtype_is_float(type))
+        return value;
+    double wide;
+    int64_t word = 0;
+    memcpy(&wide, &value, sizeof wide);
+    element_set(type, &word, 0, wide);
+    return word;
+}
+
+static void add_tensor_words(Launch *launch, const PlanParam *param, const kiln_tensor *tensor)
+{
+    launch->words[launch->n_words++] = (int64_t)(uintptr_t)tensor->data;
+    int64_t stride = 1, strides[MAX_RANK];
+    for (int d = param->rank - 1; d >= 0; stride *= tensor->shape[d], d--)
+        strides[d] = tensor->has_strides ? tensor->strides[d] : stride;
+    for (int d = 0; param->strided && d < param->rank; d++)
+        launch->words[launch->n_words++] = strides[d];
+}
+
+static void lay_out_words(Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    launch->n_words = 0;
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const param = &plan->params[i];
+        if (param->absent)
+            continue;
+        if (param->is_tensor)
+            add_tensor_words(launch, param, launch->args[i].tensor);
+        else
+            launch->words[launch->n_words++] = scalar_word(param->type, launch->scalars[i]);
+    }
+    for (int i = 0; i < plan->n_binds; i++)
+        launch->words[launch->n_words++] = launch->symbols[i];
+    for (int i = 0; i < plan->n_grid; i++)
+        launch->words[launch->n_words++] = launch->grid[i];
+}
+
+kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_device *device, const kiln_arg *args,
+                           int n_args)
+{
+    launch->plan = plan;
+    launch->args = args;
+    if (n_args != plan->n_params)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: %d arguments given, expected %d", plan->name, n_args, plan->n_params);
+    if (n_args && !args)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: 'args' is null", plan->name);
+    kiln_status status = KILN_OK;
+    for (int i = 0; !status && i < n_args; i++)
+        status = check_kind(launch, i);
+    for (int i = 0; !status && i < n_args; i++)
+        if (!plan->params[i].is_tensor)
+            status = take_scalar(launch, i);
+        else if (!plan->params[i].absent)
+            status = check_tensor(launch, device, i);
+    if (!status) status = bind_symbols(launch);
+    if (!status) status = check_shapes(launch);
+    if (!status) status = check_overlap(launch);
+    if (!status) status = check_requires(launch);
+    if (!status) status = measure_grid(launch);
+    if (!status) lay_out_words(launch);
+    return status;
+}
+
+// ---- the public entry points
+
+static kiln_status check_kernel_and_stream(const kiln_kernel *kernel, const kiln_stream *stream)
+{
+    if (!kernel)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_launch: 'kernel' is null");
+    if (!kernel->device)
+        return status_fail(KILN_BAD_DEVICE, "%s: built without a device, so it cannot be launched", kernel->plan->name);
+    if (stream && stream->device != kernel->device)
+        return status_fail(KILN_BAD_DEVICE, "%s: runs on %s, but the stream is of %s", kernel->plan->name,
+                           kernel->device->name, stream->device->name);
+    return KILN_OK;
+}
+
+kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
+                             void *workspace, size_t workspace_bytes)
+{
+    Launch launch;
+    kiln_status status = check_kernel_and_stream(kernel, stream);
+    if (!status)
+        status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
+    if (status)
+        return status;
+    if (kernel->steps)
+        return kernel->run_steps(kernel, stream, &launch, workspace, workspace_bytes);
+    return launch.instances ? kernel->device->kind->launch(kernel, stream, &launch) : KILN_OK;
+}
+
+kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args)
+{
+    return kiln_launch_with(kernel, stream, args, n_args, NULL, 0);
+}

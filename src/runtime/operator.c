@@ -1,0 +1,111 @@
+// operator.c - kernels in sequence, with temporaries in a workspace that the caller provides.
+#include "runtime/build.h"
+
+#include <inttypes.h>
+
+enum { TEMP_ALIGNMENT = 256 };
+
+// ---- temporaries
+
+static kiln_status make_temp(const Launch *launch, const Temp *temp, kiln_device *device, kiln_tensor *tensor)
+{
+    *tensor = (kiln_tensor){ .type = type_of_dtype(temp->type), .rank = temp->rank, .device = device };
+    for (int d = 0; d < temp->rank; d++) {
+        const int64_t extent = plan_eval(launch->plan, temp->shape[d], launch->symbols, launch->scalars);
+        tensor->shape[d] = extent < 0 ? 0 : extent;
+    }
+    if (tensor_elements(tensor) < 0)
+        return status_fail(KILN_BAD_SHAPE, "%s: a temporary has more elements than memory can hold", launch->plan->name);
+    return KILN_OK;
+}
+
+// The temporaries, laid one after another from `base`; `bytes` is what they take together.
+static kiln_status place_temps(const Steps *steps, const Launch *launch, kiln_device *device, char *base,
+                               kiln_tensor *tensors, size_t *bytes)
+{
+    kiln_status status = KILN_OK;
+    *bytes = 0;
+    for (int i = 0; !status && i < steps->n_temps; i++) {
+        status = make_temp(launch, &steps->temps[i], device, &tensors[i]);
+        tensors[i].data = base ? base + *bytes : NULL;
+        *bytes += (kiln_tensor_bytes(&tensors[i]) + TEMP_ALIGNMENT - 1) & ~(size_t)(TEMP_ALIGNMENT - 1);
+    }
+    return status;
+}
+
+kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes)
+{
+    Launch launch;
+    kiln_tensor temps[MAX_TEMPS];
+    if (!kernel || !bytes)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_workspace_size: '%s' is null", kernel ? "bytes" : "kernel");
+    *bytes = 0;
+    const kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
+    if (status || !kernel->steps)
+        return status;
+    return place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
+}
+
+// ---- steps
+
+static kiln_arg make_arg(const StepArg *arg, const Launch *launch, const kiln_tensor *temps)
+{
+    if (arg->none)
+        return KILN_NONE;
+    if (arg->param >= 0)
+        return launch->args[arg->param];
+    if (arg->temp >= 0)
+        return KILN_TENSOR(&temps[arg->temp]);
+    const int64_t value = plan_eval(launch->plan, arg->scalar, launch->symbols, launch->scalars);
+    if (!arg->is_float)
+        return KILN_INT(value);
+    double real;
+    memcpy(&real, &value, sizeof real);
+    return KILN_FLOAT(real);
+}
+
+static kiln_status run_step(const Step *step, kiln_stream *stream, const Launch *outer, const kiln_tensor *temps)
+{
+    kiln_arg args[PLAN_MAX_PARAMS];
+    Launch launch;
+    kiln_kernel *const kernel = step->kernel;
+    if (step->when.length && !plan_eval(outer->plan, step->when, outer->symbols, outer->scalars))
+        return KILN_OK;
+    for (int i = 0; i < step->n_args; i++)
+        args[i] = make_arg(&step->args[i], outer, temps);
+    const kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, step->n_args);
+    if (status || !launch.instances)
+        return status;
+    return kernel->device->kind->launch(kernel, stream, &launch);
+}
+
+static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace, size_t bytes)
+{
+    const Steps *const steps = kernel->steps;
+    kiln_tensor temps[MAX_TEMPS];
+    size_t needed;
+    kiln_status status = place_temps(steps, launch, kernel->device, workspace, temps, &needed);
+    if (!status && (bytes < needed || (needed && !workspace)))
+        status = status_fail(KILN_BAD_ARGUMENT, "%s: needs a workspace of %zu bytes, %zu given (kiln_workspace_size tells, "
+                             "kiln_launch_with takes it)", kernel->plan->name, needed, workspace ? bytes : 0);
+    if (!status && needed && (uintptr_t)workspace % TEMP_ALIGNMENT != 0)
+        status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes", kernel->plan->name,
+                             workspace, TEMP_ALIGNMENT);
+    for (int i = 0; !status && i < steps->n_steps; i++)
+        if ((status = run_step(&steps->steps[i], stream, launch, temps)) != KILN_OK)
+            status_prefix("%s, step %d", kernel->plan->name, i + 1);
+    return status;
+}
+
+static void free_steps(Steps *steps)
+{
+    for (int i = 0; i < steps->n_steps; i++)
+        kiln_kernel_free(steps->steps[i].kernel);
+}
+
+void operator_connect(kiln_kernel *kernel, Steps *steps)
+{
+    kernel->steps = steps;
+    kernel->run_steps = run_steps;
+    kernel->free_steps = free_steps;
+}

@@ -1,0 +1,85 @@
+// program.c - programs: a file and what it imports, parsed and kept.
+#include "runtime/build.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+bool program_color;
+
+kiln_status program_fail(const Diags *diags)
+{
+    Text text = { .arena = diags->arena };
+    diags_print(diags, &text, program_color);
+    return status_fail(KILN_BAD_SOURCE, "%s", text_cstr(&text));
+}
+
+static void hash_program(kiln_program *program)
+{
+    Hash hash = hash_begin();
+    for (int i = 0; i < program->program->n_modules; i++) {
+        const Source *const source = program->program->modules[i]->source;
+        hash_add_text(&hash, source->path);
+        hash_add(&hash, &source->length, sizeof source->length);
+        hash_add(&hash, source->text, (size_t)source->length);
+    }
+    hash_name(&hash, program->hash);
+}
+
+// `text` NULL: reads the file `path`.
+static kiln_status load(const char *path, const char *text, kiln_program **program)
+{
+    kiln_program *const made = memory_alloc(sizeof *made);
+    Arena *const arena = made ? arena_new() : NULL;
+    if (!arena) {
+        memory_free(made);
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the program %s", path);
+    }
+    kiln_status status = KILN_OK;
+    if (setjmp(arena->out_of_memory) == 0) {
+        Diags *const diags = diags_new(arena);
+        made->arena = arena;
+        made->program = text ? program_from_text(arena, diags, path, text, strlen(text)) : program_load(arena, diags, path);
+        if (diags->errors)
+            status = program_fail(diags);
+        else
+            hash_program(made);
+    } else {
+        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory for the program %s", path);
+    }
+    if (status) {
+        arena_free(arena);
+        memory_free(made);
+        return status;
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    *program = made;
+    return KILN_OK;
+}
+
+kiln_status kiln_program_load_file(const char *path, kiln_program **program)
+{
+    if (!path || !program)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_program_load_file: '%s' is null", path ? "program" : "path");
+    FILE *const file = fopen(path, "re");
+    if (!file)
+        return status_fail(errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "cannot open %s: %s", path, strerror(errno));
+    fclose(file);
+    return load(path, NULL, program);
+}
+
+kiln_status kiln_program_load_text(const char *name, const char *text, kiln_program **program)
+{
+    if (!text || !program)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_program_load_text: '%s' is null", text ? "program" : "text");
+    return load(name ? name : "program.tile", text, program);
+}
+
+void kiln_program_free(kiln_program *program)
+{
+    if (!program)
+        return;
+    arena_free(program->arena);
+    pthread_mutex_destroy(&program->lock);
+    memory_free(program);
+}

@@ -1,0 +1,139 @@
+// tensor.c - element types of the public API, and what can be asked of a tensor.
+#include "runtime/runtime.h"
+
+#include <assert.h>
+
+// The public types are DTYPE's without `int`, which has no storage of its own.
+static_assert((int)KILN_E2M1 == DTYPE_E2M1 && (int)KILN_I64 == DTYPE_I64 - 1 && (int)KILN_BOOL == DTYPE_BOOL - 1,
+              "types of the API and of the language stand in the same order");
+
+kiln_type type_of_dtype(DType type)
+{
+    if (type == DTYPE_INT)
+        return KILN_I64;
+    return (kiln_type)(type > DTYPE_INT ? type - 1 : type);
+}
+
+DType dtype_of_type(kiln_type type)
+{
+    if (type < KILN_F64 || type > KILN_BOOL)
+        return DTYPE_NONE;
+    return (DType)(type + (type >= KILN_I64));
+}
+
+const char *kiln_type_name(kiln_type type)
+{
+    const DType t = dtype_of_type(type);
+    return t == DTYPE_NONE ? "unknown type" : dtype_name(t);
+}
+
+int kiln_type_bits(kiln_type type) { return dtype_bits(dtype_of_type(type)); }
+
+kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int rank, const int64_t *shape)
+{
+    kiln_tensor tensor = { .data = data, .type = type, .rank = rank, .device = device };
+    for (int i = 0; i < rank && i < KILN_MAX_RANK; i++)
+        tensor.shape[i] = shape[i];
+    return tensor;
+}
+
+int64_t tensor_elements(const kiln_tensor *tensor)
+{
+    int64_t n = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] == 0)
+            return 0;
+    for (int i = 0; i < tensor->rank; i++)
+        if (__builtin_mul_overflow(n, tensor->shape[i], &n) || n > INT64_C(1) << 58)
+            return -1;
+    return n;
+}
+
+size_t kiln_tensor_bytes(const kiln_tensor *tensor)
+{
+    const int64_t n = tensor_elements(tensor);
+    return n < 0 ? 0 : (size_t)dtype_bytes(dtype_of_type(tensor->type), n);
+}
+
+bool tensor_is_contiguous(const kiln_tensor *tensor, int *bad_dim, int64_t *expected)
+{
+    if (!tensor->has_strides || tensor_elements(tensor) == 0)
+        return true;
+    int64_t stride = 1;
+    for (int i = tensor->rank - 1; i >= 0; stride *= tensor->shape[i], i--) {
+        if (tensor->shape[i] == 1 || tensor->strides[i] == stride)
+            continue;                // a stride that is never taken may be anything
+        *bad_dim = i;
+        *expected = stride;
+        return false;
+    }
+    return true;
+}
+
+static int64_t stride_of(const kiln_tensor *tensor, int dim)
+{
+    int64_t stride = 1;
+    if (tensor->has_strides)
+        return tensor->strides[dim];
+    for (int i = tensor->rank - 1; i > dim; i--)
+        stride *= tensor->shape[i];
+    return stride;
+}
+
+bool tensor_range(const kiln_tensor *tensor, uintptr_t *begin, uintptr_t *end)
+{
+    int64_t low = 0, high = 0;
+    if (tensor_elements(tensor) == 0)
+        return false;
+    for (int i = 0; i < tensor->rank; i++) {
+        const int64_t reach = (tensor->shape[i] - 1) * stride_of(tensor, i);
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    const int64_t bits = kiln_type_bits(tensor->type);
+    *begin = (uintptr_t)tensor->data + (uintptr_t)((low * bits) >> 3);
+    *end = (uintptr_t)tensor->data + (uintptr_t)(((high + 1) * bits + 7) >> 3);
+    return true;
+}
+
+// Where every long stride is a multiple of `period` bytes: how many bytes the short ones reach. -1 if one is not.
+static int64_t width_within(const kiln_tensor *tensor, int64_t period)
+{
+    const int64_t bytes = kiln_type_bits(tensor->type) / 8;
+    int64_t width = bytes;
+    for (int i = 0; i < tensor->rank; i++) {
+        const int64_t stride = stride_of(tensor, i) * bytes;
+        if (tensor->shape[i] == 1)
+            continue;
+        if (stride < 0 || (stride >= period && stride % period != 0))
+            return -1;
+        if (stride < period)
+            width += (tensor->shape[i] - 1) * stride;
+    }
+    return width;
+}
+
+// Parts of one packed tensor (Q, K and V side by side) interleave without overlapping: each keeps to its own part of
+// every period of the common long stride.
+static bool interleave(const kiln_tensor *a, const kiln_tensor *b)
+{
+    const int64_t bits = kiln_type_bits(a->type);
+    for (int i = 0; bits >= 8 && kiln_type_bits(b->type) >= 8 && i < a->rank; i++) {
+        const int64_t period = stride_of(a, i) * (bits / 8);
+        const int64_t wa = period > 0 ? width_within(a, period) : -1, wb = period > 0 ? width_within(b, period) : -1;
+        if (wa < 0 || wb < 0)
+            continue;
+        int64_t apart = (int64_t)((uintptr_t)b->data - (uintptr_t)a->data) % period;
+        apart += apart < 0 ? period : 0;
+        if (apart >= wa && apart + wb <= period)
+            return true;
+    }
+    return false;
+}
+
+bool tensors_overlap(const kiln_tensor *a, const kiln_tensor *b)
+{
+    uintptr_t a_begin, a_end, b_begin, b_end;
+    if (!tensor_range(a, &a_begin, &a_end) || !tensor_range(b, &b_begin, &b_end))
+        return false;
+    return a_begin < b_end && b_begin < a_end && !interleave(a, b);
+}

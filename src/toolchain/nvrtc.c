@@ -1,0 +1,317 @@
+// nvrtc.c - NVIDIA's run-time compiler, opened when first needed: CUDA C to cubin, without nvcc or headers.
+//
+// What ptxas reports of registers, stack and spills comes with the log of `--ptxas-options=-v`, and so do its
+// warnings that wgmma was serialised, which cost most of a kernel's speed. Log and cubin are cached together, so
+// that the report of a cached kernel is there as well.
+#include "toolchain/toolchain.h"
+#include "base/memory.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// The few entry points used, as their manual declares them. 0 is success.
+typedef struct NvrtcProgram NvrtcProgram;
+typedef struct Nvrtc {
+    void *library;
+    char  path[PATH_BYTES];
+    int   major, minor;
+    int (*version)(int *major, int *minor);
+    int (*create)(NvrtcProgram **program, const char *source, const char *name, int n, const char *const *headers,
+                  const char *const *names);
+    int (*destroy)(NvrtcProgram **program);
+    int (*compile)(NvrtcProgram *program, int n, const char *const *options);
+    int (*log_size)(NvrtcProgram *program, size_t *n);
+    int (*log)(NvrtcProgram *program, char *log);
+    int (*cubin_size)(NvrtcProgram *program, size_t *n);
+    int (*cubin)(NvrtcProgram *program, char *cubin);
+    int (*ptx_size)(NvrtcProgram *program, size_t *n);
+    int (*ptx)(NvrtcProgram *program, char *ptx);
+    const char *(*error)(int result);
+    char  problem[512];
+} Nvrtc;
+
+static Nvrtc nvrtc;
+
+// ---- opening it
+
+static bool find_entries(Nvrtc *n)
+{
+    const struct { const char *name; void *slot; } entries[] = {
+        { "nvrtcVersion", &n->version },          { "nvrtcCreateProgram", &n->create },
+        { "nvrtcDestroyProgram", &n->destroy },   { "nvrtcCompileProgram", &n->compile },
+        { "nvrtcGetProgramLogSize", &n->log_size }, { "nvrtcGetProgramLog", &n->log },
+        { "nvrtcGetCUBINSize", &n->cubin_size },  { "nvrtcGetCUBIN", &n->cubin },
+        { "nvrtcGetPTXSize", &n->ptx_size },      { "nvrtcGetPTX", &n->ptx },
+        { "nvrtcGetErrorString", &n->error },
+    };
+    for (int i = 0; i < COUNT(entries); i++) {
+        void *const found = dlsym(n->library, entries[i].name);
+        if (!found)
+            return snprintf(n->problem, sizeof n->problem, "%.400s has no %s: too old", n->path, entries[i].name), false;
+        memcpy(entries[i].slot, &found, sizeof found);
+    }
+    return n->version(&n->major, &n->minor) == 0;
+}
+
+static bool open_at(Nvrtc *n, const char *path)
+{
+    n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!n->library)
+        return false;
+    snprintf(n->path, sizeof n->path, "%s", path);
+    if (find_entries(n))
+        return true;
+    dlclose(n->library);
+    n->library = NULL;
+    return false;
+}
+
+// The newest of the files that match.
+static bool open_matching(Nvrtc *n, const char *pattern)
+{
+    glob_t found;
+    bool ok = false;
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = found.gl_pathc; !ok && i-- > 0; )
+            ok = open_at(n, found.gl_pathv[i]);
+    globfree(&found);
+    return ok;
+}
+
+static bool open_under(Nvrtc *n, const char *folder, const char *pattern)
+{
+    char path[PATH_BYTES];
+    return folder && *folder && snprintf(path, sizeof path, "%s%s", folder, pattern) < (int)sizeof path
+        && open_matching(n, path);
+}
+
+static void open_nvrtc(void)
+{
+    static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12" };
+    static const char *const places[] = {
+        "/usr/local/cuda/lib64/libnvrtc.so*", "/usr/local/cuda-*/lib64/libnvrtc.so*",
+        "/usr/lib/x86_64-linux-gnu/libnvrtc.so*", "/usr/lib/aarch64-linux-gnu/libnvrtc.so*",
+        "/usr/lib64/libnvrtc.so*", "/opt/cuda/lib64/libnvrtc.so*",
+    };
+    Nvrtc *const n = &nvrtc;
+    const char *const given = getenv("KILN_NVRTC");
+    if (given && *given) {
+        if (!open_at(n, given) && !n->problem[0])
+            snprintf(n->problem, sizeof n->problem, "KILN_NVRTC is '%s', which cannot be opened", given);
+        return;
+    }
+    for (int i = 0; i < COUNT(names); i++)
+        if (open_at(n, names[i]))
+            return;
+    if (open_under(n, getenv("CUDA_HOME"), "/lib64/libnvrtc.so*")
+        || open_under(n, getenv("CUDA_PATH"), "/lib64/libnvrtc.so*")
+        || open_under(n, getenv("VIRTUAL_ENV"), "/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so*"))
+        return;
+    for (int i = 0; i < COUNT(places); i++)
+        if (open_matching(n, places[i]))
+            return;
+    if (!n->problem[0])
+        snprintf(n->problem, sizeof n->problem, "libnvrtc was not found: compiling for CUDA needs it (part of the CUDA "
+                 "toolkit); name its file in KILN_NVRTC if it is in an unusual place");
+}
+
+static kiln_status need_nvrtc(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_nvrtc);
+    return nvrtc.library ? KILN_OK : status_fail(KILN_TOOLCHAIN, "%s", nvrtc.problem);
+}
+
+kiln_status nvrtc_describe(char *text, size_t bytes)
+{
+    const kiln_status status = need_nvrtc();
+    if (!status)
+        snprintf(text, bytes, "NVRTC %d.%d (%s)", nvrtc.major, nvrtc.minor, nvrtc.path);
+    return status;
+}
+
+// ---- what ptxas says
+
+static int number_before(const char *line, const char *phrase)
+{
+    const char *at = strstr(line, phrase);
+    if (!at)
+        return 0;
+    while (at > line && at[-1] == ' ')
+        at--;
+    while (at > line && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return atoi(at);
+}
+
+static int number_after(const char *line, const char *phrase)
+{
+    const char *const at = strstr(line, phrase);
+    return at ? atoi(at + strlen(phrase)) : 0;
+}
+
+static void raise_to(int *most, int value) { *most = value > *most ? value : *most; }
+
+static void read_line(const char *line, CudaResources *r)
+{
+    raise_to(&r->stack_bytes, number_before(line, "bytes stack frame"));
+    raise_to(&r->spill_store_bytes, number_before(line, "bytes spill stores"));
+    raise_to(&r->spill_load_bytes, number_before(line, "bytes spill loads"));
+    raise_to(&r->static_shared_bytes, number_before(line, "bytes smem"));
+    if (strstr(line, "Used ")) {
+        raise_to(&r->registers, number_after(line, "Used "));
+        r->known = true;
+    }
+    // C7510 to C7520: "Potential Performance Loss: wgmma.mma_async instructions are serialized due to ..."
+    const char *const code = strstr(line, "(C75");
+    const int n = code ? atoi(code + 2) : 0;
+    r->serialised_wgmma |= (n >= 7510 && n <= 7520) || strstr(line, "instructions are serialized") != NULL;
+}
+
+static CudaResources read_log(const char *log)
+{
+    CudaResources r = { 0 };
+    for (const char *line = log; *line; ) {
+        const size_t n = strcspn(line, "\n");
+        char text[512];
+        snprintf(text, sizeof text, "%.*s", (int)(n < 500 ? n : 500), line);
+        read_line(text, &r);
+        line += n + (line[n] == '\n');
+    }
+    return r;
+}
+
+// ---- compiling
+
+CudaArch cuda_arch(int path, int device_arch)
+{
+    CudaArch arch;
+    if (path == 90)
+        snprintf(arch.name, sizeof arch.name, "sm_90a");
+    else
+        snprintf(arch.name, sizeof arch.name, "sm_%d", device_arch ? device_arch : path);
+    return arch;
+}
+
+static char *get_text(NvrtcProgram *program, int (*size)(NvrtcProgram *, size_t *), int (*get)(NvrtcProgram *, char *),
+                      size_t *bytes)
+{
+    size_t n = 0;
+    char *const text = size(program, &n) == 0 ? memory_alloc(n + 1) : NULL;
+    if (text && get(program, text) != 0)
+        text[0] = 0;
+    *bytes = n;
+    return text;
+}
+
+static kiln_status explain_failure(const char *what, int result, const char *log)
+{
+    char first[1200];
+    snprintf(first, sizeof first, "%s", log ? log : "");
+    return status_fail(KILN_TOOLCHAIN, "NVRTC failed on the code made for %s (%s)%s%s", what, nvrtc.error(result),
+                       *first ? ":\n" : "", first);
+}
+
+typedef struct Made { char *code, *log; size_t n_code, n_log; } Made;
+
+static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what, bool ptx, Made *made)
+{
+    char option[32];
+    kiln_status status = need_nvrtc();
+    if (status)
+        return status;
+    snprintf(option, sizeof option, "-arch=%s", arch.name);
+    // --minimal leaves out the built-in headers, which take longer to read than any kernel.
+    const char *const options[] = { option, "-std=c++17", "--minimal", "-diag-suppress=177", "--ptxas-options=-v" };
+    NvrtcProgram *program = NULL;
+    int result = nvrtc.create(&program, source, "kernel.cu", 0, NULL, NULL);
+    if (result)
+        return status_fail(KILN_TOOLCHAIN, "NVRTC: %s", nvrtc.error(result));
+    result = nvrtc.compile(program, ptx ? COUNT(options) - 1 : COUNT(options), options);
+    made->log = get_text(program, nvrtc.log_size, nvrtc.log, &made->n_log);
+    if (result)
+        status = explain_failure(what, result, made->log);
+    else if (!(made->code = ptx ? get_text(program, nvrtc.ptx_size, nvrtc.ptx, &made->n_code)
+                                : get_text(program, nvrtc.cubin_size, nvrtc.cubin, &made->n_code)))
+        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory for the code of %s", what);
+    nvrtc.destroy(&program);
+    return status;
+}
+
+kiln_status nvrtc_hash(Hash *hash, CudaArch arch)
+{
+    const kiln_status status = need_nvrtc();
+    if (status)
+        return status;
+    hash_add_text(hash, arch.name);
+    hash_add(hash, &nvrtc.major, sizeof nvrtc.major);
+    hash_add(hash, &nvrtc.minor, sizeof nvrtc.minor);
+    return KILN_OK;
+}
+
+// The entry: the log, its NUL, then the cubin.
+char *nvrtc_find(const char *name, size_t *n, CudaResources *resources)
+{
+    char file[HASH_NAME + 8];
+    size_t size;
+    snprintf(file, sizeof file, "%s.cubin", name);
+    char *const bytes = cache_read(file, &size);
+    if (!bytes)
+        return NULL;
+    const size_t log = strlen(bytes) + 1;
+    if (resources)
+        *resources = read_log(bytes);
+    *n = size - log;
+    memmove(bytes, bytes + log, *n);
+    return bytes;
+}
+
+static void keep_cubin(const char *name, const Made *made)
+{
+    char file[HASH_NAME + 8];
+    const size_t log = made->log ? strlen(made->log) + 1 : 1;
+    char *const entry = memory_alloc(log + made->n_code);
+    if (!entry)
+        return;
+    snprintf(file, sizeof file, "%s.cubin", name);
+    memcpy(entry, made->log ? made->log : "", log);
+    memcpy(entry + log, made->code, made->n_code);
+    cache_write(file, entry, log + made->n_code);
+    memory_free(entry);
+}
+
+kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME],
+                        char **cubin, size_t *n, CudaResources *resources)
+{
+    Hash hash = hash_begin();
+    Made made = { 0 };
+    kiln_status status = nvrtc_hash(&hash, arch);
+    if (status)
+        return status;
+    hash_add_text(&hash, source);
+    hash_name(&hash, name);
+    if ((*cubin = nvrtc_find(name, n, resources)) != NULL)
+        return KILN_OK;
+    status = run_nvrtc(source, arch, what, false, &made);
+    if (!status) {
+        keep_cubin(name, &made);
+        if (resources)
+            *resources = read_log(made.log ? made.log : "");
+        *cubin = made.code;
+        *n = made.n_code;
+    }
+    memory_free(made.log);
+    return status;
+}
+
+kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx)
+{
+    Made made = { 0 };
+    const kiln_status status = run_nvrtc(source, arch, "the kernel", true, &made);
+    memory_free(made.log);
+    *ptx = made.code;
+    return status;
+}

@@ -1,0 +1,94 @@
+// toolchain.h - from emitted source to loadable code: the system's C compiler, NVRTC, and the cache in front of both.
+//
+// All functions may be called from several threads. They report through status_fail. Results that the cache holds
+// are found by content: a name is the hash of everything that could change the result.
+#ifndef KILN_TOOLCHAIN_TOOLCHAIN_H
+#define KILN_TOOLCHAIN_TOOLCHAIN_H
+
+#include "base/status.h"
+#include "compile/compile.h"
+#include "toolchain/hash.h"
+
+enum { PATH_BYTES = 4096 };
+
+// ---- programs (process.c)
+
+// Runs argv[0] (a path, or looked for in PATH) with standard input empty; TMPDIR is set to `folder` if not NULL.
+// `output` receives the first bytes of both its outputs, NUL-terminated. Returns its exit status, 128 + a signal's
+// number, or -1 when it could not be started (errno says why).
+int process_run(char *const argv[], const char *folder, char *output, size_t output_bytes);
+// The path of a program, as a shell would find it. False if there is none.
+bool process_find(const char *program, char path[PATH_BYTES]);
+
+// ---- files (files.c)
+
+// A whole file in memory_alloc'ed bytes with a NUL behind them; NULL: errno says why.
+char *file_read(const char *path, size_t *n);
+bool  file_write(const char *path, const void *bytes, size_t n);           // false: errno says why; no file is left
+void  folder_remove(const char *path);                                    // with the files in it, one level deep
+bool  folder_make(const char *path);                                      // and its parents
+
+// ---- the cache (cache.c)
+//
+// $KILN_CACHE, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln. Entries are files that end in a checksum, written
+// aside and renamed into place. A cache that cannot be used only costs time: nothing fails because of it.
+
+bool  cache_folder(char path[PATH_BYTES]);                                // false: there is none to use
+bool  cache_path(const char *name, char path[PATH_BYTES]);
+char *cache_read(const char *name, size_t *n);                            // NULL: not there, or damaged (and removed)
+bool  cache_write(const char *name, const void *bytes, size_t n);
+typedef struct CacheUse { int64_t entries, bytes; } CacheUse;
+CacheUse cache_measure(void);
+CacheUse cache_clean(int older_than_days);                                // what was removed; 0: everything
+// A private folder for one build: in the cache where that can be written, else in $TMPDIR or /tmp.
+kiln_status work_folder_make(bool outside_cache, char path[PATH_BYTES]);
+
+// ---- the machine (isa.c)
+
+CpuTarget   cpu_target_of_machine(void);
+// `isa`: "avx512", "avx2", "portable" or NULL (then $KILN_ISA, then the machine's best).
+kiln_status cpu_target_choose(const char *isa, CpuTarget *target);
+const char *cpu_isa_name(CpuIsa isa);
+const char *cpu_identity(void);                                           // differs where -march=native differs
+
+// ---- the C compiler (cc.c)
+
+typedef enum { CC_KERNEL, CC_SEQUENTIAL } CcForm;                         // SEQUENTIAL: references and the like
+
+// Adds to `hash` what a build with the C compiler depends on besides the source.
+kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form);
+// Compiles (or finds) a complete C source as a loaded shared object. `name`: of its cache entry; `what`: for messages.
+kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what,
+                     char name[HASH_NAME], void **object);
+// The object of a former build, from the cache; NULL if it is not there any more.
+void *cc_find(const char *name);
+void  cc_close(void *object);
+// One line for people and for keys: the compiler's command. For `kiln devices`.
+kiln_status cc_describe(char *text, size_t bytes);
+// Compiles to an object file for ahead-of-time builds.
+kiln_status cc_object(const char *source, const CpuTarget *target, const char *path);
+
+// ---- NVRTC (nvrtc.c)
+
+typedef struct CudaResources {
+    int  registers, stack_bytes, spill_store_bytes, spill_load_bytes, static_shared_bytes;  // of the largest entry
+    bool known;
+    bool serialised_wgmma;           // ptxas warned C7510 to C7520: products do not overlap
+} CudaResources;
+
+// What code for `path` (90: Hopper's own; 80: the generic one) is compiled as for a GPU of `device_arch` (0: none at
+// hand): generic code runs everywhere, but a cubin only on the generation it was made for.
+typedef struct CudaArch { char name[16]; } CudaArch;                      // "sm_90a"
+CudaArch cuda_arch(int path, int device_arch);
+kiln_status nvrtc_hash(Hash *hash, CudaArch arch);
+// `cubin`: memory_alloc'ed. `resources` may be NULL.
+kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME],
+                        char **cubin, size_t *n, CudaResources *resources);
+char *nvrtc_find(const char *name, size_t *n, CudaResources *resources);
+kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx);
+kiln_status nvrtc_describe(char *text, size_t bytes);
+
+// What identifies this build of Kiln itself, for keys.
+const char *library_identity(void);
+
+#endif

@@ -1,0 +1,402 @@
+// bench.c - `kiln bench`: the tables of docs/benchmarks, each row beside its rival and the machine's ceiling.
+//
+// Row and rival are timed in turns (A B A B), because clocks move and neighbours come and go. On the CPU the fastest
+// runs are compared: whatever else the machine does only adds time. On a GPU, which is ours alone, the medians are.
+#include "tools/bench.h"
+
+#include <math.h>
+
+enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 200, LAUNCH_ROUNDS = 20 };
+
+typedef struct BenchOptions {
+    const char *device, *kernels, *beside, *save;
+    bool        json, list, compile;
+    int64_t     seconds;
+    int         n_args;
+    char      **args;
+} BenchOptions;
+
+typedef struct Result {
+    const Row *row;
+    Spread  own, rival;
+    int     runs;
+    double  operations, bytes, build_seconds;
+    double  rate, ceiling, ratio;    // work per second; NAN: unknown
+    bool    by_memory;               // rate and ceiling are bytes
+    char    rival_name[64];
+    int     registers, spill_bytes;
+    bool    failed;
+    char    problem[512];
+} Result;
+
+typedef struct Bench {
+    const BenchOptions *options;
+    Arena  *arena;
+    Machine machine;
+    double  copy_rate;               // a GPU's, measured in this run
+    FILE   *json;
+    bool    any;                     // something was written to json
+} Bench;
+
+// ---- one row
+
+static double bytes_of(const BenchCase *c)
+{
+    double sum = 0;
+    for (int i = 0; i < c->build.kernel->plan->n_params; i++)
+        if (c->tensors[i].name)
+            sum += (double)kiln_tensor_bytes(&c->tensors[i].tensor) * (c->build.kernel->plan->params[i].access == ACCESS_INOUT ? 2 : 1);
+    return sum;
+}
+
+static double peak_of(const Bench *b, DType type)
+{
+    static double known[DTYPE_COUNT];                      // measuring takes a while
+    if (!known[type])
+        known[type] = ceiling_of(b->machine.device, type).operations_per_second;
+    return known[type];
+}
+
+static double typical(const Bench *b, Spread s) { return b->machine.is_cpu ? s.fastest : s.median; }
+
+static void judge(const Bench *b, const BenchCase *c, const Rival *rival, Result *r)
+{
+    const Expectation *const e = find_expectation(c->row->kernel);
+    const bool against_memory = c->row->of_ceiling || rival->kind == RIVAL_READ || rival->kind == RIVAL_COPY;
+    const double t = typical(b, r->own), other = typical(b, r->rival);
+    r->operations = e->operations ? e->operations(c) : 0;
+    r->bytes = bytes_of(c);
+    r->by_memory = against_memory || r->operations == 0;
+    r->rate = (r->by_memory ? r->bytes : r->operations) / t;
+    // A CPU's peak depends on what else it does at the moment: there only rivals count.
+    r->ceiling = b->machine.is_cpu ? (r->by_memory ? rival->work / other : 0)
+               : r->by_memory ? b->copy_rate : peak_of(b, dtype_of_type(c->tensors[0].tensor.type));
+    const double work = rival->work ? rival->work : r->by_memory ? r->bytes : r->operations;
+    r->ratio = rival->kind == RIVAL_NONE || !other ? NAN : r->rate / (work / other);
+}
+
+static bool time_in_turns(Bench *b, BenchCase *c, Rival *rival, Result *r)
+{
+    static Times own, other, warm_up;
+    const int runs = b->machine.is_cpu ? CPU_RUNS : GPU_RUNS, rounds = b->machine.is_cpu ? CPU_ROUNDS : GPU_ROUNDS;
+    const double seconds = (double)b->options->seconds / rounds;
+    own.n = other.n = warm_up.n = 0;
+    if (!machine_time(&b->machine, bench_case_launch, c, 2, 0, &warm_up))
+        return false;
+    rival_time(rival, 2, 0, &warm_up);
+    for (int i = 0; i < rounds; i++) {
+        rival_time(rival, runs, seconds, &other);
+        if (!machine_time(&b->machine, bench_case_launch, c, runs, seconds, &own))
+            return false;
+    }
+    r->runs = own.n;
+    r->own = times_spread(&own);
+    r->rival = times_spread(&other);
+    return true;
+}
+
+static void measure_row(Bench *b, const Row *row, Result *r)
+{
+    static BenchCase c;
+    static Rival rival;
+    *r = (Result){ .row = row, .ratio = NAN };
+    rival.kind = RIVAL_NONE;
+    bool ok = bench_case_open(&c, b->arena, row, b->options->kernels, &b->machine);
+    if (ok) {
+        rival_open(&rival, b->arena, &c, b->options->kernels);
+        ok = time_in_turns(b, &c, &rival, r);
+    }
+    if (ok) {
+        judge(b, &c, &rival, r);
+        snprintf(r->rival_name, sizeof r->rival_name, "%s", rival.kind == RIVAL_NONE ? "" : rival.name);
+        r->build_seconds = c.build.seconds;
+        r->registers = c.build.kernel->report.registers;
+        r->spill_bytes = c.build.kernel->report.spill_bytes;
+    } else {
+        r->failed = true;
+        snprintf(r->problem, sizeof r->problem, "%.500s", c.problem[0] ? c.problem : kiln_error_message());
+    }
+    rival_close(&rival);
+    bench_case_close(&c);
+}
+
+// ---- the table
+
+static const char *verdict(const Result *r)
+{
+    const double reached = r->row->of_ceiling ? r->rate / r->ceiling : r->ratio;
+    return !r->row->target || isnan(reached) ? "-" : reached >= r->row->target ? "met" : "not met";
+}
+
+static void print_rate(char *text, size_t bytes, double rate, bool is_bytes)
+{
+    if (isnan(rate) || rate <= 0)
+        snprintf(text, bytes, "-");
+    else if (is_bytes)
+        snprintf(text, bytes, "%.0f GB/s", 1e-9 * rate);
+    else if (rate >= 1e13)
+        snprintf(text, bytes, "%.0f TFLOPS", 1e-12 * rate);
+    else
+        snprintf(text, bytes, "%.0f GFLOPS", 1e-9 * rate);
+}
+
+static void print_result(const Result *r)
+{
+    char rate[32], ceiling[32] = "-", rival[112] = "-", rival_rate[32], ratio[16] = "-", target[32] = "-";
+    if (r->failed) {
+        printf("| %s | failed: %.*s | | | | | | | |\n", r->row->name, (int)strcspn(r->problem, "\n"), r->problem);
+        return;
+    }
+    print_rate(rate, sizeof rate, r->rate, r->by_memory);
+    if (r->ceiling > 0)
+        snprintf(ceiling, sizeof ceiling, "%.0f%%", 100 * r->rate / r->ceiling);
+    if (!isnan(r->ratio)) {
+        print_rate(rival_rate, sizeof rival_rate, r->rate / r->ratio, r->by_memory);
+        snprintf(rival, sizeof rival, "%s: %s", r->rival_name, rival_rate);
+        snprintf(ratio, sizeof ratio, "%.3f", r->ratio);
+    }
+    if (r->row->target)
+        snprintf(target, sizeof target, r->row->of_ceiling ? "%.0f%% of ceiling" : "%.2f", r->row->target * (r->row->of_ceiling ? 100 : 1));
+    printf("| %s | %.4f (%.4f to %.4f) | %s | %s | %s | %s | %s | %s | %.2f |\n", r->row->name, 1e3 * r->own.median,
+           1e3 * r->own.fastest, 1e3 * r->own.slowest, rate, ceiling, rival, ratio, target, verdict(r),
+           r->build_seconds);
+    fflush(stdout);
+}
+
+static void print_table_head(void)
+{
+    printf("| what | ms: median (fastest to slowest) | rate | of ceiling | rival | ratio | target | | build s |\n"
+           "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+}
+
+static void begin_json(Bench *b)
+{
+    fprintf(b->json, "%s\n  {", b->any ? "," : "");
+    b->any = true;
+}
+
+static void print_number(FILE *out, const char *name, double value)
+{
+    if (isnan(value) || isinf(value))
+        fprintf(out, ", \"%s\": null", name);
+    else
+        fprintf(out, ", \"%s\": %.9g", name, value);
+}
+
+static void save_result(Bench *b, const Result *r)
+{
+    begin_json(b);
+    fprintf(b->json, "\"name\": \"%s\", \"kernel\": \"%s\", \"values\": \"%s\"", r->row->name, r->row->kernel, r->row->values);
+    if (r->failed) {
+        fprintf(b->json, ", \"problem\": ");
+        print_json_text(b->json, r->problem);
+        fprintf(b->json, "}");
+        return;
+    }
+    fprintf(b->json, ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"rival\": \"%s\", \"verdict\": \"%s\"", r->runs,
+            r->registers, r->spill_bytes, r->rival_name, verdict(r));
+    const struct { const char *name; double value; } numbers[] = {
+        { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
+        { "rival_median_seconds", r->rival.median }, { "rival_fastest_seconds", r->rival.fastest },
+        { "rival_slowest_seconds", r->rival.slowest }, { "operations", r->operations }, { "bytes", r->bytes },
+        { "rate", r->rate }, { "ceiling", r->ceiling }, { "ratio", r->ratio }, { "target", r->row->target },
+        { "build_seconds", r->build_seconds } };
+    for (int i = 0; i < COUNT(numbers); i++)
+        print_number(b->json, numbers[i].name, numbers[i].value);
+    fprintf(b->json, "}");
+    fflush(b->json);
+}
+
+// ---- the cost of a launch on the host
+
+static const Row launch_rows[] = {
+    { "launch add", "elementwise/add.tile", "add", "T=f32, M=64, N=512, MB=64, NB=512", 5e-6, false, RIVAL_NONE, NULL },
+    { "launch gemm", "gemm/gemm.tile", "gemm_nt", "T=bf16, M=128, N=256, K=128", 5e-6, false, RIVAL_NONE, NULL },
+    { "launch attention", "attention/forward.tile", "attention_forward", "T=bf16, D=128, CAUSAL=false, LSE=none, B=1, S=128, "
+      "SKV=128, H=1, HKV=1, scale=0.088", 5e-6, false, RIVAL_NONE, NULL },
+};
+
+// Launches without waiting, fewer than a device queues, then the wait outside the clock.
+static bool time_launches(Bench *b, BenchCase *c, Times *times)
+{
+    times->n = 0;
+    for (int i = 0; i < LAUNCH_ROUNDS; i++) {
+        const double begin = seconds_now();
+        for (int k = 0; k < LAUNCHES; k++)
+            if (!bench_case_launch(c))
+                return false;
+        times_add(times, (seconds_now() - begin) / LAUNCHES);
+        if (kiln_stream_wait(b->machine.device, NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool measure_launch(Bench *b, const Row *row, bool first)
+{
+    static BenchCase c;
+    static Times times;
+    const bool ok = bench_case_open(&c, b->arena, row, b->options->kernels, &b->machine) && time_launches(b, &c, &times);
+    const Spread s = times_spread(&times);
+    if (first && !b->options->json)
+        printf("\n| launch, warm, on the host | us: median (fastest to slowest) | target | |\n| --- | --- | --- | --- |\n");
+    if (!ok)
+        fprintf(stderr, "kiln: %s: %s\n", row->name, c.problem[0] ? c.problem : kiln_error_message());
+    else if (!b->options->json)
+        printf("| %s | %.2f (%.2f to %.2f) | %.1f | %s |\n", row->name, 1e6 * s.median, 1e6 * s.fastest, 1e6 * s.slowest,
+               1e6 * row->target, s.median <= row->target ? "met" : "not met");
+    if (ok && b->json) {
+        begin_json(b);
+        fprintf(b->json, "\"name\": \"%s\", \"host_seconds\": %.9g, \"target\": %.9g}", row->name, s.median, row->target);
+    }
+    fflush(stdout);
+    bench_case_close(&c);
+    return ok;
+}
+
+// ---- all of them
+
+static bool is_wanted(const BenchOptions *o, const char *name)
+{
+    bool any = o->n_args == 0;
+    for (int i = 0; i < o->n_args; i++)
+        any |= strstr(name, o->args[i]) != NULL;
+    return any;
+}
+
+// A faulted device takes nothing more; closed and opened it may.
+static bool reopen(Bench *b, kiln_device **device)
+{
+    machine_close(&b->machine);
+    kiln_device_close(*device);
+    *device = NULL;
+    return kiln_device_open(b->options->device, device) == KILN_OK && machine_open(&b->machine, *device);
+}
+
+static bool measure_copying(Bench *b)
+{
+    static Times times;
+    times.n = 0;
+    if (b->machine.is_cpu)
+        return true;
+    if (!machine_copy(&b->machine) || !machine_time(&b->machine, machine_copy, &b->machine, 20, 0, &times))
+        return false;
+    b->copy_rate = MACHINE_BYTES / times_spread(&times).median;
+    if (!b->options->json)
+        printf("Copy from device to device: %.0f GB/s read and written.\n\n", 1e-9 * b->copy_rate);
+    return true;
+}
+
+static int bench_all(Bench *b, kiln_device **device)
+{
+    int n, shown = 0, result = EXIT_OK, launches = 0;
+    const Row *const rows = bench_rows(b->machine.is_cpu, &n);
+    static Result r;
+    if (!b->options->json)
+        printf("%s; kiln %s\n\n", kiln_device_describe(*device), KILN_VERSION);
+    if (!measure_copying(b))
+        return fail_status(NULL);
+    for (int i = 0; i < n; i++) {
+        if (!is_wanted(b->options, rows[i].name))
+            continue;
+        progress("%s", rows[i].name);
+        measure_row(b, &rows[i], &r);
+        progress_end();
+        if (!b->options->json && shown == 0)
+            print_table_head();
+        shown++;
+        if (!b->options->json)
+            print_result(&r);
+        if (b->json)
+            save_result(b, &r);
+        if (r.failed) {
+            fprintf(stderr, "kiln: %s: %s\n", r.row->name, r.problem);
+            result = EXIT_FAILED;
+            if ((*device)->poisoned && !reopen(b, device))
+                return fail_status(NULL);
+        }
+    }
+    for (int i = 0; i < COUNT(launch_rows) && !b->machine.is_cpu; i++)
+        if (is_wanted(b->options, launch_rows[i].name)) {
+            shown++;
+            if (!measure_launch(b, &launch_rows[i], launches++ == 0))
+                result = EXIT_FAILED;
+        }
+    return shown == 0 ? fail_usage("no row is called so; see 'kiln bench --list'") : result;
+}
+
+static int list_rows(const BenchOptions *o)
+{
+    int n;
+    const bool is_cpu = strncmp(o->device, "cpu", 3) == 0;
+    const Row *const rows = bench_rows(is_cpu, &n);
+    for (int i = 0; i < n; i++)
+        if (is_wanted(o, rows[i].name))
+            printf("%-34s %s %s\n", rows[i].name, rows[i].kernel, rows[i].values);
+    for (int i = 0; i < COUNT(launch_rows) && !is_cpu; i++)
+        if (is_wanted(o, launch_rows[i].name))
+            printf("%-34s %s %s\n", launch_rows[i].name, launch_rows[i].kernel, launch_rows[i].values);
+    return EXIT_OK;
+}
+
+static int run_bench(Bench *b, kiln_device **device)
+{
+    int result;
+    if (b->json)
+        fprintf(b->json, "{\"device\": \"%s\", \"rows\": [", kiln_device_describe(*device));
+    if (b->options->compile)
+        result = bench_compile(b->arena, *device, b->options->kernels, b->json);
+    else
+        result = machine_open(&b->machine, *device) ? bench_all(b, device) : fail_status(NULL);
+    if (b->json)
+        fprintf(b->json, "\n], \"copy_bytes_per_second\": %.0f}\n", b->copy_rate);
+    if (!b->options->compile)
+        machine_close(&b->machine);
+    return result;
+}
+
+static int bench(Arena *arena, void *context)
+{
+    const BenchOptions *const o = context;
+    Bench b = { .options = o, .arena = arena, .json = o->json ? stdout : NULL };
+    kiln_device *device = NULL;
+    if (o->list)
+        return list_rows(o);
+    if (kiln_device_open(o->device, &device))
+        return fail_status(NULL);
+    if (o->save && !(b.json = fopen(o->save, "w")))
+        return fail_usage("cannot write %s", o->save);
+    if (o->beside && !rival_start_process(o->beside))
+        return fail_usage("cannot start '%s'", o->beside);
+    const int result = run_bench(&b, &device);
+    rival_end_process();
+    if (o->save)
+        fclose(b.json);
+    kiln_device_close(device);
+    return result;
+}
+
+int tool_bench(int argc, char **argv)
+{
+    BenchOptions o = { .device = "cpu", .kernels = "kernels", .seconds = 1, .args = argv };
+    const Option options[] = {
+        { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: cpu)" },
+        { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: kernels)" },
+        { "--beside", OPTION_TEXT, &o.beside, "COMMAND", "a program that times other implementations of the same rows" },
+        { "--seconds", OPTION_NUMBER, &o.seconds, "N", "CPU: time each row and its rival for about N seconds (default: 1)" },
+        { "--compile", OPTION_FLAG, &o.compile, NULL, "compile times of every kernel instead" },
+        { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows" },
+        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },
+        { "--save", OPTION_TEXT, &o.save, "FILE", "write the JSON object to FILE, besides the tables" },
+    };
+    const Usage usage = {
+        "kiln bench [OPTION...] [NAME...]",
+        "Times kernels of the library at sizes that show their limit, each in turns with its rival (OpenBLAS, a memory copy,\n"
+        "the program of --beside), and prints a Markdown table. Before a kernel is timed, elements of its results are\n"
+        "compared with float64. With names, only the rows that contain one.",
+        options, COUNT(options),
+        "  kiln bench\n  kiln bench gemm\n  kiln bench --compile\n"
+        "  kiln bench --device=cuda:0 --beside='python3 bench/baselines.py' --save=result.json\n" };
+    const int end = parse_options(&usage, argc, argv, &o.n_args);
+    return end >= 0 ? end : with_arena(bench, &o);
+}

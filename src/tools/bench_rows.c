@@ -1,0 +1,98 @@
+// bench_rows.c - what `kiln bench` measures: kernels at sizes where their limit shows, with rival and target.
+//
+// The targets: on a GPU products at cuBLAS' speed (0.95 of it below 4096^3), attention at FlashAttention-3's speed given
+// as its ratio to cuDNN (1.05 where it is ahead), and 90% of a device copy for what memory bounds.
+#include "tools/bench.h"
+
+// ---- the CPU; what memory bounds is larger than the caches
+
+#define CPU_ATTENTION(NAME, T, CAUSAL, OTHER)                                                                          \
+    { "attention " NAME, "attention/forward.tile", "attention_forward", "T=" T ", D=128, DV=128, CAUSAL=" CAUSAL       \
+      ", LSE=none, B=1, S=2048, SKV=2048, H=8, HKV=2, scale=0.088", 0.7, false, RIVAL_ROW, OTHER }
+#define CPU_GEMM(NAME, VALUES, SIZE, TARGET)                                                                           \
+    { "gemm " NAME, "gemm/gemm.tile", "gemm_nt", VALUES ", M=" SIZE ", N=" SIZE ", K=" SIZE, TARGET, false, RIVAL_SGEMM, NULL }
+
+static const Row cpu_rows[] = {
+    CPU_GEMM("f32", "T=f32", "2048", 0.9),
+    CPU_GEMM("bf16", "T=bf16, TC=f32", "2048", 1.5),
+    CPU_GEMM("i8", "T=i8, TC=i32, ACC=i32", "2048", 3.0),
+    CPU_GEMM("f16", "T=f16, TC=f32", "2048", 0),
+    CPU_GEMM("f32 512", "T=f32", "512", 0),
+    CPU_ATTENTION("f32", "f32", "false", "gemm f32"),
+    CPU_ATTENTION("bf16", "bf16", "false", "gemm bf16"),
+    CPU_ATTENTION("bf16 causal", "bf16", "true", "gemm bf16"),
+    { "memory mla decode bf16", "mla/decode.tile", "mla_decode_planned", "T=bf16, PS=64, B=8, SQ=1, HQ=16, HKV=1, MAXP=1024, "
+      "PAGES=8192, parts=8, scale=0.04", 0.8, false, RIVAL_READ, NULL },
+    { "memory decode bf16", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=4, BN=128, Mask=none, B=16, "
+      "S=16384, H=16, HKV=4, splits=8, scale=0.088", 0.8, false, RIVAL_READ, NULL },
+    { "memory gemv bf16", "gemm/gemv.tile", "gemv", "T=bf16, N=32768, K=8192", 0.8, false, RIVAL_READ, NULL },
+    { "memory gemv transposed bf16", "gemm/gemv.tile", "gemv_transposed", "T=bf16, N=8192, K=32768", 0.8, false, RIVAL_READ, NULL },
+    { "memory rms_norm bf16", "norm/rms_norm.tile", "rms_norm", "T=bf16, WIDTH=4096, M=65536, N=4096, eps=1e-6", 0.8, false, RIVAL_COPY, NULL },
+    { "memory softmax f32", "norm/softmax.tile", "softmax", "T=f32, TY=f32, M=32768, N=4096", 0.8, false, RIVAL_COPY, NULL },
+    { "memory add f32", "elementwise/add.tile", "add", "T=f32, M=16384, N=8192, MB=16384, NB=8192", 0.8, false, RIVAL_COPY, NULL },
+    { "memory cast per group", "cast/fp8.tile", "cast_per_group", "T=bf16, M=65536, N=4096", 0.8, false, RIVAL_COPY, NULL },
+};
+
+// ---- CUDA
+
+#define GEMM(NAME, VALUES, M, N, K, TARGET)                                                                            \
+    { "gemm " NAME, "gemm/gemm.tile", "gemm_nt", VALUES ", M=" M ", N=" N ", K=" K, TARGET, false, RIVAL_PROCESS, NULL }
+// Tiles: the largest that leave about a hundred of them (docs/hopper.md, 6).
+#define GEMMS(NAME, TYPES, BK)                                                                                         \
+    GEMM(NAME " 1024", TYPES ", BM=128, BN=64, BK=" BK ", STAGES=8", "1024", "1024", "1024", 0.95),                    \
+    GEMM(NAME " 4096", TYPES ", BM=128, BN=256, BK=" BK ", STAGES=4", "4096", "4096", "4096", 1.0),                    \
+    GEMM(NAME " 8192x8192x1024", TYPES ", BM=128, BN=256, BK=" BK ", STAGES=4", "8192", "8192", "1024", 1.0),          \
+    GEMM(NAME " 8192", TYPES ", BM=128, BN=256, BK=" BK ", STAGES=4", "8192", "8192", "8192", 1.0),                    \
+    GEMM(NAME " 16384x16384x4096", TYPES ", BM=128, BN=256, BK=" BK ", STAGES=4", "16384", "16384", "4096", 1.0)
+#define ATTENTION(NAME, D, CAUSAL, B, H, HKV, S, TARGET)                                                               \
+    { "attention " NAME, "attention/forward.tile", "attention_forward", "T=bf16, D=" D ", CAUSAL=" CAUSAL              \
+      ", LSE=none, B=" B ", S=" S ", SKV=" S ", H=" H ", HKV=" HKV ", scale=" D "e-3", TARGET, false, RIVAL_PROCESS, NULL }
+#define MLA(NAME, B, HQ, MAXP, PAGES, TARGET)                                                                          \
+    { "mla decode " NAME, "mla/decode.tile", "mla_decode_planned", "T=bf16, PS=64, B=" B ", SQ=1, HQ=" HQ ", HKV=1, MAXP=" \
+      MAXP ", PAGES=" PAGES ", parts=132, scale=0.04", TARGET, true, RIVAL_NONE, NULL }
+#define MEMORY(NAME, FILE, KERNEL, VALUES) { "memory " NAME, FILE, KERNEL, VALUES, 0.9, true, RIVAL_PROCESS, NULL }
+
+static const Row cuda_rows[] = {
+    GEMMS("bf16", "T=bf16", "64"),
+    GEMMS("f16", "T=f16", "64"),
+    GEMMS("e4m3", "T=e4m3, TC=bf16", "128"),
+    GEMMS("i8", "T=i8, TC=i32, ACC=i32", "128"),
+    ATTENTION("B8 H32 S4096", "128", "false", "8", "32", "32", "4096", 1.05),
+    ATTENTION("B8 H32 S4096 causal", "128", "true", "8", "32", "32", "4096", 1.05),
+    ATTENTION("B2 H32 S8192", "128", "false", "2", "32", "32", "8192", 1.05),
+    ATTENTION("B2 H32 S8192 causal", "128", "true", "2", "32", "32", "8192", 1.05),
+    ATTENTION("B1 H16 S16384", "128", "false", "1", "16", "16", "16384", 1.0),
+    ATTENTION("B1 H16 S16384 causal", "128", "true", "1", "16", "16", "16384", 1.05),
+    ATTENTION("B2 H64/8 S8192", "128", "false", "2", "64", "8", "8192", 1.05),
+    ATTENTION("B2 H64/8 S8192 causal", "128", "true", "2", "64", "8", "8192", 1.05),
+    ATTENTION("B1 H32 S1024", "128", "false", "1", "32", "32", "1024", 1.0),
+    ATTENTION("B8 H32 S4096 D64", "64", "false", "8", "32", "32", "4096", 1.0),
+    ATTENTION("B8 H32 S4096 D64 causal", "64", "true", "8", "32", "32", "4096", 1.0),
+    MEMORY("add f32", "elementwise/add.tile", "add", "T=f32, M=16384, N=8192, MB=16384, NB=8192"),
+    MEMORY("add bf16", "elementwise/add.tile", "add", "T=bf16, M=16384, N=16384, MB=16384, NB=16384"),
+    MEMORY("rms_norm 4096", "norm/rms_norm.tile", "rms_norm", "T=bf16, WIDTH=4096, BM=2, M=65536, N=4096, eps=1e-6"),
+    MEMORY("rms_norm 8192", "norm/rms_norm.tile", "rms_norm", "T=bf16, WIDTH=8192, BM=2, M=32768, N=8192, eps=1e-6"),
+    MEMORY("rms_norm_long 16384", "norm/rms_norm.tile", "rms_norm_long", "T=bf16, BN=4096, M=16384, N=16384, eps=1e-6"),
+    MEMORY("layer_norm 4096", "norm/layer_norm.tile", "layer_norm", "T=bf16, WIDTH=4096, BM=2, M=65536, N=4096, eps=1e-5"),
+    MEMORY("softmax 4096", "norm/softmax.tile", "softmax", "T=bf16, TY=bf16, BM=4, BN=512, M=65536, N=4096"),
+    MEMORY("softmax 32768", "norm/softmax.tile", "softmax", "T=bf16, TY=bf16, BM=4, BN=512, M=8192, N=32768"),
+    MEMORY("cast per group", "cast/fp8.tile", "cast_per_group", "T=bf16, BM=32, M=65536, N=4096"),
+    MEMORY("cast per token", "cast/fp8.tile", "cast_per_token", "T=bf16, BN=4096, M=65536, N=4096"),
+    MEMORY("gemv bf16", "gemm/gemv.tile", "gemv", "T=bf16, N=32768, K=8192"),
+    MEMORY("gemv split bf16", "gemm/gemv.tile", "gemv_split", "T=bf16, N=4096, K=65536, splits=4"),
+    MEMORY("gemv transposed bf16", "gemm/gemv.tile", "gemv_transposed", "T=bf16, BK=64, N=65536, K=4096"),
+    MEMORY("hadamard 4096", "transform/hadamard.tile", "hadamard", "T=bf16, N=4096, M=65536"),
+    MEMORY("decode G4", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=4, BN=128, Mask=none, B=64, S=8192, "
+           "H=32, HKV=8, splits=4, scale=0.088"),
+    MEMORY("decode G8 B8", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=8, BN=128, Mask=none, B=8, S=32768, "
+           "H=64, HKV=8, splits=16, scale=0.088"),
+    MLA("b128 s4096 h128", "128", "128", "64", "8192", 0),
+    MLA("b128 s4096 h64", "128", "64", "64", "8192", 0.92),
+    MLA("b64 s8192 h16", "64", "16", "128", "8192", 0.92),
+};
+
+const Row *bench_rows(bool is_cpu, int *n)
+{
+    *n = is_cpu ? COUNT(cpu_rows) : COUNT(cuda_rows);
+    return is_cpu ? cpu_rows : cuda_rows;
+}

@@ -1,0 +1,266 @@
+// build.c - `kiln build`: compile now, or write what a program links to need no compiler later.
+//
+// --emit=c gives NAME.c (the code and its launch plan as data) and NAME.h (typed functions around them), --emit=object
+// gives the .c compiled. The .c includes nothing of Kiln's, because the emitted code has names of its own that the
+// public header knows in another sense; it repeats the layout of kiln_code instead.
+#include "tools/tool.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+typedef struct BuildOptions {
+    TargetOptions target;
+    const char   *emit, *output, *name;
+    int           n_args;
+    char        **args;
+} BuildOptions;
+
+// One kernel on its way to files.
+typedef struct Emission {
+    const BuildOptions *options;
+    const ToolRequest  *request;
+    Arena              *arena;
+    const char         *name;        // the C identifier
+} Emission;
+
+// ---- the .c
+
+static void add_bytes(Text *out, const char *name, const char *bytes, size_t n)
+{
+    text_print(out, "static const unsigned char %s[%zu] __attribute__((aligned(16))) = {", name, n);
+    for (size_t i = 0; i < n; i++)
+        text_print(out, i % 24 == 0 ? "\n    %u," : "%u,", (unsigned char)bytes[i]);
+    text_print(out, "\n};\n");
+}
+
+// A file for an instruction set says so when it is compiled without it.
+static void add_isa_guard(Text *out, CpuIsa isa)
+{
+    static const char *const macros[] = { [ISA_PORTABLE] = NULL, [ISA_AVX2] = "__AVX2__", [ISA_AVX512] = "__AVX512F__" };
+    if (macros[isa])
+        text_print(out, "#ifndef %s\n#error this file was made for a machine with %s: compile it with the flags above, "
+                   "or make it with --isa=portable\n#endif\n", macros[isa], macros[isa]);
+}
+
+static void add_head(Text *out, const Emission *e, const Compiled *compiled)
+{
+    const bool cuda = compiled->plan->arch != 0;
+    char compiler[512] = "";
+    if (!cuda)
+        cc_describe(compiler, sizeof compiler);
+    text_print(out, "/* %s.c - %s, compiled by kiln %s for %s. Made by `kiln build`; do not edit.\n", e->name,
+               compiled->plan->key ? compiled->plan->key : compiled->plan->name, KILN_VERSION, compiled->plan->target);
+    if (!cuda)
+        text_print(out, " * Compile it as Kiln does, where instruction sets matter:\n *     %s\n", compiler);
+    text_print(out, " */\n");
+    if (!cuda)
+        add_isa_guard(out, e->request->build.target.cpu.isa);
+}
+
+static void add_code_struct(Text *out, const Emission *e, const LaunchPlan *plan, const char *entry, bool cubin)
+{
+    text_print(out, "\n/* Laid out as kiln_code in kiln/code.h. */\n"
+               "const struct {\n    const unsigned char *plan;\n    __SIZE_TYPE__ plan_bytes;\n"
+               "    void (*entry)(void *, __INT64_TYPE__, __INT64_TYPE__, void *);\n"
+               "    const unsigned char *cubin;\n    __SIZE_TYPE__ cubin_bytes;\n} %s_code = {\n"
+               "    %s_plan, sizeof %s_plan, %s, %s%s, %s%s%s\n};\n", e->name, e->name, e->name, entry,
+               cubin ? e->name : "0", cubin ? "_cubin" : "", cubin ? "sizeof " : "0", cubin ? e->name : "",
+               cubin ? "_cubin" : "");
+}
+
+static kiln_status add_cubin(Text *out, const Emission *e, const Compiled *compiled)
+{
+    char key[HASH_NAME], *cubin = NULL;
+    size_t n = 0;
+    const kiln_device *const device = e->request->build.device;
+    const CudaArch arch = cuda_arch(compiled->plan->arch, device ? device->arch : 0);
+    const kiln_status status = nvrtc_build(compiled->source, arch, compiled->plan->name, key, &cubin, &n, NULL);
+    if (!status)
+        add_bytes(out, arena_printf(e->arena, "%s_cubin", e->name), cubin, n);
+    memory_free(cubin);
+    return status;
+}
+
+static kiln_status make_c(Text *out, const Emission *e, const Compiled *compiled)
+{
+    Text plan = { .arena = e->arena };
+    const bool cuda = compiled->plan->arch != 0;
+    kiln_status status = KILN_OK;
+    add_head(out, e, compiled);
+    plan_write(&plan, compiled->plan);
+    if (cuda)
+        status = add_cubin(out, e, compiled);
+    else
+        text_print(out, "%s\n", compiled->source);
+    add_bytes(out, arena_printf(e->arena, "%s_plan", e->name), plan.data, plan.length);
+    add_code_struct(out, e, compiled->plan, cuda ? "0" : compiled->plan->symbol, cuda);
+    return status;
+}
+
+// ---- the .h
+
+static void add_shape(Text *out, const PlanParam *param)
+{
+    text_print(out, " *   %-10s %s%s tensor of %s", param->name, param->absent ? "absent (pass NULL), " : "",
+               param->access == ACCESS_IN ? "in" : param->access == ACCESS_OUT ? "out" : "inout", dtype_name(param->type));
+    text_print(out, ", rank %d%s\n", param->rank, param->strided ? ", may be strided" : "");
+}
+
+static void add_parameters(Text *out, const LaunchPlan *plan)
+{
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const p = &plan->params[i];
+        const char *const type = p->is_tensor ? "const kiln_tensor *" : dtype_is_float(p->type) ? "double " : "int64_t ";
+        text_print(out, ", %s%s", type, p->name);
+    }
+}
+
+static void add_arguments(Text *out, const LaunchPlan *plan)
+{
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const p = &plan->params[i];
+        text_print(out, "    args[%d].kind = %s;\n", i, p->absent ? "KILN_ARG_NONE" : p->is_tensor ? "KILN_ARG_TENSOR"
+                   : dtype_is_float(p->type) ? "KILN_ARG_FLOAT" : "KILN_ARG_INT");
+        if (!p->absent)
+            text_print(out, "    args[%d].%s = %s;\n", i, p->is_tensor ? "tensor" : dtype_is_float(p->type) ? "real"
+                       : "integer", p->name);
+        else
+            text_print(out, "    (void)%s;\n", p->name);
+    }
+}
+
+static void make_header(Text *out, const Emission *e, const LaunchPlan *plan)
+{
+    Text guard = { .arena = e->arena };
+    for (const char *p = e->name; *p; p++)
+        text_print(&guard, "%c", toupper((unsigned char)*p));
+    text_print(out, "/* %s.h - %s, compiled by kiln %s for %s. Made by `kiln build`; do not edit.\n *\n", e->name,
+               plan->key ? plan->key : plan->name, KILN_VERSION, plan->target);
+    for (int i = 0; i < plan->n_params; i++)
+        if (plan->params[i].is_tensor)
+            add_shape(out, &plan->params[i]);
+        else
+            text_print(out, " *   %-10s scalar, %s\n", plan->params[i].name, dtype_name(plan->params[i].type));
+    text_print(out, " *\n * Results are %s.\n */\n", plan->deterministic ? "the same in every run on the same inputs"
+               : "not bit-for-bit the same in every run: it uses atomics whose order shows");
+    text_print(out, "#ifndef %s_H\n#define %s_H\n\n#include <kiln/code.h>\n\n", text_cstr(&guard), text_cstr(&guard));
+    text_print(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nextern const kiln_code %s_code;\n\n", e->name);
+    text_print(out, "/* Makes the kernel ready on a device; once is enough. kiln_kernel_free ends it. */\n"
+               "static inline kiln_status %s_open(kiln_device *device, kiln_kernel **kernel)\n{\n"
+               "    return kiln_kernel_from_code(device, &%s_code, kernel);\n}\n\n", e->name, e->name);
+    text_print(out, "/* One launch, as kiln_launch does it. */\nstatic inline kiln_status %s(kiln_kernel *kernel, "
+               "kiln_stream *stream", e->name);
+    add_parameters(out, plan);
+    text_print(out, ")\n{\n    kiln_arg args[%d];\n", plan->n_params ? plan->n_params : 1);
+    add_arguments(out, plan);
+    text_print(out, "    return kiln_launch(kernel, stream, args, %d);\n}\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
+               plan->n_params);
+}
+
+// ---- writing
+
+static kiln_status write_file(const Emission *e, const char *extension, const Text *text)
+{
+    const char *const path = arena_printf(e->arena, "%s/%s%s", e->options->output, e->name, extension);
+    if (!file_write(path, text_cstr(text), text->length))
+        return status_fail(KILN_IO, "cannot write %s: %s", path, strerror(errno));
+    printf("%s\n", path);
+    return KILN_OK;
+}
+
+static kiln_status emit(const Compiled *compiled, void *context)
+{
+    const Emission *const e = context;
+    const bool header_only = strcmp(e->options->emit, "header") == 0, object = strcmp(e->options->emit, "object") == 0;
+    Text code = { .arena = e->arena }, header = { .arena = e->arena };
+    make_header(&header, e, compiled->plan);
+    kiln_status status = write_file(e, ".h", &header);
+    if (!status && !header_only)
+        status = make_c(&code, e, compiled);
+    if (!status && !header_only && !object)
+        status = write_file(e, ".c", &code);
+    if (!status && object) {
+        const char *const path = arena_printf(e->arena, "%s/%s.o", e->options->output, e->name);
+        status = cc_object(text_cstr(&code), &e->request->build.target.cpu, path);
+        if (!status)
+            printf("%s\n", path);
+    }
+    return status;
+}
+
+static bool is_identifier(const char *name)
+{
+    if (!isalpha((unsigned char)*name) && *name != '_')
+        return false;
+    for (; *name; name++)
+        if (!isalnum((unsigned char)*name) && *name != '_')
+            return false;
+    return true;
+}
+
+static int emit_files(const BuildOptions *options, const ToolRequest *request, Arena *arena)
+{
+    const char *const kinds[] = { "c", "header", "object" };
+    bool known = false;
+    for (int i = 0; i < COUNT(kinds); i++)
+        known |= strcmp(options->emit, kinds[i]) == 0;
+    Emission e = { options, request, arena, options->name ? options->name : request->build.name };
+    if (!known)
+        return fail_usage("--emit=%s: expected c, header or object", options->emit);
+    if (!is_identifier(e.name))
+        return fail_usage("--name=%s is not a C identifier", e.name);
+    if (program_find(request->build.program->program, DECL_OPERATOR, request->build.name))
+        return fail_usage("'%s' is an operator; operators cannot be built ahead of time yet, its kernels can", request->build.name);
+    if (!folder_make(options->output))
+        return fail_usage("cannot make the folder %s: %s", options->output, strerror(errno));
+    return kernel_compile(&request->build, NULL, NULL, emit, &e) ? fail_status(NULL) : EXIT_OK;
+}
+
+// Without --emit: into the cache, for a first run without waiting.
+static int build_into_cache(const ToolRequest *request)
+{
+    kiln_kernel *kernel = NULL;
+    const double begin = seconds_now();
+    if (kernel_build(&request->build, &kernel))
+        return fail_status(NULL);
+    printf("%s for %s in %.3f s\n", kernel->plan->key ? kernel->plan->key : kernel->plan->name, request->build.target.name,
+           seconds_now() - begin);
+    kiln_kernel_free(kernel);
+    return EXIT_OK;
+}
+
+static int build(Arena *arena, void *context)
+{
+    const BuildOptions *const o = context;
+    ToolRequest request;
+    int result = request_open(&request, arena, &o->target, o->n_args, o->args);
+    if (result < 0)
+        result = request_bind(&request, arena);
+    if (result < 0)
+        result = o->emit ? emit_files(o, &request, arena) : build_into_cache(&request);
+    request_close(&request);
+    return result;
+}
+
+int tool_build(int argc, char **argv)
+{
+    BuildOptions o = { .output = ".", .args = argv };
+    const Option options[] = {
+        { "--emit", OPTION_TEXT, &o.emit, "KIND", "c, header or object: write files (default: only fill the cache)" },
+        { "--output", OPTION_TEXT, &o.output, "FOLDER", "where to write (default: here)" },
+        { "--name", OPTION_TEXT, &o.name, "NAME", "of the files and functions (default: the kernel's)" },
+        TARGET_OPTIONS(o.target),
+    };
+    const Usage usage = {
+        "kiln build [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
+        "Compiles a kernel. With --emit, writes C that a program links together with libkiln_launch.a, with no compiler at\n"
+        "run time: the code (for CUDA: the cubin) with its launch plan, and a header with typed functions.",
+        options, COUNT(options),
+        "  kiln build kernels/gemm/gemm.tile gemm_nt T=f32\n"
+        "  kiln build --emit=c --output=gen --name=gemm_f32 kernels/gemm/gemm.tile gemm_nt T=f32\n"
+        "  kiln build --emit=c --arch=90 --output=gen kernels/gemm/gemm.tile gemm_nt\n" };
+    const int end = parse_options(&usage, argc, argv, &o.n_args);
+    return end >= 0 ? end : with_arena(build, &o);
+}

@@ -1,0 +1,72 @@
+// request.c - "FILE [KERNEL] [NAME=VALUE...]" on the command line, as a request for the builder.
+#include "tools/tool.h"
+
+#include <string.h>
+
+static bool is_value(const char *arg) { return strchr(arg, '=') != NULL; }
+
+// The kernel or operator meant: the one named, or the first of the file; operators stand for the kernels they use.
+static const char *choose_name(const Program *program, const char *given)
+{
+    const char *first = NULL;
+    if (given)
+        return program_find(program, DECL_KERNEL, given) || program_find(program, DECL_OPERATOR, given) ? given : NULL;
+    for (const Decl *d = program->modules[0]->decls; d; d = d->next) {
+        if (d->kind == DECL_OPERATOR)
+            return d->name;
+        if (d->kind == DECL_KERNEL && !first)
+            first = d->name;
+    }
+    return first;
+}
+
+static int open_device(ToolRequest *request, const TargetOptions *options)
+{
+    const char *const name = options->device ? options->device : options->arch ? NULL : "cpu";
+    const kiln_build_options build = { .check = options->check, .arch = (int)options->arch, .isa = options->isa };
+    if (name && kiln_device_open(name, &request->build.device))
+        return fail_status(NULL);
+    request->build.checked = options->check;
+    return target_choose(request->build.device, &build, &request->build.target) ? fail_status(NULL) : -1;
+}
+
+int request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args)
+{
+    *request = (ToolRequest){ .bindings = { .arena = arena } };
+    if (n_args == 0 || is_value(args[0]))
+        return fail_usage("which file? see --help");
+    const char *given = NULL;
+    request->values = NEW_ARRAY(arena, const char *, n_args);
+    for (int i = 1; i < n_args; i++) {
+        if (is_value(args[i])) {
+            text_print(&request->bindings, "%s%s", request->n_values ? ", " : "", args[i]);
+            request->values[request->n_values++] = args[i];
+        } else if (given) {
+            return fail_usage("'%s': expected NAME=VALUE, or one kernel", args[i]);
+        } else {
+            given = args[i];
+        }
+    }
+    if (kiln_program_load_file(args[0], &request->build.program))
+        return fail_status(NULL);
+    request->build.name = choose_name(request->build.program->program, given);
+    if (!request->build.name)
+        return fail_usage(given ? "%s has no kernel or operator called '%s'" : "%s has no kernel", args[0], given);
+    return open_device(request, options);
+}
+
+int request_bind(ToolRequest *request, Arena *arena)
+{
+    Binding *bindings;
+    if (bindings_parse(arena, request->build.program, request->build.name, text_cstr(&request->bindings), &bindings,
+                       &request->build.n_bindings))
+        return fail_status(NULL);
+    request->build.bindings = bindings;
+    return -1;
+}
+
+void request_close(ToolRequest *request)
+{
+    kiln_program_free(request->build.program);
+    kiln_device_close(request->build.device);
+}

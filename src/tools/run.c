@@ -1,0 +1,297 @@
+// run.c - `kiln run`: a kernel built, checked, and timed beside what the machine can do.
+#include "tools/measure.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct RunOptions {
+    TargetOptions target;
+    bool    demo, json, no_check;
+    int64_t seconds;
+    int     n_args;
+    char  **args;
+} RunOptions;
+
+// References are scalar code, at some 1e9 operations a second; past these a smaller case is checked instead. A demo may
+// take longer, because what it shows is that the result is right at the size it shows.
+static const double CHECKED_OPERATIONS_MAX = 3e9, CHECKED_IN_DEMO_MAX = 12e9, CHECKED_BYTES_MAX = 4e8;
+
+// What `--demo` runs where the command line says nothing else: sizes of a real model.
+static const char demo_values[] = "T=bf16, D=128, DV=128, CAUSAL=true, LSE=none, B=1, S=2048, SKV=2048, H=8, HKV=2, "
+                                  "scale=0.08838834764831845";
+
+static const double CACHED_BYTES = 48e6;
+
+typedef struct Running {
+    const RunOptions *options;
+    ToolRequest       request;
+    Arena            *arena;
+    const CheckCase  *base;          // the largest case of the kernel's checks; NULL if it has none
+    const CheckCase  *wanted;        // with the command line's values
+    CaseOptions       cases;
+} Running;
+
+// ---- what to run
+
+static double size_of(const CheckCase *check)
+{
+    double size = 1;
+    for (int i = 0; i < check->n_launch; i++)
+        if (check->launch[i].kind == BIND_INT)
+            size *= check->launch[i].integer < 0 ? 1 : (double)check->launch[i].integer;
+    return size;
+}
+
+// Whether the case's build is one of those that were asked for.
+static bool agrees(const CheckCase *check, const Binding *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < check->n_build; j++) {
+            const Binding *const a = &values[i], *const b = &check->build[j];
+            if (strcmp(a->name, b->name) == 0 && (a->kind != b->kind || a->integer != b->integer || a->type != b->type))
+                return false;
+        }
+    return true;
+}
+
+// The largest case that agrees with the values given; else the largest of all, for its sizes and inputs only.
+static const CheckCase *choose_base(const Running *r, const Binding *values, int n)
+{
+    kiln_program *const program = r->request.build.program;
+    pthread_mutex_lock(&program->lock);
+    program->program->diags = diags_new(program->program->arena);
+    const CheckCases *const cases = check_cases(program->program, r->request.build.name);
+    pthread_mutex_unlock(&program->lock);
+    const CheckCase *largest = NULL;
+    bool good = false;
+    for (int i = 0; cases && i < cases->count; i++) {
+        const CheckCase *const one = &cases->items[i];
+        const bool fits = agrees(one, values, n);
+        if (!largest || fits > good || (fits == good && size_of(one) > size_of(largest))) {
+            largest = one;
+            good = fits;
+        }
+    }
+    if (!largest || good)
+        return largest;
+    CheckCase *const sizes = NEW(r->arena, CheckCase, .decl = NULL);
+    *sizes = *largest;
+    sizes->n_build = 0;
+    return sizes;
+}
+
+static int choose_case(Running *r)
+{
+    Binding *values = NULL;
+    const bool demo = r->options->demo && !r->request.n_values && strcmp(r->request.build.name, "attention_forward") == 0;
+    const char *const text = demo ? demo_values : text_cstr(&r->request.bindings);
+    int n = 0;
+    if (bindings_parse(r->arena, r->request.build.program, r->request.build.name, text, &values, &n))
+        return fail_status(NULL);
+    r->base = choose_base(r, values, n);
+    r->wanted = case_with_values(r->arena, r->request.build.program, r->request.build.name, r->base, values, n);
+    return -1;
+}
+
+static CaseBuild build_of(const Running *r, const CheckCase *check)
+{
+    const kiln_program *const program = r->request.build.program;
+    const char *const name = r->request.build.name;
+    return (CaseBuild){ .program = r->request.build.program, .name = name, .bindings = check->build,
+                        .n_bindings = check->n_build,
+                        .has_reference = !r->options->no_check && program_find(program->program, DECL_REFERENCE, name),
+                        .has_verify = !r->options->no_check && program_find(program->program, DECL_VERIFY, name) };
+}
+
+// ---- checking
+
+static bool is_small(const Running *r, const Case *c)
+{
+    const double most = r->options->demo ? CHECKED_IN_DEMO_MAX : CHECKED_OPERATIONS_MAX;
+    return operations_of(c) <= most && count_bytes(c) <= CHECKED_BYTES_MAX;
+}
+
+// The launch values of the check's own largest case, with the build that was asked for.
+static const CheckCase *smaller_case(const Running *r)
+{
+    CheckCase *const copy = NEW(r->arena, CheckCase, .decl = NULL);
+    *copy = *r->base;
+    copy->build = r->wanted->build;
+    copy->n_build = r->wanted->n_build;
+    return copy;
+}
+
+static int report_check(bool ok, const Case *c, const char *size, double seconds)
+{
+    if (ok)
+        printf("  %scorrect%s: agrees with its %s%s (%.2f s)\n", paint(stdout, GREEN), paint(stdout, PLAIN),
+               c->build->verify ? "verify block" : "reference", size, seconds);
+    else
+        printf("  %sWRONG%s%s: %s\n", paint(stdout, RED), paint(stdout, PLAIN), size, c->problem);
+    return ok ? EXIT_OK : EXIT_FAILED;
+}
+
+static int check_now(const Running *r, const CaseBuild *build, const CheckCase *check, const char *size)
+{
+    static Case c;
+    progress("checking against the reference");
+    const double begin = seconds_now();
+    const bool ok = case_open(&c, build, check, &r->cases) && case_run(&c) && case_check(&c);
+    progress_end();
+    const int result = report_check(ok, &c, size, seconds_now() - begin);
+    case_close(&c);
+    return result;
+}
+
+static int check_result(const Running *r, const CaseBuild *build, Case *timed)
+{
+    if (r->options->no_check || r->options->json)
+        return EXIT_OK;
+    if (!build->reference && !build->verify)
+        return printf("  not checked: it has neither a reference nor a verify block\n"), EXIT_OK;
+    if (is_small(r, timed))
+        return check_now(r, build, r->wanted, "");
+    if (!r->base)
+        return printf("  not checked: too large for its reference, and it has no check with smaller sizes\n"), EXIT_OK;
+    Text size = { .arena = r->arena };
+    const CheckCase *const smaller = smaller_case(r);
+    text_print(&size, " at ");
+    bindings_print(&size, smaller->launch, smaller->n_launch);
+    return check_now(r, build, smaller, text_cstr(&size));
+}
+
+// ---- timing
+
+static DType main_type(const LaunchPlan *plan)
+{
+    for (int i = 0; i < plan->n_params; i++)
+        if (plan->params[i].is_tensor && !plan->params[i].absent)
+            return plan->params[i].type;
+    return DTYPE_F32;
+}
+
+static void print_rate(const char *what, double rate, double ceiling, double unit, const char *name)
+{
+    printf("  %-10s %10.2f %s", what, rate / unit, name);
+    if (isinf(ceiling))
+        printf(" (small enough to stay in caches)");
+    else if (ceiling > 0)
+        printf(" of %.2f possible: %.0f%%", ceiling / unit, 100 * rate / ceiling);
+    putchar('\n');
+}
+
+static void print_measurement(const Running *r, const Case *c, const Measurement *m)
+{
+    progress("measuring the machine");
+    Ceiling ceiling = ceiling_of(r->cases.device, main_type(c->build->kernel->plan));
+    progress_end();
+    const bool in_caches = m->bytes < CACHED_BYTES;        // runs one after another then meet no memory at all
+    if (in_caches)
+        ceiling.bytes_per_second = INFINITY;
+    const double t = m->median;
+    printf("  %-10s %10.3f ms median of %d runs (%.3f to %.3f)\n", "time", 1e3 * t, m->runs, 1e3 * m->fastest,
+           1e3 * m->slowest);
+    if (m->operations > 0)
+        print_rate("products", m->operations / t, ceiling.operations_per_second, 1e9, "GFLOP/s");
+    print_rate("memory", m->bytes / t, ceiling.bytes_per_second, 1e9, "GB/s");
+    if (ceiling.what)
+        printf("  (possible: %s)\n", ceiling.what);
+    if (ceiling.operations_per_second > 0 && (m->operations > 0 || !in_caches)) {
+        const double floor = fmax(m->operations / ceiling.operations_per_second, m->bytes / ceiling.bytes_per_second);
+        printf("  %-10s %10.3f ms for %.3f Gop and %.2f MB: %.0f%% of the roofline\n", "floor", 1e3 * floor,
+               1e-9 * m->operations, 1e-6 * m->bytes, 100 * floor / t);
+    }
+}
+
+static void print_measurement_json(const Running *r, const Measurement *m)
+{
+    printf("{\"device\": ");
+    print_json_text(stdout, kiln_device_describe(r->cases.device));
+    printf(", \"case\": ");
+    print_json_text(stdout, r->wanted->label);
+    printf(", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f, "
+           "\"operations\": %.0f, \"bytes\": %.0f}\n", m->runs, m->median, m->fastest, m->slowest, m->operations, m->bytes);
+}
+
+static int fail_case(const Case *c)
+{
+    progress_end();
+    fprintf(stderr, "kiln: %s\n", c->problem);
+    return EXIT_FAILED;
+}
+
+static int run_case(Running *r, const CaseBuild *build)
+{
+    static Case c;
+    Measurement m;
+    int result = EXIT_OK;
+    if (!case_open(&c, build, r->wanted, &r->cases)) {
+        result = fail_case(&c);
+    } else if ((result = check_result(r, build, &c)) == EXIT_OK) {
+        progress("timing");
+        const bool ok = measure_case(&c, (double)r->options->seconds, &m);
+        progress_end();
+        if (!ok)
+            result = fail_case(&c);
+        else
+            r->options->json ? print_measurement_json(r, &m) : print_measurement(r, &c, &m);
+    }
+    case_close(&c);
+    return result;
+}
+
+static int build_and_run(Running *r)
+{
+    CaseBuild build = build_of(r, r->wanted);
+    progress("building %s", build.name);
+    const bool ok = case_build(&build, &r->cases);
+    progress_end();
+    if (!ok) {
+        fprintf(stderr, "kiln: %s\n", build.message ? build.message : "out of memory");
+        case_build_free(&build);
+        return EXIT_FAILED;
+    }
+    if (!r->options->json)
+        printf("%s%s%s on %s\n  built in %.3f s\n", paint(stdout, BOLD), r->wanted->label, paint(stdout, PLAIN),
+               kiln_device_describe(r->cases.device), build.seconds);
+    const int result = run_case(r, &build);
+    case_build_free(&build);
+    return result;
+}
+
+static int run(Arena *arena, void *context)
+{
+    Running r = { .options = context, .arena = arena };
+    int result = request_open(&r.request, arena, &r.options->target, r.options->n_args, r.options->args);
+    r.cases = (CaseOptions){ r.request.build.device, { .check = r.options->target.check, .isa = r.options->target.isa,
+                                                       .arch = (int)r.options->target.arch } };
+    if (result < 0 && !r.cases.device)
+        result = fail_usage("run needs a device: --device=cuda:0");
+    if (result < 0)
+        result = choose_case(&r);
+    if (result < 0)
+        result = build_and_run(&r);
+    request_close(&r.request);
+    return result;
+}
+
+int tool_run(int argc, char **argv)
+{
+    RunOptions o = { .seconds = 1, .args = argv };
+    const Option options[] = {
+        TARGET_OPTIONS(o.target),
+        { "--seconds", OPTION_NUMBER, &o.seconds, "N", "time for about N seconds (default: 1)" },
+        { "--no-check", OPTION_FLAG, &o.no_check, NULL, "do not run the reference" },
+        { "--demo", OPTION_FLAG, &o.demo, NULL, "attention at the sizes of a real model, unless values are given" },
+        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object with the times" },
+    };
+    const Usage usage = {
+        "kiln run [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
+        "Builds a kernel, runs it on made-up inputs, compares with its reference, times it, and shows how near it comes to\n"
+        "what the machine can do. Values not given are those of the largest case of the kernel's check.",
+        options, COUNT(options),
+        "  kiln run kernels/gemm/gemm.tile gemm_nt T=bf16 M=2048 N=2048 K=2048\n"
+        "  kiln run --demo kernels/attention/forward.tile\n" };
+    const int end = parse_options(&usage, argc, argv, &o.n_args);
+    return end >= 0 ? end : with_arena(run, &o);
+}

@@ -1,0 +1,346 @@
+// test.c - `kiln test`: every case of every check in the files, built, run and compared.
+//
+// What differs only in launch values shares a build. Builds run on all processors before the first case runs; cases
+// run one after another, because a kernel takes the whole machine by itself.
+#include "tools/cases.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct TestOptions {
+    CaseOptions cases;
+    const char *device, *filter, *isa;
+    bool        check, compile_only, json, quick, verbose;
+    int64_t     arch;
+    int         n_args;
+    char      **args;
+} TestOptions;
+
+typedef struct TestCase { const CheckCase *check; int build; } TestCase;
+
+// One file under test.
+typedef struct TestFile {
+    const char   *path;
+    kiln_program *program;
+    VEC(CaseBuild) builds;
+    VEC(TestCase)  cases;
+} TestFile;
+
+typedef struct Tally { int passed, failed, skipped; bool first; } Tally;
+
+// ---- collecting
+
+static bool same_bindings(const Binding *a, int n_a, const Binding *b, int n_b)
+{
+    for (int i = 0; n_a == n_b && i < n_a; i++)
+        if (strcmp(a[i].name, b[i].name) != 0 || a[i].kind != b[i].kind || a[i].integer != b[i].integer
+            || memcmp(&a[i].real, &b[i].real, sizeof a[i].real) != 0 || a[i].type != b[i].type)
+            return false;
+    return n_a == n_b;
+}
+
+static int find_or_add_build(Arena *arena, const TestOptions *options, TestFile *file, const char *name, const CheckCase *check)
+{
+    Program *const program = file->program->program;
+    for (int i = 0; i < file->builds.count; i++)
+        if (strcmp(file->builds.items[i].name, name) == 0
+            && same_bindings(file->builds.items[i].bindings, file->builds.items[i].n_bindings, check->build, check->n_build))
+            return i;
+    VEC_PUSH(arena, &file->builds, (CaseBuild){
+        .program = file->program, .name = name, .bindings = check->build, .n_bindings = check->n_build,
+        .has_reference = !options->compile_only && program_find(program, DECL_REFERENCE, name) != NULL,
+        .has_verify = !options->compile_only && program_find(program, DECL_VERIFY, name) != NULL });
+    return file->builds.count - 1;
+}
+
+// `quick` keeps the first and the last case of each check and a few between.
+static bool is_wanted(const TestOptions *options, const CheckCase *check, int i, int n)
+{
+    enum { QUICK = 6 };
+    if (options->filter && !strstr(check->label, options->filter))
+        return false;
+    return !options->quick || n <= QUICK || i == n - 1 || i % ((n + QUICK - 1) / QUICK) == 0;
+}
+
+static bool add_cases(Arena *arena, TestFile *file, const char *name, const TestOptions *options)
+{
+    Program *const program = file->program->program;
+    pthread_mutex_lock(&file->program->lock);
+    program->diags = diags_new(program->arena);
+    const CheckCases *const cases = check_cases(program, name);
+    const bool ok = cases && !program->diags->errors;
+    if (!ok)
+        program_fail(program->diags);
+    pthread_mutex_unlock(&file->program->lock);
+    for (int i = 0; ok && i < cases->count; i++)
+        if (is_wanted(options, &cases->items[i], i, cases->count))
+            VEC_PUSH(arena, &file->cases, (TestCase){ &cases->items[i], find_or_add_build(arena, options, file, name, &cases->items[i]) });
+    return ok;
+}
+
+static bool has_seen(const Decl *first, const Decl *check)
+{
+    for (const Decl *d = first; d != check; d = d->next)
+        if (d->kind == DECL_CHECK && strcmp(d->name, check->name) == 0)
+            return true;
+    return false;
+}
+
+// The checks of the file itself; those of its imports are tested with their own files.
+static bool collect(Arena *arena, TestFile *file, const TestOptions *options)
+{
+    const Decl *const first = file->program->program->modules[0]->decls;
+    for (const Decl *d = first; d; d = d->next)
+        if (d->kind == DECL_CHECK && !has_seen(first, d) && !add_cases(arena, file, d->name, options))
+            return false;
+    return true;
+}
+
+// ---- reporting
+
+static void report_json(Tally *tally, const char *file, const char *label, const char *outcome, const char *why, double seconds)
+{
+    printf("%s\n  {\"file\": ", tally->first ? "" : ",");
+    tally->first = false;
+    print_json_text(stdout, file);
+    printf(", \"case\": ");
+    print_json_text(stdout, label);
+    printf(", \"outcome\": \"%s\", \"seconds\": %.6f", outcome, seconds);
+    if (*why) {
+        printf(", \"message\": ");
+        print_json_text(stdout, why);
+    }
+    printf("}");
+}
+
+static void report(const TestOptions *options, Tally *tally, const char *file, const char *label, const char *outcome,
+                   const char *why, double seconds)
+{
+    const bool failed = strcmp(outcome, "failed") == 0, skipped = strcmp(outcome, "skipped") == 0;
+    tally->failed += failed;
+    tally->skipped += skipped;
+    tally->passed += !failed && !skipped;
+    if (options->json) {
+        report_json(tally, file, label, outcome, why, seconds);
+        return;
+    }
+    progress_end();
+    if (failed)
+        printf("%sFAIL%s %s: %s\n      %s\n", paint(stdout, RED), paint(stdout, PLAIN), file, label, why);
+    else if (skipped && options->verbose)
+        printf("%sskip%s %s: %s (%s)\n", paint(stdout, YELLOW), paint(stdout, PLAIN), file, label, why);
+    else if (options->verbose)
+        printf("%sok%s   %s: %s  %.1f ms\n", paint(stdout, GREEN), paint(stdout, PLAIN), file, label, 1e3 * seconds);
+    fflush(stdout);
+}
+
+// ---- compiling without running
+
+// What the hardware gives an instance: 227 KB on sm_90, 163 KB on sm_80.
+static int shared_bytes_limit(int arch) { return (arch == 90 ? 227 : 163) * 1024; }
+
+// NULL when the code made of a kernel needs nothing it should not need.
+static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel)
+{
+    const int shared = kernel->plan->dynamic_shared_bytes + kernel->report.static_shared_bytes;
+    const int limit = shared_bytes_limit(kernel->arch);
+    if (!kernel->arch)
+        return NULL;
+    if (!kernel->report.known)
+        return "ptxas reported nothing";
+    if (kernel->report.spill_bytes && kernel->arch == 90)  // the generic code for others is not tuned
+        return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)", kernel->plan->name,
+                            kernel->report.spill_bytes, kernel->report.registers, kernel->report.stack_bytes);
+    if (kernel->report.serialised_wgmma)
+        return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
+    return shared <= limit ? NULL : arena_printf(arena, "%s: %d bytes of shared memory, an instance has %d",
+                                                 kernel->plan->name, shared, limit);
+}
+
+static const char *find_resource_problems(Arena *arena, const kiln_kernel *kernel)
+{
+    const char *problem = kernel->steps ? NULL : find_resource_problem(arena, kernel);
+    for (int i = 0; kernel->steps && !problem && i < kernel->steps->n_steps; i++)
+        problem = find_resource_problem(arena, kernel->steps->steps[i].kernel);
+    return problem;
+}
+
+static int stack_bytes_of(const kiln_kernel *kernel)
+{
+    int most = kernel->report.stack_bytes;
+    for (int i = 0; kernel->steps && i < kernel->steps->n_steps; i++)
+        if (kernel->steps->steps[i].kernel->report.stack_bytes > most)
+            most = kernel->steps->steps[i].kernel->report.stack_bytes;
+    return most;
+}
+
+static void report_build(Arena *arena, const TestOptions *options, Tally *tally, const TestFile *file, int b)
+{
+    const CaseBuild *const build = &file->builds.items[b];
+    Text label = { .arena = arena };
+    text_print(&label, "%s<", build->name);
+    bindings_print(&label, build->bindings, build->n_bindings);
+    text_print(&label, ">");
+    if (build->status) {
+        report(options, tally, file->path, text_cstr(&label), build->status == KILN_UNSUPPORTED ? "skipped" : "failed",
+               build->message ? build->message : "out of memory", build->seconds);
+        return;
+    }
+    const char *const problem = find_resource_problems(arena, build->kernel);
+    const int stack = stack_bytes_of(build->kernel);
+    if (!problem && stack)                                 // not wrong, but it should be known
+        text_print(&label, ", %d bytes of stack", stack);
+    report(options, tally, file->path, text_cstr(&label), problem ? "failed" : "passed", problem ? problem : "", build->seconds);
+}
+
+// ---- running
+
+static void run_case(const TestOptions *options, Tally *tally, const TestFile *file, const TestCase *test)
+{
+    const CaseBuild *const build = &file->builds.items[test->build];
+    const char *const label = test->check->label;
+    const double begin = seconds_now();
+    static Case one;                                       // large, and one runs at a time
+    if (build->status == KILN_UNSUPPORTED) {
+        report(options, tally, file->path, label, "skipped", build->message ? build->message : "", 0);
+        return;
+    }
+    if (build->status) {
+        report(options, tally, file->path, label, "failed", build->message ? build->message : "out of memory", 0);
+        return;
+    }
+    const bool ok = case_open(&one, build, test->check, &options->cases) && case_run(&one) && case_check(&one);
+    report(options, tally, file->path, label, ok ? "passed" : "failed", ok ? "" : one.problem, seconds_now() - begin);
+    case_close(&one);
+}
+
+typedef struct Builds { TestFile *file; const CaseOptions *options; _Atomic int done; } Builds;
+
+static void build_one(void *context, int i)
+{
+    Builds *const builds = context;
+    progress("building %s: %d of %d", builds->file->path, ++builds->done, builds->file->builds.count);
+    case_build(&builds->file->builds.items[i], builds->options);
+}
+
+static const char *compose_build_failure(Arena *arena, const TestFile *file, int build)
+{
+    int n = 0;
+    for (int i = 0; i < file->cases.count; i++)
+        n += file->cases.items[i].build == build;
+    Text bindings = { .arena = arena };
+    bindings_print(&bindings, file->builds.items[build].bindings, file->builds.items[build].n_bindings);
+    return arena_printf(arena, "%s<%s> (%d case%s)", file->builds.items[build].name, text_cstr(&bindings), n,
+                        n == 1 ? "" : "s");
+}
+
+// One message for a build that failed, not one for each of its cases.
+static void report_failed_builds(Arena *arena, const TestOptions *options, Tally *tally, const TestFile *file)
+{
+    for (int b = 0; b < file->builds.count; b++) {
+        const CaseBuild *const build = &file->builds.items[b];
+        if (!build->status || options->json)
+            continue;
+        const bool skipped = build->status == KILN_UNSUPPORTED;
+        progress_end();
+        printf("%s%s%s %s: %s\n      %s\n", paint(stdout, skipped ? YELLOW : RED), skipped ? "skip" : "FAIL",
+               paint(stdout, PLAIN), file->path, compose_build_failure(arena, file, b),
+               build->message ? build->message : "out of memory");
+        for (int i = 0; i < file->cases.count; i++)
+            if (file->cases.items[i].build == b)
+                skipped ? tally->skipped++ : tally->failed++;
+    }
+}
+
+static void test_file(Arena *arena, const TestOptions *options, Tally *tally, const char *path)
+{
+    TestFile file = { .path = path };
+    const double begin = seconds_now();
+    const Tally before = *tally;
+    if (kiln_program_load_file(path, &file.program) || !collect(arena, &file, options)) {
+        report(options, tally, path, "(reading)", "failed", kiln_error_message(), 0);
+        kiln_program_free(file.program);
+        return;
+    }
+    Builds builds = { &file, &options->cases, 0 };
+    in_parallel(file.builds.count, build_one, &builds);
+    const double built = seconds_now();
+    for (int i = 0; options->compile_only && i < file.builds.count; i++)
+        report_build(arena, options, tally, &file, i);
+    if (!options->compile_only)
+        report_failed_builds(arena, options, tally, &file);
+    for (int i = 0; !options->compile_only && i < file.cases.count; i++) {
+        progress("%s: case %d of %d", path, i + 1, file.cases.count);
+        if (!file.builds.items[file.cases.items[i].build].status || options->json)
+            run_case(options, tally, &file, &file.cases.items[i]);
+    }
+    progress_end();
+    const int failed = tally->failed - before.failed, passed = tally->passed - before.passed;
+    if (!options->json && file.cases.count)
+        printf("%s%s%s %s: %d passed, %d failed, %d skipped; %d builds %.1f s, runs %.1f s\n",
+               paint(stdout, failed ? RED : GREEN), failed ? "FAIL" : "ok  ", paint(stdout, PLAIN), path, passed, failed,
+               tally->skipped - before.skipped, file.builds.count, built - begin, seconds_now() - built);
+    fflush(stdout);
+    for (int i = 0; i < file.builds.count; i++)
+        case_build_free(&file.builds.items[i]);
+    kiln_program_free(file.program);
+}
+
+static int test_files(Arena *arena, void *context)
+{
+    const TestOptions *const options = context;
+    const char **paths;
+    int n;
+    Tally tally = { .first = true };
+    if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
+        return EXIT_USAGE;
+    if (options->json)
+        printf("{\"device\": \"%s\", \"cases\": [", options->cases.device ? kiln_device_name(options->cases.device) : "none");
+    for (int i = 0; i < n; i++)
+        test_file(arena, options, &tally, paths[i]);
+    if (options->json)
+        printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally.passed, tally.failed, tally.skipped);
+    else
+        printf("%d passed, %d failed, %d skipped\n", tally.passed, tally.failed, tally.skipped);
+    if (tally.passed + tally.failed + tally.skipped == 0)
+        return fail_usage(options->filter ? "no case matches '%s'" : "no checks in these files%s",
+                          options->filter ? options->filter : "");
+    return tally.failed ? EXIT_FAILED : EXIT_OK;
+}
+
+int tool_test(int argc, char **argv)
+{
+    TestOptions o = { .args = argv };
+    const Option options[] = {
+        { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: $KILN_TEST_DEVICE, else cpu)" },
+        { "--filter", OPTION_TEXT, &o.filter, "TEXT", "only cases whose label contains TEXT" },
+        { "--check", OPTION_FLAG, &o.check, NULL, "trap accesses outside tiles and reads of undefined tiles" },
+        { "--isa", OPTION_TEXT, &o.isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },
+        { "--arch", OPTION_NUMBER, &o.arch, "N", "CUDA: 90 or 80 instead of the device's" },
+        { "--compile-only", OPTION_FLAG, &o.compile_only, NULL, "build each specialisation, run nothing; --arch needs no GPU then" },
+        { "--quick", OPTION_FLAG, &o.quick, NULL, "a few cases of each check" },
+        { "--verbose", OPTION_FLAG, &o.verbose, NULL, "a line for every case" },
+        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object" },
+    };
+    const Usage usage = {
+        "kiln test [OPTION...] FILE|FOLDER...",
+        "Builds and runs every case of every `check` in the files and compares with their `reference` or `verify`.\n"
+        "Ends with 0 if none failed, 1 if one did, 2 if there was nothing to do.",
+        options, COUNT(options),
+        "  kiln test kernels/                      all of a library\n"
+        "  kiln test --filter='gemm_nt<bf16' kernels/gemm/gemm.tile\n"
+        "  kiln test --device=cuda:0 --json kernels/ > result.json\n"
+        "  kiln test --arch=90 --compile-only kernels/ what ptxas says of every kernel, without a GPU\n" };
+    const int end = parse_options(&usage, argc, argv, &o.n_args);
+    if (end >= 0)
+        return end;
+    if (o.n_args == 0)
+        return fail_usage("test: which files? see 'kiln test --help'");
+    o.cases.build = (kiln_build_options){ .check = o.check, .isa = o.isa, .arch = (int)o.arch };
+    if (!(o.compile_only && o.arch && !o.device) && kiln_device_open(device_name_or_default(o.device), &o.cases.device))
+        return fail_status(NULL);
+    const int result = with_arena(test_files, &o);
+    kiln_device_close(o.cases.device);
+    return result;
+}

@@ -1,0 +1,272 @@
+// tool.c - options, help, terminals and small services for the subcommands.
+#define _GNU_SOURCE                  // qsort's strings, open_memstream
+#include "tools/tool.h"
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// ---- options
+
+static void print_help(const Usage *usage)
+{
+    printf("usage: %s\n\n%s\n", usage->line, usage->about);
+    if (usage->n_options)
+        printf("\noptions:\n");
+    for (int i = 0; i < usage->n_options; i++) {
+        const Option *const o = &usage->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->argument ? "=" : "", o->argument ? o->argument : "");
+        printf("  %-22s %s\n", left, o->help);
+    }
+    if (usage->examples)
+        printf("\nexamples:\n%s", usage->examples);
+}
+
+static const Option *find_option(const Usage *usage, const char *text, size_t n)
+{
+    for (int i = 0; i < usage->n_options; i++)
+        if (strlen(usage->options[i].name) == n && memcmp(usage->options[i].name, text, n) == 0)
+            return &usage->options[i];
+    return NULL;
+}
+
+static int take_number(const Option *option, const char *text)
+{
+    char *end;
+    errno = 0;
+    *(int64_t *)option->value = strtoll(text, &end, 10);
+    return *text && !*end && !errno ? -1 : fail_usage("%s takes a number, not '%s'", option->name, text);
+}
+
+// One option at argv[*i]; -1 when it was taken.
+static int take_option(const Usage *usage, int argc, char **argv, int *i)
+{
+    const char *const text = argv[*i];
+    const size_t n = strcspn(text, "=");
+    const Option *const option = find_option(usage, text, n);
+    if (!option)
+        return fail_usage("unknown option '%s'; see '%.*s --help'", text, (int)strcspn(strchr(usage->line, ' ') + 1, " ")
+                          + 5, usage->line);
+    if (option->kind == OPTION_FLAG) {
+        *(bool *)option->value = true;
+        return text[n] ? fail_usage("%s takes no value", option->name) : -1;
+    }
+    const char *value = text[n] ? text + n + 1 : NULL;
+    if (!value && *i + 1 < argc)
+        value = argv[++*i];
+    if (!value)
+        return fail_usage("%s needs a value: %s=%s", option->name, option->name, option->argument);
+    if (option->kind == OPTION_NUMBER)
+        return take_number(option, value);
+    *(const char **)option->value = value;
+    return -1;
+}
+
+int parse_options(const Usage *usage, int argc, char **argv, int *n)
+{
+    bool only_files = false;
+    *n = 0;
+    for (int i = 0; i < argc; i++) {
+        if (!only_files && strcmp(argv[i], "--") == 0) {
+            only_files = true;
+        } else if (only_files || argv[i][0] != '-' || !argv[i][1]) {
+            argv[(*n)++] = argv[i];
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(usage);
+            return EXIT_OK;
+        } else {
+            const int end = take_option(usage, argc, argv, &i);
+            if (end >= 0)
+                return end;
+        }
+    }
+    return -1;
+}
+
+// ---- printing
+
+bool is_terminal(FILE *file)
+{
+    const char *const term = getenv("TERM");
+    return isatty(fileno(file)) && !(term && strcmp(term, "dumb") == 0);
+}
+
+const char *paint(FILE *file, const char *ansi)
+{
+    const char *const no_color = getenv("NO_COLOR");
+    return is_terminal(file) && !(no_color && *no_color) ? ansi : "";
+}
+
+static bool progress_shown;
+
+void progress(const char *format, ...)
+{
+    char line[160];
+    va_list args;
+    if (!is_terminal(stderr))
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "\r\033[K%.78s", line);
+    fflush(stderr);
+    progress_shown = true;
+}
+
+void progress_end(void)
+{
+    if (progress_shown)
+        fputs("\r\033[K", stderr);
+    progress_shown = false;
+}
+
+void print_json_text(FILE *out, const char *text)
+{
+    putc('"', out);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(out, c == '\n' ? "\\n" : "\\u%04x", c);
+        else
+            putc(c, out);
+    }
+    putc('"', out);
+}
+
+int fail_status(const char *what)
+{
+    progress_end();
+    fflush(stdout);
+    const char *const message = kiln_error_message();
+    if (what)
+        fprintf(stderr, "kiln: %s: ", what);
+    fprintf(stderr, "%s%s", message, *message && message[strlen(message) - 1] == '\n' ? "" : "\n");
+    return EXIT_FAILED;
+}
+
+int fail_usage(const char *format, ...)
+{
+    va_list args;
+    progress_end();
+    fputs("kiln: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    putc('\n', stderr);
+    return EXIT_USAGE;
+}
+
+double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// ---- files
+
+typedef struct Paths { VEC(const char *) list; Arena *arena; } Paths;
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static void add_folder(Paths *paths, const char *folder)
+{
+    DIR *const dir = opendir(folder);
+    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; ) {
+        struct stat st;
+        if (item->d_name[0] == '.')
+            continue;
+        const char *const path = arena_printf(paths->arena, "%s%s%s", folder, ends_with(folder, "/") ? "" : "/",
+                                              item->d_name);
+        if (stat(path, &st) != 0)
+            continue;
+        if (S_ISDIR(st.st_mode))
+            add_folder(paths, path);
+        else if (ends_with(path, ".tile"))
+            VEC_PUSH(paths->arena, &paths->list, path);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static int compare_paths(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths, int *n)
+{
+    Paths found = { .arena = arena };
+    for (int i = 0; i < n_args; i++) {
+        struct stat st;
+        const int before = found.list.count;
+        if (stat(args[i], &st) != 0)
+            return fail_usage("%s: %s", args[i], strerror(errno)), false;
+        if (S_ISDIR(st.st_mode))
+            add_folder(&found, args[i]);
+        else
+            VEC_PUSH(arena, &found.list, args[i]);
+        if (found.list.count == before)
+            return fail_usage("%s: no .tile files in it", args[i]), false;
+        qsort(found.list.items + before, (size_t)(found.list.count - before), sizeof *found.list.items, compare_paths);
+    }
+    *paths = found.list.items;
+    *n = found.list.count;
+    return true;
+}
+
+const char *device_name_or_default(const char *given)
+{
+    const char *const wanted = getenv("KILN_TEST_DEVICE");
+    return given ? given : wanted && *wanted ? wanted : "cpu";
+}
+
+int with_arena(int (*work)(Arena *arena, void *context), void *context)
+{
+    Arena *const arena = arena_new();
+    if (arena && setjmp(arena->out_of_memory) == 0) {
+        const int result = work(arena, context);
+        arena_free(arena);
+        return result;
+    }
+    arena_free(arena);
+    fprintf(stderr, "kiln: out of memory\n");
+    return EXIT_FAILED;
+}
+
+// ---- work on several threads
+
+typedef struct Work { void (*task)(void *, int); void *context; int n; _Atomic int next; } Work;
+
+static void *do_work(void *context)
+{
+    Work *const work = context;
+    for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->n; )
+        work->task(work->context, i);
+    return NULL;
+}
+
+void in_parallel(int n, void (*task)(void *context, int i), void *context)
+{
+    enum { MOST = 64 };
+    Work work = { task, context, n, 0 };
+    pthread_t threads[MOST];
+    int started = 0;
+    const int wanted = threads_count() < n ? threads_count() : n;
+    for (; started < wanted - 1 && started < MOST; started++)
+        if (pthread_create(&threads[started], NULL, do_work, &work) != 0)
+            break;
+    do_work(&work);
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}

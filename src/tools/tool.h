@@ -1,0 +1,92 @@
+// tool.h - what the subcommands of `kiln` share: options, help, terminals, and how they end.
+#ifndef KILN_TOOLS_TOOL_H
+#define KILN_TOOLS_TOOL_H
+
+#include "runtime/build.h"
+
+#include <stdio.h>
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+// A row of main.c's table. `run` gets the arguments after its name.
+typedef struct Command {
+    const char *name;
+    int       (*run)(int argc, char **argv);
+    const char *summary;             // of `kiln --help`
+} Command;
+
+int tool_test(int argc, char **argv);
+int tool_run(int argc, char **argv);
+int tool_build(int argc, char **argv);
+int tool_dump(int argc, char **argv);
+int tool_explain(int argc, char **argv);
+int tool_bench(int argc, char **argv);
+int tool_fmt(int argc, char **argv);
+int tool_devices(int argc, char **argv);
+int tool_cache(int argc, char **argv);
+
+// ---- options: --name, --name=value or --name value
+typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER } OptionKind;
+typedef struct Option {
+    const char *name;                // "--device"
+    OptionKind  kind;
+    void       *value;               // bool *, const char ** or int64_t *
+    const char *argument, *help;     // "NAME", "run on this device"
+} Option;
+typedef struct Usage {
+    const char   *line;              // "kiln test [OPTION...] FILE|FOLDER..."
+    const char   *about;
+    const Option *options; int n_options;
+    const char   *examples;
+} Usage;
+// Takes the options out of argv; what is left stands in argv[0 .. *n). Returns -1 to go on, else the exit status
+// (after --help, or a mistake that was printed).
+int parse_options(const Usage *usage, int argc, char **argv, int *n);
+
+// ---- printing
+bool is_terminal(FILE *file);
+const char *paint(FILE *file, const char *ansi);           // the escape sequence on terminals, else ""
+#define RED "\033[1;31m"
+#define GREEN "\033[32m"
+#define YELLOW "\033[33m"
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));   // one line, overwritten; terminals only
+void progress_end(void);
+void print_json_text(FILE *out, const char *text);         // quoted and escaped
+int  fail_status(const char *what);                        // prints the library's message; EXIT_FAILED
+int  fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+double seconds_now(void);
+
+// "FILE [KERNEL] [NAME=VALUE...]" and the options that choose a target, as a request for the builder.
+typedef struct TargetOptions {
+    const char *device, *isa;
+    int64_t     arch;                // without a device: compile only
+    bool        check;
+} TargetOptions;
+#define TARGET_OPTIONS(t)                                                                                              \
+    { "--device", OPTION_TEXT, &(t).device, "NAME", "cpu, cuda:0 ... (default: cpu)" },                                \
+    { "--arch", OPTION_NUMBER, &(t).arch, "N", "compile for CUDA architecture 90 or 80, with or without a GPU" },      \
+    { "--isa", OPTION_TEXT, &(t).isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },              \
+    { "--check", OPTION_FLAG, &(t).check, NULL, "trap accesses outside tiles and reads of undefined tiles" }
+typedef struct ToolRequest {
+    BuildRequest build;
+    const char **values; int n_values;                     // the NAME=VALUE arguments
+    Text         bindings;                                 // the same as one text
+} ToolRequest;
+// Opens program and device; prints what is wrong and returns the exit status, or -1. `request_close` in any case.
+int  request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args);
+int  request_bind(ToolRequest *request, Arena *arena);     // takes all values as bindings of the build
+void request_close(ToolRequest *request);
+
+// All .tile files among the arguments and below the folders among them, sorted; `paths` from the arena.
+// False after printing what is missing.
+bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths, int *n);
+// The device of --device, $KILN_TEST_DEVICE or the CPU.
+const char *device_name_or_default(const char *given);
+// Runs `work` with an arena; running out of memory ends it with a message.
+int with_arena(int (*work)(Arena *arena, void *context), void *context);
+// Runs task(context, i) for i < n on as many threads as the machine has.
+void in_parallel(int n, void (*task)(void *context, int i), void *context);
+
+#endif

@@ -1,0 +1,99 @@
+#!/bin/sh
+# aot_test.sh - a kernel built ahead of time runs in a program that has no compiler, and says no where it should.
+# usage: aot_test.sh KILN-COMMAND SOURCE-FOLDER LAUNCH-LIBRARY
+set -eu
+kiln=$1 source=$2 library=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+export KILN_CACHE="$folder/cache"
+
+cat >kernel.tile <<'END'
+kernel saxpy<type T = f32, int BN = 64>(in T X[N], in T Y[N], out T Z[N], optional in T W[N], f32 a, i32 times)
+{
+    require(times > 0, "at least once");
+    grid (n : ceildiv(N, BN));
+    fragment f32 x[BN] = X[n*BN +: BN], y[BN] = Y[n*BN +: BN];
+    for (int t = 0; t < times; t++) { forall (i : BN) y[i] += a * x[i]; }
+    Z[n*BN +: BN] = y;
+}
+END
+cat >main.c <<'END'
+#include "gen/saxpy.h"
+#include "gen/saxpy_f64.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(kiln_status status, kiln_status expected)
+{
+    if (status == expected)
+        return;
+    fprintf(stderr, "%s: %s\n", kiln_status_name(status), kiln_error_message());
+    exit(1);
+}
+
+int main(void)
+{
+    enum { N = 100 };
+    static float x[N], y[N], z[N];
+    static double xd[N], yd[N], zd[N];
+    const int64_t shape[] = { N };
+    kiln_device *cpu;
+    kiln_kernel *kernel, *wide;
+    for (int i = 0; i < N; i++)
+        xd[i] = x[i] = (float)i, yd[i] = y[i] = 1;
+    must(kiln_device_open("cpu", &cpu), KILN_OK);
+    must(saxpy_open(cpu, &kernel), KILN_OK);
+    must(saxpy_f64_open(cpu, &wide), KILN_OK);
+    kiln_tensor tx = kiln_tensor_of(cpu, x, KILN_F32, 1, shape), ty = kiln_tensor_of(cpu, y, KILN_F32, 1, shape);
+    kiln_tensor tz = kiln_tensor_of(cpu, z, KILN_F32, 1, shape);
+    must(saxpy(kernel, NULL, &tx, &ty, &tz, NULL, 2, 3), KILN_OK);
+    for (int i = 0; i < N; i++)
+        if (z[i] != 1 + 6 * (float)i)
+            return fprintf(stderr, "z[%d] is %g\n", i, z[i]), 1;
+    tx.data = xd, tx.type = KILN_F64, ty.data = yd, ty.type = KILN_F64;
+    must(saxpy(kernel, NULL, &tx, &ty, &tz, NULL, 2, 3), KILN_BAD_TYPE);
+    if (!strstr(kiln_error_message(), "'X' is a tensor of f64, expected f32"))
+        return fprintf(stderr, "%s\n", kiln_error_message()), 1;
+    tz.data = zd, tz.type = KILN_F64;
+    must(saxpy_f64(wide, NULL, &tx, &ty, &tz, NULL, 0.5, 2), KILN_OK);
+    if (zd[99] != 100)
+        return fprintf(stderr, "zd[99] is %g\n", zd[99]), 1;
+    must(saxpy_f64(wide, NULL, &tx, &ty, &tz, NULL, 0.5, 0), KILN_BAD_SHAPE);
+    unsigned char bad[] = { 1, 2, 3 };
+    kiln_code damaged = saxpy_code;
+    damaged.plan = bad, damaged.plan_bytes = sizeof bad;
+    kiln_kernel *none = NULL;
+    must(kiln_kernel_from_code(cpu, &damaged, &none), KILN_UNSUPPORTED);
+    kiln_kernel_free(kernel);
+    kiln_kernel_free(wide);
+    kiln_device_close(cpu);
+    puts("ok");
+    return 0;
+}
+END
+"$kiln" build --emit=c --isa=portable --output=gen kernel.tile saxpy W=none >files
+"$kiln" build --emit=object --name=saxpy_f64 --output=gen kernel.tile saxpy T=f64 W=none BN=32 >>files
+"$kiln" build --emit=header --name=only --output=gen kernel.tile saxpy W=none >>files
+test "$(wc -l <files)" = 5
+test ! -e gen/only.c
+
+cc=${CC:-cc}
+$cc -std=c11 -Wall -Wextra -Werror -I"$source/include" -c main.c -o main.o
+compile=$(sed -n '3s/^ \* *//p' gen/saxpy.c)               # the command that the file asks for
+$compile -c gen/saxpy.c -o gen/saxpy.o
+$cc main.o gen/saxpy.o gen/saxpy_f64.o "$library" ${LINK_FLAGS:-} -lpthread -ldl -lm -o program
+PATH=/nonexistent ./program | grep -qx ok                  # no compiler in reach
+if command -v c++ >/dev/null; then                         # the header is C++ too
+    printf '#include "gen/saxpy.h"\nint main() { return saxpy_code.plan == 0; }\n' >main.cc
+    c++ -Wall -Wextra -Werror -I"$source/include" -c main.cc -o main_cc.o
+fi
+refused() { # refused MESSAGE OPTION...
+    said=$1; shift
+    if "$kiln" build "$@" --output=gen kernel.tile 2>message; then echo "accepted: $*"; exit 1; fi
+    grep -q "$said" message || { cat message; exit 1; }
+}
+refused 'expected c, header or object' --emit=tape
+refused 'not a C identifier' --emit=c --name=9lives
+echo "ahead-of-time build: ok"

@@ -1,0 +1,382 @@
+// launch_test.c - every way to launch a kernel wrongly, each with the message that names the argument; and right ones.
+#include "kiln/kiln.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char source[] =
+    "kernel scale<type T = f32, int BN = 32>(in T X[M][N], out T Y[M][N], optional in T W[N], f32 a, i32 mode)\n"
+    "{\n"
+    "    require(N % 2 == 0, \"N must be even\");\n"
+    "    require(mode >= 0 && mode < 3, \"mode is 0, 1 or 2\");\n"
+    "    grid (n : ceildiv(N, BN), m : M);\n"
+    "    fragment f32 x[BN] = X[m][n*BN +: BN];\n"
+    "    forall (i : BN) x[i] *= a;\n"
+    "    if (present(W)) {\n"
+    "        fragment f32 w[BN] = W[n*BN +: BN];\n"
+    "        forall (i : BN) x[i] *= w[i];\n"
+    "    }\n"
+    "    Y[m][n*BN +: BN] = x;\n"
+    "}\n"
+    "kernel sum(in strided f32 X[M][N], in i32 FIRST[M + 1], inout f32 Y[M])\n"
+    "{\n"
+    "    grid (m : M);\n"
+    "    fragment f32 x[64] = X[m][0 +: 64], s[1] = 0;\n"
+    "    forall (i : 64) s[0] += x[i];\n"
+    "    forall (i : 1) Y[m + i] += s[i];\n"
+    "}\n"
+    "kernel trapping(in f32 X[N], out f32 Y[N])\n"
+    "{\n"
+    "    grid ();\n"
+    "    assert(N < 5, \"fewer than five\");\n"
+    "    Y[0] = X[0];\n"
+    "}\n"
+    "operator twice(in f32 X[M][N], out f32 Y[M][N], f32 a)\n"
+    "{\n"
+    "    temp f32 Z[M][N];\n"
+    "    scale<f32>(X, Z, none, a, 0);\n"
+    "    scale<f32>(Z, Y, none, a, 1);\n"
+    "}\n";
+
+static kiln_device  *cpu;
+static kiln_program *program;
+static kiln_kernel  *scale, *scale_w, *sum;
+static float x[2][64], y[2][64], w[64];
+static kiln_tensor tx, ty, tw;
+
+static void assert_ok(kiln_status status)
+{
+    if (status)
+        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+}
+
+static void assert_fails(kiln_status status, kiln_status expected, const char *part)
+{
+    if (status != expected)
+        fail_msg("%s (%s), expected %s", kiln_status_name(status), status ? kiln_error_message() : "", kiln_status_name(expected));
+    if (!strstr(kiln_error_message(), part))
+        fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
+}
+
+static int open_all(void **state)
+{
+    assert_ok(kiln_device_open("cpu", &cpu));
+    assert_ok(kiln_program_load_text("test.tile", source, &program));
+    assert_ok(kiln_kernel_build(cpu, program, "scale", "W=none", NULL, &scale));
+    assert_ok(kiln_kernel_build(cpu, program, "scale", NULL, NULL, &scale_w));
+    assert_ok(kiln_kernel_build(cpu, program, "sum", NULL, NULL, &sum));
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    kiln_kernel_free(scale);
+    kiln_kernel_free(scale_w);
+    kiln_kernel_free(sum);
+    kiln_program_free(program);
+    kiln_device_close(cpu);
+    return 0;
+}
+
+static int reset(void **state)
+{
+    const int64_t shape[] = { 2, 64 };
+    for (int i = 0; i < 64; i++) {
+        x[0][i] = (float)i, x[1][i] = (float)-i;
+        w[i] = 2;
+    }
+    memset(y, 0, sizeof y);
+    tx = kiln_tensor_of(NULL, x, KILN_F32, 2, shape);
+    ty = kiln_tensor_of(cpu, y, KILN_F32, 2, shape);
+    tw = kiln_tensor_of(NULL, w, KILN_F32, 1, shape + 1);
+    return 0;
+}
+
+static kiln_status launch_scale(void)
+{
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(0) };
+    return kiln_launch(scale, NULL, args, 5);
+}
+
+static void right_launches_compute(void **state)
+{
+    assert_ok(launch_scale());
+    for (int i = 0; i < 64; i++)
+        assert_true(y[0][i] == 3 * x[0][i] && y[1][i] == 3 * x[1][i]);
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_TENSOR(&tw), KILN_INT(3), KILN_INT(2) };
+    assert_ok(kiln_launch(scale_w, NULL, args, 5));        // an integer does for a float
+    assert_true(y[1][5] == 6 * x[1][5]);
+    assert_int_equal(kiln_kernel_parameters(scale), 5);
+    assert_string_equal(kiln_kernel_parameter_name(scale, 3), "a");
+    assert_null(kiln_kernel_parameter_name(scale, 5));
+    assert_non_null(kiln_kernel_source(scale));
+}
+
+static void empty_tensors_are_fine(void **state)
+{
+    tx.shape[0] = ty.shape[0] = 0;
+    tx.data = ty.data = NULL;
+    assert_ok(launch_scale());
+    tx.shape[0] = ty.shape[0] = 2;
+    tx.shape[1] = ty.shape[1] = 0;
+    assert_ok(launch_scale());
+}
+
+static void counts_and_null_pointers(void **state)
+{
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(0) };
+    kiln_arg bad[5];
+    assert_fails(kiln_launch(scale, NULL, args, 4), KILN_BAD_ARGUMENT, "4 arguments given, expected 5");
+    assert_fails(kiln_launch(scale, NULL, NULL, 5), KILN_BAD_ARGUMENT, "'args' is null");
+    assert_fails(kiln_launch(NULL, NULL, args, 5), KILN_BAD_ARGUMENT, "'kernel' is null");
+    memcpy(bad, args, sizeof bad);
+    bad[1].tensor = NULL;
+    assert_fails(kiln_launch(scale, NULL, bad, 5), KILN_BAD_ARGUMENT, "argument 2 ('Y') is a null tensor pointer");
+    ty.data = NULL;
+    assert_fails(launch_scale(), KILN_BAD_ARGUMENT, "'Y' has no data");
+}
+
+static void kinds(void **state)
+{
+    kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(0) };
+    args[0] = KILN_INT(1);
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "argument 1 ('X') is an integer, expected a tensor of f32");
+    args[0] = KILN_NONE;
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "argument 1 ('X') is none");
+    args[0] = KILN_TENSOR(&tx);
+    args[2] = KILN_TENSOR(&tw);
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_ARGUMENT, "built with W=none");
+    args[2] = KILN_NONE;
+    assert_fails(kiln_launch(scale_w, NULL, args, 5), KILN_BAD_ARGUMENT, "build it with W=none");
+    args[4] = KILN_FLOAT(1);
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "argument 5 ('mode') is a floating-point number, expected a "
+                 "scalar of type i32");
+    args[4] = KILN_INT(INT64_C(1) << 31);
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_ARGUMENT, "which i32 cannot hold");
+    args[4] = KILN_TENSOR(&tx);
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "is a tensor, expected a scalar");
+    args[4].kind = (kiln_arg_kind)17;
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "unknown kind (17)");
+}
+
+static void types_ranks_and_extents(void **state)
+{
+    ty.type = KILN_F16;
+    assert_fails(launch_scale(), KILN_BAD_TYPE, "'Y' is a tensor of f16, expected f32");
+    ty.type = (kiln_type)99;
+    assert_fails(launch_scale(), KILN_BAD_TYPE, "'Y' is a tensor of unknown type");
+    ty.type = KILN_F32, ty.rank = 1;
+    assert_fails(launch_scale(), KILN_BAD_SHAPE, "'Y' has rank 1, expected 2");
+    ty.rank = 2, ty.shape[1] = -64;
+    assert_fails(launch_scale(), KILN_BAD_SHAPE, "dimension 1 of 'Y' is -64");
+    ty.shape[1] = 62;
+    assert_fails(launch_scale(), KILN_BAD_SHAPE, "'N' of 'Y' (dimension 1) is 62, but 'X' has N = 64");
+    tx.shape[0] = ty.shape[0] = INT64_C(1) << 40, tx.shape[1] = ty.shape[1] = INT64_C(1) << 40;
+    assert_fails(launch_scale(), KILN_BAD_SHAPE, "more elements than memory can hold");
+}
+
+static void requires(void **state)
+{
+    kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(7) };
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_SHAPE, "mode is 0, 1 or 2");
+    tx.shape[1] = ty.shape[1] = 63;
+    args[4] = KILN_INT(0);
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_SHAPE, "N must be even");
+}
+
+static void strides(void **state)
+{
+    tx.has_strides = true;
+    tx.strides[0] = 64, tx.strides[1] = 1;
+    assert_ok(launch_scale());
+    tx.strides[0] = 70;
+    assert_fails(launch_scale(), KILN_BAD_SHAPE, "'X' must be contiguous: dimension 0 has stride 70, expected 64");
+    tx.shape[0] = ty.shape[0] = 1;                         // a stride that is never taken
+    assert_ok(launch_scale());
+}
+
+static void strided_parameters_take_strides(void **state)
+{
+    static float wide[4][80], out[4];
+    static int32_t first[5];
+    const int64_t rows[] = { 4 }, rows_and_one[] = { 5 };
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 80; j++)
+            wide[i][j] = j < 10 ? 1 : 100;
+    memset(out, 0, sizeof out);
+    kiln_tensor t = { .data = wide, .type = KILN_F32, .rank = 2, .shape = { 4, 10 }, .strides = { 80, 1 }, .has_strides = true };
+    kiln_tensor f = kiln_tensor_of(NULL, first, KILN_I32, 1, rows_and_one), o = kiln_tensor_of(NULL, out, KILN_F32, 1, rows);
+    const kiln_arg args[] = { KILN_TENSOR(&t), KILN_TENSOR(&f), KILN_TENSOR(&o) };
+    assert_ok(kiln_launch(sum, NULL, args, 3));
+    for (int i = 0; i < 4; i++)
+        assert_true(out[i] == 10);
+    t.strides[0] = INT64_C(1) << 60;
+    assert_fails(kiln_launch(sum, NULL, args, 3), KILN_BAD_SHAPE, "dimension 0 of 'X' has stride");
+    t.strides[0] = 80;
+    f.shape[0] = 4;
+    assert_fails(kiln_launch(sum, NULL, args, 3), KILN_BAD_SHAPE, "dimension 0 of 'FIRST' is 4, expected 5 (M + 1)");
+}
+
+static void places(void **state)
+{
+    static char bytes[2 * 64 * 4 + 8];
+    ty.data = bytes + 1 + (4 - (uintptr_t)bytes % 4) % 4;
+    assert_fails(launch_scale(), KILN_BAD_ALIGNMENT, "'Y' (");
+    ty.data = x;
+    assert_fails(launch_scale(), KILN_BAD_ARGUMENT, "'X' and 'Y' overlap in memory, and 'Y' is written");
+    ty.data = &x[1][0];
+    assert_fails(launch_scale(), KILN_BAD_ARGUMENT, "overlap");
+}
+
+static void streams(void **state)
+{
+    kiln_stream *stream;
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(0) };
+    assert_ok(kiln_stream_open(cpu, &stream));
+    assert_ok(kiln_launch(scale, stream, args, 5));
+    kiln_stream_close(stream);
+}
+
+static void build_mistakes(void **state)
+{
+    kiln_kernel *k = NULL;
+    kiln_program *p = NULL;
+    assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "no kernel or operator called 'nothing'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "T=f99", NULL, &k), KILN_BAD_ARGUMENT, "'f99' (of 'T')");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE, "'T' is bound to an integer, expected a type");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT, "expected NAME=VALUE, found 'BN'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT, "'BN' is bound twice");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "X=none", NULL, &k), KILN_BAD_TYPE, "'X' is bound to none");
+    assert_fails(kiln_kernel_build(NULL, program, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'device' is null");
+    assert_fails(kiln_kernel_build(cpu, NULL, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'program' is null");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", NULL, &(kiln_build_options){ .isa = "sse9" }, &k), KILN_BAD_ARGUMENT,
+                 "sse9");
+    assert_fails(kiln_program_load_file("/no/such/file.tile", &p), KILN_NOT_FOUND, "/no/such/file.tile");
+    assert_fails(kiln_program_load_text("bad.tile", "kernel k( {", &p), KILN_BAD_SOURCE, "bad.tile:1:");
+    assert_null(k);
+    assert_null(p);
+}
+
+static void symbols_may_be_fixed_when_built(void **state)
+{
+    kiln_kernel *k;
+    assert_ok(kiln_kernel_build(cpu, program, "scale", "W=none, N=64, BN=16", NULL, &k));
+    kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(0) };
+    assert_ok(kiln_launch(k, NULL, args, 5));
+    assert_true(y[0][63] == 189);
+    tx.shape[1] = ty.shape[1] = 62;
+    assert_fails(kiln_launch(k, NULL, args, 5), KILN_BAD_SHAPE, "dimension 1 of 'X' is 62, expected 64");
+    kiln_kernel_free(k);
+}
+
+static void traps_say_where(void **state)
+{
+    kiln_kernel *k;
+    float in[8] = { 1 }, out[8];
+    const int64_t four[] = { 4 }, eight[] = { 8 };
+    const kiln_build_options check = { .check = true };
+    assert_ok(kiln_kernel_build(cpu, program, "trapping", NULL, &check, &k));
+    kiln_tensor i = kiln_tensor_of(NULL, in, KILN_F32, 1, four), o = kiln_tensor_of(NULL, out, KILN_F32, 1, four);
+    const kiln_arg args[] = { KILN_TENSOR(&i), KILN_TENSOR(&o) };
+    assert_ok(kiln_launch(k, NULL, args, 2));
+    i.shape[0] = o.shape[0] = eight[0];
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_TRAPPED, "line 24");
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_TRAPPED, "fewer than five");
+    i.shape[0] = o.shape[0] = 4;
+    assert_ok(kiln_launch(k, NULL, args, 2));              // a trap leaves nothing broken
+    kiln_kernel_free(k);
+}
+
+static void operators_need_their_workspace(void **state)
+{
+    kiln_kernel *k;
+    void *workspace;
+    size_t bytes;
+    assert_ok(kiln_kernel_build(cpu, program, "twice", NULL, NULL, &k));
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_FLOAT(3) };
+    assert_ok(kiln_workspace_size(k, args, 3, &bytes));
+    assert_int_equal(bytes, 512);
+    assert_fails(kiln_launch(k, NULL, args, 3), KILN_BAD_ARGUMENT, "needs a workspace of 512 bytes, 0 given");
+    assert_ok(kiln_alloc(cpu, bytes, &workspace));
+    assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, 511), KILN_BAD_ARGUMENT, "511 given");
+    assert_fails(kiln_launch_with(k, NULL, args, 3, (char *)workspace + 4, 512), KILN_BAD_ALIGNMENT, "workspace");
+    assert_ok(kiln_launch_with(k, NULL, args, 3, workspace, bytes));
+    for (int i = 0; i < 64; i++)
+        assert_true(y[1][i] == 9 * x[1][i]);
+    assert_fails(kiln_launch_with(k, NULL, args, 2, workspace, bytes), KILN_BAD_ARGUMENT, "2 arguments given, expected 3");
+    kiln_free(cpu, workspace);
+    kiln_kernel_free(k);
+}
+
+// ---- several threads build and launch at once
+
+static void *build_and_launch(void *context)
+{
+    static const char *const widths[] = { "W=none", "W=none, BN=16", "W=none, BN=64", "W=none, BN=8" };
+    const int thread = (int)(intptr_t)context;
+    float in[64], out[64];
+    const int64_t shape[] = { 1, 64 };
+    for (int i = 0; i < 64; i++)
+        in[i] = (float)(i + thread);
+    const kiln_tensor a = kiln_tensor_of(NULL, in, KILN_F32, 2, shape), b = kiln_tensor_of(NULL, out, KILN_F32, 2, shape);
+    const kiln_arg args[] = { KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_NONE, KILN_FLOAT(2), KILN_INT(0) };
+    for (int round = 0; round < 20; round++) {
+        kiln_kernel *k = scale;
+        if (round % 5 == 0 && kiln_kernel_build(cpu, program, "scale", widths[(thread + round / 5) % 4], NULL, &k))
+            return "build";
+        memset(out, 0, sizeof out);
+        if (kiln_launch(k, NULL, args, 5))
+            return "launch";
+        for (int i = 0; i < 64; i++)
+            if (out[i] != 2 * in[i])
+                return "result";
+        if (kiln_launch(k, NULL, args, 3) != KILN_BAD_ARGUMENT || !strstr(kiln_error_message(), "3 arguments"))
+            return "message";
+        if (k != scale)
+            kiln_kernel_free(k);
+    }
+    return NULL;
+}
+
+static void threads_build_and_launch_at_once(void **state)
+{
+    pthread_t threads[6];
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, build_and_launch, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < 6; i++) {
+        void *problem;
+        pthread_join(threads[i], &problem);
+        if (problem)
+            fail_msg("%s", (char *)problem);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(right_launches_compute, reset),
+        cmocka_unit_test_setup(empty_tensors_are_fine, reset),
+        cmocka_unit_test_setup(counts_and_null_pointers, reset),
+        cmocka_unit_test_setup(kinds, reset),
+        cmocka_unit_test_setup(types_ranks_and_extents, reset),
+        cmocka_unit_test_setup(requires, reset),
+        cmocka_unit_test_setup(strides, reset),
+        cmocka_unit_test_setup(strided_parameters_take_strides, reset),
+        cmocka_unit_test_setup(places, reset),
+        cmocka_unit_test_setup(streams, reset),
+        cmocka_unit_test_setup(build_mistakes, reset),
+        cmocka_unit_test_setup(symbols_may_be_fixed_when_built, reset),
+        cmocka_unit_test_setup(traps_say_where, reset),
+        cmocka_unit_test_setup(operators_need_their_workspace, reset),
+        cmocka_unit_test_setup(threads_build_and_launch_at_once, reset),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

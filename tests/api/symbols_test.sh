@@ -1,0 +1,8 @@
+#!/bin/sh
+# symbols_test.sh - only kiln_ names leave the shared library. usage: symbols_test.sh LIBKILN
+set -eu
+command -v nm >/dev/null || { echo "skipped: there is no nm"; exit 0; }
+others=$(nm -D --defined-only "$1" | awk '{ print $3 }' | grep -v '^kiln_' || true)
+[ -z "$others" ] || { echo "these names leave the library:"; echo "$others"; exit 1; }
+test "$(nm -D --defined-only "$1" | grep -c ' T kiln_')" -gt 30
+echo "symbols: ok"

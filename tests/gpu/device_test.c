@@ -1,0 +1,381 @@
+// device_test.c - the runtime on a CUDA device: memory, launches, streams, graphs, refusals, and going on after a fault.
+#include "kiln/kiln.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static const char source[] =
+    "kernel scale<int BN = 256>(in f32 X[N], out f32 Y[N], f32 a)\n"
+    "{\n"
+    "    grid (n : ceildiv(N, BN)) warps(4);\n"
+    "    fragment f32 x[BN] = X[n*BN +: BN];\n"
+    "    forall (i : BN) x[i] *= a;\n"
+    "    Y[n*BN +: BN] = x;\n"
+    "}\n"
+    "kernel product(in f16 A[M][K], in f16 B[N][K], out f32 C[M][N])\n"
+    "{\n"
+    "    grid (n : ceildiv(N, 128), m : ceildiv(M, 64)) warps(4);\n"
+    "    fragment f32 acc[64][128] = 0;\n"
+    "    pipeline (k : ceildiv(K, 64); stages = 3) {\n"
+    "        shared f16 a[64][64] = A[m*64 +: 64][k*64 +: 64];\n"
+    "        shared f16 b[128][64] = B[n*128 +: 128][k*64 +: 64];\n"
+    "        acc += a @ transpose(b);\n"
+    "    }\n"
+    "    C[m*64 +: 64][n*128 +: 128] = acc;\n"
+    "}\n";
+
+enum { N = 1000 };
+
+static kiln_device  *gpu, *cpu;
+static kiln_program *program;
+static kiln_kernel  *scale;
+static float         host[N];
+
+static void assert_ok(kiln_status status)
+{
+    if (status)
+        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+}
+
+static void assert_fails(kiln_status status, kiln_status expected, const char *part)
+{
+    if (status != expected || !strstr(kiln_error_message(), part))
+        fail_msg("%s: '%s', expected %s and '%s'", kiln_status_name(status), kiln_error_message(), kiln_status_name(expected), part);
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// Two vectors on the device, X with 0, 1, 2 ...
+typedef struct Vectors { kiln_tensor x, y; } Vectors;
+
+static Vectors make_vectors(void)
+{
+    const int64_t shape[] = { N };
+    void *x, *y;
+    for (int i = 0; i < N; i++)
+        host[i] = (float)i;
+    assert_ok(kiln_alloc(gpu, sizeof host, &x));
+    assert_ok(kiln_alloc(gpu, sizeof host, &y));
+    assert_ok(kiln_upload(gpu, x, host, sizeof host));
+    return (Vectors){ kiln_tensor_of(gpu, x, KILN_F32, 1, shape), kiln_tensor_of(gpu, y, KILN_F32, 1, shape) };
+}
+
+static void free_vectors(Vectors *v)
+{
+    kiln_free(gpu, v->x.data);
+    kiln_free(gpu, v->y.data);
+}
+
+static kiln_status launch(const Vectors *v, kiln_stream *stream, float a)
+{
+    const kiln_arg args[] = { KILN_TENSOR(&v->x), KILN_TENSOR(&v->y), KILN_FLOAT(a) };
+    return kiln_launch(scale, stream, args, 3);
+}
+
+static void assert_scaled(const Vectors *v, float a)
+{
+    assert_ok(kiln_download(gpu, host, v->y.data, sizeof host));
+    for (int i = 0; i < N; i++)
+        if (host[i] != a * (float)i)
+            fail_msg("element %d is %g, expected %g", i, host[i], a * (float)i);
+}
+
+static void open_device(void)
+{
+    assert_ok(kiln_device_open("cuda:0", &gpu));
+    assert_ok(kiln_kernel_build(gpu, program, "scale", NULL, NULL, &scale));
+}
+
+static void close_device(void)
+{
+    kiln_kernel_free(scale);
+    kiln_device_close(gpu);
+}
+
+static int open_all(void **state)
+{
+    assert_ok(kiln_device_open("cpu", &cpu));
+    assert_ok(kiln_program_load_text("gpu.tile", source, &program));
+    open_device();
+    print_message("%s\n", kiln_device_describe(gpu));
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    close_device();
+    kiln_program_free(program);
+    kiln_device_close(cpu);
+    return 0;
+}
+
+static void launches_compute(void **state)
+{
+    Vectors v = make_vectors();
+    assert_ok(launch(&v, NULL, 3));
+    assert_ok(kiln_stream_wait(gpu, NULL));
+    assert_scaled(&v, 3);
+    free_vectors(&v);
+}
+
+static void tensor_maps_follow_their_tensors(void **state)
+{
+    enum { M = 128, COLUMNS = 256, K = 192 };
+    static uint16_t a[M * K], b[COLUMNS * K];
+    static float c[M * COLUMNS];
+    kiln_kernel *product;
+    void *da, *db, *dc;
+    for (int i = 0; i < M * K; i++)
+        a[i] = 0x3c00;                                     // 1
+    for (int i = 0; i < COLUMNS * K; i++)
+        b[i] = 0x4000;                                     // 2
+    assert_ok(kiln_kernel_build(gpu, program, "product", NULL, NULL, &product));
+    assert_ok(kiln_alloc(gpu, sizeof a, &da));
+    assert_ok(kiln_alloc(gpu, sizeof b, &db));
+    assert_ok(kiln_alloc(gpu, sizeof c, &dc));
+    assert_ok(kiln_upload(gpu, da, a, sizeof a));
+    assert_ok(kiln_upload(gpu, db, b, sizeof b));
+    for (int64_t k = 64; k <= K; k += 64) {                // other shapes over the same memory: other maps
+        const int64_t sa[] = { M, k }, sb[] = { COLUMNS, k }, sc[] = { M, COLUMNS };
+        const kiln_tensor ta = kiln_tensor_of(gpu, da, KILN_F16, 2, sa), tb = kiln_tensor_of(gpu, db, KILN_F16, 2, sb),
+                          tc = kiln_tensor_of(gpu, dc, KILN_F32, 2, sc);
+        const kiln_arg args[] = { KILN_TENSOR(&ta), KILN_TENSOR(&tb), KILN_TENSOR(&tc) };
+        for (int again = 0; again < 2; again++) {
+            assert_ok(kiln_launch(product, NULL, args, 3));
+            assert_ok(kiln_download(gpu, c, dc, sizeof c));
+            for (int i = 0; i < M * COLUMNS; i++)
+                if (c[i] != 2 * (float)k)
+                    fail_msg("K = %d: element %d is %g", (int)k, i, c[i]);
+        }
+    }
+    kiln_free(gpu, da);
+    kiln_free(gpu, db);
+    kiln_free(gpu, dc);
+    kiln_kernel_free(product);
+}
+
+static void streams_and_events(void **state)
+{
+    kiln_stream *stream;
+    kiln_event *begin, *end;
+    double ms = -1;
+    Vectors v = make_vectors();
+    assert_ok(kiln_stream_open(gpu, &stream));
+    assert_ok(kiln_event_open(gpu, &begin));
+    assert_ok(kiln_event_open(gpu, &end));
+    assert_ok(kiln_event_record(begin, stream));
+    for (int i = 0; i < 100; i++)
+        assert_ok(launch(&v, stream, 2));
+    assert_ok(kiln_event_record(end, stream));
+    assert_ok(kiln_event_wait(end));
+    assert_ok(kiln_event_elapsed(begin, end, &ms));
+    assert_true(ms > 0 && ms < 1000);
+    assert_scaled(&v, 2);
+    assert_fails(kiln_stream_wait(cpu, stream), KILN_BAD_DEVICE, "stream is of cuda:0");
+    kiln_event_close(begin);
+    kiln_event_close(end);
+    kiln_stream_close(stream);
+    free_vectors(&v);
+}
+
+static void memory_runs_out_and_comes_back(void **state)
+{
+    void *memory;
+    assert_fails(kiln_alloc(gpu, (size_t)1 << 46, &memory), KILN_OUT_OF_MEMORY, "out of device memory for 70368744177664 bytes");
+    launches_compute(state);
+}
+
+static void devices_are_not_mixed(void **state)
+{
+    static float x[N], y[N];
+    const int64_t shape[] = { N };
+    Vectors v = make_vectors();
+    kiln_kernel *on_cpu;
+    const kiln_tensor hx = kiln_tensor_of(NULL, x, KILN_F32, 1, shape), hy = kiln_tensor_of(cpu, y, KILN_F32, 1, shape);
+    kiln_arg args[] = { KILN_TENSOR(&hx), KILN_TENSOR(&v.y), KILN_FLOAT(1) };
+    assert_fails(kiln_launch(scale, NULL, args, 3), KILN_BAD_DEVICE, "'X' is memory of the host, but the kernel runs on cuda:0");
+    args[0] = KILN_TENSOR(&v.x), args[1] = KILN_TENSOR(&hy);
+    assert_fails(kiln_launch(scale, NULL, args, 3), KILN_BAD_DEVICE, "'Y' is memory of cpu");
+    assert_ok(kiln_kernel_build(cpu, program, "scale", NULL, NULL, &on_cpu));
+    args[0] = KILN_TENSOR(&v.x);
+    assert_fails(kiln_launch(on_cpu, NULL, args, 3), KILN_BAD_DEVICE, "'X' is memory of cuda:0, but the kernel runs on cpu");
+    kiln_kernel_free(on_cpu);
+    v.y.data = (char *)v.y.data + 2;
+    assert_fails(launch(&v, NULL, 1), KILN_BAD_ALIGNMENT, "'Y'");
+    v.y.data = (char *)v.y.data - 2;
+    free_vectors(&v);
+}
+
+// ---- capture, with the driver's own functions
+
+typedef struct Driver {
+    int (*begin)(void *stream, int mode);
+    int (*end)(void *stream, void **graph);
+    int (*instantiate)(void **exec, void *graph, unsigned long long flags);
+    int (*launch)(void *exec, void *stream);
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*context_push)(void *context);
+    int (*context_pop)(void **context);
+    int (*retain)(void **context, int device);
+    int (*release)(int device);
+} Driver;
+
+static Driver open_driver(void)
+{
+    Driver d;
+    void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+    assert_non_null(library);
+    const struct { const char *name; void *slot; } entries[] = {
+        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end },
+        { "cuGraphInstantiateWithFlags", &d.instantiate }, { "cuGraphLaunch", &d.launch },
+        { "cuStreamCreate", &d.stream_create }, { "cuCtxPushCurrent_v2", &d.context_push },
+        { "cuCtxPopCurrent_v2", &d.context_pop }, { "cuDevicePrimaryCtxRetain", &d.retain },
+        { "cuDevicePrimaryCtxRelease_v2", &d.release } };
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        void *const found = dlsym(library, entries[i].name);
+        assert_non_null(found);
+        memcpy(entries[i].slot, &found, sizeof found);
+    }
+    return d;
+}
+
+static void launches_are_captured_into_graphs(void **state)
+{
+    const Driver d = open_driver();
+    void *native, *graph, *exec, *context;
+    kiln_stream *stream;
+    Vectors v = make_vectors();
+    assert_int_equal(d.retain(&context, 0), 0);
+    assert_int_equal(d.context_push(context), 0);
+    assert_int_equal(d.stream_create(&native, 1), 0);
+    assert_ok(kiln_stream_wrap(gpu, native, &stream));
+    assert_int_equal(d.begin(native, 0), 0);               // global: anything unsafe in any thread fails the capture
+    assert_ok(launch(&v, stream, 5));
+    assert_ok(launch(&v, stream, 7));
+    assert_int_equal(d.end(native, &graph), 0);
+    assert_int_equal(d.instantiate(&exec, graph, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(d.launch(exec, native), 0);
+        assert_ok(kiln_stream_wait(gpu, stream));
+        assert_scaled(&v, 7);
+    }
+    kiln_stream_close(stream);
+    assert_int_equal(d.context_pop(&context), 0);
+    assert_int_equal(d.release(0), 0);
+    free_vectors(&v);
+}
+
+static void launches_cost_little(void **state)
+{
+    enum { LAUNCHES = 2000 };
+    Vectors v = make_vectors();
+    double best = 1;
+    for (int round = 0; round < 5; round++) {
+        assert_ok(launch(&v, NULL, 1));
+        assert_ok(kiln_stream_wait(gpu, NULL));
+        const double begin = seconds_now();
+        for (int i = 0; i < LAUNCHES / 4; i++)             // fewer than the driver queues, so that none waits
+            assert_ok(launch(&v, NULL, 1));
+        const double each = (seconds_now() - begin) / (LAUNCHES / 4);
+        best = each < best ? each : best;
+        assert_ok(kiln_stream_wait(gpu, NULL));
+    }
+    print_message("a launch costs %.2f us on the host\n", 1e6 * best);
+    assert_true(best < 20e-6);                             // 5 us is the aim; a busy host must not fail the test
+    free_vectors(&v);
+}
+
+static void cached_builds_are_quick(void **state)
+{
+    kiln_kernel *k;
+    double best = 1;
+    for (int i = 0; i < 5; i++) {
+        const double begin = seconds_now();
+        assert_ok(kiln_kernel_build(gpu, program, "product", NULL, NULL, &k));
+        const double took = seconds_now() - begin;
+        best = took < best ? took : best;
+        kiln_kernel_free(k);
+    }
+    print_message("a cached build takes %.2f ms\n", 1e3 * best);
+    assert_true(best < 20e-3);
+}
+
+static void *launch_from_a_thread(void *context)
+{
+    for (int i = 0; i < 200; i++)
+        if (launch(context, NULL, 4))
+            return "a launch failed";
+    return NULL;
+}
+
+static void threads_launch_at_once(void **state)
+{
+    pthread_t threads[4];
+    Vectors v = make_vectors();
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_from_a_thread, &v), 0);
+    for (int i = 0; i < 4; i++) {
+        void *problem;
+        pthread_join(threads[i], &problem);
+        assert_null(problem);
+    }
+    assert_scaled(&v, 4);
+    free_vectors(&v);
+}
+
+// Last: it takes the context down.
+static void a_fault_names_the_kernel_and_the_device_opens_again(void **state)
+{
+    Vectors v = make_vectors();
+    v.y.data = (void *)(uintptr_t)0x7000;                  // no such memory
+    assert_ok(launch(&v, NULL, 1));
+    assert_fails(kiln_stream_wait(gpu, NULL), KILN_DEVICE_FAILED, "scale");
+    v.y.data = v.x.data;
+    assert_fails(launch(&v, NULL, 1), KILN_BAD_ARGUMENT, "overlap");
+    close_device();
+    // Some drivers end CUDA for the whole process after a fault: then opening says so, and the CPU goes on.
+    gpu = NULL, scale = NULL;
+    const kiln_status again = kiln_device_open("cuda:0", &gpu);
+    if (again) {
+        assert_fails(again, KILN_DEVICE_FAILED, "cuda:0");
+        print_message("the driver does not recover: %s\n", kiln_error_message());
+        gpu = NULL;
+        return;
+    }
+    assert_ok(kiln_kernel_build(gpu, program, "scale", NULL, NULL, &scale));
+    launches_compute(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launches_compute),
+        cmocka_unit_test(tensor_maps_follow_their_tensors),
+        cmocka_unit_test(streams_and_events),
+        cmocka_unit_test(memory_runs_out_and_comes_back),
+        cmocka_unit_test(devices_are_not_mixed),
+        cmocka_unit_test(launches_are_captured_into_graphs),
+        cmocka_unit_test(launches_cost_little),
+        cmocka_unit_test(cached_builds_are_quick),
+        cmocka_unit_test(threads_launch_at_once),
+        cmocka_unit_test(a_fault_names_the_kernel_and_the_device_opens_again),
+    };
+    if (kiln_device_count("cuda") == 0) {
+        printf("skipped: there is no CUDA device (%s)\n", kiln_device_open("cuda:0", &gpu) ? kiln_error_message() : "");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,133 @@
+#!/bin/sh
+# cli_test.sh - the `kiln` command: what it prints, where, and how it ends.
+# usage: cli_test.sh KILN-COMMAND
+set -u
+kiln=$1
+[ -x "$kiln" ] || { echo "there is no command at $kiln"; exit 1; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export KILN_CACHE="$folder/cache" NO_COLOR=1
+unset KILN_TEST_DEVICE KILN_ISA
+failed=0
+
+# expect STATUS TEXT COMMAND...: it ends with STATUS and says TEXT on either output.
+expect() {
+    status=$1 text=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    got=$?
+    if [ $got != "$status" ] || { [ -n "$text" ] && ! cat out err | grep -qF -- "$text"; }; then
+        echo "FAIL: $* ended with $got, expected $status and '$text'; it said:"
+        head -20 out err
+        failed=$((failed + 1))
+    fi
+}
+
+cat >good.tile <<'END'
+// Doubles.
+kernel twice<type T = f32, int BN = 64>(in T X[N], out T Y[N])
+{
+    grid (n : ceildiv(N, BN));
+    fragment f32 x[BN] = X[n*BN +: BN];
+    forall (i : BN) x[i] *= 2;
+    Y[n*BN +: BN] = x;
+}
+reference twice { for (int i = 0; i < N; i++) Y[i] = 2 * X[i]; }
+check twice<T = {f32, bf16}>(N = {0, 1, 64, 1000}) { tolerance: exact; }
+END
+sed 's/x\[i\] \*= 2/x[i] *= i == 5 ? 3 : 2/' good.tile >wrong.tile
+sed 's/Y\[n\*BN/Z[n*BN/' good.tile >broken.tile
+sed '/^reference/,$d' good.tile >unchecked.tile
+cat >odd.tile <<'END'
+kernel   twice ( in f32 X [N] , out f32 Y[N] ) { // why
+grid( n:N ) ; Y [ n ]=X[n] ; }
+END
+cat >lazy.tile <<'END'
+kernel lazy(in i32 X[N], out f32 Y[N]) { grid (n : N); Y[n] = 0; }
+reference lazy { for (int i = 0; i < N; i++) Y[i] = 0; }
+check lazy(N = 4) { }
+END
+cat >unwritten.tile <<'END'
+kernel half(in f32 X[N], out f32 Y[N]) { grid (n : N / 2); Y[n] = X[n]; }
+reference half { for (int i = 0; i < N; i++) Y[i] = X[i]; }
+check half(N = 4) { }
+END
+
+# the command itself
+expect 2 'usage: kiln COMMAND' "$kiln"
+expect 0 'usage: kiln COMMAND' "$kiln" --help
+expect 0 'kiln ' "$kiln" --version
+expect 2 "'brew' is not a command" "$kiln" brew
+for command in run test build bench dump explain fmt devices cache; do
+    expect 0 "usage: kiln $command" "$kiln" $command --help
+    expect 0 'examples:' "$kiln" $command --help
+    expect 2 "unknown option '--nonsense'" "$kiln" $command --nonsense
+done
+
+# test
+expect 0 '8 passed, 0 failed, 0 skipped' "$kiln" test good.tile
+expect 0 'twice<bf16>(N=64)' "$kiln" test --verbose --filter='bf16' good.tile
+expect 1 '4 passed, 4 failed, 0 skipped' "$kiln" test wrong.tile
+expect 1 'first: Y[5]' "$kiln" test wrong.tile
+expect 1 'broken.tile:7' "$kiln" test broken.tile
+expect 1 "nothing makes the input 'X'" "$kiln" test lazy.tile
+expect 1 'Y[2] is nan' "$kiln" test unwritten.tile
+expect 2 'no case matches' "$kiln" test --filter=nothing good.tile
+expect 2 'No such file' "$kiln" test missing.tile
+expect 2 'which files' "$kiln" test
+expect 1 'no device is called' "$kiln" test --device=abacus good.tile
+expect 2 'expected avx512' sh -c '"$0" test --isa=sse9 good.tile; exit 2' "$kiln"
+expect 0 '8 passed' "$kiln" test --isa=portable good.tile
+expect 0 '8 passed' "$kiln" test --check .//good.tile
+expect 0 '"passed": 8, "failed": 0' "$kiln" test --json good.tile
+expect 1 '"outcome": "failed"' "$kiln" test --json wrong.tile
+expect 0 '"passed": 5' "$kiln" test --json --quick good.tile
+mkdir -p sub/deep && cp good.tile sub/deep/
+expect 0 '8 passed' "$kiln" test sub
+expect 2 'no .tile files' "$kiln" test cache
+
+# run
+expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500
+expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile
+expect 1 'WRONG' "$kiln" run --seconds=0 wrong.tile
+expect 0 'not checked' "$kiln" run --seconds=0 unchecked.tile N=10
+expect 1 'no value for' "$kiln" run unchecked.tile
+expect 1 "'Q' to bind" "$kiln" run good.tile Q=3
+expect 2 'no kernel or operator called' "$kiln" run good.tile thrice
+
+# build, dump, explain
+expect 0 'twice<f32,64> for cpu' "$kiln" build good.tile
+expect 0 'kernel twice' "$kiln" dump good.tile
+for stage in ast tile loop source; do
+    expect 0 '' "$kiln" dump --stage=$stage good.tile
+    [ -s out ] || { echo "FAIL: dump --stage=$stage printed nothing"; failed=$((failed + 1)); }
+done
+expect 2 'no stage called' "$kiln" dump --stage=nonsense good.tile
+expect 2 'choose it with --arch=90' "$kiln" dump --stage=ptx good.tile
+expect 1 'broken.tile:7' "$kiln" dump broken.tile
+expect 0 'scratch per thread' "$kiln" explain good.tile T=bf16
+expect 1 'architecture 70 is not supported' "$kiln" explain --arch=70 good.tile
+
+# fmt
+expect 1 'odd.tile' "$kiln" fmt --check odd.tile
+expect 0 'kernel twice(in f32 X[N], out f32 Y[N])' "$kiln" fmt --print odd.tile
+expect 0 '' "$kiln" fmt odd.tile
+expect 0 '' "$kiln" fmt --check odd.tile
+grep -q '// why' odd.tile || { echo 'FAIL: fmt lost a comment'; failed=$((failed + 1)); }
+expect 2 'Not a directory' "$kiln" fmt /dev/null/x.tile
+echo 'kernel k( {' >syntax.tile
+expect 1 'syntax.tile:1:' "$kiln" fmt --print syntax.tile
+
+# devices, cache
+expect 0 'cpu ' "$kiln" devices
+expect 0 '"cpu": {"usable": true' "$kiln" devices --json
+expect 0 "$folder/cache" "$kiln" cache
+expect 0 '"bytes"' "$kiln" cache --json
+expect 0 'removed 0 files' "$kiln" cache --clean --older=1
+expect 0 'removed' "$kiln" cache --clean
+expect 0 ': 0 files' "$kiln" cache
+expect 0 '8 passed' "$kiln" test good.tile
+
+[ $failed = 0 ] && echo 'the command: ok'
+exit $((failed > 0))

@@ -1,0 +1,157 @@
+// Layouts of fragments and shared tiles, checked by enumeration against plain formulas from the PTX manual.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "layout/layout.h"
+
+#include <stdlib.h>
+
+// How many threads and registers hold each element of a layout of rank 2; fails if one is out of reach.
+static void count_homes(const Layout *layout, Crew crew, int *homes)
+{
+    const int rows = layout->extent[0], columns = layout->rank > 1 ? layout->extent[1] : 1;
+    for (int i = 0; i < rows * columns; i++)
+        homes[i] = 0;
+    for (int group = 0; group < crew.groups; group++)
+        for (int warp = 0; warp < crew.warps; warp++)
+            for (int lane = 0; lane < WARP_LANES; lane++)
+                for (int reg = 0; reg < layout_registers(layout); reg++) {
+                    int at[LAYOUT_MAX_RANK] = { 0 };
+                    layout_at(layout, reg, lane, warp, group, at);
+                    if (at[0] < rows && at[1] < columns)
+                        homes[at[0] * columns + at[1]]++;
+                }
+}
+
+static void expect_homes(const Layout *layout, Crew crew, int each)
+{
+    const int n = layout->extent[0] * (layout->rank > 1 ? layout->extent[1] : 1);
+    int *const homes = malloc(sizeof(int) * (size_t)n);
+    count_homes(layout, crew, homes);
+    for (int i = 0; i < n; i++)
+        if (each ? homes[i] != each : homes[i] < 1)
+            fail_msg("element %d of %d x %d has %d homes", i, layout->extent[0], layout->rank > 1 ? layout->extent[1] : 1, homes[i]);
+    free(homes);
+}
+
+// The figure of the manual: wgmma m64nN, D fragment.
+static void accumulator_is_the_manuals(void **state)
+{
+    static const int widths[] = { 8, 16, 64, 80, 96, 256 };
+    for (int w = 0; w < (int)(sizeof widths / sizeof widths[0]); w++) {
+        const Crew crew = { 1, 4 };
+        const Layout layout = layout_accumulator(64, widths[w], crew, DIVIDE_ROWS);
+        assert_int_equal(layout_registers(&layout), widths[w] / 2);
+        for (int warp = 0; warp < 4; warp++)
+            for (int lane = 0; lane < 32; lane++)
+                for (int r = 0; r < widths[w] / 2; r++) {
+                    int at[LAYOUT_MAX_RANK];
+                    layout_at(&layout, r, lane, warp, 0, at);
+                    assert_int_equal(at[0], 16 * warp + lane / 4 + 8 * (r % 4 / 2));
+                    assert_int_equal(at[1], 8 * (r / 4) + 2 * (lane % 4) + r % 2);
+                }
+    }
+}
+
+static void accumulators_give_each_element_one_home(void **state)
+{
+    static const int rows[] = { 1, 17, 64, 80, 128, 192, 256 }, columns[] = { 8, 24, 64, 80, 256 };
+    static const Crew crews[] = { { 1, 1 }, { 1, 2 }, { 1, 4 }, { 2, 4 }, { 3, 4 }, { 4, 4 } };
+    for (int i = 0; i < 7; i++)
+        for (int j = 0; j < 5; j++)
+            for (int c = 0; c < 6; c++)
+                for (int d = 0; d < 2; d++) {
+                    const Layout layout = layout_accumulator(rows[i], columns[j], crews[c], (Division)d);
+                    assert_true(layout_covers(&layout));
+                    expect_homes(&layout, crews[c], 1);
+                }
+}
+
+static void blocked_layouts_reach_every_element(void **state)
+{
+    static const int extents[][2] = { { 1, 4096 }, { 16, 512 }, { 7, 33 }, { 192, 64 }, { 3, 1 }, { 576, 80 }, { 1, 1 }, { 64, 100 } };
+    static const Crew crews[] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 4 } };
+    for (int e = 0; e < 8; e++)
+        for (int c = 0; c < 4; c++)
+            for (int vector = 1; vector <= 8; vector *= 2) {
+                const Layout layout = layout_blocked(2, extents[e], crews[c], vector);
+                expect_homes(&layout, crews[c], 0);
+                assert_true(extents[e][1] % layout_vector(&layout, 1) == 0 || layout_vector(&layout, 1) == 1);
+            }
+}
+
+// A row's element lives with every thread that holds part of the row, and nowhere else.
+static void projections_follow_their_rows(void **state)
+{
+    const Crew crew = { 2, 4 };
+    const Layout tile = layout_accumulator(128, 80, crew, DIVIDE_ROWS), rows = layout_project(&tile, 1, (int[]){ 0 });
+    assert_int_equal(layout_registers(&rows), 2);
+    for (int group = 0; group < 2; group++)
+        for (int warp = 0; warp < 4; warp++)
+            for (int lane = 0; lane < 32; lane++)
+                for (int half = 0; half < 2; half++) {
+                    int whole[LAYOUT_MAX_RANK], row[LAYOUT_MAX_RANK];
+                    layout_at(&tile, 2 * half, lane, warp, group, whole);
+                    layout_at(&rows, half, lane, warp, group, row);
+                    assert_int_equal(whole[0], row[0]);
+                }
+    const Layout columns = layout_project(&tile, 1, (int[]){ 1 });
+    assert_int_equal(layout_registers(&columns), 20);
+    assert_false(layout_equal(&rows, &columns));
+    assert_true(layout_equal(&rows, &rows));
+}
+
+static void panels_are_one_to_one(void **state)
+{
+    static const int shapes[][3] = { { 64, 64, 2 }, { 128, 128, 2 }, { 80, 64, 2 }, { 5, 16, 2 }, { 64, 32, 2 }, { 256, 128, 1 }, { 33, 48, 4 } };
+    for (int s = 0; s < 7; s++) {
+        SharedLayout layout;
+        assert_true(shared_panels(shapes[s][0], shapes[s][1], shapes[s][2], &layout));
+        unsigned char *const used = calloc(1, (size_t)layout.bytes);
+        for (int r = 0; r < shapes[s][0]; r++)
+            for (int c = 0; c < shapes[s][1]; c++) {
+                const int at = shared_offset(&layout, r, c);
+                assert_true(at >= 0 && at + shapes[s][2] <= layout.bytes && at % shapes[s][2] == 0);
+                assert_int_equal(used[at]++, 0);
+                // TMA and wgmma: the 16-byte piece is XORed with the 128-byte line of the panel.
+                const int sw = layout.swizzle_bytes, plain = r * sw + c % layout.panel_columns * shapes[s][2];
+                const int piece = plain % sw / 16 ^ (plain / 128 % 8 & (sw / 16 - 1));
+                assert_int_equal(at % layout.panel_bytes, plain / sw * sw + piece * 16 + plain % 16);
+            }
+        free(used);
+    }
+    SharedLayout none;
+    assert_false(shared_panels(64, 9, 2, &none));
+}
+
+// ldmatrix of eight rows, and stmatrix: each phase of eight lanes hits all banks once.
+static void swizzled_columns_have_no_conflicts(void **state)
+{
+    SharedLayout swizzled;
+    assert_true(shared_panels(64, 64, 2, &swizzled));
+    const SharedLayout plain = shared_plain(64, 64, 2);
+    for (int column = 0; column < 64; column += 8) {
+        int rows[8], columns[8];
+        for (int i = 0; i < 8; i++) {
+            rows[i] = i;
+            columns[i] = column;
+        }
+        assert_int_equal(shared_conflicts(&swizzled, rows, columns, 8), 1);
+        assert_int_equal(shared_conflicts(&plain, rows, columns, 8), 8);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accumulator_is_the_manuals),
+        cmocka_unit_test(accumulators_give_each_element_one_home),
+        cmocka_unit_test(blocked_layouts_reach_every_element),
+        cmocka_unit_test(projections_follow_their_rows),
+        cmocka_unit_test(panels_are_one_to_one),
+        cmocka_unit_test(swizzled_columns_have_no_conflicts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+// --check builds stop at the line of the mistake, and say nothing about code without one.
+#include "run.h"
+
+static void expect_trap(const char *text, const char *message, int64_t value)
+{
+    int32_t data[16] = { 0 };
+    kiln_kernel *const kernel = build_checked(text, "k", NULL, true);
+    kiln_tensor X = TENSOR(data, KILN_I32, 16);
+    const kiln_arg args[] = { KILN_TENSOR(&X), KILN_INT(value) };
+    assert_int_equal(kiln_launch(kernel, NULL, args, 2), message ? KILN_TRAPPED : KILN_OK);
+    if (message && !strstr(kiln_error_message(), message))
+        fail_msg("'%s' does not say '%s'", kiln_error_message(), message);
+    kiln_kernel_free(kernel);
+}
+
+static void a_subscript_past_a_tile_traps(void **state)
+{
+    static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16] = X[0 +: 16];\n    X[0] = t[v];\n}\n";
+    expect_trap(text, "line 5", 16);
+    expect_trap(text, "outside", -1);
+    expect_trap(text, NULL, 15);
+}
+
+static void reading_what_nothing_wrote_traps(void **state)
+{
+    static const char text[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16];\n    forall (i : v) t[i] = i;\n    X[0] = t[7];\n}\n";
+    expect_trap(text, "line 6", 7);
+    expect_trap(text, NULL, 8);
+}
+
+static void an_overflowing_int_traps(void **state)
+{
+    static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    int a = v * v;\n    X[0] = a > 0;\n}\n";
+    expect_trap(text, "line 4", (int64_t)1 << 40);
+    expect_trap(text, NULL, 1 << 20);
+}
+
+static void asserts_and_assumptions_stop_the_launch(void **state)
+{
+    static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    assert(v < 3, \"v is small\");\n    assume(v < 2);\n    X[0] = v;\n}\n";
+    expect_trap(text, "v is small", 3);
+    expect_trap(text, "line 5", 2);
+    expect_trap(text, NULL, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_subscript_past_a_tile_traps),
+        cmocka_unit_test(reading_what_nothing_wrote_traps),
+        cmocka_unit_test(an_overflowing_int_traps),
+        cmocka_unit_test(asserts_and_assumptions_stop_the_launch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+// What the CUDA lowering makes of the kernels that are held to hand-written speed: the instructions that must be there,
+// and, where NVRTC is present, what ptxas says of them.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "compile/compile.h"
+#include "toolchain/toolchain.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+
+typedef struct Case {
+    const char *file, *kernel;
+    Binding     bindings[4]; int n;
+    int         arch;
+    const char *has[4];              // must occur in the source
+    const char *lacks;               // must not
+    bool        is_clean;            // no spills, no stack, no serialised wgmma
+} Case;
+
+#define TYPE(name_, type_) { .name = name_, .kind = BIND_TYPE, .type = type_ }
+#define INT(name_, value_) { .name = name_, .kind = BIND_INT, .integer = value_ }
+
+static const Case cases[] = {
+    { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096) }, 2, 90,
+      { "wgmma_64x256x16_bf16_ss", "tma_load_2d", "stage_16<128>", "wgmma_wait(1)" }, "load_vector", true },
+    { "gemm/gemm.tile", "gemm_tn", { INT("M", 4096), INT("N", 4096) }, 2, 90, { "_ta_tb(", "tma_store_2d" }, NULL, true },
+    { "gemm/gemm.tile", "gemm_nt", { TYPE("T", DTYPE_F16) }, 1, 80, { "mma_16x8x16_f16", "ldmatrix_x4" }, "wgmma_", false },
+    { "attention/forward.tile", "attention_forward", { INT("D", 128) }, 1, 90,
+      { "_bf16_rs(", "_bf16_rs_tb(", "tma_load_4d", "setmaxnreg_inc(240)" }, NULL, true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 64), INT("CAUSAL", 1) }, 2, 90, { "_rs_tb(" }, NULL, true },
+    { "attention/backward.tile", "attention_backward_main", { INT("BM", 64) }, 1, 90,
+      { "tma_add_4d", "cp_async_4", "_ss_ta_tb(", "setmaxnreg_inc(240)" }, "atomic_add(", true },
+    { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90, { "bar_sync(8, 128)", "bar_sync(1, 256)" }, NULL, false },
+    { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_vector<8>", "shuffle_xor" }, "setmaxnreg_", true },
+};
+
+static Compiled *compile_case(Arena *arena, const Case *c)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/../kernels/%s", KILN_TEST_DIR, c->file);
+    Diags *const diags = diags_new(arena);
+    Program *const program = program_load(arena, diags, path);
+    const CheckOptions options = { .target = "cuda", .bindings = c->bindings, .n_bindings = c->n };
+    TileKernel *const kernel = check_kernel(program, c->kernel, &options);
+    const Target target = { .name = "cuda", .cuda = { c->arch, false } };
+    Compiled *const compiled = kernel ? compile_kernel(kernel, &target, NULL, NULL) : NULL;
+    if (!compiled) {
+        Text text = { .arena = arena };
+        diags_print(diags, &text, false);
+        fail_msg("%s: %s", c->kernel, text_cstr(&text));
+    }
+    return compiled;
+}
+
+static void sources_hold_the_planned_instructions(void **state)
+{
+    for (int i = 0; i < COUNT(cases); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        // The kernel's own text, after the preludes: they name every intrinsic.
+        const char *const text = strstr(compile_case(arena, &cases[i])->source, "struct __align__(64) KernelParams");
+        assert_non_null(text);
+        for (int j = 0; j < COUNT(cases[i].has) && cases[i].has[j]; j++)
+            if (!strstr(text, cases[i].has[j]))
+                fail_msg("%s for %d lacks %s", cases[i].kernel, cases[i].arch, cases[i].has[j]);
+        if (cases[i].lacks && strstr(text, cases[i].lacks))
+            fail_msg("%s for %d has %s", cases[i].kernel, cases[i].arch, cases[i].lacks);
+        arena_free(arena);
+    }
+}
+
+static void ptxas_reports_no_spills(void **state)
+{
+    char text[256];
+    if (nvrtc_describe(text, sizeof text) != KILN_OK) {
+        print_message("skipped: no NVRTC here\n");
+        skip();
+    }
+    for (int i = 0; i < COUNT(cases); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        const Compiled *const compiled = compile_case(arena, &cases[i]);
+        char name[HASH_NAME], *cubin = NULL;
+        size_t n = 0;
+        CudaResources r = { 0 };
+        assert_int_equal(nvrtc_build(compiled->source, cuda_arch(cases[i].arch, 0), cases[i].kernel, name, &cubin, &n, &r), KILN_OK);
+        if (cases[i].is_clean && (r.spill_store_bytes || r.stack_bytes || r.serialised_wgmma))
+            fail_msg("%s: %d bytes spilled, %d of stack, serialised: %d", cases[i].kernel, r.spill_store_bytes, r.stack_bytes, r.serialised_wgmma);
+        memory_free(cubin);
+        arena_free(arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sources_hold_the_planned_instructions),
+        cmocka_unit_test(ptxas_reports_no_spills),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
