@@ -13,7 +13,7 @@ build=$(cd "$1" && pwd) || exit 1
 cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
-FUZZ_SECONDS=${FUZZ_SECONDS:-25}                           # for each of the two
+FUZZ_SECONDS=${FUZZ_SECONDS:-30}                           # for each of the two
 rm -rf "$logs" "$build/test-cache"
 mkdir -p "$logs"
 export KILN_CACHE="$build/test-cache" NO_COLOR=1

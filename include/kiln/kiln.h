@@ -40,7 +40,7 @@ typedef enum kiln_status {
     KILN_TOOLCHAIN,          /* no compiler, or it failed; a library is missing */
     KILN_IO,                 /* a file could not be read or written */
     KILN_DEVICE_FAILED,      /* the device or driver reported an error */
-    KILN_TRAPPED             /* a --check build stopped: the message has the line of the source */
+    KILN_TRAPPED             /* a trap of a --check build or an assert: the message has FILE:LINE:COLUMN */
 } kiln_status;
 
 /* The message of this thread's last failed call; "" if none failed yet. Valid until the thread's next failing call. */

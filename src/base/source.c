@@ -18,3 +18,10 @@ Span span_join(Span a, Span b)
     if (a.source != b.source || b.end < a.begin) return a;
     return (Span){ a.source, a.begin, b.end };
 }
+
+const char *span_where(Arena *arena, Span span)
+{
+    if (!span.source) return "code made by the compiler";
+    const Position at = source_position(span.source, span.begin);
+    return arena_printf(arena, "%s:%d:%d", span.source->path, at.line, at.column);
+}

@@ -20,5 +20,6 @@ typedef struct Position { int line, column; } Position;    // from 1; columns co
 
 Position source_position(const Source *source, int offset);
 Span     span_join(Span a, Span b);                        // from the begin of a to the end of b
+const char *span_where(Arena *arena, Span span);           // softmax.tile:12:5, for messages of the running kernel
 
 #endif

@@ -249,7 +249,7 @@ bool same_shape(Checker *cx, Span span, const Region *dst, const Region *src, co
         }
         // Two run-time extents that cannot be proved equal are compared when the statement is reached.
         emit(cx, (TileOp){ .kind = T_ASSERT, .span = span,
-             .assertion = { expr_binary(cx->arena, X_EQ, (Expr *)left, (Expr *)right), "extents of both sides agree", false } });
+             .assertion = { expr_binary(cx->arena, X_EQ, (Expr *)left, (Expr *)right), "the extents of the two sides differ", false } });
     }
     return true;
 }

@@ -342,7 +342,7 @@ static void check_assertion(Checker *cx, const St *st)
 {
     Expr *const cond = check_condition(cx, st->require.cond);
     const bool assume = st->kind == ST_ASSUME;
-    const char *const message = message_text(cx, st->require.message, assume ? "assumption" : "assertion");
+    const char *const message = message_text(cx, st->require.message, assume ? "this assumption does not hold" : "this assertion does not hold");
     bool known;
     if (!cond) return;
     if (is_const_bool(cond, &known)) {

@@ -132,11 +132,11 @@ static void end_run(Run *run, RunEnd how, const char *message)
         snprintf(run->message, sizeof run->message, "%s", message);
 }
 
-static void host_trap(void *context, int line, int column, const char *message)
+static void host_trap(void *context, const char *where, const char *message)
 {
     Piece *const piece = context;
     char text[512];
-    snprintf(text, sizeof text, "line %d, column %d: %s", line, column, message);
+    snprintf(text, sizeof text, "%s: %s", where, message);
     end_run(piece->run, RUN_TRAPPED, text);
     longjmp(piece->trapped, 1);
 }

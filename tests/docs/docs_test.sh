@@ -4,6 +4,7 @@
 #
 #   ```tile run    a block that stands alone: it builds for the CPU, and its checks pass if it has any
 #   docs/guide.md  its tile blocks, one after another, are the file that it writes: the file's checks pass
+#   form           tile blocks, and all of kernels/, are as `kiln fmt` writes them
 #   paths          what is linked, and what is named below kernels/, docs/, examples/, src/ ..., exists
 #   options        each --option after `kiln COMMAND` is one that `kiln COMMAND --help` lists
 set -u
@@ -41,6 +42,19 @@ mkdir "$folder/guide"
 blocks '^```tile' docs/guide.md "$folder/guide/part"
 for part in $(ls "$folder/guide" | sort -t. -k2n); do cat "$folder/guide/$part"; done >"$folder/whole.tile"
 run_block "$folder/whole.tile" "docs/guide.md, its blocks together"
+
+# ---- form
+
+for file in README.md docs/*.md; do
+    name=$(basename "$file" .md)
+    blocks '^```tile' "$file" "$folder/form-$name"
+    for block in "$folder/form-$name".*.tile; do
+        [ -e "$block" ] || continue
+        if "$kiln" fmt --check "$block" >/dev/null 2>"$folder/out"; then ok
+        else bad "$file: a block is not as 'kiln fmt' writes it:"; cat "$folder/out"; "$kiln" fmt --print "$block" | diff "$block" -; fi
+    done
+done
+if "$kiln" fmt --check kernels >"$folder/out" 2>&1; then ok; else bad "'kiln fmt' would change:"; cat "$folder/out"; fi
 
 # ---- paths
 

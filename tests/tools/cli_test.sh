@@ -48,6 +48,18 @@ kernel lazy(in i32 X[N], out f32 Y[N]) { grid (n : N); Y[n] = 0; }
 reference lazy { for (int i = 0; i < N; i++) Y[i] = 0; }
 check lazy(N = 4) { }
 END
+cat >stopping.tile <<'END'
+kernel stop(inout i32 X[N], int v) {
+    grid ();
+    shared i32 t[4] = X[0 +: 4];
+    print("100% of {}:", v, 2.5);
+    assume(v < 8);
+    assert(v < 6, "v is small");
+    X[0] = t[v];
+}
+reference stop { X[0] = X[v]; }
+check stop(N = 4, v = {3, 5, 7, 9}) { input X = 1; }
+END
 cat >unwritten.tile <<'END'
 kernel half(in f32 X[N], out f32 Y[N]) { grid (n : N / 2); Y[n] = X[n]; }
 reference half { for (int i = 0; i < N; i++) Y[i] = X[i]; }
@@ -86,6 +98,14 @@ expect 0 '"passed": 5' "$kiln" test --json --quick good.tile
 mkdir -p sub/deep && cp good.tile sub/deep/
 expect 0 '8 passed' "$kiln" test sub
 expect 2 'no .tile files' "$kiln" test cache
+
+# where a kernel printed and stopped, on both targets
+expect 1 'stopping.tile:4:5: 100% of 3: 2.5' "$kiln" test --check stopping.tile
+expect 1 "stop: stopping.tile:7:12: a subscript of 't' is outside its extent" "$kiln" test --check stopping.tile
+expect 1 'stop: stopping.tile:6:5: v is small' "$kiln" test stopping.tile
+expect 1 'stop: stopping.tile:5:5: this assumption does not hold' "$kiln" test --check stopping.tile
+expect 0 'printf("stopping.tile:4:5: 100%% of %lld: %g\n"' "$kiln" dump --arch=90 --stage=source stopping.tile
+expect 0 'assertion_failed("stopping.tile:6:5: v is small")' "$kiln" dump --arch=90 --stage=source stopping.tile
 
 # run
 expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500

@@ -1,21 +1,16 @@
 // check.c - what --check builds add: subscripts of tiles inside, elements written before they are read.
 //
 // Each tile has a shadow of one byte per element. Declaring the tile clears it, writing sets, reading tests; a trap
-// goes to the host with the line of the source.
+// goes to the host with the place in the source.
 #include "lower/cpu/cpu.h"
 
 bool cpu_is_checked(const Cpu *cx) { return cx->kernel->checked; }
 
-static Position where(Span span)
-{
-    return span.source ? source_position(span.source, span.begin) : (Position){ 0, 0 };
-}
+Expr *cpu_where(Cpu *cx, Span span) { return cpu_quoted(cx, span_where(cx->arena, span)); }
 
 void cpu_emit_trap(Cpu *cx, Span span, const char *message)
 {
-    const Position at = where(span);
-    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_trap", 4, cpu_of(cx, cx->host), int_const(cx->arena, at.line),
-                      int_const(cx->arena, at.column), cpu_quoted(cx, message)));
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_trap", 3, cpu_of(cx, cx->host), cpu_where(cx, span), cpu_quoted(cx, message)));
 }
 
 // `sub` itself if it is inside the dimension; otherwise a trap. Tile IR.
@@ -24,10 +19,8 @@ Expr *cpu_check_sub(Cpu *cx, Expr *sub, Expr *extent, const Buffer *buffer, Span
     const Range r = expr_range(sub);
     int64_t n;
     if (expr_as_int(extent, &n) && r.has_lo && r.has_hi && r.lo >= 0 && r.hi < n) return sub;
-    const Position at = where(span);
     Expr *const text = cpu_quoted(cx, arena_printf(cx->arena, "a subscript of '%s' is outside its extent", buffer->name));
-    return cpu_call(cx, DTYPE_INT, "kiln_inside", 6, cpu_of(cx, cx->host), sub, extent, int_const(cx->arena, at.line),
-                int_const(cx->arena, at.column), text);
+    return cpu_call(cx, DTYPE_INT, "kiln_inside", 5, cpu_of(cx, cx->host), sub, extent, cpu_where(cx, span), text);
 }
 
 // Loops over the axes of `p` that set the shadow or test it. Elements outside a view are left alone.

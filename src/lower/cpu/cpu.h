@@ -185,6 +185,7 @@ Expr *cpu_take_ahead(Cpu *cx, const Operand *o);
 bool cpu_is_checked(const Cpu *cx);
 Expr *cpu_check_sub(Cpu *cx, Expr *sub, Expr *extent, const Buffer *buffer, Span span);
 void  cpu_mark_region(Cpu *cx, const Place *p, bool read);                 // written, or must have been
+Expr *cpu_where(Cpu *cx, Span span);                                       // "softmax.tile:12:5"
 void  cpu_emit_trap(Cpu *cx, Span span, const char *message);
 
 #endif

@@ -147,12 +147,10 @@ static Expr *lower_load(Cpu *cx, Expr *x)
     Expr *at = cpu_linear_at(cx, &p.at, NULL);
     Var *const shadow = p.root->kind != BUFFER_TENSOR ? cx->tiles[p.root->id].shadow : NULL;
     if (shadow) {
-        const Position where = x->span.source ? source_position(x->span.source, x->span.begin) : (Position){ 0, 0 };
         Expr *const text = cpu_quoted(cx, arena_printf(cx->arena, "reads an element of '%s' that nothing has written",
                                                    x->load.buffer->name));
         if (!p.bytes)
-            at = cpu_call(cx, DTYPE_INT, "kiln_written", 6, cpu_of(cx, cx->host), cpu_of(cx, shadow), at,
-                      int_const(cx->arena, where.line), int_const(cx->arena, where.column), text);
+            at = cpu_call(cx, DTYPE_INT, "kiln_written", 5, cpu_of(cx, cx->host), cpu_of(cx, shadow), at, cpu_where(cx, x->span), text);
     }
     Expr *const value = cpu_place_load(cx, &p, at);
     return inside ? expr_select(cx->arena, inside, value, cpu_zero_of(cx, value->type)) : value;
@@ -218,9 +216,7 @@ static Expr *lower_checked_int(Cpu *cx, Expr *x, Expr *a, Expr *b)
     case X_MOD: name = "kiln_checked_mod"; break;
     }
     if (!name || !x->span.source) return NULL;
-    const Position where = source_position(x->span.source, x->span.begin);
-    return cpu_call(cx, DTYPE_INT, name, 5, cpu_of(cx, cx->host), a, b, int_const(cx->arena, where.line),
-                int_const(cx->arena, where.column));
+    return cpu_call(cx, DTYPE_INT, name, 4, cpu_of(cx, cx->host), a, b, cpu_where(cx, x->span));
 }
 
 static Expr *lower_binary(Cpu *cx, Expr *x)

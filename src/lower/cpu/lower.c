@@ -60,7 +60,7 @@ static void lower_assert(Cpu *cx, TileOp *op)
     LoopList body = loop_list(cx->arena);
     Expr *const fails = expr_unary(cx->arena, X_NOT, cpu_expr(cx, op->assertion.cond));
     LoopList *const out = cpu_enter(cx, &body);
-    cpu_emit_trap(cx, op->span, op->assertion.message ? op->assertion.message : "an assumption does not hold");
+    cpu_emit_trap(cx, op->span, op->assertion.message);
     cpu_enter(cx, out);
     cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span, .branch = { fails, body.first, NULL } });
 }
@@ -69,6 +69,9 @@ static void lower_assert(Cpu *cx, TileOp *op)
 static void lower_print(Cpu *cx, TileOp *op)
 {
     Text format = { .arena = cx->arena };
+    for (const char *p = span_where(cx->arena, op->span); *p; p++) text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
+    text_print(&format, ": ");
+    const size_t start = format.length;
     Expr *args[40];
     int n = 0, used = 0;
     for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
@@ -79,7 +82,7 @@ static void lower_print(Cpu *cx, TileOp *op)
         } else text_print(&format, "%c", *p);
     }
     for (; used < op->print.n; used++)
-        text_print(&format, "%s%s", format.length ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%.9g" : "%lld");
+        text_print(&format, "%s%s", format.length > start ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%.9g" : "%lld");
     args[n++] = cpu_of(cx, cx->host);
     args[n++] = cpu_quoted(cx, text_cstr(&format));
     for (int i = 0; i < op->print.n && n < COUNT(args); i++) {

@@ -113,11 +113,10 @@ void cpu_sequential_array(Cpu *cx, Buffer *b)
         elements = int_mul(cx->arena, t->strides[d], cpu_expr(cx, b->shape[d]));
     }
     if (is_on_stack(b)) return;
-    const Position at = b->span.source ? source_position(b->span.source, b->span.begin) : (Position){ 0, 0 };
     const int bytes = dtype_bits(b->type) < 8 ? 1 : dtype_bits(b->type) / 8;
     free_array(cx, b);
-    cpu_assign(cx, t->pointer, cpu_call(cx, b->type, "kiln_alloc", 5, cpu_of(cx, cx->host), elements, int_const(cx->arena, bytes),
-                                int_const(cx->arena, at.line), int_const(cx->arena, at.column)));
+    cpu_assign(cx, t->pointer, cpu_call(cx, b->type, "kiln_alloc", 4, cpu_of(cx, cx->host), elements, int_const(cx->arena, bytes),
+                                cpu_where(cx, b->span)));
 }
 
 // ---- forall: plain nested loops in the order of the source

@@ -1,17 +1,6 @@
 // debug.c - print and assert on the device.
 #include "lower/cuda/cuda.h"
 
-void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
-{
-    if (op->assertion.assume && !lo->kernel->checked)
-        return;
-    Nest nest;
-    begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
-    const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
-    emit_call(lo, "assertion_failed", 1, i32_const(lo, line));
-    end_nest(lo, &nest);
-}
-
 static Expr *quoted(Lowering *lo, const char *text)
 {
     Text out = { .arena = lo->arena };
@@ -25,11 +14,25 @@ static Expr *quoted(Lowering *lo, const char *text)
     return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL);        // a literal
 }
 
+void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
+{
+    if (op->assertion.assume && !lo->kernel->checked)
+        return;
+    Nest nest;
+    begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
+    emit_call(lo, "assertion_failed", 1, quoted(lo, arena_printf(lo->arena, "%s: %s", span_where(lo->arena, op->span), op->assertion.message)));
+    end_nest(lo, &nest);
+}
+
 // The format holds {} for each value; values without one follow, separated by spaces.
 void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
 {
     Text format = { .arena = lo->arena };
     int used = 0;
+    for (const char *p = span_where(lo->arena, op->span); *p; p++)
+        text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
+    text_print(&format, ": ");
+    const size_t start = format.length;
     for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
         if (p[0] == '{' && p[1] == '}' && used < op->print.n) {
             text_print(&format, "%s", dtype_is_float(op->print.args[used++]->type) ? "%g" : "%lld");
@@ -39,7 +42,7 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
         }
     }
     for (; used < op->print.n; used++)
-        text_print(&format, "%s%s", format.length ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%g" : "%lld");
+        text_print(&format, "%s%s", format.length > start ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%g" : "%lld");
     text_print(&format, "\n");
     Expr *args[17] = { quoted(lo, text_cstr(&format)) };
     int n = 1;

@@ -1,7 +1,7 @@
 // entry.c - the emitted side of lower/cpu/abi.h: argument words, scratch, traps and prints; the small integer and
 // byte helpers that the lowering calls by name. needs: base.c
 typedef struct {
-    void (*trap)(void *context, int line, int column, const char *message);
+    void (*trap)(void *context, const char *where, const char *message);
     void (*print)(void *context, const char *format, ...);
     void *(*alloc)(void *context, size_t bytes);
     void (*free)(void *context, void *memory);
@@ -14,8 +14,8 @@ typedef struct {
 #define kiln_word(words, i, TYPE) (*(const TYPE *)((const char *)(words) + 8 * (i)))
 #define kiln_at(pointer, bytes) ((void *)((char *)(pointer) + (bytes)))
 
-#define kiln_trap(host, line, column, message) \
-    (((const KilnHost *)(host))->trap(((const KilnHost *)(host))->context, (int)(line), (int)(column), message))
+#define kiln_trap(host, where, message) \
+    (((const KilnHost *)(host))->trap(((const KilnHost *)(host))->context, where, message))
 #define kiln_print(host, ...) \
     (((const KilnHost *)(host))->print(((const KilnHost *)(host))->context, __VA_ARGS__))
 KILN_INLINE void kiln_free(const void *host, void *memory)
@@ -23,13 +23,13 @@ KILN_INLINE void kiln_free(const void *host, void *memory)
     const KilnHost *const h = host;
     if (memory) h->free(h->context, memory);
 }
-static __attribute__((unused)) void *kiln_alloc(const void *host, int64_t n, int64_t bytes, int line, int column)
+static __attribute__((unused)) void *kiln_alloc(const void *host, int64_t n, int64_t bytes, const char *where)
 {
     const KilnHost *const h = host;
     void *memory = NULL;
     if (n <= 0) n = 1;
     if (n <= INT64_MAX / 2 / bytes) memory = h->alloc(h->context, (size_t)(n * bytes));
-    if (!memory) h->trap(h->context, line, column, "out of memory for a private array");
+    if (!memory) h->trap(h->context, where, "out of memory for a private array");
     return memory;
 }
 

@@ -45,8 +45,8 @@ template <int BYTES, int SIZE> DEVICE int32_t swizzle(int32_t row, int32_t colum
     return (offset ^ ((offset >> 7 & (BYTES / 16 - 1)) << 4)) / SIZE;
 }
 
-DEVICE void assertion_failed(int32_t line)
+DEVICE void assertion_failed(const char *where_and_what)
 {
-    printf("assertion failed in line %d\n", line);
+    printf("%s\n", where_and_what);
     asm volatile("trap;");
 }

@@ -16,7 +16,7 @@ static void expect_trap(const char *text, const char *message, int64_t value)
 static void a_subscript_past_a_tile_traps(void **state)
 {
     static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16] = X[0 +: 16];\n    X[0] = t[v];\n}\n";
-    expect_trap(text, "line 5", 16);
+    expect_trap(text, "test.tile:5:12: a subscript of 't'", 16);
     expect_trap(text, "outside", -1);
     expect_trap(text, NULL, 15);
 }
@@ -25,22 +25,22 @@ static void reading_what_nothing_wrote_traps(void **state)
 {
     static const char text[] =
         "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16];\n    forall (i : v) t[i] = i;\n    X[0] = t[7];\n}\n";
-    expect_trap(text, "line 6", 7);
+    expect_trap(text, "test.tile:6:12: reads an element of 't'", 7);
     expect_trap(text, NULL, 8);
 }
 
 static void an_overflowing_int_traps(void **state)
 {
     static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    int a = v * v;\n    X[0] = a > 0;\n}\n";
-    expect_trap(text, "line 4", (int64_t)1 << 40);
+    expect_trap(text, "test.tile:4:13: 'int' overflows in '*'", (int64_t)1 << 40);
     expect_trap(text, NULL, 1 << 20);
 }
 
 static void asserts_and_assumptions_stop_the_launch(void **state)
 {
     static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    assert(v < 3, \"v is small\");\n    assume(v < 2);\n    X[0] = v;\n}\n";
-    expect_trap(text, "v is small", 3);
-    expect_trap(text, "line 5", 2);
+    expect_trap(text, "test.tile:4:5: v is small", 3);
+    expect_trap(text, "test.tile:5:5: this assumption does not hold", 2);
     expect_trap(text, NULL, 1);
 }
 
