@@ -245,6 +245,9 @@ static bool resolve_view(Cpu *cx, Place *p, Buffer *view, Group *groups, int n)
         for (; d < dims[i]; d++) to[k++] = index_group(cx, r->subs[d].start, d);
         if (dims[j - 1] - dims[i] != j - 1 - i)
             return cpu_unsupported(cx, p->span, "a view that merges dimensions on both sides of an index");
+        for (int inner = i + 1; inner < j; inner++)
+            if (!takes_all(r, dims[inner]))
+                return cpu_unsupported(cx, p->span, "a view that merges or splits a part of a dimension ('%s')", view->name);
         to[k++] = merged_group(cx, r, dims, i, j, range_groups[g].at, range_groups[g].parts);
         d = dims[j - 1] + 1;
     }

@@ -271,7 +271,7 @@ Var **var_slot(Lowering *lo, const Var *var);              // where that is note
 // One element of a tensor or tile, through views: where it is and what must hold for it to be inside.
 typedef struct Place {
     Buffer *root;
-    DType   recast;                  // the element is read as this type; DTYPE_NONE: as the root's
+    DType   recast;                  // the element is read and written as this type; DTYPE_NONE: as the root's
     Var    *pointer;                 // NULL: in registers
     Expr   *at;                      // i32 or i64, elements from the pointer; or the register number
     Expr   *inside;                  // NULL: always
@@ -279,6 +279,7 @@ typedef struct Place {
     Expr   *rows_inside, *column, *columns;
 } Place;
 bool  place_element(Lowering *lo, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
+Expr *element_at(Lowering *lo, const Place *place, DType stored);               // what stands there
 Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);   // element index from the pointer
 Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);
 

@@ -85,7 +85,11 @@ static void store_at(Lowering *lo, const Place *place, Expr *value, const Iterat
     Nest nest;
     if (cond)
         begin_if(lo, &nest, cond);
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place->pointer, place->at, value } });
+    if (place->recast)
+        loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call_expr(lo, loop_type(place->recast), arena_printf(lo->arena, "store_as<%s>",
+                 dtype_info[place->recast].c_name), 2, expr_address(lo->arena, place->pointer, place->at), value) } });
+    else
+        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place->pointer, place->at, value } });
     if (cond)
         end_nest(lo, &nest);
 }
@@ -96,9 +100,7 @@ void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const I
     Buffer *const buffer = update->update.buffer;
     if (!place_element(lo, buffer, update->update.subs, it, &place, update->span))
         return;
-    Expr *const element = expr_index(lo->arena, place.pointer, place.at);
-    element->type = loop_type(buffer->type);
-    Expr *const old = to_dtype(lo, type, buffer->type, element);
+    Expr *const old = to_dtype(lo, type, buffer->type, element_at(lo, &place, buffer->type));
     store_at(lo, &place, to_dtype(lo, buffer->type, type, combine(lo, update->update.op, type, old, value)), it);
 }
 
@@ -141,8 +143,6 @@ static void emit_store(Lowering *lo, TileOp *op, Iteration *it)
     Place place;
     if (!place_element(lo, op->store.buffer, op->store.subs, it, &place, op->span))
         return;
-    if (place.recast)
-        unsupported(lo, op->span, "a store through a view that changes the element type ('%s')", op->store.buffer->name);
     store_at(lo, &place, value, it);
 }
 

@@ -258,9 +258,14 @@ static void through_view(Lowering *lo, const Buffer *view, Expr **subs)
     Expr *position[MAX_RANK] = { 0 };
     const int ranges = region_rank(base);
     const int64_t size = dtype_bits(view->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
-    if (ranges == view->rank && size == base_size) {
+    bool alike = ranges == view->rank;                       // but for the type: only the last dimension is counted anew
+    for (int d = 0; d < ranges - (size != base_size) && alike; d++)
+        alike = expr_equal(view->shape[d], region_extent(base, d));
+    if (alike) {
         for (int d = 0; d < view->rank; d++)
             position[d] = subs[d];
+        if (size != base_size)
+            position[ranges - 1] = expr_binary(a, X_DIV, int_mul(a, subs[ranges - 1], int_const(a, size)), int_const(a, base_size));
     } else {
         Expr *rest = linear_position(lo, subs, view->shape, view->rank);
         if (size != base_size)       // counted in bytes
@@ -429,6 +434,18 @@ static Expr *zero_of(Lowering *lo, DType type)
     return dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
 }
 
+// What stands at a place, in the loop's type for `stored`.
+Expr *element_at(Lowering *lo, const Place *place, DType stored)
+{
+    const DType type = loop_type(stored);
+    if (place->recast)
+        return call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name), 1,
+                         expr_address(lo->arena, place->pointer, place->at));
+    Expr *const element = expr_index(lo->arena, place->pointer, place->at);
+    element->type = type;
+    return element;
+}
+
 static Expr *lower_load(Lowering *lo, Expr *x, const Iteration *it)
 {
     const DType type = loop_type(x->load.buffer->type);
@@ -438,11 +455,7 @@ static Expr *lower_load(Lowering *lo, Expr *x, const Iteration *it)
     Place place;
     if (!place_element(lo, x->load.buffer, x->load.subs, it, &place, x->span))
         return zero_of(lo, type);
-    Expr *element = expr_index(lo->arena, place.pointer, place.at);
-    element->type = type;
-    if (place.recast)
-        element = call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name), 1,
-                            expr_address(lo->arena, place.pointer, place.at));
+    Expr *const element = element_at(lo, &place, x->load.buffer->type);
     return place.inside ? expr_select(lo->arena, place.inside, element, zero_of(lo, type)) : element;
 }
 
