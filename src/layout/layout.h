@@ -65,6 +65,17 @@ void layout_print(Text *out, const Layout *layout);
 typedef enum { DIVIDE_ROWS, DIVIDE_COLUMNS } Division;
 Layout layout_accumulator(int rows, int columns, Crew crew, Division division);
 
+// ---- products without tensor cores
+// Each thread has row_runs runs of row_run neighbouring rows, row_stride apart, and the same of columns. Registers: column
+// and row within the run, run of columns, run of rows.
+typedef struct RegisterTile {
+    int    row_run, row_runs, row_stride, column_run, column_runs, column_stride;
+    Layout layout;
+} RegisterTile;
+// row_run, column_run: what one load brings at most (1: operands whose contraction is contiguous). keep_rows: rows divided
+// by the crew alone, if that fits, whatever the columns. registers: elements that a thread can have. False: does not fit.
+bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int column_run, bool keep_rows, int registers, RegisterTile *tile);
+
 // ---- shared memory
 // A tile of any rank is a matrix: its last dimension is the column, the others merge into the row. Panels of
 // `panel_columns` columns stand one behind the other, each row by row; inside a panel the 16-byte pieces of a row

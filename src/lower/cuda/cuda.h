@@ -4,7 +4,7 @@
 // there is anything to fetch by TMA, one *producer* group that only fetches. lower_cuda() (kernel.c) goes through
 // these steps; each is a file, and each leaves its decisions in the structs below for the next:
 //
-//   products.c   choose how every `@` is computed: wgmma, mma.sync, or a plain loop nest
+//   products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
 //   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
@@ -30,7 +30,7 @@
 
 enum {
     WARPGROUP_THREADS = 128, CONSUMER_WARPS_MAX = 28,
-    SHARED_BYTES_MAX = 227 * 1024, SHARED_ALIGN = 1024,
+    SHARED_ALIGN = 1024,
     MBARRIER_BYTES = 8,
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
     UNEVEN_GROUP = 64,               // instances of equal work that stand together (kernel.c)
@@ -92,7 +92,7 @@ struct Channel {
     int        full, empty;          // offsets of the barriers
 };
 
-typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA } ProductKind;
+typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA, PRODUCT_FMA } ProductKind;
 typedef struct Product {
     ProductKind kind;
     TileOp     *op;
@@ -106,7 +106,10 @@ typedef struct Product {
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
     int         step_k;              // of one instruction
     Var        *preloaded;           // the words of the left operand, loaded before the loop around
-    const char *why_loop;            // why it is no tensor-core product, for explain
+    RegisterTile rectangle;          // of each thread, by multiply-adds
+    bool        keeps_rows;          // there: other products' results share row statistics with it
+    const char *why_not;             // tensor cores, for explain
+    const char *why_loop;            // why not even multiply-adds in registers
 } Product;
 
 // What passes note about an operation.
@@ -164,6 +167,7 @@ typedef struct Lowering {
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
     bool  no_staging;                // it did not fit
     int   barrier_offset, shared_bytes;
+    bool  uses_fma;                  // some product is by multiply-adds
     bool  needs_fence;               // some tile is written by threads and read by wgmma
     bool *needed; int n_needed;      // by variable id: the producer computes it
     VEC(const char *) notes;         // for explain
@@ -217,6 +221,7 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; ea
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
 bool lay_out_shared_tiles(Lowering *lo);
+int  shared_bytes_max(const Lowering *lo);                 // of an instance
 bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
 void explain(Lowering *lo);
@@ -325,7 +330,11 @@ void  add_to_reduction(Lowering *lo, Iteration *it, int which);
 void  finish_reduction(Lowering *lo, Iteration *it, int which);
 int   reduction_scratch_bytes(const Iteration *it, int which);
 
-// ---- wgmma.c, mma.c, store.c, tma.c
+// ---- wgmma.c, mma.c, fma.c, store.c, tma.c
+bool product_region(const Region *region, int64_t *start, int64_t *width);         // products.c: two ranges at fixed places
+const char *plan_fma(Lowering *lo, Product *p);            // NULL: can be done
+bool settle_fma(Lowering *lo, Product *p);
+void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
 void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, int k, bool lines_first, Var *words, Expr *at);

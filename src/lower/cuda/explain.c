@@ -33,11 +33,15 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     Text *const out = lo->explanation;
     const Product *const p = op_info(lo, op)->product;
-    static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync" };
+    static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync",
+                                         [PRODUCT_FMA] = "multiply-adds" };
     const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
     text_print(out, "  line %d: %d x %d x %d by %s", line, p->m, p->n, p->k, kinds[p->kind]);
-    if (p->kind == PRODUCT_LOOP)
-        text_print(out, ", because %s", p->why_loop);
+    if (p->kind == PRODUCT_FMA)
+        text_print(out, ", %d x %d in each thread, because %s", p->rectangle.row_run * p->rectangle.row_runs,
+                   p->rectangle.column_run * p->rectangle.column_runs, p->why_not);
+    else if (p->kind == PRODUCT_LOOP)
+        text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
         text_print(out, ", A from %s, groups divide the %s", p->a_in_registers ? "registers" : "shared memory",
                    p->division == DIVIDE_ROWS ? "rows" : "columns");
@@ -63,7 +67,7 @@ void explain(Lowering *lo)
     text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
     text_print(out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
                lo->has_producer ? ", a producer group" : "", lo->is_persistent ? ", instances loop over the grid" : "");
-    text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, SHARED_BYTES_MAX);
+    text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, shared_bytes_max(lo));
     for (int i = 0; i < lo->n_declared; i++)
         explain_tile(lo, lo->declared.items[i]);
     if (lo->staging_bytes)

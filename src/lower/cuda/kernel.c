@@ -547,11 +547,13 @@ static const char *const hopper_preludes[] = { "cuda/barrier", "cuda/tma", "cuda
 static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
 {
     LoopUnit *const unit = lo->unit;
-    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes));
+    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 1);
     for (int i = 0; i < COUNT(preludes); i++)
         unit->preludes[unit->n_preludes++] = preludes[i];
     for (int i = 0; i < COUNT(hopper_preludes) && lo->target->arch >= 90; i++)
         unit->preludes[unit->n_preludes++] = hopper_preludes[i];
+    if (lo->uses_fma)
+        unit->preludes[unit->n_preludes++] = "cuda/fma";
     Text helpers = { .arena = lo->arena };
     text_print(&helpers, "\nstruct __align__(64) KernelParams {\n    uint64_t word[%d];\n", words ? words : 1);
     if (lo->maps.count)

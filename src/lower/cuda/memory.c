@@ -1,6 +1,17 @@
 // memory.c - shared memory of an instance: tiles and their rings, staging, scratch, barriers.
 #include "lower/cuda/cuda.h"
 
+// What one thread block can ask for, by compute capability. Code for sm_80 is meant for all later cards, too: those with
+// less than the A100's 163 KB refuse the launch, not the build.
+int shared_bytes_max(const Lowering *lo)
+{
+    static const struct { int arch, kilobytes; } limits[] = { { 90, 227 }, { 89, 99 }, { 87, 163 }, { 86, 99 } };
+    for (int i = 0; i < COUNT(limits); i++)
+        if (lo->target->arch >= limits[i].arch)
+            return limits[i].kilobytes * 1024;
+    return 163 * 1024;
+}
+
 static int align_up(int x, int to) { return (x + to - 1) / to * to; }
 
 // The layout of a tile that no product reads: row by row.
@@ -64,7 +75,7 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
 static bool refuse(Lowering *lo)
 {
     const Span span = lo->kernel->body ? lo->kernel->body->span : (Span){ 0 };
-    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; an instance has %d", lo->kernel->key, lo->shared_bytes, SHARED_BYTES_MAX);
+    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; an instance has %d", lo->kernel->key, lo->shared_bytes, shared_bytes_max(lo));
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
         if (tile->home == HOME_SHARED)
@@ -134,7 +145,7 @@ bool place_memory(Lowering *lo)
     each_op(lo, lo->kernel->body, measure_op, NULL);
     if (lo->scratch_bytes < SCALAR_BYTES)
         lo->scratch_bytes = SCALAR_BYTES;
-    while (place_all(lo) > SHARED_BYTES_MAX)
+    while (place_all(lo) > shared_bytes_max(lo))
         if (!drop_staging(lo) && !shorten_rings(lo))
             return refuse(lo);
     return true;

@@ -2,11 +2,13 @@
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
 // shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, and in instances of
-// one or two warps, it is mma.sync. What neither takes (f32 operands, odd contractions, slices at odd places) is a
-// loop nest. The groups divide the rows where there are 64 for each, else the columns.
+// one or two warps, it is mma.sync. What neither takes (f32 operands, odd contractions) is multiply-adds, of a rectangle
+// in the registers of each thread (fma.c); what does not fit there either (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
 #include "lower/cuda/cuda.h"
 
-static bool static_region(const Region *region, int64_t *start, int64_t *width)
+static const char OTHER_LAYOUT[] = "another product gives its result another layout";
+
+bool product_region(const Region *region, int64_t *start, int64_t *width)
 {
     int n = 0;
     for (int d = 0; d < region->buffer->rank; d++) {
@@ -36,7 +38,7 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     if (x->type != tile->buffer->type)
         return "an operand that must go through shared memory is converted";
     int64_t start[2], width[2];
-    if (!static_region(&x->region, start, width))
+    if (!product_region(&x->region, start, width))
         return "an operand's slice is not at a fixed place";
     if (!contraction_is_last && dtype_bits(x->type) != 16)
         return "only 16-bit operands can be read with the contraction across rows";
@@ -160,8 +162,7 @@ static void settle(Lowering *lo, Product *product)
     if (product->is_swapped)
         layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
-        product->kind = PRODUCT_LOOP;
-        product->why_loop = "another product gives its result another layout";
+        product->why_loop = OTHER_LAYOUT;
         return;
     }
     acc->layout = layout;
@@ -277,19 +278,24 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     product->m = (int)extent[product->is_swapped];
     product->n = (int)extent[!product->is_swapped];
     product->k = (int)extent[2];
-    product->why_loop = divide(lo, product);
-    if (!product->why_loop)
-        product->why_loop = check_operands(lo, product);
-    if (!product->why_loop)
-        product->why_loop = check_padding(lo, product);
-    product->kind = product->why_loop ? PRODUCT_LOOP
-                  : lo->target->arch >= 90 && lo->crew.warps == 4 ? PRODUCT_WGMMA : PRODUCT_MMA;
-    if (product->kind == PRODUCT_MMA && (dtype_bits(product->type) != 16)) {
-        product->kind = PRODUCT_LOOP;
-        product->why_loop = "mma.sync is used for 16-bit types only";
-    }
-    if (product->kind != PRODUCT_LOOP)
+    product->why_not = divide(lo, product);
+    if (!product->why_not)
+        product->why_not = check_operands(lo, product);
+    if (!product->why_not)
+        product->why_not = check_padding(lo, product);
+    product->kind = lo->target->arch >= 90 && lo->crew.warps == 4 ? PRODUCT_WGMMA : PRODUCT_MMA;
+    if (!product->why_not && product->kind == PRODUCT_MMA && dtype_bits(product->type) != 16)
+        product->why_not = "mma.sync is used for 16-bit types only";
+    if (!product->why_not) {
         settle(lo, product);
+    } else {
+        product->kind = PRODUCT_FMA;
+        product->why_loop = plan_fma(lo, product);
+        if (!product->why_loop && !settle_fma(lo, product))
+            product->why_loop = OTHER_LAYOUT;
+    }
+    if (product->why_loop)
+        product->kind = PRODUCT_LOOP;
     if (product->kind == PRODUCT_LOOP)
         share_operands(lo, product);
     return true;

@@ -599,7 +599,7 @@ static void divide_among_teams(Lowering *lo, int group)
     const uint32_t light = light_groups(lo);
     const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
     const int each = 65536 / all_threads(lo) / 8 * 8;
-    if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy)
+    if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy || lo->target->arch < 90)
         return;
     int heavy = (groups * each - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8;
     heavy = heavy > 240 ? 240 : heavy;

@@ -189,6 +189,7 @@ void emit_product(Lowering *lo, TileOp *op)
     switch (p->kind) {
     case PRODUCT_WGMMA: emit_wgmma(lo, p); return;
     case PRODUCT_MMA: emit_mma(lo, p); return;
+    case PRODUCT_FMA: emit_fma(lo, p); return;
     case PRODUCT_LOOP:
         for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
             emit_forall(lo, as_map(lo, part));

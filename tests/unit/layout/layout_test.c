@@ -143,6 +143,39 @@ static void swizzled_columns_have_no_conflicts(void **state)
     }
 }
 
+// Every element has a home, a thread's rectangle is where the product looks for it, and operands are read in whole runs.
+static void register_tiles_are_rectangles(void **state)
+{
+    static const struct { int rows, columns, groups, warps, row_run, column_run; bool keep_rows; } cases[] = {
+        { 128, 256, 2, 4, 1, 1, false }, { 128, 256, 2, 4, 4, 4, false }, { 64, 64, 1, 4, 1, 4, true }, { 16, 16, 1, 4, 1, 4, false },
+        { 192, 128, 3, 4, 4, 1, false }, { 8, 24, 1, 1, 1, 1, false }, { 96, 64, 1, 2, 2, 2, true },
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        const Crew crew = { cases[i].groups, cases[i].warps };
+        RegisterTile t;
+        assert_true(layout_register_tile(cases[i].rows, cases[i].columns, crew, cases[i].row_run, cases[i].column_run, cases[i].keep_rows, 128, &t));
+        assert_true(layout_covers(&t.layout));
+        assert_int_equal(layout_registers(&t.layout), t.row_run * t.row_runs * t.column_run * t.column_runs);
+        assert_int_equal(layout_extent_of(&t.layout, IN_LANE), WARP_LANES);
+        assert_int_equal(cases[i].row_run % t.row_run + cases[i].column_run % t.column_run, 0);
+        for (int lane = 0; lane < WARP_LANES; lane++)
+            for (int warp = 0; warp < crew.warps; warp++)
+                for (int group = 0; group < crew.groups; group++) {
+                    int corner[2], at[2];
+                    layout_at(&t.layout, 0, lane, warp, group, corner);
+                    for (int r = 0; r < t.row_run * t.row_runs; r++)
+                        for (int c = 0; c < t.column_run * t.column_runs; c++) {
+                            const int reg = c % t.column_run + t.column_run * (r % t.row_run + t.row_run * (c / t.column_run + t.column_runs * (r / t.row_run)));
+                            layout_at(&t.layout, reg, lane, warp, group, at);
+                            assert_int_equal(at[0], corner[0] + r / t.row_run * t.row_stride + r % t.row_run);
+                            assert_int_equal(at[1], corner[1] + c / t.column_run * t.column_stride + c % t.column_run);
+                        }
+                }
+    }
+    RegisterTile none;
+    assert_false(layout_register_tile(512, 512, (Crew){ 1, 4 }, 1, 1, false, 128, &none));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +185,7 @@ int main(void)
         cmocka_unit_test(projections_follow_their_rows),
         cmocka_unit_test(panels_are_one_to_one),
         cmocka_unit_test(swizzled_columns_have_no_conflicts),
+        cmocka_unit_test(register_tiles_are_rectangles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,8 @@ static const Case cases[] = {
       { "wgmma_64x256x16_bf16_ss", "tma_load_2d", "stage_16<128>", "wgmma_wait(1)" }, "load_vector", true },
     { "gemm/gemm.tile", "gemm_tn", { INT("M", 4096), INT("N", 4096) }, 2, 90, { "_ta_tb(", "tma_store_2d" }, NULL, true },
     { "gemm/gemm.tile", "gemm_nt", { TYPE("T", DTYPE_F16) }, 1, 80, { "mma_16x8x16_f16", "ldmatrix_x4" }, "wgmma_", false },
+    { "gemm/gemm.tile", "gemm_nt", { TYPE("T", DTYPE_F32), TYPE("TC", DTYPE_F32) }, 2, 90, { "fma_product<", "tma_load_2d" }, "wgmma_6", true },
+    { "gemm/gemm.tile", "gemm_tn", { TYPE("T", DTYPE_F32), TYPE("TC", DTYPE_F32) }, 2, 80, { "fma_product<" }, "mma_16x8", true },
     { "attention/forward.tile", "attention_forward", { INT("D", 128) }, 1, 90,
       { "_bf16_rs(", "_bf16_rs_tb(", "tma_load_4d", "setmaxnreg_inc(240)" }, NULL, true },
     { "attention/forward.tile", "attention_forward", { INT("D", 64), INT("CAUSAL", 1) }, 2, 90, { "_rs_tb(" }, NULL, true },

@@ -1,0 +1,146 @@
+// fma.c - products by multiply-adds: what tensor cores do not compute exactly (f32, f64) or cannot read.
+//
+// Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element it
+// loads is used for a whole side of the rectangle.
+#include "lower/cuda/cuda.h"
+
+enum { FMA_REGISTERS = 128 };        // of a thread's part of the result
+
+static const char *element_class(DType type)
+{
+    switch (type) {
+    case DTYPE_F32: return "Element<float>";
+    case DTYPE_F64: return "Element<double>";
+    case DTYPE_I32: return "Element<int32_t>";
+    case DTYPE_I8: return "Element<int8_t>";
+    case DTYPE_U8: return "Element<uint8_t>";
+    case DTYPE_BF16: return "Bf16";
+    case DTYPE_F16: return "F16";
+    case DTYPE_E4M3: return "E4m3";
+    case DTYPE_E5M2: return "E5m2";
+    default: return NULL;
+    }
+}
+
+// Elements of the contraction, or lines, that one load brings.
+static int piece_of(DType type) { return dtype_bits(type) == 64 ? 2 : 4; }
+
+// The operand's lines are rows of its tile, and the contraction runs along them.
+static bool is_along(const Operand *x, bool is_left) { return is_left ? !x->transposed : x->transposed; }
+
+static const char *check_operand(Lowering *lo, const Operand *x)
+{
+    const TileInfo *const tile = tile_info(lo, x->region.buffer);
+    int64_t start[2], width[2], columns;
+    if (!tile || tile->buffer->rank != 2)
+        return "an operand is no tile of its own";
+    if (x->type != tile->buffer->type)
+        return "an operand is converted";
+    if (!element_class(x->type))
+        return "an operand's type has no multiply-add";
+    if (!product_region(&x->region, start, width))
+        return "an operand's slice is not at a fixed place";
+    if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % piece_of(x->type) != 0 || start[1] % piece_of(x->type) != 0)
+        return "an operand's rows cannot be read in whole pieces";
+    return NULL;
+}
+
+static bool sees_other_result(Lowering *lo, TileOp *op, void *context)
+{
+    const Product *const product = context;
+    if (op->kind == T_MATMUL && op->matmul.dst.buffer != product->op->matmul.dst.buffer)
+        op_info(lo, product->op)->product->keeps_rows = true;
+    return op->kind == T_FORALL;
+}
+
+const char *plan_fma(Lowering *lo, Product *p)
+{
+    const TileOp *const op = p->op;
+    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
+    const Operand *const a = &p->left, *const b = &p->right;
+    if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || acc->home != HOME_REGISTERS || acc->buffer->rank != 2 || !region_is_whole(&op->matmul.dst))
+        return "the result is no whole fragment in registers";
+    const DType type = acc->buffer->type;
+    if (type != DTYPE_F32 && type != DTYPE_F64 && type != DTYPE_I32)
+        return "the result is rounded after every product";
+    if (op->matmul.meta || op->matmul.promote)
+        return op->matmul.meta ? "a sparse operand" : "promoted sums";
+    if (dtype_is_float(a->type) != dtype_is_float(type) || dtype_is_float(b->type) != dtype_is_float(type) ||
+        dtype_bits(a->type) > dtype_bits(type) || dtype_bits(b->type) > dtype_bits(type))
+        return "the result is narrower than the operands";
+    const char *why = check_operand(lo, a);
+    if (!why)
+        why = check_operand(lo, b);
+    if (why)
+        return why;
+    const int steps = piece_of(a->type) < piece_of(b->type) ? piece_of(a->type) : piece_of(b->type);
+    if (p->k % steps != 0)
+        return "the contraction is no whole number of pieces";
+    each_op(lo, lo->kernel->body, sees_other_result, p);
+    if (!layout_register_tile(p->m, p->n, lo->crew, is_along(a, true) ? 1 : piece_of(a->type), is_along(b, false) ? 1 : piece_of(b->type),
+                              p->keeps_rows, FMA_REGISTERS * 32 / dtype_bits(type), &p->rectangle))
+        return "its rows and columns do not divide among the threads";
+    return NULL;
+}
+
+static void share_operand(Lowering *lo, const Operand *x)
+{
+    TileInfo *const tile = tile_info(lo, x->region.buffer);
+    int64_t rows = 0, columns = 0;
+    expr_as_int(tile->buffer->shape[0], &rows);
+    expr_as_int(tile->buffer->shape[1], &columns);
+    if (tile->home == HOME_REGISTERS) {
+        tile->home = HOME_SHARED;
+        tile->why = "an operand of multiply-adds";
+    }
+    if (!tile->wants_panels)         // neighbouring rows in different banks
+        tile->wants_panels = shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &tile->shared);
+}
+
+// False: another product gives the result another layout.
+bool settle_fma(Lowering *lo, Product *p)
+{
+    TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
+    Layout layout = p->rectangle.layout;
+    if (p->is_swapped)
+        layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    if (acc->has_layout && !layout_equal(&acc->layout, &layout))
+        return false;
+    acc->layout = layout;
+    acc->has_layout = acc->is_accumulator = true;
+    share_operand(lo, &p->left);
+    share_operand(lo, &p->right);
+    lo->uses_fma = true;
+    return true;
+}
+
+static const char *operand_class(Lowering *lo, const Operand *x, bool along, int runs, int run, int stride)
+{
+    const SharedLayout *const s = &tile_info(lo, x->region.buffer)->shared;
+    int64_t start[2], width[2];
+    product_region(&x->region, start, width);
+    return arena_printf(lo->arena, "FmaOperand<%s, FmaTile<%d, %d, %d>, %s, %d, %d, %d, %d, %d>", element_class(x->type), s->swizzle_bytes,
+                        s->pitch_bytes, s->panel_bytes, along ? "false" : "true", runs, run, stride, (int)start[0], (int)start[1]);
+}
+
+void emit_fma(Lowering *lo, Product *p)
+{
+    TileOp *const op = p->op;
+    const Operand *const a = &p->left, *const b = &p->right;
+    const RegisterTile *const t = &p->rectangle;
+    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
+    const int pa = piece_of(a->type), pb = piece_of(b->type);
+    if (!op->matmul.accumulate) {
+        Nest nest;
+        Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
+        begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&acc->layout)), i32_const(lo, 1), LOOP_UNROLL);
+        Expr *const zero = dtype_is_float(acc->buffer->type) ? expr_float(lo->arena, acc->buffer->type, 0) : expr_int(lo->arena, acc->buffer->type, 0);
+        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { acc->registers, var_of(lo, r), zero } });
+        end_nest(lo, &nest);
+    }
+    const char *const name = arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",
+        operand_class(lo, a, is_along(a, true), t->row_runs, t->row_run, t->row_stride),
+        operand_class(lo, b, is_along(b, false), t->column_runs, t->column_run, t->column_stride), pa < pb ? pa : pb, p->k);
+    emit_call(lo, name, 5, var_of(lo, acc->registers), var_of(lo, tile_info(lo, a->region.buffer)->pointer), thread_part(lo, &t->layout, 0),
+              var_of(lo, tile_info(lo, b->region.buffer)->pointer), thread_part(lo, &t->layout, 1));
+}
