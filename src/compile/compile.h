@@ -27,6 +27,9 @@ typedef struct Target {
 // Reads a file and its imports (paths are relative to the importing file). Never returns NULL; errors are in diags.
 Program *program_load(Arena *arena, Diags *diags, const char *path);
 Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length);
+// The same where all files are texts in memory, which outlive the program: `find` gives the text of "mla/decode.tile", or NULL.
+typedef const char *FindText(const char *path);
+Program *program_from_texts(Arena *arena, Diags *diags, const char *path, FindText *find);
 
 typedef struct Compiled {
     const TileKernel *kernel;        // as the last pass left it

@@ -1,4 +1,5 @@
-// program.c - a file and everything it imports, each file once. Paths are relative to the importing file.
+// program.c - a file and everything it imports, each file once. Paths are relative to the importing file, on disk or
+// among texts that are in memory.
 #include "check/check.h"
 #include "compile/compile.h"
 #include "syntax/parser.h"
@@ -15,9 +16,10 @@ enum { MAX_IMPORT_DEPTH = 64 };
 typedef struct Import { Module *module; const char *path; bool open; } Import;     // open: its imports are being read
 
 typedef struct Loader {
-    Program *program;
+    Program  *program;
+    FindText *find;                  // where imports are; NULL: on disk
     VEC(Import) imports;
-    int      depth;
+    int       depth;
 } Loader;
 
 // ---- reading
@@ -64,6 +66,36 @@ static const char *normal_path(Arena *arena, const char *path)
     return realpath(path, real) ? arena_copy_text(arena, real, strlen(real)) : path;
 }
 
+// The same for texts in memory, whose names are no files.
+static const char *collapse_path(Arena *arena, const char *path)
+{
+    char *const out = arena_alloc(arena, strlen(path) + 1);
+    size_t n = 0;
+    while (*path) {
+        const size_t part = strcspn(path, "/"), step = part + (path[part] == '/');
+        if (part == 2 && strncmp(path, "..", 2) == 0 && n > 0)
+            for (n--; n > 0 && out[n - 1] != '/'; n--) { }
+        else if (!(part == 1 && path[0] == '.'))
+            memcpy(out + n, path, step), n += step;
+        path += step;
+    }
+    out[n] = 0;
+    return out;
+}
+
+static const char *path_of(Loader *l, const char *path)
+{
+    return l->find ? collapse_path(l->program->arena, path) : normal_path(l->program->arena, path);
+}
+
+static FileRead read_text(Loader *l, const char *path)
+{
+    if (!l->find)
+        return read_regular_file(l->program->arena, path);
+    const char *const text = l->find(path_of(l, path));
+    return text ? (FileRead){ .text = text, .n = strlen(text) } : (FileRead){ .problem = "there is no such text" };
+}
+
 static Import *find_import(Loader *l, const char *normal)
 {
     for (int i = 0; i < l->imports.count; i++)
@@ -77,7 +109,7 @@ static void load_import(Loader *l, const Source *from, const Decl *decl)
 {
     Diags *const diags = l->program->diags;
     const char *const path = path_beside(l->program->arena, from->path, decl->name);
-    const Import *const known = find_import(l, normal_path(l->program->arena, path));
+    const Import *const known = find_import(l, path_of(l, path));
     if (known && known->open) {
         diag_error(diags, decl->name_span, "\"%s\" imports itself, directly or through what it imports", decl->name);
         return;
@@ -87,7 +119,7 @@ static void load_import(Loader *l, const Source *from, const Decl *decl)
         diag_error(diags, decl->name_span, "imports nest deeper than %d files", MAX_IMPORT_DEPTH);
         return;
     }
-    const FileRead file = read_regular_file(l->program->arena, path);
+    const FileRead file = read_text(l, path);
     if (file.problem)
         diag_error(diags, decl->name_span, "cannot import '%s': %s", path, file.problem);
     else
@@ -98,10 +130,10 @@ static void load_text(Loader *l, const char *path, const char *text, size_t n)
 {
     Program *const program = l->program;
     Arena *const arena = program->arena;
-    const char *const shown = arena_copy_text(arena, path, strlen(path));
+    const char *const shown = l->find ? path_of(l, path) : arena_copy_text(arena, path, strlen(path));
     Source *const source = NEW(arena, Source, .path = shown, .text = text, .length = (int)n);
     const int at = l->imports.count;
-    VEC_PUSH(arena, &l->imports, ((Import){ NULL, normal_path(arena, path), true }));
+    VEC_PUSH(arena, &l->imports, ((Import){ NULL, path_of(l, path), true }));
     l->imports.items[at].module = parse_module(arena, program->diags, source);
     l->depth++;
     for (const Decl *d = l->imports.items[at].module->decls; d; d = d->next)
@@ -133,6 +165,15 @@ Program *program_load(Arena *arena, Diags *diags, const char *path)
 {
     Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags) };
     const FileRead file = read_regular_file(arena, path);
+    if (file.problem) diag_error(diags, (Span){ NULL, 0, 0 }, "cannot read '%s': %s", path, file.problem);
+    else load_text(&l, path, file.text, file.n);
+    return finish(&l);
+}
+
+Program *program_from_texts(Arena *arena, Diags *diags, const char *path, FindText *find)
+{
+    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags), .find = find };
+    const FileRead file = read_text(&l, path);
     if (file.problem) diag_error(diags, (Span){ NULL, 0, 0 }, "cannot read '%s': %s", path, file.problem);
     else load_text(&l, path, file.text, file.n);
     return finish(&l);

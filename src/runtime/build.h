@@ -18,6 +18,9 @@ struct kiln_program {
 // Diagnostics in messages are coloured. For the command, on terminals.
 extern bool program_color;
 
+// A program whose files are all in memory.
+kiln_status program_load_texts(const char *path, FindText *find, kiln_program **program);
+
 // Status and message for the errors in `diags`.
 kiln_status program_fail(const Diags *diags);
 

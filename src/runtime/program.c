@@ -26,8 +26,8 @@ static void hash_program(kiln_program *program)
     hash_name(&hash, program->hash);
 }
 
-// `text` NULL: reads the file `path`.
-static kiln_status load(const char *path, const char *text, kiln_program **program)
+// From `text`, or among the texts that `find` knows, or else from the file `path`.
+static kiln_status load(const char *path, const char *text, FindText *find, kiln_program **program)
 {
     kiln_program *const made = memory_alloc(sizeof *made);
     Arena *const arena = made ? arena_new() : NULL;
@@ -39,7 +39,8 @@ static kiln_status load(const char *path, const char *text, kiln_program **progr
     if (setjmp(arena->out_of_memory) == 0) {
         Diags *const diags = diags_new(arena);
         made->arena = arena;
-        made->program = text ? program_from_text(arena, diags, path, text, strlen(text)) : program_load(arena, diags, path);
+        made->program = text ? program_from_text(arena, diags, path, text, strlen(text))
+                      : find ? program_from_texts(arena, diags, path, find) : program_load(arena, diags, path);
         if (diags->errors)
             status = program_fail(diags);
         else
@@ -65,14 +66,19 @@ kiln_status kiln_program_load_file(const char *path, kiln_program **program)
     if (!file)
         return status_fail(errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "cannot open %s: %s", path, strerror(errno));
     fclose(file);
-    return load(path, NULL, program);
+    return load(path, NULL, NULL, program);
 }
 
 kiln_status kiln_program_load_text(const char *name, const char *text, kiln_program **program)
 {
     if (!text || !program)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_program_load_text: '%s' is null", text ? "program" : "text");
-    return load(name ? name : "program.tile", text, program);
+    return load(name ? name : "program.tile", text, NULL, program);
+}
+
+kiln_status program_load_texts(const char *path, FindText *find, kiln_program **program)
+{
+    return load(path, NULL, find, program);
 }
 
 void kiln_program_free(kiln_program *program)

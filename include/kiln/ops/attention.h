@@ -1,0 +1,99 @@
+/* attention.h - softmax attention: forward, backward, packed ragged batches, decoding against a cache.
+ *
+ *     s[i][j] = scale * <q[i], k[j]>,  out[i] = sum over visible j of softmax(s[i])[j] * v[j],
+ *     lse[i]  = ln of the sum over visible j of exp(s[i][j])
+ *
+ * Letters: B batch, S query rows, SKV key rows, H query heads, HKV key heads (H is a multiple of HKV: query head h reads
+ * key head h / (H / HKV)), D size of queries and keys, DV of values; D and DV are multiples of 16 up to 256. Types: bf16,
+ * f16 or f32, the same for all but lse, which is f32. Masks are bottom-right: query i of S sees key j of SKV if
+ * j <= i + SKV - S. A row that sees no key gives out 0 and lse -infinity, and no gradient.
+ *
+ * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
+ * kernels/attention/forward.tile, varlen.tile, backward.tile and decode.tile.
+ */
+#ifndef KILN_OPS_ATTENTION_H
+#define KILN_OPS_ATTENTION_H
+
+#include "kiln/ops/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- forward, sequences of equal length */
+
+typedef struct kiln_attention_args {
+    const kiln_tensor *q;            /* in   [B][S][H][D] */
+    const kiln_tensor *k;            /* in   [B][SKV][HKV][D] */
+    const kiln_tensor *v;            /* in   [B][SKV][HKV][DV] */
+    const kiln_tensor *out;          /* out  [B][S][H][DV] */
+    const kiln_tensor *lse;          /* out  f32 [B][H][S]; NULL: not wanted */
+    bool    causal;
+    int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own */
+    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+} kiln_attention_args;
+
+KILN_API kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *args);
+
+/* ---- forward, a ragged batch packed without padding */
+
+typedef struct kiln_attention_varlen_args {
+    const kiln_tensor *q;            /* in   [TQ][H][D]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 */
+    const kiln_tensor *k;            /* in   [TK][HKV][D]: the same with k_offsets */
+    const kiln_tensor *v;            /* in   [TK][HKV][DV] */
+    const kiln_tensor *q_offsets;    /* in   i32 [B + 1], from 0 to TQ, never falling */
+    const kiln_tensor *k_offsets;    /* in   i32 [B + 1], from 0 to TK, never falling */
+    int64_t max_queries;             /* rows of the longest sequence of queries, or more; rows past it are not computed */
+    const kiln_tensor *out;          /* out  [TQ][H][DV] */
+    const kiln_tensor *lse;          /* out  f32 [H][TQ]; NULL: not wanted */
+    bool    causal;                  /* within each sequence */
+    int64_t window;                  /* > 0: causal, and only the last `window` keys up to the query's own */
+    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+} kiln_attention_varlen_args;
+
+KILN_API kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *args);
+
+/* ---- backward, sequences of equal length: the gradients of q, k and v, from what the forward call took and gave */
+
+typedef struct kiln_attention_backward_args {
+    const kiln_tensor *q;            /* in   [B][S][H][D] */
+    const kiln_tensor *k;            /* in   [B][SKV][HKV][D] */
+    const kiln_tensor *v;            /* in   [B][SKV][HKV][DV] */
+    const kiln_tensor *out;          /* in   [B][S][H][DV], of the forward call */
+    const kiln_tensor *lse;          /* in   f32 [B][H][S], of the forward call */
+    const kiln_tensor *dout;         /* in   [B][S][H][DV]: the gradient of out; that of lse is taken as 0 */
+    const kiln_tensor *dq;           /* out  [B][S][H][D] */
+    const kiln_tensor *dk;           /* out  [B][SKV][HKV][D], summed over the query heads of a key head */
+    const kiln_tensor *dv;           /* out  [B][SKV][HKV][DV] */
+    bool    causal;                  /* as in the forward call */
+    bool    deterministic;           /* dq in a pass of its own instead of by atomics: the same bits every time, slower */
+    double  scale;                   /* as in the forward call */
+    void   *workspace;               /* kiln_attention_backward_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_attention_backward_args;
+
+KILN_API kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *args,
+                                                            size_t *bytes);
+KILN_API kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_args *args);
+
+/* ---- decoding: one query row for each request against a cache of S keys, which are divided among processors */
+
+typedef struct kiln_attention_decode_args {
+    const kiln_tensor *q;            /* in   [B][H][D] */
+    const kiln_tensor *k;            /* in   [B][S][HKV][D] */
+    const kiln_tensor *v;            /* in   [B][S][HKV][DV] */
+    const kiln_tensor *mask;         /* in   u8 [B][S][HKV], 0 hides the key; NULL: all are seen */
+    const kiln_tensor *out;          /* out  [B][H][DV] */
+    int64_t splits;                  /* shares of the keys; 0: as many as fill the device */
+    double  scale;                   /* > 0; 0: 1/sqrt(D) */
+    void   *workspace;               /* kiln_attention_decode_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_attention_decode_args;
+
+KILN_API kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *args, size_t *bytes);
+KILN_API kiln_status kiln_attention_decode(kiln_ops *ops, kiln_stream *stream, const kiln_attention_decode_args *args);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* ops.h - ready-made operators: what they share. The operators stand in kiln/ops/attention.h and kiln/ops/mla.h.
+ *
+ *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
+ *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);
+ *     kiln_attention_forward(ops, stream, &(kiln_attention_args){ .q = &q, .k = &k, .v = &v, .out = &out, .causal = true });
+ *
+ * The kernels are inside the library: no source file is looked for. An operator builds what it needs on its first call
+ * with given types, head sizes and options (a second or so, or milliseconds from the cache of earlier runs) and keeps
+ * it in the handle.
+ *
+ * What holds for every operator:
+ *   tensors    contiguous (row-major), on the handle's device, the data of 16-byte alignment for the large ones; shapes
+ *              stand beside each field, outermost dimension first. Extents of 0 are fine and do nothing.
+ *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
+ *              call returns. Nothing is allocated and nothing is waited for once the operator is built, so that calls can
+ *              be captured in a CUDA graph; call the operator, or its size function, once before.
+ *   memory     is the caller's. Where an operator needs a workspace, its size function says how much for the same
+ *              arguments (the tensors need no data then); it is scratch, aligned to 256 bytes, which may be used for other
+ *              things between calls and shared by calls that run one after another.
+ *   outputs    are written wholly, and nothing else is; they may not overlap each other, inputs or the workspace.
+ *   errors     KILN_BAD_*, KILN_UNSUPPORTED: nothing was started, and kiln_error_message() names the argument, what it was
+ *              and what it should have been. KILN_TOOLCHAIN and KILN_OUT_OF_MEMORY come from building. Values in device
+ *              memory (lengths, page numbers, offsets) are not looked at; in a handle opened with `check` wrong ones trap
+ *              (KILN_TRAPPED), elsewhere what is computed from them is undefined, but nothing outside the tensors is
+ *              written.
+ *   threads    any number may call any operator on one handle at once.
+ */
+#ifndef KILN_OPS_OPS_H
+#define KILN_OPS_OPS_H
+
+#include "kiln/kiln.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_ops kiln_ops;
+
+/* Opens the operators of a device. The handle holds a use of the device and everything built through it.
+ * options  as for kiln_kernel_build; NULL: all zero. `check`: kernels trap what they must not be given */
+KILN_API kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options, kiln_ops **ops);
+/* Frees it; no call may be running or captured for replay. Takes NULL. */
+KILN_API void        kiln_ops_close(kiln_ops *ops);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,244 @@
+// attention.c - the operators of kiln/ops/attention.h over kernels/attention.
+#include "kiln/ops/attention.h"
+#include "ops/call.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { WINDOW_MAX = 1 << 30, HEAD_MAX = 256, DECODE_KEYS = 128 };
+
+static const char *yes(bool b) { return b ? "true" : "false"; }
+
+static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0].type); }
+
+// Head sizes and counts, once the tensors have bound them.
+static kiln_status check_heads(const Call *call)
+{
+    static const char *const sizes[] = { "D", "DV" };
+    const int64_t H = call_extent(call, "H"), HKV = call_extent(call, "HKV");
+    for (int i = 0; i < 2; i++) {
+        const int64_t size = call_extent(call, sizes[i]);
+        if (size < 16 || size > HEAD_MAX || size % 16 != 0)
+            return call_fail(call, KILN_UNSUPPORTED, "head size %s is %" PRId64 ", expected a multiple of 16 up to %d", sizes[i],
+                             size, HEAD_MAX);
+    }
+    if (HKV < 1 || H % HKV != 0)
+        return call_fail(call, KILN_BAD_SHAPE, "%" PRId64 " query heads (of 'q') are no multiple of %" PRId64 " key heads (of 'k')",
+                         H, HKV);
+    return KILN_OK;
+}
+
+static kiln_status check_window(const Call *call, int64_t window)
+{
+    return window >= 0 && window <= WINDOW_MAX ? KILN_OK
+         : call_fail(call, KILN_BAD_ARGUMENT, "'window' is %" PRId64 ", expected 0 (none) to %d", window, WINDOW_MAX);
+}
+
+static kiln_status check_options(const Call *call, int64_t window, double given, double *scale)
+{
+    kiln_status status = check_heads(call);
+    if (!status) status = check_window(call, window);
+    if (!status) status = call_scale(call, given, 1 / sqrt((double)call_extent(call, "D")), scale);
+    return status;
+}
+
+// Keys of a step: as many as the shared memory of a multiprocessor holds twice.
+static int step_keys(const Call *call)
+{
+    const int64_t sizes = call_extent(call, "D") + call_extent(call, "DV");
+    const int64_t bytes = kiln_type_bits(call->tensors[0].type) / 8;
+    return ops_on_cpu(call->ops) || sizes * bytes <= 640 ? 128 : 64;
+}
+
+// ---- forward
+
+kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    double scale;
+    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,           "q",   a->q,   TYPES_FLOAT,   "[B][S][H][D]" },
+        { IN,           "k",   a->k,   0,             "[B][SKV][HKV][D]" },
+        { IN,           "v",   a->v,   0,             "[B][SKV][HKV][DV]" },
+        { OUT,          "out", a->out, 0,             "[B][S][H][DV]" },
+        { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, 0);
+    if (!status) status = check_options(&call, a->window, a->scale, &scale);
+    if (!status)
+        status = call_kernel(&call, "attention/forward.tile", "attention_forward", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, "
+                             "WINDOW=%d, BN=%d%s", type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
+                             yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+    if (status)
+        return status;
+    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2), call_tensor(&call, 3),
+                              call_tensor(&call, 4), KILN_FLOAT(scale) };
+    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+}
+
+// ---- packed
+
+// In handles that check: the offsets stay inside the tensors, and no sequence is longer than the call says.
+static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offsets, int64_t rows, int64_t longest)
+{
+    kiln_kernel *kernel;
+    if (!call->ops->options.check)
+        return KILN_OK;
+    const kiln_status status = call_kernel(call, "attention/inputs.tile", "attention_offsets", &kernel, "%s", "");
+    const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
+    return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
+}
+
+kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    double scale;
+    kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,           "q",         a->q,         TYPES_FLOAT,   "[TQ][H][D]" },
+        { IN,           "k",         a->k,         0,             "[TK][HKV][D]" },
+        { IN,           "v",         a->v,         0,             "[TK][HKV][DV]" },
+        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT,          "out",       a->out,       0,             "[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, 0);
+    if (!status) status = check_options(&call, a->window, a->scale, &scale);
+    if (status)
+        return status;
+    if (a->max_queries < 0 || a->max_queries > INT32_MAX)
+        return call_fail(&call, KILN_BAD_ARGUMENT, "'max_queries' is %" PRId64 ", expected the rows of the longest sequence",
+                         a->max_queries);
+    status = call_kernel(&call, "attention/varlen.tile", "attention_varlen", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
+                         "BN=%d%s", type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
+                         yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+    if (!status) status = check_offsets(&call, stream, 3, call_extent(&call, "TQ"), a->max_queries);
+    if (!status) status = check_offsets(&call, stream, 4, call_extent(&call, "TK"), INT32_MAX);
+    if (status)
+        return status;
+    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2), call_tensor(&call, 3),
+                              call_tensor(&call, 4), call_tensor(&call, 5), call_tensor(&call, 6), KILN_INT(a->max_queries),
+                              KILN_FLOAT(scale) };
+    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+}
+
+// ---- backward
+
+enum { BACKWARD_ARGS = 10 };
+
+static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, kiln_kernel **kernel, kiln_arg *args)
+{
+    double scale;
+    const Want wants[] = {
+        { IN,  "q",    a->q,    TYPES_FLOAT,   "[B][S][H][D]" },
+        { IN,  "k",    a->k,    0,             "[B][SKV][HKV][D]" },
+        { IN,  "v",    a->v,    0,             "[B][SKV][HKV][DV]" },
+        { IN,  "out",  a->out,  0,             "[B][S][H][DV]" },
+        { IN,  "lse",  a->lse,  1 << KILN_F32, "[B][H][S]" },
+        { IN,  "dout", a->dout, 0,             "[B][S][H][DV]" },
+        { OUT, "dq",   a->dq,   0,             "[B][S][H][D]" },
+        { OUT, "dk",   a->dk,   0,             "[B][SKV][HKV][D]" },
+        { OUT, "dv",   a->dv,   0,             "[B][SKV][HKV][DV]" },
+    };
+    kiln_status status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    if (!status) status = check_options(call, 0, a->scale, &scale);
+    if (!status)
+        status = call_kernel(call, "attention/backward.tile", a->deterministic ? "attention_backward_exact" : "attention_backward",
+                             kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal));
+    for (int i = 0; !status && i < COUNT(wants); i++)
+        args[i] = call_tensor(call, i);
+    if (!status)
+        args[COUNT(wants)] = KILN_FLOAT(scale);
+    return status;
+}
+
+kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[BACKWARD_ARGS];
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, bytes);
+    if (!status) status = prepare_backward(&call, a, &kernel, args);
+    return status ? status : call_size(&call, kernel, args, BACKWARD_ARGS, bytes);
+}
+
+kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[BACKWARD_ARGS];
+    kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a);
+    if (!status) status = prepare_backward(&call, a, &kernel, args);
+    return status ? status : call_launch(&call, stream, kernel, args, BACKWARD_ARGS, a->workspace, a->workspace_bytes);
+}
+
+// ---- decoding
+
+enum { DECODE_ARGS = 7 };
+
+// So many shares that every processor has work, of at least two steps of keys each.
+static int64_t choose_splits(const Call *call)
+{
+    const int64_t tiles = call_extent(call, "B") * call_extent(call, "HKV"), steps = call_extent(call, "S") / (2 * DECODE_KEYS);
+    const int64_t wanted = (ops_on_cpu(call->ops) ? 4 : 2) * (int64_t)ops_processors(call->ops);
+    int64_t splits = tiles > 0 ? (wanted + tiles - 1) / tiles : 1;
+    splits = splits < steps ? splits : steps;
+    return splits > 1 ? splits : 1;
+}
+
+static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
+{
+    double scale;
+    const Want wants[] = {
+        { IN,          "q",    a->q,    TYPES_FLOAT,  "[B][H][D]" },
+        { IN,          "k",    a->k,    0,            "[B][S][HKV][D]" },
+        { IN,          "v",    a->v,    0,            "[B][S][HKV][DV]" },
+        { IN_OPTIONAL, "mask", a->mask, 1 << KILN_U8, "[B][S][HKV]" },
+        { OUT,         "out",  a->out,  0,            "[B][H][DV]" },
+    };
+    kiln_status status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    if (!status) status = check_options(call, 0, a->scale, &scale);
+    if (!status && (a->splits < 0 || a->splits > 65536))
+        status = call_fail(call, KILN_BAD_ARGUMENT, "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
+                           "the device", a->splits);
+    if (!status)
+        status = call_kernel(call, "attention/decode.tile", "flash_decode", kernel, "T=%s, D=%d, DV=%d, G=%d, BN=%d%s", type_of(call),
+                             (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                             (int)(call_extent(call, "H") / call_extent(call, "HKV")), DECODE_KEYS, a->mask ? "" : ", Mask=none");
+    for (int i = 0; !status && i < COUNT(wants); i++)
+        args[i] = call_tensor(call, i);
+    if (!status) {
+        args[COUNT(wants)] = KILN_INT(a->splits ? a->splits : choose_splits(call));
+        args[COUNT(wants) + 1] = KILN_FLOAT(scale);
+    }
+    return status;
+}
+
+kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[DECODE_ARGS];
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a, bytes);
+    if (!status) status = prepare_decode(&call, a, &kernel, args);
+    return status ? status : call_size(&call, kernel, args, DECODE_ARGS, bytes);
+}
+
+kiln_status kiln_attention_decode(kiln_ops *ops, kiln_stream *stream, const kiln_attention_decode_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[DECODE_ARGS];
+    kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a);
+    if (!status) status = prepare_decode(&call, a, &kernel, args);
+    return status ? status : call_launch(&call, stream, kernel, args, DECODE_ARGS, a->workspace, a->workspace_bytes);
+}

@@ -1,0 +1,296 @@
+// call.c - hold the arguments of an operator's call to what they must be, in a fixed order: pointers, types, ranks,
+// extents, strides, device, alignment of each tensor; then what is written against everything else.
+#include "ops/call.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ALIGNMENT = 16, WORKSPACE_ALIGNMENT = 256 };
+
+kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return status_fail(status, "%s: %s", call->name, text);
+}
+
+kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args)
+{
+    *call = (Call){ .ops = ops, .name = name };
+    if (!ops || !args)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
+    return KILN_OK;
+}
+
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t *bytes)
+{
+    const kiln_status status = call_begin(call, name, ops, args);
+    if (!status && !bytes)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
+    if (bytes)
+        *bytes = 0;
+    call->sizing = true;
+    return status;
+}
+
+// ---- shapes: "[batch][queries][576]"
+
+// One dimension: a number, a name, or a name and what is added to it.
+typedef struct Dim { const char *name; int length; int64_t number, added; } Dim;
+
+// The dimension that stands between the brackets at *at, which moves past it; false at the end.
+static bool next_dim(const char **at, Dim *dim)
+{
+    if (**at != '[')
+        return false;
+    const char *const begin = *at + 1;
+    const char *const end = begin + strcspn(begin, "]"), *plus = begin;
+    while (plus < end && *plus != '+') plus++;
+    *dim = (Dim){ .name = begin, .length = (int)(end - begin), .number = -1 };
+    if (isdigit((unsigned char)*begin))
+        dim->number = strtoll(begin, NULL, 10);
+    if (plus < end) {
+        dim->length = (int)(plus - 1 - begin);             // "name + 1"
+        dim->added = strtoll(plus + 1, NULL, 10);
+    }
+    *at = end + 1;
+    return true;
+}
+
+static int rank_of(const char *shape)
+{
+    int n = 0;
+    for (; *shape; shape++) n += *shape == '[';
+    return n;
+}
+
+static int find_symbol(const Call *call, const char *name, int length)
+{
+    for (int i = 0; i < call->n_symbols; i++)
+        if (call->symbols[i].length == length && strncmp(call->symbols[i].name, name, (size_t)length) == 0)
+            return i;
+    return -1;
+}
+
+static void add_symbol(Call *call, const char *name, int length, int64_t value, const char *from)
+{
+    assert(call->n_symbols < CALL_SYMBOLS && "a table has few names");
+    const int i = call->n_symbols++;
+    call->symbols[i].name = name;
+    call->symbols[i].length = length;
+    call->symbols[i].value = value;
+    call->symbols[i].from = from;
+}
+
+void call_bind(Call *call, const char *name, int64_t value, const char *from)
+{
+    add_symbol(call, name, (int)strlen(name), value, from);
+}
+
+int64_t call_extent(const Call *call, const char *name)
+{
+    const int i = find_symbol(call, name, (int)strlen(name));
+    assert(i >= 0 && "a name of the table");
+    return call->symbols[i].value;
+}
+
+static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
+{
+    const int64_t is = want->tensor->shape[d];
+    if (is < 0)
+        return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64, d, want->name, is);
+    if (dim->number >= 0)
+        return is == dim->number ? KILN_OK
+             : call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", d,
+                         want->name, is, dim->number, want->shape);
+    const int known = find_symbol(call, dim->name, dim->length);
+    if (known < 0 && is < dim->added)
+        return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
+                         ": its shape is %s", d, want->name, is, dim->added, want->shape);
+    if (known < 0)
+        add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+    else if (is != call->symbols[known].value + dim->added)
+        return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
+                         "and '%s' has %.*s = %" PRId64, d, want->name, is, call->symbols[known].value + dim->added,
+                         want->shape, call->symbols[known].from, dim->length, dim->name, call->symbols[known].value);
+    return KILN_OK;
+}
+
+// ---- one tensor
+
+static bool is_written(const Want *want) { return want->role == OUT || want->role == OUT_OPTIONAL; }
+static bool is_optional(const Want *want) { return want->role == IN_OPTIONAL || want->role == OUT_OPTIONAL; }
+
+static kiln_status check_type(const Call *call, const Want *want, const Want *first)
+{
+    const kiln_tensor *const t = want->tensor;
+    char expected[64] = "";
+    if (!want->types && t->type != first->tensor->type)
+        return call_fail(call, KILN_BAD_TYPE, "'%s' is a tensor of %s, expected %s as '%s'", want->name,
+                         kiln_type_name(t->type), kiln_type_name(first->tensor->type), first->name);
+    if (!want->types || ((unsigned)t->type <= KILN_BOOL && want->types >> t->type & 1))
+        return KILN_OK;
+    for (int type = KILN_F64; type <= KILN_BOOL; type++)
+        if (want->types >> type & 1) {
+            strcat(expected, *expected ? " or " : "");
+            strcat(expected, kiln_type_name((kiln_type)type));
+        }
+    return call_fail(call, KILN_BAD_TYPE, "'%s' is a tensor of %s, expected %s", want->name, kiln_type_name(t->type), expected);
+}
+
+static kiln_status check_shape(Call *call, const Want *want)
+{
+    const kiln_tensor *const t = want->tensor;
+    const int rank = rank_of(want->shape);
+    const char *at = want->shape;
+    int bad;
+    int64_t stride;
+    Dim dim;
+    if (t->rank != rank)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d: %s", want->name, t->rank, rank, want->shape);
+    kiln_status status = KILN_OK;
+    for (int d = 0; !status && next_dim(&at, &dim); d++)
+        status = check_extent(call, want, d, &dim);
+    if (status)
+        return status;
+    if (tensor_elements(t) < 0)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has more elements than memory can hold", want->name);
+    if (!tensor_is_contiguous(t, &bad, &stride))
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64,
+                         want->name, bad, t->strides[bad], stride);
+    return KILN_OK;
+}
+
+static kiln_status check_place(const Call *call, const Want *want)
+{
+    const kiln_tensor *const t = want->tensor;
+    const kiln_device *const device = call->ops->device;
+    if (t->device != device && !(device_is_cpu(t->device) && device_is_cpu(device)))
+        return call_fail(call, KILN_BAD_DEVICE, "'%s' is memory of %s, but the operators run on %s", want->name,
+                         t->device ? kiln_device_name(t->device) : "the host", kiln_device_name(device));
+    if (call->sizing || tensor_elements(t) == 0)
+        return KILN_OK;
+    if (!t->data)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' has no data: its pointer is null and it has %" PRId64 " elements",
+                         want->name, tensor_elements(t));
+    const int bytes = kiln_type_bits(t->type) / 8, alignment = t->type == KILN_I32 ? bytes : ALIGNMENT;
+    if ((uintptr_t)t->data % (uintptr_t)alignment != 0)
+        return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name, t->data,
+                         alignment);
+    return KILN_OK;
+}
+
+static kiln_status check_tensor(Call *call, const Want *want, const Want *first)
+{
+    if (!want->tensor)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", want->name);
+    kiln_status status = check_type(call, want, first);
+    if (!status) status = check_shape(call, want);
+    if (!status) status = check_place(call, want);
+    return status;
+}
+
+// ---- between tensors
+
+// A tensor that only has its shape gets an address of its own, so that it overlaps no other.
+static void make_address(Call *call, int i)
+{
+    call->tensors[i].data = (void *)(((uintptr_t)i + 1) << 58 >> 4);
+}
+
+static kiln_status check_overlap(const Call *call, const Want *wants, int n, const kiln_tensor *workspace)
+{
+    for (int i = 0; i < n; i++) {
+        if (!wants[i].tensor)
+            continue;
+        if (workspace && tensors_overlap(wants[i].tensor, workspace))
+            return call_fail(call, KILN_BAD_ARGUMENT, "'workspace' and '%s' overlap in memory", wants[i].name);
+        for (int j = 0; j < i; j++)
+            if (wants[j].tensor && (is_written(&wants[i]) || is_written(&wants[j])) && tensors_overlap(wants[i].tensor, wants[j].tensor))
+                return call_fail(call, KILN_BAD_ARGUMENT, "'%s' and '%s' overlap in memory, and '%s' is written",
+                                 wants[j].name, wants[i].name, wants[is_written(&wants[i]) ? i : j].name);
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_workspace(const Call *call, const void *workspace, size_t bytes, kiln_tensor *tensor)
+{
+    if (bytes && !workspace)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'workspace' is null, but 'workspace_bytes' is %zu", bytes);
+    if ((uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
+        return call_fail(call, KILN_BAD_ALIGNMENT, "'workspace' (%p) is not aligned to %d bytes", workspace, WORKSPACE_ALIGNMENT);
+    *tensor = kiln_tensor_of(call->ops->device, (void *)(uintptr_t)workspace, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
+    return KILN_OK;
+}
+
+kiln_status call_check(Call *call, const Want *wants, int n, const void *workspace, size_t workspace_bytes)
+{
+    kiln_status status = KILN_OK;
+    kiln_tensor space = { 0 };
+    assert(n <= CALL_TENSORS && "as many as fit");
+    call->n_tensors = n;
+    for (int i = 0; !status && i < n; i++)
+        if (wants[i].tensor || !is_optional(&wants[i]))
+            status = check_tensor(call, &wants[i], &wants[0]);
+    if (!status && !call->sizing) status = check_workspace(call, workspace, workspace_bytes, &space);
+    if (!status && !call->sizing) status = check_overlap(call, wants, n, workspace ? &space : NULL);
+    for (int i = 0; !status && i < n; i++)
+        if ((call->present[i] = wants[i].tensor != NULL)) {
+            call->tensors[i] = *wants[i].tensor;
+            call->tensors[i].device = call->ops->device;
+            if (call->sizing)
+                make_address(call, i);
+        }
+    return status;
+}
+
+kiln_arg call_tensor(const Call *call, int i)
+{
+    return call->present[i] ? KILN_TENSOR(&call->tensors[i]) : KILN_NONE;
+}
+
+kiln_status call_scale(const Call *call, double given, double otherwise, double *scale)
+{
+    *scale = given == 0 ? otherwise : given;
+    if (!(*scale > 0) || isinf(*scale))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'scale' is %g, expected a positive number, or 0 for %g", given, otherwise);
+    return KILN_OK;
+}
+
+// ---- kernels
+
+// What went wrong in a kernel, said with the call's name in front.
+static kiln_status named(const Call *call, kiln_status status)
+{
+    if (status)
+        status_prefix("%s", call->name);
+    return status;
+}
+
+kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
+{
+    char bindings[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(bindings, sizeof bindings, format, args);
+    va_end(args);
+    return named(call, ops_kernel(call->ops, file, name, bindings, kernel));
+}
+
+kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes)
+{
+    return named(call, kiln_workspace_size(kernel, args, n, bytes));
+}
+
+kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
+                        void *workspace, size_t workspace_bytes)
+{
+    return named(call, kiln_launch_with(kernel, stream, args, n, workspace, workspace_bytes));
+}

@@ -1,0 +1,86 @@
+// call.h - one call of an operator: its arguments held to what they must be, its kernel found, its launch.
+//
+// An operator's function fills a table of what each tensor must be, lets call_check go through it, asks ops_kernel for
+// the kernel, and launches it. Nothing is queued before everything is checked, and every message begins with the name of
+// the public function and names the argument as the header does.
+#ifndef KILN_OPS_CALL_H
+#define KILN_OPS_CALL_H
+
+#include "kiln/ops/ops.h"
+
+#include "base/status.h"
+#include "runtime/build.h"
+
+#include <assert.h>
+#include <string.h>
+
+// ---- the handle (ops.c)
+
+struct kiln_ops {
+    kiln_device       *device;       // a use of it is held
+    kiln_build_options options;
+    char              *isa;          // the text that options.isa is
+    pthread_mutex_t    lock;         // of both lists
+    pthread_mutex_t    building;     // held while something is built, so that it is built once
+    struct OpsProgram *programs;     // by file
+    struct OpsKernel  *kernels;      // by file, name and bindings
+};
+
+// The text of "mla/decode.tile" in the library; NULL: there is none (kernel_texts.c, made by embed.sh).
+const char *kernel_text(const char *path);
+
+// The kernel of a file of the library with these bindings, built on the first call.
+kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
+int         ops_processors(const kiln_ops *ops);           // SMs, or threads on the CPU
+bool        ops_on_cpu(const kiln_ops *ops);
+
+// ---- arguments (call.c)
+
+enum {
+    CALL_SYMBOLS = 16, CALL_TENSORS = 20,
+    TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
+    TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
+};
+
+// What one tensor must be.
+typedef enum { IN, IN_OPTIONAL, OUT, OUT_OPTIONAL } Role;
+typedef struct Want {
+    Role               role;
+    const char        *name;         // of the field
+    const kiln_tensor *tensor;
+    unsigned           types;        // 1 << type, or several; 0: the type of the first tensor of the table
+    const char        *shape;        // "[batch][queries][576]": numbers are demanded, names bind or must agree; "[batch + 1]"
+} Want;
+
+typedef struct Call {
+    kiln_ops   *ops;
+    const char *name;                // of the public function
+    bool        sizing;              // only the workspace's size is wanted: tensors need no data
+    struct { const char *name; int length; int64_t value; const char *from; } symbols[CALL_SYMBOLS];
+    int         n_symbols;
+    kiln_tensor tensors[CALL_TENSORS];                     // in the table's order; sizing: with addresses made up
+    bool        present[CALL_TENSORS];
+    int         n_tensors;
+} Call;
+
+// Handle and arguments are there.
+kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args);
+// The same for a size function, which gives 0 bytes where it fails.
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t *bytes);
+// A name of shapes that is known before any tensor; `from`: the argument that says so.
+void        call_bind(Call *call, const char *name, int64_t value, const char *from);
+kiln_status call_check(Call *call, const Want *wants, int n, const void *workspace, size_t workspace_bytes);
+int64_t     call_extent(const Call *call, const char *name);               // of a name that call_check has bound
+kiln_arg    call_tensor(const Call *call, int i);          // as an argument of a kernel; an absent one is none
+// 0 stands for `otherwise`.
+kiln_status call_scale(const Call *call, double given, double otherwise, double *scale);
+kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// The message of a kernel's failure gets the call's name in front.
+kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
+                        void *workspace, size_t workspace_bytes);
+kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes);
+
+#endif

@@ -1,0 +1,19 @@
+#!/bin/sh
+# embed.sh - print a C file that holds the texts of the kernels that the operators use. usage: embed.sh KERNELS FILE...
+set -eu
+folder=$1
+shift
+printf '#include "ops/call.h"\n#include <string.h>\n'
+echo 'static const struct { const char *path, *text; } kernels[] = {'
+for file in "$@"; do
+    printf '{ "%s",\n' "${file#"$folder"/}"
+    sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$/\\n"/' "$file"
+    echo '},'
+done
+echo '{ 0, 0 } };'
+echo 'const char *kernel_text(const char *path)'
+echo '{'
+echo '    for (int i = 0; kernels[i].path; i++)'
+echo '        if (strcmp(kernels[i].path, path) == 0) return kernels[i].text;'
+echo '    return NULL;'
+echo '}'

@@ -1,0 +1,317 @@
+// mla.c - the operators of kiln/ops/mla.h over kernels/mla: plan, dense and sparse decoding, sparse prefill.
+#include "kiln/ops/mla.h"
+#include "ops/call.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum {
+    PLAN_ALIGNMENT = 256,
+    COUNT_MAX = 1 << 24,             // of everything in a shape
+    TILE_ROWS = 64,                  // query rows of an instance on a GPU
+    TILE_ROWS_CPU = 16,
+    PAIR_HEADS = 64,                 // heads of a sparse instance; two make a cluster
+};
+
+// ---- shapes
+
+static int64_t at_least_one(int64_t n) { return n > 1 ? n : 1; }
+
+static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+static int sparse_pair(int64_t heads) { return heads > PAIR_HEADS ? 2 : 1; }
+
+// As many partitions as run at once beside the other dimensions of the grid; on the CPU a few for each thread.
+static int64_t choose_partitions(const kiln_ops *ops, const kiln_mla_shape *s)
+{
+    const int64_t processors = ops_processors(ops), rows = s->queries * (s->query_heads / s->key_heads);
+    const int64_t pair = sparse_pair(s->query_heads);
+    if (ops_on_cpu(ops))
+        return at_least_one(4 * processors / at_least_one(s->topk ? s->queries : tiles_of(rows, TILE_ROWS_CPU) * s->key_heads));
+    if (s->topk)
+        return at_least_one(processors / pair / at_least_one(tiles_of(s->query_heads, PAIR_HEADS * pair) * s->queries));
+    return at_least_one(processors / s->key_heads / at_least_one(tiles_of(rows, TILE_ROWS)));
+}
+
+static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, kiln_mla_shape *shape)
+{
+    const struct { const char *name; int64_t value, least; } fields[] = {
+        { "batch", given->batch, 0 }, { "queries", given->queries, 0 }, { "query_heads", given->query_heads, 1 },
+        { "key_heads", given->key_heads, 0 }, { "topk", given->topk, 0 }, { "partitions", given->partitions, 0 },
+    };
+    for (int i = 0; i < COUNT(fields); i++)
+        if (fields[i].value < fields[i].least || fields[i].value > COUNT_MAX)
+            return call_fail(call, KILN_BAD_SHAPE, "'%s' of the shape is %" PRId64 ", expected %" PRId64 " to %d", fields[i].name,
+                             fields[i].value, fields[i].least, COUNT_MAX);
+    *shape = *given;
+    if (!shape->key_heads)
+        shape->key_heads = 1;
+    if (shape->query_heads % shape->key_heads != 0)
+        return call_fail(call, KILN_BAD_SHAPE, "%" PRId64 " query heads of the shape are no multiple of its %" PRId64 " key heads",
+                         shape->query_heads, shape->key_heads);
+    if (shape->topk && shape->key_heads != 1)
+        return call_fail(call, KILN_BAD_SHAPE, "'key_heads' of the shape is %" PRId64 ", expected 1 where 'topk' is given",
+                         shape->key_heads);
+    if (!shape->partitions)
+        shape->partitions = choose_partitions(call->ops, shape);
+    return KILN_OK;
+}
+
+// ---- plans
+
+static size_t aligned(int64_t words) { return ((size_t)words * 4 + PLAN_ALIGNMENT - 1) & ~(size_t)(PLAN_ALIGNMENT - 1); }
+
+// The memory of a plan: parts, firsts, and room that stands for the lengths in a sparse one.
+static size_t plan_bytes(const kiln_mla_shape *s)
+{
+    return aligned(s->partitions * 8) + aligned(s->batch + 1) + (s->topk ? aligned(s->batch) : 0);
+}
+
+kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_t *bytes)
+{
+    Call call;
+    kiln_mla_shape shape;
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_plan_size", ops, given, bytes);
+    if (!status) status = check_shape(&call, given, &shape);
+    if (!status) *bytes = plan_bytes(&shape);
+    return status;
+}
+
+static kiln_status check_plan_memory(Call *call, const kiln_mla_shape *shape, const kiln_tensor *lengths, void *memory, size_t bytes)
+{
+    const kiln_tensor space = kiln_tensor_of(call->ops->device, memory, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
+    if (!memory)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' is null");
+    if ((uintptr_t)memory % PLAN_ALIGNMENT != 0)
+        return call_fail(call, KILN_BAD_ALIGNMENT, "'memory' (%p) is not aligned to %d bytes", memory, PLAN_ALIGNMENT);
+    if (bytes < plan_bytes(shape))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' has %zu bytes, expected %zu (kiln_mla_plan_size)", bytes,
+                         plan_bytes(shape));
+    if (lengths && tensors_overlap(lengths, &space))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' and 'lengths' overlap");
+    return KILN_OK;
+}
+
+static kiln_status check_lengths(Call *call, const kiln_mla_shape *shape, const kiln_tensor *lengths)
+{
+    const Want wants[] = { { shape->topk ? IN_OPTIONAL : IN, "lengths", lengths, 1 << KILN_I32, "[batch]" } };
+    call_bind(call, "batch", shape->batch, "shape");
+    return call_check(call, wants, COUNT(wants), NULL, 0);
+}
+
+kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_shape *given, const kiln_tensor *lengths,
+                               void *memory, size_t bytes, kiln_mla_plan *plan)
+{
+    Call call;
+    kiln_mla_shape shape;
+    kiln_kernel *kernel;
+    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, given);
+    if (!status && !plan) status = call_fail(&call, KILN_BAD_ARGUMENT, "'plan' is null");
+    if (!status) status = check_shape(&call, given, &shape);
+    if (!status) status = check_lengths(&call, &shape, lengths);
+    if (!status) status = check_plan_memory(&call, &shape, lengths, memory, bytes);
+    if (!status) status = call_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s", shape.topk ? "true" : "false");
+    if (status)
+        return status;
+    char *const at = memory;
+    kiln_device *const device = ops->device;
+    const kiln_mla_plan made = {
+        .shape = shape,
+        .parts = kiln_tensor_of(device, at, KILN_I32, 2, (int64_t[]){ shape.partitions, 8 }),
+        .firsts = kiln_tensor_of(device, at + aligned(shape.partitions * 8), KILN_I32, 1, (int64_t[]){ shape.batch + 1 }),
+    };
+    // A sparse plan does not look at lengths; the kernel takes them all the same.
+    const kiln_tensor none = kiln_tensor_of(device, at + aligned(shape.partitions * 8) + aligned(shape.batch + 1), KILN_I32, 1,
+                                            (int64_t[]){ shape.batch });
+    const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&none) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
+                              KILN_TENSOR(&made.firsts), KILN_INT(shape.topk) };
+    status = call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    if (!status) *plan = made;
+    return status;
+}
+
+// That a plan is one, of this kind; binds the names of the shape.
+static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
+{
+    if (!plan)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'plan' is null");
+    const kiln_mla_shape *const s = &plan->shape;
+    if (plan->parts.rank != 2 || plan->firsts.rank != 1 || s->partitions < 1)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'plan' was not made by kiln_mla_plan_make");
+    if (sparse != (s->topk > 0))
+        return call_fail(call, KILN_BAD_ARGUMENT, sparse ? "'plan' is for dense decoding: its shape has no 'topk'"
+                         : "'plan' is for sparse decoding: its shape has 'topk' = %" PRId64, s->topk);
+    call_bind(call, "partitions", s->partitions, "plan");
+    call_bind(call, "batch", s->batch, "plan");
+    call_bind(call, "queries", s->queries, "plan");
+    call_bind(call, "query_heads", s->query_heads, "plan");
+    call_bind(call, "key_heads", s->key_heads, "plan");
+    call_bind(call, "topk", s->topk, "plan");
+    return KILN_OK;
+}
+
+// ---- dense
+
+enum { DENSE_ARGS = 9 };
+
+static kiln_status check_page_size(const Call *call)
+{
+    const int64_t size = call_extent(call, "page size");
+    return size >= 16 && size <= 256 && (size & (size - 1)) == 0 ? KILN_OK
+         : call_fail(call, KILN_UNSUPPORTED, "the page size (dimension 1 of 'cache') is %" PRId64 ", expected 16, 32, 64, 128 or "
+                     "256", size);
+}
+
+static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
+{
+    double scale;
+    kiln_status status = take_plan(call, a->plan, false);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,  "q",           a->q,             TYPES_16,      "[batch][queries][query_heads][576]" },
+        { IN,  "cache",       a->cache,         0,             "[pages][page size][key_heads][576]" },
+        { IN,  "table",       a->table,         1 << KILN_I32, "[batch][pages per request]" },
+        { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
+        { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
+        { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
+        { OUT, "out",         a->out,           0,             "[batch][queries][query_heads][512]" },
+        { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
+    };
+    status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    if (!status) status = check_page_size(call);
+    if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
+    if (!status)                     // a single query sees all keys either way
+        status = call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d",
+                             kiln_type_name(a->q->type), a->causal && a->plan->shape.queries > 1 ? "true" : "false",
+                             (int)call_extent(call, "page size"));
+    for (int i = 0; !status && i < COUNT(wants); i++)
+        args[i] = call_tensor(call, i);
+    if (!status)
+        args[COUNT(wants)] = KILN_FLOAT(scale);
+    return status;
+}
+
+// In handles that check: lengths fit the table, and the pages that they use are pages.
+static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln_arg *args)
+{
+    kiln_kernel *kernel;
+    if (!call->ops->options.check)
+        return KILN_OK;
+    const kiln_status status = call_kernel(call, "mla/inputs.tile", "mla_pages", &kernel, "%s", "");
+    const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")), KILN_INT(call_extent(call, "page size")) };
+    return status ? status : call_launch(call, stream, kernel, checked, COUNT(checked), NULL, 0);
+}
+
+kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[DENSE_ARGS];
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, bytes);
+    if (!status) status = prepare_dense(&call, a, &kernel, args);
+    return status ? status : call_size(&call, kernel, args, DENSE_ARGS, bytes);
+}
+
+kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[DENSE_ARGS];
+    kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a);
+    if (!status) status = prepare_dense(&call, a, &kernel, args);
+    if (!status) status = check_pages(&call, stream, args);
+    return status ? status : call_launch(&call, stream, kernel, args, DENSE_ARGS, a->workspace, a->workspace_bytes);
+}
+
+// ---- sparse
+
+enum { SPARSE_ARGS = 8 };
+
+static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel, kiln_arg *args)
+{
+    double scale;
+    kiln_status status = take_plan(call, a->plan, true);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,  "q",           a->q,             1 << KILN_BF16,                "[batch][queries][query_heads][576]" },
+        { IN,  "cache",       a->cache,         1 << KILN_U8 | 1 << KILN_E4M3, "[pages][64][656]" },
+        { IN,  "indices",     a->indices,       1 << KILN_I32,                 "[batch][queries][topk]" },
+        { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32,                 "[partitions][8]" },
+        { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32,                 "[batch + 1]" },
+        { OUT, "out",         a->out,           1 << KILN_BF16,                "[batch][queries][query_heads][512]" },
+        { OUT, "lse",         a->lse,           1 << KILN_F32,                 "[batch][query_heads][queries]" },
+    };
+    status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
+    if (!status)
+        status = call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, ROUND_SCALE=%s",
+                             sparse_pair(a->plan->shape.query_heads), a->round_scales ? "true" : "false");
+    call->tensors[1].type = KILN_U8;                       // bytes, whatever they were called
+    for (int i = 0; !status && i < COUNT(wants); i++)
+        args[i] = call_tensor(call, i);
+    if (!status)
+        args[COUNT(wants)] = KILN_FLOAT(scale);
+    return status;
+}
+
+kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_decode_sparse_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[SPARSE_ARGS];
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, bytes);
+    if (!status) status = prepare_sparse(&call, a, &kernel, args);
+    return status ? status : call_size(&call, kernel, args, SPARSE_ARGS, bytes);
+}
+
+kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_sparse_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[SPARSE_ARGS];
+    kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a);
+    if (!status) status = prepare_sparse(&call, a, &kernel, args);
+    return status ? status : call_launch(&call, stream, kernel, args, SPARSE_ARGS, a->workspace, a->workspace_bytes);
+}
+
+// ---- sparse prefill
+
+kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_prefill_sparse_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[9];
+    double scale;
+    kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,          "q",            a->q,            1 << KILN_BF16, "[S][H][D]" },
+        { IN,          "kv",           a->kv,           1 << KILN_BF16, "[SKV][D]" },
+        { IN,          "indices",      a->indices,      1 << KILN_I32,  "[S][topk]" },
+        { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
+        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "[S]" },
+        { OUT,         "out",          a->out,          1 << KILN_BF16, "[S][H][512]" },
+        { OUT,         "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
+        { OUT,         "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, 0);
+    if (status)
+        return status;
+    const int64_t D = call_extent(&call, "D");
+    if (D != KILN_MLA_KEY && D != KILN_MLA_VALUE)
+        return call_fail(&call, KILN_UNSUPPORTED, "the key size (dimension 2 of 'q') is %" PRId64 ", expected %d or %d", D,
+                         KILN_MLA_KEY, KILN_MLA_VALUE);
+    status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
+    if (!status)
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", &kernel, "D=%d%s%s", (int)D,
+                             a->sink ? "" : ", SINK=none", a->topk_lengths ? "" : ", LIMIT=none");
+    if (status)
+        return status;
+    for (int i = 0; i < COUNT(wants); i++)
+        args[i] = call_tensor(&call, i);
+    args[COUNT(wants)] = KILN_FLOAT(scale);
+    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+}

@@ -1,0 +1,147 @@
+// ops.c - the handle of the operators: programs and kernels, each loaded or built once.
+#include "ops/call.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { BINDINGS_BYTES = 192 };
+
+// File and name are constants of the library.
+typedef struct OpsProgram {
+    struct OpsProgram *next;
+    const char   *file;
+    kiln_program *program;
+} OpsProgram;
+
+typedef struct OpsKernel {
+    struct OpsKernel *next;
+    const char  *file, *name;
+    char         bindings[BINDINGS_BYTES];
+    kiln_kernel *kernel;
+} OpsKernel;
+
+kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options, kiln_ops **ops)
+{
+    if (!device || !ops)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_ops_open: '%s' is null", device ? "ops" : "device");
+    Target target;
+    const kiln_status status = target_choose(device, options, &target);
+    if (status)
+        return status;
+    kiln_ops *const made = memory_alloc(sizeof *made);
+    char *const isa = options && options->isa ? memory_copy_text(options->isa) : NULL;
+    if (!made || (options && options->isa && !isa)) {
+        memory_free(made);
+        memory_free(isa);
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the operators' handle");
+    }
+    if (options)
+        made->options = *options;
+    made->options.isa = made->isa = isa;
+    made->device = device;
+    device_keep(device);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->building, NULL);
+    *ops = made;
+    return KILN_OK;
+}
+
+void kiln_ops_close(kiln_ops *ops)
+{
+    if (!ops)
+        return;
+    for (OpsKernel *k = ops->kernels, *next; k; k = next) {
+        next = k->next;
+        kiln_kernel_free(k->kernel);
+        memory_free(k);
+    }
+    for (OpsProgram *p = ops->programs, *next; p; p = next) {
+        next = p->next;
+        kiln_program_free(p->program);
+        memory_free(p);
+    }
+    kiln_device_close(ops->device);
+    pthread_mutex_destroy(&ops->lock);
+    pthread_mutex_destroy(&ops->building);
+    memory_free(ops->isa);
+    memory_free(ops);
+}
+
+bool ops_on_cpu(const kiln_ops *ops) { return device_is_cpu(ops->device); }
+int  ops_processors(const kiln_ops *ops) { return ops_on_cpu(ops) ? threads_count() : ops->device->processors; }
+
+// ---- programs and kernels; entries stay until the handle is closed
+
+static kiln_kernel *find_kernel(kiln_ops *ops, const char *name, const char *bindings)
+{
+    kiln_kernel *found = NULL;
+    pthread_mutex_lock(&ops->lock);
+    for (const OpsKernel *k = ops->kernels; k && !found; k = k->next)
+        if (strcmp(k->name, name) == 0 && strcmp(k->bindings, bindings) == 0)
+            found = k->kernel;
+    pthread_mutex_unlock(&ops->lock);
+    return found;
+}
+
+// Under `building`, as all that follows: no other thread changes the list.
+static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **program)
+{
+    for (const OpsProgram *p = ops->programs; p; p = p->next)
+        if (strcmp(p->file, file) == 0) {
+            *program = p->program;
+            return KILN_OK;
+        }
+    OpsProgram *const made = memory_alloc(sizeof *made);
+    if (!made)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for %s", file);
+    const kiln_status status = program_load_texts(file, kernel_text, &made->program);
+    if (status) {
+        memory_free(made);
+        return status;
+    }
+    made->file = file;
+    made->next = ops->programs;
+    ops->programs = made;
+    *program = made->program;
+    return KILN_OK;
+}
+
+static kiln_status build(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
+{
+    kiln_program *program = NULL;
+    kiln_status status = find_program(ops, file, &program);
+    OpsKernel *const made = status ? NULL : memory_alloc(sizeof *made);
+    if (status)
+        return status;
+    status = made ? kiln_kernel_build(ops->device, program, name, bindings, &ops->options, &made->kernel)
+                  : status_fail(KILN_OUT_OF_MEMORY, "out of memory for '%s'", name);
+    if (status) {
+        memory_free(made);
+        return status;
+    }
+    made->file = file;
+    made->name = name;
+    strcpy(made->bindings, bindings);
+    *kernel = made->kernel;
+    pthread_mutex_lock(&ops->lock);
+    made->next = ops->kernels;
+    ops->kernels = made;
+    pthread_mutex_unlock(&ops->lock);
+    return KILN_OK;
+}
+
+kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
+{
+    *kernel = find_kernel(ops, name, bindings);
+    if (*kernel)
+        return KILN_OK;
+    if (strlen(bindings) >= BINDINGS_BYTES)
+        return status_fail(KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&ops->building);
+    *kernel = find_kernel(ops, name, bindings);            // another thread may have built it meanwhile
+    if (!*kernel)
+        status = build(ops, file, name, bindings, kernel);
+    pthread_mutex_unlock(&ops->building);
+    return status;
+}

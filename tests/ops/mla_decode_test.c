@@ -1,0 +1,251 @@
+// mla_decode_test.c - dense decoding over a paged cache, against a plain loop in double precision.
+//
+// What must not be read is NaN: slots past a request's length, pages that no request uses. Entries of the table past a
+// request's last page are no pages at all.
+#include "support.h"
+
+typedef struct Case {
+    kiln_type type;
+    int  batch, queries, keys, heads, key_heads, page_size;
+    bool ragged, zeros, causal;
+    int  partitions;
+} Case;
+
+enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, NO_PAGE = 2147480000 };
+
+typedef struct Problem {
+    Case    c;
+    int64_t pages, table_pages;
+    Array *q, *cache, *table, *lengths, *out, *lse, *plan, *workspace;
+} Problem;
+
+static int64_t length_of(const Problem *p, int b) { return (int64_t)get(p->lengths, b); }
+
+static void make_lengths(Problem *p)
+{
+    const Case *const c = &p->c;
+    p->lengths = ARRAY(KILN_I32, c->batch);
+    for (int b = 0; b < c->batch; b++) {
+        int64_t n = c->ragged ? integer(c->queries, 2 * c->keys - c->queries) : c->keys;
+        if (c->zeros && integer(0, 1)) n = 0;
+        set(p->lengths, b, (double)n);
+        const int64_t used = (n + c->page_size - 1) / c->page_size;
+        p->table_pages = used > p->table_pages ? used : p->table_pages;
+    }
+    p->table_pages += 2;
+    array_send(p->lengths);
+}
+
+static void make_cache(Problem *p)
+{
+    const Case *const c = &p->c;
+    const int64_t row = (int64_t)c->key_heads * K;
+    p->pages = c->batch * p->table_pages + 1;
+    p->cache = ARRAY(c->type, p->pages, c->page_size, c->key_heads, K);
+    p->table = ARRAY(KILN_I32, c->batch, p->table_pages);
+    int32_t *const order = malloc(sizeof *order * (size_t)p->pages);
+    permute(order, p->pages);
+    for (int b = 0; b < c->batch; b++) {
+        const int64_t n = length_of(p, b), used = (n + c->page_size - 1) / c->page_size;
+        for (int64_t x = 0; x < p->table_pages; x++)
+            set(p->table, b * p->table_pages + x, x < used ? order[b * p->table_pages + x] : x % 2 ? -7 : NO_PAGE);
+        for (int64_t t = 0; t < n; t++) {
+            const int64_t slot = order[b * p->table_pages + t / c->page_size] * (int64_t)c->page_size + t % c->page_size;
+            for (int64_t d = 0; d < row; d++)
+                set(p->cache, slot * row + d, uniform(-0.3, 0.3));
+        }
+    }
+    free(order);
+    array_send(p->cache);
+    array_send(p->table);
+}
+
+static kiln_mla_decode_args arguments(const Problem *p, const kiln_mla_plan *plan)
+{
+    return (kiln_mla_decode_args){
+        .plan = plan, .q = &p->q->tensor, .cache = &p->cache->tensor, .table = &p->table->tensor, .lengths = &p->lengths->tensor,
+        .out = &p->out->tensor, .lse = &p->lse->tensor, .causal = p->c.causal,
+        .workspace = p->workspace ? p->workspace->tensor.data : NULL, .workspace_bytes = p->workspace ? p->workspace->bytes : 0 };
+}
+
+static Problem make_problem(Case c)
+{
+    Problem p = { .c = c };
+    seed((unsigned)(c.batch * 1000 + c.queries * 100 + c.keys));
+    make_lengths(&p);
+    make_cache(&p);
+    p.q = ARRAY(c.type, c.batch, c.queries, c.heads, K);
+    fill_random(p.q, -1, 1);
+    p.out = ARRAY(c.type, c.batch, c.queries, c.heads, V);
+    p.lse = ARRAY(KILN_F32, c.batch, c.heads, c.queries);
+    return p;
+}
+
+// Plans and decodes, `layers` times with the one plan.
+static void run(Problem *p, int layers)
+{
+    const Case *const c = &p->c;
+    const kiln_mla_shape shape = { .batch = c->batch, .queries = c->queries, .query_heads = c->heads, .key_heads = c->key_heads,
+                                   .partitions = c->partitions };
+    kiln_mla_plan plan;
+    size_t bytes;
+    assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
+    p->plan = bytes_new(bytes);
+    assert_ok(kiln_mla_plan_make(ops, NULL, &shape, &p->lengths->tensor, p->plan->tensor.data, bytes, &plan));
+    kiln_mla_decode_args args = arguments(p, &plan);
+    assert_ok(kiln_mla_decode_workspace_size(ops, &args, &bytes));
+    p->workspace = bytes_new(bytes);
+    args = arguments(p, &plan);
+    for (int i = 0; i < layers; i++) {
+        assert_ok(kiln_mla_decode(ops, NULL, &args));
+    }
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(p->plan);
+    array_fetch(p->workspace);
+    array_unchanged(p->q, "q");
+    array_unchanged(p->cache, "cache");
+    array_unchanged(p->table, "table");
+    array_unchanged(p->lengths, "lengths");
+    array_fetch(p->out);
+    array_fetch(p->lse);
+}
+
+static void expect_row(const Problem *p, const double *q, const double *cache, int b, int j, int h, double *out, double *lse)
+{
+    const Case *const c = &p->c;
+    const int64_t n = length_of(p, b), end = c->causal ? n - (c->queries - 1 - j) : n;
+    const int g = h / (c->heads / c->key_heads);
+    const double *const row = q + ((int64_t)(b * c->queries + j) * c->heads + h) * K, scale = 1 / sqrt(K);
+    double top = -INFINITY, sum = 0, *const w = malloc(sizeof *w * (size_t)(end > 0 ? end : 1));
+    const double **const key = malloc(sizeof *key * (size_t)(end > 0 ? end : 1));
+    for (int64_t t = 0; t < end; t++) {
+        const int64_t page = (int64_t)get(p->table, b * p->table_pages + t / c->page_size);
+        key[t] = cache + ((page * c->page_size + t % c->page_size) * c->key_heads + g) * K;
+        w[t] = 0;
+        for (int d = 0; d < K; d++) w[t] += row[d] * key[t][d];
+        w[t] *= scale;
+        top = fmax(top, w[t]);
+    }
+    for (int d = 0; d < V; d++) out[d] = 0;
+    for (int64_t t = 0; t < end; t++) {
+        const double e = exp(w[t] - top);
+        sum += e;
+        for (int d = 0; d < V; d++) out[d] += e * key[t][d];
+    }
+    for (int d = 0; d < V; d++) out[d] = sum > 0 ? out[d] / sum : 0;
+    *lse = sum > 0 ? top + log(sum) : INFINITY;
+    free(w);
+    free(key);
+}
+
+static void compare(const Problem *p)
+{
+    const Case *const c = &p->c;
+    const double *const q = values(p->q), *const cache = values(p->cache);
+    double *const out = values(p->out), *const lse = values(p->lse);
+    for (int b = 0; b < c->batch; b++)
+        for (int j = 0; j < c->queries; j++)
+            for (int h = 0; h < c->heads; h++)
+                expect_row(p, q, cache, b, j, h, out + ((int64_t)(b * c->queries + j) * c->heads + h) * V,
+                           lse + (b * c->heads + h) * c->queries + j);
+    assert_close("out", p->out, out, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
+    assert_close("lse", p->lse, lse, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
+}
+
+static void check_case(Case c)
+{
+    Problem p = make_problem(c);
+    run(&p, 1);
+    compare(&p);
+    free_arrays(NULL);
+}
+
+// Lengths and queries as the tests of FlashMLA have them; heads so that a plain loop can follow.
+static void lengths_and_queries(void **state)
+{
+    static const int batches[] = { 1, 2, 6 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140 };
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            for (int k = 0; k < 2; k++)
+                for (int ragged = 0; ragged < 2; ragged++)
+                    for (int causal = 0; causal < 2; causal++)
+                        check_case((Case){ .type = KILN_BF16, .batch = batches[i], .queries = queries[j], .keys = keys[k], .heads = 4,
+                                           .key_heads = 1, .page_size = 64, .ragged = ragged, .causal = causal });
+}
+
+static void long_requests(void **state)
+{
+    if (on_cpu())
+        check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 2, .keys = 4096, .heads = 2, .key_heads = 1, .page_size = 64,
+                           .ragged = true, .causal = true });
+}
+
+static void many_heads(void **state)
+{
+    check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 1, .keys = 100, .heads = 128, .key_heads = 1, .page_size = 64,
+                       .ragged = true });
+    check_case((Case){ .type = KILN_BF16, .batch = 1, .queries = 2, .keys = 70, .heads = 70, .key_heads = 1, .page_size = 64,
+                       .causal = true });
+}
+
+static void groups_of_heads(void **state)
+{
+    check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 2, .keys = 150, .heads = 6, .key_heads = 2, .page_size = 64,
+                       .ragged = true });
+}
+
+static void requests_without_keys(void **state)
+{
+    check_case((Case){ .type = KILN_BF16, .batch = 9, .queries = 2, .keys = 140, .heads = 4, .key_heads = 1, .page_size = 64,
+                       .ragged = true, .zeros = true });
+    check_case((Case){ .type = KILN_BF16, .batch = 9, .queries = 2, .keys = 140, .heads = 4, .key_heads = 1, .page_size = 64,
+                       .ragged = true, .zeros = true, .causal = true });
+    check_case((Case){ .type = KILN_BF16, .batch = 3, .queries = 2, .keys = 0, .heads = 4, .key_heads = 1, .page_size = 64 });
+    // Causal: the first queries of a request shorter than their number see nothing.
+    check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 4, .keys = 2, .heads = 3, .key_heads = 1, .page_size = 64,
+                       .causal = true });
+}
+
+static void page_sizes_and_types(void **state)
+{
+    check_case((Case){ .type = KILN_F16, .batch = 3, .queries = 1, .keys = 200, .heads = 4, .key_heads = 1, .page_size = 16,
+                       .ragged = true });
+    check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 1, .keys = 300, .heads = 4, .key_heads = 1, .page_size = 256,
+                       .ragged = true });
+}
+
+// From one partition for everything to many without work: the splits of a request are weighed together again.
+static void partitions(void **state)
+{
+    static const int parts[] = { 1, 2, 7, 40 };
+    for (int i = 0; i < 4; i++)
+        check_case((Case){ .type = KILN_BF16, .batch = 3, .queries = 2, .keys = 400, .heads = 4, .key_heads = 1, .page_size = 64,
+                           .ragged = true, .causal = true, .partitions = parts[i] });
+}
+
+static void one_plan_serves_all_layers(void **state)
+{
+    Problem p = make_problem((Case){ .type = KILN_BF16, .batch = 3, .queries = 1, .keys = 140, .heads = 4, .key_heads = 1,
+                                     .page_size = 64, .ragged = true });
+    run(&p, 3);
+    compare(&p);
+}
+
+static void nothing_to_do(void **state)
+{
+    check_case((Case){ .type = KILN_BF16, .batch = 0, .queries = 1, .keys = 1, .heads = 4, .key_heads = 1, .page_size = 64 });
+    check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 0, .keys = 10, .heads = 4, .key_heads = 1, .page_size = 64 });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(lengths_and_queries, free_arrays), cmocka_unit_test_teardown(long_requests, free_arrays),
+        cmocka_unit_test_teardown(many_heads, free_arrays), cmocka_unit_test_teardown(groups_of_heads, free_arrays),
+        cmocka_unit_test_teardown(requests_without_keys, free_arrays),
+        cmocka_unit_test_teardown(page_sizes_and_types, free_arrays), cmocka_unit_test_teardown(partitions, free_arrays),
+        cmocka_unit_test_teardown(one_plan_serves_all_layers, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_do, free_arrays),
+    };
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}

@@ -1,0 +1,208 @@
+// support.c - see support.h.
+#include "support.h"
+#include "runtime/runtime.h"
+
+kiln_device *device;
+kiln_ops    *ops;
+
+static Array *arrays;
+static struct Kept { struct Kept *next; double numbers[]; } *kept;
+
+bool on_cpu(void) { return strcmp(kiln_device_name(device), "cpu") == 0; }
+
+int open_ops(void **state)
+{
+    const char *const name = getenv("KILN_TEST_DEVICE");
+    assert_ok(kiln_device_open(name ? name : "cpu", &device));
+    assert_ok(kiln_ops_open(device, NULL, &ops));
+    return 0;
+}
+
+int free_arrays(void **state)
+{
+    for (Array *b; (b = arrays) != NULL; ) {
+        arrays = b->next;
+        kiln_free(device, b->memory);
+        free(b->block);
+        free(b);
+    }
+    for (struct Kept *k; (k = kept) != NULL; ) {
+        kept = k->next;
+        free(k);
+    }
+    return 0;
+}
+
+int close_ops(void **state)
+{
+    free_arrays(state);
+    kiln_ops_close(ops);
+    kiln_device_close(device);
+    return 0;
+}
+
+void assert_ok(kiln_status status)
+{
+    if (status)
+        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+}
+
+void assert_fails(kiln_status status, kiln_status expected, const char *part)
+{
+    if (status != expected)
+        fail_msg("%s (%s), expected %s: %s", kiln_status_name(status), status ? kiln_error_message() : "",
+                 kiln_status_name(expected), part);
+    if (!strstr(kiln_error_message(), part))
+        fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
+}
+
+// ---- arrays
+
+static void *must_have(void *memory)
+{
+    if (!memory)
+        fail_msg("out of memory");
+    return memory;
+}
+
+Array *array_new(kiln_type type, int rank, const int64_t *shape)
+{
+    Array *const b = must_have(calloc(1, sizeof *b));
+    b->next = arrays;
+    arrays = b;
+    b->tensor = kiln_tensor_of(device, NULL, type, rank, shape);
+    b->bytes = kiln_tensor_bytes(&b->tensor);
+    b->block = must_have(malloc(b->bytes + 2 * GUARD));
+    memset(b->block, 0xFF, b->bytes + 2 * GUARD);
+    b->host = b->block + GUARD;
+    assert_ok(kiln_alloc(device, b->bytes + 2 * GUARD, &b->memory));
+    b->tensor.data = (char *)b->memory + GUARD;
+    array_send(b);
+    return b;
+}
+
+Array *bytes_new(size_t bytes) { return ARRAY(KILN_U8, (int64_t)bytes); }
+
+void array_send(Array *b) { assert_ok(kiln_upload(device, b->memory, b->block, b->bytes + 2 * GUARD)); }
+
+static unsigned char *download(const Array *b)
+{
+    unsigned char *const copy = must_have(malloc(b->bytes + 2 * GUARD));
+    assert_ok(kiln_download(device, copy, b->memory, b->bytes + 2 * GUARD));
+    return copy;
+}
+
+static bool guards_hold(const unsigned char *block, size_t bytes)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (block[i] != 0xFF || block[GUARD + bytes + i] != 0xFF)
+            return false;
+    return true;
+}
+
+void array_fetch(Array *b)
+{
+    unsigned char *const copy = download(b);
+    const bool hold = guards_hold(copy, b->bytes);
+    memcpy(b->block, copy, b->bytes + 2 * GUARD);
+    free(copy);
+    if (!hold)
+        fail_msg("something was written beside a tensor");
+}
+
+void array_unchanged(Array *b, const char *name)
+{
+    unsigned char *const copy = download(b);
+    const bool same = memcmp(copy, b->block, b->bytes + 2 * GUARD) == 0;
+    free(copy);
+    if (!same)
+        fail_msg("'%s' was written", name);
+}
+
+double get(const Array *b, int64_t i)
+{
+    if (b->tensor.type == KILN_BF16) {
+        const uint32_t bits = (uint32_t)((const uint16_t *)(const void *)b->host)[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+    return element_get(dtype_of_type(b->tensor.type), b->host, i);
+}
+
+void set(Array *b, int64_t i, double value) { element_set(dtype_of_type(b->tensor.type), b->host, i, value); }
+
+int64_t count(const Array *b) { return tensor_elements(&b->tensor); }
+
+void fill_random(Array *b, double low, double high)
+{
+    for (int64_t i = 0; i < count(b); i++)
+        set(b, i, uniform(low, high));
+    array_send(b);
+}
+
+double *values(const Array *b)
+{
+    struct Kept *const k = must_have(malloc(sizeof *k + sizeof(double) * (size_t)(count(b) + 1)));
+    k->next = kept;
+    kept = k;
+    for (int64_t i = 0; i < count(b); i++)
+        k->numbers[i] = get(b, i);
+    return k->numbers;
+}
+
+// ---- numbers
+
+static uint64_t random_state;
+
+void seed(unsigned n) { random_state = n * UINT64_C(0x9E3779B97F4A7C15) + 1; }
+
+static uint64_t random_word(void)
+{
+    uint64_t z = random_state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+double uniform(double low, double high) { return low + (high - low) * ((double)(random_word() >> 11) * 0x1p-53); }
+
+int64_t integer(int64_t low, int64_t high) { return low + (int64_t)(random_word() % (uint64_t)(high - low + 1)); }
+
+void permute(int32_t *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        const int64_t j = integer(0, i);
+        const int32_t t = x[i];
+        x[i] = x[j];
+        x[j] = t;
+    }
+}
+
+// ---- comparing
+
+void assert_close(const char *name, const Array *got, const double *expected, Tolerance tolerance)
+{
+    double ab = 0, aa_bb = 0;
+    int64_t wrong = 0, first = -1;
+    for (int64_t i = 0; i < count(got); i++) {
+        const double a = get(got, i), e = expected[i];
+        if (!isfinite(a) || !isfinite(e)) {
+            if (!(isnan(a) && isnan(e)) && a != e)
+                fail_msg("%s[%lld] is %g, expected %g", name, (long long)i, a, e);
+            continue;
+        }
+        ab += a * e;
+        aa_bb += a * a + e * e;
+        if (fabs(a - e) < tolerance.absolute || fabs(a - e) / (fabs(e) + 1e-6) < tolerance.relative)
+            continue;
+        first = wrong++ ? first : i;
+    }
+    if (wrong)
+        fail_msg("%s: %lld of %lld are wrong; [%lld] is %.9g, expected %.9g", name, (long long)wrong, (long long)count(got),
+                 (long long)first, get(got, first), expected[first]);
+    const double cosine = aa_bb > 0 ? fabs(1 - 2 * ab / aa_bb) : 0;
+    if (cosine > tolerance.cosine)
+        fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", name, cosine, tolerance.cosine);
+}

@@ -1,0 +1,71 @@
+// support.h - what the tests of the operators share: tensors between guards, random numbers, the three-part tolerance.
+//
+// The device is that of KILN_TEST_DEVICE (default: cpu). Every array has a mirror in host memory that references read.
+#ifndef KILN_TESTS_OPS_SUPPORT_H
+#define KILN_TESTS_OPS_SUPPORT_H
+
+#include "kiln/ops/attention.h"
+#include "kiln/ops/mla.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern kiln_device *device;
+extern kiln_ops    *ops;
+bool on_cpu(void);
+
+int open_ops(void **state);                                // group set-up: device and ops
+int close_ops(void **state);                               // frees every array that is left, too
+int free_arrays(void **state);                            // of a test: its tear-down
+
+void assert_ok(kiln_status status);
+void assert_fails(kiln_status status, kiln_status expected, const char *part);
+
+// ---- arrays
+
+enum { GUARD = 1024 };
+
+typedef struct Array {
+    struct Array *next;
+    kiln_tensor    tensor;           // its data is device memory between guards
+    unsigned char *block, *host;     // the mirror with its guards; its elements
+    void          *memory;
+    size_t         bytes;
+} Array;
+
+// Every byte is 0xFF: NaN, or -1. Freed at the end of the test.
+Array *array_new(kiln_type type, int rank, const int64_t *shape);
+#define ARRAY(type, ...) array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+Array *bytes_new(size_t bytes);                           // a workspace
+
+void    array_send(Array *b);                            // mirror and guards to the device
+void    array_fetch(Array *b);                           // elements to the mirror; fails if the guards do not hold
+void    array_unchanged(Array *b, const char *name);     // fails if the device has something else than the mirror
+double  get(const Array *b, int64_t i);
+void    set(Array *b, int64_t i, double value);           // rounds to the type
+int64_t count(const Array *b);
+void    fill_random(Array *b, double low, double high);
+double *values(const Array *b);                           // all as doubles; the test's, freed with the arrays
+
+// ---- numbers
+
+void   seed(unsigned n);                                   // the same sequence for the same n
+double uniform(double low, double high);
+int64_t integer(int64_t low, int64_t high);                // high included
+void   permute(int32_t *x, int64_t n);                     // 0 .. n-1 in random order
+
+// ---- comparing
+
+typedef struct Tolerance { double absolute, relative, cosine; } Tolerance;
+
+// Infinities and NaN must stand at the same places; elsewhere each element is within the absolute or the relative bound,
+// and all together within the cosine difference 1 - 2<a,b>/(<a,a> + <b,b>).
+void assert_close(const char *name, const Array *got, const double *expected, Tolerance tolerance);
+
+#endif
