@@ -9,14 +9,16 @@
 
 enum { OTHER_REGISTERS = 40 };                             // of a thread, beside its fragments and operands
 
+static int words_of(const TileInfo *tile)
+{
+    return tile->home == HOME_REGISTERS ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32 : 0;
+}
+
 int fragment_words(const Lowering *lo)
 {
     int words = 0;
-    for (int i = 0; i < lo->n_declared; i++) {
-        const TileInfo *const tile = lo->declared.items[i];
-        if (tile->home == HOME_REGISTERS)
-            words += (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32;
-    }
+    for (int i = 0; i < lo->n_declared; i++)
+        words += words_of(lo->declared.items[i]);
     return words;
 }
 
@@ -28,6 +30,18 @@ static bool holds_declaration(Lowering *lo, TileOp *loop, const TileInfo *tile)
         if (op == loop)
             return true;
     return false;
+}
+
+// Of the fragments that may hold a value during the loop: what is declared behind it does not.
+static int words_during(Lowering *lo, TileOp *loop)
+{
+    int words = 0;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (op_info(lo, tile->declared)->order < op_info(lo, loop)->order || holds_declaration(lo, loop, tile))
+            words += words_of(tile);
+    }
+    return words;
 }
 
 static void emit_preload(Lowering *lo, Product *p)
@@ -111,7 +125,7 @@ void preload_operands(Lowering *lo, TileOp *loop)
 {
     if (loop->kind != T_PIPELINE || !can_rotate(lo, loop))
         return;
-    Search search = { lo, loop, fragment_words(lo) };
+    Search search = { lo, loop, words_during(lo, loop) };
     TileOp **body;
     for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
         each_op(lo, *body, preload_product, &search);
