@@ -8,6 +8,7 @@
 //   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
+//   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
 //   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
 //   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads
 //   statements.c print the consumers' code
@@ -65,6 +66,7 @@ typedef struct TileInfo {
     int          buffers;            // of its ring
     Channel     *channel;            // it is filled by the producer; else NULL
     Var         *pointer;            // to the current buffer
+    struct Ahead *ahead;             // it is filled by copies that run ahead of the step that reads it; else NULL
     TileOp      *declared;           // its T_TILE
 } TileInfo;
 
@@ -91,6 +93,20 @@ struct Channel {
     int        bytes;                // of all tiles, when plain
     int        full, empty;          // offsets of the barriers
 };
+
+// What does not depend on what the consumers compute (fetch.c).
+typedef struct Slice {
+    struct Lowering *lo;
+    bool     *unknown;               // by variable id: made by consumers
+    bool      changed;
+} Slice;
+
+// A pipeline whose copies run ahead by cp.async (ahead.c).
+typedef struct Ahead {
+    TileOp *pipeline;
+    int     n_tiles, buffers;        // of each tile's ring
+    Slice   slice;
+} Ahead;
 
 typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA, PRODUCT_FMA } ProductKind;
 typedef struct Product {
@@ -119,6 +135,7 @@ typedef struct OpInfo {
     bool     barrier_before;
     int      barrier_group;          // of one group alone; -1: of all consumers
     Product *product;
+    Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
     int      order;                  // pre-order number
     TileOp  *block;                  // first op of the block that holds it
@@ -162,6 +179,7 @@ typedef struct Lowering {
     VEC(TileInfo *)  declared; int n_declared;             // tiles in the order of their declarations
     VEC(Channel *)   channels;
     VEC(Clock *)     clocks;
+    VEC(Ahead *)     aheads;
     VEC(TensorMap *) maps;
     int   scratch_offset, scratch_bytes;                   // reductions between warps
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
@@ -220,6 +238,11 @@ void choose_products(Lowering *lo);
 TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; each linked by `next`
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
+Slice new_slice(Lowering *lo);
+void find_unknown(Slice *slice);
+bool slice_knows(const Slice *slice, const Expr *x);
+void find_aheads(Lowering *lo);                            // ahead.c
+void emit_ahead(Lowering *lo, TileOp *pipeline);
 bool lay_out_shared_tiles(Lowering *lo);
 int  shared_bytes_max(const Lowering *lo);                 // of an instance
 bool place_memory(Lowering *lo);
@@ -366,6 +389,7 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it);
 void emit_consumer(Lowering *lo);
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block);  // with its waits and releases
 void find_needs(Lowering *lo);
+void emit_body(Lowering *lo, TileOp *body);                // of a loop
 void advance_clocks(Lowering *lo, TileOp *block, int stage);           // stage -1: all
 void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to);
 void begin_grid(Lowering *lo, Nest *nest);                 // kernel.c: coordinates of the instance

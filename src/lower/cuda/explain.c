@@ -22,6 +22,8 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
         text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
     if (tile->channel)
         text_print(out, ", fetched ahead (channel %d)", tile->channel->index);
+    if (tile->ahead)
+        text_print(out, ", copied ahead by cp.async");
     if (tile->why)
         text_print(out, "; in shared memory because %s", tile->why);
     text_print(out, "\n");

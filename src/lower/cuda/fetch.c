@@ -8,13 +8,6 @@
 
 // ---- what the producer can compute
 
-typedef struct Slice {
-    Lowering *lo;
-    bool     *unknown;               // by variable id: made by consumers
-    bool      changed;
-    bool      under_unknown;         // inside a condition or loop that only consumers know
-} Slice;
-
 static bool is_unknown(const Expr *x, void *context)
 {
     const Slice *const s = context;
@@ -33,6 +26,10 @@ static bool knows(const Slice *s, const Expr *x)
 {
     return !x || !expr_any(x, is_unknown, (void *)s);
 }
+
+bool slice_knows(const Slice *slice, const Expr *x) { return knows(slice, x); }
+
+Slice new_slice(Lowering *lo) { return (Slice){ .lo = lo, .unknown = NEW_ARRAY(lo->arena, bool, lo->kernel->n_vars + 1) }; }
 
 static void mark(Slice *s, const Var *var)
 {
@@ -89,6 +86,14 @@ static void mark_block(Slice *s, TileOp *block, bool certain)
 {
     for (TileOp *op = block; op; op = op->next)
         mark_op(s, op, certain);
+}
+
+void find_unknown(Slice *slice)
+{
+    do {
+        slice->changed = false;
+        mark_block(slice, slice->lo->kernel->body, true);
+    } while (slice->changed);
 }
 
 // ---- candidates
@@ -293,12 +298,8 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
 
 void find_fetches(Lowering *lo)
 {
-    const int n_vars = lo->kernel->n_vars;
-    Slice slice = { .lo = lo, .unknown = NEW_ARRAY(lo->arena, bool, n_vars + 1), .changed = true };
-    while (slice.changed) {
-        slice.changed = false;
-        mark_block(&slice, lo->kernel->body, true);
-    }
+    Slice slice = new_slice(lo);
+    find_unknown(&slice);
     // Program order of the declarations, so that channels are numbered as the source reads.
     for (int order = 0; order < lo->n_declared; order++) {
         TileInfo *const tile = lo->declared.items[order];

@@ -3,7 +3,7 @@
 // Threads of an instance share tiles in shared memory and tensors that the kernel both reads and writes. Before an op
 // that reads what others may have written since the last meeting, or writes what others may have read or written, a
 // barrier stands. Loops are walked until the state at their head no longer grows. The producer's copies are not seen
-// here: their tiles have mbarriers of their own.
+// here: their tiles have mbarriers of their own. Nor are copies that run ahead: their pipelines meet at every step.
 #include "lower/cuda/cuda.h"
 
 // Groups that have not met since: [buffer][group of the access], bits are groups. Without placed statements all
@@ -18,7 +18,7 @@ static bool is_shared(const Lowering *lo, const Buffer *root)
     if (root->kind == BUFFER_TENSOR)
         return root->access == ACCESS_INOUT;
     const TileInfo *const tile = tile_info(lo, root);
-    return tile && tile->home == HOME_SHARED && !tile->channel;
+    return tile && tile->home == HOME_SHARED && !tile->channel && !tile->ahead;
 }
 
 static uint32_t groups_of(Lowering *lo, TileOp *op) { return lo->has_teams ? op_groups(lo, op) : 1; }
@@ -124,11 +124,13 @@ static void meet(Walk *walk, TileOp *op)
 
 static void walk_block(Walk *walk, TileOp *block);
 
-// A body that may run again: its own end is one of the states at its head.
-static void walk_loop(Walk *walk, TileOp *body, TileOp *step)
+// A body that may run again: its own end is one of the states at its head, unless all meet there.
+static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
 {
-    const State before = copy_state(walk);
+    const State before = copy_state(walk), none = new_state(walk);
     for (int turn = 0; turn < 2; turn++) {
+        if (meets)
+            set_state(walk, &walk->state, &none);
         walk_block(walk, body);
         walk_block(walk, step);
         join(walk, &before);
@@ -156,9 +158,9 @@ static void walk_op(Walk *walk, TileOp *op)
     }
     tile_uses(op, note_use, walk);
     switch (op->kind) {
-    case T_FOR: walk_loop(walk, op->for_.body, NULL); return;
-    case T_WHILE: walk_loop(walk, op->while_.body, op->while_.step); return;
-    case T_PIPELINE: walk_loop(walk, op->pipeline.body, NULL); return;
+    case T_FOR: walk_loop(walk, op->for_.body, NULL, false); return;
+    case T_WHILE: walk_loop(walk, op->while_.body, op->while_.step, false); return;
+    case T_PIPELINE: walk_loop(walk, op->pipeline.body, NULL, info->ahead != NULL); return;
     case T_IF: {
         const State before = copy_state(walk);
         walk_block(walk, op->branch.then);
@@ -186,7 +188,7 @@ void find_hazards(Lowering *lo)
     while (walk.changed) {
         walk.changed = false;
         if (lo->is_persistent)
-            walk_loop(&walk, lo->kernel->body, NULL);
+            walk_loop(&walk, lo->kernel->body, NULL, false);
         else
             walk_block(&walk, lo->kernel->body);
     }

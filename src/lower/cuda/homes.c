@@ -366,8 +366,11 @@ static void settle_homes(Lowering *lo)
     for (;;) {
         settle_teams(lo);
         forget_layouts(lo);
+        const int shared = count_shared(lo);
         choose_products(lo);
-        const int shared = count_shared(lo), loops = count_loops(lo);
+        if (shared != count_shared(lo))                    // an operand moved out that may be another product's result
+            continue;
+        const int loops = count_loops(lo);
         for (TileInfo *tile; ;) {
             Spread spread = { true };
             while (spread.changed && shared == count_shared(lo) && loops == count_loops(lo)) {

@@ -547,11 +547,13 @@ static const char *const hopper_preludes[] = { "cuda/barrier", "cuda/tma", "cuda
 static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
 {
     LoopUnit *const unit = lo->unit;
-    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 1);
+    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 2);
     for (int i = 0; i < COUNT(preludes); i++)
         unit->preludes[unit->n_preludes++] = preludes[i];
     for (int i = 0; i < COUNT(hopper_preludes) && lo->target->arch >= 90; i++)
         unit->preludes[unit->n_preludes++] = hopper_preludes[i];
+    if (lo->aheads.count)
+        unit->preludes[unit->n_preludes++] = "cuda/ahead";
     if (lo->uses_fma)
         unit->preludes[unit->n_preludes++] = "cuda/fma";
     Text helpers = { .arena = lo->arena };
@@ -686,7 +688,11 @@ static bool analyse(Lowering *lo)
         lo->needs_fence |= lo->target->arch >= 90 && tile->home == HOME_SHARED && tile->is_async && !tile->channel;
     }
     lo->is_persistent = lo->kernel->n_grid > 0 && (lo->kernel->persistent || lo->has_producer);
-    if (lo->failed || !lay_out_shared_tiles(lo) || !place_memory(lo))
+    if (lo->failed || !lay_out_shared_tiles(lo))
+        return false;
+    if (lo->target->arch < 90)
+        find_aheads(lo);
+    if (!place_memory(lo))
         return false;
     find_hazards(lo);
     find_needs(lo);

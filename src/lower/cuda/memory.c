@@ -95,7 +95,7 @@ static int place_all(Lowering *lo)
             if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled)
                 continue;
             tile->shared.bytes = align_up(tile->shared.bytes, swizzled ? SHARED_ALIGN : 128);
-            tile->buffers = tile->channel ? tile->channel->clock->buffers : 1;
+            tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers : 1;
             tile->offset = at;
             at += tile->shared.bytes * tile->buffers;
         }
@@ -132,8 +132,14 @@ static bool shorten_rings(Lowering *lo)
     for (int i = 0; i < lo->clocks.count; i++)
         if (lo->clocks.items[i]->buffers > deepest)
             deepest = lo->clocks.items[i]->buffers;
+    for (int i = 0; i < lo->aheads.count; i++)
+        if (lo->aheads.items[i]->buffers > deepest)
+            deepest = lo->aheads.items[i]->buffers;
+    for (int i = 0; i < lo->aheads.count; i++)
+        if (lo->aheads.items[i]->buffers == deepest && deepest > 1)
+            lo->aheads.items[i]->buffers--;
     for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers == deepest)
+        if (lo->clocks.items[i]->buffers == deepest && deepest > 1)
             lo->clocks.items[i]->buffers--;
     if (deepest > 1)
         note(lo, "rings of %d buffers do not fit: %d", deepest, deepest - 1);

@@ -260,7 +260,7 @@ void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nest
     }
 }
 
-static void emit_body(Lowering *lo, TileOp *body)
+void emit_body(Lowering *lo, TileOp *body)
 {
     emit_block(lo, body, body, NULL);
     wait_for_all(lo);
@@ -333,6 +333,10 @@ static void emit_steps(Lowering *lo, TileOp *op)
 {
     if (can_rotate(lo, op)) {
         emit_rotated(lo, op);
+        return;
+    }
+    if (op_info(lo, op)->ahead) {
+        emit_ahead(lo, op);
         return;
     }
     Nest nests[8];
