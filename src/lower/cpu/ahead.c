@@ -48,6 +48,12 @@ static Expr *one_later(Cpu *cx, Expr *x)
     return expr_replace(cx->arena, at, cx->step_var, int_add(cx->arena, expr_var(cx->arena, (Var *)cx->step_var), cx->step_by));
 }
 
+static bool is_scalar_of_kernel(const Expr *x, void *context)
+{
+    const Cpu *const cx = context;
+    return x->kind == E_VAR && x->var.var->id < cx->kernel->n_vars && cx->lets && cx->lets[x->var.var->id];
+}
+
 // After the copy `op` of src into a whole tile.
 void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
 {
@@ -58,11 +64,19 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
         cpu_place_stride(src, tile->rank - 1) != 1)
         return;
     TileInfo *const t = &cx->tiles[tile->id];
-    if (t->home != cx->out) return;                        // declared further out: its readers might not see the variable
+    for (int d = 0; d < tile->rank && t->home != cx->out; d++)         // strides that only this block knows
+        if (src->at.coef[d] && expr_any(src->at.coef[d], is_scalar_of_kernel, cx)) return;
     Expr *const next = one_later(cx, src->at.base);
     if (!next) return;
+    Expr *const address = expr_address(cx->arena, src->pointer, cpu_expr(cx, next));
     t->ahead_type = src->type;
-    t->ahead = cpu_declare_pointer(cx, src->type, "ahead", expr_address(cx->arena, src->pointer, cpu_expr(cx, next)));
+    if (t->home == cx->out) t->ahead = cpu_declare_pointer(cx, src->type, "ahead", address);
+    else {                                                 // inside a branch or loop: readers may stand behind it
+        LoopList *const here = cpu_enter(cx, t->home);
+        t->ahead = cpu_declare_pointer(cx, src->type, "ahead", cpu_literal(cx, "NULL"));
+        cpu_enter(cx, here);
+        cpu_assign(cx, t->ahead, address);
+    }
     for (int d = 0; d < tile->rank; d++) t->ahead_strides[d] = cpu_expr(cx, src->at.coef[d]);
 }
 

@@ -159,12 +159,15 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
 
 static DType operand_type(const Operand *o) { return o->type == DTYPE_NONE ? o->region.buffer->type : o->type; }
 
-// Whether b is better read where it lies (prelude/matmul_few.c). With tile registers that takes no more than one block
-// of rows, but only for bf16 and rows of b that are the sums' columns.
-static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool b_transposed)
+// Whether b is better read where it lies (prelude/matmul_few.c). For bf16, tile registers and dot products of pairs
+// take up to 16 rows, where b lies as they need it.
+static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed)
 {
-    const bool tiles = cx->target->amx && kind->a == DTYPE_BF16 && kind->b == DTYPE_BF16;
-    return kind->few && (m <= FEW_ROWS || (tiles && b_transposed && m <= 16 && n % 16 == 0 && k % 32 == 0));
+    const CpuTarget *const t = cx->target;
+    const bool bf16 = kind->a == DTYPE_BF16 && kind->b == DTYPE_BF16 && t->isa == ISA_AVX512 && m <= 16;
+    if (bf16 && t->amx && b_transposed && n % 16 == 0 && k % 32 == 0) return true;
+    if (bf16 && t->bf16 && !t->amx && !a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0)) return true;
+    return kind->few && m <= FEW_ROWS;
 }
 
 static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
@@ -185,7 +188,7 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     const int64_t unit = kind->c == DTYPE_F64 ? 8 : 4;
     Expr *const scratch = cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, room));
     cpu_temp_room(cx, room, unit * (round_up(n, 64) * round_up(k, 16) + round_up(m, 16) * (round_up(k, 16) + 16)) + 64);
-    const bool few = is_few(cx, kind, m, n, k, b.transposed);
+    const bool few = is_few(cx, kind, m, n, k, a.transposed, b.transposed);
     if (few) cpu_temp_room(cx, room, 16 * round_up(k, 16) + 32 * k + 64 * 16 * 4 + 64);
     cpu_use_prelude(cx, few ? kind->few : kind->use);
     cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_%s_%s", few ? "few" : "matmul", kind->name), few ? 14 : 13,

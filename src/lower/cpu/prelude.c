@@ -60,6 +60,7 @@ void cpu_choose_preludes(Cpu *cx)
         { "cpu/matmul_narrow_float", is_narrow },
         { "cpu/matmul_i8", is_bytes },
         { "cpu/matmul_i32", cpu_has_use(cx, "I32") },
+        { "cpu/matmul_few_bf16", cpu_has_use(cx, "FEW_BF16") },
         { "cpu/matmul_few", is_few },
     };
     cx->unit->preludes = NEW_ARRAY(cx->arena, const char *, COUNT(parts));

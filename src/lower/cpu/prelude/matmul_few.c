@@ -6,7 +6,8 @@
 // a b[n][k] of bf16 is the left side of the transposed product as it lies, for up to 16 rows of a.
 //
 // `ahead`: where b of the next product lies, NULL if unknown; it is fetched along, row by row.
-// scratch: a as 4 rows of f32, or (bf16) packed, and 64 rows of sums. needs: base.c, convert.c, matmul_pack.c
+// scratch: a as 4 rows of f32, or (bf16) packed, and 64 rows of sums. needs: base.c, convert.c, matmul_pack.c,
+// matmul_few_bf16.c
 #if KILN_AVX512
 enum { KILN_FEW_SUMS = 16 };
 #else
@@ -32,19 +33,6 @@ KILN_INLINE float kiln_widened_one(enum KilnForm form, const char *from)
     case KILN_FORM_F32_FROM_E5M2: return kiln_f32_from_e5m2((uint8_t)bits);
     }
     return kiln_f32_bits(bits);
-}
-
-// The sum of the lanes of each of LANES vectors.
-KILN_INLINE kiln_vf32 kiln_sums_of_lanes(kiln_vf32 sum[KILN_LANES])
-{
-    kiln_vu32 row[KILN_LANES];
-    KILN_UNROLL for (int i = 0; i < KILN_LANES; i++) row[i] = (kiln_vu32)sum[i];
-    kiln_transpose_words(row);
-    kiln_vf32 all[KILN_LANES];
-    KILN_UNROLL for (int i = 0; i < KILN_LANES; i++) all[i] = (kiln_vf32)row[i];
-    KILN_UNROLL for (int half = KILN_LANES / 2; half; half /= 2)
-        KILN_UNROLL for (int i = 0; i < half; i++) all[i] += all[i + half];
-    return all[0];
 }
 
 // c[i][j] of ROWS rows and COUNT = LANES / ROWS rows of b; left is widened, `line` apart.
@@ -207,6 +195,12 @@ KILN_INLINE void kiln_few_tiles(float *c, int64_t c_stride, const uint16_t *a, i
 #define KILN_FEW_TILES_bf16                                                                             \
     if (b_transposed && n % 16 == 0 && k % 32 == 0 && k > 0 && m <= 16) {                               \
         kiln_few_tiles(c, c_stride, a, a_stride, a_transposed, b, b_stride, m, n, k, accumulate, scratch, ahead); \
+        return;                                                                                         \
+    }
+#elif KILN_BF16
+#define KILN_FEW_TILES_bf16                                                                             \
+    if (!a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0)) {                    \
+        kiln_few_bf16_pairs(c, c_stride, a, a_stride, b, b_stride, b_transposed, m, n, k, accumulate, ahead); \
         return;                                                                                         \
     }
 #else

@@ -150,25 +150,40 @@ KILN_INLINE kiln_vu32 kiln_units_across(enum KilnForm form, const char *from, in
             row[i + d] = KILN_SHUFFLE(x, y, HIGH);                                   \
         }
 #define KILN_LIST(...) __VA_ARGS__
+// The rounds: ROUND(d, LOW, HIGH) for pairs of vectors d apart.
+#if KILN_VECTOR_BYTES == 64
+#define KILN_ROUNDS_OF_LANES(ROUND)                                                              \
+    ROUND(8, KILN_LIST(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),                  \
+          KILN_LIST(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))               \
+    ROUND(4, KILN_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),                \
+          KILN_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31))                 \
+    ROUND(2, KILN_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),                \
+          KILN_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))                 \
+    ROUND(1, KILN_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),               \
+          KILN_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
+#elif KILN_VECTOR_BYTES == 32
+#define KILN_ROUNDS_OF_LANES(ROUND)                                                              \
+    ROUND(4, KILN_LIST(0, 1, 2, 3, 8, 9, 10, 11), KILN_LIST(4, 5, 6, 7, 12, 13, 14, 15))         \
+    ROUND(2, KILN_LIST(0, 1, 8, 9, 4, 5, 12, 13), KILN_LIST(2, 3, 10, 11, 6, 7, 14, 15))         \
+    ROUND(1, KILN_LIST(0, 8, 2, 10, 4, 12, 6, 14), KILN_LIST(1, 9, 3, 11, 5, 13, 7, 15))
+#else
+#define KILN_ROUNDS_OF_LANES(ROUND)                                                              \
+    ROUND(2, KILN_LIST(0, 1, 4, 5), KILN_LIST(2, 3, 6, 7))                                       \
+    ROUND(1, KILN_LIST(0, 4, 2, 6), KILN_LIST(1, 5, 3, 7))
+#endif
 KILN_INLINE void kiln_transpose_words(kiln_vu32 row[KILN_LANES])
 {
-#if KILN_VECTOR_BYTES == 64
-    KILN_EXCHANGE(8, KILN_LIST(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
-                  KILN_LIST(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
-    KILN_EXCHANGE(4, KILN_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
-                  KILN_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31))
-    KILN_EXCHANGE(2, KILN_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
-                  KILN_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))
-    KILN_EXCHANGE(1, KILN_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
-                  KILN_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
-#elif KILN_VECTOR_BYTES == 32
-    KILN_EXCHANGE(4, KILN_LIST(0, 1, 2, 3, 8, 9, 10, 11), KILN_LIST(4, 5, 6, 7, 12, 13, 14, 15))
-    KILN_EXCHANGE(2, KILN_LIST(0, 1, 8, 9, 4, 5, 12, 13), KILN_LIST(2, 3, 10, 11, 6, 7, 14, 15))
-    KILN_EXCHANGE(1, KILN_LIST(0, 8, 2, 10, 4, 12, 6, 14), KILN_LIST(1, 9, 3, 11, 5, 13, 7, 15))
-#else
-    KILN_EXCHANGE(2, KILN_LIST(0, 1, 4, 5), KILN_LIST(2, 3, 6, 7))
-    KILN_EXCHANGE(1, KILN_LIST(0, 4, 2, 6), KILN_LIST(1, 5, 3, 7))
-#endif
+    KILN_ROUNDS_OF_LANES(KILN_EXCHANGE)
+}
+
+// The sum of the lanes of each of LANES vectors: the rounds of kiln_transpose_words, adding what they exchange.
+#define KILN_ADD_HALVES(d, LOW, HIGH)                                                                   \
+    KILN_UNROLL for (int i = 0; i < d; i++)                                                             \
+        sum[i] = KILN_SHUFFLE(sum[i], sum[i + d], LOW) + KILN_SHUFFLE(sum[i], sum[i + d], HIGH);
+KILN_INLINE kiln_vf32 kiln_sums_of_lanes(kiln_vf32 sum[KILN_LANES])
+{
+    KILN_ROUNDS_OF_LANES(KILN_ADD_HALVES)
+    return sum[0];
 }
 
 // Where a block of LANES x LANES units comes from, and the part of it that exists.

@@ -2,7 +2,7 @@
 //
 // Built once for each instruction set and compiler. Every type, both orientations of both operands,
 // extents around each block size, fresh and accumulating, in place and packed with zeros at the
-// edge; NaN lies everywhere a product must not read, and the neighbours of c are guarded.
+// edge, and bf16 in few rows; NaN lies everywhere a product must not read, and the neighbours of c are guarded.
 #define _GNU_SOURCE
 #define KILN_USE_BF16 1
 #define KILN_USE_F16 1
@@ -26,6 +26,7 @@
 #include "../../../../src/lower/cpu/prelude/matmul_f64.c"
 #include "../../../../src/lower/cpu/prelude/matmul_narrow_float.c"
 #include "../../../../src/lower/cpu/prelude/matmul_i8.c"
+#include "../../../../src/lower/cpu/prelude/matmul_few_bf16.c"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,14 @@ DEFINE_RUN(u8u8, uint8_t, uint8_t, int32_t)
 DEFINE_RUN(i8u8, int8_t, uint8_t, int32_t)
 DEFINE_RUN(u8i8, uint8_t, int8_t, int32_t)
 
+#if KILN_BF16
+static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs, char *scratch)
+{
+    (void)scratch;
+    kiln_few_bf16_pairs(c, cs, a, as, b, bs, t->bt, t->m, t->n, t->k, t->accumulate, t->m % 2 ? NULL : b);
+}
+#endif
+
 typedef void Run(const Case *, void *, int64_t, const void *, int64_t, const void *, int64_t, char *);
 static const struct { const char *name; Run *run; Type a, b; enum { TO_F32, TO_F64, TO_I32 } acc; } products[] = {
     { "f32", run_f32, F32, F32, TO_F32 },     { "f64", run_f64, F64, F64, TO_F64 },
@@ -119,7 +128,11 @@ static const struct { const char *name; Run *run; Type a, b; enum { TO_F32, TO_F
     { "e4m3_e5m2", run_e4m3_e5m2, E4M3, E5M2, TO_F32 }, { "e5m2_e4m3", run_e5m2_e4m3, E5M2, E4M3, TO_F32 },
     { "i8i8", run_i8i8, I8, I8, TO_I32 },     { "u8u8", run_u8u8, U8, U8, TO_I32 },
     { "i8u8", run_i8u8, I8, U8, TO_I32 },     { "u8i8", run_u8i8, U8, I8, TO_I32 },
+#if KILN_BF16
+    { "few bf16", few_bf16, BF16, BF16, TO_F32 },
+#endif
 };
+enum { PRODUCTS = sizeof products / sizeof *products, FEW = 12 };
 
 static double read_c(int acc, const char *c, int64_t i)
 {
@@ -180,12 +193,25 @@ int main(void)
     static const int64_t extents[][3] = {
         { 1, 1, 1 }, { 1, 64, 64 }, { 2, 3, 5 }, { 16, 32, 64 }, { 32, 32, 128 }, { 17, 33, 65 }, { 12, 48, 7 },
         { 48, 16, 96 }, { 13, 70, 31 }, { 64, 1, 63 }, { 5, 31, 0 }, { 31, 97, 300 }, { 33, 40, 1100 }, { 80, 96, 256 },
-    };
+    }, few[][3] = {                                        // whole vectors along b's rows, as that product asks for
+        { 1, 64, 64 }, { 2, 32, 32 }, { 3, 96, 32 }, { 4, 128, 128 }, { 4, 32, 576 }, { 5, 32, 0 }, { 7, 64, 64 },
+        { 15, 64, 96 }, { 13, 96, 32 }, { 16, 96, 96 }, { 16, 32, 256 },
+    }, dots[][3] = { { 1, 33, 64 }, { 4, 30, 32 }, { 7, 5, 96 } }, sums[][3] = { { 1, 32, 6 }, { 12, 64, 30 } };
     int bad = 0, cases = 0;
-    for (size_t p = 0; p < sizeof products / sizeof *products; p++)
+    for (int p = FEW; p < PRODUCTS; p++)
+        for (int flags = 0; flags < 4; flags++) {
+            const int bt = flags & 1, accumulate = flags >> 1;
+            for (size_t e = 0; e < sizeof few / sizeof *few; e++, cases++)
+                bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2], 0, bt, accumulate, 0 });
+            for (size_t e = 0; bt && e < sizeof dots / sizeof *dots; e++, cases++)
+                bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2], 0, bt, accumulate, 0 });
+            for (size_t e = 0; !bt && e < sizeof sums / sizeof *sums; e++, cases++)
+                bad += check(p, &(Case){ sums[e][0], sums[e][1], sums[e][2], 0, bt, accumulate, 0 });
+        }
+    for (int p = 0; p < FEW; p++)
         for (size_t e = 0; e < sizeof extents / sizeof *extents; e++)
             for (int flags = 0; flags < 16; flags++, cases++)
-                bad += check((int)p, &(Case){ extents[e][0], extents[e][1], extents[e][2], flags & 1, flags >> 1 & 1,
+                bad += check(p, &(Case){ extents[e][0], extents[e][1], extents[e][2], flags & 1, flags >> 1 & 1,
                                               flags >> 2 & 1, flags >> 3 });
     printf("%d products, %d wrong\n", cases, bad);
     return bad != 0;

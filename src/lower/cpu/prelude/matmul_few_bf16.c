@@ -1,0 +1,146 @@
+// matmul_few_bf16.c - products of up to 16 rows of bf16 with the dot product of pairs, b read where it lies.
+//
+// Where b lies as b[n][k] both sides have their pairs along memory: sums of 16 lanes for each element of c, added up
+// at the end. Where it lies as b[k][n] two rows are interleaved in registers; that leaves each sum's columns in the
+// order of the interleaving, which the stores undo. needs: base.c, matmul_pack.c
+#if KILN_BF16
+KILN_INLINE kiln_vf32 kiln_dot_pairs(kiln_vf32 sum, kiln_vu32 x, kiln_vu32 y)
+{
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+    return sum;
+}
+KILN_INLINE kiln_vu32 kiln_low_pairs(kiln_vu32 x, kiln_vu32 y)
+{
+    kiln_vu32 pairs;
+    __asm__("vpunpcklwd %2, %1, %0" : "=v"(pairs) : "v"(x), "v"(y));
+    return pairs;
+}
+KILN_INLINE kiln_vu32 kiln_high_pairs(kiln_vu32 x, kiln_vu32 y)
+{
+    kiln_vu32 pairs;
+    __asm__("vpunpckhwd %2, %1, %0" : "=v"(pairs) : "v"(x), "v"(y));
+    return pairs;
+}
+
+// b[n][k]: blocks of ROWS rows of a by 16 / ROWS rows of b. m is a multiple of ROWS, k of 32.
+#define KILN_DEFINE_BF16_DOTS(ROWS)                                                                           \
+    KILN_OUTLINE void kiln_bf16_dots_##ROWS(float *c, int64_t c_stride, const uint16_t *a, int64_t a_stride,  \
+                                            const uint16_t *b, int64_t b_stride, int64_t m, int64_t n,        \
+                                            int64_t k, int accumulate, const char *ahead)                     \
+    {                                                                                                         \
+        enum { COUNT = KILN_LANES / ROWS };                                                                   \
+        for (int64_t j = 0; j < n; j += COUNT) {                                                              \
+            const uint16_t *right[COUNT];                                                                     \
+            KILN_UNROLL for (int s = 0; s < COUNT; s++) right[s] = b + kiln_least(j + s, n - 1) * b_stride;   \
+            for (int64_t i = 0; i < m; i += ROWS) {                                                           \
+                const uint16_t *const left = a + i * a_stride;                                                \
+                kiln_vf32 sum[KILN_LANES];                                                                    \
+                KILN_UNROLL for (int x = 0; x < KILN_LANES; x++) sum[x] = (kiln_vf32){ 0 };                   \
+                const int64_t later = ahead && i == 0 ? ahead - (const char *)b : 0;                          \
+                KILN_NO_UNROLL for (int64_t u = 0; u < k; u += 32) {                                          \
+                    kiln_vu32 x[ROWS];                                                                        \
+                    KILN_UNROLL for (int r = 0; r < ROWS; r++)                                                \
+                        x[r] = *(const kiln_vu32_any *)(left + r * a_stride + u);                             \
+                    KILN_UNROLL for (int s = 0; s < COUNT; s++) {                                             \
+                        const kiln_vu32 y = *(const kiln_vu32_any *)(right[s] + u);                           \
+                        if (later) __builtin_prefetch((const char *)(right[s] + u) + later);                  \
+                        KILN_UNROLL for (int r = 0; r < ROWS; r++)                                            \
+                            sum[r * COUNT + s] = kiln_dot_pairs(sum[r * COUNT + s], x[r], y);                 \
+                    }                                                                                         \
+                }                                                                                             \
+                const kiln_vf32 total = kiln_sums_of_lanes(sum);                                              \
+                float one[KILN_LANES];                                                                        \
+                __builtin_memcpy(one, &total, sizeof one);                                                    \
+                KILN_UNROLL for (int r = 0; r < ROWS; r++) {                                                  \
+                    float *const row = c + (i + r) * c_stride + j;                                            \
+                    if (j + COUNT <= n)                                                                       \
+                        KILN_UNROLL for (int s = 0; s < COUNT; s++)                                           \
+                            row[s] = accumulate ? row[s] + one[r * COUNT + s] : one[r * COUNT + s];           \
+                    else                                                                                      \
+                        for (int s = 0; s < n - j; s++)                                                       \
+                            row[s] = accumulate ? row[s] + one[r * COUNT + s] : one[r * COUNT + s];           \
+                }                                                                                             \
+            }                                                                                                 \
+        }                                                                                                     \
+    }
+
+// b[k][n]: blocks of ROWS rows of c by PARTS times 32 columns. m is a multiple of ROWS, n of 32 PARTS, k of 2.
+#define KILN_DEFINE_BF16_SUMS(ROWS, PARTS)                                                                    \
+    KILN_OUTLINE void kiln_bf16_sums_##ROWS##_##PARTS(                                                        \
+        float *c, int64_t c_stride, const uint16_t *a, int64_t a_stride, const uint16_t *b, int64_t b_stride, \
+        int64_t m, int64_t n, int64_t k, int accumulate, const char *ahead)                                   \
+    {                                                                                                         \
+        for (int64_t j = 0; j < n; j += 32 * PARTS) {                                                         \
+            for (int64_t i = 0; i < m; i += ROWS) {                                                           \
+                kiln_vf32 sum[ROWS][2 * PARTS];                                                               \
+                KILN_UNROLL for (int x = 0; x < ROWS * 2 * PARTS; x++)                                        \
+                    sum[x / (2 * PARTS)][x % (2 * PARTS)] = (kiln_vf32){ 0 };                                 \
+                const uint16_t *left = a + i * a_stride, *right = b + j;                                      \
+                const char *next = ahead && i == 0 ? ahead + j * 2 : NULL;                                    \
+                KILN_NO_UNROLL for (int64_t u = 0; u < k; u += 2, left += 2, right += 2 * b_stride) {         \
+                    kiln_vu32 y[2 * PARTS];                                                                   \
+                    KILN_UNROLL for (int p = 0; p < PARTS; p++) {                                             \
+                        const kiln_vu32 even = *(const kiln_vu32_any *)(right + 32 * p);                      \
+                        const kiln_vu32 odd = *(const kiln_vu32_any *)(right + b_stride + 32 * p);            \
+                        y[2 * p] = kiln_low_pairs(even, odd);                                                 \
+                        y[2 * p + 1] = kiln_high_pairs(even, odd);                                            \
+                        if (next) {                                                                           \
+                            __builtin_prefetch(next + 64 * p);                                                \
+                            __builtin_prefetch(next + b_stride * 2 + 64 * p);                                 \
+                        }                                                                                     \
+                    }                                                                                         \
+                    if (next) next += 4 * b_stride;                                                           \
+                    KILN_UNROLL for (int r = 0; r < ROWS; r++) {                                              \
+                        const kiln_vu32 x = (kiln_vu32){ 0 } + *(const kiln_u32_any *)(left + r * a_stride);  \
+                        KILN_UNROLL for (int p = 0; p < 2 * PARTS; p++)                                       \
+                            sum[r][p] = kiln_dot_pairs(sum[r][p], x, y[p]);                                   \
+                    }                                                                                         \
+                }                                                                                             \
+                KILN_UNROLL for (int r = 0; r < ROWS; r++)                                                    \
+                    KILN_UNROLL for (int p = 0; p < PARTS; p++) {                                             \
+                        kiln_vf32_any *const row = (kiln_vf32_any *)(c + (i + r) * c_stride + j + 32 * p);    \
+                        const kiln_vf32 low = sum[r][2 * p], high = sum[r][2 * p + 1];                        \
+                        const kiln_vf32 first = KILN_SHUFFLE(low, high, 0, 1, 2, 3, 16, 17, 18, 19,           \
+                                                             4, 5, 6, 7, 20, 21, 22, 23);                     \
+                        const kiln_vf32 second = KILN_SHUFFLE(low, high, 8, 9, 10, 11, 24, 25, 26, 27,        \
+                                                              12, 13, 14, 15, 28, 29, 30, 31);                \
+                        row[0] = accumulate ? (kiln_vf32)row[0] + first : first;                              \
+                        row[1] = accumulate ? (kiln_vf32)row[1] + second : second;                            \
+                    }                                                                                         \
+            }                                                                                                 \
+        }                                                                                                     \
+    }
+KILN_DEFINE_BF16_DOTS(1)
+KILN_DEFINE_BF16_DOTS(2)
+KILN_DEFINE_BF16_DOTS(4)
+KILN_DEFINE_BF16_SUMS(1, 1)
+KILN_DEFINE_BF16_SUMS(2, 1)
+KILN_DEFINE_BF16_SUMS(4, 1)
+KILN_DEFINE_BF16_SUMS(4, 2)
+KILN_DEFINE_BF16_SUMS(8, 1)
+
+// Whole blocks of rows, largest first. Arguments but c, a, b, scratch and ahead are constants at each call.
+#define KILN_BF16_ROWS(FUNCTION, COUNT)                                                                 \
+    if ((COUNT) > 0) {                                                                                        \
+        FUNCTION(c + i * c_stride, c_stride, a + i * a_stride, a_stride, b, b_stride, COUNT, n, k, accumulate,\
+                 i ? NULL : ahead);                                                                           \
+        i += COUNT;                                                                                           \
+    }
+KILN_INLINE void kiln_few_bf16_pairs(float *c, int64_t c_stride, const uint16_t *a, int64_t a_stride, const uint16_t *b,
+                                     int64_t b_stride, int b_transposed, int64_t m, int64_t n, int64_t k,
+                                     int accumulate, const char *ahead)
+{
+    int64_t i = 0;
+    if (b_transposed) {
+        KILN_BF16_ROWS(kiln_bf16_dots_4, m & ~3)
+        KILN_BF16_ROWS(kiln_bf16_dots_2, m & 2)
+        KILN_BF16_ROWS(kiln_bf16_dots_1, m & 1)
+        return;
+    }
+    KILN_BF16_ROWS(kiln_bf16_sums_8_1, m & ~7)
+    KILN_BF16_ROWS(kiln_bf16_sums_4_1, n % 64 ? m & 4 : 0)
+    KILN_BF16_ROWS(kiln_bf16_sums_4_2, n % 64 ? 0 : m & 4)
+    KILN_BF16_ROWS(kiln_bf16_sums_2_1, m & 2)
+    KILN_BF16_ROWS(kiln_bf16_sums_1_1, m & 1)
+}
+#endif
