@@ -258,23 +258,37 @@ static void through_view(Lowering *lo, const Buffer *view, Expr **subs)
     Expr *position[MAX_RANK] = { 0 };
     const int ranges = region_rank(base);
     const int64_t size = dtype_bits(view->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
-    bool alike = ranges == view->rank;                       // but for the type: only the last dimension is counted anew
-    for (int d = 0; d < ranges - (size != base_size) && alike; d++)
-        alike = expr_equal(view->shape[d], region_extent(base, d));
-    if (alike) {
-        for (int d = 0; d < view->rank; d++)
-            position[d] = subs[d];
-        if (size != base_size)
-            position[ranges - 1] = expr_binary(a, X_DIV, int_mul(a, subs[ranges - 1], int_const(a, size)), int_const(a, base_size));
-    } else {
-        Expr *rest = linear_position(lo, subs, view->shape, view->rank);
-        if (size != base_size)       // counted in bytes
-            rest = expr_binary(a, X_DIV, int_mul(a, rest, int_const(a, size)), int_const(a, base_size));
-        for (int d = ranges - 1; d >= 0; d--) {
-            Expr *const width = region_extent(base, d);
-            position[d] = d == 0 ? rest : expr_binary(a, X_MOD, rest, width);
-            rest = d == 0 ? rest : expr_binary(a, X_DIV, rest, width);
+    // Equal dimensions in front and behind pair up; what is between is merged and split.
+    int front = 0, back = 0;
+    while (front < view->rank && front < ranges && expr_equal(view->shape[front], region_extent(base, front)) &&
+           !(size != base_size && (front == view->rank - 1 || front == ranges - 1))) {
+        position[front] = subs[front];
+        front++;
+    }
+    while (back < view->rank - front && back < ranges - front) {
+        const int v = view->rank - 1 - back, r = ranges - 1 - back;
+        int64_t n, m;
+        if (back == 0 && size != base_size) {                // the last dimension is counted anew
+            if (!expr_as_int(view->shape[v], &n) || !expr_as_int(region_extent(base, r), &m) || n * size != m * base_size)
+                break;
+            position[r] = expr_binary(a, X_DIV, int_mul(a, subs[v], int_const(a, size)), int_const(a, base_size));
+        } else if (expr_equal(view->shape[v], region_extent(base, r))) {
+            position[r] = subs[v];
+        } else {
+            break;
         }
+        back++;
+    }
+    Expr *rest = linear_position(lo, subs + front, view->shape + front, view->rank - front - back);
+    if (back == 0 && size != base_size)                      // counted in bytes
+        rest = expr_binary(a, X_DIV, int_mul(a, rest, int_const(a, size)), int_const(a, base_size));
+    int outer = front;                                       // dimensions of one element stay at 0
+    for (int64_t n; outer < ranges - back - 1 && expr_as_int(region_extent(base, outer), &n) && n == 1; outer++)
+        position[outer] = int_const(a, 0);
+    for (int d = ranges - back - 1; d >= outer; d--) {
+        Expr *const width = region_extent(base, d);
+        position[d] = d == outer ? rest : expr_binary(a, X_MOD, rest, width);
+        rest = d == outer ? rest : expr_binary(a, X_DIV, rest, width);
     }
     for (int d = 0, range = 0; d < base->buffer->rank; d++) {
         const Sub *const sub = &base->subs[d];
