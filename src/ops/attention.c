@@ -67,7 +67,7 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
         { OUT,          "out", a->out, 0,             "[B][S][H][DV]" },
         { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" },
     };
-    status = call_check(&call, wants, COUNT(wants), NULL, 0);
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
     if (!status)
         status = call_kernel(&call, "attention/forward.tile", "attention_forward", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, "
@@ -110,7 +110,7 @@ kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, co
         { OUT,          "out",       a->out,       0,             "[TQ][H][DV]" },
         { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
     };
-    status = call_check(&call, wants, COUNT(wants), NULL, 0);
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
     if (status)
         return status;
@@ -148,7 +148,7 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
         { OUT, "dk",   a->dk,   0,             "[B][SKV][HKV][D]" },
         { OUT, "dv",   a->dv,   0,             "[B][SKV][HKV][DV]" },
     };
-    kiln_status status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status)
         status = call_kernel(call, "attention/backward.tile", a->deterministic ? "attention_backward_exact" : "attention_backward",
@@ -205,7 +205,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
         { IN_OPTIONAL, "mask", a->mask, 1 << KILN_U8, "[B][S][HKV]" },
         { OUT,         "out",  a->out,  0,            "[B][H][DV]" },
     };
-    kiln_status status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status && (a->splits < 0 || a->splits > 65536))
         status = call_fail(call, KILN_BAD_ARGUMENT, "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "

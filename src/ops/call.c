@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 16, WORKSPACE_ALIGNMENT = 256 };
+enum { ALIGNMENT = 16, MEMORY_ALIGNMENT = 256 };
 
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
 {
@@ -205,42 +205,41 @@ static void make_address(Call *call, int i)
     call->tensors[i].data = (void *)(((uintptr_t)i + 1) << 58 >> 4);
 }
 
-static kiln_status check_overlap(const Call *call, const Want *wants, int n, const kiln_tensor *workspace)
+static kiln_status check_overlap(const Call *call, const Want *wants, int n)
 {
-    for (int i = 0; i < n; i++) {
-        if (!wants[i].tensor)
-            continue;
-        if (workspace && tensors_overlap(wants[i].tensor, workspace))
-            return call_fail(call, KILN_BAD_ARGUMENT, "'workspace' and '%s' overlap in memory", wants[i].name);
-        for (int j = 0; j < i; j++)
-            if (wants[j].tensor && (is_written(&wants[i]) || is_written(&wants[j])) && tensors_overlap(wants[i].tensor, wants[j].tensor))
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i && wants[i].tensor; j++)
+            if (wants[j].tensor && (is_written(&wants[i]) || is_written(&wants[j]))
+                && tensors_overlap(wants[i].tensor, wants[j].tensor))
                 return call_fail(call, KILN_BAD_ARGUMENT, "'%s' and '%s' overlap in memory, and '%s' is written",
                                  wants[j].name, wants[i].name, wants[is_written(&wants[i]) ? i : j].name);
-    }
     return KILN_OK;
 }
 
-static kiln_status check_workspace(const Call *call, const void *workspace, size_t bytes, kiln_tensor *tensor)
+// Scratch of the caller's beside the tensors.
+static kiln_status check_memory(const Call *call, const Want *wants, int n, const char *name, const void *memory, size_t bytes)
 {
-    if (bytes && !workspace)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'workspace' is null, but 'workspace_bytes' is %zu", bytes);
-    if ((uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
-        return call_fail(call, KILN_BAD_ALIGNMENT, "'workspace' (%p) is not aligned to %d bytes", workspace, WORKSPACE_ALIGNMENT);
-    *tensor = kiln_tensor_of(call->ops->device, (void *)(uintptr_t)workspace, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
+    const kiln_tensor space = kiln_tensor_of(call->ops->device, (void *)(uintptr_t)memory, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
+    if (bytes && !memory)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s_bytes' is %zu", name, name, bytes);
+    if ((uintptr_t)memory % MEMORY_ALIGNMENT != 0)
+        return call_fail(call, KILN_BAD_ALIGNMENT, "'%s' (%p) is not aligned to %d bytes", name, memory, MEMORY_ALIGNMENT);
+    for (int i = 0; memory && i < n; i++)
+        if (wants[i].tensor && tensors_overlap(wants[i].tensor, &space))
+            return call_fail(call, KILN_BAD_ARGUMENT, "'%s' and '%s' overlap in memory", name, wants[i].name);
     return KILN_OK;
 }
 
-kiln_status call_check(Call *call, const Want *wants, int n, const void *workspace, size_t workspace_bytes)
+kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
 {
     kiln_status status = KILN_OK;
-    kiln_tensor space = { 0 };
     assert(n <= CALL_TENSORS && "as many as fit");
     call->n_tensors = n;
     for (int i = 0; !status && i < n; i++)
         if (wants[i].tensor || !is_optional(&wants[i]))
             status = check_tensor(call, &wants[i], &wants[0]);
-    if (!status && !call->sizing) status = check_workspace(call, workspace, workspace_bytes, &space);
-    if (!status && !call->sizing) status = check_overlap(call, wants, n, workspace ? &space : NULL);
+    if (!status && !call->sizing) status = check_overlap(call, wants, n);
+    if (!status && !call->sizing) status = check_memory(call, wants, n, memory_name, memory, bytes);
     for (int i = 0; !status && i < n; i++)
         if ((call->present[i] = wants[i].tensor != NULL)) {
             call->tensors[i] = *wants[i].tensor;

@@ -40,6 +40,7 @@ enum {
     CALL_SYMBOLS = 16, CALL_TENSORS = 20,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
+    TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_E4M3,           // of the 656-byte format
 };
 
 // What one tensor must be.
@@ -69,7 +70,8 @@ kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *
 kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t *bytes);
 // A name of shapes that is known before any tensor; `from`: the argument that says so.
 void        call_bind(Call *call, const char *name, int64_t value, const char *from);
-kiln_status call_check(Call *call, const Want *wants, int n, const void *workspace, size_t workspace_bytes);
+// `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.
+kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes);
 int64_t     call_extent(const Call *call, const char *name);               // of a name that call_check has bound
 kiln_arg    call_tensor(const Call *call, int i);          // as an argument of a kernel; an absent one is none
 // 0 stands for `otherwise`.

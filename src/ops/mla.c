@@ -37,7 +37,8 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
 {
     const struct { const char *name; int64_t value, least; } fields[] = {
         { "batch", given->batch, 0 }, { "queries", given->queries, 0 }, { "query_heads", given->query_heads, 1 },
-        { "key_heads", given->key_heads, 0 }, { "topk", given->topk, 0 }, { "partitions", given->partitions, 0 },
+        { "key_heads", given->key_heads, 0 }, { "topk", given->topk, 0 }, { "extra_topk", given->extra_topk, 0 },
+        { "partitions", given->partitions, 0 },
     };
     for (int i = 0; i < COUNT(fields); i++)
         if (fields[i].value < fields[i].least || fields[i].value > COUNT_MAX)
@@ -49,6 +50,8 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
     if (shape->query_heads % shape->key_heads != 0)
         return call_fail(call, KILN_BAD_SHAPE, "%" PRId64 " query heads of the shape are no multiple of its %" PRId64 " key heads",
                          shape->query_heads, shape->key_heads);
+    if (shape->extra_topk && !shape->topk)
+        return call_fail(call, KILN_BAD_SHAPE, "'extra_topk' of the shape is %" PRId64 ", but its 'topk' is 0", shape->extra_topk);
     if (shape->topk && shape->key_heads != 1)
         return call_fail(call, KILN_BAD_SHAPE, "'key_heads' of the shape is %" PRId64 ", expected 1 where 'topk' is given",
                          shape->key_heads);
@@ -61,7 +64,7 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
 
 static size_t aligned(int64_t words) { return ((size_t)words * 4 + PLAN_ALIGNMENT - 1) & ~(size_t)(PLAN_ALIGNMENT - 1); }
 
-// The memory of a plan: parts, firsts, and room that stands for the lengths in a sparse one.
+// The memory of a plan: parts, firsts, and what lists count for in a sparse one.
 static size_t plan_bytes(const kiln_mla_shape *s)
 {
     return aligned(s->partitions * 8) + aligned(s->batch + 1) + (s->topk ? aligned(s->batch) : 0);
@@ -77,55 +80,66 @@ kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_
     return status;
 }
 
-static kiln_status check_plan_memory(Call *call, const kiln_mla_shape *shape, const kiln_tensor *lengths, void *memory, size_t bytes)
+static kiln_status check_plan(Call *call, const kiln_mla_plan_args *a, const kiln_mla_shape *shape)
 {
-    const kiln_tensor space = kiln_tensor_of(call->ops->device, memory, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
-    if (!memory)
+    const bool sparse = shape->topk > 0;
+    const Want wants[] = {
+        { sparse ? IN_OPTIONAL : IN, "lengths",            a->lengths,            1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL,               "topk_lengths",       a->topk_lengths,       1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL,               "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
+    };
+    if (!a->memory)
         return call_fail(call, KILN_BAD_ARGUMENT, "'memory' is null");
-    if ((uintptr_t)memory % PLAN_ALIGNMENT != 0)
-        return call_fail(call, KILN_BAD_ALIGNMENT, "'memory' (%p) is not aligned to %d bytes", memory, PLAN_ALIGNMENT);
-    if (bytes < plan_bytes(shape))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' has %zu bytes, expected %zu (kiln_mla_plan_size)", bytes,
-                         plan_bytes(shape));
-    if (lengths && tensors_overlap(lengths, &space))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' and 'lengths' overlap");
-    return KILN_OK;
-}
-
-static kiln_status check_lengths(Call *call, const kiln_mla_shape *shape, const kiln_tensor *lengths)
-{
-    const Want wants[] = { { shape->topk ? IN_OPTIONAL : IN, "lengths", lengths, 1 << KILN_I32, "[batch]" } };
+    if ((a->topk_lengths && !sparse) || (a->extra_topk_lengths && !shape->extra_topk))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but the shape has no such lists",
+                         a->topk_lengths && !sparse ? "topk_lengths" : "extra_topk_lengths");
     call_bind(call, "batch", shape->batch, "shape");
-    return call_check(call, wants, COUNT(wants), NULL, 0);
+    const kiln_status status = call_check(call, wants, COUNT(wants), "memory", a->memory, a->memory_bytes);
+    if (!status && a->memory_bytes < plan_bytes(shape))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' has %zu bytes, expected %zu (kiln_mla_plan_size)", a->memory_bytes,
+                         plan_bytes(shape));
+    return status;
 }
 
-kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_shape *given, const kiln_tensor *lengths,
-                               void *memory, size_t bytes, kiln_mla_plan *plan)
+// What the plan is made from: the lengths given, or what the lists count for, left in `counts`.
+static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln_mla_shape *shape, const kiln_tensor *counts)
+{
+    kiln_kernel *kernel;
+    const kiln_status status = call_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s",
+                                           call->present[1] ? "" : "LIMIT=none", call->present[1] || call->present[2] ? "" : ", ",
+                                           call->present[2] ? "" : "LIMIT2=none");
+    const kiln_arg args[] = { call_tensor(call, 1), call_tensor(call, 2), KILN_TENSOR(counts), KILN_INT(shape->topk),
+                              KILN_INT(shape->extra_topk) };
+    return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
+}
+
+kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *a, kiln_mla_plan *plan)
 {
     Call call;
-    kiln_mla_shape shape;
+    kiln_mla_shape shape = { 0 };
     kiln_kernel *kernel;
-    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, given);
-    if (!status && !plan) status = call_fail(&call, KILN_BAD_ARGUMENT, "'plan' is null");
-    if (!status) status = check_shape(&call, given, &shape);
-    if (!status) status = check_lengths(&call, &shape, lengths);
-    if (!status) status = check_plan_memory(&call, &shape, lengths, memory, bytes);
-    if (!status) status = call_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s", shape.topk ? "true" : "false");
+    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, a);
+    if (!status && (!plan || !a->shape))
+        status = call_fail(&call, KILN_BAD_ARGUMENT, "'%s' is null", plan ? "shape" : "plan");
+    if (!status) status = check_shape(&call, a->shape, &shape);
+    if (!status) status = check_plan(&call, a, &shape);
     if (status)
         return status;
-    char *const at = memory;
-    kiln_device *const device = ops->device;
+    const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths;         // every list counts for the same
+    status = call_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s", full ? "true" : "false");
+    if (status)
+        return status;
+    char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
     const kiln_mla_plan made = {
         .shape = shape,
-        .parts = kiln_tensor_of(device, at, KILN_I32, 2, (int64_t[]){ shape.partitions, 8 }),
-        .firsts = kiln_tensor_of(device, at + aligned(shape.partitions * 8), KILN_I32, 1, (int64_t[]){ shape.batch + 1 }),
+        .parts = kiln_tensor_of(ops->device, parts, KILN_I32, 2, (int64_t[]){ shape.partitions, 8 }),
+        .firsts = kiln_tensor_of(ops->device, firsts, KILN_I32, 1, (int64_t[]){ shape.batch + 1 }),
     };
-    // A sparse plan does not look at lengths; the kernel takes them all the same.
-    const kiln_tensor none = kiln_tensor_of(device, at + aligned(shape.partitions * 8) + aligned(shape.batch + 1), KILN_I32, 1,
-                                            (int64_t[]){ shape.batch });
-    const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&none) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
+    const kiln_tensor counts = kiln_tensor_of(ops->device, firsts + aligned(shape.batch + 1), KILN_I32, 1, (int64_t[]){ shape.batch });
+    const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&counts) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
                               KILN_TENSOR(&made.firsts), KILN_INT(shape.topk) };
-    status = call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    if (shape.topk && !full) status = count_lists(&call, stream, &shape, &counts);
+    if (!status) status = call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
     if (!status) *plan = made;
     return status;
 }
@@ -147,6 +161,7 @@ static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
     call_bind(call, "query_heads", s->query_heads, "plan");
     call_bind(call, "key_heads", s->key_heads, "plan");
     call_bind(call, "topk", s->topk, "plan");
+    call_bind(call, "extra_topk", s->extra_topk, "plan");
     return KILN_OK;
 }
 
@@ -178,7 +193,7 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
         { OUT, "out",         a->out,           0,             "[batch][queries][query_heads][512]" },
         { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
     };
-    status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_page_size(call);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
     if (!status)                     // a single query sees all keys either way
@@ -226,29 +241,56 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
 
 // ---- sparse
 
-enum { SPARSE_ARGS = 8 };
+enum { SPARSE_ARGS = 13 };
+
+static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_args *a)
+{
+    const bool planned = a->plan->shape.extra_topk > 0;
+    if (!a->extra_cache != !a->extra_indices || (a->extra_topk_lengths && !a->extra_cache))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s' is given", a->extra_cache ? "extra_indices" : "extra_cache",
+                         a->extra_cache ? "extra_cache" : a->extra_indices ? "extra_indices" : "extra_topk_lengths");
+    if (planned != (a->extra_cache != NULL))
+        return call_fail(call, KILN_BAD_ARGUMENT, planned ? "'extra_cache' is null, but 'plan' has extra_topk = %" PRId64
+                         : "'extra_cache' is given, but 'plan' has extra_topk = %" PRId64, a->plan->shape.extra_topk);
+    return KILN_OK;
+}
+
+static kiln_status build_sparse(const Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel)
+{
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, ROUND_SCALE=%s%s%s%s%s",
+                       sparse_pair(a->plan->shape.query_heads), a->round_scales ? "true" : "false",
+                       a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
+                       a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
+}
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel, kiln_arg *args)
 {
     double scale;
     kiln_status status = take_plan(call, a->plan, true);
+    if (!status) status = check_extra(call, a);
     if (status)
         return status;
     const Want wants[] = {
-        { IN,  "q",           a->q,             1 << KILN_BF16,                "[batch][queries][query_heads][576]" },
-        { IN,  "cache",       a->cache,         1 << KILN_U8 | 1 << KILN_E4M3, "[pages][64][656]" },
-        { IN,  "indices",     a->indices,       1 << KILN_I32,                 "[batch][queries][topk]" },
-        { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32,                 "[partitions][8]" },
-        { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32,                 "[batch + 1]" },
-        { OUT, "out",         a->out,           1 << KILN_BF16,                "[batch][queries][query_heads][512]" },
-        { OUT, "lse",         a->lse,           1 << KILN_F32,                 "[batch][query_heads][queries]" },
+        { IN,          "q",                  a->q,                  1 << KILN_BF16, "[batch][queries][query_heads][576]" },
+        { IN,          "cache",              a->cache,              TYPES_BYTES,    "[pages][page size][656]" },
+        { IN,          "indices",            a->indices,            1 << KILN_I32,  "[batch][queries][topk]" },
+        { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "[batch]" },
+        { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
+        { IN_OPTIONAL, "extra_cache",        a->extra_cache,        TYPES_BYTES,    "[extra pages][extra page size][656]" },
+        { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "[batch][queries][extra_topk]" },
+        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "[batch]" },
+        { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
+        { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
+        { OUT,         "out",                a->out,                1 << KILN_BF16, "[batch][queries][query_heads][512]" },
+        { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
-    status = call_check(call, wants, COUNT(wants), a->workspace, a->workspace_bytes);
+    status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status && (call_extent(call, "page size") < 1 || (a->extra_cache && call_extent(call, "extra page size") < 1)))
+        status = call_fail(call, KILN_BAD_SHAPE, "the page size of '%s' (dimension 1) is 0, expected at least 1",
+                           call_extent(call, "page size") < 1 ? "cache" : "extra_cache");
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
-    if (!status)
-        status = call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, ROUND_SCALE=%s",
-                             sparse_pair(a->plan->shape.query_heads), a->round_scales ? "true" : "false");
-    call->tensors[1].type = KILN_U8;                       // bytes, whatever they were called
+    if (!status) status = build_sparse(call, a, kernel);
+    call->tensors[1].type = call->tensors[5].type = KILN_U8;               // bytes, whatever they were called
     for (int i = 0; !status && i < COUNT(wants); i++)
         args[i] = call_tensor(call, i);
     if (!status)
@@ -297,7 +339,7 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
         { OUT,         "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
         { OUT,         "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
     };
-    status = call_check(&call, wants, COUNT(wants), NULL, 0);
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (status)
         return status;
     const int64_t D = call_extent(&call, "D");

@@ -91,7 +91,8 @@ static void run(Problem *p, int layers)
     size_t bytes;
     assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
     p->plan = bytes_new(bytes);
-    assert_ok(kiln_mla_plan_make(ops, NULL, &shape, &p->lengths->tensor, p->plan->tensor.data, bytes, &plan));
+    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &p->lengths->tensor,
+        .memory = p->plan->tensor.data, .memory_bytes = bytes }, &plan));
     kiln_mla_decode_args args = arguments(p, &plan);
     assert_ok(kiln_mla_decode_workspace_size(ops, &args, &bytes));
     p->workspace = bytes_new(bytes);

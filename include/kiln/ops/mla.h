@@ -1,5 +1,5 @@
-/* mla.h - multi-head latent attention: decoding over a paged cache, dense or over a list of slots for each token, and
- * prefill over lists.
+/* mla.h - multi-head latent attention: decoding over a paged cache, dense or over a list of slots for each token, filling
+ * such caches, and prefill over lists.
  *
  * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). With
  *     s[t] = scale * <q, key t>,   out = sum over t of softmax(s)[t] * key t [0 .. 511],   lse = ln sum over t of exp(s[t])
@@ -11,11 +11,11 @@
  *     kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = 128 };
  *     kiln_mla_plan_size(ops, &shape, &bytes);                               memory for the plan: once
  *     kiln_mla_plan plan;
- *     kiln_mla_plan_make(ops, stream, &shape, &lengths, memory, bytes, &plan);         each step
- *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });    each layer
+ *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
+ *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
- * kernels/mla/plan.tile, decode.tile, decode_fp8.tile and prefill.tile.
+ * kernels/mla/plan.tile, decode.tile, decode_fp8.tile, cache.tile and prefill.tile.
  */
 #ifndef KILN_OPS_MLA_H
 #define KILN_OPS_MLA_H
@@ -41,6 +41,7 @@ typedef struct kiln_mla_shape {
     int64_t query_heads;
     int64_t key_heads;               /* 0: 1 */
     int64_t topk;                    /* 0: dense; else the length of the lists of kiln_mla_decode_sparse */
+    int64_t extra_topk;              /* of the lists for its extra cache; 0: none */
     int64_t partitions;              /* work is cut into as many parts of equal cost; 0: as many as fill the device */
 } kiln_mla_shape;
 
@@ -54,12 +55,19 @@ typedef struct kiln_mla_plan {
 
 /* Bytes of device memory that a plan of this shape takes. */
 KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
-/* Queues the making of a plan, one small kernel, and fills *plan, which calls queued later on the same stream may use. In a
- * captured graph it plans anew on each replay, for the lengths it finds then.
- * lengths  i32 [batch]: tokens in the cache of each request, the new ones among them; 0 is fine. NULL in a sparse plan
- * memory   kiln_mla_plan_size bytes, aligned to 256 */
-KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_shape *shape,
-                                        const kiln_tensor *lengths, void *memory, size_t bytes, kiln_mla_plan *plan);
+
+typedef struct kiln_mla_plan_args {
+    const kiln_mla_shape *shape;
+    const kiln_tensor *lengths;      /* dense: in i32 [batch]: tokens in the cache of each request, the new ones among them; 0 is fine */
+    const kiln_tensor *topk_lengths; /* sparse: as the decoding calls will take them, so that parts have equal work; NULL: */
+    const kiln_tensor *extra_topk_lengths;                                  /* all lists are full */
+    void   *memory;                  /* kiln_mla_plan_size bytes, aligned to 256 */
+    size_t  memory_bytes;
+} kiln_mla_plan_args;
+
+/* Queues the making of a plan, a small kernel or two, and fills *plan, which calls queued later on the same stream may use.
+ * In a captured graph it plans anew on each replay, for the lengths it finds then. */
+KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *args, kiln_mla_plan *plan);
 
 /* ---- dense decoding over a paged cache */
 
@@ -84,11 +92,17 @@ KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const k
 /* ---- sparse decoding over the fp8 cache */
 
 typedef struct kiln_mla_decode_sparse_args {
-    const kiln_mla_plan *plan;       /* with topk */
+    const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache */
     const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][576]; one key head */
-    const kiln_tensor *cache;        /* in   u8 or e4m3 [pages][64][656] */
-    const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * 64 + place in it, in any order. One below 0
-                                      *      or past the cache hides its place; one that occurs twice counts twice */
+    const kiln_tensor *cache;        /* in   u8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * (page size) + place in it, in any order. One
+                                      *      below 0 or past the cache hides its place; one that occurs twice counts twice */
+    const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many places of a request's lists count; NULL: all */
+    const kiln_tensor *extra_cache;          /* in   a second cache, with lists of its own: tokens of both are attended to; or NULL */
+    const kiln_tensor *extra_indices;        /* in   i32 [batch][queries][extra_topk] */
+    const kiln_tensor *extra_topk_lengths;   /* in   i32 [batch] or NULL */
+    const kiln_tensor *sink;         /* in   f32 [query_heads]: a logit, natural and not scaled, that joins the denominator of out
+                                      *      only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [batch][queries][query_heads][512] */
     const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
     double scale;                    /* > 0; 0: 1/sqrt(576) */
@@ -100,6 +114,50 @@ typedef struct kiln_mla_decode_sparse_args {
 
 KILN_API kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_decode_sparse_args *args, size_t *bytes);
 KILN_API kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_sparse_args *args);
+
+/* ---- filling and reading paged caches
+ *
+ * A slot is page * (page size) + place in it. Rows go to the slots that `slots` names, or row n to slot n. A slot below 0 or
+ * past the cache is not written, and reads as zeros; slots that are written must differ. Nothing else of the cache is touched. */
+
+/* Where the last `queries` tokens of each request stand: once a step, for every layer's append. */
+typedef struct kiln_mla_slots_args {
+    const kiln_tensor *table;        /* in   i32 [batch][pages per request] */
+    const kiln_tensor *lengths;      /* in   i32 [batch]: the new tokens among them */
+    const kiln_tensor *slots;        /* out  i32 [batch][queries]; -1 for a token before the first or past the table */
+    int64_t page_size;               /* tokens of a page */
+} kiln_mla_slots_args;
+
+KILN_API kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_slots_args *args);
+
+typedef struct kiln_mla_append_args {
+    const kiln_tensor *keys;         /* in    bf16 or f16 [N][key_heads][576] */
+    const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
+    const kiln_tensor *cache;        /* inout as keys [pages][page size][key_heads][576] */
+} kiln_mla_append_args;
+
+KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *args);
+
+/* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (1 where all are 0), and
+ * the e4m3 of value / scale; the last 64 values as bf16. A NaN stays one, of its own value alone. */
+typedef struct kiln_mla_quantize_args {
+    const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
+    const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
+    const kiln_tensor *cache;        /* inout u8 or e4m3 [pages][page size][656] */
+    bool   full_scales;              /* keep scales in f32; else they are rounded to bf16, so that readers that round them and
+                                      * readers that do not agree */
+} kiln_mla_quantize_args;
+
+KILN_API kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *args);
+
+typedef struct kiln_mla_dequantize_args {
+    const kiln_tensor *cache;        /* in   u8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *slots;        /* in   i32 [N]; NULL: 0, 1, 2 ... */
+    const kiln_tensor *keys;         /* out  bf16 [N][576] */
+    bool   round_scales;             /* as in kiln_mla_decode_sparse_args */
+} kiln_mla_dequantize_args;
+
+KILN_API kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *args);
 
 /* ---- sparse prefill: each query token attends to its own list of rows. Batches are one long list: offset the indices */
 

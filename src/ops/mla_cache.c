@@ -1,0 +1,105 @@
+// mla_cache.c - the operators of kiln/ops/mla.h that fill and read paged caches, over kernels/mla/cache.tile.
+#include "kiln/ops/mla.h"
+#include "ops/call.h"
+
+#include <inttypes.h>
+
+static const char file[] = "mla/cache.tile";
+
+static kiln_status check_page(const Call *call, int64_t size, const char *what)
+{
+    return size >= 1 && size <= INT32_MAX ? KILN_OK
+         : call_fail(call, KILN_BAD_SHAPE, "%s is %" PRId64 ", expected at least 1", what, size);
+}
+
+// All tensors of the call, in the order that the kernel takes them.
+static kiln_status launch_tensors(const Call *call, kiln_stream *stream, kiln_kernel *kernel)
+{
+    kiln_arg args[CALL_TENSORS];
+    for (int i = 0; i < call->n_tensors; i++)
+        args[i] = call_tensor(call, i);
+    return call_launch(call, stream, kernel, args, call->n_tensors, NULL, 0);
+}
+
+kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_slots_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,  "table",   a->table,   1 << KILN_I32, "[batch][pages per request]" },
+        { IN,  "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
+        { OUT, "slots",   a->slots,   1 << KILN_I32, "[batch][queries]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_page(&call, a->page_size, "'page_size'");
+    if (!status) status = call_kernel(&call, file, "mla_slots", &kernel, "%s", "");
+    if (status)
+        return status;
+    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2), KILN_INT(a->page_size) };
+    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+}
+
+kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_status status = call_begin(&call, "kiln_mla_append", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,          "keys",  a->keys,  TYPES_16,      "[N][key_heads][576]" },
+        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
+        { OUT,         "cache", a->cache, 0,             "[pages][page size][key_heads][576]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
+    if (!status)
+        status = call_kernel(&call, file, "mla_append", &kernel, "T=%s%s", kiln_type_name(a->keys->type),
+                             a->slots ? "" : ", SLOT=none");
+    return status ? status : launch_tensors(&call, stream, kernel);
+}
+
+kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,          "keys",  a->keys,  TYPES_16,      "[N][576]" },
+        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
+        { OUT,         "cache", a->cache, TYPES_BYTES,   "[pages][page size][656]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
+    if (!status)
+        status = call_kernel(&call, file, "mla_quantize", &kernel, "T=%s, ROUND_SCALE=%s%s", kiln_type_name(a->keys->type),
+                             a->full_scales ? "false" : "true", a->slots ? "" : ", SLOT=none");
+    call.tensors[2].type = KILN_U8;                        // bytes, whatever they were called
+    return status ? status : launch_tensors(&call, stream, kernel);
+}
+
+kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a);
+    if (status)
+        return status;
+    const Want wants[] = {
+        { IN,          "cache", a->cache, TYPES_BYTES,    "[pages][page size][656]" },
+        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32,  "[N]" },
+        { OUT,         "keys",  a->keys,  1 << KILN_BF16, "[N][576]" },
+    };
+    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
+    if (!status)
+        status = call_kernel(&call, file, "mla_dequantize", &kernel, "ROUND_SCALE=%s%s", a->round_scales ? "true" : "false",
+                             a->slots ? "" : ", SLOT=none");
+    call.tensors[0].type = KILN_U8;
+    return status ? status : launch_tensors(&call, stream, kernel);
+}

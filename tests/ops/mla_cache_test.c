@@ -1,0 +1,200 @@
+// mla_cache_test.c - slots of new tokens, filling a paged cache, and the 656-byte format there and back.
+#include "support.h"
+
+enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };
+
+static void finish(void) { assert_ok(kiln_stream_wait(device, NULL)); }
+
+static void slots_of_new_tokens(void **state)
+{
+    enum { B = 4, PAGES = 3, SQ = 3, SIZE = 16 };
+    static const int lengths[B] = { 40, 2, 0, 48 };        // within, shorter than the new tokens, none, up to the table's end
+    Array *const table = ARRAY(KILN_I32, B, PAGES), *const length = ARRAY(KILN_I32, B), *const slots = ARRAY(KILN_I32, B, SQ);
+    seed(1);
+    for (int i = 0; i < B * PAGES; i++) set(table, i, (double)integer(0, 1000));
+    for (int b = 0; b < B; b++) set(length, b, lengths[b]);
+    array_send(table);
+    array_send(length);
+    assert_ok(kiln_mla_slots(ops, NULL, &(kiln_mla_slots_args){ &table->tensor, &length->tensor, &slots->tensor, SIZE }));
+    finish();
+    array_fetch(slots);
+    for (int b = 0; b < B; b++)
+        for (int j = 0; j < SQ; j++) {
+            const int at = lengths[b] - SQ + j;
+            const double expected = at < 0 ? -1 : get(table, b * PAGES + at / SIZE) * SIZE + at % SIZE;
+            if (get(slots, b * SQ + j) != expected)
+                fail_msg("token %d of request %d is in slot %g, expected %g", j, b, get(slots, b * SQ + j), expected);
+        }
+}
+
+// Slots in random order, two of them outside.
+static Array *some_slots(int n, int64_t of)
+{
+    Array *const slots = ARRAY(KILN_I32, n);
+    int32_t *const order = malloc(sizeof *order * (size_t)of);
+    permute(order, of);
+    for (int i = 0; i < n; i++) set(slots, i, i == 3 ? -1 : i == 5 ? (double)of : order[i]);
+    free(order);
+    array_send(slots);
+    return slots;
+}
+
+static void append_writes_its_slots_alone(kiln_type type, bool with_slots, int64_t heads)
+{
+    enum { N = 21, PAGES = 3, SIZE = 16 };
+    const int64_t row = heads * K;
+    seed(2);
+    Array *const keys = ARRAY(type, N, heads, K), *const cache = ARRAY(type, PAGES, SIZE, heads, K);
+    Array *const slots = with_slots ? some_slots(N, PAGES * SIZE) : NULL;
+    fill_random(keys, -2, 2);
+    for (int n = 0; n < N; n++) {                          // the mirror becomes what is expected
+        const int64_t slot = with_slots ? (int64_t)get(slots, n) : n;
+        for (int64_t d = 0; slot >= 0 && slot < PAGES * SIZE && d < row; d++) set(cache, slot * row + d, get(keys, n * row + d));
+    }
+    assert_ok(kiln_mla_append(ops, NULL, &(kiln_mla_append_args){ &keys->tensor, with_slots ? &slots->tensor : NULL, &cache->tensor }));
+    finish();
+    array_unchanged(cache, "cache, beside the slots");
+    array_unchanged(keys, "keys");
+}
+
+static void append(void **state)
+{
+    append_writes_its_slots_alone(KILN_BF16, true, 1);
+    append_writes_its_slots_alone(KILN_BF16, false, 2);
+    append_writes_its_slots_alone(KILN_F16, true, 1);
+}
+
+// ---- the 656-byte format
+
+static float scale_at(const Array *cache, int64_t slot, int group)
+{
+    float scale;
+    memcpy(&scale, cache->host + slot * BYTES + V + 4 * group, sizeof scale);
+    return scale;
+}
+
+static double code_at(const Array *cache, int64_t slot, int d)
+{
+    const unsigned char code = cache->host[slot * BYTES + d];
+    const int exponent = code >> 3 & 15, fraction = code & 7;
+    const double size = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+    return (code & 0x7F) == 0x7F ? NAN : code & 0x80 ? -size : size;
+}
+
+static void quantize_keeps_what_eight_bits_can(bool full_scales, bool with_slots)
+{
+    enum { N = 12, PAGES = 2, SIZE = 16 };
+    seed(3);
+    Array *const keys = ARRAY(KILN_BF16, N, K), *const cache = ARRAY(KILN_U8, PAGES, SIZE, BYTES);
+    Array *const slots = with_slots ? some_slots(N, PAGES * SIZE) : NULL;
+    for (int n = 0; n < N; n++)                            // row 2 is zeros; row 4 has a NaN; magnitudes differ
+        for (int d = 0; d < K; d++)
+            set(keys, n * K + d, n == 2 ? 0 : n == 4 && d == 200 ? NAN : uniform(-1, 1) * ldexp(1, n - 6));
+    array_send(keys);
+    assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){
+        &keys->tensor, with_slots ? &slots->tensor : NULL, &cache->tensor, full_scales }));
+    finish();
+    array_fetch(cache);
+    for (int n = 0; n < N; n++) {
+        const int64_t slot = with_slots ? (int64_t)get(slots, n) : n;
+        if (slot < 0 || slot >= PAGES * SIZE) continue;
+        for (int g = 0; g < 4; g++) {
+            double top = 0;
+            for (int d = g * 128; d < g * 128 + 128; d++) top = fmax(top, fabs(get(keys, n * K + d)));
+            const double exact = top == 0 ? 1 : top / 448, scale = scale_at(cache, slot, g);
+            if (fabs(scale - exact) > exact * (full_scales ? 0x1p-23 : 0x1p-8))
+                fail_msg("scale %d of row %d is %g, expected %g", g, n, scale, exact);
+            for (int d = g * 128; d < g * 128 + 128; d++) {
+                const double x = get(keys, n * K + d), back = code_at(cache, slot, d) * scale;
+                if (isnan(x) ? !isnan(back) : !(fabs(back - x) <= fmax(fabs(x) * 0x1.02p-4, scale * 0x1.02p-10)))
+                    fail_msg("value %d of row %d is %g, expected %g", d, n, back, x);
+            }
+        }
+        if (memcmp(cache->host + slot * BYTES + V + 16, keys->host + (n * K + V) * 2, 128) != 0)
+            fail_msg("the rotary values of row %d differ", n);
+    }
+    for (int64_t slot = 0; slot < PAGES * SIZE; slot++) {  // what no row went to is as before
+        bool used = false;
+        for (int n = 0; n < N; n++) used |= (with_slots ? (int64_t)get(slots, n) : n) == slot;
+        for (int i = 0; i < BYTES && !used; i++)
+            if (cache->host[slot * BYTES + i] != 0xFF)
+                fail_msg("slot %lld was written", (long long)slot);
+    }
+}
+
+static void quantize(void **state)
+{
+    quantize_keeps_what_eight_bits_can(false, true);
+    quantize_keeps_what_eight_bits_can(true, false);
+}
+
+// To nearest even; finite numbers that bf16 can hold.
+static double round_bf16(double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return ldexp(nearbyint(ldexp(x, 8 - exponent)), exponent - 8);
+}
+
+static void dequantize_multiplies_and_rounds_once(bool round_scales)
+{
+    enum { N = 9, PAGES = 2, SIZE = 16 };
+    seed(4);
+    Array *const keys = ARRAY(KILN_BF16, N, K), *const cache = ARRAY(KILN_E4M3, PAGES, SIZE, BYTES), *const slots = some_slots(N, 32);
+    for (int64_t slot = 0; slot < PAGES * SIZE; slot++) {
+        for (int d = 0; d < BYTES; d++) cache->host[slot * BYTES + d] = (unsigned char)integer(0, 126);
+        for (int g = 0; g < 4; g++) {
+            const float scale = (float)uniform(0.001, 0.02);
+            memcpy(cache->host + slot * BYTES + V + 4 * g, &scale, sizeof scale);
+        }
+    }
+    array_send(cache);
+    assert_ok(kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){
+        &cache->tensor, &slots->tensor, &keys->tensor, round_scales }));
+    finish();
+    array_fetch(keys);
+    for (int n = 0; n < N; n++)
+        for (int d = 0; d < K; d++) {
+            const int64_t slot = (int64_t)get(slots, n);
+            const bool inside = slot >= 0 && slot < PAGES * SIZE;
+            double expected = 0;
+            if (inside && d < V) {
+                const double scale = scale_at(cache, slot, d / 128);
+                expected = round_bf16(code_at(cache, slot, d) * (round_scales ? round_bf16(scale) : scale));
+            } else if (inside) {
+                uint16_t bits;
+                memcpy(&bits, cache->host + slot * BYTES + V + 16 + 2 * (d - V), sizeof bits);
+                const uint32_t wide = (uint32_t)bits << 16;
+                float x;
+                memcpy(&x, &wide, sizeof x);
+                expected = x;
+            }
+            if (get(keys, n * K + d) != expected)
+                fail_msg("value %d of row %d is %.9g, expected %.9g", d, n, get(keys, n * K + d), expected);
+        }
+    array_unchanged(cache, "cache");
+}
+
+static void dequantize(void **state)
+{
+    dequantize_multiplies_and_rounds_once(false);
+    dequantize_multiplies_and_rounds_once(true);
+}
+
+static void nothing_to_do(void **state)
+{
+    Array *const keys = ARRAY(KILN_BF16, 0, K), *const cache = ARRAY(KILN_U8, 2, 16, BYTES);
+    assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ &keys->tensor, NULL, &cache->tensor, false }));
+    finish();
+    array_unchanged(cache, "cache");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(slots_of_new_tokens, free_arrays), cmocka_unit_test_teardown(append, free_arrays),
+        cmocka_unit_test_teardown(quantize, free_arrays), cmocka_unit_test_teardown(dequantize, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_do, free_arrays),
+    };
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}

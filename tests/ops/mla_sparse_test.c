@@ -1,0 +1,339 @@
+// mla_sparse_test.c - decoding over lists of slots in the fp8 cache, and prefill over lists of rows, against plain loops.
+//
+// Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.
+#include "support.h"
+
+enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000 };
+
+// One row: attention of q over `n` keys (NULL: a hidden place); natural logarithms.
+typedef struct Row { double out[V], lse, top; } Row;
+
+static void attend(Row *r, const double *q, const double *const *keys, int64_t n, int size, double scale, double sink)
+{
+    double sum = 0, *const w = malloc(sizeof *w * (size_t)(n + 1));
+    *r = (Row){ .top = -INFINITY };
+    for (int64_t t = 0; t < n; t++) {
+        w[t] = -INFINITY;
+        if (!keys[t]) continue;
+        w[t] = 0;
+        for (int d = 0; d < size; d++) w[t] += q[d] * keys[t][d];
+        w[t] *= scale;
+        r->top = fmax(r->top, w[t]);
+    }
+    for (int64_t t = 0; t < n; t++) {
+        if (!keys[t]) continue;
+        const double e = exp(w[t] - r->top);
+        sum += e;
+        for (int d = 0; d < V; d++) r->out[d] += e * keys[t][d];
+    }
+    const double all = sum + (isinf(sink) ? 0 : exp(sink - r->top));
+    for (int d = 0; d < V; d++) r->out[d] = sum > 0 ? r->out[d] / all : 0;
+    r->lse = sum > 0 ? r->top + log(sum) : -INFINITY;
+    free(w);
+}
+
+// ---- decoding
+
+typedef struct Case {
+    int  batch, queries, heads, topk, pages;
+    int  page_size;                  // 0: 64
+    int  extra_topk, extra_pages, extra_page_size;         // of a second cache
+    bool none_valid, round_scales, named_e4m3, lengths, sink;
+    int  partitions;
+} Case;
+
+// Bytes of a token with scales that bf16 cannot hold exactly, and its values: products in f32, rounded once to bf16.
+static void make_token(Array *cache, int64_t slot, double *values, bool round_scales)
+{
+    unsigned char *const token = cache->host + slot * BYTES;
+    Array *const bf16 = ARRAY(KILN_BF16, K), *const code = ARRAY(KILN_E4M3, V);
+    for (int g = 0; g < 4; g++) {
+        const float scale = (float)uniform(0.0005, 0.001);
+        memcpy(token + V + 4 * g, &scale, sizeof scale);
+        set(bf16, 0, scale);
+        for (int d = g * 128; d < g * 128 + 128; d++) {
+            set(code, d, uniform(-448, 448));
+            token[d] = code->host[d];
+            values[d] = get(code, d) * (round_scales ? get(bf16, 0) : scale);
+        }
+    }
+    for (int d = 0; d < V; d++) set(bf16, d, values[d]);
+    for (int d = V; d < K; d++) set(bf16, d, uniform(-0.3, 0.3));
+    for (int d = 0; d < K; d++) values[d] = get(bf16, d);
+    memcpy(token + V + 16, bf16->host + 2 * V, 128);
+}
+
+static void make_list(Array *indices, int64_t at, int64_t topk, int64_t slots, bool none_valid)
+{
+    for (int64_t k = 0; k < topk; k++) {
+        const int64_t kind = none_valid ? 0 : integer(0, slots ? 9 : 1);
+        set(indices, at + k, kind == 0 ? -1 : kind == 1 ? (k % 2 ? FAR : (double)(slots + k)) : (double)integer(0, slots - 1));
+    }
+}
+
+// A cache, lists of its slots, and what those slots hold; `lengths` where only a part of each list counts.
+typedef struct Lists {
+    Array  *cache, *indices, *lengths;
+    double *keys;                    // the values of used slots
+    int64_t slots, topk;
+} Lists;
+
+static Lists make_lists(const Case *c, int64_t topk, int64_t pages, int64_t page_size)
+{
+    const int64_t rows = (int64_t)c->batch * c->queries;
+    Lists l = { .slots = pages * page_size, .topk = topk };
+    l.cache = ARRAY(c->named_e4m3 ? KILN_E4M3 : KILN_U8, pages, page_size, BYTES);
+    l.indices = ARRAY(KILN_I32, c->batch, c->queries, topk);
+    l.keys = values(ARRAY(KILN_F32, l.slots, K));
+    bool *const made = calloc((size_t)l.slots + 1, sizeof *made);
+    if (c->lengths) {
+        l.lengths = ARRAY(KILN_I32, c->batch);
+        for (int b = 0; b < c->batch; b++) set(l.lengths, b, b == 0 ? 0 : (double)integer(0, topk));
+        array_send(l.lengths);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        make_list(l.indices, i * topk, topk, l.slots, c->none_valid);
+        for (int64_t k = 0; k < (c->lengths ? (int64_t)get(l.lengths, i / c->queries) : topk); k++) {
+            const int64_t slot = (int64_t)get(l.indices, i * topk + k);
+            if (slot < 0 || slot >= l.slots || made[slot]) continue;
+            make_token(l.cache, slot, l.keys + slot * K, c->round_scales);
+            made[slot] = true;
+        }
+    }
+    free(made);
+    array_send(l.indices);
+    array_send(l.cache);
+    return l;
+}
+
+// The keys of row i, and how many; a hidden one is NULL.
+static int64_t keys_of(const Lists *l, const Case *c, int64_t i, const double **keys)
+{
+    const int64_t n = l->lengths ? (int64_t)get(l->lengths, i / c->queries) : l->topk;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t slot = (int64_t)get(l->indices, i * l->topk + k);
+        keys[k] = slot >= 0 && slot < l->slots ? l->keys + slot * K : NULL;
+    }
+    return n;
+}
+
+static const kiln_tensor *tensor_of(const Array *a) { return a ? &a->tensor : NULL; }
+
+static void check_decode(Case c)
+{
+    const kiln_mla_shape shape = { .batch = c.batch, .queries = c.queries, .query_heads = c.heads, .topk = c.topk,
+                                   .extra_topk = c.extra_topk, .partitions = c.partitions };
+    seed((unsigned)(c.batch * 100 + c.topk));
+    Array *const q = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, K), *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
+          *const out = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, V), *const lse = ARRAY(KILN_F32, c.batch, c.heads, c.queries);
+    const Lists first = make_lists(&c, c.topk, c.pages, c.page_size ? c.page_size : 64);
+    const Lists extra = c.extra_topk ? make_lists(&c, c.extra_topk, c.extra_pages, c.extra_page_size) : (Lists){ 0 };
+    fill_random(q, -1, 1);
+    if (sink) fill_random(sink, -1, 4);
+
+    size_t bytes;
+    kiln_mla_plan plan;
+    assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
+    Array *const memory = bytes_new(bytes);
+    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = &shape, .topk_lengths = tensor_of(first.lengths),
+        .extra_topk_lengths = tensor_of(extra.lengths), .memory = memory->tensor.data, .memory_bytes = bytes }, &plan));
+    kiln_mla_decode_sparse_args args = {
+        .plan = &plan, .q = &q->tensor, .cache = &first.cache->tensor, .indices = &first.indices->tensor,
+        .topk_lengths = tensor_of(first.lengths), .extra_cache = tensor_of(extra.cache), .extra_indices = tensor_of(extra.indices),
+        .extra_topk_lengths = tensor_of(extra.lengths), .sink = tensor_of(sink), .out = &out->tensor, .lse = &lse->tensor,
+        .round_scales = c.round_scales };
+    assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &args, &bytes));
+    Array *const workspace = bytes_new(bytes);
+    args.workspace = workspace->tensor.data;
+    args.workspace_bytes = bytes;
+    assert_ok(kiln_mla_decode_sparse(ops, NULL, &args));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(memory);
+    array_fetch(workspace);
+    array_fetch(out);
+    array_fetch(lse);
+    array_unchanged(q, "q");
+    array_unchanged(first.cache, "cache");
+    array_unchanged(first.indices, "indices");
+
+    double *const outs = values(out), *const lses = values(lse), *const queries = values(q);
+    const double **const keys = malloc(sizeof *keys * (size_t)(c.topk + c.extra_topk));
+    for (int64_t i = 0; i < (int64_t)c.batch * c.queries; i++) {
+        int64_t n = keys_of(&first, &c, i, keys);
+        if (c.extra_topk) n += keys_of(&extra, &c, i, keys + n);
+        for (int h = 0; h < c.heads; h++) {
+            Row r;
+            attend(&r, queries + (i * c.heads + h) * K, keys, n, K, 1 / sqrt(K), sink ? get(sink, h) : -INFINITY);
+            memcpy(outs + (i * c.heads + h) * V, r.out, sizeof r.out);
+            lses[(i / c.queries * c.heads + h) * c.queries + i % c.queries] = isinf(r.lse) ? INFINITY : r.lse;
+        }
+    }
+    free(keys);
+    assert_close("out", out, outs, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
+    assert_close("lse", lse, lses, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
+    free_arrays(NULL);
+}
+
+static void decode_lists(void **state)
+{
+    static const int batches[] = { 1, 2, 6 }, queries[] = { 1, 2, 4 };
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            check_decode((Case){ .batch = batches[i], .queries = queries[j], .heads = 4, .topk = 128, .pages = 3 });
+}
+
+static void decode_many_heads(void **state)
+{
+    check_decode((Case){ .batch = 2, .queries = 1, .heads = 128, .topk = 64, .pages = 2, .named_e4m3 = true });
+    check_decode((Case){ .batch = 1, .queries = 2, .heads = 70, .topk = 64, .pages = 2 });
+}
+
+// Lists that are no whole blocks of 64, and long ones cut into splits.
+static void decode_lists_of_any_length(void **state)
+{
+    check_decode((Case){ .batch = 2, .queries = 1, .heads = 3, .topk = 1, .pages = 1 });
+    check_decode((Case){ .batch = 2, .queries = 2, .heads = 3, .topk = 200, .pages = 4, .partitions = 5 });
+    check_decode((Case){ .batch = 1, .queries = 1, .heads = 2, .topk = 2048, .pages = 20, .partitions = 7 });
+}
+
+static void decode_without_valid_indices(void **state)
+{
+    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 128, .pages = 2, .none_valid = true });
+    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 640, .pages = 1, .none_valid = true, .partitions = 9 });
+}
+
+static void decode_with_rounded_scales(void **state)
+{
+    check_decode((Case){ .batch = 2, .queries = 1, .heads = 4, .topk = 128, .pages = 3, .round_scales = true });
+}
+
+static void decode_part_of_each_list(void **state)
+{
+    check_decode((Case){ .batch = 5, .queries = 2, .heads = 3, .topk = 192, .pages = 3, .lengths = true });
+    check_decode((Case){ .batch = 5, .queries = 1, .heads = 3, .topk = 700, .pages = 3, .lengths = true, .partitions = 9 });
+}
+
+static void decode_with_sinks_and_pages_of_any_size(void **state)
+{
+    check_decode((Case){ .batch = 2, .queries = 2, .heads = 5, .topk = 100, .pages = 9, .page_size = 7, .sink = true });
+    check_decode((Case){ .batch = 2, .queries = 1, .heads = 5, .topk = 300, .pages = 1, .page_size = 256, .sink = true, .partitions = 6 });
+}
+
+static void decode_over_two_caches(void **state)
+{
+    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 100, .pages = 2, .extra_topk = 70, .extra_pages = 5,
+                         .extra_page_size = 20 });
+    check_decode((Case){ .batch = 4, .queries = 1, .heads = 4, .topk = 300, .pages = 2, .extra_topk = 500, .extra_pages = 5,
+                         .extra_page_size = 64, .lengths = true, .sink = true, .partitions = 11 });
+}
+
+static void nothing_to_decode(void **state)
+{
+    check_decode((Case){ .batch = 0, .queries = 1, .heads = 4, .topk = 64, .pages = 1 });
+    check_decode((Case){ .batch = 2, .queries = 0, .heads = 4, .topk = 64, .pages = 1 });
+}
+
+// ---- prefill
+
+typedef struct Prefill { int queries, heads, size, keys, topk; bool sink, lengths; } Prefill;
+
+static void check_prefill(Prefill c)
+{
+    seed((unsigned)(c.keys + c.topk));
+    Array *const q = ARRAY(KILN_BF16, c.queries, c.heads, c.size), *const kv = ARRAY(KILN_BF16, c.keys, c.size),
+          *const indices = ARRAY(KILN_I32, c.queries, c.topk), *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
+          *const lengths = c.lengths ? ARRAY(KILN_I32, c.queries) : NULL, *const out = ARRAY(KILN_BF16, c.queries, c.heads, V),
+          *const top = ARRAY(KILN_F32, c.queries, c.heads), *const lse = ARRAY(KILN_F32, c.queries, c.heads);
+    bool *const used = calloc((size_t)c.keys + 1, sizeof *used);
+    fill_random(q, -1, 1);
+    if (sink) fill_random(sink, -1, 4);
+    for (int i = 0; i < c.queries; i++) {
+        make_list(indices, (int64_t)i * c.topk, c.topk, c.keys, c.queries > 2 && i == 1);
+        if (lengths) set(lengths, i, i == 0 ? 0 : (double)integer(0, c.topk));
+        for (int k = 0; k < (lengths ? (int)get(lengths, i) : c.topk); k++) {
+            const double t = get(indices, (int64_t)i * c.topk + k);
+            if (t >= 0 && t < c.keys) used[(int)t] = true;
+        }
+    }
+    for (int t = 0; t < c.keys; t++)                       // what no list names stays NaN
+        for (int d = 0; d < c.size && used[t]; d++) set(kv, (int64_t)t * c.size + d, uniform(-0.3, 0.3));
+    free(used);
+    array_send(kv);
+    array_send(indices);
+    if (lengths) array_send(lengths);
+    assert_ok(kiln_mla_prefill_sparse(ops, NULL, &(kiln_mla_prefill_sparse_args){
+        .q = &q->tensor, .kv = &kv->tensor, .indices = &indices->tensor, .topk_lengths = lengths ? &lengths->tensor : NULL,
+        .sink = sink ? &sink->tensor : NULL, .out = &out->tensor, .max_logits = &top->tensor, .lse = &lse->tensor }));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(out);
+    array_fetch(top);
+    array_fetch(lse);
+    array_unchanged(q, "q");
+    array_unchanged(kv, "kv");
+    array_unchanged(indices, "indices");
+
+    double *const outs = values(out), *const tops = values(top), *const lses = values(lse), *const queries = values(q),
+           *const keys = values(kv);
+    const double **const list = malloc(sizeof *list * (size_t)(c.topk + 1));
+    for (int i = 0; i < c.queries; i++) {
+        const int n = lengths ? (int)get(lengths, i) : c.topk;
+        for (int k = 0; k < n; k++) {
+            const double t = get(indices, (int64_t)i * c.topk + k);
+            list[k] = t >= 0 && t < c.keys ? keys + (int64_t)t * c.size : NULL;
+        }
+        for (int h = 0; h < c.heads; h++) {
+            Row r;
+            attend(&r, queries + ((int64_t)i * c.heads + h) * c.size, list, n, c.size, 1 / sqrt(c.size),
+                   sink ? get(sink, h) : -INFINITY);
+            memcpy(outs + ((int64_t)i * c.heads + h) * V, r.out, sizeof r.out);
+            tops[i * c.heads + h] = r.top / log(2);        // base 2
+            lses[i * c.heads + h] = r.lse / log(2);
+        }
+    }
+    free(list);
+    assert_close("out", out, outs, (Tolerance){ 8e-4, 2.01 / 128, 7e-6 });
+    assert_close("max_logits", top, tops, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
+    assert_close("lse", lse, lses, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
+    free_arrays(NULL);
+}
+
+static void prefill_lists(void **state)
+{
+    static const struct { int keys, topk; } sizes[] = {
+        { 128, 128 }, { 256, 256 }, { 512, 512 }, { 592, 128 }, { 1840, 256 }, { 1592, 384 }, { 1521, 512 }, { 95, 128 },
+        { 153, 256 }, { 114, 384 } };
+    for (int i = 0; i < 10; i++)
+        for (int queries = 1; queries <= (on_cpu() ? 9 : 1); queries += 8)
+            check_prefill((Prefill){ .queries = queries, .heads = 3, .size = K, .keys = sizes[i].keys, .topk = sizes[i].topk });
+}
+
+// Whole blocks without a valid index.
+static void prefill_long_lists_of_few_keys(void **state)
+{
+    check_prefill((Prefill){ .queries = 3, .heads = 2, .size = K, .keys = 32, .topk = 2048 });
+    check_prefill((Prefill){ .queries = 3, .heads = 2, .size = K, .keys = 0, .topk = 130 });
+}
+
+static void prefill_options(void **state)
+{
+    check_prefill((Prefill){ .queries = 5, .heads = 128, .size = K, .keys = 70, .topk = 100, .sink = true, .lengths = true });
+    check_prefill((Prefill){ .queries = 5, .heads = 16, .size = V, .keys = 70, .topk = 100 });
+    check_prefill((Prefill){ .queries = 0, .heads = 16, .size = V, .keys = 70, .topk = 100 });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(decode_lists, free_arrays), cmocka_unit_test_teardown(decode_many_heads, free_arrays),
+        cmocka_unit_test_teardown(decode_lists_of_any_length, free_arrays),
+        cmocka_unit_test_teardown(decode_without_valid_indices, free_arrays),
+        cmocka_unit_test_teardown(decode_with_rounded_scales, free_arrays),
+        cmocka_unit_test_teardown(decode_part_of_each_list, free_arrays),
+        cmocka_unit_test_teardown(decode_with_sinks_and_pages_of_any_size, free_arrays),
+        cmocka_unit_test_teardown(decode_over_two_caches, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_decode, free_arrays), cmocka_unit_test_teardown(prefill_lists, free_arrays),
+        cmocka_unit_test_teardown(prefill_long_lists_of_few_keys, free_arrays),
+        cmocka_unit_test_teardown(prefill_options, free_arrays),
+    };
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}
