@@ -185,6 +185,7 @@ typedef struct Lowering {
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
     bool  no_staging;                // it did not fit
     int   barrier_offset, shared_bytes;
+    bool  calls_printf;              // some statement prints or asserts
     bool  uses_fma;                  // some product is by multiply-adds
     bool  needs_fence;               // some tile is written by threads and read by wgmma
     bool *needed; int n_needed;      // by variable id: the producer computes it

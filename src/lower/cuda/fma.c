@@ -4,7 +4,10 @@
 // loads is used for a whole side of the rectangle.
 #include "lower/cuda/cuda.h"
 
-enum { FMA_REGISTERS = 128 };        // of a thread's part of the result
+enum {
+    FMA_REGISTERS = 128,             // of a thread's part of the result
+    SWIZZLED_RESULT = 64 * 64,       // elements of a result whose operands are worth a swizzle
+};
 
 static const char *element_class(DType type)
 {
@@ -83,7 +86,7 @@ const char *plan_fma(Lowering *lo, Product *p)
     return NULL;
 }
 
-static void share_operand(Lowering *lo, const Operand *x)
+static void share_operand(Lowering *lo, const Product *p, const Operand *x)
 {
     TileInfo *const tile = tile_info(lo, x->region.buffer);
     int64_t rows = 0, columns = 0;
@@ -93,7 +96,8 @@ static void share_operand(Lowering *lo, const Operand *x)
         tile->home = HOME_SHARED;
         tile->why = "an operand of multiply-adds";
     }
-    if (!tile->wants_panels)         // neighbouring rows in different banks
+    // Neighbouring rows in different banks; small products gain little, and other statements would pay for the addresses.
+    if (!tile->wants_panels && p->m * p->n >= SWIZZLED_RESULT)
         tile->wants_panels = shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &tile->shared);
 }
 
@@ -108,8 +112,8 @@ bool settle_fma(Lowering *lo, Product *p)
         return false;
     acc->layout = layout;
     acc->has_layout = acc->is_accumulator = true;
-    share_operand(lo, &p->left);
-    share_operand(lo, &p->right);
+    share_operand(lo, p, &p->left);
+    share_operand(lo, p, &p->right);
     lo->uses_fma = true;
     return true;
 }

@@ -248,6 +248,15 @@ static void share_operands(Lowering *lo, const Product *product)
     }
 }
 
+static bool is_16_bit(const Operand *x) { return dtype_bits(x->type) == 16; }
+
+// A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
+static bool finds_printf(Lowering *lo, TileOp *op, void *context)
+{
+    lo->calls_printf |= op->kind == T_PRINT || (op->kind == T_ASSERT && (!op->assertion.assume || lo->kernel->checked));
+    return false;
+}
+
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind != T_MATMUL)
@@ -283,7 +292,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
         product->why_not = check_operands(lo, product);
     if (!product->why_not)
         product->why_not = check_padding(lo, product);
-    product->kind = lo->target->arch >= 90 && lo->crew.warps == 4 ? PRODUCT_WGMMA : PRODUCT_MMA;
+    product->kind = lo->target->arch >= 90 && lo->crew.warps == 4 && !(lo->calls_printf && is_16_bit(&product->left)) ? PRODUCT_WGMMA : PRODUCT_MMA;
     if (!product->why_not && product->kind == PRODUCT_MMA && dtype_bits(product->type) != 16)
         product->why_not = "mma.sync is used for 16-bit types only";
     if (!product->why_not) {
@@ -303,5 +312,6 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
 
 void choose_products(Lowering *lo)
 {
+    each_op(lo, lo->kernel->body, finds_printf, NULL);
     each_op(lo, lo->kernel->body, choose_product, NULL);
 }

@@ -159,6 +159,9 @@ static void emit_wgmma(Lowering *lo, Product *p)
     const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
     const int bytes = by_rows ? 0 : b_across ? operand_offset(s, 0, p->n_group) : p->n_group * s->pitch_bytes;
     const SharedOperand right = begin_operand(lo, b, b_across, p->step_k, "right", group_offset(lo, bytes));
+    // Without a pin the compiler may copy the accumulator into other registers between the fence and the product.
+    if (op->matmul.accumulate)
+        emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, acc->registers));
     emit_call(lo, "wgmma_fence", 0);
     const int registers = p->n_group / 2;                  // of one block of 64 rows
     for (int step = 0; step < p->k / p->step_k; step++)
