@@ -38,7 +38,7 @@ enum {
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
-    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8,        // named barriers; 0 is __syncthreads
+    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };
 
 typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
@@ -85,7 +85,7 @@ struct Channel {
     Clock     *clock;
     TileOp    *first_use, *last_use; // ops of the declaring block
     TileOp    *first_of[8], *last_of[8];                   // the same for each group where statements are placed; NULL: no use
-    TileOp    *last_fetch;           // the op of the declaring block after which the copies are issued
+    TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       by_lanes;             // filled element by element by the producer's first warp
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
@@ -134,6 +134,8 @@ typedef struct OpInfo {
     bool     fetched;                // a copy that the producer makes
     bool     barrier_before;
     int      barrier_group;          // of one group alone; -1: of all consumers
+    bool     meets_all;              // no signal will do
+    void    *accesses;               // not ordered yet after it (hazards.c)
     Product *product;
     Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
@@ -141,6 +143,14 @@ typedef struct OpInfo {
     TileOp  *block;                  // first op of the block that holds it
     TileOp  *parent;                 // the op whose block it is in; NULL: the kernel's body
 } OpInfo;
+
+// One group of placed statements tells another what it has done: it arrives after an op, the other waits before one.
+typedef struct Signal {
+    TileOp *after, *before;          // of one block
+    int     from, to;                // groups
+    int     barrier;                 // its named barrier
+    bool    fences;                  // what was stored, wgmma will read
+} Signal;
 
 // A TMA tensor map that the launch makes: a tensor cut into boxes.
 typedef struct TensorMap {
@@ -189,6 +199,7 @@ typedef struct Lowering {
     bool  uses_fma;                  // some product is by multiply-adds
     bool  needs_fence;               // some tile is written by threads and read by wgmma
     bool *needed; int n_needed;      // by variable id: the producer computes it
+    VEC(Signal *) signals;           // between groups where statements are placed
     VEC(const char *) notes;         // for explain
     int   n_barriers;
 
@@ -206,6 +217,7 @@ typedef struct Lowering {
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
+    bool      has_cuts;              // and boxes that a view may end
     Var     **grid_extents, *tiles_total;
     int       n_ops;
     int64_t   largest_extent;        // of a shape symbol
@@ -371,6 +383,7 @@ void emit_staged_store(Lowering *lo, TileOp *op);
 bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
 int  staged_store_bytes(Lowering *lo, TileOp *op);
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
+bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
 void emit_lane_copy(Lowering *lo, TileOp *op);
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);

@@ -455,7 +455,7 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     *producer = *consumer = 0;
     if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy == 1))
         return;
-    *producer = !lo->may_need_elements ? 24 : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
+    *producer = !lo->may_need_elements ? (lo->has_cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
         *consumer = 240;
@@ -507,7 +507,7 @@ static Expr *fetch_alignment(Lowering *lo)
         const OpInfo *const info = lo->infos[i];
         if (!info || !info->fetched || copy_is_small(lo, info->op))
             continue;
-        Expr *const one = strides_are_aligned(lo, info->op->copy.src.buffer);
+        Expr *const one = strides_are_aligned(lo, buffer_root(info->op->copy.src.buffer));
         if (one && !(test && expr_equal(test, one)))
             test = test ? expr_binary(lo->arena, X_AND, test, one) : one;
     }

@@ -115,7 +115,8 @@ void begin_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        if (!is_linear_in(lo, loop, tile))
+        const bool of_another_group = lo->has_teams && tile->team && !(tile->team >> lo->walk & 1);
+        if (of_another_group || !is_linear_in(lo, loop, tile))
             continue;
         each_register(lo, tile, keep_first);
         tile->is_partial = true;

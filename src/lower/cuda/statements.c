@@ -506,6 +506,41 @@ static TileOp *last_use(const Lowering *lo, const Channel *channel)
     return lo->has_teams ? channel->last_of[lo->walk] : channel->last_use;
 }
 
+// Whoever hears of this group's accesses relies on their being over: products may still read tiles that others fill.
+static void end_shared_reads(Lowering *lo)
+{
+    for (int i = lo->flights.count - 1; i >= 0; i--)
+        for (int r = 0; r < COUNT(lo->flights.items[i].reads); r++) {
+            const TileInfo *const tile = lo->flights.items[i].reads[r];
+            if (tile && !tile->channel) {
+                wait_for_tile(lo, lo->flights.items[i].accumulator, false);
+                return;
+            }
+        }
+}
+
+static void wait_for_signals(Lowering *lo, const TileOp *op)
+{
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const signal = lo->signals.items[i];
+        if (signal->before == op && signal->to == lo->walk)
+            emit_call(lo, "bar_sync", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
+    }
+}
+
+static void give_signals(Lowering *lo, const TileOp *op)
+{
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const signal = lo->signals.items[i];
+        if (signal->after != op || signal->from != lo->walk)
+            continue;
+        end_shared_reads(lo);
+        if (signal->fences)
+            emit_call(lo, "fence_async", 0);
+        emit_call(lo, "bar_arrive", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
+    }
+}
+
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 {
     OpInfo *const info = op_info(lo, op);
@@ -522,14 +557,18 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
     if (mine)
         wait_for_op(lo, op);
     if (info->barrier_before && (!lo->has_teams || info->barrier_group < 0)) {
+        if (lo->has_teams)
+            end_shared_reads(lo);
         meet_all(lo);
     } else if (info->barrier_before && info->barrier_group == lo->walk) {
         if (lo->needs_fence)
             emit_call(lo, "fence_async", 0);
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, crew_threads(lo->crew)));
     }
+    wait_for_signals(lo, op);
     if (mine)
         emit_op(lo, op);
+    give_signals(lo, op);
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
         if (channel->clock->block == owner_block && last_use(lo, channel) == op && !channel->is_released &&

@@ -128,9 +128,9 @@ Var *pack_left(Lowering *lo, const Product *p)
 static void add_flight(Lowering *lo, const Product *p)
 {
     Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer) };
-    if (p->a_in_registers)
-        flight.a_registers = tile_info(lo, p->left.region.buffer);
-    else if (!p->preloaded)
+    if (p->a_in_registers && tile_info(lo, p->left.region.buffer)->is_packed)
+        flight.a_registers = tile_info(lo, p->left.region.buffer);       // else the product reads a packed copy
+    else if (!p->a_in_registers && !p->preloaded)
         flight.reads[0] = tile_info(lo, p->left.region.buffer);
     flight.reads[1] = tile_info(lo, p->right.region.buffer);
     VEC_PUSH(lo->arena, &lo->flights, flight);

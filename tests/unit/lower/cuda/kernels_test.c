@@ -36,7 +36,9 @@ static const Case cases[] = {
     { "attention/forward.tile", "attention_forward", { INT("D", 64), INT("CAUSAL", 1) }, 2, 90, { "_rs_tb(" }, NULL, true },
     { "attention/backward.tile", "attention_backward_main", { INT("BM", 64) }, 1, 90,
       { "tma_add_4d", "cp_async_4", "_ss_ta_tb(", "setmaxnreg_inc(240)" }, "atomic_add(", true },
-    { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90, { "bar_sync(8, 128)", "bar_sync(1, 256)" }, NULL, false },
+    { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2>", "_bf16_rs_tb(" }, NULL, true },
+    { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
+      { "tma_load_rows<64, 128, 2>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "setmaxnreg_dec(40)" }, "load_vector", false },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_vector<8>", "shuffle_xor" }, "setmaxnreg_", true },
 };
 
