@@ -122,6 +122,8 @@ typedef struct Product {
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
     int         step_k;              // of one instruction
     Var        *preloaded;           // the words of the left operand, loaded before the loop around
+    bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
+    Expr       *adds;                // there: is this a later step?
     RegisterTile rectangle;          // of each thread, by multiply-adds
     bool        keeps_rows;          // there: other products' results share row statistics with it
     const char *why_not;             // tensor cores, for explain

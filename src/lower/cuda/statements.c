@@ -292,6 +292,54 @@ static bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
     return *n_products > 0;
 }
 
+// A tile of zeros before a loop of products: the first step overwrites it, and the zeros are only made where the loop has
+// no step. Filling the registers takes time in which no product is under way.
+static bool starts_in_loop(Lowering *lo, const TileOp *fill)
+{
+    const Buffer *const tile = fill->fill.dst.buffer;
+    TileOp *loop = fill->next;
+    while (loop && (loop->kind == T_TILE || (loop->kind == T_FILL && loop->fill.dst.buffer != tile)))
+        loop = loop->next;
+    const DType type = fill->fill.value->type;
+    Expr *const zero = dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
+    int n_products;
+    if (!expr_equal(fill->fill.value, zero) || !region_is_whole(&fill->fill.dst) || !loop || loop->kind != T_PIPELINE ||
+        !is_product_loop(lo, loop, &n_products))
+        return false;
+    Product *only = NULL;
+    for (TileOp *x = loop->pipeline.body; x; x = x->next)
+        if (x->kind == T_MATMUL && x->matmul.dst.buffer == tile) {
+            if (only)
+                return false;
+            only = op_info(lo, x)->product;
+        }
+    if (only)
+        only->starts_tile = true;
+    return only;
+}
+
+// In front of the loop, and behind it with held < 0 if it had no step.
+static void note_first_step(Lowering *lo, TileOp *body, Var *held)
+{
+    for (TileOp *x = body; x; x = x->next)
+        if (x->kind == T_MATMUL && op_info(lo, x)->product->starts_tile)
+            op_info(lo, x)->product->adds = expr_binary(lo->arena, X_GE, var_of(lo, held), i32_const(lo, 0));
+}
+
+static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
+{
+    bool any = false;
+    for (TileOp *x = body; x; x = x->next) {
+        if (x->kind != T_MATMUL || !op_info(lo, x)->product->starts_tile)
+            continue;
+        if (!any)
+            begin_else(lo, released);
+        any = true;
+        const TileInfo *const tile = tile_info(lo, x->matmul.dst.buffer);
+        emit_call(lo, arena_printf(lo->arena, "clear<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+    }
+}
+
 static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
 {
     TileOp *const body = op->pipeline.body;
@@ -301,6 +349,7 @@ static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
         if (lo->clocks.items[i]->block == body)
             clock = lo->clocks.items[i];
     Var *const held = emit_declare(lo, DTYPE_I32, "held", i32_const(lo, -1));
+    note_first_step(lo, body, held);
     Nest nests[8], released;
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
     emit_block(lo, body, body, NULL);
@@ -326,6 +375,7 @@ static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
     for (int i = 0; i < lo->channels.count; i++)
         if (lo->channels.items[i]->clock == clock)
             emit_release_at(lo, lo->channels.items[i], call_expr(lo, DTYPE_U32, "(uint32_t)", 1, var_of(lo, held)));
+    clear_unstarted(lo, body, &released);
     end_nest(lo, &released);
 }
 
@@ -408,6 +458,8 @@ static void emit_if(Lowering *lo, TileOp *op)
 
 static void emit_map(Lowering *lo, TileOp *op)
 {
+    if (op->kind == T_FILL && starts_in_loop(lo, op))
+        return;
     if (!store_is_staged(lo, op)) {
         emit_forall(lo, as_map(lo, op));
         return;

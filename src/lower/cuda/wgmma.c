@@ -170,7 +170,7 @@ static void emit_wgmma(Lowering *lo, Product *p)
                 const int n = p->n_group - column < 256 ? p->n_group - column : 256;
                 const char *const name = wgmma_helper(lo, p, n, from_registers, a_across, b_across);
                 Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, block_row * registers + column / 2));
-                Expr *const add = i32_const(lo, op->matmul.accumulate || step > 0);
+                Expr *const add = p->adds && step == 0 ? p->adds : i32_const(lo, op->matmul.accumulate || step > 0);
                 Expr *const from_b = operand_at(lo, &right, column, step);
                 if (from_registers) {
                     Expr *word[4];
