@@ -38,12 +38,11 @@ enum {
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
-    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8,        // named barriers; 0 is __syncthreads
+    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };
 
 typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
 typedef struct Channel Channel;
-typedef struct Iteration Iteration;
 
 // Everything decided about one tile (not views, not tensors).
 typedef struct TileInfo {
@@ -86,7 +85,7 @@ struct Channel {
     Clock     *clock;
     TileOp    *first_use, *last_use; // ops of the declaring block
     TileOp    *first_of[8], *last_of[8];                   // the same for each group where statements are placed; NULL: no use
-    TileOp    *last_fetch;           // the op of the declaring block after which the copies are issued
+    TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       by_lanes;             // filled element by element by the producer's first warp
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
@@ -123,6 +122,8 @@ typedef struct Product {
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
     int         step_k;              // of one instruction
     Var        *preloaded;           // the words of the left operand, loaded before the loop around
+    bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
+    Expr       *adds;                // there: is this a later step?
     RegisterTile rectangle;          // of each thread, by multiply-adds
     bool        keeps_rows;          // there: other products' results share row statistics with it
     const char *why_not;             // tensor cores, for explain
@@ -135,14 +136,23 @@ typedef struct OpInfo {
     bool     fetched;                // a copy that the producer makes
     bool     barrier_before;
     int      barrier_group;          // of one group alone; -1: of all consumers
+    bool     meets_all;              // no signal will do
+    void    *accesses;               // not ordered yet after it (hazards.c)
     Product *product;
     Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
-    Iteration *loads;                // of a copy, where they are printed already
     int      order;                  // pre-order number
     TileOp  *block;                  // first op of the block that holds it
     TileOp  *parent;                 // the op whose block it is in; NULL: the kernel's body
 } OpInfo;
+
+// One group of placed statements tells another what it has done: it arrives after an op, the other waits before one.
+typedef struct Signal {
+    TileOp *after, *before;          // of one block
+    int     from, to;                // groups
+    int     barrier;                 // its named barrier
+    bool    fences;                  // what was stored, wgmma will read
+} Signal;
 
 // A TMA tensor map that the launch makes: a tensor cut into boxes.
 typedef struct TensorMap {
@@ -184,8 +194,6 @@ typedef struct Lowering {
     VEC(Ahead *)     aheads;
     VEC(TensorMap *) maps;
     int   scratch_offset, scratch_bytes;                   // reductions between warps
-    int   scratch_sides;             // of scratch_bytes each; 2: taken in turn
-    Var  *scratch_side;              // bytes to the side in use; NULL: there is one
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
     bool  no_staging;                // it did not fit
     int   barrier_offset, shared_bytes;
@@ -193,6 +201,7 @@ typedef struct Lowering {
     bool  uses_fma;                  // some product is by multiply-adds
     bool  needs_fence;               // some tile is written by threads and read by wgmma
     bool *needed; int n_needed;      // by variable id: the producer computes it
+    VEC(Signal *) signals;           // between groups where statements are placed
     VEC(const char *) notes;         // for explain
     int   n_barriers;
 
@@ -210,6 +219,7 @@ typedef struct Lowering {
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
+    bool      has_cuts;              // and boxes that a view may end
     Var     **grid_extents, *tiles_total;
     int       n_ops;
     int64_t   largest_extent;        // of a shape symbol
@@ -279,24 +289,19 @@ void  end_nest(Lowering *lo, Nest *nest);
 
 // ---- scalar.c
 // One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.
-struct Iteration {
+typedef struct Iteration {
     const LoopIndex *indices; int n;
     Layout layout;                   // over the distributed indices
     Crew   crew;
     int    dim_of[LAYOUT_MAX_RANK * 2];                    // index -> dimension of the layout; -1: a loop in each thread
     Var   *digit[LAYOUT_MAX_DIGITS];                       // loop variable of each register digit, NULL for others
-    struct { Expr *load; Var *values; bool in_words; } loaded[16]; int n_loaded;         // vector loads
-    struct { Var *at; int extent; } batch[LAYOUT_MAX_DIGITS];          // register digits of loads made together; NULL: not one
-    struct { TileOp *store; Var *values; bool rounds; } stored[8]; int n_stored;         // and stores
+    struct { Expr *load; Var *values; } loaded[16]; int n_loaded;      // vector loads
+    struct { TileOp *store; Var *values; } stored[8]; int n_stored;                // and stores
     int    vector;                   // the digit they run along, -1: none
-    Var   *run;                      // and the index
-    int    order[LAYOUT_MAX_DIGITS], n_order;              // the other register digits, the slowest first
-    int    n_batched, batch_size, chunk; Var *chunk_begin; // of these the last so many: their loads are made together (vector.c)
-    bool   is_loaded;                // and are printed already
 
     struct { TileOp *update; Var *partial; uint32_t kept; int chains; } reductions[8]; int n_reductions;   // kept: layout dimensions
     bool   is_linear;                // the distributed indices are counted through by all threads together
-};
+} Iteration;
 
 Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it);          // `int` comes back as i32 or i64
 Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it);
@@ -333,9 +338,7 @@ typedef VEC(MapUse) MapUses;
 void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of everything in its body
 
 // ---- map.c
-void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // loads: they are printed already; or NULL
-// At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
-void emit_early_loads(Lowering *lo, TileOp *first, const TileOp *end);
+void emit_forall(Lowering *lo, TileOp *op);
 // Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
@@ -351,14 +354,7 @@ Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: 
 // The digit of the layout that runs through consecutive elements, if loads or stores of this forall can move several
 // at a time; -1: none. Fills it->loaded and it->stored.
 int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
-void choose_moves(Lowering *lo, TileOp *forall, Iteration *it);        // the same, and which loads are made together
-// Loops over the register digits but the vector's, all loads from tensors of several iterations in front of the first
-// that uses one; every nest that it opens goes to `nests`. Returns how many.
-int  begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
-int  early_words(const Iteration *it);                     // of all its loads, if they can be made before its loops; else 0
-void emit_batch(Lowering *lo, Iteration *it);
-void emit_vector_loads(Lowering *lo, Iteration *it);       // the others
-Expr *loaded_element(Lowering *lo, const Iteration *it, int i);
+void emit_vector_loads(Lowering *lo, Iteration *it);
 void emit_vector_stores(Lowering *lo, Iteration *it);
 
 // ---- masks.c
@@ -371,8 +367,6 @@ void  begin_reduction(Lowering *lo, Iteration *it, int which);
 void  add_to_reduction(Lowering *lo, Iteration *it, int which);
 void  finish_reduction(Lowering *lo, Iteration *it, int which);
 int   reduction_scratch_bytes(const Iteration *it, int which);
-void  declare_scratch_side(Lowering *lo);
-void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become its value
 
 // ---- wgmma.c, mma.c, fma.c, store.c, tma.c
 bool product_region(const Region *region, int64_t *start, int64_t *width);         // products.c: two ranges at fixed places
@@ -391,6 +385,7 @@ void emit_staged_store(Lowering *lo, TileOp *op);
 bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
 int  staged_store_bytes(Lowering *lo, TileOp *op);
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
+bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
 void emit_lane_copy(Lowering *lo, TileOp *op);
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);

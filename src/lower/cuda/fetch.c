@@ -136,14 +136,25 @@ static bool path_is_known(const Slice *s, const TileOp *op)
     return true;
 }
 
+typedef struct Known { const Slice *slice; bool all; } Known;
+
+static void see_known(Expr **x, void *context)
+{
+    Known *const known = context;
+    known->all = known->all && knows(known->slice, *x);
+}
+
 static bool can_run_ahead(Slice *s, const TileOp *op)
 {
-    if (op->kind != T_COPY || !(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)) || op->copy.src.buffer->access != ACCESS_IN)
+    if (op->kind != T_COPY || !(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)) ||
+        buffer_root(op->copy.src.buffer)->access != ACCESS_IN)
         return false;
     for (int d = 0; d < op->copy.src.buffer->rank; d++)
         if (!knows(s, op->copy.src.subs[d].start))
             return false;
-    return path_is_known(s, op);
+    Known known = { s, true };
+    buffer_each_expr(op->copy.src.buffer, see_known, &known);
+    return known.all && path_is_known(s, op);
 }
 
 // ---- uses of a tile
@@ -159,7 +170,7 @@ static void see_use(const TileUse *use, void *context)
     }
 }
 
-typedef struct TileScan { Slice *slice; Buffer *root; bool all_fetched, any_fetched, any_read; } TileScan;
+typedef struct TileScan { Slice *slice; Buffer *root; bool all_fetched, any_fetched, any_read, through_views; } TileScan;
 
 static bool scan_tile(Lowering *lo, TileOp *op, void *context)
 {
@@ -171,7 +182,28 @@ static bool scan_tile(Lowering *lo, TileOp *op, void *context)
         const bool fetched = can_run_ahead(scan->slice, op);
         scan->all_fetched &= fetched;
         scan->any_fetched |= fetched;
+        scan->through_views |= fetched && op->copy.src.buffer->kind == BUFFER_VIEW;
     }
+    return false;
+}
+
+typedef struct Fetchable { bool yes, through_views; } Fetchable;
+
+static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
+{
+    if (tile->buffer->kind != BUFFER_SHARED)
+        return (Fetchable){ 0 };
+    TileScan scan = { .slice = slice, .root = tile->buffer, .all_fetched = true };
+    each_op(slice->lo, slice->lo->kernel->body, scan_tile, &scan);
+    const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(slice, tile->declared);
+    return (Fetchable){ yes, scan.through_views };
+}
+
+static bool is_in_pipeline(Lowering *lo, const TileInfo *tile)
+{
+    for (const TileOp *op = tile->declared; op; op = op_info(lo, op)->parent)
+        if (op->kind == T_PIPELINE)
+            return true;
     return false;
 }
 
@@ -197,8 +229,10 @@ static uint32_t readers_in(Lowering *lo, TileOp *op, Buffer *root)
 static bool note_fetched(Lowering *lo, TileOp *op, void *context)
 {
     const Buffer *const root = context;
-    if (op->kind == T_COPY && op->copy.dst.buffer == root)
+    if (op->kind == T_COPY && op->copy.dst.buffer == root) {
         op_info(lo, op)->fetched = true;
+        lo->has_cuts |= copy_is_cut(lo, op);
+    }
     return false;
 }
 
@@ -258,6 +292,7 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
         op->next = next;
         if (uses.writes) {
             channel.is_plain &= op->kind == T_COPY && !channel.last_fetch;
+            channel.first_fetch = channel.first_fetch ? channel.first_fetch : op;
             channel.last_fetch = op;
             if (op->kind == T_COPY && copy_is_small(lo, op))
                 channel.by_lanes = true;
@@ -300,14 +335,14 @@ void find_fetches(Lowering *lo)
 {
     Slice slice = new_slice(lo);
     find_unknown(&slice);
+    bool any_piped = false;          // a producer that fetches once per instance takes more registers than it saves time
+    for (int i = 0; i < lo->n_declared; i++)
+        any_piped |= is_in_pipeline(lo, lo->declared.items[i]) && is_fetchable(&slice, lo->declared.items[i]).yes;
     // Program order of the declarations, so that channels are numbered as the source reads.
     for (int order = 0; order < lo->n_declared; order++) {
         TileInfo *const tile = lo->declared.items[order];
-        if (tile->buffer->kind != BUFFER_SHARED)
-            continue;
-        TileScan scan = { .slice = &slice, .root = tile->buffer, .all_fetched = true };
-        each_op(lo, lo->kernel->body, scan_tile, &scan);
-        if (!scan.all_fetched || !scan.any_fetched || !scan.any_read || !path_is_known(&slice, tile->declared))
+        const Fetchable fetchable = is_fetchable(&slice, tile);
+        if (!fetchable.yes || (fetchable.through_views && !any_piped))
             continue;
         each_op(lo, lo->kernel->body, note_fetched, tile->buffer);
         if (!make_channel(lo, tile))

@@ -4,14 +4,28 @@
 // that reads what others may have written since the last meeting, or writes what others may have read or written, a
 // barrier stands. Loops are walked until the state at their head no longer grows. The producer's copies are not seen
 // here: their tiles have mbarriers of their own. Nor are copies that run ahead: their pipelines meet at every step.
+//
+// Where statements are placed, what one group did and another waits for needs no meeting: the first arrives at a named
+// barrier after its last access and goes on, the second waits there before its own (a Signal). What a signal orders,
+// it orders for everything before it, so that most reuse in the next turn of a loop is covered by the turn's own
+// signals.
 #include "lower/cuda/cuda.h"
 
-// Groups that have not met since: [buffer][group of the access], bits are groups. Without placed statements all
-// consumers count as one group.
+// Accesses that have not been ordered since: [buffer][group of the access], bits are groups. Without placed statements
+// all consumers count as one group.
 enum { GROUPS = 8 };
-typedef struct State { uint8_t (*read)[GROUPS], (*written)[GROUPS]; } State;
+typedef struct Accesses {
+    uint8_t read, written;           // in this pass through the blocks around
+    uint8_t read_before, written_before;                   // in an earlier turn of a loop around
+    int     read_at, written_at;     // the number of the last op that did, in this pass
+} Accesses;
+typedef Accesses (*State)[GROUPS];
 
-typedef struct Walk { Lowering *lo; State state; int n; bool changed; uint32_t groups; uint32_t from, to; } Walk;
+// Whom the op at hand must wait for: by group of the earlier access.
+typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before; } Conflict;
+
+typedef struct Walk { Lowering *lo; State state; int n; bool changed; uint32_t groups; TileOp *op; Conflict conflict;
+               int last; } Walk;     // last: the number of the op passed last
 
 static bool is_shared(const Lowering *lo, const Buffer *root)
 {
@@ -23,20 +37,25 @@ static bool is_shared(const Lowering *lo, const Buffer *root)
 
 static uint32_t groups_of(Lowering *lo, TileOp *op) { return lo->has_teams ? op_groups(lo, op) : 1; }
 
-// Whom this access must meet: earlier accessors (from) and itself (to).
 static void test_use(const TileUse *use, void *context)
 {
     Walk *const walk = context;
+    Conflict *const conflict = &walk->conflict;
     const Buffer *const root = buffer_root(use->buffer);
     if (!is_shared(walk->lo, root))
         return;
     const bool writes = use->writes || use->atomic;
     for (int a = 0; a < GROUPS; a++) {
-        const uint32_t waits = walk->groups & (walk->state.written[root->id][a] | (writes ? walk->state.read[root->id][a] : 0));
-        if (waits) {
-            walk->from |= 1u << a;
-            walk->to |= waits;
-        }
+        const Accesses *const x = &walk->state[root->id][a];
+        const uint32_t written = walk->groups & x->written, read = writes ? walk->groups & x->read : 0;
+        const uint32_t before = walk->groups & (x->written_before | (writes ? x->read_before : 0));
+        conflict->waits[a] |= written | read | before;
+        conflict->any |= written || read || before;
+        conflict->from_before |= before != 0;
+        if (written && x->written_at > conflict->at)
+            conflict->at = x->written_at;
+        if (read && x->read_at > conflict->at)
+            conflict->at = x->read_at;
     }
 }
 
@@ -47,12 +66,17 @@ static void note_use(const TileUse *use, void *context)
     if (!is_shared(walk->lo, root))
         return;
     for (int a = 0; a < GROUPS; a++) {
+        Accesses *const x = &walk->state[root->id][a];
         if (!(walk->groups >> a & 1))
             continue;
-        if (use->reads)
-            walk->state.read[root->id][a] = 0xff;
-        if (use->writes || use->atomic)
-            walk->state.written[root->id][a] = 0xff;
+        if (use->reads) {
+            x->read = 0xff;
+            x->read_at = op_info(walk->lo, walk->op)->order;
+        }
+        if (use->writes || use->atomic) {
+            x->written = 0xff;
+            x->written_at = op_info(walk->lo, walk->op)->order;
+        }
     }
 }
 
@@ -76,65 +100,218 @@ static void alone(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
     op->next = next;
 }
 
-static State new_state(Walk *walk)
-{
-    return (State){ arena_alloc(walk->lo->arena, GROUPS * (size_t)(walk->n + 1)), arena_alloc(walk->lo->arena, GROUPS * (size_t)(walk->n + 1)) };
-}
+static size_t state_bytes(const Walk *walk) { return sizeof(Accesses) * GROUPS * (size_t)(walk->n + 1); }
 
-static void set_state(Walk *walk, const State *to, const State *from)
-{
-    memcpy(to->read, from->read, GROUPS * (size_t)walk->n);
-    memcpy(to->written, from->written, GROUPS * (size_t)walk->n);
-}
+static State new_state(Walk *walk) { return arena_alloc(walk->lo->arena, state_bytes(walk)); }
+
+static void set_state(Walk *walk, State to, State from) { memcpy(to, from, state_bytes(walk)); }
 
 static State copy_state(Walk *walk)
 {
     const State copy = new_state(walk);
-    set_state(walk, &copy, &walk->state);
+    set_state(walk, copy, walk->state);
     return copy;
 }
 
 // The union with another path's state.
-static void join(Walk *walk, const State *other)
+static void join(Walk *walk, State other)
 {
     for (int i = 0; i < walk->n; i++)
         for (int a = 0; a < GROUPS; a++) {
-            walk->state.read[i][a] |= other->read[i][a];
-            walk->state.written[i][a] |= other->written[i][a];
+            Accesses *const x = &walk->state[i][a];
+            const Accesses *const y = &other[i][a];
+            x->read |= y->read;
+            x->written |= y->written;
+            x->read_before |= y->read_before;
+            x->written_before |= y->written_before;
+            x->read_at = y->read_at > x->read_at ? y->read_at : x->read_at;
+            x->written_at = y->written_at > x->written_at ? y->written_at : x->written_at;
         }
+}
+
+// ---- barriers
+
+static void keep_accesses(Accesses *x, uint8_t keep)
+{
+    x->read &= keep;
+    x->written &= keep;
+    x->read_before &= keep;
+    x->written_before &= keep;
+}
+
+// Of one group, or (-1) of all.
+static void clear_met(Walk *walk, int group)
+{
+    for (int i = 0; i < walk->n; i++)
+        for (int a = 0; a < GROUPS; a++)
+            keep_accesses(&walk->state[i][a], group < 0 ? 0 : a == group ? (uint8_t)~(1u << group) : 0xff);
+}
+
+// The one group that the conflict is within; -1: it is between groups.
+static int conflict_group(const Walk *walk)
+{
+    int group = -1;
+    for (int a = 0; a < GROUPS; a++) {
+        if (!walk->conflict.waits[a])
+            continue;
+        if (group >= 0 || walk->conflict.waits[a] != 1u << a)
+            return -1;
+        group = a;
+    }
+    return group;
 }
 
 // A barrier before the op: of one group, if that is all there is to order, else of all consumers.
 static void meet(Walk *walk, TileOp *op)
 {
     OpInfo *const info = op_info(walk->lo, op);
-    const uint32_t both = walk->from | walk->to;
-    const int group = walk->lo->has_teams && both && !(both & (both - 1)) ? __builtin_ctz(both) : -1;
-    const int wanted = !info->barrier_before ? group : !both ? info->barrier_group : info->barrier_group == group ? group : -1;
+    const int group = walk->lo->has_teams ? conflict_group(walk) : -1;
+    const int wanted = !info->barrier_before ? group : !walk->conflict.any ? info->barrier_group : info->barrier_group == group ? group : -1;
     walk->changed |= !info->barrier_before || info->barrier_group != wanted;
     info->barrier_before = true;
     info->barrier_group = wanted;
+    clear_met(walk, wanted);
+}
+
+// ---- signals from one group to another
+
+static TileOp *last_inside(Lowering *lo, TileOp *op)
+{
+    TileOp *last = op, **body;
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+        for (TileOp *x = *body; x; x = x->next)
+            last = last_inside(lo, x);
+    return last;
+}
+
+static int end_order(Lowering *lo, TileOp *op) { return op_info(lo, last_inside(lo, op))->order; }
+
+static bool is_async_tile(const Lowering *lo, int buffer)
+{
+    const TileInfo *const tile = lo->tiles[buffer];
+    return tile && tile->is_async;
+}
+
+// Ordered by the signal: what `from` did before it, and what `from` itself knew to be over then (passed on).
+static void clear_signalled(Walk *walk, Signal *signal)
+{
+    Lowering *const lo = walk->lo;
+    const int end = end_order(lo, signal->after);
+    const State then = op_info(lo, signal->after)->accesses;
+    const uint8_t keep = (uint8_t)~(1u << signal->to);
     for (int i = 0; i < walk->n; i++)
         for (int a = 0; a < GROUPS; a++) {
-            const uint8_t keep = wanted < 0 ? 0 : a == wanted ? (uint8_t)~(1u << wanted) : 0xff;
-            walk->state.read[i][a] &= keep;
-            walk->state.written[i][a] &= keep;
+            Accesses *const x = &walk->state[i][a];
+            const Accesses old = *x;
+            const bool own = a == signal->from;
+            if (own || !(then[i][a].read_before >> signal->from & 1))
+                x->read_before &= keep;
+            if (own || !(then[i][a].written_before >> signal->from & 1))
+                x->written_before &= keep;
+            if (x->read_at <= end && (own || !(then[i][a].read >> signal->from & 1)))
+                x->read &= keep;
+            if (x->written_at <= end && (own || !(then[i][a].written >> signal->from & 1)))
+                x->written &= keep;
+            if (own && (old.written != x->written || old.written_before != x->written_before))
+                signal->fences |= is_async_tile(lo, i);
         }
+}
+
+static void pass_signals(Walk *walk, TileOp *op)
+{
+    for (int i = 0; i < walk->lo->signals.count; i++)
+        if (walk->lo->signals.items[i]->before == op)
+            clear_signalled(walk, walk->lo->signals.items[i]);
+}
+
+// The op of this block that is, or holds, the op of that number.
+static TileOp *holder_in(Lowering *lo, TileOp *block, int order)
+{
+    for (TileOp *op = block; op; op = op->next)
+        if (op_info(lo, op)->order <= order && order <= end_order(lo, op))
+            return op;
+    return NULL;
+}
+
+static int free_barrier(const Lowering *lo)
+{
+    const int first = BAR_TEAMS - BAR_TURNS, all = first + BAR_LAST - (BAR_TEAMS + lo->all.groups) + 1, n = lo->signals.count;
+    return n >= all ? -1 : n < first ? BAR_TURNS + n : BAR_TEAMS + lo->all.groups + n - first;
+}
+
+// One group waits for one other, whose last access stands before in the same block of the same pass.
+static bool signal_instead(Walk *walk, TileOp *op)
+{
+    Lowering *const lo = walk->lo;
+    const Conflict *const conflict = &walk->conflict;
+    OpInfo *const info = op_info(lo, op);
+    int from = -1;
+    for (int a = 0; a < GROUPS; a++) {
+        if (conflict->waits[a] && from >= 0)
+            return false;
+        if (conflict->waits[a])
+            from = a;
+    }
+    if (!lo->has_teams || info->barrier_before || info->meets_all || from < 0 || conflict->from_before)
+        return false;
+    const uint32_t to = conflict->waits[from];
+    TileOp *const after = holder_in(lo, info->block, conflict->at);
+    const int barrier = free_barrier(lo);
+    if ((to & (to - 1)) || to >> from & 1 || !after || after == op || barrier < 0)
+        return false;
+    Signal *const signal = NEW(lo->arena, Signal, .after = after, .before = op, .from = from, .to = __builtin_ctz(to), .barrier = barrier);
+    VEC_PUSH(lo->arena, &lo->signals, signal);
+    walk->changed = true;
+    clear_signalled(walk, signal);
+    return true;
+}
+
+// What was done before the loops around this op is ordered before the outermost of them, once.
+static bool meet_outside(Walk *walk, TileOp *op)
+{
+    Lowering *const lo = walk->lo;
+    TileOp *outermost = NULL;
+    for (TileOp *x = op_info(lo, op)->parent; x && op_info(lo, x)->order > walk->conflict.at; x = op_info(lo, x)->parent)
+        if (x->kind == T_FOR || x->kind == T_PIPELINE)
+            outermost = x;
+    if (!lo->has_teams || walk->conflict.from_before || !outermost)
+        return false;
+    meet(walk, outermost);
+    return true;
 }
 
 static void walk_block(Walk *walk, TileOp *block);
 
-// A body that may run again: its own end is one of the states at its head, unless all meet there.
+// A body that may run again: what was accessed in it, was accessed before its head, unless all meet there.
 static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
 {
     const State before = copy_state(walk), none = new_state(walk);
     for (int turn = 0; turn < 2; turn++) {
         if (meets)
-            set_state(walk, &walk->state, &none);
+            set_state(walk, walk->state, none);
         walk_block(walk, body);
         walk_block(walk, step);
-        join(walk, &before);
+        for (int i = 0; i < walk->n; i++)
+            for (int a = 0; a < GROUPS; a++) {
+                Accesses *const x = &walk->state[i][a];
+                x->read_before |= x->read;
+                x->written_before |= x->written;
+                x->read = x->written = 0;
+                x->read_at = x->written_at = -1;
+            }
+        join(walk, before);
     }
+    // Behind the loop all of it is simply earlier.
+    for (int i = 0; i < walk->n; i++)
+        for (int a = 0; a < GROUPS; a++) {
+            Accesses *const x = &walk->state[i][a];
+            x->read_at = x->read_before ? walk->last : x->read_at;
+            x->written_at = x->written_before ? walk->last : x->written_at;
+            x->read |= x->read_before;
+            x->written |= x->written_before;
+            x->read_before = before[i][a].read_before;
+            x->written_before = before[i][a].written_before;
+        }
 }
 
 static void walk_op(Walk *walk, TileOp *op)
@@ -142,16 +319,18 @@ static void walk_op(Walk *walk, TileOp *op)
     OpInfo *const info = op_info(walk->lo, op);
     if (info->fetched || op->kind == T_TILE)
         return;
+    pass_signals(walk, op);
     walk->groups = groups_of(walk->lo, op);
-    walk->from = walk->to = 0;
+    walk->op = op;
+    walk->conflict = (Conflict){ .at = -1 };
     const bool is_flow = op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
     if (is_flow)
         tile_uses(op, test_use, walk);                     // its own bounds and condition
     else
         alone(walk->lo, op, test_inside, walk);
-    if (walk->from || info->barrier_before)
+    if (info->barrier_before || (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
         meet(walk, op);
-    walk->groups = groups_of(walk->lo, op);
+    walk->last = end_order(walk->lo, op);
     if (!is_flow) {
         alone(walk->lo, op, note_inside, walk);
         return;
@@ -165,9 +344,9 @@ static void walk_op(Walk *walk, TileOp *op)
         const State before = copy_state(walk);
         walk_block(walk, op->branch.then);
         const State then = copy_state(walk);
-        set_state(walk, &walk->state, &before);
+        set_state(walk, walk->state, before);
         walk_block(walk, op->branch.otherwise);
-        join(walk, &then);
+        join(walk, then);
         return;
     }
     default: return;
@@ -176,20 +355,63 @@ static void walk_op(Walk *walk, TileOp *op)
 
 static void walk_block(Walk *walk, TileOp *block)
 {
-    for (TileOp *op = block; op; op = op->next)
+    for (TileOp *op = block; op; op = op->next) {
         walk_op(walk, op);
+        if (!walk->lo->has_teams)
+            continue;
+        OpInfo *const info = op_info(walk->lo, op);        // a signal after this op tells of these
+        if (!info->accesses)
+            info->accesses = new_state(walk);
+        set_state(walk, info->accesses, walk->state);
+    }
+}
+
+// A named barrier counts arrivals, it does not tell turns apart: a group may arrive again only after the other has
+// passed. Some signal back, or a meeting, must stand between the two.
+static bool is_answered(Lowering *lo, const Signal *signal)
+{
+    const int after = op_info(lo, signal->after)->order, before = op_info(lo, signal->before)->order;
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const back = lo->signals.items[i];
+        if (back->from == signal->to && back->to == signal->from &&
+            op_info(lo, back->after)->block == op_info(lo, signal->after)->block &&
+            (op_info(lo, back->after)->order >= before || op_info(lo, back->before)->order <= after))
+            return true;
+    }
+    for (TileOp *op = op_info(lo, signal->after)->block; op; op = op->next) {
+        const OpInfo *const info = op_info(lo, op);
+        if (info->barrier_before && info->barrier_group < 0 && (info->order <= after || info->order > before))
+            return true;
+    }
+    return false;
+}
+
+// Signals that nothing answers become meetings. Returns whether there were any.
+static bool drop_unanswered(Lowering *lo)
+{
+    for (int i = 0; i < lo->signals.count; i++) {
+        Signal *const signal = lo->signals.items[i];
+        if (is_answered(lo, signal))
+            continue;
+        op_info(lo, signal->before)->meets_all = true;
+        lo->signals.count = 0;       // found anew
+        return true;
+    }
+    return false;
 }
 
 void find_hazards(Lowering *lo)
 {
-    Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true };
-    walk.state = new_state(&walk);
-    // Instances that loop over the grid come back to the beginning with what the end left.
-    while (walk.changed) {
-        walk.changed = false;
-        if (lo->is_persistent)
-            walk_loop(&walk, lo->kernel->body, NULL, false);
-        else
-            walk_block(&walk, lo->kernel->body);
-    }
+    do {
+        Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true };
+        walk.state = new_state(&walk);
+        // Instances that loop over the grid come back to the beginning with what the end left.
+        while (walk.changed) {
+            walk.changed = false;
+            if (lo->is_persistent)
+                walk_loop(&walk, lo->kernel->body, NULL, false);
+            else
+                walk_block(&walk, lo->kernel->body);
+        }
+    } while (drop_unanswered(lo));
 }

@@ -244,23 +244,39 @@ static int declare_parameters(Lowering *lo)
 
 // ---- the grid
 
-// Bands of `rasterize` instances along the second coordinate: neighbours in time share rows and columns in the cache.
-static Expr *declare_band(Lowering *lo, Var *instance)
+// n / d, and n % d in *rest. Where an instance is in the grid is divided out anew for each, with no product under way,
+// so this is not the machine's long division.
+static Expr *divide(Lowering *lo, const char *name, Expr *n, Expr *d, Expr **rest)
 {
-    TileKernel *const k = lo->kernel;
+    Arena *const a = lo->arena;
+    Expr *const quotient = var_of(lo, emit_declare(lo, DTYPE_I32, name, call_expr(lo, DTYPE_I32, "math_quotient", 2, n, d)));
+    *rest = var_of(lo, emit_declare(lo, DTYPE_I32, "rest", expr_binary(a, X_SUB, n, expr_binary(a, X_MUL, d, quotient))));
+    return quotient;
+}
+
+static void declare_coordinate(Lowering *lo, int i, Expr *value)
+{
+    Var *const var = loop_var(lo, lo->kernel->grid[i].var);
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = as_type(lo, var->type, value) } });
+}
+
+// Bands of `rasterize` instances along the second coordinate: neighbours in time share rows and columns in the cache.
+// Returns what the other coordinates are made of.
+static Expr *declare_band(Lowering *lo, Expr *instance)
+{
     Arena *const a = lo->arena;
     Expr *const x = var_of(lo, lo->grid_extents[0]), *const y = var_of(lo, lo->grid_extents[1]);
-    Expr *const band = i32_const(lo, k->rasterize);
-    Var *const plane = emit_declare(lo, DTYPE_I32, "plane", expr_binary(a, X_MOD, var_of(lo, instance), expr_binary(a, X_MUL, x, y)));
-    Var *const area = emit_declare(lo, DTYPE_I32, "area", expr_binary(a, X_MUL, band, x));
-    Var *const first = emit_declare(lo, DTYPE_I32, "first", expr_binary(a, X_MUL, expr_binary(a, X_DIV, var_of(lo, plane), var_of(lo, area)), band));
+    Expr *const band = i32_const(lo, lo->kernel->rasterize);
+    Expr *plane = instance, *planes = NULL, *within, *row;
+    if (lo->kernel->n_grid > 2)
+        planes = divide(lo, "planes", instance, expr_binary(a, X_MUL, x, y), &plane);
+    Expr *const number = divide(lo, "band", plane, expr_binary(a, X_MUL, band, x), &within);
+    Var *const first = emit_declare(lo, DTYPE_I32, "first", expr_binary(a, X_MUL, number, band));
     Var *const height = emit_declare(lo, DTYPE_I32, "height", call_expr(lo, DTYPE_I32, "math_min", 2, expr_binary(a, X_SUB, y, var_of(lo, first)), band));
-    Var *const rest = emit_declare(lo, DTYPE_I32, "rest", expr_binary(a, X_MOD, var_of(lo, plane), var_of(lo, area)));
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_var(lo, k->grid[1].var),
-             .value = expr_binary(a, X_ADD, var_of(lo, first), expr_binary(a, X_MOD, var_of(lo, rest), var_of(lo, height))) } });
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_var(lo, k->grid[0].var),
-             .value = expr_binary(a, X_DIV, var_of(lo, rest), var_of(lo, height)) } });
-    return expr_binary(a, X_DIV, var_of(lo, instance), expr_binary(a, X_MUL, x, y));
+    Expr *const column = divide(lo, "column", within, var_of(lo, height), &row);
+    declare_coordinate(lo, 1, expr_binary(a, X_ADD, var_of(lo, first), row));
+    declare_coordinate(lo, 0, column);
+    return planes;
 }
 
 // ---- grids whose instances have unequal work
@@ -320,6 +336,20 @@ static int uneven_coordinate(Lowering *lo)
     return -1;
 }
 
+// The coordinates from `from` on, but for `except`; the first of them runs fastest.
+static void declare_coordinates(Lowering *lo, Expr *rest, int from, int except)
+{
+    const int n = lo->kernel->n_grid, last = n - 1 == except ? n - 2 : n - 1;
+    for (int i = from; i <= last; i++) {
+        if (i == except)
+            continue;
+        Expr *value = rest;
+        if (i < last)
+            rest = divide(lo, "above", rest, var_of(lo, lo->grid_extents[i]), &value);
+        declare_coordinate(lo, i, value);
+    }
+}
+
 // Instances of equal work side by side: the uneven coordinate runs slowest within UNEVEN_GROUP combinations of the
 // others. With rounds that alternate in direction the blocks then differ by less than 1%.
 static void declare_uneven(Lowering *lo, Var *instance, int uneven)
@@ -332,20 +362,14 @@ static void declare_uneven(Lowering *lo, Var *instance, int uneven)
             others_expr = expr_binary(a, X_MUL, others_expr, var_of(lo, lo->grid_extents[i]));
     Var *const others = emit_declare(lo, DTYPE_I32, "others", others_expr);
     Var *const area = emit_declare(lo, DTYPE_I32, "area", i32_mul(lo, var_of(lo, lo->grid_extents[uneven]), UNEVEN_GROUP));
-    Var *const first = emit_declare(lo, DTYPE_I32, "first", i32_mul(lo, expr_binary(a, X_DIV, var_of(lo, instance), var_of(lo, area)), UNEVEN_GROUP));
+    Expr *within, *other;
+    Expr *const group = divide(lo, "turn", var_of(lo, instance), var_of(lo, area), &within);
+    Var *const first = emit_declare(lo, DTYPE_I32, "first", i32_mul(lo, group, UNEVEN_GROUP));
     Var *const height = emit_declare(lo, DTYPE_I32, "height", call_expr(lo, DTYPE_I32, "math_min", 2,
                         expr_binary(a, X_SUB, var_of(lo, others), var_of(lo, first)), i32_const(lo, UNEVEN_GROUP)));
-    Var *const within = emit_declare(lo, DTYPE_I32, "within", expr_binary(a, X_MOD, var_of(lo, instance), var_of(lo, area)));
-    Expr *rest = expr_binary(a, X_ADD, var_of(lo, first), expr_binary(a, X_MOD, var_of(lo, within), var_of(lo, height)));
-    for (int i = 0, left = k->n_grid - 1; i < k->n_grid; i++) {
-        Var *const var = loop_var(lo, k->grid[i].var);
-        Expr *const extent = var_of(lo, lo->grid_extents[i]);
-        Expr *const value = i == uneven ? expr_binary(a, X_DIV, var_of(lo, within), var_of(lo, height))
-                          : --left == 0 ? rest : expr_binary(a, X_MOD, rest, extent);
-        loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = as_type(lo, var->type, value) } });
-        if (i != uneven)
-            rest = expr_binary(a, X_DIV, rest, extent);
-    }
+    declare_coordinate(lo, uneven, divide(lo, "place", within, var_of(lo, height), &other));
+    Var *const rest = emit_declare(lo, DTYPE_I32, "rest", expr_binary(a, X_ADD, var_of(lo, first), other));
+    declare_coordinates(lo, var_of(lo, rest), 0, uneven);
 }
 
 void begin_grid(Lowering *lo, Nest *nest)
@@ -377,19 +401,10 @@ void begin_grid(Lowering *lo, Nest *nest)
         declare_uneven(lo, instance, uneven);
         return;
     }
-    Expr *rest = var_of(lo, instance);
-    int from = 0;
-    if (k->rasterize > 1 && k->n_grid >= 2) {
-        rest = declare_band(lo, instance);
-        from = 2;
-    }
-    for (int i = from; i < k->n_grid; i++) {
-        Expr *const extent = var_of(lo, lo->grid_extents[i]);
-        Expr *const value = i == k->n_grid - 1 ? rest : expr_binary(a, X_MOD, rest, extent);
-        Var *const var = loop_var(lo, k->grid[i].var);
-        loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = as_type(lo, var->type, value) } });
-        rest = expr_binary(a, X_DIV, rest, extent);
-    }
+    if (k->rasterize > 1 && k->n_grid >= 2)
+        declare_coordinates(lo, declare_band(lo, var_of(lo, instance)), 2, -1);
+    else
+        declare_coordinates(lo, var_of(lo, instance), 0, -1);
 }
 
 void end_grid(Lowering *lo, Nest *nest) { end_nest(lo, nest); }
@@ -455,7 +470,7 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     *producer = *consumer = 0;
     if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy == 1))
         return;
-    *producer = !lo->may_need_elements ? 24 : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
+    *producer = !lo->may_need_elements ? (lo->has_cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
         *consumer = 240;
@@ -507,7 +522,7 @@ static Expr *fetch_alignment(Lowering *lo)
         const OpInfo *const info = lo->infos[i];
         if (!info || !info->fetched || copy_is_small(lo, info->op))
             continue;
-        Expr *const one = strides_are_aligned(lo, info->op->copy.src.buffer);
+        Expr *const one = strides_are_aligned(lo, buffer_root(info->op->copy.src.buffer));
         if (one && !(test && expr_equal(test, one)))
             test = test ? expr_binary(lo->arena, X_AND, test, one) : one;
     }

@@ -59,7 +59,7 @@ static void produce_copy(Lowering *lo, TileOp *op)
 {
     Channel *const channel = tile_info(lo, op->copy.dst.buffer)->channel;
     if (!lo->by_tma) {
-        emit_forall(lo, as_map(lo, op), NULL);
+        emit_forall(lo, as_map(lo, op));
         return;
     }
     if (channel->by_lanes) {
@@ -158,18 +158,11 @@ static void produce_op(Lowering *lo, TileOp *op)
     }
 }
 
-static bool is_first_fetch(Lowering *lo, const TileOp *op, const Channel *channel)
-{
-    if (channel->is_plain)           // merged channels: the first of their copies
-        return op_info(lo, op)->fetched && tile_info(lo, op->copy.dst.buffer) == channel->tiles[0];
-    return op == channel->tiles[0]->declared;
-}
-
 // One op with what its channels need around it.
 static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
     for (int i = 0; i < lo->channels.count; i++)
-        if (lo->channels.items[i]->clock->block == block && is_first_fetch(lo, op, lo->channels.items[i]))
+        if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->first_fetch == op)
             begin_channel(lo, lo->channels.items[i]);
     produce_op(lo, op);
     for (int i = 0; i < lo->channels.count; i++)
@@ -236,15 +229,19 @@ static void need_expr(Need *need, Expr *x)
         expr_any(x, need_var, need);
 }
 
+static void need_slot(Expr **x, void *context) { need_expr(context, *x); }
+
 static bool need_op(Lowering *lo, TileOp *op, void *context)
 {
     Need *const need = context;
     const OpInfo *const info = op_info(lo, op);
-    if (info->fetched)
+    if (info->fetched) {
         for (int d = 0; d < op->copy.src.buffer->rank; d++) {
             need_expr(need, op->copy.src.subs[d].start);
             need_expr(need, op->copy.src.subs[d].width);
         }
+        buffer_each_expr(op->copy.src.buffer, need_slot, need);
+    }
     if ((op->kind == T_LET || op->kind == T_SET) && lo->needed[op->let.var->id])
         need_expr(need, op->let.value);
     if (op->kind == T_UPDATE && op->update.var && lo->needed[op->update.var->id])

@@ -292,6 +292,54 @@ static bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
     return *n_products > 0;
 }
 
+// A tile of zeros before a loop of products: the first step overwrites it, and the zeros are only made where the loop has
+// no step. Filling the registers takes time in which no product is under way.
+static bool starts_in_loop(Lowering *lo, const TileOp *fill)
+{
+    const Buffer *const tile = fill->fill.dst.buffer;
+    TileOp *loop = fill->next;
+    while (loop && (loop->kind == T_TILE || (loop->kind == T_FILL && loop->fill.dst.buffer != tile)))
+        loop = loop->next;
+    const DType type = fill->fill.value->type;
+    Expr *const zero = dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
+    int n_products;
+    if (!expr_equal(fill->fill.value, zero) || !region_is_whole(&fill->fill.dst) || !loop || loop->kind != T_PIPELINE ||
+        !is_product_loop(lo, loop, &n_products))
+        return false;
+    Product *only = NULL;
+    for (TileOp *x = loop->pipeline.body; x; x = x->next)
+        if (x->kind == T_MATMUL && x->matmul.dst.buffer == tile) {
+            if (only)
+                return false;
+            only = op_info(lo, x)->product;
+        }
+    if (only)
+        only->starts_tile = true;
+    return only;
+}
+
+// In front of the loop, and behind it with held < 0 if it had no step.
+static void note_first_step(Lowering *lo, TileOp *body, Var *held)
+{
+    for (TileOp *x = body; x; x = x->next)
+        if (x->kind == T_MATMUL && op_info(lo, x)->product->starts_tile)
+            op_info(lo, x)->product->adds = expr_binary(lo->arena, X_GE, var_of(lo, held), i32_const(lo, 0));
+}
+
+static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
+{
+    bool any = false;
+    for (TileOp *x = body; x; x = x->next) {
+        if (x->kind != T_MATMUL || !op_info(lo, x)->product->starts_tile)
+            continue;
+        if (!any)
+            begin_else(lo, released);
+        any = true;
+        const TileInfo *const tile = tile_info(lo, x->matmul.dst.buffer);
+        emit_call(lo, arena_printf(lo->arena, "clear<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+    }
+}
+
 static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
 {
     TileOp *const body = op->pipeline.body;
@@ -301,6 +349,7 @@ static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
         if (lo->clocks.items[i]->block == body)
             clock = lo->clocks.items[i];
     Var *const held = emit_declare(lo, DTYPE_I32, "held", i32_const(lo, -1));
+    note_first_step(lo, body, held);
     Nest nests[8], released;
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
     emit_block(lo, body, body, NULL);
@@ -326,6 +375,7 @@ static void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
     for (int i = 0; i < lo->channels.count; i++)
         if (lo->channels.items[i]->clock == clock)
             emit_release_at(lo, lo->channels.items[i], call_expr(lo, DTYPE_U32, "(uint32_t)", 1, var_of(lo, held)));
+    clear_unstarted(lo, body, &released);
     end_nest(lo, &released);
 }
 
@@ -368,11 +418,9 @@ static void emit_for(Lowering *lo, TileOp *op)
     int64_t step = 1;
     if (op->for_.step)
         expr_as_int(op->for_.step, &step);
-    begin_partial_sums(lo, op);
     begin_for(lo, &nest, var, from, to, expr_int(lo->arena, var->type, step), LOOP_NO_UNROLL);
     emit_body(lo, op->for_.body);
     end_nest(lo, &nest);
-    end_partial_sums(lo, op);
 }
 
 static void emit_while(Lowering *lo, TileOp *op)
@@ -410,8 +458,10 @@ static void emit_if(Lowering *lo, TileOp *op)
 
 static void emit_map(Lowering *lo, TileOp *op)
 {
+    if (op->kind == T_FILL && starts_in_loop(lo, op))
+        return;
     if (!store_is_staged(lo, op)) {
-        emit_forall(lo, as_map(lo, op), op_info(lo, op)->loads);
+        emit_forall(lo, as_map(lo, op));
         return;
     }
     Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
@@ -423,7 +473,7 @@ static void emit_map(Lowering *lo, TileOp *op)
     begin_if(lo, &nest, lower_expr(lo, aligned, NULL));
     emit_staged_store(lo, op);
     begin_else(lo, &nest);
-    emit_forall(lo, as_map(lo, op), NULL);
+    emit_forall(lo, as_map(lo, op));
     end_nest(lo, &nest);
 }
 
@@ -508,6 +558,41 @@ static TileOp *last_use(const Lowering *lo, const Channel *channel)
     return lo->has_teams ? channel->last_of[lo->walk] : channel->last_use;
 }
 
+// Whoever hears of this group's accesses relies on their being over: products may still read tiles that others fill.
+static void end_shared_reads(Lowering *lo)
+{
+    for (int i = lo->flights.count - 1; i >= 0; i--)
+        for (int r = 0; r < COUNT(lo->flights.items[i].reads); r++) {
+            const TileInfo *const tile = lo->flights.items[i].reads[r];
+            if (tile && !tile->channel) {
+                wait_for_tile(lo, lo->flights.items[i].accumulator, false);
+                return;
+            }
+        }
+}
+
+static void wait_for_signals(Lowering *lo, const TileOp *op)
+{
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const signal = lo->signals.items[i];
+        if (signal->before == op && signal->to == lo->walk)
+            emit_call(lo, "bar_sync", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
+    }
+}
+
+static void give_signals(Lowering *lo, const TileOp *op)
+{
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const signal = lo->signals.items[i];
+        if (signal->after != op || signal->from != lo->walk)
+            continue;
+        end_shared_reads(lo);
+        if (signal->fences)
+            emit_call(lo, "fence_async", 0);
+        emit_call(lo, "bar_arrive", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
+    }
+}
+
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 {
     OpInfo *const info = op_info(lo, op);
@@ -524,14 +609,18 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
     if (mine)
         wait_for_op(lo, op);
     if (info->barrier_before && (!lo->has_teams || info->barrier_group < 0)) {
+        if (lo->has_teams)
+            end_shared_reads(lo);
         meet_all(lo);
     } else if (info->barrier_before && info->barrier_group == lo->walk) {
         if (lo->needs_fence)
             emit_call(lo, "fence_async", 0);
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, crew_threads(lo->crew)));
     }
+    wait_for_signals(lo, op);
     if (mine)
         emit_op(lo, op);
+    give_signals(lo, op);
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
         if (channel->clock->block == owner_block && last_use(lo, channel) == op && !channel->is_released &&
@@ -542,10 +631,8 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 
 static void emit_block(Lowering *lo, TileOp *block, TileOp *owner_block, TileOp *end)
 {
-    for (TileOp *op = block; op != end; op = op->next) {
-        emit_early_loads(lo, op, end);
+    for (TileOp *op = block; op != end; op = op->next)
         emit_consumer_op(lo, op, owner_block);
-    }
 }
 
 // ---- the role's own variables
@@ -590,7 +677,6 @@ static void emit_walk(Lowering *lo)
 {
     declare_clocks(lo, 0);
     declare_tiles(lo, false);
-    declare_scratch_side(lo);
     bool rotates = false;
     each_op(lo, lo->kernel->body, finds_rotation, &rotates);
     if (rotates)

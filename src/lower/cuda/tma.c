@@ -3,11 +3,16 @@
 // A slice is a box if every subscript is an index or a range of constant width and step 1 and the last dimension is
 // a range of whole 16-byte pieces. A tile with panels takes one box per panel. The tensor's strides must be
 // multiples of 16 bytes: where shapes do not prove it, kernels test it once per launch and fall back.
+//
+// A slice of a view is a box of the tensor behind it. Where the view may end before the box does (the last page of a
+// request, a window) or begin behind it, the rows outside must be zero, whatever memory holds: such a box is cut into boxes of
+// 1, 4, 16 ... rows, those outside from beyond the tensor, which TMA fills with zeros and does not read.
 #include "lower/cuda/cuda.h"
 
 #include <assert.h>
 
-enum { BOX_MAX = 256 };              // elements along each dimension of a box
+enum { BOX_MAX = 256,                // elements along each dimension of a box
+       BOX_ALIGN = 128 };            // bytes, of its place in shared memory
 
 // The slice as a box of the tensor, slowest dimension first: widths, 1 for indices.
 static bool box_widths(const Region *region, int64_t *widths)
@@ -24,21 +29,133 @@ static bool box_widths(const Region *region, int64_t *widths)
     return region->subs[tensor->rank - 1].is_range;
 }
 
+// A slice that is fetched, as a box of the tensor behind it.
+typedef struct Box {
+    Buffer *tensor;
+    Expr   *start[MAX_RANK];
+    int64_t width[MAX_RANK];         // 1 for indices
+    int     cut;                     // the dimension of which only `skip` .. `rows` may be inside the views; -1: none
+    Expr   *skip, *rows;
+} Box;
+
+typedef struct Along { bool is_range; Expr *skip, *rows; } Along;      // a dimension; NULL: nothing is outside
+
+// From subscripts of a view to those of its base.
+static bool through_view(Lowering *lo, Box *box, Along *along)
+{
+    Arena *const a = lo->arena;
+    const Buffer *const view = box->tensor;
+    const Region *const base = &view->base;
+    if (view->type != base->buffer->type || region_rank(base) != view->rank)
+        return false;
+    Box inner = { .tensor = base->buffer };
+    Along of_base[MAX_RANK] = { 0 };
+    for (int d = 0, of_view = 0; d < base->buffer->rank; d++) {
+        const Sub *const sub = &base->subs[d];
+        inner.start[d] = sub->start;
+        inner.width[d] = 1;
+        if (!sub->is_range)
+            continue;
+        if (sub->step)
+            return false;
+        const int v = of_view++;
+        const Range from = expr_range(box->start[v]);
+        inner.start[d] = int_add(a, sub->start, box->start[v]);
+        inner.width[d] = box->width[v];
+        of_base[d] = along[v];
+        int64_t begin = -1;          // of the view: what lies before the base's beginning is outside of both
+        if ((!from.has_lo || from.lo < 0) && !(expr_as_int(sub->start, &begin) && begin == 0)) {
+            Expr *const before = int_sub(a, int_const(a, 0), box->start[v]);
+            of_base[d].skip = along[v].skip ? int_max(a, along[v].skip, before) : before;
+        }
+        if (!expr_at_least(view->shape[v], int_add(a, box->start[v], int_const(a, box->width[v]))) &&
+            !expr_equal(int_add(a, sub->start, view->shape[v]), base->buffer->shape[d])) {
+            Expr *const left = int_sub(a, view->shape[v], box->start[v]);
+            of_base[d].rows = along[v].rows ? int_min(a, along[v].rows, left) : left;
+        }
+    }
+    *box = inner;
+    memcpy(along, of_base, sizeof of_base);
+    return true;
+}
+
+static bool find_box(Lowering *lo, const Region *region, Box *box)
+{
+    Along along[MAX_RANK] = { 0 };
+    *box = (Box){ .tensor = region->buffer };
+    for (int d = 0; d < region->buffer->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        box->start[d] = sub->start;
+        box->width[d] = 1;
+        along[d].is_range = sub->is_range;
+        if (sub->is_range && (sub->step || !expr_as_int(sub->width, &box->width[d])))
+            return false;
+    }
+    while (box->tensor->kind == BUFFER_VIEW)
+        if (!through_view(lo, box, along))
+            return false;
+    const Buffer *const tensor = box->tensor;
+    const int last = tensor->rank - 1;
+    if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->rank < 1 || tensor->rank > 5 || dtype_bits(tensor->type) < 8 ||
+        !along[last].is_range || along[last].skip || along[last].rows)
+        return false;
+    box->cut = -1;
+    for (int d = 0; d < last; d++) {
+        if (!along[d].skip && !along[d].rows)
+            continue;
+        if (box->cut >= 0)
+            return false;
+        box->cut = d;
+        box->skip = along[d].skip ? along[d].skip : int_const(lo->arena, 0);
+        box->rows = along[d].rows ? along[d].rows : int_const(lo->arena, box->width[d]);
+    }
+    return true;
+}
+
+// Rows of a tile: dst is all of them, or some from `first` on.
+static bool is_rows_of_tile(const Region *dst, int64_t *first)
+{
+    *first = 0;
+    if (region_is_whole(dst))
+        return true;
+    Region rest = *dst;
+    Sub subs[MAX_RANK];
+    memcpy(subs, dst->subs, sizeof(Sub) * (size_t)dst->buffer->rank);
+    int64_t width;
+    if (dst->buffer->rank < 2 || !subs[0].is_range || subs[0].step || !expr_as_int(subs[0].start, first) || *first < 0 ||
+        !expr_as_int(subs[0].width, &width))
+        return false;
+    subs[0] = (Sub){ .is_range = true, .start = subs[1].start, .width = dst->buffer->shape[0] };
+    expr_as_int(subs[0].start, &width);
+    rest.subs = subs;
+    return width == 0 && region_is_whole(&rest);
+}
+
+static int pitch_of(const TileInfo *tile)
+{
+    int64_t columns;
+    if (tile->wants_panels)
+        return tile->shared.pitch_bytes;
+    return expr_as_int(tile->buffer->shape[tile->buffer->rank - 1], &columns) ? (int)columns * dtype_bits(tile->buffer->type) / 8 : 0;
+}
+
 bool copy_is_box(Lowering *lo, const TileOp *op)
 {
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
-    int64_t widths[MAX_RANK];
-    if (lo->target->arch < 90 || !tile || tile->buffer->kind != BUFFER_SHARED || !region_is_whole(&op->copy.dst) ||
-        op->copy.src.buffer->type != tile->buffer->type || !box_widths(&op->copy.src, widths))
+    Box box;
+    int64_t first;
+    if (lo->target->arch < 90 || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
+        op->copy.src.buffer->type != tile->buffer->type || !find_box(lo, &op->copy.src, &box))
         return false;
-    const Buffer *const tensor = op->copy.src.buffer;
-    const int last = tensor->rank - 1, size = dtype_bits(tensor->type) / 8;
+    const int last = box.tensor->rank - 1, size = dtype_bits(box.tensor->type) / 8;
     for (int d = 0; d < last; d++)
-        if (widths[d] > BOX_MAX)
+        if (box.width[d] > BOX_MAX)
             return false;
     if (region_rank(&op->copy.src) != tile->buffer->rank)
         return false;
-    return tile->wants_panels || (widths[last] <= BOX_MAX && widths[last] * size % 16 == 0);
+    if ((box.cut >= 0 || first > 0) && (tile->buffer->rank != 2 || (box.cut >= 0 ? 1 : first) * pitch_of(tile) % BOX_ALIGN != 0))
+        return false;
+    return tile->wants_panels || (box.width[last] <= BOX_MAX && box.width[last] * size % 16 == 0);
 }
 
 // Rows of statistics and gates: where a box is impossible, or its stride is not known to be aligned, the lanes of one
@@ -73,13 +190,20 @@ void emit_lane_copy(Lowering *lo, TileOp *op)
     end_nest(lo, &nest);
 }
 
+bool copy_is_cut(Lowering *lo, const TileOp *op)
+{
+    Box box;
+    return copy_is_box(lo, op) && find_box(lo, &op->copy.src, &box) && box.cut >= 0;
+}
+
 int tma_bytes(Lowering *lo, const TileOp *op)
 {
-    int64_t widths[MAX_RANK];
-    box_widths(&op->copy.src, widths);
+    Box box;
     int64_t n = dtype_bits(op->copy.src.buffer->type) / 8;
-    for (int d = 0; d < op->copy.src.buffer->rank; d++)
-        n *= widths[d];
+    if (!find_box(lo, &op->copy.src, &box))
+        return 0;
+    for (int d = 0; d < box.tensor->rank; d++)
+        n *= box.width[d];
     return (int)n;
 }
 
@@ -165,21 +289,94 @@ int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int 
     return add_map(lo, region->buffer, box, swizzle);
 }
 
+// Maps of the same columns and 1, 4, 16 ... and at last all rows along the dimension that is cut, one after the other.
+// Returns the first.
+static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
+{
+    const int rank = box->tensor->rank, along = rank - 1 - box->cut;
+    int shape[5] = { 0 }, n = 0;
+    for (int d = 0; d < rank; d++)
+        shape[rank - 1 - d] = (int)box->width[d];
+    shape[0] = columns;
+    int rows[6];
+    for (int r = 1; r < box->width[box->cut]; r *= 4)
+        rows[n++] = r;
+    rows[n++] = (int)box->width[box->cut];
+    for (int i = 0; i + n <= lo->maps.count; i++) {
+        bool same = true;
+        for (int k = 0; k < n && same; k++) {
+            const TensorMap *const map = lo->maps.items[i + k];
+            shape[along] = rows[k];
+            same = map->tensor == box->tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof shape) == 0;
+        }
+        if (same)
+            return i;
+    }
+    const int first = lo->maps.count;
+    for (int k = 0; k < n; k++) {
+        TensorMap *const map = NEW(lo->arena, TensorMap, .tensor = box->tensor, .swizzle = swizzle, .index = lo->maps.count);
+        shape[along] = rows[k];
+        memcpy(map->box, shape, sizeof shape);
+        VEC_PUSH(lo->arena, &lo->maps, map);
+    }
+    return first;
+}
+
+// A coordinate from arithmetic on what tensors hold may leave 32 bits: it stays outside then.
+static Expr *coordinate(Lowering *lo, Expr *x, bool plain)
+{
+    Expr *const value = lower_expr(lo, x, NULL);
+    return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, plain ? "(int32_t)" : "box_coordinate", 1, value);
+}
+
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel)
 {
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
-    const int rank = op->copy.src.buffer->rank;
+    Arena *const a = lo->arena;
+    Box box;
+    int64_t first;
+    if (!find_box(lo, &op->copy.src, &box) || !is_rows_of_tile(&op->copy.dst, &first))
+        return;
+    const int rank = box.tensor->rank;
+    const bool is_cut = box.cut >= 0, plain = op->copy.src.buffer->kind == BUFFER_TENSOR;
     const SharedLayout *const s = &tile->shared;
     const int panels = s->columns / s->panel_columns;
-    const int map = map_of_slice(lo, &op->copy.src, s->panel_columns, 0, s->swizzle_bytes);
+    int map;
+    if (is_cut) {
+        map = maps_of_cut(lo, &box, s->panel_columns, s->swizzle_bytes);
+    } else {
+        int shape[5] = { 0 };
+        for (int d = 0; d < rank; d++)
+            shape[rank - 1 - d] = (int)box.width[d];
+        shape[0] = s->panel_columns;
+        map = add_map(lo, box.tensor, shape, s->swizzle_bytes);
+    }
     Expr *const base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
     Expr *const barrier = full_barrier(lo, channel);
+    Expr *at[5];
+    for (int d = 0; d < rank; d++)
+        at[rank - 1 - d] = coordinate(lo, box.start[d], plain);
+    Var *skip = NULL, *rows = NULL;
+    if (is_cut) {
+        for (int i = 0; i < rank; i++)
+            at[i] = var_of(lo, emit_declare(lo, DTYPE_I32, "box_at", at[i]));
+        skip = emit_declare(lo, DTYPE_I32, "box_skip", coordinate(lo, box.skip, false));
+        rows = emit_declare(lo, DTYPE_I32, "box_rows", coordinate(lo, box.rows, false));
+    }
     for (int panel = 0; panel < panels; panel++) {
-        Expr *at[5];
-        slice_coordinates(lo, &op->copy.src, at);
-        at[0] = i32_add(lo, at[0], i32_const(lo, panel * s->panel_columns));
-        Expr *const dst = expr_binary(lo->arena, X_ADD, base, expr_int(lo->arena, DTYPE_U32, panel * s->panel_bytes));
-        emit_tma_call(lo, "tma_load", rank, dst, map, barrier, at);
+        Expr *from[5];
+        memcpy(from, at, sizeof from);
+        from[0] = i32_add(lo, at[0], i32_const(lo, panel * s->panel_columns));
+        const int offset = panel * s->panel_bytes + (int)first * s->pitch_bytes;
+        Expr *const dst = expr_binary(a, X_ADD, base, expr_int(a, DTYPE_U32, offset));
+        if (!is_cut) {
+            emit_tma_call(lo, "tma_load", rank, dst, map, barrier, from);
+            continue;
+        }
+        Expr *args[10] = { dst, map_address(lo, map), barrier, var_of(lo, skip), var_of(lo, rows) };
+        memcpy(args + 5, from, sizeof(Expr *) * (size_t)rank);
+        loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE,
+                 arena_printf(a, "tma_load_rows<%d, %d, %d>", (int)box.width[box.cut], s->pitch_bytes, rank - 1 - box.cut), 5 + rank, args) } });
     }
 }
 

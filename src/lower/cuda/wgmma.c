@@ -128,9 +128,9 @@ Var *pack_left(Lowering *lo, const Product *p)
 static void add_flight(Lowering *lo, const Product *p)
 {
     Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer) };
-    if (p->a_in_registers)
-        flight.a_registers = tile_info(lo, p->left.region.buffer);
-    else if (!p->preloaded)
+    if (p->a_in_registers && tile_info(lo, p->left.region.buffer)->is_packed)
+        flight.a_registers = tile_info(lo, p->left.region.buffer);       // else the product reads a packed copy
+    else if (!p->a_in_registers && !p->preloaded)
         flight.reads[0] = tile_info(lo, p->left.region.buffer);
     flight.reads[1] = tile_info(lo, p->right.region.buffer);
     VEC_PUSH(lo->arena, &lo->flights, flight);
@@ -170,7 +170,7 @@ static void emit_wgmma(Lowering *lo, Product *p)
                 const int n = p->n_group - column < 256 ? p->n_group - column : 256;
                 const char *const name = wgmma_helper(lo, p, n, from_registers, a_across, b_across);
                 Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, block_row * registers + column / 2));
-                Expr *const add = i32_const(lo, op->matmul.accumulate || step > 0);
+                Expr *const add = p->adds && step == 0 ? p->adds : i32_const(lo, op->matmul.accumulate || step > 0);
                 Expr *const from_b = operand_at(lo, &right, column, step);
                 if (from_registers) {
                     Expr *word[4];
@@ -195,7 +195,7 @@ void emit_product(Lowering *lo, TileOp *op)
     case PRODUCT_FMA: emit_fma(lo, p); return;
     case PRODUCT_LOOP:
         for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
-            emit_forall(lo, as_map(lo, part), NULL);
+            emit_forall(lo, as_map(lo, part));
         return;
     }
 }

@@ -15,6 +15,19 @@ template <int N> DEVICE void settle(int32_t *r)
     for (int i = 0; i < N; i++)
         asm volatile("" : "+r"(r[i]) :: "memory");
 }
+// Zeros behind a branch: plain assignments would become a selection per register.
+template <int N> DEVICE void clear(float *r)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("mov.b32 %0, 0;" : "=f"(r[i]));
+}
+template <int N> DEVICE void clear(int32_t *r)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("mov.b32 %0, 0;" : "=r"(r[i]));
+}
 // layout: 1 = panels of 128 bytes, 2 = 64, 3 = 32. lead and stride in bytes.
 DEVICE uint64_t matrix_descriptor(uint32_t address, int32_t layout, int32_t lead, int32_t stride)
 {

@@ -35,6 +35,42 @@ DEVICE void tma_load_5d(uint32_t dst, const TensorMap *m, uint32_t bar, int32_t 
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
                  ::"r"(dst), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v) : "memory");
 }
+template <int RANK> DEVICE void tma_load(uint32_t dst, const TensorMap *m, uint32_t bar, const int32_t (&at)[RANK])
+{
+    if constexpr (RANK == 2) tma_load_2d(dst, m, bar, at[0], at[1]);
+    if constexpr (RANK == 3) tma_load_3d(dst, m, bar, at[0], at[1], at[2]);
+    if constexpr (RANK == 4) tma_load_4d(dst, m, bar, at[0], at[1], at[2], at[3]);
+    if constexpr (RANK == 5) tma_load_5d(dst, m, bar, at[0], at[1], at[2], at[3], at[4]);
+}
+// ROWS rows along dimension ALONG, PITCH bytes each in shared memory, of which those before `skip` and those from `rows`
+// on become zero. m[k] has boxes of 4^k rows, the last one of all. What is outside lies beyond the tensor: zeros, and
+// nothing is read.
+template <int ROWS, int PITCH, int ALONG, class... At>
+DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_t skip, int32_t rows, At... at_each)
+{
+    constexpr int LAST = ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1;
+    constexpr int32_t BEYOND = 1 << 30;
+    int32_t at[] = {at_each...};
+    const int32_t begin = at[ALONG], end = rows < 0 ? 0 : rows > ROWS ? ROWS : rows, first = skip < 0 ? 0 : skip > end ? end : skip;
+    if (first == end) at[ALONG] = BEYOND;
+    if (first == end || end - first == ROWS) {
+        tma_load(dst, m + LAST, bar, at);
+        return;
+    }
+    #pragma unroll 1
+    for (int32_t row = 0; row < ROWS; ) {
+        const bool inside = row >= first && row < end;
+        int32_t left = (inside ? end : row < first ? first : ROWS) - row;
+        #pragma unroll 1
+        for (int32_t k = LAST - 1; k >= 0; k--)
+            #pragma unroll 1
+            for (; left >= 1 << 2 * k; left -= 1 << 2 * k, row += 1 << 2 * k) {
+                at[ALONG] = inside ? begin + row : BEYOND;
+                tma_load(dst + row * PITCH, m + k, bar, at);
+            }
+    }
+}
+DEVICE int32_t box_coordinate(int64_t x) { return x < -(1 << 30) ? -(1 << 30) : x > 1 << 30 ? 1 << 30 : (int32_t)x; }
 DEVICE void tma_store_1d(const TensorMap *m, uint32_t src, int32_t x)
 {
     asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%0, {%2}], [%1];"
