@@ -20,7 +20,9 @@ Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
     Arena *const a = lo->arena;
     const bool is_float = dtype_is_float(type);
     switch (op) {
-    case UPDATE_ADD: case UPDATE_SUB: case UPDATE_OR: case UPDATE_XOR: case UPDATE_DIV: case UPDATE_MOD:
+    case UPDATE_ADD: case UPDATE_SUB:                      // -0 + x is x for every x, so the first addition goes
+        return is_float ? expr_float(a, type, -0.0) : expr_int(a, type, 0);
+    case UPDATE_OR: case UPDATE_XOR: case UPDATE_DIV: case UPDATE_MOD:
     case UPDATE_SHL: case UPDATE_SHR:
         return is_float ? expr_float(a, type, 0) : expr_int(a, type, 0);
     case UPDATE_MUL:
