@@ -10,7 +10,6 @@ enum {
     COUNT_MAX = 1 << 24,             // of everything in a shape
     TILE_ROWS = 64,                  // query rows of an instance on a GPU
     TILE_ROWS_CPU = 16,
-    PAIR_HEADS = 64,                 // heads of a sparse instance; two make a cluster
 };
 
 // ---- shapes
@@ -19,17 +18,18 @@ static int64_t at_least_one(int64_t n) { return n > 1 ? n : 1; }
 
 static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
-static int sparse_pair(int64_t heads) { return heads > PAIR_HEADS ? 2 : 1; }
+// Instances over the fp8 cache that make a cluster and share what they dequantise: of a step's query rows.
+static int tile_pair(int64_t rows) { return rows > TILE_ROWS ? 2 : 1; }
 
 // As many partitions as run at once beside the other dimensions of the grid; on the CPU a few for each thread.
 static int64_t choose_partitions(const kiln_ops *ops, const kiln_mla_shape *s)
 {
     const int64_t processors = ops_processors(ops), rows = s->queries * (s->query_heads / s->key_heads);
-    const int64_t pair = sparse_pair(s->query_heads);
+    const int64_t pair = tile_pair(s->query_heads);
     if (ops_on_cpu(ops))
         return at_least_one(4 * processors / at_least_one(s->topk ? s->queries : tiles_of(rows, TILE_ROWS_CPU) * s->key_heads));
     if (s->topk)
-        return at_least_one(processors / pair / at_least_one(tiles_of(s->query_heads, PAIR_HEADS * pair) * s->queries));
+        return at_least_one(processors / pair / at_least_one(tiles_of(s->query_heads, TILE_ROWS * pair) * s->queries));
     return at_least_one(processors / s->key_heads / at_least_one(tiles_of(rows, TILE_ROWS)));
 }
 
@@ -169,23 +169,44 @@ static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
 
 enum { DENSE_ARGS = 9 };
 
-static kiln_status check_page_size(const Call *call)
+static bool is_bytes(const kiln_tensor *cache) { return cache && (cache->type == KILN_U8 || cache->type == KILN_E4M3); }
+
+static kiln_status check_page_size(const Call *call, bool bytes)
 {
     const int64_t size = call_extent(call, "page size");
+    if (bytes)
+        return size >= 1 ? KILN_OK : call_fail(call, KILN_BAD_SHAPE, "the page size (dimension 1 of 'cache') is 0, expected at "
+                                               "least 1");
     return size >= 16 && size <= 256 && (size & (size - 1)) == 0 ? KILN_OK
          : call_fail(call, KILN_UNSUPPORTED, "the page size (dimension 1 of 'cache') is %" PRId64 ", expected 16, 32, 64, 128 or "
                      "256", size);
 }
 
+static kiln_status build_dense(const Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel)
+{
+    const kiln_mla_shape *const shape = &a->plan->shape;
+    const char *const causal = a->causal && shape->queries > 1 ? "true" : "false";  // one query sees all keys either way
+    if (is_bytes(a->cache))
+        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", kernel, "CAUSAL=%s, ROUND_SCALE=%s, PAIR=%d",
+                           causal, a->round_scales ? "true" : "false", tile_pair(shape->queries * shape->query_heads));
+    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d", kiln_type_name(a->q->type),
+                       causal, (int)call_extent(call, "page size"));
+}
+
 static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
 {
+    const bool bytes = is_bytes(a->cache);
     double scale;
     kiln_status status = take_plan(call, a->plan, false);
+    if (!status && bytes && a->plan->shape.key_heads != 1)
+        status = call_fail(call, KILN_BAD_SHAPE, "'plan' has key_heads = %" PRId64 ", expected 1 with an fp8 cache",
+                           a->plan->shape.key_heads);
     if (status)
         return status;
     const Want wants[] = {
-        { IN,  "q",           a->q,             TYPES_16,      "[batch][queries][query_heads][576]" },
-        { IN,  "cache",       a->cache,         0,             "[pages][page size][key_heads][576]" },
+        { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "[batch][queries][query_heads][576]" },
+        { IN,  "cache",       a->cache,         bytes ? TYPES_BYTES : 0,
+                                                bytes ? "[pages][page size][656]" : "[pages][page size][key_heads][576]" },
         { IN,  "table",       a->table,         1 << KILN_I32, "[batch][pages per request]" },
         { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
         { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
@@ -194,12 +215,10 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
         { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
     };
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
-    if (!status) status = check_page_size(call);
+    if (!status) status = check_page_size(call, bytes);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
-    if (!status)                     // a single query sees all keys either way
-        status = call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d",
-                             kiln_type_name(a->q->type), a->causal && a->plan->shape.queries > 1 ? "true" : "false",
-                             (int)call_extent(call, "page size"));
+    if (!status) status = build_dense(call, a, kernel);
+    if (bytes) call->tensors[1].type = KILN_U8;            // whatever they were called
     for (int i = 0; !status && i < COUNT(wants); i++)
         args[i] = call_tensor(call, i);
     if (!status)
@@ -258,7 +277,7 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
 static kiln_status build_sparse(const Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel)
 {
     return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, ROUND_SCALE=%s%s%s%s%s",
-                       sparse_pair(a->plan->shape.query_heads), a->round_scales ? "true" : "false",
+                       tile_pair(a->plan->shape.query_heads), a->round_scales ? "true" : "false",
                        a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
                        a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }

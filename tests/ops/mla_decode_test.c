@@ -9,6 +9,7 @@ typedef struct Case {
     int  batch, queries, keys, heads, key_heads, page_size;
     bool ragged, zeros, causal;
     int  partitions;
+    bool fp8, round_scales;          // the cache in the 656-byte format
 } Case;
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, NO_PAGE = 2147480000 };
@@ -16,7 +17,8 @@ enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, NO_PAGE = 2147480000 };
 typedef struct Problem {
     Case    c;
     int64_t pages, table_pages;
-    Array *q, *cache, *table, *lengths, *out, *lse, *plan, *workspace;
+    Array  *q, *cache, *table, *lengths, *out, *lse, *plan, *workspace;
+    double *keys;                    // what the cache holds
 } Problem;
 
 static int64_t length_of(const Problem *p, int b) { return (int64_t)get(p->lengths, b); }
@@ -41,7 +43,8 @@ static void make_cache(Problem *p)
     const Case *const c = &p->c;
     const int64_t row = (int64_t)c->key_heads * K;
     p->pages = c->batch * p->table_pages + 1;
-    p->cache = ARRAY(c->type, p->pages, c->page_size, c->key_heads, K);
+    p->cache = c->fp8 ? ARRAY(KILN_U8, p->pages, c->page_size, KILN_MLA_FP8_BYTES) : ARRAY(c->type, p->pages, c->page_size, c->key_heads, K);
+    p->keys = values(c->fp8 ? ARRAY(KILN_F32, p->pages, c->page_size, K) : p->cache);
     p->table = ARRAY(KILN_I32, c->batch, p->table_pages);
     int32_t *const order = malloc(sizeof *order * (size_t)p->pages);
     permute(order, p->pages);
@@ -51,8 +54,11 @@ static void make_cache(Problem *p)
             set(p->table, b * p->table_pages + x, x < used ? order[b * p->table_pages + x] : x % 2 ? -7 : NO_PAGE);
         for (int64_t t = 0; t < n; t++) {
             const int64_t slot = order[b * p->table_pages + t / c->page_size] * (int64_t)c->page_size + t % c->page_size;
-            for (int64_t d = 0; d < row; d++)
-                set(p->cache, slot * row + d, uniform(-0.3, 0.3));
+            if (c->fp8) fp8_token(p->cache, slot, p->keys + slot * K, c->round_scales);
+            for (int64_t d = slot * row; d < (slot + 1) * row && !c->fp8; d++) {
+                set(p->cache, d, uniform(-0.3, 0.3));
+                p->keys[d] = get(p->cache, d);
+            }
         }
     }
     free(order);
@@ -64,7 +70,7 @@ static kiln_mla_decode_args arguments(const Problem *p, const kiln_mla_plan *pla
 {
     return (kiln_mla_decode_args){
         .plan = plan, .q = &p->q->tensor, .cache = &p->cache->tensor, .table = &p->table->tensor, .lengths = &p->lengths->tensor,
-        .out = &p->out->tensor, .lse = &p->lse->tensor, .causal = p->c.causal,
+        .out = &p->out->tensor, .lse = &p->lse->tensor, .causal = p->c.causal, .round_scales = p->c.round_scales,
         .workspace = p->workspace ? p->workspace->tensor.data : NULL, .workspace_bytes = p->workspace ? p->workspace->bytes : 0 };
 }
 
@@ -111,7 +117,7 @@ static void run(Problem *p, int layers)
     array_fetch(p->lse);
 }
 
-static void expect_row(const Problem *p, const double *q, const double *cache, int b, int j, int h, double *out, double *lse)
+static void expect_row(const Problem *p, const double *q, int b, int j, int h, double *out, double *lse)
 {
     const Case *const c = &p->c;
     const int64_t n = length_of(p, b), end = c->causal ? n - (c->queries - 1 - j) : n;
@@ -121,7 +127,7 @@ static void expect_row(const Problem *p, const double *q, const double *cache, i
     const double **const key = malloc(sizeof *key * (size_t)(end > 0 ? end : 1));
     for (int64_t t = 0; t < end; t++) {
         const int64_t page = (int64_t)get(p->table, b * p->table_pages + t / c->page_size);
-        key[t] = cache + ((page * c->page_size + t % c->page_size) * c->key_heads + g) * K;
+        key[t] = p->keys + ((page * c->page_size + t % c->page_size) * c->key_heads + g) * K;
         w[t] = 0;
         for (int d = 0; d < K; d++) w[t] += row[d] * key[t][d];
         w[t] *= scale;
@@ -142,12 +148,12 @@ static void expect_row(const Problem *p, const double *q, const double *cache, i
 static void compare(const Problem *p)
 {
     const Case *const c = &p->c;
-    const double *const q = values(p->q), *const cache = values(p->cache);
+    const double *const q = values(p->q);
     double *const out = values(p->out), *const lse = values(p->lse);
     for (int b = 0; b < c->batch; b++)
         for (int j = 0; j < c->queries; j++)
             for (int h = 0; h < c->heads; h++)
-                expect_row(p, q, cache, b, j, h, out + ((int64_t)(b * c->queries + j) * c->heads + h) * V,
+                expect_row(p, q, b, j, h, out + ((int64_t)(b * c->queries + j) * c->heads + h) * V,
                            lse + (b * c->heads + h) * c->queries + j);
     assert_close("out", p->out, out, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
     assert_close("lse", p->lse, lse, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
@@ -215,6 +221,14 @@ static void page_sizes_and_types(void **state)
                        .ragged = true });
 }
 
+static void fp8_caches(void **state)
+{
+    check_case((Case){ .type = KILN_BF16, .batch = 3, .queries = 2, .keys = 140, .heads = 4, .key_heads = 1, .page_size = 64,
+                       .ragged = true, .fp8 = true });
+    check_case((Case){ .type = KILN_BF16, .batch = 4, .queries = 3, .keys = 70, .heads = 30, .key_heads = 1, .page_size = 20,
+                       .ragged = true, .zeros = true, .causal = true, .fp8 = true, .round_scales = true, .partitions = 5 });
+}
+
 // From one partition for everything to many without work: the splits of a request are weighed together again.
 static void partitions(void **state)
 {
@@ -244,7 +258,8 @@ int main(void)
         cmocka_unit_test_teardown(lengths_and_queries, free_arrays), cmocka_unit_test_teardown(long_requests, free_arrays),
         cmocka_unit_test_teardown(many_heads, free_arrays), cmocka_unit_test_teardown(groups_of_heads, free_arrays),
         cmocka_unit_test_teardown(requests_without_keys, free_arrays),
-        cmocka_unit_test_teardown(page_sizes_and_types, free_arrays), cmocka_unit_test_teardown(partitions, free_arrays),
+        cmocka_unit_test_teardown(page_sizes_and_types, free_arrays), cmocka_unit_test_teardown(fp8_caches, free_arrays),
+        cmocka_unit_test_teardown(partitions, free_arrays),
         cmocka_unit_test_teardown(one_plan_serves_all_layers, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
     };

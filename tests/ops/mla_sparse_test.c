@@ -42,27 +42,6 @@ typedef struct Case {
     int  partitions;
 } Case;
 
-// Bytes of a token with scales that bf16 cannot hold exactly, and its values: products in f32, rounded once to bf16.
-static void make_token(Array *cache, int64_t slot, double *values, bool round_scales)
-{
-    unsigned char *const token = cache->host + slot * BYTES;
-    Array *const bf16 = ARRAY(KILN_BF16, K), *const code = ARRAY(KILN_E4M3, V);
-    for (int g = 0; g < 4; g++) {
-        const float scale = (float)uniform(0.0005, 0.001);
-        memcpy(token + V + 4 * g, &scale, sizeof scale);
-        set(bf16, 0, scale);
-        for (int d = g * 128; d < g * 128 + 128; d++) {
-            set(code, d, uniform(-448, 448));
-            token[d] = code->host[d];
-            values[d] = get(code, d) * (round_scales ? get(bf16, 0) : scale);
-        }
-    }
-    for (int d = 0; d < V; d++) set(bf16, d, values[d]);
-    for (int d = V; d < K; d++) set(bf16, d, uniform(-0.3, 0.3));
-    for (int d = 0; d < K; d++) values[d] = get(bf16, d);
-    memcpy(token + V + 16, bf16->host + 2 * V, 128);
-}
-
 static void make_list(Array *indices, int64_t at, int64_t topk, int64_t slots, bool none_valid)
 {
     for (int64_t k = 0; k < topk; k++) {
@@ -96,7 +75,7 @@ static Lists make_lists(const Case *c, int64_t topk, int64_t pages, int64_t page
         for (int64_t k = 0; k < (c->lengths ? (int64_t)get(l.lengths, i / c->queries) : topk); k++) {
             const int64_t slot = (int64_t)get(l.indices, i * topk + k);
             if (slot < 0 || slot >= l.slots || made[slot]) continue;
-            make_token(l.cache, slot, l.keys + slot * K, c->round_scales);
+            fp8_token(l.cache, slot, l.keys + slot * K, c->round_scales);
             made[slot] = true;
         }
     }

@@ -180,6 +180,30 @@ void permute(int32_t *x, int64_t n)
     }
 }
 
+// ---- the fp8 cache
+
+enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };
+
+void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
+{
+    unsigned char *const token = cache->host + slot * BYTES;
+    Array *const bf16 = ARRAY(KILN_BF16, K), *const code = ARRAY(KILN_E4M3, V);
+    for (int g = 0; g < 4; g++) {
+        const float scale = (float)uniform(0.0005, 0.001);
+        memcpy(token + V + 4 * g, &scale, sizeof scale);
+        set(bf16, 0, scale);
+        for (int d = g * 128; d < g * 128 + 128; d++) {
+            set(code, d, uniform(-448, 448));
+            token[d] = code->host[d];
+            values[d] = get(code, d) * (round_scales ? get(bf16, 0) : scale);
+        }
+    }
+    for (int d = 0; d < V; d++) set(bf16, d, values[d]);
+    for (int d = V; d < KILN_MLA_KEY; d++) set(bf16, d, uniform(-0.3, 0.3));
+    for (int d = 0; d < KILN_MLA_KEY; d++) values[d] = get(bf16, d);
+    memcpy(token + V + 16, bf16->host + 2 * V, 128);
+}
+
 // ---- comparing
 
 void assert_close(const char *name, const Array *got, const double *expected, Tolerance tolerance)

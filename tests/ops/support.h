@@ -60,6 +60,10 @@ double uniform(double low, double high);
 int64_t integer(int64_t low, int64_t high);                // high included
 void   permute(int32_t *x, int64_t n);                     // 0 .. n-1 in random order
 
+// Token `slot` of a cache in the 656-byte format, at random, with scales that bf16 cannot hold; and the 576 values that
+// readers make of it: products in f32, rounded once to bf16.
+void   fp8_token(Array *cache, int64_t slot, double *values, bool round_scales);
+
 // ---- comparing
 
 typedef struct Tolerance { double absolute, relative, cosine; } Tolerance;

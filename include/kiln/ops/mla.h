@@ -15,7 +15,7 @@
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
- * kernels/mla/plan.tile, decode.tile, decode_fp8.tile, cache.tile and prefill.tile.
+ * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, cache.tile and prefill.tile.
  */
 #ifndef KILN_OPS_MLA_H
 #define KILN_OPS_MLA_H
@@ -74,12 +74,14 @@ KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, cons
 typedef struct kiln_mla_decode_args {
     const kiln_mla_plan *plan;       /* dense, made for the same lengths */
     const kiln_tensor *q;            /* in   bf16 or f16 [batch][queries][query_heads][576] */
-    const kiln_tensor *cache;        /* in   as q [pages][page size][key_heads][576]; page size 16, 32, 64, 128 or 256 */
+    const kiln_tensor *cache;        /* in   as q [pages][page size][key_heads][576]; page size 16, 32, 64, 128 or 256; or, with
+                                      *      bf16 q and one key head, u8 or e4m3 [pages][page size][656]; page size any */
     const kiln_tensor *table;        /* in   i32 [batch][pages per request]: token t of a request is in page table[t / size] */
     const kiln_tensor *lengths;      /* in   i32 [batch]: as planned. At most (pages per request) * (page size) */
     const kiln_tensor *out;          /* out  as q [batch][queries][query_heads][512] */
     const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
     bool   causal;                   /* query j sees keys before length - (queries - 1 - j) */
+    bool   round_scales;             /* fp8 cache: as in kiln_mla_decode_sparse_args */
     double scale;                    /* > 0; 0: 1/sqrt(576) */
     void  *workspace;                /* kiln_mla_decode_workspace_size bytes */
     size_t workspace_bytes;
