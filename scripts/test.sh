@@ -62,6 +62,7 @@ count_ctest() {
         /^\[  SKIPPED \] [0-9]+ test/ { s += $4 }
         /^\[  SKIPPED \] [^0-9]/      { print "skip " name ": " $4 }
         /^[0-9]+ of [0-9]+ .*passed/  { p += $1; f += $3 - $1 }
+        /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped/ { p += $1; f += $3; s += $5 }
         /(^|: )skipped[:,] /          { s++; sub(/^skipped: /, ""); print "skip " name ": " $0 }
         / Test: /                     { name = $3 }
         /^Skip regular expression/    { S += s }
@@ -159,7 +160,7 @@ sanitized() {
     # The prelude's tests for every instruction set are the same programs as in the first lane.
     part asan-programs run_ctest "$build-asan" -E 'every_isa|docs'
     [ $fuzzer = no ] && echo "fuzzing without libFuzzer: clang and its run-time library are not here"
-    part fuzz-front_end fuzz front_end tests/fuzz/corpus/front_end tests/language/errors kernels
+    part fuzz-front_end fuzz front_end tests/fuzz/corpus/front_end tests/language/errors tests/language/run kernels
     part fuzz-launch fuzz launch tests/fuzz/corpus/launch
     part asan-kernels "$build-asan/kiln" test --quick kernels
 }

@@ -293,32 +293,24 @@ static void return_from_kernel(Checker *cx, const St *st)
     cx->escape = ESCAPE_DEAD;
 }
 
-// A return that stands too deep to be expressed by structure: a flag is set, and asked by what follows.
+// A return that stands too deep to be expressed by structure.
 static void return_by_flag(Checker *cx, const St *st)
 {
     CallFrame *const call = cx->call;
-    if (!call->returned) {
-        call->returned = tile_new_var(cx->kernel, VAR_LOCAL, DTYPE_BOOL, "returned", st->span);
-        call->returned->assigned = true;
-        *call->start = NEW(cx->arena, TileOp, .kind = T_LET, .span = st->span, .next = *call->start, .groups = cx->groups,
-                           .stage = cx->stage,
-                           .let = { call->returned, expr_bool(cx->arena, false) });
-    }
-    emit(cx, (TileOp){ .kind = T_SET, .span = st->span, .let = { call->returned, expr_bool(cx->arena, true) } });
+    leave_by_flag(cx, &call->returned, "returned", call->start, st->span);
     call->flagged++;
     for (const LoopFrame *frame = cx->loop; frame; frame = frame->outer)
         if (frame->kind == FRAME_LOOP) {
             emit(cx, (TileOp){ .kind = T_BREAK, .span = st->span });
             break;
         }
-    cx->escape = ESCAPE_DEAD;
 }
 
-// Other steps of an unrolled loop then stand outside of the condition that this place is under.
-static bool in_continued_step(const Checker *cx)
+// Other steps of a loop, or what follows it, then stand outside of the conditions that this place is under.
+static bool in_conditional_step(const Checker *cx)
 {
     for (const LoopFrame *frame = cx->loop; frame; frame = frame->outer)
-        if (frame->kind == FRAME_UNROLLED && frame->continued) return true;
+        if (frame->kind == FRAME_LOOP || frame->continued || frame->broken) return true;
     return false;
 }
 
@@ -344,7 +336,8 @@ void check_return(Checker *cx, const St *st)
         if (!call->value) call->failed = true;
         else if (call->result) emit(cx, (TileOp){ .kind = T_SET, .span = st->span, .let = { call->result, call->value } });
     }
-    if (cx->branch_depth <= call->branch_depth + 1 && !in_continued_step(cx)) cx->escape = ESCAPE_RETURN;
+    if (cx->unreached > call->unreached) return;
+    if (cx->branch_depth <= call->branch_depth + 1 && !in_conditional_step(cx)) cx->escape = ESCAPE_RETURN;
     else return_by_flag(cx, st);
 }
 
@@ -360,6 +353,7 @@ static Value inline_body(Checker *cx, const Decl *fn, const Ex *ex, DType type)
     cx->escape = ESCAPE_NONE;
     cx->body_of = fn;
     call->branch_depth = cx->branch_depth;
+    call->unreached = cx->unreached;
     call->type = type;
     if (type != DTYPE_NONE && !returns_only_at_end(fn->body)) {
         call->result = tile_new_var(cx->kernel, VAR_LOCAL, type, fn->name, ex->span);

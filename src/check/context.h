@@ -95,9 +95,14 @@ struct LoopFrame {
     FrameKind  kind;
     Span       span;
     int        branch_depth;         // run-time conditions around the loop
+    int        unreached;            // Checker.unreached around the loop
     bool       stopped;              // UNROLLED: a break was met for certain, no further steps
     bool       continued;            // UNROLLED: the rest of this step is under a condition that other steps are not
+    bool       broken;               // UNROLLED: what follows the loop is not under the conditions of its further steps
+    TileOp   **start, **step_start;  // UNROLLED: in front of the loop, and of this step
     TileOp   **step_base, **base;    // UNROLLED: where the next step, and what follows the loop, are emitted
+    Var       *left, *skipped;       // UNROLLED: set by a break or a continue (of this step) that is too deep for structure
+    int        breaks, continues;    // UNROLLED: those so far
     LoopFrame *outer;                // within the same function
 };
 
@@ -108,6 +113,9 @@ typedef enum {
     ESCAPE_DEAD,                     // by an operation: what follows is never reached
     ESCAPE_CONTINUE, ESCAPE_BREAK, ESCAPE_RETURN,          // structured
 } Escape;
+
+// Returns, breaks and continues that set a flag so far: those of the function and of the unrolled loop at hand.
+typedef struct Flagged { int returns, breaks, continues; } Flagged;
 
 typedef struct Reduction { Buffer *root; Var *var; UpdateOp op; TileOp *made; } Reduction;
 
@@ -132,6 +140,7 @@ struct CallFrame {
     TileOp    **start;               // before the body
     Entity     *names;               // the caller's
     int         branch_depth, depth;
+    int         unreached;           // Checker.unreached around the call
     int         flagged;             // returns by `returned` so far
     CallFrame  *outer;
 };
@@ -156,6 +165,7 @@ typedef struct Checker {
     CallFrame   *call;
     Escape       escape;             // of the list being walked
     int          branch_depth;       // conditions and loops at run time around this place
+    int          unreached;          // lists around this place that were left before it: it is checked, and changes nothing
     int          guards;             // conditions at run time, those inside expressions too
     uint32_t     groups;
     int          stage;
@@ -259,8 +269,9 @@ void  check_statements(Checker *cx, const St *list);
 void  check_body(Checker *cx, const St *list, TileOp **body);          // in a scope of its own, into `body`
 TileOp **end_of(TileOp **list);                                        // the link behind the last op
 Entity *declare_scalar(Checker *cx, Entity entity, DType type, Expr *value, bool assigned);
-void  finish_construct(Checker *cx, int flagged_before, bool is_loop);             // after an op whose body may have returned
-int   flagged_returns(const Checker *cx);
+void  finish_construct(Checker *cx, Flagged before, bool is_loop);     // after an op whose body may have set a flag
+Flagged flagged_so_far(const Checker *cx);
+void  leave_by_flag(Checker *cx, Var **flag, const char *name, TileOp **declared_at, Span span);
 void  check_for(Checker *cx, const St *st);
 void  check_while(Checker *cx, const St *st);
 void  check_forall(Checker *cx, const St *st);

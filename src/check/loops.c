@@ -5,7 +5,7 @@
 
 static LoopFrame new_frame(Checker *cx, FrameKind kind, Span span)
 {
-    return (LoopFrame){ .kind = kind, .span = span, .branch_depth = cx->branch_depth, .outer = cx->loop };
+    return (LoopFrame){ .kind = kind, .span = span, .branch_depth = cx->branch_depth, .unreached = cx->unreached, .outer = cx->loop };
 }
 
 static St alone(const St *st)
@@ -34,7 +34,7 @@ static void check_loop_body(Checker *cx, FrameKind kind, Span span, const St *bo
 
 static void check_while_loop(Checker *cx, Span span, const Ex *cond_ex, const St *body, const St *step)
 {
-    const int flagged = flagged_returns(cx);
+    const Flagged flagged = flagged_so_far(cx);
     TileOp *const op = emit(cx, (TileOp){ .kind = T_WHILE, .span = span });
     TileOp **const behind = cx->out;
     cx->out = &op->while_.body;
@@ -167,7 +167,7 @@ static void declare_index(Checker *cx, Var *var, Expr *value)
 static void check_counted_for(Checker *cx, const St *st, const Counted *counted, Expr *lo, Expr *bound)
 {
     Arena *const a = cx->arena;
-    const int flagged = flagged_returns(cx);
+    const Flagged flagged = flagged_so_far(cx);
     Entity *const names = cx->names;
     Expr *const one = int_const(a, 1), *hi = bound, *value = NULL;
     const Span span = counted->index->span;
@@ -240,13 +240,13 @@ static void check_unrolled(Checker *cx, const St *st)
         check_error(cx, index->span, "the body of an unrolled loop may not change its index '%s'", index->name);
         return;
     }
+    const Flagged flagged_before = flagged_so_far(cx);
     LoopFrame frame = new_frame(cx, FRAME_UNROLLED, st->span);
-    frame.base = frame.step_base = cx->out;
+    frame.start = frame.base = frame.step_base = cx->out;
     cx->loop = &frame;
     Entity *const names = cx->names;
     PresentFact *const present = cx->present;
     bool goes_on = true;
-    const int flagged_before = flagged_returns(cx);
     for (int steps = 0; value && !frame.stopped && !cx->too_much; steps++) {
         cx->names = names;
         Entity *const entity = declare(cx, (Entity){ .kind = ENTITY_VALUE, .name = index->name, .span = index->span,
@@ -256,14 +256,18 @@ static void check_unrolled(Checker *cx, const St *st)
             check_error(cx, st->span, "more than %d unrolled steps", UNROLL_MAX);
             break;
         }
-        const int errors = cx->errors, flagged = flagged_returns(cx);
+        const int errors = cx->errors;
+        Flagged flagged = flagged_so_far(cx);
         frame.continued = false;
+        frame.skipped = NULL;
+        frame.step_start = cx->out;
         check_statements(cx, body.kind == ST_BLOCK ? body.block.body : &body);
         cx->present = present;
-        // Behind a structured `continue` a return is not certain: other steps still follow where it was taken.
-        if (cx->escape == ESCAPE_RETURN || (cx->escape == ESCAPE_DEAD && !frame.continued)) break;
+        // Behind a `continue` leaving is not certain: other steps still follow where it was taken.
+        if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK || (cx->escape == ESCAPE_DEAD && !frame.continued)) break;
         cx->escape = ESCAPE_NONE;
         cx->out = frame.step_base = end_of(frame.step_base);           // moving on, so that no step walks over all before it
+        flagged.continues = frame.continues;               // of this step alone
         finish_construct(cx, flagged, false);
         frame.step_base = cx->out;
         if (cx->errors > errors) break;             // the same again in every step
@@ -272,6 +276,7 @@ static void check_unrolled(Checker *cx, const St *st)
     }
     cx->names = names;
     cx->loop = frame.outer;
+    if (frame.broken) cx->escape = ESCAPE_NONE;
     if (cx->escape) return;
     cx->out = end_of(frame.base);
     finish_construct(cx, flagged_before, false);
@@ -473,14 +478,15 @@ void check_break(Checker *cx, const St *st)
         cx->escape = ESCAPE_DEAD;
         break;
     case FRAME_UNROLLED:
-        if (frame->continued) {
-            check_error(cx, st->span, "a 'break' behind a 'continue' of the same unrolled step is not supported yet");
-            check_help(cx, st->span, "test for the 'break' first, or join both conditions");
+        if (cx->unreached > frame->unreached) break;
+        if (frame->continued || cx->branch_depth > frame->branch_depth + 1) {
+            frame->breaks++;
+            leave_by_flag(cx, &frame->left, "left", frame->start, st->span);
+        } else {
+            frame->stopped = cx->branch_depth == frame->branch_depth;
+            cx->escape = ESCAPE_BREAK;
         }
-        if (cx->branch_depth == frame->branch_depth) frame->stopped = true;
-        else if (cx->branch_depth > frame->branch_depth + 1)
-            check_error(cx, st->span, "a 'break' of an unrolled loop stands under one condition, not under several");
-        cx->escape = ESCAPE_BREAK;
+        frame->broken = true;
         break;
     case FRAME_FORALL: case FRAME_PIPELINE:
         check_error(cx, st->span, "'break' may not leave a %s", frame->kind == FRAME_FORALL ? "forall" : "pipeline");
@@ -490,16 +496,19 @@ void check_break(Checker *cx, const St *st)
 
 void check_continue(Checker *cx, const St *st)
 {
-    const LoopFrame *const frame = cx->loop;
+    LoopFrame *const frame = cx->loop;
     if (!frame) {
         check_error(cx, st->span, "'continue' outside of a loop");
         return;
     }
+    if (cx->unreached > frame->unreached) return;
     const bool is_flat = frame->kind == FRAME_UNROLLED || frame->kind == FRAME_FORALL;
     if (is_flat && cx->branch_depth <= frame->branch_depth + 1) {
         cx->escape = ESCAPE_CONTINUE;
     } else if (frame->kind == FRAME_UNROLLED) {
-        check_error(cx, st->span, "a 'continue' of an unrolled loop stands under one condition, not under several");
+        frame->continues++;
+        frame->continued = true;
+        leave_by_flag(cx, &frame->skipped, "skipped", frame->step_start, st->span);
     } else {
         emit(cx, (TileOp){ .kind = T_CONTINUE, .span = st->span });
         cx->escape = ESCAPE_DEAD;

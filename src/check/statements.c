@@ -24,7 +24,24 @@ TileOp *emit(Checker *cx, TileOp op)
 
 // ---- leaving from the middle
 
-int flagged_returns(const Checker *cx) { return cx->call ? cx->call->flagged : 0; }
+Flagged flagged_so_far(const Checker *cx)
+{
+    const LoopFrame *const frame = cx->loop && cx->loop->kind == FRAME_UNROLLED ? cx->loop : NULL;
+    return (Flagged){ cx->call ? cx->call->flagged : 0, frame ? frame->breaks : 0, frame ? frame->continues : 0 };
+}
+
+// What cannot be expressed by structure sets a flag, which what follows asks. Ops stand behind `declared_at` already.
+void leave_by_flag(Checker *cx, Var **flag, const char *name, TileOp **declared_at, Span span)
+{
+    if (!*flag) {
+        *flag = tile_new_var(cx->kernel, VAR_LOCAL, DTYPE_BOOL, name, span);
+        (*flag)->assigned = true;
+        *declared_at = NEW(cx->arena, TileOp, .kind = T_LET, .span = span, .next = *declared_at, .groups = cx->groups,
+                           .stage = cx->stage, .let = { *flag, expr_bool(cx->arena, false) });
+    }
+    emit(cx, (TileOp){ .kind = T_SET, .span = span, .let = { *flag, expr_bool(cx->arena, true) } });
+    cx->escape = ESCAPE_DEAD;
+}
 
 static bool in_loop(const Checker *cx)
 {
@@ -33,30 +50,39 @@ static bool in_loop(const Checker *cx)
     return false;
 }
 
-// Behind a construct in which a function may have returned: out of the loop, or the rest under a condition.
-void finish_construct(Checker *cx, int flagged_before, bool is_loop)
+// The rest under a condition.
+static void go_on_unless(Checker *cx, Var *flag)
 {
-    if (flagged_returns(cx) == flagged_before || (in_loop(cx) && !is_loop)) return;      // inside a loop it has left by break
-    Expr *const returned = expr_var(cx->arena, cx->call->returned);
-    const Span span = cx->call->span;
-    if (in_loop(cx)) {
-        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups, .stage = cx->stage);
-        emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { returned, leave, NULL } });
-        return;
-    }
-    TileOp *const guard = emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { expr_unary(cx->arena, X_NOT, returned),
-                                                                                    NULL, NULL } });
-    cx->out = &guard->branch.then;
+    Expr *const cond = expr_unary(cx->arena, X_NOT, expr_var(cx->arena, flag));
+    cx->out = &emit(cx, (TileOp){ .kind = T_IF, .span = flag->span, .branch = { cond, NULL, NULL } })->branch.then;
 }
 
-// What follows goes into `rest`, the side of an `if` whose other side has left.
-static void continue_in(Checker *cx, TileOp **rest, Escape left)
+// Behind a construct in which a flag may have been set: out of the loop, or the rest under a condition.
+void finish_construct(Checker *cx, Flagged before, bool is_loop)
 {
-    cx->out = rest;
+    const Flagged now = flagged_so_far(cx);
+    if (now.returns != before.returns && !in_loop(cx)) go_on_unless(cx, cx->call->returned);
+    else if (now.returns != before.returns && is_loop) {   // inside of the loop it has left by break
+        const Span span = cx->call->span;
+        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups, .stage = cx->stage);
+        emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { expr_var(cx->arena, cx->call->returned), leave, NULL } });
+    }
+    if (now.breaks != before.breaks) go_on_unless(cx, cx->loop->left);
+    if (now.continues != before.continues) go_on_unless(cx, cx->loop->skipped);
+}
+
+// One side of an `if`: its ops, where the rest of it is emitted (under its flags' conditions), how it was left.
+typedef struct Arm { TileOp **list, **end; Escape escape; } Arm;
+
+// What follows goes into this side of an `if`, whose other side has left.
+static void continue_in(Checker *cx, Arm arm, Escape left)
+{
+    TileOp **const behind = end_of(arm.list);
+    cx->out = arm.end;
     if (left == ESCAPE_CONTINUE) cx->loop->continued = true;
-    if (left == ESCAPE_BREAK) cx->loop->step_base = rest;
+    if (left == ESCAPE_BREAK) cx->loop->step_base = behind;
     if (left != ESCAPE_RETURN) return;
-    for (LoopFrame *frame = cx->loop; frame; frame = frame->outer) frame->step_base = frame->base = rest;
+    for (LoopFrame *frame = cx->loop; frame; frame = frame->outer) frame->step_base = frame->base = behind;
 }
 
 // ---- blocks
@@ -96,8 +122,6 @@ static void check_arm(Checker *cx, const Ex *cond, bool truth_of_cond, const St 
 
 // ---- if
 
-typedef struct Arm { TileOp **end; Escape escape; } Arm;
-
 static Arm check_runtime_arm(Checker *cx, const St *st, bool is_then, TileOp **body)
 {
     cx->out = body;
@@ -108,38 +132,40 @@ static Arm check_runtime_arm(Checker *cx, const St *st, bool is_then, TileOp **b
         one.next = NULL;
         check_arm(cx, st->branch.cond, is_then, &one);
     }
-    return (Arm){ cx->out, cx->escape };
+    return (Arm){ body, cx->out, cx->escape };
 }
 
 static bool is_structured(Escape escape) { return escape >= ESCAPE_CONTINUE; }
 
-// if (c) { } else { ... } as if (!c) { ... }; returns where the else side ended.
-static TileOp **turn_around(Checker *cx, TileOp *op, TileOp **end)
+// if (c) { } else { ... } as if (!c) { ... }; returns what the else side became.
+static Arm turn_around(Checker *cx, TileOp *op, Arm arm)
 {
     const bool was_empty = op->branch.otherwise == NULL;
     op->branch.cond = expr_unary(cx->arena, X_NOT, op->branch.cond);
     op->branch.then = op->branch.otherwise;
     op->branch.otherwise = NULL;
-    return was_empty ? &op->branch.then : end;
+    return (Arm){ &op->branch.then, was_empty ? &op->branch.then : arm.end, arm.escape };
 }
 
 // Neither side goes on. Where one only ends a step and the other the loop or function, further steps belong to the
-// first.
-static Escape both_leave(Checker *cx, Arm then, Arm otherwise)
+// first; so does what follows the loop where one has left it by a flag.
+static Escape both_leave(Checker *cx, Arm then, Arm otherwise, Flagged before)
 {
     const bool swap = then.escape > otherwise.escape;
     const Arm near = swap ? otherwise : then, far = swap ? then : otherwise;
     if (near.escape == far.escape) return near.escape;
-    if (near.escape == ESCAPE_DEAD) return far.escape;
+    const Flagged now = flagged_so_far(cx);
+    const bool set_flag = now.breaks != before.breaks || now.continues != before.continues;
+    if (near.escape == ESCAPE_DEAD && (!set_flag || far.escape == ESCAPE_CONTINUE)) return far.escape;
     TileOp **const out = cx->out;
-    continue_in(cx, near.end, far.escape);
+    continue_in(cx, near, far.escape);
     cx->out = out;
     return near.escape;                                    // what follows in this step is never reached
 }
 
 static void check_runtime_if(Checker *cx, const St *st, Expr *cond)
 {
-    const int flagged = flagged_returns(cx);
+    const Flagged flagged = flagged_so_far(cx);
     TileOp *const op = emit(cx, (TileOp){ .kind = T_IF, .span = st->span, .branch = { cond, NULL, NULL } });
     TileOp **const behind = cx->out;
     cx->branch_depth++;
@@ -150,10 +176,9 @@ static void check_runtime_if(Checker *cx, const St *st, Expr *cond)
     cx->guards--;
     cx->out = behind;
     cx->escape = ESCAPE_NONE;
-    if (then.escape && otherwise.escape) cx->escape = both_leave(cx, then, otherwise);
-    else if (is_structured(then.escape)) continue_in(cx, op->branch.then ? otherwise.end : turn_around(cx, op, otherwise.end),
-                                                     then.escape);
-    else if (is_structured(otherwise.escape)) continue_in(cx, then.end, otherwise.escape);
+    if (then.escape && otherwise.escape) cx->escape = both_leave(cx, then, otherwise, flagged);
+    else if (is_structured(then.escape)) continue_in(cx, op->branch.then ? otherwise : turn_around(cx, op, otherwise), then.escape);
+    else if (is_structured(otherwise.escape)) continue_in(cx, then, otherwise.escape);
     else if (then.escape) {                                // `if (!present(A)) return;` and the like say something
         assume_present(cx, st->branch.cond, false);
     }
@@ -518,12 +543,20 @@ static void check_statement(Checker *cx, const St *st)
 
 void check_statements(Checker *cx, const St *list)
 {
-    TileOp **const unreached = NEW_ARRAY(cx->arena, TileOp *, 1), **live = NULL;
+    TileOp **const nowhere = NEW_ARRAY(cx->arena, TileOp *, 1), **live = NULL;
+    Escape left = ESCAPE_NONE;
     for (const St *st = list; st && !cx->too_much; st = st->next) {
         // What stands behind a return is still checked, but emitted nowhere.
-        if (cx->escape && !live) live = cx->out;
-        if (live) cx->out = end_of(unreached);
+        if (cx->escape && !live) {
+            live = cx->out;
+            left = cx->escape;
+            cx->unreached++;
+        }
+        if (live) cx->out = end_of(nowhere);
         check_statement(cx, st);
+        if (live) cx->escape = left;
     }
-    if (live) cx->out = live;
+    if (!live) return;
+    cx->out = live;
+    cx->unreached--;
 }

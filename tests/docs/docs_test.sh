@@ -4,7 +4,7 @@
 #
 #   ```tile run    a block that stands alone: it builds for the CPU, and its checks pass if it has any
 #   docs/guide.md  its tile blocks, one after another, are the file that it writes: the file's checks pass
-#   form           tile blocks, and all of kernels/, are as `kiln fmt` writes them
+#   form           tile blocks, and all of kernels/ and tests/language/run/, are as `kiln fmt` writes them
 #   paths          what is linked, and what is named below kernels/, docs/, examples/, src/ ..., exists
 #   options        each --option after `kiln COMMAND` is one that `kiln COMMAND --help` lists
 set -u
@@ -54,7 +54,7 @@ for file in README.md docs/*.md; do
         else bad "$file: a block is not as 'kiln fmt' writes it:"; cat "$folder/out"; "$kiln" fmt --print "$block" | diff "$block" -; fi
     done
 done
-if "$kiln" fmt --check kernels >"$folder/out" 2>&1; then ok; else bad "'kiln fmt' would change:"; cat "$folder/out"; fi
+if "$kiln" fmt --check kernels tests/language/run >"$folder/out" 2>&1; then ok; else bad "'kiln fmt' would change:"; cat "$folder/out"; fi
 
 # ---- paths
 
