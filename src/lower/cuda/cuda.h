@@ -43,6 +43,7 @@ enum {
 
 typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
 typedef struct Channel Channel;
+typedef struct Iteration Iteration;
 
 // Everything decided about one tile (not views, not tensors).
 typedef struct TileInfo {
@@ -141,6 +142,7 @@ typedef struct OpInfo {
     Product *product;
     Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
+    Iteration *loads;                // of a copy, where they are printed already
     int      order;                  // pre-order number
     TileOp  *block;                  // first op of the block that holds it
     TileOp  *parent;                 // the op whose block it is in; NULL: the kernel's body
@@ -194,6 +196,8 @@ typedef struct Lowering {
     VEC(Ahead *)     aheads;
     VEC(TensorMap *) maps;
     int   scratch_offset, scratch_bytes;                   // reductions between warps
+    int   scratch_sides;             // of scratch_bytes each; 2: taken in turn
+    Var  *scratch_side;              // bytes to the side in use; NULL: there is one
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
     bool  no_staging;                // it did not fit
     int   barrier_offset, shared_bytes;
@@ -289,19 +293,24 @@ void  end_nest(Lowering *lo, Nest *nest);
 
 // ---- scalar.c
 // One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.
-typedef struct Iteration {
+struct Iteration {
     const LoopIndex *indices; int n;
     Layout layout;                   // over the distributed indices
     Crew   crew;
     int    dim_of[LAYOUT_MAX_RANK * 2];                    // index -> dimension of the layout; -1: a loop in each thread
     Var   *digit[LAYOUT_MAX_DIGITS];                       // loop variable of each register digit, NULL for others
-    struct { Expr *load; Var *values; } loaded[16]; int n_loaded;      // vector loads
-    struct { TileOp *store; Var *values; } stored[8]; int n_stored;                // and stores
+    struct { Expr *load; Var *values; bool in_words; } loaded[16]; int n_loaded;         // vector loads
+    struct { Var *at; int extent; } batch[LAYOUT_MAX_DIGITS];          // register digits of loads made together; NULL: not one
+    struct { TileOp *store; Var *values; bool rounds; } stored[8]; int n_stored;         // and stores
     int    vector;                   // the digit they run along, -1: none
+    Var   *run;                      // and the index
+    int    order[LAYOUT_MAX_DIGITS], n_order;              // the other register digits, the slowest first
+    int    n_batched, batch_size, chunk; Var *chunk_begin; // of these the last so many: their loads are made together (vector.c)
+    bool   is_loaded;                // and are printed already
 
     struct { TileOp *update; Var *partial; uint32_t kept; int chains; } reductions[8]; int n_reductions;   // kept: layout dimensions
     bool   is_linear;                // the distributed indices are counted through by all threads together
-} Iteration;
+};
 
 Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it);          // `int` comes back as i32 or i64
 Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it);
@@ -338,7 +347,9 @@ typedef VEC(MapUse) MapUses;
 void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of everything in its body
 
 // ---- map.c
-void emit_forall(Lowering *lo, TileOp *op);
+void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // loads: they are printed already; or NULL
+// At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
+void emit_early_loads(Lowering *lo, TileOp *first, const TileOp *end);
 // Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
@@ -354,7 +365,14 @@ Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: 
 // The digit of the layout that runs through consecutive elements, if loads or stores of this forall can move several
 // at a time; -1: none. Fills it->loaded and it->stored.
 int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
-void emit_vector_loads(Lowering *lo, Iteration *it);
+void choose_moves(Lowering *lo, TileOp *forall, Iteration *it);        // the same, and which loads are made together
+// Loops over the register digits but the vector's, all loads from tensors of several iterations in front of the first
+// that uses one; every nest that it opens goes to `nests`. Returns how many.
+int  begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
+int  early_words(const Iteration *it);                     // of all its loads, if they can be made before its loops; else 0
+void emit_batch(Lowering *lo, Iteration *it);
+void emit_vector_loads(Lowering *lo, Iteration *it);       // the others
+Expr *loaded_element(Lowering *lo, const Iteration *it, int i);
 void emit_vector_stores(Lowering *lo, Iteration *it);
 
 // ---- masks.c
@@ -367,6 +385,8 @@ void  begin_reduction(Lowering *lo, Iteration *it, int which);
 void  add_to_reduction(Lowering *lo, Iteration *it, int which);
 void  finish_reduction(Lowering *lo, Iteration *it, int which);
 int   reduction_scratch_bytes(const Iteration *it, int which);
+void  declare_scratch_side(Lowering *lo);
+void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become its value
 
 // ---- wgmma.c, mma.c, fma.c, store.c, tma.c
 bool product_region(const Region *region, int64_t *start, int64_t *width);         // products.c: two ranges at fixed places

@@ -7,7 +7,7 @@
 // memory instead, where every access works; explain says which and why.
 #include "lower/cuda/cuda.h"
 
-enum { ROW_REGISTERS_MAX = 16 };     // of a fragment that lies along another's columns
+enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 };           // of a fragment that lies along another's columns
 
 static void demote(Lowering *lo, TileInfo *tile, const char *why)
 {
@@ -86,8 +86,36 @@ static void conflict(Lowering *lo, TileInfo *tile, const Iteration *it, MapUses 
     product_falls_back(lo, tile, why);
 }
 
+// Bits of the narrowest elements that foralls with this tile move from and to tensors: they decide the pieces' width.
+typedef struct Narrowest { const TileInfo *tile; int bits; } Narrowest;
+
+static bool see_narrowest(Lowering *lo, TileOp *op, void *context)
+{
+    Narrowest *const narrowest = context;
+    if (!is_map(op))
+        return false;
+    MapUses uses = { 0 };
+    map_uses(lo, as_map(lo, op), &uses);
+    bool here = false;
+    for (int i = 0; i < uses.count; i++)
+        here |= uses.items[i].use.buffer == narrowest->tile->buffer;
+    for (int i = 0; i < uses.count && here; i++) {
+        const Buffer *const root = buffer_root(uses.items[i].use.buffer);
+        if (root->kind == BUFFER_TENSOR && dtype_bits(root->type) >= 8 && dtype_bits(root->type) < narrowest->bits)
+            narrowest->bits = dtype_bits(root->type);
+    }
+    return true;
+}
+
+static int narrowest_bits(Lowering *lo, const TileInfo *tile)
+{
+    Narrowest narrowest = { tile, dtype_bits(tile->buffer->type) };
+    each_op(lo, lo->kernel->body, see_narrowest, &narrowest);
+    return narrowest.bits;
+}
+
 // A fragment of rows and columns beside one of rows alone: the threads that hold the same row divide its columns.
-static bool widen_rows(const TileInfo *tile, const Iteration *it, const int *which, Layout *layout)
+static bool widen_rows(Lowering *lo, const TileInfo *tile, const Iteration *it, const int *which, Layout *layout)
 {
     if (tile->buffer->rank != 2 || it->layout.rank != 1)
         return false;
@@ -103,7 +131,7 @@ static bool widen_rows(const TileInfo *tile, const Iteration *it, const int *whi
     int same = 1;                    // threads that hold the same row
     for (int i = 0; i < it->layout.n; i++)
         same *= it->layout.digit[i].dim == REPLICATED ? it->layout.digit[i].extent : 1;
-    for (int v = 128 / dtype_bits(tile->buffer->type); column == 1 && v > 1 && done == 1; v /= 2)
+    for (int v = 128 / narrowest_bits(lo, tile); column == 1 && v > 1 && done == 1; v /= 2)
         if (columns % (v * same) == 0)
             done = v;
     layout_add(layout, IN_REGISTER, done, column, 1);
@@ -131,11 +159,6 @@ static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteratio
         dims[d] = it->dim_of[which[d]];
         fits = dims[d] >= 0;
     }
-    if (!fits && !tile->has_layout && use->subs && subscripts_are_indices(use->subs, use->buffer->rank, it->indices, it->n, which) &&
-        widen_rows(tile, it, which, &tile->layout)) {
-        spread->changed = tile->has_layout = true;
-        return;
-    }
     if (!fits) {
         spread->changed = true;
         conflict(lo, tile, it, uses, "its subscripts are not the indices that its forall is divided by");
@@ -160,12 +183,32 @@ static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteratio
         return;
     }
     spread->changed = true;
-    if (layout.rank < it->layout.rank && layout_registers(&layout) > ROW_REGISTERS_MAX) {
+    // Where threads hold several rows it would take a register per column; with one row it takes what that one does.
+    const int registers = layout_registers(&layout);
+    if (layout.rank < it->layout.rank && registers > ROW_REGISTERS_MAX &&
+        (registers > ONE_ROW_REGISTERS_MAX || registers < layout_registers(&it->layout))) {
         demote(lo, tile, "it runs along another fragment's columns");
         return;
     }
     tile->layout = layout;
     tile->has_layout = true;
+}
+
+// Rows and columns first: what runs along the columns alone can follow them.
+static bool spread_to_rows(Lowering *lo, const MapUses *uses, const Iteration *it)
+{
+    for (int i = 0; i < uses->count; i++) {
+        const TileUse *const use = &uses->items[i].use;
+        TileInfo *const tile = tile_info(lo, use->buffer);
+        int which[MAX_RANK];
+        if (tile && tile->home == HOME_REGISTERS && !tile->has_layout && use->subs && use->buffer->rank == 2 &&
+            subscripts_are_indices(use->subs, 2, it->indices, it->n, which) &&
+            (it->dim_of[which[0]] < 0 || it->dim_of[which[1]] < 0) && widen_rows(lo, tile, it, which, &tile->layout)) {
+            tile->has_layout = true;
+            return true;
+        }
+    }
+    return false;
 }
 
 static void spread_map(Lowering *lo, TileOp *map, Spread *spread)
@@ -184,6 +227,7 @@ static void spread_map(Lowering *lo, TileOp *map, Spread *spread)
         return;
     Iteration it;
     choose_iteration(lo, map, &it);
+    spread->changed = spread_to_rows(lo, &uses, &it);
     for (int i = 0; i < uses.count && !spread->changed; i++)
         spread_to(lo, &uses, i, &it, spread);
 }
@@ -269,27 +313,6 @@ static TileInfo *largest_without_layout(const Lowering *lo, int *elements)
     return best;
 }
 
-// Bits of the narrowest elements that foralls with this tile move from and to tensors: they decide the pieces' width.
-typedef struct Narrowest { const TileInfo *tile; int bits; } Narrowest;
-
-static bool see_narrowest(Lowering *lo, TileOp *op, void *context)
-{
-    Narrowest *const narrowest = context;
-    if (!is_map(op))
-        return false;
-    MapUses uses = { 0 };
-    map_uses(lo, as_map(lo, op), &uses);
-    bool here = false;
-    for (int i = 0; i < uses.count; i++)
-        here |= uses.items[i].use.buffer == narrowest->tile->buffer;
-    for (int i = 0; i < uses.count && here; i++) {
-        const Buffer *const root = buffer_root(uses.items[i].use.buffer);
-        if (root->kind == BUFFER_TENSOR && dtype_bits(root->type) >= 8 && dtype_bits(root->type) < narrowest->bits)
-            narrowest->bits = dtype_bits(root->type);
-    }
-    return true;
-}
-
 static void give_blocked(Lowering *lo, TileInfo *tile, int elements)
 {
     const Buffer *const buffer = tile->buffer;
@@ -303,9 +326,7 @@ static void give_blocked(Lowering *lo, TileInfo *tile, int elements)
         expr_as_int(buffer->shape[d], &extent);
         extents[d] = (int)extent;
     }
-    Narrowest narrowest = { tile, dtype_bits(buffer->type) };
-    each_op(lo, lo->kernel->body, see_narrowest, &narrowest);
-    tile->layout = layout_blocked(buffer->rank, extents, lo->crew, 128 / narrowest.bits);
+    tile->layout = layout_blocked(buffer->rank, extents, lo->crew, 128 / narrowest_bits(lo, tile));
     tile->has_layout = true;
 }
 

@@ -125,7 +125,7 @@ static void emit_update(Lowering *lo, TileOp *op, Iteration *it)
 static void emit_store(Lowering *lo, TileOp *op, Iteration *it)
 {
     for (int i = 0; i < it->n_stored; i++)
-        if (it->stored[i].store == op && is_fragment_in_registers(lo, op->store.buffer)) {
+        if (it->stored[i].store == op && (it->stored[i].rounds || is_fragment_in_registers(lo, op->store.buffer))) {
             // The pair is rounded together: what is stored in the source's narrow type waits in f32.
             Expr *wide = op->store.value;
             if (wide->kind == E_CONVERT && wide->type == op->store.buffer->type && wide->convert.a->type == DTYPE_F32)
@@ -421,20 +421,11 @@ static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
 {
     for (int i = 0; i < it->n_reductions; i++)
         begin_reduction(lo, it, i);
-    Nest serial[16], digits[LAYOUT_MAX_DIGITS];
+    Nest serial[16], digits[2 * LAYOUT_MAX_DIGITS];
     const int depth = begin_serial_loops(lo, it, serial);
-    Var *run = NULL;
-    it->vector = choose_vectors(lo, op, it, &run);
-    int n = 0;
-    for (int i = it->layout.n - 1; i >= 0; i--) {
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input != IN_REGISTER || i == it->vector)
-            continue;
-        it->digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        // The producer has few registers and none of them in arrays.
-        begin_for(lo, &digits[n++], it->digit[i], i32_const(lo, 0), i32_const(lo, digit->extent), i32_const(lo, 1),
-                  lo->role == ROLE_PRODUCER ? LOOP_NO_UNROLL : LOOP_UNROLL);
-    }
+    if (!it->is_loaded)
+        choose_moves(lo, op, it);
+    int n = begin_register_loops(lo, it, digits);
     Nest block, guard, pieces;
     begin_block(lo, &block);
     Expr *const valid = declare_indices(lo, it, ~0u);
@@ -443,19 +434,19 @@ static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
     Var *base = NULL;
     if (it->vector >= 0) {
         emit_vector_loads(lo, it);
-        base = loop_var(lo, run);
+        base = loop_var(lo, it->run);
         it->digit[it->vector] = loop_new_var(lo->unit, DTYPE_I32, "v");
         begin_for(lo, &pieces, it->digit[it->vector], i32_const(lo, 0), i32_const(lo, it->layout.digit[it->vector].extent),
                   i32_const(lo, 1), LOOP_UNROLL);
         Expr *step = var_of(lo, it->digit[it->vector]);
         if (base->type == DTYPE_I64)
             step = call_expr(lo, DTYPE_I64, "(int64_t)", 1, step);
-        *var_slot(lo, run) = emit_declare(lo, base->type, base->name, expr_binary(lo->arena, X_ADD, var_of(lo, base), step));
+        *var_slot(lo, it->run) = emit_declare(lo, base->type, base->name, expr_binary(lo->arena, X_ADD, var_of(lo, base), step));
     }
     emit_iteration(lo, op, it);
     if (it->vector >= 0) {
         end_nest(lo, &pieces);
-        *var_slot(lo, run) = base;
+        *var_slot(lo, it->run) = base;
         emit_vector_stores(lo, it);
         it->digit[it->vector] = NULL;
     }
@@ -517,14 +508,72 @@ static bool emit_packed_conversion(Lowering *lo, const TileOp *op)
     return true;
 }
 
-void emit_forall(Lowering *lo, TileOp *op)
+// Is where a region lies known without reading memory?
+static bool is_placed(const Region *region)
+{
+    for (int d = 0; d < region->buffer->rank; d++)
+        if (expr_loads(region->subs[d].start))
+            return false;
+    return region->buffer->kind != BUFFER_VIEW || is_placed(&region->buffer->base);
+}
+
+// A copy to registers, all of whose loads can be made before it: from a tensor that the kernel does not write.
+static Iteration *loads_of_copy(Lowering *lo, TileOp *op, int *words)
+{
+    const OpInfo *const info = op_info(lo, op);
+    TileInfo *const to = op->kind == T_COPY ? tile_info(lo, op->copy.dst.buffer) : NULL;
+    if (!to || to->home != HOME_REGISTERS || info->fetched || info->barrier_before || lo->has_teams || lo->role != ROLE_CONSUMER ||
+        buffer_root(op->copy.src.buffer)->kind != BUFFER_TENSOR || buffer_root(op->copy.src.buffer)->access != ACCESS_IN || !is_placed(&op->copy.src))
+        return NULL;
+    Iteration *const it = NEW(lo->arena, Iteration, .vector = -1);
+    TileOp *const map = as_map(lo, op);
+    choose_iteration(lo, map, it);
+    if (it->is_linear)
+        return NULL;
+    for (int i = 0; i < it->n; i++)
+        if (it->dim_of[i] < 0)
+            return NULL;
+    choose_moves(lo, map, it);
+    const int more = early_words(it);
+    if (!more || *words + more > consumer_registers(lo) - fragment_words(lo))
+        return NULL;
+    *words += more;
+    return it;
+}
+
+void emit_early_loads(Lowering *lo, TileOp *first, const TileOp *end)
+{
+    Iteration *its[8];
+    TileOp *ops[8];
+    int n = 0, words = 0;
+    for (TileOp *op = first; op != end && n < COUNT(its); op = op->next) {
+        if (op->kind == T_TILE || op->kind == T_FILL)
+            continue;
+        if (op_info(lo, op)->loads || !(its[n] = loads_of_copy(lo, op, &words)))
+            break;
+        ops[n++] = op;
+    }
+    for (int i = 0; i < n && n > 1; i++) {
+        op_info(lo, ops[i])->loads = its[i];
+        const Crew crew = lo->crew;
+        lo->crew = its[i]->crew;
+        emit_batch(lo, its[i]);
+        lo->crew = crew;
+    }
+}
+
+void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
 {
     if (emit_packed_conversion(lo, op))
         return;
     Iteration it;
-    choose_iteration(lo, op, &it);
-    it.vector = -1;
-    find_reductions(lo, op, &it);
+    if (loads) {
+        it = *loads;
+    } else {
+        choose_iteration(lo, op, &it);
+        it.vector = -1;
+        find_reductions(lo, op, &it);
+    }
     const Crew crew = lo->crew;
     lo->crew = it.crew;
     // Every group runs it for its own copy of a fragment; what others see is stored once.

@@ -102,7 +102,7 @@ static int place_all(Lowering *lo)
     lo->staging_offset = at = align_up(at, lo->staging_bytes ? SHARED_ALIGN : 16);
     at += lo->staging_bytes;
     lo->scratch_offset = at;
-    at = align_up(at + lo->scratch_bytes * (lo->has_teams ? lo->all.groups : 1), 16);
+    at = align_up(at + lo->scratch_bytes * (lo->has_teams ? lo->all.groups : lo->scratch_sides), 16);
     lo->barrier_offset = at;
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
@@ -149,6 +149,7 @@ static bool shorten_rings(Lowering *lo)
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
+    lo->scratch_sides = lo->scratch_bytes > 0 && !lo->has_teams ? 2 : 1;
     if (lo->scratch_bytes < SCALAR_BYTES)
         lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))

@@ -1,18 +1,18 @@
-// partial.c - row sums that only the end of a loop needs whole.
+// partial.c - sums that only the end of a loop needs whole.
 //
-// sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each lane may carry the sum of its own columns,
-// and the lanes of a row meet once after the loop instead of once per step.
+// sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each thread may carry the sum of its own columns,
+// and the lanes and warps of a row meet once after the loop instead of once per step.
 #include "lower/cuda/cuda.h"
 
 typedef struct Linear { Lowering *lo; TileInfo *tile; bool sums, other; TileOp *op; Iteration it; bool in_map; } Linear;
 
-// Every lane has iterations of its own: none repeats what another sums.
-static bool lanes_share(const Layout *layout)
+// Every thread has iterations of its own: none repeats what another sums.
+static bool threads_share(const Iteration *it)
 {
-    for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].input == IN_LANE && layout->digit[i].dim == REPLICATED)
+    for (int i = 0; i < it->layout.n; i++)
+        if (it->layout.digit[i].dim == REPLICATED)
             return false;
-    return layout->n > 0;
+    return it->layout.n > 0 && !it->is_linear;
 }
 
 static void check_use(const TileUse *use, void *context)
@@ -22,7 +22,7 @@ static void check_use(const TileUse *use, void *context)
         return;
     const TileOp *const op = linear->op;
     const bool is_target = op->kind == T_UPDATE && op->update.buffer == linear->tile->buffer && use->writes;
-    if (is_target && op->update.reduces && op->update.op == UPDATE_ADD && lanes_share(&linear->it.layout))
+    if (is_target && op->update.reduces && op->update.op == UPDATE_ADD && threads_share(&linear->it))
         linear->sums = true;
     else if (!(is_target && !op->update.reduces && op->update.op == UPDATE_MUL))
         linear->other = true;
@@ -51,23 +51,19 @@ static bool check_op(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-// Lanes of one quad or more hold the same element, warps do not.
-static bool lanes_replicate(const Layout *layout)
+// Several threads hold the same element.
+static bool is_replicated(const Layout *layout)
 {
-    bool lanes = false;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED) {
-            if (layout->digit[i].input != IN_LANE)
-                return false;
-            lanes = true;
-        }
-    return lanes;
+        if (layout->digit[i].dim == REPLICATED)
+            return true;
+    return false;
 }
 
 static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
 {
     Linear linear = { .lo = lo, .tile = tile };
-    if (tile->home != HOME_REGISTERS || tile->is_partial || !lanes_replicate(&tile->layout) ||
+    if (tile->home != HOME_REGISTERS || tile->is_partial || !is_replicated(&tile->layout) ||
         !dtype_is_float(tile->buffer->type) || dtype_bits(tile->buffer->type) < 32)
         return false;
     TileOp **body;
@@ -96,21 +92,6 @@ static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
     store_register(lo, tile, at, expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
 }
 
-static void add_lanes(Lowering *lo, TileInfo *tile, Expr *at)
-{
-    Expr *const value = expr_index(lo->arena, tile->registers, at);
-    int below = 1;
-    for (int i = 0; i < tile->layout.n; i++) {
-        const Digit *const digit = &tile->layout.digit[i];
-        if (digit->input != IN_LANE)
-            continue;
-        for (int step = below; digit->dim == REPLICATED && step < below * digit->extent; step *= 2)
-            store_register(lo, tile, at, expr_binary(lo->arena, X_ADD, value,
-                           call_expr(lo, value->type, "shuffle_xor", 2, value, i32_const(lo, step))));
-        below *= digit->extent;
-    }
-}
-
 void begin_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
@@ -131,6 +112,6 @@ void end_partial_sums(Lowering *lo, TileOp *loop)
         if (!tile->is_partial || tile->partial_in != loop)
             continue;
         tile->is_partial = false;
-        each_register(lo, tile, add_lanes);
+        join_partial_sums(lo, tile);
     }
 }

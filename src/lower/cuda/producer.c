@@ -59,7 +59,7 @@ static void produce_copy(Lowering *lo, TileOp *op)
 {
     Channel *const channel = tile_info(lo, op->copy.dst.buffer)->channel;
     if (!lo->by_tma) {
-        emit_forall(lo, as_map(lo, op));
+        emit_forall(lo, as_map(lo, op), NULL);
         return;
     }
     if (channel->by_lanes) {

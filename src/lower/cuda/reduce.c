@@ -1,6 +1,10 @@
 // reduce.c - reductions of a forall: partial results in registers, then lanes by shuffles, then warps through
 // shared memory. Every thread that holds the target ends with the same bits: butterflies add the same pairs, and
 // all warps read the scratch in one order.
+//
+// The scratch has two sides, taken in turn: whoever writes a side has passed the barrier of the reduction in between,
+// which the last readers of that side had reached before. So a reduction takes one barrier. Groups that run statements
+// of their own do not keep step, and take two.
 #include "lower/cuda/cuda.h"
 
 DType reduction_type(const TileOp *update)
@@ -190,9 +194,11 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
     Var *const partial = it->reductions[which].partial;
     Expr *const base = i32_mul(lo, digits_number(lo, it, which, true), replicas);
     Var *const scratch = loop_new_pointer(lo->unit, type, "scratch");
+    Expr *offset = i32_const(lo, lo->scratch_offset + (lo->has_teams ? lo->walk * lo->scratch_bytes : 0));
+    if (lo->scratch_side)
+        offset = i32_add(lo, offset, var_of(lo, lo->scratch_side));
     loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = scratch,
-             .value = call_expr(lo, type, arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1,
-                                i32_const(lo, lo->scratch_offset + (lo->has_teams ? lo->walk * lo->scratch_bytes : 0))) } });
+             .value = call_expr(lo, type, arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, offset) } });
     if (store) {
         loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { scratch, i32_add(lo, base, digits_number(lo, it, which, false)),
                  expr_index(lo->arena, partial, at) } });
@@ -266,6 +272,21 @@ static void apply_body(Lowering *lo, Iteration *it, int which, Expr *at, bool fl
     end_nest(lo, &nest);
 }
 
+// From what each thread has to what all have, in every thread that holds a part of it.
+static void join_threads(Lowering *lo, Iteration *it, int which)
+{
+    for_kept(lo, it, which, lanes_body, false);
+    if (warp_replicas(it, which) == 1)
+        return;
+    if (!lo->scratch_side)
+        emit_barrier(lo);            // earlier readers of the scratch
+    for_kept(lo, it, which, reduce_warps, true);
+    emit_barrier(lo);
+    for_kept(lo, it, which, reduce_warps, false);
+    if (lo->scratch_side)
+        emit_assign(lo, lo->scratch_side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->scratch_side), i32_const(lo, lo->scratch_bytes)));
+}
+
 void finish_reduction(Lowering *lo, Iteration *it, int which)
 {
     TileOp *const update = it->reductions[which].update;
@@ -273,12 +294,31 @@ void finish_reduction(Lowering *lo, Iteration *it, int which)
     if (it->reductions[which].chains == 2)
         for_kept(lo, it, which, chains_body, false);
     if (!target || !target->is_partial)
-        for_kept(lo, it, which, lanes_body, false);
-    if (warp_replicas(it, which) > 1) {
-        emit_barrier(lo);            // earlier readers of the scratch
-        for_kept(lo, it, which, reduce_warps, true);
-        emit_barrier(lo);
-        for_kept(lo, it, which, reduce_warps, false);
-    }
+        join_threads(lo, it, which);
     for_kept(lo, it, which, apply_body, false);
+}
+
+// As if a forall had just summed over what the tile's threads hold in common, into its own registers.
+void join_partial_sums(Lowering *lo, TileInfo *tile)
+{
+    TileOp *const update = NEW(lo->arena, TileOp, .kind = T_UPDATE);
+    update->update.op = UPDATE_ADD;
+    update->update.buffer = tile->buffer;
+    update->update.value = expr_float(lo->arena, tile->buffer->type, 0);
+    Iteration it = { .layout = tile->layout, .crew = lo->crew, .vector = -1, .n_reductions = 1 };
+    const int rank = tile->layout.rank;
+    for (int i = 0; i < it.layout.n; i++)
+        if (it.layout.digit[i].dim == REPLICATED)
+            it.layout.digit[i].dim = rank;
+    it.reductions[0].update = update;
+    it.reductions[0].partial = tile->registers;
+    it.reductions[0].kept = (1u << rank) - 1;
+    join_threads(lo, &it, 0);
+}
+
+// Where reductions meet warps: the side of the scratch in use.
+void declare_scratch_side(Lowering *lo)
+{
+    if (lo->scratch_sides > 1)
+        lo->scratch_side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
 }

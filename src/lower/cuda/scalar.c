@@ -465,7 +465,7 @@ static Expr *lower_load(Lowering *lo, Expr *x, const Iteration *it)
     const DType type = loop_type(x->load.buffer->type);
     for (int i = 0; it && i < it->n_loaded; i++)
         if (expr_equal(it->loaded[i].load, x))
-            return expr_index(lo->arena, it->loaded[i].values, var_of(lo, it->digit[it->vector]));
+            return loaded_element(lo, it, i);
     Place place;
     if (!place_element(lo, x->load.buffer, x->load.subs, it, &place, x->span))
         return zero_of(lo, type);

@@ -418,9 +418,11 @@ static void emit_for(Lowering *lo, TileOp *op)
     int64_t step = 1;
     if (op->for_.step)
         expr_as_int(op->for_.step, &step);
+    begin_partial_sums(lo, op);
     begin_for(lo, &nest, var, from, to, expr_int(lo->arena, var->type, step), LOOP_NO_UNROLL);
     emit_body(lo, op->for_.body);
     end_nest(lo, &nest);
+    end_partial_sums(lo, op);
 }
 
 static void emit_while(Lowering *lo, TileOp *op)
@@ -461,7 +463,7 @@ static void emit_map(Lowering *lo, TileOp *op)
     if (op->kind == T_FILL && starts_in_loop(lo, op))
         return;
     if (!store_is_staged(lo, op)) {
-        emit_forall(lo, as_map(lo, op));
+        emit_forall(lo, as_map(lo, op), op_info(lo, op)->loads);
         return;
     }
     Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
@@ -473,7 +475,7 @@ static void emit_map(Lowering *lo, TileOp *op)
     begin_if(lo, &nest, lower_expr(lo, aligned, NULL));
     emit_staged_store(lo, op);
     begin_else(lo, &nest);
-    emit_forall(lo, as_map(lo, op));
+    emit_forall(lo, as_map(lo, op), NULL);
     end_nest(lo, &nest);
 }
 
@@ -631,8 +633,10 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 
 static void emit_block(Lowering *lo, TileOp *block, TileOp *owner_block, TileOp *end)
 {
-    for (TileOp *op = block; op != end; op = op->next)
+    for (TileOp *op = block; op != end; op = op->next) {
+        emit_early_loads(lo, op, end);
         emit_consumer_op(lo, op, owner_block);
+    }
 }
 
 // ---- the role's own variables
@@ -677,6 +681,7 @@ static void emit_walk(Lowering *lo)
 {
     declare_clocks(lo, 0);
     declare_tiles(lo, false);
+    declare_scratch_side(lo);
     bool rotates = false;
     each_op(lo, lo->kernel->body, finds_rotation, &rotates);
     if (rotates)

@@ -195,7 +195,7 @@ void emit_product(Lowering *lo, TileOp *op)
     case PRODUCT_FMA: emit_fma(lo, p); return;
     case PRODUCT_LOOP:
         for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
-            emit_forall(lo, as_map(lo, part));
+            emit_forall(lo, as_map(lo, part), NULL);
         return;
     }
 }

@@ -15,6 +15,8 @@ DEVICE void store_pair(uint16_t *p, uint32_t w) { p[0] = (uint16_t)w; p[1] = (ui
 DEVICE uint32_t pack_bits(uint16_t lo, uint16_t hi) { return (uint32_t)lo | (uint32_t)hi << 16; }
 
 #if __CUDA_ARCH__ >= 890
+DEVICE uint32_t pack_e4m3(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
+DEVICE uint32_t pack_e5m2(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
 DEVICE uint8_t f32_to_e4m3(float x) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return (uint8_t)r; }
 DEVICE uint8_t f32_to_e5m2(float x) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return (uint8_t)r; }
 DEVICE float e4m3_to_f32(uint8_t x) { uint32_t r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)x)); return f16_to_f32((uint16_t)r); }
@@ -45,6 +47,8 @@ DEVICE uint8_t f32_to_e4m3(float x) { return f32_to_small<3, 7>(x, 448.0f, 0x7f)
 DEVICE uint8_t f32_to_e5m2(float x) { return f32_to_small<2, 15>(x, 57344.0f, 0x7f); }
 DEVICE float e4m3_to_f32(uint8_t x) { return (x & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : small_to_f32<3, 7>(x); }
 DEVICE float e5m2_to_f32(uint8_t x) { return f16_to_f32((uint16_t)((uint16_t)x << 8)); }
+DEVICE uint32_t pack_e4m3(float lo, float hi) { return (uint32_t)f32_to_e4m3(lo) | (uint32_t)f32_to_e4m3(hi) << 8; }
+DEVICE uint32_t pack_e5m2(float lo, float hi) { return (uint32_t)f32_to_e5m2(lo) | (uint32_t)f32_to_e5m2(hi) << 8; }
 #endif
 
 // Floating point to integer: truncates and saturates, NaN gives 0.

@@ -54,27 +54,102 @@ template <int N, class T> DEVICE void store_vector(const T *v, T *p, bool rows, 
         if (rows && column + i >= 0 && column + i < columns)
             p[i] = v[i];
 }
-// The columns are known to be inside.
-template <int N, class T> DEVICE void load_inside(T *v, const T *p, bool rows)
+// Vectors of tensors travel as words of 32 bits, each whole: what is taken apart where it is loaded is waited for there.
+template <int N, class T> struct Words { enum { BYTES = N * sizeof(T), COUNT = BYTES < 4 ? 1 : BYTES / 4 }; };
+
+// Element i of vector `number`.
+template <class T, int N> DEVICE T element_of(const uint32_t *words, int number, int i)
 {
-    if (rows && is_aligned(p, Run<N, T>::EACH)) {
-        load_pieces<N>(v, p);
-        return;
+    const uint32_t *const w = words + number * Words<N, T>::COUNT;
+    if constexpr (sizeof(T) == 8) {
+        return bitcast<T>((uint64_t)w[2 * i] | (uint64_t)w[2 * i + 1] << 32);
+    } else if constexpr (sizeof(T) == 4) {
+        return bitcast<T>(w[i]);
+    } else {
+        enum { EACH = 4 / sizeof(T), BITS = 8 * sizeof(T) };
+        return (T)(w[i / EACH] >> i % EACH * BITS & (1u << BITS) - 1);
     }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        v[i] = rows ? p[i] : (T)0;
 }
-template <int N, class T> DEVICE void store_inside(const T *v, T *p, bool rows)
+template <int N, class T> DEVICE void join(uint32_t *w, const T *v)
 {
-    if (rows && is_aligned(p, Run<N, T>::EACH)) {
-        store_pieces<N>(p, v);
-        return;
+    if constexpr (sizeof(T) == 8) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const uint64_t u = bitcast<uint64_t>(v[i]);
+            w[2 * i] = (uint32_t)u;
+            w[2 * i + 1] = (uint32_t)(u >> 32);
+        }
+    } else if constexpr (sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            w[i] = bitcast<uint32_t>(v[i]);
+    } else {
+        enum { EACH = 4 / sizeof(T), BITS = 8 * sizeof(T) };
+#pragma unroll
+        for (int i = 0; i < Words<N, T>::COUNT; i++)
+            w[i] = 0;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            w[i / EACH] |= ((uint32_t)v[i] & (1u << BITS) - 1) << i % EACH * BITS;
     }
+}
+// Floats to narrow ones, two at a time.
+#define ROUNDING(name, each) \
+    template <int N> DEVICE void round_##name(uint32_t *w, const float *v) \
+    { \
+        enum { PAIRS = each / 2 }; \
+        _Pragma("unroll") for (int i = 0; i < (N + each - 1) / each; i++) w[i] = 0; \
+        _Pragma("unroll") for (int i = 0; i < (N + 1) / 2; i++) \
+            w[i / PAIRS] |= pack_##name(v[2 * i], 2 * i + 1 < N ? v[2 * i + 1] : 0.0f) << i % PAIRS * (32 / PAIRS); \
+    }
+ROUNDING(bf16, 2)
+ROUNDING(f16, 2)
+ROUNDING(e4m3, 4)
+ROUNDING(e5m2, 4)
+
+// Rows divide into whole vectors: this one is inside or not, and aligned.
+template <int N, class T> DEVICE void load_whole(uint32_t *w, const T *p, bool inside)
+{
+    typedef Run<N, T> R;
+#pragma unroll
+    for (int i = 0; i < R::PIECES; i++) {
+        typename R::type piece = {};
+        if (inside)
+            piece = ((const typename R::type *)p)[i];
+        if constexpr (R::EACH < 4)
+            w[i] = piece;
+        else
+            memcpy(w + i * R::EACH / 4, &piece, R::EACH);
+    }
+}
+template <int N, class T> DEVICE void store_whole(const uint32_t *w, T *p, bool inside)
+{
+    typedef Run<N, T> R;
+#pragma unroll
+    for (int i = 0; i < R::PIECES; i++) {
+        typename R::type piece;
+        if constexpr (R::EACH < 4)
+            piece = (typename R::type)w[i];
+        else
+            memcpy(&piece, w + i * R::EACH / 4, R::EACH);
+        if (inside)
+            ((typename R::type *)p)[i] = piece;
+    }
+}
+// Rows end anywhere.
+template <int N, class T> DEVICE void load_words(uint32_t *w, const T *p, bool rows, int64_t column, int64_t columns)
+{
+    T v[N];
+    load_vector<N>(v, p, rows, column, columns);
+    join<N>(w, v);
+}
+template <int N, class T> DEVICE void store_words(const uint32_t *w, T *p, bool rows, int64_t column, int64_t columns)
+{
+    T v[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (rows)
-            p[i] = v[i];
+        v[i] = element_of<T, N>(w, 0, i);
+    store_vector<N>(v, p, rows, column, columns);
 }
 // Shared memory: alignment is known.
 template <int N, class T> DEVICE void load_shared(T *v, const T *p, bool rows)

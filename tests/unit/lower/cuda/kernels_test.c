@@ -39,7 +39,7 @@ static const Case cases[] = {
     { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2>", "_bf16_rs_tb(" }, NULL, true },
     { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
       { "tma_load_rows<64, 128, 2>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "setmaxnreg_dec(40)" }, "load_vector", false },
-    { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_vector<8>", "shuffle_xor" }, "setmaxnreg_", true },
+    { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 
 static Compiled *compile_case(Arena *arena, const Case *c)
@@ -79,6 +79,27 @@ static void sources_hold_the_planned_instructions(void **state)
     }
 }
 
+// Sums over warps: one barrier per sum, and one after the loop where its steps need no whole sum.
+static void sums_over_warps_take_one_barrier(void **state)
+{
+    static const Case sums[] = {
+        { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "side ^" }, NULL, true },
+        { "norm/rms_norm.tile", "rms_norm_long", { { 0 } }, 0, 90, { "side ^" }, NULL, true },
+        { "gemm/gemv.tile", "gemv_transposed", { { 0 } }, 0, 90, { "side ^" }, NULL, true },
+    };
+    for (int i = 0; i < COUNT(sums); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        const char *const text = strstr(compile_case(arena, &sums[i])->source, "struct __align__(64) KernelParams");
+        const char *const barrier = strstr(text, "__syncthreads()");
+        if (!barrier || strstr(barrier + 1, "__syncthreads()") || !strstr(text, sums[i].has[0]))
+            fail_msg("%s does not have one barrier", sums[i].kernel);
+        arena_free(arena);
+    }
+}
+
 static void ptxas_reports_no_spills(void **state)
 {
     char text[256];
@@ -107,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_hold_the_planned_instructions),
+        cmocka_unit_test(sums_over_warps_take_one_barrier),
         cmocka_unit_test(ptxas_reports_no_spills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
