@@ -18,6 +18,7 @@
 //     scalar.c     scalar expressions, conversions, checked accesses
 //     wgmma.c      products on tensor cores, and waiting for them where a result is first used
 //     store.c      fragments to tensors through swizzled staging and TMA
+//     panels.c     accumulators to shared tiles that products read
 //     tma.c        tensor maps and boxes
 //   explain.c    say what was decided
 //
@@ -409,6 +410,7 @@ bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
 void emit_lane_copy(Lowering *lo, TileOp *op);
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);
+void emit_tma_ask(Lowering *lo, TileOp *op);               // for the box, into the L2 cache
 int  tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region);
 Expr *map_address(Lowering *lo, int map);
@@ -416,6 +418,13 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile I
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates);    // of its first element, fastest first
 int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates);
+
+// ---- panels.c
+bool copy_is_panels(Lowering *lo, const TileOp *op);       // an accumulator into a tile that products read
+void emit_panels(Lowering *lo, TileOp *op);
+
+// ---- rescale.c
+Expr *rescale_test(Lowering *lo, const TileOp *op);        // some row's factor is not 1; NULL: no such product
 
 // ---- debug.c
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it);

@@ -28,6 +28,7 @@ static bool has_work(Lowering *lo, TileOp *op)
 
 static void produce_block(Lowering *lo, TileOp *block);
 static void produce_rotated(Lowering *lo, TileOp *op);
+static void ask_ahead(Lowering *lo, TileOp *op);
 
 // Boxes and announcements are one thread's.
 static void begin_issue(Lowering *lo, Nest *nest)
@@ -134,6 +135,7 @@ static void produce_op(Lowering *lo, TileOp *op)
         }
         begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
         produce_block(lo, op->pipeline.body);
+        ask_ahead(lo, op);
         for (int i = op->pipeline.n - 1; i >= 0; i--)
             end_nest(lo, &nests[i]);
         return;
@@ -184,6 +186,104 @@ static void produce_stage(Lowering *lo, TileOp *body, bool second)
         if (op->kind == T_LET || (op->stage > 0) == second)
             produce_in_block(lo, op, body);
     advance_clocks(lo, body, second);
+}
+
+// ---- the next step's boxes, asked for ahead
+
+typedef struct Uses { Lowering *lo; const Var *var; bool found; int depth; } Uses;
+
+typedef struct Definition { const Var *var; Expr *value; } Definition;
+
+static bool find_definition(Lowering *lo, TileOp *op, void *context)
+{
+    Definition *const seek = context;
+    if ((op->kind == T_LET || op->kind == T_SET) && op->let.var == seek->var)
+        seek->value = op->let.value;
+    return op->kind == T_FORALL;
+}
+
+static bool expr_depends(const Expr *x, void *context)
+{
+    Uses *const uses = context;
+    if (x->kind != E_VAR)
+        return false;
+    uses->found |= x->var.var == uses->var;
+    if (x->var.var->kind == VAR_LOCAL && uses->depth < 16 && !uses->found) {
+        Definition seek = { x->var.var, NULL };
+        each_op(uses->lo, uses->lo->kernel->body, find_definition, &seek);
+        uses->depth++;
+        if (seek.value)
+            expr_any(seek.value, expr_depends, uses);
+        uses->depth--;
+    }
+    return uses->found;
+}
+
+static void slot_depends(Expr **x, void *context) { expr_any(*x, expr_depends, context); }
+
+static bool step_depends(Lowering *lo, TileOp *body, const Var *coordinate)
+{
+    Uses uses = { lo, coordinate, false, 0 };
+    for (TileOp *op = body; op; op = op->next)
+        if (op_info(lo, op)->fetched) {
+            tile_each_expr(op, slot_depends, &uses);
+            buffer_each_expr(op->copy.src.buffer, slot_depends, &uses);
+        }
+    return uses.found;
+}
+
+// With one buffer per tile a refill's latency is in the way of every step. Where several instances read the same boxes,
+// each asks for a part of the next step's: they come from memory once, and from the L2 cache when they are needed.
+// (Latent attention: +13% with two tiles of rows, -14% with one, which is bound by memory.)
+static void ask_ahead(Lowering *lo, TileOp *op)
+{
+    Arena *const a = lo->arena;
+    TileOp *const body = op->pipeline.body;
+    Expr *sharers = NULL, *share = NULL;
+    for (int i = 0; i < lo->kernel->n_grid; i++) {
+        Var *const coordinate = lo->kernel->grid[i].var;
+        if (step_depends(lo, body, coordinate))
+            continue;
+        Expr *const extent = var_of(lo, lo->grid_extents[i]), *at = var_of(lo, loop_var(lo, coordinate));
+        if (at->type != DTYPE_I32)
+            at = call_expr(lo, DTYPE_I32, "(int32_t)", 1, at);
+        share = share ? i32_add(lo, expr_binary(a, X_MUL, share, extent), at) : at;
+        sharers = sharers ? expr_binary(a, X_MUL, sharers, extent) : extent;
+    }
+    bool single = op->pipeline.n == 1 && sharers && lo->by_tma && lo->has_cuts;
+    for (int i = 0; i < lo->clocks.count; i++)
+        single &= lo->clocks.items[i]->block != body || lo->clocks.items[i]->buffers == 1;
+    if (!single)
+        return;
+    Expr *from, *to;
+    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
+    Var *const index = *slot;
+    const int n_vars = lo->n_vars;
+    Var **const kept = NEW_ARRAY(a, Var *, n_vars);
+    memcpy(kept, lo->vars, sizeof(Var *) * (size_t)n_vars);
+    Nest more, mine;
+    Expr *const next = expr_binary(a, X_ADD, var_of(lo, index), expr_int(a, index->type, 1));
+    Expr *const last = to->type == index->type ? to : call_expr(lo, index->type, arena_printf(a, "(%s)", dtype_info[index->type].c_name), 1, to);
+    Expr *wanted = expr_binary(a, X_AND, expr_binary(a, X_GT, sharers, i32_const(lo, 1)), expr_binary(a, X_LT, next, last));
+    if (lo->by_warp)
+        wanted = expr_binary(a, X_AND, wanted, expr_binary(a, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+    begin_if(lo, &more, wanted);
+    *slot = emit_declare(lo, index->type, arena_printf(a, "%s_next", index->name), next);
+    int n = 0;
+    for (TileOp *x = body; x; x = x->next) {
+        if (x->kind == T_LET && is_needed(lo, x->let.var)) {             // the same scalars of another step
+            *var_slot(lo, x->let.var) = NULL;
+            declare_value(lo, x);
+        }
+        if (!op_info(lo, x)->fetched)
+            continue;
+        begin_if(lo, &mine, expr_binary(a, X_EQ, expr_binary(a, X_MOD, i32_const(lo, n++), sharers), share));
+        emit_tma_ask(lo, x);
+        end_nest(lo, &mine);
+    }
+    memcpy(lo->vars, kept, sizeof(Var *) * (size_t)n_vars);
+    end_nest(lo, &more);
 }
 
 // In the order of use: stage 1 of a step comes after stage 0 of the next.

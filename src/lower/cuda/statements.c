@@ -462,8 +462,18 @@ static void emit_map(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_FILL && starts_in_loop(lo, op))
         return;
+    if (copy_is_panels(lo, op)) {
+        emit_panels(lo, op);
+        return;
+    }
     if (!store_is_staged(lo, op)) {
+        Expr *const test = rescale_test(lo, op);
+        Nest needed;
+        if (test)
+            begin_if(lo, &needed, test);
         emit_forall(lo, as_map(lo, op), op_info(lo, op)->loads);
+        if (test)
+            end_nest(lo, &needed);
         return;
     }
     Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
@@ -582,6 +592,25 @@ static void wait_for_signals(Lowering *lo, const TileOp *op)
     }
 }
 
+static TileOp *first_use(const Lowering *lo, const Channel *channel);
+static TileOp *last_use(const Lowering *lo, const Channel *channel);
+
+// What follows an arrival must not be scheduled before it: the other group waits. Only the end of a basic block holds
+// it, and a wait for a buffer that this group holds is one.
+static void hold_arrival(Lowering *lo, const TileOp *op)
+{
+    const OpInfo *const info = op_info(lo, op);
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        const TileOp *const first = first_use(lo, channel), *const last = last_use(lo, channel);
+        if (channel->clock->block != info->block || !first || channel->is_released || op_info(lo, first)->order > info->order ||
+            op_info(lo, last)->order <= info->order)
+            continue;
+        emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
+        return;
+    }
+}
+
 static void give_signals(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < lo->signals.count; i++) {
@@ -592,6 +621,7 @@ static void give_signals(Lowering *lo, const TileOp *op)
         if (signal->fences)
             emit_call(lo, "fence_async", 0);
         emit_call(lo, "bar_arrive", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
+        hold_arrival(lo, op);
     }
 }
 

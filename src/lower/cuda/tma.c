@@ -329,7 +329,8 @@ static Expr *coordinate(Lowering *lo, Expr *x, bool plain)
     return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, plain ? "(int32_t)" : "box_coordinate", 1, value);
 }
 
-void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel)
+// channel NULL: the box is only asked for, so that it will be in the L2 cache; one that is cut is left out.
+static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
 {
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     Arena *const a = lo->arena;
@@ -352,7 +353,7 @@ void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel)
         map = add_map(lo, box.tensor, shape, s->swizzle_bytes);
     }
     Expr *const base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
-    Expr *const barrier = full_barrier(lo, channel);
+    Expr *const barrier = channel ? full_barrier(lo, channel) : NULL;
     Expr *at[5];
     for (int d = 0; d < rank; d++)
         at[rank - 1 - d] = coordinate(lo, box.start[d], plain);
@@ -369,16 +370,32 @@ void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel)
         from[0] = i32_add(lo, at[0], i32_const(lo, panel * s->panel_columns));
         const int offset = panel * s->panel_bytes + (int)first * s->pitch_bytes;
         Expr *const dst = expr_binary(a, X_ADD, base, expr_int(a, DTYPE_U32, offset));
-        if (!is_cut) {
+        if (!is_cut && channel) {
             emit_tma_call(lo, "tma_load", rank, dst, map, barrier, from);
             continue;
         }
-        Expr *args[10] = { dst, map_address(lo, map), barrier, var_of(lo, skip), var_of(lo, rows) };
-        memcpy(args + 5, from, sizeof(Expr *) * (size_t)rank);
-        loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE,
-                 arena_printf(a, "tma_load_rows<%d, %d, %d>", (int)box.width[box.cut], s->pitch_bytes, rank - 1 - box.cut), 5 + rank, args) } });
+        Expr *args[10];
+        int n = 0;
+        if (channel)
+            args[n++] = dst;
+        args[n++] = map_address(lo, map);
+        if (channel)
+            args[n++] = barrier;
+        if (is_cut) {
+            args[n++] = var_of(lo, skip);
+            args[n++] = var_of(lo, rows);
+        }
+        memcpy(args + n, from, sizeof(Expr *) * (size_t)rank);
+        const int width = is_cut ? (int)box.width[box.cut] : 0;
+        const char *const name = channel ? arena_printf(a, "tma_load_rows<%d, %d, %d>", width, s->pitch_bytes, rank - 1 - box.cut)
+                               : is_cut ? arena_printf(a, "tma_ask_rows<%d>", width) : "tma_ask";
+        loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE, name, n + rank, args) } });
     }
 }
+
+void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel) { emit_box(lo, op, channel); }
+
+void emit_tma_ask(Lowering *lo, TileOp *op) { emit_box(lo, op, NULL); }
 
 // Can a fragment's slice be stored as boxes?
 bool slice_is_box(Lowering *lo, const Region *region)

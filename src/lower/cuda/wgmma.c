@@ -226,6 +226,15 @@ static void wait_for_flight(Lowering *lo, int last)
     const int later = lo->flights.count - 1 - last;
     if (lo->holds_waits)
         hold_wait(lo, &lo->flights.items[last]);
+    // Groups that share tiles give back each as soon as it is read: the other's next one may stand behind it.
+    for (int i = 0; i < last && lo->has_teams; i++) {
+        Flight *const flight = &lo->flights.items[i];
+        if (flight->n_releases)
+            emit_call(lo, "wgmma_wait", 1, i32_const(lo, lo->flights.count - 1 - i));
+        for (int j = 0; j < flight->n_releases; j++)
+            emit_release(lo, flight->releases[j]);
+        flight->n_releases = 0;
+    }
     emit_call(lo, "wgmma_wait", 1, i32_const(lo, later));
     for (int i = 0; i <= last; i++) {
         const TileInfo *const acc = lo->flights.items[i].accumulator;

@@ -26,3 +26,14 @@ template <int ROWS> DEVICE uint32_t turned_at(uint32_t stage, int32_t warp, int3
     return stage + (column >> 5) * (ROWS * 128) + row * 128 + ((column & 31) * 4 ^ row << 4);
 }
 DEVICE void stage_turned(uint32_t at, float x) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(__float_as_uint(x)) : "memory"); }
+// The same into a tile's panel of 128 bytes a row: where this lane's piece of columns 0-15 of rows row .. row+15 is. Other
+// columns are an XOR, other panels an addition.
+DEVICE uint32_t panel_at(uint32_t tile, int32_t row, int32_t lane)
+{
+    return tile + (row + (lane & 15)) * 128 + ((lane >> 4 ^ lane & 7) << 4);
+}
+DEVICE void store_panel(uint32_t at, int32_t panel, int32_t column_bytes, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
+                 ::"r"((at ^ column_bytes) + panel), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
+}

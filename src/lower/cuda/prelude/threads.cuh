@@ -2,6 +2,7 @@
 template <class T> DEVICE T shuffle_xor(T x, int32_t lanes) { return __shfl_xor_sync(0xffffffffu, x, lanes); }
 template <class T> DEVICE T shuffle_from(T x, int32_t lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEVICE bool shuffle_xor(bool x, int32_t lanes) { return __shfl_xor_sync(0xffffffffu, (int)x, lanes) != 0; }
+DEVICE bool any_lane(bool x) { return __any_sync(0xffffffffu, x) != 0; }
 // Inclusive sums over the lanes.
 template <class T> DEVICE T warp_scan(T x, int32_t lane)
 {

@@ -70,6 +70,26 @@ DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_
             }
     }
 }
+// Into the L2 cache alone.
+template <class... At> DEVICE void tma_ask(const TensorMap *m, At... at_each)
+{
+    constexpr int RANK = sizeof...(At);
+    const int32_t at[] = {at_each...};
+    if constexpr (RANK == 2)
+        asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(m), "r"(at[0]), "r"(at[1]) : "memory");
+    if constexpr (RANK == 3)
+        asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(m), "r"(at[0]), "r"(at[1]), "r"(at[2]) : "memory");
+    if constexpr (RANK == 4)
+        asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
+                     ::"l"(m), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]) : "memory");
+    if constexpr (RANK == 5)
+        asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];"
+                     ::"l"(m), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
+}
+template <int ROWS, class... At> DEVICE void tma_ask_rows(const TensorMap *m, int32_t skip, int32_t rows, At... at_each)
+{
+    if (skip <= 0 && rows >= ROWS) tma_ask(m + (ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1), at_each...);
+}
 DEVICE int32_t box_coordinate(int64_t x) { return x < -(1 << 30) ? -(1 << 30) : x > 1 << 30 ? 1 << 30 : (int32_t)x; }
 DEVICE void tma_store_1d(const TensorMap *m, uint32_t src, int32_t x)
 {

@@ -1,0 +1,64 @@
+// panels.c - an accumulator into a shared tile that products read: 16 columns of a warp's rows by one stmatrix.
+//
+// The general path stores pairs, each with an address of its own. Here a lane has one address for a block of 64 rows;
+// columns 16 further are an XOR of 32 within the swizzled panel.
+#include "lower/cuda/cuda.h"
+
+typedef struct Panels { const TileInfo *from, *to; int row_blocks; } Panels;
+
+static bool plan_panels(Lowering *lo, const TileOp *op, Panels *plan)
+{
+    const TileInfo *const from = tile_info(lo, op->copy.src.buffer), *const to = tile_info(lo, op->copy.dst.buffer);
+    if (op->kind != T_COPY || lo->target->arch < 90 || lo->crew.warps != 4 || !from || !to || from->home != HOME_REGISTERS ||
+        to->home != HOME_SHARED || !to->wants_panels || to->shared.swizzle_bytes != 128 || from->buffer->rank != 2 ||
+        !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) || dtype_bits(to->buffer->type) != 16 ||
+        !dtype_is_float(to->buffer->type) || (from->buffer->type != DTYPE_F32 && !(from->is_packed && from->buffer->type == to->buffer->type)))
+        return false;
+    const int rows = from->layout.extent[0], columns = from->layout.extent[1], step = WARPGROUP_THREADS / 2 * lo->crew.groups;
+    const Layout layout = layout_accumulator(rows, columns, lo->crew, DIVIDE_ROWS);
+    if (!layout_equal(&layout, &from->layout) || rows % step != 0 || columns % 16 != 0)
+        return false;
+    *plan = (Panels){ from, to, rows / step };
+    return true;
+}
+
+bool copy_is_panels(Lowering *lo, const TileOp *op)
+{
+    Panels plan;
+    return plan_panels(lo, op, &plan);
+}
+
+void emit_panels(Lowering *lo, TileOp *op)
+{
+    Panels plan;
+    if (!plan_panels(lo, op, &plan))
+        return;
+    Arena *const a = lo->arena;
+    const SharedLayout *const s = &plan.to->shared;
+    const int pieces = s->columns / 16, per_panel = s->panel_columns / 16;
+    Expr *row = i32_mul(lo, var_of(lo, lo->warp), 16);
+    if (lo->crew.groups > 1)
+        row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
+    Nest block, loop;
+    begin_block(lo, &block);
+    Var *const at = emit_declare(lo, DTYPE_U32, "at", call_expr(lo, DTYPE_U32, "panel_at", 3,
+                                 call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, plan.to->pointer)), row, var_of(lo, lo->lane)));
+    for (int b = 0; b < plan.row_blocks; b++) {
+        Var *const c = loop_new_var(lo->unit, DTYPE_I32, "c");
+        begin_for(lo, &loop, c, i32_const(lo, 0), i32_const(lo, pieces), i32_const(lo, 1), LOOP_UNROLL);
+        Expr *const panel = i32_add(lo, i32_const(lo, b * 64 * s->pitch_bytes),
+                                    i32_mul(lo, expr_binary(a, X_DIV, var_of(lo, c), i32_const(lo, per_panel)), s->panel_bytes));
+        Expr *const column = i32_mul(lo, expr_binary(a, X_MOD, var_of(lo, c), i32_const(lo, per_panel)), 32);
+        Expr *words[4];
+        for (int i = 0; i < 4; i++) {
+            Expr *const word = i32_add(lo, i32_add(lo, i32_mul(lo, var_of(lo, c), 4), i32_const(lo, i)), i32_const(lo, b * 4 * pieces));
+            words[i] = plan.from->is_packed ? expr_index(a, plan.from->registers, word)
+                     : call_expr(lo, DTYPE_U32, arena_printf(a, "pack_%s", dtype_name(plan.to->buffer->type)), 2,
+                                 expr_index(a, plan.from->registers, i32_mul(lo, word, 2)),
+                                 expr_index(a, plan.from->registers, i32_add(lo, i32_mul(lo, word, 2), i32_const(lo, 1))));
+        }
+        emit_call(lo, "store_panel", 7, var_of(lo, at), panel, column, words[0], words[1], words[2], words[3]);
+        end_nest(lo, &loop);
+    }
+    end_nest(lo, &block);
+}
