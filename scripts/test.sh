@@ -17,7 +17,7 @@ FUZZ_SECONDS=${FUZZ_SECONDS:-30}                           # for each of the two
 rm -rf "$logs" "$build/test-cache"
 mkdir -p "$logs"
 export KILN_CACHE="$build/test-cache" NO_COLOR=1
-unset KILN_TEST_DEVICE KILN_ISA KILN_NVRTC
+unset KILN_TEST_DEVICE KILN_ISA KILN_NVRTC KILN_CUDA
 export UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 
 # ---- parts

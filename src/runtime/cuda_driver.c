@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // cuLaunchKernelEx came with 11.8 and cuTensorMapEncodeTiled with 12.0; older drivers know no Hopper.
@@ -50,9 +51,13 @@ static bool find_entries(CudaDriver *d)
 static void open_driver(void)
 {
     CudaDriver *const d = &driver;
-    d->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *const given = getenv("KILN_CUDA");
+    d->library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!d->library) {
-        snprintf(d->problem, sizeof d->problem, "no CUDA driver: libcuda.so.1 cannot be opened (%.150s)", dlerror());
+        if (given && *given)
+            snprintf(d->problem, sizeof d->problem, "no CUDA driver: KILN_CUDA is '%.80s', which cannot be opened (%.100s)", given, dlerror());
+        else
+            snprintf(d->problem, sizeof d->problem, "no CUDA driver: libcuda.so.1 cannot be opened (%.150s)", dlerror());
         return;
     }
     if (!find_entries(d))

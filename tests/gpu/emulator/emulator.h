@@ -1,0 +1,259 @@
+// emulator.h - what the parts of the emulated CUDA device share. See README.md for what it is and how it is used.
+//
+// Each CUDA thread is a fiber with a stack of its own. A worker (a thread of the host) runs whole clusters: it resumes
+// one fiber after another, in an order that the seed decides, and in between lets asynchronous operations take effect.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace emu {
+
+enum { WARP = 32, RESERVED_SHARED = 1024, SHARED_BYTES_MAX = 227 * 1024, NAMED_BARRIERS = 16 };
+
+// Errors, as the driver numbers them.
+enum Error { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_IMAGE = 200,
+             INVALID_CONTEXT = 201, NO_BINARY = 209, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701,
+             LAUNCH_FAILED = 719, STREAM_CAPTURE_UNSUPPORTED = 900 };
+
+struct Dim3 { unsigned x, y, z; };
+
+struct Random {
+    uint64_t state;
+    uint64_t next();
+    unsigned below(unsigned n) { return (unsigned)(((next() >> 32) * n) >> 32); }
+};
+
+// ---- what is run
+
+typedef void (*Entry)(void **params);
+
+// One kernel of a loaded module; the compiled text describes itself by a table of these.
+struct KernelInfo {
+    const char *name;
+    Entry       call;
+    const size_t *param_bytes;
+    int         n_params;
+    int         max_threads;         // of __launch_bounds__; 0: 1024
+};
+
+struct Launch {
+    const KernelInfo *kernel;
+    std::string name;                // for reports
+    Dim3     grid, block;
+    unsigned cluster, shared_bytes;
+    std::vector<std::shared_ptr<char>> params;             // copies, aligned to 64 bytes
+    unsigned index;                  // of the launches of this process
+};
+
+// Runs a launch to its end; the error it ended with.
+int run_launch(const Launch &launch);
+
+// ---- the running state
+
+struct Fiber;
+struct Warp;
+struct Block;
+struct Cluster;
+struct Worker;
+
+// What a blocked thread waits for, for the report of a deadlock.
+struct Wait { const char *what = ""; uint32_t address = 0; uint32_t value = 0; };
+
+// cp.async: one copy, and one thread's copies since a commit.
+struct SmallCopy { uint32_t dst; const void *src; uint32_t bytes, from; bool landed; };
+typedef std::vector<std::shared_ptr<SmallCopy>> CopyGroup;
+
+// A store of the copy engine: it reads shared memory late, and writes memory later still.
+struct BulkStore {
+    Block *block;
+    int    group;                    // of its thread
+    bool   was_read = false, written = false;
+    std::vector<unsigned char> bytes;                      // what was read
+    std::function<void(BulkStore &)> read, write;
+};
+
+enum FiberState { RUNNABLE, BLOCKED, POLLING, FINISHED };
+
+struct Fiber {
+    void    *stack_base = nullptr, *stack_pointer = nullptr;
+    Warp    *warp = nullptr;
+    Block   *block = nullptr;
+    int      lane = 0;
+    unsigned number = 0;             // in its block
+    Dim3     thread{};
+    FiberState state = RUNNABLE;
+    Wait     wait;
+    int      spins = 0;              // looks at memory since it last did anything else
+
+    CopyGroup copies;                                      // cp.async not yet committed, then ...
+    std::vector<CopyGroup> copy_groups;                    // ... the groups, oldest first
+    std::vector<std::shared_ptr<BulkStore>> stores;        // of bulk groups, oldest first
+    int      store_group = 0;                              // the one being filled
+    unsigned cluster_phase = 0;      // phases of the cluster barrier that it has waited for
+    bool     fenced = false;                               // by wgmma.fence, since registers could be touched
+};
+
+// Lanes that meet: shuffles, votes, matrix loads. One of these for each set of lanes.
+struct Meeting {
+    const char *what = nullptr;
+    void (*meet)(Meeting &) = nullptr;
+    uint32_t mask = 0, arrived = 0;
+    uint64_t given[WARP][8];
+    uint64_t *taken[WARP];
+};
+
+struct MatrixQueue;                  // wgmma.cpp: the products in flight of one warp
+
+struct Warp {
+    Block   *block = nullptr;
+    int      number = 0;
+    uint32_t runnable = 0, alive = 0;                      // lanes
+    unsigned priority = 0;
+    std::vector<Fiber *> fibers;
+    std::vector<Meeting> meetings;
+    std::shared_ptr<MatrixQueue> matrix;
+    int      registers = 0;          // by setmaxnreg
+};
+
+struct NamedBarrier { unsigned expected = 0, arrived = 0; std::vector<Fiber *> waiting; };
+
+struct MBarrier {
+    uint32_t expected = 0, pending = 0;
+    int64_t  bytes = 0;              // announced and not yet arrived
+    uint32_t phase = 0;
+    std::vector<Fiber *> waiting;
+};
+
+struct Block {
+    Cluster *cluster = nullptr;
+    Worker  *worker = nullptr;
+    unsigned rank = 0;               // in its cluster
+    Dim3     index{};
+    unsigned threads = 0, alive = 0;
+    unsigned char *shared = nullptr; // host address of shared address RESERVED_SHARED
+    uint32_t shared_bytes = 0;
+    std::vector<std::unique_ptr<Warp>> warps;
+    NamedBarrier named[NAMED_BARRIERS];
+    std::map<uint32_t, MBarrier> mbarriers;
+    int      pending = 0;            // asynchronous operations that will touch its shared memory
+};
+
+struct Cluster {
+    Worker  *worker = nullptr;
+    unsigned number = 0;
+    std::vector<std::unique_ptr<Block>> blocks;
+    unsigned alive = 0, arrived = 0; // threads; at the cluster's barrier
+    unsigned phase = 0;
+    std::vector<Fiber *> waiting;
+};
+
+// An operation under way: it takes effect when the worker chooses.
+struct Async { Block *block; std::function<void()> take_effect; };
+
+struct Worker {
+    const Launch *launch = nullptr;
+    Random   random{};
+    unsigned haste = 0;              // of 256: how often an asynchronous operation takes effect between two threads
+    bool     by_priority = false;    // one warp as far as it goes, instead of any
+    void    *stack_pointer = nullptr;
+    Fiber   *running = nullptr;
+    std::vector<std::unique_ptr<Cluster>> clusters;
+    std::vector<Async> pending;
+    std::vector<std::shared_ptr<BulkStore>> stores;        // of all its threads, unwritten
+    std::vector<void *> free_stacks, free_shared;
+};
+
+// The thread that runs on this worker.
+extern thread_local Worker *worker;
+inline Fiber *self() { return worker->running; }
+
+// ---- fibers.cpp
+
+void block_self(const char *what, uint32_t address, uint32_t value);   // until wake()
+void wake(Fiber *fiber);
+void wake_all(std::vector<Fiber *> &fibers);
+void yield_self();                                         // stays runnable
+void poll_self(const char *what, uint32_t address, uint32_t value);    // runs again when nothing else can
+void spin_self(const char *what);                          // looked at memory: polls when it does nothing else
+void note_progress();
+void start_async(Block *block, std::function<void()> take_effect);
+
+// Reports a fault of the running thread and ends the launch; does not return.
+[[noreturn]] void fault(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// ---- memory.cpp: the device's memory, and addresses of shared memory
+
+uint64_t allocate(size_t bytes);                           // 0: none left
+bool     release(uint64_t address);
+bool     is_allocated(uint64_t address, size_t bytes);
+std::string check_guards();                                // "" or what was overwritten
+unsigned char *new_shared(Worker *w, uint32_t bytes);
+void     free_shared(Worker *w, unsigned char *shared, uint32_t bytes);
+void     poison(void *memory, size_t bytes);
+
+// The host's address of `bytes` at a shared address of the running thread's cluster; faults outside.
+unsigned char *shared_at(uint32_t address, uint32_t bytes, const char *what);
+unsigned char *shared_in(Block *block, uint32_t offset, uint32_t bytes, const char *what);
+Block   *block_at(uint32_t address);
+inline uint32_t offset_of(uint32_t address) { return address & 0xffffff; }
+void     check_global(const void *address, size_t bytes, const char *what);
+
+// ---- barriers.cpp
+
+MBarrier &mbarrier_in(Block *block, uint32_t offset, const char *what);
+void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t arrivals);
+void thread_left_barriers(Fiber *fiber);
+
+// ---- warp.cpp
+
+// Waits for all lanes of `mask`; the last one to come runs `meet`, which reads given[] and writes taken[].
+void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_t *taken, void (*meet)(Meeting &));
+void thread_left_meetings(Fiber *fiber);
+
+// ---- copies.cpp
+
+void copies_at_exit(Fiber *fiber);
+void advance_a_store(Worker *w);                           // one step of any
+void finish_stores(Worker *w, const Block *block);
+
+// ---- wgmma.cpp
+
+void products_at_exit(Fiber *fiber);
+
+// ---- tensor_map.cpp
+
+struct TensorMap {                   // 128 bytes, as the driver's
+    uint64_t magic, base;
+    uint64_t dims[5];                // of 1 to 2^32
+    uint64_t strides[4];             // in bytes, of dimensions 1 ...
+    uint16_t box[5];
+    uint8_t  steps[5];
+    uint8_t  type, rank, swizzle, nan_fill, element_bytes;
+    uint32_t check;
+};
+static_assert(sizeof(TensorMap) <= 128, "it travels in a CUtensorMap");
+const TensorMap *tensor_map_at(const void *map, int rank, const char *what);
+
+uint32_t box_bytes(const TensorMap *map);
+// Between the box at `at` and its bytes as they lie in shared memory, not yet swizzled. What lies outside the tensor is
+// filled when reading, and left alone when writing: there `put` (to, from, bytes) does it, copying or reducing.
+void read_box(const TensorMap *map, const int32_t *at, unsigned char *box);
+void write_box(const TensorMap *map, const int32_t *at, const unsigned char *box,
+               const std::function<void(void *, const void *, size_t)> &put);
+// 16-byte pieces are XORed with bits of the address from 128 up; swizzle: 0 none, 1 to 3: 32, 64, 128 bytes.
+inline uint32_t swizzled(uint32_t address, int swizzle)
+{
+    return address ^ ((address >> 7 & ((1u << swizzle) - 1)) << 4);
+}
+
+// ---- settings.cpp: environment variables
+
+unsigned setting(const char *name, unsigned otherwise);
+
+}

@@ -1,0 +1,151 @@
+// tensor_map.cpp - descriptions of tensors for the copy engine: the driver's checks, and boxes of them.
+#include "emulator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace emu {
+
+static const uint64_t MAGIC = 0x70616d2d75746e65ull;
+
+static uint32_t check_of(const TensorMap &map)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < offsetof(TensorMap, check); i++)
+        h = (h ^ ((const unsigned char *)&map)[i]) * 16777619u;
+    return h;
+}
+
+// The types, as the driver numbers them: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 f32-ftz tf32 tf32-ftz.
+static const uint8_t type_bytes[] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4 };
+
+static const char *problem(const void *to, int type, unsigned rank, uint64_t base, const uint64_t *dims, const uint64_t *strides,
+                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int promotion, int fill)
+{
+    if ((uintptr_t)to % 64 != 0) return "the map is not aligned to 64 bytes";
+    if (type < 0 || type >= (int)sizeof type_bytes) return "there is no such element type";
+    if (rank < 1 || rank > 5) return "the rank is not 1 to 5";
+    if (interleave != 0) return "interleaved layouts are not emulated";
+    if (base % 16 != 0) return "the tensor is not aligned to 16 bytes";
+    if (swizzle < 0 || swizzle > 3) return "there is no such swizzle";
+    if (promotion < 0 || promotion > 3) return "there is no such L2 promotion";
+    if (fill < 0 || fill > 1) return "there is no such fill";
+    if (fill == 1 && (type < 6 || type > 12)) return "NaN fills floating-point tensors only";
+    const uint64_t inner = (uint64_t)box[0] * type_bytes[type];
+    for (unsigned i = 0; i < rank; i++) {
+        if (dims[i] < 1 || dims[i] > (uint64_t)1 << 32) return "a dimension is not 1 to 2^32";
+        if (box[i] < 1 || box[i] > 256) return "a dimension of the box is not 1 to 256";
+        if (steps[i] < 1 || steps[i] > 8) return "an element stride is not 1 to 8";
+        if (i + 1 < rank && (strides[i] % 16 != 0 || strides[i] >> 40 || strides[i] == 0)) return "a stride is no multiple of 16 below 2^40";
+    }
+    if (inner % 16 != 0) return "a row of the box is no multiple of 16 bytes";
+    if (swizzle && inner > 16u << swizzle) return "a row of the box is wider than the swizzle";
+    return nullptr;
+}
+
+extern "C" __attribute__((visibility("default")))
+int cuTensorMapEncodeTiled(void *to, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
+                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int promotion, int fill)
+{
+    TensorMap map = {};
+    const char *const why = problem(to, type, rank, (uint64_t)base, dims, strides, box, steps, interleave, swizzle, promotion, fill);
+    if (why) {
+        fprintf(stderr, "emulated device: cuTensorMapEncodeTiled: %s\n", why);
+        return INVALID_VALUE;
+    }
+    map.magic = MAGIC;
+    map.base = (uint64_t)base;
+    for (unsigned i = 0; i < 5; i++) {
+        map.dims[i] = i < rank ? dims[i] : 1;
+        map.box[i] = (uint16_t)(i < rank ? box[i] : 1);
+        map.steps[i] = (uint8_t)(i > 0 && i < rank ? steps[i] : 1);        // the innermost is ignored
+        if (i > 0)
+            map.strides[i - 1] = i < rank ? strides[i - 1] : 0;
+    }
+    map.type = (uint8_t)type;
+    map.rank = (uint8_t)rank;
+    map.swizzle = (uint8_t)swizzle;
+    map.nan_fill = (uint8_t)fill;
+    map.element_bytes = type_bytes[type];
+    map.check = check_of(map);
+    memset(to, 0, 128);
+    memcpy(to, &map, sizeof map);
+    return OK;
+}
+
+const TensorMap *tensor_map_at(const void *at, int rank, const char *what)
+{
+    const TensorMap *const map = (const TensorMap *)at;
+    if ((uintptr_t)at % 64 != 0)
+        fault(ILLEGAL_ADDRESS, "%s: the tensor map at %p is not aligned to 64 bytes", what, at);
+    if (map->magic != MAGIC || map->check != check_of(*map))
+        fault(LAUNCH_FAILED, "%s: there is no tensor map at %p", what, at);
+    if (map->rank != rank)
+        fault(LAUNCH_FAILED, "%s: %d coordinates for a map of rank %d", what, rank, map->rank);
+    // How rows narrower than the swizzle lie is not documented; nobody should rely on it.
+    if (map->swizzle && (uint32_t)map->box[0] * map->element_bytes != 16u << map->swizzle && box_bytes(map) > 16u << map->swizzle)
+        fault(LAUNCH_FAILED, "%s: a box of several rows, each narrower than its swizzle, is not emulated", what);
+    return map;
+}
+
+static int count(const TensorMap *map, int i) { return (map->box[i] + map->steps[i] - 1) / map->steps[i]; }
+
+uint32_t box_bytes(const TensorMap *map)
+{
+    uint32_t bytes = map->element_bytes;
+    for (int i = 0; i < map->rank; i++)
+        bytes *= (uint32_t)count(map, i);
+    return bytes;
+}
+
+// Calls row(offset in the box, address in the tensor of its element 0, first element inside, one past the last).
+template <class Row> static void each_row(const TensorMap *map, const int32_t *at, Row row)
+{
+    const int n0 = map->box[0];
+    const int64_t first = std::min<int64_t>(std::max<int64_t>(0, -(int64_t)at[0]), n0);
+    const int64_t last = std::max<int64_t>(first, std::min<int64_t>(n0, (int64_t)map->dims[0] - at[0]));
+    uint32_t offset = 0;
+    int i[5] = { 0, 0, 0, 0, 0 };
+    for (;;) {
+        bool inside = true;
+        uint64_t address = map->base + (uint64_t)((int64_t)at[0] * map->element_bytes);
+        for (int d = 1; d < map->rank; d++) {
+            const int64_t x = (int64_t)at[d] + (int64_t)i[d] * map->steps[d];
+            inside = inside && x >= 0 && x < (int64_t)map->dims[d];
+            address += (uint64_t)x * map->strides[d - 1];
+        }
+        row(offset, address, inside ? first : 0, inside ? last : 0);
+        offset += (uint32_t)n0 * map->element_bytes;
+        int d = 1;
+        while (d < map->rank && ++i[d] == count(map, d))
+            i[d++] = 0;
+        if (d >= map->rank)
+            return;
+    }
+}
+
+void read_box(const TensorMap *map, const int32_t *at, unsigned char *box)
+{
+    if (map->nan_fill)
+        poison(box, box_bytes(map));
+    else
+        memset(box, 0, box_bytes(map));
+    const size_t size = map->element_bytes;
+    each_row(map, at, [&](uint32_t offset, uint64_t address, int64_t first, int64_t last) {
+        if (first < last)
+            memcpy(box + offset + (size_t)first * size, (const char *)address + (size_t)first * size, (size_t)(last - first) * size);
+    });
+}
+
+void write_box(const TensorMap *map, const int32_t *at, const unsigned char *box,
+               const std::function<void(void *, const void *, size_t)> &put)
+{
+    const size_t size = map->element_bytes;
+    each_row(map, at, [&](uint32_t offset, uint64_t address, int64_t first, int64_t last) {
+        if (first < last)
+            put((char *)address + (size_t)first * size, box + offset + (size_t)first * size, (size_t)(last - first) * size);
+    });
+}
+
+}

@@ -1,0 +1,294 @@
+// warp.cpp - what the lanes of a warp do together: shuffles, votes, reductions, matrices between lanes.
+#include "emulator.h"
+#include "numbers.h"
+#include "ptx.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace emu {
+
+static void finish(Warp *warp, size_t i, void (*meet)(Meeting &))
+{
+    Meeting m = warp->meetings[i];
+    warp->meetings.erase(warp->meetings.begin() + (long)i);
+    meet(m);
+    for (int lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1 && warp->fibers[(size_t)lane]->state == BLOCKED)
+            wake(warp->fibers[(size_t)lane]);
+}
+
+void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_t *taken, void (*meet)(Meeting &))
+{
+    Fiber *const f = self();
+    Warp *const warp = f->warp;
+    const uint32_t bit = 1u << f->lane;
+    if (!(mask & bit))
+        fault(LAUNCH_FAILED, "%s: lane %d is not in its mask %#x", what, f->lane, mask);
+    size_t i = 0;
+    while (i < warp->meetings.size() && (warp->meetings[i].meet != meet || warp->meetings[i].mask != mask || warp->meetings[i].arrived & bit))
+        i++;
+    if (i == warp->meetings.size()) {
+        warp->meetings.emplace_back();
+        warp->meetings[i].what = what;
+        warp->meetings[i].meet = meet;
+        warp->meetings[i].mask = mask;
+    }
+    Meeting &m = warp->meetings[i];
+    m.arrived |= bit;
+    std::copy(given, given + n, m.given[f->lane]);
+    m.taken[f->lane] = taken;
+    if (m.arrived == (mask & warp->alive))
+        finish(warp, i, meet);
+    else
+        block_self(what, mask, m.arrived);
+}
+
+void thread_left_meetings(Fiber *f)
+{
+    Warp *const warp = f->warp;
+    for (size_t i = warp->meetings.size(); i-- > 0; )
+        if (warp->meetings[i].arrived == (warp->meetings[i].mask & warp->alive))
+            finish(warp, i, warp->meetings[i].meet);
+}
+
+static void only_meet(Meeting &) {}
+
+}
+
+namespace ptx {
+using namespace emu;
+
+void warp_sync(uint32_t mask) { meet("__syncwarp", mask, nullptr, 0, nullptr, only_meet); }
+
+// given: value, the lane to read. A lane that is not there gives its old value: nothing else is promised.
+static void exchange(Meeting &m)
+{
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1) {
+            const unsigned from = (unsigned)m.given[lane][1];
+            if (!(m.arrived >> from & 1))
+                fault(LAUNCH_FAILED, "a shuffle reads lane %u, which does not take part (mask %#x)", from, m.mask);
+            *m.taken[lane] = m.given[from][0];
+        }
+}
+
+uint64_t shuffle(uint64_t x, unsigned mask, ShuffleMode mode, unsigned by, unsigned width)
+{
+    const unsigned lane = (unsigned)self()->lane, first = lane & ~(width - 1), last = first + width - 1;
+    unsigned from = lane;
+    switch (mode) {
+    case SHUFFLE_INDEX: from = first + (by & (width - 1)); break;
+    case SHUFFLE_UP: from = lane >= first + by ? lane - by : lane; break;
+    case SHUFFLE_DOWN: from = lane + by <= last ? lane + by : lane; break;
+    case SHUFFLE_XOR: from = (lane ^ by) <= last ? lane ^ by : lane; break;
+    }
+    const uint64_t given[] = { x, from };
+    meet("shfl", mask, given, 2, &x, exchange);
+    return x;
+}
+
+static void vote(Meeting &m)
+{
+    uint64_t votes = 0;
+    for (int lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1 && m.given[lane][0])
+            votes |= 1u << lane;
+    for (int lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1)
+            *m.taken[lane] = votes;
+}
+
+uint32_t ballot(uint32_t mask, bool predicate)
+{
+    const uint64_t given = predicate;
+    uint64_t votes = 0;
+    meet("vote", mask, &given, 1, &votes, vote);
+    return (uint32_t)votes;
+}
+
+static void match(Meeting &m)
+{
+    for (int lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1) {
+            *m.taken[lane] = 0;
+            for (int other = 0; other < WARP; other++)
+                if (m.arrived >> other & 1 && m.given[other][0] == m.given[lane][0])
+                    *m.taken[lane] |= 1u << other;
+        }
+}
+
+uint32_t match_any(uint32_t mask, uint64_t x)
+{
+    uint64_t same = 0;
+    meet("match", mask, &x, 1, &same, match);
+    return (uint32_t)same;
+}
+
+bool elect(uint32_t mask)
+{
+    warp_sync(mask);
+    return self()->lane == __builtin_ctz(mask);
+}
+
+static void reduce(Meeting &m)
+{
+    uint32_t result = 0;
+    bool first = true;
+    for (int lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1) {
+            const uint32_t x = (uint32_t)m.given[lane][0];
+            if (first) {
+                result = x;
+                first = false;
+                continue;
+            }
+            switch ((ReduceMode)m.given[lane][1]) {
+            case REDUCE_ADD: result += x; break;
+            case REDUCE_MIN_S: result = (uint32_t)std::min((int32_t)result, (int32_t)x); break;
+            case REDUCE_MAX_S: result = (uint32_t)std::max((int32_t)result, (int32_t)x); break;
+            case REDUCE_MIN_U: result = std::min(result, x); break;
+            case REDUCE_MAX_U: result = std::max(result, x); break;
+            case REDUCE_AND: result &= x; break;
+            case REDUCE_OR: result |= x; break;
+            case REDUCE_XOR: result ^= x; break;
+            }
+        }
+    for (int lane = 0; lane < WARP; lane++)
+        if (m.arrived >> lane & 1)
+            *m.taken[lane] = result;
+}
+
+uint32_t reduce(uint32_t mask, ReduceMode mode, uint32_t x)
+{
+    const uint64_t given[] = { x, mode };
+    uint64_t result = 0;
+    meet("redux", mask, given, 2, &result, reduce);
+    return (uint32_t)result;
+}
+
+// ---- 8 x 8 matrices of 16 bits: lane l holds elements 2*(l % 4) and the next of row l / 4
+
+// given: address, how many matrices, transposed, then (for a store) the words.
+static uint16_t *row_at(Meeting &m, int row, const char *what)
+{
+    const uint32_t address = (uint32_t)m.given[row][0];
+    if (address % 16 != 0)
+        fault(ILLEGAL_ADDRESS, "%s: the row address %#x of lane %d is not aligned to 16 bytes", what, address, row);
+    return (uint16_t *)shared_at(address, 16, what);
+}
+
+static void load_matrices(Meeting &m)
+{
+    const int n = (int)m.given[0][1];
+    const bool across = m.given[0][2] != 0;
+    for (int i = 0; i < n; i++)
+        for (int row = 0; row < 8; row++) {
+            const uint16_t *const from = row_at(m, i * 8 + row, "ldmatrix");
+            for (int column = 0; column < 8; column++) {
+                const int lane = across ? column * 4 + row / 2 : row * 4 + column / 2, half = (across ? row : column) % 2;
+                uint64_t &word = m.taken[lane][i];
+                word = half ? (word & 0xffff) | (uint64_t)from[column] << 16 : (word & 0xffff0000) | from[column];
+            }
+        }
+}
+
+static void store_matrices(Meeting &m)
+{
+    const int n = (int)m.given[0][1];
+    const bool across = m.given[0][2] != 0;
+    for (int i = 0; i < n; i++)
+        for (int row = 0; row < 8; row++) {
+            uint16_t *const to = row_at(m, i * 8 + row, "stmatrix");
+            for (int column = 0; column < 8; column++) {
+                const int lane = across ? column * 4 + row / 2 : row * 4 + column / 2, half = (across ? row : column) % 2;
+                to[column] = (uint16_t)(m.given[lane][3 + i] >> 16 * half);
+            }
+        }
+}
+
+void load_matrices(uint32_t *words, int n, bool across, uint32_t address)
+{
+    const uint64_t given[] = { address, (uint64_t)n, across };
+    uint64_t taken[4] = {};
+    meet("ldmatrix", 0xffffffff, given, 3, taken, load_matrices);
+    for (int i = 0; i < n; i++)
+        words[i] = (uint32_t)taken[i];
+}
+
+void store_matrices(const uint32_t *words, int n, bool across, uint32_t address)
+{
+    uint64_t given[7] = { address, (uint64_t)n, across };
+    for (int i = 0; i < n; i++)
+        given[3 + i] = words[i];
+    meet("stmatrix", 0xffffffff, given, 3 + n, nullptr, store_matrices);
+}
+
+// ---- mma.sync: D[16][8] = A[16][K] B[K][8] + C, operands spread over the lanes
+
+// The element of a word that holds `each` of them: a float, or an integer as one.
+static float element(MatrixType type, uint32_t word, int i)
+{
+    switch (type) {
+    case TYPE_F16: return from_f16((uint16_t)(word >> 16 * i));
+    case TYPE_BF16: return from_bf16((uint16_t)(word >> 16 * i));
+    case TYPE_TF32: return to_tf32(word);
+    case TYPE_E4M3: return from_e4m3((uint8_t)(word >> 8 * i));
+    case TYPE_E5M2: return from_e5m2((uint8_t)(word >> 8 * i));
+    case TYPE_S8: return (float)(int8_t)(word >> 8 * i);
+    case TYPE_U8: return (float)(uint8_t)(word >> 8 * i);
+    default: fault(LAUNCH_FAILED, "mma: a type that is not emulated");
+    }
+}
+
+static int bits_of_type(MatrixType type) { return type == TYPE_TF32 ? 32 : type == TYPE_F16 || type == TYPE_BF16 ? 16 : 8; }
+
+// given: the words of A (up to 4) and B (up to 2), two to a value; K, types; C comes through taken[], which holds D after.
+static void multiply(Meeting &m)
+{
+    const int k = (int)(m.given[0][6] & 0xff);
+    const MatrixType type_a = (MatrixType)(m.given[0][6] >> 8 & 0xff), type_b = (MatrixType)(m.given[0][6] >> 16 & 0xff);
+    const int each = 32 / bits_of_type(type_a), words = k / each / 4;     // words: of B; twice as many of A
+    float a[16][64], b[64][8];
+    for (int lane = 0; lane < WARP; lane++)
+        for (int w = 0; w < words; w++)
+            for (int i = 0; i < each; i++) {
+                const int row = lane / 4, at = (lane % 4 + 4 * w) * each + i;
+                a[row][at] = element(type_a, (uint32_t)m.given[lane][2 * w], i);
+                a[row + 8][at] = element(type_a, (uint32_t)m.given[lane][2 * w + 1], i);
+                b[at][row] = element(type_b, (uint32_t)m.given[lane][4 + w], i);
+            }
+    for (int lane = 0; lane < WARP; lane++)
+        for (int r = 0; r < 4; r++) {
+            const int row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
+            if (type_a == TYPE_S8 || type_a == TYPE_U8) {
+                int32_t sum = (int32_t)m.taken[lane][r];
+                for (int x = 0; x < k; x++)
+                    sum += (int32_t)a[row][x] * (int32_t)b[x][column];
+                m.taken[lane][r] = (uint32_t)sum;
+            } else {
+                float sum = float_of((uint32_t)m.taken[lane][r]);
+                for (int x = 0; x < k; x++)
+                    sum += a[row][x] * b[x][column];
+                m.taken[lane][r] = bits_of(sum);
+            }
+        }
+}
+
+void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c)
+{
+    const int words = k * bits_of_type(type_a) / 128;
+    uint64_t given[7] = {}, taken[4];
+    for (int i = 0; i < 2 * words; i++)
+        given[i] = a[i];
+    for (int i = 0; i < words; i++)
+        given[4 + i] = b[i];
+    given[6] = (uint64_t)k | (uint64_t)type_a << 8 | (uint64_t)type_b << 16;
+    for (int r = 0; r < 4; r++)
+        taken[r] = c[r];
+    meet("mma", 0xffffffff, given, 7, taken, multiply);
+    for (int r = 0; r < 4; r++)
+        d[r] = (uint32_t)taken[r];
+}
+
+}
