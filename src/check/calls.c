@@ -290,6 +290,7 @@ static void return_from_kernel(Checker *cx, const St *st)
         return;
     }
     emit(cx, (TileOp){ .kind = T_RETURN, .span = st->span });
+    cx->may_have_left = true;
     cx->escape = ESCAPE_DEAD;
 }
 

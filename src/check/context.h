@@ -165,6 +165,7 @@ typedef struct Checker {
     CallFrame   *call;
     Escape       escape;             // of the list being walked
     int          branch_depth;       // conditions and loops at run time around this place
+    bool         may_have_left;      // a return of the kernel stands before this place
     int          unreached;          // lists around this place that were left before it: it is checked, and changes nothing
     int          guards;             // conditions at run time, those inside expressions too
     uint32_t     groups;
@@ -262,6 +263,10 @@ void  check_return(Checker *cx, const St *st);
 
 // ---- who changes what (assigned.c)
 bool  statements_assign(Checker *cx, const St *list, Name name);       // may a statement change this scalar?
+
+// ---- what preconditions and assumptions say (facts.c)
+void  learn_required(Checker *cx, const Expr *cond);
+void  learn_assumed(Checker *cx, const Expr *cond);                    // behind the T_ASSERT
 
 // ---- statements (statements.c, loops.c, assignments.c, matmul.c)
 TileOp *emit(Checker *cx, TileOp op);                                  // appends a copy

@@ -261,45 +261,7 @@ bool bind_parameters(Checker *cx, const Decl *decl, bool with_expected)
     return cx->errors == errors;
 }
 
-// ---- preconditions, and what the compiler learns from them
-
-static void learn_bound(Checker *cx, Var *var, ExprOp op, int64_t c)
-{
-    int64_t known;
-    Expr **const lo = &var->lo, **const hi = &var->hi;
-    const bool is_lower = op == X_GE || op == X_GT || op == X_EQ, is_upper = op == X_LE || op == X_LT || op == X_EQ;
-    const int64_t low = op == X_GT ? c + 1 : c, high = op == X_LT ? c - 1 : c;
-    if (is_lower && (!*lo || !expr_as_int(*lo, &known) || low > known)) *lo = int_const(cx->arena, low);
-    if (is_upper && (!*hi || !expr_as_int(*hi, &known) || high < known)) *hi = int_const(cx->arena, high);
-}
-
-static int64_t common_multiple(int64_t a, int64_t b)
-{
-    int64_t x = a, y = b;
-    while (y) {
-        const int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
-static void learn(Checker *cx, const Expr *cond)
-{
-    int64_t c, rest;
-    if (cond->kind != E_BINARY) return;
-    const Expr *const a = cond->op.a, *const b = cond->op.b;
-    if (cond->op.op == X_AND) {
-        learn(cx, a);
-        learn(cx, b);
-    } else if (a->kind == E_VAR && a->type == DTYPE_INT && expr_as_int(b, &c)) {
-        learn_bound(cx, a->var.var, cond->op.op, c);
-    } else if (cond->op.op == X_EQ && expr_as_int(b, &rest) && rest == 0 && a->kind == E_BINARY && a->op.op == X_MOD
-               && a->op.a->kind == E_VAR && a->type == DTYPE_INT && expr_as_int(a->op.b, &c) && c > 1) {
-        Var *const var = a->op.a->var.var;
-        var->multiple = common_multiple(var->multiple > 1 ? var->multiple : 1, c);
-    }
-}
+// ---- preconditions
 
 // The values of the names in a condition that turned out false when built.
 static void note_values(Checker *cx, const Ex *ex)
@@ -345,7 +307,7 @@ void check_require(Checker *cx, const St *st)
         check_help(cx, st->require.cond->span, "what depends on data is 'assume' (a fact) or 'assert' (a test)");
         return;
     }
-    learn(cx, cond);
+    learn_required(cx, cond);
     VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, message, st->span }));
 }
 

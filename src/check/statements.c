@@ -378,6 +378,7 @@ static void check_assertion(Checker *cx, const St *st)
         }
     }
     emit(cx, (TileOp){ .kind = T_ASSERT, .span = st->span, .assertion = { cond, message, assume } });
+    if (assume) learn_assumed(cx, cond);
 }
 
 static void check_print(Checker *cx, const St *st)

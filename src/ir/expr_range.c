@@ -589,11 +589,18 @@ static bool is_nonnegative(Linear sum, int rounds)
     return false;
 }
 
+bool linear_at_least(const Linear *sum, int64_t least)
+{
+    enum { ROUNDS = 6 };
+    Linear rest = *sum;
+    rest.failed |= __builtin_sub_overflow(rest.constant, least, &rest.constant);
+    return is_nonnegative(rest, ROUNDS);
+}
+
 bool expr_at_least(const Expr *x, const Expr *y)
 {
     Linear difference = { 0 };
-    enum { ROUNDS = 6 };
     linear_add(&difference, x, 1);
     linear_add(&difference, y, -1);
-    return is_nonnegative(difference, ROUNDS);
+    return linear_at_least(&difference, 0);
 }

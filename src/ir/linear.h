@@ -19,6 +19,7 @@ typedef struct Linear {
 
 void  linear_add(Linear *sum, const Expr *x, int64_t factor);          // sum += factor * x
 Range linear_range(const Linear *sum);
+bool  linear_at_least(const Linear *sum, int64_t least);               // provably, also where bounds of variables are symbolic
 Expr *linear_expr(Arena *a, const Linear *sum, DType type);            // back to an expression
 
 #endif

@@ -134,11 +134,28 @@ static Expr *bound_sum(const Box *box, const Linear *sum, Side side, bool always
 
 static Expr *unknown(const Box *box, Quantifier q) { return expr_bool(box->arena, q == ANYWHERE); }
 
+// sum op 0 as it follows from the bounds of the variables in it: 1, 0, or -1 if it does not.
+static int decide(ExprOp op, const Linear *sum)
+{
+    Linear negative = { .constant = -sum->constant, .n = sum->n, .failed = sum->failed || sum->constant == INT64_MIN };
+    for (int i = 0; i < sum->n; i++) {
+        negative.terms[i] = (LinearTerm){ sum->terms[i].atom, -sum->terms[i].factor };
+        negative.failed |= sum->terms[i].factor == INT64_MIN;
+    }
+    const bool less = op == X_LT || op == X_LE;            // as  -sum op' 0, so that one direction is left
+    const Linear *const up = less ? &negative : sum, *const down = less ? sum : &negative;
+    if (op == X_EQ || op == X_NE) return -1;
+    const int64_t strict = op == X_LT || op == X_GT;
+    return linear_at_least(up, strict) ? 1 : linear_at_least(down, 1 - strict) ? 0 : -1;
+}
+
 // sum op 0, written with what is subtracted on the other side; NULL if the sum is not known.
 static Expr *against_zero(const Box *box, ExprOp op, const Linear *sum)
 {
     Linear left = { 0 }, right = { 0 };
     if (sum->failed) return NULL;
+    const int known = decide(op, sum);
+    if (known >= 0) return expr_bool(box->arena, known);
     for (int i = 0; i < sum->n; i++) {
         const LinearTerm term = sum->terms[i];
         if (term.factor > 0) left.terms[left.n++] = term;
