@@ -93,6 +93,12 @@ static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offs
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
 }
 
+static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
+{
+    return rows >= 0 && rows <= INT32_MAX ? KILN_OK
+         : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected the rows of the longest sequence", name, rows);
+}
+
 kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *a)
 {
     Call call;
@@ -112,11 +118,9 @@ kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, co
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
+    if (!status) status = check_longest(&call, "max_queries", a->max_queries);
     if (status)
         return status;
-    if (a->max_queries < 0 || a->max_queries > INT32_MAX)
-        return call_fail(&call, KILN_BAD_ARGUMENT, "'max_queries' is %" PRId64 ", expected the rows of the longest sequence",
-                         a->max_queries);
     status = call_kernel(&call, "attention/varlen.tile", "attention_varlen", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
                          "BN=%d%s", type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
                          yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
@@ -179,6 +183,65 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
     kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a);
     if (!status) status = prepare_backward(&call, a, &kernel, args);
     return status ? status : call_launch(&call, stream, kernel, args, BACKWARD_ARGS, a->workspace, a->workspace_bytes);
+}
+
+// ---- backward, packed
+
+enum { BACKWARD_VARLEN_TENSORS = 11, BACKWARD_VARLEN_ARGS = 13 };
+
+static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a, kiln_kernel **kernel,
+                                           kiln_arg *args)
+{
+    double scale;
+    const Want wants[BACKWARD_VARLEN_TENSORS] = {
+        { IN,  "q",         a->q,         TYPES_FLOAT,   "[TQ][H][D]" },
+        { IN,  "k",         a->k,         0,             "[TK][HKV][D]" },
+        { IN,  "v",         a->v,         0,             "[TK][HKV][DV]" },
+        { IN,  "out",       a->out,       0,             "[TQ][H][DV]" },
+        { IN,  "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+        { IN,  "dout",      a->dout,      0,             "[TQ][H][DV]" },
+        { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT, "dq",        a->dq,        0,             "[TQ][H][D]" },
+        { OUT, "dk",        a->dk,        0,             "[TK][HKV][D]" },
+        { OUT, "dv",        a->dv,        0,             "[TK][HKV][DV]" },
+    };
+    kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+    if (!status) status = check_options(call, 0, a->scale, &scale);
+    if (!status) status = check_longest(call, "max_keys", a->max_keys);
+    if (!status)
+        status = call_kernel(call, "attention/backward_varlen.tile", "attention_varlen_backward", kernel, "T=%s, D=%d, DV=%d, "
+                             "CAUSAL=%s", type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal));
+    for (int i = 0; !status && i < COUNT(wants); i++)
+        args[i] = call_tensor(call, i);
+    if (!status) {
+        args[COUNT(wants)] = KILN_INT(a->max_keys);
+        args[COUNT(wants) + 1] = KILN_FLOAT(scale);
+    }
+    return status;
+}
+
+kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *a, size_t *bytes)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[BACKWARD_VARLEN_ARGS];
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, bytes);
+    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args);
+    return status ? status : call_size(&call, kernel, args, BACKWARD_VARLEN_ARGS, bytes);
+}
+
+kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_varlen_args *a)
+{
+    Call call;
+    kiln_kernel *kernel;
+    kiln_arg args[BACKWARD_VARLEN_ARGS];
+    kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a);
+    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args);
+    if (!status) status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"), INT32_MAX);
+    if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
+    return status ? status
+         : call_launch(&call, stream, kernel, args, BACKWARD_VARLEN_ARGS, a->workspace, a->workspace_bytes);
 }
 
 // ---- decoding

@@ -185,84 +185,151 @@ static void packed(void **state)
 
 // ---- backward
 
-static void expect_gradients(const Sizes *s, const Array *const in[4], bool causal, double scale, double *out, double *lse,
-                             double *dq, double *dk, double *dv)
+// What goes in and what comes out, of one sequence or of several of equal length.
+typedef struct Gradients {
+    const double *q, *k, *v, *dout;
+    double *out, *lse, *dq, *dk, *dv;
+    int64_t lse_head, lse_batch;     // steps between heads and between sequences
+} Gradients;
+
+// Adds to dk and dv.
+static void expect_gradients(const Sizes *s, const Gradients *x, bool causal, double scale)
 {
-    const double *const q = values(in[0]), *const k = values(in[1]), *const v = values(in[2]), *const dout = values(in[3]);
     double *const w = malloc(sizeof *w * (size_t)(s->keys + 1));
     for (int b = 0; b < s->batch; b++)
         for (int h = 0; h < s->heads; h++)
             for (int i = 0; i < s->rows; i++) {
                 const int64_t row = ((int64_t)b * s->rows + i) * s->heads + h, key = (int64_t)b * s->keys;
-                const View x = head_of(s, q, k, v, (int64_t)b * s->rows, key, h);
-                const double *const g = dout + row * s->value_size;
-                double *const o = out + row * s->value_size, delta = 0;
+                const View head = head_of(s, x->q, x->k, x->v, (int64_t)b * s->rows, key, h);
+                const double *const g = x->dout + row * s->value_size;
+                double *const o = x->out + row * s->value_size, *const dq = x->dq + row * s->size, delta = 0;
                 int lo, hi;
-                lse[(b * s->heads + h) * s->rows + i] = attend(&x, s, i, s->rows, s->keys, causal, 0, scale, w, o);
+                x->lse[b * x->lse_batch + h * x->lse_head + i] = attend(&head, s, i, s->rows, s->keys, causal, 0, scale, w, o);
                 visible(i, s->rows, s->keys, causal, 0, &lo, &hi);
                 for (int d = 0; d < s->value_size; d++) delta += o[d] * g[d];
-                for (int d = 0; d < s->size; d++) dq[row * s->size + d] = 0;
+                for (int d = 0; d < s->size; d++) dq[d] = 0;
                 for (int j = lo; j < hi; j++) {
                     const int64_t at = (key + j) * s->key_heads + h / (s->heads / s->key_heads);
                     double dp = 0;
-                    for (int d = 0; d < s->value_size; d++) dp += g[d] * v[at * s->value_size + d];
-                    for (int d = 0; d < s->value_size; d++) dv[at * s->value_size + d] += w[j] * g[d];
+                    for (int d = 0; d < s->value_size; d++) dp += g[d] * x->v[at * s->value_size + d];
+                    for (int d = 0; d < s->value_size; d++) x->dv[at * s->value_size + d] += w[j] * g[d];
                     const double ds = w[j] * (dp - delta) * scale;
-                    for (int d = 0; d < s->size; d++) dk[at * s->size + d] += ds * q[row * s->size + d];
-                    for (int d = 0; d < s->size; d++) dq[row * s->size + d] += ds * k[at * s->size + d];
+                    for (int d = 0; d < s->size; d++) x->dk[at * s->size + d] += ds * x->q[row * s->size + d];
+                    for (int d = 0; d < s->size; d++) dq[d] += ds * x->k[at * s->size + d];
                 }
             }
     free(w);
 }
 
+// The tensors of a backward call: rows and keys of all sequences together.
+typedef struct Tensors { Array *q, *k, *v, *out, *lse, *dout, *dq, *dk, *dv, *workspace; Gradients expected; } Tensors;
+
+static double *zeros(const Array *a)
+{
+    double *const x = values(a);
+    for (int64_t i = 0; i < count(a); i++) x[i] = 0;
+    return x;
+}
+
+static Tensors make_tensors(const Sizes *s, bool packed)
+{
+    const int64_t q[] = { s->batch, s->rows, s->heads, s->size }, k[] = { s->batch, s->keys, s->key_heads, s->size },
+                  v[] = { s->batch, s->keys, s->key_heads, s->value_size }, o[] = { s->batch, s->rows, s->heads, s->value_size };
+    const int from = packed ? 1 : 0, rank = 4 - from;
+    seed(12);
+    Tensors t = { .q = array_new(KILN_BF16, rank, q + from), .k = array_new(KILN_BF16, rank, k + from),
+                  .v = array_new(KILN_BF16, rank, v + from), .out = array_new(KILN_BF16, rank, o + from),
+                  .dout = array_new(KILN_BF16, rank, o + from), .dq = array_new(KILN_BF16, rank, q + from),
+                  .dk = array_new(KILN_BF16, rank, k + from), .dv = array_new(KILN_BF16, rank, v + from),
+                  .lse = packed ? ARRAY(KILN_F32, s->heads, s->rows) : ARRAY(KILN_F32, s->batch, s->heads, s->rows) };
+    fill_random(t.q, -0.5, 0.5);
+    fill_random(t.k, -0.5, 0.5);
+    fill_random(t.v, -0.5, 0.5);
+    fill_random(t.dout, -0.5, 0.5);
+    t.expected = (Gradients){ values(t.q), values(t.k), values(t.v), values(t.dout), zeros(t.out), zeros(t.lse), zeros(t.dq),
+                              zeros(t.dk), zeros(t.dv), s->rows, (int64_t)s->heads * s->rows };
+    return t;
+}
+
+// The forward's results, as the backward call takes them.
+static void send_forward(Tensors *t)
+{
+    for (int64_t i = 0; i < count(t->out); i++) set(t->out, i, t->expected.out[i]);
+    for (int64_t i = 0; i < count(t->lse); i++) set(t->lse, i, t->expected.lse[i]);
+    array_send(t->out);
+    array_send(t->lse);
+}
+
+static void compare_gradients(Tensors *t)
+{
+    // Weights and their gradients are rounded to bf16 before they are multiplied.
+    const Tolerance tolerance = { 2e-3, 8.01 / 128, 3e-5 };
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(t->workspace);
+    array_fetch(t->dq);
+    array_fetch(t->dk);
+    array_fetch(t->dv);
+    array_unchanged(t->out, "out");
+    array_unchanged(t->lse, "lse");
+    array_unchanged(t->q, "q");
+    assert_close("dq", t->dq, t->expected.dq, tolerance);
+    assert_close("dk", t->dk, t->expected.dk, tolerance);
+    assert_close("dv", t->dv, t->expected.dv, tolerance);
+    free_arrays(NULL);
+}
+
 static void check_backward(Sizes s, bool causal, bool deterministic)
 {
-    seed(12);
-    Array *const q = ARRAY(KILN_BF16, s.batch, s.rows, s.heads, s.size), *const dq = ARRAY(KILN_BF16, s.batch, s.rows, s.heads, s.size),
-          *const k = ARRAY(KILN_BF16, s.batch, s.keys, s.key_heads, s.size),
-          *const dk = ARRAY(KILN_BF16, s.batch, s.keys, s.key_heads, s.size),
-          *const v = ARRAY(KILN_BF16, s.batch, s.keys, s.key_heads, s.value_size),
-          *const dv = ARRAY(KILN_BF16, s.batch, s.keys, s.key_heads, s.value_size),
-          *const out = ARRAY(KILN_BF16, s.batch, s.rows, s.heads, s.value_size),
-          *const dout = ARRAY(KILN_BF16, s.batch, s.rows, s.heads, s.value_size), *const lse = ARRAY(KILN_F32, s.batch, s.heads, s.rows);
     const double scale = 1 / sqrt(s.size + 100);
-    const int64_t n_dq = count(dq), n_dk = count(dk), n_dv = count(dv);
-    fill_random(q, -0.5, 0.5);
-    fill_random(k, -0.5, 0.5);
-    fill_random(v, -0.5, 0.5);
-    fill_random(dout, -0.5, 0.5);
-    double *const gq = values(dq), *const gk = values(dk), *const gv = values(dv), *const outs = values(out), *const lses = values(lse);
-    for (int64_t i = 0; i < n_dq; i++) gq[i] = 0;
-    for (int64_t i = 0; i < n_dk; i++) gk[i] = 0;
-    for (int64_t i = 0; i < n_dv; i++) gv[i] = 0;
-    expect_gradients(&s, (const Array *const[]){ q, k, v, dout }, causal, scale, outs, lses, gq, gk, gv);
-    for (int64_t i = 0; i < count(out); i++) set(out, i, outs[i]);
-    for (int64_t i = 0; i < count(lse); i++) set(lse, i, lses[i]);
-    array_send(out);
-    array_send(lse);
-
+    Tensors t = make_tensors(&s, false);
+    expect_gradients(&s, &t.expected, causal, scale);
+    send_forward(&t);
     kiln_attention_backward_args args = {
-        .q = &q->tensor, .k = &k->tensor, .v = &v->tensor, .out = &out->tensor, .lse = &lse->tensor, .dout = &dout->tensor,
-        .dq = &dq->tensor, .dk = &dk->tensor, .dv = &dv->tensor, .causal = causal, .deterministic = deterministic, .scale = scale };
-    size_t bytes;
-    assert_ok(kiln_attention_backward_workspace_size(ops, &args, &bytes));
-    Array *const workspace = bytes_new(bytes);
-    args.workspace = workspace->tensor.data;
-    args.workspace_bytes = bytes;
+        .q = &t.q->tensor, .k = &t.k->tensor, .v = &t.v->tensor, .out = &t.out->tensor, .lse = &t.lse->tensor, .dout = &t.dout->tensor,
+        .dq = &t.dq->tensor, .dk = &t.dk->tensor, .dv = &t.dv->tensor, .causal = causal, .deterministic = deterministic, .scale = scale };
+    assert_ok(kiln_attention_backward_workspace_size(ops, &args, &args.workspace_bytes));
+    t.workspace = bytes_new(args.workspace_bytes);
+    args.workspace = t.workspace->tensor.data;
     assert_ok(kiln_attention_backward(ops, NULL, &args));
-    assert_ok(kiln_stream_wait(device, NULL));
-    array_fetch(workspace);
-    array_fetch(dq);
-    array_fetch(dk);
-    array_fetch(dv);
-    array_unchanged(out, "out");
-    array_unchanged(lse, "lse");
-    array_unchanged(q, "q");
-    // Weights and their gradients are rounded to bf16 before they are multiplied.
-    assert_close("dq", dq, gq, (Tolerance){ 2e-3, 8.01 / 128, 3e-5 });
-    assert_close("dk", dk, gk, (Tolerance){ 2e-3, 8.01 / 128, 3e-5 });
-    assert_close("dv", dv, gv, (Tolerance){ 2e-3, 8.01 / 128, 3e-5 });
-    free_arrays(NULL);
+    compare_gradients(&t);
+}
+
+static void check_packed_backward(const int *rows, const int *keys, Sizes s, bool causal)
+{
+    const double scale = 1 / sqrt(s.size + 100);
+    Array *const q_offsets = offsets_of(rows, s.batch), *const k_offsets = offsets_of(keys, s.batch);
+    int longest = 0;
+    s.rows = (int)get(q_offsets, s.batch);
+    s.keys = (int)get(k_offsets, s.batch);
+    Tensors t = make_tensors(&s, true);
+    for (int b = 0; b < s.batch; b++) {
+        const int64_t r = (int64_t)get(q_offsets, b), k = (int64_t)get(k_offsets, b) * s.key_heads;
+        Sizes one = s;
+        Gradients g = t.expected;
+        one.batch = 1, one.rows = rows[b], one.keys = keys[b];
+        g.q += r * s.heads * s.size, g.dq += r * s.heads * s.size, g.lse += r;
+        g.out += r * s.heads * s.value_size, g.dout += r * s.heads * s.value_size;
+        g.k += k * s.size, g.dk += k * s.size, g.v += k * s.value_size, g.dv += k * s.value_size;
+        expect_gradients(&one, &g, causal, scale);
+        longest = keys[b] > longest ? keys[b] : longest;
+    }
+    send_forward(&t);
+    kiln_attention_backward_varlen_args args = {
+        .q = &t.q->tensor, .k = &t.k->tensor, .v = &t.v->tensor, .q_offsets = &q_offsets->tensor, .k_offsets = &k_offsets->tensor,
+        .max_keys = longest, .out = &t.out->tensor, .lse = &t.lse->tensor, .dout = &t.dout->tensor, .dq = &t.dq->tensor,
+        .dk = &t.dk->tensor, .dv = &t.dv->tensor, .causal = causal, .scale = scale };
+    assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &args, &args.workspace_bytes));
+    t.workspace = bytes_new(args.workspace_bytes);
+    args.workspace = t.workspace->tensor.data;
+    assert_ok(kiln_attention_backward_varlen(ops, NULL, &args));
+    compare_gradients(&t);
+}
+
+static void packed_backward(void **state)
+{
+    static const int rows[] = { 70, 0, 1, 90, 5 }, keys[] = { 70, 12, 90, 60, 0 };
+    for (int causal = 0; causal < 2; causal++)
+        check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 2, .size = 64, .value_size = 64 }, causal);
 }
 
 static void backward(void **state)
@@ -343,7 +410,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(forward, free_arrays), cmocka_unit_test_teardown(forward_head_sizes, free_arrays),
         cmocka_unit_test_teardown(forward_windows_and_types, free_arrays), cmocka_unit_test_teardown(packed, free_arrays),
-        cmocka_unit_test_teardown(backward, free_arrays), cmocka_unit_test_teardown(decode, free_arrays),
+        cmocka_unit_test_teardown(backward, free_arrays), cmocka_unit_test_teardown(packed_backward, free_arrays),
+        cmocka_unit_test_teardown(decode, free_arrays),
     };
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

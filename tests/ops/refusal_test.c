@@ -350,6 +350,19 @@ static void backward_and_decoding(void **state)
     REFUSED(DECODE, d, d.mask = &q, KILN_BAD_TYPE, "'mask' is a tensor of bf16, expected u8");
     REFUSED_TENSOR(DECODE, one, shape[1] = 3, KILN_BAD_SHAPE, "dimension 1 of 'out' is 4, expected 3");
     assert_fails(DECODE, KILN_BAD_ARGUMENT, "needs a workspace of");
+    kiln_tensor offsets = at(ARRAY(KILN_I32, B + 1)), rows = q, keys = k;          // shapes of q and k, packed
+    rows.rank = keys.rank = 3;
+    memmove(rows.shape, rows.shape + 1, 3 * sizeof(int64_t));
+    memmove(keys.shape, keys.shape + 1, 3 * sizeof(int64_t));
+    kiln_tensor packed_lse = at(ARRAY(KILN_F32, HQ, 8)), values = keys, d_rows = rows, d_keys = keys, d_values = keys, o_rows = rows, g_rows = rows;
+    values.data = v.data, d_rows.data = dq.data, d_keys.data = dk.data, d_values.data = dv.data, o_rows.data = o.data, g_rows.data = g.data;
+    kiln_attention_backward_varlen_args p = { .q = &rows, .k = &keys, .v = &values, .q_offsets = &offsets, .k_offsets = &offsets,
+        .max_keys = 9, .out = &o_rows, .lse = &packed_lse, .dout = &g_rows, .dq = &d_rows, .dk = &d_keys, .dv = &d_values };
+#define PACKED kiln_attention_backward_varlen(ops, NULL, &p)
+    REFUSED(PACKED, p, p.k_offsets = NULL, KILN_BAD_ARGUMENT, "kiln_attention_backward_varlen: 'k_offsets' is null");
+    REFUSED(PACKED, p, p.max_keys = -1, KILN_BAD_ARGUMENT, "'max_keys' is -1");
+    REFUSED_TENSOR(PACKED, packed_lse, shape[1] = 9, KILN_BAD_SHAPE, "dimension 1 of 'lse' is 9, expected 8");
+    assert_fails(PACKED, KILN_BAD_ARGUMENT, "needs a workspace of");
     out_is_untouched(grads);
     out_is_untouched(outs);
 }

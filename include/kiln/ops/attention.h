@@ -9,7 +9,7 @@
  * j <= i + SKV - S. A row that sees no key gives out 0 and lse -infinity, and no gradient.
  *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
- * kernels/attention/forward.tile, varlen.tile, backward.tile and decode.tile.
+ * kernels/attention/forward.tile, varlen.tile, backward.tile, backward_varlen.tile and decode.tile.
  */
 #ifndef KILN_OPS_ATTENTION_H
 #define KILN_OPS_ATTENTION_H
@@ -75,6 +75,32 @@ typedef struct kiln_attention_backward_args {
 KILN_API kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *args,
                                                             size_t *bytes);
 KILN_API kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_args *args);
+
+/* ---- backward, a ragged batch packed without padding */
+
+typedef struct kiln_attention_backward_varlen_args {
+    const kiln_tensor *q;            /* in   [TQ][H][D], as in the forward call; so are the next five */
+    const kiln_tensor *k;            /* in   [TK][HKV][D] */
+    const kiln_tensor *v;            /* in   [TK][HKV][DV] */
+    const kiln_tensor *q_offsets;    /* in   i32 [B + 1] */
+    const kiln_tensor *k_offsets;    /* in   i32 [B + 1] */
+    int64_t max_keys;                /* keys of the longest sequence of keys, or more; keys past it get no gradient */
+    const kiln_tensor *out;          /* in   [TQ][H][DV], of the forward call */
+    const kiln_tensor *lse;          /* in   f32 [H][TQ], of the forward call */
+    const kiln_tensor *dout;         /* in   [TQ][H][DV]: the gradient of out; that of lse is taken as 0 */
+    const kiln_tensor *dq;           /* out  [TQ][H][D], added up by atomics */
+    const kiln_tensor *dk;           /* out  [TK][HKV][D], summed over the query heads of a key head */
+    const kiln_tensor *dv;           /* out  [TK][HKV][DV] */
+    bool    causal;                  /* as in the forward call */
+    double  scale;                   /* as in the forward call */
+    void   *workspace;               /* kiln_attention_backward_varlen_workspace_size bytes */
+    size_t  workspace_bytes;
+} kiln_attention_backward_varlen_args;
+
+KILN_API kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *args,
+                                                                   size_t *bytes);
+KILN_API kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
+                                                    const kiln_attention_backward_varlen_args *args);
 
 /* ---- decoding: one query row for each request against a cache of S keys, which are divided among processors */
 
