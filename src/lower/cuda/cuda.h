@@ -35,7 +35,6 @@ enum {
     SHARED_ALIGN = 1024,
     MBARRIER_BYTES = 8,
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
-    UNEVEN_GROUP = 64,               // instances of equal work that stand together (kernel.c)
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
