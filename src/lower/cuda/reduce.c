@@ -211,7 +211,21 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
     loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at, sum } });
 }
 
-// target = target op partial, by the threads that hold it.
+// After the join all threads of a row have its result: whether this is the one that stands for them. NULL: it is alone.
+static Expr *is_first_of_reduced(Lowering *lo, const Iteration *it, int which)
+{
+    Expr *test = NULL;
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        if (digit->input == IN_REGISTER || digit->dim == REPLICATED || is_kept(it, which, digit))
+            continue;
+        Expr *const zero = expr_binary(lo->arena, X_EQ, digit_value(lo, &it->layout, i), i32_const(lo, 0));
+        test = test ? expr_binary(lo->arena, X_AND, test, zero) : zero;
+    }
+    return test;
+}
+
+// target = target op partial, by the threads that hold it; once, where it is in memory.
 static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
 {
     TileOp *const update = it->reductions[which].update;
@@ -223,7 +237,14 @@ static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
         emit_assign(lo, var, to_dtype(lo, update->update.var->type, type, sum));
         return;
     }
+    const TileInfo *const tile = tile_info(lo, update->update.buffer);
+    Expr *const first = tile && tile->home != HOME_SHARED ? NULL : is_first_of_reduced(lo, it, which);
+    Nest guard;
+    if (first)
+        begin_if(lo, &guard, first);
     apply_update(lo, update, part, type, it);
+    if (first)
+        end_nest(lo, &guard);
 }
 
 // Loops over the register digits that the result keeps; index variables of kept dimensions are declared inside.
