@@ -139,6 +139,38 @@ expect 2 'Not a directory' "$kiln" fmt /dev/null/x.tile
 echo 'kernel k( {' >syntax.tile
 expect 1 'syntax.tile:1:' "$kiln" fmt --print syntax.tile
 
+# hostile sources: an error at a place, or none; never a crash, nor a long time
+repeat() { head -c "$2" /dev/zero | tr '\0' "$1"; }        # repeat CHARACTER TIMES
+head='kernel k(out f32 Y[1]) { grid (); Y[0] = '
+printf '%s1;\0 }' "$head" >nul.tile
+expect 1 'nul.tile:1:44: error: a NUL byte' "$kiln" build nul.tile
+printf 'kernel k(out f32 Y[1])\r\n{\r\n    grid ();\r\n    Y[0] = 1;\r\n}\r\n' >returns.tile
+expect 0 'k for cpu' "$kiln" build returns.tile
+printf '\357\273\277%s1; }\n' "$head" >mark.tile
+expect 0 'k for cpu' "$kiln" build mark.tile
+printf '%s1\377\376; }' "$head" >latin.tile
+expect 1 'latin.tile:1:43: error: this is not valid UTF-8' "$kiln" build latin.tile
+echo "$head 18446744073709551616; }" >number.tile
+expect 1 'number.tile:1:43: error: this number does not fit into 64 bits' "$kiln" build number.tile
+echo "$head 1; } /* never" >comment.tile
+expect 1 'error: this comment is never closed' "$kiln" build comment.tile
+{ printf '%s' "$head"; repeat '(' 10000; printf 1; repeat ')' 10000; echo '; }'; } >nested.tile
+expect 1 'nested more than 200 levels deep' timeout 10 "$kiln" build nested.tile
+{ printf '%s' "$head"; repeat '~' 1000000; echo '1; }'; } >signs.tile
+expect 1 'nested more than 200 levels deep' timeout 10 "$kiln" build signs.tile
+repeat 'a' 100000000 >large.tile
+expect 1 'larger than a source may be' timeout 10 "$kiln" build large.tile
+expect 1 'at most 4194304 can be compiled' timeout 10 "$kiln" fmt --check large.tile
+rm large.tile
+mkdir folder.tile
+expect 1 'it is a folder' "$kiln" build folder.tile
+expect 1 'not a regular file' timeout 10 "$kiln" build /dev/zero
+if [ "$(id -u)" = 0 ]; then echo 'skipped: no file is unreadable for root'
+else
+    cp good.tile locked.tile && chmod 000 locked.tile
+    expect 1 'Permission denied' "$kiln" build locked.tile
+fi
+
 # devices, cache
 expect 0 'cpu ' "$kiln" devices
 expect 0 '"cpu": {"usable": true' "$kiln" devices --json
