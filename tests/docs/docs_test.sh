@@ -3,7 +3,8 @@
 # usage: docs_test.sh KILN-COMMAND SOURCE-FOLDER
 #
 #   ```tile run    a block that stands alone: it builds for the CPU, and its checks pass if it has any
-#   docs/guide.md  its tile blocks, one after another, are the file that it writes: the file's checks pass
+#   docs/guide.md  its tile blocks, one after another, are the file that it writes: the file's checks pass, and the
+#                  commands that it types work
 #   form           tile blocks, and all of kernels/ and tests/language/run/, are as `kiln fmt` writes them
 #   paths          what is linked, and what is named below kernels/, docs/, examples/, src/ ..., exists
 #   options        each --option after `kiln COMMAND` is one that `kiln COMMAND --help` lists
@@ -42,6 +43,17 @@ mkdir "$folder/guide"
 blocks '^```tile' docs/guide.md "$folder/guide/part"
 for part in $(ls "$folder/guide" | sort -t. -k2n); do cat "$folder/guide/$part"; done >"$folder/whole.tile"
 run_block "$folder/whole.tile" "docs/guide.md, its blocks together"
+
+# The commands that the guide types, beside that file and at a small size.
+cp "$folder/whole.tile" "$folder/guide/fused_softmax.tile"
+awk '/^```/ { open = !open; sh = open && /^```sh/; next } open && sh && /^kiln /' docs/guide.md |
+    sed 's/ *#.*//; s/^kiln //; s/M=[0-9]*/M=64/' >"$folder/commands"
+[ -s "$folder/commands" ] || bad "docs/guide.md types no command"
+while read -r command; do
+    # shellcheck disable=SC2086
+    if (cd "$folder/guide" && "$kiln" $command >"$folder/out" 2>&1 </dev/null); then ok
+    else bad "docs/guide.md: kiln $command:"; cat "$folder/out"; fi
+done <"$folder/commands"
 
 # ---- form
 
