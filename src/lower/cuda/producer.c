@@ -46,8 +46,12 @@ static void announce(Lowering *lo, const char *how, const Channel *channel, int 
 
 static void begin_channel(Lowering *lo, Channel *channel)
 {
+    const bool one_fills = lo->by_tma && !channel->by_lanes;
     emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel), var_of(lo, channel->clock->phase));
-    if (channel->is_plain && lo->by_tma && !channel->by_lanes) {
+    // A lane that comes late, when the buffer was filled and given back already, would wait for the phase after.
+    if (one_fills && lo->by_warp)
+        emit_call(lo, "__syncwarp", 0);
+    if (one_fills && channel->is_plain) {
         Nest nest;
         begin_issue(lo, &nest);
         announce(lo, "mbar_expect", channel, channel->bytes);

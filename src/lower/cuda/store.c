@@ -196,6 +196,8 @@ void emit_staged_store(Lowering *lo, TileOp *op)
     const Region *const dst = &op->copy.dst;
     const int map = map_of_slice(lo, dst, plan.columns, 16, plan.swizzle), rank = dst->buffer->rank;
     const int stride = plan.box_bytes < 1024 ? 1024 : plan.box_bytes;
+    // A warp's boxes lie in its own part, whatever the store: it waits for its own stores only before it writes there.
+    const int of_warp = lo->staging_bytes / lo->all.groups / 4 / 1024 * 1024;
     int row_dim = 0;                 // of the box: the range that is not the last
     for (int d = 0; d < rank - 1; d++)
         if (dst->subs[d].is_range)
@@ -204,7 +206,7 @@ void emit_staged_store(Lowering *lo, TileOp *op)
     begin_block(lo, &block);
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", expr_binary(a, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0),
         call_expr(lo, DTYPE_U32, "(uint32_t)", 1, i32_add(lo, i32_const(lo, lo->staging_offset), i32_add(lo,
-        i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups), i32_mul(lo, var_of(lo, lo->warp), plan.boxes * stride))))));
+        i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups), i32_mul(lo, var_of(lo, lo->warp), of_warp))))));
     const int row_stride = 64;
     int group_rows = 0, group_columns = 0;
     for (int i = 0; i < plan.tile->layout.n; i++) {

@@ -194,8 +194,11 @@ void emit_product(Lowering *lo, TileOp *op)
     case PRODUCT_MMA: emit_mma(lo, p); return;
     case PRODUCT_FMA: emit_fma(lo, p); return;
     case PRODUCT_LOOP:
-        for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
+        for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
             emit_forall(lo, as_map(lo, part), NULL);
+            if (part->next && tile_info(lo, op->matmul.dst.buffer)->home == HOME_SHARED)
+                emit_barrier(lo);    // other threads add than those that have cleared
+        }
         return;
     }
 }

@@ -82,6 +82,16 @@ struct Folder {
 
 static bool write_file(const std::string &path, const std::string &text) { return (std::ofstream(path, std::ios::binary) << text).good(); }
 
+// NVRTC contracts products and sums of f32; so does the host, where it can.
+static std::string fused()
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("fma"))
+        return " -mfma -ffp-contract=fast";
+#endif
+    return " -ffp-contract=fast";
+}
+
 // "-arch=sm_90a" gives "900".
 static std::string arch_of(int n, const char *const *options)
 {
@@ -116,7 +126,7 @@ static int compile(Program *p, int n, const char *const *options)
     if (keep && *keep)
         write_file(keep, p->text);
     write_file(f + "/kernel.cpp", p->text);
-    const std::string flags = " -std=c++17 -O1 -fPIC -w -Wno-psabi -fno-strict-aliasing -fno-exceptions -ffp-contract=off -fwrapv -fvisibility=hidden -D__CUDA_ARCH__=" + arch;
+    const std::string flags = " -std=c++17 -O1 -fPIC -w -Wno-psabi -fno-strict-aliasing -fno-exceptions" + fused() + " -fwrapv -fvisibility=hidden -D__CUDA_ARCH__=" + arch;
     if (!run_command(compiler() + flags + " -I" + quoted(EMULATOR_FOLDER) + " -c " + quoted(f + "/kernel.cpp") + " -o " + quoted(f + "/kernel.o"), &p->log)
         || !run_command(compiler() + " -shared " + quoted(f + "/kernel.o") + " " + quoted(own_path()) + " -o " + quoted(f + "/kernel.so"), &p->log))
         return COMPILATION;
