@@ -64,6 +64,8 @@ void layout_print(Text *out, const Layout *layout);
 // The crew's groups divide the rows (or the columns), 64 rows per group and step.
 typedef enum { DIVIDE_ROWS, DIVIDE_COLUMNS } Division;
 Layout layout_accumulator(int rows, int columns, Crew crew, Division division);
+// The same of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.
+Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division division, bool odd_rows, bool odd_columns);
 
 // ---- products without tensor cores
 // Each thread has row_runs runs of row_run neighbouring rows, row_stride apart, and the same of columns. Registers: column

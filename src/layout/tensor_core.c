@@ -7,18 +7,26 @@
 // below each other. Registers: pair, row half, block of columns, block of 64 rows.
 Layout layout_accumulator(int rows, int columns, Crew crew, Division division)
 {
+    return layout_accumulator_bytes(rows, columns, crew, division, false, false);
+}
+
+// Two instructions side by side have the even and the odd columns of 16; of an instruction's rows r and r+8 are 2r, 2r+1.
+Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division division, bool odd_rows, bool odd_columns)
+{
     Layout layout = layout_new(2, (int[]){ rows, columns });
     const int step = 16 * crew.warps;
     const int row_groups = division == DIVIDE_ROWS ? crew.groups : 1;
     const int column_groups = division == DIVIDE_COLUMNS ? crew.groups : 1;
     const int row_blocks = (rows + step * row_groups - 1) / (step * row_groups);
     const int column_blocks = (columns + 8 * column_groups - 1) / (8 * column_groups);
-    layout_add(&layout, IN_REGISTER, 2, 1, 1);
-    layout_add(&layout, IN_REGISTER, 2, 0, 8);
-    layout_add(&layout, IN_REGISTER, column_blocks, 1, 8);
+    layout_add(&layout, IN_REGISTER, 2, 1, odd_columns ? 2 : 1);
+    layout_add(&layout, IN_REGISTER, 2, 0, odd_rows ? 1 : 8);
+    if (odd_columns)
+        layout_add(&layout, IN_REGISTER, 2, 1, 1);
+    layout_add(&layout, IN_REGISTER, odd_columns ? column_blocks / 2 : column_blocks, 1, odd_columns ? 16 : 8);
     layout_add(&layout, IN_REGISTER, row_blocks, 0, step);
-    layout_add(&layout, IN_LANE, 4, 1, 2);
-    layout_add(&layout, IN_LANE, 8, 0, 1);
+    layout_add(&layout, IN_LANE, 4, 1, odd_columns ? 4 : 2);
+    layout_add(&layout, IN_LANE, 8, 0, odd_rows ? 2 : 1);
     layout_add(&layout, IN_WARP, crew.warps, 0, 16);
     if (row_groups > 1)
         layout_add(&layout, IN_GROUP, row_groups, 0, step * row_blocks);

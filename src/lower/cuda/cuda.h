@@ -122,6 +122,7 @@ typedef struct Product {
     int         n_group;             // columns of one group's instruction
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
     int         step_k;              // of one instruction
+    bool        odd_rows, odd_columns;                     // bytes turned in pairs (layout_accumulator_bytes)
     Var        *preloaded;           // the words of the left operand, loaded before the loop around
     bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
     Expr       *adds;                // there: is this a later step?
@@ -395,7 +396,7 @@ bool settle_fma(Lowering *lo, Product *p);
 void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
-void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, int k, bool lines_first, Var *words, Expr *at);
+void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
 Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);

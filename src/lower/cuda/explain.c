@@ -83,7 +83,7 @@ void explain(Lowering *lo)
         text_print(out, ", %d buffers, full at %d, empty at %d%s\n", channel->clock->buffers, channel->full, channel->empty,
                    channel->is_plain ? "" : ", copies under conditions");
     }
-    text_print(out, "products:%s\n", lo->calls_printf && lo->target->arch >= 90 ? " (no wgmma of 16-bit types beside print and assert: calls serialise it)" : "");
+    text_print(out, "products:%s\n", lo->calls_printf && lo->target->arch >= 90 ? " (no wgmma beside print and assert: calls serialise it)" : "");
     each_op(lo, lo->kernel->body, explain_product, NULL);
     text_print(out, "barriers of all computing threads before lines:");
     each_op(lo, lo->kernel->body, explain_barrier, NULL);

@@ -54,7 +54,7 @@ static void emit_preload(Lowering *lo, Product *p)
         line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
     for (int block = 0; block < rows; block++)
         for (int step = 0; step < steps; step++)
-            load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), 16 * step, true, p->preloaded,
+            load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), i32_const(lo, 16 * step), true, p->preloaded,
                       i32_const(lo, 4 * (block * steps + step)));
 }
 

@@ -1,8 +1,8 @@
 // products.c - how every `@` is computed.
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
-// shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, and in instances of
-// one or two warps, it is mma.sync. What neither takes (f32 operands, odd contractions) is multiply-adds, of a rectangle
+// shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, in instances of one or
+// two warps, and where the contraction runs across rows of bytes, it is mma.sync. What neither takes (f32 operands, odd contractions) is multiply-adds, of a rectangle
 // in the registers of each thread (fma.c); what does not fit there either (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
 #include "lower/cuda/cuda.h"
 
@@ -40,8 +40,8 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     int64_t start[2], width[2];
     if (!product_region(&x->region, start, width))
         return "an operand's slice is not at a fixed place";
-    if (!contraction_is_last && dtype_bits(x->type) != 16)
-        return "only 16-bit operands can be read with the contraction across rows";
+    if (!contraction_is_last && dtype_bits(x->type) > 16)
+        return "only 16-bit operands and bytes can be read with the contraction across rows";
     SharedLayout layout;
     int64_t rows, columns;
     if (!expr_as_int(tile->buffer->shape[0], &rows) || !expr_as_int(tile->buffer->shape[1], &columns) ||
@@ -86,6 +86,8 @@ static const char *check_operands(Lowering *lo, Product *product)
         return "an operand is no tile of its own";
     product->type = a->type;
     product->step_k = operand_step(a->type);
+    product->odd_rows = a->transposed && dtype_bits(a->type) == 8;
+    product->odd_columns = !b->transposed && dtype_bits(b->type) == 8;
     product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->home == HOME_REGISTERS && !a->transposed &&
                               region_is_whole(&a->region) && dtype_bits(a->type) == 16 && product->division == DIVIDE_ROWS;
     const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed);
@@ -126,6 +128,8 @@ static const char *check_padding(const Lowering *lo, const Product *product)
     if (!b->transposed) {
         if (product->n % 8 != 0)
             return "the columns of the right operand are no multiple of 8";
+        if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
+            return "the columns of a right operand of bytes are no multiple of 16";
         if (column_groups > 1 && product->n_group % panel_columns(lo, b) != 0 && product->n > panel_columns(lo, b))
             return "the groups' columns do not begin at panels of the right operand";
     }
@@ -158,7 +162,7 @@ static void settle(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    Layout layout = layout_accumulator(product->m, product->n, lo->crew, product->division);
+    Layout layout = layout_accumulator_bytes(product->m, product->n, lo->crew, product->division, product->odd_rows, product->odd_columns);
     if (product->is_swapped)
         layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
@@ -248,9 +252,12 @@ static void share_operands(Lowering *lo, const Product *product)
     }
 }
 
-static bool is_16_bit(const Operand *x) { return dtype_bits(x->type) == 16; }
-
 // A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
+static bool uses_wgmma(const Lowering *lo, const Product *p)
+{
+    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns;
+}
+
 static bool finds_printf(Lowering *lo, TileOp *op, void *context)
 {
     lo->calls_printf |= op->kind == T_PRINT || (op->kind == T_ASSERT && (!op->assertion.assume || lo->kernel->checked));
@@ -292,9 +299,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
         product->why_not = check_operands(lo, product);
     if (!product->why_not)
         product->why_not = check_padding(lo, product);
-    product->kind = lo->target->arch >= 90 && lo->crew.warps == 4 && !(lo->calls_printf && is_16_bit(&product->left)) ? PRODUCT_WGMMA : PRODUCT_MMA;
-    if (!product->why_not && product->kind == PRODUCT_MMA && dtype_bits(product->type) != 16)
-        product->why_not = "mma.sync is used for 16-bit types only";
+    product->kind = uses_wgmma(lo, product) ? PRODUCT_WGMMA : PRODUCT_MMA;
     if (!product->why_not) {
         settle(lo, product);
     } else {

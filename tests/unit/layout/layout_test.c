@@ -64,6 +64,11 @@ static void accumulators_give_each_element_one_home(void **state)
             for (int c = 0; c < 6; c++)
                 for (int d = 0; d < 2; d++) {
                     const Layout layout = layout_accumulator(rows[i], columns[j], crews[c], (Division)d);
+                    const int wide = (columns[j] + 16 * crews[c].groups - 1) / (16 * crews[c].groups) * (16 * crews[c].groups);
+                    for (int odd = 1; odd < 4; odd++) {
+                        const Layout bytes = layout_accumulator_bytes(rows[i], wide, crews[c], (Division)d, odd & 1, odd & 2);
+                        assert_true(layout_covers(&bytes));
+                    }
                     assert_true(layout_covers(&layout));
                     expect_homes(&layout, crews[c], 1);
                 }

@@ -44,6 +44,51 @@ DEVICE void mma_16x8x16_f16(float *d, const uint32_t *a, const uint32_t *b)
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+DEVICE void mma_16x8x8_tf32(float *d, const uint32_t *a, const uint32_t *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#define MMA_OF_BYTES(name, D, c, types) \
+    DEVICE void mma_16x8x32_##name(D *d, const uint32_t *a, const uint32_t *b) \
+    { \
+        asm volatile("mma.sync.aligned.m16n8k32.row.col." types " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+                     : "+" c(d[0]), "+" c(d[1]), "+" c(d[2]), "+" c(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
+    }
+MMA_OF_BYTES(i8, int32_t, "r", "s32.s8.s8.s32")
+MMA_OF_BYTES(u8, int32_t, "r", "s32.u8.u8.s32")
+// fp8 as f16, which holds every value. The words' low and high pairs are contractions 2c, 2c+1 and 2c+8, 2c+9 of one
+// instruction: any order is right that both operands have.
+#if __CUDA_ARCH__ >= 890
+DEVICE uint32_t pair_of_e4m3(uint32_t w) { uint32_t r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)w)); return r; }
+#else
+// Two bytes as the upper bits of two halves: sign, 4 bits of exponent with another bias, 3 of mantissa; times 2^8 they
+// are right, subnormals included. 0x7f is no number.
+DEVICE uint32_t pair_of_e4m3(uint32_t w)
+{
+    const uint32_t wide = __byte_perm(w, 0, 0x1404), magnitude = wide >> 1 & 0x3f803f80u, nan = (magnitude + 0x00800080u) & 0x40004000u;
+    uint32_t r;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(magnitude), "r"(0x5c005c00u));
+    return r | nan | (nan - (nan >> 4)) | (wide & 0x80008000u);
+}
+#endif
+DEVICE uint32_t pair_of_e5m2(uint32_t w) { return __byte_perm(w, 0, 0x1404); }
+// Operands for two instructions of f16, of N bytes' words each: 4 of the left one, 2 of the right one.
+#define WIDEN_FP8(name) \
+    template <int N> DEVICE void widen_##name(uint32_t *half, const uint32_t *w) \
+    { \
+        for (int i = 0; i < N; i++) { \
+            half[i / (N / 2) * N + i % (N / 2)] = pair_of_##name(w[i]); \
+            half[i / (N / 2) * N + i % (N / 2) + N / 2] = pair_of_##name(w[i] >> 16); \
+        } \
+    } \
+    DEVICE void mma_16x8x32_##name(float *d, const uint32_t *a, const uint32_t *b) \
+    { \
+        mma_16x8x16_f16(d, a, b); \
+        mma_16x8x16_f16(d, a + 4, b + 2); \
+    }
+WIDEN_FP8(e4m3)
+WIDEN_FP8(e5m2)
 DEVICE void ldmatrix_x4(uint32_t *w, uint32_t address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
@@ -51,4 +96,22 @@ DEVICE void ldmatrix_x4(uint32_t *w, uint32_t address)
 DEVICE void ldmatrix_x4_trans(uint32_t *w, uint32_t address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
+}
+// Bytes that ldmatrix has turned in pairs (mma.c): words of the even lines and of the odd ones. Left operand: rows 2r, 2r+1.
+DEVICE void sort_rows(uint32_t *w)
+{
+    const uint32_t w0 = w[0], w2 = w[2];
+    w[0] = __byte_perm(w0, w[1], 0x6420);
+    w[1] = __byte_perm(w0, w[1], 0x7531);
+    w[2] = __byte_perm(w2, w[3], 0x6420);
+    w[3] = __byte_perm(w2, w[3], 0x7531);
+}
+// Right operand: both words of the even columns, then of the odd ones.
+DEVICE void sort_columns(uint32_t *w)
+{
+    const uint32_t w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+    w[0] = __byte_perm(w0, w1, 0x6420);
+    w[1] = __byte_perm(w2, w3, 0x6420);
+    w[2] = __byte_perm(w0, w1, 0x7531);
+    w[3] = __byte_perm(w2, w3, 0x7531);
 }
