@@ -32,28 +32,40 @@ template <int N, class T> DEVICE void store_pieces(T *p, const T *v)
     }
 }
 
+// Which of N elements from `column` lie in 0 .. columns: first <= i < end, none unless `rows`.
+struct Reach { int first, end; };
+template <int N> DEVICE Reach reach_of(bool rows, int64_t column, int64_t columns)
+{
+    const int64_t left = columns - column;
+    const Reach reach = { column >= 0 ? 0 : column <= -N ? N : -(int)column, !rows || left <= 0 ? 0 : left < N ? (int)left : N };
+    return reach;
+}
+
 // v[0..N) = p[0..N) where `column` + i lies in 0 .. columns, else 0; nothing is read unless `rows`.
 template <int N, class T> DEVICE void load_vector(T *v, const T *p, bool rows, int64_t column, int64_t columns)
 {
-    if (rows && column >= 0 && column + N <= columns && is_aligned(p, Run<N, T>::EACH)) {
+    const Reach reach = reach_of<N>(rows, column, columns);
+    if (reach.first == 0 && reach.end == N && is_aligned(p, Run<N, T>::EACH)) {
         load_pieces<N>(v, p);
         return;
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        v[i] = rows && column + i >= 0 && column + i < columns ? p[i] : (T)0;
+        v[i] = i >= reach.first && i < reach.end ? p[i] : (T)0;
 }
 template <int N, class T> DEVICE void store_vector(const T *v, T *p, bool rows, int64_t column, int64_t columns)
 {
-    if (rows && column >= 0 && column + N <= columns && is_aligned(p, Run<N, T>::EACH)) {
+    const Reach reach = reach_of<N>(rows, column, columns);
+    if (reach.first == 0 && reach.end == N && is_aligned(p, Run<N, T>::EACH)) {
         store_pieces<N>(p, v);
         return;
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (rows && column + i >= 0 && column + i < columns)
+        if (i >= reach.first && i < reach.end)
             p[i] = v[i];
 }
+
 // Vectors of tensors travel as words of 32 bits, each whole: what is taken apart where it is loaded is waited for there.
 template <int N, class T> struct Words { enum { BYTES = N * sizeof(T), COUNT = BYTES < 4 ? 1 : BYTES / 4 }; };
 
