@@ -101,7 +101,7 @@ static void quantize_keeps_what_eight_bits_can(bool full_scales, bool with_slots
         for (int g = 0; g < 4; g++) {
             double top = 0;
             for (int d = g * 128; d < g * 128 + 128; d++) top = fmax(top, fabs(get(keys, n * K + d)));
-            const double exact = top == 0 ? 1 : top / 448, scale = scale_at(cache, slot, g);
+            const double exact = fmax(top / 448, 0x1p-126), scale = scale_at(cache, slot, g);
             if (fabs(scale - exact) > exact * (full_scales ? 0x1p-23 : 0x1p-8))
                 fail_msg("scale %d of row %d is %g, expected %g", g, n, scale, exact);
             for (int d = g * 128; d < g * 128 + 128; d++) {

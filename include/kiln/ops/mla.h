@@ -140,7 +140,7 @@ typedef struct kiln_mla_append_args {
 
 KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *args);
 
-/* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (1 where all are 0), and
+/* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (or 2^-126, if that is more), and
  * the e4m3 of value / scale; the last 64 values as bf16. A NaN stays one, of its own value alone. */
 typedef struct kiln_mla_quantize_args {
     const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
