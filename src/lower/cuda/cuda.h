@@ -6,6 +6,7 @@
 //
 //   products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
 //   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
+//   fill.c       make a group that only fills tiles the producer
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
@@ -67,6 +68,8 @@ typedef struct TileInfo {
     int          buffers;            // of its ring
     Channel     *channel;            // it is filled by the producer; else NULL
     Var         *pointer;            // to the current buffer
+    bool         is_filled, is_private;                    // by the filler's statements (fill.c): for others, for itself
+    bool         filler_read, filler_wrote;                // while printing: since its threads met
     struct Ahead *ahead;             // it is filled by copies that run ahead of the step that reads it; else NULL
     TileOp      *declared;           // its T_TILE
 } TileInfo;
@@ -87,6 +90,7 @@ struct Channel {
     TileOp    *first_use, *last_use; // ops of the declaring block
     TileOp    *first_of[8], *last_of[8];                   // the same for each group where statements are placed; NULL: no use
     TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
+    bool       is_filled;            // by statements of the producer's threads (fill.c)
     bool       by_lanes;             // filled element by element by the producer's first warp
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
@@ -138,6 +142,7 @@ typedef struct OpInfo {
     bool     fetched;                // a copy that the producer makes
     bool     barrier_before;
     int      barrier_group;          // of one group alone; -1: of all consumers
+    bool     fills;                  // a statement of the filler
     bool     meets_all;              // no signal will do
     void    *accesses;               // not ordered yet after it (hazards.c)
     Product *product;
@@ -184,6 +189,7 @@ typedef struct Lowering {
     Crew  crew;                      // that divide a fragment and a statement
     Crew  all;                       // of the instance; more than `crew` only where statements are placed
     bool  has_teams;                 // statements are placed on groups (teams.c)
+    bool  has_filler;                // one group of them is the producer (fill.c)
     int   walk;                      // the group whose code is printed, then
     bool  is_muted;                  // another group makes this statement's stores
     bool  has_producer, is_persistent;
@@ -241,6 +247,13 @@ void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);
 int  crew_threads(Crew crew);
 int  consumer_threads(const Lowering *lo);                 // of `crew`
 int  consumer_registers(const Lowering *lo);               // of a thread
+
+// ---- fill.c
+void find_filler(Lowering *lo);
+bool fills_are_known(Lowering *lo);                        // fetch.c: the filler depends on nothing that consumers make
+void begin_fills(Lowering *lo);
+void emit_fill(Lowering *lo, TileOp *op);
+bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout);
 
 // ---- teams.c
 void find_teams(Lowering *lo);

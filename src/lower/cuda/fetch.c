@@ -17,6 +17,9 @@ static bool is_unknown(const Expr *x, void *context)
         return true;
     if (x->kind == E_LOAD) {
         const Buffer *const root = buffer_root(x->load.buffer);
+        const TileInfo *const tile = tile_info(s->lo, root);
+        if (tile && (tile->is_filled || tile->is_private))
+            return false;
         return root->kind != BUFFER_TENSOR || root->access != ACCESS_IN;
     }
     return false;
@@ -51,7 +54,7 @@ static void mark_op(Slice *s, TileOp *op, bool certain)
             mark(s, op->update.var);
         return;
     case T_FORALL: {                 // scalars set in iterations are private to them
-        return mark_block(s, op->forall.body, false);
+        return mark_block(s, op->forall.body, op_info(s->lo, op)->fills);
     }
     case T_FOR:
         if (!certain || !knows(s, op->for_.lo) || !knows(s, op->for_.hi)) {
@@ -144,6 +147,40 @@ static void see_known(Expr **x, void *context)
     known->all = known->all && knows(known->slice, *x);
 }
 
+static bool see_fill(Lowering *lo, TileOp *op, void *context)
+{
+    Known *const known = context;
+    tile_each_expr(op, see_known, known);
+    return false;
+}
+
+static bool can_fill(const Slice *s, TileOp *op)
+{
+    Known known = { s, true };
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(s->lo, op, see_fill, &known);
+    op->next = next;
+    return known.all && path_is_known(s, op);
+}
+
+static bool check_fill(Lowering *lo, TileOp *op, void *context)
+{
+    Known *const known = context;
+    if (op_info(lo, op)->fills)
+        known->all = known->all && can_fill(known->slice, op);
+    return op->kind == T_FORALL;
+}
+
+bool fills_are_known(Lowering *lo)
+{
+    Slice slice = new_slice(lo);
+    find_unknown(&slice);
+    Known known = { &slice, true };
+    each_op(lo, lo->kernel->body, check_fill, &known);
+    return known.all;
+}
+
 static bool can_run_ahead(Slice *s, const TileOp *op)
 {
     if (op->kind != T_COPY || !(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)) ||
@@ -170,12 +207,31 @@ static void see_use(const TileUse *use, void *context)
     }
 }
 
+static bool see_uses(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, see_use, context);
+    return false;
+}
+
+static void uses_inside(Lowering *lo, TileOp *op, Uses *uses)
+{
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(lo, op, see_uses, uses);
+    op->next = next;
+}
+
 typedef struct TileScan { Slice *slice; Buffer *root; bool all_fetched, any_fetched, any_read, through_views; } TileScan;
 
 static bool scan_tile(Lowering *lo, TileOp *op, void *context)
 {
     TileScan *const scan = context;
     Uses uses = { .root = scan->root };
+    if (op_info(lo, op)->fills) {    // its body is looked at with it
+        uses_inside(lo, op, &uses);
+        scan->any_fetched |= uses.writes;
+        return true;
+    }
     tile_uses(op, see_use, &uses);
     scan->any_read |= uses.reads;
     if (uses.writes && op->kind != T_TILE) {
@@ -191,7 +247,7 @@ typedef struct Fetchable { bool yes, through_views; } Fetchable;
 
 static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
 {
-    if (tile->buffer->kind != BUFFER_SHARED)
+    if (tile->buffer->kind != BUFFER_SHARED || tile->is_private)
         return (Fetchable){ 0 };
     TileScan scan = { .slice = slice, .root = tile->buffer, .all_fetched = true };
     each_op(slice->lo, slice->lo->kernel->body, scan_tile, &scan);
@@ -229,7 +285,7 @@ static uint32_t readers_in(Lowering *lo, TileOp *op, Buffer *root)
 static bool note_fetched(Lowering *lo, TileOp *op, void *context)
 {
     const Buffer *const root = context;
-    if (op->kind == T_COPY && op->copy.dst.buffer == root) {
+    if (op->kind == T_COPY && op->copy.dst.buffer == root && !op_info(lo, op)->fills) {
         op_info(lo, op)->fetched = true;
         lo->has_cuts |= copy_is_cut(lo, op);
     }
@@ -239,9 +295,20 @@ static bool note_fetched(Lowering *lo, TileOp *op, void *context)
 static bool holds_fetch(Lowering *lo, TileOp *op, void *context)
 {
     Uses *const uses = context;
+    if (op_info(lo, op)->fills) {
+        uses_inside(lo, op, uses);
+        return true;
+    }
     if (op_info(lo, op)->fetched && op->copy.dst.buffer == uses->root)
         uses->writes = true;
     return false;
+}
+
+static bool note_fill(Lowering *lo, TileOp *op, void *context)
+{
+    if (op_info(lo, op)->fills)
+        op_info(lo, op)->fetched = true;
+    return op->kind == T_FORALL;
 }
 
 // ---- channels
@@ -272,7 +339,7 @@ static bool is_small_below(Lowering *lo, TileOp *op, const Buffer *root)
 static bool make_channel(Lowering *lo, TileInfo *tile)
 {
     const OpInfo *const info = op_info(lo, tile->declared);
-    Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_plain = true };
+    Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_plain = !tile->is_filled, .is_filled = tile->is_filled };
     Uses uses = { .root = tile->buffer };
     for (TileOp *op = tile->declared; op; op = op->next) {
         const uint32_t readers = readers_in(lo, op, tile->buffer);
@@ -294,6 +361,8 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
             channel.is_plain &= op->kind == T_COPY && !channel.last_fetch;
             channel.first_fetch = channel.first_fetch ? channel.first_fetch : op;
             channel.last_fetch = op;
+            if (channel.is_filled)
+                continue;
             if (op->kind == T_COPY && copy_is_small(lo, op))
                 channel.by_lanes = true;
             else if (op->kind == T_COPY)
@@ -335,6 +404,7 @@ void find_fetches(Lowering *lo)
 {
     Slice slice = new_slice(lo);
     find_unknown(&slice);
+    each_op(lo, lo->kernel->body, note_fill, NULL);
     bool any_piped = false;          // a producer that fetches once per instance takes more registers than it saves time
     for (int i = 0; i < lo->n_declared; i++)
         any_piped |= is_in_pipeline(lo, lo->declared.items[i]) && is_fetchable(&slice, lo->declared.items[i]).yes;

@@ -210,6 +210,11 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     map_uses(lo, forall, &uses);
     if (choose_leader(lo, &uses, it))
         return;
+    Layout pieces;
+    if (choose_row_pieces(lo, forall, &pieces)) {
+        follow(it, &pieces, (int[]){ 0, 1 });
+        return;
+    }
     int extents[LAYOUT_MAX_RANK], which[LAYOUT_MAX_RANK];
     bool is_static = it->n <= LAYOUT_MAX_RANK;
     int64_t volume = 1;

@@ -474,7 +474,7 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     *producer = *consumer = 0;
     if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy == 1))
         return;
-    *producer = !lo->may_need_elements ? (lo->has_cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
+    *producer = lo->has_filler ? PRODUCER_REGISTERS : !lo->may_need_elements ? (lo->has_cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
         *consumer = 240;
@@ -499,13 +499,22 @@ static void emit_producer_role(Lowering *lo, Expr *aligned)
     declare_threads(lo, 0, (Crew){ 1, crew.warps });
     if (aligned)
         begin_if(lo, &choice, aligned);
-    bool lanes = false;              // one thread issues boxes; small copies take its warp
+    bool lanes = false;              // one thread issues boxes; small copies take its warp, a filler's statements all
     for (int i = 0; i < lo->channels.count; i++)
         lanes |= lo->channels.items[i]->by_lanes;
-    begin_if(lo, &one, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, lanes ? WARP_LANES : 1)));
-    lo->by_warp = lanes;
+    lo->by_warp = lanes && !lo->has_filler;
+    if (lo->has_filler) {
+        begin_block(lo, &one);
+        lo->crew = lo->all = (Crew){ 1, crew.warps };
+        lo->has_teams = false;
+    } else {
+        begin_if(lo, &one, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, lanes ? WARP_LANES : 1)));
+    }
     emit_producer(lo, true);
     end_nest(lo, &one);
+    lo->crew = crew;
+    lo->all = all;
+    lo->has_teams = has_teams;
     if (aligned) {
         begin_else(lo, &choice);
         lo->crew = lo->all = (Crew){ 1, crew.warps == 4 ? 4 : 1 };
@@ -524,7 +533,7 @@ static Expr *fetch_alignment(Lowering *lo)
     Expr *test = NULL;
     for (int i = 0; i < lo->infos_capacity; i++) {
         const OpInfo *const info = lo->infos[i];
-        if (!info || !info->fetched || copy_is_small(lo, info->op))
+        if (!info || !info->fetched || info->fills || copy_is_small(lo, info->op))
             continue;
         Expr *const one = strides_are_aligned(lo, buffer_root(info->op->copy.src.buffer));
         if (one && !(test && expr_equal(test, one)))
@@ -696,6 +705,7 @@ static bool analyse(Lowering *lo)
     lo->tensors = NEW_ARRAY(lo->arena, Var *, lo->kernel->n_buffers + 1);
     each_op(lo, lo->kernel->body, collect_tile, NULL);
     number_ops(lo, lo->kernel->body, NULL);
+    find_filler(lo);
     choose_homes(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
     if (lo->target->arch >= 90 && !light_groups(lo))

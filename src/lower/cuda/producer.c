@@ -33,8 +33,17 @@ static void ask_ahead(Lowering *lo, TileOp *op);
 // Boxes and announcements are one thread's.
 static void begin_issue(Lowering *lo, Nest *nest)
 {
-    if (lo->by_warp)
-        begin_if(lo, nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+    if (lo->by_warp || lo->has_filler)
+        begin_if(lo, nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->has_filler ? lo->thread : lo->lane), i32_const(lo, 0)));
+    else
+        begin_block(lo, nest);
+}
+
+// Small rows are one warp's.
+static void begin_lanes(Lowering *lo, Nest *nest)
+{
+    if (lo->has_filler)
+        begin_if(lo, nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, WARP_LANES)));
     else
         begin_block(lo, nest);
 }
@@ -46,13 +55,21 @@ static void announce(Lowering *lo, const char *how, const Channel *channel, int 
 
 static void begin_channel(Lowering *lo, Channel *channel)
 {
-    const bool one_fills = lo->by_tma && !channel->by_lanes;
+    Nest nest;
+    const bool one_fills = lo->by_tma && !channel->by_lanes && !channel->is_filled;
+    // Who has no part in the filling may not wait either: when the buffer was filled and given back already, a latecomer
+    // would wait for the phase after.
+    const bool some_wait = lo->has_filler && lo->by_tma && !channel->is_filled;
+    if (some_wait && channel->by_lanes)
+        begin_lanes(lo, &nest);
+    else if (some_wait)
+        begin_issue(lo, &nest);
     emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel), var_of(lo, channel->clock->phase));
-    // A lane that comes late, when the buffer was filled and given back already, would wait for the phase after.
+    if (some_wait)
+        end_nest(lo, &nest);
     if (one_fills && lo->by_warp)
         emit_call(lo, "__syncwarp", 0);
     if (one_fills && channel->is_plain) {
-        Nest nest;
         begin_issue(lo, &nest);
         announce(lo, "mbar_expect", channel, channel->bytes);
         end_nest(lo, &nest);
@@ -67,11 +84,13 @@ static void produce_copy(Lowering *lo, TileOp *op)
         emit_forall(lo, as_map(lo, op), NULL);
         return;
     }
+    Nest nest;
     if (channel->by_lanes) {
+        begin_lanes(lo, &nest);
         emit_lane_copy(lo, op);
+        end_nest(lo, &nest);
         return;
     }
-    Nest nest;
     begin_issue(lo, &nest);
     if (!channel->is_plain)
         announce(lo, "mbar_expect_more", channel, tma_bytes(lo, op));
@@ -82,11 +101,13 @@ static void produce_copy(Lowering *lo, TileOp *op)
 // After the last copies of a channel in its block.
 static void end_channel(Lowering *lo, Channel *channel)
 {
-    if (lo->by_tma) {
+    Nest nest;
+    if (lo->by_tma && !channel->is_filled) {
         if (channel->by_lanes) {
+            begin_lanes(lo, &nest);
             emit_call(lo, "cp_async_arrive", 1, full_barrier(lo, channel));
+            end_nest(lo, &nest);
         } else if (!channel->is_plain) {
-            Nest nest;
             begin_issue(lo, &nest);
             emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
             end_nest(lo, &nest);
@@ -95,7 +116,6 @@ static void end_channel(Lowering *lo, Channel *channel)
     }
     emit_call(lo, "fence_async", 0);
     emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
-    Nest nest;
     begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
     emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
     end_nest(lo, &nest);
@@ -104,6 +124,10 @@ static void end_channel(Lowering *lo, Channel *channel)
 static void produce_op(Lowering *lo, TileOp *op)
 {
     Nest nests[8];
+    if (op_info(lo, op)->fills) {
+        emit_fill(lo, op);
+        return;
+    }
     if (op_info(lo, op)->fetched) {
         produce_copy(lo, op);
         return;
@@ -153,6 +177,7 @@ static void produce_op(Lowering *lo, TileOp *op)
             produce_block(lo, op->branch.otherwise);
         }
         end_nest(lo, &nests[0]);
+        begin_fills(lo);
         return;
     case T_WHILE:
         if (has_work(lo, op))
@@ -178,6 +203,7 @@ static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
 
 static void produce_block(Lowering *lo, TileOp *block)
 {
+    begin_fills(lo);
     for (TileOp *op = block; op; op = op->next)
         produce_in_block(lo, op, block);
     advance_clocks(lo, block, -1);
@@ -229,7 +255,7 @@ static bool step_depends(Lowering *lo, TileOp *body, const Var *coordinate)
 {
     Uses uses = { lo, coordinate, false, 0 };
     for (TileOp *op = body; op; op = op->next)
-        if (op_info(lo, op)->fetched) {
+        if (op_info(lo, op)->fetched && !op_info(lo, op)->fills) {
             tile_each_expr(op, slot_depends, &uses);
             buffer_each_expr(op->copy.src.buffer, slot_depends, &uses);
         }
@@ -280,7 +306,7 @@ static void ask_ahead(Lowering *lo, TileOp *op)
             *var_slot(lo, x->let.var) = NULL;
             declare_value(lo, x);
         }
-        if (!op_info(lo, x)->fetched)
+        if (!op_info(lo, x)->fetched || op_info(lo, x)->fills)
             continue;
         begin_if(lo, &mine, expr_binary(a, X_EQ, expr_binary(a, X_MOD, i32_const(lo, n++), sharers), share));
         emit_tma_ask(lo, x);
@@ -335,11 +361,25 @@ static void need_expr(Need *need, Expr *x)
 
 static void need_slot(Expr **x, void *context) { need_expr(context, *x); }
 
+static void need_view(const TileUse *use, void *context) { buffer_each_expr(use->buffer, need_slot, context); }
+
+static bool need_fill(Lowering *lo, TileOp *op, void *context)
+{
+    tile_each_expr(op, need_slot, context);
+    tile_uses(op, need_view, context);
+    return false;
+}
+
 static bool need_op(Lowering *lo, TileOp *op, void *context)
 {
     Need *const need = context;
     const OpInfo *const info = op_info(lo, op);
-    if (info->fetched) {
+    if (info->fills) {
+        TileOp *const next = op->next;
+        op->next = NULL;
+        each_op(lo, op, need_fill, need);
+        op->next = next;
+    } else if (info->fetched) {
         for (int d = 0; d < op->copy.src.buffer->rank; d++) {
             need_expr(need, op->copy.src.subs[d].start);
             need_expr(need, op->copy.src.subs[d].width);

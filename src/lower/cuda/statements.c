@@ -685,7 +685,7 @@ void declare_tiles(Lowering *lo, bool only_channels)
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         const DType type = loop_type(tile->buffer->type);
-        if (only_channels && !tile->channel)
+        if (only_channels ? !tile->channel && !tile->is_private : tile->is_private)
             continue;
         if (tile->home == HOME_REGISTERS) {
             if (lo->has_teams && tile->team && !(tile->team >> lo->walk & 1))

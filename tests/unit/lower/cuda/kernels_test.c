@@ -39,6 +39,8 @@ static const Case cases[] = {
     { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2>", "_bf16_rs_tb(" }, NULL, true },
     { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
       { "tma_load_rows<64, 128, 2>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "setmaxnreg_dec(40)" }, "load_vector", false },
+    { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
+      { "setmaxnreg_dec(72)", "setmaxnreg_inc(216)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 

@@ -1,0 +1,210 @@
+// fill.c - a group of placed statements that only fills tiles of a pipeline becomes the producer.
+//
+// `on (2) { ... }` around the gathering, conversion and masks of a step: where nothing of it depends on what the other
+// groups make, the group is no consumer at all. Its tiles get rings and mbarriers, and its statements run ahead, beside
+// the boxes that the producer fetches anyway. What it keeps between its own statements (slots, row numbers) is private
+// and lies in shared memory, where every one of its threads finds it.
+#include "lower/cuda/cuda.h"
+
+typedef struct Touches { bool filled, read_by_filler, written, read; } Touches;          // written, read: by others
+
+typedef struct Filling { Lowering *lo; uint32_t mask; Touches *tiles; bool mine, fails, products; } Filling;
+
+static void touch(const TileUse *use, void *context)
+{
+    Filling *const filling = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    const bool writes = use->writes || use->atomic;
+    if (root->kind == BUFFER_LOCAL)
+        return;
+    if (root->kind == BUFFER_TENSOR) {
+        filling->fails |= filling->mine && (writes || root->access != ACCESS_IN);
+        return;
+    }
+    Touches *const tile = &filling->tiles[root->id];
+    if (filling->mine) {
+        tile->filled |= writes;
+        tile->read_by_filler |= use->reads;
+    } else {
+        tile->written |= writes;
+        tile->read |= use->reads;
+    }
+}
+
+static bool touch_all(Lowering *lo, TileOp *op, void *context)
+{
+    Filling *const filling = context;
+    tile_uses(op, touch, filling);
+    if (filling->mine && op->kind != T_FORALL && op->kind != T_STORE && op->kind != T_LET && op->kind != T_IF && op->kind != T_COPY &&
+        op->kind != T_FILL)
+        filling->fails = true;
+    return false;
+}
+
+static void alone(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
+{
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(lo, op, visit, context);
+    op->next = next;
+}
+
+static bool fills_with(const Filling *filling, const TileOp *op)
+{
+    return (op->kind == T_FORALL || op->kind == T_COPY || op->kind == T_FILL) && op->groups == filling->mask;
+}
+
+static bool see_op(Lowering *lo, TileOp *op, void *context)
+{
+    Filling *const filling = context;
+    if (op->kind == T_TILE)
+        return false;
+    filling->products |= op->kind == T_MATMUL;
+    const bool is_flow = op->kind == T_IF || op->kind == T_FOR || op->kind == T_PIPELINE || op->kind == T_WHILE || op->kind == T_LET;
+    filling->mine = fills_with(filling, op);
+    filling->fails |= (op->groups & filling->mask) && !filling->mine && !is_flow && op->groups == filling->mask;
+    if (op->kind != T_FORALL) {
+        tile_uses(op, touch, filling);
+        return false;
+    }
+    alone(lo, op, touch_all, filling);
+    return true;
+}
+
+static bool mark_fill(Lowering *lo, TileOp *op, void *context)
+{
+    const Filling *const filling = context;
+    if (fills_with(filling, op))
+        op_info(lo, op)->fills = !filling->fails;
+    return op->kind == T_FORALL;
+}
+
+// Declared in a pipeline's body, to which its ring belongs.
+static bool has_ring(Lowering *lo, const TileInfo *tile)
+{
+    const OpInfo *const info = op_info(lo, tile->declared);
+    return tile->buffer->kind == BUFFER_SHARED && info->parent && info->parent->kind == T_PIPELINE;
+}
+
+static bool check_tiles(Lowering *lo, const Filling *filling)
+{
+    bool any = false;
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        const Touches *const t = &filling->tiles[tile->buffer->id];
+        if ((t->filled && t->written) || (t->read_by_filler && !t->filled) || (t->filled && t->read && !has_ring(lo, tile)))
+            return false;
+        tile->is_filled = t->filled && t->read;
+        tile->is_private = t->filled && !t->read;
+        any |= tile->is_filled;
+    }
+    return any;
+}
+
+static void forget(Lowering *lo, Filling *filling)
+{
+    filling->fails = true;
+    each_op(lo, lo->kernel->body, mark_fill, filling);
+    for (int i = 0; i < lo->n_declared; i++)
+        lo->declared.items[i]->is_filled = lo->declared.items[i]->is_private = false;
+}
+
+// before: tiles are known       after: the last group is the producer, if it can be, and no longer among the consumers
+void find_filler(Lowering *lo)
+{
+    const int last = lo->all.groups - 1;
+    if (lo->target->arch < 90 || !lo->has_teams || lo->crew.warps != 4 || last < 1)
+        return;
+    Filling filling = { .lo = lo, .mask = 1u << last, .tiles = NEW_ARRAY(lo->arena, Touches, lo->kernel->n_buffers + 1) };
+    each_op(lo, lo->kernel->body, see_op, &filling);
+    if (filling.fails || !filling.products || !check_tiles(lo, &filling)) {
+        forget(lo, &filling);
+        return;
+    }
+    each_op(lo, lo->kernel->body, mark_fill, &filling);
+    if (!fills_are_known(lo)) {
+        forget(lo, &filling);
+        return;
+    }
+    for (int i = 0; i < lo->n_declared; i++)
+        if (lo->declared.items[i]->is_private) {
+            lo->declared.items[i]->home = HOME_SHARED;
+            lo->declared.items[i]->why = "all threads of the producer use it";
+        }
+    lo->has_filler = true;
+    lo->all.groups = last;
+}
+
+// ---- printing: within the producer
+
+typedef struct Touched { Lowering *lo; bool meets; bool marks; } Touched;
+
+static void see_own(const TileUse *use, void *context)
+{
+    Touched *const touched = context;
+    TileInfo *const tile = tile_info(touched->lo, buffer_root(use->buffer));
+    if (!tile || tile->home != HOME_SHARED)
+        return;
+    const bool writes = use->writes || use->atomic;
+    if (touched->marks) {
+        tile->filler_read |= use->reads;
+        tile->filler_wrote |= writes;
+    } else {
+        touched->meets |= tile->filler_wrote || (writes && tile->filler_read);
+    }
+}
+
+static bool see_own_op(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, see_own, context);
+    return false;
+}
+
+static void set_touched(Lowering *lo, bool touched)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        tile->filler_read = tile->filler_wrote = touched && (tile->is_filled || tile->is_private);
+    }
+}
+
+// Where paths join, and at the head of a loop, other threads may still be at work on anything.
+void begin_fills(Lowering *lo) { set_touched(lo, true); }
+
+// The producer's threads meet where one's elements are another's.
+void emit_fill(Lowering *lo, TileOp *op)
+{
+    Touched touched = { .lo = lo };
+    alone(lo, op, see_own_op, &touched);
+    if (touched.meets) {
+        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+        set_touched(lo, false);
+    }
+    touched.marks = true;
+    alone(lo, op, see_own_op, &touched);
+    emit_forall(lo, as_map(lo, op), NULL);
+}
+
+// Eight rows and four pieces of 16 bytes per warp: pieces of eight rows meet all banks of a swizzled tile, and four of
+// a row come from one sector or more. Rows are outermost, so that a row's place is worked out once.
+bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout)
+{
+    const TileOp *store = forall->forall.body;
+    while (store && store->kind == T_LET)
+        store = store->next;
+    int64_t rows, columns;
+    if (!lo->has_filler || lo->role != ROLE_PRODUCER || forall->forall.n != 2 || !store || store->kind != T_STORE ||
+        !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns) || lo->crew.warps != 4)
+        return false;
+    const int piece = 128 / dtype_bits(store->store.buffer->type);
+    if (rows % 32 != 0 || columns % (4 * piece) != 0)
+        return false;
+    *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
+    layout_add(layout, IN_REGISTER, piece, 1, 1);
+    layout_add(layout, IN_LANE, 8, 0, 1);
+    layout_add(layout, IN_LANE, 4, 1, piece);
+    layout_add(layout, IN_WARP, 4, 0, 8);
+    layout_add(layout, IN_REGISTER, (int)columns / (4 * piece), 1, 4 * piece);
+    layout_add(layout, IN_REGISTER, (int)rows / 32, 0, 32);
+    return true;
+}
