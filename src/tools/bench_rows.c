@@ -28,7 +28,7 @@ static const Row cpu_rows[] = {
     { "memory gemv bf16", "gemm/gemv.tile", "gemv", "T=bf16, N=32768, K=8192", 0.8, false, RIVAL_READ, NULL },
     { "memory gemv transposed bf16", "gemm/gemv.tile", "gemv_transposed", "T=bf16, N=8192, K=32768", 0.8, false, RIVAL_READ, NULL },
     { "memory rms_norm bf16", "norm/rms_norm.tile", "rms_norm", "T=bf16, WIDTH=4096, M=65536, N=4096, eps=1e-6", 0.8, false, RIVAL_COPY, NULL },
-    { "memory softmax f32", "norm/softmax.tile", "softmax", "T=f32, TY=f32, M=32768, N=4096", 0.8, false, RIVAL_COPY, NULL },
+    { "memory softmax f32", "norm/softmax.tile", "softmax", "T=f32, TY=f32, BN=4096, M=32768, N=4096", 0.8, false, RIVAL_COPY, NULL },
     { "memory add f32", "elementwise/add.tile", "add", "T=f32, M=16384, N=8192, MB=16384, NB=8192", 0.8, false, RIVAL_COPY, NULL },
     { "memory cast per group", "cast/fp8.tile", "cast_per_group", "T=bf16, M=65536, N=4096", 0.8, false, RIVAL_COPY, NULL },
 };

@@ -110,11 +110,11 @@ static void fetch_of(TileOp *op, Readers *r)
     }
 }
 
-// In front of the innermost loop over lo .. hi - 1.
-void cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, Expr *lo, Expr *hi)
+// In front of lo .. hi - 1 of the innermost index, at the end of `list`.
+void cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, LoopList *list, Expr *lo, Expr *hi)
 {
     Readers r = { cx, nest, forall->forall.indices[nest->order[nest->n - 1]].var, lo, hi };
-    LoopList *const out = cpu_enter(cx, nest->before[nest->n - 1]);
+    LoopList *const out = cpu_enter(cx, list);
     fetch_of(forall->forall.body, &r);
     cpu_enter(cx, out);
 }

@@ -427,11 +427,26 @@ void cpu_copy(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx) && r.kind != ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, false);
 }
 
-// For rows.c: whether it copies row by row from one tile to another.
-bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, int64_t *rows)
+static bool is_whole_tile(const Region *r) { return is_tile(r->buffer) && r->buffer->rank > 0 && region_is_whole(r); }
+
+// One side of a copy between a whole tile and a tensor that nothing but such copies touches.
+static bool is_quiet_tensor(const Region *r, Access access, int rank)
 {
-    const Buffer *const dst = op->copy.dst.buffer, *const src = op->copy.src.buffer;
-    return op->kind == T_COPY && is_tile(dst) && is_tile(src) && dst != src && dst->rank >= 2 && region_is_whole(&op->copy.dst) &&
-           region_is_whole(&op->copy.src) && src->rank == dst->rank && !cx->tiles[dst->id].borrowed &&
-           expr_as_int(dst->shape[0], rows);
+    const Buffer *const root = buffer_root(r->buffer);
+    return root->kind == BUFFER_TENSOR && root->access == access && region_rank(r) == rank;
+}
+
+// For rows.c: whether it copies row by row (or a few columns at a time) between tiles, from an `in` tensor, or into an
+// `out` tensor, and how many there are.
+bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *extent)
+{
+    const Region *const dst = &op->copy.dst, *const src = &op->copy.src;
+    const Region *const tile = is_tile(dst->buffer) ? dst : src;
+    const int rank = tile->buffer->rank;
+    if (op->kind != T_COPY || !is_whole_tile(tile) || rank < (columns ? 1 : 2) || region_rank(tile) != rank) return false;
+    if (tile == dst && cx->tiles[dst->buffer->id].borrowed) return false;
+    const bool fits = tile == src ? is_quiet_tensor(dst, ACCESS_OUT, rank)
+                    : is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) && src->buffer->rank == rank && region_rank(src) == rank
+                                           : is_quiet_tensor(src, ACCESS_IN, rank);
+    return fits && expr_as_int(tile->buffer->shape[columns ? rank - 1 : 0], extent);
 }

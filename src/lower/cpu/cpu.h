@@ -48,6 +48,8 @@ typedef struct TileInfo {
 
 // ---- the loop nest of a forall (forall.c)
 
+enum { REDUCE_LANES = 64 };          // partial results of one reduction: four vectors hide what one addition takes
+
 typedef struct Hoist { Expr *expr; Var *var; int depth; } Hoist;
 
 typedef struct Nest {
@@ -64,6 +66,8 @@ typedef struct Nest {
     int8_t  *depth;                  // by variable id: the level that defines it
     int      n_depths;
     Text     reductions;             // clauses of the innermost loop
+    Var     *block, *lane;           // the innermost loop takes REDUCE_LANES at a time (reduce.c); NULL: one
+    LoopList *before_lanes;
     bool     plain;                  // may be vectorised
     Expr    *guard;                  // the innermost loop does something only if this holds; NULL: always
     int      conditional;            // inside a branch that may not be taken
@@ -148,10 +152,12 @@ void cpu_op(Cpu *cx, TileOp *op);
 void cpu_block(Cpu *cx, TileOp *op);                                 // lower.c
 void cpu_forall(Cpu *cx, TileOp *op);                                // forall.c
 int  cpu_row_index(Cpu *cx, TileOp *op, int64_t *rows);                // forall.c, for rows.c
+int  cpu_column_index(Cpu *cx, TileOp *op, int64_t *columns);
 TileOp *cpu_rows(Cpu *cx, TileOp *op);                                 // rows.c: the last op it took, NULL: none
 bool cpu_may_share_rows(const TileOp *op);
-bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, int64_t *rows);      // copy.c
+bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *extent);   // copy.c
 void cpu_update(Cpu *cx, TileOp *op);                                // reduce.c
+bool cpu_reduces_in_lanes(Cpu *cx, const Nest *nest);
 void cpu_copy(Cpu *cx, TileOp *op);                                  // copy.c: COPY, FILL, ATOMIC_TILE
 void cpu_scan(Cpu *cx, TileOp *op);                                  // scan.c
 void cpu_matmul(Cpu *cx, TileOp *op);                                // matmul.c
@@ -178,7 +184,7 @@ void  cpu_declare_streams(Cpu *cx);
 // ---- ahead.c
 void  cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src);
 void  cpu_note_let(Cpu *cx, TileOp *op);
-void  cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, Expr *lo, Expr *hi);
+void  cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, LoopList *list, Expr *lo, Expr *hi);
 Expr *cpu_take_ahead(Cpu *cx, const Operand *o);
 
 // ---- check.c (--check builds)

@@ -94,10 +94,14 @@ static void note_writes(TileOp *op, void *context)
     tile_uses(op, note_write, context);
 }
 
-static int64_t const_extent(const LoopIndex *index)
+// hi - lo where that is a constant; -1 elsewhere.
+static int64_t const_extent(Cpu *cx, const LoopIndex *index)
 {
-    int64_t lo, hi;
-    return expr_as_int(index->lo, &lo) && expr_as_int(index->hi, &hi) ? (hi > lo ? hi - lo : 0) : -1;
+    int64_t lo, hi, c;
+    Expr *rest;
+    if (expr_as_int(index->lo, &lo) && expr_as_int(index->hi, &hi)) return hi > lo ? hi - lo : 0;
+    if (index->lo->kind != E_VAR || !expr_affine(cx->arena, index->hi, &index->lo->var.var, 1, &c, &rest)) return -1;
+    return c == 1 && expr_as_int(rest, &hi) && hi >= 0 ? hi : -1;
 }
 
 // The order of the indices, outermost first. Reduced indices of narrow targets go innermost, so that one wide
@@ -109,7 +113,7 @@ static void choose_order(Survey *s, int *order)
     bool any_narrow = false;
     for (int i = 0; i < n; i++) any_narrow = any_narrow || s->narrow_target[i];
     for (int i = 0; i < n; i++) {
-        const int64_t extent = const_extent(&s->forall->forall.indices[i]);
+        const int64_t extent = const_extent(s->cx, &s->forall->forall.indices[i]);
         if (extent >= 0 && extent < 4) s->score[i] -= 8;
         if (any_narrow && !s->narrow_target[i]) s->score[i] -= 1000;
     }
@@ -197,7 +201,7 @@ static Expr *bound(Cpu *cx, Expr *x)
 static void choose_inner(Cpu *cx, Nest *nest)
 {
     const LoopIndex *const index = &nest->op->forall.indices[nest->order[nest->n - 1]];
-    const int64_t extent = const_extent(index);
+    const int64_t extent = const_extent(cx, index);
     int64_t hi;
     if (cpu_is_checked(cx) || !nest->plain || extent < 0 || !expr_as_int(index->hi, &hi) || hi >= 1 << 30) return;
     nest->inner = index->var;
@@ -210,6 +214,39 @@ static void choose_inner(Cpu *cx, Nest *nest)
 static void append(LoopList *list, const LoopList *more)
 {
     for (const LoopStmt *s = more->first; s; s = s->next) loop_add(list, *s);
+}
+
+static LoopList *new_list(Cpu *cx)
+{
+    LoopList *const list = NEW(cx->arena, LoopList, .arena = cx->arena);
+    list->last = &list->first;
+    return list;
+}
+
+// A reduction that keeps several vectors in flight: blocks of lanes, each lane with its own partial result.
+static void choose_lanes(Cpu *cx, Nest *nest)
+{
+    Var *const var = nest->op->forall.indices[nest->order[nest->n - 1]].var;
+    const int64_t extent = const_extent(cx, &nest->op->forall.indices[nest->order[nest->n - 1]]);
+    if (!nest->plain || extent < 2 * REDUCE_LANES || extent % REDUCE_LANES || !cpu_reduces_in_lanes(cx, nest)) return;
+    nest->block = loop_new_var(cx->unit, DTYPE_INT, "block");
+    nest->lane = loop_new_var(cx->unit, DTYPE_I32, "lane");
+    nest->before_lanes = new_list(cx);
+    Expr *const wide = NEW(cx->arena, Expr, .kind = E_CONVERT, .type = DTYPE_INT);
+    wide->convert.a = cpu_of(cx, nest->lane);
+    cx->var_map[var->id] = int_add(cx->arena, cpu_of(cx, nest->block), wide);
+}
+
+static LoopStmt loop_of_lanes(Cpu *cx, Nest *nest, Expr *lo, Expr *hi)
+{
+    Arena *const a = cx->arena;
+    const Span span = nest->op->span;
+    LoopList *const lanes = nest->before_lanes;
+    loop_add(lanes, (LoopStmt){ .kind = L_FOR, .span = span,
+        .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, REDUCE_LANES),
+                  .step = expr_int(a, DTYPE_I32, 1), .body = nest->before[nest->n]->first, .pragma = "KILN_VECTORIZE" } });
+    return (LoopStmt){ .kind = L_FOR, .span = span,
+        .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, REDUCE_LANES), .body = lanes->first } };
 }
 
 // From the inside out: each level's statements end in its loop, then what follows it.
@@ -230,6 +267,7 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
             .for_ = { .var = lanes ? nest->inner32 : index->var, .lo = from, .hi = to,
                       .step = expr_int(cx->arena, lanes ? DTYPE_I32 : DTYPE_INT, 1), .body = nest->before[level]->first,
                       .pragma = pragma } };
+        if (innermost && nest->lane) loop = loop_of_lanes(cx, nest, lo[level], hi[level]);
         if (innermost && nest->guard) {
             LoopList guarded = loop_list(cx->arena);
             loop_add(&guarded, loop);
@@ -238,13 +276,6 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
         loop_add(nest->before[level - 1], loop);
     }
     append(nest->before[0], nest->after[0]);
-}
-
-static LoopList *new_list(Cpu *cx)
-{
-    LoopList *const list = NEW(cx->arena, LoopList, .arena = cx->arena);
-    list->last = &list->first;
-    return list;
 }
 
 static Nest *open_nest(Cpu *cx, TileOp *op)
@@ -273,33 +304,50 @@ static void lower_nest(Cpu *cx, Nest *nest)
         lo[level] = bound(cx, index->lo);
         hi[level] = bound(cx, index->hi);
         nest->depth[index->var->id] = (int8_t)level;
-        if (const_extent(index) <= 0) nest->may_be_empty = true;
+        if (const_extent(cx, index) <= 0) nest->may_be_empty = true;
         nest->before[level] = new_list(cx);
         nest->after[level] = new_list(cx);
     }
-    choose_inner(cx, nest);
+    choose_lanes(cx, nest);
+    if (!nest->lane) choose_inner(cx, nest);
     const char *const label = cx->continue_label;
     cx->continue_label = NULL;
     cx->nest = nest;
     cpu_enter(cx, nest->before[nest->n]);
-    if (nest->n > 0 && !nest->outer && !cpu_is_checked(cx)) cpu_fetch_ahead(cx, op, nest, lo[nest->n], hi[nest->n]);
+    if (nest->n > 0 && !nest->outer && !cpu_is_checked(cx)) {
+        Expr *const block = nest->lane ? cpu_of(cx, nest->block) : NULL;
+        if (block) cpu_fetch_ahead(cx, op, nest, nest->before_lanes, block, int_add(cx->arena, block, int_const(cx->arena, REDUCE_LANES)));
+        else cpu_fetch_ahead(cx, op, nest, nest->before[nest->n - 1], lo[nest->n], hi[nest->n]);
+    }
     cpu_block(cx, op->forall.body);
     cx->nest = nest->outer;
     cx->continue_label = label;
     cx->out = nest->before[0];
     close_nest(cx, nest, lo, hi);
     if (nest->inner) cx->var_map[nest->inner->id] = NULL;
+    if (nest->lane) cx->var_map[op->forall.indices[nest->order[nest->n - 1]].var->id] = NULL;
 }
 
-// For rows.c: which index the outermost loop counts, if it does so from 0 to a constant; -1: none.
-int cpu_row_index(Cpu *cx, TileOp *op, int64_t *rows)
+// A forall of one index that only copies slices, row by row.
+static bool is_gather(const TileOp *forall)
+{
+    const TileOp *const op = forall->forall.body;
+    return forall->forall.n == 1 && op && op->kind == T_COPY && !op->next;
+}
+
+static int index_at(Cpu *cx, TileOp *op, bool innermost, int64_t *extent)
 {
     const Nest *const nest = open_nest(cx, op);
-    const LoopIndex *const index = nest->n ? &op->forall.indices[nest->order[0]] : NULL;
+    if (!nest->n || (!nest->plain && (innermost || !is_gather(op)))) return -1;
+    const int at = nest->order[innermost ? nest->n - 1 : 0];
+    const LoopIndex *const index = &op->forall.indices[at];
     int64_t lo;
-    if (!index || !nest->plain || !expr_as_int(index->lo, &lo) || lo != 0 || !expr_as_int(index->hi, rows)) return -1;
-    return nest->order[0];
+    return expr_as_int(index->lo, &lo) && lo == 0 && expr_as_int(index->hi, extent) ? at : -1;
 }
+
+// For rows.c: which index the outermost (innermost) loop counts, if it does so from 0 to a constant; -1: none.
+int cpu_row_index(Cpu *cx, TileOp *op, int64_t *rows) { return index_at(cx, op, false, rows); }
+int cpu_column_index(Cpu *cx, TileOp *op, int64_t *columns) { return index_at(cx, op, true, columns); }
 
 void cpu_forall(Cpu *cx, TileOp *op)
 {

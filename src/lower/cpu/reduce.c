@@ -164,6 +164,50 @@ static Expr *reduced_row(Cpu *cx, const TileOp *op)
     return cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL)), n);
 }
 
+// ---- lanes
+
+static bool is_tile_load(const Expr *x)
+{
+    return x->kind == E_LOAD && x->type == DTYPE_F32 && (x->load.buffer->kind == BUFFER_SHARED || x->load.buffer->kind == BUFFER_FRAGMENT);
+}
+
+// A body that is one f32 sum, maximum or minimum over the innermost index, but not of a row as it lies: see above.
+bool cpu_reduces_in_lanes(Cpu *cx, const Nest *nest)
+{
+    const TileOp *const op = nest->op->forall.body;
+    const Var *const inner = nest->op->forall.indices[nest->order[nest->n - 1]].var;
+    if (cpu_is_checked(cx) || !op || op->next || op->kind != T_UPDATE || !op->update.reduces || !op->update.buffer ||
+        op->update.buffer->type != DTYPE_F32 || !row_function(op->update.op) || is_tile_load(op->update.value) ||
+        accumulator_type(cx, op->update.op, DTYPE_F32) != DTYPE_F32)
+        return false;
+    for (int d = 0; d < op->update.buffer->rank; d++)
+        if (expr_uses(op->update.subs[d], inner)) return false;
+    return true;
+}
+
+// Adds `value` to the partial result of its lane; they meet behind the loops.
+static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
+{
+    Nest *const nest = cx->nest;
+    Arena *const a = cx->arena;
+    LoopList *const here = cpu_enter(cx, nest->before[depth]);
+    Var *const sums = loop_new_pointer(cx->unit, DTYPE_F32, "sums"), *const lane = loop_new_var(cx->unit, DTYPE_I32, "lane");
+    sums->pointer = 0;
+    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = sums, .elements = REDUCE_LANES } });
+    sums->pointer = 1;
+    LoopList start = loop_list(a);
+    loop_add(&start, (LoopStmt){ .kind = L_STORE, .store = { sums, cpu_of(cx, lane), neutral(cx, op->update.op, DTYPE_F32) } });
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, REDUCE_LANES),
+                            .step = expr_int(a, DTYPE_I32, 1), .body = start.first, .pragma = "KILN_VECTORIZE" } });
+    cpu_enter(cx, here);
+    Expr *const at = cpu_of(cx, nest->lane), *const sum = expr_index(a, sums, at);
+    cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op->update.op, sum, value) } });
+    LoopList *const back = cpu_enter(cx, nest->after[depth]);
+    cpu_use_prelude(cx, "REDUCE");
+    combine(cx, op, DTYPE_F32, cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_of(cx, sums), int_const(a, REDUCE_LANES)));
+    cpu_enter(cx, back);
+}
+
 // Printed as it is, so that a clause can name it: no other name looks like this.
 static const char *accumulator_name(Cpu *cx) { return arena_printf(cx->arena, "reduced%dacc", cx->n_labels++); }
 
@@ -198,6 +242,10 @@ void cpu_update(Cpu *cx, TileOp *op)
         if (row) combine(cx, op, wide, row);
         cpu_enter(cx, back);
         if (row) return;
+    }
+    if (nest->lane) {
+        reduce_in_lanes(cx, op, depth, value);
+        return;
     }
     LoopList *const here = cpu_enter(cx, nest->before[depth]);
     const DType acc_type = accumulator_type(cx, op->update.op, wide);

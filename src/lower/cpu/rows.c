@@ -1,46 +1,106 @@
-// rows.c - neighbouring statements that go over the same rows of tiles take them a few at a time together, so that
-// a row is still in the first-level cache when the next statement needs it: the softmax of attention is one pass, not
-// six. A few and not one, so that what is computed once per row still fills a vector.
+// rows.c - neighbouring statements that go over the same rows (or columns) of tiles take them a few at a time together,
+// so that what one statement made is still in the first-level cache when the next needs it: the softmax of attention is
+// one pass, not six, and a kernel that memory bounds asks for memory all the time instead of once per statement. A few
+// and not one, so that what is computed once per row still fills a vector.
 //
-// A run of foralls (and copies between tiles) shares its outermost loop if what any of them writes is reached by all
-// of them through that loop's index in the first subscript alone. Then row i of each statement depends on row i of
-// the others, and "all statements, rows by rows" cannot be told from "all rows, statement by statement".
+// A run of foralls and whole copies (between tiles, from `in` tensors, into `out` tensors) shares its outermost loop if
+// what any of them writes is reached by all of them through that loop's index in the first subscript alone. Then row i
+// of each statement depends on row i of the others, and "all statements, rows by rows" cannot be told from "all rows,
+// statement by statement". A run along columns shares its innermost loop and looks at the last subscript; what one of
+// its statements reduces into, no other may touch. Tiles that come to life on the way, and fills of tiles that the run
+// has not touched yet, stand in front of it.
 #include "lower/cpu/cpu.h"
 
-enum { MAX_RUN = 24, ROWS_TOGETHER = 16, ROW_BYTES = 1024 };   // 16 rows of 1 KB are a third of a cache
+enum { MAX_RUN = 24, ROWS_TOGETHER = 16, ROW_BYTES = 1024,     // 16 rows of 1 KB are a third of a cache
+       COLUMNS_TOGETHER = 512 };
+
+typedef struct Reduced { const Buffer *root; int owner; } Reduced;
 
 typedef struct Run {
     Cpu     *cx;
+    bool     columns;
     TileOp  *ops[MAX_RUN];           // foralls, copies, and ifs over foralls alone
     int      n;
     int64_t  extent;
+    VEC(TileOp *) before;            // tiles and fills
     VEC(const Buffer *) written;     // roots
+    VEC(const Buffer *) touched;
+    VEC(Reduced) reduced;            // into sums over the columns, by which op
     VEC(const Var *) assigned;
     // while looking at one op
+    int      at;
     const Var *row;
+    const Buffer *reducing;
     bool     fits;
 } Run;
 
 static bool is_private_tile(const Buffer *b) { return b->kind == BUFFER_SHARED || b->kind == BUFFER_FRAGMENT; }
 
 // Whether it could stand in a run; scratch.c keeps the tiles of such neighbours alive together.
-bool cpu_may_share_rows(const TileOp *op) { return op->kind == T_FORALL || op->kind == T_COPY || op->kind == T_IF; }
+bool cpu_may_share_rows(const TileOp *op)
+{
+    return op->kind == T_FORALL || op->kind == T_COPY || op->kind == T_IF || op->kind == T_FILL;
+}
 
-// ---- what an op writes
+static bool has(const Buffer *const *items, int n, const Buffer *root)
+{
+    for (int i = 0; i < n; i++)
+        if (items[i] == root) return true;
+    return false;
+}
+
+static bool is_written(const Run *run, const Buffer *root) { return has(run->written.items, run->written.count, root); }
+static bool is_touched(const Run *run, const Buffer *root) { return has(run->touched.items, run->touched.count, root); }
+
+// Which index of a forall the run counts, if from 0 to a constant; -1: none.
+static int shared_index(const Run *run, TileOp *forall, int64_t *extent)
+{
+    return run->columns ? cpu_column_index(run->cx, forall, extent) : cpu_row_index(run->cx, forall, extent);
+}
+
+// ---- what an op touches and writes
+
+static void note_touch(const TileUse *use, void *context)
+{
+    Run *const run = context;
+    VEC_PUSH(run->cx->arena, &run->touched, (const Buffer *)buffer_root(use->buffer));
+}
+
+static void note_touches(TileOp *op, Run *run)
+{
+    tile_uses(op, note_touch, run);
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+        for (TileOp *inner = *body; inner; inner = inner->next) note_touches(inner, run);
+}
 
 static void note_write(const TileUse *use, void *context)
 {
     Run *const run = context;
     if (!use->writes && !use->atomic) return;
     const Buffer *const root = buffer_root(use->buffer);
+    if (root == run->reducing) return;
     if (root->kind != BUFFER_LOCAL) VEC_PUSH(run->cx->arena, &run->written, root);
     if (!is_private_tile(root) && root->kind != BUFFER_LOCAL) run->fits = false;       // tensors: other instances look on
+}
+
+// The root of a sum over the columns: it can be added to a few columns at a time, if nothing is rounded in between.
+static const Buffer *reduced_root(const Run *run, const TileOp *op)
+{
+    if (!run->columns || op->kind != T_UPDATE || !op->update.reduces || !op->update.buffer) return NULL;
+    Buffer *const b = op->update.buffer;
+    for (int d = 0; d < b->rank; d++)
+        if (expr_uses(op->update.subs[d], run->row)) return NULL;
+    return b->kind != BUFFER_VIEW && is_private_tile(b) && dtype_info[b->type].wide == b->type ? b : NULL;
 }
 
 static void note_op(TileOp *op, Run *run)
 {
     for (; op; op = op->next) {
+        run->reducing = reduced_root(run, op);
+        if (run->reducing) VEC_PUSH(run->cx->arena, &run->reduced, ((Reduced){ run->reducing, run->n }));
         tile_uses(op, note_write, run);
+        run->reducing = NULL;
         if (op->kind == T_SET) VEC_PUSH(run->cx->arena, &run->assigned, (const Var *)op->let.var);
         if (op->kind == T_UPDATE && op->update.var) VEC_PUSH(run->cx->arena, &run->assigned, (const Var *)op->update.var);
         if (op->kind == T_PRINT || op->kind == T_ASSERT || op->kind == T_EXTERN || op->kind == T_WHILE) run->fits = false;
@@ -51,18 +111,24 @@ static void note_op(TileOp *op, Run *run)
 
 // ---- how an op reaches what the run writes
 
-static bool is_written(const Run *run, const Buffer *root)
+static bool is_row(const Run *run, const Expr *x) { return x->kind == E_VAR && x->var.var == run->row; }
+
+static void check_reduced(const TileUse *use, void *context)
 {
-    for (int i = 0; i < run->written.count; i++)
-        if (run->written.items[i] == root) return true;
-    return false;
+    Run *const run = context;
+    for (int i = 0; i < run->reduced.count; i++)
+        if (run->reduced.items[i].root == buffer_root(use->buffer) && run->reduced.items[i].owner != run->at) run->fits = false;
 }
 
 static void check_use(const TileUse *use, void *context)
 {
     Run *const run = context;
+    check_reduced(use, context);
     if (!is_written(run, buffer_root(use->buffer))) return;
-    const bool by_row = use->buffer->kind != BUFFER_VIEW && use->subs && use->subs[0]->kind == E_VAR && use->subs[0]->var.var == run->row;
+    const int d = run->columns ? use->buffer->rank - 1 : 0;
+    const bool by_row = use->buffer->kind != BUFFER_VIEW &&
+                        ((use->subs && is_row(run, use->subs[d])) ||
+                         (use->region && !run->columns && !use->region->subs[0].is_range && is_row(run, use->region->subs[0].start)));
     if (!by_row) run->fits = false;
 }
 
@@ -94,14 +160,15 @@ static void reach_of(Run *run, TileOp *op)
         reach_of(run, op->branch.then);
         if (op->branch.otherwise) reach_of(run, op->branch.otherwise);
     }
+    if (op->kind == T_COPY) tile_uses(op, check_reduced, run);
     if (op->kind != T_FORALL) return;
-    run->row = op->forall.indices[cpu_row_index(run->cx, op, &rows)].var;
+    run->row = op->forall.indices[shared_index(run, op, &rows)].var;
     check_op(op->forall.body, run);
 }
 
 static bool reaches_by_rows(Run *run)
 {
-    for (int i = 0; i < run->n && run->fits; i++) reach_of(run, run->ops[i]);
+    for (run->at = 0; run->at < run->n && run->fits; run->at++) reach_of(run, run->ops[run->at]);
     return run->fits;
 }
 
@@ -113,13 +180,16 @@ static int64_t note_member(Run *run, TileOp *op)
     int64_t rows = 0;
     if (op->kind == T_FORALL) {
         run->assigned.count = 0;
-        if (cpu_row_index(run->cx, op, &rows) < 0) return 0;
+        const int index = shared_index(run, op, &rows);
+        if (index < 0) return 0;
+        run->row = op->forall.indices[index].var;
         note_op(op->forall.body, run);
         return run->fits && !assigns_outside(run, op) ? rows : 0;
     }
     if (op->kind == T_COPY) {
-        if (!cpu_can_copy_rows(run->cx, op, &rows)) return 0;
-        VEC_PUSH(run->cx->arena, &run->written, (const Buffer *)op->copy.dst.buffer);
+        const Buffer *const dst = buffer_root(op->copy.dst.buffer);
+        if (!cpu_can_copy_rows(run->cx, op, run->columns, &rows) || (!is_private_tile(dst) && is_touched(run, dst))) return 0;
+        VEC_PUSH(run->cx->arena, &run->written, dst);
         return rows;
     }
     // An `if` over one forall, as split-bounds makes them: the same test for all rows.
@@ -141,24 +211,63 @@ static bool try_op(Run *run, TileOp *op)
         return false;
     }
     run->extent = rows;
+    note_touches(op, run);
     return true;
+}
+
+// What may stand in front of the run although it comes later.
+static bool goes_before(const Run *run, const TileOp *op)
+{
+    if (op->kind == T_TILE) return op->tile.buffer->kind != BUFFER_LOCAL;
+    return run->n > 0 && op->kind == T_FILL && !expr_loads(op->fill.value) && !is_touched(run, buffer_root(op->fill.dst.buffer)) &&
+           is_private_tile(op->fill.dst.buffer);
 }
 
 // ---- emitting it
 
+static bool touches_tensors(const Run *run)
+{
+    for (int i = 0; i < run->touched.count; i++)
+        if (run->touched.items[i]->kind == BUFFER_TENSOR) return true;
+    return false;
+}
+
+static int64_t row_bytes(const Buffer *b)
+{
+    int64_t elements = 1, extent;
+    for (int d = 1; d < b->rank; d++)
+        if (expr_as_int(b->shape[d], &extent)) elements *= extent;
+    return dtype_bytes(b->type, elements);
+}
+
 static int64_t rows_together(const Run *run)
 {
-    int64_t most = 1;
+    int64_t most = 1, all = 0;
+    if (run->columns) return COLUMNS_TOGETHER;
     for (int i = 0; i < run->written.count; i++) {
         const Buffer *const b = run->written.items[i];
-        int64_t elements = 1, extent;
-        for (int d = 1; d < b->rank; d++)
-            if (expr_as_int(b->shape[d], &extent)) elements *= extent;
-        if (dtype_bytes(b->type, elements) > most) most = dtype_bytes(b->type, elements);
+        if (!is_private_tile(b)) continue;
+        if (row_bytes(b) > most) most = row_bytes(b);
+        if (!has(run->written.items, i, b)) all += row_bytes(b);
     }
+    if (touches_tensors(run)) most = all;
     int64_t rows = ROWS_TOGETHER;
     while (rows > 2 && rows * most > ROWS_TOGETHER * ROW_BYTES) rows /= 2;
     return rows;
+}
+
+// The rows of a whole copy's region: of a tile by its dimension, of a tensor by the range that stands for it.
+static void narrow_region(Run *run, Region *r, Expr *first, Expr *count)
+{
+    Arena *const a = run->cx->arena;
+    Sub *const subs = NEW_ARRAY(a, Sub, r->buffer->rank);
+    memcpy(subs, r->subs, sizeof *subs * (size_t)r->buffer->rank);
+    int at = run->columns ? r->buffer->rank - 1 : 0;
+    while (!subs[at].is_range) at += run->columns ? -1 : 1;
+    Expr *const moved = subs[at].step ? int_mul(a, first, subs[at].step) : first;
+    subs[at].start = int_add(a, subs[at].start, moved);
+    subs[at].width = count;
+    r->subs = subs;
 }
 
 // The same op for rows from `first` on.
@@ -175,7 +284,7 @@ static TileOp *op_for_rows(Run *run, const TileOp *from, Expr *first, Expr *coun
     }
     if (op->kind == T_FORALL) {
         int64_t rows;
-        const int index = cpu_row_index(run->cx, op, &rows);
+        const int index = shared_index(run, op, &rows);
         LoopIndex *const indices = NEW_ARRAY(a, LoopIndex, op->forall.n);
         memcpy(indices, op->forall.indices, sizeof *indices * (size_t)op->forall.n);
         indices[index].lo = first;
@@ -183,15 +292,18 @@ static TileOp *op_for_rows(Run *run, const TileOp *from, Expr *first, Expr *coun
         op->forall.indices = indices;
         return op;
     }
-    Region *const regions[] = { &op->copy.dst, &op->copy.src };
-    for (int r = 0; r < 2; r++) {
-        Sub *const subs = NEW_ARRAY(a, Sub, regions[r]->buffer->rank);
-        memcpy(subs, regions[r]->subs, sizeof *subs * (size_t)regions[r]->buffer->rank);
-        subs[0].start = first;
-        subs[0].width = count;
-        regions[r]->subs = subs;
-    }
+    narrow_region(run, &op->copy.dst, first, count);
+    narrow_region(run, &op->copy.src, first, count);
     return op;
+}
+
+// Where the next step's contents of a tile lie is known before its rows are taken apart.
+static void note_ahead(Run *run, TileOp *op)
+{
+    Place src;
+    if (op->kind == T_COPY && is_private_tile(op->copy.dst.buffer) && buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR &&
+        cpu_place_region(run->cx, &src, &op->copy.src))
+        cpu_note_ahead(run->cx, op, &src);
 }
 
 static void emit_run(Run *run)
@@ -199,8 +311,10 @@ static void emit_run(Run *run)
     Cpu *const cx = run->cx;
     Arena *const a = cx->arena;
     const int64_t rows = rows_together(run);
+    for (int i = 0; i < run->before.count; i++) cpu_op(cx, run->before.items[i]);
+    for (int i = 0; i < run->n; i++) note_ahead(run, run->ops[i]);
     LoopList body = loop_list(a);
-    Var *const row = loop_new_var(cx->unit, DTYPE_INT, "row");
+    Var *const row = loop_new_var(cx->unit, DTYPE_INT, run->columns ? "column" : "row");
     row->lo = int_const(a, 0);
     row->hi = int_const(a, run->extent - 1);
     Expr *const first = cpu_of(cx, row), *const left = int_sub(a, int_const(a, run->extent), first);
@@ -214,20 +328,38 @@ static void emit_run(Run *run)
                                       .step = int_const(a, rows), .body = body.first } });
 }
 
-// Takes a run that starts at `op` if at least two of its statements go along rows.
+// The last op of a run from `op` on, NULL if at least two of its statements do not go along rows.
+static TileOp *collect(Run *run, TileOp *op)
+{
+    TileOp *last = NULL;
+    int deep = 0, before = 0;
+    for (TileOp *at = op; at && run->n < MAX_RUN; at = at->next) {
+        if (goes_before(run, at)) {
+            VEC_PUSH(run->cx->arena, &run->before, at);
+            continue;
+        }
+        if (!cpu_may_share_rows(at) || !try_op(run, at)) break;
+        deep += at->kind != T_FORALL || at->forall.n > 1;
+        last = at;
+        before = run->before.count;
+    }
+    run->before.count = before;                            // what stands behind the last op stays there
+    const bool long_enough = run->columns ? run->extent > COLUMNS_TOGETHER && run->extent % COLUMNS_TOGETHER == 0 :
+                                            run->extent >= ROWS_TOGETHER;
+    return run->n >= 2 && deep >= 2 && long_enough ? last : NULL;
+}
+
+// Takes a run that starts at `op`; the last op it took, NULL: none.
 TileOp *cpu_rows(Cpu *cx, TileOp *op)
 {
     if (cx->sequential || cpu_is_checked(cx) || cx->nest || !cpu_may_share_rows(op)) return NULL;
-    Run run = { .cx = cx };
-    TileOp *last = NULL;
-    int deep = 0;
-    for (TileOp *at = op; at && run.n < MAX_RUN; at = at->next) {
-        if (at->kind == T_TILE && at->tile.buffer->kind != BUFFER_LOCAL) continue;
-        if (!cpu_may_share_rows(at) || !try_op(&run, at)) break;
-        deep += at->kind != T_FORALL || at->forall.n > 1;
-        last = at;
+    for (int columns = 0; columns < 2; columns++) {
+        Run run = { .cx = cx, .columns = columns };
+        TileOp *const last = collect(&run, op);
+        if (last) {
+            emit_run(&run);
+            return last;
+        }
     }
-    if (run.n < 2 || deep < 2 || run.extent < ROWS_TOGETHER) return NULL;
-    emit_run(&run);
-    return last;
+    return NULL;
 }

@@ -11,17 +11,15 @@
 // magnitude `most` as f32 bits, and the magnitude that NaN becomes. All constant in each caller.
 KILN_INLINE uint32_t kiln_narrow_from_f32(float x, int mantissa, int bias, uint32_t most, uint32_t nan)
 {
-    const uint32_t bits = kiln_bits_f32(x), magnitude = bits & 0x7fffffffu;
+    const uint32_t magnitude = kiln_bits_f32(x) & 0x7fffffffu;
     const uint32_t kept = magnitude < most ? magnitude : most;
-    const int drop = 23 - mantissa;
-    const uint32_t half = (1u << (drop - 1)) - 1 + (kept >> drop & 1);
-    const uint32_t normal = ((kept + half) >> drop) - ((uint32_t)(127 - bias) << mantissa);
-    // Adding 2^23 steps of the smallest subnormal rounds to a whole number of them.
-    const uint32_t step = (uint32_t)(127 + 23 + 1 - bias - mantissa) << 23;
-    const uint32_t subnormal = kiln_bits_f32(kiln_f32_bits(kept) + kiln_f32_bits(step)) - step;
-    const uint32_t least_normal = (uint32_t)(127 + 1 - bias) << 23;
-    const uint32_t number = kept < least_normal ? subnormal : normal;
-    return magnitude > 0x7f800000u ? nan : number;
+    // Added to a power of two whose last place is that of the result, a number is rounded by the addition, and the sum's
+    // low bits count the steps: `large` is that power for the number's own exponent, or the smallest normal one's.
+    const uint32_t least_normal = (uint32_t)(127 + 1 - bias) << 23, own = kept & 0x7f800000u;
+    const uint32_t large = (own > least_normal ? own : least_normal) + ((uint32_t)(23 - mantissa) << 23);
+    const uint32_t steps = kiln_bits_f32(kiln_f32_bits(kept) + kiln_f32_bits(large)) - large;
+    const uint32_t below = (large >> (23 - mantissa)) - ((uint32_t)(127 + 1 - bias + 23 - mantissa) << mantissa);
+    return magnitude > 0x7f800000u ? nan : below + steps;
 }
 
 // The float of a magnitude that is neither infinity nor NaN. No subnormal f32 is touched on the
@@ -213,26 +211,28 @@ KILN_DEFINE_ROW(kiln_row_f32_from_f16, float, uint16_t, kiln_f32_from_f16)
 #endif
 
 #if KILN_AVX512 && (KILN_BF16 || KILN_AMX)
-// vcvtneps2bf16 takes subnormals for zero. A row that has one, which is rare, is converted again.
+// Two vectors to one of bf16. vcvtne2ps2bf16 takes subnormals for zero; *subnormal collects the lanes that were.
+KILN_INLINE kiln_vu32 kiln_bf16_lanes(kiln_vf32 low, kiln_vf32 high, uint16_t *subnormal)
+{
+    kiln_vu32 both;
+    uint16_t first, second;
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(low), "v"(high));
+    __asm__("vfpclassps $0x20, %1, %0" : "=Yk"(first) : "v"(low));
+    __asm__("vfpclassps $0x20, %1, %0" : "=Yk"(second) : "v"(high));
+    *subnormal |= first | second;
+    return both;
+}
+
+// A row that has a subnormal, which is rare, is converted again.
 KILN_DEFINE_ROW(kiln_row_bf16_exact, uint16_t, float, kiln_bf16_from_f32)
 static __attribute__((unused)) void kiln_row_bf16_from_f32(uint16_t *restrict to, const float *restrict from, int64_t n)
 {
-    typedef uint16_t Half __attribute__((vector_size(32)));
-    typedef Half Any __attribute__((aligned(1), may_alias));
-    const kiln_vu32 magnitude = (kiln_vu32){ 0 } + 0x7fffffffu;
-    kiln_vu32 least = (kiln_vu32){ 0 } + 0x7fffffffu;
-    const int64_t whole = n / KILN_LANES * KILN_LANES;
-    for (int64_t i = 0; i < whole; i += KILN_LANES) {
-        Half narrow;
-        const kiln_vf32 wide = *(const kiln_vf32_any *)(from + i);
-        __asm__("vcvtneps2bf16 %1, %0" : "=v"(narrow) : "v"(wide));
-        *(Any *)(to + i) = narrow;
-        // A subnormal's magnitude is 1 to 0x7fffff; less one, unsigned, zero is the greatest.
-        const kiln_vu32 above_zero = ((kiln_vu32)wide & magnitude) - 1;
-        __asm__("vpminud %1, %0, %0" : "+v"(least) : "v"(above_zero));
+    const int64_t whole = n / (2 * KILN_LANES) * (2 * KILN_LANES);
+    uint16_t subnormal = 0;
+    for (int64_t i = 0; i < whole; i += 2 * KILN_LANES) {
+        const kiln_vf32_any *const two = (const kiln_vf32_any *)(from + i);
+        *(kiln_vu32_any *)(to + i) = kiln_bf16_lanes(two[0], two[1], &subnormal);
     }
-    int subnormal = 0;
-    for (int l = 0; l < KILN_LANES; l++) subnormal |= least[l] < 0x7fffffu;
     if (subnormal) kiln_row_bf16_exact(to, from, whole);
     for (int64_t i = whole; i < n; i++) to[i] = kiln_bf16_from_f32(from[i]);
 }

@@ -54,7 +54,27 @@ static __attribute__((unused)) void kiln_stream_bytes(void *to, const void *from
             kiln_stream_bytes(to + i, room, step * (int64_t)sizeof(TO), 1);                                      \
         }                                                                                                        \
     }
+#if KILN_AVX512 && (KILN_BF16 || KILN_AMX)
+static __attribute__((unused)) void kiln_stream_bf16_from_f32(uint16_t *to, const float *from, int64_t n, int streams)
+{
+    const int64_t head = kiln_least(kiln_to_line(to) / 2, n), whole = (n - head) / 32 * 32;
+    if (!streams) {
+        kiln_row_bf16_from_f32(to, from, n);
+        return;
+    }
+    uint16_t subnormal = 0;
+    kiln_row_bf16_from_f32(to, from, head);
+    for (int64_t i = head; i < head + whole; i += 32) {
+        const kiln_vf32_any *const two = (const kiln_vf32_any *)(from + i);
+        const kiln_vu32 line = kiln_bf16_lanes(two[0], two[1], &subnormal);
+        __asm__("vmovntdq %1, %0" : "=m"(*(kiln_vu32 *)(to + i)) : "v"(line));
+    }
+    if (subnormal) kiln_row_bf16_exact(to + head, from + head, whole);
+    kiln_row_bf16_from_f32(to + head + whole, from + head + whole, n - head - whole);
+}
+#else
 KILN_DEFINE_STREAM(bf16_from_f32, uint16_t, float)
+#endif
 KILN_DEFINE_STREAM(f16_from_f32, uint16_t, float)
 KILN_DEFINE_STREAM(e4m3_from_f32, uint8_t, float)
 KILN_DEFINE_STREAM(e5m2_from_f32, uint8_t, float)
