@@ -43,6 +43,14 @@ def attention(v):
         k, k2 = (x.repeat_interleave(H // HKV, 1) for x in (k, k2))
         return 'cuDNN, repeated heads', lambda: run(k, k2, False)
 
+def backward(v):
+    B, H, HKV, S, SKV, D, causal = v['B'], v['H'], v['HKV'], v['S'], v['SKV'], v['D'], v['CAUSAL']
+    q, k, x = (random(B, n, H, D).transpose(1, 2).requires_grad_() for n in (S, SKV, SKV))        # grouped heads repeated
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        out = F.scaled_dot_product_attention(q, k, x, is_causal=causal, scale=v['scale'])
+    g = torch.randn_like(out)
+    return 'cuDNN' if HKV == H else 'cuDNN, repeated heads', lambda: torch.autograd.grad(out, (q, k, x), g, retain_graph=True)
+
 def decode(v):
     B, H, HKV, S, D = v['B'], v['H'], v['HKV'], v['S'], v['D']
     q = random(B, 1, H, D).transpose(1, 2)
@@ -74,7 +82,7 @@ def softmax(v):
     x = random(v['M'], v['N'], type=v['T'])
     return 'torch.softmax', lambda: torch.softmax(x, -1)
 
-FAMILIES = {'gemm_nt': gemm, 'attention_forward': attention, 'flash_decode': decode, 'gemv': gemv, 'gemv_split': gemv,
+FAMILIES = {'gemm_nt': gemm, 'attention_forward': attention, 'attention_backward': backward, 'flash_decode': decode, 'gemv': gemv, 'gemv_split': gemv,
             'gemv_transposed': gemv_transposed, 'add': add, 'rms_norm': rms_norm, 'rms_norm_long': rms_norm,
             'layer_norm': layer_norm, 'softmax': softmax}
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # gpu.sh - the tables of docs/benchmarks/h200.md: builds, then times every row in turns with PyTorch's libraries.
 #
-#   bench/gpu.sh [FAMILY...]     of: gemm attention memory mla launch compile; default: all
+#   bench/gpu.sh [FAMILY...]     of: gemm attention backward memory mla launch compile; default: all
 #
 # Results go to $OUT (default: build/bench): gpu.md, and a JSON file per family. A family that takes too long is ended
 # and the others go on. The caches are fresh ones, so that build times are cold. KILN: a command built elsewhere.
@@ -23,7 +23,7 @@ fi
 } > "$OUT/gpu.md" 2>&1
 nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv,noheader -l 2 > "$OUT/clocks.csv" 2>&1 &
 CLOCKS=$!
-for family in ${*:-gemm attention memory mla launch compile}; do
+for family in ${*:-gemm attention backward memory mla launch compile}; do
     case $family in
     compile) set -- --compile ;;
     *)       set -- --beside='python3 bench/baselines.py' "$family" ;;

@@ -172,7 +172,7 @@ raced() {
     done
     [ -z "$compiler" ] && { skip tsan "no compiler here has TSan, or it does not run on this kernel"; return; }
     part tsan-build build_with "$build-tsan" "$compiler" thread || return
-    part tsan-programs run_ctest "$build-tsan" -R '^(api_|ops_|tools_|example_|emit|plan|base)'
+    part tsan-programs run_ctest "$build-tsan" -R '^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 }
 
 second_lane() {

@@ -22,6 +22,7 @@ typedef struct Result {
     int     runs;
     double  operations, bytes, build_seconds;
     double  rate, ceiling, ratio;    // work per second; NAN: unknown
+    double  floor;                   // seconds that bytes and operations take at best; a GPU's
     bool    by_memory;               // rate and ceiling are bytes
     char    rival_name[64];
     int     registers, spill_bytes;
@@ -40,15 +41,6 @@ typedef struct Bench {
 
 // ---- one row
 
-static double bytes_of(const BenchCase *c)
-{
-    double sum = 0;
-    for (int i = 0; i < c->build.kernel->plan->n_params; i++)
-        if (c->tensors[i].name)
-            sum += (double)kiln_tensor_bytes(&c->tensors[i].tensor) * (c->build.kernel->plan->params[i].access == ACCESS_INOUT ? 2 : 1);
-    return sum;
-}
-
 static double peak_of(const Bench *b, DType type)
 {
     static double known[DTYPE_COUNT];                      // measuring takes a while
@@ -62,15 +54,17 @@ static double typical(const Bench *b, Spread s) { return b->machine.is_cpu ? s.f
 static void judge(const Bench *b, const BenchCase *c, const Rival *rival, Result *r)
 {
     const Expectation *const e = find_expectation(c->row->kernel);
-    const bool against_memory = c->row->of_ceiling || rival->kind == RIVAL_READ || rival->kind == RIVAL_COPY;
+    const bool against_memory = c->row->goal == OF_CEILING || c->row->goal == BYTES || rival->kind == RIVAL_READ || rival->kind == RIVAL_COPY;
     const double t = typical(b, r->own), other = typical(b, r->rival);
     r->operations = e->operations ? e->operations(c) : 0;
-    r->bytes = bytes_of(c);
+    r->bytes = bench_bytes(c);
     r->by_memory = against_memory || r->operations == 0;
     r->rate = (r->by_memory ? r->bytes : r->operations) / t;
     // A CPU's peak depends on what else it does at the moment: there only rivals count.
     r->ceiling = b->machine.is_cpu ? (r->by_memory ? rival->work / other : 0)
                : r->by_memory ? b->copy_rate : peak_of(b, dtype_of_type(c->tensors[0].tensor.type));
+    if (!b->machine.is_cpu)
+        r->floor = fmax(r->bytes / b->copy_rate, r->operations / peak_of(b, dtype_of_type(c->tensors[0].tensor.type)));
     const double work = rival->work ? rival->work : r->by_memory ? r->bytes : r->operations;
     r->ratio = rival->kind == RIVAL_NONE || !other ? NAN : r->rate / (work / other);
 }
@@ -122,10 +116,33 @@ static void measure_row(Bench *b, const Row *row, Result *r)
 
 // ---- the table
 
+// As a share of the target.
+static double reached(const Result *r)
+{
+    switch (r->row->goal) {
+    case OF_RIVAL:   return r->ratio / r->row->target;
+    case OF_CEILING: return r->rate / r->ceiling / r->row->target;
+    case OPERATIONS: return r->operations / r->own.median / r->row->target;
+    case BYTES:      return r->bytes / r->own.median / r->row->target;
+    case SECONDS:    return r->row->target / r->own.median;
+    }
+    return NAN;
+}
+
 static const char *verdict(const Result *r)
 {
-    const double reached = r->row->of_ceiling ? r->rate / r->ceiling : r->ratio;
-    return !r->row->target || isnan(reached) ? "-" : reached >= r->row->target ? "met" : "not met";
+    return !r->row->target || isnan(reached(r)) ? "-" : reached(r) >= 1 ? "met" : "not met";
+}
+
+static void print_target(char *text, size_t bytes, const Row *row)
+{
+    switch (row->goal) {
+    case OF_RIVAL:   snprintf(text, bytes, "%.2f", row->target); break;
+    case OF_CEILING: snprintf(text, bytes, "%.0f%% of ceiling", 100 * row->target); break;
+    case OPERATIONS: snprintf(text, bytes, "%.0f TFLOPS", 1e-12 * row->target); break;
+    case BYTES:      snprintf(text, bytes, "%.0f GB/s", 1e-9 * row->target); break;
+    case SECONDS:    snprintf(text, bytes, "%.1f us", 1e6 * row->target); break;
+    }
 }
 
 static void print_rate(char *text, size_t bytes, double rate, bool is_bytes)
@@ -142,9 +159,9 @@ static void print_rate(char *text, size_t bytes, double rate, bool is_bytes)
 
 static void print_result(const Result *r)
 {
-    char rate[32], ceiling[32] = "-", rival[112] = "-", rival_rate[32], ratio[16] = "-", target[32] = "-";
+    char rate[32], ceiling[32] = "-", rival[112] = "-", rival_rate[32], ratio[16] = "-", target[32] = "-", floor[16] = "-";
     if (r->failed) {
-        printf("| %s | failed: %.*s | | | | | | | |\n", r->row->name, (int)strcspn(r->problem, "\n"), r->problem);
+        printf("| %s | failed: %.*s | | | | | | | | |\n", r->row->name, (int)strcspn(r->problem, "\n"), r->problem);
         return;
     }
     print_rate(rate, sizeof rate, r->rate, r->by_memory);
@@ -156,17 +173,19 @@ static void print_result(const Result *r)
         snprintf(ratio, sizeof ratio, "%.3f", r->ratio);
     }
     if (r->row->target)
-        snprintf(target, sizeof target, r->row->of_ceiling ? "%.0f%% of ceiling" : "%.2f", r->row->target * (r->row->of_ceiling ? 100 : 1));
-    printf("| %s | %.4f (%.4f to %.4f) | %s | %s | %s | %s | %s | %s | %.2f |\n", r->row->name, 1e3 * r->own.median,
-           1e3 * r->own.fastest, 1e3 * r->own.slowest, rate, ceiling, rival, ratio, target, verdict(r),
+        print_target(target, sizeof target, r->row);
+    if (r->floor > 0)
+        snprintf(floor, sizeof floor, "%.4f", 1e3 * r->floor);
+    printf("| %s | %.4f (%.4f to %.4f) | %s | %s | %s | %s | %s | %s | %s | %.2f |\n", r->row->name, 1e3 * r->own.median,
+           1e3 * r->own.fastest, 1e3 * r->own.slowest, floor, rate, ceiling, rival, ratio, target, verdict(r),
            r->build_seconds);
     fflush(stdout);
 }
 
 static void print_table_head(void)
 {
-    printf("| what | ms: median (fastest to slowest) | rate | of ceiling | rival | ratio | target | | build s |\n"
-           "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    printf("| what | ms: median (fastest to slowest) | floor ms | rate | of ceiling | rival | ratio | target | | build s |\n"
+           "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
 }
 
 static void begin_json(Bench *b)
@@ -198,7 +217,7 @@ static void save_result(Bench *b, const Result *r)
     const struct { const char *name; double value; } numbers[] = {
         { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
         { "rival_median_seconds", r->rival.median }, { "rival_fastest_seconds", r->rival.fastest },
-        { "rival_slowest_seconds", r->rival.slowest }, { "operations", r->operations }, { "bytes", r->bytes },
+        { "rival_slowest_seconds", r->rival.slowest }, { "operations", r->operations }, { "bytes", r->bytes }, { "floor_seconds", r->floor },
         { "rate", r->rate }, { "ceiling", r->ceiling }, { "ratio", r->ratio }, { "target", r->row->target },
         { "build_seconds", r->build_seconds } };
     for (int i = 0; i < COUNT(numbers); i++)
@@ -210,10 +229,10 @@ static void save_result(Bench *b, const Result *r)
 // ---- the cost of a launch on the host
 
 static const Row launch_rows[] = {
-    { "launch add", "elementwise/add.tile", "add", "T=f32, M=64, N=512, MB=64, NB=512", 5e-6, false, RIVAL_NONE, NULL },
-    { "launch gemm", "gemm/gemm.tile", "gemm_nt", "T=bf16, M=128, N=256, K=128", 5e-6, false, RIVAL_NONE, NULL },
+    { "launch add", "elementwise/add.tile", "add", "T=f32, M=64, N=512, MB=64, NB=512", 5e-6, SECONDS, RIVAL_NONE, NULL, 0 },
+    { "launch gemm", "gemm/gemm.tile", "gemm_nt", "T=bf16, M=128, N=256, K=128", 5e-6, SECONDS, RIVAL_NONE, NULL, 0 },
     { "launch attention", "attention/forward.tile", "attention_forward", "T=bf16, D=128, CAUSAL=false, LSE=none, B=1, S=128, "
-      "SKV=128, H=1, HKV=1, scale=0.088", 5e-6, false, RIVAL_NONE, NULL },
+      "SKV=128, H=1, HKV=1, scale=0.088", 5e-6, SECONDS, RIVAL_NONE, NULL, 0 },
 };
 
 // Launches without waiting, fewer than a device queues, then the wait outside the clock.

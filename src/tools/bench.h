@@ -4,6 +4,7 @@
 //     bench_rows.c     what is measured: the rows, their rivals and targets
 //     bench_case.c     a kernel with its tensors, at sizes that a reference could not follow
 //     bench_expect.c   single elements of the results in float64, and the work of a launch
+//     bench_latent.c   the same for latent attention, and the tables and plans that it needs
 //     bench_machine.c  cold caches, copies, reading: what time and speed are measured with
 //     bench_rival.c    what a row is compared with
 //     bench_compile.c  compile times of every kernel
@@ -51,12 +52,20 @@ typedef enum {
     RIVAL_PROCESS,                   // the program of --beside
 } RivalKind;
 
+typedef enum {
+    OF_RIVAL,                        // the ratio to the rival
+    OF_CEILING,                      // the share of what memory gives at best
+    OPERATIONS, BYTES,               // so many in a second
+    SECONDS,                         // no more than that
+} Goal;
+
 typedef struct Row {
     const char *name, *file, *kernel, *values;
-    double      target;              // of the ratio to the rival, or of the share of the ceiling; 0: none set
-    bool        of_ceiling;
+    double      target;              // 0: none set
+    Goal        goal;                // what the target is of
     RivalKind   rival;
     const char *other;               // RIVAL_ROW
+    int64_t     mean;                // latent attention: keys of a request (bench_latent.c); 0: as many as its pages hold
 } Row;
 
 const Row *bench_rows(bool is_cpu, int *n);
@@ -88,6 +97,7 @@ void bench_case_close(BenchCase *c);
 bool bench_case_launch(void *c);
 const BenchTensor *bench_tensor(const BenchCase *c, const char *name);
 int64_t bench_integer(const BenchCase *c, const char *name, int64_t otherwise);   // of the row's values
+double  bench_number(const BenchCase *c, const char *name);                       // NAN: it has none
 // Element `index` of an input as the kernel found it.
 double bench_input(const BenchTensor *tensor, int64_t index);
 
@@ -100,6 +110,19 @@ typedef struct Expectation {
     double    (*element)(const BenchCase *c, const char *output, int64_t index);
 } Expectation;
 const Expectation *find_expectation(const char *kernel);
+double bench_bytes(const BenchCase *c);                    // that a launch moves at least
+
+// ---- latent attention (bench_latent.c)
+
+const char *latent_indices(const BenchCase *c, const char *name, int32_t *out, int64_t n);   // of TABLE, LENGTH, INDEX; NULL: done
+bool        latent_is_fp8(const kiln_tensor *tensor);      // a cache of 656-byte tokens
+kiln_status latent_fill_fp8(const BenchCase *c, BenchTensor *tensor);
+kiln_status latent_plan(BenchCase *c);                     // fills PART and FIRST, if the kernel has them
+double latent_operations(const BenchCase *c);
+double latent_bytes(const BenchCase *c);
+double latent_prefill_operations(const BenchCase *c);
+double latent_decode(const BenchCase *c, const char *output, int64_t i);
+double latent_prefill(const BenchCase *c, const char *output, int64_t i);
 
 // ---- rivals
 

@@ -34,6 +34,14 @@ int64_t bench_integer(const BenchCase *c, const char *name, int64_t otherwise)
     return otherwise;
 }
 
+double bench_number(const BenchCase *c, const char *name)
+{
+    for (int i = 0; i < c->values->n_launch; i++)
+        if (strcmp(c->values->launch[i].name, name) == 0)
+            return c->values->launch[i].kind == BIND_INT ? (double)c->values->launch[i].integer : c->values->launch[i].real;
+    return NAN;
+}
+
 const BenchTensor *bench_tensor(const BenchCase *c, const char *name)
 {
     for (int i = 0; i < PLAN_MAX_PARAMS; i++)
@@ -75,6 +83,8 @@ static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
     const DType type = dtype_of_type(t->tensor.type);
     const size_t size = (size_t)dtype_bits(type) / 8, total = kiln_tensor_bytes(&t->tensor), piece = size * PERIOD * REPEATS;
     const Pattern *const p = size ? find_or_make_pattern(type) : NULL;
+    if (latent_is_fp8(&t->tensor))
+        return !latent_fill_fp8(c, t) || complain_status(c);
     if (!p)
         return complain(c, "no numbers for '%s'", t->name);
     t->values = p->values;
@@ -87,20 +97,18 @@ static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
     return true;
 }
 
-// Index tensors of latent attention: pages in random order, every request as long as its pages allow.
+// Index tensors, which only latent attention has.
 static bool fill_indices(BenchCase *c, BenchTensor *t)
 {
-    const bool is_table = strcmp(t->name, "TABLE") == 0;
-    const int64_t n = tensor_elements(&t->tensor), length = bench_integer(c, "MAXP", 0) * bench_integer(c, "PS", 64);
-    const CaseInput input = { .kind = is_table ? INPUT_PERMUTATION : INPUT_CONSTANT, .a = (double)length };
+    const int64_t n = tensor_elements(&t->tensor);
     int32_t *const stored = malloc(sizeof *stored * (size_t)(n + 1));
     double *const values = malloc(sizeof *values * (size_t)(n + 1));
-    if (!stored || !values)
-        return complain(c, "out of memory");               // the process ends with it
-    fill_input(&input, DTYPE_I32, stored, n, 7);
+    const char *const problem = stored && values ? latent_indices(c, t->name, stored, n) : "out of memory";
+    if (problem)
+        return complain(c, "%s", problem);                 // the process ends with it
     for (int64_t i = 0; i < n; i++)
         values[i] = stored[i];
-    t->values = values;                                    // kept: a row has one, of some kilobytes
+    t->values = values;                                    // kept: a row has a few
     t->period = n;
     const kiln_status status = kiln_upload(c->machine->device, t->tensor.data, stored, sizeof *stored * (size_t)n);
     free(stored);
@@ -158,6 +166,8 @@ static bool make_tensors(BenchCase *c)
         if ((param->access & ACCESS_IN) && !(param->type == DTYPE_I32 ? fill_indices(c, t) : fill_tensor(c, t, i)))
             return false;
     }
+    if (latent_plan(c))
+        return complain_status(c);
     if (kiln_workspace_size(c->build.kernel, c->args, plan->n_params, &c->workspace_bytes))
         return complain_status(c);
     return !c->workspace_bytes || !kiln_alloc(c->machine->device, c->workspace_bytes, &c->workspace) || complain_status(c);

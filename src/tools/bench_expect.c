@@ -51,14 +51,6 @@ static double gemv_transposed(const BenchCase *c, const char *output, int64_t i)
 
 // ---- attention
 
-static double number(const BenchCase *c, const char *name)
-{
-    for (int i = 0; i < c->values->n_launch; i++)
-        if (strcmp(c->values->launch[i].name, name) == 0)
-            return c->values->launch[i].kind == BIND_INT ? (double)c->values->launch[i].integer : c->values->launch[i].real;
-    return NAN;
-}
-
 static double attention_operations(const BenchCase *c)
 {
     const double all = 4.0 * (double)bench_integer(c, "B", 1) * (double)bench_integer(c, "H", 1) * (double)bench_integer(c, "S", 1)
@@ -90,7 +82,7 @@ static double attention_forward(const BenchCase *c, const char *output, int64_t 
     const int64_t S = extent(q, 1), H = extent(q, 2), D = extent(q, 3), SKV = extent(k, 1), HKV = extent(k, 2);
     const int64_t d = i % D, h = i / D % H, s = i / D / H % S, b = i / D / H / S;
     const int64_t keys = bench_integer(c, "CAUSAL", 0) ? s + SKV - S + 1 : SKV;
-    return attend(q, i - d, k, v, (b * SKV * HKV + h / (H / HKV)) * D, HKV * D, keys, D, d, number(c, "scale"));
+    return attend(q, i - d, k, v, (b * SKV * HKV + h / (H / HKV)) * D, HKV * D, keys, D, d, bench_number(c, "scale"));
 }
 
 static double decode_operations(const BenchCase *c)
@@ -104,37 +96,57 @@ static double flash_decode(const BenchCase *c, const char *output, int64_t i)
     const Tensor q = bench_tensor(c, "Q"), k = bench_tensor(c, "K"), v = bench_tensor(c, "V");
     const int64_t H = extent(q, 1), D = extent(q, 2), S = extent(k, 1), HKV = extent(k, 2);
     const int64_t d = i % D, h = i / D % H, b = i / D / H;
-    return attend(q, i - d, k, v, (b * S * HKV + h / (H / HKV)) * D, HKV * D, S, D, d, number(c, "scale"));
+    return attend(q, i - d, k, v, (b * S * HKV + h / (H / HKV)) * D, HKV * D, S, D, d, bench_number(c, "scale"));
 }
 
-// ---- latent attention: TABLE is a permutation, LENGTH the whole table's (bench_case.c)
+// ---- the gradients of attention: O, LSE and dO are numbers like all others
 
-static double mla_operations(const BenchCase *c)
+static double backward_operations(const BenchCase *c) { return 2.5 * attention_operations(c); }
+
+// Gradients of the scores of query i of head h over the keys of group g: what all three gradients are sums over.
+typedef struct Scores { Tensor q, k, v, o, g, lse; int64_t S, SKV, H, HKV, D; double scale; bool causal; } Scores;
+
+static Scores scores_of(const BenchCase *c)
 {
-    return 2.0 * (576 + 512) * (double)bench_integer(c, "B", 1) * (double)bench_integer(c, "SQ", 1)
-         * (double)bench_integer(c, "HQ", 1) * (double)bench_integer(c, "MAXP", 1) * (double)bench_integer(c, "PS", 64);
+    const Tensor q = bench_tensor(c, "Q"), k = bench_tensor(c, "K");
+    return (Scores){ q, k, bench_tensor(c, "V"), bench_tensor(c, "O"), bench_tensor(c, "dO"), bench_tensor(c, "LSE"), extent(q, 1),
+                     extent(k, 1), extent(q, 2), extent(k, 2), extent(q, 3), bench_number(c, "scale"),
+                     bench_integer(c, "CAUSAL", 0) != 0 };
 }
 
-// One key head. Whichever of O and LSE is asked for.
-static double mla_decode(const BenchCase *c, const char *output, int64_t i)
+static int64_t query_at(const Scores *x, int64_t b, int64_t i, int64_t h) { return ((b * x->S + i) * x->H + h) * x->D; }
+static int64_t key_at(const Scores *x, int64_t b, int64_t j, int64_t h) { return ((b * x->SKV + j) * x->HKV + h / (x->H / x->HKV)) * x->D; }
+
+static double weight_at(const Scores *x, int64_t b, int64_t i, int64_t j, int64_t h)
 {
-    const Tensor q = bench_tensor(c, "Q"), cache = bench_tensor(c, "CACHE"), table = bench_tensor(c, "TABLE");
-    const int64_t SQ = extent(q, 1), HQ = extent(q, 2), PS = extent(cache, 1), MAXP = extent(table, 1);
-    const bool is_lse = strcmp(output, "LSE") == 0;        // [B][HQ][SQ] beside [B][SQ][HQ][512]
-    const int64_t d = i % 512, row = is_lse ? (i / SQ / HQ * SQ + i % SQ) * HQ + i / SQ % HQ : i / 512, b = row / HQ / SQ;
-    double top = -INFINITY, sum = 0, out = 0;
-    for (int64_t t = 0; t < MAXP * PS; t++) {
-        const int64_t at = ((int64_t)bench_input(table, b * MAXP + t / PS) * PS + t % PS) * 576;
-        const double s = number(c, "scale") * product(q, row * 576, 1, cache, at, 1, 576);
-        if (s > top) {
-            sum *= exp(top - s);
-            out *= exp(top - s);
-            top = s;
-        }
-        sum += exp(s - top);
-        out += exp(s - top) * bench_input(cache, at + d);
+    if (x->causal && j > i + x->SKV - x->S)
+        return 0;
+    return exp(x->scale * product(x->q, query_at(x, b, i, h), 1, x->k, key_at(x, b, j, h), 1, x->D)
+               - bench_input(x->lse, (b * x->H + h) * x->S + i));
+}
+
+static double score_gradient(const Scores *x, int64_t b, int64_t i, int64_t j, int64_t h)
+{
+    const int64_t at = query_at(x, b, i, h);
+    const double w = weight_at(x, b, i, j, h);
+    return w == 0 ? 0 : x->scale * w * (product(x->g, at, 1, x->v, key_at(x, b, j, h), 1, x->D) - product(x->o, at, 1, x->g, at, 1, x->D));
+}
+
+static double attention_backward(const BenchCase *c, const char *output, int64_t i)
+{
+    const Scores x = scores_of(c);
+    const bool of_query = strcmp(output, "dQ") == 0;
+    const int64_t heads = of_query ? x.H : x.HKV, rows = of_query ? x.S : x.SKV, group = x.H / x.HKV;
+    const int64_t d = i % x.D, h = i / x.D % heads, r = i / x.D / heads % rows, b = i / x.D / heads / rows;
+    double sum = 0;
+    for (int64_t j = 0; of_query && j < x.SKV; j++)
+        sum += score_gradient(&x, b, r, j, h) * bench_input(x.k, key_at(&x, b, j, h) + d);
+    for (int64_t n = 0; !of_query && n < group * x.S; n++) {
+        const int64_t head = h * group + n / x.S, query = n % x.S, at = query_at(&x, b, query, head) + d;
+        sum += strcmp(output, "dK") == 0 ? score_gradient(&x, b, query, r, head) * bench_input(x.q, at)
+                                         : weight_at(&x, b, query, r, head) * bench_input(x.g, at);
     }
-    return is_lse ? top + log(sum) : out / sum;
+    return sum;
 }
 
 // ---- rows
@@ -154,7 +166,7 @@ static double rms_norm(const BenchCase *c, const char *output, int64_t i)
 {
     const Tensor x = bench_tensor(c, "X");
     const int64_t n = extent(x, 1), row = i / n * n;
-    return bench_input(x, i) / sqrt(product(x, row, 1, x, row, 1, n) / (double)n + number(c, "eps")) * weight(c, "W", i - row, 1);
+    return bench_input(x, i) / sqrt(product(x, row, 1, x, row, 1, n) / (double)n + bench_number(c, "eps")) * weight(c, "W", i - row, 1);
 }
 
 static double layer_norm(const BenchCase *c, const char *output, int64_t i)
@@ -166,7 +178,7 @@ static double layer_norm(const BenchCase *c, const char *output, int64_t i)
         mean += bench_input(x, row + j) / (double)n;
     for (int64_t j = 0; j < n; j++)
         variance += (bench_input(x, row + j) - mean) * (bench_input(x, row + j) - mean) / (double)n;
-    return (bench_input(x, i) - mean) / sqrt(variance + number(c, "eps")) * weight(c, "W", i - row, 1) + weight(c, "B", i - row, 0);
+    return (bench_input(x, i) - mean) / sqrt(variance + bench_number(c, "eps")) * weight(c, "W", i - row, 1) + weight(c, "B", i - row, 0);
 }
 
 static double softmax(const BenchCase *c, const char *output, int64_t i)
@@ -221,7 +233,11 @@ static const Expectation expectations[] = {
     { "gemm_nt", 200, gemm_operations, gemm_nt },
     { "attention_forward", 16, attention_operations, attention_forward },
     { "flash_decode", 16, decode_operations, flash_decode },
-    { "mla_decode_planned", 6, mla_operations, mla_decode },
+    { "attention_backward", 8, backward_operations, attention_backward },
+    { "mla_decode_planned", 6, latent_operations, latent_decode },
+    { "mla_decode_dense", 6, latent_operations, latent_decode },
+    { "mla_decode_fp8", 16, latent_operations, latent_decode },
+    { "mla_prefill_sparse", 16, latent_prefill_operations, latent_prefill },
     { "gemv", 64, NULL, gemv },
     { "gemv_split", 64, NULL, gemv_split },
     { "gemv_transposed", 64, NULL, gemv_transposed },
@@ -241,4 +257,16 @@ const Expectation *find_expectation(const char *kernel)
         if (strcmp(expectations[i].kernel, kernel) == 0)
             return &expectations[i];
     return NULL;
+}
+
+// Every tensor once, twice if in and out; of latent decoding what the requests use of the cache.
+double bench_bytes(const BenchCase *c)
+{
+    double sum = 0;
+    if (bench_tensor(c, "CACHE"))
+        return latent_bytes(c);
+    for (int i = 0; i < c->build.kernel->plan->n_params; i++)
+        if (c->tensors[i].name)
+            sum += (double)kiln_tensor_bytes(&c->tensors[i].tensor) * (c->build.kernel->plan->params[i].access == ACCESS_INOUT ? 2 : 1);
+    return sum;
 }
