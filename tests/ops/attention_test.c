@@ -413,5 +413,6 @@ int main(void)
         cmocka_unit_test_teardown(backward, free_arrays), cmocka_unit_test_teardown(packed_backward, free_arrays),
         cmocka_unit_test_teardown(decode, free_arrays),
     };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -183,5 +183,6 @@ int main(void)
         cmocka_unit_test_teardown(opening, free_arrays), cmocka_unit_test_teardown(several_threads, free_arrays),
         cmocka_unit_test_teardown(memory_runs_out, free_arrays), cmocka_unit_test_teardown(values_in_device_memory, free_arrays),
     };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -196,5 +196,6 @@ int main(void)
         cmocka_unit_test_teardown(quantize, free_arrays), cmocka_unit_test_teardown(dequantize, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
     };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -314,5 +314,6 @@ int main(void)
         cmocka_unit_test_teardown(prefill_long_lists_of_few_keys, free_arrays),
         cmocka_unit_test_teardown(prefill_options, free_arrays),
     };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -376,5 +376,6 @@ int main(void)
         cmocka_unit_test_teardown(caches, free_arrays), cmocka_unit_test_teardown(attention, free_arrays),
         cmocka_unit_test_teardown(packed_attention, free_arrays), cmocka_unit_test_teardown(backward_and_decoding, free_arrays),
     };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }
