@@ -280,6 +280,7 @@ bool lay_out_shared_tiles(Lowering *lo);
 int  shared_bytes_max(const Lowering *lo);                 // of an instance
 bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
+const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by buffer
 void explain(Lowering *lo);
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
@@ -398,6 +399,7 @@ DType reduction_type(const TileOp *update);                // what it accumulate
 void  begin_reduction(Lowering *lo, Iteration *it, int which);
 void  add_to_reduction(Lowering *lo, Iteration *it, int which);
 void  finish_reduction(Lowering *lo, Iteration *it, int which);
+bool  reductions_meet(Lowering *lo, const Iteration *it);   // their warps do: at a barrier
 int   reduction_scratch_bytes(const Iteration *it, int which);
 void  declare_scratch_side(Lowering *lo);
 void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become its value

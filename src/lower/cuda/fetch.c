@@ -243,6 +243,38 @@ static bool scan_tile(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+static bool note_uses(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_TILE)
+        tile_uses(op, see_use, context);
+    return false;
+}
+
+// In one pass through the block that declares the tile all of it is fetched before any of it is read: what a later turn
+// of a loop fetches would overwrite what this one reads.
+static bool is_filled_first(Lowering *lo, TileOp *block, Buffer *root, bool *is_read)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        Uses uses = { .root = root };
+        TileOp *const next = op->next;
+        if (op->kind == T_IF) {
+            bool then = *is_read, otherwise = *is_read;
+            tile_uses(op, see_use, &uses);
+            if (!is_filled_first(lo, op->branch.then, root, &then) || !is_filled_first(lo, op->branch.otherwise, root, &otherwise))
+                return false;
+            *is_read = then || otherwise || uses.reads;
+            continue;
+        }
+        op->next = NULL;
+        each_op(lo, op, note_uses, &uses);
+        op->next = next;
+        if (uses.writes && (*is_read || uses.reads))
+            return false;
+        *is_read |= uses.reads;
+    }
+    return true;
+}
+
 typedef struct Fetchable { bool yes, through_views; } Fetchable;
 
 static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
@@ -251,7 +283,9 @@ static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
         return (Fetchable){ 0 };
     TileScan scan = { .slice = slice, .root = tile->buffer, .all_fetched = true };
     each_op(slice->lo, slice->lo->kernel->body, scan_tile, &scan);
-    const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(slice, tile->declared);
+    bool is_read = false;
+    const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(slice, tile->declared) &&
+                     is_filled_first(slice->lo, tile->declared, tile->buffer, &is_read);
     return (Fetchable){ yes, scan.through_views };
 }
 

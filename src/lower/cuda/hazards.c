@@ -1,6 +1,7 @@
 // hazards.c - where the consumers' threads must meet.
 //
-// Threads of an instance share tiles in shared memory and tensors that the kernel both reads and writes. Before an op
+// Threads of an instance share tiles in shared memory, and tensors that the kernel both reads and writes, or writes the
+// same elements of in several places (rewritten.c). Before an op
 // that reads what others may have written since the last meeting, or writes what others may have read or written, a
 // barrier stands. Loops are walked until the state at their head no longer grows. The producer's copies are not seen
 // here: their tiles have mbarriers of their own. Nor are copies that run ahead: their pipelines meet at every step.
@@ -25,13 +26,14 @@ typedef Accesses (*State)[GROUPS];
 typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before; } Conflict;
 
 typedef struct Walk { Lowering *lo; State state; int n; bool changed; uint32_t groups; TileOp *op; Conflict conflict;
-               int last; } Walk;     // last: the number of the op passed last
+               int last;             // the number of the op passed last
+               const bool *rewritten; } Walk;              // by buffer, of tensors (rewritten.c)
 
-static bool is_shared(const Lowering *lo, const Buffer *root)
+static bool is_shared(const Walk *walk, const Buffer *root)
 {
     if (root->kind == BUFFER_TENSOR)
-        return root->access == ACCESS_INOUT;
-    const TileInfo *const tile = tile_info(lo, root);
+        return root->access == ACCESS_INOUT || walk->rewritten[root->id];
+    const TileInfo *const tile = tile_info(walk->lo, root);
     return tile && tile->home == HOME_SHARED && !tile->channel && !tile->ahead;
 }
 
@@ -42,7 +44,7 @@ static void test_use(const TileUse *use, void *context)
     Walk *const walk = context;
     Conflict *const conflict = &walk->conflict;
     const Buffer *const root = buffer_root(use->buffer);
-    if (!is_shared(walk->lo, root))
+    if (!is_shared(walk, root))
         return;
     const bool writes = use->writes || use->atomic;
     for (int a = 0; a < GROUPS; a++) {
@@ -63,7 +65,7 @@ static void note_use(const TileUse *use, void *context)
 {
     Walk *const walk = context;
     const Buffer *const root = buffer_root(use->buffer);
-    if (!is_shared(walk->lo, root))
+    if (!is_shared(walk, root))
         return;
     for (int a = 0; a < GROUPS; a++) {
         Accesses *const x = &walk->state[root->id][a];
@@ -282,6 +284,15 @@ static bool meet_outside(Walk *walk, TileOp *op)
 
 static void walk_block(Walk *walk, TileOp *block);
 
+// Instances are not ordered among each other.
+static void forget_tensors(Walk *walk)
+{
+    const TileKernel *const k = walk->lo->kernel;
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].is_tensor)
+            memset(walk->state[k->params[i].tensor->id], 0, sizeof *walk->state);
+}
+
 // A body that may run again: what was accessed in it, was accessed before its head, unless all meet there.
 static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
 {
@@ -289,6 +300,8 @@ static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
     for (int turn = 0; turn < 2; turn++) {
         if (meets)
             set_state(walk, walk->state, none);
+        if (body == walk->lo->kernel->body)
+            forget_tensors(walk);
         walk_block(walk, body);
         walk_block(walk, step);
         for (int i = 0; i < walk->n; i++)
@@ -402,8 +415,9 @@ static bool drop_unanswered(Lowering *lo)
 
 void find_hazards(Lowering *lo)
 {
+    const bool *const rewritten = find_rewritten(lo);
     do {
-        Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true };
+        Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true, .rewritten = rewritten };
         walk.state = new_state(&walk);
         // Instances that loop over the grid come back to the beginning with what the end left.
         while (walk.changed) {

@@ -201,6 +201,30 @@ static uint32_t reduced_indices(TileOp *forall, const MapUses *uses)
     return reduced;
 }
 
+static bool is_atomic_value(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
+static void note_atomic_value(Expr **slot, void *context) { *(bool *)context |= expr_any(*slot, is_atomic_value, NULL); }
+static bool note_atomic_values(Lowering *lo, TileOp *op, void *context)
+{
+    tile_each_expr(op, note_atomic_value, context);
+    return false;
+}
+
+// Whether an iteration takes the value before from an atomic: then one thread runs it.
+static bool takes_atomic_values(Lowering *lo, TileOp *forall)
+{
+    bool found = false;
+    each_op(lo, forall->forall.body, note_atomic_values, &found);
+    return found;
+}
+
+static bool has_replicas(const Layout *layout)
+{
+    for (int i = 0; i < layout->n; i++)
+        if (layout->digit[i].dim == REPLICATED && layout->digit[i].input != IN_REGISTER)
+            return true;
+    return false;
+}
+
 void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
 {
     *it = (Iteration){ .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall) };
@@ -208,10 +232,14 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
         it->dim_of[i] = -1;
     MapUses uses = { 0 };
     map_uses(lo, forall, &uses);
-    if (choose_leader(lo, &uses, it))
+    const bool once = takes_atomic_values(lo, forall);
+    if (choose_leader(lo, &uses, it)) {
+        if (once && has_replicas(&it->layout))
+            unsupported(lo, forall->span, "the value of an atomic, with a fragment that several threads hold");
         return;
+    }
     Layout pieces;
-    if (choose_row_pieces(lo, forall, &pieces)) {
+    if (!once && choose_row_pieces(lo, forall, &pieces)) {
         follow(it, &pieces, (int[]){ 0, 1 });
         return;
     }
@@ -228,7 +256,7 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
         }
     }
     // Large spaces stay loops: their registers would not be registers any more.
-    if (is_static && volume <= 64 * (int64_t)crew_threads(it->crew)) {
+    if (is_static && !once && volume <= 64 * (int64_t)crew_threads(it->crew)) {
         const Layout layout = layout_blocked(it->n, extents, it->crew, widest_vector(&uses));
         follow(it, &layout, which);
         return;

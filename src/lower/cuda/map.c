@@ -160,6 +160,8 @@ static void emit_atomic(Lowering *lo, TileOp *op, Iteration *it)
         cond = and_also(lo, cond, call->select.cond);
         call = call->select.a;
     }
+    if (call->kind != E_CALL)        // known to be outside
+        return;
     Nest nest;
     if (cond)
         begin_if(lo, &nest, cond);
@@ -580,7 +582,7 @@ void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
     lo->is_muted = lo->has_teams && lo->role == ROLE_CONSUMER && lo->walk != 0 && it.crew.groups == 1 &&
                    !(op->groups) && op_groups(lo, op) != 1u << lo->walk;
     Nest block;
-    Expr *const somewhere = mask_test(lo, op, &it);
+    Expr *const somewhere = reductions_meet(lo, &it) ? NULL : mask_test(lo, op, &it);
     if (somewhere)
         begin_if(lo, &block, somewhere);
     else

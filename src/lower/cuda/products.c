@@ -192,6 +192,19 @@ static Expr *operand_element(Lowering *lo, const Operand *x, Expr *row, Expr *co
     return expr_convert(lo->arena, wide, value);
 }
 
+// The row of b that element x of row i of a sparse a meets: meta holds its place among four, in two bits.
+static Expr *row_met(Lowering *lo, const TileOp *op, Expr *i, Expr *x)
+{
+    Arena *const a = lo->arena;
+    Buffer *const meta = op->matmul.meta;
+    if (!meta)
+        return x;
+    Expr *const per = int_const(a, dtype_bits(meta->type) / 2), *const two = int_const(a, 2);
+    Expr *const word = expr_convert(a, DTYPE_INT, expr_load(a, meta, (Expr *[]){ i, expr_binary(a, X_DIV, x, per) }));
+    Expr *const place = expr_binary(a, X_SHR, word, int_mul(a, expr_binary(a, X_MOD, x, per), two));
+    return int_add(a, int_mul(a, expr_binary(a, X_DIV, x, two), int_const(a, 4)), expr_binary(a, X_BITAND, place, int_const(a, 3)));
+}
+
 TileOp *product_as_loops(Lowering *lo, TileOp *op)
 {
     OpInfo *info = op_info(lo, op);
@@ -222,7 +235,7 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op)
     update->update.op = UPDATE_ADD;
     update->update.reduces = true;
     update->update.value = expr_binary(a, X_MUL, operand_element(lo, &op->matmul.a, i, x, wide),
-                                       operand_element(lo, &op->matmul.b, x, j, wide));
+                                       operand_element(lo, &op->matmul.b, row_met(lo, op, i, x), j, wide));
     TileOp *const map = NEW(a, TileOp, .kind = T_FORALL, .span = op->span);
     map->forall.indices = indices;
     map->forall.n = 3;

@@ -308,13 +308,27 @@ static void join_threads(Lowering *lo, Iteration *it, int which)
         emit_assign(lo, lo->scratch_side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->scratch_side), i32_const(lo, lo->scratch_bytes)));
 }
 
+static bool joins_threads(Lowering *lo, const Iteration *it, int which)
+{
+    const TileOp *const update = it->reductions[which].update;
+    const TileInfo *const target = update->update.buffer ? tile_info(lo, update->update.buffer) : NULL;
+    return !target || !target->is_partial;
+}
+
+// Its warps meet, so that none may leave it out.
+bool reductions_meet(Lowering *lo, const Iteration *it)
+{
+    for (int i = 0; i < it->n_reductions; i++)
+        if (joins_threads(lo, it, i) && warp_replicas(it, i) > 1)
+            return true;
+    return false;
+}
+
 void finish_reduction(Lowering *lo, Iteration *it, int which)
 {
-    TileOp *const update = it->reductions[which].update;
-    const TileInfo *const target = update->update.buffer ? tile_info(lo, update->update.buffer) : NULL;
     if (it->reductions[which].chains == 2)
         for_kept(lo, it, which, chains_body, false);
-    if (!target || !target->is_partial)
+    if (joins_threads(lo, it, which))
         join_threads(lo, it, which);
     for_kept(lo, it, which, apply_body, false);
 }

@@ -215,8 +215,8 @@ Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b)
     b = cast(lo, type, b);
     if (op == UPDATE_MIN || op == UPDATE_MAX)
         return call_expr(lo, type, op == UPDATE_MIN ? "math_min" : "math_max", 2, a, b);
-    if (type == DTYPE_BOOL)          // | & ^ of bools
-        return expr_binary(lo->arena, op == UPDATE_OR ? X_OR : op == UPDATE_AND ? X_AND : X_NE, a, b);
+    if (type == DTYPE_BOOL)          // | & ^ of bools; both sides are computed, for one may come by a shuffle
+        return expr_binary(lo->arena, op == UPDATE_OR ? X_BITOR : op == UPDATE_AND ? X_BITAND : X_NE, a, b);
     return expr_binary(lo->arena, plain[op], a, b);
 }
 

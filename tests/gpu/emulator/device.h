@@ -167,7 +167,7 @@ template <class T> static inline T __ldg(const T *p) { return *p; }
 
 template <class T> static inline T shuffle_any(unsigned mask, T x, ptx::ShuffleMode mode, unsigned by, int width)
 {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || std::is_integral<T>::value, "shuffles move 4 or 8 bytes; narrower integers become int");
     uint64_t word = 0;
     memcpy(&word, &x, sizeof x);
     word = ptx::shuffle(word, mask, mode, by, (unsigned)width);
