@@ -236,7 +236,8 @@ typedef struct Driver {
 static Driver open_driver(void)
 {
     Driver d;
-    void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+    const char *const given = getenv("KILN_CUDA");
+    void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
     assert_non_null(library);
     const struct { const char *name; void *slot; } entries[] = {
         { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end },

@@ -1,7 +1,8 @@
 // driver.cpp - the entry points of libcuda that Kiln uses, and those for graphs: one device, one context.
 //
 // Work is queued and done in order by one thread, whatever its stream, so that launches return at once as a driver's do.
-// An error of a launch stays with the context, as it does there, until the context is reset.
+// An error of a launch is told by the next call that waits, and what was queued behind it is dropped. Then, unlike a
+// driver's, the context goes on: tests that follow are worth running. With KILN_EMULATOR_STICKY it does not.
 #include "emulator.h"
 #include "image.h"
 
@@ -80,7 +81,10 @@ int wait_for_all()
 {
     std::unique_lock<std::mutex> hold(lock);
     changed.wait(hold, [] { return queue.empty() && !busy; });
-    return sticky;
+    const int error = sticky;
+    if (!setting("KILN_EMULATOR_STICKY", 0))
+        sticky = OK;
+    return error;
 }
 
 // Into the graph that the stream records, or the queue.
@@ -155,8 +159,6 @@ ENTRY int cuCtxPopCurrent_v2(void **context)
 
 ENTRY int cuMemAlloc_v2(uint64_t *memory, size_t bytes)
 {
-    if (sticky)
-        return sticky;
     *memory = bytes ? allocate(bytes) : 0;
     return bytes == 0 ? (int)INVALID_VALUE : *memory ? (int)OK : (int)OUT_OF_MEMORY;
 }

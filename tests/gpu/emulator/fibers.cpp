@@ -258,26 +258,35 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 }
 
 // Faults must be handled on another stack than a fiber's, which may be what ran over.
-static void catch_signals()
+static void use_signal_stack()
 {
-    static std::once_flag once;
     static thread_local std::unique_ptr<char[]> stack;
     enum { BYTES = 64 * 1024 };
-    if (!stack) {
-        stack.reset(new char[BYTES]);
-        stack_t alternative = {};
-        alternative.ss_sp = stack.get();
-        alternative.ss_size = BYTES;
-        sigaltstack(&alternative, nullptr);
-    }
-    std::call_once(once, [] {
-        struct sigaction action = {};
-        action.sa_sigaction = on_signal;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-        sigaction(SIGSEGV, &action, &before_segv);
-        sigaction(SIGBUS, &action, &before_bus);
-        sigaction(SIGFPE, &action, &before_fpe);
-    });
+    if (stack)
+        return;
+    stack.reset(new char[BYTES]);
+    stack_t alternative = {};
+    alternative.ss_sp = stack.get();
+    alternative.ss_size = BYTES;
+    sigaltstack(&alternative, nullptr);
+}
+
+// While a launch runs; before and after it, signals are the program's own.
+static void catch_signals()
+{
+    struct sigaction action = {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(SIGSEGV, &action, &before_segv);
+    sigaction(SIGBUS, &action, &before_bus);
+    sigaction(SIGFPE, &action, &before_fpe);
+}
+
+static void leave_signals()
+{
+    sigaction(SIGSEGV, &before_segv, nullptr);
+    sigaction(SIGBUS, &before_bus, nullptr);
+    sigaction(SIGFPE, &before_fpe, nullptr);
 }
 
 // ---- deadlocks
@@ -589,7 +598,7 @@ static void work(Worker *w, Run *r)
     worker = w;
     run = r;
     w->launch = r->launch;
-    catch_signals();
+    use_signal_stack();
     if (sigsetjmp(to_scheduler, 0) == 0)
         schedule(w);
     w->running = nullptr;                                  // after a fault, its thread and all others are given up
@@ -614,11 +623,13 @@ int run_launch(const Launch &launch)
         workers.push_back(std::make_unique<Worker>());
     r.working = (int)n;
     std::vector<std::thread> others;
+    catch_signals();
     for (unsigned i = 1; i < n; i++)
         others.emplace_back(work, workers[i].get(), &r);
     work(workers[0].get(), &r);
     for (std::thread &t : others)
         t.join();
+    leave_signals();
     if (!r.error) {
         const std::string guards = check_guards();
         if (!guards.empty()) {

@@ -337,12 +337,19 @@ std::string table_of_kernels(const std::string &s)
     return out + "    { nullptr, nullptr, nullptr, 0, 0 } };\n";
 }
 
+// Wrappers of wgmma and mma take the addresses of their registers, a hundred and more; inlined everywhere, compiling takes five times as long.
+std::string keep_calls(const std::string &s)
+{
+    static const std::regex wrapper("__forceinline__\\s+void\\s+(wgmma_6|mma_1)");
+    return std::regex_replace(s, wrapper, "__noinline__ void $1");
+}
+
 }
 
 bool rewrite(const std::string &text, std::string *out, std::string *problem)
 {
     try {
-        *out = "#include \"device.h\"\n" + translate_asm(place_shared(text)) + table_of_kernels(text);
+        *out = "#include \"device.h\"\n" + translate_asm(place_shared(keep_calls(text))) + table_of_kernels(text);
         return true;
     } catch (const Problem &p) {
         *problem = p.text;
