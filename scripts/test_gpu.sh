@@ -3,7 +3,7 @@
 # usage: test_gpu.sh BUILD
 #
 #   kernels        every case of every kernel on the device
-#   programs       the runtime on the device (tests/gpu), small programs of the language, an example
+#   programs       the runtime on the device (tests/gpu), small programs of the language, the operators, examples
 #   memcheck, racecheck, synccheck   a few cases of some kernels under compute-sanitizer
 # Nothing is installed: without CMake the sources are compiled by a loop here, without cmocka its programs are skipped.
 set -u
@@ -25,19 +25,25 @@ compile_all() {
     objects=$build/gpu-objects
     mkdir -p "$objects"
     sh src/emit/embed.sh src/lower >"$objects/prelude_texts.c" || return 1
+    sh src/ops/embed.sh kernels kernels/attention/*.tile kernels/mla/*.tile >"$objects/kernel_texts.c" || return 1
     flags="-std=gnu11 -O2 -w -fno-strict-aliasing -Iinclude -Isrc"
     for source in src/base/*.c src/syntax/*.c src/check/*.c src/ir/*.c src/layout/*.c src/passes/*.c src/plan/*.c \
         src/lower/cpu/*.c src/lower/cuda/*.c src/emit/*.c src/toolchain/*.c src/compile/*.c src/runtime/*.c src/ops/*.c \
-        src/tools/*.c "$objects/prelude_texts.c"; do
+        src/tools/*.c "$objects/prelude_texts.c" "$objects/kernel_texts.c"; do
         [ -e "$source" ] && echo "$source $objects/$(echo "$source" | sed 's#[/.]#_#g').o"
     done >"$objects/list"
     xargs -P "$jobs" -n 2 sh -c '${CC:-cc} '"$flags"' -c "$0" -o "$1" || exit 255' <"$objects/list" || return 1
     ${CC:-cc} "$objects"/*.o -o "$build/kiln" -lpthread -ldl -lm || return 1
     mkdir -p "$objects/library"
-    mv "$objects"/src_tools_*.o "$objects/library/" && ${CC:-cc} $flags examples/scale.c "$objects"/*.o -o "$build/example_scale" \
-        -lpthread -ldl -lm || return 1
+    mv "$objects"/src_tools_*.o "$objects/library/"
+    for example in scale decode_loop; do
+        ${CC:-cc} $flags examples/$example.c "$objects"/*.o -o "$build/example_$example" -lpthread -ldl -lm || return 1
+    done
     if echo '#include <cmocka.h>' | ${CC:-cc} -include stddef.h -include setjmp.h -include stdarg.h -E - >/dev/null 2>&1; then
         ${CC:-cc} $flags tests/gpu/device_test.c "$objects"/*.o -o "$build/gpu_device_test" -lcmocka -lpthread -ldl -lm
+        for test in tests/ops/*_test.c; do
+            ${CC:-cc} $flags "$test" tests/ops/support.c "$objects"/*.o -o "$build/ops_$(basename "$test" .c)" -lcmocka -lpthread -ldl -lm
+        done
     fi
 }
 
@@ -124,8 +130,9 @@ fi
 part kernels test_on_device kernels
 run_program gpu_device_test
 run_program example_scale "$device"
+run_program example_decode_loop --device "$device"
 export KILN_TEST_DEVICE="$device"
-for path in "$build"/tests/language_*_test; do
+for path in "$build"/tests/language_*_test "$build"/tests/ops_*_test "$build"/ops_*_test; do
     [ -x "$path" ] && run_program "$(basename "$path")"
 done
 if sanitizer=$(find_sanitizer); then
