@@ -42,12 +42,12 @@ static kiln_status check_options(const Call *call, int64_t window, double given,
     return status;
 }
 
-// Keys of a step: as many as the shared memory of a multiprocessor holds twice.
+// Keys of a step: as many as the shared memory of a multiprocessor holds twice, beside the queries.
 static int step_keys(const Call *call)
 {
     const int64_t sizes = call_extent(call, "D") + call_extent(call, "DV");
     const int64_t bytes = kiln_type_bits(call->tensors[0].type) / 8;
-    return ops_on_cpu(call->ops) || sizes * bytes <= 640 ? 128 : 64;
+    return ops_on_cpu(call->ops) || sizes * bytes <= 640 ? 128 : sizes * bytes <= 1024 ? 64 : 32;
 }
 
 // ---- forward

@@ -130,7 +130,21 @@ double get(const Array *b, int64_t i)
     return element_get(dtype_of_type(b->tensor.type), b->host, i);
 }
 
-void set(Array *b, int64_t i, double value) { element_set(dtype_of_type(b->tensor.type), b->host, i, value); }
+void set(Array *b, int64_t i, double value)
+{
+    if (b->tensor.type == KILN_BF16 && fabs(value) > 1e-30 && fabs(value) < 1e30) {        // there are many of these
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        bits += (UINT64_C(1) << 44) - 1 + (bits >> 45 & 1);
+        value = ((union { uint64_t bits; double value; }){ .bits = bits >> 45 << 45 }).value;      // 7 bits of mantissa
+        const float narrow = (float)value;
+        uint32_t word;
+        memcpy(&word, &narrow, sizeof word);
+        ((uint16_t *)(void *)b->host)[i] = (uint16_t)(word >> 16);
+        return;
+    }
+    element_set(dtype_of_type(b->tensor.type), b->host, i, value);
+}
 
 int64_t count(const Array *b) { return tensor_elements(&b->tensor); }
 
