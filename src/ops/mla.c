@@ -21,6 +21,13 @@ static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile;
 // Instances over the fp8 cache that make a cluster and share what they dequantise: of a step's query rows.
 static int tile_pair(int64_t rows) { return rows > TILE_ROWS ? 2 : 1; }
 
+// How a step's query rows are cut over the fp8 cache. On the CPU one tile takes as many as it can: each dequantises for itself.
+static int fp8_pair(const kiln_ops *ops, int64_t rows) { return ops_on_cpu(ops) ? 1 : tile_pair(rows); }
+static int fp8_rows(const kiln_ops *ops, int64_t rows)
+{
+    return !ops_on_cpu(ops) ? TILE_ROWS : rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
+}
+
 // As many partitions as run at once beside the other dimensions of the grid; on the CPU a few for each thread.
 static int64_t choose_partitions(const kiln_ops *ops, const kiln_mla_shape *s)
 {
@@ -187,8 +194,10 @@ static kiln_status build_dense(const Call *call, const kiln_mla_decode_args *a, 
     const kiln_mla_shape *const shape = &a->plan->shape;
     const char *const causal = a->causal && shape->queries > 1 ? "true" : "false";  // one query sees all keys either way
     if (is_bytes(a->cache))
-        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", kernel, "CAUSAL=%s, ROUND_SCALE=%s, PAIR=%d",
-                           causal, a->round_scales ? "true" : "false", tile_pair(shape->queries * shape->query_heads));
+        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", kernel,
+                           "CAUSAL=%s, ROUND_SCALE=%s, PAIR=%d, BM=%d", causal, a->round_scales ? "true" : "false",
+                           fp8_pair(call->ops, shape->queries * shape->query_heads),
+                           fp8_rows(call->ops, shape->queries * shape->query_heads));
     return call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d", kiln_type_name(a->q->type),
                        causal, (int)call_extent(call, "page size"));
 }
@@ -276,8 +285,9 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
 
 static kiln_status build_sparse(const Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel)
 {
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, ROUND_SCALE=%s%s%s%s%s",
-                       tile_pair(a->plan->shape.query_heads), a->round_scales ? "true" : "false",
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, BM=%d, ROUND_SCALE=%s%s%s%s%s",
+                       fp8_pair(call->ops, a->plan->shape.query_heads), fp8_rows(call->ops, a->plan->shape.query_heads),
+                       a->round_scales ? "true" : "false",
                        a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
                        a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }
