@@ -91,6 +91,7 @@ struct Channel {
     TileOp    *first_of[8], *last_of[8];                   // the same for each group where statements are placed; NULL: no use
     TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       is_filled;            // by statements of the producer's threads (fill.c)
+    bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (rows.c)
     bool       by_lanes;             // filled element by element by the producer's first warp
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
@@ -254,6 +255,10 @@ bool fills_are_known(Lowering *lo);                        // fetch.c: the fille
 void begin_fills(Lowering *lo);
 void emit_fill(Lowering *lo, TileOp *op);
 bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout);
+
+// ---- rows.c
+bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
+bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
 
 // ---- teams.c
 void find_teams(Lowering *lo);

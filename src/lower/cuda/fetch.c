@@ -370,6 +370,20 @@ static bool is_small_below(Lowering *lo, TileOp *op, const Buffer *root)
     return false;
 }
 
+typedef struct Gathers { Buffer *root; bool all; } Gathers;
+
+static bool see_gather(Lowering *lo, TileOp *op, void *context)
+{
+    Gathers *const gathers = context;
+    if (!op_info(lo, op)->fills)
+        return op->kind == T_FORALL;
+    Uses uses = { .root = gathers->root };
+    uses_inside(lo, op, &uses);
+    if (uses.writes)
+        gathers->all = gathers->all && fill_is_gather(lo, op);
+    return true;
+}
+
 static bool make_channel(Lowering *lo, TileInfo *tile)
 {
     const OpInfo *const info = op_info(lo, tile->declared);
@@ -395,8 +409,15 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
             channel.is_plain &= op->kind == T_COPY && !channel.last_fetch;
             channel.first_fetch = channel.first_fetch ? channel.first_fetch : op;
             channel.last_fetch = op;
-            if (channel.is_filled)
+            if (channel.is_filled) {
+                Gathers gathers = { tile->buffer, true };
+                TileOp *const rest = op->next;
+                op->next = NULL;
+                each_op(lo, op, see_gather, &gathers);
+                op->next = rest;
+                channel.is_gathered = gathers.all && (channel.is_gathered || channel.first_fetch == op);
                 continue;
+            }
             if (op->kind == T_COPY && copy_is_small(lo, op))
                 channel.by_lanes = true;
             else if (op->kind == T_COPY)

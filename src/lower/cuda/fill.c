@@ -182,7 +182,8 @@ void emit_fill(Lowering *lo, TileOp *op)
     }
     touched.marks = true;
     alone(lo, op, see_own_op, &touched);
-    emit_forall(lo, as_map(lo, op), NULL);
+    if (!emit_rows(lo, op))
+        emit_forall(lo, as_map(lo, op), NULL);
 }
 
 // Eight rows and four pieces of 16 bytes per warp: pieces of eight rows meet all banks of a swizzled tile, and four of

@@ -442,6 +442,8 @@ static int user_groups(const Lowering *lo, const Channel *channel)
 static Expr *lanes_or_one(Lowering *lo, const Channel *channel)
 {
     Expr *const lanes = i32_const(lo, WARP_LANES), *const one = i32_const(lo, 1);
+    if (channel->is_gathered)
+        return i32_const(lo, WARPGROUP_THREADS);
     if (!channel->by_lanes)
         return one;
     return lo->fetch_aligned ? expr_select(lo->arena, lo->fetch_aligned, lanes, one) : lanes;
@@ -575,13 +577,15 @@ static const char *const hopper_preludes[] = { "cuda/barrier", "cuda/tma", "cuda
 static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
 {
     LoopUnit *const unit = lo->unit;
-    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 2);
+    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 3);
     for (int i = 0; i < COUNT(preludes); i++)
         unit->preludes[unit->n_preludes++] = preludes[i];
     for (int i = 0; i < COUNT(hopper_preludes) && lo->target->arch >= 90; i++)
         unit->preludes[unit->n_preludes++] = hopper_preludes[i];
     if (lo->aheads.count)
         unit->preludes[unit->n_preludes++] = "cuda/ahead";
+    if (lo->has_filler)
+        unit->preludes[unit->n_preludes++] = "cuda/rows";
     if (lo->uses_fma)
         unit->preludes[unit->n_preludes++] = "cuda/fma";
     Text helpers = { .arena = lo->arena };

@@ -102,6 +102,10 @@ static void produce_copy(Lowering *lo, TileOp *op)
 static void end_channel(Lowering *lo, Channel *channel)
 {
     Nest nest;
+    if (channel->is_gathered) {
+        emit_call(lo, "cp_async_arrive", 1, full_barrier(lo, channel));
+        return;
+    }
     if (lo->by_tma && !channel->is_filled) {
         if (channel->by_lanes) {
             begin_lanes(lo, &nest);

@@ -634,6 +634,8 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
         Channel *const channel = lo->channels.items[i];
         if (channel->clock->block == owner_block && first_use(lo, channel) == op) {
             emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
+            if (channel->is_gathered)    // by ordinary copies: products see them behind a fence
+                emit_call(lo, "fence_async", 0);
             point_tiles(lo, channel);
         }
     }

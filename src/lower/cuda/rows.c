@@ -1,0 +1,339 @@
+// rows.c - a filler's rows: k[r][d] = f(tensor[..r..][d]) in pieces of 16 bytes of the tile.
+//
+// Plain copies go by cp.async: no register stands in between, and all of a row are in flight. What is converted is
+// loaded several pieces ahead; factors that a whole piece shares (scales of a block of columns) are loaded once.
+#include "lower/cuda/cuda.h"
+
+enum { PIECE = 8, PIECE_BYTES = 16, PIECES_AHEAD = 8, RUNS_MAX = 4, SHARED_MAX = 4 };
+
+// Of a line: where the load stands at its first column, and whether it is inside.
+typedef struct Line { Var *pointer, *inside; int size; } Line;         // size: of an element, in the tensor's own
+typedef struct Run { Expr *load; Var *element, *wide; Line line; } Run;          // consecutive along the columns
+typedef struct Each { Expr *load; Var *value; int64_t by; Line line; } Each;     // one for `by` columns; 0: for all
+
+typedef struct Rows {
+    Lowering *lo;
+    TileOp   *store;
+    Var      *column;
+    Run       runs[RUNS_MAX]; int n_runs;
+    Each      each[SHARED_MAX]; int n_each;
+    Expr     *value;                 // with the loads replaced by their variables
+    bool      fits, is_copy;
+} Rows;
+
+static int low_bit(int64_t x) { return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES; }
+
+// Of buffer[.., sub]: what bytes its address is a multiple of, if `sub` is; 0: the last dimension may be left, or moves.
+static int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
+{
+    const Range range = expr_range(sub);
+    int64_t extent, start;
+    int align = low_bit(multiple * dtype_bits(buffer->type) / 8);
+    if (buffer->rank < 1 || !expr_as_int(buffer->shape[buffer->rank - 1], &extent) || !range.has_lo || range.lo < 0 || !range.has_hi || range.hi >= extent)
+        return 0;
+    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) {
+        const Region *const base = &buffer->base;
+        const Sub *const of_base = &base->subs[base->buffer->rank - 1];
+        const int64_t bytes = extent * dtype_bits(buffer->type) / 8, size = dtype_bits(base->buffer->type) / 8;
+        if (region_rank(base) != buffer->rank || !of_base->is_range || of_base->step || !expr_as_int(of_base->start, &start) || start < 0 ||
+            size < 1 || !expr_as_int(base->buffer->shape[base->buffer->rank - 1], &extent) || start * size + bytes > extent * size)
+            return 0;
+        const int here = low_bit(start * size);
+        align = here < align ? here : align;
+    }
+    if (buffer->kind != BUFFER_TENSOR || buffer->strided || buffer->access != ACCESS_IN)
+        return 0;
+    int64_t stride = dtype_bits(buffer->type) / 8;
+    for (int d = buffer->rank - 1; d > 0; d--) {
+        stride *= expr_multiple(buffer->shape[d]);
+        const int here = low_bit(stride);
+        align = here < align ? here : align;
+    }
+    return align;
+}
+
+static bool only_last_uses(const Rows *rows, const Expr *load)
+{
+    for (int d = 0; d + 1 < load->load.buffer->rank; d++)
+        if (expr_uses(load->load.subs[d], rows->column))
+            return false;
+    return load->load.buffer->rank > 0;
+}
+
+static bool is_run(const Rows *rows, const Expr *load)
+{
+    const Buffer *const buffer = load->load.buffer;
+    const int last = buffer->rank - 1, size = dtype_bits(buffer->type) / 8;
+    int64_t coefficient = 0;
+    Expr *rest = NULL;
+    return only_last_uses(rows, load) && size >= 1 && size <= 2 &&
+           expr_affine(rows->lo->arena, load->load.subs[last], (Var *const *)&rows->column, 1, &coefficient, &rest) && coefficient == 1 &&
+           expr_multiple(rest) % PIECE == 0 && place_alignment(buffer, load->load.subs[last], PIECE) >= PIECE * size;
+}
+
+// One value for columns / by, or for all.
+static bool is_each(const Rows *rows, const Expr *load, int64_t *by)
+{
+    const Expr *const sub = load->load.buffer->rank > 0 ? load->load.subs[load->load.buffer->rank - 1] : NULL;
+    if (!sub || !only_last_uses(rows, load) || dtype_bits(load->type) != 32 || place_alignment(load->load.buffer, sub, 1) < 4)
+        return false;
+    *by = 0;
+    if (!expr_uses(sub, rows->column))
+        return true;
+    return sub->kind == E_BINARY && sub->op.op == X_DIV && sub->op.a->kind == E_VAR && sub->op.a->var.var == rows->column &&
+           expr_as_int(sub->op.b, by) && *by > 0 && *by % PIECE == 0;
+}
+
+static void see_leaf(Expr *x, Rows *rows)
+{
+    Lowering *const lo = rows->lo;
+    int64_t by;
+    if (x->kind == E_ATOMIC || x->kind == E_CALL)
+        rows->fits = false;
+    if (x->kind == E_VAR && x->var.var == rows->column)
+        rows->fits = false;          // outside of subscripts
+    if (x->kind != E_LOAD)
+        return;
+    for (int i = 0; i < rows->n_runs; i++)
+        if (expr_equal(rows->runs[i].load, x))
+            return;
+    for (int i = 0; i < rows->n_each; i++)
+        if (expr_equal(rows->each[i].load, x))
+            return;
+    if (is_run(rows, x) && rows->n_runs < RUNS_MAX)
+        rows->runs[rows->n_runs++] = (Run){ .load = x, .element = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "element", x->span),
+                                            .wide = tile_new_var(lo->kernel, VAR_LOCAL, DTYPE_F32, "wide", x->span) };
+    else if (is_each(rows, x, &by) && rows->n_each < SHARED_MAX)
+        rows->each[rows->n_each++] = (Each){ .load = x, .value = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "each", x->span), .by = by };
+    else
+        rows->fits = false;
+}
+
+static bool is_narrow_float(DType t) { return t == DTYPE_E4M3 || t == DTYPE_E5M2 || t == DTYPE_BF16 || t == DTYPE_F16; }
+
+static Expr *replace_load(Expr *x, void *context)
+{
+    const Rows *const rows = context;
+    Arena *const a = rows->lo->arena;
+    for (int i = 0; i < rows->n_runs; i++) {
+        if (x->kind == E_LOAD && expr_equal(x, rows->runs[i].load))
+            return expr_var(a, rows->runs[i].element);
+        if (x->kind == E_CONVERT && x->type == DTYPE_F32 && x->convert.a->kind == E_VAR && x->convert.a->var.var == rows->runs[i].element &&
+            is_narrow_float(rows->runs[i].load->type))
+            return expr_var(a, rows->runs[i].wide);
+    }
+    for (int i = 0; i < rows->n_each; i++)
+        if (x->kind == E_LOAD && expr_equal(x, rows->each[i].load))
+            return expr_var(a, rows->each[i].value);
+    return x;
+}
+
+// Not into the subscripts of loads.
+static void find_loads(Rows *rows, Expr *x)
+{
+    if (x->kind == E_LOAD || x->kind == E_VAR || x->kind == E_ATOMIC || x->kind == E_CALL) {
+        see_leaf(x, rows);
+        return;
+    }
+    Expr **slots[8];
+    const int n = expr_children(x, slots, COUNT(slots));
+    for (int i = 0; i < n; i++)
+        find_loads(rows, *slots[i]);
+}
+
+static bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
+{
+    TileOp *const forall = as_map(lo, op);
+    TileOp *const store = forall->forall.body;
+    *rows = (Rows){ .lo = lo, .store = store, .fits = true };
+    if (!lo->has_filler || !store || store->next || store->kind != T_STORE || forall->forall.n != 2)
+        return false;
+    const TileInfo *const tile = tile_info(lo, store->store.buffer);
+    int64_t extent[2], coefficient = 0;
+    Expr *rest = NULL;
+    if (!tile || tile->home != HOME_SHARED || !tile->wants_panels || dtype_bits(tile->buffer->type) != 16 || tile->buffer->rank != 2 ||
+        !full_extent(&forall->forall.indices[0], &extent[0]) || !full_extent(&forall->forall.indices[1], &extent[1]) ||
+        extent[0] % 32 != 0 || extent[1] % (4 * PIECE) != 0 || extent[1] == 4 * PIECE)
+        return false;
+    rows->column = forall->forall.indices[1].var;
+    if (expr_uses(store->store.subs[0], rows->column) ||
+        !expr_affine(lo->arena, store->store.subs[1], &rows->column, 1, &coefficient, &rest) || coefficient != 1 || expr_multiple(rest) % PIECE != 0)
+        return false;
+    find_loads(rows, store->store.value);
+    if (!rows->fits || !rows->n_runs)
+        return false;
+    rows->is_copy = rows->n_runs == 1 && !rows->n_each && store->store.value->kind == E_LOAD && store->store.value->type == tile->buffer->type &&
+                    dtype_bits(store->store.value->type) == 16;
+    rows->value = expr_map(lo->arena, store->store.value, replace_load, rows);
+    return true;
+}
+
+bool fill_is_gather(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    return plan_rows(lo, op, &rows) && rows.is_copy;
+}
+
+// ---- printing
+
+// At the first columns of a line.
+static Line begin_line(Lowering *lo, const Expr *load, const Iteration *it)
+{
+    Place place;
+    Line line = { 0 };
+    if (!place_element(lo, load->load.buffer, load->load.subs, it, &place, load->span))
+        return line;
+    line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
+    line.inside = emit_declare(lo, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(lo->arena, true));
+    line.pointer = loop_new_pointer(lo->unit, place.pointer->type, "line_at");
+    Expr *const at = expr_select(lo->arena, var_of(lo, line.inside), place.at, expr_int(lo->arena, place.at->type, 0));
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = line.pointer, .value = expr_address(lo->arena, place.pointer, at) } });
+    return line;
+}
+
+static Expr *in_line(Lowering *lo, const Line *line, Expr *elements)
+{
+    return expr_address(lo->arena, line->pointer, i32_mul(lo, elements, line->size));
+}
+
+static Expr *piece_address(Lowering *lo, Rows *rows, const Iteration *it)
+{
+    Place place;
+    place_element(lo, rows->store->store.buffer, rows->store->store.subs, it, &place, rows->store->span);
+    return call_expr(lo, DTYPE_U32, "shared_address", 1, expr_address(lo->arena, place.pointer, place.at));
+}
+
+// Pieces of a line that share the value, where all lanes' columns of a piece do; else 1.
+static int pieces_of_each(const Each *x, int ahead)
+{
+    const int64_t n = x->by / (4 * PIECE);
+    return x->by == 0 ? ahead : x->by % (4 * PIECE) == 0 && ahead % n == 0 ? (int)n : 1;
+}
+
+// Piece `from` + u of the line.
+static void load_ahead(Lowering *lo, Rows *rows, Expr *columns, Var *column, Var *from, int u, int ahead, Var *const *raw, Var *const *each)
+{
+    Arena *const a = lo->arena;
+    for (int i = 0; i < rows->n_runs; i++)
+        emit_call(lo, "load_piece", 3, var_of(lo, raw[i]), in_line(lo, &rows->runs[i].line, columns), var_of(lo, rows->runs[i].line.inside));
+    for (int i = 0; i < rows->n_each; i++) {
+        const Each *const x = &rows->each[i];
+        const int pieces = pieces_of_each(x, ahead);
+        if (u % pieces != 0)
+            continue;
+        Expr *const at = !x->by ? i32_const(lo, 0)
+                       : pieces > 1 ? i32_add(lo, expr_binary(a, X_DIV, var_of(lo, from), i32_const(lo, pieces)), i32_const(lo, u / pieces))
+                       : expr_binary(a, X_DIV, var_of(lo, column), i32_const(lo, x->by));
+        emit_assign(lo, each[i], call_expr(lo, each[i]->type, arena_printf(a, "load_each<%s>", dtype_info[each[i]->type].c_name), 2,
+                    in_line(lo, &x->line, at), var_of(lo, x->line.inside)));
+    }
+}
+
+static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, Var *const *raw, Var *const *each)
+{
+    Arena *const a = lo->arena;
+    const DType type = rows->store->store.buffer->type;
+    Expr *const value = rows->value;
+    const bool rounds = value->kind == E_CONVERT && value->convert.a->type == DTYPE_F32;
+    Var *wide[RUNS_MAX];
+    for (int i = 0; i < rows->n_runs; i++) {
+        wide[i] = NULL;
+        if (!expr_uses(value, rows->runs[i].wide))
+            continue;
+        wide[i] = emit_array(lo, DTYPE_F32, "wide", PIECE);
+        emit_call(lo, arena_printf(a, "widen_%s", dtype_name(rows->runs[i].load->type)), 2, var_of(lo, wide[i]), var_of(lo, raw[i]));
+    }
+    for (int i = 0; i < rows->n_each; i++)
+        *var_slot(lo, rows->each[i].value) = each[i];
+    Var *const out = emit_array(lo, rounds ? DTYPE_F32 : DTYPE_U16, "out", PIECE);
+    Var *const v = loop_new_var(lo->unit, DTYPE_I32, "v");
+    Nest loop;
+    begin_for(lo, &loop, v, i32_const(lo, 0), i32_const(lo, PIECE), i32_const(lo, 1), LOOP_UNROLL);
+    for (int i = 0; i < rows->n_runs; i++) {
+        const DType element = loop_type(rows->runs[i].load->type);
+        *var_slot(lo, rows->runs[i].element) = emit_declare(lo, element, "element", expr_index(a, raw[i], var_of(lo, v)));
+        if (wide[i])
+            *var_slot(lo, rows->runs[i].wide) = emit_declare(lo, DTYPE_F32, "x", expr_index(a, wide[i], var_of(lo, v)));
+    }
+    Expr *const x = rounds ? lower_as(lo, DTYPE_F32, value->convert.a, it) : lower_as(lo, type, value, it);
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { out, var_of(lo, v), x } });
+    end_nest(lo, &loop);
+    Expr *words[4];
+    for (int w = 0; w < 4; w++)
+        words[w] = call_expr(lo, DTYPE_U32, rounds ? arena_printf(a, "pack_%s", dtype_name(type)) : "pack_bits", 2,
+                             expr_index(a, out, i32_const(lo, 2 * w)), expr_index(a, out, i32_const(lo, 2 * w + 1)));
+    emit_call(lo, "store_piece", 5, piece_address(lo, rows, it), words[0], words[1], words[2], words[3]);
+}
+
+// The pieces of a line, `ahead` at a time: all their loads, then each is converted and stored.
+static void emit_line(Lowering *lo, Rows *rows, Iteration *it, int pieces)
+{
+    int ahead = rows->is_copy ? 1 : PIECES_AHEAD;
+    while (pieces % ahead != 0)
+        ahead--;
+    Var *const first = loop_var(lo, rows->column), *const from = loop_new_var(lo->unit, DTYPE_I32, "from");
+    Nest loop, block;
+    begin_for(lo, &loop, from, i32_const(lo, 0), i32_const(lo, pieces), i32_const(lo, ahead), rows->is_copy ? LOOP_UNROLL : LOOP_NO_UNROLL);
+    Var *raw[PIECES_AHEAD][RUNS_MAX], *each[PIECES_AHEAD][SHARED_MAX];
+    for (int turn = rows->is_copy; turn < 2; turn++)
+        for (int u = 0; u < ahead; u++) {
+            for (int i = 0; turn == 0 && i < rows->n_runs; i++)
+                raw[u][i] = emit_array(lo, loop_type(rows->runs[i].load->type), "raw", PIECE);
+            for (int i = 0; turn == 0 && i < rows->n_each; i++)
+                each[u][i] = u % pieces_of_each(&rows->each[i], ahead) == 0 ? emit_declare(lo, loop_type(rows->each[i].load->type), "each", NULL)
+                                                                            : each[u - 1][i];
+            begin_block(lo, &block);
+            Expr *const columns = i32_mul(lo, i32_add(lo, var_of(lo, from), i32_const(lo, u)), 4 * PIECE);
+            Var *const column = emit_declare(lo, first->type, first->name, expr_binary(lo->arena, X_ADD, var_of(lo, first),
+                                first->type == DTYPE_I64 ? call_expr(lo, DTYPE_I64, "(int64_t)", 1, columns) : columns));
+            *var_slot(lo, rows->column) = column;
+            if (rows->is_copy)
+                emit_call(lo, "cp_async_16", 3, piece_address(lo, rows, it), in_line(lo, &rows->runs[0].line, columns),
+                          var_of(lo, rows->runs[0].line.inside));
+            else if (turn == 0)
+                load_ahead(lo, rows, columns, column, from, u, ahead, raw[u], each[u]);
+            else
+                emit_converted_piece(lo, rows, it, raw[u], each[u]);
+            end_nest(lo, &block);
+        }
+    *var_slot(lo, rows->column) = first;
+    end_nest(lo, &loop);
+}
+
+bool emit_rows(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    Iteration it;
+    if (!plan_rows(lo, op, &rows))
+        return false;
+    rows.is_copy = rows.is_copy && tile_info(lo, rows.store->store.buffer)->channel->is_gathered;
+    choose_iteration(lo, as_map(lo, op), &it);
+    int columns = -1, lines = -1;    // register digits beside the piece's own
+    for (int i = 1; i < it.layout.n; i++)
+        if (it.layout.digit[i].input == IN_REGISTER)
+            *(it.layout.digit[i].dim == 1 ? &columns : &lines) = i;
+    const Crew crew = lo->crew;
+    lo->crew = it.crew;
+    it.vector = -1;
+    Nest line;
+    if (lines >= 0) {
+        it.digit[lines] = loop_new_var(lo->unit, DTYPE_I32, "line");
+        begin_for(lo, &line, it.digit[lines], i32_const(lo, 0), i32_const(lo, it.layout.digit[lines].extent), i32_const(lo, 1), LOOP_NO_UNROLL);
+    } else {
+        begin_block(lo, &line);
+    }
+    declare_indices(lo, &it, ~0u);
+    for (int i = 0; i < rows.n_runs; i++)
+        rows.runs[i].line = begin_line(lo, rows.runs[i].load, &it);
+    for (int i = 0; i < rows.n_each; i++) {
+        Expr *subs[MAX_RANK], *const load = rows.each[i].load;           // from the first value of the line
+        memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
+        if (rows.each[i].by)
+            subs[load->load.buffer->rank - 1] = int_const(lo->arena, 0);
+        rows.each[i].line = begin_line(lo, expr_load(lo->arena, load->load.buffer, subs), &it);
+    }
+    emit_line(lo, &rows, &it, it.layout.digit[columns].extent);
+    end_nest(lo, &line);
+    lo->crew = crew;
+    return true;
+}
