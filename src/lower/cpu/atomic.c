@@ -9,12 +9,8 @@ static const char *const op_names[] = {
     [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "cas",
 };
 
-static bool can_be_atomic(AtomicOp op, DType t)
-{
-    const bool bits = dtype_is_integer(t) || t == DTYPE_INT;
-    if (dtype_bits(t) < 8) return false;
-    return bits || ((t == DTYPE_F32 || t == DTYPE_F64) && op != ATOMIC_AND && op != ATOMIC_OR && op != ATOMIC_CAS);
-}
+// f16 and bf16 add in f32 and are rounded once.
+static bool is_half(DType t) { return t == DTYPE_F16 || t == DTYPE_BF16; }
 
 static UpdateOp update_of(AtomicOp op)
 {
@@ -42,10 +38,12 @@ static Expr *on_tile(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value
     return cpu_of(cx, old);
 }
 
-static Expr *on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value, Expr *compare)
+// On an element of a tensor; returns the old value. `value` and `compare` are Loop IR.
+Expr *cpu_atomic_on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value, Expr *compare)
 {
-    const char *const name = arena_printf(cx->arena, "kiln_atomic_%s_%s", op_names[op], dtype_info[p->type].c_name);
-    Expr *const address = cpu_place_address(cx, p, at), *const x = cpu_convert(cx, p->type, value);
+    const bool half = is_half(p->type);
+    const char *const name = arena_printf(cx->arena, "kiln_atomic_%s_%s", op_names[op], half ? dtype_name(p->type) : dtype_info[p->type].c_name);
+    Expr *const address = cpu_place_address(cx, p, at), *const x = cpu_convert(cx, half ? DTYPE_F32 : p->type, value);
     cx->atomics = true;
     if (op == ATOMIC_CAS) return cpu_call(cx, p->type, name, 3, address, cpu_convert(cx, p->type, compare), x);
     return cpu_call(cx, p->type, name, 2, address, x);
@@ -55,10 +53,6 @@ static Expr *on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *val
 static Expr *atomic_steps(Cpu *cx, AtomicOp op, Buffer *buffer, Expr **subs, Expr *value, Expr *compare, DType type, Span span)
 {
     Place p;
-    if (!can_be_atomic(op, buffer->type) && buffer_root(buffer)->kind == BUFFER_TENSOR) {
-        cpu_unsupported(cx, span, "atomic %s on %s", op_names[op], dtype_name(buffer->type));
-        return cpu_zero_of(cx, type);
-    }
     Expr *const x = cpu_expr(cx, value), *const c = compare ? cpu_expr(cx, compare) : NULL;
     if (!cpu_place_element(cx, &p, buffer, subs, span)) return cpu_zero_of(cx, type);
     Expr *const inside = cpu_place_condition(cx, &p), *const at = cpu_linear_at(cx, &p.at, NULL);
@@ -67,7 +61,7 @@ static Expr *atomic_steps(Cpu *cx, AtomicOp op, Buffer *buffer, Expr **subs, Exp
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     if (!tensor && cx->tiles[p.root->id].shadow) cpu_mark_region(cx, &p, true);
     if (ordered) cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_fence", 0));
-    Expr *const old = tensor ? on_tensor(cx, op, &p, at, x, c) : on_tile(cx, op, &p, at, x, c);
+    Expr *const old = tensor ? cpu_atomic_on_tensor(cx, op, &p, at, x, c) : on_tile(cx, op, &p, at, x, c);
     cpu_assign(cx, result, cpu_convert(cx, type, old));
     if (ordered) cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_fence", 0));
     cpu_enter(cx, out);

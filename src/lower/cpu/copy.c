@@ -101,9 +101,7 @@ static void store_element(Rows *r, Expr *at, Expr *value)
         cpu_place_store(cx, &r->dst, at, value);
         return;
     }
-    const char *const name = arena_printf(cx->arena, "kiln_atomic_add_%s", dtype_info[r->dst.type].c_name);
-    cx->atomics = true;
-    cpu_add_call(cx, cpu_call(cx, r->dst.type, name, 2, cpu_place_address(cx, &r->dst, at), value));
+    cpu_add_call(cx, cpu_atomic_on_tensor(cx, ATOMIC_ADD, &r->dst, at, value, NULL));
 }
 
 static void element_loop(Rows *r, Expr *lo, Expr *hi, bool zero)
@@ -113,8 +111,8 @@ static void element_loop(Rows *r, Expr *lo, Expr *hi, bool zero)
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     Expr *value = r->value;
     if (zero) value = cpu_zero_of(cx, r->dst.type);
-    else if (r->kind != ROW_FILL)
-        value = cpu_convert(cx, r->dst.type, cpu_place_load(cx, &r->src, position(r, &r->src, cpu_of(cx, i))));
+    else if (r->kind != ROW_FILL) value = cpu_place_load(cx, &r->src, position(r, &r->src, cpu_of(cx, i)));
+    if (r->kind == ROW_COPY && !zero) value = cpu_convert(cx, r->dst.type, value);
     store_element(r, position(r, &r->dst, cpu_of(cx, i)), value);
     cpu_enter(cx, out);
     cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first,
@@ -416,10 +414,6 @@ void cpu_copy(Cpu *cx, TileOp *op)
     }
     if (!cpu_place_region(cx, &r.dst, r.kind == ROW_FILL ? &op->fill.dst : &op->copy.dst)) return;
     if (r.kind != ROW_FILL && !cpu_place_region(cx, &r.src, &op->copy.src)) return;
-    if (r.kind == ROW_ATOMIC_ADD && (r.dst.packed || dtype_bits(r.dst.type) < 16 || dtype_info[r.dst.type].wide != r.dst.type)) {
-        cpu_unsupported(cx, op->span, "an atomic sum in %s", dtype_name(r.dst.type));
-        return;
-    }
     if (cpu_is_checked(cx) && r.kind != ROW_FILL) cpu_mark_region(cx, &r.src, true);
     if (cpu_is_checked(cx) && r.kind == ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, true);
     if (r.kind == ROW_COPY) cpu_note_ahead(cx, op, &r.src);

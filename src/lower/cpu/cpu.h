@@ -163,6 +163,7 @@ void cpu_scan(Cpu *cx, TileOp *op);                                  // scan.c
 void cpu_matmul(Cpu *cx, TileOp *op);                                // matmul.c
 void cpu_atomic(Cpu *cx, TileOp *op);                                // atomic.c
 Expr *cpu_atomic_expr(Cpu *cx, Expr *x);
+Expr *cpu_atomic_on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value, Expr *compare);
 Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value);   // reduce.c: old op value, Loop IR
 void cpu_copy_places(Cpu *cx, const Place *dst, const Place *src, Span span);
 
@@ -175,6 +176,7 @@ void cpu_plan_scratch(Cpu *cx);
 void cpu_find_borrowed(Cpu *cx);                                           // copy.c
 void cpu_declare_tile(Cpu *cx, Buffer *buffer);
 int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes);             // asks for temp[offset, offset + bytes)
+Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t *room);   // dense, behind the tiles
 
 // ---- stream.c
 void  cpu_find_streamed(Cpu *cx);

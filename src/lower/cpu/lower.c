@@ -145,10 +145,7 @@ static void lower_for(Cpu *cx, TileOp *op)
 {
     int64_t step = 1;
     Expr *const lo = fixed(cx, "lo", cpu_expr(cx, op->for_.lo)), *const hi = fixed(cx, "hi", cpu_expr(cx, op->for_.hi));
-    if (op->for_.step && !expr_as_int(op->for_.step, &step)) {
-        cpu_unsupported(cx, op->span, "a loop whose step is not a constant");
-        return;
-    }
+    if (op->for_.step && !expr_as_int(op->for_.step, &step)) assert(!"the step of a counted loop is a constant");
     if (step < 0) {
         lower_for_down(cx, op, lo, hi, step);
         return;

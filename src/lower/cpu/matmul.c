@@ -5,6 +5,8 @@
 // prelude's. Types that no kernel takes meet in the narrowest type that holds both exactly.
 #include "lower/cpu/cpu.h"
 
+#include <assert.h>
+
 // Up to so many rows on the left, packing the right costs more than it saves.
 enum { FEW_ROWS = 4 };
 
@@ -68,17 +70,19 @@ static bool const_widths(Cpu *cx, const Place *p, int64_t *rows, int64_t *column
     return cpu_unsupported(cx, span, "a product of slices whose extents are not known when built");
 }
 
-// A dense array of the op's own, at *room behind the tiles; *room goes past it.
 static Place own_array(Cpu *cx, DType type, int64_t rows, int64_t columns, int64_t *room)
 {
-    Place p = { .type = type, .n_axes = 2, .at = { .base = int_const(cx->arena, 0) } };
-    p.pointer = cpu_declare_pointer(cx, cpu_array_type(type), "operand", cpu_call(cx, type, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, *room)));
-    p.widths[0] = int_const(cx->arena, rows);
-    p.widths[1] = int_const(cx->arena, columns);
-    p.at.coef[0] = p.widths[1];
-    p.at.coef[1] = int_const(cx->arena, 1);
-    *room = cpu_temp_room(cx, *room, rows * columns * dtype_bits(type) / 8);
-    return p;
+    return cpu_own_array(cx, type, (int64_t[]){ rows, columns }, 2, room);
+}
+
+// p itself, or, where it is not a plain array, its contents in one.
+static Place plain_place(Cpu *cx, const Place *p, int64_t *room)
+{
+    int64_t rows, columns;
+    if ((!p->checks.count && !p->packed && !p->bytes) || !const_widths(cx, p, &rows, &columns, p->span)) return *p;
+    Place plain = own_array(cx, p->type, rows, columns, room);
+    cpu_copy_places(cx, &plain, p, p->span);
+    return plain;
 }
 
 static bool lower_side(Cpu *cx, const Operand *o, DType type, int64_t *room, Side *side)
@@ -122,12 +126,12 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
 {
     Place a, meta;
     int64_t rows, columns;
-    if (op->matmul.a.transposed) return cpu_unsupported(cx, op->span, "sparse24 of a transposed tile");
     Region whole = region_whole(cx->arena, op->matmul.meta, op->span);
     if (!cpu_place_region(cx, &a, &op->matmul.a.region) || !cpu_place_region(cx, &meta, &whole)) return false;
-    if (!const_widths(cx, &a, &rows, &columns, op->span)) return false;
-    if (a.checks.count || a.packed || a.bytes || meta.checks.count || meta.bytes)
-        return cpu_unsupported(cx, op->span, "sparse24 of a view");
+    a = plain_place(cx, &a, room);
+    meta = plain_place(cx, &meta, room);
+    if (op->matmul.a.transposed ? !const_widths(cx, &a, &columns, &rows, op->span) : !const_widths(cx, &a, &rows, &columns, op->span))
+        return false;
     Place dense = own_array(cx, type, rows, 2 * columns, room);
     cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, dense.pointer),
                       int_const(cx->arena, rows * columns * 2 * dtype_bits(type) / 8)));
@@ -142,7 +146,7 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
                                    expr_int(cx->arena, DTYPE_U64, 3));
     Expr *const group = int_mul(cx->arena, expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, 2)), int_const(cx->arena, 4));
     Expr *at_dense[] = { cpu_of(cx, i), int_add(cx->arena, group, cpu_convert(cx, DTYPE_INT, bits)) };
-    Expr *at_a[] = { cpu_of(cx, i), cpu_of(cx, j) };
+    Expr *at_a[] = { cpu_of(cx, op->matmul.a.transposed ? j : i), cpu_of(cx, op->matmul.a.transposed ? i : j) };
     cpu_place_store(cx, &dense, cpu_linear_at(cx, &dense.at, at_dense),
                 cpu_convert(cx, type, cpu_place_load(cx, &a, cpu_linear_at(cx, &a.at, at_a))));
     cpu_enter(cx, &outer);
@@ -176,11 +180,8 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     Side a, b;
     int64_t room = 0, m, n;
     if (!cpu_place_region(cx, &c, &op->matmul.dst) || !const_widths(cx, &c, &m, &n, op->span)) return;
-    if (c.checks.count || c.bytes || cpu_place_stride(&c, 1) != 1) {
-        cpu_unsupported(cx, op->span, "a product into this view");
-        return;
-    }
     if (cpu_is_checked(cx) && op->matmul.accumulate) cpu_mark_region(cx, &c, true);
+    assert(!c.checks.count && !c.packed && !c.bytes && cpu_place_stride(&c, 1) == 1 && "products go into rows of fragments");
     const bool sparse = op->matmul.meta != NULL;
     if (sparse ? !expand_sparse(cx, op, kind->a, &room, &a) : !lower_side(cx, &op->matmul.a, kind->a, &room, &a)) return;
     if (!lower_side(cx, &op->matmul.b, kind->b, &room, &b)) return;

@@ -1,16 +1,19 @@
 // scan.c - cumsum(dst, src, axis): along one axis, for every position of the others. dst may be src.
 #include "lower/cpu/cpu.h"
 
-void cpu_scan(Cpu *cx, TileOp *op)
+// An array of p's extents, which are known when built.
+static bool array_like(Cpu *cx, const Place *p, Place *array, int64_t *room)
 {
-    Place dst, src;
+    int64_t extents[MAX_RANK];
+    for (int a = 0; a < p->n_axes; a++)
+        if (!expr_as_int(p->widths[a], &extents[a])) return cpu_unsupported(cx, p->span, "a cumsum over a view of an extent not known when built");
+    *array = cpu_own_array(cx, p->type, extents, p->n_axes, room);
+    return true;
+}
+
+static void scan_places(Cpu *cx, const TileOp *op, Place dst, Place src)
+{
     Expr *axes[MAX_RANK] = { NULL };
-    if (!cpu_place_region(cx, &dst, &op->scan.dst) || !cpu_place_region(cx, &src, &op->scan.src)) return;
-    if (dst.checks.count || src.checks.count) {
-        cpu_unsupported(cx, op->span, "a cumsum over a view that may end inside the slice");
-        return;
-    }
-    if (cpu_is_checked(cx)) cpu_mark_region(cx, &src, true);
     const DType wide = dtype_info[dst.type].wide;
     LoopList lists[MAX_RANK + 1];
     LoopList *const out = cx->out;
@@ -42,5 +45,22 @@ void cpu_scan(Cpu *cx, TileOp *op)
     }
     cx->out = out;
     if (n == 1) cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { block.first } });
+}
+
+// What a view may cut is copied: what is outside counts as 0, and is not written.
+void cpu_scan(Cpu *cx, TileOp *op)
+{
+    Place dst, src;
+    int64_t room = 0;
+    if (!cpu_place_region(cx, &dst, &op->scan.dst) || !cpu_place_region(cx, &src, &op->scan.src)) return;
+    if (cpu_is_checked(cx)) cpu_mark_region(cx, &src, true);
+    LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
+    Place from = src, to = dst;
+    const bool ready = (!src.checks.count || array_like(cx, &src, &from, &room)) && (!dst.checks.count || array_like(cx, &dst, &to, &room));
+    if (ready && src.checks.count) cpu_copy_places(cx, &from, &src, op->span);
+    if (ready) scan_places(cx, op, to, from);
+    if (ready && dst.checks.count) cpu_copy_places(cx, &dst, &to, op->span);
+    cpu_enter(cx, out);
+    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &dst, false);
 }

@@ -121,6 +121,22 @@ int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes)
     return end;
 }
 
+// *room: where it lies behind the tiles; then what is behind it.
+Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t *room)
+{
+    Place p = { .type = type, .n_axes = n, .at = { .base = int_const(cx->arena, 0) } };
+    int64_t elements = 1;
+    for (int a = n - 1; a >= 0; a--) {
+        p.widths[a] = int_const(cx->arena, extents[a]);
+        p.at.coef[a] = int_const(cx->arena, elements);
+        elements *= extents[a];
+    }
+    p.pointer = cpu_declare_pointer(cx, cpu_array_type(type), "operand",
+                                    cpu_call(cx, type, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, *room)));
+    *room = cpu_temp_room(cx, *room, elements * (dtype_bits(type) < 8 ? 8 : dtype_bits(type)) / 8);
+    return p;
+}
+
 // A tile comes to life: what it held before is gone. A local one is an array of the iteration.
 void cpu_declare_tile(Cpu *cx, Buffer *b)
 {

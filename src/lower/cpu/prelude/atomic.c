@@ -1,5 +1,5 @@
 // atomic.c - atomics on elements of tensors. Relaxed; the fences around those outside forall are calls of their own.
-// needs: base.c
+// needs: base.c, convert.c
 KILN_INLINE void kiln_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 #define KILN_DEFINE_ATOMIC_BITS(K, TYPE)                                                          \
     KILN_INLINE TYPE kiln_atomic_add_##K(TYPE *p, TYPE x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); } \
@@ -39,3 +39,13 @@ KILN_DEFINE_ATOMIC_INTEGER(uint8_t, uint8_t)
     KILN_DEFINE_ATOMIC_LOOP(exchange, K, TYPE, x)
 KILN_DEFINE_ATOMIC_FLOAT(float, float, kiln_min_f32, kiln_max_f32)
 KILN_DEFINE_ATOMIC_FLOAT(double, double, kiln_min_f64, kiln_max_f64)
+#define KILN_DEFINE_ATOMIC_HALF(T)                                                                \
+    KILN_INLINE uint16_t kiln_atomic_add_##T(uint16_t *p, float x)                                \
+    {                                                                                             \
+        uint16_t old = __atomic_load_n(p, __ATOMIC_RELAXED), new_;                                \
+        do new_ = kiln_##T##_from_f32(kiln_f32_from_##T(old) + x);                                \
+        while (!__atomic_compare_exchange_n(p, &old, new_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)); \
+        return old;                                                                               \
+    }
+KILN_DEFINE_ATOMIC_HALF(f16)
+KILN_DEFINE_ATOMIC_HALF(bf16)
