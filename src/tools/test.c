@@ -152,6 +152,8 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
     if (kernel->report.spill_bytes && kernel->arch == 90)  // the generic code for others is not tuned
         return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)", kernel->plan->name,
                             kernel->report.spill_bytes, kernel->report.registers, kernel->report.stack_bytes);
+    if (kernel->report.stack_bytes && kernel->arch == 90)
+        return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name, kernel->report.stack_bytes, kernel->report.registers);
     if (kernel->report.serialised_wgmma)
         return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
     return shared <= limit ? NULL : arena_printf(arena, "%s: %d bytes of shared memory, an instance has %d",

@@ -18,9 +18,12 @@ void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
 {
     if (op->assertion.assume && !lo->kernel->checked)
         return;
+    Text message = { .arena = lo->arena };                 // a format
+    for (const char *p = arena_printf(lo->arena, "%s: %s", span_where(lo->arena, op->span), op->assertion.message); *p; p++)
+        text_print(&message, *p == '%' ? "%%%%" : "%c", *p);
     Nest nest;
     begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
-    emit_call(lo, "assertion_failed", 1, quoted(lo, arena_printf(lo->arena, "%s: %s", span_where(lo->arena, op->span), op->assertion.message)));
+    emit_call(lo, "assertion_failed", 1, quoted(lo, text_cstr(&message)));
     end_nest(lo, &nest);
 }
 

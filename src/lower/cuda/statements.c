@@ -618,7 +618,7 @@ static void give_signals(Lowering *lo, const TileOp *op)
         if (signal->after != op || signal->from != lo->walk)
             continue;
         end_shared_reads(lo);
-        if (signal->fences)
+        if (signal->fences && lo->needs_fence)
             emit_call(lo, "fence_async", 0);
         emit_call(lo, "bar_arrive", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
         hold_arrival(lo, op);

@@ -55,7 +55,7 @@ DEVICE int32_t fma_add(int32_t a, int32_t b, int32_t sum) { return a * b + sum; 
 
 // Registers of acc: column and row within the run, run of columns, run of rows (RegisterTile).
 template <class A, class B, int STEPS, int K, class W>
-DEVICE void fma_product(W *acc, const typename A::T *left, int32_t row, const typename B::T *right, int32_t column)
+DEVICE void fma_add_product(W *acc, const typename A::T *left, int32_t row, const typename B::T *right, int32_t column)
 {
     enum { ROWS = A::N_RUNS * A::LENGTH };
 #pragma unroll 1
@@ -77,4 +77,22 @@ DEVICE void fma_product(W *acc, const typename A::T *left, int32_t row, const ty
                 }
         }
     }
+}
+// Where registers are left the product is summed by itself first: rounding errors grow with the length of a sum.
+template <class A, class B, int STEPS, int K, class W>
+DEVICE void fma_product(W *acc, const typename A::T *left, int32_t row, const typename B::T *right, int32_t column)
+{
+    enum { N = A::N_RUNS * A::LENGTH * B::N_RUNS * B::LENGTH };
+    if (N * sizeof(W) > 256) {
+        fma_add_product<A, B, STEPS, K>(acc, left, row, right, column);
+        return;
+    }
+    W sum[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        sum[i] = 0;
+    fma_add_product<A, B, STEPS, K>(sum, left, row, right, column);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        acc[i] += sum[i];
 }

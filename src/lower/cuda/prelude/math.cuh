@@ -29,8 +29,48 @@ DEVICE float math_div(float a, float b) { return __fdiv_rn(a, b); }
 DEVICE float math_sqrt(float x) { return __fsqrt_rn(x); }
 DEVICE float math_rsqrt(float x) { return rsqrtf(x); }
 DEVICE float math_pow(float x, float y) { return powf(x, y); }
-DEVICE float math_sin(float x) { return sinf(x); }
-DEVICE float math_cos(float x) { return cosf(x); }
+// sin and cos: x = quadrant * pi/2 + r with |r| <= pi/4, then a polynomial. Large arguments are multiplied by the 96 bits of
+// 2/pi that are left when multiples of 4 are dropped. (sinf does so in an array in memory, a stack frame for every thread.)
+DEVICE uint32_t two_over_pi(int32_t word)                  // the first is 0
+{
+    return word == 0 ? 0u : word == 1 ? 0xa2f9836eu : word == 2 ? 0x4e441529u : word == 3 ? 0xfc2757d1u : word == 4 ? 0xf534ddc0u
+         : word == 5 ? 0xdb629599u : word == 6 ? 0x3c439041u : 0xfe5163abu;
+}
+DEVICE float reduce_large(float x, int32_t *quadrant)
+{
+    const uint32_t bits = __float_as_uint(x), m = (bits & 0x7fffffu) | 0x800000u;
+    const int32_t skip = (int32_t)(bits >> 23 & 0xffu) - 120, word = skip >> 5, shift = skip & 31;         // of exponent - 152 + 32
+    uint32_t w[4] = { two_over_pi(word), two_over_pi(word + 1), two_over_pi(word + 2), two_over_pi(word + 3) };
+    for (int i = 0; i < 3 && shift; i++)
+        w[i] = w[i] << shift | w[i + 1] >> (32 - shift);
+    const uint64_t middle = (uint64_t)m * w[1] + ((uint64_t)m * w[2] >> 32);
+    const uint64_t quarters = (uint64_t)(m * w[0] + (uint32_t)(middle >> 32)) << 32 | (uint32_t)middle;
+    const int64_t rest = (int64_t)(quarters << 2);         // of a quarter, from -1/2 to 1/2
+    const int32_t q = (int32_t)(quarters >> 62) + (rest < 0);
+    const float r = (float)((double)rest * 8.5153039502163873e-20);        // pi/2 * 2^-64
+    *quadrant = x < 0.0f ? -q : q;
+    return x < 0.0f ? -r : r;
+}
+DEVICE float reduce_quarters(float x, int32_t *quadrant)
+{
+    if (!(fabsf(x) < 48000.0f)) {
+        *quadrant = 0;
+        return fabsf(x) <= 3.402823466e+38f ? reduce_large(x, quadrant) : __int_as_float(0x7fc00000);
+    }
+    const float q = rintf(x * 0.636619772f);               // pi/2 in three parts
+    *quadrant = (int32_t)q;
+    return __fmaf_rn(q, -5.39030253e-15f, __fmaf_rn(q, -7.54978942e-8f, __fmaf_rn(q, -1.57079625e+0f, x)));
+}
+DEVICE float sin_or_cos(float r, int32_t quadrant)
+{
+    const float s = r * r;
+    const float odd = __fmaf_rn(r * s, __fmaf_rn(s, __fmaf_rn(s, -1.9515295891e-4f, 8.3321608736e-3f), -1.6666654611e-1f), r);
+    const float even = __fmaf_rn(s * s, __fmaf_rn(s, __fmaf_rn(s, 2.443315712e-5f, -1.388731625e-3f), 4.166664568e-2f), __fmaf_rn(s, -0.5f, 1.0f));
+    const float y = quadrant & 1 ? even : odd;
+    return quadrant & 2 ? -y : y;
+}
+DEVICE float math_sin(float x) { int32_t quadrant; const float r = reduce_quarters(x, &quadrant); return sin_or_cos(r, quadrant); }
+DEVICE float math_cos(float x) { int32_t quadrant; const float r = reduce_quarters(x, &quadrant); return sin_or_cos(r, quadrant + 1); }
 DEVICE float math_tanh(float x) { return tanhf(x); }
 DEVICE float math_erf(float x) { return erff(x); }
 DEVICE float math_abs(float x) { return fabsf(x); }

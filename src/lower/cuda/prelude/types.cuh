@@ -46,8 +46,5 @@ template <int BYTES, int SIZE> DEVICE int32_t swizzle(int32_t row, int32_t colum
     return (offset ^ ((offset >> 7 & (BYTES / 16 - 1)) << 4)) / SIZE;
 }
 
-DEVICE void assertion_failed(const char *where_and_what)
-{
-    printf("%s\n", where_and_what);
-    asm volatile("trap;");
-}
+// The message is the format, so that printf needs no frame for an argument.
+#define assertion_failed(where_and_what) do { printf(where_and_what "\n"); asm volatile("trap;"); } while (0)
