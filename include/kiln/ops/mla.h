@@ -58,7 +58,8 @@ KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *sha
 
 typedef struct kiln_mla_plan_args {
     const kiln_mla_shape *shape;
-    const kiln_tensor *lengths;      /* dense: in i32 [batch]: tokens in the cache of each request, the new ones among them; 0 is fine */
+    const kiln_tensor *lengths;      /* dense: in i32 [batch]: tokens in the cache of each request, the new ones among them;
+                                      *        0 is fine */
     const kiln_tensor *topk_lengths; /* sparse: as the decoding calls will take them, so that parts have equal work; NULL: */
     const kiln_tensor *extra_topk_lengths;                                  /* all lists are full */
     void   *memory;                  /* kiln_mla_plan_size bytes, aligned to 256 */
@@ -140,8 +141,8 @@ typedef struct kiln_mla_append_args {
 
 KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *args);
 
-/* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (or 2^-126, if that is more), and
- * the e4m3 of value / scale; the last 64 values as bf16. A NaN stays one, of its own value alone. */
+/* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (or 2^-126, if that
+ * is more), and the e4m3 of value / scale; the last 64 values as bf16. A NaN stays one, of its own value alone. */
 typedef struct kiln_mla_quantize_args {
     const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
     const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
