@@ -367,6 +367,69 @@ static void backward_and_decoding(void **state)
     out_is_untouched(outs);
 }
 
+// ---- at random
+
+// One field of a tensor gets another value: fewer elements, none, or no sense at all; never more than there is memory for.
+static void spoil(kiln_tensor *t)
+{
+    static const int64_t values[] = { 0, 1, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 40 };
+    const int64_t value = values[integer(0, 5)];
+    const int d = (int)integer(0, KILN_MAX_RANK - 1);
+    switch (integer(0, 6)) {
+    case 0: t->shape[d] = value == INT64_C(1) << 40 ? t->shape[d] - 1 : value; break;
+    case 1: t->rank = (int)integer(-2, KILN_MAX_RANK + 2); break;
+    case 2: t->type = (kiln_type)integer(-1, KILN_BOOL + 2); break;
+    case 3: t->strides[d] = value, t->has_strides = true; break;
+    case 4: t->data = integer(0, 1) || !t->data ? NULL : (char *)t->data + integer(1, 63); break;
+    case 5: t->has_strides = true; break;
+    case 6: t->rank--; break;
+    }
+}
+
+// Calls whose arguments are wrong in one to three places: refused or, now and then, run. Nothing beside the outputs changes.
+static void spoilt_arguments(void **state)
+{
+    enum { ROUNDS = 3000, TENSORS = 6 };
+    Array *const lengths = ARRAY(KILN_I32, B), *const q = ARRAY(KILN_BF16, B, SQ, HQ, K), *const cache = ARRAY(KILN_BF16, PAGES, SIZE, 1, K),
+          *const table = ARRAY(KILN_I32, B, TABLE), *const out = ARRAY(KILN_BF16, B, SQ, HQ, V), *const lse = ARRAY(KILN_F32, B, HQ, SQ);
+    for (int b = 0; b < B; b++) set(lengths, b, 70);
+    for (int i = 0; i < B * TABLE; i++) set(table, i, i % PAGES);
+    array_send(lengths);
+    array_send(table);
+    const kiln_tensor good[TENSORS] = { at(q), at(cache), at(table), at(lengths), at(out), at(lse) };
+    kiln_mla_plan plan = make_plan(&dense_shape, &lengths->tensor);
+    Array *const workspace = bytes_new(1 << 20);
+    int ran = 0;
+    seed(77);
+    for (int n = 0; n < ROUNDS; n++) {
+        kiln_tensor t[TENSORS];
+        kiln_mla_plan p = plan;
+        memcpy(t, good, sizeof t);
+        kiln_mla_decode_args a = { .plan = &p, .q = &t[0], .cache = &t[1], .table = &t[2], .lengths = &t[3], .out = &t[4], .lse = &t[5],
+                                   .workspace = workspace->tensor.data, .workspace_bytes = workspace->bytes };
+        for (int64_t k = integer(1, 3); k > 0; k--) {
+            const int64_t which = integer(0, TENSORS + 2);
+            if (which < TENSORS) spoil(&t[which]);
+            else if (which == TENSORS) spoil(integer(0, 1) ? &p.parts : &p.firsts);
+            else if (which == TENSORS + 1) a.workspace_bytes = (size_t)integer(0, 70000);
+            else ((int64_t *)(void *)&p.shape)[integer(0, 6)] = integer(-2, 5);
+        }
+        size_t bytes;
+        if (kiln_mla_decode(ops, NULL, &a) == KILN_OK) ran++;
+        else assert_true(strncmp(kiln_error_message(), "kiln_mla_decode: ", 17) == 0);
+        if (kiln_mla_decode_workspace_size(ops, &a, &bytes)) assert_int_equal(bytes, 0);
+    }
+    assert_ok(kiln_stream_wait(device, NULL));
+    assert_in_range(ran, 1, ROUNDS / 2);
+    array_fetch(out);
+    array_fetch(lse);
+    array_fetch(workspace);
+    array_unchanged(q, "q");
+    array_unchanged(cache, "cache");
+    array_unchanged(table, "table");
+    array_unchanged(lengths, "lengths");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +438,7 @@ int main(void)
         cmocka_unit_test_teardown(sparse_decoding, free_arrays), cmocka_unit_test_teardown(sparse_prefill, free_arrays),
         cmocka_unit_test_teardown(caches, free_arrays), cmocka_unit_test_teardown(attention, free_arrays),
         cmocka_unit_test_teardown(packed_attention, free_arrays), cmocka_unit_test_teardown(backward_and_decoding, free_arrays),
+        cmocka_unit_test_teardown(spoilt_arguments, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
