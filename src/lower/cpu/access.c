@@ -179,6 +179,48 @@ static bool same_extent(const Buffer *view, int v, const Region *r, int d)
 
 static bool resolve(Cpu *cx, Place *p, Buffer *b, Group *groups, int n);
 
+// What runs along several dimensions that do not follow each other is no linear form of a slice's axes. An element's
+// is taken apart by division; of a slice each element is placed on its own (elements.c).
+static bool may_split(Cpu *cx, Place *p, const Group *g, const Buffer *view)
+{
+    if (p->n_axes > 0) p->by_elements = true;
+    else if (g->parts > 1) cpu_unsupported(cx, p->span, "a view that changes the width of elements over this view ('%s')", view->name);
+    return p->n_axes == 0 && g->parts == 1;
+}
+
+// The index along extents[k] of a position in extents[0] x ... x extents[n - 1], row-major.
+static Expr *index_of_position(Cpu *cx, Expr *position, Expr **extents, int n, int k)
+{
+    Arena *const a = cx->arena;
+    for (int i = k + 1; i < n; i++) position = expr_binary(a, X_DIV, position, extents[i]);
+    return k > 0 ? expr_binary(a, X_MOD, position, extents[k]) : position;
+}
+
+// The same groups, with those that begin in front of `front` or `back` and end behind it taken apart.
+static int split_groups(Cpu *cx, Place *p, const Buffer *view, int front, int back, const Group *groups, int n, Group *to)
+{
+    int m = 0;
+    for (int g = 0; g < n; g++) {
+        const int first = groups[g].first, end = first + groups[g].count;
+        if (first < front ? end <= front : first >= back || end <= back) {
+            to[m++] = groups[g];
+            continue;
+        }
+        if (!may_split(cx, p, &groups[g], view)) return -1;
+        for (int k = 0; k < end - first; k++)
+            to[m++] = index_group(cx, index_of_position(cx, groups[g].at.base, (Expr **)view->shape + first, end - first, k), first + k);
+    }
+    return m;
+}
+
+// Whether ranges dims[i .. j-1] of the region are one run of the base's elements.
+static bool is_one_run(const Region *r, const int *dims, int i, int j)
+{
+    bool one = dims[j - 1] - dims[i] == j - 1 - i;
+    for (int k = i + 1; k < j && one; k++) one = takes_all(r, dims[k]);
+    return one;
+}
+
 // One group per dimension of the base, or per run of merged ones, from those of the view.
 static bool resolve_view(Cpu *cx, Place *p, Buffer *view, Group *groups, int n)
 {
@@ -211,19 +253,20 @@ static bool resolve_view(Cpu *cx, Place *p, Buffer *view, Group *groups, int n)
     }
     const int middle_v = view->rank - back, middle_r = n_ranges - back;
 
-    Group range_groups[MAX_RANK + 1];                      // over ranges: first and count index dims[]
+    Group split[MAX_RANK * 2];
+    n = split_groups(cx, p, view, front, middle_v, groups, n, split);
+    if (n < 0) return false;
+    Group range_groups[MAX_RANK * 2];                      // over ranges: first and count index dims[]
     int m = 0;
     Group run = { .at = linear_const(cx, 0), .first = front, .count = middle_r - front, .parts = 1 };
     bool run_stands = run.count == 0;
     for (int g = 0; g < n; g++) {
-        const int first = groups[g].first, end = first + groups[g].count;
-        Group to = groups[g];
+        const int first = split[g].first, end = first + split[g].count;
+        Group to = split[g];
         if (first >= middle_v && !run_stands) {
             range_groups[m++] = run;
             run_stands = true;
         }
-        if (first < front ? end > front : first < middle_v && end > middle_v)
-            return cpu_unsupported(cx, p->span, "this view of the view '%s'", view->name);
         const bool in_run = first >= front && first < middle_v;
         if (in_run)
             to.at = linear_scale(cx, to.at, extent_of(cx, view, end, middle_v - end));
@@ -243,13 +286,20 @@ static bool resolve_view(Cpu *cx, Place *p, Buffer *view, Group *groups, int n)
     for (int g = 0; g < m; g++) {
         const int i = range_groups[g].first, j = i + range_groups[g].count;
         for (; d < dims[i]; d++) to[k++] = index_group(cx, r->subs[d].start, d);
-        if (dims[j - 1] - dims[i] != j - 1 - i)
-            return cpu_unsupported(cx, p->span, "a view that merges dimensions on both sides of an index");
-        for (int inner = i + 1; inner < j; inner++)
-            if (!takes_all(r, dims[inner]))
-                return cpu_unsupported(cx, p->span, "a view that merges or splits a part of a dimension ('%s')", view->name);
-        to[k++] = merged_group(cx, r, dims, i, j, range_groups[g].at, range_groups[g].parts);
-        d = dims[j - 1] + 1;
+        if (is_one_run(r, dims, i, j)) {
+            to[k++] = merged_group(cx, r, dims, i, j, range_groups[g].at, range_groups[g].parts);
+            d = dims[j - 1] + 1;
+            continue;
+        }
+        if (!may_split(cx, p, &range_groups[g], view)) return false;
+        Expr *widths[MAX_RANK];
+        for (int x = i; x < j; x++) widths[x - i] = r->subs[dims[x]].width;
+        for (int x = i; x < j; x++) {
+            for (; d < dims[x]; d++) to[k++] = index_group(cx, r->subs[d].start, d);
+            const Linear at = { .base = index_of_position(cx, range_groups[g].at.base, widths, j - i, x - i) };
+            to[k++] = merged_group(cx, r, dims, x, x + 1, at, 1);
+            d = dims[x] + 1;
+        }
     }
     for (; d < base->rank; d++) to[k++] = index_group(cx, r->subs[d].start, d);
     return resolve(cx, p, base, to, k);
@@ -294,7 +344,8 @@ bool cpu_place_region(Cpu *cx, Place *p, const Region *region)
         groups[d].at.coef[p->n_axes] = step_of(cx, s);
         p->widths[p->n_axes++] = s->width;
     }
-    return resolve(cx, p, region->buffer, groups, region->buffer->rank);
+    p->region = region;
+    return resolve(cx, p, region->buffer, groups, region->buffer->rank) || p->by_elements;
 }
 
 // ---- using a place

@@ -58,7 +58,7 @@ static bool is_scalar_of_kernel(const Expr *x, void *context)
 void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
 {
     Buffer *const tile = op->copy.dst.buffer;
-    if (cpu_is_checked(cx) || cx->nest || !cx->step_var || op->kind != T_COPY || src->root->kind != BUFFER_TENSOR ||
+    if (cpu_is_checked(cx) || cx->nest || !cx->step_var || op->kind != T_COPY || src->by_elements || src->root->kind != BUFFER_TENSOR ||
         src->root->access != ACCESS_IN || src->packed || src->bytes || src->n_axes != tile->rank || tile->rank == 0 ||
         !region_is_whole(&op->copy.dst) || (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) ||
         cpu_place_stride(src, tile->rank - 1) != 1)

@@ -23,10 +23,24 @@ Expr *cpu_check_sub(Cpu *cx, Expr *sub, Expr *extent, const Buffer *buffer, Span
     return cpu_call(cx, DTYPE_INT, "kiln_inside", 5, cpu_of(cx, cx->host), sub, extent, cpu_where(cx, span), text);
 }
 
+typedef struct Mark { const Place *p; bool read; } Mark;
+
+static void mark_element(Cpu *cx, Expr **axes, void *context)
+{
+    const Mark *const mark = context;
+    Place element;
+    if (cpu_place_nth(cx, &element, mark->p, axes)) cpu_mark_region(cx, &element, mark->read);
+}
+
 // Loops over the axes of `p` that set the shadow or test it. Elements outside a view are left alone.
 void cpu_mark_region(Cpu *cx, const Place *p, bool read)
 {
-    if (p->root->kind == BUFFER_TENSOR || !cx->tiles[p->root->id].shadow || p->bytes) return;
+    const Buffer *const root = p->by_elements ? buffer_root(p->buffer) : p->root;
+    if (root->kind == BUFFER_TENSOR || !cx->tiles[root->id].shadow || p->bytes) return;
+    if (p->by_elements) {
+        cpu_each_element(cx, p, mark_element, &(Mark){ p, read });
+        return;
+    }
     Var *const shadow = cx->tiles[p->root->id].shadow;
     Expr *axes[MAX_RANK] = { NULL };
     LoopList lists[MAX_RANK + 1], *const out = cx->out;

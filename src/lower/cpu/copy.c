@@ -257,6 +257,12 @@ static void merge_axes(Rows *r)
 static void emit_rows(Rows *r)
 {
     Cpu *const cx = r->cx;
+    if (r->dst.by_elements || r->src.by_elements) {
+        if (r->kind == ROW_FILL) cpu_fill_elements(cx, &r->dst, r->value);
+        else if (r->kind == ROW_COPY) cpu_copy_elements(cx, &r->dst, &r->src);
+        else cpu_add_elements(cx, &r->dst, &r->src);
+        return;
+    }
     merge_axes(r);
     Expr *const writes = checks_at(r, &r->dst, -1);
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
@@ -337,7 +343,7 @@ static bool can_lend(Cpu *cx, TileOp *op)
     if (!is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR || root->access != ACCESS_IN ||
         tile->type != op->copy.src.buffer->type || dtype_bits(tile->type) < 8 || region_rank(&op->copy.src) != tile->rank)
         return false;
-    return cpu_place_region(cx, &src, &op->copy.src) && !src.bytes && tile->rank > 0 && cpu_place_stride(&src, tile->rank - 1) == 1;
+    return cpu_place_region(cx, &src, &op->copy.src) && !src.by_elements && !src.bytes && tile->rank > 0 && cpu_place_stride(&src, tile->rank - 1) == 1;
 }
 
 static void refuse(const TileUse *use, void *context)

@@ -23,6 +23,8 @@ typedef struct Place {
     Linear     at;                   // in elements of `type`, or in bytes
     bool       bytes;                // a view to a wider type: `at` counts bytes, nothing is aligned
     bool       packed;               // elements are bits inside bytes; `at` counts elements
+    bool       by_elements;          // not linear in the axes: `region` has the elements, `at` and `checks` mean nothing
+    const Region *region;            // of a slice
     int        n_axes;
     Expr      *widths[MAX_RANK];
     VEC(PlaceCheck) checks;
@@ -138,6 +140,13 @@ void  cpu_place_store(Cpu *cx, const Place *p, Expr *at, Expr *value);
 Expr *cpu_place_address(Cpu *cx, const Place *p, Expr *at);
 int64_t cpu_place_stride(const Place *p, int axis);                        // in elements if constant, else 0
 DType cpu_array_type(DType t);                                             // of a tile's array: packed types have a byte each
+
+// ---- elements.c: slices that are no linear form
+void cpu_each_element(Cpu *cx, const Place *p, void (*visit)(Cpu *cx, Expr **axes, void *context), void *context);
+bool cpu_place_nth(Cpu *cx, Place *element, const Place *p, Expr **axes);   // of a region's place
+void cpu_copy_elements(Cpu *cx, const Place *dst, const Place *src);
+void cpu_fill_elements(Cpu *cx, const Place *dst, Expr *value);             // value is Loop IR in dst's type
+void cpu_add_elements(Cpu *cx, const Place *dst, const Place *src);         // atomically
 
 // ---- lower.c: what both kinds of kernels begin and end with
 Cpu  *cpu_new(TileKernel *kernel, const CpuTarget *target, LaunchPlan *plan);

@@ -79,7 +79,7 @@ static Place own_array(Cpu *cx, DType type, int64_t rows, int64_t columns, int64
 static Place plain_place(Cpu *cx, const Place *p, int64_t *room)
 {
     int64_t rows, columns;
-    if ((!p->checks.count && !p->packed && !p->bytes) || !const_widths(cx, p, &rows, &columns, p->span)) return *p;
+    if ((!p->checks.count && !p->packed && !p->bytes && !p->by_elements) || !const_widths(cx, p, &rows, &columns, p->span)) return *p;
     Place plain = own_array(cx, p->type, rows, columns, room);
     cpu_copy_places(cx, &plain, p, p->span);
     return plain;
@@ -95,7 +95,7 @@ static bool lower_side(Cpu *cx, const Operand *o, DType type, int64_t *room, Sid
     const bool same = p.type == type || (p.type == DTYPE_TF32 && type == DTYPE_F32);
     // The conversion that the source asks for rounds; it is not skipped even if the kernel takes both types.
     const bool as_named = same && (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
-    const bool direct = as_named && !p.packed && !p.bytes && !p.checks.count;
+    const bool direct = as_named && !p.packed && !p.bytes && !p.by_elements && !p.checks.count;
     if (direct && (cpu_place_stride(&p, 1) == 1 || cpu_place_stride(&p, 0) == 1)) {
         const bool across = cpu_place_stride(&p, 1) != 1;
         side->pointer = cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL));
@@ -181,7 +181,7 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     int64_t room = 0, m, n;
     if (!cpu_place_region(cx, &c, &op->matmul.dst) || !const_widths(cx, &c, &m, &n, op->span)) return;
     if (cpu_is_checked(cx) && op->matmul.accumulate) cpu_mark_region(cx, &c, true);
-    assert(!c.checks.count && !c.packed && !c.bytes && cpu_place_stride(&c, 1) == 1 && "products go into rows of fragments");
+    assert(!c.checks.count && !c.packed && !c.bytes && !c.by_elements && cpu_place_stride(&c, 1) == 1 && "products go into rows of fragments");
     const bool sparse = op->matmul.meta != NULL;
     if (sparse ? !expand_sparse(cx, op, kind->a, &room, &a) : !lower_side(cx, &op->matmul.a, kind->a, &room, &a)) return;
     if (!lower_side(cx, &op->matmul.b, kind->b, &room, &b)) return;

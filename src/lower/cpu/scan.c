@@ -1,6 +1,8 @@
 // scan.c - cumsum(dst, src, axis): along one axis, for every position of the others. dst may be src.
 #include "lower/cpu/cpu.h"
 
+static bool is_cut(const Place *p) { return p->checks.count > 0 || p->by_elements; }
+
 // An array of p's extents, which are known when built.
 static bool array_like(Cpu *cx, const Place *p, Place *array, int64_t *room)
 {
@@ -56,10 +58,10 @@ void cpu_scan(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &src, true);
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     Place from = src, to = dst;
-    const bool ready = (!src.checks.count || array_like(cx, &src, &from, &room)) && (!dst.checks.count || array_like(cx, &dst, &to, &room));
-    if (ready && src.checks.count) cpu_copy_places(cx, &from, &src, op->span);
+    const bool ready = (!is_cut(&src) || array_like(cx, &src, &from, &room)) && (!is_cut(&dst) || array_like(cx, &dst, &to, &room));
+    if (ready && is_cut(&src)) cpu_copy_places(cx, &from, &src, op->span);
     if (ready) scan_places(cx, op, to, from);
-    if (ready && dst.checks.count) cpu_copy_places(cx, &dst, &to, op->span);
+    if (ready && is_cut(&dst)) cpu_copy_places(cx, &dst, &to, op->span);
     cpu_enter(cx, out);
     cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &dst, false);
