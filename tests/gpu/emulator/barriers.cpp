@@ -4,6 +4,7 @@
 #include "emulator.h"
 #include "ptx.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace emu {
@@ -201,19 +202,19 @@ bool mbarrier_try_parity(uint32_t address, uint32_t parity)
     Block *const b = block_at(address);
     if (b != self()->block)
         fault(LAUNCH_FAILED, "mbarrier.try_wait: %#x is another block's", address);
-    MBarrier *bar = &mbarrier_in(b, offset_of(address), "mbarrier.try_wait");
+    const uint32_t offset = offset_of(address);
+    MBarrier &bar = mbarrier_in(b, offset, "mbarrier.try_wait");
     self()->spins = 0;
-    if ((bar->phase & 1) == (parity & 1)) {
-        bar->waiting.push_back(self());
-        poll_self("mbarrier, parity", offset_of(address), parity);
-        bar = &mbarrier_in(b, offset_of(address), "mbarrier.try_wait");
-        for (size_t i = 0; i < bar->waiting.size(); i++)
-            if (bar->waiting[i] == self()) {
-                bar->waiting.erase(bar->waiting.begin() + (long)i);
-                break;
-            }
+    if ((bar.phase & 1) != (parity & 1))
+        return true;
+    if (worker->random.below(4) == 0) {
+        yield_self();
+    } else {
+        bar.waiting.push_back(self());
+        poll_self("mbarrier, parity", offset, parity);
+        bar.waiting.erase(std::remove(bar.waiting.begin(), bar.waiting.end(), self()), bar.waiting.end());
     }
-    return (bar->phase & 1) != (parity & 1);
+    return (mbarrier_in(b, offset, "mbarrier.try_wait").phase & 1) != (parity & 1);
 }
 
 bool mbarrier_try_state(uint32_t address, uint64_t state) { return mbarrier_try_parity(address, (uint32_t)state & 1); }
