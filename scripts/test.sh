@@ -89,6 +89,33 @@ compile_for_cuda() { # compile_for_cuda ARCH FILE|FOLDER...
     awk -v known="tests/gpu/not_yet_$arch.txt" -f scripts/cuda_results.awk "$logs/ptxas-$arch.txt"
 }
 
+# On the emulated device: a few cases of every kernel, then the pipelined ones again with other orders of threads and of
+# copies, and with so few SMs that an instance works on several tiles.
+run_emulated() {
+    pipelined="kernels/gemm/gemm.tile kernels/gemm/split_k.tile kernels/gemm/stream_k.tile kernels/attention/forward.tile
+        kernels/attention/backward.tile kernels/attention/varlen.tile kernels/linear kernels/mla/decode.tile kernels/sparse"
+    status=0
+    emulated 0 132 kernels || status=1
+    # shellcheck disable=SC2086
+    for seed in 1 2 3; do emulated $seed $seed $pipelined || status=1; done
+    echo "with --arch=80"
+    emulated 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile || status=1
+    awk '/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; s += $5 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped" }' \
+        "$logs/emulated.txt"
+    return $status
+}
+
+emulated() { # emulated SEED SMS ARGUMENT...
+    KILN_EMULATOR_SEED=$1 KILN_EMULATOR_SMS=$2
+    export KILN_EMULATOR_SEED KILN_EMULATOR_SMS
+    shift 2
+    BUILD=$build sh scripts/emulated.sh "$build/kiln" test --device=cuda:0 --quick "$@" >"$logs/emulated-part.txt" 2>&1
+    result=$?
+    cat "$logs/emulated-part.txt" >>"$logs/emulated.txt"
+    grep -v '^[0-9]* passed' "$logs/emulated-part.txt"
+    return $result
+}
+
 nvrtc_is_here() { "$build/kiln" devices 2>&1 | grep -q 'NVRTC [0-9]'; }
 
 machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1; done; }
@@ -109,6 +136,8 @@ first_lane() {
         skip cuda-sm_90a "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"
         skip cuda-sm_80 "libnvrtc is not on this machine"
     fi
+    if [ -f "$build/tests/libemulated_gpu.so" ]; then part cuda-emulated run_emulated
+    else skip cuda-emulated "there is no C++ compiler here"; fi
 }
 
 # ---- the second lane
