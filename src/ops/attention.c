@@ -82,11 +82,11 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- packed
 
-// In handles that check: the offsets stay inside the tensors, and no sequence is longer than the call says.
+// The offsets stay inside the tensors, and no sequence is longer than the call says.
 static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offsets, int64_t rows, int64_t longest)
 {
     kiln_kernel *kernel;
-    if (!call->ops->options.check)
+    if (!ops_look_at_values(call->ops))
         return KILN_OK;
     const kiln_status status = call_kernel(call, "attention/inputs.tile", "attention_offsets", &kernel, "%s", "");
     const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
@@ -238,6 +238,7 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, c
     kiln_arg args[BACKWARD_VARLEN_ARGS];
     kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a);
     if (!status) status = prepare_backward_varlen(&call, a, &kernel, args);
+    if (!status) status = call_room(&call, kernel, args, BACKWARD_VARLEN_ARGS, a->workspace_bytes);
     if (!status) status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"), INT32_MAX);
     if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
     return status ? status

@@ -288,6 +288,15 @@ kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *arg
     return named(call, kiln_workspace_size(kernel, args, n, bytes));
 }
 
+kiln_status call_room(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t workspace_bytes)
+{
+    size_t needed;
+    const kiln_status status = call_size(call, kernel, args, n, &needed);
+    if (!status && workspace_bytes < needed)
+        return call_fail(call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given", needed, workspace_bytes);
+    return status;
+}
+
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
                         void *workspace, size_t workspace_bytes)
 {

@@ -33,6 +33,9 @@ const char *kernel_text(const char *path);
 kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
 int         ops_processors(const kiln_ops *ops);           // SMs, or threads on the CPU
 bool        ops_on_cpu(const kiln_ops *ops);
+// Whether lengths, pages and offsets are looked at before they are used: on the CPU, where that costs next to nothing, and
+// with checks. The kernels that do are those of inputs.tile.
+bool        ops_look_at_values(const kiln_ops *ops);
 
 // ---- arguments (call.c)
 
@@ -83,6 +86,8 @@ kiln_status call_kernel(const Call *call, const char *file, const char *name, ki
     __attribute__((format(printf, 5, 6)));
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
                         void *workspace, size_t workspace_bytes);
+// That the workspace is large enough, where something else is launched before the kernel that would say so.
+kiln_status call_room(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t workspace_bytes);
 kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes);
 
 #endif

@@ -235,11 +235,11 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
     return status;
 }
 
-// In handles that check: lengths fit the table, and the pages that they use are pages.
+// Lengths fit the table, and the pages that they use are pages.
 static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln_arg *args)
 {
     kiln_kernel *kernel;
-    if (!call->ops->options.check)
+    if (!ops_look_at_values(call->ops))
         return KILN_OK;
     const kiln_status status = call_kernel(call, "mla/inputs.tile", "mla_pages", &kernel, "%s", "");
     const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")), KILN_INT(call_extent(call, "page size")) };
@@ -263,6 +263,7 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
     kiln_arg args[DENSE_ARGS];
     kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a);
     if (!status) status = prepare_dense(&call, a, &kernel, args);
+    if (!status) status = call_room(&call, kernel, args, DENSE_ARGS, a->workspace_bytes);
     if (!status) status = check_pages(&call, stream, args);
     return status ? status : call_launch(&call, stream, kernel, args, DENSE_ARGS, a->workspace, a->workspace_bytes);
 }

@@ -68,6 +68,7 @@ void kiln_ops_close(kiln_ops *ops)
 }
 
 bool ops_on_cpu(const kiln_ops *ops) { return device_is_cpu(ops->device); }
+bool ops_look_at_values(const kiln_ops *ops) { return ops->options.check || ops_on_cpu(ops); }
 int  ops_processors(const kiln_ops *ops) { return ops_on_cpu(ops) ? threads_count() : ops->device->processors; }
 
 // ---- programs and kernels; entries stay until the handle is closed
@@ -106,14 +107,17 @@ static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **
     return KILN_OK;
 }
 
+// What looks for wrong values is built to trap in every handle.
 static kiln_status build(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
 {
     kiln_program *program = NULL;
+    kiln_build_options options = ops->options;
+    options.check |= strstr(file, "inputs.tile") != NULL;
     kiln_status status = find_program(ops, file, &program);
     OpsKernel *const made = status ? NULL : memory_alloc(sizeof *made);
     if (status)
         return status;
-    status = made ? kiln_kernel_build(ops->device, program, name, bindings, &ops->options, &made->kernel)
+    status = made ? kiln_kernel_build(ops->device, program, name, bindings, &options, &made->kernel)
                   : status_fail(KILN_OUT_OF_MEMORY, "out of memory for '%s'", name);
     if (status) {
         memory_free(made);

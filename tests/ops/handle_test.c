@@ -128,12 +128,10 @@ static void memory_runs_out(void **state)
 
 // ---- checks
 
-static void values_in_device_memory(void **state)
+static void values_are_looked_at(bool check)
 {
     kiln_ops *checked;
-    if (!on_cpu())
-        skip();                                            // a trap ends a GPU's context
-    assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = true }, &checked));
+    assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = check }, &checked));
     Worker w = make_worker(checked, 3);
     assert_ok(step(&w));
     array_fetch(w.out);
@@ -175,6 +173,16 @@ static void values_in_device_memory(void **state)
         assert_fails(kiln_attention_forward_varlen(checked, NULL, &args), KILN_TRAPPED, wrong[k].message);
     }
     kiln_ops_close(checked);
+}
+
+// On a GPU only with checks, and a trap ends its context.
+static void values_in_device_memory(void **state)
+{
+    if (!on_cpu())
+        skip();
+    values_are_looked_at(true);
+    free_arrays(NULL);
+    values_are_looked_at(false);
 }
 
 int main(void)

@@ -20,9 +20,9 @@
  *   outputs    are written wholly, and nothing else is; they may not overlap each other, inputs or the workspace.
  *   errors     KILN_BAD_*, KILN_UNSUPPORTED: nothing was started, and kiln_error_message() names the argument, what it was
  *              and what it should have been. KILN_TOOLCHAIN and KILN_OUT_OF_MEMORY come from building. Values in device
- *              memory (lengths, page numbers, offsets) are not looked at; in a handle opened with `check` wrong ones trap
- *              (KILN_TRAPPED), elsewhere what is computed from them is undefined, but nothing outside the tensors is
- *              written.
+ *              memory (lengths, page numbers, offsets) are looked at on the CPU, and on a GPU in a handle opened with `check`:
+ *              wrong ones are KILN_TRAPPED. Elsewhere what is computed from them is undefined, but nothing outside the
+ *              outputs is written.
  *   threads    any number may call any operator on one handle at once.
  */
 #ifndef KILN_OPS_OPS_H
