@@ -50,8 +50,6 @@ typedef struct TileInfo {
 
 // ---- the loop nest of a forall (forall.c)
 
-enum { REDUCE_LANES = 64 };          // partial results of one reduction: four vectors hide what one addition takes
-
 typedef struct Hoist { Expr *expr; Var *var; int depth; } Hoist;
 
 typedef struct Nest {
@@ -68,7 +66,8 @@ typedef struct Nest {
     int8_t  *depth;                  // by variable id: the level that defines it
     int      n_depths;
     Text     reductions;             // clauses of the innermost loop
-    Var     *block, *lane;           // the innermost loop takes REDUCE_LANES at a time (reduce.c); NULL: one
+    Var     *block, *lane;           // the innermost loop takes n_lanes at a time (reduce.c); NULL: one
+    int      n_lanes;
     LoopList *before_lanes;
     bool     plain;                  // may be vectorised
     Expr    *guard;                  // the innermost loop does something only if this holds; NULL: always

@@ -223,12 +223,15 @@ static LoopList *new_list(Cpu *cx)
     return list;
 }
 
-// A reduction that keeps several vectors in flight: blocks of lanes, each lane with its own partial result.
+// A reduction that keeps several vectors in flight: blocks of lanes, each lane with its own partial result. The partial
+// results pass through memory, so that many lanes hide more; of a short row adding them up costs more.
 static void choose_lanes(Cpu *cx, Nest *nest)
 {
     Var *const var = nest->op->forall.indices[nest->order[nest->n - 1]].var;
     const int64_t extent = const_extent(cx, &nest->op->forall.indices[nest->order[nest->n - 1]]);
-    if (!nest->plain || extent < 2 * REDUCE_LANES || extent % REDUCE_LANES || !cpu_reduces_in_lanes(cx, nest)) return;
+    const int lanes = extent >= 256 && extent % 128 == 0 ? 128 : extent >= 128 && extent % 64 == 0 ? 64 : 0;
+    if (!nest->plain || !lanes || !cpu_reduces_in_lanes(cx, nest)) return;
+    nest->n_lanes = lanes;
     nest->block = loop_new_var(cx->unit, DTYPE_INT, "block");
     nest->lane = loop_new_var(cx->unit, DTYPE_I32, "lane");
     nest->before_lanes = new_list(cx);
@@ -243,10 +246,10 @@ static LoopStmt loop_of_lanes(Cpu *cx, Nest *nest, Expr *lo, Expr *hi)
     const Span span = nest->op->span;
     LoopList *const lanes = nest->before_lanes;
     loop_add(lanes, (LoopStmt){ .kind = L_FOR, .span = span,
-        .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, REDUCE_LANES),
+        .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
                   .step = expr_int(a, DTYPE_I32, 1), .body = nest->before[nest->n]->first, .pragma = "KILN_VECTORIZE" } });
     return (LoopStmt){ .kind = L_FOR, .span = span,
-        .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, REDUCE_LANES), .body = lanes->first } };
+        .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, nest->n_lanes), .body = lanes->first } };
 }
 
 // From the inside out: each level's statements end in its loop, then what follows it.
@@ -316,7 +319,7 @@ static void lower_nest(Cpu *cx, Nest *nest)
     cpu_enter(cx, nest->before[nest->n]);
     if (nest->n > 0 && !nest->outer && !cpu_is_checked(cx)) {
         Expr *const block = nest->lane ? cpu_of(cx, nest->block) : NULL;
-        if (block) cpu_fetch_ahead(cx, op, nest, nest->before_lanes, block, int_add(cx->arena, block, int_const(cx->arena, REDUCE_LANES)));
+        if (block) cpu_fetch_ahead(cx, op, nest, nest->before_lanes, block, int_add(cx->arena, block, int_const(cx->arena, nest->n_lanes)));
         else cpu_fetch_ahead(cx, op, nest, nest->before[nest->n - 1], lo[nest->n], hi[nest->n]);
     }
     cpu_block(cx, op->forall.body);

@@ -193,18 +193,18 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
     LoopList *const here = cpu_enter(cx, nest->before[depth]);
     Var *const sums = loop_new_pointer(cx->unit, DTYPE_F32, "sums"), *const lane = loop_new_var(cx->unit, DTYPE_I32, "lane");
     sums->pointer = 0;
-    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = sums, .elements = REDUCE_LANES } });
+    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = sums, .elements = nest->n_lanes } });
     sums->pointer = 1;
     LoopList start = loop_list(a);
     loop_add(&start, (LoopStmt){ .kind = L_STORE, .store = { sums, cpu_of(cx, lane), neutral(cx, op->update.op, DTYPE_F32) } });
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, REDUCE_LANES),
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
                             .step = expr_int(a, DTYPE_I32, 1), .body = start.first, .pragma = "KILN_VECTORIZE" } });
     cpu_enter(cx, here);
     Expr *const at = cpu_of(cx, nest->lane), *const sum = expr_index(a, sums, at);
     cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op->update.op, sum, value) } });
     LoopList *const back = cpu_enter(cx, nest->after[depth]);
     cpu_use_prelude(cx, "REDUCE");
-    combine(cx, op, DTYPE_F32, cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_of(cx, sums), int_const(a, REDUCE_LANES)));
+    combine(cx, op, DTYPE_F32, cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_of(cx, sums), int_const(a, nest->n_lanes)));
     cpu_enter(cx, back);
 }
 
