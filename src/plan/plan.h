@@ -33,7 +33,8 @@ typedef struct PlanRequire { PlanCode cond; const char *message; } PlanRequire;
 //   then the value of every bind's symbol as int64; then the extent of every grid dimension as int64.
 // CPU:  void entry(const void *words, int64_t first, int64_t last, void *scratch)
 //       runs the instances first .. last-1 in the order of the flattened grid (first dimension fastest).
-// CUDA: one struct parameter with these words, then the tensor maps (128 bytes each, aligned to 64), then `extra`.
+// CUDA: one struct parameter with these words, then the tensor maps (128 bytes each, aligned to 64), then `extra`, then,
+//       if it may trap, the address of the device's FaultRecord.
 typedef struct PlanMap {             // a TMA tensor map made at launch
     int      param;                  // the tensor
     int      rank;                   // 1 to 5, the first dimension is the fastest (contiguous)
@@ -44,6 +45,9 @@ typedef struct PlanMap {             // a TMA tensor map made at launch
     int      box[5], element_stride[5];
     int      swizzle;                // 0, 32, 64, 128 bytes
 } PlanMap;
+
+// What stopped a kernel, where the host can read it when the device answers no more. One thread writes it.
+typedef struct FaultRecord { uint32_t taken, done, block; char text[244]; } FaultRecord;
 
 typedef struct PlanExtra { PlanCode value; } PlanExtra;    // a further word computed at launch
 
@@ -63,6 +67,7 @@ typedef struct LaunchPlan {
     int  blocks_per_sm;
     PlanMap   *maps;   int n_maps;
     PlanExtra *extras; int n_extras;
+    bool traps;                      // asserts, or is a --check build
     bool deterministic;              // false if it uses floating-point atomics or the returned value of an atomic
 } LaunchPlan;
 

@@ -23,6 +23,7 @@ static bool find_entries(CudaDriver *d)
         { "cuDevicePrimaryCtxReset_v2", &d->context_reset },
         { "cuCtxPushCurrent_v2", &d->context_push }, { "cuCtxPopCurrent_v2", &d->context_pop },
         { "cuMemAlloc_v2", &d->memory_alloc }, { "cuMemFree_v2", &d->memory_free },
+        { "cuMemHostAlloc", &d->host_alloc }, { "cuMemFreeHost", &d->host_free },
         { "cuMemcpyHtoD_v2", &d->upload }, { "cuMemcpyDtoH_v2", &d->download },
         { "cuStreamCreate", &d->stream_create }, { "cuStreamDestroy_v2", &d->stream_destroy },
         { "cuStreamSynchronize", &d->stream_wait },

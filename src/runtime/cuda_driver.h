@@ -13,6 +13,7 @@ enum {
     CU_FUNCTION_LARGE_CLUSTERS = 14,
     CU_LAUNCH_CLUSTER = 4,
     CU_STREAM_NON_BLOCKING = 1,
+    CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2,
 };
 
 typedef struct CuLaunchAttribute {
@@ -45,6 +46,8 @@ typedef struct CudaDriver {
     int (*context_pop)(void **context);
     int (*memory_alloc)(uint64_t *memory, size_t bytes);
     int (*memory_free)(uint64_t memory);
+    int (*host_alloc)(void **memory, size_t bytes, unsigned flags);
+    int (*host_free)(void *memory);
     int (*upload)(uint64_t to, const void *from, size_t bytes);
     int (*download)(void *to, uint64_t from, size_t bytes);
     int (*stream_create)(void **stream, unsigned flags);

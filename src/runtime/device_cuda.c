@@ -19,6 +19,11 @@ static bool poisons_context(int error) { return error == CU_ILLEGAL_ADDRESS || (
 static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
 {
     device->poisoned |= poisons_context(error);
+    if (device->poisoned && device->fault && device->fault->taken) {
+        const FaultRecord *const fault = device->fault;
+        const int length = (int)strnlen(fault->text, sizeof fault->text);
+        return status_fail(KILN_TRAPPED, "%.*s (block %u); %s must be closed and opened again", length, fault->text, fault->block, device->name);
+    }
     const CudaDriver *const d = cuda_driver();
     const char *name = "unknown error", *text = "";
     d->error_name(error, &name);
@@ -61,6 +66,22 @@ static int attribute(const kiln_device *device, int which)
     return value;
 }
 
+// With unified addressing, which every 64-bit system has, the device reaches it under the same address.
+static int open_fault(kiln_device *device)
+{
+    const CudaDriver *const d = cuda_driver();
+    void *memory = NULL;
+    int error = d->context_push(device->native);
+    if (error)
+        return error;
+    error = d->host_alloc(&memory, sizeof *device->fault, CU_HOST_PORTABLE | CU_HOST_MAPPED);
+    leave();
+    device->fault = memory;
+    if (!error)
+        *device->fault = (FaultRecord){ 0 };
+    return error;
+}
+
 static kiln_status cuda_open(kiln_device *device)
 {
     const CudaDriver *const d = cuda_driver();
@@ -77,6 +98,11 @@ static kiln_status cuda_open(kiln_device *device)
         device->native = NULL;
         return fail_cuda(device, error, "opening it");
     }
+    if ((error = open_fault(device)) != 0) {
+        d->context_release(device->ordinal);
+        device->native = NULL;
+        return fail_cuda(device, error, "opening it");
+    }
     d->device_name(name, sizeof name, device->ordinal);
     device->arch = attribute(device, CU_ATTR_MAJOR) * 10 + attribute(device, CU_ATTR_MINOR);
     device->processors = attribute(device, CU_ATTR_PROCESSORS);
@@ -88,6 +114,11 @@ static kiln_status cuda_open(kiln_device *device)
 
 static void cuda_close(kiln_device *device)
 {
+    if (device->fault && cuda_driver()->context_push(device->native) == 0) {
+        cuda_driver()->host_free(device->fault);
+        leave();
+    }
+    device->fault = NULL;
     // A poisoned context is of no use to whoever shares it either; without the reset the next one opened is it again.
     if (device->poisoned)
         cuda_driver()->context_reset(device->ordinal);
@@ -383,7 +414,7 @@ static void cuda_unload(kiln_kernel *kernel)
     leave();
 }
 
-enum { PARAM_BYTES = LAUNCH_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + 64 * 8, PARAM_BYTES_MAX = 4096 };
+enum { PARAM_BYTES = LAUNCH_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + 65 * 8, PARAM_BYTES_MAX = 4096 };
 
 // Words, maps, extras, as plan.h says.
 static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *params)
@@ -400,6 +431,11 @@ static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *
     for (int i = 0; !status && i < launch->plan->n_extras; i++, at += 8) {
         const int64_t value = eval(launch, launch->plan->extras[i].value);
         memcpy(params + at, &value, sizeof value);
+    }
+    if (!status && launch->plan->traps) {
+        const uint64_t record = (uintptr_t)kernel->device->fault;
+        memcpy(params + at, &record, sizeof record);
+        at += sizeof record;
     }
     if (!status && at > PARAM_BYTES_MAX)
         status = status_fail(KILN_UNSUPPORTED, "%s: its arguments take %zu bytes, a launch carries %d", launch->plan->name,

@@ -74,6 +74,7 @@ struct kiln_device {
     int64_t shared_bytes_max;        // CUDA: per block, opted in
     void *native;                    // CUcontext
     int   ordinal;                   // CUdevice
+    FaultRecord *fault;              // CUDA: memory of the host that kernels which trap write to
     bool  poisoned;                  // a kernel faulted: nothing runs until the device is closed and opened
     char  last_kernel[64];           // launched last, for messages; a race between threads garbles no more than that
 };

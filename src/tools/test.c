@@ -141,7 +141,7 @@ static void report(const TestOptions *options, Tally *tally, const char *file, c
 static int shared_bytes_limit(int arch) { return (arch == 90 ? 227 : 163) * 1024; }
 
 // NULL when the code made of a kernel needs nothing it should not need.
-static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel)
+static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel, bool checked)
 {
     const int shared = kernel->plan->dynamic_shared_bytes + kernel->report.static_shared_bytes;
     const int limit = shared_bytes_limit(kernel->arch);
@@ -149,10 +149,10 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
         return NULL;
     if (!kernel->report.known)
         return "ptxas reported nothing";
-    if (kernel->report.spill_bytes && kernel->arch == 90)  // the generic code for others is not tuned
+    if (kernel->report.spill_bytes && kernel->arch == 90 && !checked)      // nothing else is tuned
         return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)", kernel->plan->name,
                             kernel->report.spill_bytes, kernel->report.registers, kernel->report.stack_bytes);
-    if (kernel->report.stack_bytes && kernel->arch == 90)
+    if (kernel->report.stack_bytes && kernel->arch == 90 && !checked)
         return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name, kernel->report.stack_bytes, kernel->report.registers);
     if (kernel->report.serialised_wgmma)
         return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
@@ -160,11 +160,11 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
                                                  kernel->plan->name, shared, limit);
 }
 
-static const char *find_resource_problems(Arena *arena, const kiln_kernel *kernel)
+static const char *find_resource_problems(Arena *arena, const kiln_kernel *kernel, bool checked)
 {
-    const char *problem = kernel->steps ? NULL : find_resource_problem(arena, kernel);
+    const char *problem = kernel->steps ? NULL : find_resource_problem(arena, kernel, checked);
     for (int i = 0; kernel->steps && !problem && i < kernel->steps->n_steps; i++)
-        problem = find_resource_problem(arena, kernel->steps->steps[i].kernel);
+        problem = find_resource_problem(arena, kernel->steps->steps[i].kernel, checked);
     return problem;
 }
 
@@ -189,7 +189,7 @@ static void report_build(Arena *arena, const TestOptions *options, Tally *tally,
                build->message ? build->message : "out of memory", build->seconds);
         return;
     }
-    const char *const problem = find_resource_problems(arena, build->kernel);
+    const char *const problem = find_resource_problems(arena, build->kernel, options->check);
     const int stack = stack_bytes_of(build->kernel);
     if (!problem && stack)                                 // not wrong, but it should be known
         text_print(&label, ", %d bytes of stack", stack);

@@ -30,6 +30,49 @@ static const char source[] =
     "        acc += a @ transpose(b);\n"
     "    }\n"
     "    C[m*64 +: 64][n*128 +: 128] = acc;\n"
+    "}\n"
+    "kernel outside(in f32 X[N], out f32 Y[N], int at)\n"
+    "{\n"
+    "    grid (n : ceildiv(N, 64)) warps(4);\n"
+    "    shared f32 x[64] = X[n*64 +: 64];\n"
+    "    forall (i : 64) Y[n*64 + i] = x[n == 3 ? i + at : i];\n"
+    "}\n"
+    "kernel unwritten(in f32 X[N], out f32 Y[N], int written)\n"
+    "{\n"
+    "    grid ();\n"
+    "    fragment f32 x[128];\n"
+    "    forall (i : 128) if (i < written) x[i] = X[i];\n"
+    "    forall (i : 128) Y[i] = x[i];\n"
+    "}\n"
+    "kernel unwritten_step(in f32 X[N], out f32 Y[N], int written)\n"
+    "{\n"
+    "    grid ();\n"
+    "    pipeline (k : 2; stages = 2) {\n"
+    "        shared f32 x[64];\n"
+    "        if (k < written) x = X[k*64 +: 64];\n"
+    "        Y[k*64 +: 64] = x;\n"
+    "    }\n"
+    "}\n"
+    "kernel unwritten_product(in f32 X[N], out f32 Y[N], int written)\n"
+    "{\n"
+    "    grid () warps(4);\n"
+    "    shared f16 a[16][16] = 1, b[16][16];\n"
+    "    forall (i : 16, j : 16) if (i * 16 + j < written) b[i][j] = X[i * 16 + j];\n"
+    "    fragment f32 c[16][16] = a @ transpose(b);\n"
+    "    forall (i : 16, j : 16) Y[i * 16 + j] = c[i][j];\n"
+    "}\n"
+    "kernel corners(in u8 X[M][N], out u8 Y[M][N])\n"
+    "{\n"
+    "    grid (c : 2) warps(4);\n"
+    "    fragment u8 x[64] = X[c * (M - 1)][N - 64 +: 64];\n"
+    "    Y[c * (M - 1)][N - 64 +: 64] = x;\n"
+    "}\n"
+    "kernel overflow(in f32 X[N], out f32 Y[N], int v) { grid (); Y[0] = v * v / 4; }\n"
+    "kernel asserts(in f32 X[N], out f32 Y[N], int v)\n"
+    "{\n"
+    "    grid (n : 2) warps(4);\n"
+    "    forall (i : N / 2) assert(X[n*(N/2) + i] < v, \"X is \\\"large\\\", 100%\");\n"
+    "    Y[0] = X[0];\n"
     "}\n";
 
 enum { N = 1000 };
@@ -219,6 +262,93 @@ static void devices_are_not_mixed(void **state)
     free_vectors(&v);
 }
 
+// ---- sizes
+
+static void empty_tensors_launch_nothing(void **state)
+{
+    const int64_t none[] = { 0 };
+    Vectors v = make_vectors();
+    Vectors empty = v;
+    memcpy(empty.x.shape, none, sizeof none);
+    memcpy(empty.y.shape, none, sizeof none);
+    assert_ok(launch(&v, NULL, 6));
+    assert_ok(launch(&empty, NULL, 1));
+    empty.x.data = empty.y.data = NULL;
+    assert_ok(launch(&empty, NULL, 1));
+    assert_scaled(&v, 6);
+    free_vectors(&v);
+}
+
+// 65537 x 65600 bytes: places past 2^32 in tensors past 4 GiB. The ends of the first and of the last row are copied.
+static void tensors_pass_4_gigabytes(void **state)
+{
+    enum { ROWS = 65537, COLUMNS = 65600, END = 64, FROM = COLUMNS - END };
+    const int64_t shape[] = { ROWS, COLUMNS };
+    const size_t bytes = (size_t)ROWS * COLUMNS, last = bytes - END;
+    static uint8_t here[END], back[END];
+    void *x, *y;
+    kiln_kernel *corners;
+    if (kiln_alloc(gpu, bytes, &x))
+        skip();
+    if (kiln_alloc(gpu, bytes, &y)) {
+        kiln_free(gpu, x);
+        skip();
+    }
+    assert_ok(kiln_kernel_build(gpu, program, "corners", NULL, NULL, &corners));
+    const kiln_tensor tx = kiln_tensor_of(gpu, x, KILN_U8, 2, shape), ty = kiln_tensor_of(gpu, y, KILN_U8, 2, shape);
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty) };
+    for (int i = 0; i < END; i++)
+        here[i] = (uint8_t)(i * 7);
+    assert_ok(kiln_upload(gpu, (char *)x + FROM, here, END));
+    assert_ok(kiln_upload(gpu, (char *)x + last, here, END));
+    assert_ok(kiln_upload(gpu, (char *)y + last - END, back, END));
+    assert_ok(kiln_launch(corners, NULL, args, 2));
+    assert_ok(kiln_download(gpu, back, (char *)y + last, END));
+    assert_memory_equal(back, here, END);
+    assert_ok(kiln_download(gpu, back, (char *)y + FROM, END));
+    assert_memory_equal(back, here, END);
+    assert_ok(kiln_download(gpu, back, (char *)y + last - END, END));
+    for (int i = 0; i < END; i++)
+        assert_int_equal(back[i], 0);
+    kiln_kernel_free(corners);
+    kiln_free(gpu, x);
+    kiln_free(gpu, y);
+}
+
+static void sizes_that_no_launch_can_take_are_refused_by_name(void **state)
+{
+    const int64_t far = INT64_C(1) << 31, rows[] = { INT64_C(1) << 29, 64 }, out[] = { INT64_C(1) << 29, 128 }, b[] = { 128, 64 };
+    void *const low = (void *)(uintptr_t)64;               // never read: the launch does not start
+    Vectors v = make_vectors();
+    kiln_kernel *product;
+    v.x = kiln_tensor_of(gpu, low, KILN_F32, 1, &far);
+    v.y = kiln_tensor_of(gpu, (char *)low + ((size_t)1 << 40), KILN_F32, 1, &far);
+    assert_fails(launch(&v, NULL, 1), KILN_BAD_SHAPE, "scale: N is at most 2147483647");
+    assert_ok(kiln_kernel_build(gpu, program, "product", NULL, NULL, &product));
+    const kiln_tensor ta = kiln_tensor_of(gpu, low, KILN_F16, 2, rows), tb = kiln_tensor_of(gpu, low, KILN_F16, 2, b),
+                      tc = kiln_tensor_of(gpu, (char *)low + ((size_t)1 << 40), KILN_F32, 2, out);
+    const kiln_arg args[] = { KILN_TENSOR(&ta), KILN_TENSOR(&tb), KILN_TENSOR(&tc) };
+    assert_fails(kiln_launch(product, NULL, args, 3), KILN_BAD_SHAPE, "product: M is at most 268435456");
+    kiln_kernel_free(product);
+}
+
+static void too_much_shared_memory_names_the_tiles(void **state)
+{
+    static const char greedy[] =
+        "kernel greedy(in f32 X[N], out f32 Y[N])\n"
+        "{\n"
+        "    grid () warps(4);\n"
+        "    shared f32 small[64] = X[0 +: 64], large[60000] = X[64 +: 60000];\n"
+        "    forall (i : N) Y[i] = small[i % 64] + large[i % 60000];\n"
+        "}\n";
+    kiln_program *p;
+    kiln_kernel *k;
+    assert_ok(kiln_program_load_text("greedy.tile", greedy, &p));
+    assert_fails(kiln_kernel_build(gpu, p, "greedy", NULL, NULL, &k), KILN_BAD_SOURCE, "bytes of shared memory; an instance has 232448");
+    assert_non_null(strstr(kiln_error_message(), "'large': 1 x 240"));
+    kiln_program_free(p);
+}
+
 // ---- capture, with the driver's own functions
 
 typedef struct Driver {
@@ -232,6 +362,8 @@ typedef struct Driver {
     int (*retain)(void **context, int device);
     int (*release)(int device);
 } Driver;
+
+static bool is_emulated(void) { return strstr(kiln_device_describe(gpu), "emulated") != NULL; }
 
 static Driver open_driver(void)
 {
@@ -255,6 +387,8 @@ static Driver open_driver(void)
 
 static void launches_are_captured_into_graphs(void **state)
 {
+    if (is_emulated())
+        skip();
     const Driver d = open_driver();
     void *native, *graph, *exec, *context;
     kiln_stream *stream;
@@ -282,6 +416,8 @@ static void launches_are_captured_into_graphs(void **state)
 static void launches_cost_little(void **state)
 {
     enum { LAUNCHES = 2000 };
+    if (is_emulated())
+        skip();
     Vectors v = make_vectors();
     double best = 1;
     for (int round = 0; round < 5; round++) {
@@ -337,15 +473,10 @@ static void threads_launch_at_once(void **state)
     free_vectors(&v);
 }
 
-// Last: it takes the context down.
-static void a_fault_names_the_kernel_and_the_device_opens_again(void **state)
+// ---- what takes the context down, last
+
+static bool opens_again(void)
 {
-    Vectors v = make_vectors();
-    v.y.data = (void *)(uintptr_t)0x7000;                  // no such memory
-    assert_ok(launch(&v, NULL, 1));
-    assert_fails(kiln_stream_wait(gpu, NULL), KILN_DEVICE_FAILED, "scale");
-    v.y.data = v.x.data;
-    assert_fails(launch(&v, NULL, 1), KILN_BAD_ARGUMENT, "overlap");
     close_device();
     // Some drivers end CUDA for the whole process after a fault: then opening says so, and the CPU goes on.
     gpu = NULL, scale = NULL;
@@ -354,10 +485,59 @@ static void a_fault_names_the_kernel_and_the_device_opens_again(void **state)
         assert_fails(again, KILN_DEVICE_FAILED, "cuda:0");
         print_message("the driver does not recover: %s\n", kiln_error_message());
         gpu = NULL;
-        return;
+        return false;
     }
     assert_ok(kiln_kernel_build(gpu, program, "scale", NULL, NULL, &scale));
+    return true;
+}
+
+static void traps_name_their_place(void **state)
+{
+    static const struct { const char *kernel; bool check; int64_t good, bad; int block; } cases[] = {
+        { "outside", true, 0, 1, 3 }, { "unwritten", true, 128, 127, 0 }, { "unwritten_step", true, 2, 1, 0 },
+        { "unwritten_product", true, 256, 255, 0 },
+        { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 }, { "asserts", false, N, N - 1, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kiln_build_options options = { .check = cases[i].check };
+        const int64_t shape[] = { N };
+        static float hx[N], hy[N];
+        char expected[512], block[32];
+        kiln_kernel *k, *on_cpu;
+        Vectors v = make_vectors();
+        memcpy(hx, host, sizeof hx);
+        const kiln_tensor tx = kiln_tensor_of(cpu, hx, KILN_F32, 1, shape), ty = kiln_tensor_of(cpu, hy, KILN_F32, 1, shape);
+        const kiln_arg cpu_args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(cases[i].bad) };
+        assert_ok(kiln_kernel_build(cpu, program, cases[i].kernel, NULL, &options, &on_cpu));
+        assert_int_equal(kiln_launch(on_cpu, NULL, cpu_args, 3), KILN_TRAPPED);
+        snprintf(expected, sizeof expected, "%s", kiln_error_message());       // the same words on both
+        snprintf(block, sizeof block, "(block %d)", cases[i].block);
+        assert_ok(kiln_kernel_build(gpu, program, cases[i].kernel, NULL, &options, &k));
+        kiln_arg args[] = { KILN_TENSOR(&v.x), KILN_TENSOR(&v.y), KILN_INT(cases[i].good) };
+        assert_ok(kiln_launch(k, NULL, args, 3));
+        assert_ok(kiln_stream_wait(gpu, NULL));
+        args[2] = KILN_INT(cases[i].bad);
+        assert_ok(kiln_launch(k, NULL, args, 3));
+        assert_fails(kiln_stream_wait(gpu, NULL), KILN_TRAPPED, expected);
+        assert_non_null(strstr(kiln_error_message(), block));
+        kiln_kernel_free(on_cpu);
+        kiln_kernel_free(k);
+        if (!opens_again())
+            return;
+    }
     launches_compute(state);
+}
+
+static void a_fault_names_the_kernel_and_the_device_opens_again(void **state)
+{
+    Vectors v = make_vectors();
+    v.y.data = (void *)(uintptr_t)0x7000;                  // no such memory
+    assert_ok(launch(&v, NULL, 1));
+    assert_fails(kiln_stream_wait(gpu, NULL), KILN_DEVICE_FAILED, "scale");
+    v.y.data = v.x.data;
+    assert_fails(launch(&v, NULL, 1), KILN_BAD_ARGUMENT, "overlap");
+    if (opens_again())
+        launches_compute(state);
 }
 
 int main(void)
@@ -368,10 +548,15 @@ int main(void)
         cmocka_unit_test(streams_and_events),
         cmocka_unit_test(memory_runs_out_and_comes_back),
         cmocka_unit_test(devices_are_not_mixed),
+        cmocka_unit_test(empty_tensors_launch_nothing),
+        cmocka_unit_test(tensors_pass_4_gigabytes),
+        cmocka_unit_test(sizes_that_no_launch_can_take_are_refused_by_name),
+        cmocka_unit_test(too_much_shared_memory_names_the_tiles),
         cmocka_unit_test(launches_are_captured_into_graphs),
         cmocka_unit_test(launches_cost_little),
         cmocka_unit_test(cached_builds_are_quick),
         cmocka_unit_test(threads_launch_at_once),
+        cmocka_unit_test(traps_name_their_place),
         cmocka_unit_test(a_fault_names_the_kernel_and_the_device_opens_again),
     };
     if (kiln_device_count("cuda") == 0) {

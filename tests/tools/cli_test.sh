@@ -105,7 +105,7 @@ expect 1 "stop: stopping.tile:7:12: a subscript of 't' is outside its extent" "$
 expect 1 'stop: stopping.tile:6:5: v is small' "$kiln" test stopping.tile
 expect 1 'stop: stopping.tile:5:5: this assumption does not hold' "$kiln" test --check stopping.tile
 expect 0 'printf("stopping.tile:4:5: 100%% of %lld: %g\n"' "$kiln" dump --arch=90 --stage=source stopping.tile
-expect 0 'assertion_failed("stopping.tile:6:5: v is small")' "$kiln" dump --arch=90 --stage=source stopping.tile
+expect 0 '"stop: stopping.tile:6:5: v is small")' "$kiln" dump --arch=90 --stage=source stopping.tile
 
 # run
 expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500

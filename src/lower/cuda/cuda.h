@@ -67,6 +67,9 @@ typedef struct TileInfo {
     int          offset;             // bytes from the base
     int          buffers;            // of its ring
     Channel     *channel;            // it is filled by the producer; else NULL
+    int          shadow_offset;      // of a --check build: bytes from the base, one for each element (checked.c)
+    bool         is_unwatched;       // there is no room for it
+    Var         *shadow;             // the same as a pointer; or registers
     Var         *pointer;            // to the current buffer
     bool         is_filled, is_private;                    // by the filler's statements (fill.c): for others, for itself
     bool         filler_read, filler_wrote;                // while printing: since its threads met
@@ -210,6 +213,7 @@ typedef struct Lowering {
     bool  no_staging;                // it did not fit
     int   barrier_offset, shared_bytes;
     bool  calls_printf;              // some statement prints or asserts
+    bool  traps;                     // some code that is printed may stop the kernel
     bool  uses_fma;                  // some product is by multiply-adds
     bool  needs_fence;               // some tile is written by threads and read by wgmma
     bool *needed; int n_needed;      // by variable id: the producer computes it
@@ -448,7 +452,21 @@ Expr *rescale_test(Lowering *lo, const TileOp *op);        // some row's factor 
 
 // ---- debug.c
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it);
+Expr *fault_record(Lowering *lo);
+Expr *trap_text(Lowering *lo, Span span, const char *message);
+void emit_trap(Lowering *lo, Span span, const char *message);
 void emit_print(Lowering *lo, TileOp *op, const Iteration *it);
+
+// ---- checked.c: --check builds
+bool  has_shadow(const Lowering *lo, const TileInfo *tile);
+int   shadow_bytes(const Lowering *lo, const TileInfo *tile);          // of shared memory
+bool  drop_shadow(Lowering *lo);
+void  declare_shadow(Lowering *lo, TileInfo *tile);
+void  clear_shadow(Lowering *lo, const TileInfo *tile);
+void  mark_written(Lowering *lo, const Place *place);
+Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
+Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);
+Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b);
 
 // ---- statements.c
 void emit_consumer(Lowering *lo);

@@ -14,16 +14,27 @@ static Expr *quoted(Lowering *lo, const char *text)
     return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL);        // a literal
 }
 
+// What a trap says: the kernel, the place in the source, and this.
+Expr *trap_text(Lowering *lo, Span span, const char *message)
+{
+    lo->traps = true;
+    return quoted(lo, arena_printf(lo->arena, "%s: %s: %s", lo->kernel->name, span_where(lo->arena, span), message));
+}
+
+Expr *fault_record(Lowering *lo) { return expr_call(lo->arena, DTYPE_U64, "kp.fault", -1, NULL); }
+
+void emit_trap(Lowering *lo, Span span, const char *message)
+{
+    emit_call(lo, "trapped", 2, fault_record(lo), trap_text(lo, span, message));
+}
+
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
 {
     if (op->assertion.assume && !lo->kernel->checked)
         return;
-    Text message = { .arena = lo->arena };                 // a format
-    for (const char *p = arena_printf(lo->arena, "%s: %s", span_where(lo->arena, op->span), op->assertion.message); *p; p++)
-        text_print(&message, *p == '%' ? "%%%%" : "%c", *p);
     Nest nest;
     begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
-    emit_call(lo, "assertion_failed", 1, quoted(lo, text_cstr(&message)));
+    emit_trap(lo, op->span, op->assertion.message);
     end_nest(lo, &nest);
 }
 

@@ -411,5 +411,6 @@ static void settle_homes(Lowering *lo)
 void choose_homes(Lowering *lo)
 {
     settle_homes(lo);
-    choose_packed(lo);
+    if (!lo->kernel->checked)
+        choose_packed(lo);
 }

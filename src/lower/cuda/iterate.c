@@ -52,11 +52,12 @@ TileOp *as_map(Lowering *lo, TileOp *op)
     } else {
         region_subs(lo, &op->copy.src, indices, from);
         value = expr_load(lo->arena, op->copy.src.buffer, from);
+        value->span = op->copy.src.span;
     }
     value = expr_convert(lo->arena, dst->buffer->type, value);
     Expr **const kept = NEW_ARRAY(lo->arena, Expr *, MAX_RANK);
     memcpy(kept, subs, sizeof subs);
-    TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE, .span = op->span);
+    TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE, .span = dst->span.source ? dst->span : op->span);
     if (op->kind == T_ATOMIC_TILE) {
         body->atomic.op = ATOMIC_ADD;
         body->atomic.buffer = dst->buffer;

@@ -582,6 +582,8 @@ static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
         unit->preludes[unit->n_preludes++] = preludes[i];
     for (int i = 0; i < COUNT(hopper_preludes) && lo->target->arch >= 90; i++)
         unit->preludes[unit->n_preludes++] = hopper_preludes[i];
+    if (lo->kernel->checked)
+        unit->preludes[unit->n_preludes++] = "cuda/check";
     if (lo->aheads.count)
         unit->preludes[unit->n_preludes++] = "cuda/ahead";
     if (lo->has_filler)
@@ -589,10 +591,12 @@ static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
     if (lo->uses_fma)
         unit->preludes[unit->n_preludes++] = "cuda/fma";
     Text helpers = { .arena = lo->arena };
-    text_print(&helpers, "\nstruct __align__(64) KernelParams {\n    uint64_t word[%d];\n", words ? words : 1);
+    text_print(&helpers, "\nstruct __align__(64) KernelParams {\n");
+    if (words || !lo->traps)         // it has some member
+        text_print(&helpers, "    uint64_t word[%d];\n", words ? words : 1);
     if (lo->maps.count)
         text_print(&helpers, "    TensorMap map[%d];\n", lo->maps.count);
-    text_print(&helpers, "};\n");
+    text_print(&helpers, "%s};\n", lo->traps ? "    uint64_t fault;\n" : "");
     if (lo->helpers.data)
         text_add(&helpers, lo->helpers.data, lo->helpers.length);
     unit->helpers = text_cstr(&helpers);
@@ -664,6 +668,7 @@ static void fill_plan(Lowering *lo, int threads)
     plan->min_alignment = 16;
     plan->persistent = lo->is_persistent;
     plan->blocks_per_sm = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+    plan->traps = lo->traps;
     plan->deterministic = true;
     each_op(lo, lo->kernel->body, adds_floats, &plan->deterministic);
     fill_maps(lo);
@@ -712,7 +717,7 @@ static bool analyse(Lowering *lo)
     find_filler(lo);
     choose_homes(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
-    if (lo->target->arch >= 90 && !light_groups(lo))
+    if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked)
         find_fetches(lo);
     for (int i = 0; i < lo->channels.count; i++)
         lo->channels.items[i]->is_product_only = is_read_by_wgmma_alone(lo, lo->channels.items[i]);
@@ -723,7 +728,7 @@ static bool analyse(Lowering *lo)
     lo->is_persistent = lo->kernel->n_grid > 0 && (lo->kernel->persistent || lo->has_producer);
     if (lo->failed || !lay_out_shared_tiles(lo))
         return false;
-    if (lo->target->arch < 90)
+    if (lo->target->arch < 90 && !lo->kernel->checked)
         find_aheads(lo);
     if (!place_memory(lo))
         return false;

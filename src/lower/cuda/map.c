@@ -90,6 +90,7 @@ static void store_at(Lowering *lo, const Place *place, Expr *value, const Iterat
                  dtype_info[place->recast].c_name), 2, expr_address(lo->arena, place->pointer, place->at), value) } });
     else
         loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place->pointer, place->at, value } });
+    mark_written(lo, place);
     if (cond)
         end_nest(lo, &nest);
 }
@@ -100,7 +101,7 @@ void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const I
     Buffer *const buffer = update->update.buffer;
     if (!place_element(lo, buffer, update->update.subs, it, &place, update->span))
         return;
-    Expr *const old = to_dtype(lo, type, buffer->type, element_at(lo, &place, buffer->type));
+    Expr *const old = to_dtype(lo, type, buffer->type, test_written(lo, &place, element_at(lo, &place, buffer->type), update->span));
     store_at(lo, &place, to_dtype(lo, buffer->type, type, combine(lo, update->update.op, type, old, value)), it);
 }
 

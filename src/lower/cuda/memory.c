@@ -99,6 +99,10 @@ static int place_all(Lowering *lo)
             tile->offset = at;
             at += tile->shared.bytes * tile->buffers;
         }
+    for (int i = 0; i < lo->n_declared; i++) {
+        lo->declared.items[i]->shadow_offset = at;
+        at += shadow_bytes(lo, lo->declared.items[i]);
+    }
     lo->staging_offset = at = align_up(at, lo->staging_bytes ? SHARED_ALIGN : 16);
     at += lo->staging_bytes;
     lo->scratch_offset = at;
@@ -153,7 +157,7 @@ bool place_memory(Lowering *lo)
     if (lo->scratch_bytes < SCALAR_BYTES)
         lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))
-        if (!drop_staging(lo) && !shorten_rings(lo))
+        if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo))
             return refuse(lo);
     return true;
 }

@@ -63,6 +63,8 @@ static bool is_replicated(const Layout *layout)
 static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
 {
     Linear linear = { .lo = lo, .tile = tile };
+    if (lo->kernel->checked)
+        return false;
     if (tile->home != HOME_REGISTERS || tile->is_partial || !is_replicated(&tile->layout) ||
         !dtype_is_float(tile->buffer->type) || dtype_bits(tile->buffer->type) < 32)
         return false;

@@ -188,8 +188,9 @@ static Expr *operand_element(Lowering *lo, const Operand *x, Expr *row, Expr *co
                                 : sub->start;
         n += sub->is_range;
     }
-    Expr *value = expr_convert(lo->arena, x->type, expr_load(lo->arena, x->region.buffer, subs));
-    return expr_convert(lo->arena, wide, value);
+    Expr *const element = expr_load(lo->arena, x->region.buffer, subs);
+    element->span = x->region.span;
+    return expr_convert(lo->arena, wide, expr_convert(lo->arena, x->type, element));
 }
 
 // The row of b that element x of row i of a sparse a meets: meta holds its place among four, in two bits.
@@ -307,6 +308,12 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     product->m = (int)extent[product->is_swapped];
     product->n = (int)extent[!product->is_swapped];
     product->k = (int)extent[2];
+    if (lo->kernel->checked) {
+        product->why_loop = "a --check build tests every access";
+        product->kind = PRODUCT_LOOP;
+        share_operands(lo, product);
+        return true;
+    }
     product->why_not = divide(lo, product);
     if (!product->why_not)
         product->why_not = check_operands(lo, product);

@@ -84,7 +84,7 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
 bool can_rotate(Lowering *lo, TileOp *op)
 {
     Parts parts;
-    if (op->pipeline.n_stage_labels != 2 || op->pipeline.n != 1 || lo->target->arch < 90 || lo->has_teams || !split(lo, op, &parts))
+    if (op->pipeline.n_stage_labels != 2 || op->pipeline.n != 1 || lo->target->arch < 90 || lo->has_teams || lo->kernel->checked || !split(lo, op, &parts))
         return false;
     for (int i = 0; i < parts.head.count; i++) {
         const TileOp *const x = parts.head.items[i];

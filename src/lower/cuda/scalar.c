@@ -175,6 +175,9 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
         a = cast(lo, DTYPE_I64, a);
     if (x->op.op == X_AND || x->op.op == X_OR)
         return expr_binary(lo->arena, x->op.op, a, b);
+    Expr *const tested = test_overflow(lo, x, a, b);
+    if (tested)
+        return tested;
     unify(lo, &a, &b);
     if (!is_comparison(x->op.op) && x->type != DTYPE_INT) {
         a = cast(lo, loop_type(x->type), a);
@@ -320,16 +323,23 @@ Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
 
 static Expr *as_i32(Lowering *lo, Expr *x) { return cast(lo, DTYPE_I32, x); }
 
-static void place_shared(Lowering *lo, TileInfo *tile, Expr **subs, const Iteration *it, Place *place)
+// One subscript of a tile: i32.
+static Expr *tile_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, const Iteration *it, Span span)
+{
+    Expr *const lowered = lower_expr(lo, sub, it);
+    return as_i32(lo, test_subscript(lo, tile, d, sub, lowered, span));
+}
+
+static void place_shared(Lowering *lo, TileInfo *tile, Expr **subs, const Iteration *it, Place *place, Span span)
 {
     const Buffer *const buffer = tile->buffer;
     Expr *row = i32_const(lo, 0);
     for (int d = 0; d + 1 < buffer->rank; d++) {
         int64_t extent;
         expr_as_int(buffer->shape[d], &extent);
-        row = i32_add(lo, i32_mul(lo, row, extent), as_i32(lo, lower_expr(lo, subs[d], it)));
+        row = i32_add(lo, i32_mul(lo, row, extent), tile_subscript(lo, buffer, d, subs[d], it, span));
     }
-    Expr *const column = buffer->rank ? as_i32(lo, lower_expr(lo, subs[buffer->rank - 1], it)) : i32_const(lo, 0);
+    Expr *const column = buffer->rank ? tile_subscript(lo, buffer, buffer->rank - 1, subs[buffer->rank - 1], it, span) : i32_const(lo, 0);
     place->pointer = tile->pointer;
     place->at = shared_at(lo, tile, row, column);
 }
@@ -431,11 +441,17 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
     if (buffer->kind == BUFFER_LOCAL) {
         place->pointer = lo->tensors[buffer->id];
         place->at = buffer->rank ? lower_int64(lo, linear_position(lo, subs, buffer->shape, buffer->rank), it) : i32_const(lo, 0);
+        for (int d = 0; d < buffer->rank && lo->kernel->checked; d++) {
+            int64_t extent = 1;
+            expr_as_int(buffer->shape[d], &extent);
+            place->at = d == 0 ? tile_subscript(lo, buffer, d, subs[d], it, span)
+                      : i32_add(lo, i32_mul(lo, place->at, extent), tile_subscript(lo, buffer, d, subs[d], it, span));
+        }
         return true;
     }
     TileInfo *const tile = tile_info(lo, buffer);
     if (tile->home == HOME_SHARED) {
-        place_shared(lo, tile, subs, it, place);
+        place_shared(lo, tile, subs, it, place, span);
         return true;
     }
     if (!place_registers(lo, tile, subs, it, place))
@@ -469,7 +485,7 @@ static Expr *lower_load(Lowering *lo, Expr *x, const Iteration *it)
     Place place;
     if (!place_element(lo, x->load.buffer, x->load.subs, it, &place, x->span))
         return zero_of(lo, type);
-    Expr *const element = element_at(lo, &place, x->load.buffer->type);
+    Expr *const element = test_written(lo, &place, element_at(lo, &place, x->load.buffer->type), x->span);
     return place.inside ? expr_select(lo->arena, place.inside, element, zero_of(lo, type)) : element;
 }
 

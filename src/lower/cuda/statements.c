@@ -515,7 +515,7 @@ static void emit_return(Lowering *lo, TileOp *op)
 void emit_op(Lowering *lo, TileOp *op)
 {
     switch (op->kind) {
-    case T_TILE: return;
+    case T_TILE: clear_shadow(lo, tile_info(lo, op->tile.buffer)); return;
     case T_LET: case T_SET:
         if (op->let.value && expr_any(op->let.value, holds_atomic, NULL))
             emit_shared_atomic(lo, op);
@@ -699,6 +699,7 @@ void declare_tiles(Lowering *lo, bool only_channels)
             loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = tile->pointer, .value = call_expr(lo, type,
                      arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, i32_const(lo, tile->offset)) } });
         }
+        declare_shadow(lo, tile);
     }
 }
 

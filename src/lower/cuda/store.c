@@ -130,6 +130,8 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
 
 bool store_is_staged(Lowering *lo, TileOp *op)
 {
+    if (lo->kernel->checked)
+        return false;
     Staging plan;
     Turned turned;
     return plan_staging(lo, op, &plan) || plan_turned(lo, op, &turned);
@@ -137,6 +139,8 @@ bool store_is_staged(Lowering *lo, TileOp *op)
 
 bool store_is_turned(Lowering *lo, TileOp *op)
 {
+    if (lo->kernel->checked)
+        return false;
     Turned turned;
     return plan_turned(lo, op, &turned);
 }

@@ -21,7 +21,7 @@ static bool finds_placed(Lowering *lo, TileOp *op, void *context)
 void find_teams(Lowering *lo)
 {
     lo->all = lo->crew;
-    if (lo->all.groups > 1)
+    if (lo->all.groups > 1 && !lo->kernel->checked)        // checked.c: all groups do everything together
         each_op(lo, lo->kernel->body, finds_placed, &lo->has_teams);
     if (lo->has_teams)
         lo->crew.groups = 1;         // of every fragment and every placed statement

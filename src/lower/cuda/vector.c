@@ -210,6 +210,8 @@ static void choose_batch(Lowering *lo, Iteration *it, int words)
 
 int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
 {
+    if (lo->kernel->checked)
+        return -1;
     int first = 0;
     while (first < it->layout.n && it->layout.digit[first].input != IN_REGISTER)
         first++;
@@ -442,8 +444,8 @@ int early_words(const Iteration *it)
 
 int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests)
 {
-    // The producer has few registers and none of them in arrays.
-    const LoopForm form = lo->role == ROLE_PRODUCER ? LOOP_NO_UNROLL : LOOP_UNROLL;
+    // The producer has few registers and none of them in arrays; the many tests of a --check build shall stay loops.
+    const LoopForm form = lo->role == ROLE_PRODUCER || lo->kernel->checked ? LOOP_NO_UNROLL : LOOP_UNROLL;
     int depth = 0;
     for (int i = 0; i < it->n_order - it->n_batched; i++) {
         const int d = it->order[i];

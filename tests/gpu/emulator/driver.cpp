@@ -167,6 +167,19 @@ ENTRY int cuMemFree_v2(uint64_t memory)
     wait_for_all();
     return !memory || release(memory) ? (int)OK : (int)INVALID_VALUE;
 }
+// Memory of the host that the device reaches: here all is.
+ENTRY int cuMemHostAlloc(void **memory, size_t bytes, unsigned)
+{
+    if (sticky)
+        return sticky;
+    *memory = bytes ? (void *)allocate(bytes) : nullptr;
+    return bytes == 0 ? (int)INVALID_VALUE : *memory ? (int)OK : (int)OUT_OF_MEMORY;
+}
+ENTRY int cuMemFreeHost(void *memory)
+{
+    wait_for_all();
+    return release((uint64_t)memory) ? (int)OK : (int)INVALID_VALUE;
+}
 ENTRY int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
     const int error = wait_for_all();

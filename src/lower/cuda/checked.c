@@ -1,0 +1,120 @@
+// checked.c - what --check builds add: subscripts of tiles inside, elements written before they are read, no overflow
+// of `int`.
+//
+// Such a build takes the general path everywhere (no producer, no groups of their own, products as loops), so that every
+// access to a tile goes through scalar.c and map.c, element by element, and a trap stands in nobody's pipeline. Each tile
+// has a shadow, a byte per element: in shared memory behind the tiles, or registers beside its registers. The tile's
+// declaration clears it, a store sets, a load tests.
+#include "lower/cuda/cuda.h"
+
+static bool is_packed(const Buffer *buffer) { return dtype_bits(buffer->type) < 8; }
+
+bool has_shadow(const Lowering *lo, const TileInfo *tile)
+{
+    return lo->kernel->checked && tile && !tile->is_unwatched && !is_packed(tile->buffer);
+}
+
+int shadow_bytes(const Lowering *lo, const TileInfo *tile)
+{
+    return has_shadow(lo, tile) && tile->home == HOME_SHARED ? tile->shared.bytes / tile->shared.element_bytes : 0;
+}
+
+// Where memory does not suffice, the largest tile goes unwatched. False: none is left.
+bool drop_shadow(Lowering *lo)
+{
+    TileInfo *largest = NULL;
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (shadow_bytes(lo, tile) > (largest ? shadow_bytes(lo, largest) : 0))
+            largest = tile;
+    }
+    if (!largest)
+        return false;
+    largest->is_unwatched = true;
+    note(lo, "no room to watch for reads of '%s' before it is written", largest->buffer->name);
+    return true;
+}
+
+void declare_shadow(Lowering *lo, TileInfo *tile)
+{
+    const char *const name = arena_printf(lo->arena, "%s_written", tile->buffer->name);
+    if (!has_shadow(lo, tile))
+        return;
+    if (tile->home == HOME_REGISTERS) {
+        tile->shadow = emit_array(lo, DTYPE_U8, name, layout_registers(&tile->layout));
+        return;
+    }
+    tile->shadow = loop_new_pointer(lo->unit, DTYPE_U8, name);
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = tile->shadow,
+             .value = call_expr(lo, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(lo, tile->shadow_offset)) } });
+}
+
+static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value)
+{
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { tile->shadow, at, expr_int(lo->arena, DTYPE_U8, value) } });
+}
+
+// Where the tile is declared: nothing in it is written any more.
+void clear_shadow(Lowering *lo, const TileInfo *tile)
+{
+    if (!has_shadow(lo, tile))
+        return;
+    const bool shared = tile->home == HOME_SHARED;
+    if (shared)
+        emit_barrier(lo);            // of the step before, some may still read
+    Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
+    Nest nest;
+    begin_for(lo, &nest, i, shared ? var_of(lo, lo->thread) : i32_const(lo, 0),
+              i32_const(lo, shared ? shadow_bytes(lo, tile) : layout_registers(&tile->layout)),
+              i32_const(lo, shared ? all_threads(lo) : 1), shared ? LOOP_NO_UNROLL : LOOP_UNROLL);
+    store_shadow(lo, tile, var_of(lo, i), 0);
+    end_nest(lo, &nest);
+    if (shared)
+        emit_barrier(lo);
+}
+
+void mark_written(Lowering *lo, const Place *place)
+{
+    const TileInfo *const tile = tile_info(lo, place->root);
+    if (has_shadow(lo, tile) && !place->recast)
+        store_shadow(lo, tile, place->at, 1);
+}
+
+// `x` read at this place, after a test that it was written.
+Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span)
+{
+    const TileInfo *const tile = tile_info(lo, place->root);
+    if (!has_shadow(lo, tile) || place->recast)
+        return x;
+    return call_expr(lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
+                     trap_text(lo, span, arena_printf(lo->arena, "reads an element of '%s' that nothing has written", tile->buffer->name)));
+}
+
+// The lowered subscript of a tile, tested unless it is proved. i32.
+Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span)
+{
+    const Range r = expr_range(sub);
+    int64_t extent;
+    if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) || (r.has_lo && r.has_hi && r.lo >= 0 && r.hi < extent))
+        return lowered;
+    return call_expr(lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
+                     trap_text(lo, span, arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
+}
+
+// a op b as `int`, if it may leave 64 bits (or divide by zero). NULL: it cannot.
+Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b)
+{
+    const Range r = expr_range(x), divisor = expr_range(x->op.b);
+    if (!lo->kernel->checked || x->type != DTYPE_INT || !x->span.source)
+        return NULL;
+    const bool divides = x->op.op == X_DIV || x->op.op == X_MOD;
+    if (divides ? (divisor.has_lo && divisor.lo > 0) : (r.has_lo && r.has_hi))
+        return NULL;
+    const char *const name = x->op.op == X_ADD ? "add" : x->op.op == X_SUB ? "sub" : x->op.op == X_MUL ? "mul"
+                           : x->op.op == X_DIV ? "div" : x->op.op == X_MOD ? "mod" : NULL;
+    if (!name)
+        return NULL;
+    const char *const sign = x->op.op == X_ADD ? "+" : x->op.op == X_SUB ? "-" : x->op.op == X_MUL ? "*" : "/";
+    const char *const message = divides ? "division by zero, or 'int' overflows" : arena_printf(lo->arena, "'int' overflows in '%s'", sign);
+    return call_expr(lo, DTYPE_I64, arena_printf(lo->arena, "checked_%s", name), 4, a, b, fault_record(lo), trap_text(lo, x->span, message));
+}
