@@ -132,6 +132,10 @@ static bool path_is_known(const Slice *s, const TileOp *op)
             if (jumps(parent->pipeline.body))
                 return false;
             break;
+        case T_WHILE:
+            if (!knows(s, parent->while_.cond) || jumps(parent->while_.body))
+                return false;
+            break;
         default:
             return false;
         }

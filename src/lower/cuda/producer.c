@@ -184,8 +184,15 @@ static void produce_op(Lowering *lo, TileOp *op)
         begin_fills(lo);
         return;
     case T_WHILE:
-        if (has_work(lo, op))
-            unsupported(lo, op->span, "a fetched copy that depends on this loop");
+        if (!has_work(lo, op))
+            return;
+        begin_while(lo, &nests[0], expr_bool(lo->arena, true));
+        begin_if(lo, &nests[1], expr_unary(lo->arena, X_NOT, lower_expr(lo, op->while_.cond, NULL)));
+        loop_add(lo->out, (LoopStmt){ .kind = L_BREAK });
+        end_nest(lo, &nests[1]);
+        produce_block(lo, op->while_.body);
+        produce_block(lo, op->while_.step);
+        end_nest(lo, &nests[0]);
         return;
     case T_TILE: case T_STORE: case T_ATOMIC: case T_ATOMIC_TILE: case T_FILL: case T_COPY: case T_MATMUL: case T_SCAN:
     case T_FORALL: case T_BREAK: case T_CONTINUE: case T_RETURN: case T_PRINT: case T_ASSERT: case T_EXTERN:
@@ -399,6 +406,8 @@ static bool need_op(Lowering *lo, TileOp *op, void *context)
     if (is_flow(op) && has_work(lo, op)) {
         if (op->kind == T_IF)
             need_expr(need, op->branch.cond);
+        if (op->kind == T_WHILE)
+            need_expr(need, op->while_.cond);
         if (op->kind == T_FOR) {
             need_expr(need, op->for_.lo);
             need_expr(need, op->for_.hi);
