@@ -28,13 +28,16 @@ static int fp8_rows(const kiln_ops *ops, int64_t rows)
     return !ops_on_cpu(ops) ? TILE_ROWS : rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
 }
 
-// As many partitions as run at once beside the other dimensions of the grid; on the CPU a few for each thread.
+// As many partitions as run at once beside the other dimensions of the grid; on the CPU one to four for
+// each thread.
 static int64_t choose_partitions(const kiln_ops *ops, const kiln_mla_shape *s)
 {
     const int64_t processors = ops_processors(ops), rows = s->queries * (s->query_heads / s->key_heads);
     const int64_t pair = tile_pair(s->query_heads);
-    if (ops_on_cpu(ops))
-        return at_least_one(4 * processors / at_least_one(s->topk ? s->queries : tiles_of(rows, TILE_ROWS_CPU) * s->key_heads));
+    if (ops_on_cpu(ops)) {
+        const int64_t beside = s->topk ? s->queries : tiles_of(rows, TILE_ROWS_CPU) * s->key_heads;
+        return 4 * processors / at_least_one(beside) > processors ? 4 * processors / at_least_one(beside) : processors;
+    }
     if (s->topk)
         return at_least_one(processors / pair / at_least_one(tiles_of(s->query_heads, TILE_ROWS * pair) * s->queries));
     return at_least_one(processors / s->key_heads / at_least_one(tiles_of(rows, TILE_ROWS)));
