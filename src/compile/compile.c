@@ -16,8 +16,9 @@ typedef struct Pass {
 } Pass;
 
 static const Pass cpu_passes[] = {
-    { "simplify",     simplify },
-    { "split-bounds", split_bounds },
+    { "simplify",      simplify },
+    { "split-bounds",  split_bounds },
+    { "trace-foralls", trace_foralls },
     { NULL, NULL },
 };
 

@@ -9,5 +9,6 @@
 
 void simplify(TileKernel *kernel);             // drop what is never reached, read or used
 void split_bounds(TileKernel *kernel);         // one uniform test around a forall in place of one per element
+void trace_foralls(TileKernel *kernel);        // --check: stop where iterations depend on each other
 
 #endif

@@ -95,9 +95,10 @@ static void lower_print(Cpu *cx, TileOp *op)
 
 static void lower_external(Cpu *cx, TileOp *op)
 {
-    Expr *args[16];
-    for (int i = 0; i < op->external.n; i++) args[i] = cpu_expr(cx, op->external.args[i]);
-    cpu_add_call(cx, expr_call(cx->arena, DTYPE_INT, op->external.name, op->external.n, args));
+    Expr *args[16] = { cpu_of(cx, cx->host), cpu_where(cx, op->span) };
+    const int own = strncmp(op->external.name, "kiln_touch_", 11) == 0 ? 2 : 0;    // passes/trace_foralls.c
+    for (int i = 0; i < op->external.n; i++) args[i + own] = cpu_expr(cx, op->external.args[i]);
+    cpu_add_call(cx, expr_call(cx->arena, DTYPE_INT, op->external.name, op->external.n + own, args));
 }
 
 // ---- loops

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct Case { const char *name; void (*run)(TileKernel *kernel); } Case;
-static const Case cases[] = { { "simplify", simplify }, { "split_bounds", split_bounds } };
+typedef struct Case { const char *name; void (*run)(TileKernel *kernel); bool checked; } Case;
+static const Case cases[] = { { "simplify", simplify, false }, { "split_bounds", split_bounds, false }, { "trace_foralls", trace_foralls, true } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
@@ -47,7 +47,7 @@ static void run_kernels(Arena *arena, const Case *one, Text *out)
     Program *const program = program_load(arena, diags, path_of(arena, one->name, "tile"));
     for (const Decl *decl = program->n_modules ? program->modules[0]->decls : NULL; decl; decl = decl->next) {
         if (decl->kind != DECL_KERNEL) continue;
-        TileKernel *const kernel = check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu" });
+        TileKernel *const kernel = check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu", .checked = one->checked });
         if (!kernel) break;
         verify(kernel, arena);
         one->run(kernel);
@@ -82,11 +82,13 @@ static void check_case(const Case *one)
     arena_free(arena);
 }
 
-static void test_simplify(void **state)     { check_case(&cases[0]); }
-static void test_split_bounds(void **state) { check_case(&cases[1]); }
+static void test_simplify(void **state)      { check_case(&cases[0]); }
+static void test_split_bounds(void **state)  { check_case(&cases[1]); }
+static void test_trace_foralls(void **state) { check_case(&cases[2]); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_simplify), cmocka_unit_test(test_split_bounds) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_simplify), cmocka_unit_test(test_split_bounds),
+                                        cmocka_unit_test(test_trace_foralls) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

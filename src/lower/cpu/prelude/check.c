@@ -31,3 +31,61 @@ KILN_INLINE int64_t kiln_checked_mod(const void *host, int64_t a, int64_t b, con
     if (b == 0) kiln_trap(host, where, "remainder of a division by zero");
     return b == -1 ? 0 : a % b;
 }
+
+// ---- iterations that depend on each other: who wrote and who read each element, since the forall began
+typedef struct { int64_t key, writer, reader; } KilnTouch;             // reader -1: several
+static __thread __attribute__((unused)) struct { KilnTouch *list; int64_t n, room; } kiln_touched;
+static __attribute__((unused)) int64_t kiln_touch_begin(const void *host, const char *where)
+{
+    kiln_touched.list = NULL;
+    return kiln_touched.n = kiln_touched.room = 0;
+}
+static __attribute__((unused)) int64_t kiln_touch_end(const void *host, const char *where)
+{
+    kiln_free(host, kiln_touched.list);
+    return kiln_touch_begin(host, where);
+}
+static KilnTouch *kiln_touch_place(KilnTouch *list, int64_t room, int64_t key)
+{
+    int64_t at = (int64_t)((uint64_t)key * 0x9e3779b97f4a7c15u >> 20) & (room - 1);
+    while (list[at].key && list[at].key != key) at = (at + 1) & (room - 1);
+    return &list[at];
+}
+static __attribute__((unused)) KilnTouch *kiln_touch(const void *host, const char *where, int64_t tensor, int64_t element)
+{
+    const int64_t key = (tensor + 1) << 44 ^ (element + 1);
+    if (2 * kiln_touched.n >= kiln_touched.room) {
+        const int64_t room = kiln_touched.room ? 4 * kiln_touched.room : 1024;
+        KilnTouch *const more = kiln_alloc(host, room, sizeof *more, where);
+        for (int64_t i = 0; i < kiln_touched.room; i++)
+            if (kiln_touched.list[i].key) *kiln_touch_place(more, room, kiln_touched.list[i].key) = kiln_touched.list[i];
+        kiln_free(host, kiln_touched.list);
+        kiln_touched.list = more;
+        kiln_touched.room = room;
+    }
+    KilnTouch *const place = kiln_touch_place(kiln_touched.list, kiln_touched.room, key);
+    kiln_touched.n += !place->key;
+    place->key = key;
+    return place;
+}
+static __attribute__((unused)) int64_t kiln_touch_write(const void *host, const char *where, int64_t tensor, int64_t element, int64_t count,
+                                                        int64_t iteration, const char *written, const char *read)
+{
+    for (int64_t i = 0; i < count; i++) {
+        KilnTouch *const t = kiln_touch(host, where, tensor, element + i);
+        if (t->writer && t->writer != iteration) kiln_trap(host, where, written);
+        if (t->reader && t->reader != iteration) kiln_trap(host, where, read);
+        t->writer = iteration;
+    }
+    return 0;
+}
+static __attribute__((unused)) int64_t kiln_touch_read(const void *host, const char *where, int64_t tensor, int64_t element, int64_t count,
+                                                       int64_t iteration, const char *written)
+{
+    for (int64_t i = 0; i < count; i++) {
+        KilnTouch *const t = kiln_touch(host, where, tensor, element + i);
+        if (t->writer && t->writer != iteration) kiln_trap(host, where, written);
+        t->reader = t->reader && t->reader != iteration ? -1 : iteration;
+    }
+    return 0;
+}

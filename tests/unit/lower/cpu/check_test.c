@@ -44,6 +44,21 @@ static void asserts_and_assumptions_stop_the_launch(void **state)
     expect_trap(text, NULL, 1);
 }
 
+static void dependent_iterations_trap(void **state)
+{
+    static const char shifted[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16] = X[0 +: 16];\n"
+        "    forall (i : 8) t[i] = t[i + v];\n    X[0] = t[7];\n}\n";
+    static const char scattered[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 at[8];\n    forall (i : 8) at[i] = i % v;\n"
+        "    forall (i : 8) X[at[i]] = i;\n}\n";
+    expect_trap(shifted, "test.tile:5:20: an iteration of a forall writes an element of 't' that another reads", 1);
+    expect_trap(shifted, NULL, 8);
+    expect_trap(shifted, NULL, 0);
+    expect_trap(scattered, "test.tile:6:20: two iterations of a forall write the same element of 'X'", 7);
+    expect_trap(scattered, NULL, 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -51,6 +66,7 @@ int main(void)
         cmocka_unit_test(reading_what_nothing_wrote_traps),
         cmocka_unit_test(an_overflowing_int_traps),
         cmocka_unit_test(asserts_and_assumptions_stop_the_launch),
+        cmocka_unit_test(dependent_iterations_trap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
