@@ -68,11 +68,17 @@ void emit_scan(Lowering *lo, TileOp *op)
     emit_assign(lo, value, lower_as(lo, wide, expr_load(a, op->scan.src.buffer, subs), NULL));
     end_nest(lo, &guard);
     emit_assign(lo, value, expr_binary(a, X_ADD, call_expr(lo, wide, "warp_scan", 2, var_of(lo, value), var_of(lo, lo->lane)), var_of(lo, carry)));
-    begin_if(lo, &guard, inside);
     Place place;
     subs_at(lo, &op->scan.dst, position, subs);
-    if (place_element(lo, op->scan.dst.buffer, subs, NULL, &place, op->span))
+    begin_if(lo, &guard, inside);
+    if (place_element(lo, op->scan.dst.buffer, subs, NULL, &place, op->span)) {
+        Nest cut;
+        if (place.inside)            // of a view that ends within the slice
+            begin_if(lo, &cut, place.inside);
         loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place.pointer, place.at, to_dtype(lo, target, wide, var_of(lo, value)) } });
+        if (place.inside)
+            end_nest(lo, &cut);
+    }
     end_nest(lo, &guard);
     emit_assign(lo, carry, call_expr(lo, wide, "shuffle_from", 2, var_of(lo, value), i32_const(lo, WARP_LANES - 1)));
     end_nest(lo, &chunk);
