@@ -14,7 +14,7 @@ int open_ops(void **state)
 {
     const char *const name = getenv("KILN_TEST_DEVICE");
     assert_ok(kiln_device_open(name ? name : "cpu", &device));
-    assert_ok(kiln_ops_open(device, NULL, &ops));
+    assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = getenv("KILN_TEST_CHECK") != NULL }, &ops));
     return 0;
 }
 
