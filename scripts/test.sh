@@ -130,8 +130,8 @@ first_lane() {
     part kernels-portable "$build/kiln" test --quick --isa=portable kernels
     part kernels-check "$build/kiln" test --quick --check kernels
     if nvrtc_is_here; then
-        part cuda-sm_90a compile_for_cuda 90 kernels
-        part cuda-sm_80 compile_for_cuda 80 kernels
+        part cuda-sm_90a compile_for_cuda 90 kernels tests/language/run
+        part cuda-sm_80 compile_for_cuda 80 kernels tests/language/run
     else
         skip cuda-sm_90a "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"
         skip cuda-sm_80 "libnvrtc is not on this machine"

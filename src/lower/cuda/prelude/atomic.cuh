@@ -29,14 +29,21 @@ DEVICE int64_t atomic_and(int64_t *p, int64_t x) { return (int64_t)atomicAnd((ui
 DEVICE int64_t atomic_or(int64_t *p, int64_t x) { return (int64_t)atomicOr((uint64_t *)p, (uint64_t)x); }
 DEVICE int64_t atomic_exchange(int64_t *p, int64_t x) { return (int64_t)atomicExch((uint64_t *)p, (uint64_t)x); }
 DEVICE int64_t atomic_cas(int64_t *p, int64_t expected, int64_t x) { return (int64_t)atomicCAS((uint64_t *)p, (uint64_t)expected, (uint64_t)x); }
-// Floats order like their bits, the negative ones backwards.
-DEVICE float atomic_max(float *p, float x)
-{
-    return x >= 0 ? __int_as_float(atomicMax((int *)p, __float_as_int(x)))
-                  : __uint_as_float(atomicMin((unsigned *)p, __float_as_uint(x)));
-}
-DEVICE float atomic_min(float *p, float x)
-{
-    return x >= 0 ? __int_as_float(atomicMin((int *)p, __float_as_int(x)))
-                  : __uint_as_float(atomicMax((unsigned *)p, __float_as_uint(x)));
-}
+// Floats order like their bits, the negative ones backwards; -0 counts as 0, and NaN changes nothing.
+#define ATOMIC_EXTREMES(FLOAT, SIGNED, UNSIGNED, BITS, VALUE)                                               \
+    DEVICE FLOAT atomic_max(FLOAT *p, FLOAT x)                                                              \
+    {                                                                                                       \
+        x += 0;                                                                                             \
+        if (x != x) return *(volatile FLOAT *)p;                                                            \
+        return x >= 0 ? VALUE((SIGNED)atomicMax((SIGNED *)p, (SIGNED)BITS(x)))                              \
+                      : VALUE((SIGNED)atomicMin((UNSIGNED *)p, (UNSIGNED)BITS(x)));                         \
+    }                                                                                                       \
+    DEVICE FLOAT atomic_min(FLOAT *p, FLOAT x)                                                              \
+    {                                                                                                       \
+        x += 0;                                                                                             \
+        if (x != x) return *(volatile FLOAT *)p;                                                            \
+        return x >= 0 ? VALUE((SIGNED)atomicMin((SIGNED *)p, (SIGNED)BITS(x)))                              \
+                      : VALUE((SIGNED)atomicMax((UNSIGNED *)p, (UNSIGNED)BITS(x)));                         \
+    }
+ATOMIC_EXTREMES(float, int, unsigned, __float_as_int, __int_as_float)
+ATOMIC_EXTREMES(double, long long, unsigned long long, __double_as_longlong, __longlong_as_double)

@@ -27,6 +27,12 @@ static void reading_what_nothing_wrote_traps(void **state)
         "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16];\n    forall (i : v) t[i] = i;\n    X[0] = t[7];\n}\n";
     expect_trap(text, "test.tile:6:12: reads an element of 't'", 7);
     expect_trap(text, NULL, 8);
+    // A tile that is declared in a loop is undefined anew in every step.
+    static const char anew[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    for (int i = 0; i < 2; i++) {\n        shared i32 t[1];\n"
+        "        if (i < v) t[0] = 1;\n        X[0] = t[0];\n    }\n}\n";
+    expect_trap(anew, "test.tile:7:16: reads an element of 't'", 1);
+    expect_trap(anew, NULL, 2);
 }
 
 static void an_overflowing_int_traps(void **state)
