@@ -363,8 +363,6 @@ typedef struct Driver {
     int (*release)(int device);
 } Driver;
 
-static bool is_emulated(void) { return strstr(kiln_device_describe(gpu), "emulated") != NULL; }
-
 static Driver open_driver(void)
 {
     Driver d;
@@ -387,8 +385,6 @@ static Driver open_driver(void)
 
 static void launches_are_captured_into_graphs(void **state)
 {
-    if (is_emulated())
-        skip();
     const Driver d = open_driver();
     void *native, *graph, *exec, *context;
     kiln_stream *stream;
@@ -416,8 +412,6 @@ static void launches_are_captured_into_graphs(void **state)
 static void launches_cost_little(void **state)
 {
     enum { LAUNCHES = 2000 };
-    if (is_emulated())
-        skip();
     Vectors v = make_vectors();
     double best = 1;
     for (int round = 0; round < 5; round++) {
