@@ -355,6 +355,7 @@ typedef struct Place {
     Expr   *rows_inside, *column, *columns;
 } Place;
 bool  place_element(Lowering *lo, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
+bool  is_packed_place(const Place *place);
 Expr *element_at(Lowering *lo, const Place *place, DType stored);               // what stands there
 Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);   // element index from the pointer
 Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);

@@ -109,7 +109,7 @@ static bool see_narrowest(Lowering *lo, TileOp *op, void *context)
 
 static int narrowest_bits(Lowering *lo, const TileInfo *tile)
 {
-    Narrowest narrowest = { tile, dtype_bits(tile->buffer->type) };
+    Narrowest narrowest = { tile, dtype_bits(tile->buffer->type) < 8 ? 8 : dtype_bits(tile->buffer->type) };
     each_op(lo, lo->kernel->body, see_narrowest, &narrowest);
     return narrowest.bits;
 }

@@ -88,6 +88,8 @@ static void store_at(Lowering *lo, const Place *place, Expr *value, const Iterat
     if (place->recast)
         loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call_expr(lo, loop_type(place->recast), arena_printf(lo->arena, "store_as<%s>",
                  dtype_info[place->recast].c_name), 2, expr_address(lo->arena, place->pointer, place->at), value) } });
+    else if (is_packed_place(place))
+        emit_call(lo, arena_printf(lo->arena, "store_packed<%d>", dtype_bits(place->root->type)), 3, var_of(lo, place->pointer), place->at, value);
     else
         loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place->pointer, place->at, value } });
     mark_written(lo, place);

@@ -28,9 +28,8 @@ static bool lay_out(Lowering *lo, TileInfo *tile)
         if (d == buffer->rank - 1) columns = extent;
         else rows *= extent;
     }
-    if (dtype_bits(buffer->type) < 8)
-        return unsupported(lo, buffer->span, "packed %s elements ('%s')", dtype_name(buffer->type), buffer->name);
-    tile->shared = shared_plain((int)rows, (int)columns, dtype_bits(buffer->type) / 8);
+    const int bits = dtype_bits(buffer->type);             // tiles of packed types have a byte for each element
+    tile->shared = shared_plain((int)rows, (int)columns, bits < 8 ? 1 : bits / 8);
     return true;
 }
 

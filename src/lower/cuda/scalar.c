@@ -80,6 +80,8 @@ static Expr *widen(Lowering *lo, DType from, Expr *x)
 {
     if (is_narrow_float(from))
         return call_expr(lo, DTYPE_F32, conversion_name(lo, DTYPE_F32, from), 1, x);
+    if (dtype_is_integer(from) && dtype_bits(from) < 8)
+        return call_expr(lo, DTYPE_I32, conversion_name(lo, DTYPE_I32, from), 1, x);
     if (dtype_bits(x->type) < 32 && !dtype_is_float(x->type))
         return cast(lo, DTYPE_I32, x);
     return x;
@@ -101,7 +103,7 @@ Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
         return is_narrow_float(to) ? call_expr(lo, loop_type(to), conversion_name(lo, to, DTYPE_F32), 1, x) : x;
     }
     if (dtype_is_float(x->type))     // truncates and saturates
-        return call_expr(lo, loop_type(to), conversion_name(lo, loop_type(to), x->type), 1, x);
+        return call_expr(lo, loop_type(to), conversion_name(lo, dtype_bits(to) < 8 ? to : loop_type(to), x->type), 1, x);
     if (to == DTYPE_INT && (x->type == DTYPE_I32 || x->type == DTYPE_I64))
         return x;                    // `int` may stay in 32 bits
     return cast(lo, loop_type(to), x);
@@ -413,8 +415,8 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
     *place = (Place){ 0 };
     Expr *rows = NULL;               // tests as Tile IR, so that they fold
     while (buffer->kind == BUFFER_VIEW) {
-        if (dtype_bits(buffer->type) < 8 || dtype_bits(buffer->base.buffer->type) < 8)
-            return unsupported(lo, span, "a view of packed elements ('%s')", buffer->name);
+        if (buffer->type != buffer->base.buffer->type && (dtype_bits(buffer->type) < 8 || dtype_bits(buffer->base.buffer->type) < 8))
+            return unsupported(lo, span, "a view of packed elements in another type ('%s')", buffer->name);
         if (buffer->type != buffer->base.buffer->type && !place->recast)
             place->recast = buffer->type;
         for (int d = 0; d < buffer->rank; d++)
@@ -423,8 +425,6 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
         buffer = buffer->base.buffer;
     }
     place->root = buffer;
-    if (dtype_bits(buffer->type) < 8)
-        return unsupported(lo, span, "packed %s elements ('%s')", dtype_name(buffer->type), buffer->name);
     if (buffer->kind == BUFFER_TENSOR) {
         const int last = buffer->rank - 1;
         for (int d = 0; d < last; d++)
@@ -464,6 +464,9 @@ static Expr *zero_of(Lowering *lo, DType type)
     return dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
 }
 
+// Several elements of a tensor in a byte. Tiles hold each in a byte of its own.
+bool is_packed_place(const Place *place) { return place->root->kind == BUFFER_TENSOR && dtype_bits(place->root->type) < 8; }
+
 // What stands at a place, in the loop's type for `stored`.
 Expr *element_at(Lowering *lo, const Place *place, DType stored)
 {
@@ -471,6 +474,9 @@ Expr *element_at(Lowering *lo, const Place *place, DType stored)
     if (place->recast)
         return call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name), 1,
                          expr_address(lo->arena, place->pointer, place->at));
+    if (is_packed_place(place))
+        return call_expr(lo, type, arena_printf(lo->arena, "packed_element<%d>", dtype_bits(place->root->type)), 2,
+                         var_of(lo, place->pointer), place->at);
     Expr *const element = expr_index(lo->arena, place->pointer, place->at);
     element->type = type;
     return element;

@@ -19,6 +19,20 @@ struct AddF16 { float x; __device__ __forceinline__ uint16_t operator()(uint16_t
 DEVICE uint16_t atomic_add_bf16(uint16_t *p, uint16_t x) { const AddBf16 add = { bf16_to_f32(x) }; return atomic_half(p, add); }
 DEVICE uint16_t atomic_add_f16(uint16_t *p, uint16_t x) { const AddF16 add = { f16_to_f32(x) }; return atomic_half(p, add); }
 
+// Elements of less than a byte, the first in the low bits. Neighbours may be stored by other threads at the same time.
+template <int BITS> DEVICE uint8_t packed_element(const uint8_t *p, int64_t i)
+{
+    return p[i * BITS >> 3] >> (i * BITS & 7) & (1 << BITS) - 1;
+}
+template <int BITS> DEVICE void store_packed(uint8_t *p, int64_t i, uint8_t x)
+{
+    const uint64_t at = (uint64_t)p + (i * BITS >> 3);
+    const int shift = (int)(at & 3) * 8 + (int)(i * BITS & 7);
+    const uint32_t mask = ((1u << BITS) - 1) << shift, bits = (uint32_t)x << shift & mask;
+    atomicAnd((uint32_t *)(at & ~3ull), ~mask);
+    atomicOr((uint32_t *)(at & ~3ull), bits);
+}
+
 template <class T> DEVICE T atomic_min(T *p, T x) { return atomicMin(p, x); }
 template <class T> DEVICE T atomic_max(T *p, T x) { return atomicMax(p, x); }
 template <class T> DEVICE T atomic_and(T *p, T x) { return atomicAnd(p, x); }

@@ -14,15 +14,7 @@ DEVICE uint32_t pack_f16(float lo, float hi) { uint32_t r; asm("cvt.rn.f16x2.f32
 DEVICE void store_pair(uint16_t *p, uint32_t w) { p[0] = (uint16_t)w; p[1] = (uint16_t)(w >> 16); }
 DEVICE uint32_t pack_bits(uint16_t lo, uint16_t hi) { return (uint32_t)lo | (uint32_t)hi << 16; }
 
-#if __CUDA_ARCH__ >= 890
-DEVICE uint32_t pack_e4m3(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
-DEVICE uint32_t pack_e5m2(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
-DEVICE uint8_t f32_to_e4m3(float x) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return (uint8_t)r; }
-DEVICE uint8_t f32_to_e5m2(float x) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return (uint8_t)r; }
-DEVICE float e4m3_to_f32(uint8_t x) { uint32_t r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)x)); return f16_to_f32((uint16_t)r); }
-DEVICE float e5m2_to_f32(uint8_t x) { return f16_to_f32((uint16_t)((uint16_t)x << 8)); }
-#else
-// Without the instructions: scale into range, round by adding, read the bits. BITS of mantissa, exponent BIAS.
+// Where there is no instruction: scale into range, round by adding, read the bits. BITS of mantissa, exponent BIAS.
 template <int BITS, int BIAS> DEVICE uint8_t f32_to_small(float x, float largest, uint8_t nan)
 {
     const uint32_t sign = __float_as_uint(x) >> 31 << 7;
@@ -43,6 +35,21 @@ template <int BITS, int BIAS> DEVICE float small_to_f32(uint8_t x)
     const float a = (float)(mantissa + (exponent ? 1 << BITS : 0)) * unit;
     return x & 0x80 ? -a : a;
 }
+// Not a number becomes the largest: there is none.
+DEVICE uint8_t f32_to_e2m1(float x)
+{
+    const uint8_t code = f32_to_small<1, 1>(x != x ? 6.0f : x, 6.0f, 0);
+    return code >> 4 | (code & 7);
+}
+DEVICE float e2m1_to_f32(uint8_t x) { return small_to_f32<1, 1>((uint8_t)((x & 7) | (x & 8) << 4)); }
+#if __CUDA_ARCH__ >= 890
+DEVICE uint32_t pack_e4m3(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
+DEVICE uint32_t pack_e5m2(float lo, float hi) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
+DEVICE uint8_t f32_to_e4m3(float x) { uint16_t r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return (uint8_t)r; }
+DEVICE uint8_t f32_to_e5m2(float x) { uint16_t r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(0.0f), "f"(x)); return (uint8_t)r; }
+DEVICE float e4m3_to_f32(uint8_t x) { uint32_t r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)x)); return f16_to_f32((uint16_t)r); }
+DEVICE float e5m2_to_f32(uint8_t x) { return f16_to_f32((uint16_t)((uint16_t)x << 8)); }
+#else
 DEVICE uint8_t f32_to_e4m3(float x) { return f32_to_small<3, 7>(x, 448.0f, 0x7f); }
 DEVICE uint8_t f32_to_e5m2(float x) { return f32_to_small<2, 15>(x, 57344.0f, 0x7f); }
 DEVICE float e4m3_to_f32(uint8_t x) { return (x & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : small_to_f32<3, 7>(x); }
@@ -67,3 +74,12 @@ NARROW_INTEGER(i16, int16_t, -32768, 32767)
 NARROW_INTEGER(i8, int8_t, -128, 127)
 NARROW_INTEGER(u16, uint16_t, 0, 65535)
 NARROW_INTEGER(u8, uint8_t, 0, 255)
+// Integers of less than a byte, in the low bits of one.
+#define PACKED_INTEGER(name, bits, lo, hi) \
+    DEVICE int32_t name##_to_i32(uint8_t x) { const int32_t v = x & ((1 << bits) - 1); return lo < 0 && v > hi ? v - (1 << bits) : v; } \
+    DEVICE uint8_t f32_to_##name(float x) { const int32_t r = f32_to_i32(x); return (uint8_t)min(max(r, lo), hi); } \
+    DEVICE uint8_t f64_to_##name(double x) { const int32_t r = f64_to_i32(x); return (uint8_t)min(max(r, lo), hi); }
+PACKED_INTEGER(i4, 4, -8, 7)
+PACKED_INTEGER(i2, 2, -2, 1)
+PACKED_INTEGER(u4, 4, 0, 15)
+PACKED_INTEGER(u2, 2, 0, 3)
