@@ -47,6 +47,8 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     else
         text_print(out, ", A from %s, groups divide the %s", p->a_in_registers ? "registers" : "shared memory",
                    p->division == DIVIDE_ROWS ? "rows" : "columns");
+    if (p->kind == PRODUCT_WGMMA && op->matmul.promote)
+        text_print(out, ", every %d steps of k added in f32", op->matmul.promote);
     text_print(out, "\n");
     return false;
 }

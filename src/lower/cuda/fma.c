@@ -12,7 +12,7 @@ enum {
 static const char *element_class(DType type)
 {
     switch (type) {
-    case DTYPE_F32: return "Element<float>";
+    case DTYPE_F32: case DTYPE_TF32: return "Element<float>";
     case DTYPE_F64: return "Element<double>";
     case DTYPE_I32: return "Element<int32_t>";
     case DTYPE_I8: return "Element<int8_t>";
@@ -66,8 +66,8 @@ const char *plan_fma(Lowering *lo, Product *p)
     const DType type = acc->buffer->type;
     if (type != DTYPE_F32 && type != DTYPE_F64 && type != DTYPE_I32)
         return "the result is rounded after every product";
-    if (op->matmul.meta || op->matmul.promote)
-        return op->matmul.meta ? "a sparse operand" : "promoted sums";
+    if (op->matmul.meta)
+        return "a sparse operand";
     if (dtype_is_float(a->type) != dtype_is_float(type) || dtype_is_float(b->type) != dtype_is_float(type) ||
         dtype_bits(a->type) > dtype_bits(type) || dtype_bits(b->type) > dtype_bits(type))
         return "the result is narrower than the operands";

@@ -74,8 +74,6 @@ static const char *check_operands(Lowering *lo, Product *product)
         return "its result lives in shared memory";
     if (op->matmul.meta)
         return "a sparse operand";
-    if (op->matmul.promote)
-        return "promoted sums";
     if (a->type != b->type || !operand_step(a->type))
         return "no tensor-core instruction for these types";
     if (dtype_is_float(a->type) != dtype_is_float(acc->buffer->type) || dtype_bits(acc->buffer->type) != 32)

@@ -136,6 +136,59 @@ static void add_flight(Lowering *lo, const Product *p)
     VEC_PUSH(lo->arena, &lo->flights, flight);
 }
 
+// Where a product's pieces come from.
+typedef struct Pieces { Var *packed; SharedOperand left, right; } Pieces;
+
+// Steps first .. end of k into these registers; `add` 0 overwrites them with the first.
+static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
+{
+    const int registers = p->n_group / 2;                  // of one block of 64 rows
+    for (int step = first; step < end; step++)
+        for (int block_row = 0; block_row < p->row_blocks; block_row++)
+            for (int column = 0; column < p->n_group; column += 256) {
+                const int n = p->n_group - column < 256 ? p->n_group - column : 256;
+                const char *const name = wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
+                Expr *const d = expr_address(lo->arena, into, i32_const(lo, block_row * registers + column / 2));
+                Expr *const adds = step == first ? add : i32_const(lo, 1);
+                Expr *const from_b = operand_at(lo, &from->right, column, step);
+                if (from->packed) {
+                    Expr *word[4];
+                    for (int i = 0; i < 4; i++)
+                        word[i] = expr_index(lo->arena, from->packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
+                    emit_call(lo, name, 7, d, word[0], word[1], word[2], word[3], from_b, adds);
+                } else {
+                    emit_call(lo, name, 4, d, operand_at(lo, &from->left, block_row * 64, step), from_b, adds);
+                }
+            }
+    emit_call(lo, "wgmma_commit", 0);
+}
+
+static void emit_settle(Lowering *lo, const TileInfo *acc, Var *registers)
+{
+    emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, registers));
+}
+
+// promote(n, ..): tensor cores keep fewer bits of an fp8 sum than f32 has. Every n steps are a sum of their own, which
+// multiply-adds' adders add to the result.
+static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
+{
+    const TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
+    const int steps = p->k / p->step_k, n = p->op->matmul.promote, registers = layout_registers(&acc->layout);
+    Var *const part = emit_array(lo, DTYPE_F32, "part", registers);
+    for (int first = 0; first < steps; first += n) {
+        emit_call(lo, "wgmma_fence", 0);
+        emit_steps(lo, p, from, part, first, first + n < steps ? first + n : steps, i32_const(lo, 0));
+        emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
+        emit_settle(lo, acc, part);
+        Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
+        Nest nest;
+        begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, registers), i32_const(lo, 1), LOOP_UNROLL);
+        Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)), expr_index(lo->arena, part, var_of(lo, r)));
+        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { acc->registers, var_of(lo, r), sum } });
+        end_nest(lo, &nest);
+    }
+}
+
 static void emit_wgmma(Lowering *lo, Product *p)
 {
     TileOp *const op = p->op;
@@ -143,45 +196,32 @@ static void emit_wgmma(Lowering *lo, Product *p)
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const bool by_rows = p->division == DIVIDE_ROWS;
     const bool a_across = a->transposed, b_across = !b->transposed;
+    if (op->matmul.promote)
+        wait_for_all(lo);
     Nest block;
     begin_block(lo, &block);
-    Var *packed = NULL;
-    SharedOperand left = { 0 };
-    const bool from_registers = p->a_in_registers || p->preloaded;
-    if (from_registers) {
-        packed = p->preloaded ? p->preloaded : pack_left(lo, p);
+    Pieces from = { .packed = NULL };
+    if (p->a_in_registers || p->preloaded) {
+        from.packed = p->preloaded ? p->preloaded : pack_left(lo, p);
     } else {
         const SharedLayout *const s = &tile_info(lo, a->region.buffer)->shared;
         const int rows = p->row_blocks * 64;               // of one group
         const int bytes = !by_rows ? 0 : a_across ? operand_offset(s, 0, rows) : rows * s->pitch_bytes;
-        left = begin_operand(lo, a, a_across, p->step_k, "left", group_offset(lo, bytes));
+        from.left = begin_operand(lo, a, a_across, p->step_k, "left", group_offset(lo, bytes));
     }
     const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
     const int bytes = by_rows ? 0 : b_across ? operand_offset(s, 0, p->n_group) : p->n_group * s->pitch_bytes;
-    const SharedOperand right = begin_operand(lo, b, b_across, p->step_k, "right", group_offset(lo, bytes));
+    from.right = begin_operand(lo, b, b_across, p->step_k, "right", group_offset(lo, bytes));
+    if (op->matmul.promote) {
+        emit_promoted(lo, p, &from);
+        end_nest(lo, &block);
+        return;
+    }
     // Without a pin the compiler may copy the accumulator into other registers between the fence and the product.
     if (op->matmul.accumulate)
-        emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, acc->registers));
+        emit_settle(lo, acc, acc->registers);
     emit_call(lo, "wgmma_fence", 0);
-    const int registers = p->n_group / 2;                  // of one block of 64 rows
-    for (int step = 0; step < p->k / p->step_k; step++)
-        for (int block_row = 0; block_row < p->row_blocks; block_row++)
-            for (int column = 0; column < p->n_group; column += 256) {
-                const int n = p->n_group - column < 256 ? p->n_group - column : 256;
-                const char *const name = wgmma_helper(lo, p, n, from_registers, a_across, b_across);
-                Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, block_row * registers + column / 2));
-                Expr *const add = p->adds && step == 0 ? p->adds : i32_const(lo, op->matmul.accumulate || step > 0);
-                Expr *const from_b = operand_at(lo, &right, column, step);
-                if (from_registers) {
-                    Expr *word[4];
-                    for (int i = 0; i < 4; i++)
-                        word[i] = expr_index(lo->arena, packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
-                    emit_call(lo, name, 7, d, word[0], word[1], word[2], word[3], from_b, add);
-                } else {
-                    emit_call(lo, name, 4, d, operand_at(lo, &left, block_row * 64, step), from_b, add);
-                }
-            }
-    emit_call(lo, "wgmma_commit", 0);
+    emit_steps(lo, p, &from, acc->registers, 0, p->k / p->step_k, p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
     end_nest(lo, &block);
     add_flight(lo, p);
 }
