@@ -28,8 +28,7 @@ static int fp8_rows(const kiln_ops *ops, int64_t rows)
     return !ops_on_cpu(ops) ? TILE_ROWS : rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
 }
 
-// As many partitions as run at once beside the other dimensions of the grid; on the CPU one to four for
-// each thread.
+// As many partitions as run at once beside the other dimensions of the grid; on the CPU one to four for each thread.
 static int64_t choose_partitions(const kiln_ops *ops, const kiln_mla_shape *s)
 {
     const int64_t processors = ops_processors(ops), rows = s->queries * (s->query_heads / s->key_heads);
