@@ -1,0 +1,40 @@
+#!/bin/sh
+# instructions_test.sh - the kernels that are held to hand-written speed became the machine's own instructions: products
+# on tensor cores of the right kind, copies by TMA on Hopper and by cp.async before it.
+# usage: instructions_test.sh KILN
+# In SASS where nvdisasm is in PATH, else in the PTX that ptxas gets, and it says so. Skipped (77) without NVRTC.
+set -u
+kiln=$1
+kernels=$(cd "$(dirname "$0")/../../kernels" && pwd) || exit 1
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+"$kiln" devices 2>&1 | grep -q 'NVRTC [0-9]' || { echo "skipped: no NVRTC here"; exit 77; }
+if command -v nvdisasm >/dev/null 2>&1; then stage=sass; else stage=ptx; echo "nvdisasm is not in PATH: looking at PTX, not at machine code"; fi
+checked=0 passed=0
+
+# holds ARCH FILE KERNEL BINDINGS SASS PTX: both are patterns, separated by spaces
+holds() {
+    # shellcheck disable=SC2086
+    "$kiln" dump --arch="$1" --stage=$stage "$kernels/$2" "$3" $4 >"$work/text" 2>&1
+    if [ $stage = sass ]; then patterns=$5; else patterns=$6; fi
+    for pattern in $patterns; do
+        checked=$((checked + 1))
+        if grep -q -- "$pattern" "$work/text"; then passed=$((passed + 1))
+        else echo "FAIL: sm_$1 $3 $4: no $pattern in its $stage"; head -n 3 "$work/text"; fi
+    done
+}
+
+load='cp.async.bulk.tensor.[1-5]d.shared::cluster.global' store='cp.async.bulk.tensor.[1-5]d.global.shared::cta'
+holds 90 gemm/gemm.tile gemm_nt "T=bf16" "HGMMA.64x256x16.F32.BF16 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
+holds 90 gemm/gemm.tile gemm_tn "T=f16" "HGMMA.64x256x16.F32 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k16.f32.f16.f16 $load $store"
+holds 90 gemm/gemm.tile gemm_nt "T=e4m3 TC=bf16 BK=128" "QGMMA.64x256x32.F32.E4M3.E4M3 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k32.f32.e4m3.e4m3 $load $store"
+holds 90 gemm/gemm.tile gemm_nt "T=i8 TC=i32 ACC=i32 BK=128" "IGMMA.64x256x32.S8.S8 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k32.s32.s8.s8 $load $store"
+holds 90 attention/forward.tile attention_forward "D=128 CAUSAL=true" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMASTG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
+holds 90 attention/backward.tile attention_backward_main "BM=64" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMAREDG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load cp.reduce.async.bulk.tensor.4d"
+holds 90 mla/decode.tile mla_decode "PS=64" "HGMMA.64x256x16.F32.BF16 UTMALDG" "wgmma.mma_async.*k16.f32.bf16.bf16 $load"
+holds 80 gemm/gemm.tile gemm_nt "T=bf16" "HMMA.16816.F32.BF16 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k16.*bf16 ldmatrix cp.async.cg.shared.global"
+holds 80 gemm/gemm.tile gemm_nt "T=i8 TC=i32 ACC=i32 BK=128" "IMMA.16832.S8.S8 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k32.*s8 ldmatrix cp.async.cg.shared.global"
+holds 80 attention/forward.tile attention_forward "D=128" "HMMA.16816.F32.BF16 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k16.*bf16 ldmatrix cp.async.cg.shared.global"
+
+echo "$passed of $checked instructions passed"
+[ "$passed" -eq "$checked" ]
