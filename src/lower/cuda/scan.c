@@ -76,6 +76,7 @@ void emit_scan(Lowering *lo, TileOp *op)
         if (place.inside)            // of a view that ends within the slice
             begin_if(lo, &cut, place.inside);
         loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place.pointer, place.at, to_dtype(lo, target, wide, var_of(lo, value)) } });
+        mark_written(lo, &place);
         if (place.inside)
             end_nest(lo, &cut);
     }
