@@ -194,6 +194,7 @@ typedef struct Lowering {
     Crew  all;                       // of the instance; more than `crew` only where statements are placed
     bool  has_teams;                 // statements are placed on groups (teams.c)
     bool  has_filler;                // one group of them is the producer (fill.c)
+    bool  has_rows, copies_fly;      // consumers copy rows by cp.async; while printing: some are not waited for (rows.c)
     int   walk;                      // the group whose code is printed, then
     bool  is_muted;                  // another group makes this statement's stores
     bool  has_producer, is_persistent;
@@ -263,6 +264,7 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout);
 // ---- rows.c
 bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
+void wait_for_copies(Lowering *lo);                        // of this thread
 
 // ---- teams.c
 void find_teams(Lowering *lo);

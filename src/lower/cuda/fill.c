@@ -194,18 +194,20 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout)
     while (store && store->kind == T_LET)
         store = store->next;
     int64_t rows, columns;
-    if (!lo->has_filler || lo->role != ROLE_PRODUCER || forall->forall.n != 2 || !store || store->kind != T_STORE ||
-        !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns) || lo->crew.warps != 4)
+    const Crew crew = map_crew(lo, forall);
+    if (forall->forall.n != 2 || !store || store->kind != T_STORE || crew.warps != 4 ||
+        !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
         return false;
-    const int piece = 128 / dtype_bits(store->store.buffer->type);
-    if (rows % 32 != 0 || columns % (4 * piece) != 0)
+    const int piece = 128 / dtype_bits(store->store.buffer->type), lines = 8 * crew.warps * crew.groups;
+    if (rows % lines != 0 || columns % (4 * piece) != 0)
         return false;
     *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
     layout_add(layout, IN_REGISTER, piece, 1, 1);
     layout_add(layout, IN_LANE, 8, 0, 1);
     layout_add(layout, IN_LANE, 4, 1, piece);
-    layout_add(layout, IN_WARP, 4, 0, 8);
+    layout_add(layout, IN_WARP, crew.warps, 0, 8);
+    layout_add(layout, IN_GROUP, crew.groups, 0, 8 * crew.warps);
     layout_add(layout, IN_REGISTER, (int)columns / (4 * piece), 1, 4 * piece);
-    layout_add(layout, IN_REGISTER, (int)rows / 32, 0, 32);
+    layout_add(layout, IN_REGISTER, (int)rows / lines, 0, lines);
     return true;
 }

@@ -586,7 +586,7 @@ static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
         unit->preludes[unit->n_preludes++] = "cuda/check";
     if (lo->aheads.count)
         unit->preludes[unit->n_preludes++] = "cuda/ahead";
-    if (lo->has_filler)
+    if (lo->has_filler || lo->has_rows)
         unit->preludes[unit->n_preludes++] = "cuda/rows";
     if (lo->uses_fma)
         unit->preludes[unit->n_preludes++] = "cuda/fma";

@@ -146,14 +146,15 @@ static bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     TileOp *const forall = as_map(lo, op);
     TileOp *const store = forall->forall.body;
     *rows = (Rows){ .lo = lo, .store = store, .fits = true };
-    if (!lo->has_filler || !store || store->next || store->kind != T_STORE || forall->forall.n != 2)
+    if (lo->target->arch < 90 || !store || store->next || store->kind != T_STORE || forall->forall.n != 2)
         return false;
     const TileInfo *const tile = tile_info(lo, store->store.buffer);
     int64_t extent[2], coefficient = 0;
     Expr *rest = NULL;
+    const Crew crew = op_info(lo, op)->fills ? (Crew){ 1, 4 } : map_crew(lo, forall);
     if (!tile || tile->home != HOME_SHARED || !tile->wants_panels || dtype_bits(tile->buffer->type) != 16 || tile->buffer->rank != 2 ||
         !full_extent(&forall->forall.indices[0], &extent[0]) || !full_extent(&forall->forall.indices[1], &extent[1]) ||
-        extent[0] % 32 != 0 || extent[1] % (4 * PIECE) != 0 || extent[1] == 4 * PIECE)
+        extent[0] % (8 * crew.warps * crew.groups) != 0 || extent[1] % (4 * PIECE) != 0 || extent[1] == 4 * PIECE)
         return false;
     rows->column = forall->forall.indices[1].var;
     if (expr_uses(store->store.subs[0], rows->column) ||
@@ -300,14 +301,33 @@ static void emit_line(Lowering *lo, Rows *rows, Iteration *it, int pieces)
     end_nest(lo, &loop);
 }
 
+// The consumers' own copies: in flight until their threads next meet.
+static bool copies_in_place(Lowering *lo, const Rows *rows)
+{
+    return lo->role == ROLE_CONSUMER && rows->is_copy && lo->crew.warps == 4 && !tile_info(lo, rows->store->store.buffer)->channel;
+}
+
+void wait_for_copies(Lowering *lo)
+{
+    if (lo->copies_fly)
+        emit_call(lo, "cp_async_wait", 0);
+    lo->copies_fly = false;
+}
+
 bool emit_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
-    Iteration it;
     if (!plan_rows(lo, op, &rows))
         return false;
-    rows.is_copy = rows.is_copy && tile_info(lo, rows.store->store.buffer)->channel->is_gathered;
-    choose_iteration(lo, as_map(lo, op), &it);
+    const bool in_place = copies_in_place(lo, &rows);
+    if (!in_place && !op_info(lo, op)->fills)
+        return false;
+    rows.is_copy = in_place || (rows.is_copy && tile_info(lo, rows.store->store.buffer)->channel->is_gathered);
+    lo->copies_fly |= in_place;
+    TileOp *const forall = as_map(lo, op);
+    Iteration it = { .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 } };
+    if (!choose_row_pieces(lo, forall, &it.layout))
+        return false;
     int columns = -1, lines = -1;    // register digits beside the piece's own
     for (int i = 1; i < it.layout.n; i++)
         if (it.layout.digit[i].input == IN_REGISTER)

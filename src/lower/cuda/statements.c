@@ -9,6 +9,7 @@
 
 static void meet_all(Lowering *lo)
 {
+    wait_for_copies(lo);
     if (lo->needs_fence)
         emit_call(lo, "fence_async", 0);
     if (lo->has_producer || lo->has_teams)                 // walks of groups are apart: not one __syncthreads
@@ -24,6 +25,7 @@ void emit_barrier(Lowering *lo)
         meet_all(lo);
         return;
     }
+    wait_for_copies(lo);
     if (lo->needs_fence)
         emit_call(lo, "fence_async", 0);
     emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, consumer_threads(lo)));
@@ -445,12 +447,14 @@ static void emit_if(Lowering *lo, TileOp *op)
     begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
     const int flights = lo->flights.count;
     emit_block(lo, op->branch.then, op->branch.then, NULL);
+    wait_for_copies(lo);
     if (lo->flights.count != flights)
         wait_for_all(lo);
     advance_clocks(lo, op->branch.then, -1);
     if (op->branch.otherwise) {
         begin_else(lo, &nest);
         emit_block(lo, op->branch.otherwise, op->branch.otherwise, NULL);
+        wait_for_copies(lo);
         if (lo->flights.count != flights)
             wait_for_all(lo);
         advance_clocks(lo, op->branch.otherwise, -1);
@@ -467,6 +471,10 @@ static void emit_map(Lowering *lo, TileOp *op)
         return;
     }
     if (!store_is_staged(lo, op)) {
+        if (!op_info(lo, op)->loads && emit_rows(lo, op)) {
+            lo->has_rows = true;
+            return;
+        }
         Expr *const test = rescale_test(lo, op);
         Nest needed;
         if (test)
@@ -647,6 +655,7 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
             end_shared_reads(lo);
         meet_all(lo);
     } else if (info->barrier_before && info->barrier_group == lo->walk) {
+        wait_for_copies(lo);
         if (lo->needs_fence)
             emit_call(lo, "fence_async", 0);
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, crew_threads(lo->crew)));
@@ -712,6 +721,7 @@ static bool finds_rotation(Lowering *lo, TileOp *op, void *context)
 
 static void emit_walk(Lowering *lo)
 {
+    lo->copies_fly = false;
     declare_clocks(lo, 0);
     declare_tiles(lo, false);
     declare_scratch_side(lo);

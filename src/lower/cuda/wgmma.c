@@ -308,6 +308,7 @@ void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written)
 
 void wait_for_all(Lowering *lo)
 {
+    wait_for_copies(lo);
     if (lo->flights.count)
         wait_for_flight(lo, lo->flights.count - 1);
 }

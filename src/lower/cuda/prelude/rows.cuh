@@ -5,6 +5,7 @@ DEVICE void cp_async_16(uint32_t dst, const void *src, bool inside)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(inside ? 16 : 0) : "memory");
 }
+DEVICE void cp_async_wait(void) { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // Eight elements; alignment is known.
 template <class T> DEVICE void load_piece(T *v, const void *p, bool inside)
 {
