@@ -459,6 +459,7 @@ Expr *fault_record(Lowering *lo);
 Expr *trap_text(Lowering *lo, Span span, const char *message);
 void emit_trap(Lowering *lo, Span span, const char *message);
 void emit_print(Lowering *lo, TileOp *op, const Iteration *it);
+void emit_external(Lowering *lo, TileOp *op, const Iteration *it);
 
 // ---- checked.c: --check builds
 bool  has_shadow(const Lowering *lo, const TileInfo *tile);

@@ -1,4 +1,4 @@
-// debug.c - print and assert on the device.
+// debug.c - print and assert on the device; calls of its functions for their effect.
 #include "lower/cuda/cuda.h"
 
 static Expr *quoted(Lowering *lo, const char *text)
@@ -38,6 +38,19 @@ void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
     end_nest(lo, &nest);
 }
 
+// By one thread: of the iteration, or of the instance.
+static void call_once(Lowering *lo, Expr *call, const Iteration *it)
+{
+    Expr *const cond = it && it->n ? replica_is_first(lo, &it->layout)
+                     : expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0));
+    Nest nest;
+    if (cond)
+        begin_if(lo, &nest, cond);
+    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
+    if (cond)
+        end_nest(lo, &nest);
+}
+
 // The format holds {} for each value; values without one follow, separated by spaces.
 void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
 {
@@ -64,12 +77,14 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
         Expr *const x = op->print.args[i];
         args[n++] = lower_as(lo, dtype_is_float(x->type) ? DTYPE_F64 : DTYPE_I64, x, it);
     }
-    Expr *const cond = it && it->n ? replica_is_first(lo, &it->layout)
-                     : expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0));
-    Nest nest;
-    if (cond)
-        begin_if(lo, &nest, cond);
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(lo->arena, DTYPE_NONE, "printf", n, args) } });
-    if (cond)
-        end_nest(lo, &nest);
+    call_once(lo, expr_call(lo->arena, DTYPE_NONE, "printf", n, args), it);
+}
+
+// A function of the target, for its effect.
+void emit_external(Lowering *lo, TileOp *op, const Iteration *it)
+{
+    Expr **const args = NEW_ARRAY(lo->arena, Expr *, op->external.n + 1);
+    for (int i = 0; i < op->external.n; i++)
+        args[i] = lower_as(lo, op->external.args[i]->type, op->external.args[i], it);
+    call_once(lo, expr_call(lo->arena, DTYPE_NONE, op->external.name, op->external.n, args), it);
 }

@@ -276,7 +276,8 @@ static void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it)
     case T_CONTINUE: loop_add(lo->out, (LoopStmt){ .kind = L_CONTINUE }); return;
     case T_ASSERT: emit_assert(lo, op, it); return;
     case T_PRINT: emit_print(lo, op, it); return;
-    case T_MATMUL: case T_SCAN: case T_PIPELINE: case T_RETURN: case T_EXTERN:
+    case T_EXTERN: emit_external(lo, op, it); return;
+    case T_MATMUL: case T_SCAN: case T_PIPELINE: case T_RETURN:
         unsupported(lo, op->span, "this statement inside forall");
         return;
     }

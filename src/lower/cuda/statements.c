@@ -564,7 +564,7 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_RETURN: emit_return(lo, op); return;
     case T_PRINT: emit_print(lo, op, NULL); return;
     case T_ASSERT: emit_assert(lo, op, NULL); return;
-    case T_EXTERN: unsupported(lo, op->span, "a call of an extern function"); return;
+    case T_EXTERN: emit_external(lo, op, NULL); return;
     }
 }
 
