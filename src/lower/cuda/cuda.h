@@ -293,6 +293,7 @@ bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
 const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by buffer
 void explain(Lowering *lo);
+void explain_roofline(Lowering *lo);                       // roofline.c
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
@@ -476,6 +477,7 @@ Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b);
 void emit_consumer(Lowering *lo);
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block);  // with its waits and releases
 void find_needs(Lowering *lo);
+bool is_product_loop(Lowering *lo, TileOp *pipeline, int *n_products);       // of nothing but accumulating products
 void emit_body(Lowering *lo, TileOp *body);                // of a loop
 void advance_clocks(Lowering *lo, TileOp *block, int stage);           // stage -1: all
 void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to);

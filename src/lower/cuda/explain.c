@@ -45,7 +45,7 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     else if (p->kind == PRODUCT_LOOP)
         text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
-        text_print(out, ", A from %s, groups divide the %s", p->a_in_registers ? "registers" : "shared memory",
+        text_print(out, ", A from %s, groups divide the %s", p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
                    p->division == DIVIDE_ROWS ? "rows" : "columns");
     if (p->kind == PRODUCT_WGMMA && op->matmul.promote)
         text_print(out, ", every %d steps of k added in f32", op->matmul.promote);
@@ -63,6 +63,27 @@ static bool explain_barrier(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+// How the steps of a pipeline overlap.
+static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_PIPELINE)
+        return op->kind == T_FORALL;
+    Text *const out = lo->explanation;
+    const Ahead *const ahead = op_info(lo, op)->ahead;
+    int n_products;
+    text_print(out, "pipeline of line %d: ", op->span.source ? source_position(op->span.source, op->span.begin).line : 0);
+    if (can_rotate(lo, op))
+        text_print(out, "stage 1 of a step runs under stage 0 of the next%s", groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
+    else if (is_product_loop(lo, op, &n_products))
+        text_print(out, "products stay in flight from step to step; a buffer is released a step later");
+    else if (ahead)
+        text_print(out, "copies run %d steps ahead, one barrier a step", ahead->buffers - 1);
+    else
+        text_print(out, "step by step%s", lo->has_producer ? ", the producer ahead as far as buffers go" : "");
+    text_print(out, "\n");
+    return false;
+}
+
 void explain(Lowering *lo)
 {
     Text *const out = lo->explanation;
@@ -71,6 +92,7 @@ void explain(Lowering *lo)
     text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
     text_print(out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
                lo->has_producer ? ", a producer group" : "", lo->is_persistent ? ", instances loop over the grid" : "");
+    text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments\n", consumer_registers(lo), fragment_words(lo));
     text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, shared_bytes_max(lo));
     for (int i = 0; i < lo->n_declared; i++)
         explain_tile(lo, lo->declared.items[i]);
@@ -87,9 +109,11 @@ void explain(Lowering *lo)
     }
     text_print(out, "products:%s\n", lo->calls_printf && lo->target->arch >= 90 ? " (no wgmma beside print and assert: calls serialise it)" : "");
     each_op(lo, lo->kernel->body, explain_product, NULL);
+    each_op(lo, lo->kernel->body, explain_pipeline, NULL);
     text_print(out, "barriers of all computing threads before lines:");
     each_op(lo, lo->kernel->body, explain_barrier, NULL);
     text_print(out, "%s\n", lo->n_barriers ? "" : " none");
     for (int i = 0; i < lo->notes.count; i++)
         text_print(out, "%s\n", lo->notes.items[i]);
+    explain_roofline(lo);
 }

@@ -271,7 +271,7 @@ void emit_body(Lowering *lo, TileOp *body)
 
 // A loop of nothing but accumulating products: they stay in flight over the back edge, and what one step read is
 // released when the next has been issued.
-static bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
+bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
 {
     *n_products = 0;
     if (lo->has_teams)
