@@ -20,10 +20,12 @@ static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
 {
     device->poisoned |= poisons_context(error);
     if (device->poisoned && device->fault && device->fault->taken) {
-        const FaultRecord *const fault = device->fault;
-        const int length = (int)strnlen(fault->text, sizeof fault->text);
-        return status_fail(KILN_TRAPPED, "%.*s (block %u); %s must be closed and opened again", length, fault->text, fault->block, device->name);
+        const int length = (int)strnlen(device->fault->text, sizeof device->fault->text);
+        snprintf(device->trap, sizeof device->trap, "%.*s (block %u)", length, device->fault->text, device->fault->block);
+        *device->fault = (FaultRecord){ 0 };
     }
+    if (device->poisoned && device->trap[0])
+        return status_fail(KILN_TRAPPED, "%s; %s must be closed and opened again", device->trap, device->name);
     const CudaDriver *const d = cuda_driver();
     const char *name = "unknown error", *text = "";
     d->error_name(error, &name);
@@ -125,6 +127,7 @@ static void cuda_close(kiln_device *device)
     cuda_driver()->context_release(device->ordinal);
     device->native = NULL;
     device->poisoned = false;
+    device->trap[0] = 0;
 }
 
 // ---- memory

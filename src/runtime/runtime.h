@@ -75,6 +75,7 @@ struct kiln_device {
     void *native;                    // CUcontext
     int   ordinal;                   // CUdevice
     FaultRecord *fault;              // CUDA: memory of the host that kernels which trap write to
+    char  trap[320];                 // what stopped it
     bool  poisoned;                  // a kernel faulted: nothing runs until the device is closed and opened
     char  last_kernel[64];           // launched last, for messages; a race between threads garbles no more than that
 };
