@@ -6,6 +6,9 @@
  *     kiln_kernel *kernel;   gemm_nt_open(device, &kernel);
  *     gemm_nt(kernel, NULL, &a, &b, &c);
  *
+ * An operator becomes NAME.c, a file for each different kernel it runs (NAME_1.c ...) and NAME.h, whose launch takes
+ * memory for the temporaries and whose NAME_workspace_size says how much.
+ *
  * The program links libkiln_launch.a (and -lpthread -ldl -lm), which has the runtime and no compiler.
  */
 #ifndef KILN_CODE_H
@@ -30,6 +33,19 @@ typedef struct kiln_code {
  * errors  KILN_BAD_DEVICE: the code is for another kind of device; KILN_UNSUPPORTED: for another architecture, or made by
  *         another version of Kiln */
 KILN_API kiln_status kiln_kernel_from_code(kiln_device *device, const kiln_code *code, kiln_kernel **kernel);
+
+/* What a generated file of an operator holds: its steps, and the kernel of each. */
+typedef struct kiln_operator_code {
+    const unsigned char     *plan;
+    size_t                   plan_bytes;
+    const unsigned char     *steps;
+    size_t                   steps_bytes;
+    const kiln_code *const  *kernels;
+    int                      n_kernels;
+} kiln_operator_code;
+
+/* The same for an operator. */
+KILN_API kiln_status kiln_operator_from_code(kiln_device *device, const kiln_operator_code *code, kiln_kernel **kernel);
 
 #ifdef __cplusplus
 }

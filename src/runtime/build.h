@@ -65,6 +65,22 @@ void operator_connect(kiln_kernel *kernel, Steps *steps);                  // ma
 // Steps for the plan of kernel->arena; their kernels are still to be made.
 Steps *operator_steps(kiln_kernel *kernel, const OperatorPlan *plan);
 
+// ---- operators as bytes (steps_store.c)
+typedef struct Reader { const char *at, *end; bool failed; } Reader;
+// The kernel of one step. KILN_NOT_FOUND: these bytes are of no use.
+typedef kiln_status ReadStepKernel(Reader *r, kiln_device *device, int step, kiln_kernel **kernel, const void *context);
+void        steps_write(Text *out, const Steps *steps, void (*write_kernel)(Text *out, const kiln_kernel *kernel));   // NULL: none
+kiln_status steps_read(Reader *r, kiln_kernel *kernel, ReadStepKernel *read_kernel, const void *context);
+void        store_int(Text *out, int64_t value);
+void        store_bytes(Text *out, const char *bytes, size_t n);
+void        store_text(Text *out, const char *text);
+void        store_code(Text *out, PlanCode code);
+int64_t     read_int(Reader *r);
+int         read_count(Reader *r, int most);
+const char *read_bytes(Reader *r, size_t *n);
+const char *read_text(Reader *r, Arena *arena);
+PlanCode    read_code(Reader *r);
+
 // ---- what the cache keeps of a kernel (store.c)
 // A text that kernel_restore turns back into a kernel whose code is in the cache; the arena is the text's.
 void        kernel_store(Text *out, const kiln_kernel *kernel);

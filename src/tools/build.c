@@ -92,8 +92,8 @@ static kiln_status make_c(Text *out, const Emission *e, const Compiled *compiled
     plan_write(&plan, compiled->plan);
     if (cuda)
         status = add_cubin(out, e, compiled);
-    else
-        text_print(out, "%s\n", compiled->source);
+    else                                                   // named after the file: a program may hold the same kernel twice
+        text_print(out, "#define %s %s_entry\n%s\n", compiled->plan->symbol, e->name, compiled->source);
     add_bytes(out, arena_printf(e->arena, "%s_plan", e->name), plan.data, plan.length);
     add_code_struct(out, e, compiled->plan, cuda ? "0" : compiled->plan->symbol, cuda);
     return status;
@@ -131,7 +131,20 @@ static void add_arguments(Text *out, const LaunchPlan *plan)
     }
 }
 
-static void make_header(Text *out, const Emission *e, const LaunchPlan *plan)
+// A typed function around `call`, a format of the number of arguments; `before` and `behind` the parameters.
+static void add_function(Text *out, const char *name, const LaunchPlan *plan, const char *before, const char *behind, const char *call)
+{
+    text_print(out, "static inline kiln_status %s(kiln_kernel *kernel%s", name, before);
+    add_parameters(out, plan);
+    text_print(out, "%s)\n{\n    kiln_arg args[%d];\n", behind, plan->n_params ? plan->n_params : 1);
+    add_arguments(out, plan);
+    char line[128];
+    snprintf(line, sizeof line, call, plan->n_params);
+    text_print(out, "    return %s;\n}\n\n", line);
+}
+
+// Of an operator, the functions also take the memory of its temporaries.
+static void make_header(Text *out, const Emission *e, const LaunchPlan *plan, bool is_operator)
 {
     Text guard = { .arena = e->arena };
     for (const char *p = e->name; *p; p++)
@@ -146,17 +159,21 @@ static void make_header(Text *out, const Emission *e, const LaunchPlan *plan)
     text_print(out, " *\n * Results are %s.\n */\n", plan->deterministic ? "the same in every run on the same inputs"
                : "not bit-for-bit the same in every run: it uses atomics whose order shows");
     text_print(out, "#ifndef %s_H\n#define %s_H\n\n#include <kiln/code.h>\n\n", text_cstr(&guard), text_cstr(&guard));
-    text_print(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nextern const kiln_code %s_code;\n\n", e->name);
+    text_print(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nextern const kiln_%scode %s_code;\n\n",
+               is_operator ? "operator_" : "", e->name);
     text_print(out, "/* Makes the kernel ready on a device; once is enough. kiln_kernel_free ends it. */\n"
                "static inline kiln_status %s_open(kiln_device *device, kiln_kernel **kernel)\n{\n"
-               "    return kiln_kernel_from_code(device, &%s_code, kernel);\n}\n\n", e->name, e->name);
-    text_print(out, "/* One launch, as kiln_launch does it. */\nstatic inline kiln_status %s(kiln_kernel *kernel, "
-               "kiln_stream *stream", e->name);
-    add_parameters(out, plan);
-    text_print(out, ")\n{\n    kiln_arg args[%d];\n", plan->n_params ? plan->n_params : 1);
-    add_arguments(out, plan);
-    text_print(out, "    return kiln_launch(kernel, stream, args, %d);\n}\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
-               plan->n_params);
+               "    return kiln_%s_from_code(device, &%s_code, kernel);\n}\n\n", e->name, is_operator ? "operator" : "kernel", e->name);
+    if (is_operator) {
+        text_print(out, "/* Bytes that a launch with these arguments needs for its temporaries, aligned to 256. */\n");
+        add_function(out, arena_printf(e->arena, "%s_workspace_size", e->name), plan, "", ", size_t *bytes",
+                     "kiln_workspace_size(kernel, args, %d, bytes)");
+    }
+    text_print(out, "/* One launch, as kiln_launch%s does it. */\n", is_operator ? "_with" : "");
+    add_function(out, e->name, plan, ", kiln_stream *stream", is_operator ? ", void *workspace, size_t workspace_bytes" : "",
+                 is_operator ? "kiln_launch_with(kernel, stream, args, %d, workspace, workspace_bytes)"
+                             : "kiln_launch(kernel, stream, args, %d)");
+    text_print(out, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
 // ---- writing
@@ -170,23 +187,95 @@ static kiln_status write_file(const Emission *e, const char *extension, const Te
     return KILN_OK;
 }
 
+static bool wants_code(const Emission *e) { return strcmp(e->options->emit, "header") != 0; }
+
+// As C, or compiled.
+static kiln_status write_code(const Emission *e, const Text *code)
+{
+    if (strcmp(e->options->emit, "object") != 0)
+        return write_file(e, ".c", code);
+    const char *const path = arena_printf(e->arena, "%s/%s.o", e->options->output, e->name);
+    const kiln_status status = cc_object(text_cstr(code), &e->request->build.target.cpu, path);
+    if (!status)
+        printf("%s\n", path);
+    return status;
+}
+
+static kiln_status write_kernel(const Emission *e, const Compiled *compiled)
+{
+    Text code = { .arena = e->arena };
+    const kiln_status status = make_c(&code, e, compiled);
+    return status ? status : write_code(e, &code);
+}
+
 static kiln_status emit(const Compiled *compiled, void *context)
 {
     const Emission *const e = context;
-    const bool header_only = strcmp(e->options->emit, "header") == 0, object = strcmp(e->options->emit, "object") == 0;
-    Text code = { .arena = e->arena }, header = { .arena = e->arena };
-    make_header(&header, e, compiled->plan);
+    Text header = { .arena = e->arena };
+    make_header(&header, e, compiled->plan, false);
+    const kiln_status status = write_file(e, ".h", &header);
+    return status || !wants_code(e) ? status : write_kernel(e, compiled);
+}
+
+// ---- operators: a file for each different kernel, and one that puts them together
+
+// The first step with the same kernel.
+static int first_alike(const Steps *steps, int step)
+{
+    int i = 0;
+    while (strcmp(steps->steps[i].kernel->plan->symbol, steps->steps[step].kernel->plan->symbol) != 0) i++;
+    return i;
+}
+
+static void make_operator_c(Text *out, const Emission *e, const kiln_kernel *kernel)
+{
+    const Steps *const steps = kernel->steps;
+    Text plan = { .arena = e->arena }, bytes = { .arena = e->arena };
+    plan_write(&plan, kernel->plan);
+    steps_write(&bytes, steps, NULL);
+    text_print(out, "/* %s.c - the steps of the operator %s, compiled by kiln %s. Made by `kiln build`; do not edit. */\n", e->name,
+               kernel->plan->key ? kernel->plan->key : kernel->plan->name, KILN_VERSION);
+    add_bytes(out, arena_printf(e->arena, "%s_plan", e->name), plan.data, plan.length);
+    add_bytes(out, arena_printf(e->arena, "%s_steps", e->name), bytes.data, bytes.length);
+    for (int i = 0; i < steps->n_steps; i++)
+        if (first_alike(steps, i) == i)
+            text_print(out, "extern const char %s_%d_code;\n", e->name, i + 1);
+    text_print(out, "static const void *const %s_kernels[] = {", e->name);
+    for (int i = 0; i < steps->n_steps; i++)
+        text_print(out, " &%s_%d_code,", e->name, first_alike(steps, i) + 1);
+    text_print(out, " 0 };\n\n/* Laid out as kiln_operator_code in kiln/code.h. */\n"
+               "const struct {\n    const unsigned char *plan;\n    __SIZE_TYPE__ plan_bytes;\n    const unsigned char *steps;\n"
+               "    __SIZE_TYPE__ steps_bytes;\n    const void *const *kernels;\n    int n_kernels;\n} %s_code = {\n"
+               "    %s_plan, sizeof %s_plan, %s_steps, sizeof %s_steps, %s_kernels, %d\n};\n",
+               e->name, e->name, e->name, e->name, e->name, e->name, steps->n_steps);
+}
+
+static kiln_status emit_operator(const Emission *e, const kiln_kernel *kernel)
+{
+    Text header = { .arena = e->arena }, code = { .arena = e->arena };
+    make_header(&header, e, kernel->plan, true);
     kiln_status status = write_file(e, ".h", &header);
-    if (!status && !header_only)
-        status = make_c(&code, e, compiled);
-    if (!status && !header_only && !object)
-        status = write_file(e, ".c", &code);
-    if (!status && object) {
-        const char *const path = arena_printf(e->arena, "%s/%s.o", e->options->output, e->name);
-        status = cc_object(text_cstr(&code), &e->request->build.target.cpu, path);
-        if (!status)
-            printf("%s\n", path);
+    if (status || !wants_code(e))
+        return status;
+    make_operator_c(&code, e, kernel);
+    status = write_code(e, &code);
+    for (int i = 0; !status && i < kernel->steps->n_steps; i++) {
+        const kiln_kernel *const step = kernel->steps->steps[i].kernel;
+        Emission one = *e;
+        one.name = arena_printf(e->arena, "%s_%d", e->name, i + 1);
+        if (first_alike(kernel->steps, i) == i)
+            status = write_kernel(&one, &(Compiled){ .source = step->source, .plan = step->plan });
     }
+    return status;
+}
+
+static kiln_status build_and_emit_operator(const Emission *e)
+{
+    kiln_kernel *kernel = NULL;
+    kiln_status status = kernel_build(&e->request->build, &kernel);
+    if (!status)
+        status = emit_operator(e, kernel);
+    kiln_kernel_free(kernel);
     return status;
 }
 
@@ -211,11 +300,11 @@ static int emit_files(const BuildOptions *options, const ToolRequest *request, A
         return fail_usage("--emit=%s: expected c, header or object", options->emit);
     if (!is_identifier(e.name))
         return fail_usage("--name=%s is not a C identifier", e.name);
-    if (program_find(request->build.program->program, DECL_OPERATOR, request->build.name))
-        return fail_usage("'%s' is an operator; operators cannot be built ahead of time yet, its kernels can", request->build.name);
     if (!folder_make(options->output))
         return fail_usage("cannot make the folder %s: %s", options->output, strerror(errno));
-    return kernel_compile(&request->build, NULL, NULL, emit, &e) ? fail_status(NULL) : EXIT_OK;
+    const bool is_operator = program_find(request->build.program->program, DECL_OPERATOR, request->build.name);
+    const kiln_status status = is_operator ? build_and_emit_operator(&e) : kernel_compile(&request->build, NULL, NULL, emit, &e);
+    return status ? fail_status(NULL) : EXIT_OK;
 }
 
 // Without --emit: into the cache, for a first run without waiting.
@@ -255,7 +344,7 @@ int tool_build(int argc, char **argv)
     };
     const Usage usage = {
         "kiln build [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
-        "Compiles a kernel. With --emit, writes C that a program links together with libkiln_launch.a, with no compiler at\n"
+        "Compiles a kernel or operator. With --emit, writes C that a program links together with libkiln_launch.a, with no compiler at\n"
         "run time: the code (for CUDA: the cubin) with its launch plan, and a header with typed functions.",
         options, COUNT(options),
         "  kiln build kernels/gemm/gemm.tile gemm_nt T=f32\n"

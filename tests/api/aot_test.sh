@@ -17,10 +17,19 @@ kernel saxpy<type T = f32, int BN = 64>(in T X[N], in T Y[N], out T Z[N], option
     for (int t = 0; t < times; t++) { forall (i : BN) y[i] += a * x[i]; }
     Z[n*BN +: BN] = y;
 }
+// Z = 2*X + 3*(X + Y) by way of a temporary; the last step is the first one's kernel again.
+operator twice(in f32 X[N], in f32 Y[N], out f32 Z[N], i32 times)
+{
+    temp f32 T[N], U[N];
+    saxpy<f32, 64>(X, Y, T, none, 1, 1);
+    saxpy<f32, 32>(T, T, U, none, 2, 1);
+    saxpy<f32, 64>(X, U, Z, none, 2, times);
+}
 END
 cat >main.c <<'END'
 #include "gen/saxpy.h"
 #include "gen/saxpy_f64.h"
+#include "gen/twice.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +61,26 @@ int main(void)
     for (int i = 0; i < N; i++)
         if (z[i] != 1 + 6 * (float)i)
             return fprintf(stderr, "z[%d] is %g\n", i, z[i]), 1;
+    kiln_kernel *operator;
+    size_t bytes;
+    static char workspace[4096] __attribute__((aligned(256)));
+    must(twice_open(cpu, &operator), KILN_OK);
+    must(twice_workspace_size(operator, &tx, &ty, &tz, 1, &bytes), KILN_OK);
+    if (bytes != 1024)
+        return fprintf(stderr, "workspace of %zu bytes\n", bytes), 1;
+    must(twice(operator, NULL, &tx, &ty, &tz, 1, workspace, sizeof workspace), KILN_OK);
+    for (int i = 0; i < N; i++)
+        if (z[i] != 2 * (float)i + 3 * (float)(i + 1))
+            return fprintf(stderr, "twice: z[%d] is %g\n", i, z[i]), 1;
+    must(twice(operator, NULL, &tx, &ty, &tz, 1, NULL, 0), KILN_BAD_ARGUMENT);
+    must(twice(operator, NULL, &tx, &ty, &tz, 0, workspace, sizeof workspace), KILN_BAD_SHAPE);
+    kiln_operator_code short_of = twice_code;
+    short_of.steps_bytes -= 8;
+    kiln_kernel *no_operator = NULL;
+    must(kiln_operator_from_code(cpu, &short_of, &no_operator), KILN_UNSUPPORTED);
+    short_of = twice_code, short_of.n_kernels = 2;
+    must(kiln_operator_from_code(cpu, &short_of, &no_operator), KILN_UNSUPPORTED);
+    kiln_kernel_free(operator);
     tx.data = xd, tx.type = KILN_F64, ty.data = yd, ty.type = KILN_F64;
     must(saxpy(kernel, NULL, &tx, &ty, &tz, NULL, 2, 3), KILN_BAD_TYPE);
     if (!strstr(kiln_error_message(), "'X' is a tensor of f64, expected f32"))
@@ -76,14 +105,16 @@ END
 "$kiln" build --emit=c --isa=portable --output=gen kernel.tile saxpy W=none >files
 "$kiln" build --emit=object --name=saxpy_f64 --output=gen kernel.tile saxpy T=f64 W=none BN=32 >>files
 "$kiln" build --emit=header --name=only --output=gen kernel.tile saxpy W=none >>files
-test "$(wc -l <files)" = 5
+"$kiln" build --emit=c --isa=portable --output=gen kernel.tile twice >>files
+test "$(wc -l <files)" = 9                                 # of the operator: two different kernels
 test ! -e gen/only.c
 
 cc=${CC:-cc}
 $cc -std=c11 -Wall -Wextra -Werror -I"$source/include" -c main.c -o main.o
 compile=$(sed -n '3s/^ \* *//p' gen/saxpy.c)               # the command that the file asks for
 $compile -c gen/saxpy.c -o gen/saxpy.o
-$cc main.o gen/saxpy.o gen/saxpy_f64.o "$library" ${LINK_FLAGS:-} -lpthread -ldl -lm -o program
+for part in twice twice_1 twice_2; do $cc -w -O1 -std=gnu11 -c gen/$part.c -o gen/$part.o; done
+$cc main.o gen/saxpy.o gen/saxpy_f64.o gen/twice.o gen/twice_1.o gen/twice_2.o "$library" ${LINK_FLAGS:-} -lpthread -ldl -lm -o program
 PATH=/nonexistent ./program | grep -qx ok                  # no compiler in reach
 if command -v c++ >/dev/null; then                         # the header is C++ too
     printf '#include "gen/saxpy.h"\nint main() { return saxpy_code.plan == 0; }\n' >main.cc
