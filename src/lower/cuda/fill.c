@@ -137,7 +137,7 @@ void find_filler(Lowering *lo)
 
 // ---- printing: within the producer
 
-typedef struct Touched { Lowering *lo; bool meets; bool marks; } Touched;
+typedef struct Touched { Lowering *lo; bool meets, reads, marks; } Touched;
 
 static void see_own(const TileUse *use, void *context)
 {
@@ -151,6 +151,7 @@ static void see_own(const TileUse *use, void *context)
         tile->filler_wrote |= writes;
     } else {
         touched->meets |= tile->filler_wrote || (writes && tile->filler_read);
+        touched->reads |= use->reads && tile->wants_panels;          // what cp.async may still be filling
     }
 }
 
@@ -177,6 +178,8 @@ void emit_fill(Lowering *lo, TileOp *op)
     Touched touched = { .lo = lo };
     alone(lo, op, see_own_op, &touched);
     if (touched.meets) {
+        if (touched.reads)
+            wait_for_copies(lo);
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
         set_touched(lo, false);
     }

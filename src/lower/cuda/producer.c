@@ -118,6 +118,7 @@ static void end_channel(Lowering *lo, Channel *channel)
         }
         return;
     }
+    wait_for_copies(lo);
     emit_call(lo, "fence_async", 0);
     emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
     begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));

@@ -4,7 +4,7 @@
 // loaded several pieces ahead; factors that a whole piece shares (scales of a block of columns) are loaded once.
 #include "lower/cuda/cuda.h"
 
-enum { PIECE = 8, PIECE_BYTES = 16, PIECES_AHEAD = 8, RUNS_MAX = 4, SHARED_MAX = 4 };
+enum { PIECE = 8, PIECE_BYTES = 16, PIECES_AHEAD = 16, RUNS_MAX = 4, SHARED_MAX = 4 };
 
 // Of a line: where the load stands at its first column, and whether it is inside.
 typedef struct Line { Var *pointer, *inside; int size; } Line;         // size: of an element, in the tensor's own
@@ -322,8 +322,7 @@ bool emit_rows(Lowering *lo, TileOp *op)
     const bool in_place = copies_in_place(lo, &rows);
     if (!in_place && !op_info(lo, op)->fills)
         return false;
-    rows.is_copy = in_place || (rows.is_copy && tile_info(lo, rows.store->store.buffer)->channel->is_gathered);
-    lo->copies_fly |= in_place;
+    lo->copies_fly |= rows.is_copy && (in_place || !tile_info(lo, rows.store->store.buffer)->channel->is_gathered);
     TileOp *const forall = as_map(lo, op);
     Iteration it = { .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 } };
     if (!choose_row_pieces(lo, forall, &it.layout))
