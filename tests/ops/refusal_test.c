@@ -230,7 +230,7 @@ static void sparse_decoding(void **state)
     REFUSED_TENSOR(RUN, sink, shape[0] = 1, KILN_BAD_SHAPE, "dimension 0 of 'sink' is 1, expected 4");
     a.topk_lengths = &lengths;
     REFUSED_TENSOR(RUN, lengths, type = KILN_F32, KILN_BAD_TYPE, "'topk_lengths' is a tensor of f32, expected i32");
-    REFUSED_TENSOR(RUN, out, data = indices.data, KILN_BAD_ARGUMENT, "'indices' and 'out' overlap");
+    REFUSED_TENSOR(RUN, out, data = indices.data, KILN_BAD_ARGUMENT, "and 'out' is written");
     out_is_untouched(outs);
 }
 
@@ -380,7 +380,7 @@ static void spoil(kiln_tensor *t)
     case 1: t->rank = (int)integer(-2, KILN_MAX_RANK + 2); break;
     case 2: t->type = (kiln_type)integer(-1, KILN_BOOL + 2); break;
     case 3: t->strides[d] = value, t->has_strides = true; break;
-    case 4: t->data = integer(0, 1) || !t->data ? NULL : (char *)t->data + integer(1, 63); break;
+    case 4: t->data = integer(0, 1) || !t->data ? NULL : (char *)t->data + integer(1, 15); break;
     case 5: t->has_strides = true; break;
     case 6: t->rank--; break;
     }
