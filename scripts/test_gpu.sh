@@ -131,7 +131,7 @@ part kernels test_on_device kernels
 run_program gpu_device_test
 run_program example_scale "$device"
 run_program example_decode_loop --device "$device"
-export KILN_TEST_DEVICE="$device"
+export KILN_TEST_DEVICE="$device" KILN_TEST_LONG=1
 for path in "$build"/tests/language_*_test "$build"/tests/ops_*_test "$build"/ops_*_test; do
     [ -x "$path" ] && run_program "$(basename "$path")"
 done

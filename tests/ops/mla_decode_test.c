@@ -10,6 +10,7 @@ typedef struct Case {
     bool ragged, zeros, causal;
     int  partitions;
     bool fp8, round_scales;          // the cache in the 656-byte format
+    int  samples;                    // query rows that are compared, drawn at random; 0: all
 } Case;
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, NO_PAGE = 2147480000 };
@@ -18,7 +19,7 @@ typedef struct Problem {
     Case    c;
     int64_t pages, table_pages;
     Array  *q, *cache, *table, *lengths, *out, *lse, *plan, *workspace;
-    double *keys;                    // what the cache holds
+    double *keys;                    // what a cache in the 656-byte format holds
 } Problem;
 
 static int64_t length_of(const Problem *p, int b) { return (int64_t)get(p->lengths, b); }
@@ -44,7 +45,7 @@ static void make_cache(Problem *p)
     const int64_t row = (int64_t)c->key_heads * K;
     p->pages = c->batch * p->table_pages + 1;
     p->cache = c->fp8 ? ARRAY(KILN_U8, p->pages, c->page_size, KILN_MLA_FP8_BYTES) : ARRAY(c->type, p->pages, c->page_size, c->key_heads, K);
-    p->keys = values(c->fp8 ? ARRAY(KILN_F32, p->pages, c->page_size, K) : p->cache);
+    p->keys = c->fp8 ? values(ARRAY(KILN_F32, p->pages, c->page_size, K)) : NULL;
     p->table = ARRAY(KILN_I32, c->batch, p->table_pages);
     int32_t *const order = malloc(sizeof *order * (size_t)p->pages);
     permute(order, p->pages);
@@ -55,10 +56,7 @@ static void make_cache(Problem *p)
         for (int64_t t = 0; t < n; t++) {
             const int64_t slot = order[b * p->table_pages + t / c->page_size] * (int64_t)c->page_size + t % c->page_size;
             if (c->fp8) fp8_token(p->cache, slot, p->keys + slot * K, c->round_scales);
-            for (int64_t d = slot * row; d < (slot + 1) * row && !c->fp8; d++) {
-                set(p->cache, d, uniform(-0.3, 0.3));
-                p->keys[d] = get(p->cache, d);
-            }
+            for (int64_t d = slot * row; d < (slot + 1) * row && !c->fp8; d++) set(p->cache, d, uniform(-0.3, 0.3));
         }
     }
     free(order);
@@ -117,46 +115,55 @@ static void run(Problem *p, int layers)
     array_fetch(p->lse);
 }
 
-static void expect_row(const Problem *p, const double *q, int b, int j, int h, double *out, double *lse)
+static void take_key(const Problem *p, int b, int64_t t, int g, double key[K])
 {
     const Case *const c = &p->c;
+    const int64_t page = (int64_t)get(p->table, b * p->table_pages + t / c->page_size), slot = page * c->page_size + t % c->page_size;
+    for (int d = 0; d < K; d++) key[d] = p->keys ? p->keys[slot * K + d] : get(p->cache, (slot * c->key_heads + g) * K + d);
+}
+
+// Row (b, j, h): a softmax that scales down what it has summed whenever a larger score comes.
+static void expect_row(const Problem *p, int64_t row, double *out, double *lse)
+{
+    const Case *const c = &p->c;
+    const int h = (int)(row % c->heads), j = (int)(row / c->heads % c->queries), b = (int)(row / c->heads / c->queries);
     const int64_t n = length_of(p, b), end = c->causal ? n - (c->queries - 1 - j) : n;
-    const int g = h / (c->heads / c->key_heads);
-    const double *const row = q + ((int64_t)(b * c->queries + j) * c->heads + h) * K, scale = 1 / sqrt(K);
-    double top = -INFINITY, sum = 0, *const w = malloc(sizeof *w * (size_t)(end > 0 ? end : 1));
-    const double **const key = malloc(sizeof *key * (size_t)(end > 0 ? end : 1));
-    for (int64_t t = 0; t < end; t++) {
-        const int64_t page = (int64_t)get(p->table, b * p->table_pages + t / c->page_size);
-        key[t] = p->keys + ((page * c->page_size + t % c->page_size) * c->key_heads + g) * K;
-        w[t] = 0;
-        for (int d = 0; d < K; d++) w[t] += row[d] * key[t][d];
-        w[t] *= scale;
-        top = fmax(top, w[t]);
-    }
+    double q[K], key[K], top = -INFINITY, sum = 0;
+    for (int d = 0; d < K; d++) q[d] = get(p->q, row * K + d) / sqrt(K);
     for (int d = 0; d < V; d++) out[d] = 0;
     for (int64_t t = 0; t < end; t++) {
-        const double e = exp(w[t] - top);
-        sum += e;
-        for (int d = 0; d < V; d++) out[d] += e * key[t][d];
+        double score = 0;
+        take_key(p, b, t, h / (c->heads / c->key_heads), key);
+        for (int d = 0; d < K; d++) score += q[d] * key[d];
+        const double most = fmax(top, score), fix = exp(top - most), e = exp(score - most);
+        if (most > top)
+            for (int d = 0; d < V; d++) out[d] *= fix;
+        sum = sum * fix + e;
+        top = most;
+        for (int d = 0; d < V; d++) out[d] += e * key[d];
     }
     for (int d = 0; d < V; d++) out[d] = sum > 0 ? out[d] / sum : 0;
     *lse = sum > 0 ? top + log(sum) : INFINITY;
-    free(w);
-    free(key);
 }
 
+// The rows to compare stand together in arrays of their own; all others must at least be written.
 static void compare(const Problem *p)
 {
     const Case *const c = &p->c;
-    const double *const q = values(p->q);
-    double *const out = values(p->out), *const lse = values(p->lse);
-    for (int b = 0; b < c->batch; b++)
-        for (int j = 0; j < c->queries; j++)
-            for (int h = 0; h < c->heads; h++)
-                expect_row(p, q, b, j, h, out + ((int64_t)(b * c->queries + j) * c->heads + h) * V,
-                           lse + (b * c->heads + h) * c->queries + j);
-    assert_close("out", p->out, out, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
-    assert_close("lse", p->lse, lse, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
+    const int64_t rows = (int64_t)c->batch * c->queries * c->heads, n = c->samples && c->samples < rows ? c->samples : rows;
+    const size_t bytes = (size_t)V * 2;                    // of a row, in either type
+    Array *const outs = ARRAY(c->type, n, V), *const lses = ARRAY(KILN_F32, n);
+    double *const out = values(outs), *const lse = values(lses);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = n == rows ? i : integer(0, rows - 1), h = row % c->heads, j = row / c->heads % c->queries, b = row / c->heads / c->queries;
+        expect_row(p, row, out + i * V, lse + i);
+        memcpy(outs->host + (size_t)i * bytes, p->out->host + (size_t)row * bytes, bytes);
+        memcpy(lses->host + (size_t)i * 4, p->lse->host + (size_t)((b * c->heads + h) * c->queries + j) * 4, 4);
+    }
+    assert_close("out", outs, out, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
+    assert_close("lse", lses, lse, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
+    for (int64_t i = 0; i < count(p->out); i++)
+        if (isnan(get(p->out, i))) fail_msg("out[%lld] was not written", (long long)i);
 }
 
 static void check_case(Case c)
@@ -247,6 +254,20 @@ static void nothing_to_do(void **state)
     check_case((Case){ .type = KILN_BF16, .batch = 2, .queries = 0, .keys = 10, .heads = 4, .key_heads = 1, .page_size = 64 });
 }
 
+// The grid of FlashMLA's tests at full size: 128 heads, long caches, big batches. Some minutes; with KILN_TEST_LONG.
+static void whole_grid(void **state)
+{
+    static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 };
+    if (!getenv("KILN_TEST_LONG"))
+        skip();
+    for (int i = 0; i < 4 * 3 * 3 * 4; i++)
+        check_case((Case){ .type = KILN_BF16, .batch = batches[i / 36], .queries = queries[i / 12 % 3], .keys = keys[i / 4 % 3],
+                           .heads = 128, .key_heads = 1, .page_size = 64, .ragged = i & 1, .causal = i & 2, .samples = 64 });
+    for (int causal = 0; causal < 2; causal++)
+        check_case((Case){ .type = KILN_BF16, .batch = 128, .queries = 2, .keys = 4096, .heads = 128, .key_heads = 1, .page_size = 64,
+                           .ragged = true, .zeros = true, .causal = causal, .samples = 64 });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,7 +277,7 @@ int main(void)
         cmocka_unit_test_teardown(page_sizes_and_types, free_arrays), cmocka_unit_test_teardown(fp8_caches, free_arrays),
         cmocka_unit_test_teardown(partitions, free_arrays),
         cmocka_unit_test_teardown(one_plan_serves_all_layers, free_arrays),
-        cmocka_unit_test_teardown(nothing_to_do, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_do, free_arrays), cmocka_unit_test_teardown(whole_grid, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

@@ -40,6 +40,7 @@ typedef struct Case {
     int  extra_topk, extra_pages, extra_page_size;         // of a second cache
     bool none_valid, round_scales, named_e4m3, lengths, sink;
     int  partitions;
+    int  samples;                    // query tokens that are compared, drawn at random; 0: all
 } Case;
 
 static void make_list(Array *indices, int64_t at, int64_t topk, int64_t slots, bool none_valid)
@@ -135,21 +136,27 @@ static void check_decode(Case c)
     array_unchanged(first.cache, "cache");
     array_unchanged(first.indices, "indices");
 
-    double *const outs = values(out), *const lses = values(lse), *const queries = values(q);
+    const int64_t tokens = (int64_t)c.batch * c.queries, n_rows = (c.samples && c.samples < tokens ? c.samples : tokens) * c.heads;
+    Array *const some = ARRAY(KILN_BF16, n_rows, V), *const some_lse = ARRAY(KILN_F32, n_rows);
+    double *const outs = values(some), *const lses = values(some_lse), query[K];
     const double **const keys = malloc(sizeof *keys * (size_t)(c.topk + c.extra_topk));
-    for (int64_t i = 0; i < (int64_t)c.batch * c.queries; i++) {
+    for (int64_t r = 0; r < n_rows; r++) {
+        const int64_t i = n_rows == tokens * c.heads ? r / c.heads : integer(0, tokens - 1), h = r % c.heads;
         int64_t n = keys_of(&first, &c, i, keys);
+        Row row;
         if (c.extra_topk) n += keys_of(&extra, &c, i, keys + n);
-        for (int h = 0; h < c.heads; h++) {
-            Row r;
-            attend(&r, queries + (i * c.heads + h) * K, keys, n, K, 1 / sqrt(K), sink ? get(sink, h) : -INFINITY);
-            memcpy(outs + (i * c.heads + h) * V, r.out, sizeof r.out);
-            lses[(i / c.queries * c.heads + h) * c.queries + i % c.queries] = isinf(r.lse) ? INFINITY : r.lse;
-        }
+        for (int d = 0; d < K; d++) query[d] = get(q, (i * c.heads + h) * K + d);
+        attend(&row, query, keys, n, K, 1 / sqrt(K), sink ? get(sink, h) : -INFINITY);
+        memcpy(outs + r * V, row.out, sizeof row.out);
+        lses[r] = isinf(row.lse) ? INFINITY : row.lse;
+        memcpy(some->host + r * V * 2, out->host + (i * c.heads + h) * V * 2, (size_t)V * 2);
+        memcpy(some_lse->host + r * 4, lse->host + ((i / c.queries * c.heads + h) * c.queries + i % c.queries) * 4, 4);
     }
     free(keys);
-    assert_close("out", out, outs, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
-    assert_close("lse", lse, lses, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
+    assert_close("out", some, outs, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
+    assert_close("lse", some_lse, lses, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
+    for (int64_t i = 0; i < count(out); i++)
+        if (isnan(get(out, i))) fail_msg("out[%lld] was not written", (long long)i);
     free_arrays(NULL);
 }
 
@@ -210,6 +217,19 @@ static void nothing_to_decode(void **state)
 {
     check_decode((Case){ .batch = 0, .queries = 1, .heads = 4, .topk = 64, .pages = 1 });
     check_decode((Case){ .batch = 2, .queries = 0, .heads = 4, .topk = 64, .pages = 1 });
+}
+
+// The grid of FlashMLA's tests at full size. Some minutes; with KILN_TEST_LONG.
+static void decode_whole_grid(void **state)
+{
+    static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, lists[] = { 128, 2048, 4096 };
+    if (!getenv("KILN_TEST_LONG"))
+        skip();
+    for (int i = 0; i < 4 * 3 * 2; i++)
+        check_decode((Case){ .batch = batches[i / 6], .queries = queries[i / 2 % 3], .heads = 128, .topk = lists[i % 2], .pages = 64, .samples = 1 });
+    for (int i = 0; i < 3; i++)
+        check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .pages = 64, .none_valid = true, .samples = 1 });
+    check_decode((Case){ .batch = 1, .queries = 1, .heads = 128, .topk = 32768, .pages = 512, .samples = 1 });
 }
 
 // ---- prefill
@@ -310,6 +330,7 @@ int main(void)
         cmocka_unit_test_teardown(decode_part_of_each_list, free_arrays),
         cmocka_unit_test_teardown(decode_with_sinks_and_pages_of_any_size, free_arrays),
         cmocka_unit_test_teardown(decode_over_two_caches, free_arrays),
+        cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
         cmocka_unit_test_teardown(nothing_to_decode, free_arrays), cmocka_unit_test_teardown(prefill_lists, free_arrays),
         cmocka_unit_test_teardown(prefill_long_lists_of_few_keys, free_arrays),
         cmocka_unit_test_teardown(prefill_options, free_arrays),

@@ -1,7 +1,7 @@
 // support.h - what the tests of the operators share: tensors between guards, random numbers, the three-part tolerance.
 //
 // The device is that of KILN_TEST_DEVICE (default: cpu); KILN_TEST_FILTER picks tests by name, with * and ?;
-// KILN_TEST_CHECK, if set, builds kernels with checks. Every array has a mirror in host memory that references read.
+// KILN_TEST_CHECK, if set, builds kernels with checks; KILN_TEST_LONG adds tests at full size. Every array has a mirror in host memory that references read.
 #ifndef KILN_TESTS_OPS_SUPPORT_H
 #define KILN_TESTS_OPS_SUPPORT_H
 
