@@ -53,7 +53,8 @@ typedef struct TileInfo {
     const char  *why;                // why a fragment lives in shared memory, for explain
     // in registers
     bool         has_layout, is_accumulator;
-    bool         is_partial;         // at this moment: the sum over the lanes that hold it is its value
+    bool         is_partial;         // at this moment: the sum (or extreme) over the threads that hold it is its value
+    UpdateOp     partial_with;
     TileOp      *partial_in;         // the loop for which it is
     Layout       layout;
     Var         *registers;          // an array of each thread

@@ -1,10 +1,11 @@
-// partial.c - sums that only the end of a loop needs whole.
+// partial.c - sums and extremes that only the end of a loop needs whole.
 //
 // sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each thread may carry the sum of its own columns,
-// and the lanes and warps of a row meet once after the loop instead of once per step.
+// and the lanes and warps of a row meet once after the loop instead of once per step. So it is with top[i] max= x[i][j] and
+// min=, where nothing else changes top.
 #include "lower/cuda/cuda.h"
 
-typedef struct Linear { Lowering *lo; TileInfo *tile; bool sums, other; TileOp *op; Iteration it; bool in_map; } Linear;
+typedef struct Linear { Lowering *lo; TileInfo *tile; bool sums, scales, other; UpdateOp with; TileOp *op; Iteration it; bool in_map; } Linear;
 
 // Every thread has iterations of its own: none repeats what another sums.
 static bool threads_share(const Iteration *it)
@@ -22,12 +23,17 @@ static void check_use(const TileUse *use, void *context)
         return;
     const TileOp *const op = linear->op;
     const bool is_target = op->kind == T_UPDATE && op->update.buffer == linear->tile->buffer && use->writes;
-    if (is_target && op->update.reduces && op->update.op == UPDATE_ADD && threads_share(&linear->it))
+    const UpdateOp with = op->update.op;
+    if (is_target && op->update.reduces && (with == UPDATE_ADD || with == UPDATE_MAX || with == UPDATE_MIN) && threads_share(&linear->it)) {
+        linear->other |= linear->sums && linear->with != with;
         linear->sums = true;
-    else if (!(is_target && !op->update.reduces && op->update.op == UPDATE_MUL))
+        linear->with = with;
+    } else if (is_target && !op->update.reduces && with == UPDATE_MUL) {
+        linear->scales = true;
+    } else {
         linear->other = true;
+    }
 }
-
 
 static bool loads_buffer(const Expr *x, void *context)
 {
@@ -71,7 +77,8 @@ static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
     TileOp **body;
     for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
         each_op(lo, *body, check_op, &linear);
-    return linear.sums && !linear.other;
+    tile->partial_with = linear.with;
+    return linear.sums && !linear.other && !(linear.scales && linear.with != UPDATE_ADD);
 }
 
 static void each_register(Lowering *lo, TileInfo *tile, void (*body)(Lowering *, TileInfo *, Expr *))
@@ -101,7 +108,8 @@ void begin_partial_sums(Lowering *lo, TileOp *loop)
         const bool of_another_group = lo->has_teams && tile->team && !(tile->team >> lo->walk & 1);
         if (of_another_group || !is_linear_in(lo, loop, tile))
             continue;
-        each_register(lo, tile, keep_first);
+        if (tile->partial_with == UPDATE_ADD)
+            each_register(lo, tile, keep_first);
         tile->is_partial = true;
         tile->partial_in = loop;
     }

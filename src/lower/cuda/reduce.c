@@ -333,11 +333,11 @@ void finish_reduction(Lowering *lo, Iteration *it, int which)
     for_kept(lo, it, which, apply_body, false);
 }
 
-// As if a forall had just summed over what the tile's threads hold in common, into its own registers.
+// As if a forall had just reduced what the tile's threads hold in common, into its own registers.
 void join_partial_sums(Lowering *lo, TileInfo *tile)
 {
     TileOp *const update = NEW(lo->arena, TileOp, .kind = T_UPDATE);
-    update->update.op = UPDATE_ADD;
+    update->update.op = tile->partial_with;
     update->update.buffer = tile->buffer;
     update->update.value = expr_float(lo->arena, tile->buffer->type, 0);
     Iteration it = { .layout = tile->layout, .crew = lo->crew, .vector = -1, .n_reductions = 1 };
