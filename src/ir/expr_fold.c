@@ -523,6 +523,7 @@ Expr *expr_math(Arena *a, DType type, MathFn fn, int n, Expr **args)
     Expr *folded = fold_math_consts(a, type, fn, n, args);
     if (!folded && (fn == M_MIN || fn == M_MAX)) folded = fold_extreme(a, fn, args[0], args[1]);
     if (!folded && fn == M_CEILDIV) folded = fold_ceildiv(a, args[0], args[1]);
+    if (!folded && fn == M_ABS && dtype_is_unsigned(type)) folded = args[0];
     if (folded) return folded;
     Expr *const x = NEW(a, Expr, .kind = E_MATH, .type = type, .math = { fn, n, NEW_ARRAY(a, Expr *, n) });
     for (int i = 0; i < n; i++) {

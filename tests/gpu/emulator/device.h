@@ -165,6 +165,17 @@ static inline void __trap(void) { ptx::trap("__trap"); }
 static inline size_t __cvta_generic_to_shared(const void *p) { return ptx::shared_from_generic(p); }
 template <class T> static inline T __ldg(const T *p) { return *p; }
 
+// The other number wins against any NaN; the C library makes NaN of signalling ones.
+#define NUMBER_WINS(name, T) static inline T number_##name(T a, T b) { return a != a ? b : b != b ? a : name(a, b); }
+NUMBER_WINS(fminf, float)
+NUMBER_WINS(fmaxf, float)
+NUMBER_WINS(fmin, double)
+NUMBER_WINS(fmax, double)
+#define fminf number_fminf
+#define fmaxf number_fmaxf
+#define fmin number_fmin
+#define fmax number_fmax
+
 template <class T> static inline T shuffle_any(unsigned mask, T x, ptx::ShuffleMode mode, unsigned by, int width)
 {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || std::is_integral<T>::value, "shuffles move 4 or 8 bytes; narrower integers become int");

@@ -243,6 +243,14 @@ static char *kernel_text(int a, bool in_forall)
     return text;
 }
 
+// Quotients of f32 need not be the nearest, and a subnormal divisor may count as 0; the CPU's are, and do not.
+static bool is_near_quotient(int op, Number q, Wide t, double got, double right)
+{
+    if (op != DIV || t != F32 || on_cpu()) return false;
+    const double divisor = convert(F32, q).real;
+    return fabs(divisor) < 0x1p-126 || nextafterf((float)right, (float)got) == (float)got;
+}
+
 static void compare_results(int a, int b, const char *where, const int64_t (*results)[PAIRS])
 {
     for (int op = 0; op < OPS; op++)
@@ -255,6 +263,7 @@ static void compare_results(int a, int b, const char *where, const int64_t (*res
             const bool floating = result_is_float(a, b);
             if (floating) right = convert(F64, right);
             if (floating ? (isnan(got) && isnan(right.real)) || got == right.real : results[op][i] == right.bits) continue;
+            if (is_near_quotient(op, q, common(p.type, q.type), got, right.real)) continue;
             fail_msg("%s: %s a = %.17g (%" PRId64 "), %s b = %.17g (%" PRId64 "): %s is %.17g (%" PRId64 "), expected %.17g (%" PRId64 ")",
                      where, types[a].name, p.real, p.bits, types[b].name, q.real, q.bits, operators[op].text, floating ? got : 0,
                      results[op][i], right.real, right.bits);
