@@ -87,6 +87,15 @@ static Expr *widen(Lowering *lo, DType from, Expr *x)
     return x;
 }
 
+// Whether f32 on the way to a narrower type would round what that type then rounds again: integers that f32 does not hold
+// are beyond the other narrow types.
+static bool rounds_twice(DType to, DType from)
+{
+    if (!is_narrow_float(to) && to != DTYPE_TF32)
+        return false;
+    return from == DTYPE_F64 || (dtype_is_integer(from) && dtype_bits(from) >= 32 && (to == DTYPE_BF16 || to == DTYPE_TF32));
+}
+
 Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
 {
     if (to == from)
@@ -97,7 +106,7 @@ Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
         return expr_binary(a, X_NE, x, dtype_is_float(x->type) ? expr_float(a, x->type, 0) : expr_int(a, x->type, 0));
     if (dtype_is_float(to)) {
         const DType wide = to == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
-        x = cast(lo, wide, x);
+        x = rounds_twice(to, from) ? call_expr(lo, DTYPE_F32, "odd_f32", 1, x) : cast(lo, wide, x);
         if (to == DTYPE_TF32)
             return call_expr(lo, DTYPE_F32, "f32_to_tf32", 1, x);
         return is_narrow_float(to) ? call_expr(lo, loop_type(to), conversion_name(lo, to, DTYPE_F32), 1, x) : x;

@@ -165,6 +165,18 @@ static inline void __trap(void) { ptx::trap("__trap"); }
 static inline size_t __cvta_generic_to_shared(const void *p) { return ptx::shared_from_generic(p); }
 template <class T> static inline T __ldg(const T *p) { return *p; }
 
+template <class T> static inline float float_toward_zero(T x)
+{
+    const float f = (float)x;                              // at most one step too far from zero
+    const bool far = std::is_floating_point<T>::value ? fabs((double)f) > fabs((double)x) : f > 0 ? (long double)f > (long double)x : (long double)f < (long double)x;
+    return far ? nextafterf(f, 0) : f;
+}
+static inline float __double2float_rz(double x) { return float_toward_zero(x); }
+static inline float __int2float_rz(int x) { return float_toward_zero(x); }
+static inline float __uint2float_rz(unsigned x) { return float_toward_zero(x); }
+static inline float __ll2float_rz(long long x) { return float_toward_zero(x); }
+static inline float __ull2float_rz(unsigned long long x) { return float_toward_zero(x); }
+
 // The other number wins against any NaN; the C library makes NaN of signalling ones.
 #define NUMBER_WINS(name, T) static inline T number_##name(T a, T b) { return a != a ? b : b != b ? a : name(a, b); }
 NUMBER_WINS(fminf, float)

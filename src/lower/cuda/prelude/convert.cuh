@@ -1,6 +1,13 @@
 // convert.cuh - conversions as the language has them: round to nearest even, saturate where it says so.
 DEVICE float bf16_to_f32(uint16_t x) { return __uint_as_float((uint32_t)x << 16); }
 DEVICE float f16_to_f32(uint16_t x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
+// Toward zero, with the last bit set if that lost something: rounding again to fewer bits is then right.
+DEVICE float odd_f32(float f, bool exact) { return exact ? f : __uint_as_float(__float_as_uint(f) | 1u); }
+DEVICE float odd_f32(double x) { const float f = __double2float_rz(x); return odd_f32(f, (double)f == x || x != x); }
+DEVICE float odd_f32(int32_t x) { const float f = __int2float_rz(x); return odd_f32(f, (int32_t)f == x); }
+DEVICE float odd_f32(uint32_t x) { const float f = __uint2float_rz(x); return odd_f32(f, (uint32_t)f == x); }
+DEVICE float odd_f32(int64_t x) { const float f = __ll2float_rz(x); return odd_f32(f, (int64_t)f == x); }
+DEVICE float odd_f32(uint64_t x) { const float f = __ull2float_rz(x); return odd_f32(f, (uint64_t)f == x); }
 DEVICE uint16_t f32_to_bf16(float x) { uint16_t r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
 DEVICE uint16_t f32_to_f16(float x) { uint16_t r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
 // Nearest even to 10 bits of mantissa; infinity and NaN stay.
