@@ -38,6 +38,7 @@ enum {
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
+    CUTS_FEW = 12,                   // copies of cut boxes whose coordinates a producer holds in 24 registers
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
     BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };
@@ -237,7 +238,7 @@ typedef struct Lowering {
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
-    bool      has_cuts;              // and boxes that a view may end
+    int       n_cuts;                // copies of boxes that a view may end
     Var     **grid_extents, *tiles_total;
     int       n_ops;
     int64_t   largest_extent;        // of a shape symbol

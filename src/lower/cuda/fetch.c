@@ -325,7 +325,7 @@ static bool note_fetched(Lowering *lo, TileOp *op, void *context)
     const Buffer *const root = context;
     if (op->kind == T_COPY && op->copy.dst.buffer == root && !op_info(lo, op)->fills) {
         op_info(lo, op)->fetched = true;
-        lo->has_cuts |= copy_is_cut(lo, op);
+        lo->n_cuts += copy_is_cut(lo, op);
     }
     return false;
 }

@@ -38,7 +38,7 @@ static const Case cases[] = {
       { "tma_add_4d", "cp_async_4", "_ss_ta_tb(", "setmaxnreg_inc(240)" }, "atomic_add(", true },
     { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2>", "_bf16_rs_tb(" }, NULL, true },
     { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
-      { "tma_load_rows<64, 128, 2>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "cp_async_16(" }, "load_vector", false },
+      { "tma_load_rows<64, 128, 2>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "cp_async_16(" }, "load_vector", true },
     { "gemm/stream_k.tile", "gemm_stream_k_main", { { 0 } }, 0, 90, { "tma_load_2d", "setmaxnreg_inc(" }, NULL, true },
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(72)", "setmaxnreg_inc(216)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
