@@ -1,6 +1,11 @@
 // explain.c - what was decided, for `kiln explain`.
 #include "lower/cuda/cuda.h"
 
+static int line_of(const TileOp *op)
+{
+    return op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+}
+
 static void explain_tile(Lowering *lo, const TileInfo *tile)
 {
     Text *const out = lo->explanation;
@@ -37,7 +42,7 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     const Product *const p = op_info(lo, op)->product;
     static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync",
                                          [PRODUCT_FMA] = "multiply-adds" };
-    const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+    const int line = line_of(op);
     text_print(out, "  line %d: %d x %d x %d by %s", line, p->m, p->n, p->k, kinds[p->kind]);
     if (p->kind == PRODUCT_FMA)
         text_print(out, ", %d x %d in each thread, because %s", p->rectangle.row_run * p->rectangle.row_runs,
@@ -57,7 +62,7 @@ static bool explain_barrier(Lowering *lo, TileOp *op, void *context)
 {
     if (op_info(lo, op)->barrier_before) {
         lo->n_barriers++;
-        const int line = op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+        const int line = line_of(op);
         text_print(lo->explanation, " %d", line);
     }
     return false;
@@ -113,6 +118,15 @@ void explain(Lowering *lo)
     text_print(out, "barriers of all computing threads before lines:");
     each_op(lo, lo->kernel->body, explain_barrier, NULL);
     text_print(out, "%s\n", lo->n_barriers ? "" : " none");
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const signal = lo->signals.items[i];
+        text_print(out, "signal from group %d after line %d to group %d before line %d\n", signal->from, line_of(signal->after), signal->to,
+                   line_of(signal->before));
+    }
+    for (int i = 0; i < lo->kernel->n_grid; i++)
+        if (lo->kernel->grid[i].cluster > 1)
+            text_print(out, "cluster(%s = %d) is not used: every instance makes its own tiles\n", lo->kernel->grid[i].var->name,
+                       lo->kernel->grid[i].cluster);
     for (int i = 0; i < lo->notes.count; i++)
         text_print(out, "%s\n", lo->notes.items[i]);
     explain_roofline(lo);
