@@ -568,6 +568,48 @@ void emit_early_loads(Lowering *lo, TileOp *first, const TileOp *end)
     }
 }
 
+// What a body stores: into registers, into memory, and into memory that it also reads.
+typedef struct Effects { Lowering *lo; TileOp *body; const Buffer *written; bool in_registers, rewrites; } Effects;
+
+static void note_read_back(const TileUse *use, void *context)
+{
+    Effects *const effects = context;
+    effects->rewrites |= use->reads && buffer_root(use->buffer) == effects->written;
+}
+
+static bool look_for_reads(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, note_read_back, context);
+    return false;
+}
+
+static void note_store(const TileUse *use, void *context)
+{
+    Effects *const effects = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    if ((!use->writes && !use->atomic) || root->kind == BUFFER_LOCAL)
+        return;
+    effects->in_registers |= is_fragment_in_registers(effects->lo, root);
+    effects->written = root;
+    each_op(effects->lo, effects->body, look_for_reads, effects);
+}
+
+static bool look_for_stores(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, note_store, context);
+    return false;
+}
+
+// Threads that repeat iterations of others store nothing, yet they must not read what the others are rewriting.
+static Expr *only_first_replica(Lowering *lo, TileOp *op, const Iteration *it)
+{
+    Effects effects = { .lo = lo, .body = op->forall.body };
+    if (op->kind != T_FORALL || it->is_linear || it->n_reductions > 0)
+        return NULL;
+    each_op(lo, op->forall.body, look_for_stores, &effects);
+    return effects.rewrites && !effects.in_registers ? replica_is_first(lo, &it->layout) : NULL;
+}
+
 void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
 {
     if (emit_packed_conversion(lo, op))
@@ -591,10 +633,16 @@ void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
         begin_if(lo, &block, somewhere);
     else
         begin_block(lo, &block);
+    Nest once;
+    Expr *const first = only_first_replica(lo, op, &it);
+    if (first)
+        begin_if(lo, &once, first);
     if (it.is_linear)
         emit_linear(lo, op, &it);
     else
         emit_spread(lo, op, &it);
+    if (first)
+        end_nest(lo, &once);
     end_nest(lo, &block);
     lo->crew = crew;
     lo->is_muted = false;

@@ -18,6 +18,7 @@ typedef struct Search {
     int        width;
     const MapUses *uses;
     VEC(const Var *) inner;          // variables that live inside the body: addresses may not depend on them
+    bool       under_condition;      // what is looked at may not be evaluated
 } Search;
 
 static bool is_written(const Search *s, const Buffer *root, Expr *const *subs, int rank)
@@ -81,6 +82,22 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
     return tile->shared.swizzle_bytes || tile->shared.rows <= 1 || tile->shared.pitch_bytes % (bytes < 16 ? bytes : 16) == 0;
 }
 
+// Accesses to tensors are bounded, those to shared tiles are not: they are the program's own.
+static bool may_load_early(const Search *s, Buffer *buffer, Expr *const *subs)
+{
+    for (int d = 0; d < buffer->rank && s->under_condition && buffer_root(buffer)->kind != BUFFER_TENSOR; d++) {
+        const Range at = expr_range(subs[d]), extent = expr_range(buffer->shape[d]);
+        if (!at.has_lo || at.lo < 0 || !at.has_hi || !extent.has_lo || at.hi >= extent.lo)
+            return false;
+    }
+    return true;
+}
+
+static bool is_conditional(const Expr *x, void *context)
+{
+    return x->kind == E_SELECT || (x->kind == E_BINARY && (x->op.op == X_AND || x->op.op == X_OR));
+}
+
 static bool visit_load(const Expr *x, void *context)
 {
     Search *const s = context;
@@ -90,7 +107,8 @@ static bool visit_load(const Expr *x, void *context)
         if (expr_equal(s->it->loaded[i].load, x))
             return false;
     Buffer *const root = buffer_root(x->load.buffer);
-    if (is_run(s, x->load.buffer, x->load.subs) && !is_written(s, root, x->load.subs, x->load.buffer->rank))
+    if (is_run(s, x->load.buffer, x->load.subs) && !is_written(s, root, x->load.subs, x->load.buffer->rank) &&
+        may_load_early(s, x->load.buffer, x->load.subs))
         s->it->loaded[s->it->n_loaded++].load = (Expr *)x;
     return false;
 }
@@ -124,12 +142,16 @@ static bool is_register_pair(const Search *s, const TileOp *store)
 
 static void search_expr(Search *s, Expr *x)
 {
-    if (x)
-        expr_any(x, visit_load, s);
+    const bool outer = s->under_condition;
+    if (!x)
+        return;
+    s->under_condition = outer || expr_any(x, is_conditional, NULL);
+    expr_any(x, visit_load, s);
+    s->under_condition = outer;
 }
 
 // Loads of the body's own statements and of its conditions; statements under a condition may load early, because
-// what is inside a tensor can always be read.
+// what is inside a tensor or a tile can always be read.
 static void search_block(Search *s, TileOp *block, bool top)
 {
     for (TileOp *op = block; op; op = op->next) {
@@ -140,9 +162,12 @@ static void search_block(Search *s, TileOp *block, bool top)
         if (op->kind == T_UPDATE)
             search_expr(s, op->update.value);
         if (op->kind == T_IF) {
+            const bool outer = s->under_condition;
             search_expr(s, op->branch.cond);
+            s->under_condition = true;
             search_block(s, op->branch.then, false);
             search_block(s, op->branch.otherwise, false);
+            s->under_condition = outer;
         }
         if (op->kind == T_STORE && top && s->it->n_stored < COUNT(s->it->stored) && is_register_pair(s, op)) {
             s->it->stored[s->it->n_stored++].store = op;

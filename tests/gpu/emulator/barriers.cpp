@@ -37,6 +37,7 @@ static void end_phase_if_done(MBarrier &bar)
     if (bar.pending > 0 || bar.bytes != 0)
         return;
     bar.phase++;
+    bar.before = bar.order;
     bar.pending = bar.expected;
     wake_all(bar.waiting);
 }
@@ -58,9 +59,10 @@ static void arrive(MBarrier &bar, uint32_t offset, uint32_t count, const char *w
 }
 
 // What an asynchronous copy does at its end; the barrier may be another block's of the cluster.
-void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t arrivals)
+void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t arrivals, const Issued &issued)
 {
     MBarrier &bar = mbarrier_in(block, offset, "an asynchronous copy's end");
+    complete_async(issued, bar.order);
     expect(bar, -bytes, "an asynchronous copy's end");
     if (arrivals)
         arrive(bar, offset, arrivals, "an asynchronous copy's end");
@@ -73,6 +75,8 @@ void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t ar
 static void release_barrier(NamedBarrier &bar)
 {
     bar.arrived = bar.expected = 0;
+    for (const Fiber *f : bar.waiting)
+        acquire_from(f->warp, bar.order);
     wake_all(bar.waiting);
 }
 
@@ -90,6 +94,9 @@ static void come(uint32_t id, uint32_t threads, bool stay, const char *what)
     if (++bar.arrived > bar.expected)
         fault(LAUNCH_FAILED, "%s %u: more than %u threads have come", what, id, threads);
     note_progress();
+    release_to(self()->warp, bar.order);
+    if (stay && bar.arrived == bar.expected)
+        acquire_from(self()->warp, bar.order);
     if (bar.arrived == bar.expected) {
         release_barrier(bar);
     } else if (stay) {
@@ -107,7 +114,9 @@ static void come_whole(const char *what)
     NamedBarrier &bar = b->named[0];
     bar.expected = b->alive;
     note_progress();
+    release_to(self()->warp, bar.order);
     if (++bar.arrived >= bar.expected) {
+        acquire_from(self()->warp, bar.order);
         release_barrier(bar);
     } else {
         bar.waiting.push_back(self());
@@ -174,6 +183,7 @@ uint64_t mbarrier_arrive(uint32_t address, uint32_t count)
 {
     MBarrier &bar = mbarrier_in(block_at(address), offset_of(address), "mbarrier.arrive");
     const uint64_t state = bar.phase;
+    release_to(self()->warp, bar.order);
     arrive(bar, offset_of(address), count, "mbarrier.arrive");
     return state;
 }
@@ -185,12 +195,16 @@ void mbarrier_expect_tx(uint32_t address, uint32_t bytes)
     end_phase_if_done(bar);
 }
 
-void mbarrier_complete_tx(uint32_t address, uint32_t bytes) { mbarrier_complete(block_at(address), offset_of(address), bytes, 0); }
+void mbarrier_complete_tx(uint32_t address, uint32_t bytes) 
+{
+    mbarrier_complete(block_at(address), offset_of(address), bytes, 0, issue_async(self()->block, offset_of(address)));
+}
 
 uint64_t mbarrier_arrive_expect_tx(uint32_t address, uint32_t bytes)
 {
     MBarrier &bar = mbarrier_in(block_at(address), offset_of(address), "mbarrier.arrive.expect_tx");
     const uint64_t state = bar.phase;
+    release_to(self()->warp, bar.order);
     expect(bar, bytes, "mbarrier.arrive.expect_tx");
     arrive(bar, offset_of(address), 1, "mbarrier.arrive.expect_tx");
     return state;
@@ -205,8 +219,10 @@ bool mbarrier_try_parity(uint32_t address, uint32_t parity)
     const uint32_t offset = offset_of(address);
     MBarrier &bar = mbarrier_in(b, offset, "mbarrier.try_wait");
     self()->spins = 0;
-    if ((bar.phase & 1) != (parity & 1))
+    if ((bar.phase & 1) != (parity & 1)) {
+        acquire_from(self()->warp, bar.before);
         return true;
+    }
     if (worker->random.below(4) == 0) {
         yield_self();
     } else {
@@ -214,7 +230,11 @@ bool mbarrier_try_parity(uint32_t address, uint32_t parity)
         poll_self("mbarrier, parity", offset, parity);
         bar.waiting.erase(std::remove(bar.waiting.begin(), bar.waiting.end(), self()), bar.waiting.end());
     }
-    return (mbarrier_in(b, offset, "mbarrier.try_wait").phase & 1) != (parity & 1);
+    const MBarrier &then = mbarrier_in(b, offset, "mbarrier.try_wait");
+    if ((then.phase & 1) == (parity & 1))
+        return false;
+    acquire_from(self()->warp, then.before);
+    return true;
 }
 
 bool mbarrier_try_state(uint32_t address, uint64_t state) { return mbarrier_try_parity(address, (uint32_t)state & 1); }

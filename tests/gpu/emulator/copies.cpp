@@ -17,12 +17,13 @@ using namespace ptx;
 
 // ---- cp.async
 
-static void land(Block *block, const CopyGroup &group)
+static void land(Block *block, const CopyGroup &group, const Issued &issued)
 {
     for (const auto &c : group) {
         if (c->landed)
             continue;
         unsigned char *const to = shared_in(block, c->dst, c->bytes, "cp.async");
+        note_async_write(block, c->told ? *c->told : issued, c->dst, c->bytes, false);
         memset(to, 0, c->bytes);
         memcpy(to, c->src, c->from);
         c->landed = true;
@@ -32,7 +33,8 @@ static void land(Block *block, const CopyGroup &group)
 static void land_all_but(Fiber *f, size_t n)
 {
     while (f->copy_groups.size() > n) {
-        land(f->block, f->copy_groups.front());
+        // What the thread has waited for is as if it had written it itself.
+        land(f->block, f->copy_groups.front(), { f->warp->order, f->warp->number, f->warp->order.seen.at[f->warp->number] });
         f->copy_groups.erase(f->copy_groups.begin());
     }
 }
@@ -79,10 +81,12 @@ void finish_stores(Worker *w, const Block *block)
     forget_written(w);
 }
 
-static void start_store(std::function<void(BulkStore &)> read, std::function<void(BulkStore &)> write)
+static void start_store(uint32_t from, uint32_t length, std::function<void(BulkStore &)> read, std::function<void(BulkStore &)> write)
 {
     Fiber *const f = self();
     auto s = std::make_shared<BulkStore>();
+    s->from = from, s->length = length;
+    begin_async_read(f->block, f->warp, from, length);
     s->block = f->block;
     s->group = f->store_group;
     s->read = std::move(read);
@@ -205,7 +209,7 @@ void cp_async(uint32_t dst, const void *src, uint32_t bytes, uint32_t from)
     shared_at(dst, bytes, "cp.async");
     if (from)
         check_global(src, from, "cp.async");
-    self()->copies.push_back(std::make_shared<SmallCopy>(SmallCopy{ offset_of(dst), src, bytes, from, false }));
+    self()->copies.push_back(std::make_shared<SmallCopy>(SmallCopy{ offset_of(dst), src, bytes, from, false, nullptr }));
 }
 
 void cp_async_commit()
@@ -234,9 +238,17 @@ void cp_async_arrive(uint32_t address, bool counted)
     if (counted)
         bar.pending++;
     Block *const b = f->block;
+    // A copy belongs to the first barrier that is told of it; the later ones are told of the earlier, too.
+    Issued issued = issue_async(b, offset);
+    f->copied.at[issued.agent] = issued.moment;
+    for (int i = 0; i < CLOCKS; i++)
+        issued.order.seen.at[i] = std::max(issued.order.seen.at[i], f->copied.at[i]);
+    for (const auto &c : all)
+        if (!c->told)
+            c->told = std::make_shared<Issued>(issued);
     start_async(b, [=] {
-        land(b, all);
-        mbarrier_complete(b, offset, 0, 1);
+        land(b, all, issued);
+        mbarrier_complete(b, offset, 0, 1, issued);
     });
 }
 
@@ -253,6 +265,9 @@ void bulk_wait(uint32_t n, bool only_read)
                 read_now(*s);
             else
                 write_now(*s);
+            if (s->length)
+                end_async_read(f->block, f->warp, s->from, s->length);
+            s->length = 0;
         }
     const auto done = [=](const std::shared_ptr<BulkStore> &s) { return s->group < kept && (s->written || only_read); };
     f->stores.erase(std::remove_if(f->stores.begin(), f->stores.end(), done), f->stores.end());
@@ -276,11 +291,13 @@ void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uin
         Block *const b = c->blocks[rank_to].get();
         mbarrier_in(b, bar, what);
         shared_in(b, to, box_bytes(&box->map), what);
+        const Issued issued = issue_async(b, bar);
         start_async(b, [=] {
             std::vector<unsigned char> bytes(box_bytes(&box->map));
             read_box(&box->map, box->at, bytes.data());
+            note_async_write(b, issued, to, (uint32_t)bytes.size(), true);
             spread(b, to, bytes, box->map.swizzle);
-            mbarrier_complete(b, bar, (int64_t)bytes.size(), 0);
+            mbarrier_complete(b, bar, (int64_t)bytes.size(), 0, issued);
         });
     }
 }
@@ -297,7 +314,7 @@ void tensor_store(int rank, const void *map, const int32_t *at, uint32_t src, Re
     shared_in(b, from, box_bytes(&box->map), what);
     const int type = box->map.type;
     const ReduceMode how = signed_mode(type, mode);
-    start_store([=](BulkStore &s) {
+    start_store(from, box_bytes(&box->map), [=](BulkStore &s) {
         s.bytes.resize(box_bytes(&box->map));
         gather(b, from, &s.bytes, box->map.swizzle);
     }, [=](BulkStore &s) {
@@ -331,9 +348,11 @@ void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t barrier, 
         Block *const b = c->blocks[rank].get();
         mbarrier_in(b, offset_of(barrier), what);
         unsigned char *const to = shared_in(b, offset_of(dst), bytes, what);
+        const Issued issued = issue_async(b, offset_of(barrier));
         start_async(b, [=] {
+            note_async_write(b, issued, offset_of(dst), bytes, true);
             memcpy(to, src, bytes);
-            mbarrier_complete(b, offset_of(barrier), bytes, 0);
+            mbarrier_complete(b, offset_of(barrier), bytes, 0, issued);
         });
     }
 }
@@ -347,9 +366,10 @@ void bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t barrier)
     unsigned char *const to = shared_in(b, offset_of(dst), bytes, what), *const from = shared_at(src, bytes, what);
     mbarrier_in(block_at(barrier), offset_of(barrier), what);
     Block *const told = block_at(barrier);
+    const Issued issued = issue_async(told, offset_of(barrier));
     start_async(b, [=] {
         memcpy(to, from, bytes);
-        mbarrier_complete(told, offset_of(barrier), bytes, 0);
+        mbarrier_complete(told, offset_of(barrier), bytes, 0, issued);
     });
 }
 
@@ -360,7 +380,7 @@ void bulk_store(void *dst, uint32_t src, uint32_t bytes, int type, ReduceMode mo
     if (bytes)
         check_global(dst, bytes, what);
     const unsigned char *const from = shared_at(src, bytes, what);
-    start_store([=](BulkStore &s) { s.bytes.assign(from, from + bytes); }, [=](BulkStore &s) {
+    start_store(offset_of(src), bytes, [=](BulkStore &s) { s.bytes.assign(from, from + bytes); }, [=](BulkStore &s) {
         if (type >= 0)
             reduce_in_memory(type, signed_mode(type, mode), dst, s.bytes.data(), bytes);
         else
@@ -378,9 +398,10 @@ void store_async(uint32_t dst, const uint32_t *words, uint32_t n, uint32_t barri
         fault(ILLEGAL_ADDRESS, "st.async: %#x is not aligned to %u bytes", dst, 4 * n);
     mbarrier_in(told, offset_of(barrier), "st.async");
     const std::vector<uint32_t> value(words, words + n);
+    const Issued issued = issue_async(told, offset_of(barrier));
     start_async(b, [=] {
         memcpy(to, value.data(), 4 * n);
-        mbarrier_complete(told, offset_of(barrier), 4 * n, 0);
+        mbarrier_complete(told, offset_of(barrier), 4 * n, 0, issued);
     });
 }
 

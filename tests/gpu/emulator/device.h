@@ -225,7 +225,7 @@ template <class T> inline T exchange_with(T *p, T now, T old)
         looked_at_memory();
     return old;
 }
-template <class T, class F> inline T atomic_update(T *p, F update)
+template <class T, class F> __attribute__((no_sanitize("thread"))) inline T atomic_update(T *p, F update)
 {
     T old, now;
     __atomic_load(p, &old, __ATOMIC_SEQ_CST);
@@ -342,14 +342,14 @@ template <class T, class... X> inline void store(uint64_t p, X... x)
     ((*at++ = to<T>(x)), ...);
     changed_memory();
 }
-template <class T, class... D> inline void load_shared(uint32_t a, D &...d)
+template <class T, class... D> __attribute__((no_sanitize("thread"))) inline void load_shared(uint32_t a, D &...d)
 {
-    const T *at = (const T *)generic_from_shared(a, sizeof(T) * sizeof...(D), "ld.shared");
+    const T *at = (const T *)generic_from_shared(a, sizeof(T) * sizeof...(D), false, "ld.shared");
     (assign(d, *at++), ...);
 }
-template <class T, class... X> inline void store_shared(uint32_t a, X... x)
+template <class T, class... X> __attribute__((no_sanitize("thread"))) inline void store_shared(uint32_t a, X... x)
 {
-    T *at = (T *)generic_from_shared(a, sizeof(T) * sizeof...(X), "st.shared");
+    T *at = (T *)generic_from_shared(a, sizeof(T) * sizeof...(X), true, "st.shared");
     ((*at++ = to<T>(x)), ...);
 }
 

@@ -14,6 +14,7 @@
 
 namespace emu {
 
+enum { STACK_BYTES = 256 * 1024, WARPS_MAX = 32, CLOCKS = 64 };
 enum { WARP = 32, RESERVED_SHARED = 1024, SHARED_BYTES_MAX = 227 * 1024, NAMED_BARRIERS = 16 };
 
 // Errors, as the driver numbers them.
@@ -65,8 +66,14 @@ struct Worker;
 // What a blocked thread waits for, for the report of a deadlock.
 struct Wait { const char *what = ""; uint32_t address = 0; uint32_t value = 0; };
 
+// Up to which moment of each warp and each copy something is ordered behind it, and up to which that is fenced: races.cpp.
+struct Clock { uint32_t at[CLOCKS]; };
+struct Order { Clock seen{}, fenced{}; };
+struct Issued { Order order; int agent; uint32_t moment; };
+struct Cell;
+
 // cp.async: one copy, and one thread's copies since a commit.
-struct SmallCopy { uint32_t dst; const void *src; uint32_t bytes, from; bool landed; };
+struct SmallCopy { uint32_t dst; const void *src; uint32_t bytes, from; bool landed; std::shared_ptr<Issued> told; };
 typedef std::vector<std::shared_ptr<SmallCopy>> CopyGroup;
 
 // A store of the copy engine: it reads shared memory late, and writes memory later still.
@@ -75,6 +82,7 @@ struct BulkStore {
     int    group;                    // of its thread
     bool   was_read = false, written = false;
     std::vector<unsigned char> bytes;                      // what was read
+    uint32_t from = 0, length = 0;                         // in shared memory
     std::function<void(BulkStore &)> read, write;
 };
 
@@ -93,6 +101,7 @@ struct Fiber {
 
     CopyGroup copies;                                      // cp.async not yet committed, then ...
     std::vector<CopyGroup> copy_groups;                    // ... the groups, oldest first
+    Clock    copied{};               // of the mbarriers that are told of them
     std::vector<std::shared_ptr<BulkStore>> stores;        // of bulk groups, oldest first
     int      store_group = 0;                              // the one being filled
     unsigned cluster_phase = 0;      // phases of the cluster barrier that it has waited for
@@ -118,16 +127,18 @@ struct Warp {
     std::vector<Fiber *> fibers;
     std::vector<Meeting> meetings;
     std::shared_ptr<MatrixQueue> matrix;
+    Order    order;
     int      registers = 0;          // by setmaxnreg
 };
 
-struct NamedBarrier { unsigned expected = 0, arrived = 0; std::vector<Fiber *> waiting; };
+struct NamedBarrier { unsigned expected = 0, arrived = 0; std::vector<Fiber *> waiting; Order order; };
 
 struct MBarrier {
     uint32_t expected = 0, pending = 0;
     int64_t  bytes = 0;              // announced and not yet arrived
     uint32_t phase = 0;
     std::vector<Fiber *> waiting;
+    Order    order, before;          // of this phase's arrivals, and of all phases that have ended
 };
 
 struct Block {
@@ -142,6 +153,8 @@ struct Block {
     NamedBarrier named[NAMED_BARRIERS];
     std::map<uint32_t, MBarrier> mbarriers;
     int      pending = 0;            // asynchronous operations that will touch its shared memory
+    Cell    *cells = nullptr;        // of its shared memory, if it is watched for races
+    uint32_t copies_issued = 0;
 };
 
 struct Cluster {
@@ -156,6 +169,9 @@ struct Cluster {
 // An operation under way: it takes effect when the worker chooses.
 struct Async { Block *block; std::function<void()> take_effect; };
 
+// A store over another warp's, not ordered behind it: races.cpp.
+struct Doubt { Block *block; uint32_t offset; int writer; unsigned char before[4]; };
+
 struct Worker {
     const Launch *launch = nullptr;
     Random   random{};
@@ -167,6 +183,8 @@ struct Worker {
     std::vector<Async> pending;
     std::vector<std::shared_ptr<BulkStore>> stores;        // of all its threads, unwritten
     std::vector<void *> free_stacks, free_shared;
+    std::vector<Cell *> free_cells;
+    Doubt    doubt{};
 };
 
 // The thread that runs on this worker.
@@ -207,8 +225,24 @@ void     check_global(const void *address, size_t bytes, const char *what);
 // ---- barriers.cpp
 
 MBarrier &mbarrier_in(Block *block, uint32_t offset, const char *what);
-void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t arrivals);
+void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t arrivals, const Issued &issued);
 void thread_left_barriers(Fiber *fiber);
+
+// ---- races.cpp
+
+void watch_block(Worker *w, Block *block);
+void leave_block(Worker *w, Block *block);
+void release_to(Warp *warp, Order &to);
+void acquire_from(Warp *warp, const Order &from);
+Issued issue_async(Block *block, uint32_t barrier);
+void complete_async(const Issued &issued, Order &to);
+void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
+void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
+void note_async_write(Block *block, const Issued &issued, uint32_t offset, uint32_t bytes, bool by_proxy);
+void begin_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
+void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
+void fence_proxy(Warp *warp);
+void settle_doubt();
 
 // ---- warp.cpp
 

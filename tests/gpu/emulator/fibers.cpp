@@ -21,7 +21,7 @@
 
 namespace emu {
 
-enum { STACK_BYTES = 256 * 1024, PAGE = 4096, FRUITLESS_LOOKS = 200 };
+enum { PAGE = 4096, FRUITLESS_LOOKS = 200 };
 
 thread_local Worker *worker;
 
@@ -129,7 +129,11 @@ static void *new_stack(Worker *w)
 
 // ---- blocking and waking
 
-static void switch_to_worker(Fiber *f) { switch_stacks(&f->stack_pointer, worker->stack_pointer); }
+static void switch_to_worker(Fiber *f)
+{
+    settle_doubt();
+    switch_stacks(&f->stack_pointer, worker->stack_pointer);
+}
 
 void note_progress() { run->progress.fetch_add(1, std::memory_order_relaxed); }
 
@@ -403,6 +407,7 @@ static void start_block(Worker *w, Cluster *c, unsigned rank)
         warp->runnable |= 1u << f->lane;
         warp->alive |= 1u << f->lane;
     }
+    watch_block(w, block.get());
     c->blocks.push_back(std::move(block));
 }
 
@@ -428,6 +433,7 @@ static void drop_cluster(Worker *w, Cluster *c)
                 w->free_stacks.push_back(f->stack_base);
                 delete f;
             }
+        leave_block(w, b.get());
         free_shared(w, b->shared, b->shared_bytes);
     }
     for (size_t i = 0; i < w->clusters.size(); i++)
@@ -605,6 +611,7 @@ static void work(Worker *w, Run *r)
     while (!w->clusters.empty())
         drop_cluster(w, w->clusters.back().get());
     w->pending.clear();
+    w->doubt = {};
     w->stores.clear();
     r->working--;
     worker = nullptr;

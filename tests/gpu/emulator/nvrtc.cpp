@@ -126,7 +126,7 @@ static int compile(Program *p, int n, const char *const *options)
     if (keep && *keep)
         write_file(keep, p->text);
     write_file(f + "/kernel.cpp", p->text);
-    const std::string flags = " -std=c++17 -O1 -fPIC -w -Wno-psabi -fno-strict-aliasing -fno-exceptions" + fused() + " -fwrapv -fvisibility=hidden -D__CUDA_ARCH__=" + arch;
+    const std::string flags = " -std=c++17 -O1 -fPIC -w -Wno-psabi -fno-strict-aliasing -fno-exceptions -fsanitize=thread --param tsan-instrument-func-entry-exit=0" + fused() + " -fwrapv -fvisibility=hidden -D__CUDA_ARCH__=" + arch;
     if (!run_command(compiler() + flags + " -I" + quoted(EMULATOR_FOLDER) + " -c " + quoted(f + "/kernel.cpp") + " -o " + quoted(f + "/kernel.o"), &p->log)
         || !run_command(compiler() + " -shared " + quoted(f + "/kernel.o") + " " + quoted(own_path()) + " -o " + quoted(f + "/kernel.so"), &p->log))
         return COMPILATION;

@@ -21,7 +21,7 @@ enum Special { THREAD_X, THREAD_Y, THREAD_Z, BLOCK_X, BLOCK_Y, BLOCK_Z, THREADS_
 uint32_t special(Special which);
 unsigned char *shared_memory_here();                       // the dynamic shared memory of the running block
 uint32_t shared_from_generic(const void *p);
-void    *generic_from_shared(uint32_t address, uint32_t bytes, const char *what);
+void    *generic_from_shared(uint32_t address, uint32_t bytes, bool writes, const char *what);
 
 // ---- barriers
 void mbarrier_init(uint32_t address, uint32_t count);

@@ -45,11 +45,17 @@ uint32_t shared_from_generic(const void *p)
     fault(ILLEGAL_ADDRESS, "%p is taken for shared memory and is not", p);
 }
 
-void *generic_from_shared(uint32_t address, uint32_t bytes, const char *what)
+void *generic_from_shared(uint32_t address, uint32_t bytes, bool writes, const char *what)
 {
     if (bytes && address % (bytes > 16 ? 16 : bytes) != 0)
         fault(ILLEGAL_ADDRESS, "%s: %u bytes at shared address %#x are not aligned", what, bytes, address);
-    return shared_at(address, bytes, what);
+    void *const memory = shared_at(address, bytes, what);
+    Block *const b = block_at(address);
+    if (writes)
+        note_write(b, self()->warp, offset_of(address), bytes);
+    else
+        note_read(b, self()->warp, offset_of(address), bytes);
+    return memory;
 }
 
 // A warp group's registers come from a pool of 64 K words for the block; a multiple of 8 from 24 to 256 each.
@@ -74,7 +80,7 @@ void check_tensor_map(const void *map)
         tensor_map_at(map, ((const TensorMap *)map)->rank, "prefetch.tensormap");
 }
 
-void proxy_fence() { }
+void proxy_fence() { fence_proxy(self()->warp); }
 void looked_at_memory() { spin_self("memory that another thread is to change"); }
 void changed_memory()
 {

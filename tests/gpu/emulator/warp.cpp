@@ -170,12 +170,12 @@ uint32_t reduce(uint32_t mask, ReduceMode mode, uint32_t x)
 // ---- 8 x 8 matrices of 16 bits: lane l holds elements 2*(l % 4) and the next of row l / 4
 
 // given: address, how many matrices, transposed, then (for a store) the words.
-static uint16_t *row_at(Meeting &m, int row, const char *what)
+static uint16_t *row_at(Meeting &m, int row, bool writes, const char *what)
 {
     const uint32_t address = (uint32_t)m.given[row][0];
     if (address % 16 != 0)
         fault(ILLEGAL_ADDRESS, "%s: the row address %#x of lane %d is not aligned to 16 bytes", what, address, row);
-    return (uint16_t *)shared_at(address, 16, what);
+    return (uint16_t *)generic_from_shared(address, 16, writes, what);
 }
 
 static void load_matrices(Meeting &m)
@@ -184,7 +184,7 @@ static void load_matrices(Meeting &m)
     const bool across = m.given[0][2] != 0;
     for (int i = 0; i < n; i++)
         for (int row = 0; row < 8; row++) {
-            const uint16_t *const from = row_at(m, i * 8 + row, "ldmatrix");
+            const uint16_t *const from = row_at(m, i * 8 + row, false, "ldmatrix");
             for (int column = 0; column < 8; column++) {
                 const int lane = across ? column * 4 + row / 2 : row * 4 + column / 2, half = (across ? row : column) % 2;
                 uint64_t &word = m.taken[lane][i];
@@ -199,7 +199,7 @@ static void store_matrices(Meeting &m)
     const bool across = m.given[0][2] != 0;
     for (int i = 0; i < n; i++)
         for (int row = 0; row < 8; row++) {
-            uint16_t *const to = row_at(m, i * 8 + row, "stmatrix");
+            uint16_t *const to = row_at(m, i * 8 + row, true, "stmatrix");
             for (int column = 0; column < 8; column++) {
                 const int lane = across ? column * 4 + row / 2 : row * 4 + column / 2, half = (across ? row : column) % 2;
                 to[column] = (uint16_t)(m.given[lane][3 + i] >> 16 * half);

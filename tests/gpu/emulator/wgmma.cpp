@@ -162,6 +162,25 @@ static void load_operand(Block *block, ptx::MatrixType type, uint64_t descriptor
             widen(type, shared_in(block, across_k(d, first / 8 + p, row), 16, "wgmma"), to + row * pitch + p * 8);
 }
 
+// Every 16 bytes of shared memory that a product reads for this warp.
+template <class Each> static void each_piece(const Warp *warp, const Product &p, Each each)
+{
+    const int pieces = p.shape.k * ptx::type_bytes(p.shape.b) / 16, first = warp->number % 4 * ROWS;
+    const Descriptor a = decode(p.a), b = decode(p.b);
+    for (int line = 0; !p.from_registers && !p.across_a && line < ROWS; line++)
+        for (int i = 0; i < pieces; i++)
+            each(along_k(a, first + line, i));
+    for (int row = 0; !p.from_registers && p.across_a && row < p.shape.k; row++)
+        for (int i = 0; i < ROWS / 8; i++)
+            each(across_k(a, first / 8 + i, row));
+    for (int line = 0; !p.across_b && line < p.shape.n; line++)
+        for (int i = 0; i < pieces; i++)
+            each(along_k(b, line, i));
+    for (int row = 0; p.across_b && row < p.shape.k; row++)
+        for (int i = 0; i < p.shape.n / 8; i++)
+            each(across_k(b, i, row));
+}
+
 // ---- the product
 
 // a[k][ROWS], b[k][N_MAX]
@@ -280,6 +299,8 @@ static void retire(Warp *warp, MatrixQueue &q, size_t end)
 {
     execute_up_to(warp, q, end);
     while (q.first < end) {
+        if (warp->block->cells)
+            each_piece(warp, *q.products.front(), [=](uint32_t offset) { end_async_read(warp->block, warp, offset, 16); });
         q.products.erase(q.products.begin());
         q.first++;
     }
@@ -390,6 +411,9 @@ void wgmma(const MatrixShape &shape, uint32_t *const *registers, int n_registers
         fault(LAUNCH_FAILED, "wgmma: the lanes of a warp use different accumulators");
     std::copy(a.words, a.words + 4, p->words[lane]);
     p->issued |= 1u << lane;
+    Warp *const warp = f->warp;
+    if (p->issued == 0xffffffff && warp->block->cells)
+        each_piece(warp, *p, [=](uint32_t offset) { begin_async_read(warp->block, warp, offset, 16); });
     if (p->issued == 0xffffffff && worker->random.below(256) < worker->haste)
         execute_up_to(f->warp, q, q.first + number + 1);
 }
