@@ -268,33 +268,16 @@ static kiln_status cuda_event_elapsed(kiln_event *begin, kiln_event *end, double
 
 // ---- tensor maps: descriptors for TMA, kept from launch to launch
 
-enum { MAPS_KEPT = 4 };
+enum { MAPS_KEPT_BITS = 6 };         // as many tensors, such as the caches of a model's layers, may take turns
 
 // All that decides a map apart from the plan.
 typedef struct MapKey { uint64_t base, unusable; uint64_t dims[5], strides[5]; } MapKey;
-typedef struct KeptMap { CuTensorMap map; MapKey key; bool used; } KeptMap;
-typedef struct MapCache { KeptMap (*kept)[MAPS_KEPT]; int *newest; } MapCache;
+typedef struct KeptMap { uint64_t words[16]; MapKey key; bool used; } KeptMap;
+typedef struct MapCache { KeptMap kept[1 << MAPS_KEPT_BITS]; } MapCache;   // of one of the plan's maps
 
-static MapCache *map_cache_new(int n_maps)
+static KeptMap *kept_map(MapCache *cache, const MapKey *key)
 {
-    MapCache *const cache = memory_alloc(sizeof *cache);
-    if (!cache)
-        return NULL;
-    void *const block = memory_alloc(64 + sizeof *cache->kept * (size_t)n_maps + sizeof(int) * (size_t)n_maps + sizeof block);
-    if (!block) {
-        memory_free(cache);
-        return NULL;
-    }
-    cache->newest = (int *)block;
-    cache->kept = (void *)(((uintptr_t)block + sizeof(int) * (size_t)n_maps + 63) & ~(uintptr_t)63);
-    return cache;
-}
-
-static void map_cache_free(MapCache *cache)
-{
-    if (cache)
-        memory_free(cache->newest);
-    memory_free(cache);
+    return &cache->kept[key->base * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MAPS_KEPT_BITS)];
 }
 
 static const signed char map_types[DTYPE_COUNT] = {        // CUtensorMapDataType + 1
@@ -360,24 +343,21 @@ static kiln_status encode_map(kiln_device *device, const Launch *launch, const P
 
 static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, int i, CuTensorMap *out)
 {
-    MapCache *const cache = kernel->map_cache;
     MapKey key;
     kiln_status status = make_key(launch, &launch->plan->maps[i], &key);
     if (status)
         return status;
-    for (int j = 0; j < MAPS_KEPT; j++) {
-        const KeptMap *const kept = &cache->kept[i][j];
-        if (kept->used && memcmp(&kept->key, &key, sizeof key) == 0)
-            return *out = kept->map, KILN_OK;
-    }
+    KeptMap *const kept = kept_map((MapCache *)kernel->map_cache + i, &key);
+    if (kept->used && memcmp(&kept->key, &key, sizeof key) == 0)
+        return memcpy(out, kept->words, sizeof *out), KILN_OK;
     // The copy engine takes no such strides: kernels test for them and copy another way.
     if (key.unusable)
         return memset(out, 0, sizeof *out), KILN_OK;
     status = encode_map(kernel->device, launch, &launch->plan->maps[i], &key, out);
     if (status)
         return status;
-    cache->newest[i] = (cache->newest[i] + 1) % MAPS_KEPT;
-    cache->kept[i][cache->newest[i]] = (KeptMap){ *out, key, true };
+    *kept = (KeptMap){ .key = key, .used = true };
+    memcpy(kept->words, out, sizeof *out);
     return KILN_OK;
 }
 
@@ -392,7 +372,7 @@ kiln_status cuda_load(kiln_kernel *kernel)
         return status_fail(KILN_UNSUPPORTED, "%s: needs %d bytes of shared memory, %s has %" PRId64, plan->name,
                            plan->dynamic_shared_bytes + kernel->report.static_shared_bytes, device->name,
                            device->shared_bytes_max);
-    if (!(kernel->map_cache = map_cache_new(plan->n_maps ? plan->n_maps : 1)))
+    if (!(kernel->map_cache = memory_alloc(sizeof(MapCache) * (size_t)(plan->n_maps ? plan->n_maps : 1))))
         return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     const kiln_status status = enter(device);
     if (status)
@@ -410,7 +390,7 @@ kiln_status cuda_load(kiln_kernel *kernel)
 
 static void cuda_unload(kiln_kernel *kernel)
 {
-    map_cache_free(kernel->map_cache);
+    memory_free(kernel->map_cache);
     if (!kernel->module || enter(kernel->device))
         return;
     cuda_driver()->module_unload(kernel->module);
