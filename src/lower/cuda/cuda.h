@@ -38,7 +38,7 @@ enum {
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
-    CUTS_FEW = 12,                   // copies of cut boxes whose coordinates a producer holds in 24 registers
+    CUTS_FEW = 8,                    // copies of cut boxes whose coordinates a producer holds in 24 registers
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
     BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };

@@ -276,6 +276,10 @@ bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
     *n_products = 0;
     if (lo->has_teams)
         return false;
+    // In a loop whose end depends on what it computes ptxas serialises products that are in flight from step to step.
+    for (const TileOp *parent = op_info(lo, op)->parent; parent; parent = op_info(lo, parent)->parent)
+        if (parent->kind == T_WHILE)
+            return false;
     const Clock *clock = NULL;
     for (int i = 0; i < lo->clocks.count; i++)
         if (lo->clocks.items[i]->block == op->pipeline.body)
@@ -520,6 +524,15 @@ static void emit_return(Lowering *lo, TileOp *op)
     loop_add(lo->out, (LoopStmt){ .kind = L_RETURN });
 }
 
+// What stands behind a pipeline full of products gets thread numbers of its own: what is computed from them would else be
+// computed before the pipeline, and held, or spilled, through all of it.
+static void refresh_threads(Lowering *lo)
+{
+    Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread };
+    for (int i = 0; i < COUNT(numbers); i++)
+        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
+}
+
 void emit_op(Lowering *lo, TileOp *op)
 {
     switch (op->kind) {
@@ -557,7 +570,11 @@ void emit_op(Lowering *lo, TileOp *op)
     }
     case T_FOR: emit_for(lo, op); return;
     case T_WHILE: emit_while(lo, op); return;
-    case T_PIPELINE: emit_pipeline(lo, op); return;
+    case T_PIPELINE:
+        emit_pipeline(lo, op);
+        if (lo->has_teams)
+            refresh_threads(lo);
+        return;
     case T_IF: emit_if(lo, op); return;
     case T_BREAK: loop_add(lo->out, (LoopStmt){ .kind = L_BREAK }); return;
     case T_CONTINUE: loop_add(lo->out, (LoopStmt){ .kind = L_CONTINUE }); return;
@@ -674,10 +691,14 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 
 static void emit_block(Lowering *lo, TileOp *block, TileOp *owner_block, TileOp *end)
 {
+    Var *const lane = lo->lane, *const warp = lo->warp, *const thread = lo->thread;
     for (TileOp *op = block; op != end; op = op->next) {
         emit_early_loads(lo, op, end);
         emit_consumer_op(lo, op, owner_block);
     }
+    lo->lane = lane;
+    lo->warp = warp;
+    lo->thread = thread;
 }
 
 // ---- the role's own variables

@@ -39,6 +39,9 @@ DEVICE uint32_t shared_base(void) { return shared_address(shared_memory); }
 // The same in all lanes, and known to be.
 DEVICE int32_t uniform(int32_t x) { return __shfl_sync(0xffffffffu, x, 0); }
 
+// The same, and not known to be: nothing made of it is made earlier.
+DEVICE int32_t again(int32_t x) { asm volatile("" : "+r"(x)); return x; }
+
 // The element of a panel whose rows are BYTES wide: 16-byte pieces are XORed with the row.
 template <int BYTES, int SIZE> DEVICE int32_t swizzle(int32_t row, int32_t column)
 {
