@@ -264,5 +264,16 @@ HOOKS(8)
 HOOKS(16)
 HOOK __tsan_read_range(void *p, size_t n) { emu::access(p, (uint32_t)n, false); }
 HOOK __tsan_write_range(void *p, size_t n) { emu::access(p, (uint32_t)n, true); }
+extern "C" __attribute__((visibility("default"))) void *__tsan_memcpy(void *to, const void *from, size_t n)
+{
+    emu::access(from, (uint32_t)n, false);
+    emu::access(to, (uint32_t)n, true);
+    return memcpy(to, from, n);
+}
+extern "C" __attribute__((visibility("default"))) void *__tsan_memset(void *to, int x, size_t n)
+{
+    emu::access(to, (uint32_t)n, true);
+    return memset(to, x, n);
+}
 HOOK __tsan_vptr_update(void **, void *) { }
 HOOK __tsan_init(void) { }
