@@ -2,8 +2,9 @@
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
 // shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, in instances of one or
-// two warps, and where the contraction runs across rows of bytes, it is mma.sync. What neither takes (f32 operands, odd contractions) is multiply-adds, of a rectangle
-// in the registers of each thread (fma.c); what does not fit there either (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
+// two warps, and where the contraction runs across rows of bytes, it is mma.sync. What neither takes (f32 operands, odd
+// contractions) is multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there either
+// (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
 #include "lower/cuda/cuda.h"
 
 static const char OTHER_LAYOUT[] = "another product gives its result another layout";
