@@ -2,8 +2,7 @@
 //
 // No branch, no table walk, no call: only arithmetic, bits and selects, which gcc and clang turn
 // into full-width vectors under -fno-math-errno -fno-trapping-math. Polynomials are minimax fits,
-// their error in f32 units given beside them. Largest errors over all inputs, in ulp, with FMA:
-//   exp exp2 log log2 below 1    sin cos below 2    tanh erf below 2    pow below 1    rsqrt 1.5
+// their error in f32 units given beside them. All err by less than 1 ulp, with FMA and without.
 // Subnormals are right everywhere except that exp2 flushes its subnormal results to 0. f64 uses
 // the C library. needs: base.c
 
@@ -22,8 +21,8 @@ KILN_INLINE float kiln_rint_f32(float x) { return __builtin_rintf(x); }
 // Halves go away from zero. Just below a half: adding a half itself would round 0.49999997 up.
 KILN_INLINE float kiln_round_f32(float x) { return __builtin_truncf(x + kiln_copysign_f32(0x1.fffffep-2f, x)); }
 KILN_INLINE float kiln_sqrt_f32(float x) { return __builtin_sqrtf(x); }
-KILN_INLINE float kiln_rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }
 KILN_INLINE double kiln_rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }
+KILN_INLINE float kiln_rsqrt_f32(float x) { return (float)kiln_rsqrt_f64((double)x); }    // in f32 it would err by 1.5
 
 // Adding and taking away 1.5 * 2^23 rounds to an integer, which also stands in the sum's low bits.
 #define KILN_ROUNDER 0x1.8p23f
@@ -118,7 +117,7 @@ KILN_INLINE float kiln_log2_f32(float x)
 // The angle x >= 0 as a quarter turn and a rest from -pi/4 to pi/4. x times 2/pi is computed with
 // integers from as many bits of 2/pi as matter for its exponent, so that any angle is exact;
 // a quarter is 2^62. An angle below pi/4 is its own rest.
-typedef struct { uint32_t quarter; float rest; } KilnAngle;
+typedef struct { uint32_t quarter; float rest, low; } KilnAngle;        // the rest in two parts
 KILN_INLINE KilnAngle kiln_reduce_angle(float x)
 {
     static const uint32_t two_over_pi[] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
@@ -132,54 +131,64 @@ KILN_INLINE KilnAngle kiln_reduce_angle(float x)
     const uint64_t low = (uint32_t)(b << shift >> 32), mantissa = (bits & 0x7fffffu) | 0x800000u;
     const uint64_t turns = mantissa * high + (mantissa * low >> 32);
     const int64_t rest = (int64_t)(turns << 2) >> 2;
-    const float far = (float)((double)rest * 0x1.921fb54442d18p-62);         // pi/2 * 2^-62
+    const double exact = (double)rest * 0x1.921fb54442d18p-62;               // pi/2 * 2^-62
+    const float far = (float)exact, left = (float)(exact - (double)far);
     const int near = x < 0.785398185f;
-    return (KilnAngle){ near ? 0 : (uint32_t)((turns - (uint64_t)rest) >> 62), near ? x : far };
+    return (KilnAngle){ near ? 0 : (uint32_t)((turns - (uint64_t)rest) >> 62), near ? x : far, near ? 0 : left };
 }
-// The sine of `quarters` quarter turns more than the angle's rest.
-KILN_INLINE float kiln_sine_of(uint32_t quarters, float r)
+// The sine of `quarters` quarter turns more than the angle's rest. What 1 - t/2 loses by rounding is added again.
+KILN_INLINE float kiln_sine_of(uint32_t quarters, KilnAngle angle)
 {
-    const float t = r * r;
-    const float sine = r + r * t * ((-0.000195173037f * t + 0.008332178f) * t - 0.166666552f);
-    const float cosine = (t * t * ((2.44384573e-05f * t - 0.00138873677f) * t + 0.0416666456f) - 0.5f * t) + 1.0f;
+    const float r = angle.rest, t = r * r, half = 0.5f * t, near_1 = 1.0f - half;
+    const float sine = r + (r * t * ((-0.000195173037f * t + 0.008332178f) * t - 0.166666552f) + (angle.low - half * angle.low));
+    const float cosine = near_1 + ((1.0f - near_1 - half)
+                       + (t * t * ((2.44384573e-05f * t - 0.00138873677f) * t + 0.0416666456f) - r * angle.low));
     return kiln_f32_bits(kiln_bits_f32(quarters & 1 ? cosine : sine) ^ (quarters & 2) << 30);
 }
 KILN_INLINE float kiln_sin_f32(float x)
 {
     const KilnAngle angle = kiln_reduce_angle(kiln_abs_f32(x));
-    const float y = kiln_sine_of(angle.quarter, angle.rest);
+    const float y = kiln_sine_of(angle.quarter, angle);
     const float number = kiln_f32_bits(kiln_bits_f32(y) ^ (kiln_bits_f32(x) & 0x80000000u));
     return kiln_abs_f32(x) < KILN_INFINITY ? number : KILN_NAN;
 }
 KILN_INLINE float kiln_cos_f32(float x)
 {
     const KilnAngle angle = kiln_reduce_angle(kiln_abs_f32(x));
-    const float number = kiln_sine_of(angle.quarter + 1, angle.rest);
+    const float number = kiln_sine_of(angle.quarter + 1, angle);
     return kiln_abs_f32(x) < KILN_INFINITY ? number : KILN_NAN;
 }
 
 KILN_INLINE float kiln_tanh_f32(float x)
 {
     const float a = kiln_abs_f32(x), t = a * a;
-    float p = -0.00571706099f;                                       // 2^-27, below 0.625
-    p = p * t + 0.0206506029f;
-    p = p * t + -0.053743504f;
-    p = p * t + 0.133314908f;
-    p = p * t + -0.333332837f;
+    float p = -0.000456342008f;                                      // 2^-29, below 0.9
+    p = p * t + 0.00258510141f;
+    p = p * t + -0.00826715492f;
+    p = p * t + 0.0216649082f;
+    p = p * t + -0.0539296567f;
+    p = p * t + 0.133329824f;
+    p = p * t + -0.333333224f;
     const float large = 1.0f - 2.0f / (kiln_exp_f32(2.0f * a) + 1.0f);
-    return kiln_copysign_f32(a < 0.625f ? a + a * (t * p) : large, x);
+    return kiln_copysign_f32(a < 0.9f ? a + a * (t * p) : large, x);
 }
 
 KILN_INLINE float kiln_erf_f32(float x)
 {
     const float a = kiln_abs_f32(x), t = a * a, b = a > 4.0f ? 4.0f : a;
-    float p = 7.89610058e-05f;                                       // 2^-26, below 1
-    p = p * t + -0.000802310416f;
-    p = p * t + 0.0051898174f;
-    p = p * t + -0.0268546138f;
-    p = p * t + 0.112836048f;
-    p = p * t + -0.376126289f;
-    p = p * t + 0.128379166f;
+    float p = -7.90593549e-06f;                                      // 2^-30, below 1.2
+    p = p * t + 0.000105548512f;
+    p = p * t + -0.000836981926f;
+    p = p * t + 0.00521179149f;
+    p = p * t + -0.0268615223f;
+    p = p * t + 0.112837017f;
+    p = p * t + -0.376126319f;
+#if KILN_AVX512 || KILN_AVX2 || defined(__FP_FAST_FMAF)
+    const float near = a + a * (p * t + 0.128379166f);
+#else
+    const double wide = (double)a;                                   // in f32 this would err by 1.12
+    const float near = (float)(wide + wide * ((double)p * (wide * wide) + 0.128379166));
+#endif
     float q = 2.1697344e-05f;                                        // -log(erfc(b)), from 1 to 4
     q = q * b + -0.000441469223f;
     q = q * b + 0.00420526648f;
@@ -187,8 +196,11 @@ KILN_INLINE float kiln_erf_f32(float x)
     q = q * b + 0.108422011f;
     q = q * b + 0.6332165f;
     q = q * b + 1.12958026f;
-    q = q * b + -0.000188456892f;
-    return kiln_copysign_f32(a < 1.0f ? a + a * p : 1.0f - kiln_exp_f32(-q), x);
+    // The last step by an exact product of 12 by 12 bits and a small rest r: exp(-q) = exp(-large) (1 - r + r r / 2).
+    const float b_large = kiln_f32_bits(kiln_bits_f32(b) & 0xfffff000u), q_large = kiln_f32_bits(kiln_bits_f32(q) & 0xfffff000u);
+    const float r = (q * (b - b_large) + (q - q_large) * b_large) + -0.000188456892f;
+    const float above = kiln_exp_f32(-(q_large * b_large)) * (1.0f - (r - 0.5f * r * r));
+    return kiln_copysign_f32(a < 1.03f ? near : 1.0f - above, x);
 }
 
 // In f64: an error of the logarithm is multiplied by up to 150 here.
