@@ -170,7 +170,13 @@ KILN_INLINE float kiln_tanh_f32(float x)
     p = p * t + 0.133329824f;
     p = p * t + -0.333333224f;
     const float large = 1.0f - 2.0f / (kiln_exp_f32(2.0f * a) + 1.0f);
-    return kiln_copysign_f32(a < 0.9f ? a + a * (t * p) : large, x);
+#if KILN_AVX512 || KILN_AVX2 || defined(__FP_FAST_FMAF)
+    const float near = a + a * (t * p);
+#else
+    const double wide = (double)a;                                   // in f32 this would err by 1.06
+    const float near = (float)(wide + wide * (wide * wide * (double)p));
+#endif
+    return kiln_copysign_f32(a < 0.9f ? near : large, x);
 }
 
 KILN_INLINE float kiln_erf_f32(float x)
@@ -182,13 +188,8 @@ KILN_INLINE float kiln_erf_f32(float x)
     p = p * t + 0.00521179149f;
     p = p * t + -0.0268615223f;
     p = p * t + 0.112837017f;
-    p = p * t + -0.376126319f;
-#if KILN_AVX512 || KILN_AVX2 || defined(__FP_FAST_FMAF)
-    const float near = a + a * (p * t + 0.128379166f);
-#else
-    const double wide = (double)a;                                   // in f32 this would err by 1.12
-    const float near = (float)(wide + wide * ((double)p * (wide * wide) + 0.128379166));
-#endif
+    const double wide = (double)a, square = wide * wide;             // in f32 the last steps would err by 1.1
+    const float near = (float)(wide + wide * (((double)p * square - 0.376126319) * square + 0.128379166));
     float q = 2.1697344e-05f;                                        // -log(erfc(b)), from 1 to 4
     q = q * b + -0.000441469223f;
     q = q * b + 0.00420526648f;
@@ -200,7 +201,7 @@ KILN_INLINE float kiln_erf_f32(float x)
     const float b_large = kiln_f32_bits(kiln_bits_f32(b) & 0xfffff000u), q_large = kiln_f32_bits(kiln_bits_f32(q) & 0xfffff000u);
     const float r = (q * (b - b_large) + (q - q_large) * b_large) + -0.000188456892f;
     const float above = kiln_exp_f32(-(q_large * b_large)) * (1.0f - (r - 0.5f * r * r));
-    return kiln_copysign_f32(a < 1.03f ? near : 1.0f - above, x);
+    return kiln_copysign_f32(a < 1.18f ? near : 1.0f - above, x);
 }
 
 // In f64: an error of the logarithm is multiplied by up to 150 here.
