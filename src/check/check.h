@@ -55,7 +55,7 @@ TileKernel *check_verify(Program *program, const char *name, const CheckOptions 
 typedef enum { INPUT_NORMAL, INPUT_UNIFORM, INPUT_CONSTANT, INPUT_PERMUTATION, INPUT_SORTED } InputKind;
 typedef struct CaseInput { int param; InputKind kind; double a, b; } CaseInput;
 typedef struct CaseTolerance { int param; bool exact; double relative, absolute, cosine,
-                              outliers; } CaseTolerance;  // param -1: all; < 0: not said
+                              outliers; bool by_type; } CaseTolerance;  // param -1: all; < 0: not said; by_type: nothing was
 // One member of a check's product: the bindings that build it, those that launch it, its inputs and tolerance.
 typedef struct CheckCase {
     const Decl    *decl;

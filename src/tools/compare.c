@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-// Where a check says nothing: a few last places of the type, relative and absolute (values are of the order of 1).
+// Where a check says nothing: a few last places of the type, relative to the element, and absolute for results of the order
+// of 1 or less; for larger ones in units of their root mean square, so that long sums are not blamed for their length.
 static const double default_tolerance[DTYPE_COUNT] = {
     [DTYPE_F64] = 1e-12, [DTYPE_F32] = 1e-5, [DTYPE_TF32] = 2e-3, [DTYPE_F16] = 2e-3, [DTYPE_BF16] = 1.6e-2,
     [DTYPE_E4M3] = 0.13, [DTYPE_E5M2] = 0.26, [DTYPE_E2M1] = 0.5,
@@ -29,7 +30,7 @@ CaseTolerance tolerance_for(const CheckCase *check, int param, DType type)
     if (t.exact)
         return t;
     if (t.relative < 0 && t.absolute < 0 && t.cosine < 0)
-        t.relative = t.absolute = default_tolerance[type];
+        t.relative = t.absolute = default_tolerance[type], t.by_type = true;
     else if (t.relative < 0 && t.absolute < 0)
         t.absolute = INFINITY;       // only the cosine is asked for
     t.relative = t.relative < 0 ? 0 : t.relative;
@@ -111,10 +112,28 @@ static size_t print_place(const char *what, const char *name, const kiln_tensor 
     return used < (int)n ? (size_t)used : n - 1;
 }
 
-bool compare_tensors(const char *name, const kiln_tensor *got, const kiln_tensor *expected, const CaseTolerance *t,
+static double root_mean_square(const kiln_tensor *tensor)
+{
+    const DType type = dtype_of_type(tensor->type);
+    const int64_t n = tensor_elements(tensor);
+    double sum = 0;
+    int64_t finite = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = element_get(type, tensor->data, i);
+        if (isfinite(x))
+            sum += x * x, finite++;
+    }
+    return finite ? sqrt(sum / (double)finite) : 0;
+}
+
+bool compare_tensors(const char *name, const kiln_tensor *got, const kiln_tensor *expected, const CaseTolerance *said,
                      char *problem, size_t bytes)
 {
     const int64_t n = tensor_elements(got);
+    CaseTolerance tolerance = *said;
+    if (said->by_type)
+        tolerance.absolute *= fmax(1, root_mean_square(expected));
+    const CaseTolerance *const t = &tolerance;
     const Verdict v = look(got, expected, t);
     const double allowed = t->outliers > 0 ? floor(t->outliers * (double)n) : 0;
     if ((double)v.wrong > allowed) {
