@@ -324,7 +324,7 @@ static bool starts_in_loop(Lowering *lo, const TileOp *fill)
     return only;
 }
 
-// In front of the loop, and behind it with held < 0 if it had no step.
+// In front of the loop: the first step is the one that no buffer is held from.
 static void note_first_step(Lowering *lo, TileOp *body, Var *held)
 {
     for (TileOp *x = body; x; x = x->next)
@@ -332,6 +332,7 @@ static void note_first_step(Lowering *lo, TileOp *body, Var *held)
             op_info(lo, x)->product->adds = expr_binary(lo->arena, X_GE, var_of(lo, held), i32_const(lo, 0));
 }
 
+// Behind the loop, as the other branch of the release of what is held: without a step there is nothing to release.
 static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
 {
     bool any = false;
