@@ -32,6 +32,35 @@ MBarrier &mbarrier_in(Block *block, uint32_t offset, const char *what)
     return found->second;
 }
 
+// For the running thread, which must know that it is initialised.
+static MBarrier &known_mbarrier(Block *block, uint32_t offset, const char *what)
+{
+    MBarrier &bar = mbarrier_in(block, offset, what);
+    if (!is_ordered(self()->warp, bar.maker, bar.made))
+        fault(LAUNCH_FAILED, "race: %s: mbarrier %#x of block %u, not ordered behind its initialisation", what, offset, block->index.x);
+    return bar;
+}
+
+MBarrier &mbarrier_for_copy(Block *block, uint32_t offset, const char *what)
+{
+    MBarrier &bar = known_mbarrier(block, offset, what);
+    if (!bar.is_told)
+        fault(LAUNCH_FAILED, "%s: no fence.mbarrier_init follows the initialisation of mbarrier %#x", what, offset);
+    return bar;
+}
+
+void tell_of_mbarriers(Warp *warp)
+{
+    Block *const b = warp->block;
+    if (!b->untold)
+        return;
+    for (auto &bar : b->mbarriers)
+        if (!bar.second.is_told && bar.second.maker == warp->agent) {
+            bar.second.is_told = true;
+            b->untold--;
+        }
+}
+
 static void end_phase_if_done(MBarrier &bar)
 {
     if (bar.pending > 0 || bar.bytes != 0)
@@ -124,14 +153,14 @@ static void come_whole(const char *what)
     }
 }
 
-static void come_to_cluster(Cluster *c)
+// Threads that have ended count as come.
+static void end_cluster_phase_if_done(Cluster *c)
 {
-    c->arrived++;
-    note_progress();
-    if (c->arrived < c->alive)
+    if (!c->arrived || c->arrived < c->alive)
         return;
     c->arrived = 0;
     c->phase++;
+    c->before = c->order;
     wake_all(c->waiting);
 }
 
@@ -141,11 +170,9 @@ void thread_left_barriers(Fiber *f)
     if (!whole.waiting.empty() && whole.arrived >= f->block->alive)
         release_barrier(whole);
     Cluster *const c = f->block->cluster;
-    if (!c->waiting.empty() && c->arrived >= c->alive) {
-        c->arrived = 0;
-        c->phase++;
-        wake_all(c->waiting);
-    }
+    if (f->at_cluster)
+        c->arrived -= f->cluster_phase == c->phase;
+    end_cluster_phase_if_done(c);
 }
 
 }
@@ -158,10 +185,8 @@ using namespace emu;
 void mbarrier_init(uint32_t address, uint32_t count)
 {
     const uint32_t offset = offset_of(address);
-    Block *const b = block_at(address);
+    Block *const b = block_at(own(address));
     check_alignment(offset, "mbarrier.init");
-    if (b != self()->block)
-        fault(LAUNCH_FAILED, "mbarrier.init: %#x is another block's", address);
     if (count < 1 || count > COUNT_MAX)
         fault(LAUNCH_FAILED, "mbarrier.init: a count of %u", count);
     const uint64_t mark = mark_of(offset);
@@ -169,28 +194,47 @@ void mbarrier_init(uint32_t address, uint32_t count)
     MBarrier &bar = b->mbarriers[offset];
     if (!bar.waiting.empty())
         fault(LAUNCH_FAILED, "mbarrier.init: threads wait for %#x", address);
+    b->untold += bar.is_told || !bar.expected;
     bar = MBarrier();
     bar.expected = bar.pending = count;
+    bar.maker = self()->warp->agent;
+    bar.made = self()->warp->order.seen.at[bar.maker];
 }
+
+void mbarrier_init_fence() { tell_of_mbarriers(self()->warp); }
 
 void mbarrier_inval(uint32_t address)
 {
-    mbarrier_in(block_at(address), offset_of(address), "mbarrier.inval");
-    self()->block->mbarriers.erase(offset_of(address));
+    Block *const b = block_at(own(address));
+    b->untold -= !known_mbarrier(b, offset_of(address), "mbarrier.inval").is_told;
+    b->mbarriers.erase(offset_of(address));
 }
 
-uint64_t mbarrier_arrive(uint32_t address, uint32_t count)
+// Orders what the running thread has done before what those do that wait for the barrier.
+static void release_to_mbarrier(Block *block, MBarrier &bar, bool for_cluster)
 {
-    MBarrier &bar = mbarrier_in(block_at(address), offset_of(address), "mbarrier.arrive");
+    Warp *const warp = self()->warp;
+    if (for_cluster)
+        release_to_cluster(warp, bar.order);
+    else if (block != warp->block)
+        release_to_remote(warp, block, bar.order);
+    else
+        release_to(warp, bar.order);
+}
+
+uint64_t mbarrier_arrive(uint32_t address, uint32_t count, bool for_cluster)
+{
+    Block *const b = block_at(address);
+    MBarrier &bar = known_mbarrier(b, offset_of(address), "mbarrier.arrive");
     const uint64_t state = bar.phase;
-    release_to(self()->warp, bar.order);
+    release_to_mbarrier(b, bar, for_cluster);
     arrive(bar, offset_of(address), count, "mbarrier.arrive");
     return state;
 }
 
 void mbarrier_expect_tx(uint32_t address, uint32_t bytes)
 {
-    MBarrier &bar = mbarrier_in(block_at(address), offset_of(address), "mbarrier.expect_tx");
+    MBarrier &bar = known_mbarrier(block_at(address), offset_of(address), "mbarrier.expect_tx");
     expect(bar, bytes, "mbarrier.expect_tx");
     end_phase_if_done(bar);
 }
@@ -200,11 +244,12 @@ void mbarrier_complete_tx(uint32_t address, uint32_t bytes)
     mbarrier_complete(block_at(address), offset_of(address), bytes, 0, issue_async(self()->block, offset_of(address)));
 }
 
-uint64_t mbarrier_arrive_expect_tx(uint32_t address, uint32_t bytes)
+uint64_t mbarrier_arrive_expect_tx(uint32_t address, uint32_t bytes, bool for_cluster)
 {
-    MBarrier &bar = mbarrier_in(block_at(address), offset_of(address), "mbarrier.arrive.expect_tx");
+    Block *const b = block_at(address);
+    MBarrier &bar = known_mbarrier(b, offset_of(address), "mbarrier.arrive.expect_tx");
     const uint64_t state = bar.phase;
-    release_to(self()->warp, bar.order);
+    release_to_mbarrier(b, bar, for_cluster);
     expect(bar, bytes, "mbarrier.arrive.expect_tx");
     arrive(bar, offset_of(address), 1, "mbarrier.arrive.expect_tx");
     return state;
@@ -213,11 +258,9 @@ uint64_t mbarrier_arrive_expect_tx(uint32_t address, uint32_t bytes)
 // May say no although it could have waited: so does the device, after a while.
 bool mbarrier_try_parity(uint32_t address, uint32_t parity)
 {
-    Block *const b = block_at(address);
-    if (b != self()->block)
-        fault(LAUNCH_FAILED, "mbarrier.try_wait: %#x is another block's", address);
+    Block *const b = block_at(own(address));
     const uint32_t offset = offset_of(address);
-    MBarrier &bar = mbarrier_in(b, offset, "mbarrier.try_wait");
+    MBarrier &bar = known_mbarrier(b, offset, "mbarrier.try_wait");
     self()->spins = 0;
     if ((bar.phase & 1) != (parity & 1)) {
         acquire_from(self()->warp, bar.before);
@@ -249,17 +292,37 @@ void bar_sync(uint32_t id)
 }
 void bar_arrive(uint32_t id, uint32_t threads) { come(id, threads, false, "bar.arrive"); }
 
-void cluster_arrive() { come_to_cluster(self()->block->cluster); }
-
-// Its arrival stands before it, so the phase it waits for has ended or is the present one.
-void cluster_wait()
+void cluster_arrive(bool releases, bool aligned)
 {
     Fiber *const f = self();
     Cluster *const c = f->block->cluster;
+    if (aligned)
+        warp_sync(f->warp->alive);
+    if (f->at_cluster)
+        fault(LAUNCH_FAILED, "barrier.cluster.arrive: the thread has arrived and not waited yet");
+    f->at_cluster = true;
+    if (releases)
+        release_to_cluster(f->warp, c->order);
+    c->arrived++;
+    note_progress();
+    end_cluster_phase_if_done(c);
+}
+
+// Its arrival stands before it, so the phase it waits for has ended or is the present one.
+void cluster_wait(bool aligned)
+{
+    Fiber *const f = self();
+    Cluster *const c = f->block->cluster;
+    if (aligned)
+        warp_sync(f->warp->alive);
+    if (!f->at_cluster)
+        fault(LAUNCH_FAILED, "barrier.cluster.wait: the thread has not arrived");
     if (f->cluster_phase == c->phase) {
         c->waiting.push_back(f);
         block_self("the cluster's barrier", 0, 0);
     }
+    acquire_from(f->warp, c->before);
+    f->at_cluster = false;
     f->cluster_phase++;
 }
 

@@ -34,7 +34,7 @@ static void land_all_but(Fiber *f, size_t n)
 {
     while (f->copy_groups.size() > n) {
         // What the thread has waited for is as if it had written it itself.
-        land(f->block, f->copy_groups.front(), { f->warp->order, f->warp->number, f->warp->order.seen.at[f->warp->number] });
+        land(f->block, f->copy_groups.front(), { f->warp->order, f->warp->agent, f->warp->order.seen.at[f->warp->agent] });
         f->copy_groups.erase(f->copy_groups.begin());
     }
 }
@@ -206,7 +206,7 @@ void cp_async(uint32_t dst, const void *src, uint32_t bytes, uint32_t from)
     from = std::min(from, bytes);
     if (dst % bytes != 0 || (from && (uintptr_t)src % bytes != 0))
         fault(ILLEGAL_ADDRESS, "cp.async: %u bytes from %p to %#x are not aligned", bytes, src, dst);
-    shared_at(dst, bytes, "cp.async");
+    shared_at(own(dst), bytes, "cp.async");
     if (from)
         check_global(src, from, "cp.async");
     self()->copies.push_back(std::make_shared<SmallCopy>(SmallCopy{ offset_of(dst), src, bytes, from, false, nullptr }));
@@ -234,7 +234,7 @@ void cp_async_arrive(uint32_t address, bool counted)
     CopyGroup all = f->copies;
     for (const CopyGroup &group : f->copy_groups)
         all.insert(all.end(), group.begin(), group.end());
-    MBarrier &bar = mbarrier_in(f->block, offset, "cp.async.mbarrier.arrive");
+    MBarrier &bar = mbarrier_for_copy(f->block, offset, "cp.async.mbarrier.arrive");
     if (counted)
         bar.pending++;
     Block *const b = f->block;
@@ -274,22 +274,31 @@ void bulk_wait(uint32_t n, bool only_read)
     forget_written(worker);
 }
 
+// The blocks that a load goes to: those of a mask, at the same place in each, or the one that its address names.
+static std::vector<Block *> destinations(uint32_t dst, uint32_t barrier, uint32_t blocks, const char *what)
+{
+    const Cluster *const c = self()->block->cluster;
+    std::vector<Block *> to;
+    if (block_at(dst) != block_at(barrier))
+        fault(LAUNCH_FAILED, "%s: the mbarrier %#x is not in the block of %#x", what, barrier, dst);
+    if (blocks == ADDRESSED)
+        return { block_at(dst) };
+    if (blocks == 0 || blocks >> c->blocks.size())
+        fault(LAUNCH_FAILED, "%s: a mask of %#x for a cluster of %zu blocks", what, blocks, c->blocks.size());
+    for (const auto &b : c->blocks)
+        if (blocks >> b->rank & 1)
+            to.push_back(b.get());
+    return to;
+}
+
 void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uint32_t barrier, uint32_t blocks)
 {
     const char *const what = "cp.async.bulk.tensor (load)";
-    check_box_address(dst, what);
+    check_box_address(offset_of(dst), what);
     auto box = std::make_shared<Box>(box_of(map, rank, at, what));
-    Cluster *const c = self()->block->cluster;
     const uint32_t to = offset_of(dst), bar = offset_of(barrier);
-    if (!blocks)
-        blocks = 1u << (dst >> 24);
-    for (unsigned rank_to = 0; rank_to < WARP; rank_to++) {
-        if (!(blocks >> rank_to & 1))
-            continue;
-        if (rank_to >= c->blocks.size())
-            fault(LAUNCH_FAILED, "%s: there is no block %u in the cluster", what, rank_to);
-        Block *const b = c->blocks[rank_to].get();
-        mbarrier_in(b, bar, what);
+    for (Block *const b : destinations(dst, barrier, blocks, what)) {
+        mbarrier_for_copy(b, bar, what);
         shared_in(b, to, box_bytes(&box->map), what);
         const Issued issued = issue_async(b, bar);
         start_async(b, [=] {
@@ -305,7 +314,7 @@ void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uin
 void tensor_store(int rank, const void *map, const int32_t *at, uint32_t src, ReduceMode mode, bool reduces)
 {
     const char *const what = reduces ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor (store)";
-    check_box_address(src, what);
+    check_box_address(offset_of(src), what);
     auto box = std::make_shared<Box>(box_of(map, rank, at, what));
     Block *const b = self()->block;
     const uint32_t from = offset_of(src);
@@ -339,14 +348,8 @@ void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t barrier, 
     check_bulk(dst, (uint64_t)src, bytes, what);
     if (bytes)
         check_global(src, bytes, what);
-    Cluster *const c = self()->block->cluster;
-    if (!blocks)
-        blocks = 1u << (dst >> 24);
-    for (unsigned rank = 0; rank < c->blocks.size(); rank++) {
-        if (!(blocks >> rank & 1))
-            continue;
-        Block *const b = c->blocks[rank].get();
-        mbarrier_in(b, offset_of(barrier), what);
+    for (Block *const b : destinations(dst, barrier, blocks, what)) {
+        mbarrier_for_copy(b, offset_of(barrier), what);
         unsigned char *const to = shared_in(b, offset_of(dst), bytes, what);
         const Issued issued = issue_async(b, offset_of(barrier));
         start_async(b, [=] {
@@ -362,14 +365,17 @@ void bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t barrier)
 {
     const char *const what = "cp.async.bulk (to the cluster)";
     check_bulk(dst, src, bytes, what);
-    Block *const b = block_at(dst);
+    Block *const b = destinations(dst, barrier, ADDRESSED, what)[0], *const here = self()->block;
+    Warp *const warp = self()->warp;
     unsigned char *const to = shared_in(b, offset_of(dst), bytes, what), *const from = shared_at(src, bytes, what);
-    mbarrier_in(block_at(barrier), offset_of(barrier), what);
-    Block *const told = block_at(barrier);
-    const Issued issued = issue_async(told, offset_of(barrier));
+    mbarrier_for_copy(b, offset_of(barrier), what);
+    begin_async_read(here, warp, offset_of(src), bytes);
+    const Issued issued = issue_async(b, offset_of(barrier));
     start_async(b, [=] {
+        end_async_read(here, warp, offset_of(src), bytes);
+        note_async_write(b, issued, offset_of(dst), bytes, true);
         memcpy(to, from, bytes);
-        mbarrier_complete(told, offset_of(barrier), bytes, 0, issued);
+        mbarrier_complete(b, offset_of(barrier), bytes, 0, issued);
     });
 }
 
@@ -379,7 +385,7 @@ void bulk_store(void *dst, uint32_t src, uint32_t bytes, int type, ReduceMode mo
     check_bulk((uint64_t)dst, src, bytes, what);
     if (bytes)
         check_global(dst, bytes, what);
-    const unsigned char *const from = shared_at(src, bytes, what);
+    const unsigned char *const from = shared_at(own(src), bytes, what);
     start_store(offset_of(src), bytes, [=](BulkStore &s) { s.bytes.assign(from, from + bytes); }, [=](BulkStore &s) {
         if (type >= 0)
             reduce_in_memory(type, signed_mode(type, mode), dst, s.bytes.data(), bytes);
@@ -390,18 +396,17 @@ void bulk_store(void *dst, uint32_t src, uint32_t bytes, int type, ReduceMode mo
 
 void store_async(uint32_t dst, const uint32_t *words, uint32_t n, uint32_t barrier)
 {
-    Block *const b = block_at(dst), *const told = block_at(barrier);
-    if (b != told)
-        fault(LAUNCH_FAILED, "st.async: the mbarrier %#x is not in the block of %#x", barrier, dst);
+    Block *const b = destinations(dst, barrier, ADDRESSED, "st.async")[0];
     unsigned char *const to = shared_in(b, offset_of(dst), 4 * n, "st.async");
     if (dst % (4 * n) != 0)
         fault(ILLEGAL_ADDRESS, "st.async: %#x is not aligned to %u bytes", dst, 4 * n);
-    mbarrier_in(told, offset_of(barrier), "st.async");
+    mbarrier_for_copy(b, offset_of(barrier), "st.async");
     const std::vector<uint32_t> value(words, words + n);
-    const Issued issued = issue_async(told, offset_of(barrier));
+    const Issued issued = issue_async(b, offset_of(barrier));
     start_async(b, [=] {
+        note_async_write(b, issued, offset_of(dst), 4 * n, false);
         memcpy(to, value.data(), 4 * n);
-        mbarrier_complete(told, offset_of(barrier), 4 * n, 0, issued);
+        mbarrier_complete(b, offset_of(barrier), 4 * n, 0, issued);
     });
 }
 

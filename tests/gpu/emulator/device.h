@@ -272,6 +272,7 @@ template <class A, class B> struct Pair { A &first; B &second; };
 template <class A, class B> inline Pair<A, B> pair(A &a, B &b) { return { a, b }; }
 template <class A, class B, class T> inline void pair_second(Pair<A, B> p, T x) { p.second = x; }
 inline void nothing() { }
+inline void no_result(Sink &, uint64_t) { }                // what another block's mbarrier was before is not known
 
 template <class To, class From> inline To to(From x)
 {

@@ -14,7 +14,8 @@
 
 namespace emu {
 
-enum { STACK_BYTES = 256 * 1024, WARPS_MAX = 32, CLOCKS = 64 };
+enum { STACK_BYTES = 256 * 1024 };
+enum { WARPS_MAX = 64, CLOCKS = 128 };                      // of a cluster that is watched for races: warps, and copies as well
 enum { WARP = 32, RESERVED_SHARED = 1024, SHARED_BYTES_MAX = 227 * 1024, NAMED_BARRIERS = 16 };
 
 // Errors, as the driver numbers them.
@@ -66,11 +67,11 @@ struct Worker;
 // What a blocked thread waits for, for the report of a deadlock.
 struct Wait { const char *what = ""; uint32_t address = 0; uint32_t value = 0; };
 
-// Up to which moment of each warp and each copy something is ordered behind it, and up to which that is fenced: races.cpp.
+// Up to which moment of each warp and each copy something is ordered behind it; up to which that is fenced; and up to
+// which that is ordered for the whole cluster: races.cpp.
 struct Clock { uint32_t at[CLOCKS]; };
-struct Order { Clock seen{}, fenced{}; };
+struct Order { Clock seen{}, fenced{}, across{}; };
 struct Issued { Order order; int agent; uint32_t moment; };
-struct Cell;
 
 // cp.async: one copy, and one thread's copies since a commit.
 struct SmallCopy { uint32_t dst; const void *src; uint32_t bytes, from; bool landed; std::shared_ptr<Issued> told; };
@@ -105,6 +106,7 @@ struct Fiber {
     std::vector<std::shared_ptr<BulkStore>> stores;        // of bulk groups, oldest first
     int      store_group = 0;                              // the one being filled
     unsigned cluster_phase = 0;      // phases of the cluster barrier that it has waited for
+    bool     at_cluster = false;     // it has arrived there, and not waited yet
     bool     fenced = false;                               // by wgmma.fence, since registers could be touched
 };
 
@@ -121,7 +123,7 @@ struct MatrixQueue;                  // wgmma.cpp: the products in flight of one
 
 struct Warp {
     Block   *block = nullptr;
-    int      number = 0;
+    int      number = 0, agent = 0;  // in its block, in its cluster
     uint32_t runnable = 0, alive = 0;                      // lanes
     unsigned priority = 0;
     std::vector<Fiber *> fibers;
@@ -139,6 +141,9 @@ struct MBarrier {
     uint32_t phase = 0;
     std::vector<Fiber *> waiting;
     Order    order, before;          // of this phase's arrivals, and of all phases that have ended
+    int      maker = 0;              // the warp that initialised it, when, and ...
+    uint32_t made = 0;
+    bool     is_told = false;        // ... whether a fence followed, so that copies know of it
 };
 
 struct Block {
@@ -153,8 +158,10 @@ struct Block {
     NamedBarrier named[NAMED_BARRIERS];
     std::map<uint32_t, MBarrier> mbarriers;
     int      pending = 0;            // asynchronous operations that will touch its shared memory
-    Cell    *cells = nullptr;        // of its shared memory, if it is watched for races
-    uint32_t copies_issued = 0;
+    int      untold = 0;             // mbarriers without a fence
+    unsigned char *cells = nullptr;  // of its shared memory, if it is watched for races
+    Clock    reached{};              // the last time that copies and other blocks' warps touched its shared memory
+    bool     has_ended = false;
 };
 
 struct Cluster {
@@ -164,6 +171,9 @@ struct Cluster {
     unsigned alive = 0, arrived = 0; // threads; at the cluster's barrier
     unsigned phase = 0;
     std::vector<Fiber *> waiting;
+    Order    order, before;          // as those of an mbarrier
+    int      warps = 0;
+    uint32_t copies_issued = 0;
 };
 
 // An operation under way: it takes effect when the worker chooses.
@@ -183,7 +193,7 @@ struct Worker {
     std::vector<Async> pending;
     std::vector<std::shared_ptr<BulkStore>> stores;        // of all its threads, unwritten
     std::vector<void *> free_stacks, free_shared;
-    std::vector<Cell *> free_cells;
+    std::vector<unsigned char *> free_cells;
     Doubt    doubt{};
 };
 
@@ -225,15 +235,21 @@ void     check_global(const void *address, size_t bytes, const char *what);
 // ---- barriers.cpp
 
 MBarrier &mbarrier_in(Block *block, uint32_t offset, const char *what);
+MBarrier &mbarrier_for_copy(Block *block, uint32_t offset, const char *what);        // which the running thread begins
 void mbarrier_complete(Block *block, uint32_t offset, int64_t bytes, uint32_t arrivals, const Issued &issued);
+void tell_of_mbarriers(Warp *warp);                        // that it initialised
 void thread_left_barriers(Fiber *fiber);
 
 // ---- races.cpp
 
 void watch_block(Worker *w, Block *block);
 void leave_block(Worker *w, Block *block);
-void release_to(Warp *warp, Order &to);
+void check_end(Block *block);                              // its last thread has ended
+void release_to(Warp *warp, Order &to);                    // to warps of its block
+void release_to_cluster(Warp *warp, Order &to);
+void release_to_remote(Warp *warp, Block *block, Order &to);            // another's, by an operation that orders one block
 void acquire_from(Warp *warp, const Order &from);
+bool is_ordered(const Warp *warp, int agent, uint32_t moment);
 Issued issue_async(Block *block, uint32_t barrier);
 void complete_async(const Issued &issued, Order &to);
 void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);

@@ -61,9 +61,12 @@ gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'n
 gemm "staging without swizzle" 's/return box \+ \(offset \^ .*;/return box + offset;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"
 gemm "a shared address past the end" 's/(stmatrix.*)\[%0\]/\1[%0+262144]/' 'at shared address'
-fault "no barrier around shared tiles" 's/^( *)(__syncthreads\(\)|bar_sync\(.*\));/\1;/' 'race: shared address' \
+fault "no barrier around shared tiles" 's/^( *)bar_sync\(.*\);/\1;/' 'race: shared address' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
 fault "a barrier for too many threads" 's/(void bar_sync\(.*)"r"\(threads\)/\1"r"(threads + 32)/' 'deadlock: nothing can go on' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
+fault "barriers that not all know of" 's/^( *)__syncthreads\(\);/\1;/' 'not ordered behind its initialisation' \
+    kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
+gemm "barriers that copies do not know of" 's/(void mbar_init_done\(void\)) \{.*/\1 { }/' 'no fence.mbarrier_init follows'
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

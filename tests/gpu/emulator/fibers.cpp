@@ -368,6 +368,8 @@ static void fiber_main()
     note_progress();
     thread_left_meetings(f);
     thread_left_barriers(f);
+    if (!f->block->alive)
+        check_end(f->block);
     switch_to_worker(f);
     abort();
 }
@@ -385,12 +387,15 @@ static void start_block(Worker *w, Cluster *c, unsigned rank)
     block->threads = block->alive = l.block.x * l.block.y * l.block.z;
     block->shared_bytes = l.shared_bytes;
     block->shared = new_shared(w, l.shared_bytes);
+    const unsigned warps = (block->threads + WARP - 1) / WARP;
     c->alive += block->threads;
+    c->warps = (int)(warps * l.cluster);
     for (unsigned t = 0; t < block->threads; t++) {
         if (t % WARP == 0) {
             block->warps.push_back(std::make_unique<Warp>());
             block->warps.back()->block = block.get();
             block->warps.back()->number = (int)(t / WARP);
+            block->warps.back()->agent = (int)(rank * warps + t / WARP);
             block->warps.back()->priority = (unsigned)w->random.next();
         }
         Warp *const warp = block->warps.back().get();
@@ -446,8 +451,6 @@ static void drop_cluster(Worker *w, Cluster *c)
 static void end_block(Worker *w, Block *b)
 {
     finish_stores(w, b);
-    if (b->pending)
-        fault(LAUNCH_FAILED, "block %u has ended, but %d asynchronous copies still work on its shared memory", b->index.x, b->pending);
     for (uint32_t i = 0; i < 64; i++)                      // the rest of the last line is a guard
         if (b->shared[b->shared_bytes + i] != 0xa5)
             fault(LAUNCH_FAILED, "block %u has written past its %u bytes of shared memory", b->index.x, b->shared_bytes);

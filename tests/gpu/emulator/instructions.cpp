@@ -9,7 +9,8 @@
 
 namespace emu {
 
-#define SHARED "(?:\\.shared(?:::cta|::cluster)?)"
+#define OWN     "(?:\\.shared(?:::cta)?)"
+#define REMOTE  "\\.shared::cluster"
 #define SCOPE  "(?:\\.(?:cta|cluster|gpu|sys))?"
 #define ORDER  "(?:\\.(?:weak|relaxed|release|acquire|acq_rel))?"
 #define TYPE   "([bsuf](?:8|16|32|64))"
@@ -19,24 +20,29 @@ struct Rule { const char *pattern, *text; };
 
 static const Rule rules[] = {
     // ---- mbarriers
-    { "mbarrier\\.init" SHARED "?\\.b64 ar", "ptx::mbarrier_init($0, $1)" },
-    { "mbarrier\\.inval" SHARED "?\\.b64 a", "ptx::mbarrier_inval($0)" },
-    { "mbarrier\\.arrive" ORDER SCOPE SHARED "?\\.b64 ra", "ptx::assign($0, ptx::mbarrier_arrive($1))" },
-    { "mbarrier\\.arrive" ORDER SCOPE SHARED "?\\.b64 rar", "ptx::assign($0, ptx::mbarrier_arrive($1, $2))" },
-    { "mbarrier\\.arrive\\.expect_tx" ORDER SCOPE SHARED "?\\.b64 rar", "ptx::assign($0, ptx::mbarrier_arrive_expect_tx($1, $2))" },
-    { "mbarrier\\.expect_tx" ORDER SCOPE SHARED "?\\.b64 ar", "ptx::mbarrier_expect_tx($0, $1)" },
-    { "mbarrier\\.complete_tx" ORDER SCOPE SHARED "?\\.b64 ar", "ptx::mbarrier_complete_tx($0, $1)" },
-    { "mbarrier\\.(?:try|test)_wait\\.parity" ORDER SCOPE SHARED "?\\.b64 rarr?", "$0 = ptx::mbarrier_try_parity($1, $2)" },
-    { "mbarrier\\.(?:try|test)_wait" ORDER SCOPE SHARED "?\\.b64 rarr?", "$0 = ptx::mbarrier_try_state($1, $2)" },
+    { "mbarrier\\.init" OWN "?\\.b64 ar", "ptx::mbarrier_init($0, $1)" },
+    { "mbarrier\\.inval" OWN "?\\.b64 a", "ptx::mbarrier_inval($0)" },
+    { "mbarrier\\.arrive" ORDER "(?:\\.cta|(\\.cluster))?" OWN "?\\.b64 ra", "ptx::assign($0, ptx::mbarrier_arrive(ptx::own($1), 1, \"@1\"[0] != 0))" },
+    { "mbarrier\\.arrive" ORDER "(?:\\.cta|(\\.cluster))?" OWN "?\\.b64 rar", "ptx::assign($0, ptx::mbarrier_arrive(ptx::own($1), $2, \"@1\"[0] != 0))" },
+    { "mbarrier\\.arrive" ORDER "(?:\\.cta|(\\.cluster))?" REMOTE "\\.b64 ra", "ptx::no_result($0, ptx::mbarrier_arrive($1, 1, \"@1\"[0] != 0))" },
+    { "mbarrier\\.arrive" ORDER "(?:\\.cta|(\\.cluster))?" REMOTE "\\.b64 rar", "ptx::no_result($0, ptx::mbarrier_arrive($1, $2, \"@1\"[0] != 0))" },
+    { "mbarrier\\.arrive\\.expect_tx" ORDER SCOPE OWN "?\\.b64 rar", "ptx::assign($0, ptx::mbarrier_arrive_expect_tx(ptx::own($1), $2))" },
+    { "mbarrier\\.arrive\\.expect_tx" ORDER "(?:\\.cta|(\\.cluster))?" REMOTE "\\.b64 rar", "ptx::no_result($0, ptx::mbarrier_arrive_expect_tx($1, $2, \"@1\"[0] != 0))" },
+    { "mbarrier\\.expect_tx" ORDER SCOPE OWN "?\\.b64 ar", "ptx::mbarrier_expect_tx(ptx::own($0), $1)" },
+    { "mbarrier\\.expect_tx" ORDER SCOPE REMOTE "\\.b64 ar", "ptx::mbarrier_expect_tx($0, $1)" },
+    { "mbarrier\\.complete_tx" ORDER SCOPE OWN "?\\.b64 ar", "ptx::mbarrier_complete_tx(ptx::own($0), $1)" },
+    { "mbarrier\\.complete_tx" ORDER SCOPE REMOTE "\\.b64 ar", "ptx::mbarrier_complete_tx($0, $1)" },
+    { "mbarrier\\.(?:try|test)_wait\\.parity" ORDER SCOPE OWN "?\\.b64 rarr?", "$0 = ptx::mbarrier_try_parity($1, $2)" },
+    { "mbarrier\\.(?:try|test)_wait" ORDER SCOPE OWN "?\\.b64 rarr?", "$0 = ptx::mbarrier_try_state($1, $2)" },
 
     // ---- other barriers and fences
     { "(?:bar|barrier)(?:\\.cta)?\\.sync(?:\\.aligned)? rr?", "ptx::bar_sync($*)" },
     { "(?:bar|barrier)(?:\\.cta)?\\.arrive(?:\\.aligned)? rr", "ptx::bar_arrive($*)" },
     { "bar\\.warp\\.sync r", "ptx::warp_sync($0)" },
-    { "barrier\\.cluster\\.arrive(?:\\.release|\\.relaxed)?(?:\\.aligned)? ", "ptx::cluster_arrive()" },
-    { "barrier\\.cluster\\.wait(?:\\.acquire)?(?:\\.aligned)? ", "ptx::cluster_wait()" },
-    { "fence\\.proxy\\.async(?:\\.global|" SHARED ")? ", "ptx::proxy_fence()" },
-    { "fence\\.mbarrier_init\\.release\\.cluster ", "ptx::nothing()" },
+    { "barrier\\.cluster\\.arrive(?:\\.release|(\\.relaxed))?(\\.aligned)? ", "ptx::cluster_arrive(\"@1\"[0] == 0, \"@2\"[0] != 0)" },
+    { "barrier\\.cluster\\.wait(?:\\.acquire)?(\\.aligned)? ", "ptx::cluster_wait(\"@1\"[0] != 0)" },
+    { "fence\\.proxy\\.async(?:\\.global|\\.shared(?:::cta|::cluster)?)? ", "ptx::proxy_fence()" },
+    { "fence\\.mbarrier_init\\.release\\.cluster ", "ptx::mbarrier_init_fence()" },
     { "fence(?:\\.sc|\\.acq_rel|\\.acquire|\\.release)?" SCOPE " ", "ptx::nothing()" },
     { "membar\\.(?:cta|gl|sys) ", "ptx::nothing()" },
     { "griddepcontrol\\.(?:wait|launch_dependents) ", "ptx::nothing()" },
@@ -45,11 +51,11 @@ static const Rule rules[] = {
 
     // ---- lanes
     { "elect\\.sync rr", "ptx::pair_second($0, ptx::elect($1))" },
-    { "mapa" SHARED "?\\.u(?:32|64) rrr", "ptx::assign($0, (($1) & 0xffffffu) | (ptx::u32)($2) << 24)" },
-    { "ldmatrix\\.sync\\.aligned\\.m8n8\\.x([124])(\\.trans)?" SHARED "?\\.b16 (?:v|r)a",
-      "ptx::ldmatrix(\"@2\"[0] != 0, $1, ptx::refs($0))" },
-    { "stmatrix\\.sync\\.aligned\\.m8n8\\.x([124])(\\.trans)?" SHARED "?\\.b16 a(?:v|r)",
-      "ptx::stmatrix(\"@2\"[0] != 0, $0, ptx::words($1))" },
+    { "mapa" REMOTE "\\.u32 rrr", "ptx::assign($0, ptx::map_to_rank($1, $2))" },
+    { "ldmatrix\\.sync\\.aligned\\.m8n8\\.x([124])(\\.trans)?" OWN "?\\.b16 (?:v|r)a",
+      "ptx::ldmatrix(\"@2\"[0] != 0, ptx::own($1), ptx::refs($0))" },
+    { "stmatrix\\.sync\\.aligned\\.m8n8\\.x([124])(\\.trans)?" OWN "?\\.b16 a(?:v|r)",
+      "ptx::stmatrix(\"@2\"[0] != 0, ptx::own($0), ptx::words($1))" },
     { "mma\\.sync\\.aligned\\.m16n8k(\\d+)\\.row\\.col\\.(?:f32|s32)\\.(f16|bf16|tf32|e4m3|e5m2|s8|u8)\\.(f16|bf16|tf32|e4m3|e5m2|s8|u8)\\.(?:f32|s32) vv[vr]v",
       "ptx::mma(@1, ptx::TYPE_^2, ptx::TYPE_^3, ptx::refs($0), ptx::words($1), ptx::words($2), ptx::words($3))" },
     { "mma\\.sync\\.aligned\\.m8n8k4\\.row\\.col\\.f64\\.f64\\.f64\\.f64 v[vr][vr]v",
@@ -64,17 +70,17 @@ static const Rule rules[] = {
     { "setmaxnreg\\.(inc|dec)\\.sync\\.aligned\\.u32 r", "ptx::set_max_registers($0, \"@1\"[0] == 'i')" },
 
     // ---- copies
-    { "cp\\.async\\.(?:ca|cg)" SHARED "\\.global" HINTS " aar", "ptx::cp_async($0, (const void *)($1), $2, $2)" },
-    { "cp\\.async\\.(?:ca|cg)" SHARED "\\.global" HINTS " aarr", "ptx::cp_async($0, (const void *)($1), $2, $3)" },
+    { "cp\\.async\\.(?:ca|cg)" OWN "\\.global" HINTS " aar", "ptx::cp_async($0, (const void *)($1), $2, $2)" },
+    { "cp\\.async\\.(?:ca|cg)" OWN "\\.global" HINTS " aarr", "ptx::cp_async($0, (const void *)($1), $2, $3)" },
     { "cp\\.async\\.commit_group ", "ptx::cp_async_commit()" },
     { "cp\\.async\\.wait_group r", "ptx::cp_async_wait($0)" },
     { "cp\\.async\\.wait_all ", "ptx::cp_async_wait_all()" },
-    { "cp\\.async\\.mbarrier\\.arrive(\\.noinc)?" SHARED "?\\.b64 a", "ptx::cp_async_arrive($0, \"@1\"[0] == 0)" },
+    { "cp\\.async\\.mbarrier\\.arrive(\\.noinc)?" OWN "?\\.b64 a", "ptx::cp_async_arrive($0, \"@1\"[0] == 0)" },
     { "cp\\.async\\.bulk\\.commit_group ", "ptx::bulk_commit()" },
     { "cp\\.async\\.bulk\\.wait_group r", "ptx::bulk_wait($0, false)" },
     { "cp\\.async\\.bulk\\.wait_group\\.read r", "ptx::bulk_wait($0, true)" },
     { "cp\\.async\\.bulk\\.tensor\\.([1-5])d\\.shared::(?:cluster|cta)\\.global(?:\\.tile)?\\.mbarrier::complete_tx::bytes(?:\\.L2::cache_hint)? aaar?",
-      "ptx::tma_load(@1, $0, ptx::place($1), $2, 0)" },
+      "ptx::tma_load(@1, $0, ptx::place($1), $2, ptx::ADDRESSED)" },
     { "cp\\.async\\.bulk\\.tensor\\.([1-5])d\\.shared::cluster\\.global(?:\\.tile)?\\.mbarrier::complete_tx::bytes\\.multicast::cluster(?:\\.L2::cache_hint)? aaarr?",
       "ptx::tma_load(@1, $0, ptx::place($1), $2, $3)" },
     { "cp\\.async\\.bulk\\.tensor\\.([1-5])d\\.global\\.shared::cta(?:\\.tile)?\\.bulk_group(?:\\.L2::cache_hint)? aar?",
@@ -84,7 +90,7 @@ static const Rule rules[] = {
     { "cp\\.reduce\\.async\\.bulk\\.tensor\\.([1-5])d\\.global\\.shared::cta\\.(min|max)(?:\\.tile)?\\.bulk_group(?:\\.L2::cache_hint)? aar?",
       "ptx::tma_store(@1, ptx::place($0), $1, ptx::REDUCE_^2_U, true)" },
     { "cp\\.async\\.bulk\\.shared::(?:cluster|cta)\\.global\\.mbarrier::complete_tx::bytes(?:\\.L2::cache_hint)? aarar?",
-      "ptx::bulk_load($0, (const void *)($1), $2, $3, 0)" },
+      "ptx::bulk_load($0, (const void *)($1), $2, $3, ptx::ADDRESSED)" },
     { "cp\\.async\\.bulk\\.shared::cluster\\.global\\.mbarrier::complete_tx::bytes\\.multicast::cluster(?:\\.L2::cache_hint)? aararr?",
       "ptx::bulk_load($0, (const void *)($1), $2, $3, $4)" },
     { "cp\\.async\\.bulk\\.shared::cluster\\.shared::cta\\.mbarrier::complete_tx::bytes aara", "ptx::bulk_send($0, $1, $2, $3)" },
@@ -96,12 +102,14 @@ static const Rule rules[] = {
     { "prefetch\\.tensormap a", "ptx::check_tensor_map((const void *)($0))" },
     { "prefetch(?:\\.global)?\\.L[12] a", "ptx::nothing()" },
     { "createpolicy\\..* r.*", "ptx::assign($0, (ptx::u64)1)" },
-    { "st\\.async" ORDER SCOPE "(?:\\.shared::cluster)?\\.mbarrier::complete_tx::bytes(?:\\.v[24])?\\.[bufs](?:32|64) a[vr]a",
+    { "st\\.async" ORDER SCOPE "(?:\\.shared::cluster)?\\.mbarrier::complete_tx::bytes(?:\\.v[24])?\\.[bufs]32 a[vr]a",
       "ptx::st_async($0, ptx::words($1), $2)" },
 
     // ---- loads and stores
-    { "ld(?:\\.volatile)?" ORDER SCOPE SHARED "(?:\\.v[248])?\\." TYPE " [rv]a", "ptx::load_shared<ptx::@1>($1, $0)" },
-    { "st(?:\\.volatile)?" ORDER SCOPE SHARED "(?:\\.v[248])?\\." TYPE " a[rv]", "ptx::store_shared<ptx::@1>($0, $1)" },
+    { "ld(?:\\.volatile)?" ORDER SCOPE OWN "(?:\\.v[248])?\\." TYPE " [rv]a", "ptx::load_shared<ptx::@1>(ptx::own($1), $0)" },
+    { "st(?:\\.volatile)?" ORDER SCOPE OWN "(?:\\.v[248])?\\." TYPE " a[rv]", "ptx::store_shared<ptx::@1>(ptx::own($0), $1)" },
+    { "ld" ORDER SCOPE REMOTE "(?:\\.v[248])?\\." TYPE " [rv]a", "ptx::load_shared<ptx::@1>($1, $0)" },
+    { "st" ORDER SCOPE REMOTE "(?:\\.v[248])?\\." TYPE " a[rv]", "ptx::store_shared<ptx::@1>($0, $1)" },
     { "ld\\.(?:volatile|relaxed|acquire)" SCOPE "(?:\\.global)?" HINTS "(?:\\.v[248])?\\." TYPE " [rv]a", "ptx::load<ptx::@1>(true, $1, $0)" },
     { "ld(?:\\.weak)?(?:\\.global)?" HINTS "(?:\\.v[248])?\\." TYPE " [rv]a", "ptx::load<ptx::@1>(false, $1, $0)" },
     { "st(?:\\.volatile)?" ORDER SCOPE "(?:\\.global)?" HINTS "(?:\\.v[248])?\\." TYPE " a[rv]", "ptx::store<ptx::@1>($0, $1)" },

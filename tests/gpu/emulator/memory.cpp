@@ -135,6 +135,8 @@ Block *block_at(uint32_t address)
 
 unsigned char *shared_in(Block *block, uint32_t offset, uint32_t bytes, const char *what)
 {
+    if (block->has_ended)
+        fault(ILLEGAL_ADDRESS, "%s: block %u has ended, its shared memory is gone", what, block->index.x);
     if (offset < RESERVED_SHARED || offset - RESERVED_SHARED + bytes > block->shared_bytes)
         fault(ILLEGAL_ADDRESS, "%s: %u bytes at shared address %#x, the block has %#x to %#x", what, bytes, offset,
               RESERVED_SHARED, RESERVED_SHARED + block->shared_bytes);

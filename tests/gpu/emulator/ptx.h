@@ -15,19 +15,21 @@ inline int type_bytes(MatrixType type) { return type == TYPE_TF32 || type >= TYP
 enum ShuffleMode { SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR };
 enum ReduceMode { REDUCE_ADD, REDUCE_MIN_S, REDUCE_MAX_S, REDUCE_MIN_U, REDUCE_MAX_U, REDUCE_AND, REDUCE_OR, REDUCE_XOR };
 enum Special { THREAD_X, THREAD_Y, THREAD_Z, BLOCK_X, BLOCK_Y, BLOCK_Z, THREADS_X, THREADS_Y, THREADS_Z, BLOCKS_X, BLOCKS_Y, BLOCKS_Z,
-               CLUSTER_RANK, CLUSTER_SIZE, LANE, WARP_NUMBER, SM };
+               CLUSTER_RANK, CLUSTER_SIZE, CLUSTER, CLUSTERS, LANE, WARP_NUMBER, SM };
 
 // ---- where a thread is
 uint32_t special(Special which);
 unsigned char *shared_memory_here();                       // the dynamic shared memory of the running block
 uint32_t shared_from_generic(const void *p);
+uint32_t own(uint32_t address);                            // the address, which must be of this block's shared memory
+uint32_t map_to_rank(uint32_t address, uint32_t rank);     // the same place in another block of the cluster
 void    *generic_from_shared(uint32_t address, uint32_t bytes, bool writes, const char *what);
 
 // ---- barriers
 void mbarrier_init(uint32_t address, uint32_t count);
 void mbarrier_inval(uint32_t address);
-uint64_t mbarrier_arrive(uint32_t address, uint32_t count = 1);
-uint64_t mbarrier_arrive_expect_tx(uint32_t address, uint32_t bytes);
+uint64_t mbarrier_arrive(uint32_t address, uint32_t count = 1, bool for_cluster = false);
+uint64_t mbarrier_arrive_expect_tx(uint32_t address, uint32_t bytes, bool for_cluster = false);
 void mbarrier_expect_tx(uint32_t address, uint32_t bytes);
 void mbarrier_complete_tx(uint32_t address, uint32_t bytes);
 bool mbarrier_try_parity(uint32_t address, uint32_t parity);
@@ -35,8 +37,9 @@ bool mbarrier_try_state(uint32_t address, uint64_t state);
 void bar_sync(uint32_t id, uint32_t threads);
 void bar_sync(uint32_t id);
 void bar_arrive(uint32_t id, uint32_t threads);
-void cluster_arrive();
-void cluster_wait();
+void cluster_arrive(bool releases, bool aligned);
+void cluster_wait(bool aligned);
+void mbarrier_init_fence();
 
 // ---- lanes
 void warp_sync(uint32_t mask);
@@ -59,7 +62,8 @@ void wgmma_commit();
 void wgmma_wait(uint32_t n);
 void set_max_registers(uint32_t n, bool more);
 
-// ---- copies
+// ---- copies; loads go to the blocks of a mask, or to that of the address
+enum { ADDRESSED = 1 << 16 };
 void cp_async(uint32_t dst, const void *src, uint32_t bytes, uint32_t from);
 void cp_async_commit();
 void cp_async_wait(uint32_t n);

@@ -6,11 +6,17 @@
 // reported is one. Asynchronous copies have clocks of their own, one for each mbarrier (modulo their number).
 //
 // A second clock says up to which moment the writes of each warp are fenced: visible to the asynchronous proxy (wgmma,
-// TMA). fence.proxy.async makes all fenced that the warp is ordered behind. Blocks of clusters are not watched.
+// TMA). fence.proxy.async makes all fenced that the warp is ordered behind.
+//
+// The warps of a cluster are counted together. What another block's warp has stored is visible only by operations that
+// order the whole cluster (its barrier, .release.cluster), which a third clock follows; a plain arrival at another
+// block's mbarrier orders nothing but what comes after it (a buffer given back). And a block must not end before all
+// that reaches its shared memory from outside, or asynchronously, is ordered before one of its warps.
 #include "emulator.h"
 #include "ptx.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -21,18 +27,25 @@ struct Cell { uint32_t written; uint8_t writer, mask, by_proxy, unused; uint32_t
 
 enum { CELLS_BYTES = (SHARED_BYTES_MAX / 4 + 16) * (int)sizeof(Cell) };
 
+// Cells are as long as there are warps.
+static Cell &cell_of(const Block *block, uint32_t i)
+{
+    const size_t bytes = offsetof(Cell, read) + 4 * (size_t)block->cluster->warps;
+    return *(Cell *)(block->cells + i * bytes);
+}
+
 void watch_block(Worker *w, Block *block)
 {
-    if (w->launch->cluster > 1 || block->warps.size() > WARPS_MAX || !setting("KILN_EMULATOR_RACES", 1))
+    if (block->cluster->warps > WARPS_MAX || !setting("KILN_EMULATOR_RACES", 1))
         return;
     if (w->free_cells.empty()) {
         void *const memory = mmap(nullptr, CELLS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        w->free_cells.push_back(memory == MAP_FAILED ? nullptr : (Cell *)memory);
+        w->free_cells.push_back(memory == MAP_FAILED ? nullptr : (unsigned char *)memory);
     }
     block->cells = w->free_cells.back();
     w->free_cells.pop_back();
     for (const auto &warp : block->warps)                  // moment 0 is before everything
-        warp->order.seen.at[warp->number] = 1;
+        warp->order.seen.at[warp->agent] = 1;
 }
 
 void leave_block(Worker *w, Block *block)
@@ -50,13 +63,43 @@ static void join(Clock &to, const Clock &from)
         to.at[i] = std::max(to.at[i], from.at[i]);
 }
 
+static bool has_neighbours(const Warp *warp) { return warp->block->cluster->blocks.size() > 1; }
+
 void release_to(Warp *warp, Order &to)
 {
     if (!warp->block->cells)
         return;
     join(to.seen, warp->order.seen);
     join(to.fenced, warp->order.fenced);
-    warp->order.seen.at[warp->number]++;
+    if (has_neighbours(warp))
+        join(to.across, warp->order.across);
+    warp->order.seen.at[warp->agent]++;
+}
+
+// What it has seen of its own block goes to the others as well.
+void release_to_cluster(Warp *warp, Order &to)
+{
+    const int n = (int)warp->block->warps.size(), first = (int)warp->block->rank * n;
+    if (!warp->block->cells)
+        return;
+    for (int i = first; i < first + n; i++)
+        warp->order.across.at[i] = warp->order.seen.at[i];
+    release_to(warp, to);
+}
+
+static void reach(Block *block, int agent, uint32_t moment)
+{
+    block->reached.at[agent] = std::max(block->reached.at[agent], moment);
+}
+
+void release_to_remote(Warp *warp, Block *block, Order &to)
+{
+    if (!warp->block->cells)
+        return;
+    reach(block, warp->agent, warp->order.seen.at[warp->agent]);
+    join(to.seen, warp->order.seen);
+    join(to.fenced, warp->order.fenced);
+    warp->order.seen.at[warp->agent]++;
 }
 
 void acquire_from(Warp *warp, const Order &from)
@@ -65,13 +108,19 @@ void acquire_from(Warp *warp, const Order &from)
         return;
     join(warp->order.seen, from.seen);
     join(warp->order.fenced, from.fenced);
+    if (has_neighbours(warp))
+        join(warp->order.across, from.across);
 }
+
+bool is_ordered(const Warp *warp, int agent, uint32_t moment) { return !warp->block->cells || moment <= warp->order.seen.at[agent]; }
 
 // What the running warp knows goes to the barrier with the copy.
 Issued issue_async(Block *block, uint32_t barrier)
 {
-    Issued issued = { self()->warp->order, (int)(WARPS_MAX + barrier / 8 % (CLOCKS - WARPS_MAX)), 0 };
-    issued.moment = ++block->copies_issued;
+    Issued issued = { self()->warp->order, (int)(WARPS_MAX + (barrier / 8 + 31 * block->rank) % (CLOCKS - WARPS_MAX)), 0 };
+    issued.moment = ++block->cluster->copies_issued;
+    if (block->cells)
+        reach(block, issued.agent, issued.moment);
     return issued;
 }
 
@@ -82,19 +131,48 @@ void complete_async(const Issued &issued, Order &to)
     to.seen.at[issued.agent] = std::max(to.seen.at[issued.agent], issued.moment);
 }
 
-static const char *name_of(int who, char *text, size_t n)
+static const char *name_of(const Block *block, int who, char *text, size_t n)
 {
-    if (who < WARPS_MAX)
-        snprintf(text, n, "warp %d", who);
-    else
+    const int warps = (int)block->warps.size(), rank = who / warps;
+    if (who >= WARPS_MAX)
         snprintf(text, n, "an asynchronous copy");
+    else if (rank == (int)block->rank)
+        snprintf(text, n, "warp %d", who % warps);
+    else
+        snprintf(text, n, "warp %d of block %u", who % warps, block->cluster->blocks[(size_t)rank]->index.x);
     return text;
 }
 
-[[noreturn]] static void report_race(uint32_t offset, const char *now, const char *before, int who, const char *why)
+[[noreturn]] static void report_race(const Block *block, uint32_t offset, const char *now, const char *before, int who, const char *why)
 {
     char text[64];
-    fault(LAUNCH_FAILED, "race: shared address %#x: %s, not ordered behind %s by %s%s", offset, now, before, name_of(who, text, sizeof text), why);
+    fault(LAUNCH_FAILED, "race: shared address %#x%s: %s, not ordered behind %s by %s%s", offset,
+          self() && self()->block != block ? " of another block" : "", now, before, name_of(block, who, text, sizeof text), why);
+}
+
+void check_end(Block *block)
+{
+    if (block->pending)
+        fault(LAUNCH_FAILED, "block %u has ended, but %d asynchronous copies still work on its shared memory", block->index.x, block->pending);
+    block->has_ended = true;
+    if (!block->cells)
+        return;
+    for (int i = 0; i < CLOCKS; i++) {
+        uint32_t seen = 0;
+        char text[64];
+        for (const auto &warp : block->warps)
+            seen = std::max(seen, warp->order.seen.at[i]);
+        if (block->reached.at[i] > seen)
+            fault(LAUNCH_FAILED, "race: block %u ends, not ordered behind an access to its shared memory by %s", block->index.x,
+                  name_of(block, i, text, sizeof text));
+    }
+}
+
+// Up to which moment of a writer an order makes its stores visible in `block`.
+static uint32_t visible(const Order &order, const Block *block, int writer)
+{
+    const bool is_remote = writer < block->cluster->warps && writer / (int)block->warps.size() != (int)block->rank;
+    return is_remote ? order.across.at[writer] : order.seen.at[writer];
 }
 
 struct Range { uint32_t first, last; };                    // of cells
@@ -109,6 +187,12 @@ static Range cells_of(const Block *block, uint32_t offset, uint32_t bytes)
 
 static uint8_t mask_of(uint32_t offset, uint32_t bytes) { return bytes >= 4 ? 15 : (uint8_t)(((1u << bytes) - 1) << offset % 4); }
 
+static void note_remote(Block *block, const Warp *warp)
+{
+    if (warp->block != block)
+        reach(block, warp->agent, warp->order.seen.at[warp->agent]);
+}
+
 void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
 {
     if (!block->cells)
@@ -117,11 +201,12 @@ void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     const Range r = cells_of(block, offset, bytes);
     const uint8_t mask = mask_of(offset, bytes);
     for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = block->cells[i];
-        if (cell.written > warp->order.seen.at[cell.writer] && cell.mask & mask)
-            report_race(offset, "read", "the write", cell.writer, "");
-        cell.read[warp->number] = warp->order.seen.at[warp->number];
+        Cell &cell = cell_of(block, i);
+        if (cell.written > visible(warp->order, warp->block, cell.writer) && cell.mask & mask)
+            report_race(block, offset, "read", "the write", cell.writer, cell.written > warp->order.seen.at[cell.writer] ? "" : " for the cluster");
+        cell.read[warp->agent] = warp->order.seen.at[warp->agent];
     }
+    note_remote(block, warp);
 }
 
 // Warps that hold the same value may all store it: whether the word changes is known only when the store is done.
@@ -130,10 +215,11 @@ void settle_doubt()
     Doubt &d = worker->doubt;
     if (!d.block)
         return;
-    const unsigned char *const now = d.block->shared + (d.offset - RESERVED_SHARED);
+    const Block *const block = d.block;
+    const unsigned char *const now = block->shared + (d.offset - RESERVED_SHARED);
     d.block = nullptr;
     if (memcmp(now, d.before, 4) != 0)
-        report_race(d.offset, "write", "the write", d.writer, ", of another value");
+        report_race(block, d.offset, "write", "the write", d.writer, ", of another value");
 }
 
 static void doubt(Block *block, uint32_t cell, int writer)
@@ -143,15 +229,15 @@ static void doubt(Block *block, uint32_t cell, int writer)
     memcpy(d.before, block->shared + cell * 4, 4);
 }
 
-static void check_write(const Cell &cell, const Clock &seen, uint32_t offset, uint8_t mask, const char *what)
+static void check_write(const Block *block, const Cell &cell, const Clock &seen, uint32_t offset, uint8_t mask, const char *what)
 {
     if (mask != 15)
         return;
     if (cell.reading)
         fault(LAUNCH_FAILED, "race: shared address %#x: %s, while a wgmma or a bulk store may still read it", offset, what);
-    for (int w = 0; w < WARPS_MAX; w++)
+    for (int w = 0; w < block->cluster->warps; w++)
         if (cell.read[w] > seen.at[w])
-            report_race(offset, what, "the read", w, "");
+            report_race(block, offset, what, "the read", w, "");
 }
 
 void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
@@ -162,18 +248,19 @@ void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     const Range r = cells_of(block, offset, bytes);
     const uint8_t mask = mask_of(offset, bytes);
     for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = block->cells[i];
+        Cell &cell = cell_of(block, i);
         if (cell.written > warp->order.seen.at[cell.writer] && cell.mask & mask) {
             if (cell.writer >= WARPS_MAX)
-                report_race(offset, "write", "the write", cell.writer, "");
+                report_race(block, offset, "write", "the write", cell.writer, "");
             doubt(block, i, cell.writer);
         }
-        check_write(cell, warp->order.seen, offset, mask, "write");
-        cell.written = warp->order.seen.at[warp->number];
-        cell.writer = (uint8_t)warp->number;
+        check_write(block, cell, warp->order.seen, offset, mask, "write");
+        cell.written = warp->order.seen.at[warp->agent];
+        cell.writer = (uint8_t)warp->agent;
         cell.mask = mask;
         cell.by_proxy = 0;
     }
+    note_remote(block, warp);
 }
 
 // By a copy: `by_proxy` unless it is cp.async.
@@ -183,10 +270,10 @@ void note_async_write(Block *block, const Issued &issued, uint32_t offset, uint3
         return;
     const Range r = cells_of(block, offset, bytes);
     for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = block->cells[i];
+        Cell &cell = cell_of(block, i);
         if (cell.written > issued.order.seen.at[cell.writer])
-            report_race(offset, "an asynchronous copy writes", "the write", cell.writer, "");
-        check_write(cell, issued.order.seen, offset, 15, "an asynchronous copy writes");
+            report_race(block, offset, "an asynchronous copy writes", "the write", cell.writer, "");
+        check_write(block, cell, issued.order.seen, offset, 15, "an asynchronous copy writes");
         cell.written = issued.moment;
         cell.writer = (uint8_t)issued.agent;
         cell.mask = 15;
@@ -201,11 +288,11 @@ void begin_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
         return;
     const Range r = cells_of(block, offset, bytes);
     for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = block->cells[i];
-        if (cell.written > warp->order.seen.at[cell.writer])
-            report_race(offset, "read asynchronously", "the write", cell.writer, "");
+        Cell &cell = cell_of(block, i);
+        if (cell.written > visible(warp->order, block, cell.writer))
+            report_race(block, offset, "read asynchronously", "the write", cell.writer, "");
         if (!cell.by_proxy && cell.written > warp->order.fenced.at[cell.writer])
-            report_race(offset, "read asynchronously", "the write", cell.writer, ": there is no fence.proxy.async between");
+            report_race(block, offset, "read asynchronously", "the write", cell.writer, ": there is no fence.proxy.async between");
         cell.reading++;
     }
 }
@@ -217,9 +304,9 @@ void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
         return;
     const Range r = cells_of(block, offset, bytes);
     for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = block->cells[i];
+        Cell &cell = cell_of(block, i);
         cell.reading--;
-        cell.read[warp->number] = warp->order.seen.at[warp->number];
+        cell.read[warp->agent] = warp->order.seen.at[warp->agent];
     }
 }
 
@@ -227,6 +314,7 @@ void fence_proxy(Warp *warp)
 {
     if (warp->block->cells)
         join(warp->order.fenced, warp->order.seen);
+    tell_of_mbarriers(warp);
 }
 
 // An access of the kernel's, anywhere.

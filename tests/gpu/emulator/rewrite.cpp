@@ -119,7 +119,8 @@ const char *special_register(const std::string &name)
     static const struct { const char *ptx, *c; } specials[] = {
         { "%tid.x", "THREAD_X" }, { "%tid.y", "THREAD_Y" }, { "%tid.z", "THREAD_Z" }, { "%ctaid.x", "BLOCK_X" }, { "%ctaid.y", "BLOCK_Y" },
         { "%ctaid.z", "BLOCK_Z" }, { "%ntid.x", "THREADS_X" }, { "%nctaid.x", "BLOCKS_X" }, { "%nctaid.y", "BLOCKS_Y" },
-        { "%cluster_ctarank", "CLUSTER_RANK" }, { "%cluster_nctarank", "CLUSTER_SIZE" }, { "%laneid", "LANE" },
+        { "%cluster_ctarank", "CLUSTER_RANK" }, { "%cluster_nctarank", "CLUSTER_SIZE" }, { "%cluster_ctaid.x", "CLUSTER_RANK" },
+        { "%cluster_nctaid.x", "CLUSTER_SIZE" }, { "%clusterid.x", "CLUSTER" }, { "%nclusterid.x", "CLUSTERS" }, { "%laneid", "LANE" },
         { "%warpid", "WARP_NUMBER" }, { "%smid", "SM" } };
     for (const auto &s : specials)
         if (name == s.ptx)
@@ -141,6 +142,8 @@ std::string scalar(const Statement &st, const std::string &given)
         return "ptx::pair(" + scalar(st, s.substr(0, bar)) + ", " + scalar(st, s.substr(bar + 1)) + ")";
     if (s.size() > 1 && s[0] == '!')
         return "!" + scalar(st, s.substr(1));
+    if (s.compare(0, 2, "%%") == 0)                        // one %, where there are operands
+        return scalar(st, s.substr(1));
     if (s.size() > 1 && s[0] == '%' && isdigit((unsigned char)s[1])) {
         if ((size_t)atoi(s.c_str() + 1) >= st.constraints.size())
             throw Problem{ "there is no operand " + s };

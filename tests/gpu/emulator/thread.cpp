@@ -26,6 +26,8 @@ uint32_t special(Special which)
     case BLOCKS_Z: return l.grid.z;
     case CLUSTER_RANK: return b->rank;
     case CLUSTER_SIZE: return l.cluster;
+    case CLUSTER: return b->index.x / l.cluster;
+    case CLUSTERS: return l.grid.x / l.cluster;
     case LANE: return (uint32_t)f->lane;
     case WARP_NUMBER: return (uint32_t)f->warp->number;
     case SM: return b->cluster->number;
@@ -43,6 +45,23 @@ uint32_t shared_from_generic(const void *p)
             return b->rank << 24 | (uint32_t)(offset + RESERVED_SHARED);
     }
     fault(ILLEGAL_ADDRESS, "%p is taken for shared memory and is not", p);
+}
+
+uint32_t own(uint32_t address)
+{
+    const Block *const b = self()->block;
+    if (address >> 24 != b->rank)
+        fault(ILLEGAL_ADDRESS, "shared address %#x is another block's (this one has rank %u); only what says shared::cluster reaches it", address, b->rank);
+    return address;
+}
+
+uint32_t map_to_rank(uint32_t address, uint32_t rank)
+{
+    const size_t size = self()->block->cluster->blocks.size();
+    if (rank >= size)
+        fault(ILLEGAL_ADDRESS, "mapa: there is no rank %u in a cluster of %zu blocks", rank, size);
+    block_at(address);
+    return offset_of(address) | rank << 24;
 }
 
 void *generic_from_shared(uint32_t address, uint32_t bytes, bool writes, const char *what)
