@@ -6,7 +6,9 @@
 #     time<TAB>runs                answers with the times in seconds
 #     close
 # Measured as Kiln's own rows are: random normal inputs, L2 overwritten before every run, events around the work alone,
-# all runs queued before the first is waited for.
+# all runs queued before the first is waited for. A row that fails has no baseline; after a CUDA error, or when something
+# takes longer than a minute, this program ends, and is started anew for the next row.
+import faulthandler
 import sys
 import torch
 import torch.nn.functional as F
@@ -39,7 +41,7 @@ def attention(v):
     try:
         run()
         return 'cuDNN', run
-    except RuntimeError:                                     # no grouped heads: repeated ones, the same work
+    except (RuntimeError, TypeError):                        # no grouped heads: repeated ones, the same work
         k, k2 = (x.repeat_interleave(H // HKV, 1) for x in (k, k2))
         return 'cuDNN, repeated heads', lambda: run(k, k2, False)
 
@@ -105,26 +107,33 @@ def time(run, runs, flush):
     torch.cuda.synchronize()
     return [begin.elapsed_time(end) * 1e-3 for begin, end in events]
 
+def open_row(kernel, values):
+    """The baseline's name and a function that runs it; ("none", None) without one, and whether CUDA still works."""
+    if kernel not in FAMILIES: return 'none', None, True
+    try:
+        name, run = FAMILIES[kernel](parse(values))
+        run()
+        torch.cuda.synchronize()
+        return name, run, True
+    except Exception as problem:                             # whatever it is, the other rows have theirs
+        print(f'baselines: {kernel} {values}: {type(problem).__name__}: {str(problem)[:300]}', file=sys.stderr, flush=True)
+        return 'none', None, 'CUDA error' not in str(problem)
+
 def main():
     flush, run = torch.empty(1 << 28, dtype=torch.int32, device=DEV), None
     for line in sys.stdin:
         command, *args = line.rstrip('\n').split('\t')
+        faulthandler.dump_traceback_later(60, exit=True)
         if command == 'open':
-            name = 'none'
-            try:
-                if args[0] in FAMILIES:
-                    name, run = FAMILIES[args[0]](parse(args[1]))
-                    run()
-                    torch.cuda.synchronize()
-            except RuntimeError as problem:
-                print(f'baselines: {args}: {str(problem)[:300]}', file=sys.stderr)
-                name = 'none'
+            name, run, works = open_row(*args)
             print(name, flush=True)
+            if not works: sys.exit(1)
         elif command == 'time':
             print(*(f'{t:.9f}' for t in time(run, int(args[0]), flush)), flush=True)
         elif command == 'close':
             run = None
             torch.cuda.empty_cache()                         # the other program needs the memory
+        faulthandler.cancel_dump_traceback_later()
 
 if __name__ == '__main__':
     main()

@@ -1,146 +1,192 @@
 #!/bin/sh
-# test_gpu.sh - the tests that need an NVIDIA GPU, and one closing line: N passed, N failed, N skipped.
+# test_gpu.sh - the tests that need an NVIDIA GPU: a line for each part as it ends, then a table and one closing line.
 # usage: test_gpu.sh BUILD
 #
-#   kernels        every case of every kernel on the device
-#   programs       the runtime on the device (tests/gpu), small programs of the language, the operators, examples
-#   memcheck, racecheck, synccheck   a few cases of some kernels under compute-sanitizer
-# Nothing is installed: without CMake the sources are compiled by a loop here, without cmocka its programs are skipped.
+# BUILD is built first, with CMake or without. If it holds a `kiln` but no CMakeCache.txt or objects, it was made on
+# another machine (scripts/gpu_kit.sh) and is used as it is. Parts, in this order:
+#
+#   the runtime, examples    tests/gpu/device_test.c, alone; examples
+#   kernels, language        every case of a .tile file on the device; a part for each file of kernels/ and tests/language/run
+#   operators                tests/ops and the programs of tests/unit/language on the device
+#   memcheck, racecheck, synccheck    a small case of some kernels under compute-sanitizer
+#   long                     the operators at full size
+#
+# LANES parts (4) run at once, each with a limit, and all of them within LIMIT seconds (530): what finds no time left
+# is skipped and named. A part that fails or hangs does not stop others. Logs stand in BUILD/gpu-logs.
 set -u
-mkdir -p "$1" && build=$(cd "$1" && pwd) || exit 1
-cd "$(dirname "$0")/.."
-jobs=$(nproc)
-logs=$build/gpu-logs
-device=${KILN_TEST_DEVICE:-cuda:0}
-SANITIZED="kernels/gemm/quickstart.tile kernels/attention/forward.tile kernels/norm/rms_norm.tile kernels/topk/topk.tile
-    kernels/gemm/split_k.tile kernels/elementwise/add.tile"
-rm -rf "$logs"
-mkdir -p "$logs"
-export KILN_CACHE="$build/gpu-cache" NO_COLOR=1
 
-# ---- building
+# ---- one part, in a process of its own
 
-# Without CMake: each source on its own, then the command; the tests that cmocka is there for.
-compile_all() {
-    objects=$build/gpu-objects
-    mkdir -p "$objects"
-    sh src/emit/embed.sh src/lower >"$objects/prelude_texts.c" || return 1
-    sh src/ops/embed.sh kernels kernels/attention/*.tile kernels/mla/*.tile >"$objects/kernel_texts.c" || return 1
-    flags="-std=gnu11 -O2 -w -fno-strict-aliasing -Iinclude -Isrc"
-    for source in src/base/*.c src/syntax/*.c src/check/*.c src/ir/*.c src/layout/*.c src/passes/*.c src/plan/*.c \
-        src/lower/cpu/*.c src/lower/cuda/*.c src/emit/*.c src/toolchain/*.c src/compile/*.c src/runtime/*.c src/ops/*.c \
-        src/tools/*.c "$objects/prelude_texts.c" "$objects/kernel_texts.c"; do
-        [ -e "$source" ] && echo "$source $objects/$(echo "$source" | sed 's#[/.]#_#g').o"
-    done >"$objects/list"
-    xargs -P "$jobs" -n 2 sh -c '${CC:-cc} '"$flags"' -c "$0" -o "$1" || exit 255' <"$objects/list" || return 1
-    ${CC:-cc} "$objects"/*.o -o "$build/kiln" -lpthread -ldl -lm || return 1
-    mkdir -p "$objects/library"
-    mv "$objects"/src_tools_*.o "$objects/library/"
-    for example in scale decode_loop; do
-        ${CC:-cc} $flags examples/$example.c "$objects"/*.o -o "$build/example_$example" -lpthread -ldl -lm || return 1
-    done
-    if echo '#include <cmocka.h>' | ${CC:-cc} -include stddef.h -include setjmp.h -include stdarg.h -E - >/dev/null 2>&1; then
-        ${CC:-cc} $flags tests/gpu/device_test.c "$objects"/*.o -o "$build/gpu_device_test" -lcmocka -lpthread -ldl -lm
-        for test in tests/ops/*_test.c; do
-            ${CC:-cc} $flags "$test" tests/ops/support.c "$objects"/*.o -o "$build/ops_$(basename "$test" .c)" -lcmocka -lpthread -ldl -lm
-        done
-    fi
-}
+FIRST_LINES='FAIL|ERROR|error|\*\*\*|=========.*(Invalid|hazard|Barrier|Error|not)|did not end'
 
-make_build() {
-    if command -v cmake >/dev/null 2>&1; then sh scripts/build.sh "$build" "$jobs"
-    else compile_all; fi
-}
-
-# ---- parts
-
-# part NAME COMMAND...: one line with its counts and time; a program that prints no counts is one test.
-part() {
-    name=$1; shift
-    started=$(date +%s)
-    "$@" >"$logs/$name.log" 2>&1
-    status=$?
-    # shellcheck disable=SC2046
-    set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' "$logs/$name.log" | tail -n 1)
-    p=${1:-0} f=${2:-0} s=${3:-0}
-    [ $# -eq 0 ] && [ $status -eq 0 ] && p=1
-    [ $status -ne 0 ] && [ "$f" -eq 0 ] && f=1
-    echo "$p $f $s" >"$logs/$name.count"
-    printf '%-16s %5d passed, %d failed, %d skipped  %4d s\n' "$name" "$p" "$f" "$s" $(($(date +%s) - started))
-    grep -E '^skip' "$logs/$name.log" | sed 's/^/    /'
-    [ "$f" -ne 0 ] && { grep -E -A1 'FAIL|ERROR|error|=========' "$logs/$name.log" | head -n 60; echo "    more in $logs/$name.log"; }
-    return 0
-}
-
-skip() { # skip NAME REASON
-    echo "0 0 1" >"$logs/$1.count"
-    printf '%-16s skipped: %s\n' "$1" "$2"
-}
-
-close_report() {
-    cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 }'
-}
-
-test_on_device() { # test_on_device FILE|FOLDER...
-    "$build/kiln" test --device="$device" "$@" >"$logs/device.txt" 2>&1
-    awk -v known=tests/gpu/not_yet_90.txt -f scripts/cuda_results.awk "$logs/device.txt"
-}
-
-program() { # program NAME: from either kind of build
-    for path in "$build/tests/$1" "$build/examples/$1" "$build/$1"; do [ -x "$path" ] && echo "$path" && return; done
+find_program() { # find_program NAME: as CMake and plain_build.sh place it
+    for path in "$build/tests/$1" "$build/examples/$1"; do [ -x "$path" ] && echo "$path" && return; done
+    echo "error: $build has no $1"
     return 1
 }
 
-run_program() { # run_program NAME [ARGUMENT...]
-    path=$(program "$1") || { skip "$1" "it was not built: cmocka is not on this machine"; return; }
-    name=$1; shift
-    part "$name" "$path" "$@"
+# The small cases that compute-sanitizer sees: FILE, a part of a case's label.
+sanitized_cases() {
+    cat <<'END'
+kernels/elementwise/add.tile add<f32>(M=33, N=500
+kernels/norm/rms_norm.tile rms_norm<bf16,WIDTH=1024>(M=5, N=700, eps=1e-06) W=none
+kernels/topk/topk.tile topk<KK=1,WIDTH=128>(M=1, N=100
+kernels/gemm/quickstart.tile matmul_relu<f16>(M=129, N=200, K=128
+kernels/gemm/gemm.tile gemm_nt<bf16>(M=100, N=256, K=77
+kernels/gemm/split_k.tile gemm_split_k<f16>(M=130, N=129, K=100, splits=1
+kernels/attention/forward.tile attention_forward<bf16,D=64,CAUSAL=1>(B=1, S=200, SKV=200, H=4, HKV=1
+END
 }
 
-find_sanitizer() {
+sanitizer() {
     for path in "$(command -v compute-sanitizer)" /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda-*/bin/compute-sanitizer; do
         [ -x "$path" ] && echo "$path" && return
     done
     return 1
 }
 
-# The kernels of a file, quickly, from the cache that the tests before have filled.
-sanitize() { # sanitize TOOL
-    for file in $SANITIZED; do
-        timeout 300 "$sanitizer" --tool "$1" --error-exitcode 9 --print-limit 3 "$build/kiln" test --device="$device" --quick "$file" \
-            >"$logs/$1.txt" 2>&1
-        status=$?
-        grep '=========' "$logs/$1.txt"
-        if [ $status -eq 124 ]; then echo "skip $file: not done in 300 s"; slow=$((slow + 1))
-        elif grep -qE '^========= ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' "$logs/$1.txt"; then clean=$((clean + 1))
-        else echo "FAIL $file under $1"; cat "$logs/$1.txt"; dirty=$((dirty + 1)); fi
-    done
-    echo "$clean passed, $dirty failed, $slow skipped"
+command_of() { # command_of NAME LIMIT: runs what the part is
+    case $1 in
+    memcheck:*|racecheck:*|synccheck:*)
+        file=${1#*:}
+        exec timeout -k 5 "$2" "$(sanitizer)" --tool "${1%%:*}" --error-exitcode 9 --print-limit 3 "$build/kiln" test --device="$device" \
+            --filter="$(sanitized_cases | sed -n "s#^$file ##p")" "$file" ;;
+    *.tile)   exec timeout -k 5 "$2" "$build/kiln" test --device="$device" --verbose "$1" ;;
+    example_scale)       path=$(find_program "$1") && exec timeout -k 5 "$2" "$path" "$device" ;;
+    example_decode_loop) path=$(find_program "$1") && exec timeout -k 5 "$2" "$path" --device "$device" ;;
+    long:*)   export KILN_TEST_LONG=1 KILN_TEST_FILTER='*whole_grid'
+              path=$(find_program "${1#*:}") && exec timeout -k 5 "$2" "$path" ;;
+    *)        path=$(find_program "$1") && exec timeout -k 5 "$2" "$path" ;;
+    esac
+    echo "$path"
+    return 1
 }
+
+# "P F S" of a log: of `kiln test`, of cmocka, or nothing.
+counts() {
+    awk '
+        /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p = $1; f = $3; s = $5; any = 1 }
+        /^\[  PASSED  \] [0-9]+ test/ { p += $4; any = 1 }
+        /^\[  FAILED  \] [0-9]+ test/ { f += $4; any = 1 }
+        /^\[  SKIPPED \] [0-9]+ test/ { s += $4; any = 1 }
+        END { if (any) print p + 0, f + 0, s + 0 }' "$1"
+}
+
+record() { # record NAME P F S SECONDS
+    printf '%s\t%d\t%d\t%d\t%d\n' "$@" >>"$logs/results"
+    printf '%-44s %5d passed, %d failed, %d skipped  %4d s\n' "$@"
+}
+
+run_part() { # run_part NAME LIMIT
+    name=$1 limit=$2
+    log=$logs/$(echo "$name" | tr '/:' '__').log
+    started=$(date +%s)
+    left=$((deadline - started))
+    if [ "$left" -lt 10 ]; then
+        echo "skip $name: no time was left" >"$log"
+        record "$name" 0 0 1 0
+        return
+    fi
+    [ "$limit" -gt "$left" ] && limit=$left
+    (command_of "$name" "$limit") >"$log" 2>&1 </dev/null
+    status=$?
+    if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+        last=$(grep -E '^(ok|FAIL|\[ +(RUN|OK) )' "$log" | tail -n 1)
+        echo "FAIL: did not end within $limit s; the last that was heard: ${last:-nothing}" >>"$log"
+    fi
+    case $name in
+    *check:*)
+        grep -qE '^========= (ERROR|RACECHECK) SUMMARY: [1-9]' "$log" && status=9 ;;
+    *.tile)
+        mv "$log" "$log.all"
+        awk -v known=tests/gpu/not_yet_90.txt -f scripts/cuda_results.awk "$log.all" >"$log"
+        [ $status -eq 1 ] && status=0 ;;                   # its failed cases are counted
+    esac
+    # shellcheck disable=SC2046
+    set -- $(counts "$log")
+    p=${1:-0} f=${2:-0} s=${3:-0}
+    case $name in
+    example_*) [ $status -eq 0 ] && p=1 ;;
+    *) [ $# -eq 0 ] && [ $status -eq 0 ] && status=1 ;;    # all others count
+    esac
+    if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then
+        f=1
+        grep -qE "$FIRST_LINES" "$log" || echo "FAIL: ended with status $status" >>"$log"
+    fi
+    record "$name" "$p" "$f" "$s" $(($(date +%s) - started))
+}
+
+if [ "$1" = --part ]; then
+    build=$KILN_GPU_BUILD logs=$build/gpu-logs device=$KILN_TEST_DEVICE deadline=$KILN_GPU_DEADLINE
+    run_part "$2" "$3"
+    exit 0
+fi
 
 # ---- all of it
 
+mkdir -p "$1" && build=$(cd "$1" && pwd) || exit 1
+script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
+cd "$(dirname "$script")/.."
+logs=$build/gpu-logs
+export NO_COLOR=1 KILN_TEST_DEVICE="${KILN_TEST_DEVICE:-cuda:0}" KILN_GPU_BUILD="$build"
+rm -rf "$logs"
+mkdir -p "$logs"
+
+is_prebuilt() { [ -x "$build/kiln" ] && [ ! -e "$build/CMakeCache.txt" ] && [ ! -e "$build/objects" ]; }
+
+make_build() {
+    if is_prebuilt; then return 0; fi
+    if command -v cmake >/dev/null 2>&1; then sh scripts/build.sh "$build" "$(nproc)"
+    else sh scripts/plain_build.sh "$build" "$(nproc)"; fi
+}
+
 make_build || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-if ! "$build/kiln" devices --json | grep -qF "\"$device\": {\"usable\": true"; then
-    skip gpu "$("$build/kiln" devices | grep "^cuda" | tr -s ' ')"
-    close_report
-    exit
+[ -d "$build/lib" ] && export LD_LIBRARY_PATH="$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+[ -f "$build/cache.tar.gz" ] && [ ! -d "$build/cache" ] && tar -C "$build" -xzf "$build/cache.tar.gz"
+if [ -d "$build/cache" ]; then KILN_CACHE=$build/cache; else KILN_CACHE=$build/gpu-cache; fi
+export KILN_CACHE
+if ! "$build/kiln" devices --json | grep -qF "\"$KILN_TEST_DEVICE\": {\"usable\": true"; then
+    "$build/kiln" devices
+    echo "skip: $KILN_TEST_DEVICE cannot be used"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 1
 fi
 "$build/kiln" devices
-part kernels test_on_device kernels
-run_program gpu_device_test
-run_program example_scale "$device"
-run_program example_decode_loop --device "$device"
-export KILN_TEST_DEVICE="$device" KILN_TEST_LONG=1
-for path in "$build"/tests/language_*_test "$build"/tests/ops_*_test "$build"/ops_*_test; do
-    [ -x "$path" ] && run_program "$(basename "$path")"
-done
-if sanitizer=$(find_sanitizer); then
-    for tool in memcheck racecheck synccheck; do
-        clean=0 dirty=0 slow=0
-        part $tool sanitize $tool
+began=$(date +%s)
+export KILN_GPU_DEADLINE=$((began + ${LIMIT:-530}))
+run_lanes() { xargs -P "${LANES:-4}" -n 2 sh "$script" --part; }
+
+echo "gpu_device_test 60" | run_lanes
+{
+    echo "example_scale 60"
+    echo "example_decode_loop 60"
+    for file in $(ls -S kernels/*/*.tile) tests/language/run/*.tile; do grep -q '^check ' "$file" && echo "$file 150"; done
+    for path in "$build"/tests/language_*_test "$build"/tests/ops_*_test; do
+        case $path in */language_errors|*'*'*) ;; *) echo "$(basename "$path") 120" ;; esac
     done
-else
-    skip sanitizers "compute-sanitizer is not on this machine"
-fi
-close_report
+    if sanitizer >/dev/null; then
+        for tool in memcheck racecheck synccheck; do sanitized_cases | sed "s/^\([^ ]*\) .*/$tool:\1 90/"; done
+    fi
+    echo "long:ops_mla_decode_test 300"
+    echo "long:ops_mla_sparse_test 300"
+} | grep -E "${PARTS:-.}" >"$logs/parts"
+run_lanes <"$logs/parts"
+sanitizer >/dev/null || { echo "skip sanitizers: compute-sanitizer is not on this machine" >"$logs/sanitizers.log"; record sanitizers 0 0 1 0; }
+
+# ---- the table: a row for what passed of each kind, then one for every other part with the lines that say why
+
+kind_of='function kind(name) {
+    return name ~ /^(memcheck|racecheck|synccheck|long):/ ? substr(name, 1, index(name, ":") - 1) : \
+           name ~ /^kernels\// ? "kernels" : name ~ /^tests\/language\// ? "language" : \
+           name ~ /^(ops|language)_/ ? "operators" : "runtime" }'
+printf '\n%-44s %7s %7s %7s %7s\n' part passed failed skipped seconds
+awk -F '\t' "$kind_of"' { k = kind($1); if (!(k in n)) order[++kinds] = k; n[k]++; p[k] += $2; f[k] += $3; s[k] += $4; t[k] += $5 }
+    END { for (i = 1; i <= kinds; i++) { k = order[i]; printf "%-44s %7d %7d %7d %7d\n", k " (" n[k] ")", p[k], f[k], s[k], t[k] } }' "$logs/results"
+awk -F '\t' '$3 || $4' "$logs/results" | while IFS='	' read -r name p f s seconds; do
+    printf '%-44s %7d %7d %7d %7d\n' "$name" "$p" "$f" "$s" "$seconds"
+    log=$logs/$(echo "$name" | tr '/:' '__').log
+    [ "$f" -gt 0 ] && grep -E -A1 "$FIRST_LINES" "$log" | grep -v '^--$' | head -n 4 | cut -c1-180 | sed 's/^/    /'
+    [ "$s" -gt 0 ] && grep -iE '^(skip|\[  SKIPPED)|: skipped' "$log" | head -n 2 | cut -c1-180 | sed 's/^/    /'
+done
+echo "$(($(date +%s) - began)) s in all; logs in $logs"
+awk -F '\t' '{ p += $2; f += $3; s += $4 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }' "$logs/results"

@@ -5,13 +5,14 @@
 #include "tools/bench.h"
 
 #include <math.h>
+#include <unistd.h>
 
 enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 200, LAUNCH_ROUNDS = 20 };
 
 typedef struct BenchOptions {
     const char *device, *kernels, *beside, *save;
     bool        json, list, compile;
-    int64_t     seconds;
+    int64_t     seconds, row_limit, skip;
     int         n_args;
     char      **args;
 } BenchOptions;
@@ -308,7 +309,7 @@ static bool measure_copying(Bench *b)
 
 static int bench_all(Bench *b, kiln_device **device)
 {
-    int n, shown = 0, result = EXIT_OK, launches = 0;
+    int n, shown = 0, result = EXIT_OK, launches = 0, passed = 0;
     const Row *const rows = bench_rows(b->machine.is_cpu, &n);
     static Result r;
     if (!b->options->json)
@@ -316,9 +317,10 @@ static int bench_all(Bench *b, kiln_device **device)
     if (!measure_copying(b))
         return fail_status(NULL);
     for (int i = 0; i < n; i++) {
-        if (!is_wanted(b->options, rows[i].name))
+        if (!is_wanted(b->options, rows[i].name) || passed++ < b->options->skip)
             continue;
         progress("%s", rows[i].name);
+        alarm((unsigned)b->options->row_limit);
         measure_row(b, &rows[i], &r);
         progress_end();
         if (!b->options->json && shown == 0)
@@ -335,13 +337,14 @@ static int bench_all(Bench *b, kiln_device **device)
                 return fail_status(NULL);
         }
     }
+    alarm(0);
     for (int i = 0; i < COUNT(launch_rows) && !b->machine.is_cpu; i++)
-        if (is_wanted(b->options, launch_rows[i].name)) {
+        if (is_wanted(b->options, launch_rows[i].name) && passed++ >= b->options->skip) {
             shown++;
             if (!measure_launch(b, &launch_rows[i], launches++ == 0))
                 result = EXIT_FAILED;
         }
-    return shown == 0 ? fail_usage("no row is called so; see 'kiln bench --list'") : result;
+    return passed == 0 ? fail_usage("no row is called so; see 'kiln bench --list'") : result;
 }
 
 static int list_rows(const BenchOptions *o)
@@ -403,6 +406,8 @@ int tool_bench(int argc, char **argv)
         { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: kernels)" },
         { "--beside", OPTION_TEXT, &o.beside, "COMMAND", "a program that times other implementations of the same rows" },
         { "--seconds", OPTION_NUMBER, &o.seconds, "N", "CPU: time each row and its rival for about N seconds (default: 1)" },
+        { "--row-limit", OPTION_NUMBER, &o.row_limit, "N", "end the program when a row takes more than N seconds: a kernel may hang" },
+        { "--skip", OPTION_NUMBER, &o.skip, "N", "leave out the first N of the rows" },
         { "--compile", OPTION_FLAG, &o.compile, NULL, "compile times of every kernel instead" },
         { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },

@@ -5,7 +5,8 @@
 //     open<TAB>kernel<TAB>values     answers with the rival's name, or "none"
 //     time<TAB>runs                  answers with so many times in seconds, measured as bench_machine.c does
 //     close
-// so that both programs hold their tensors and take turns within a second.
+// so that both programs hold their tensors and take turns within a second. If it ends, the row at hand has no rival, and
+// the next one starts it anew, a few times.
 #define _GNU_SOURCE                  // pipe2
 #include "tools/bench.h"
 
@@ -82,11 +83,14 @@ static void open_row(Rival *r, Arena *arena, const BenchCase *own, const char *k
 
 // ---- the program of --beside
 
-static struct { FILE *to, *from; pid_t pid; } process;
+enum { STARTS_MAX = 6 };
+static struct { FILE *to, *from; pid_t pid; const char *command; int starts; } process;
 
 bool rival_start_process(const char *command)
 {
     int to[2], from[2];
+    process.command = command;
+    process.starts++;
     if (pipe2(to, O_CLOEXEC) != 0)
         return false;
     if (pipe2(from, O_CLOEXEC) != 0)
@@ -128,12 +132,12 @@ static bool read_answer(char *line, size_t bytes)
 
 static void open_process(Rival *r, const BenchCase *own)
 {
-    if (!process.to)
+    if (!process.command || (!process.to && (process.starts >= STARTS_MAX || !rival_start_process(process.command))))
         return;
     fprintf(process.to, "open\t%s\t%s\n", own->row->kernel, own->row->values);
     fflush(process.to);
     if (!read_answer(r->name, sizeof r->name)) {
-        fprintf(stderr, "kiln: the program of --beside ended; the rows from '%s' on have no rival\n", own->row->name);
+        fprintf(stderr, "kiln: the program of --beside ended: '%s' has no rival\n", own->row->name);
         rival_end_process();
     } else if (strcmp(r->name, "none") != 0) {
         r->kind = RIVAL_PROCESS;
@@ -143,10 +147,15 @@ static void open_process(Rival *r, const BenchCase *own)
 static void time_process(int runs, Times *times)
 {
     static char line[16384];
+    if (!process.to)
+        return;
     fprintf(process.to, "time\t%d\n", runs);
     fflush(process.to);
-    if (!read_answer(line, sizeof line))
+    if (!read_answer(line, sizeof line)) {
+        fprintf(stderr, "kiln: the program of --beside ended while it timed a row\n");
+        rival_end_process();
         return;
+    }
     char *at = line, *end;
     for (double t = strtod(at, &end); end != at; at = end, t = strtod(at, &end))
         times_add(times, t);

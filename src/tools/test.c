@@ -1,7 +1,7 @@
 // test.c - `kiln test`: every case of every check in the files, built, run and compared.
 //
 // What differs only in launch values shares a build. Builds run on all processors before the first case runs; cases
-// run one after another, because a kernel takes the whole machine by itself.
+// run one after another, because a kernel takes the whole machine by itself. A case that faults a GPU costs no others.
 #include "tools/cases.h"
 #include "base/memory.h"
 
@@ -237,6 +237,26 @@ static const char *compose_build_failure(Arena *arena, const TestFile *file, int
                         n == 1 ? "" : "s");
 }
 
+// A faulted device takes nothing more; opened anew it may. What was built is in the cache.
+static bool reopen_device(TestFile *file, CaseOptions *options)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s", kiln_device_name(options->device));
+    for (int i = 0; i < file->builds.count; i++) {
+        CaseBuild *const build = &file->builds.items[i];
+        case_build_free(build);
+        build->kernel = build->reference = build->verify = NULL;
+        build->message = NULL;
+    }
+    kiln_device_close(options->device);
+    options->device = NULL;
+    if (kiln_device_open(name, &options->device))
+        return false;
+    Builds builds = { file, options, 0 };
+    in_parallel(file->builds.count, build_one, &builds);
+    return true;
+}
+
 // One message for a build that failed, not one for each of its cases.
 static void report_failed_builds(Arena *arena, const TestOptions *options, Tally *tally, const TestFile *file)
 {
@@ -255,7 +275,7 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
     }
 }
 
-static void test_file(Arena *arena, const TestOptions *options, Tally *tally, const char *path)
+static void test_file(Arena *arena, TestOptions *options, Tally *tally, const char *path)
 {
     TestFile file = { .path = path };
     const double begin = seconds_now();
@@ -276,6 +296,10 @@ static void test_file(Arena *arena, const TestOptions *options, Tally *tally, co
         progress("%s: case %d of %d", path, i + 1, file.cases.count);
         if (!file.builds.items[file.cases.items[i].build].status || options->json)
             run_case(options, tally, &file, &file.cases.items[i]);
+        if (options->cases.device->poisoned && !reopen_device(&file, &options->cases)) {
+            report(options, tally, path, "(the cases behind a fault)", "failed", kiln_error_message(), 0);
+            break;
+        }
     }
     progress_end();
     const int failed = tally->failed - before.failed, passed = tally->passed - before.passed;
@@ -291,7 +315,7 @@ static void test_file(Arena *arena, const TestOptions *options, Tally *tally, co
 
 static int test_files(Arena *arena, void *context)
 {
-    const TestOptions *const options = context;
+    TestOptions *const options = context;
     const char **paths;
     int n;
     Tally tally = { .first = true };
@@ -299,7 +323,7 @@ static int test_files(Arena *arena, void *context)
         return EXIT_USAGE;
     if (options->json)
         printf("{\"device\": \"%s\", \"cases\": [", options->cases.device ? kiln_device_name(options->cases.device) : "none");
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && (options->compile_only || options->cases.device); i++)
         test_file(arena, options, &tally, paths[i]);
     if (options->json)
         printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally.passed, tally.failed, tally.skipped);

@@ -1,0 +1,40 @@
+#!/bin/sh
+# plain_build.sh - builds the command, the tests of a GPU and the examples where there is no CMake.
+# usage: plain_build.sh BUILD JOBS
+#
+# Without cmocka its programs are left out, and a line says so.
+set -u
+mkdir -p "$1" && build=$(cd "$1" && pwd) || exit 1
+cd "$(dirname "$0")/.."
+jobs=$2
+objects=$build/objects
+flags="-std=gnu11 -O2 -w -fno-strict-aliasing -Iinclude -Isrc"
+libraries="-lpthread -ldl -lm"
+mkdir -p "$objects/tools" "$build/tests" "$build/examples"
+sh src/emit/embed.sh src/lower >"$objects/prelude_texts.c" || exit 1
+sh src/ops/embed.sh kernels kernels/attention/*.tile kernels/mla/*.tile >"$objects/kernel_texts.c" || exit 1
+for source in $(find src -name '*.c' ! -path '*/prelude/*') "$objects/prelude_texts.c" "$objects/kernel_texts.c"; do
+    case $source in src/tools/*) echo "$source $objects/tools/$(basename "$source" .c).o" ;;
+    *) echo "$source $objects/$(echo "${source##"$build"/}" | sed 's#[/.]#_#g').o" ;; esac
+done >"$objects/list"
+xargs -P "$jobs" -n 2 sh -c '${CC:-cc} '"$flags"' -c "$0" -o "$1" || exit 255' <"$objects/list" || exit 1
+
+link() { # link PROGRAM OBJECT|SOURCE|-lNAME...
+    program=$1; shift
+    # shellcheck disable=SC2086
+    ${CC:-cc} $flags -o "$program" "$@" "$objects"/*.o $libraries
+}
+
+link "$build/kiln" "$objects"/tools/*.o || exit 1
+for example in scale decode_loop; do link "$build/examples/example_$example" examples/$example.c || exit 1; done
+if echo '#include <cmocka.h>' | ${CC:-cc} -include stddef.h -include setjmp.h -include stdarg.h -E - >/dev/null 2>&1; then
+    link "$build/tests/gpu_device_test" tests/gpu/device_test.c -lcmocka || exit 1
+    for test in tests/ops/*_test.c; do
+        link "$build/tests/ops_$(basename "$test" .c)" "$test" tests/ops/support.c -lcmocka || exit 1
+    done
+    for test in tests/unit/language/*_test.c; do
+        link "$build/tests/language_$(basename "$test" .c)" "$test" -lcmocka || exit 1
+    done
+else
+    echo "cmocka is not on this machine: its programs are not built"
+fi
