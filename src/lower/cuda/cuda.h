@@ -7,6 +7,7 @@
 //   products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
 //   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
 //   fill.c       make a group that only fills tiles the producer
+//   places.c     which rows it gathers, known a step ahead
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
@@ -75,6 +76,7 @@ typedef struct TileInfo {
     Var         *pointer;            // to the current buffer
     bool         is_filled, is_private;                    // by the filler's statements (fill.c): for others, for itself
     bool         filler_read, filler_wrote;                // while printing: since its threads met
+    bool         has_sides;          // of the filler: places of two steps (places.c)
     struct Ahead *ahead;             // it is filled by copies that run ahead of the step that reads it; else NULL
     TileOp      *declared;           // its T_TILE
 } TileInfo;
@@ -149,6 +151,9 @@ typedef struct OpInfo {
     bool     barrier_before;
     int      barrier_group;          // of one group alone; -1: of all consumers
     bool     fills;                  // a statement of the filler
+    bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before (places.c)
+    bool     has_places;             // of a pipeline
+    Var     *early;                  // while printing: such an element
     bool     meets_all;              // no signal will do
     void    *accesses;               // not ordered yet after it (hazards.c)
     Product *product;
@@ -235,6 +240,7 @@ typedef struct Lowering {
     bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
     bool      by_tma;                // the producer: by boxes, else by elements
+    Var      *side;                  // of the places of the current step (places.c)
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
@@ -261,12 +267,17 @@ void find_filler(Lowering *lo);
 bool fills_are_known(Lowering *lo);                        // fetch.c: the filler depends on nothing that consumers make
 void begin_fills(Lowering *lo);
 void emit_fill(Lowering *lo, TileOp *op);
-bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout);
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, Layout *layout);
+
+// ---- places.c: the filler's row numbers, a step ahead
+void find_places(Lowering *lo);
+void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
 
 // ---- rows.c
 bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
 void wait_for_copies(Lowering *lo);                        // of this thread
+void ask_rows(Lowering *lo, TileOp *op);                   // into the L2 cache: a row is asked for by one thread
 
 // ---- teams.c
 void find_teams(Lowering *lo);

@@ -133,6 +133,7 @@ void find_filler(Lowering *lo)
         }
     lo->has_filler = true;
     lo->all.groups = last;
+    find_places(lo);
 }
 
 // ---- printing: within the producer
@@ -165,7 +166,7 @@ static void set_touched(Lowering *lo, bool touched)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        tile->filler_read = tile->filler_wrote = touched && (tile->is_filled || tile->is_private);
+        tile->filler_read = tile->filler_wrote = touched && (tile->is_filled || (tile->is_private && !tile->has_sides));
     }
 }
 
@@ -191,7 +192,8 @@ void emit_fill(Lowering *lo, TileOp *op)
 
 // Eight rows and four pieces of 16 bytes per warp: pieces of eight rows meet all banks of a swizzled tile, and four of
 // a row come from one sector or more. Rows are outermost, so that a row's place is worked out once.
-bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout)
+// piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, Layout *layout)
 {
     const TileOp *store = forall->forall.body;
     while (store && store->kind == T_LET)
@@ -201,7 +203,8 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, Layout *layout)
     if (forall->forall.n != 2 || !store || store->kind != T_STORE || crew.warps != 4 ||
         !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
         return false;
-    const int piece = 128 / dtype_bits(store->store.buffer->type), lines = 8 * crew.warps * crew.groups;
+    const int lines = 8 * crew.warps * crew.groups;
+    piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
     if (rows % lines != 0 || columns % (4 * piece) != 0)
         return false;
     *layout = layout_new(2, (int[]){ (int)rows, (int)columns });

@@ -438,12 +438,14 @@ static int user_groups(const Lowering *lo, const Channel *channel)
     return lo->has_teams ? n : lo->all.groups;
 }
 
-// Arrivals that fill a buffer: every lane of a warp, or the announcement of bytes alone.
+// Arrivals that fill a buffer: every lane of a warp, each of a filler's warps, or the announcement of bytes alone.
 static Expr *lanes_or_one(Lowering *lo, const Channel *channel)
 {
     Expr *const lanes = i32_const(lo, WARP_LANES), *const one = i32_const(lo, 1);
     if (channel->is_gathered)
         return i32_const(lo, WARPGROUP_THREADS);
+    if (channel->is_filled)
+        return i32_const(lo, WARPGROUP_THREADS / WARP_LANES);
     if (!channel->by_lanes)
         return one;
     return lo->fetch_aligned ? expr_select(lo->arena, lo->fetch_aligned, lanes, one) : lanes;

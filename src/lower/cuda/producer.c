@@ -120,8 +120,11 @@ static void end_channel(Lowering *lo, Channel *channel)
     }
     wait_for_copies(lo);
     emit_call(lo, "fence_async", 0);
-    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
-    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
+    if (channel->is_filled)          // each warp for itself
+        emit_call(lo, "__syncwarp", 0);
+    else
+        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, channel->is_filled ? lo->lane : lo->thread), i32_const(lo, 0)));
     emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
     end_nest(lo, &nest);
 }
@@ -130,7 +133,8 @@ static void produce_op(Lowering *lo, TileOp *op)
 {
     Nest nests[8];
     if (op_info(lo, op)->fills) {
-        emit_fill(lo, op);
+        if (!op_info(lo, op)->is_place)
+            emit_fill(lo, op);
         return;
     }
     if (op_info(lo, op)->fetched) {
@@ -160,6 +164,10 @@ static void produce_op(Lowering *lo, TileOp *op)
                 nests[0].stmt->for_.step = lower_as(lo, op->for_.var->type, op->for_.step, NULL);
             produce_block(lo, op->for_.body);
             end_nest(lo, &nests[0]);
+            return;
+        }
+        if (op_info(lo, op)->has_places) {
+            emit_with_places(lo, op, produce_block);
             return;
         }
         if (can_rotate(lo, op)) {

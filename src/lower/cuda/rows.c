@@ -1,13 +1,15 @@
 // rows.c - a filler's rows: k[r][d] = f(tensor[..r..][d]) in pieces of 16 bytes of the tile.
 //
-// Plain copies go by cp.async: no register stands in between, and all of a row are in flight. What is converted is
-// loaded several pieces ahead; factors that a whole piece shares (scales of a block of columns) are loaded once.
+// Plain copies go by cp.async: no register stands in between, and all of a row are in flight. What is converted passes
+// through registers: two sets of them, each loaded anew, from the next line if this one ends, as soon as it is
+// converted, so that a set is always in flight. Factors that a whole piece shares (scales of a block of columns) are
+// loaded once.
 #include "lower/cuda/cuda.h"
 
-enum { PIECE = 8, PIECE_BYTES = 16, PIECES_AHEAD = 16, RUNS_MAX = 4, SHARED_MAX = 4 };
+enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4 };
 
 // Of a line: where the load stands at its first column, and whether it is inside.
-typedef struct Line { Var *pointer, *inside; int size; } Line;         // size: of an element, in the tensor's own
+typedef struct Line { Var *pointer, *inside; int size; } Line;         // size: of an element, in the tensor's own elements
 typedef struct Run { Expr *load; Var *element, *wide; Line line; } Run;          // consecutive along the columns
 typedef struct Each { Expr *load; Var *value; int64_t by; Line line; } Each;     // one for `by` columns; 0: for all
 
@@ -19,6 +21,7 @@ typedef struct Rows {
     Each      each[SHARED_MAX]; int n_each;
     Expr     *value;                 // with the loads replaced by their variables
     bool      fits, is_copy;
+    int       unit;                  // elements that a lane loads at a time
 } Rows;
 
 static int low_bit(int64_t x) { return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES; }
@@ -141,6 +144,22 @@ static void find_loads(Rows *rows, Expr *x)
         find_loads(rows, *slots[i]);
 }
 
+// Of bytes sixteen, so that loads move 16 bytes too.
+static int choose_unit(const Rows *rows, int64_t columns)
+{
+    bool bytes = !rows->is_copy && columns % (4 * PIECE_BYTES) == 0;
+    for (int i = 0; i < rows->n_runs; i++) {
+        const Expr *const load = rows->runs[i].load, *const sub = load->load.subs[load->load.buffer->rank - 1];
+        int64_t coefficient;
+        Expr *rest = NULL;
+        bytes = bytes && dtype_bits(load->type) == 8 && expr_affine(rows->lo->arena, (Expr *)sub, (Var *const *)&rows->column, 1, &coefficient, &rest) &&
+                expr_multiple(rest) % PIECE_BYTES == 0 && place_alignment(load->load.buffer, sub, PIECE_BYTES) >= PIECE_BYTES;
+    }
+    for (int i = 0; i < rows->n_each; i++)
+        bytes = bytes && rows->each[i].by % PIECE_BYTES == 0;
+    return bytes ? PIECE_BYTES : PIECE;
+}
+
 static bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 {
     TileOp *const forall = as_map(lo, op);
@@ -166,6 +185,7 @@ static bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     rows->is_copy = rows->n_runs == 1 && !rows->n_each && store->store.value->kind == E_LOAD && store->store.value->type == tile->buffer->type &&
                     dtype_bits(store->store.value->type) == 16;
     rows->value = expr_map(lo->arena, store->store.value, replace_load, rows);
+    rows->unit = choose_unit(rows, extent[1]);
     return true;
 }
 
@@ -204,33 +224,51 @@ static Expr *piece_address(Lowering *lo, Rows *rows, const Iteration *it)
     return call_expr(lo, DTYPE_U32, "shared_address", 1, expr_address(lo->arena, place.pointer, place.at));
 }
 
-// Pieces of a line that share the value, where all lanes' columns of a piece do; else 1.
-static int pieces_of_each(const Each *x, int ahead)
+// Units of a line that share the value, where all lanes' columns of a unit do; else 1.
+static int units_of_each(const Rows *rows, const Each *x, int units)
 {
-    const int64_t n = x->by / (4 * PIECE);
-    return x->by == 0 ? ahead : x->by % (4 * PIECE) == 0 && ahead % n == 0 ? (int)n : 1;
+    const int64_t n = x->by / (4 * rows->unit);
+    return x->by == 0 ? units : x->by % (4 * rows->unit) == 0 && units % n == 0 ? (int)n : 1;
 }
 
-// Piece `from` + u of the line.
-static void load_ahead(Lowering *lo, Rows *rows, Expr *columns, Var *column, Var *from, int u, int ahead, Var *const *raw, Var *const *each)
+// A set of registers: consecutive units of a line.
+typedef struct Set { Var *raw[SET_UNITS][RUNS_MAX], *each[SET_UNITS][SHARED_MAX]; } Set;
+
+static void declare_set(Lowering *lo, const Rows *rows, Set *set, int units)
 {
-    Arena *const a = lo->arena;
-    for (int i = 0; i < rows->n_runs; i++)
-        emit_call(lo, "load_piece", 3, var_of(lo, raw[i]), in_line(lo, &rows->runs[i].line, columns), var_of(lo, rows->runs[i].line.inside));
-    for (int i = 0; i < rows->n_each; i++) {
-        const Each *const x = &rows->each[i];
-        const int pieces = pieces_of_each(x, ahead);
-        if (u % pieces != 0)
-            continue;
-        Expr *const at = !x->by ? i32_const(lo, 0)
-                       : pieces > 1 ? i32_add(lo, expr_binary(a, X_DIV, var_of(lo, from), i32_const(lo, pieces)), i32_const(lo, u / pieces))
-                       : expr_binary(a, X_DIV, var_of(lo, column), i32_const(lo, x->by));
-        emit_assign(lo, each[i], call_expr(lo, each[i]->type, arena_printf(a, "load_each<%s>", dtype_info[each[i]->type].c_name), 2,
-                    in_line(lo, &x->line, at), var_of(lo, x->line.inside)));
+    for (int u = 0; u < units; u++) {
+        for (int i = 0; i < rows->n_runs; i++)
+            set->raw[u][i] = emit_array(lo, DTYPE_U32, "raw", rows->unit * dtype_bits(rows->runs[i].load->type) / 32);
+        for (int i = 0; i < rows->n_each; i++)
+            set->each[u][i] = u % units_of_each(rows, &rows->each[i], units) != 0 ? set->each[u - 1][i]
+                            : emit_declare(lo, loop_type(rows->each[i].load->type), "each", NULL);
     }
 }
 
-static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, Var *const *raw, Var *const *each)
+// Units `from` .. of the line.
+static void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column)
+{
+    Arena *const a = lo->arena;
+    for (int u = 0; u < units; u++) {
+        const int columns = (from + u) * 4 * rows->unit;
+        for (int i = 0; i < rows->n_runs; i++)
+            emit_call(lo, arena_printf(a, "load_piece<%d>", rows->unit * dtype_bits(rows->runs[i].load->type) / 32), 3, var_of(lo, set->raw[u][i]),
+                      in_line(lo, &rows->runs[i].line, i32_const(lo, columns)), var_of(lo, rows->runs[i].line.inside));
+        for (int i = 0; i < rows->n_each; i++) {
+            const Each *const x = &rows->each[i];
+            const int shared = units_of_each(rows, x, units);
+            if (u % shared != 0)
+                continue;
+            Expr *const at = !x->by ? i32_const(lo, 0) : shared > 1 || x->by == 4 * rows->unit ? i32_const(lo, columns / x->by)
+                           : expr_binary(a, X_DIV, i32_add(lo, column, i32_const(lo, columns)), i32_const(lo, x->by));
+            emit_assign(lo, set->each[u][i], call_expr(lo, set->each[u][i]->type,
+                        arena_printf(a, "load_each<%s>", dtype_info[set->each[u][i]->type].c_name), 2, in_line(lo, &x->line, at), var_of(lo, x->line.inside)));
+        }
+    }
+}
+
+// Elements `part` * PIECE .. of a unit.
+static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, Var *const *raw, Var *const *each, int part)
 {
     Arena *const a = lo->arena;
     const DType type = rows->store->store.buffer->type;
@@ -241,8 +279,10 @@ static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, 
         wide[i] = NULL;
         if (!expr_uses(value, rows->runs[i].wide))
             continue;
+        const DType narrow = rows->runs[i].load->type;
         wide[i] = emit_array(lo, DTYPE_F32, "wide", PIECE);
-        emit_call(lo, arena_printf(a, "widen_%s", dtype_name(rows->runs[i].load->type)), 2, var_of(lo, wide[i]), var_of(lo, raw[i]));
+        emit_call(lo, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(lo, wide[i]), var_of(lo, raw[i]),
+                  i32_const(lo, part * PIECE * dtype_bits(narrow) / 32));
     }
     for (int i = 0; i < rows->n_each; i++)
         *var_slot(lo, rows->each[i].value) = each[i];
@@ -252,7 +292,8 @@ static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, 
     begin_for(lo, &loop, v, i32_const(lo, 0), i32_const(lo, PIECE), i32_const(lo, 1), LOOP_UNROLL);
     for (int i = 0; i < rows->n_runs; i++) {
         const DType element = loop_type(rows->runs[i].load->type);
-        *var_slot(lo, rows->runs[i].element) = emit_declare(lo, element, "element", expr_index(a, raw[i], var_of(lo, v)));
+        *var_slot(lo, rows->runs[i].element) = emit_declare(lo, element, "element", call_expr(lo, element,
+            arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE), 3, var_of(lo, raw[i]), i32_const(lo, part), var_of(lo, v)));
         if (wide[i])
             *var_slot(lo, rows->runs[i].wide) = emit_declare(lo, DTYPE_F32, "x", expr_index(a, wide[i], var_of(lo, v)));
     }
@@ -266,38 +307,107 @@ static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, 
     emit_call(lo, "store_piece", 5, piece_address(lo, rows, it), words[0], words[1], words[2], words[3]);
 }
 
-// The pieces of a line, `ahead` at a time: all their loads, then each is converted and stored.
-static void emit_line(Lowering *lo, Rows *rows, Iteration *it, int pieces)
+// `columns` past the lane's first: a block in which the column's variable stands there.
+static Var *begin_columns(Lowering *lo, const Rows *rows, Nest *block, int columns)
 {
-    int ahead = rows->is_copy ? 1 : PIECES_AHEAD;
-    while (pieces % ahead != 0)
-        ahead--;
-    Var *const first = loop_var(lo, rows->column), *const from = loop_new_var(lo->unit, DTYPE_I32, "from");
-    Nest loop, block;
-    begin_for(lo, &loop, from, i32_const(lo, 0), i32_const(lo, pieces), i32_const(lo, ahead), rows->is_copy ? LOOP_UNROLL : LOOP_NO_UNROLL);
-    Var *raw[PIECES_AHEAD][RUNS_MAX], *each[PIECES_AHEAD][SHARED_MAX];
-    for (int turn = rows->is_copy; turn < 2; turn++)
-        for (int u = 0; u < ahead; u++) {
-            for (int i = 0; turn == 0 && i < rows->n_runs; i++)
-                raw[u][i] = emit_array(lo, loop_type(rows->runs[i].load->type), "raw", PIECE);
-            for (int i = 0; turn == 0 && i < rows->n_each; i++)
-                each[u][i] = u % pieces_of_each(&rows->each[i], ahead) == 0 ? emit_declare(lo, loop_type(rows->each[i].load->type), "each", NULL)
-                                                                            : each[u - 1][i];
-            begin_block(lo, &block);
-            Expr *const columns = i32_mul(lo, i32_add(lo, var_of(lo, from), i32_const(lo, u)), 4 * PIECE);
-            Var *const column = emit_declare(lo, first->type, first->name, expr_binary(lo->arena, X_ADD, var_of(lo, first),
-                                first->type == DTYPE_I64 ? call_expr(lo, DTYPE_I64, "(int64_t)", 1, columns) : columns));
-            *var_slot(lo, rows->column) = column;
-            if (rows->is_copy)
-                emit_call(lo, "cp_async_16", 3, piece_address(lo, rows, it), in_line(lo, &rows->runs[0].line, columns),
-                          var_of(lo, rows->runs[0].line.inside));
-            else if (turn == 0)
-                load_ahead(lo, rows, columns, column, from, u, ahead, raw[u], each[u]);
-            else
-                emit_converted_piece(lo, rows, it, raw[u], each[u]);
+    Var **const slot = var_slot(lo, rows->column), *const first = *slot;
+    begin_block(lo, block);
+    *slot = emit_declare(lo, first->type, first->name, expr_binary(lo->arena, X_ADD, var_of(lo, first), expr_int(lo->arena, first->type, columns)));
+    return first;
+}
+
+static void convert_set(Lowering *lo, Rows *rows, const Iteration *it, const Set *set, int from, int units)
+{
+    Nest block;
+    for (int u = 0; u < units; u++)
+        for (int part = 0; part < rows->unit / PIECE; part++) {
+            Var *const first = begin_columns(lo, rows, &block, (from + u) * 4 * rows->unit + part * PIECE);
+            emit_converted_piece(lo, rows, it, set->raw[u], set->each[u], part);
             end_nest(lo, &block);
+            *var_slot(lo, rows->column) = first;
         }
-    *var_slot(lo, rows->column) = first;
+}
+
+static void begin_loads(Lowering *lo, Rows *rows, const Iteration *it)
+{
+    for (int i = 0; i < rows->n_runs; i++)
+        rows->runs[i].line = begin_line(lo, rows->runs[i].load, it);
+    for (int i = 0; i < rows->n_each; i++) {
+        Expr *subs[MAX_RANK], *const load = rows->each[i].load;          // from the first value of the line
+        memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
+        if (rows->each[i].by)
+            subs[load->load.buffer->rank - 1] = int_const(lo->arena, 0);
+        rows->each[i].line = begin_line(lo, expr_load(lo->arena, load->load.buffer, subs), it);
+    }
+}
+
+static void copy_line(Lowering *lo, Rows *rows, const Iteration *it, int pieces)
+{
+    Nest block;
+    begin_loads(lo, rows, it);
+    for (int u = 0; u < pieces; u++) {
+        Var *const first = begin_columns(lo, rows, &block, u * 4 * PIECE);
+        emit_call(lo, "cp_async_16", 3, piece_address(lo, rows, it), in_line(lo, &rows->runs[0].line, i32_const(lo, u * 4 * PIECE)),
+                  var_of(lo, rows->runs[0].line.inside));
+        end_nest(lo, &block);
+        *var_slot(lo, rows->column) = first;
+    }
+}
+
+// The lane's place in line `line`, in variables of its own.
+static void declare_line(Lowering *lo, Iteration *it, int digit, Var *line)
+{
+    if (digit >= 0)
+        it->digit[digit] = line;
+    for (int i = 0; i < it->n; i++)
+        *var_slot(lo, it->indices[i].var) = NULL;
+    declare_indices(lo, it, ~0u);
+}
+
+// Set i of a line holds chunk i; where a line has more chunks than there are sets, they take turns.
+static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units)
+{
+    Arena *const a = lo->arena;
+    int words = 0, chunk = units;
+    for (int i = 0; i < rows->n_runs; i++)
+        words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    while (chunk > 1 && (units % chunk != 0 || chunk * words > SET_WORDS || chunk > SET_UNITS))
+        chunk--;
+    const int chunks = units / chunk, sets = chunks % SETS == 0 ? SETS : 1;
+    Set set[SETS];
+    Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line"), *const zero = emit_declare(lo, DTYPE_I32, "first_line", i32_const(lo, 0));
+    declare_line(lo, it, digit, zero);
+    begin_loads(lo, rows, it);
+    for (int i = 0; i < sets; i++) {
+        declare_set(lo, rows, &set[i], chunk);
+        load_set(lo, rows, &set[i], i * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+    }
+    const Rows current = *rows;
+    Nest loop;
+    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, lines), i32_const(lo, 1), LOOP_NO_UNROLL);
+    Expr *const more = expr_binary(a, X_LT, i32_add(lo, var_of(lo, line), i32_const(lo, 1)), i32_const(lo, lines));
+    Var *const next = emit_declare(lo, DTYPE_I32, "next_line", expr_select(a, more, i32_add(lo, var_of(lo, line), i32_const(lo, 1)), var_of(lo, line)));
+    declare_line(lo, it, digit, next);
+    Rows ahead = *rows;
+    begin_loads(lo, &ahead, it);
+    for (int i = 0; i < ahead.n_runs; i++)
+        emit_assign(lo, ahead.runs[i].line.inside, expr_binary(a, X_AND, more, var_of(lo, ahead.runs[i].line.inside)));
+    for (int i = 0; i < ahead.n_each; i++)
+        emit_assign(lo, ahead.each[i].line.inside, expr_binary(a, X_AND, more, var_of(lo, ahead.each[i].line.inside)));
+    declare_line(lo, it, digit, line);
+    for (int c = 0; c < chunks; c++) {
+        convert_set(lo, rows, it, &set[c % sets], c * chunk, chunk);
+        const bool same = c + sets < chunks;
+        load_set(lo, same ? &current : &ahead, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+    }
+    for (int i = 0; i < ahead.n_runs && chunks > sets; i++) {
+        emit_assign(lo, current.runs[i].line.pointer, var_of(lo, ahead.runs[i].line.pointer));
+        emit_assign(lo, current.runs[i].line.inside, var_of(lo, ahead.runs[i].line.inside));
+    }
+    for (int i = 0; i < ahead.n_each && chunks > sets; i++) {
+        emit_assign(lo, current.each[i].line.pointer, var_of(lo, ahead.each[i].line.pointer));
+        emit_assign(lo, current.each[i].line.inside, var_of(lo, ahead.each[i].line.inside));
+    }
     end_nest(lo, &loop);
 }
 
@@ -325,34 +435,60 @@ bool emit_rows(Lowering *lo, TileOp *op)
     lo->copies_fly |= rows.is_copy && (in_place || !tile_info(lo, rows.store->store.buffer)->channel->is_gathered);
     TileOp *const forall = as_map(lo, op);
     Iteration it = { .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 } };
-    if (!choose_row_pieces(lo, forall, &it.layout))
+    if (!choose_row_pieces(lo, forall, rows.unit, &it.layout))
         return false;
     int columns = -1, lines = -1;    // register digits beside the piece's own
     for (int i = 1; i < it.layout.n; i++)
         if (it.layout.digit[i].input == IN_REGISTER)
             *(it.layout.digit[i].dim == 1 ? &columns : &lines) = i;
+    const int n_lines = lines < 0 ? 1 : it.layout.digit[lines].extent;
     const Crew crew = lo->crew;
     lo->crew = it.crew;
     it.vector = -1;
-    Nest line;
-    if (lines >= 0) {
-        it.digit[lines] = loop_new_var(lo->unit, DTYPE_I32, "line");
-        begin_for(lo, &line, it.digit[lines], i32_const(lo, 0), i32_const(lo, it.layout.digit[lines].extent), i32_const(lo, 1), LOOP_NO_UNROLL);
+    Nest block, line;
+    begin_block(lo, &block);
+    if (rows.is_copy) {
+        Var *const at = loop_new_var(lo->unit, DTYPE_I32, "line");
+        begin_for(lo, &line, at, i32_const(lo, 0), i32_const(lo, n_lines), i32_const(lo, 1), LOOP_NO_UNROLL);
+        declare_line(lo, &it, lines, at);
+        copy_line(lo, &rows, &it, it.layout.digit[columns].extent);
+        end_nest(lo, &line);
     } else {
-        begin_block(lo, &line);
+        convert_lines(lo, &rows, &it, lines, n_lines, it.layout.digit[columns].extent);
     }
-    declare_indices(lo, &it, ~0u);
-    for (int i = 0; i < rows.n_runs; i++)
-        rows.runs[i].line = begin_line(lo, rows.runs[i].load, &it);
-    for (int i = 0; i < rows.n_each; i++) {
-        Expr *subs[MAX_RANK], *const load = rows.each[i].load;           // from the first value of the line
-        memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-        if (rows.each[i].by)
-            subs[load->load.buffer->rank - 1] = int_const(lo->arena, 0);
-        rows.each[i].line = begin_line(lo, expr_load(lo->arena, load->load.buffer, subs), &it);
-    }
-    emit_line(lo, &rows, &it, it.layout.digit[columns].extent);
-    end_nest(lo, &line);
+    end_nest(lo, &block);
     lo->crew = crew;
     return true;
+}
+
+// A row is one thread's, where the tensor's rows may be asked for as they lie.
+void ask_rows(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    int64_t n_rows, columns;
+    if (!plan_rows(lo, op, &rows))
+        return;
+    TileOp *const forall = as_map(lo, op);
+    const LoopIndex *const index = forall->forall.indices;
+    if (!full_extent(&index[0], &n_rows) || !full_extent(&index[1], &columns) || n_rows > WARPGROUP_THREADS)
+        return;
+    Iteration it = { .indices = index, .n = 2, .layout = layout_new(0, NULL), .vector = -1 };
+    for (int i = 0; i < COUNT(it.dim_of); i++)
+        it.dim_of[i] = -1;
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, n_rows)));
+    *var_slot(lo, index[0].var) = emit_declare(lo, DTYPE_I32, index[0].var->name, var_of(lo, lo->thread));
+    *var_slot(lo, index[1].var) = emit_declare(lo, DTYPE_I32, index[1].var->name, i32_const(lo, 0));
+    for (int i = 0; i < rows.n_runs; i++) {
+        Expr *const load = rows.runs[i].load, *rest = NULL;
+        const int size = dtype_bits(load->type) / 8, last = load->load.buffer->rank - 1;
+        int64_t coefficient;
+        expr_affine(lo->arena, load->load.subs[last], &rows.column, 1, &coefficient, &rest);
+        if (columns * size % PIECE_BYTES != 0 || expr_multiple(rest) * size % PIECE_BYTES != 0 ||
+            place_alignment(load->load.buffer, load->load.subs[last], PIECE_BYTES / size) < PIECE_BYTES)
+            continue;
+        const Line line = begin_line(lo, load, &it);
+        emit_call(lo, "ask_row", 3, var_of(lo, line.pointer), i32_const(lo, columns * size), var_of(lo, line.inside));
+    }
+    end_nest(lo, &nest);
 }

@@ -122,8 +122,9 @@ const char *special_register(const std::string &name)
         { "%cluster_ctarank", "CLUSTER_RANK" }, { "%cluster_nctarank", "CLUSTER_SIZE" }, { "%cluster_ctaid.x", "CLUSTER_RANK" },
         { "%cluster_nctaid.x", "CLUSTER_SIZE" }, { "%clusterid.x", "CLUSTER" }, { "%nclusterid.x", "CLUSTERS" }, { "%laneid", "LANE" },
         { "%warpid", "WARP_NUMBER" }, { "%smid", "SM" } };
+    const std::string single = name.compare(0, 2, "%%") == 0 ? name.substr(1) : name;      // as inline PTX writes it
     for (const auto &s : specials)
-        if (name == s.ptx)
+        if (single == s.ptx)
             return s.c;
     throw Problem{ "the register " + name + " is not emulated" };
 }

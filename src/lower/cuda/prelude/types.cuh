@@ -41,6 +41,13 @@ DEVICE int32_t uniform(int32_t x) { return __shfl_sync(0xffffffffu, x, 0); }
 
 // The same, and not known to be: nothing made of it is made earlier.
 DEVICE int32_t again(int32_t x) { asm volatile("" : "+r"(x)); return x; }
+// The thread's number, read here: it need not be kept until then.
+DEVICE int32_t thread_number(void)
+{
+    int32_t x;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+}
 
 // The element of a panel whose rows are BYTES wide: 16-byte pieces are XORed with the row.
 template <int BYTES, int SIZE> DEVICE int32_t swizzle(int32_t row, int32_t column)

@@ -42,6 +42,8 @@ static const Case cases[] = {
     { "gemm/stream_k.tile", "gemm_stream_k_main", { { 0 } }, 0, 90, { "tma_load_2d", "setmaxnreg_inc(" }, NULL, true },
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(72)", "setmaxnreg_inc(216)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
+    { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
+      { "setmaxnreg_dec(72)", "early = ", "ask_row(", "load_piece<4>(" }, "bar_sync(1, 384)", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 

@@ -1,0 +1,286 @@
+// places.c - a filler knows which rows it gathers before it comes to them.
+//
+// Row numbers pass through index tiles of the filler's own: loaded from a list, tested, divided into pages. In line with
+// the rows they make each step begin with two waits for memory, one behind the other. So these tiles have two sides, and
+// a step of the pipeline is
+//
+//     barrier;  places(t + 1), from registers;  ask for rows(t + 1) in L2;  load the list for t + 2;  rows(t)
+//
+// A thread works out the places of one row, from its own elements alone, so they need no barrier among themselves. The
+// one at the head lies between a side's rows and its next places, and between places and their rows.
+#include "lower/cuda/cuda.h"
+
+typedef enum { LOAD, WORK_OUT, ASK } Phase;
+
+typedef struct Scan { Lowering *lo; const Var *row; bool elsewhere, loads, own; } Scan;
+
+static bool see_load(const Expr *x, void *context)
+{
+    Scan *const scan = context;
+    if (x->kind == E_ATOMIC || x->kind == E_CALL)
+        scan->elsewhere = true;
+    if (x->kind != E_LOAD)
+        return false;
+    const Buffer *const root = buffer_root(x->load.buffer);
+    const TileInfo *const tile = tile_info(scan->lo, root);
+    scan->loads |= root->kind == BUFFER_TENSOR;
+    scan->own |= tile != NULL;
+    scan->elsewhere |= tile ? !tile->is_private || x->load.buffer != root || x->load.buffer->rank != 1 ||
+                              x->load.subs[0]->kind != E_VAR || x->load.subs[0]->var.var != scan->row
+                            : root->kind != BUFFER_TENSOR;
+    return false;
+}
+
+// tile[r] = f(tensors, own tiles at r) for a whole tile
+static bool works_out_places(Lowering *lo, TileOp *op, bool *loads_early)
+{
+    int64_t extent, size;
+    const TileOp *const store = op->kind == T_FORALL ? op->forall.body : NULL;
+    if (!store || op->forall.n != 1 || store->next || store->kind != T_STORE || !full_extent(&op->forall.indices[0], &extent) ||
+        extent > WARPGROUP_THREADS)
+        return false;
+    const TileInfo *const tile = tile_info(lo, store->store.buffer);
+    Scan scan = { .lo = lo, .row = op->forall.indices[0].var };
+    if (!tile || !tile->is_private || store->store.buffer->rank != 1 || !expr_as_int(store->store.buffer->shape[0], &size) || size != extent ||
+        store->store.subs[0]->kind != E_VAR || store->store.subs[0]->var.var != scan.row)
+        return false;
+    expr_any(store->store.value, see_load, &scan);
+    *loads_early = scan.loads && !scan.own;
+    return !scan.elsewhere;
+}
+
+typedef struct Finding { Lowering *lo; bool fails; int places, rows; } Finding;
+
+static void see_private_write(const TileUse *use, void *context)
+{
+    Finding *const finding = context;
+    const TileInfo *const tile = tile_info(finding->lo, buffer_root(use->buffer));
+    finding->fails |= tile && tile->is_private && (use->writes || use->atomic);
+}
+
+static bool see_writes(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, see_private_write, context);
+    return false;
+}
+
+static bool see_fill_below(Lowering *lo, TileOp *op, void *context)
+{
+    ((Finding *)context)->fails |= op_info(lo, op)->fills;
+    return op->kind == T_FORALL;
+}
+
+static void find_in_block(Lowering *lo, TileOp *block, Finding *finding)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        OpInfo *const info = op_info(lo, op);
+        TileOp *const next = op->next;
+        op->next = NULL;
+        if (info->fills && works_out_places(lo, op, &info->loads_early)) {
+            info->is_place = true;
+            finding->places++;
+        } else if (info->fills) {
+            each_op(lo, op, see_writes, finding);
+            finding->rows++;
+        } else if (op->kind == T_IF) {
+            find_in_block(lo, op->branch.then, finding);
+            find_in_block(lo, op->branch.otherwise, finding);
+        } else if (op->kind == T_SET || (op->kind == T_UPDATE && op->update.var)) {
+            finding->fails = true;
+        } else if (op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE) {
+            each_op(lo, op, see_fill_below, finding);
+        }
+        op->next = next;
+    }
+}
+
+static bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer)
+{
+    for (; op && op != outer; op = op_info(lo, op)->parent) {}
+    return op == outer;
+}
+
+static bool unmark(Lowering *lo, TileOp *op, void *context)
+{
+    op_info(lo, op)->is_place = false;
+    return op->kind == T_FORALL;
+}
+
+static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_PIPELINE)
+        return op->kind == T_FORALL;
+    Finding finding = { .lo = lo, .fails = op->pipeline.n != 1 || op->pipeline.n_stage_labels > 2 };
+    find_in_block(lo, op->pipeline.body, &finding);
+    if (finding.fails || !finding.places || !finding.rows) {
+        each_op(lo, op->pipeline.body, unmark, NULL);
+        return false;
+    }
+    op_info(lo, op)->has_places = true;
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        tile->has_sides |= tile->is_private && is_within(lo, tile->declared, op);
+    }
+    return false;
+}
+
+void find_places(Lowering *lo) { each_op(lo, lo->kernel->body, find_in_pipeline, NULL); }
+
+// ---- printing
+
+// Row r is thread r's.
+static void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest)
+{
+    int64_t rows;
+    full_extent(index, &rows);
+    begin_if(lo, nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, rows)));
+    *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name, var_of(lo, lo->thread));
+}
+
+static void load_place(Lowering *lo, TileOp *op, const Iteration *it)
+{
+    OpInfo *const info = op_info(lo, op);
+    Nest nest;
+    begin_row(lo, &op->forall.indices[0], &nest);
+    emit_assign(lo, info->early, lower_as(lo, op->forall.body->store.buffer->type, op->forall.body->store.value, it));
+    end_nest(lo, &nest);
+}
+
+static void work_out_place(Lowering *lo, TileOp *op, Iteration *it)
+{
+    const OpInfo *const info = op_info(lo, op);
+    TileOp store = *op->forall.body;
+    Nest nest;
+    begin_row(lo, &op->forall.indices[0], &nest);
+    if (info->loads_early) {
+        Var *const loaded = tile_new_var(lo->kernel, VAR_LOCAL, store.store.buffer->type, "loaded", store.span);
+        *var_slot(lo, loaded) = info->early;
+        store.store.value = expr_var(lo->arena, loaded);
+    }
+    emit_thread_block(lo, &store, it);
+    end_nest(lo, &nest);
+}
+
+static bool holds_fill(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op_info(lo, op)->fills;
+    return op->kind == T_FORALL;
+}
+
+static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
+{
+    Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
+    for (int i = 0; i < COUNT(it.dim_of); i++)
+        it.dim_of[i] = -1;
+    for (TileOp *op = block; op; op = op->next) {
+        const OpInfo *const info = op_info(lo, op);
+        bool fills = false;
+        Nest nest;
+        if (op->kind == T_LET && lo->needed[op->let.var->id]) {          // the same scalars of another step
+            *var_slot(lo, op->let.var) = NULL;
+            declare_value(lo, op);
+        } else if (info->is_place && phase == LOAD && info->loads_early) {
+            load_place(lo, op, &it);
+        } else if (info->is_place && phase == WORK_OUT) {
+            work_out_place(lo, op, &it);
+        } else if (info->fills && !info->is_place && phase == ASK) {
+            ask_rows(lo, op);
+        } else if (op->kind == T_IF) {
+            each_op(lo, op->branch.then, holds_fill, &fills);
+            each_op(lo, op->branch.otherwise, holds_fill, &fills);
+            if (!fills)
+                continue;
+            begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
+            emit_phase(lo, op->branch.then, phase);
+            if (op->branch.otherwise) {
+                begin_else(lo, &nest);
+                emit_phase(lo, op->branch.otherwise, phase);
+            }
+            end_nest(lo, &nest);
+        }
+    }
+}
+
+static void point_sides(Lowering *lo, const TileOp *pipeline, bool flip)
+{
+    Expr *side = var_of(lo, lo->side);
+    if (flip)
+        side = expr_binary(lo->arena, X_BITXOR, side, expr_int(lo->arena, DTYPE_U32, 1));
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (!tile->has_sides || !is_within(lo, tile->declared, pipeline))
+            continue;
+        Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), call_expr(lo, DTYPE_I32, "(int32_t)", 1,
+                                     expr_binary(lo->arena, X_MUL, side, expr_int(lo->arena, DTYPE_U32, tile->shared.bytes))));
+        emit_assign(lo, tile->pointer, call_expr(lo, tile->pointer->type,
+                    arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[tile->pointer->type].c_name), 1, offset));
+    }
+}
+
+// One step's, if there is such a step; `flip`: on the other side of the current one's.
+static void emit_phases(Lowering *lo, TileOp *op, Expr *step, Expr *end, bool flip, const Phase *phases, int n)
+{
+    Arena *const a = lo->arena;
+    const int n_vars = lo->n_vars;
+    Var **const kept = NEW_ARRAY(a, Var *, n_vars);
+    memcpy(kept, lo->vars, sizeof(Var *) * (size_t)n_vars);
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(a, X_LT, step, end));
+    Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
+    *slot = emit_declare(lo, (*slot)->type, arena_printf(a, "%s_ahead", (*slot)->name), step);
+    point_sides(lo, op, flip);
+    for (int i = 0; i < n; i++)
+        emit_phase(lo, op->pipeline.body, phases[i]);
+    end_nest(lo, &nest);
+    memcpy(lo->vars, kept, sizeof(Var *) * (size_t)n_vars);
+}
+
+static bool declare_early(Lowering *lo, TileOp *op, void *context)
+{
+    OpInfo *const info = op_info(lo, op);
+    if (info->is_place && info->loads_early)
+        info->early = emit_declare(lo, loop_type(op->forall.body->store.buffer->type), "early", NULL);
+    return op->kind == T_FORALL;
+}
+
+// The producer is group 0: its threads count from 0.
+static void number_threads(Lowering *lo)
+{
+    lo->thread = emit_declare(lo, DTYPE_I32, "thread", call_expr(lo, DTYPE_I32, "thread_number", 0));
+    lo->lane = emit_declare(lo, DTYPE_I32, "lane", expr_binary(lo->arena, X_BITAND, var_of(lo, lo->thread), i32_const(lo, WARP_LANES - 1)));
+}
+
+static Expr *later(Lowering *lo, const Var *at, int steps)
+{
+    return expr_binary(lo->arena, X_ADD, expr_var(lo->arena, (Var *)at), expr_int(lo->arena, at->type, steps));
+}
+
+// The loop of a pipeline with places; `rows` prints the rest of a step.
+void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
+{
+    static const Phase load[] = { LOAD }, work_out[] = { WORK_OUT }, work_out_and_ask[] = { WORK_OUT, ASK };
+    Expr *from, *to;
+    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    Var *const at = loop_var(lo, op->pipeline.indices[0].var);
+    Var *const begin = emit_declare(lo, at->type, "begin", from), *const end = emit_declare(lo, at->type, "end", to);
+    lo->side = emit_declare(lo, DTYPE_U32, "side", expr_int(lo->arena, DTYPE_U32, 0));
+    each_op(lo, op->pipeline.body, declare_early, NULL);
+    Var *const thread = lo->thread, *const lane = lo->lane;
+    number_threads(lo);
+    emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, load, COUNT(load));
+    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+    emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out, COUNT(work_out));
+    emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
+    Nest loop;
+    begin_for(lo, &loop, at, var_of(lo, begin), var_of(lo, end), expr_int(lo->arena, at->type, 1), LOOP_NO_UNROLL);
+    number_threads(lo);
+    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+    emit_phases(lo, op, later(lo, at, 1), var_of(lo, end), true, work_out_and_ask, COUNT(work_out_and_ask));
+    emit_phases(lo, op, later(lo, at, 2), var_of(lo, end), false, load, COUNT(load));
+    point_sides(lo, op, false);
+    rows(lo, op->pipeline.body);
+    emit_assign(lo, lo->side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->side), expr_int(lo->arena, DTYPE_U32, 1)));
+    end_nest(lo, &loop);
+    lo->thread = thread;
+    lo->lane = lane;
+}
