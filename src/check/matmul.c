@@ -184,6 +184,17 @@ static bool check_sparse(Checker *cx, const Ex *ex, Operand *a, Buffer **meta)
     return true;
 }
 
+// Two bits for each element that `a` keeps, rows below rows.
+static bool places_fit(Checker *cx, const Ex *ex, const Buffer *meta, int64_t m, int64_t kept)
+{
+    const int64_t per = dtype_bits(meta->type) / 2, columns = (kept + per - 1) / per;
+    int64_t extent[2];
+    if (meta->rank == 2 && expr_as_int(meta->shape[0], &extent[0]) && expr_as_int(meta->shape[1], &extent[1]) && extent[0] == m && extent[1] == columns)
+        return true;
+    return check_error(cx, ex->span, "the places of %lld x %lld kept elements are %s[%lld][%lld], two bits each", (long long)m, (long long)kept,
+                       dtype_name(meta->type), (long long)m, (long long)columns);
+}
+
 // ---- the statement
 
 static bool check_promote(Checker *cx, const Ex **ex, bool accumulate, int *promote)
@@ -224,6 +235,7 @@ void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool
     if (!inner_extents_agree(cx, ex->span, dst, &a, &b, is_sparse ? 2*ka : ka, kb)) return;
     if (!operand_types_agree(cx, ex->span, &a, &b) || !accumulator_fits(cx, dst, &a)
         || !result_shape_agrees(cx, dst, span, m, n)) return;
+    if (is_sparse && !places_fit(cx, ex->binary.a->call.args->next, meta, m, ka)) return;
     if (promote && (!dtype_is_float(a.type) || dtype_bits(a.type) != 8)) {
         check_error(cx, ex->span, "'promote' is for products of fp8, not of %s", dtype_name(a.type));
         return;

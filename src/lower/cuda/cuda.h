@@ -19,6 +19,7 @@
 //     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps
 //     scalar.c     scalar expressions, conversions, checked accesses
 //     wgmma.c      products on tensor cores, and waiting for them where a result is first used
+//     sparse.c     the places of a sparse operand, brought to the lanes that name them to tensor cores
 //     store.c      fragments to tensors through swizzled staging and TMA
 //     panels.c     accumulators to shared tiles that products read
 //     tma.c        tensor maps and boxes
@@ -133,7 +134,7 @@ typedef struct Product {
     bool        a_in_registers;
     int         n_group;             // columns of one group's instruction
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
-    int         step_k;              // of one instruction
+    int         step_k;              // of one instruction; of the kept elements, where the left operand is sparse
     bool        odd_rows, odd_columns;                     // bytes turned in pairs (layout_accumulator_bytes)
     Var        *preloaded;           // the words of the left operand, loaded before the loop around
     bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
@@ -438,7 +439,14 @@ void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
 void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
+Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element of a shared tile: u32
+Expr *lane_bits(Lowering *lo, int shift, int mask);        // of the lane's number
 Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
+// ---- sparse.c: 2:4 sparse left operands
+const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);   // NULL: tensor cores take it
+void settle_sparse(Lowering *lo, const Product *p);
+Var *load_places(Lowering *lo, const Product *p);          // each lane's words, a step after the other for each block of rows
+
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
 bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does

@@ -43,7 +43,12 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync",
                                          [PRODUCT_FMA] = "multiply-adds" };
     const int line = line_of(op);
+    const bool on_tensor_cores = p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA;
     text_print(out, "  line %d: %d x %d x %d by %s", line, p->m, p->n, p->k, kinds[p->kind]);
+    if (op->matmul.meta)
+        text_print(out, on_tensor_cores ? " of 2:4 sparse rows (%s.m%dn%dk%d)" : " of 2:4 sparse rows",
+                   p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp", p->kind == PRODUCT_WGMMA ? 64 : 16,
+                   p->kind == PRODUCT_MMA ? 8 : p->n_group < 256 ? p->n_group : 256, 2 * p->step_k);
     if (p->kind == PRODUCT_FMA)
         text_print(out, ", %d x %d in each thread, because %s", p->rectangle.row_run * p->rectangle.row_runs,
                    p->rectangle.column_run * p->rectangle.column_runs, p->why_not);

@@ -682,7 +682,8 @@ typedef struct ReadScan { const Channel *channel; bool other; TileOp *op; Loweri
 static void scan_read(const TileUse *use, void *context)
 {
     ReadScan *const scan = context;
-    const bool is_wgmma = scan->op->kind == T_MATMUL && op_info(scan->lo, scan->op)->product->kind == PRODUCT_WGMMA;
+    const bool is_wgmma = scan->op->kind == T_MATMUL && op_info(scan->lo, scan->op)->product->kind == PRODUCT_WGMMA &&
+                          use->buffer != scan->op->matmul.meta;        // lanes read the places of a sparse operand
     for (int t = 0; t < scan->channel->n_tiles; t++)
         if (buffer_root(use->buffer) == scan->channel->tiles[t]->buffer && !is_wgmma)
             scan->other = true;

@@ -7,14 +7,14 @@
 
 // The shared address of what this lane hands to ldmatrix: row and column are expressions of the lane. What is constant
 // in them becomes the instruction's own offset, since the sum is one of 32 bits.
-static Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
+Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
 {
     Expr *const bytes = i32_mul(lo, shared_at(lo, tile, row, column), tile->shared.element_bytes);
     return expr_binary(lo->arena, X_ADD, call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer)),
                        call_expr(lo, DTYPE_U32, "(uint32_t)", 1, bytes));
 }
 
-static Expr *lane_bits(Lowering *lo, int shift, int mask)
+Expr *lane_bits(Lowering *lo, int shift, int mask)
 {
     Expr *x = var_of(lo, lo->lane);
     if (shift)
@@ -115,14 +115,17 @@ void emit_mma(Lowering *lo, Product *p)
     Var *const packed = p->a_in_registers ? pack_left(lo, p) : NULL;
     const int each = is_fp8(p->type) ? 8 : 4;              // words of 16 lines by a step
     Var *const words = p->a_in_registers ? packed : emit_array(lo, DTYPE_U32, "a_words", each * rows);
-    Var *const right = emit_array(lo, DTYPE_U32, "b_words", 4), *const wide = is_fp8(p->type) ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
+    const bool sparse = op->matmul.meta;                   // B is twice as long: a second load follows the first
+    Var *const places = sparse ? load_places(lo, p) : NULL;
+    Var *const right = emit_array(lo, DTYPE_U32, "b_words", sparse ? 8 : 4), *const wide = is_fp8(p->type) ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
     const int step_rows = 16 * lo->crew.warps;
     Expr *first_row = i32_mul(lo, var_of(lo, lo->warp), 16), *first_column = i32_const(lo, 0);
     if (by_rows && lo->crew.groups > 1)
         first_row = i32_add(lo, first_row, i32_mul(lo, var_of(lo, lo->group), step_rows * rows));
     if (!by_rows)
         first_column = i32_mul(lo, var_of(lo, lo->group), p->n_group);
-    const char *const name = arena_printf(lo->arena, "mma_16x8x%d_%s", p->step_k, dtype_name(p->type));
+    const char *const name = arena_printf(lo->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s", sparse ? 2 * p->step_k : p->step_k,
+                                          dtype_name(p->type));
     // Conversions of fp8 in one long text would all be begun at once, and spill.
     Nest loop;
     Var *const around = is_fp8(p->type) ? loop_new_var(lo->unit, DTYPE_I32, "step") : NULL;
@@ -134,7 +137,10 @@ void emit_mma(Lowering *lo, Product *p)
             for (int r = 0; r < rows; r++)
                 load_left(lo, p, i32_add(lo, first_row, i32_const(lo, r * step_rows)), k, words, each * r);
         for (int c = 0; c < columns; c += 2) {             // 16 columns of B at a time
-            load_operand(lo, b, false, i32_add(lo, first_column, i32_const(lo, 8 * c)), k, right, 0);
+            Expr *const line = i32_add(lo, first_column, i32_const(lo, 8 * c));
+            load_operand(lo, b, false, line, sparse ? i32_const(lo, 2 * p->step_k * step) : k, right, 0);
+            if (sparse)
+                load_operand(lo, b, false, line, i32_const(lo, 2 * p->step_k * step + p->step_k), right, 4);
             for (int half = 0; half < 2 && c + half < columns; half++) {
                 if (wide)
                     emit_call(lo, arena_printf(lo->arena, "widen_%s<2>", dtype_name(p->type)), 2, var_of(lo, wide),
@@ -142,9 +148,13 @@ void emit_mma(Lowering *lo, Product *p)
                 Expr *const from_b = wide ? var_of(lo, wide) : expr_address(lo->arena, right, i32_const(lo, 2 * half));
                 for (int r = 0; r < rows; r++) {
                     const int from = p->a_in_registers ? r * (p->k / 4) + 4 * step : each * r;
-                    emit_call(lo, name, 3,
-                              expr_address(lo->arena, acc->registers, i32_const(lo, (r * columns + c + half) * 4)),
-                              expr_address(lo->arena, words, i32_const(lo, from)), from_b);
+                    Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, (r * columns + c + half) * 4));
+                    Expr *const from_a = expr_address(lo->arena, words, i32_const(lo, from));
+                    if (sparse)
+                        emit_call(lo, name, 5, d, from_a, from_b, expr_address(lo->arena, right, i32_const(lo, 4 + 2 * half)),
+                                  expr_index(lo->arena, places, i32_const(lo, r * steps + step)));
+                    else
+                        emit_call(lo, name, 3, d, from_a, from_b);
                 }
             }
         }

@@ -2,7 +2,8 @@
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
 // shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, in instances of one or
-// two warps, and where the contraction runs across rows of bytes, it is mma.sync. What neither takes (f32 operands, odd
+// two warps, and where the contraction runs across rows of bytes, it is mma.sync. With a sparse left operand both have
+// twice the contraction (sparse.c). What neither takes (f32 operands, odd
 // contractions) is multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there either
 // (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
 #include "lower/cuda/cuda.h"
@@ -64,6 +65,12 @@ static int operand_step(DType type)
     }
 }
 
+// A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
+static bool uses_wgmma(const Lowering *lo, const Product *p)
+{
+    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns;
+}
+
 static const char *check_operands(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
@@ -73,8 +80,6 @@ static const char *check_operands(Lowering *lo, Product *product)
         return "the result is no whole fragment";
     if (acc->home != HOME_REGISTERS)
         return "its result lives in shared memory";
-    if (op->matmul.meta)
-        return "a sparse operand";
     if (a->type != b->type || !operand_step(a->type))
         return "no tensor-core instruction for these types";
     if (dtype_is_float(a->type) != dtype_is_float(acc->buffer->type) || dtype_bits(acc->buffer->type) != 32)
@@ -90,7 +95,9 @@ static const char *check_operands(Lowering *lo, Product *product)
     product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->home == HOME_REGISTERS && !a->transposed &&
                               region_is_whole(&a->region) && dtype_bits(a->type) == 16 && product->division == DIVIDE_ROWS;
     const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed);
-    return why ? why : check_shared_operand(lo, b, b->transposed);
+    if (!why)
+        why = check_shared_operand(lo, b, b->transposed);
+    return why || !op->matmul.meta ? why : check_sparse(lo, product, uses_wgmma(lo, product));
 }
 
 // Rows or columns for the groups; sets what one group does.
@@ -157,6 +164,16 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
     shared_panels((int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, &tile->shared);
 }
 
+// ldmatrix brings 16 columns at a time: where the last are 8, it reads 8 rows more of a right operand that lies along k.
+static int right_rows(const Lowering *lo, const Product *product)
+{
+    int64_t start[2], width[2];
+    if (product->kind != PRODUCT_MMA || !product->right.transposed || !product_region(&product->right.region, start, width))
+        return 0;
+    const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
+    return (int)start[0] + product->n_group * (column_groups - 1) + (product->n_group + 15) / 16 * 16;
+}
+
 static void settle(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
@@ -174,7 +191,9 @@ static void settle(Lowering *lo, Product *product)
         const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
         require_panels(lo, &product->left, product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
     }
-    require_panels(lo, &product->right, 0);
+    require_panels(lo, &product->right, right_rows(lo, product));
+    if (op->matmul.meta)
+        settle_sparse(lo, product);
 }
 
 // The general form: [dst = 0;] forall (i, j, x) dst[i][j] += a[i][x] * b[x][j]
@@ -265,12 +284,6 @@ static void share_operands(Lowering *lo, const Product *product)
     }
 }
 
-// A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
-static bool uses_wgmma(const Lowering *lo, const Product *p)
-{
-    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns;
-}
-
 static bool finds_printf(Lowering *lo, TileOp *op, void *context)
 {
     lo->calls_printf |= op->kind == T_PRINT || (op->kind == T_ASSERT && (!op->assertion.assume || lo->kernel->checked));
@@ -295,7 +308,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &extent[0]);
     expr_as_int(region_extent(&b->region, b->transposed ? 0 : 1), &extent[1]);
     expr_as_int(region_extent(&a->region, a->transposed ? 0 : 1), &extent[2]);
-    product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED;
+    product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta;      // the sparse side stays left
     product->left = *a;
     product->right = *b;
     if (product->is_swapped) {       // transpose(a @ b) = transpose(b) @ transpose(a)

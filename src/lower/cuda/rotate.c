@@ -89,7 +89,7 @@ bool can_rotate(Lowering *lo, TileOp *op)
     for (int i = 0; i < parts.head.count; i++) {
         const TileOp *const x = parts.head.items[i];
         const OpInfo *const info = op_info(lo, x);
-        if (info->barrier_before || !(x->kind == T_TILE || x->kind == T_LET || info->fetched || is_wgmma(lo, x)))
+        if (info->barrier_before || (x->kind == T_MATMUL && x->matmul.meta) || !(x->kind == T_TILE || x->kind == T_LET || info->fetched || is_wgmma(lo, x)))
             return false;
     }
     const Sets head = sets_of(lo, &parts.head), second = sets_of(lo, &parts.second);

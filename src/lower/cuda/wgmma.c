@@ -28,27 +28,31 @@ static void print_registers(Text *out, const char *format, int first, int n)
     }
 }
 
-// D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them.
+// D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them. A sparse A comes with its places.
 static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from_registers, bool a_across, bool b_across)
 {
-    const char *const name = arena_printf(lo->arena, "wgmma_64x%dx%d_%s%s%s%s", n, p->step_k, dtype_name(p->type),
-                                          from_registers ? "_rs" : "_ss", a_across ? "_ta" : "", b_across ? "_tb" : "");
+    const bool sparse = p->op->matmul.meta;
+    const int k = sparse ? 2 * p->step_k : p->step_k;
+    const char *const name = arena_printf(lo->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k, dtype_name(p->type), from_registers ? "_rs" : "_ss", a_across ? "_ta" : "", b_across ? "_tb" : "");
     Text *const out = &lo->helpers;
     const char *const declared = arena_printf(lo->arena, "void %s(", name);
     if (out->data && strstr(out->data, declared))
         return name;
     const bool is_float = dtype_is_float(p->type), is_16 = dtype_bits(p->type) == 16;
-    const int d = n / 2, inputs = from_registers ? 5 : 2;
-    text_print(out, "DEVICE void %s(%s *d, %s, uint64_t b, int add)\n{\n", name, is_float ? "float" : "int32_t",
-               from_registers ? "uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3" : "uint64_t a");
+    const int d = n / 2, inputs = (from_registers ? 5 : 2) + sparse;
+    text_print(out, "DEVICE void %s(%s *d, %s, uint64_t b, %sint add)\n{\n", name, is_float ? "float" : "int32_t",
+               from_registers ? "uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3" : "uint64_t a", sparse ? "uint32_t places, " : "");
     text_print(out, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t\"\n", d + inputs);
-    text_print(out, "                 \"wgmma.mma_async.sync.aligned.m64n%dk%d.%s {", n, p->step_k, wgmma_suffix(p->type));
+    text_print(out, "                 \"wgmma.mma_async%s.sync.aligned.m64n%dk%d.%s {", sparse ? ".sp" : "", n, k, wgmma_suffix(p->type));
     print_registers(out, "%%%d", 0, d);
     text_print(out, "}, ");
     if (from_registers)
-        text_print(out, "{%%%d, %%%d, %%%d, %%%d}, %%%d, p", d, d + 1, d + 2, d + 3, d + 4);
+        text_print(out, "{%%%d, %%%d, %%%d, %%%d}, %%%d, ", d, d + 1, d + 2, d + 3, d + 4);
     else
-        text_print(out, "%%%d, %%%d, p", d, d + 1);
+        text_print(out, "%%%d, %%%d, ", d, d + 1);
+    if (sparse)
+        text_print(out, "%%%d, 0, ", d + inputs - 1);
+    text_print(out, "p");
     if (is_float)
         text_print(out, ", 1, 1");
     if (is_16 && !from_registers)
@@ -57,8 +61,8 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
         text_print(out, ", %d", b_across);
     text_print(out, ";\\n\\t}\"\n                 : ");
     print_registers(out, is_float ? "\"+f\"(d[%d])" : "\"+r\"(d[%d])", 0, d);
-    text_print(out, "\n                 : %s, \"l\"(b), \"r\"(add));\n}\n",
-               from_registers ? "\"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3)" : "\"l\"(a)");
+    text_print(out, "\n                 : %s, \"l\"(b), %s\"r\"(add));\n}\n",
+               from_registers ? "\"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3)" : "\"l\"(a)", sparse ? "\"r\"(places), " : "");
     return name;
 }
 
@@ -137,7 +141,7 @@ static void add_flight(Lowering *lo, const Product *p)
 }
 
 // Where a product's pieces come from.
-typedef struct Pieces { Var *packed; SharedOperand left, right; } Pieces;
+typedef struct Pieces { Var *packed, *places; SharedOperand left, right; } Pieces;
 
 // Steps first .. end of k into these registers; `add` 0 overwrites them with the first.
 static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
@@ -151,13 +155,17 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
                 Expr *const d = expr_address(lo->arena, into, i32_const(lo, block_row * registers + column / 2));
                 Expr *const adds = step == first ? add : i32_const(lo, 1);
                 Expr *const from_b = operand_at(lo, &from->right, column, step);
+                Expr *places = NULL;
+                if (from->places)
+                    places = expr_index(lo->arena, from->places, i32_const(lo, block_row * (p->k / p->step_k) + step));
                 if (from->packed) {
                     Expr *word[4];
                     for (int i = 0; i < 4; i++)
                         word[i] = expr_index(lo->arena, from->packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
-                    emit_call(lo, name, 7, d, word[0], word[1], word[2], word[3], from_b, adds);
+                    emit_call(lo, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b, places ? places : adds, adds);
                 } else {
-                    emit_call(lo, name, 4, d, operand_at(lo, &from->left, block_row * 64, step), from_b, adds);
+                    Expr *const from_a = operand_at(lo, &from->left, block_row * 64, step);
+                    emit_call(lo, name, places ? 5 : 4, d, from_a, from_b, places ? places : adds, adds);
                 }
             }
     emit_call(lo, "wgmma_commit", 0);
@@ -173,7 +181,10 @@ static void emit_settle(Lowering *lo, const TileInfo *acc, Var *registers)
 static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
 {
     const TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
-    const int steps = p->k / p->step_k, n = p->op->matmul.promote, registers = layout_registers(&acc->layout);
+    const int steps = p->k / p->step_k, registers = layout_registers(&acc->layout);
+    int n = p->op->matmul.promote;
+    if (from->places)                // of 64 along the contraction each
+        n = n > 1 ? n / 2 : 1;
     Var *const part = emit_array(lo, DTYPE_F32, "part", registers);
     for (int first = 0; first < steps; first += n) {
         emit_call(lo, "wgmma_fence", 0);
@@ -200,7 +211,7 @@ static void emit_wgmma(Lowering *lo, Product *p)
         wait_for_all(lo);
     Nest block;
     begin_block(lo, &block);
-    Pieces from = { .packed = NULL };
+    Pieces from = { .places = op->matmul.meta ? load_places(lo, p) : NULL };
     if (p->a_in_registers || p->preloaded) {
         from.packed = p->preloaded ? p->preloaded : pack_left(lo, p);
     } else {
@@ -211,7 +222,7 @@ static void emit_wgmma(Lowering *lo, Product *p)
     }
     const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
     const int bytes = by_rows ? 0 : b_across ? operand_offset(s, 0, p->n_group) : p->n_group * s->pitch_bytes;
-    from.right = begin_operand(lo, b, b_across, p->step_k, "right", group_offset(lo, bytes));
+    from.right = begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right", group_offset(lo, bytes));
     if (op->matmul.promote) {
         emit_promoted(lo, p, &from);
         end_nest(lo, &block);

@@ -299,6 +299,12 @@ template <size_t N> inline void wgmma_issue(const MatrixShape &shape, const std:
                                             bool add, const int (&flags)[3]) { wgmma(shape, d.data(), (int)N, a, b, add, flags[0], flags[1], 0, flags[2]); }
 template <size_t N> inline void wgmma_issue(const MatrixShape &shape, const std::array<uint32_t *, N> &d, const MatrixOperand &a, uint64_t b,
                                             bool add, const int (&flags)[4]) { wgmma(shape, d.data(), (int)N, a, b, add, flags[0], flags[1], flags[2], flags[3]); }
+template <size_t N, size_t F> inline void wgmma_sparse(const MatrixShape &shape, const std::array<uint32_t *, N> &d, const MatrixOperand &a,
+                                                       uint64_t b, uint32_t word, uint32_t selector, bool add, const int (&flags)[F])
+{
+    const SparsePlaces places = { word, selector };
+    wgmma(shape, d.data(), (int)N, a, b, add, flags[0], flags[1], F == 4 ? flags[2] : 0, F > 2 ? flags[F - 1] : 0, &places);
+}
 template <size_t N> inline void ldmatrix(bool across, uint32_t address, const std::array<uint32_t *, N> &d)
 {
     uint32_t w[4];
@@ -312,6 +318,16 @@ template <size_t A, size_t B> inline void mma(int k, MatrixType ta, MatrixType t
 {
     uint32_t out[4];
     multiply_matrices(k, ta, tb, out, a.data(), b.data(), c.data());
+    for (int i = 0; i < 4; i++)
+        *d[i] = out[i];
+}
+
+inline void mma_sparse(int k, MatrixType ta, MatrixType tb, const std::array<uint32_t *, 4> &d, const std::array<uint32_t, 4> &a,
+                       const std::array<uint32_t, 4> &b, const std::array<uint32_t, 4> &c, uint32_t word, uint32_t selector)
+{
+    const SparsePlaces places = { word, selector };
+    uint32_t out[4];
+    multiply_matrices(k, ta, tb, out, a.data(), b.data(), c.data(), &places);
     for (int i = 0; i < 4; i++)
         *d[i] = out[i];
 }

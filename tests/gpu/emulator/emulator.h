@@ -115,7 +115,7 @@ struct Meeting {
     const char *what = nullptr;
     void (*meet)(Meeting &) = nullptr;
     uint32_t mask = 0, arrived = 0;
-    uint64_t given[WARP][8];
+    uint64_t given[WARP][10];
     uint64_t *taken[WARP];
 };
 
@@ -275,6 +275,9 @@ void finish_stores(Worker *w, const Block *block);
 // ---- wgmma.cpp
 
 void products_at_exit(Fiber *fiber);
+
+// ---- sparse.cpp: the column of every kept element of a warp's 16 rows, from its lanes' words. bytes: of an element
+void dense_columns(const uint32_t *words, int bytes, int k, uint32_t selector, int columns[16][32]);
 
 // ---- tensor_map.cpp
 

@@ -58,6 +58,8 @@ static const Rule rules[] = {
       "ptx::stmatrix(\"@2\"[0] != 0, ptx::own($0), ptx::words($1))" },
     { "mma\\.sync\\.aligned\\.m16n8k(\\d+)\\.row\\.col\\.(?:f32|s32)\\.(f16|bf16|tf32|e4m3|e5m2|s8|u8)\\.(f16|bf16|tf32|e4m3|e5m2|s8|u8)\\.(?:f32|s32) vv[vr]v",
       "ptx::mma(@1, ptx::TYPE_^2, ptx::TYPE_^3, ptx::refs($0), ptx::words($1), ptx::words($2), ptx::words($3))" },
+    { "mma\\.sp(?:::ordered_metadata)?\\.sync\\.aligned\\.m16n8k(\\d+)\\.row\\.col\\.(?:f32|s32)\\.(f16|bf16|e4m3|e5m2|s8|u8)\\.(f16|bf16|e4m3|e5m2|s8|u8)\\.(?:f32|s32) vvvvrr",
+      "ptx::mma_sparse(@1, ptx::TYPE_^2, ptx::TYPE_^3, ptx::refs($0), ptx::words($1), ptx::words($2), ptx::words($3), $4, $5)" },
     { "mma\\.sync\\.aligned\\.m8n8k4\\.row\\.col\\.f64\\.f64\\.f64\\.f64 v[vr][vr]v",
       "ptx::mma_f64(ptx::doubles($0), $1, $2)" },
     { "wgmma\\.fence\\.sync\\.aligned ", "ptx::wgmma_fence()" },
@@ -67,6 +69,10 @@ static const Rule rules[] = {
       "ptx::wgmma_issue({ @1, @2, false, ptx::TYPE_^3, ptx::TYPE_^4 }, ptx::refs($0), ptx::operand($1), $2, $3, { $4+ })" },
     { "wgmma\\.mma_async\\.sync\\.aligned\\.m64n(\\d+)k(\\d+)\\.s32\\.(s8|u8)\\.(s8|u8) v[vr]rr",
       "ptx::wgmma_issue({ @1, @2, true, ptx::TYPE_^3, ptx::TYPE_^4 }, ptx::refs($0), ptx::operand($1), $2, $3, { 1, 1 })" },
+    { "wgmma\\.mma_async\\.sp\\.sync\\.aligned\\.m64n(\\d+)k(\\d+)\\.f32\\.(f16|bf16|e4m3|e5m2)\\.(f16|bf16|e4m3|e5m2) v[vr]rrrrrrr?r?",
+      "ptx::wgmma_sparse({ @1, @2, false, ptx::TYPE_^3, ptx::TYPE_^4 }, ptx::refs($0), ptx::operand($1), $2, $3, $4, $5, { $6+ })" },
+    { "wgmma\\.mma_async\\.sp\\.sync\\.aligned\\.m64n(\\d+)k(\\d+)\\.s32\\.(s8|u8)\\.(s8|u8) v[vr]rrrr",
+      "ptx::wgmma_sparse({ @1, @2, true, ptx::TYPE_^3, ptx::TYPE_^4 }, ptx::refs($0), ptx::operand($1), $2, $3, $4, $5, { 1, 1 })" },
     { "setmaxnreg\\.(inc|dec)\\.sync\\.aligned\\.u32 r", "ptx::set_max_registers($0, \"@1\"[0] == 'i')" },
 
     // ---- copies

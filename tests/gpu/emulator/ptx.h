@@ -50,13 +50,15 @@ bool elect(uint32_t mask);
 uint32_t reduce(uint32_t mask, ReduceMode mode, uint32_t x);
 void load_matrices(uint32_t *words, int n, bool across, uint32_t address);
 void store_matrices(const uint32_t *words, int n, bool across, uint32_t address);
-void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c);
+struct SparsePlaces { uint32_t word, selector; };         // of the elements that a 2:4 sparse A keeps (sparse.cpp)
+void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
+                       const SparsePlaces *sparse = nullptr);
 
 // ---- products of warp groups
 struct MatrixShape { int n, k; bool integer; MatrixType a, b; };
 struct MatrixOperand { bool from_registers; uint64_t descriptor; uint32_t words[4]; };
 void wgmma(const MatrixShape &shape, uint32_t *const *registers, int n_registers, const MatrixOperand &a, uint64_t b, bool add,
-           int scale_a, int scale_b, int across_a, int across_b);
+           int scale_a, int scale_b, int across_a, int across_b, const SparsePlaces *sparse = nullptr);
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(uint32_t n);

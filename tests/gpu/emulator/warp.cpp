@@ -243,21 +243,43 @@ static float element(MatrixType type, uint32_t word, int i)
 
 static int bits_of_type(MatrixType type) { return type == TYPE_TF32 ? 32 : type == TYPE_F16 || type == TYPE_BF16 ? 16 : 8; }
 
-// given: the words of A (up to 4) and B (up to 2), two to a value; K, types; C comes through taken[], which holds D after.
+// Moves the kept elements of A to the columns that their places say; the others are 0.
+static void spread_kept(const Meeting &m, MatrixType type, int k, uint32_t selector, float a[16][64])
+{
+    uint32_t words[WARP];
+    int columns[16][32];
+    for (int lane = 0; lane < WARP; lane++)
+        words[lane] = (uint32_t)m.given[lane][9];
+    dense_columns(words, bits_of_type(type) / 8, k, selector, columns);
+    for (int row = 0; row < 16; row++) {
+        float dense[64] = {};
+        for (int i = 0; i < k / 2; i++)
+            dense[columns[row][i]] = a[row][i];
+        std::copy(dense, dense + k, a[row]);
+    }
+}
+
+// given: the words of A (up to 4) and B (up to 4); K, types, sparse, selector; places of a sparse A. C comes through
+// taken[], which holds D after.
 static void multiply(Meeting &m)
 {
-    const int k = (int)(m.given[0][6] & 0xff);
-    const MatrixType type_a = (MatrixType)(m.given[0][6] >> 8 & 0xff), type_b = (MatrixType)(m.given[0][6] >> 16 & 0xff);
-    const int each = 32 / bits_of_type(type_a), words = k / each / 4;     // words: of B; twice as many of A
+    const int k = (int)(m.given[0][8] & 0xff);
+    const MatrixType type_a = (MatrixType)(m.given[0][8] >> 8 & 0xff), type_b = (MatrixType)(m.given[0][8] >> 16 & 0xff);
+    const bool sparse = m.given[0][8] >> 24 & 1;
+    const int each = 32 / bits_of_type(type_a), words = k / each / 4;     // words: of B; twice as many of a dense A
     float a[16][64], b[64][8];
     for (int lane = 0; lane < WARP; lane++)
         for (int w = 0; w < words; w++)
             for (int i = 0; i < each; i++) {
                 const int row = lane / 4, at = (lane % 4 + 4 * w) * each + i;
+                b[at][row] = element(type_b, (uint32_t)m.given[lane][4 + w], i);
+                if (sparse && w >= words / 2)
+                    continue;
                 a[row][at] = element(type_a, (uint32_t)m.given[lane][2 * w], i);
                 a[row + 8][at] = element(type_a, (uint32_t)m.given[lane][2 * w + 1], i);
-                b[at][row] = element(type_b, (uint32_t)m.given[lane][4 + w], i);
             }
+    if (sparse)
+        spread_kept(m, type_a, k, (uint32_t)(m.given[0][8] >> 32), a);
     for (int lane = 0; lane < WARP; lane++)
         for (int r = 0; r < 4; r++) {
             const int row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
@@ -275,18 +297,23 @@ static void multiply(Meeting &m)
         }
 }
 
-void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c)
+void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
+                       const SparsePlaces *sparse)
 {
-    const int words = k * bits_of_type(type_a) / 128;
-    uint64_t given[7] = {}, taken[4];
-    for (int i = 0; i < 2 * words; i++)
+    const int words = k * bits_of_type(type_a) / 128;      // of B
+    uint64_t given[10] = {}, taken[4];
+    for (int i = 0; i < (sparse ? words : 2 * words); i++)
         given[i] = a[i];
     for (int i = 0; i < words; i++)
         given[4 + i] = b[i];
-    given[6] = (uint64_t)k | (uint64_t)type_a << 8 | (uint64_t)type_b << 16;
+    given[8] = (uint64_t)k | (uint64_t)type_a << 8 | (uint64_t)type_b << 16;
+    if (sparse) {
+        given[8] |= 1 << 24 | (uint64_t)sparse->selector << 32;
+        given[9] = sparse->word;
+    }
     for (int r = 0; r < 4; r++)
         taken[r] = c[r];
-    meet("mma", 0xffffffff, given, 7, taken, multiply);
+    meet("mma", 0xffffffff, given, 10, taken, multiply);
     for (int r = 0; r < 4; r++)
         d[r] = (uint32_t)taken[r];
 }

@@ -12,7 +12,7 @@
 
 namespace emu {
 
-enum { ROWS = 16, N_MAX = 256, K_MAX = 32, FLYING = 0x7fbad5a5 };         // FLYING: NaN as a float, odd as an integer
+enum { ROWS = 16, N_MAX = 256, K_MAX = 64, FLYING = 0x7fbad5a5 };         // FLYING: NaN as a float, odd as an integer
 
 // An accumulator in flight: the warp's 16 rows.
 struct Accumulator {
@@ -29,6 +29,8 @@ struct Product {
     uint64_t a, b;                                         // descriptors
     bool from_registers, add, negate_a, negate_b, across_a, across_b;
     uint32_t words[WARP][4];                               // of A
+    bool sparse;                                           // A keeps half of its elements: places say which
+    uint32_t places[WARP], selector;
     uint32_t issued = 0;                                   // lanes
     bool done = false;
 };
@@ -165,12 +167,12 @@ static void load_operand(Block *block, ptx::MatrixType type, uint64_t descriptor
 // Every 16 bytes of shared memory that a product reads for this warp.
 template <class Each> static void each_piece(const Warp *warp, const Product &p, Each each)
 {
-    const int pieces = p.shape.k * ptx::type_bytes(p.shape.b) / 16, first = warp->number % 4 * ROWS;
+    const int pieces = p.shape.k * ptx::type_bytes(p.shape.b) / 16, first = warp->number % 4 * ROWS, less = p.sparse ? 2 : 1;
     const Descriptor a = decode(p.a), b = decode(p.b);
     for (int line = 0; !p.from_registers && !p.across_a && line < ROWS; line++)
-        for (int i = 0; i < pieces; i++)
+        for (int i = 0; i < pieces / less; i++)
             each(along_k(a, first + line, i));
-    for (int row = 0; !p.from_registers && p.across_a && row < p.shape.k; row++)
+    for (int row = 0; !p.from_registers && p.across_a && row < p.shape.k / less; row++)
         for (int i = 0; i < ROWS / 8; i++)
             each(across_k(a, first / 8 + i, row));
     for (int line = 0; !p.across_b && line < p.shape.n; line++)
@@ -219,6 +221,19 @@ static void words_of_a(const Product &p, uint32_t *a)
             }
 }
 
+// The kept elements move to the columns that their places say; the others are 0.
+static void spread_kept(const Product &p, uint32_t *a)
+{
+    int columns[ROWS][32];
+    const int k = p.shape.k;
+    dense_columns(p.places, ptx::type_bytes(p.shape.a), k, p.selector, columns);
+    std::vector<uint32_t> dense((size_t)(k * ROWS));
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < k / 2; i++)
+            dense[(size_t)(columns[row][i] * ROWS + row)] = a[i * ROWS + row];
+    std::copy(dense.begin(), dense.end(), a);
+}
+
 static void execute(const Warp *warp, Product &p)
 {
     uint32_t a[K_MAX * ROWS], b[K_MAX * N_MAX];
@@ -226,7 +241,9 @@ static void execute(const Warp *warp, Product &p)
     if (p.from_registers)
         words_of_a(p, a);
     else
-        load_operand(warp->block, p.shape.a, p.a, p.across_a, warp->number % 4 * ROWS, ROWS, k, a, ROWS);
+        load_operand(warp->block, p.shape.a, p.a, p.across_a, warp->number % 4 * ROWS, ROWS, p.sparse ? k / 2 : k, a, ROWS);
+    if (p.sparse)
+        spread_kept(p, a);
     load_operand(warp->block, p.shape.b, p.b, p.across_b, 0, n, k, b, N_MAX);
     if (!p.add)
         memset(p.acc->tile, 0, sizeof p.acc->tile);
@@ -362,20 +379,20 @@ void wgmma_wait(uint32_t n)
     f->fenced = false;
 }
 
-static bool allowed(const MatrixShape &s)
+static bool allowed(const MatrixShape &s, bool sparse)
 {
-    const int k = 32 / type_bytes(s.a);
+    const int k = (sparse ? 64 : 32) / type_bytes(s.a);
     const bool wide = s.integer && s.n > 32 ? s.n % 16 == 0 : s.n % 8 == 0;
     return s.n >= 8 && s.n <= N_MAX && (wide || s.n == 24) && s.k == k && type_bytes(s.a) == type_bytes(s.b);
 }
 
 void wgmma(const MatrixShape &shape, uint32_t *const *registers, int n_registers, const MatrixOperand &a, uint64_t b, bool add,
-           int scale_a, int scale_b, int across_a, int across_b)
+           int scale_a, int scale_b, int across_a, int across_b, const SparsePlaces *sparse)
 {
     Fiber *const f = self();
     const int lane = f->lane;
     MatrixQueue &q = queue_of(f->warp);
-    if (!allowed(shape) || n_registers != shape.n / 2)
+    if (!allowed(shape, sparse) || n_registers != shape.n / 2)
         fault(LAUNCH_FAILED, "wgmma: there is no shape m64n%dk%d of these types with %d registers", shape.n, shape.k, n_registers);
     if (f->block->threads % 128 != 0)
         fault(LAUNCH_FAILED, "wgmma: the block's threads do not make whole warp groups");
@@ -388,12 +405,13 @@ void wgmma(const MatrixShape &shape, uint32_t *const *registers, int n_registers
         p.a = a.descriptor, p.b = b;
         p.add = add, p.negate_a = scale_a < 0, p.negate_b = scale_b < 0;
         p.across_a = across_a, p.across_b = across_b;
+        p.sparse = sparse, p.selector = sparse ? sparse->selector : 0;
     }
     const std::shared_ptr<Product> p = q.products[number];
-    if (p->shape.n != shape.n || p->b != b || p->a != a.descriptor || p->add != add)
+    if (p->shape.n != shape.n || p->b != b || p->a != a.descriptor || p->add != add || p->sparse != (sparse != nullptr))
         fault(LAUNCH_FAILED, "wgmma: the lanes of a warp issue different products");
     const bool chained = flying(q, lane, registers[0]) != nullptr;
-    if (!f->fenced && (!chained || a.from_registers))
+    if (!f->fenced && (!chained || a.from_registers || sparse))
         fault(LAUNCH_FAILED, "wgmma: there is no wgmma.fence between the last use of its registers and it");
     if (!p->acc)
         p->acc = flying(q, lane, registers[0]);
@@ -410,6 +428,7 @@ void wgmma(const MatrixShape &shape, uint32_t *const *registers, int n_registers
     else if (p->acc->registers[lane][0] != registers[0])
         fault(LAUNCH_FAILED, "wgmma: the lanes of a warp use different accumulators");
     std::copy(a.words, a.words + 4, p->words[lane]);
+    p->places[lane] = sparse ? sparse->word : 0;
     p->issued |= 1u << lane;
     Warp *const warp = f->warp;
     if (p->issued == 0xffffffff && warp->block->cells)

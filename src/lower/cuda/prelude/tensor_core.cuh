@@ -115,3 +115,39 @@ DEVICE void sort_columns(uint32_t *w)
     w[2] = __byte_perm(w0, w1, 0x7531);
     w[3] = __byte_perm(w2, w3, 0x7531);
 }
+// 2:4 sparse left operands: a holds two of each four columns, `places` says which. The rows of b are those of a dense a.
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 5)
+#define MMA_SP "mma.sp::ordered_metadata"
+#else
+#define MMA_SP "mma.sp"
+#endif
+#define MMA_SPARSE(shape, name, D, c, types) \
+    DEVICE void mma_sp_16x8x##shape##_##name(D *d, const uint32_t *a, const uint32_t *low, const uint32_t *high, uint32_t places) \
+    { \
+        asm volatile(MMA_SP ".sync.aligned.m16n8k" #shape ".row.col." types " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9,%10,%11}, {%0,%1,%2,%3}, %12, 0;" \
+                     : "+" c(d[0]), "+" c(d[1]), "+" c(d[2]), "+" c(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), \
+                       "r"(low[0]), "r"(low[1]), "r"(high[0]), "r"(high[1]), "r"(places)); \
+    }
+MMA_SPARSE(32, bf16, float, "f", "f32.bf16.bf16.f32")
+MMA_SPARSE(32, f16, float, "f", "f32.f16.f16.f32")
+MMA_SPARSE(64, i8, int32_t, "r", "s32.s8.s8.s32")
+MMA_SPARSE(64, u8, int32_t, "r", "s32.u8.u8.s32")
+// Two equal places (zeros, read outside of a tensor) are undefined: there they become 0 and 1.
+DEVICE uint32_t valid_places(uint32_t w)
+{
+    const uint32_t differ = w ^ w >> 2, equal = ~(differ | differ >> 1) & 0x11111111u;
+    return (w & ~(equal * 15)) | equal << 2;
+}
+DEVICE uint32_t load_places(uint32_t address)
+{
+    uint32_t w;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(address) : "memory");
+    return valid_places(w);
+}
+DEVICE uint32_t load_places(uint32_t upper, uint32_t lower)            // of rows r and r + 8
+{
+    uint16_t low, high;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(low) : "r"(upper) : "memory");
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(high) : "r"(lower) : "memory");
+    return valid_places(low | (uint32_t)high << 16);
+}
