@@ -61,6 +61,10 @@ gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'n
 gemm "staging without swizzle" 's/return box \+ \(offset \^ .*;/return box + offset;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"
 gemm "a shared address past the end" 's/(stmatrix.*)\[%0\]/\1[%0+262144]/' 'at shared address'
+sparse() { fault "$1" "$2" "$3" kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'; }
+sound kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'
+sparse "places of rows that are swapped" 's/return valid_places\(low \| \(uint32_t\)high/return valid_places(high | (uint32_t)low/' 'elements differ'
+sparse "two equal places" 's/return \(w & ~\(equal \* 15\)\) \| equal << 2;/return w;/' 'places 0 and 0'
 fault "no barrier around shared tiles" 's/^( *)bar_sync\(.*\);/\1;/' 'race: shared address' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
 fault "a barrier for too many threads" 's/(void bar_sync\(.*)"r"\(threads\)/\1"r"(threads + 32)/' 'deadlock: nothing can go on' \
