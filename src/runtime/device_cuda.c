@@ -434,7 +434,7 @@ static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch,
         return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances do not divide into clusters of %u", launch->plan->name,
                            n, cluster);
     if (launch->plan->persistent && n > slots)
-        n = slots / cluster * cluster;
+        n = slots > cluster ? slots / cluster * cluster : cluster;
     if (n > INT32_MAX)
         return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances; a launch holds 2^31 - 1", launch->plan->name, n);
     *blocks = (unsigned)n;

@@ -43,6 +43,12 @@ static const char source[] =
     "    temp f32 Z[M][N];\n"
     "    scale<f32>(X, Z, none, a, 0);\n"
     "    scale<f32>(Z, Y, none, a, 1);\n"
+    "}\n"
+    "kernel paired(in f32 X[M][N], out f32 Y[M][N])\n"
+    "{\n"
+    "    grid (m : M, n : ceildiv(N, 64)) cluster(m = 2);\n"
+    "    fragment f32 x[64] = X[m][n*64 +: 64];\n"
+    "    Y[m][n*64 +: 64] = x;\n"
     "}\n";
 
 static kiln_device  *cpu;
@@ -189,6 +195,17 @@ static void requires(void **state)
     tx.shape[1] = ty.shape[1] = 63;
     args[4] = KILN_INT(0);
     assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_SHAPE, "N must be even");
+}
+
+static void clusters_are_whole(void **state)
+{
+    kiln_kernel *paired;
+    const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty) };
+    assert_ok(kiln_kernel_build(cpu, program, "paired", NULL, NULL, &paired));
+    assert_ok(kiln_launch(paired, NULL, args, 2));
+    tx.shape[0] = ty.shape[0] = 1;
+    assert_fails(kiln_launch(paired, NULL, args, 2), KILN_BAD_SHAPE, "the extent of 'm' must be a multiple of its cluster, 2");
+    kiln_kernel_free(paired);
 }
 
 static void strides(void **state)
@@ -367,6 +384,7 @@ int main(void)
         cmocka_unit_test_setup(kinds, reset),
         cmocka_unit_test_setup(types_ranks_and_extents, reset),
         cmocka_unit_test_setup(requires, reset),
+        cmocka_unit_test_setup(clusters_are_whole, reset),
         cmocka_unit_test_setup(strides, reset),
         cmocka_unit_test_setup(strided_parameters_take_strides, reset),
         cmocka_unit_test_setup(places, reset),

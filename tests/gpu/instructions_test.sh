@@ -26,6 +26,7 @@ holds() {
 
 load='cp.async.bulk.tensor.[1-5]d.shared::cluster.global' store='cp.async.bulk.tensor.[1-5]d.global.shared::cta'
 holds 90 gemm/gemm.tile gemm_nt "T=bf16" "HGMMA.64x256x16.F32.BF16 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
+holds 90 gemm/gemm.tile gemm_nt "T=bf16 CLUSTER=2" "UTMALDG.2D.MULTICAST UTMALDG.2D UCGABAR_WAIT" "$load.*multicast::cluster mapa.shared::cluster barrier.cluster.wait"
 holds 90 gemm/gemm.tile gemm_tn "T=f16" "HGMMA.64x256x16.F32 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k16.f32.f16.f16 $load $store"
 holds 90 gemm/gemm.tile gemm_nt "T=e4m3 TC=bf16 BK=128" "QGMMA.64x256x32.F32.E4M3.E4M3 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k32.f32.e4m3.e4m3 $load $store"
 holds 90 gemm/gemm.tile gemm_nt "T=i8 TC=i32 ACC=i32 BK=128" "IGMMA.64x256x32.S8.S8 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k32.s32.s8.s8 $load $store"

@@ -10,6 +10,7 @@
 //   places.c     which rows it gathers, known a step ahead
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
+//   cluster.c    the instances of a cluster, and which tiles are fetched once for all of them
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
 //   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
 //   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads
@@ -71,6 +72,7 @@ typedef struct TileInfo {
     int          offset;             // bytes from the base
     int          buffers;            // of its ring
     Channel     *channel;            // it is filled by the producer; else NULL
+    bool         is_multicast;       // each instance of the cluster fetches a part of it for all
     int          shadow_offset;      // of a --check build: bytes from the base, one for each element (checked.c)
     bool         is_unwatched;       // there is no room for it
     Var         *shadow;             // the same as a pointer; or registers
@@ -104,6 +106,7 @@ struct Channel {
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
     bool       is_product_only;      // read by wgmma alone: no lane of a warp lags behind
+    bool       is_multicast;         // one of its tiles is: consumers of all instances of the cluster release a buffer
     int        bytes;                // of all tiles, when plain
     int        full, empty;          // offsets of the barriers
 };
@@ -112,6 +115,7 @@ struct Channel {
 typedef struct Slice {
     struct Lowering *lo;
     bool     *unknown;               // by variable id: made by consumers
+    bool      no_tiles;              // nothing that tiles hold is known
     bool      changed;
 } Slice;
 
@@ -246,7 +250,11 @@ typedef struct Lowering {
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
     int       n_cuts;                // copies of boxes that a view may end
-    Var     **grid_extents, *tiles_total;
+    Var     **grid_extents, **numbered_extents, *tiles_total;            // numbered: what neighbours in a cluster count as one
+    int       cluster, clustered;    // instances of one, of neighbours along this coordinate; 1: there are none
+    bool      multicasts;            // some channel does
+    Var      *rank;                  // within the cluster
+    int       n_turns;               // copies that its instances take in turn
     int       n_ops;
     int64_t   largest_extent;        // of a shape symbol
     bool      failed;
@@ -296,6 +304,7 @@ void choose_products(Lowering *lo);
 TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; each linked by `next`
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
+bool tile_is_fetchable(Slice *slice, const TileInfo *tile);
 Slice new_slice(Lowering *lo);
 void find_unknown(Slice *slice);
 bool slice_knows(const Slice *slice, const Expr *x);
@@ -312,6 +321,12 @@ void explain_roofline(Lowering *lo);                       // roofline.c
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
+
+// ---- cluster.c
+void find_cluster(Lowering *lo);
+void find_multicasts(Lowering *lo);
+void declare_rank(Lowering *lo);
+void explain_cluster(Lowering *lo);
 
 // ---- building Loop IR
 Expr *i32_const(Lowering *lo, int64_t value);

@@ -26,7 +26,7 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     if (tile->shared.swizzle_bytes)
         text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
     if (tile->channel)
-        text_print(out, ", fetched ahead (channel %d)", tile->channel->index);
+        text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index, tile->is_multicast ? ", once for the cluster" : "");
     if (tile->ahead)
         text_print(out, ", copied ahead by cp.async");
     if (tile->why)
@@ -128,10 +128,7 @@ void explain(Lowering *lo)
         text_print(out, "signal from group %d after line %d to group %d before line %d\n", signal->from, line_of(signal->after), signal->to,
                    line_of(signal->before));
     }
-    for (int i = 0; i < lo->kernel->n_grid; i++)
-        if (lo->kernel->grid[i].cluster > 1)
-            text_print(out, "cluster(%s = %d) is not used: every instance makes its own tiles\n", lo->kernel->grid[i].var->name,
-                       lo->kernel->grid[i].cluster);
+    explain_cluster(lo);
     for (int i = 0; i < lo->notes.count; i++)
         text_print(out, "%s\n", lo->notes.items[i]);
     explain_roofline(lo);

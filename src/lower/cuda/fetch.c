@@ -18,7 +18,7 @@ static bool is_unknown(const Expr *x, void *context)
     if (x->kind == E_LOAD) {
         const Buffer *const root = buffer_root(x->load.buffer);
         const TileInfo *const tile = tile_info(s->lo, root);
-        if (tile && (tile->is_filled || tile->is_private))
+        if (tile && !s->no_tiles && (tile->is_filled || tile->is_private))
             return false;
         return root->kind != BUFFER_TENSOR || root->access != ACCESS_IN;
     }
@@ -292,6 +292,8 @@ static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
                      is_filled_first(slice->lo, tile->declared, tile->buffer, &is_read);
     return (Fetchable){ yes, scan.through_views };
 }
+
+bool tile_is_fetchable(Slice *slice, const TileInfo *tile) { return is_fetchable(slice, tile).yes; }
 
 static bool is_in_pipeline(Lowering *lo, const TileInfo *tile)
 {

@@ -204,6 +204,8 @@ static Expr *as_type(Lowering *lo, DType type, Expr *x)
     return type == DTYPE_I64 ? x : call_expr(lo, type, arena_printf(lo->arena, "(%s)", dtype_info[type].c_name), 1, x);
 }
 
+static bool is_clustered(const Lowering *lo, int coordinate) { return lo->cluster > 1 && coordinate == lo->clustered; }
+
 // The launch's words become variables, in the order of plan.h. Returns their number.
 static int declare_parameters(Lowering *lo)
 {
@@ -232,17 +234,21 @@ static int declare_parameters(Lowering *lo)
         loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = as_type(lo, var->type, word(lo, at++)) } });
     }
     lo->grid_extents = NEW_ARRAY(lo->arena, Var *, k->n_grid + 1);
+    lo->numbered_extents = NEW_ARRAY(lo->arena, Var *, k->n_grid + 1);
     Expr *total = i32_const(lo, 1);
     for (int i = 0; i < k->n_grid; i++) {
         Var *const extent = emit_declare(lo, DTYPE_I32, arena_printf(lo->arena, "n_%s", k->grid[i].var->name), as_type(lo, DTYPE_I32, word(lo, at++)));
-        lo->grid_extents[i] = extent;
-        total = expr_binary(lo->arena, X_MUL, total, var_of(lo, extent));
+        lo->grid_extents[i] = lo->numbered_extents[i] = extent;
+        if (is_clustered(lo, i))
+            lo->numbered_extents[i] = emit_declare(lo, DTYPE_I32, arena_printf(lo->arena, "clusters_%s", k->grid[i].var->name),
+                                                   expr_binary(lo->arena, X_DIV, var_of(lo, extent), i32_const(lo, lo->cluster)));
+        total = expr_binary(lo->arena, X_MUL, total, var_of(lo, lo->numbered_extents[i]));
     }
     lo->tiles_total = emit_declare(lo, DTYPE_I32, "instances", total);
     return at;
 }
 
-// ---- the grid
+// ---- the grid: the instances of a cluster count as one, and are told apart by their rank along its coordinate
 
 // n / d, and n % d in *rest. Where an instance is in the grid is divided out anew for each, with no product under way,
 // so this is not the machine's long division.
@@ -257,7 +263,16 @@ static Expr *divide(Lowering *lo, const char *name, Expr *n, Expr *d, Expr **res
 static void declare_coordinate(Lowering *lo, int i, Expr *value)
 {
     Var *const var = loop_var(lo, lo->kernel->grid[i].var);
+    if (is_clustered(lo, i))
+        value = i32_add(lo, i32_mul(lo, value, lo->cluster), var_of(lo, lo->rank));
     loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = as_type(lo, var->type, value) } });
+}
+
+// blockIdx or gridDim, counting clusters.
+static Expr *clusters_of(Lowering *lo, const char *blocks)
+{
+    return literal(lo, DTYPE_I32, lo->cluster > 1 ? arena_printf(lo->arena, "(int32_t)(%s.x / %uu)", blocks, lo->cluster)
+                                                  : arena_printf(lo->arena, "(int32_t)%s.x", blocks));
 }
 
 // Bands of `rasterize` instances along the second coordinate: neighbours in time share rows and columns in the cache.
@@ -265,8 +280,9 @@ static void declare_coordinate(Lowering *lo, int i, Expr *value)
 static Expr *declare_band(Lowering *lo, Expr *instance)
 {
     Arena *const a = lo->arena;
-    Expr *const x = var_of(lo, lo->grid_extents[0]), *const y = var_of(lo, lo->grid_extents[1]);
-    Expr *const band = i32_const(lo, lo->kernel->rasterize);
+    Expr *const x = var_of(lo, lo->numbered_extents[0]), *const y = var_of(lo, lo->numbered_extents[1]);
+    const int rows = is_clustered(lo, 1) ? lo->kernel->rasterize / lo->cluster : lo->kernel->rasterize;
+    Expr *const band = i32_const(lo, rows > 1 ? rows : 1);
     Expr *plane = instance, *planes = NULL, *within, *row;
     if (lo->kernel->n_grid > 2)
         planes = divide(lo, "planes", instance, expr_binary(a, X_MUL, x, y), &plane);
@@ -345,7 +361,7 @@ static void declare_coordinates(Lowering *lo, Expr *rest, int from, int except)
             continue;
         Expr *value = rest;
         if (i < last)
-            rest = divide(lo, "above", rest, var_of(lo, lo->grid_extents[i]), &value);
+            rest = divide(lo, "above", rest, var_of(lo, lo->numbered_extents[i]), &value);
         declare_coordinate(lo, i, value);
     }
 }
@@ -360,12 +376,12 @@ static void declare_uneven(Lowering *lo, Var *instance, int uneven)
     Expr *others_expr = i32_const(lo, 1);
     for (int i = 0; i < k->n_grid; i++)
         if (i != uneven)
-            others_expr = expr_binary(a, X_MUL, others_expr, var_of(lo, lo->grid_extents[i]));
+            others_expr = expr_binary(a, X_MUL, others_expr, var_of(lo, lo->numbered_extents[i]));
     Var *const others = emit_declare(lo, DTYPE_I32, "others", others_expr);
-    Expr *const twelfth = call_expr(lo, DTYPE_I32, "math_max", 2, literal(lo, DTYPE_I32, "(int32_t)gridDim.x / 12"), i32_const(lo, 1));
+    Expr *const twelfth = call_expr(lo, DTYPE_I32, "math_max", 2, literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 12 * lo->cluster)), i32_const(lo, 1));
     Expr *const few = expr_binary(a, X_LT, var_of(lo, others), expr_binary(a, X_MUL, twelfth, i32_const(lo, 2)));
     Var *const size = emit_declare(lo, DTYPE_I32, "size", expr_select(a, few, var_of(lo, others), twelfth));
-    Var *const area = emit_declare(lo, DTYPE_I32, "area", expr_binary(a, X_MUL, var_of(lo, lo->grid_extents[uneven]), var_of(lo, size)));
+    Var *const area = emit_declare(lo, DTYPE_I32, "area", expr_binary(a, X_MUL, var_of(lo, lo->numbered_extents[uneven]), var_of(lo, size)));
     Expr *within, *other;
     Expr *const group = divide(lo, "turn", var_of(lo, instance), var_of(lo, area), &within);
     Var *const first = emit_declare(lo, DTYPE_I32, "first", expr_binary(a, X_MUL, group, var_of(lo, size)));
@@ -380,12 +396,12 @@ void begin_grid(Lowering *lo, Nest *nest)
 {
     TileKernel *const k = lo->kernel;
     Arena *const a = lo->arena;
-    Expr *const block = literal(lo, DTYPE_I32, "(int32_t)blockIdx.x");
+    Expr *const block = clusters_of(lo, "blockIdx");
     Var *instance;
     if (lo->is_persistent) {
         // Every second round runs backwards: where work falls or rises along the grid, all blocks get alike.
         Var *const round = loop_new_var(lo->unit, DTYPE_I32, "round");
-        Expr *const blocks = literal(lo, DTYPE_I32, "(int32_t)gridDim.x");
+        Expr *const blocks = clusters_of(lo, "gridDim");
         // Left by the test below: the number of rounds would be one more value to keep.
         begin_for(lo, nest, round, i32_const(lo, 0), var_of(lo, lo->tiles_total), i32_const(lo, 1), LOOP_NO_UNROLL);
         Expr *const odd = expr_binary(a, X_NE, expr_binary(a, X_BITAND, var_of(lo, round), i32_const(lo, 1)), i32_const(lo, 0));
@@ -462,12 +478,12 @@ static void init_barriers(Lowering *lo)
             emit_call(lo, "mbar_init", 2, expr_binary(lo->arena, X_ADD, base, expr_int(lo->arena, DTYPE_U32, channel->full + b * MBARRIER_BYTES)),
                       lanes_or_one(lo, channel));
             emit_call(lo, "mbar_init", 2, expr_binary(lo->arena, X_ADD, base, expr_int(lo->arena, DTYPE_U32, channel->empty + b * MBARRIER_BYTES)),
-                      i32_const(lo, user_groups(lo, channel) * lo->crew.warps));
+                      i32_const(lo, user_groups(lo, channel) * lo->crew.warps * (channel->is_multicast ? lo->cluster : 1)));
         }
     }
     emit_call(lo, "mbar_init_done", 0);
     end_nest(lo, &nest);
-    emit_call(lo, "__syncthreads", 0);
+    emit_call(lo, lo->multicasts ? "cluster_sync" : "__syncthreads", 0);
 }
 
 // Registers of a thread of each role, so that the sum over the groups fits; 0: as compiled.
@@ -478,7 +494,8 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     *producer = *consumer = 0;
     if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy == 1))
         return;
-    *producer = lo->has_filler ? PRODUCER_REGISTERS : !lo->may_need_elements ? (lo->n_cuts > CUTS_FEW ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
+    const int cuts = lo->multicasts ? 0 : CUTS_FEW;
+    *producer = lo->has_filler ? PRODUCER_REGISTERS : !lo->may_need_elements ? (lo->n_cuts > cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
         *consumer = 240;
@@ -579,7 +596,7 @@ static const char *const hopper_preludes[] = { "cuda/barrier", "cuda/tma", "cuda
 static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
 {
     LoopUnit *const unit = lo->unit;
-    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 3);
+    unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes) + COUNT(hopper_preludes) + 4);
     for (int i = 0; i < COUNT(preludes); i++)
         unit->preludes[unit->n_preludes++] = preludes[i];
     for (int i = 0; i < COUNT(hopper_preludes) && lo->target->arch >= 90; i++)
@@ -588,6 +605,8 @@ static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
         unit->preludes[unit->n_preludes++] = "cuda/check";
     if (lo->aheads.count)
         unit->preludes[unit->n_preludes++] = "cuda/ahead";
+    if (lo->multicasts)
+        unit->preludes[unit->n_preludes++] = "cuda/cluster";
     if (lo->has_filler || lo->has_rows)
         unit->preludes[unit->n_preludes++] = "cuda/rows";
     if (lo->uses_fma)
@@ -666,7 +685,8 @@ static void fill_plan(Lowering *lo, int threads)
     plan->arch = lo->target->arch;
     plan->threads = threads;
     plan->dynamic_shared_bytes = lo->shared_bytes;
-    plan->cluster[0] = plan->cluster[1] = plan->cluster[2] = 1;
+    plan->cluster[0] = lo->cluster;
+    plan->cluster[1] = plan->cluster[2] = 1;
     plan->min_alignment = 16;
     plan->persistent = lo->is_persistent;
     plan->blocks_per_sm = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
@@ -712,6 +732,7 @@ static bool analyse(Lowering *lo)
     bound_launch_values(lo);
     each_op(lo, lo->kernel->body, bound_local, NULL);
     choose_crew(lo);
+    find_cluster(lo);
     find_teams(lo);
     lo->tiles = NEW_ARRAY(lo->arena, TileInfo *, lo->kernel->n_buffers + 1);
     lo->tensors = NEW_ARRAY(lo->arena, Var *, lo->kernel->n_buffers + 1);
@@ -722,6 +743,7 @@ static bool analyse(Lowering *lo)
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
     if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked)
         find_fetches(lo);
+    find_multicasts(lo);
     for (int i = 0; i < lo->channels.count; i++)
         lo->channels.items[i]->is_product_only = is_read_by_wgmma_alone(lo, lo->channels.items[i]);
     for (int i = 0; i < lo->n_declared; i++) {
@@ -752,6 +774,7 @@ LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *p
     LoopList body = loop_list(arena);
     lo->out = &body;
     const int words = declare_parameters(lo);
+    declare_rank(lo);
     if (lo->has_producer) {
         Expr *const alignment = fetch_alignment(lo);
         lo->fetch_aligned = alignment ? lower_expr(lo, alignment, NULL) : NULL;
@@ -759,6 +782,8 @@ LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *p
         init_barriers(lo);
     }
     emit_roles(lo);
+    if (lo->multicasts)              // nobody leaves while a peer may still give back a buffer
+        emit_call(lo, "cluster_sync", 0);
     if (lo->failed || kernel->diags->errors)
         return NULL;
     const int threads = all_threads(lo) + producer_threads(lo);

@@ -284,7 +284,8 @@ static bool step_depends(Lowering *lo, TileOp *body, const Var *coordinate)
 
 // With one buffer per tile a refill's latency is in the way of every step. Where several instances read the same boxes,
 // each asks for a part of the next step's: they come from memory once, and from the L2 cache when they are needed.
-// (Latent attention: +13% with two tiles of rows, -14% with one, which is bound by memory.)
+// (Latent attention: +13% with two tiles of rows, -14% with one, which is bound by memory.) Not for what a cluster reads
+// once.
 static void ask_ahead(Lowering *lo, TileOp *op)
 {
     Arena *const a = lo->arena;
@@ -300,7 +301,7 @@ static void ask_ahead(Lowering *lo, TileOp *op)
         share = share ? i32_add(lo, expr_binary(a, X_MUL, share, extent), at) : at;
         sharers = sharers ? expr_binary(a, X_MUL, sharers, extent) : extent;
     }
-    bool single = op->pipeline.n == 1 && sharers && lo->by_tma && lo->n_cuts > 0;
+    bool single = !lo->multicasts && op->pipeline.n == 1 && sharers && lo->by_tma && lo->n_cuts > 0;
     for (int i = 0; i < lo->clocks.count; i++)
         single &= lo->clocks.items[i]->block != body || lo->clocks.items[i]->buffers == 1;
     if (!single)

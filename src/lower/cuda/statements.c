@@ -62,8 +62,13 @@ Expr *empty_barrier(Lowering *lo, const Channel *channel)
 static void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot)
 {
     Nest nest;
-    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
-    emit_call(lo, "mbar_arrive", 1, barrier_at(lo, channel->empty, slot));
+    if (channel->is_multicast) {     // every instance of the cluster writes into all
+        begin_if(lo, &nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->lane), i32_const(lo, lo->cluster)));
+        emit_call(lo, "mbar_arrive_at", 2, barrier_at(lo, channel->empty, slot), var_of(lo, lo->lane));
+    } else {
+        begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+        emit_call(lo, "mbar_arrive", 1, barrier_at(lo, channel->empty, slot));
+    }
     end_nest(lo, &nest);
 }
 

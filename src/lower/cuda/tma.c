@@ -289,6 +289,50 @@ int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int 
     return add_map(lo, region->buffer, box, swizzle);
 }
 
+// Which part of a copy is this instance's, where the cluster fetches it once: an n-th of the panels or of the slowest
+// dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part would
+// take registers of its own, the instances take copies in turn.
+typedef struct Share {
+    int n;                           // instances; 1: it is not shared
+    int panels;                      // of each instance, where panels are divided; else 0
+    int along, width, bytes;         // the divided dimension, a part of it, and the bytes that one fills; along -1: none is
+    int whole;                       // the instance that fetches all; -1: each fetches a part
+} Share;
+
+static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
+{
+    Share share = { .n = 1, .along = -1, .whole = -1 };
+    if (!tile || !tile->is_multicast)
+        return share;
+    const SharedLayout *const s = &tile->shared;
+    const int last = box->tensor->rank - 1, panels = s->columns / s->panel_columns, n = share.n = lo->cluster;
+    int slowest = 0;
+    while (slowest < last && box->width[slowest] == 1)
+        slowest++;
+    int64_t bytes = slowest < last ? s->pitch_bytes : dtype_bits(box->tensor->type) / 8;
+    for (int d = slowest + 1; d < last; d++)
+        bytes *= box->width[d];
+    const int64_t width = box->width[slowest] / n;
+    if (box->cut >= 0) {
+        share.whole = lo->n_turns++ % n;
+    } else if (panels % n == 0) {
+        share.panels = panels / n;
+    } else if (box->width[slowest] % n == 0 && width * bytes % BOX_ALIGN == 0 && (slowest < last || panels == 1)) {
+        share.along = slowest;
+        share.width = (int)width;
+        share.bytes = (int)(width * bytes);
+    } else {
+        share.whole = lo->n_turns++ % n;
+    }
+    return share;
+}
+
+static Expr *rank_times(Lowering *lo, int bytes)
+{
+    Expr *const rank = call_expr(lo, DTYPE_U32, "(uint32_t)", 1, var_of(lo, lo->rank));
+    return expr_binary(lo->arena, X_MUL, rank, expr_int(lo->arena, DTYPE_U32, bytes));
+}
+
 // Maps of the same columns and 1, 4, 16 ... and at last all rows along the dimension that is cut, one after the other.
 // Returns the first.
 static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
@@ -341,7 +385,10 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
     const int rank = box.tensor->rank;
     const bool is_cut = box.cut >= 0, plain = op->copy.src.buffer->kind == BUFFER_TENSOR;
     const SharedLayout *const s = &tile->shared;
-    const int panels = s->columns / s->panel_columns;
+    const Share share = share_of(lo, channel ? tile : NULL, &box);
+    const int panels = share.panels ? share.panels : s->columns / s->panel_columns;
+    if (share.along >= 0)
+        box.width[share.along] = share.width;
     int map;
     if (is_cut) {
         map = maps_of_cut(lo, &box, s->panel_columns, s->swizzle_bytes);
@@ -349,14 +396,27 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
         int shape[5] = { 0 };
         for (int d = 0; d < rank; d++)
             shape[rank - 1 - d] = (int)box.width[d];
-        shape[0] = s->panel_columns;
+        if (share.along != rank - 1)
+            shape[0] = s->panel_columns;
         map = add_map(lo, box.tensor, shape, s->swizzle_bytes);
     }
-    Expr *const base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
+    Expr *base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
     Expr *const barrier = channel ? full_barrier(lo, channel) : NULL;
     Expr *at[5];
     for (int d = 0; d < rank; d++)
         at[rank - 1 - d] = coordinate(lo, box.start[d], plain);
+    if (share.along >= 0) {
+        at[rank - 1 - share.along] = i32_add(lo, at[rank - 1 - share.along], i32_mul(lo, var_of(lo, lo->rank), share.width));
+        base = expr_binary(a, X_ADD, base, rank_times(lo, share.bytes));
+    } else if (share.panels) {
+        at[0] = i32_add(lo, at[0], i32_mul(lo, var_of(lo, lo->rank), share.panels * s->panel_columns));
+        base = expr_binary(a, X_ADD, base, rank_times(lo, share.panels * s->panel_bytes));
+    }
+    Nest one;
+    if (share.whole >= 0) {          // the rank taken anew: a producer of 40 registers has none to hold it
+        Expr *const rank = expr_call(a, DTYPE_I32, arena_printf(a, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster), -1, NULL);
+        begin_if(lo, &one, expr_binary(a, X_EQ, rank, i32_const(lo, share.whole)));
+    }
     Var *skip = NULL, *rows = NULL;
     if (is_cut) {
         for (int i = 0; i < rank; i++)
@@ -370,7 +430,7 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
         from[0] = i32_add(lo, at[0], i32_const(lo, panel * s->panel_columns));
         const int offset = panel * s->panel_bytes + (int)first * s->pitch_bytes;
         Expr *const dst = expr_binary(a, X_ADD, base, expr_int(a, DTYPE_U32, offset));
-        if (!is_cut && channel) {
+        if (!is_cut && channel && share.n == 1) {
             emit_tma_call(lo, "tma_load", rank, dst, map, barrier, from);
             continue;
         }
@@ -387,10 +447,14 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
         }
         memcpy(args + n, from, sizeof(Expr *) * (size_t)rank);
         const int width = is_cut ? (int)box.width[box.cut] : 0;
-        const char *const name = channel ? arena_printf(a, "tma_load_rows<%d, %d, %d>", width, s->pitch_bytes, rank - 1 - box.cut)
+        const char *const mask = share.n > 1 ? arena_printf(a, ", %d", (1 << share.n) - 1) : "";
+        const char *const name = channel && is_cut ? arena_printf(a, "tma_load_rows<%d, %d, %d%s>", width, s->pitch_bytes, rank - 1 - box.cut, mask)
+                               : channel ? arena_printf(a, "tma_multicast<%s>", mask + 2)
                                : is_cut ? arena_printf(a, "tma_ask_rows<%d>", width) : "tma_ask";
         loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE, name, n + rank, args) } });
     }
+    if (share.whole >= 0)
+        end_nest(lo, &one);
 }
 
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel) { emit_box(lo, op, channel); }

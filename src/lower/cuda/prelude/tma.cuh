@@ -42,10 +42,39 @@ template <int RANK> DEVICE void tma_load(uint32_t dst, const TensorMap *m, uint3
     if constexpr (RANK == 4) tma_load_4d(dst, m, bar, at[0], at[1], at[2], at[3]);
     if constexpr (RANK == 5) tma_load_5d(dst, m, bar, at[0], at[1], at[2], at[3], at[4]);
 }
+// To the same place in every block of the cluster whose bit is set in MASK; each block's barrier at that place counts.
+template <int MASK, int RANK> DEVICE void tma_multicast_box(uint32_t dst, const TensorMap *m, uint32_t bar, const int32_t (&at)[RANK])
+{
+    if constexpr (RANK == 1)
+        asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3}], [%2], %4;"
+                     ::"r"(dst), "l"(m), "r"(bar), "r"(at[0]), "h"((uint16_t)MASK) : "memory");
+    if constexpr (RANK == 2)
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
+                     ::"r"(dst), "l"(m), "r"(bar), "r"(at[0]), "r"(at[1]), "h"((uint16_t)MASK) : "memory");
+    if constexpr (RANK == 3)
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;"
+                     ::"r"(dst), "l"(m), "r"(bar), "r"(at[0]), "r"(at[1]), "r"(at[2]), "h"((uint16_t)MASK) : "memory");
+    if constexpr (RANK == 4)
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;"
+                     ::"r"(dst), "l"(m), "r"(bar), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "h"((uint16_t)MASK) : "memory");
+    if constexpr (RANK == 5)
+        asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;"
+                     ::"r"(dst), "l"(m), "r"(bar), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]), "h"((uint16_t)MASK) : "memory");
+}
+template <int MASK, class... At> DEVICE void tma_multicast(uint32_t dst, const TensorMap *m, uint32_t bar, At... at_each)
+{
+    const int32_t at[] = {at_each...};
+    tma_multicast_box<MASK>(dst, m, bar, at);
+}
+template <int MASK, int RANK> DEVICE void tma_load_box(uint32_t dst, const TensorMap *m, uint32_t bar, const int32_t (&at)[RANK])
+{
+    if constexpr (MASK) tma_multicast_box<MASK>(dst, m, bar, at);
+    else tma_load(dst, m, bar, at);
+}
 // ROWS rows along dimension ALONG, PITCH bytes each in shared memory, of which those before `skip` and those from `rows`
 // on become zero. m[k] has boxes of 4^k rows, the last one of all. What is outside lies beyond the tensor: zeros, and
-// nothing is read.
-template <int ROWS, int PITCH, int ALONG, class... At>
+// nothing is read. MASK not 0: by multicast.
+template <int ROWS, int PITCH, int ALONG, int MASK = 0, class... At>
 DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_t skip, int32_t rows, At... at_each)
 {
     constexpr int LAST = ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1;
@@ -54,7 +83,7 @@ DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_
     const int32_t begin = at[ALONG], end = rows < 0 ? 0 : rows > ROWS ? ROWS : rows, first = skip < 0 ? 0 : skip > end ? end : skip;
     if (first == end) at[ALONG] = BEYOND;
     if (first == end || end - first == ROWS) {
-        tma_load(dst, m + LAST, bar, at);
+        tma_load_box<MASK>(dst, m + LAST, bar, at);
         return;
     }
     #pragma unroll 1
@@ -66,7 +95,7 @@ DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_
             #pragma unroll 1
             for (; left >= 1 << 2 * k; left -= 1 << 2 * k, row += 1 << 2 * k) {
                 at[ALONG] = inside ? begin + row : BEYOND;
-                tma_load(dst + row * PITCH, m + k, bar, at);
+                tma_load_box<MASK>(dst + row * PITCH, m + k, bar, at);
             }
     }
 }

@@ -26,6 +26,13 @@ typedef struct Case {
 static const Case cases[] = {
     { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096) }, 2, 90,
       { "wgmma_64x256x16_bf16_ss", "tma_load_2d", "stage_16<128>", "wgmma_wait(1)" }, "load_vector", true },
+    { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096), INT("CLUSTER", 2) }, 3, 90,
+      { "tma_multicast<3>(", "tma_load_2d(shared_address(b)", "mbar_arrive_at(", "cluster_sync()" }, "load_vector", true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("CLUSTER", 4) }, 2, 90,
+      { "tma_multicast<15>(shared_address(k)", "tma_multicast<15>(shared_address(v)", "tma_load_4d(shared_address(q)" }, NULL, true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("CAUSAL", 1), INT("CLUSTER", 2) }, 3, 90,
+      { "__syncthreads()" }, "blockIdx.x % 2u", true },
+    { "mla/decode.tile", "mla_decode", { INT("PAIR", 2) }, 1, 90, { "tma_load_rows<64, 128, 2, 3>", "mbar_arrive_at(" }, "load_vector", true },
     { "gemm/gemm.tile", "gemm_tn", { INT("M", 4096), INT("N", 4096) }, 2, 90, { "_ta_tb(", "tma_store_2d" }, NULL, true },
     { "gemm/gemm.tile", "gemm_nt", { TYPE("T", DTYPE_F16) }, 1, 80, { "mma_16x8x16_f16", "ldmatrix_x4", "copy_vector<8>(", "copy_wait(1)" }, "wgmma_6", true },
     { "attention/forward.tile", "attention_forward", { INT("D", 128) }, 1, 80, { "mma_16x8x16_bf16", "copy_inside<8>(", "copy_wait(0)" }, "wgmma_6", false },
