@@ -107,6 +107,9 @@ typedef struct kiln_tensor {
 /* A row-major tensor over memory that is there already. */
 KILN_API kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int rank, const int64_t *shape);
 KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);
+/* A part of a tensor, over the same memory: `extent` of dimension `dim`, from `first` on. Of elements below 8 bits it begins
+ * at a whole byte. */
+KILN_API kiln_status kiln_tensor_slice(const kiln_tensor *tensor, int dim, int64_t first, int64_t extent, kiln_tensor *slice);
 
 /* DLPack (the DLManagedTensor of its version 0.8 ABI). Import shares the memory: keep the source alive while the
  * tensor is used, then call its deleter yourself. Export allocates a managed tensor whose deleter frees only itself. */
@@ -130,8 +133,8 @@ typedef struct kiln_build_options {
 } kiln_build_options;
 
 /* Builds a kernel or operator for a device, or takes it from the cache.
- * bindings  "T=bf16, BM=64, LSE=none, M=4096": build parameters, shape symbols fixed now, absent optional tensors;
- *           NULL: all defaults
+ * bindings  "T=bf16, BM=64, LSE=none, M=4096, Q=strided": build parameters, shape symbols fixed now, absent optional
+ *           tensors, tensors whose rows (the last dimension) lie positive multiples of 16 bytes apart; NULL: all defaults
  * options   NULL: all zero
  * device    NULL with options->arch set: compiles for that architecture without a GPU; such a kernel cannot launch */
 KILN_API kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const char *name,

@@ -17,6 +17,7 @@ typedef struct Maker {
     Text        label;
     const St   *varied[16];          // inputs made in several ways in turn: input X = {0, uniform(0, 9)};
     const Ex   *ways[16]; int n_varied;
+    bool        strided;             // the inputs that are made {contiguous, strided}
     bool        failed;
 } Maker;
 
@@ -196,6 +197,14 @@ static bool is_presence(const Ex *how)
     return how->kind == EX_NONE || is_word(how, "present");
 }
 
+// Not how it is filled: that it, or an output, is built with rows that lie apart; or both in turn, all of these together.
+static bool is_strided(const Ex *how)
+{
+    if (how->kind != EX_SET) return is_word(how, "strided");
+    const Ex *const first = how->set.items, *const second = first->next;
+    return is_word(first, "contiguous") && second && is_word(second, "strided") && !second->next;
+}
+
 // How this statement makes its input in the case at hand.
 static const Ex *way_of(const Maker *m, const St *st)
 {
@@ -237,7 +246,7 @@ static bool case_input(Maker *m, const Param *param, int index, CaseInput *input
     *input = (CaseInput){ index, dtype_is_float(type) ? INPUT_NORMAL : INPUT_CONSTANT, 0, 1 };
     bool given = false;
     for (const St *st = m->decl->body; st; st = st->next) {
-        if (st->kind != ST_INPUT || st->input.tensor != param->name || is_presence(st->input.how)) continue;
+        if (st->kind != ST_INPUT || st->input.tensor != param->name || is_presence(st->input.how) || is_strided(st->input.how)) continue;
         const Ex *const how = way_of(m, st);
         given = true;
         if (how->kind == EX_CALL) {
@@ -272,7 +281,7 @@ static void check_inputs_named(Maker *m)
             if (near) check_help(m->cx, st->input.tensor_span, "did you mean '%s'?", near);
         } else if (!param->optional && is_presence(st->input.how)) {
             m->failed = !check_error(m->cx, st->span, "'%s' is not optional", param->name);
-        } else if (param->mode == MODE_OUT && !is_presence(st->input.how)) {
+        } else if (param->mode == MODE_OUT && !is_presence(st->input.how) && !is_strided(st->input.how)) {
             m->failed = !check_error(m->cx, st->input.tensor_span, "'%s' is an output, not an input", param->name);
         }
     }
@@ -329,13 +338,36 @@ static Binding *copy_bindings(Arena *arena, const Binding *items, int n)
     return copy;
 }
 
+static bool is_absent(const Maker *m, Name name)
+{
+    for (int i = 0; i < m->n_build; i++)
+        if (m->build[i].kind == BIND_NONE && m->build[i].name == name) return true;
+    return false;
+}
+
+// The bindings of the build, with those that the check's inputs demand.
+static Binding *build_of_case(Maker *m, int *n)
+{
+    int strided = 0;
+    for (const St *st = m->decl->body; st; st = st->next) strided += st->kind == ST_INPUT && is_strided(st->input.how);
+    Binding *const build = NEW_ARRAY(m->cx->arena, Binding, m->n_build + strided + 1);
+    if (m->n_build) memcpy(build, m->build, sizeof(Binding) * (size_t)m->n_build);
+    *n = m->n_build;
+    for (const St *st = m->decl->body; st; st = st->next)
+        if (st->kind == ST_INPUT && is_strided(st->input.how) && (st->input.how->kind != EX_SET || m->strided)
+            && !is_absent(m, st->input.tensor))
+            build[(*n)++] = (Binding){ .name = st->input.tensor, .kind = BIND_STRIDED };
+    return build;
+}
+
 static void add_case(Maker *m)
 {
     Arena *const a = m->cx->arena;
-    CheckCase made = { .decl = m->decl, .build = copy_bindings(a, m->build, m->n_build), .n_build = m->n_build,
+    CheckCase made = { .decl = m->decl,
                        .launch = copy_bindings(a, m->launch, m->n_launch), .n_launch = m->n_launch,
                        .label = arena_copy_text(a, m->label.data, m->label.length) };
     int n = 0, index = 0;
+    made.build = build_of_case(m, &made.n_build);
     for (const Param *param = m->subject->params; param; param = param->next) n++;
     made.inputs = NEW_ARRAY(a, CaseInput, n + 1);
     for (const Param *param = m->subject->params; param; param = param->next, index++) {
@@ -365,13 +397,6 @@ static void add_case(Maker *m)
     m->cases->items[m->cases->count++] = made;
 }
 
-static bool is_absent(const Maker *m, Name name)
-{
-    for (int i = 0; i < m->n_build; i++)
-        if (m->build[i].kind == BIND_NONE && m->build[i].name == name) return true;
-    return false;
-}
-
 // Everything a launch needs must have been said.
 static bool all_given(Maker *m)
 {
@@ -396,7 +421,8 @@ static void label_source(Maker *m, const Span span)
 // Each way to make an input is a case of its own.
 static void make_ways(Maker *m, const St *st)
 {
-    while (st && (st->kind != ST_INPUT || st->input.how->kind != EX_SET || is_presence(st->input.how))) st = st->next;
+    while (st && (st->kind != ST_INPUT || st->input.how->kind != EX_SET || is_presence(st->input.how) || is_strided(st->input.how)))
+        st = st->next;
     if (m->failed) return;
     if (!st || m->n_varied == COUNT(m->varied)) {
         add_case(m);
@@ -416,12 +442,28 @@ static void make_ways(Maker *m, const St *st)
     m->n_varied = at;
 }
 
+static void make_strides(Maker *m)
+{
+    bool both = false;
+    const size_t length = m->label.length;
+    for (const St *st = m->decl->body; st; st = st->next)
+        both |= st->kind == ST_INPUT && st->input.how->kind == EX_SET && is_strided(st->input.how);
+    m->strided = false;
+    make_ways(m, m->decl->body);
+    if (!both || m->failed) return;
+    m->strided = true;
+    text_print(&m->label, " strided");
+    make_ways(m, m->decl->body);
+    m->label.length = length;
+    m->label.data[length] = 0;
+}
+
 static void make_presence(Maker *m, const Param *param)
 {
     while (param && !(param->extents && param->optional)) param = param->next;
     if (m->failed) return;
     if (!param) {
-        if (all_given(m)) make_ways(m, m->decl->body);
+        if (all_given(m)) make_strides(m);
         else m->failed = true;
         return;
     }

@@ -15,9 +15,9 @@ typedef struct Program {
     Module **modules; int n_modules;           // the first is the file itself; each file once
 } Program;
 
-// A value given from outside: a build parameter, a shape symbol or scalar argument fixed when built, or `none`
-// for an optional tensor that will be absent. Optional tensors not named are present.
-typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_NONE } BindKind;
+// A value given from outside: a build parameter, a shape symbol or scalar argument fixed when built; `none` for an
+// optional tensor that will be absent (those not named are present); `strided` for a tensor whose rows lie apart.
+typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_NONE, BIND_STRIDED } BindKind;
 typedef struct Binding {
     const char *name;
     BindKind kind;

@@ -223,6 +223,7 @@ static void bind_arguments(Checker *cx, const Decl *decl, const StepArguments *a
     for (const Param *param = decl->params; param; param = param->next, i++) {
         if (args->args[i].none) VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_NONE }));
         if (!args->entities[i]) continue;
+        if (args->entities[i]->buffer->stride[0]) VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_STRIDED }));
         int d = 0;
         for (const Ex *extent = param->extents; extent; extent = extent->next, d++) {
             int64_t value;

@@ -8,7 +8,7 @@ static const char *const kind_names[] = {
 static const Binding *find_binding(Checker *cx, Name name, const Binding *bindings, int n)
 {
     for (int i = 0; i < n; i++)
-        if (bindings[i].kind != BIND_NONE && strcmp(bindings[i].name, name) == 0) {
+        if (bindings[i].kind != BIND_NONE && bindings[i].kind != BIND_STRIDED && strcmp(bindings[i].name, name) == 0) {
             if (cx->binding_used && bindings == cx->options->bindings) cx->binding_used[i] = true;
             return &bindings[i];
         }
@@ -52,6 +52,7 @@ static Value binding_value(Checker *cx, const Binding *binding, Span span)
                                     .expr = expr_float(cx->arena, DTYPE_F64, binding->real), .flexible = true };
     case BIND_TYPE:  return (Value){ .kind = VALUE_TYPE, .span = span, .type = binding->type };
     case BIND_NONE:  return (Value){ .kind = VALUE_NONE, .span = span };
+    case BIND_STRIDED: break;
     }
     return POISON;
 }
@@ -84,15 +85,18 @@ const Binding *find_value_binding(Checker *cx, Name name)
     return find_binding(cx, name, cx->options->bindings, cx->options->n_bindings);
 }
 
-bool is_bound_absent(Checker *cx, Name name)
+static bool is_bound_to(Checker *cx, Name name, BindKind kind)
 {
     for (int i = 0; i < cx->options->n_bindings; i++)
-        if (cx->options->bindings[i].kind == BIND_NONE && strcmp(cx->options->bindings[i].name, name) == 0) {
+        if (cx->options->bindings[i].kind == kind && strcmp(cx->options->bindings[i].name, name) == 0) {
             cx->binding_used[i] = true;
             return true;
         }
     return false;
 }
+
+bool is_bound_absent(Checker *cx, Name name) { return is_bound_to(cx, name, BIND_NONE); }
+bool is_bound_strided(Checker *cx, Name name) { return is_bound_to(cx, name, BIND_STRIDED); }
 
 // A binding for a shape symbol or scalar, as a constant of `type`; NULL if it has none or a wrong one (reported).
 Expr *bound_constant(Checker *cx, Name name, Span span, DType type)

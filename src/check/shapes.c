@@ -52,7 +52,7 @@ static Var *new_symbol(Checker *cx, Name name, Span span)
 
 static void add_bind(Checker *cx, Var *symbol, int param, int dim, int64_t subtract)
 {
-    const TileBind bind = { symbol, param, dim, subtract };
+    const TileBind bind = { .symbol = symbol, .param = param, .dim = dim, .subtract = subtract };
     if (symbol) VEC_PUSH(cx->arena, &cx->binds, bind);
 }
 
@@ -191,6 +191,27 @@ static bool packed_rows_fill_bytes(Checker *cx, const Param *param, const Buffer
     return check_error(cx, param->span, "a row of %lld %s fills no whole bytes", (long long)last, dtype_name(tensor->type));
 }
 
+// Bound to `strided`: the last dimension is contiguous, the strides of the others are symbols, which a launch binds to
+// multiples of 16 bytes.
+static void space_rows(Checker *cx, const Param *param, int index, Buffer *tensor)
+{
+    const int bits = dtype_bits(tensor->type);
+    if (tensor->rank == 0 || bits < 8) {
+        check_error(cx, param->span, "'%s' cannot be strided: it has no rows of whole bytes", param->name);
+        return;
+    }
+    tensor->stride[tensor->rank - 1] = int_const(cx->arena, 1);
+    for (int d = 0; d + 1 < tensor->rank; d++) {
+        const char *const name = arena_printf(cx->arena, "%s_stride%d", param->name, d);
+        Var *const symbol = tile_new_var(cx->kernel, VAR_SYMBOL, DTYPE_INT, name, param->span);
+        symbol->lo = int_const(cx->arena, 0);
+        symbol->hi = int_const(cx->arena, TENSOR_STRIDE_MAX);
+        symbol->multiple = 16 * 8 / bits;
+        tensor->stride[d] = expr_var(cx->arena, symbol);
+        VEC_PUSH(cx->arena, &cx->binds, ((TileBind){ .symbol = symbol, .param = index, .dim = d, .is_stride = true }));
+    }
+}
+
 static void declare_tensor(Checker *cx, const Param *param, int index, TileParam *made)
 {
     Entity entity = { .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a tensor",
@@ -208,6 +229,8 @@ static void declare_tensor(Checker *cx, const Param *param, int index, TileParam
     if (param->mode == MODE_SCALAR) check_error(cx, param->span, "the tensor '%s' needs a direction: in, out or inout",
                                                 param->name);
     else if (tensor_shape(cx, param, index, absent, tensor) && type != DTYPE_NONE && packed_rows_fill_bytes(cx, param, tensor)) {
+        const bool spaced = is_bound_strided(cx, param->name);       // references take contiguous tensors
+        if (spaced && !absent && !cx->sequential && !tensor->strided) space_rows(cx, param, index, tensor);
         entity.kind = absent ? ENTITY_ABSENT : ENTITY_BUFFER;
         entity.buffer = tensor;
         entity.may_read = param->mode != MODE_OUT || cx->sequential;

@@ -38,6 +38,8 @@ typedef struct Region {
     Span    span;
 } Region;
 
+#define TENSOR_STRIDE_MAX (INT64_C(1) << 36)         // elements, where strides are symbols
+
 typedef enum { HINT_NONE, HINT_SWIZZLE, HINT_PADDED, HINT_ROWS, HINT_COLUMNS, HINT_PARTIAL, HINT_TRANSPOSED } LayoutHint;
 
 struct Buffer {
@@ -52,6 +54,7 @@ struct Buffer {
     int         param;               // index into TileKernel.params; -1 otherwise
     Access      access;
     bool        strided, optional;
+    Expr       *stride[MAX_RANK];    // bound to `strided`: symbols, the last 1; NULL: as the shape or `strided` says
     // views: element (i0, i1, ...) of the view is the same byte as the element of `base` with the same row-major
     // position within the region's shape (same shape: the same subscripts; merged or split: see view_dims).
     // What lies outside the view's own shape is outside, and what is outside the base stays outside too.
@@ -139,7 +142,7 @@ typedef struct TileParam {           // in source order; launch arguments follow
 } TileParam;
 
 // How a launch learns the symbols and what it checks, in this order.
-typedef struct TileBind { Var *symbol; int param, dim; int64_t subtract; } TileBind;   // symbol = dim(param) - subtract
+typedef struct TileBind { Var *symbol; int param, dim; int64_t subtract; bool is_stride; } TileBind;   // dim(param) - subtract, or its stride
 typedef struct TileShapeCheck { int param, dim; Expr *expected; } TileShapeCheck;      // over symbols and arguments
 typedef struct TileRequire { Expr *cond; const char *message; Span span; } TileRequire;
 

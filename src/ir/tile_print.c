@@ -363,7 +363,8 @@ static void print_contract(const Printer *p, const TileKernel *k)
 {
     for (int i = 0; i < k->n_binds; i++) {
         const TileBind *const bind = &k->binds[i];
-        text_print(p->out, "    // %s = extent %d of %s", bind->symbol->name, bind->dim, k->params[bind->param].name);
+        text_print(p->out, "    // %s = %s %d of %s", bind->symbol->name, bind->is_stride ? "stride" : "extent", bind->dim,
+                   k->params[bind->param].name);
         if (bind->subtract) text_print(p->out, " - %lld", (long long)bind->subtract);
         if (bind->symbol->multiple > 1) text_print(p->out, ", a multiple of %lld", (long long)bind->symbol->multiple);
         text_print(p->out, "\n");

@@ -61,10 +61,10 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     if (status)
         return status;
     const Want wants[] = {
-        { IN,           "q",   a->q,   TYPES_FLOAT,   "[B][S][H][D]" },
-        { IN,           "k",   a->k,   0,             "[B][SKV][HKV][D]" },
-        { IN,           "v",   a->v,   0,             "[B][SKV][HKV][DV]" },
-        { OUT,          "out", a->out, 0,             "[B][S][H][DV]" },
+        { IN,           "q",   a->q,   TYPES_FLOAT,   "Q[B][S][H][D]" },
+        { IN,           "k",   a->k,   0,             "K[B][SKV][HKV][D]" },
+        { IN,           "v",   a->v,   0,             "V[B][SKV][HKV][DV]" },
+        { OUT,          "out", a->out, 0,             "O[B][S][H][DV]" },
         { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
@@ -88,7 +88,7 @@ static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offs
     kiln_kernel *kernel;
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = call_kernel(call, "attention/inputs.tile", "attention_offsets", &kernel, "%s", "");
+    const kiln_status status = call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", &kernel);
     const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
 }
@@ -99,39 +99,88 @@ static kiln_status check_longest(const Call *call, const char *name, int64_t row
          : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected the rows of the longest sequence", name, rows);
 }
 
+static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
+{
+    kiln_kernel *kernel;
+    double scale;
+    const Want wants[] = {
+        { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+    };
+    kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
+    if (!status) status = check_options(call, a->window, a->scale, &scale);
+    if (!status) status = check_longest(call, "max_queries", a->max_queries);
+    if (status)
+        return status;
+    status = call_kernel(call, "attention/varlen.tile", "attention_varlen", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
+                         "BN=%d%s", type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                         yes(a->causal || a->window), (int)a->window, step_keys(call), a->lse ? "" : ", LSE=none");
+    if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
+    if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
+    if (status)
+        return status;
+    const kiln_arg args[] = { call_tensor(call, 0), call_tensor(call, 1), call_tensor(call, 2), call_tensor(call, 3),
+                              call_tensor(call, 4), call_tensor(call, 5), call_tensor(call, 6), KILN_INT(a->max_queries),
+                              KILN_FLOAT(scale) };
+    return call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
+}
+
 kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    double scale;
-    kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a);
-    if (status)
-        return status;
-    const Want wants[] = {
-        { IN,           "q",         a->q,         TYPES_FLOAT,   "[TQ][H][D]" },
-        { IN,           "k",         a->k,         0,             "[TK][HKV][D]" },
-        { IN,           "v",         a->v,         0,             "[TK][HKV][DV]" },
-        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
-        { OUT,          "out",       a->out,       0,             "[TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
-    };
-    status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (!status) status = check_options(&call, a->window, a->scale, &scale);
-    if (!status) status = check_longest(&call, "max_queries", a->max_queries);
-    if (status)
-        return status;
-    status = call_kernel(&call, "attention/varlen.tile", "attention_varlen", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
-                         "BN=%d%s", type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
-                         yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
-    if (!status) status = check_offsets(&call, stream, 3, call_extent(&call, "TQ"), a->max_queries);
-    if (!status) status = check_offsets(&call, stream, 4, call_extent(&call, "TK"), INT32_MAX);
-    if (status)
-        return status;
-    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2), call_tensor(&call, 3),
-                              call_tensor(&call, 4), call_tensor(&call, 5), call_tensor(&call, 6), KILN_INT(a->max_queries),
-                              KILN_FLOAT(scale) };
-    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a);
+    return status ? status : forward_varlen(&call, stream, a);
+}
+
+// Columns `first` .. `end` - 1 of every token and head of a packed tensor.
+static kiln_status take_part(const Call *call, const char *name, const kiln_tensor *packed, int64_t keys, int64_t first,
+                             int64_t end, kiln_tensor *part)
+{
+    if (!packed)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", name);
+    if (packed->rank != 3)
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected 3", name, packed->rank);
+    if (end > packed->shape[2] || first > end)
+        return call_fail(call, KILN_BAD_SHAPE, "dimension 2 of '%s' is %" PRId64 ", which has no room for keys of %" PRId64
+                         " beside what else it holds", name, packed->shape[2], keys);
+    return call_named(call, kiln_tensor_slice(packed, 2, first, end - first, part));
+}
+
+kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_qkvpacked_args *a)
+{
+    Call call;
+    kiln_tensor q, k, v;
+    kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a);
+    if (!status && (a->head_size < 1 || a->head_size > HEAD_MAX))
+        status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size, HEAD_MAX);
+    if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 0, a->head_size, &q);
+    if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, a->head_size, 2 * a->head_size, &k);
+    if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 2 * a->head_size, a->qkv->shape[2], &v);
+    return status ? status : forward_varlen(&call, stream, &(kiln_attention_varlen_args){
+        .q = &q, .k = &k, .v = &v, .q_offsets = a->offsets, .k_offsets = a->offsets, .max_queries = a->max_rows, .out = a->out,
+        .lse = a->lse, .causal = a->causal, .window = a->window, .scale = a->scale });
+}
+
+kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *a)
+{
+    Call call;
+    kiln_tensor k, v;
+    kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a);
+    if (!status && !a->q)
+        status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
+    if (!status && a->q->rank != 3)
+        status = call_fail(&call, KILN_BAD_SHAPE, "'q' has rank %d, expected 3: [TQ][H][D]", a->q->rank);
+    const int64_t size = status ? 0 : a->q->shape[2];
+    if (!status) status = take_part(&call, "kv", a->kv, size, 0, size, &k);
+    if (!status) status = take_part(&call, "kv", a->kv, size, size, a->kv->shape[2], &v);
+    return status ? status : forward_varlen(&call, stream, &(kiln_attention_varlen_args){
+        .q = a->q, .k = &k, .v = &v, .q_offsets = a->q_offsets, .k_offsets = a->k_offsets, .max_queries = a->max_queries,
+        .out = a->out, .lse = a->lse, .causal = a->causal, .window = a->window, .scale = a->scale });
 }
 
 // ---- backward
@@ -142,15 +191,15 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
 {
     double scale;
     const Want wants[] = {
-        { IN,  "q",    a->q,    TYPES_FLOAT,   "[B][S][H][D]" },
-        { IN,  "k",    a->k,    0,             "[B][SKV][HKV][D]" },
-        { IN,  "v",    a->v,    0,             "[B][SKV][HKV][DV]" },
-        { IN,  "out",  a->out,  0,             "[B][S][H][DV]" },
+        { IN,  "q",    a->q,    TYPES_FLOAT,   "Q[B][S][H][D]" },
+        { IN,  "k",    a->k,    0,             "K[B][SKV][HKV][D]" },
+        { IN,  "v",    a->v,    0,             "V[B][SKV][HKV][DV]" },
+        { IN,  "out",  a->out,  0,             "O[B][S][H][DV]" },
         { IN,  "lse",  a->lse,  1 << KILN_F32, "[B][H][S]" },
-        { IN,  "dout", a->dout, 0,             "[B][S][H][DV]" },
-        { OUT, "dq",   a->dq,   0,             "[B][S][H][D]" },
-        { OUT, "dk",   a->dk,   0,             "[B][SKV][HKV][D]" },
-        { OUT, "dv",   a->dv,   0,             "[B][SKV][HKV][DV]" },
+        { IN,  "dout", a->dout, 0,             "dO[B][S][H][DV]" },
+        { OUT, "dq",   a->dq,   0,             "dQ[B][S][H][D]" },
+        { OUT, "dk",   a->dk,   0,             "dK[B][SKV][HKV][D]" },
+        { OUT, "dv",   a->dv,   0,             "dV[B][SKV][HKV][DV]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
@@ -194,17 +243,17 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
 {
     double scale;
     const Want wants[BACKWARD_VARLEN_TENSORS] = {
-        { IN,  "q",         a->q,         TYPES_FLOAT,   "[TQ][H][D]" },
-        { IN,  "k",         a->k,         0,             "[TK][HKV][D]" },
-        { IN,  "v",         a->v,         0,             "[TK][HKV][DV]" },
-        { IN,  "out",       a->out,       0,             "[TQ][H][DV]" },
+        { IN,  "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,  "k",         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,  "v",         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,  "out",       a->out,       0,             "O[TQ][H][DV]" },
         { IN,  "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
-        { IN,  "dout",      a->dout,      0,             "[TQ][H][DV]" },
+        { IN,  "dout",      a->dout,      0,             "dO[TQ][H][DV]" },
         { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
         { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
-        { OUT, "dq",        a->dq,        0,             "[TQ][H][D]" },
-        { OUT, "dk",        a->dk,        0,             "[TK][HKV][D]" },
-        { OUT, "dv",        a->dv,        0,             "[TK][HKV][DV]" },
+        { OUT, "dq",        a->dq,        0,             "dQ[TQ][H][D]" },
+        { OUT, "dk",        a->dk,        0,             "dK[TK][HKV][D]" },
+        { OUT, "dv",        a->dv,        0,             "dV[TK][HKV][DV]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
@@ -247,7 +296,7 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, c
 
 // ---- decoding
 
-enum { DECODE_ARGS = 7 };
+enum { DECODE_ARGS = 9 };
 
 // So many shares that every processor has work, of at least two steps of keys each.
 static int64_t choose_splits(const Call *call)
@@ -263,11 +312,13 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
 {
     double scale;
     const Want wants[] = {
-        { IN,          "q",    a->q,    TYPES_FLOAT,  "[B][H][D]" },
-        { IN,          "k",    a->k,    0,            "[B][S][HKV][D]" },
-        { IN,          "v",    a->v,    0,            "[B][S][HKV][DV]" },
-        { IN_OPTIONAL, "mask", a->mask, 1 << KILN_U8, "[B][S][HKV]" },
-        { OUT,         "out",  a->out,  0,            "[B][H][DV]" },
+        { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
+        { IN,           "k",       a->k,       0,             "K[B][S][HKV][D]" },
+        { IN,           "v",       a->v,       0,             "V[B][S][HKV][DV]" },
+        { IN_OPTIONAL,  "mask",    a->mask,    1 << KILN_U8,  "[B][S][HKV]" },
+        { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "[B]" },
+        { OUT,          "out",     a->out,     0,             "O[B][H][DV]" },
+        { OUT_OPTIONAL, "lse",     a->lse,     1 << KILN_F32, "[B][H]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
@@ -275,9 +326,10 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
         status = call_fail(call, KILN_BAD_ARGUMENT, "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
                            "the device", a->splits);
     if (!status)
-        status = call_kernel(call, "attention/decode.tile", "flash_decode", kernel, "T=%s, D=%d, DV=%d, G=%d, BN=%d%s", type_of(call),
+        status = call_kernel(call, "attention/decode.tile", "flash_decode", kernel, "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                             (int)(call_extent(call, "H") / call_extent(call, "HKV")), DECODE_KEYS, a->mask ? "" : ", Mask=none");
+                             (int)(call_extent(call, "H") / call_extent(call, "HKV")), DECODE_KEYS, a->mask ? "" : ", Mask=none",
+                             a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
     for (int i = 0; !status && i < COUNT(wants); i++)
         args[i] = call_tensor(call, i);
     if (!status) {

@@ -42,6 +42,8 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
 
 // ---- shapes: "[batch][queries][576]"
 
+static const char *dims_of(const Want *want) { return want->shape + strcspn(want->shape, "["); }
+
 // One dimension: a number, a name, or a name and what is added to it.
 typedef struct Dim { const char *name; int length; int64_t number, added; } Dim;
 
@@ -109,17 +111,17 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
     if (dim->number >= 0)
         return is == dim->number ? KILN_OK
              : call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", d,
-                         want->name, is, dim->number, want->shape);
+                         want->name, is, dim->number, dims_of(want));
     const int known = find_symbol(call, dim->name, dim->length);
     if (known < 0 && is < dim->added)
         return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
-                         ": its shape is %s", d, want->name, is, dim->added, want->shape);
+                         ": its shape is %s", d, want->name, is, dim->added, dims_of(want));
     if (known < 0)
         add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
     else if (is != call->symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
                          "and '%s' has %.*s = %" PRId64, d, want->name, is, call->symbols[known].value + dim->added,
-                         want->shape, call->symbols[known].from, dim->length, dim->name, call->symbols[known].value);
+                         dims_of(want), call->symbols[known].from, dim->length, dim->name, call->symbols[known].value);
     return KILN_OK;
 }
 
@@ -145,16 +147,35 @@ static kiln_status check_type(const Call *call, const Want *want, const Want *fi
     return call_fail(call, KILN_BAD_TYPE, "'%s' is a tensor of %s, expected %s", want->name, kiln_type_name(t->type), expected);
 }
 
+// Rows that lie apart.
+static kiln_status check_rows(const Call *call, const Want *want)
+{
+    int dim;
+    const RowsFit fit = tensor_check_rows(want->tensor, is_written(want), &dim);
+    const int64_t stride = tensor_stride(want->tensor, dim);
+    switch (fit) {
+    case ROWS_FIT:       return KILN_OK;
+    case ROWS_BROKEN:    return call_fail(call, KILN_BAD_SHAPE, "the last dimension of '%s' must be contiguous: it has stride %" PRId64,
+                                          want->name, stride);
+    case ROWS_UNALIGNED: return call_fail(call, KILN_BAD_ALIGNMENT, "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
+                                          " bytes, expected a positive multiple of 16", dim, want->name, stride,
+                                          stride * (kiln_type_bits(want->tensor->type) / 8));
+    case ROWS_OVERLAP:   return call_fail(call, KILN_BAD_SHAPE, "'%s' is written, but with stride %" PRId64 " in dimension %d its "
+                                          "elements overlap", want->name, stride, dim);
+    }
+    return KILN_OK;
+}
+
 static kiln_status check_shape(Call *call, const Want *want)
 {
     const kiln_tensor *const t = want->tensor;
     const int rank = rank_of(want->shape);
-    const char *at = want->shape;
+    const char *at = dims_of(want);
     int bad;
     int64_t stride;
     Dim dim;
     if (t->rank != rank)
-        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d: %s", want->name, t->rank, rank, want->shape);
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d: %s", want->name, t->rank, rank, dims_of(want));
     kiln_status status = KILN_OK;
     for (int d = 0; !status && next_dim(&at, &dim); d++)
         status = check_extent(call, want, d, &dim);
@@ -162,10 +183,12 @@ static kiln_status check_shape(Call *call, const Want *want)
         return status;
     if (tensor_elements(t) < 0)
         return call_fail(call, KILN_BAD_SHAPE, "'%s' has more elements than memory can hold", want->name);
-    if (!tensor_is_contiguous(t, &bad, &stride))
-        return call_fail(call, KILN_BAD_SHAPE, "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64,
-                         want->name, bad, t->strides[bad], stride);
-    return KILN_OK;
+    if (tensor_is_contiguous(t, &bad, &stride))
+        return KILN_OK;
+    if (*want->shape != '[')
+        return check_rows(call, want);
+    return call_fail(call, KILN_BAD_SHAPE, "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64,
+                     want->name, bad, t->strides[bad], stride);
 }
 
 static kiln_status check_place(const Call *call, const Want *want)
@@ -233,6 +256,8 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
 {
     kiln_status status = KILN_OK;
+    int dim;
+    int64_t stride;
     assert(n <= CALL_TENSORS && "as many as fit");
     call->n_tensors = n;
     for (int i = 0; !status && i < n; i++)
@@ -244,6 +269,7 @@ kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_
         if ((call->present[i] = wants[i].tensor != NULL)) {
             call->tensors[i] = *wants[i].tensor;
             call->tensors[i].device = call->ops->device;
+            call->strided[i] = tensor_is_contiguous(wants[i].tensor, &dim, &stride) ? NULL : wants[i].shape;
             if (call->sizing)
                 make_address(call, i);
         }
@@ -265,8 +291,7 @@ kiln_status call_scale(const Call *call, double given, double otherwise, double 
 
 // ---- kernels
 
-// What went wrong in a kernel, said with the call's name in front.
-static kiln_status named(const Call *call, kiln_status status)
+kiln_status call_named(const Call *call, kiln_status status)
 {
     if (status)
         status_prefix("%s", call->name);
@@ -275,17 +300,28 @@ static kiln_status named(const Call *call, kiln_status status)
 
 kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
 {
-    char bindings[256];
+    char bindings[OPS_BINDINGS_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(bindings, sizeof bindings, format, args);
+    size_t n = (size_t)vsnprintf(bindings, sizeof bindings, format, args);
     va_end(args);
-    return named(call, ops_kernel(call->ops, file, name, bindings, kernel));
+    for (int i = 0; i < call->n_tensors && n < sizeof bindings; i++)
+        if (call->strided[i])
+            n += (size_t)snprintf(bindings + n, sizeof bindings - n, "%s%.*s=strided", n ? ", " : "",
+                                  (int)strcspn(call->strided[i], "["), call->strided[i]);
+    if (n >= sizeof bindings)
+        return call_fail(call, KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
+    return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
+}
+
+kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel)
+{
+    return call_named(call, ops_kernel(call->ops, file, name, "", kernel));
 }
 
 kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes)
 {
-    return named(call, kiln_workspace_size(kernel, args, n, bytes));
+    return call_named(call, kiln_workspace_size(kernel, args, n, bytes));
 }
 
 kiln_status call_room(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t workspace_bytes)
@@ -300,5 +336,5 @@ kiln_status call_room(const Call *call, kiln_kernel *kernel, const kiln_arg *arg
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
                         void *workspace, size_t workspace_bytes)
 {
-    return named(call, kiln_launch_with(kernel, stream, args, n, workspace, workspace_bytes));
+    return call_named(call, kiln_launch_with(kernel, stream, args, n, workspace, workspace_bytes));
 }

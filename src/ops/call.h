@@ -41,6 +41,7 @@ bool        ops_look_at_values(const kiln_ops *ops);
 // ---- arguments (call.c)
 
 enum {
+    OPS_BINDINGS_BYTES = 320,
     CALL_SYMBOLS = 16, CALL_TENSORS = 20,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
@@ -54,7 +55,8 @@ typedef struct Want {
     const char        *name;         // of the field
     const kiln_tensor *tensor;
     unsigned           types;        // 1 << type, or several; 0: the type of the first tensor of the table
-    const char        *shape;        // "[batch][queries][576]": numbers are demanded, names bind or must agree; "[batch + 1]"
+    const char        *shape;        // "[batch][queries][576]": numbers are demanded, names bind or must agree; "[batch + 1]".
+                                     // "Q[B][S][D]", with the kernel's name of it: rows may lie apart
 } Want;
 
 typedef struct Call {
@@ -65,6 +67,7 @@ typedef struct Call {
     int         n_symbols;
     kiln_tensor tensors[CALL_TENSORS];                     // in the table's order; sizing: with addresses made up
     bool        present[CALL_TENSORS];
+    const char *strided[CALL_TENSORS];                     // the shapes in the table of those whose rows do lie apart; else NULL
     int         n_tensors;
 } Call;
 
@@ -80,11 +83,14 @@ int64_t     call_extent(const Call *call, const char *name);               // of
 kiln_arg    call_tensor(const Call *call, int i);          // as an argument of a kernel; an absent one is none
 // 0 stands for `otherwise`.
 kiln_status call_scale(const Call *call, double given, double otherwise, double *scale);
+kiln_status call_named(const Call *call, kiln_status status);          // puts the call's name before the message of a failure
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The message of a kernel's failure gets the call's name in front.
+// The kernel that takes the call's tensors, bound to their strides. The message of its failure gets the call's name in front.
 kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+// One that looks at values before it, over contiguous tensors only.
+kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel);
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
                         void *workspace, size_t workspace_bytes);
 // That the workspace is large enough, where something else is launched before the kernel that would say so.

@@ -215,14 +215,14 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
     if (status)
         return status;
     const Want wants[] = {
-        { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "[batch][queries][query_heads][576]" },
+        { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
         { IN,  "cache",       a->cache,         bytes ? TYPES_BYTES : 0,
-                                                bytes ? "[pages][page size][656]" : "[pages][page size][key_heads][576]" },
+                                                bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
         { IN,  "table",       a->table,         1 << KILN_I32, "[batch][pages per request]" },
         { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
         { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
         { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
-        { OUT, "out",         a->out,           0,             "[batch][queries][query_heads][512]" },
+        { OUT, "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
         { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
     };
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
@@ -243,7 +243,7 @@ static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln
     kiln_kernel *kernel;
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = call_kernel(call, "mla/inputs.tile", "mla_pages", &kernel, "%s", "");
+    const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", &kernel);
     const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")), KILN_INT(call_extent(call, "page size")) };
     return status ? status : call_launch(call, stream, kernel, checked, COUNT(checked), NULL, 0);
 }
@@ -303,17 +303,17 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     if (status)
         return status;
     const Want wants[] = {
-        { IN,          "q",                  a->q,                  1 << KILN_BF16, "[batch][queries][query_heads][576]" },
-        { IN,          "cache",              a->cache,              TYPES_BYTES,    "[pages][page size][656]" },
+        { IN,          "q",                  a->q,                  1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
+        { IN,          "cache",              a->cache,              TYPES_BYTES,    "CACHE[pages][page size][656]" },
         { IN,          "indices",            a->indices,            1 << KILN_I32,  "[batch][queries][topk]" },
         { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "[batch]" },
         { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
-        { IN_OPTIONAL, "extra_cache",        a->extra_cache,        TYPES_BYTES,    "[extra pages][extra page size][656]" },
+        { IN_OPTIONAL, "extra_cache",        a->extra_cache,        TYPES_BYTES,    "CACHE2[extra pages][extra page size][656]" },
         { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "[batch][queries][extra_topk]" },
         { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "[batch]" },
         { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
         { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
-        { OUT,         "out",                a->out,                1 << KILN_BF16, "[batch][queries][query_heads][512]" },
+        { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
         { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
@@ -365,12 +365,12 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     if (status)
         return status;
     const Want wants[] = {
-        { IN,          "q",            a->q,            1 << KILN_BF16, "[S][H][D]" },
-        { IN,          "kv",           a->kv,           1 << KILN_BF16, "[SKV][D]" },
+        { IN,          "q",            a->q,            1 << KILN_BF16, "Q[S][H][D]" },
+        { IN,          "kv",           a->kv,           1 << KILN_BF16, "KV[SKV][D]" },
         { IN,          "indices",      a->indices,      1 << KILN_I32,  "[S][topk]" },
         { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
         { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "[S]" },
-        { OUT,         "out",          a->out,          1 << KILN_BF16, "[S][H][512]" },
+        { OUT,         "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
         { OUT,         "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
         { OUT,         "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
     };

@@ -50,9 +50,9 @@ kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_a
     if (status)
         return status;
     const Want wants[] = {
-        { IN,          "keys",  a->keys,  TYPES_16,      "[N][key_heads][576]" },
+        { IN,          "keys",  a->keys,  TYPES_16,      "K[N][key_heads][576]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT,         "cache", a->cache, 0,             "[pages][page size][key_heads][576]" },
+        { OUT,         "cache", a->cache, 0,             "CACHE[pages][page size][key_heads][576]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
@@ -70,9 +70,9 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     if (status)
         return status;
     const Want wants[] = {
-        { IN,          "keys",  a->keys,  TYPES_16,      "[N][576]" },
+        { IN,          "keys",  a->keys,  TYPES_16,      "K[N][576]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT,         "cache", a->cache, TYPES_BYTES,   "[pages][page size][656]" },
+        { OUT,         "cache", a->cache, TYPES_BYTES,   "CACHE[pages][page size][656]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
@@ -91,9 +91,9 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     if (status)
         return status;
     const Want wants[] = {
-        { IN,          "cache", a->cache, TYPES_BYTES,    "[pages][page size][656]" },
+        { IN,          "cache", a->cache, TYPES_BYTES,    "CACHE[pages][page size][656]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32,  "[N]" },
-        { OUT,         "keys",  a->keys,  1 << KILN_BF16, "[N][576]" },
+        { OUT,         "keys",  a->keys,  1 << KILN_BF16, "K[N][576]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { BINDINGS_BYTES = 192 };
-
 // File and name are constants of the library.
 typedef struct OpsProgram {
     struct OpsProgram *next;
@@ -16,7 +14,7 @@ typedef struct OpsProgram {
 typedef struct OpsKernel {
     struct OpsKernel *next;
     const char  *file, *name;
-    char         bindings[BINDINGS_BYTES];
+    char         bindings[OPS_BINDINGS_BYTES];
     kiln_kernel *kernel;
 } OpsKernel;
 
@@ -140,8 +138,6 @@ kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const 
     *kernel = find_kernel(ops, name, bindings);
     if (*kernel)
         return KILN_OK;
-    if (strlen(bindings) >= BINDINGS_BYTES)
-        return status_fail(KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
     kiln_status status = KILN_OK;
     pthread_mutex_lock(&ops->building);
     *kernel = find_kernel(ops, name, bindings);            // another thread may have built it meanwhile

@@ -17,13 +17,14 @@ typedef struct PlanCode { int start, length; } PlanCode;
 typedef struct PlanParam {
     const char *name;
     bool   is_tensor, optional, absent, strided;
+    bool   spaced;                   // bound to `strided`: contiguous rows, whose strides are symbols
     DType  type;
     Access access;
     int    rank;
     PlanCode shape[MAX_RANK];        // of tensors: each extent over symbols, after binding
 } PlanParam;
 
-typedef struct PlanBind  { const char *symbol; int param, dim; int64_t subtract; } PlanBind;     // word: its order
+typedef struct PlanBind  { const char *symbol; int param, dim; int64_t subtract; bool is_stride; } PlanBind;     // word: its order
 typedef struct PlanCheck { int param, dim; PlanCode expected; const char *text; } PlanCheck;     // text: "SQ * G"
 typedef struct PlanRequire { PlanCode cond; const char *message; } PlanRequire;
 

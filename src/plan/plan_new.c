@@ -156,6 +156,7 @@ static void add_params(Arena *a, LaunchPlan *plan, const TileKernel *k)
         to->access = b->access;
         to->optional = b->optional;
         to->strided = b->strided;
+        to->spaced = b->stride[0] != NULL;
         to->rank = b->rank;
         for (int d = 0; d < b->rank && !from->absent; d++) to->shape[d] = plan_add_code(a, plan, k, b->shape[d]);
     }
@@ -174,7 +175,7 @@ static void add_binds(Arena *a, LaunchPlan *plan, const TileKernel *k)
     plan->n_binds = k->n_binds;
     for (int i = 0; i < k->n_binds; i++) {
         const TileBind *const b = &k->binds[i];
-        plan->binds[i] = (PlanBind){ b->symbol->name, b->param, b->dim, b->subtract };
+        plan->binds[i] = (PlanBind){ b->symbol->name, b->param, b->dim, b->subtract, b->is_stride };
     }
 }
 

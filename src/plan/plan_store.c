@@ -5,7 +5,7 @@
 // writing and reading. Reading trusts nothing: every length, index and postfix program is checked.
 #include "plan/code.h"
 
-enum { PLAN_VERSION = 2, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
+enum { PLAN_VERSION = 3, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
@@ -107,6 +107,7 @@ static void param_fields(Stream *s, PlanParam *p)
     bool_field(s, &p->optional);
     bool_field(s, &p->absent);
     bool_field(s, &p->strided);
+    bool_field(s, &p->spaced);
     index_field(s, &type, DTYPE_COUNT);
     index_field(s, &access, ACCESS_INOUT + 1);
     index_field(s, &p->rank, MAX_RANK + 1);
@@ -154,6 +155,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
         text_field(s, &p->binds[i].symbol);
         place_fields(s, p, &p->binds[i].param, &p->binds[i].dim);
         word_field(s, &p->binds[i].subtract);
+        bool_field(s, &p->binds[i].is_stride);
     }
     p->checks = array_field(s, &p->n_checks, p->checks, sizeof(*p->checks), INT32_MAX);
     for (int i = 0; i < p->n_checks; i++) {

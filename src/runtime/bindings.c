@@ -45,6 +45,8 @@ static bool parse_value(Arena *arena, Word word, Binding *binding)
         return binding->integer = word_is(word, "true"), true;
     if (word_is(word, "none"))
         return binding->kind = BIND_NONE, true;
+    if (word_is(word, "strided"))
+        return binding->kind = BIND_STRIDED, true;
     if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE)
         return binding->kind = BIND_TYPE, true;
     if (parse_integer(text, &binding->integer))
@@ -70,6 +72,7 @@ static bool extents_use(const Ex *ex, const char *name)
 
 static const char *const binding_kinds[] = {
     [BIND_INT] = "an integer", [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_NONE] = "none",
+    [BIND_STRIDED] = "strided",
 };
 
 static kiln_status expect(const Binding *binding, bool ok, const char *expected)
@@ -95,6 +98,8 @@ static kiln_status check_build_param(const BuildParam *param, Binding *binding)
 
 static kiln_status check_param(const Param *param, Binding *binding)
 {
+    if (param->extents && binding->kind == BIND_STRIDED)
+        return KILN_OK;
     if (param->extents)
         return expect(binding, binding->kind == BIND_NONE && param->optional,
                       param->optional ? "none (a tensor is given at launch)" : "nothing: a tensor is given at launch");
@@ -158,8 +163,8 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
         if (!equals || !key.n || !value.n)
             return status_fail(KILN_BAD_ARGUMENT, "bindings: expected NAME=VALUE, found '%.*s'", (int)(end - at), at);
         if (!parse_value(arena, value, &binding))
-            return status_fail(KILN_BAD_ARGUMENT, "bindings: '%.*s' (of '%s') is neither a number, a type, true, false nor "
-                               "none", value.n, value.at, binding.name);
+            return status_fail(KILN_BAD_ARGUMENT, "bindings: '%.*s' (of '%s') is neither a number, a type, true, false, none "
+                               "nor strided", value.n, value.at, binding.name);
         kiln_status status = check_binding(arena, decl, &binding);
         VEC_PUSH(arena, &list, binding);
         if (!status)
@@ -194,6 +199,7 @@ void bindings_print(Text *out, const Binding *bindings, int n)
         case BIND_FLOAT: print_real(out, b->real); break;
         case BIND_TYPE:  text_print(out, "%s", dtype_name(b->type)); break;
         case BIND_NONE:  text_print(out, "none"); break;
+        case BIND_STRIDED: text_print(out, "strided"); break;
         }
     }
 }

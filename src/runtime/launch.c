@@ -71,16 +71,38 @@ static kiln_status check_extents(const Launch *launch, int i)
     return KILN_OK;
 }
 
+// Contiguous rows that lie multiples of 16 bytes apart.
+static kiln_status check_rows(const Launch *launch, int i)
+{
+    const PlanParam *const param = &launch->plan->params[i];
+    const char *const kernel = launch->plan->name;
+    int dim;
+    switch (tensor_check_rows(launch->args[i].tensor, (param->access & ACCESS_OUT) != 0, &dim)) {
+    case ROWS_FIT:       return KILN_OK;
+    case ROWS_BROKEN:    return status_fail(KILN_BAD_SHAPE, "%s: '%s' has stride %" PRId64 " in its last dimension, expected 1",
+                                            kernel, param->name, tensor_stride(launch->args[i].tensor, dim));
+    case ROWS_UNALIGNED: return status_fail(KILN_BAD_ALIGNMENT, "%s: dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
+                                            " bytes, expected a positive multiple of 16 below 2^36 elements", kernel, dim, param->name,
+                                            tensor_stride(launch->args[i].tensor, dim),
+                                            tensor_stride(launch->args[i].tensor, dim) * (dtype_bits(param->type) / 8));
+    case ROWS_OVERLAP:   return status_fail(KILN_BAD_SHAPE, "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its "
+                                            "elements overlap", kernel, param->name, tensor_stride(launch->args[i].tensor, dim), dim);
+    }
+    return KILN_OK;
+}
+
 static kiln_status check_strides(const Launch *launch, int i)
 {
     const PlanParam *const param = &launch->plan->params[i];
     const kiln_tensor *const tensor = launch->args[i].tensor;
     int dim;
     int64_t expected;
+    if (param->spaced)
+        return check_rows(launch, i);
     if (!param->strided && !tensor_is_contiguous(tensor, &dim, &expected))
         return status_fail(KILN_BAD_SHAPE, "%s: '%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %"
-                           PRId64 " (the kernel does not declare it strided)", launch->plan->name, param->name, dim,
-                           tensor->strides[dim], expected);
+                           PRId64 " (the kernel was not built with %s=strided)", launch->plan->name, param->name, dim,
+                           tensor->strides[dim], expected, param->name);
     if (!tensor->has_strides)
         return KILN_OK;
     for (int d = 0; d < tensor->rank; d++) {
@@ -164,6 +186,10 @@ static kiln_status bind_symbols(Launch *launch)
     const LaunchPlan *const plan = launch->plan;
     for (int i = 0; i < plan->n_binds; i++) {
         const PlanBind *const bind = &plan->binds[i];
+        if (bind->is_stride) {
+            launch->symbols[i] = tensor_row_stride(launch->args[bind->param].tensor, bind->dim);
+            continue;
+        }
         launch->symbols[i] = extent_of(launch, bind->param, bind->dim) - bind->subtract;
         if (launch->symbols[i] < 0)
             return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64

@@ -130,6 +130,12 @@ kiln_type type_of_dtype(DType type);                       // `int` is KILN_I64
 DType     dtype_of_type(kiln_type type);                   // DTYPE_NONE if it is none
 bool      tensor_is_contiguous(const kiln_tensor *tensor, int *bad_dim, int64_t *expected);
 int64_t   tensor_elements(const kiln_tensor *tensor);      // -1: past 2^62
+int64_t   tensor_stride(const kiln_tensor *tensor, int dim);               // in elements
+// Whether its rows, the last dimension, are contiguous and lie multiples of 16 bytes apart, and apart from each other if it
+// is written; `dim`: the first that does not fit.
+typedef enum { ROWS_FIT, ROWS_BROKEN, ROWS_UNALIGNED, ROWS_OVERLAP } RowsFit;
+RowsFit   tensor_check_rows(const kiln_tensor *tensor, bool written, int *dim);
+int64_t   tensor_row_stride(const kiln_tensor *tensor, int dim);           // of one that fits: 16 bytes where none is ever taken
 // The bytes it reaches, from its lowest to past its highest element; packed elements rounded out to bytes.
 bool      tensor_range(const kiln_tensor *tensor, uintptr_t *begin, uintptr_t *end);   // false: no elements
 bool      tensors_overlap(const kiln_tensor *a, const kiln_tensor *b);

@@ -2,6 +2,7 @@
 #include "runtime/runtime.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 // The public types are DTYPE's without `int`, which has no storage of its own.
 static_assert((int)KILN_E2M1 == DTYPE_E2M1 && (int)KILN_I64 == DTYPE_I64 - 1 && (int)KILN_BOOL == DTYPE_BOOL - 1,
@@ -70,7 +71,7 @@ bool tensor_is_contiguous(const kiln_tensor *tensor, int *bad_dim, int64_t *expe
     return true;
 }
 
-static int64_t stride_of(const kiln_tensor *tensor, int dim)
+int64_t tensor_stride(const kiln_tensor *tensor, int dim)
 {
     int64_t stride = 1;
     if (tensor->has_strides)
@@ -80,13 +81,86 @@ static int64_t stride_of(const kiln_tensor *tensor, int dim)
     return stride;
 }
 
+kiln_status kiln_tensor_slice(const kiln_tensor *tensor, int dim, int64_t first, int64_t extent, kiln_tensor *slice)
+{
+    if (!tensor || !slice)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_slice: '%s' is null", tensor ? "slice" : "tensor");
+    if (dtype_of_type(tensor->type) == DTYPE_NONE)
+        return status_fail(KILN_BAD_TYPE, "kiln_tensor_slice: the tensor is of %s", kiln_type_name(tensor->type));
+    if (tensor->rank > KILN_MAX_RANK || dim < 0 || dim >= tensor->rank)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_slice: dimension %d of a tensor of rank %d", dim, tensor->rank);
+    if (first < 0 || extent < 0 || first > tensor->shape[dim] || extent > tensor->shape[dim] - first)
+        return status_fail(KILN_BAD_SHAPE, "kiln_tensor_slice: %" PRId64 " elements from %" PRId64 " on do not lie inside dimension "
+                           "%d, which has %" PRId64, extent, first, dim, tensor->shape[dim]);
+    const int64_t bits = first * tensor_stride(tensor, dim) * kiln_type_bits(tensor->type);
+    if (bits % 8 != 0)
+        return status_fail(KILN_BAD_ALIGNMENT, "kiln_tensor_slice: element %" PRId64 " of dimension %d begins within a byte", first,
+                           dim);
+    kiln_tensor made = *tensor;
+    for (int d = 0; d < tensor->rank; d++)
+        made.strides[d] = tensor_stride(tensor, d);
+    made.has_strides = true;
+    made.shape[dim] = extent;
+    if (tensor->data)
+        made.data = (char *)tensor->data + bits / 8;
+    *slice = made;
+    return KILN_OK;
+}
+
+static int64_t row_unit(const kiln_tensor *tensor) { return 16 * 8 / kiln_type_bits(tensor->type); }
+
+int64_t tensor_row_stride(const kiln_tensor *tensor, int dim)
+{
+    return tensor->shape[dim] > 1 && tensor_elements(tensor) > 0 ? tensor_stride(tensor, dim) : row_unit(tensor);
+}
+
+// Whether two of its elements may be one: taken from the smallest stride up, each must step over all that is within.
+static bool overlaps_itself(const kiln_tensor *tensor, int *dim)
+{
+    bool seen[KILN_MAX_RANK] = { false };
+    int64_t within = 1;
+    for (int n = 0; n < tensor->rank; n++) {
+        int least = -1;
+        for (int d = 0; d < tensor->rank; d++)
+            if (!seen[d] && (least < 0 || tensor_row_stride(tensor, d) < tensor_row_stride(tensor, least)))
+                least = d;
+        seen[least] = true;
+        if (tensor->shape[least] <= 1)
+            continue;
+        const int64_t stride = tensor_row_stride(tensor, least);
+        *dim = least;
+        if (stride < within)
+            return true;
+        within += (tensor->shape[least] - 1) * stride;
+    }
+    return false;
+}
+
+RowsFit tensor_check_rows(const kiln_tensor *tensor, bool written, int *dim)
+{
+    const int last = tensor->rank - 1;
+    *dim = last;
+    if (tensor_elements(tensor) == 0)
+        return ROWS_FIT;
+    if (last >= 0 && tensor->shape[last] > 1 && tensor_stride(tensor, last) != 1)
+        return ROWS_BROKEN;
+    for (int d = 0; d < last; d++) {
+        const int64_t stride = tensor_row_stride(tensor, d);
+        *dim = d;
+        if (stride <= 0 || stride % row_unit(tensor) != 0 || stride > TENSOR_STRIDE_MAX
+            || tensor->shape[d] > (INT64_C(1) << 50) / (stride + 1))
+            return ROWS_UNALIGNED;
+    }
+    return written && overlaps_itself(tensor, dim) ? ROWS_OVERLAP : ROWS_FIT;
+}
+
 bool tensor_range(const kiln_tensor *tensor, uintptr_t *begin, uintptr_t *end)
 {
     int64_t low = 0, high = 0;
     if (tensor_elements(tensor) == 0)
         return false;
     for (int i = 0; i < tensor->rank; i++) {
-        const int64_t reach = (tensor->shape[i] - 1) * stride_of(tensor, i);
+        const int64_t reach = (tensor->shape[i] - 1) * tensor_stride(tensor, i);
         *(reach < 0 ? &low : &high) += reach;
     }
     const int64_t bits = kiln_type_bits(tensor->type);
@@ -101,7 +175,7 @@ static int64_t width_within(const kiln_tensor *tensor, int64_t period)
     const int64_t bytes = kiln_type_bits(tensor->type) / 8;
     int64_t width = bytes;
     for (int i = 0; i < tensor->rank; i++) {
-        const int64_t stride = stride_of(tensor, i) * bytes;
+        const int64_t stride = tensor_stride(tensor, i) * bytes;
         if (tensor->shape[i] == 1)
             continue;
         if (stride < 0 || (stride >= period && stride % period != 0))
@@ -118,7 +192,7 @@ static bool interleave(const kiln_tensor *a, const kiln_tensor *b)
 {
     const int64_t bits = kiln_type_bits(a->type);
     for (int i = 0; bits >= 8 && kiln_type_bits(b->type) >= 8 && i < a->rank; i++) {
-        const int64_t period = stride_of(a, i) * (bits / 8);
+        const int64_t period = tensor_stride(a, i) * (bits / 8);
         const int64_t wa = period > 0 ? width_within(a, period) : -1, wb = period > 0 ? width_within(b, period) : -1;
         if (wa < 0 || wb < 0)
             continue;

@@ -121,7 +121,7 @@ static bool make_values(BenchCase *c, int64_t *symbols, int64_t *scalars)
 {
     const LaunchPlan *const plan = c->build.kernel->plan;
     for (int i = 0; i < plan->n_binds; i++)
-        if ((symbols[i] = bench_integer(c, plan->binds[i].symbol, -1)) < 0)
+        if (!plan->binds[i].is_stride && (symbols[i] = bench_integer(c, plan->binds[i].symbol, -1)) < 0)
             return complain(c, "the row gives no value for '%s'", plan->binds[i].symbol);
     for (int i = 0; i < plan->n_params; i++) {
         const Binding *value = NULL;

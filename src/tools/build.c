@@ -105,7 +105,7 @@ static void add_shape(Text *out, const PlanParam *param)
 {
     text_print(out, " *   %-10s %s%s tensor of %s", param->name, param->absent ? "absent (pass NULL), " : "",
                param->access == ACCESS_IN ? "in" : param->access == ACCESS_OUT ? "out" : "inout", dtype_name(param->type));
-    text_print(out, ", rank %d%s\n", param->rank, param->strided ? ", may be strided" : "");
+    text_print(out, ", rank %d%s\n", param->rank, param->strided || param->spaced ? ", may be strided" : "");
 }
 
 static void add_parameters(Text *out, const LaunchPlan *plan)

@@ -150,6 +150,8 @@ static bool make_symbols(Case *c, int64_t *symbols)
     const LaunchPlan *const plan = c->build->kernel->plan;
     for (int i = 0; i < plan->n_binds; i++) {
         const Binding *const b = find_binding(c->check, plan->binds[i].symbol);
+        if (plan->binds[i].is_stride)
+            continue;                // shapes do not depend on it
         if (!b || b->kind != BIND_INT)
             return complain(c, "the check gives no value for the shape symbol '%s'", plan->binds[i].symbol);
         symbols[i] = b->integer;
@@ -304,7 +306,7 @@ bool case_open(Case *c, const CaseBuild *build, const CheckCase *check, const Ca
         const PlanParam *const param = &build->kernel->plan->params[i];
         if (!c->inputs[i].block)
             continue;
-        if (param->strided && !spread_tensor(&c->inputs[i], poison_of(param->type)))
+        if ((param->strided || param->spaced) && !spread_tensor(&c->inputs[i], param->spaced, poison_of(param->type)))
             return complain(c, "out of memory for '%s'", param->name);
         if (!tensor_upload(c, &c->inputs[i]))
             return false;

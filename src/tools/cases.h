@@ -36,7 +36,7 @@ typedef struct CaseTensor {
 enum { GUARD_BYTES = 4096 };
 // Lays a contiguous tensor out with gaps between its rows, all poison; and brings the elements back, after which
 // `*gaps_hold` tells whether only elements were written.
-bool spread_tensor(CaseTensor *t, int poison);             // false: out of memory
+bool spread_tensor(CaseTensor *t, bool aligned, int poison);             // false: out of memory
 void gather_tensor(CaseTensor *t, int poison, bool *gaps_hold);
 
 typedef struct Case {

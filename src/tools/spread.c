@@ -1,23 +1,27 @@
-// spread.c - tensors of `strided` parameters, with gaps between rows, so that a kernel which takes them for contiguous
-// is found out.
+// spread.c - tensors of parameters that are `strided`, or bound to it, with gaps between rows, so that a kernel which takes
+// them for contiguous is found out.
 #include "tools/cases.h"
 
 #include <stdlib.h>
 
-// Rows keep the alignment that a contiguous tensor would give them, as copies in hardware may rely on it.
-enum { GAP_BYTES = 64 };
+// Rows keep the alignment that a contiguous tensor would give them, as copies in hardware may rely on it; those of a tensor
+// bound to `strided` have the one that is demanded.
+enum { GAP_BYTES = 64, ROW_ALIGNMENT = 16 };
 
 static int64_t element_bytes(const CaseTensor *t) { return kiln_type_bits(t->host.type) / 8; }
 
-static void choose_strides(CaseTensor *t)
+static void choose_strides(CaseTensor *t, bool aligned)
 {
     kiln_tensor *const d = &t->device;
+    const int64_t unit = ROW_ALIGNMENT / element_bytes(t);
     int64_t stride = 1;
     for (int i = d->rank - 1; i >= 0; i--) {
         d->strides[i] = stride;
         stride *= d->shape[i] > 0 ? d->shape[i] : 1;
         if (i == d->rank - 1)
             stride += GAP_BYTES / element_bytes(t);
+        if (i == d->rank - 1 && aligned)
+            stride = (stride + unit - 1) / unit * unit;
     }
     d->has_strides = true;
     t->spread_bytes = (size_t)(stride * element_bytes(t));
@@ -42,11 +46,11 @@ static void copy_rows(CaseTensor *t, char *spread, bool back, int poison)
     }
 }
 
-bool spread_tensor(CaseTensor *t, int poison)
+bool spread_tensor(CaseTensor *t, bool aligned, int poison)
 {
     if (t->host.rank < 2 || kiln_type_bits(t->host.type) < 8)
         return true;                 // there is no row to part, or rows may begin within a byte
-    choose_strides(t);
+    choose_strides(t, aligned);
     t->spread = aligned_alloc(4096, (2 * GUARD_BYTES + t->spread_bytes + 4095) & ~(size_t)4095);
     if (!t->spread)
         return false;

@@ -241,6 +241,45 @@ static void strided_parameters_take_strides(void **state)
     assert_fails(kiln_launch(sum, NULL, args, 3), KILN_BAD_SHAPE, "dimension 0 of 'FIRST' is 4, expected 5 (M + 1)");
 }
 
+// A tensor bound to `strided` when built, of a kernel and of an operator.
+static void tensors_may_be_built_strided(void **state)
+{
+    static float from[2][3][80] __attribute__((aligned(16))), to[2][3][96] __attribute__((aligned(16)));
+    kiln_kernel *kernel, *both;
+    assert_ok(kiln_kernel_build(cpu, program, "scale", "W=none, X=strided, Y=strided", NULL, &kernel));
+    assert_ok(kiln_kernel_build(cpu, program, "twice", "X=strided, Y=strided", NULL, &both));
+    for (int i = 0; i < 2; i++)
+        for (int r = 0; r < 3; r++)
+            for (int j = 0; j < 80; j++) from[i][r][j] = (float)(1000 * i + 100 * r + j);
+    const kiln_tensor x = { .data = from, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 240, 1 }, .has_strides = true },
+                      y = { .data = to, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 288, 1 }, .has_strides = true };
+    kiln_tensor bad = y;
+    kiln_arg args[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_NONE, KILN_FLOAT(2), KILN_INT(0) };
+    memset(to, 0, sizeof to);
+    assert_ok(kiln_launch(kernel, NULL, args, 5));
+    for (int i = 0; i < 2; i++)
+        for (int r = 0; r < 3; r++)
+            for (int j = 0; j < 96; j++) assert_true(to[i][r][j] == (r == 0 && j < 64 ? 2 * from[i][0][j] : 0));
+    args[1] = KILN_TENSOR(&bad);
+    bad.strides[1] = 2;
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' has stride 2 in its last dimension, expected 1");
+    bad.strides[1] = 1, bad.strides[0] = 70;
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_ALIGNMENT, "dimension 0 of 'Y' has stride 70, which is 280 bytes, expected");
+    bad.strides[0] = 32;
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' is written, but with stride 32 in dimension 0 its elements overlap");
+    bad.shape[0] = 1;                                      // a stride that is never taken may be anything
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'M' of 'Y' (dimension 0) is 1, but 'X' has M = 2");
+    static _Alignas(256) char workspace[512];
+    const kiln_arg twice[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_FLOAT(3) };
+    assert_ok(kiln_launch_with(both, NULL, twice, 3, workspace, sizeof workspace));
+    assert_true(to[1][0][63] == 9 * from[1][0][63] && to[1][0][64] == 0);
+    kiln_kernel_free(kernel);
+    kiln_kernel_free(both);
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=strided", NULL, &kernel), KILN_BAD_TYPE, "'BN' is bound to strided, expected an integer");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "M=strided", NULL, &kernel), KILN_BAD_TYPE, "'M' is bound to strided, expected an extent");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=strided", NULL, &kernel), KILN_BAD_TYPE, "'a' is bound to strided, expected a number");
+}
+
 static void places(void **state)
 {
     static char bytes[2 * 64 * 4 + 8];
@@ -387,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup(clusters_are_whole, reset),
         cmocka_unit_test_setup(strides, reset),
         cmocka_unit_test_setup(strided_parameters_take_strides, reset),
+        cmocka_unit_test_setup(tensors_may_be_built_strided, reset),
         cmocka_unit_test_setup(places, reset),
         cmocka_unit_test_setup(streams, reset),
         cmocka_unit_test_setup(build_mistakes, reset),

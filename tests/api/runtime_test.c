@@ -127,6 +127,40 @@ static void tensors_know_their_size(void **state)
     assert_int_equal(tensor_elements(&none), 0);
 }
 
+static void assert_ok(kiln_status status) { assert_int_equal(status, KILN_OK); }
+
+static void assert_fails(kiln_status status, kiln_status expected, const char *part)
+{
+    assert_int_equal(status, expected);
+    assert_says(part);
+}
+
+static void a_slice_is_a_part_of_a_tensor(void **state)
+{
+    static float memory[4][5][6];
+    kiln_tensor whole = kiln_tensor_of(NULL, memory, KILN_F32, 3, (int64_t[]){ 4, 5, 6 }), slice;
+    assert_ok(kiln_tensor_slice(&whole, 1, 2, 3, &slice));
+    assert_ptr_equal(slice.data, &memory[0][2][0]);
+    assert_true(slice.has_strides && slice.shape[1] == 3 && slice.shape[0] == 4 && slice.strides[0] == 30 && slice.strides[1] == 6);
+    assert_ok(kiln_tensor_slice(&slice, 2, 4, 2, &slice));                 // of a slice, into itself
+    assert_ptr_equal(slice.data, &memory[0][2][4]);
+    assert_true(slice.shape[2] == 2 && slice.strides[1] == 6 && slice.strides[2] == 1);
+    assert_ok(kiln_tensor_slice(&whole, 0, 4, 0, &slice));                 // nothing, at the end
+    assert_int_equal(kiln_tensor_bytes(&slice), 0);
+    assert_fails(kiln_tensor_slice(&whole, 0, 2, 3, &slice), KILN_BAD_SHAPE, "3 elements from 2 on do not lie inside dimension 0, which has 4");
+    assert_fails(kiln_tensor_slice(&whole, 0, -1, 1, &slice), KILN_BAD_SHAPE, "1 elements from -1 on");
+    assert_fails(kiln_tensor_slice(&whole, 0, 1, INT64_MAX, &slice), KILN_BAD_SHAPE, "do not lie inside");
+    assert_fails(kiln_tensor_slice(&whole, 3, 0, 1, &slice), KILN_BAD_ARGUMENT, "dimension 3 of a tensor of rank 3");
+    assert_fails(kiln_tensor_slice(NULL, 0, 0, 1, &slice), KILN_BAD_ARGUMENT, "'tensor' is null");
+    assert_fails(kiln_tensor_slice(&whole, 0, 0, 1, NULL), KILN_BAD_ARGUMENT, "'slice' is null");
+    whole.type = KILN_I4;
+    assert_ok(kiln_tensor_slice(&whole, 2, 2, 4, &slice));
+    assert_ptr_equal(slice.data, (char *)memory + 1);
+    assert_fails(kiln_tensor_slice(&whole, 2, 1, 4, &slice), KILN_BAD_ALIGNMENT, "element 1 of dimension 2 begins within a byte");
+    whole.type = (kiln_type)99;
+    assert_fails(kiln_tensor_slice(&whole, 2, 0, 4, &slice), KILN_BAD_TYPE, "the tensor is of unknown type");
+}
+
 static kiln_tensor strided(float *data, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride)
 {
     return (kiln_tensor){ .data = data, .type = KILN_F32, .rank = 2, .shape = { rows, columns },
@@ -357,6 +391,7 @@ int main(void)
         cmocka_unit_test(memory_is_aligned_and_copied),
         cmocka_unit_test(events_measure_time),
         cmocka_unit_test(tensors_know_their_size),
+        cmocka_unit_test(a_slice_is_a_part_of_a_tensor),
         cmocka_unit_test(overlap_is_seen_and_interleaving_is_not),
         cmocka_unit_test(dlpack_there_and_back),
         cmocka_unit_test(dlpack_offsets_and_what_it_cannot_carry),

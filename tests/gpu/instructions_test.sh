@@ -35,6 +35,7 @@ holds 90 gemm/sparse24.tile gemm_sparse24_nn "T=f16" "HGMMA.SP.64x128x32.F32" "w
 holds 90 gemm/sparse24.tile gemm_sparse24_nt "T=e4m3 TC=bf16" "QGMMA.SP.64x128x64.F32.E4M3.E4M3" "wgmma.mma_async.sp.*k64.f32.e4m3.e4m3"
 holds 90 gemm/sparse24.tile gemm_sparse24_nt "T=i8 TC=i32 ACC=i32" "IGMMA.SP.64x128x64.S8.S8" "wgmma.mma_async.sp.*k64.s32.s8.s8"
 holds 90 attention/forward.tile attention_forward "D=128 CAUSAL=true" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMASTG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
+holds 90 attention/forward.tile attention_forward "D=128 CAUSAL=true Q=strided K=strided V=strided O=strided" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMASTG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
 holds 90 attention/backward.tile attention_backward_main "BM=64" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMAREDG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load cp.reduce.async.bulk.tensor.4d"
 holds 90 mla/decode.tile mla_decode "PS=64" "HGMMA.64x256x16.F32.BF16 UTMALDG" "wgmma.mma_async.*k16.f32.bf16.bf16 $load"
 holds 80 gemm/gemm.tile gemm_nt "T=bf16" "HMMA.16816.F32.BF16 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k16.*bf16 ldmatrix cp.async.cg.shared.global"

@@ -71,6 +71,7 @@ static Binding read_binding(Case *c, int line, char *text)
     binding.integer = strtoll(value, &rest, 0);
     if (binding.type != DTYPE_NONE) binding.kind = BIND_TYPE;
     else if (strcmp(value, "none") == 0) binding.kind = BIND_NONE;
+    else if (strcmp(value, "strided") == 0) binding.kind = BIND_STRIDED;
     else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0) binding.integer = *value == 't';
     else if (*rest) {
         binding.kind = BIND_FLOAT;

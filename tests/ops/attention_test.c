@@ -346,12 +346,13 @@ static void backward(void **state)
 
 // ---- decoding
 
-static void check_decode(Sizes s, bool masked, int64_t splits)
+static void check_decode(Sizes s, bool masked, int64_t splits, const int *lengths)
 {
     seed((unsigned)s.keys);
     Array *const q = ARRAY(KILN_BF16, s.batch, s.heads, s.size), *const k = ARRAY(KILN_BF16, s.batch, s.keys, s.key_heads, s.size),
           *const v = ARRAY(KILN_BF16, s.batch, s.keys, s.key_heads, s.value_size),
-          *const out = ARRAY(KILN_BF16, s.batch, s.heads, s.value_size),
+          *const out = ARRAY(KILN_BF16, s.batch, s.heads, s.value_size), *const lse = ARRAY(KILN_F32, s.batch, s.heads),
+          *const length = lengths ? ARRAY(KILN_I32, s.batch) : NULL,
           *const mask = masked ? ARRAY(KILN_U8, s.batch, s.keys, s.key_heads) : NULL;
     fill_random(q, -1, 1);
     fill_random(k, -1, 1);
@@ -359,8 +360,19 @@ static void check_decode(Sizes s, bool masked, int64_t splits)
     for (int64_t i = 0; mask && i < count(mask); i++)      // request 0 sees nothing
         set(mask, i, i < (int64_t)s.keys * s.key_heads ? 0 : (double)integer(0, 1));
     if (mask) array_send(mask);
+    for (int b = 0; length && b < s.batch; b++) {          // NaN behind the end
+        set(length, b, lengths[b]);
+        for (int64_t j = lengths[b] > 0 ? lengths[b] : 0; j < s.keys; j++) {
+            for (int d = 0; d < s.key_heads * s.size; d++) set(k, ((int64_t)b * s.keys + j) * s.key_heads * s.size + d, NAN);
+            for (int d = 0; d < s.key_heads * s.value_size; d++) set(v, ((int64_t)b * s.keys + j) * s.key_heads * s.value_size + d, NAN);
+        }
+    }
+    if (length) array_send(length);
+    array_send(k);
+    array_send(v);
     kiln_attention_decode_args args = { .q = &q->tensor, .k = &k->tensor, .v = &v->tensor, .mask = mask ? &mask->tensor : NULL,
-                                        .out = &out->tensor, .splits = splits };
+                                        .lengths = length ? &length->tensor : NULL, .out = &out->tensor, .splits = splits,
+                                        .lse = length || masked ? &lse->tensor : NULL };
     size_t bytes;
     assert_ok(kiln_attention_decode_workspace_size(ops, &args, &bytes));
     Array *const workspace = bytes_new(bytes);
@@ -374,14 +386,14 @@ static void check_decode(Sizes s, bool masked, int64_t splits)
     array_unchanged(k, "k");
 
     const double *const qs = values(q), *const ks = values(k), *const vs = values(v);
-    double *const outs = values(out);
+    double *const outs = values(out), *const lses = values(lse);
     for (int b = 0; b < s.batch; b++)
         for (int h = 0; h < s.heads; h++) {
             const View x = head_of(&s, qs, ks, vs, b, (int64_t)b * s.keys, h);
             const int g = h / (s.heads / s.key_heads);
             double sum = 0, *const o = outs + ((int64_t)b * s.heads + h) * s.value_size;
             for (int d = 0; d < s.value_size; d++) o[d] = 0;
-            for (int j = 0; j < s.keys; j++) {
+            for (int j = 0; j < s.keys && (!lengths || j < lengths[b]); j++) {
                 double dot = 0;
                 if (mask && get(mask, ((int64_t)b * s.keys + j) * s.key_heads + g) == 0) continue;
                 for (int d = 0; d < s.size; d++) dot += x.q[d] * x.k[j * x.k_step + d];
@@ -390,7 +402,12 @@ static void check_decode(Sizes s, bool masked, int64_t splits)
                 for (int d = 0; d < s.value_size; d++) o[d] += e * x.v[j * x.v_step + d];
             }
             for (int d = 0; d < s.value_size; d++) o[d] = sum > 0 ? o[d] / sum : 0;
+            lses[b * s.heads + h] = sum > 0 ? log(sum) : -INFINITY;
         }
+    if (args.lse) {
+        array_fetch(lse);
+        assert_close("lse", lse, lses, lse_tolerance);
+    }
     assert_close("out", out, outs, tolerance_of(KILN_BF16));
     free_arrays(NULL);
 }
@@ -399,10 +416,13 @@ static void decode(void **state)
 {
     static const int keys[] = { 0, 1, 333, 1500 };
     for (int i = 0; i < 4; i++) {
-        check_decode((Sizes){ .batch = 2, .keys = keys[i], .heads = 8, .key_heads = 2, .size = 64, .value_size = 64 }, false, i);
-        check_decode((Sizes){ .batch = 2, .keys = keys[i], .heads = 8, .key_heads = 2, .size = 64, .value_size = 64 }, true, 0);
+        check_decode((Sizes){ .batch = 2, .keys = keys[i], .heads = 8, .key_heads = 2, .size = 64, .value_size = 64 }, false, i, NULL);
+        check_decode((Sizes){ .batch = 2, .keys = keys[i], .heads = 8, .key_heads = 2, .size = 64, .value_size = 64 }, true, 0, NULL);
     }
-    check_decode((Sizes){ .batch = 0, .keys = 10, .heads = 8, .key_heads = 2, .size = 64, .value_size = 64 }, false, 0);
+    check_decode((Sizes){ .batch = 0, .keys = 10, .heads = 8, .key_heads = 2, .size = 64, .value_size = 64 }, false, 0, NULL);
+    static const int lengths[] = { 0, 1, 128, 700, -3, 900 };
+    check_decode((Sizes){ .batch = 6, .keys = 700, .heads = 4, .key_heads = 2, .size = 64, .value_size = 32 }, false, 3, lengths);
+    check_decode((Sizes){ .batch = 6, .keys = 700, .heads = 4, .key_heads = 1, .size = 64, .value_size = 32 }, true, 0, lengths);
 }
 
 int main(void)

@@ -23,6 +23,12 @@ static kiln_mla_shape sparse_shape = { .batch = B, .queries = SQ, .query_heads =
 
 static kiln_tensor at(const Array *a) { return a->tensor; }
 
+static void give_strides(kiln_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    memcpy(t->strides, (int64_t[]){ a, b, c, d }, 4 * sizeof(int64_t));
+    t->has_strides = true;
+}
+
 static void out_is_untouched(Array *out) { array_unchanged(out, "the output of a refused call"); }
 
 // ---- plans
@@ -91,8 +97,7 @@ static void dense_decoding(void **state)
     set(lengths, 1, 0);
     array_send(lengths);
     kiln_tensor q = at(ARRAY(KILN_BF16, B, SQ, HQ, K)), cache = at(ARRAY(KILN_BF16, PAGES, SIZE, 1, K)),
-                table = at(ARRAY(KILN_I32, B, TABLE)), length = at(lengths), out = at(outs), lse = at(ARRAY(KILN_F32, B, HQ, SQ)),
-                wide = at(ARRAY(KILN_BF16, B, SQ, HQ, 2 * K));
+                table = at(ARRAY(KILN_I32, B, TABLE)), length = at(lengths), out = at(outs), lse = at(ARRAY(KILN_F32, B, HQ, SQ));
     kiln_mla_plan plan = make_plan(&dense_shape, &length), sparse = make_plan(&sparse_shape, NULL);
     kiln_mla_decode_args a = { .plan = &plan, .q = &q, .cache = &cache, .table = &table, .lengths = &length, .out = &out, .lse = &lse };
     size_t bytes;
@@ -138,10 +143,16 @@ static void dense_decoding(void **state)
     REFUSED_TENSOR(RUN, q, shape[0] = -2, KILN_BAD_SHAPE, "dimension 0 of 'q' is -2");
     REFUSED_TENSOR(RUN, q, data = NULL, KILN_BAD_ARGUMENT, "'q' has no data: its pointer is null and it has 9216 elements");
     REFUSED_TENSOR(RUN, q, data = (char *)q.data + 2, KILN_BAD_ALIGNMENT, "the data of 'q' (");
-    REFUSED(RUN, wide, (a.q = &wide, wide.shape[3] = K, wide.has_strides = true,
-                        memcpy(wide.strides, (int64_t[]){ SQ * HQ * 2 * K, HQ * 2 * K, 2 * K, 1 }, 4 * sizeof(int64_t))),
-            KILN_BAD_SHAPE, "'q' must be contiguous: dimension 2 has stride 1152, expected 576");
-    a.q = &q;
+    REFUSED(RUN, q, give_strides(&q, SQ * HQ * K, HQ * K, K, 2), KILN_BAD_SHAPE, "the last dimension of 'q' must be contiguous: it has stride 2");
+    REFUSED(RUN, q, give_strides(&q, SQ * HQ * K, HQ * K, K + 4, 1), KILN_BAD_ALIGNMENT,
+            "dimension 2 of 'q' has stride 580, which is 1160 bytes, expected a positive multiple of 16");
+    REFUSED(RUN, q, give_strides(&q, -K, HQ * K, K, 1), KILN_BAD_ALIGNMENT, "dimension 0 of 'q' has stride -576");
+    REFUSED(RUN, q, give_strides(&q, INT64_C(1) << 40, HQ * K, K, 1), KILN_BAD_ALIGNMENT, "dimension 0 of 'q' has stride 1099511627776");
+    REFUSED(RUN, out, give_strides(&out, SQ * HQ * V, 0, V, 1), KILN_BAD_ALIGNMENT, "dimension 1 of 'out' has stride 0, which is 0 bytes, expected a positive");
+    REFUSED(RUN, out, give_strides(&out, SQ * HQ * V, (HQ - 1) * V, V, 1), KILN_BAD_SHAPE,
+            "'out' is written, but with stride 1536 in dimension 1 its elements overlap");
+    REFUSED(RUN, lse, give_strides(&lse, HQ * SQ, 1, HQ, 0), KILN_BAD_SHAPE, "'lse' must be contiguous: dimension 2 has stride 4, expected 1");
+    REFUSED(RUN, table, give_strides(&table, TABLE + 1, 1, 0, 0), KILN_BAD_SHAPE, "'table' must be contiguous: dimension 0 has stride 4, expected 3");
     REFUSED_TENSOR(RUN, cache, shape[2] = 2, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 2, expected 1");
     REFUSED_TENSOR(RUN, cache, shape[3] = 656, KILN_BAD_SHAPE, "dimension 3 of 'cache' is 656, expected 576");
     REFUSED_TENSOR(RUN, cache, shape[1] = 48, KILN_UNSUPPORTED, "the page size (dimension 1 of 'cache') is 48, expected 16, 32, 64, 128 or 256");
@@ -327,6 +338,25 @@ static void packed_attention(void **state)
     REFUSED_TENSOR(RUN, k_offsets, shape[0] = 2, KILN_BAD_SHAPE, "dimension 0 of 'k_offsets' is 2, expected 3: its shape is [B + 1], and 'q_offsets' has B = 2");
     REFUSED(RUN, q_offsets, q_offsets.shape[0] = 0, KILN_BAD_SHAPE, "dimension 0 of 'q_offsets' is 0, expected at least 1");
     REFUSED_TENSOR(RUN, q_offsets, type = KILN_I64, KILN_BAD_TYPE, "'q_offsets' is a tensor of i64, expected i32");
+    REFUSED(RUN, k, give_strides(&k, 64, 9 * 64, 2, 0), KILN_BAD_SHAPE, "the last dimension of 'k' must be contiguous: it has stride 2");
+    kiln_tensor qkv = at(ARRAY(KILN_BF16, 8, HQ, 192)), kv = at(ARRAY(KILN_BF16, 9, 2, 128));
+    kiln_attention_qkvpacked_args p = { .qkv = &qkv, .head_size = 64, .offsets = &q_offsets, .max_rows = 8, .out = &out };
+    kiln_attention_kvpacked_args s = { .q = &q, .kv = &kv, .q_offsets = &q_offsets, .k_offsets = &k_offsets, .max_queries = 8, .out = &out };
+#define ALL_PACKED kiln_attention_forward_qkvpacked(ops, NULL, &p)
+#define KEYS_PACKED kiln_attention_forward_kvpacked(ops, NULL, &s)
+    assert_fails(kiln_attention_forward_qkvpacked(ops, NULL, NULL), KILN_BAD_ARGUMENT, "kiln_attention_forward_qkvpacked: 'args' is null");
+    assert_fails(kiln_attention_forward_kvpacked(NULL, NULL, &s), KILN_BAD_ARGUMENT, "kiln_attention_forward_kvpacked: 'ops' is null");
+    REFUSED(ALL_PACKED, p, p.qkv = NULL, KILN_BAD_ARGUMENT, "'qkv' is null");
+    REFUSED(ALL_PACKED, p, p.offsets = NULL, KILN_BAD_ARGUMENT, "'q_offsets' is null");
+    REFUSED(ALL_PACKED, p, p.head_size = 0, KILN_BAD_ARGUMENT, "'head_size' is 0, expected 1 to 256");
+    REFUSED(ALL_PACKED, p, p.head_size = 97, KILN_BAD_SHAPE, "dimension 2 of 'qkv' is 192, which has no room for keys of 97 beside");
+    REFUSED(ALL_PACKED, p, p.out = &qkv, KILN_BAD_SHAPE, "dimension 2 of 'out' is 192, expected 64");
+    REFUSED_TENSOR(ALL_PACKED, qkv, rank = 2, KILN_BAD_SHAPE, "'qkv' has rank 2, expected 3");
+    REFUSED_TENSOR(ALL_PACKED, out, data = qkv.data, KILN_BAD_ARGUMENT, "and 'out' overlap in memory");
+    REFUSED(KEYS_PACKED, s, s.q = NULL, KILN_BAD_ARGUMENT, "'q' is null");
+    REFUSED(KEYS_PACKED, s, s.kv = NULL, KILN_BAD_ARGUMENT, "'kv' is null");
+    REFUSED_TENSOR(KEYS_PACKED, q, rank = 4, KILN_BAD_SHAPE, "'q' has rank 4, expected 3: [TQ][H][D]");
+    REFUSED_TENSOR(KEYS_PACKED, kv, shape[2] = 60, KILN_BAD_SHAPE, "dimension 2 of 'kv' is 60, which has no room for keys of 64");
     out_is_untouched(outs);
 }
 
@@ -348,6 +378,9 @@ static void backward_and_decoding(void **state)
     assert_fails(RUN, KILN_BAD_ARGUMENT, "needs a workspace of");
     REFUSED(DECODE, d, d.splits = -1, KILN_BAD_ARGUMENT, "'splits' is -1, expected 1 to 65536");
     REFUSED(DECODE, d, d.mask = &q, KILN_BAD_TYPE, "'mask' is a tensor of bf16, expected u8");
+    REFUSED(DECODE, d, d.lengths = &q, KILN_BAD_TYPE, "'lengths' is a tensor of bf16, expected i32");
+    REFUSED(DECODE, d, d.lse = &q, KILN_BAD_TYPE, "'lse' is a tensor of bf16, expected f32");
+    REFUSED(DECODE, d, d.lse = &lse, KILN_BAD_SHAPE, "'lse' has rank 3, expected 2: [B][H]");
     REFUSED_TENSOR(DECODE, one, shape[1] = 3, KILN_BAD_SHAPE, "dimension 1 of 'out' is 4, expected 3");
     assert_fails(DECODE, KILN_BAD_ARGUMENT, "needs a workspace of");
     kiln_tensor offsets = at(ARRAY(KILN_I32, B + 1)), rows = q, keys = k;          // shapes of q and k, packed

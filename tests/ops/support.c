@@ -81,9 +81,88 @@ Array *array_new(kiln_type type, int rank, const int64_t *shape)
     return b;
 }
 
+static Array *part_of(Array *b, const kiln_tensor *tensor)
+{
+    Array *const part = must_have(calloc(1, sizeof *part));
+    part->next = arrays;
+    arrays = part;
+    part->whole = b->whole ? b->whole : b;
+    part->tensor = *tensor;
+    part->host = b->host + ((char *)tensor->data - (char *)b->tensor.data);
+    return part;
+}
+
+Array *array_part(Array *b, int dim, int64_t first, int64_t extent)
+{
+    kiln_tensor slice;
+    assert_ok(kiln_tensor_slice(&b->tensor, dim, first, extent, &slice));
+    return part_of(b, &slice);
+}
+
+Array *array_swapped(Array *b, int x, int y)
+{
+    kiln_tensor t;
+    assert_ok(kiln_tensor_slice(&b->tensor, x, 0, b->tensor.shape[x], &t));    // with strides
+    const int64_t shape = t.shape[x], stride = t.strides[x];
+    t.shape[x] = t.shape[y], t.strides[x] = t.strides[y];
+    t.shape[y] = shape, t.strides[y] = stride;
+    return part_of(b, &t);
+}
+
+// Where element i is in the mirror.
+static int64_t place(const Array *b, int64_t i)
+{
+    int64_t at = 0;
+    if (!b->tensor.has_strides)
+        return i;
+    for (int d = b->tensor.rank - 1; d >= 0; d--) {
+        at += i % b->tensor.shape[d] * b->tensor.strides[d];
+        i /= b->tensor.shape[d];
+    }
+    return at;
+}
+
+static size_t element_bytes(const Array *b) { return (size_t)kiln_type_bits(b->tensor.type) / 8; }
+
+Array *array_spread(const Array *b, bool swapped)
+{
+    const int rank = b->tensor.rank, last = rank - 1;
+    const int64_t unit = 16 / (int64_t)element_bytes(b);
+    kiln_tensor t = b->tensor;
+    if (swapped) t.shape[1] = b->tensor.shape[2], t.shape[2] = b->tensor.shape[1];
+    int64_t shape[KILN_MAX_RANK];
+    for (int d = 0; d < rank; d++) shape[d] = t.shape[d] + (d == last ? 2 * unit : 2);
+    Array *a = array_new(t.type, rank, shape);
+    for (int d = 0; d < rank; d++) a = array_part(a, d, d == last ? unit : 1, t.shape[d]);
+    if (swapped) a = array_swapped(a, 1, 2);
+    for (int64_t i = 0; i < count(b); i++)
+        memcpy(a->host + (size_t)place(a, i) * element_bytes(a), b->host + (size_t)i * element_bytes(b), element_bytes(a));
+    array_send(a);
+    return a;
+}
+
+void array_erase(Array *b)
+{
+    for (int64_t i = 0; i < count(b); i++)
+        memset(b->host + (size_t)place(b, i) * element_bytes(b), 0xFF, element_bytes(b));
+}
+
+bool array_is_erased(const Array *b)
+{
+    const Array *const whole = b->whole ? b->whole : b;
+    for (size_t i = 0; i < whole->bytes; i++)
+        if (whole->host[i] != 0xFF)
+            return false;
+    return true;
+}
+
 Array *bytes_new(size_t bytes) { return ARRAY(KILN_U8, (int64_t)bytes); }
 
-void array_send(Array *b) { assert_ok(kiln_upload(device, b->memory, b->block, b->bytes + 2 * GUARD)); }
+void array_send(Array *b)
+{
+    const Array *const whole = b->whole ? b->whole : b;
+    assert_ok(kiln_upload(device, whole->memory, whole->block, whole->bytes + 2 * GUARD));
+}
 
 static unsigned char *download(const Array *b)
 {
@@ -102,6 +181,7 @@ static bool guards_hold(const unsigned char *block, size_t bytes)
 
 void array_fetch(Array *b)
 {
+    b = b->whole ? b->whole : b;
     unsigned char *const copy = download(b);
     const bool hold = guards_hold(copy, b->bytes);
     memcpy(b->block, copy, b->bytes + 2 * GUARD);
@@ -112,6 +192,7 @@ void array_fetch(Array *b)
 
 void array_unchanged(Array *b, const char *name)
 {
+    b = b->whole ? b->whole : b;
     unsigned char *const copy = download(b);
     const bool same = memcmp(copy, b->block, b->bytes + 2 * GUARD) == 0;
     free(copy);
@@ -121,6 +202,7 @@ void array_unchanged(Array *b, const char *name)
 
 double get(const Array *b, int64_t i)
 {
+    i = place(b, i);
     if (b->tensor.type == KILN_BF16) {
         const uint32_t bits = (uint32_t)((const uint16_t *)(const void *)b->host)[i] << 16;
         float x;
@@ -132,6 +214,7 @@ double get(const Array *b, int64_t i)
 
 void set(Array *b, int64_t i, double value)
 {
+    i = place(b, i);
     if (b->tensor.type == KILN_BF16 && fabs(value) > 1e-30 && fabs(value) < 1e30) {        // there are many of these
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);

@@ -38,12 +38,21 @@ typedef struct Array {
     unsigned char *block, *host;     // the mirror with its guards; its elements
     void          *memory;
     size_t         bytes;
+    struct Array  *whole;            // of a part: what it is cut from, which has the memory, the mirror and the guards
 } Array;
 
 // Every byte is 0xFF: NaN, or -1. Freed at the end of the test.
 Array *array_new(kiln_type type, int rank, const int64_t *shape);
 #define ARRAY(type, ...) array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
 Array *bytes_new(size_t bytes);                           // a workspace
+
+// Over the same memory: `extent` of dimension `dim`, from `first` on; two dimensions exchanged.
+Array *array_part(Array *b, int dim, int64_t first, int64_t extent);
+Array *array_swapped(Array *b, int x, int y);
+// A copy whose rows lie apart in a larger array of 0xFF; with `swapped` dimensions 1 and 2 stand the other way round.
+Array *array_spread(const Array *b, bool swapped);
+void   array_erase(Array *b);                              // 0xFF in the mirror
+bool   array_is_erased(const Array *b);                    // the whole that it is a part of
 
 void    array_send(Array *b);                            // mirror and guards to the device
 void    array_fetch(Array *b);                           // elements to the mirror; fails if the guards do not hold

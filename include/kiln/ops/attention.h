@@ -53,6 +53,37 @@ typedef struct kiln_attention_varlen_args {
 
 KILN_API kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *args);
 
+/* The same with q, k and v, or k and v, of each token and head side by side in one tensor. For the gradients give the backward
+ * call the parts: kiln_tensor_slice(&dqkv, 2, 0, D, &dq) and so on. */
+typedef struct kiln_attention_qkvpacked_args {
+    const kiln_tensor *qkv;          /* in   [T][H][2 * D + DV]: q, then k, then v */
+    const kiln_tensor *offsets;      /* in   i32 [B + 1], from 0 to T, never falling */
+    int64_t head_size;               /* D */
+    int64_t max_rows;                /* of the longest sequence, or more; rows past it are not computed */
+    const kiln_tensor *out;          /* out  [T][H][DV] */
+    const kiln_tensor *lse;          /* out  f32 [H][T]; NULL: not wanted */
+    bool    causal;
+    int64_t window;
+    double  scale;
+} kiln_attention_qkvpacked_args;
+
+KILN_API kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_qkvpacked_args *args);
+
+typedef struct kiln_attention_kvpacked_args {
+    const kiln_tensor *q;            /* in   [TQ][H][D] */
+    const kiln_tensor *kv;           /* in   [TK][HKV][D + DV]: k, then v */
+    const kiln_tensor *q_offsets;    /* in   i32 [B + 1] */
+    const kiln_tensor *k_offsets;    /* in   i32 [B + 1] */
+    int64_t max_queries;
+    const kiln_tensor *out;          /* out  [TQ][H][DV] */
+    const kiln_tensor *lse;          /* out  f32 [H][TQ]; NULL: not wanted */
+    bool    causal;
+    int64_t window;
+    double  scale;
+} kiln_attention_kvpacked_args;
+
+KILN_API kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *args);
+
 /* ---- backward, sequences of equal length: the gradients of q, k and v, from what the forward call took and gave */
 
 typedef struct kiln_attention_backward_args {
@@ -109,7 +140,10 @@ typedef struct kiln_attention_decode_args {
     const kiln_tensor *k;            /* in   [B][S][HKV][D] */
     const kiln_tensor *v;            /* in   [B][S][HKV][DV] */
     const kiln_tensor *mask;         /* in   u8 [B][S][HKV], 0 hides the key; NULL: all are seen */
+    const kiln_tensor *lengths;      /* in   i32 [B]: how many of the S keys each request has, a number below 0 counting as 0 and
+                                      *      one past S as S; what stands behind them is not looked at. NULL: all have S */
     const kiln_tensor *out;          /* out  [B][H][DV] */
+    const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
     int64_t splits;                  /* shares of the keys; 0: as many as fill the device */
     double  scale;                   /* > 0; 0: 1/sqrt(D) */
     void   *workspace;               /* kiln_attention_decode_workspace_size bytes */

@@ -216,7 +216,8 @@ static int split_groups(Cpu *cx, Place *p, const Buffer *view, int front, int ba
 // Whether ranges dims[i .. j-1] of the region are one run of the base's elements.
 static bool is_one_run(const Region *r, const int *dims, int i, int j)
 {
-    bool one = dims[j - 1] - dims[i] == j - 1 - i;
+    const Buffer *const root = buffer_root(r->buffer);
+    bool one = dims[j - 1] - dims[i] == j - 1 - i && (j - i == 1 || (!root->strided && !root->stride[0]));
     for (int k = i + 1; k < j && one; k++) one = takes_all(r, dims[k]);
     return one;
 }

@@ -257,13 +257,15 @@ static void declare_var(Cpu *cx, Var *var, Expr *value)
     cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
 }
 
-// Row-major strides as variables; a strided tensor's own follow its pointer.
+// Row-major strides as variables; those that are symbols; a strided tensor's own follow its pointer.
 static int declare_strides(Cpu *cx, Buffer *b, Var *words, int at)
 {
     Expr **const strides = cx->strides[b->id];
     Expr *inner = int_const(cx->arena, 1);
     for (int d = b->rank - 1; d >= 0; d--) {
-        if (b->strided)
+        if (b->stride[0])
+            strides[d] = cpu_expr(cx, b->stride[d]);
+        else if (b->strided)
             strides[d] = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "stride", word(cx, words, at + d, DTYPE_INT)));
         else {
             strides[d] = fixed(cx, "stride", cpu_expr(cx, inner));

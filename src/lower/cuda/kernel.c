@@ -641,6 +641,8 @@ static void fill_maps(Lowering *lo)
         Expr *stride = int_const(lo->arena, 1);
         for (int d = 0; d < tensor->rank; d++) {
             Expr *const extent = tensor->shape[tensor->rank - 1 - d];
+            if (tensor->stride[0])
+                stride = tensor->stride[tensor->rank - 1 - d];
             out->dim[d] = plan_add_code(lo->arena, plan, lo->kernel, extent);
             out->stride[d] = plan_add_code(lo->arena, plan, lo->kernel, stride);
             out->box[d] = map->box[d];
@@ -668,6 +670,8 @@ static void require_small_symbols(Lowering *lo)
         memcpy(requires, plan->requires, sizeof(PlanRequire) * (size_t)plan->n_requires);
     for (int i = 0; i < lo->kernel->n_binds; i++) {
         Var *const symbol = lo->kernel->binds[i].symbol;
+        if (lo->kernel->binds[i].is_stride)
+            continue;
         // A fresh variable of the same name would not be the symbol: its bounds must not fold the test away.
         Expr *const hi = symbol->hi;
         symbol->hi = NULL;

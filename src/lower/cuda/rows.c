@@ -49,7 +49,7 @@ static int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multip
     int64_t stride = dtype_bits(buffer->type) / 8;
     for (int d = buffer->rank - 1; d > 0; d--) {
         stride *= expr_multiple(buffer->shape[d]);
-        const int here = low_bit(stride);
+        const int here = buffer->stride[0] ? low_bit(expr_multiple(buffer->stride[d - 1]) * dtype_bits(buffer->type) / 8) : low_bit(stride);
         align = here < align ? here : align;
     }
     return align;

@@ -403,7 +403,10 @@ static void place_tensor(Lowering *lo, Buffer *tensor, Expr **subs, const Iterat
     Arena *const a = lo->arena;
     Expr *at = expr_int(a, DTYPE_I64, 0);
     for (int d = 0; d < tensor->rank; d++) {
-        if (tensor->strided) {
+        if (tensor->stride[0]) {
+            Expr *const stride = lower_int64(lo, tensor->stride[d], NULL);
+            at = expr_binary(a, X_ADD, at, expr_binary(a, X_MUL, lower_int64(lo, subs[d], it), stride));
+        } else if (tensor->strided) {
             Expr *const stride = call_expr(lo, DTYPE_I64, "param_word", 1,
                                            i32_const(lo, lo->tensors[tensor->id]->multiple + 1 + d));
             at = expr_binary(a, X_ADD, at, expr_binary(a, X_MUL, lower_int64(lo, subs[d], it), stride));

@@ -231,7 +231,7 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
     const int size = dtype_bits(tensor->type) / 8;
     Expr *stride = int_const(a, 1), *test = NULL;
     for (int d = tensor->rank - 1; d > 0; d--) {
-        stride = int_mul(a, stride, tensor->shape[d]);
+        stride = tensor->stride[0] ? tensor->stride[d - 1] : int_mul(a, stride, tensor->shape[d]);
         if (expr_multiple(stride) * size % 16 == 0)
             continue;
         Expr *const one = expr_binary(a, X_EQ, expr_binary(a, X_MOD, int_mul(a, stride, int_const(a, size)), int_const(a, 16)), int_const(a, 0));

@@ -40,7 +40,7 @@ static TileKernel *small_kernel(Random *r)
     k->n_binds = 2;
     k->binds = NEW_ARRAY(arena, TileBind, 2);
     for (int d = 0; d < 2; d++) {
-        k->binds[d] = (TileBind){ tile_new_var(k, VAR_SYMBOL, DTYPE_INT, d ? "N" : "M", (Span){ 0 }), 0, d, 0 };
+        k->binds[d] = (TileBind){ .symbol = tile_new_var(k, VAR_SYMBOL, DTYPE_INT, d ? "N" : "M", (Span){ 0 }), .dim = d };
         tensor->shape[d] = expr_var(arena, k->binds[d].symbol);
         r->ints[d] = k->binds[d].symbol;
     }
