@@ -116,10 +116,28 @@ static int place_all(Lowering *lo)
     return lo->shared_bytes = at;
 }
 
+static bool is_atomic_tile(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_ATOMIC_TILE;
+    return op->kind == T_FORALL;
+}
+
+// A ring of one buffer waits for memory in every step: worse than one tile's stores without staging.
+static bool would_end_rings(Lowering *lo)
+{
+    int deepest = 1;
+    bool adds = false;               // of tiles, which without staging go element by element
+    for (int i = 0; i < lo->clocks.count; i++)
+        if (lo->clocks.items[i]->buffers > deepest)
+            deepest = lo->clocks.items[i]->buffers;
+    each_op(lo, lo->kernel->body, is_atomic_tile, &adds);
+    return deepest == 2 && !adds && lo->shared_bytes - lo->staging_bytes <= shared_bytes_max(lo);
+}
+
 // Where shared memory is full to the brim, stores go straight from the registers.
 static bool drop_staging(Lowering *lo)
 {
-    const bool had = lo->staging_bytes > 0 && lo->has_teams;
+    const bool had = lo->staging_bytes > 0 && (lo->has_teams || would_end_rings(lo));
     if (had) {
         lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
         lo->no_staging = true;
