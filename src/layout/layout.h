@@ -94,7 +94,8 @@ typedef struct SharedLayout {
 
 SharedLayout shared_plain(int rows, int columns, int element_bytes);   // row by row
 // As TMA with swizzle writes it and wgmma reads it, in either major order. False if the row is no multiple of 32 bytes.
-bool shared_panels(int rows, int columns, int element_bytes, SharedLayout *layout);
+// most: columns of a panel, at most; 0: as many as fit.
+bool shared_panels(int rows, int columns, int element_bytes, int most, SharedLayout *layout);
 int  shared_offset(const SharedLayout *layout, int row, int column);   // bytes
 // The most lanes whose 4-byte words fall into one bank, for a warp that accesses columns and rows as given.
 int  shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes);

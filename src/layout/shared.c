@@ -10,11 +10,11 @@ SharedLayout shared_plain(int rows, int columns, int element_bytes)
     };
 }
 
-bool shared_panels(int rows, int columns, int element_bytes, SharedLayout *layout)
+bool shared_panels(int rows, int columns, int element_bytes, int most, SharedLayout *layout)
 {
     const int row_bytes = columns * element_bytes;
     int swizzle = 128;
-    while (swizzle >= 32 && row_bytes % swizzle != 0)
+    while (swizzle >= 32 && (row_bytes % swizzle != 0 || (most && swizzle > most * element_bytes)))
         swizzle /= 2;
     if (swizzle < 32)
         return false;

@@ -67,10 +67,13 @@ typedef struct TileInfo {
     uint32_t     team;               // groups that hold it, where statements are placed; 0: every group its own copy
     bool         placed_write;
     bool         wants_panels;       // read by a tensor-core product or moved by swizzled TMA
+    int          panel_most;         // columns of a panel, where groups begin at panels; 0: as many as fit
     bool         is_async;           // read or written by wgmma or TMA: stores need a proxy fence
     SharedLayout shared;
     int          offset;             // bytes from the base
     int          buffers;            // of its ring
+    bool         alternates;         // the threads write it to two buffers in turn (memory.c)
+    Var         *side;               // bytes to the one in use
     Channel     *channel;            // it is filled by the producer; else NULL
     bool         is_multicast;       // each instance of the cluster fetches a part of it for all
     int          shadow_offset;      // of a --check build: bytes from the base, one for each element (checked.c)
@@ -160,6 +163,7 @@ typedef struct OpInfo {
     bool     has_places;             // of a pipeline
     Var     *early;                  // while printing: such an element
     bool     meets_all;              // no signal will do
+    bool     staging_is_free;        // while printing: of a turned store, since the last meeting
     void    *accesses;               // not ordered yet after it (hazards.c)
     Product *product;
     Ahead   *ahead;                  // of a pipeline
@@ -223,7 +227,7 @@ typedef struct Lowering {
     int   scratch_sides;             // of scratch_bytes each; 2: taken in turn
     Var  *scratch_side;              // bytes to the side in use; NULL: there is one
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
-    bool  no_staging;                // it did not fit
+    bool  no_staging, one_box;       // it did not fit; of two boxes for each warp only one did
     int   barrier_offset, shared_bytes;
     bool  calls_printf;              // some statement prints or asserts
     bool  traps;                     // some code that is printed may stop the kernel
@@ -467,6 +471,7 @@ void wait_for_all(Lowering *lo);
 bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
 bool store_is_staged(Lowering *lo, TileOp *op);
 void emit_staged_store(Lowering *lo, TileOp *op);
+void emit_staging_done(Lowering *lo);
 bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
 int  staged_store_bytes(Lowering *lo, TileOp *op);
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA

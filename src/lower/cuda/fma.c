@@ -98,7 +98,7 @@ static void share_operand(Lowering *lo, const Product *p, const Operand *x)
     }
     // Neighbouring rows in different banks; small products gain little, and other statements would pay for the addresses.
     if (!tile->wants_panels && p->m * p->n >= SWIZZLED_RESULT)
-        tile->wants_panels = shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &tile->shared);
+        tile->wants_panels = shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, 0, &tile->shared);
 }
 
 // False: another product gives the result another layout.

@@ -18,6 +18,7 @@ enum { GROUPS = 8 };
 typedef struct Accesses {
     uint8_t read, written;           // in this pass through the blocks around
     uint8_t read_before, written_before;                   // in an earlier turn of a loop around
+    uint8_t read_other, written_other;                     // in the turn before, of the tile's other side
     int     read_at, written_at;     // the number of the last op that did, in this pass
 } Accesses;
 typedef Accesses (*State)[GROUPS];
@@ -26,6 +27,8 @@ typedef Accesses (*State)[GROUPS];
 typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before; } Conflict;
 
 typedef struct Walk { Lowering *lo; State state; int n; bool changed; uint32_t groups; TileOp *op; Conflict conflict;
+               VEC(TileOp *) flying; // products that may still be reading, oldest first; not where statements are placed
+               int landed;           // how many of them the op at hand waits for
                int last;             // the number of the op passed last
                const bool *rewritten; } Walk;              // by buffer, of tensors (rewritten.c)
 
@@ -36,6 +39,8 @@ static bool is_shared(const Walk *walk, const Buffer *root)
     const TileInfo *const tile = tile_info(walk->lo, root);
     return tile && tile->home == HOME_SHARED && !tile->channel && !tile->ahead;
 }
+
+static bool alternates(const Walk *walk, int buffer) { return walk->lo->tiles[buffer] && walk->lo->tiles[buffer]->alternates; }
 
 static uint32_t groups_of(Lowering *lo, TileOp *op) { return lo->has_teams ? op_groups(lo, op) : 1; }
 
@@ -126,9 +131,73 @@ static void join(Walk *walk, State other)
             x->written |= y->written;
             x->read_before |= y->read_before;
             x->written_before |= y->written_before;
+            x->read_other |= y->read_other;
+            x->written_other |= y->written_other;
             x->read_at = y->read_at > x->read_at ? y->read_at : x->read_at;
             x->written_at = y->written_at > x->written_at ? y->written_at : x->written_at;
         }
+}
+
+// ---- products in flight
+
+static bool is_wgmma(Lowering *lo, const TileOp *op)
+{
+    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
+}
+
+static void test_flight(const TileUse *use, void *context)
+{
+    Walk *const walk = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    for (int i = walk->landed; i < walk->flying.count; i++) {
+        const TileOp *const x = walk->flying.items[i];
+        const bool follows = is_wgmma(walk->lo, walk->op) && walk->op->matmul.dst.buffer == root;    // into one accumulator, in order
+        const bool reads = root == buffer_root(x->matmul.a.region.buffer) || root == buffer_root(x->matmul.b.region.buffer);
+        if ((root == x->matmul.dst.buffer && !follows) || (reads && (use->writes || use->atomic)))
+            walk->landed = i + 1;
+    }
+}
+
+static bool test_flights(Lowering *lo, TileOp *op, void *context)
+{
+    Walk *const walk = context;
+    if (op_info(lo, op)->fetched)
+        return true;
+    if (is_flow(walk->op) && is_wgmma(lo, op))             // before a loop or branch with products all are waited for
+        walk->landed = walk->flying.count;
+    tile_uses(op, test_flight, context);
+    return false;
+}
+
+// Products whose results the op uses, and those issued before them, have read what they read (wait_for_op).
+static void land(Walk *walk, TileOp *op)
+{
+    walk->landed = 0;
+    alone(walk->lo, op, test_flights, walk);
+    walk->flying.count -= walk->landed;
+    for (int i = 0; i < walk->flying.count; i++)
+        walk->flying.items[i] = walk->flying.items[i + walk->landed];
+}
+
+// Behind a block, at whose end those that it issued are waited for.
+static void keep_flying(Walk *walk, int before)
+{
+    if (walk->flying.count > before)
+        walk->flying.count = before;
+}
+
+// They read beyond a meeting: other threads may not write these tiles before the next.
+static void read_beyond(Walk *walk)
+{
+    for (int i = 0; i < walk->flying.count; i++) {
+        TileOp *const x = walk->flying.items[i];
+        const Buffer *const operands[2] = { buffer_root(x->matmul.a.region.buffer), buffer_root(x->matmul.b.region.buffer) };
+        for (int o = 0; o < 2; o++)
+            if (is_shared(walk, operands[o])) {
+                walk->state[operands[o]->id][0].read = 0xff;
+                walk->state[operands[o]->id][0].read_at = op_info(walk->lo, x)->order;
+            }
+    }
 }
 
 // ---- barriers
@@ -139,6 +208,8 @@ static void keep_accesses(Accesses *x, uint8_t keep)
     x->written &= keep;
     x->read_before &= keep;
     x->written_before &= keep;
+    x->read_other &= keep;
+    x->written_other &= keep;
 }
 
 // Of one group, or (-1) of all.
@@ -173,6 +244,7 @@ static void meet(Walk *walk, TileOp *op)
     info->barrier_before = true;
     info->barrier_group = wanted;
     clear_met(walk, wanted);
+    read_beyond(walk);
 }
 
 // ---- signals from one group to another
@@ -293,18 +365,40 @@ static void forget_tensors(Walk *walk)
             memset(walk->state[k->params[i].tensor->id], 0, sizeof *walk->state);
 }
 
-// A body that may run again: what was accessed in it, was accessed before its head, unless all meet there.
+// The tile's sides change places: what the turn before last left is on the side that is written next.
+static void turn_sides(Walk *walk, TileOp *body, int buffer)
+{
+    if (op_info(walk->lo, walk->lo->tiles[buffer]->declared)->block != body)
+        return;
+    for (int a = 0; a < GROUPS; a++) {
+        Accesses *const x = &walk->state[buffer][a];
+        x->read_before |= x->read_other;
+        x->written_before |= x->written_other;
+        x->read_other = x->read;
+        x->written_other = x->written;
+        x->read = x->written = 0;
+    }
+}
+
+// A body that may run again: what was accessed in it, was accessed before its head, unless all meet there. A tile with
+// two sides may come to the same one in every other turn.
 static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
 {
     const State before = copy_state(walk), none = new_state(walk);
-    for (int turn = 0; turn < 2; turn++) {
+    const int flying = walk->flying.count;
+    for (int turn = 0; turn < 3; turn++) {
         if (meets)
             set_state(walk, walk->state, none);
         if (body == walk->lo->kernel->body)
             forget_tensors(walk);
         walk_block(walk, body);
         walk_block(walk, step);
-        for (int i = 0; i < walk->n; i++)
+        keep_flying(walk, flying);
+        for (int i = 0; i < walk->n; i++) {
+            if (alternates(walk, i)) {
+                turn_sides(walk, body, i);
+                continue;
+            }
             for (int a = 0; a < GROUPS; a++) {
                 Accesses *const x = &walk->state[i][a];
                 x->read_before |= x->read;
@@ -312,11 +406,12 @@ static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
                 x->read = x->written = 0;
                 x->read_at = x->written_at = -1;
             }
+        }
         join(walk, before);
     }
     // Behind the loop all of it is simply earlier.
     for (int i = 0; i < walk->n; i++)
-        for (int a = 0; a < GROUPS; a++) {
+        for (int a = 0; a < GROUPS && !alternates(walk, i); a++) {
             Accesses *const x = &walk->state[i][a];
             x->read_at = x->read_before ? walk->last : x->read_at;
             x->written_at = x->written_before ? walk->last : x->written_at;
@@ -336,16 +431,18 @@ static void walk_op(Walk *walk, TileOp *op)
     walk->groups = groups_of(walk->lo, op);
     walk->op = op;
     walk->conflict = (Conflict){ .at = -1 };
-    const bool is_flow = op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
-    if (is_flow)
+    land(walk, op);
+    if (is_flow(op))
         tile_uses(op, test_use, walk);                     // its own bounds and condition
     else
         alone(walk->lo, op, test_inside, walk);
     if (info->barrier_before || (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
         meet(walk, op);
     walk->last = end_order(walk->lo, op);
-    if (!is_flow) {
+    if (!is_flow(op)) {
         alone(walk->lo, op, note_inside, walk);
+        if (is_wgmma(walk->lo, op) && !walk->lo->has_teams)
+            VEC_PUSH(walk->lo->arena, &walk->flying, op);
         return;
     }
     tile_uses(op, note_use, walk);
@@ -355,10 +452,13 @@ static void walk_op(Walk *walk, TileOp *op)
     case T_PIPELINE: walk_loop(walk, op->pipeline.body, NULL, info->ahead != NULL); return;
     case T_IF: {
         const State before = copy_state(walk);
+        const int flying = walk->flying.count;
         walk_block(walk, op->branch.then);
         const State then = copy_state(walk);
         set_state(walk, walk->state, before);
+        keep_flying(walk, flying);
         walk_block(walk, op->branch.otherwise);
+        keep_flying(walk, flying);
         join(walk, then);
         return;
     }

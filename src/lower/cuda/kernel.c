@@ -706,8 +706,10 @@ typedef struct ReadScan { const Channel *channel; bool other; TileOp *op; Loweri
 static void scan_read(const TileUse *use, void *context)
 {
     ReadScan *const scan = context;
-    const bool is_wgmma = scan->op->kind == T_MATMUL && op_info(scan->lo, scan->op)->product->kind == PRODUCT_WGMMA &&
-                          use->buffer != scan->op->matmul.meta;        // lanes read the places of a sparse operand
+    // Within a loop, which may have no step, a product keeps no warp together; the places of a sparse operand lanes read.
+    const OpInfo *const info = op_info(scan->lo, scan->op);
+    const bool is_wgmma = scan->op->kind == T_MATMUL && info->product->kind == PRODUCT_WGMMA && use->buffer != scan->op->matmul.meta &&
+                          info->block == scan->channel->clock->block;
     for (int t = 0; t < scan->channel->n_tiles; t++)
         if (buffer_root(use->buffer) == scan->channel->tiles[t]->buffer && !is_wgmma)
             scan->other = true;

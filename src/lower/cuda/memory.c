@@ -41,13 +41,8 @@ bool lay_out_shared_tiles(Lowering *lo)
     return true;
 }
 
-static bool measure_op(Lowering *lo, TileOp *op, void *context)
+static bool measure_stores(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP) {
-        for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
-            measure_op(lo, as_map(lo, part), context);
-        return true;
-    }
     if (!is_map(op))
         return false;
     if (store_is_staged(lo, op)) {
@@ -57,6 +52,19 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
         if (bytes > lo->staging_bytes)
             lo->staging_bytes = bytes;
     }
+    return true;
+}
+
+static bool measure_op(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP) {
+        for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
+            measure_op(lo, as_map(lo, part), context);
+        return true;
+    }
+    if (!is_map(op))
+        return false;
+    measure_stores(lo, op, NULL);
     if (op_info(lo, op)->fetched)
         return true;
     TileOp *const map = as_map(lo, op);
@@ -94,7 +102,7 @@ static int place_all(Lowering *lo)
             if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled)
                 continue;
             tile->shared.bytes = align_up(tile->shared.bytes, swizzled ? SHARED_ALIGN : 128);
-            tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers : tile->has_sides ? 2 : 1;
+            tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers : tile->has_sides || tile->alternates ? 2 : 1;
             tile->offset = at;
             at += tile->shared.bytes * tile->buffers;
         }
@@ -146,6 +154,18 @@ static bool drop_staging(Lowering *lo)
     return had;
 }
 
+// One box for each warp's stores instead of two in turn: cheaper than a ring's second buffer.
+static bool drop_second_boxes(Lowering *lo)
+{
+    const int before = lo->staging_bytes;
+    if (lo->has_teams || lo->one_box)
+        return false;
+    lo->one_box = true;
+    lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
+    each_op(lo, lo->kernel->body, measure_stores, NULL);
+    return lo->staging_bytes < before;
+}
+
 // The deepest rings give a buffer: fewer stages cost time, not meaning.
 static bool shorten_rings(Lowering *lo)
 {
@@ -156,6 +176,8 @@ static bool shorten_rings(Lowering *lo)
     for (int i = 0; i < lo->aheads.count; i++)
         if (lo->aheads.items[i]->buffers > deepest)
             deepest = lo->aheads.items[i]->buffers;
+    if (deepest == 2 && drop_second_boxes(lo))
+        return true;
     for (int i = 0; i < lo->aheads.count; i++)
         if (lo->aheads.items[i]->buffers == deepest && deepest > 1)
             lo->aheads.items[i]->buffers--;
@@ -167,6 +189,32 @@ static bool shorten_rings(Lowering *lo)
     return deepest > 1;
 }
 
+static bool leaves_pass(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
+    return op->kind == T_FORALL;
+}
+
+// A tile of a pipeline's step that the threads make and products read, in two buffers taken in turn: who writes the
+// next step's need not wait for who reads this step's, and one meeting of a step is enough (hazards.c).
+static void give_sides(Lowering *lo)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        TileOp *const pipeline = op_info(lo, tile->declared)->parent;
+        if (tile->home != HOME_SHARED || tile->channel || tile->ahead || !tile->is_async || !lo->has_producer || lo->has_teams ||
+            lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE || pipeline->pipeline.n_stage_labels > 0)
+            continue;
+        bool leaves = false;
+        each_op(lo, pipeline->pipeline.body, leaves_pass, &leaves);
+        if (leaves)
+            continue;
+        tile->alternates = true;
+        tile->alternates = place_all(lo) <= shared_bytes_max(lo);
+    }
+    place_all(lo);
+}
+
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
@@ -176,5 +224,6 @@ bool place_memory(Lowering *lo)
     while (place_all(lo) > shared_bytes_max(lo))
         if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo))
             return refuse(lo);
+    give_sides(lo);
     return true;
 }

@@ -4,7 +4,7 @@
 // columns 16 further are an XOR of 32 within the swizzled panel.
 #include "lower/cuda/cuda.h"
 
-typedef struct Panels { const TileInfo *from, *to; int row_blocks; } Panels;
+typedef struct Panels { const TileInfo *from, *to; Division division; int row_blocks, columns; } Panels;     // of one group
 
 static bool plan_panels(Lowering *lo, const TileOp *op, Panels *plan)
 {
@@ -12,14 +12,19 @@ static bool plan_panels(Lowering *lo, const TileOp *op, Panels *plan)
     if (op->kind != T_COPY || lo->target->arch < 90 || lo->crew.warps != 4 || !from || !to || from->home != HOME_REGISTERS ||
         to->home != HOME_SHARED || !to->wants_panels || to->shared.swizzle_bytes != 128 || from->buffer->rank != 2 ||
         !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) || dtype_bits(to->buffer->type) != 16 ||
-        !dtype_is_float(to->buffer->type) || (from->buffer->type != DTYPE_F32 && !(from->is_packed && from->buffer->type == to->buffer->type)))
+        !dtype_is_float(to->buffer->type) || (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
         return false;
-    const int rows = from->layout.extent[0], columns = from->layout.extent[1], step = WARPGROUP_THREADS / 2 * lo->crew.groups;
-    const Layout layout = layout_accumulator(rows, columns, lo->crew, DIVIDE_ROWS);
-    if (!layout_equal(&layout, &from->layout) || rows % step != 0 || columns % 16 != 0)
-        return false;
-    *plan = (Panels){ from, to, rows / step };
-    return true;
+    const int rows = from->layout.extent[0], columns = from->layout.extent[1];
+    for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
+        const Layout layout = layout_accumulator(rows, columns, lo->crew, d);
+        const int step = 64 * (d == DIVIDE_ROWS ? lo->crew.groups : 1), wide = columns / (d == DIVIDE_ROWS ? 1 : lo->crew.groups);
+        if (!layout_equal(&layout, &from->layout) || rows % step != 0 || wide % 16 != 0 ||
+            (d == DIVIDE_COLUMNS && columns % lo->crew.groups != 0))
+            continue;
+        *plan = (Panels){ from, to, d, rows / step, wide };
+        return true;
+    }
+    return false;
 }
 
 bool copy_is_panels(Lowering *lo, const TileOp *op)
@@ -35,9 +40,11 @@ void emit_panels(Lowering *lo, TileOp *op)
         return;
     Arena *const a = lo->arena;
     const SharedLayout *const s = &plan.to->shared;
-    const int pieces = s->columns / 16, per_panel = s->panel_columns / 16;
-    Expr *row = i32_mul(lo, var_of(lo, lo->warp), 16);
-    if (lo->crew.groups > 1)
+    const int pieces = plan.columns / 16, per_panel = s->panel_columns / 16;
+    Expr *row = i32_mul(lo, var_of(lo, lo->warp), 16), *first = i32_const(lo, 0);          // of the group: rows, pieces
+    if (lo->crew.groups > 1 && plan.division == DIVIDE_COLUMNS)
+        first = i32_mul(lo, var_of(lo, lo->group), pieces);
+    else if (lo->crew.groups > 1)
         row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
     Nest block, loop;
     begin_block(lo, &block);
@@ -46,14 +53,16 @@ void emit_panels(Lowering *lo, TileOp *op)
     for (int b = 0; b < plan.row_blocks; b++) {
         Var *const c = loop_new_var(lo->unit, DTYPE_I32, "c");
         begin_for(lo, &loop, c, i32_const(lo, 0), i32_const(lo, pieces), i32_const(lo, 1), LOOP_UNROLL);
+        Expr *const piece = i32_add(lo, first, var_of(lo, c));
         Expr *const panel = i32_add(lo, i32_const(lo, b * 64 * s->pitch_bytes),
-                                    i32_mul(lo, expr_binary(a, X_DIV, var_of(lo, c), i32_const(lo, per_panel)), s->panel_bytes));
-        Expr *const column = i32_mul(lo, expr_binary(a, X_MOD, var_of(lo, c), i32_const(lo, per_panel)), 32);
+                                    i32_mul(lo, expr_binary(a, X_DIV, piece, i32_const(lo, per_panel)), s->panel_bytes));
+        Expr *const column = i32_mul(lo, expr_binary(a, X_MOD, piece, i32_const(lo, per_panel)), 32);
         Expr *words[4];
         for (int i = 0; i < 4; i++) {
             Expr *const word = i32_add(lo, i32_add(lo, i32_mul(lo, var_of(lo, c), 4), i32_const(lo, i)), i32_const(lo, b * 4 * pieces));
             words[i] = plan.from->is_packed ? expr_index(a, plan.from->registers, word)
-                     : call_expr(lo, DTYPE_U32, arena_printf(a, "pack_%s", dtype_name(plan.to->buffer->type)), 2,
+                     : call_expr(lo, DTYPE_U32, plan.from->buffer->type != DTYPE_F32 ? "pack_bits"
+                                 : arena_printf(a, "pack_%s", dtype_name(plan.to->buffer->type)), 2,
                                  expr_index(a, plan.from->registers, i32_mul(lo, word, 2)),
                                  expr_index(a, plan.from->registers, i32_add(lo, i32_mul(lo, word, 2), i32_const(lo, 1))));
         }

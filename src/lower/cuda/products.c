@@ -47,7 +47,7 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     SharedLayout layout;
     int64_t rows, columns;
     if (!expr_as_int(tile->buffer->shape[0], &rows) || !expr_as_int(tile->buffer->shape[1], &columns) ||
-        !shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &layout))
+        !shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, tile->panel_most, &layout))
         return "the rows of an operand are no multiple of 32 bytes";
     const int64_t piece = contraction_is_last ? 32 / layout.element_bytes : layout.panel_columns;
     if (start[0] % (contraction_is_last ? 8 : 16) != 0 || start[1] % piece != 0)
@@ -120,8 +120,15 @@ static int panel_columns(const Lowering *lo, const Operand *x)
     SharedLayout layout = { .panel_columns = 64 };
     int64_t rows, columns;
     if (expr_as_int(tile->buffer->shape[0], &rows) && expr_as_int(tile->buffer->shape[1], &columns))
-        shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, &layout);
+        shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, tile->panel_most, &layout);
     return layout.panel_columns;
+}
+
+// The widest panels of the right operand at which the groups' columns begin, if they divide them.
+static int group_panels(const Lowering *lo, const Product *product)
+{
+    const int columns = panel_columns(lo, &product->right), of_group = product->n_group & -product->n_group;
+    return product->n > columns && of_group < columns ? of_group : columns;
 }
 
 // Padding is read by instructions: it must lie within the tile as it is laid out.
@@ -136,7 +143,7 @@ static const char *check_padding(const Lowering *lo, const Product *product)
             return "the columns of the right operand are no multiple of 8";
         if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
             return "the columns of a right operand of bytes are no multiple of 16";
-        if (column_groups > 1 && product->n_group % panel_columns(lo, b) != 0 && product->n > panel_columns(lo, b))
+        if (column_groups > 1 && group_panels(lo, product) * dtype_bits(b->type) / 8 < 32)
             return "the groups' columns do not begin at panels of the right operand";
     }
     if (a->transposed && product->m != rows)
@@ -161,7 +168,7 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
         extent[0] = rows;
     if (tile->shared.rows > extent[0])
         extent[0] = tile->shared.rows;
-    shared_panels((int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, &tile->shared);
+    shared_panels((int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, tile->panel_most, &tile->shared);
 }
 
 // ldmatrix brings 16 columns at a time: where the last are 8, it reads 8 rows more of a right operand that lies along k.
@@ -191,6 +198,8 @@ static void settle(Lowering *lo, Product *product)
         const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
         require_panels(lo, &product->left, product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
     }
+    if (product->division == DIVIDE_COLUMNS && !product->right.transposed)
+        operand_tile(lo, &product->right)->panel_most = group_panels(lo, product);
     require_panels(lo, &product->right, right_rows(lo, product));
     if (op->matmul.meta)
         settle_sparse(lo, product);

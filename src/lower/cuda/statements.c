@@ -93,6 +93,16 @@ void point_tiles(Lowering *lo, const Channel *channel)
     }
 }
 
+// The tile's other buffer, as this pass through its block begins to fill it.
+static void turn_side(Lowering *lo, const TileInfo *tile)
+{
+    if (!tile->alternates)
+        return;
+    emit_assign(lo, tile->side, expr_binary(lo->arena, X_BITXOR, var_of(lo, tile->side), i32_const(lo, tile->shared.bytes)));
+    emit_assign(lo, tile->pointer, call_expr(lo, tile->pointer->type, arena_printf(lo->arena, "shared_pointer<%s>",
+                dtype_info[tile->pointer->type].c_name), 1, i32_add(lo, i32_const(lo, tile->offset), var_of(lo, tile->side))));
+}
+
 void advance_clocks(Lowering *lo, TileOp *block, int stage)
 {
     for (int i = 0; i < lo->clocks.count; i++) {
@@ -542,7 +552,10 @@ static void refresh_threads(Lowering *lo)
 void emit_op(Lowering *lo, TileOp *op)
 {
     switch (op->kind) {
-    case T_TILE: clear_shadow(lo, tile_info(lo, op->tile.buffer)); return;
+    case T_TILE:
+        turn_side(lo, tile_info(lo, op->tile.buffer));
+        clear_shadow(lo, tile_info(lo, op->tile.buffer));
+        return;
     case T_LET: case T_SET:
         if (op->let.value && expr_any(op->let.value, holds_atomic, NULL))
             emit_shared_atomic(lo, op);
@@ -656,6 +669,31 @@ static void give_signals(Lowering *lo, const TileOp *op)
     }
 }
 
+static bool finds_staged(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= store_is_staged(lo, op);
+    return is_map(op);
+}
+
+// Where all meet, a turned store behind learns that its staging is free: a meeting of its group less.
+static void free_staging(Lowering *lo, TileOp *op)
+{
+    for (TileOp *x = op; x && !lo->has_teams; x = x->next) {
+        if (store_is_turned(lo, x)) {
+            emit_staging_done(lo);
+            op_info(lo, x)->staging_is_free = true;
+            return;
+        }
+        bool staged = false;
+        TileOp *const next = x->next;
+        x->next = NULL;
+        each_op(lo, x, finds_staged, &staged);
+        x->next = next;
+        if (staged)
+            return;
+    }
+}
+
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 {
     OpInfo *const info = op_info(lo, op);
@@ -676,6 +714,7 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
     if (info->barrier_before && (!lo->has_teams || info->barrier_group < 0)) {
         if (lo->has_teams)
             end_shared_reads(lo);
+        free_staging(lo, op);
         meet_all(lo);
     } else if (info->barrier_before && info->barrier_group == lo->walk) {
         wait_for_copies(lo);
@@ -734,6 +773,8 @@ void declare_tiles(Lowering *lo, bool only_channels)
             tile->pointer = loop_new_pointer(lo->unit, type, tile->buffer->name);
             loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = tile->pointer, .value = call_expr(lo, type,
                      arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, i32_const(lo, tile->offset)) } });
+            if (tile->alternates)
+                tile->side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
         }
         declare_shadow(lo, tile);
     }

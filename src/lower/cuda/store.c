@@ -49,7 +49,7 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
         return false;
     plan->columns = plan->swizzle * 8 / bits;
     plan->chunks = wide / plan->columns;
-    plan->boxes = plan->chunks * plan->row_blocks % 2 == 0 ? 2 : 1;
+    plan->boxes = plan->chunks * plan->row_blocks % 2 == 0 && !lo->one_box ? 2 : 1;
     plan->box_bytes = 16 * plan->swizzle;
     return true;
 }
@@ -80,13 +80,19 @@ static Expr *first_of_group(Lowering *lo)
     return expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, var_of(lo, lo->thread), i32_const(lo, WARPGROUP_THREADS)), i32_const(lo, 0));
 }
 
-// The group's staging is free: every thread's stores have been read, and all of the group know it.
-static void emit_group_done(Lowering *lo)
+// What this warp has staged has been read.
+void emit_staging_done(Lowering *lo)
 {
     Nest one;
     begin_if(lo, &one, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
     emit_call(lo, "tma_wait_read", 1, i32_const(lo, 0));
     end_nest(lo, &one);
+}
+
+// The group's staging is free: every thread's stores have been read, and all of the group know it.
+static void emit_group_done(Lowering *lo)
+{
+    emit_staging_done(lo);
     emit_call(lo, "bar_sync", 2, i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TEAMS)), i32_const(lo, WARPGROUP_THREADS));
 }
 
@@ -99,7 +105,8 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", expr_binary(a, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0),
         call_expr(lo, DTYPE_U32, "(uint32_t)", 1, i32_add(lo, i32_const(lo, lo->staging_offset), i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups)))));
     Expr *const is_first = first_of_group(lo), *const barrier = i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TEAMS));
-    emit_group_done(lo);
+    if (!op_info(lo, op)->staging_is_free)
+        emit_group_done(lo);
     // Registers: pair (next row), half (8 columns on), blocks of 8 rows.
     Var *const u = loop_new_var(lo->unit, DTYPE_I32, "u"), *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
     begin_for(lo, &loops[0], r, i32_const(lo, 0), i32_const(lo, 4), i32_const(lo, 1), LOOP_UNROLL);

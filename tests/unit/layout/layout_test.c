@@ -110,10 +110,12 @@ static void projections_follow_their_rows(void **state)
 
 static void panels_are_one_to_one(void **state)
 {
-    static const int shapes[][3] = { { 64, 64, 2 }, { 128, 128, 2 }, { 80, 64, 2 }, { 5, 16, 2 }, { 64, 32, 2 }, { 256, 128, 1 }, { 33, 48, 4 } };
-    for (int s = 0; s < 7; s++) {
+    static const int shapes[][4] = { { 64, 64, 2 }, { 128, 128, 2 }, { 80, 64, 2 }, { 5, 16, 2 }, { 64, 32, 2 }, { 256, 128, 1 },
+                                     { 33, 48, 4 }, { 64, 192, 2, 32 }, { 64, 192, 2, 16 } };
+    for (int s = 0; s < 9; s++) {
         SharedLayout layout;
-        assert_true(shared_panels(shapes[s][0], shapes[s][1], shapes[s][2], &layout));
+        assert_true(shared_panels(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], &layout));
+        assert_true(!shapes[s][3] || layout.panel_columns == shapes[s][3]);
         unsigned char *const used = calloc(1, (size_t)layout.bytes);
         for (int r = 0; r < shapes[s][0]; r++)
             for (int c = 0; c < shapes[s][1]; c++) {
@@ -128,14 +130,14 @@ static void panels_are_one_to_one(void **state)
         free(used);
     }
     SharedLayout none;
-    assert_false(shared_panels(64, 9, 2, &none));
+    assert_false(shared_panels(64, 9, 2, 0, &none));
 }
 
 // ldmatrix of eight rows, and stmatrix: each phase of eight lanes hits all banks once.
 static void swizzled_columns_have_no_conflicts(void **state)
 {
     SharedLayout swizzled;
-    assert_true(shared_panels(64, 64, 2, &swizzled));
+    assert_true(shared_panels(64, 64, 2, 0, &swizzled));
     const SharedLayout plain = shared_plain(64, 64, 2);
     for (int column = 0; column < 64; column += 8) {
         int rows[8], columns[8];
