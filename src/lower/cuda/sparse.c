@@ -30,7 +30,7 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
     int64_t rows, columns, start[2], width[2];
     const int bytes = dtype_bits(p->type) / 8;
     if (!product_region(&p->right.region, start, width) || !expr_as_int(right->buffer->shape[0], &rows) ||
-        !expr_as_int(right->buffer->shape[1], &columns) || !shared_panels((int)rows, (int)columns, bytes, &layout) ||
+        !expr_as_int(right->buffer->shape[1], &columns) || !shared_panels((int)rows, (int)columns, bytes, right->panel_most, &layout) ||
         layout.swizzle_bytes < 64 || start[1] * bytes % 64 != 0)
         return "the rows of a sparse operand's right side are no multiple of 64 bytes";
     return NULL;
