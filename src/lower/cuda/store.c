@@ -247,14 +247,19 @@ void emit_staged_store(Lowering *lo, TileOp *op)
             fill_box(lo, &plan, box, b, chunk);
             emit_call(lo, "fence_async", 0);
             emit_call(lo, "__syncwarp", 0);
-            Expr *cond = is_first;
+            Expr *inside = NULL;
             if (padded)
-                cond = expr_binary(a, X_AND, cond, expr_binary(a, X_LT, i32_add(lo, var_of(lo, row_var), i32_const(lo, b * row_stride)),
-                                                               i32_const(lo, plan.tile->layout.extent[0])));
-            if (padded_columns)
-                cond = expr_binary(a, X_AND, cond, expr_binary(a, X_LT, i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)),
-                                                               i32_const(lo, plan.tile->layout.extent[1])));
-            begin_if(lo, &one, cond);
+                inside = expr_binary(a, X_LT, i32_add(lo, var_of(lo, row_var), i32_const(lo, b * row_stride)),
+                                     i32_const(lo, plan.tile->layout.extent[0]));
+            if (padded_columns) {
+                Expr *const columns = expr_binary(a, X_LT, i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)),
+                                                  i32_const(lo, plan.tile->layout.extent[1]));
+                inside = inside ? expr_binary(a, X_AND, inside, columns) : columns;
+            }
+            Nest some;
+            begin_if(lo, &one, is_first);
+            if (inside)
+                begin_if(lo, &some, inside);
             Expr *at[5];
             slice_coordinates(lo, dst, at);
             at[0] = i32_add(lo, at[0], i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)));
@@ -263,7 +268,9 @@ void emit_staged_store(Lowering *lo, TileOp *op)
             for (int i = 0; i < rank; i++)
                 args[2 + i] = at[i];
             loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE, arena_printf(a, "tma_%s_%dd", op->kind == T_ATOMIC_TILE ? "add" : "store", rank), 2 + rank, args) } });
-            emit_call(lo, "tma_commit", 0);
+            if (inside)
+                end_nest(lo, &some);
+            emit_call(lo, "tma_commit", 0);          // also without a store: waits count boxes
             end_nest(lo, &one);
         }
     end_nest(lo, &block);

@@ -266,7 +266,7 @@ void bulk_wait(uint32_t n, bool only_read)
             else
                 write_now(*s);
             if (s->length)
-                end_async_read(f->block, f->warp, s->from, s->length);
+                end_async_read(f->block, f->warp, s->from, s->length, true);
             s->length = 0;
         }
     const auto done = [=](const std::shared_ptr<BulkStore> &s) { return s->group < kept && (s->written || only_read); };
@@ -372,7 +372,7 @@ void bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t barrier)
     begin_async_read(here, warp, offset_of(src), bytes);
     const Issued issued = issue_async(b, offset_of(barrier));
     start_async(b, [=] {
-        end_async_read(here, warp, offset_of(src), bytes);
+        end_async_read(here, warp, offset_of(src), bytes, false);
         note_async_write(b, issued, offset_of(dst), bytes, true);
         memcpy(to, from, bytes);
         mbarrier_complete(b, offset_of(barrier), bytes, 0, issued);

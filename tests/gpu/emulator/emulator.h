@@ -195,6 +195,7 @@ struct Worker {
     std::vector<void *> free_stacks, free_shared;
     std::vector<unsigned char *> free_cells;
     Doubt    doubt{};
+    bool     together = false;       // what is read and written now is so by all lanes of the running thread's warp
 };
 
 // The thread that runs on this worker.
@@ -256,9 +257,10 @@ void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
 void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
 void note_async_write(Block *block, const Issued &issued, uint32_t offset, uint32_t bytes, bool by_proxy);
 void begin_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
-void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes);
+void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes, bool by_lane);
 void fence_proxy(Warp *warp);
 void settle_doubt();
+void lanes_met(Warp *warp);                                // what its lanes did before is ordered before what they do now
 
 // ---- warp.cpp
 

@@ -615,6 +615,7 @@ static void work(Worker *w, Run *r)
         drop_cluster(w, w->clusters.back().get());
     w->pending.clear();
     w->doubt = {};
+    w->together = false;
     w->stores.clear();
     r->working--;
     worker = nullptr;

@@ -2,8 +2,9 @@
 //
 // Kernels are compiled with -fsanitize=thread, whose calls come here in place of libtsan's. Time is counted per warp: a
 // vector clock says up to which moment of each other warp a warp is ordered behind it. Barriers carry clocks from those
-// that arrive to those that wait. Lanes of a warp are not told apart, so some races inside a warp are missed; what is
-// reported is one. Asynchronous copies have clocks of their own, one for each mbarrier (modulo their number).
+// that arrive to those that wait. Lanes of a warp share its clock: they are in order when they met (__syncwarp, a barrier)
+// since, so some races inside a warp are missed; what is reported is one. Asynchronous copies have clocks of their own, one
+// for each mbarrier (modulo their number).
 //
 // A second clock says up to which moment the writes of each warp are fenced: visible to the asynchronous proxy (wgmma,
 // TMA). fence.proxy.async makes all fenced that the warp is ordered behind.
@@ -23,7 +24,8 @@
 namespace emu {
 
 // Of 4 bytes: the last write, how many asynchronous reads are under way, and when each warp has last read.
-struct Cell { uint32_t written; uint8_t writer, mask, by_proxy, unused; uint32_t reading; uint32_t read[WARPS_MAX]; };
+// Of the warp that has read last, which lanes since they met. lane: of the write; WARP: all.
+struct Cell { uint32_t written; uint8_t writer, mask, by_proxy, lane; uint16_t reading; uint8_t reader, unused; uint32_t lanes; uint32_t read[WARPS_MAX]; };
 
 enum { CELLS_BYTES = (SHARED_BYTES_MAX / 4 + 16) * (int)sizeof(Cell) };
 
@@ -187,6 +189,27 @@ static Range cells_of(const Block *block, uint32_t offset, uint32_t bytes)
 
 static uint8_t mask_of(uint32_t offset, uint32_t bytes) { return bytes >= 4 ? 15 : (uint8_t)(((1u << bytes) - 1) << offset % 4); }
 
+void lanes_met(Warp *warp) { warp->order.seen.at[warp->agent]++; }
+
+static int lane_now() { return worker->together ? (int)WARP : self()->lane; }
+static uint32_t lanes_now() { return worker->together ? ~0u : 1u << self()->lane; }
+
+// Written by another lane of this warp, and they have not met since.
+static bool is_lanes_write(const Cell &cell, const Warp *warp)
+{
+    return cell.writer == warp->agent && cell.written == warp->order.seen.at[warp->agent] && (cell.lane != lane_now() || cell.lane == WARP);
+}
+
+static void note_lanes_read(Cell &cell, const Warp *warp)
+{
+    const uint32_t now = warp->order.seen.at[warp->agent];
+    if (cell.reader != warp->agent || cell.read[warp->agent] != now)
+        cell.lanes = 0;
+    cell.reader = (uint8_t)warp->agent;
+    cell.lanes |= lanes_now();
+    cell.read[warp->agent] = now;
+}
+
 static void note_remote(Block *block, const Warp *warp)
 {
     if (warp->block != block)
@@ -204,7 +227,9 @@ void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
         Cell &cell = cell_of(block, i);
         if (cell.written > visible(warp->order, warp->block, cell.writer) && cell.mask & mask)
             report_race(block, offset, "read", "the write", cell.writer, cell.written > warp->order.seen.at[cell.writer] ? "" : " for the cluster");
-        cell.read[warp->agent] = warp->order.seen.at[warp->agent];
+        if (is_lanes_write(cell, warp) && cell.written && cell.mask & mask)
+            report_race(block, offset, "read", "the write", cell.writer, ", in another lane");
+        note_lanes_read(cell, warp);
     }
     note_remote(block, warp);
 }
@@ -253,10 +278,15 @@ void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
             if (cell.writer >= WARPS_MAX)
                 report_race(block, offset, "write", "the write", cell.writer, "");
             doubt(block, i, cell.writer);
+        } else if (cell.written && is_lanes_write(cell, warp) && cell.mask & mask) {
+            doubt(block, i, cell.writer);
         }
         check_write(block, cell, warp->order.seen, offset, mask, "write");
+        if (mask == 15 && cell.reader == warp->agent && cell.read[warp->agent] == warp->order.seen.at[warp->agent] && cell.lanes & ~lanes_now())
+            report_race(block, offset, "write", "the read", warp->agent, ", in another lane");
         cell.written = warp->order.seen.at[warp->agent];
         cell.writer = (uint8_t)warp->agent;
+        cell.lane = (uint8_t)lane_now();
         cell.mask = mask;
         cell.by_proxy = 0;
     }
@@ -273,9 +303,12 @@ void note_async_write(Block *block, const Issued &issued, uint32_t offset, uint3
         Cell &cell = cell_of(block, i);
         if (cell.written > issued.order.seen.at[cell.writer])
             report_race(block, offset, "an asynchronous copy writes", "the write", cell.writer, "");
+        if (by_proxy && cell.written && !cell.by_proxy && cell.written > issued.order.fenced.at[cell.writer])
+            report_race(block, offset, "an asynchronous copy writes", "the write", cell.writer, ": there is no fence.proxy.async between");
         check_write(block, cell, issued.order.seen, offset, 15, "an asynchronous copy writes");
         cell.written = issued.moment;
         cell.writer = (uint8_t)issued.agent;
+        cell.lane = (uint8_t)(issued.agent < WARPS_MAX ? self()->lane : 0);
         cell.mask = 15;
         cell.by_proxy = by_proxy;
     }
@@ -297,8 +330,8 @@ void begin_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     }
 }
 
-// The warp has waited for it.
-void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
+// The warp has waited for it; or, by_lane, the running thread alone.
+void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes, bool by_lane)
 {
     if (!block->cells)
         return;
@@ -306,6 +339,12 @@ void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     for (uint32_t i = r.first; i <= r.last; i++) {
         Cell &cell = cell_of(block, i);
         cell.reading--;
+        if (by_lane) {
+            note_lanes_read(cell, warp);
+            continue;
+        }
+        if (cell.read[warp->agent] != warp->order.seen.at[warp->agent])
+            cell.lanes = 0;
         cell.read[warp->agent] = warp->order.seen.at[warp->agent];
     }
 }

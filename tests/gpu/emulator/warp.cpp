@@ -52,14 +52,14 @@ void thread_left_meetings(Fiber *f)
             finish(warp, i, warp->meetings[i].meet);
 }
 
-static void only_meet(Meeting &) {}
+static void order_lanes(Meeting &) { lanes_met(self()->warp); }
 
 }
 
 namespace ptx {
 using namespace emu;
 
-void warp_sync(uint32_t mask) { meet("__syncwarp", mask, nullptr, 0, nullptr, only_meet); }
+void warp_sync(uint32_t mask) { meet("__syncwarp", mask, nullptr, 0, nullptr, order_lanes); }
 
 // given: value, the lane to read. A lane that is not there gives its old value: nothing else is promised.
 static void exchange(Meeting &m)
@@ -175,7 +175,10 @@ static uint16_t *row_at(Meeting &m, int row, bool writes, const char *what)
     const uint32_t address = (uint32_t)m.given[row][0];
     if (address % 16 != 0)
         fault(ILLEGAL_ADDRESS, "%s: the row address %#x of lane %d is not aligned to 16 bytes", what, address, row);
-    return (uint16_t *)generic_from_shared(address, 16, writes, what);
+    worker->together = true;
+    uint16_t *const place = (uint16_t *)generic_from_shared(address, 16, writes, what);
+    worker->together = false;
+    return place;
 }
 
 static void load_matrices(Meeting &m)

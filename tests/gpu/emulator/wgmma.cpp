@@ -317,7 +317,7 @@ static void retire(Warp *warp, MatrixQueue &q, size_t end)
     execute_up_to(warp, q, end);
     while (q.first < end) {
         if (warp->block->cells)
-            each_piece(warp, *q.products.front(), [=](uint32_t offset) { end_async_read(warp->block, warp, offset, 16); });
+            each_piece(warp, *q.products.front(), [=](uint32_t offset) { end_async_read(warp->block, warp, offset, 16, false); });
         q.products.erase(q.products.begin());
         q.first++;
     }
