@@ -52,6 +52,8 @@ typedef struct FaultRecord { uint32_t taken, done, block; char text[244]; } Faul
 
 typedef struct PlanExtra { PlanCode value; } PlanExtra;    // a further word computed at launch
 
+#define WIDE_SYMBOL_MAX (INT64_C(1) << 40)
+
 typedef struct LaunchPlan {
     const char  *name, *key, *target, *symbol;             // symbol: of the entry in the compiled code
     PlanParam   *params;   int n_params;
@@ -64,6 +66,8 @@ typedef struct LaunchPlan {
     int64_t scratch_bytes;           // per running thread, aligned to 64
     // CUDA
     int arch, threads, dynamic_shared_bytes, cluster[3], min_alignment;
+    int64_t symbol_max;              // of shape symbols; 0: anything
+    uint64_t wide;                   // those that may be larger, up to WIDE_SYMBOL_MAX: a bit for each bind
     bool persistent;                 // launched with one instance per SM slot (`blocks_per_sm`), looping over the grid
     int  blocks_per_sm;
     PlanMap   *maps;   int n_maps;

@@ -5,7 +5,7 @@
 // writing and reading. Reading trusts nothing: every length, index and postfix program is checked.
 #include "plan/code.h"
 
-enum { PLAN_VERSION = 3, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
+enum { PLAN_VERSION = 4, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
@@ -176,6 +176,10 @@ static void plan_fields(Stream *s, LaunchPlan *p)
     int_field(s, &p->dynamic_shared_bytes);
     for (int i = 0; i < 3; i++) int_field(s, &p->cluster[i]);
     int_field(s, &p->min_alignment);
+    word_field(s, &p->symbol_max);
+    int64_t wide = (int64_t)p->wide;
+    word_field(s, &wide);
+    p->wide = (uint64_t)wide;
     bool_field(s, &p->persistent);
     int_field(s, &p->blocks_per_sm);
     p->maps = array_field(s, &p->n_maps, p->maps, sizeof(*p->maps), PLAN_MAX_MAPS);

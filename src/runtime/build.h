@@ -12,6 +12,7 @@ struct kiln_program {
     Arena          *arena;
     Program        *program;
     pthread_mutex_t lock;
+    _Atomic int     uses;                                  // the handle, and kernels that may be built again (wide.c)
     char            hash[HASH_NAME];                       // of the texts of all its files and their paths
 };
 
@@ -20,6 +21,8 @@ extern bool program_color;
 
 // A program whose files are all in memory.
 kiln_status program_load_texts(const char *path, FindText *find, kiln_program **program);
+
+void program_keep(kiln_program *program);                  // one more use; kiln_program_free ends it
 
 // Status and message for the errors in `diags`.
 kiln_status program_fail(const Diags *diags);
@@ -45,6 +48,8 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel);
 // called while the results live, for each step of an operator, and may be NULL. What it returns is returned.
 typedef kiln_status UseCompiled(const Compiled *compiled, void *context);
 kiln_status kernel_compile(const BuildRequest *request, const char *stage, Text *dump, UseCompiled *use, void *context);
+
+void wide_connect(kiln_kernel *kernel, const BuildRequest *request);      // wide.c: launches may build it for larger shapes
 
 // Parses "T=bf16, BM=64, LSE=none" into `arena` and checks it against the declaration of `name`.
 kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name, const char *text, Binding **bindings,

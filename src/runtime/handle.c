@@ -21,6 +21,8 @@ void kiln_kernel_free(kiln_kernel *kernel)
 {
     if (!kernel)
         return;
+    if (kernel->wide)
+        kernel->free_wide(kernel->wide);
     if (kernel->steps)
         kernel->free_steps(kernel->steps);
     else if (kernel->device)

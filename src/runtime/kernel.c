@@ -227,6 +227,7 @@ static kiln_status record_name(const BuildRequest *request, Arena *arena, char n
     hash_add_text(&hash, text_cstr(&bindings));
     hash_add_text(&hash, target->name);
     hash_add(&hash, facts, sizeof facts);
+    hash_add(&hash, &target->cuda.wide, sizeof target->cuda.wide);
     hash_name(&hash, name);
     strcat(name, ".plan");
     return status;
@@ -266,6 +267,8 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
     else
         status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
     arena_free(arena);
+    if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL && !request->target.cuda.wide)
+        wide_connect(*kernel, request);
     return status;
 }
 

@@ -257,6 +257,26 @@ static kiln_status check_requires(const Launch *launch)
     return KILN_OK;
 }
 
+static kiln_status check_symbols(Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    int first = -1;
+    for (int i = 0; plan->symbol_max && i < plan->n_binds; i++) {
+        const bool is_wide = plan->wide >> i & 1;
+        if (plan->binds[i].is_stride || launch->symbols[i] <= (is_wide ? WIDE_SYMBOL_MAX : plan->symbol_max))
+            continue;
+        launch->too_large |= (uint64_t)!is_wide << i;
+        if (first < 0 || is_wide)
+            first = i;
+    }
+    if (first < 0)
+        return KILN_OK;
+    if (plan->wide >> first & 1)
+        launch->too_large = 0;       // no build would do
+    return status_fail(KILN_BAD_SHAPE, "%s: %s is at most %" PRId64, plan->name, plan->binds[first].symbol,
+                       plan->wide >> first & 1 ? WIDE_SYMBOL_MAX : plan->symbol_max);
+}
+
 // ---- the words
 
 static kiln_status measure_grid(Launch *launch)
@@ -322,6 +342,7 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
 {
     launch->plan = plan;
     launch->args = args;
+    launch->too_large = 0;
     if (n_args != plan->n_params)
         return status_fail(KILN_BAD_ARGUMENT, "%s: %d arguments given, expected %d", plan->name, n_args, plan->n_params);
     if (n_args && !args)
@@ -338,6 +359,7 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
     if (!status) status = check_shapes(launch);
     if (!status) status = check_overlap(launch);
     if (!status) status = check_requires(launch);
+    if (!status) status = check_symbols(launch);
     if (!status) status = measure_grid(launch);
     if (!status) lay_out_words(launch);
     return status;
@@ -361,8 +383,11 @@ kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kil
                              void *workspace, size_t workspace_bytes)
 {
     Launch launch;
+    launch.too_large = 0;
     kiln_status status = check_kernel_and_stream(kernel, stream);
     if (!status)
+        status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
+    if (status && kernel && launch.too_large && kernel->widen && !(status = kernel->widen(kernel, launch.too_large, &kernel)))
         status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
     if (status)
         return status;

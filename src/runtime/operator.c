@@ -64,16 +64,21 @@ static kiln_arg make_arg(const StepArg *arg, const Launch *launch, const kiln_te
     return KILN_FLOAT(real);
 }
 
-static kiln_status run_step(const Step *step, kiln_stream *stream, const Launch *outer, const kiln_tensor *temps)
+static kiln_status run_step(kiln_kernel *owner, int i_step, kiln_stream *stream, const Launch *outer, const kiln_tensor *temps)
 {
     kiln_arg args[PLAN_MAX_PARAMS];
     Launch launch;
-    kiln_kernel *const kernel = step->kernel;
+    const Step *const step = &owner->steps->steps[i_step];
+    kiln_kernel *kernel = step->kernel, *wide;
     if (step->when.length && !plan_eval(outer->plan, step->when, outer->symbols, outer->scalars))
         return KILN_OK;
     for (int i = 0; i < step->n_args; i++)
         args[i] = make_arg(&step->args[i], outer, temps);
-    const kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, step->n_args);
+    kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, step->n_args);
+    if (status && launch.too_large && owner->widen && !(status = owner->widen(owner, UINT64_MAX, &wide))) {
+        kernel = wide->steps->steps[i_step].kernel;
+        status = launch_prepare(&launch, kernel->plan, kernel->device, args, step->n_args);
+    }
     if (status || !launch.instances)
         return status;
     return kernel->device->kind->launch(kernel, stream, &launch);
@@ -92,7 +97,7 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
         status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes", kernel->plan->name,
                              workspace, TEMP_ALIGNMENT);
     for (int i = 0; !status && i < steps->n_steps; i++)
-        if ((status = run_step(&steps->steps[i], stream, launch, temps)) != KILN_OK)
+        if ((status = run_step(kernel, i, stream, launch, temps)) != KILN_OK)
             status_prefix("%s, step %d", kernel->plan->name, i + 1);
     return status;
 }

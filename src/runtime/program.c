@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 bool program_color;
@@ -39,6 +40,7 @@ static kiln_status load(const char *path, const char *text, FindText *find, kiln
     if (setjmp(arena->out_of_memory) == 0) {
         Diags *const diags = diags_new(arena);
         made->arena = arena;
+        made->uses = 1;
         made->program = text ? program_from_text(arena, diags, path, text, strlen(text))
                       : find ? program_from_texts(arena, diags, path, find) : program_load(arena, diags, path);
         if (diags->errors)
@@ -81,9 +83,11 @@ kiln_status program_load_texts(const char *path, FindText *find, kiln_program **
     return load(path, NULL, find, program);
 }
 
+void program_keep(kiln_program *program) { atomic_fetch_add(&program->uses, 1); }
+
 void kiln_program_free(kiln_program *program)
 {
-    if (!program)
+    if (!program || atomic_fetch_sub(&program->uses, 1) > 1)
         return;
     arena_free(program->arena);
     pthread_mutex_destroy(&program->lock);

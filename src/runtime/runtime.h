@@ -13,6 +13,7 @@
 #include <setjmp.h>
 
 typedef struct Steps Steps;          // of an operator (operator.c)
+typedef struct Wide Wide;            // builds for larger shapes (wide.c)
 typedef struct Launch Launch;
 typedef void KernelEntry(const void *words, int64_t first, int64_t last, void *scratch);
 
@@ -35,6 +36,7 @@ struct Launch {
     int64_t words[LAUNCH_MAX_WORDS]; int n_words;          // as plan.h lays them out
     int64_t symbols[64], scalars[PLAN_MAX_PARAMS];         // for plan_eval
     int64_t grid[MAX_RANK], instances;
+    uint64_t too_large;              // why it failed: symbols past plan->symbol_max, a bit for each bind
 };
 
 kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_device *device, const kiln_arg *args,
@@ -100,6 +102,10 @@ struct kiln_kernel {
     Steps        *steps;
     kiln_status (*run_steps)(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace, size_t bytes);
     void        (*free_steps)(Steps *steps);
+    // CUDA kernels and operators that can be built again
+    Wide         *wide;
+    kiln_status (*widen)(kiln_kernel *kernel, uint64_t symbols, kiln_kernel **wide);
+    void        (*free_wide)(Wide *wide);
     pthread_mutex_t lock;            // CUDA: loading, and the kept tensor maps
     // CPU
     KernelEntry  *entry;

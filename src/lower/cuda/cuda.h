@@ -261,6 +261,7 @@ typedef struct Lowering {
     int       n_turns;               // copies that its instances take in turn
     int       n_ops;
     int64_t   largest_extent;        // of a shape symbol
+    uint64_t  wide;                  // symbols that may be larger: a bit for each bind
     bool      failed;
 } Lowering;
 

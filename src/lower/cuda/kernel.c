@@ -159,18 +159,24 @@ static bool finds_product(Lowering *lo, TileOp *op, void *context)
 }
 
 // Extents of tensors are below 2^31, in kernels with products below 2^28, so that sums of a few positions still fit
-// 32 bits; the launch checks the symbols. Coordinates are below their extents.
+// 32 bits; the launch checks the symbols. Those that this build is for, or that a `require` lets be larger, take 64.
+// Coordinates are below their extents.
 static void bound_launch_values(Lowering *lo)
 {
     bool products = false;
     each_op(lo, lo->kernel->body, finds_product, &products);
     lo->largest_extent = products ? 1 << 28 : INT32_MAX;
-    for (int i = 0; i < lo->kernel->n_binds; i++)
-        if (!lo->kernel->binds[i].symbol->hi) {
-            Var *const symbol = lo->kernel->binds[i].symbol;
-            symbol->lo = symbol->lo ? symbol->lo : int_const(lo->arena, 0);
-            symbol->hi = int_const(lo->arena, lo->largest_extent);
-        }
+    for (int i = 0; i < lo->kernel->n_binds; i++) {
+        Var *const symbol = lo->kernel->binds[i].symbol;
+        const Range r = symbol->hi ? expr_range(symbol->hi) : (Range){ 0 };
+        const bool is_large = (lo->target->wide >> i & 1) || (r.has_hi && r.hi > lo->largest_extent);
+        if (is_large && !lo->kernel->binds[i].is_stride)
+            lo->wide |= (uint64_t)1 << i;
+        if (symbol->hi)
+            continue;
+        symbol->lo = symbol->lo ? symbol->lo : int_const(lo->arena, 0);
+        symbol->hi = int_const(lo->arena, lo->wide >> i & 1 ? WIDE_SYMBOL_MAX : lo->largest_extent);
+    }
     for (int i = 0; i < lo->kernel->n_grid; i++) {
         Var *const var = lo->kernel->grid[i].var;
         if (!var->lo)
@@ -662,27 +668,6 @@ static bool adds_floats(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-static void require_small_symbols(Lowering *lo)
-{
-    LaunchPlan *const plan = lo->plan;
-    PlanRequire *const requires = NEW_ARRAY(lo->arena, PlanRequire, plan->n_requires + lo->kernel->n_binds + 1);
-    if (plan->n_requires)
-        memcpy(requires, plan->requires, sizeof(PlanRequire) * (size_t)plan->n_requires);
-    for (int i = 0; i < lo->kernel->n_binds; i++) {
-        Var *const symbol = lo->kernel->binds[i].symbol;
-        if (lo->kernel->binds[i].is_stride)
-            continue;
-        // A fresh variable of the same name would not be the symbol: its bounds must not fold the test away.
-        Expr *const hi = symbol->hi;
-        symbol->hi = NULL;
-        Expr *const test = expr_binary(lo->arena, X_LE, expr_var(lo->arena, symbol), int_const(lo->arena, lo->largest_extent));
-        requires[plan->n_requires++] = (PlanRequire){ plan_add_code(lo->arena, plan, lo->kernel, test),
-            arena_printf(lo->arena, "%s is at most %lld", symbol->name, (long long)lo->largest_extent) };
-        symbol->hi = hi;
-    }
-    plan->requires = requires;
-}
-
 static void fill_plan(Lowering *lo, int threads)
 {
     LaunchPlan *const plan = lo->plan;
@@ -698,7 +683,8 @@ static void fill_plan(Lowering *lo, int threads)
     plan->deterministic = true;
     each_op(lo, lo->kernel->body, adds_floats, &plan->deterministic);
     fill_maps(lo);
-    require_small_symbols(lo);
+    plan->symbol_max = lo->largest_extent;
+    plan->wide = lo->wide;
 }
 
 typedef struct ReadScan { const Channel *channel; bool other; TileOp *op; Lowering *lo; } ReadScan;

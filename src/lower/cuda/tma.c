@@ -79,6 +79,24 @@ static bool through_view(Lowering *lo, Box *box, Along *along)
     return true;
 }
 
+static bool is_large(const Expr *x, void *context)
+{
+    const Lowering *const lo = context;
+    for (int i = 0; x->kind == E_VAR && i < lo->kernel->n_binds; i++)
+        if ((lo->wide >> i & 1) && lo->kernel->binds[i].symbol == x->var.var)
+            return expr_range(x).hi > INT32_MAX;
+    return x->kind == E_INT && x->integer.value > INT32_MAX;
+}
+
+// Coordinates of boxes have 32 bits.
+static bool has_large_extents(Lowering *lo, const Buffer *tensor)
+{
+    for (int d = 0; d < tensor->rank; d++)
+        if (expr_any(tensor->shape[d], is_large, lo))
+            return true;
+    return false;
+}
+
 static bool find_box(Lowering *lo, const Region *region, Box *box)
 {
     Along along[MAX_RANK] = { 0 };
@@ -97,7 +115,7 @@ static bool find_box(Lowering *lo, const Region *region, Box *box)
     const Buffer *const tensor = box->tensor;
     const int last = tensor->rank - 1;
     if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->rank < 1 || tensor->rank > 5 || dtype_bits(tensor->type) < 8 ||
-        !along[last].is_range || along[last].skip || along[last].rows)
+        !along[last].is_range || along[last].skip || along[last].rows || has_large_extents(lo, tensor))
         return false;
     box->cut = -1;
     for (int d = 0; d < last; d++) {
@@ -258,7 +276,7 @@ void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int m
 static Expr *as_i32(Lowering *lo, Expr *x)
 {
     Expr *const value = lower_expr(lo, x, NULL);
-    return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, "(int32_t)", 1, value);
+    return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, lo->wide ? "box_coordinate" : "(int32_t)", 1, value);
 }
 
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates)
@@ -370,7 +388,7 @@ static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
 static Expr *coordinate(Lowering *lo, Expr *x, bool plain)
 {
     Expr *const value = lower_expr(lo, x, NULL);
-    return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, plain ? "(int32_t)" : "box_coordinate", 1, value);
+    return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, plain && !lo->wide ? "(int32_t)" : "box_coordinate", 1, value);
 }
 
 // channel NULL: the box is only asked for, so that it will be in the L2 cache; one that is cut is left out.
@@ -465,5 +483,5 @@ void emit_tma_ask(Lowering *lo, TileOp *op) { emit_box(lo, op, NULL); }
 bool slice_is_box(Lowering *lo, const Region *region)
 {
     int64_t widths[MAX_RANK];
-    return lo->target->arch >= 90 && box_widths(region, widths);
+    return lo->target->arch >= 90 && box_widths(region, widths) && !has_large_extents(lo, region->buffer);
 }
