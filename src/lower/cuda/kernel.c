@@ -554,18 +554,23 @@ static void emit_producer_role(Lowering *lo, Expr *aligned)
     }
 }
 
+static bool add_alignment(Lowering *lo, TileOp *op, void *context)
+{
+    Expr **const test = context;
+    const OpInfo *const info = op->kind == T_TILE ? NULL : op_info(lo, op);
+    if (!info || !info->fetched || info->fills || copy_is_small(lo, op))
+        return false;
+    Expr *const one = strides_are_aligned(lo, buffer_root(op->copy.src.buffer));
+    if (one && !(*test && expr_equal(*test, one)))
+        *test = *test ? expr_binary(lo->arena, X_AND, *test, one) : one;
+    return false;
+}
+
 // The strides that boxes need, of all tensors that are fetched. NULL: proved.
 static Expr *fetch_alignment(Lowering *lo)
 {
     Expr *test = NULL;
-    for (int i = 0; i < lo->infos_capacity; i++) {
-        const OpInfo *const info = lo->infos[i];
-        if (!info || !info->fetched || info->fills || copy_is_small(lo, info->op))
-            continue;
-        Expr *const one = strides_are_aligned(lo, buffer_root(info->op->copy.src.buffer));
-        if (one && !(test && expr_equal(test, one)))
-            test = test ? expr_binary(lo->arena, X_AND, test, one) : one;
-    }
+    each_op(lo, lo->kernel->body, add_alignment, &test);
     return test;
 }
 
