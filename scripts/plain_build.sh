@@ -29,6 +29,7 @@ link "$build/kiln" "$objects"/tools/*.o || exit 1
 for example in scale decode_loop; do link "$build/examples/example_$example" examples/$example.c || exit 1; done
 if echo '#include <cmocka.h>' | ${CC:-cc} -include stddef.h -include setjmp.h -include stdarg.h -E - >/dev/null 2>&1; then
     link "$build/tests/gpu_device_test" tests/gpu/device_test.c -lcmocka || exit 1
+    link "$build/tests/api_large_test" tests/api/large_test.c -lcmocka || exit 1
     for test in tests/ops/*_test.c; do
         link "$build/tests/ops_$(basename "$test" .c)" "$test" tests/ops/support.c -lcmocka || exit 1
     done

@@ -7,7 +7,7 @@
 #
 #   the runtime, examples    tests/gpu/device_test.c, alone; examples
 #   kernels, language        every case of a .tile file on the device; a part for each file of kernels/ and tests/language/run
-#   operators                tests/ops and the programs of tests/unit/language on the device
+#   operators                tests/ops, the programs of tests/unit/language, and large tensors on the device
 #   memcheck, racecheck, synccheck    a small case of some kernels under compute-sanitizer
 #   long                     the operators at full size
 #
@@ -161,7 +161,7 @@ echo "gpu_device_test 60" | run_lanes
     echo "example_scale 60"
     echo "example_decode_loop 60"
     for file in $(ls -S kernels/*/*.tile) tests/language/run/*.tile; do grep -q '^check ' "$file" && echo "$file 150"; done
-    for path in "$build"/tests/language_*_test "$build"/tests/ops_*_test; do
+    for path in "$build"/tests/api_large_test "$build"/tests/language_*_test "$build"/tests/ops_*_test; do
         case $path in */language_errors|*'*'*) ;; *) echo "$(basename "$path") 120" ;; esac
     done
     if sanitizer >/dev/null; then
@@ -178,7 +178,7 @@ sanitizer >/dev/null || { echo "skip sanitizers: compute-sanitizer is not on thi
 kind_of='function kind(name) {
     return name ~ /^(memcheck|racecheck|synccheck|long):/ ? substr(name, 1, index(name, ":") - 1) : \
            name ~ /^kernels\// ? "kernels" : name ~ /^tests\/language\// ? "language" : \
-           name ~ /^(ops|language)_/ ? "operators" : "runtime" }'
+           name ~ /^(ops|language|api)_/ ? "operators" : "runtime" }'
 printf '\n%-44s %7s %7s %7s %7s\n' part passed failed skipped seconds
 awk -F '\t' "$kind_of"' { k = kind($1); if (!(k in n)) order[++kinds] = k; n[k]++; p[k] += $2; f[k] += $3; s[k] += $4; t[k] += $5 }
     END { for (i = 1; i <= kinds; i++) { k = order[i]; printf "%-44s %7d %7d %7d %7d\n", k " (" n[k] ")", p[k], f[k], s[k], t[k] } }' "$logs/results"

@@ -86,7 +86,8 @@ static Large make(kiln_type type, int rank, int64_t rows, int64_t columns)
         return t;
     }
     t.tensor.data = mmap(NULL, t.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_ptr_not_equal(t.tensor.data, MAP_FAILED);
+    if (t.tensor.data == MAP_FAILED)                       // a limit on address space
+        skip();
     return t;
 }
 
