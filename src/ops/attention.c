@@ -88,7 +88,7 @@ static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offs
     kiln_kernel *kernel;
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", &kernel);
+    const kiln_status status = call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", offsets, "OFFSET", &kernel);
     const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
 }

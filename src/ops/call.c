@@ -125,6 +125,17 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
     return KILN_OK;
 }
 
+const kiln_tensor *call_without_key_head(const kiln_tensor *tensor, int rank, kiln_tensor *copy)
+{
+    if (!tensor || tensor->rank != rank + 1 || tensor->shape[rank - 1] != 1)
+        return tensor;
+    *copy = *tensor;
+    copy->rank = rank;
+    copy->shape[rank - 1] = tensor->shape[rank];
+    copy->strides[rank - 1] = tensor->strides[rank];
+    return copy;
+}
+
 // ---- one tensor
 
 static bool is_written(const Want *want) { return want->role == OUT || want->role == OUT_OPTIONAL; }
@@ -203,7 +214,7 @@ static kiln_status check_place(const Call *call, const Want *want)
     if (!t->data)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' has no data: its pointer is null and it has %" PRId64 " elements",
                          want->name, tensor_elements(t));
-    const int bytes = kiln_type_bits(t->type) / 8, alignment = t->type == KILN_I32 ? bytes : ALIGNMENT;
+    const int bytes = kiln_type_bits(t->type) / 8, alignment = t->type == KILN_I32 && ops_on_cpu(call->ops) ? bytes : ALIGNMENT;
     if ((uintptr_t)t->data % (uintptr_t)alignment != 0)
         return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name, t->data,
                          alignment);
@@ -314,9 +325,12 @@ kiln_status call_kernel(const Call *call, const char *file, const char *name, ki
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
 }
 
-kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel)
+kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter, kiln_kernel **kernel)
 {
-    return call_named(call, ops_kernel(call->ops, file, name, "", kernel));
+    char bindings[OPS_BINDINGS_BYTES] = "";
+    if (call->strided[i])
+        snprintf(bindings, sizeof bindings, "%s=strided", parameter);
+    return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
 }
 
 kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes)

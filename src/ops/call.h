@@ -45,7 +45,7 @@ enum {
     CALL_SYMBOLS = 16, CALL_TENSORS = 20,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
-    TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_E4M3,           // of the 656-byte format
+    TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3,            // of the 656-byte format
 };
 
 // What one tensor must be.
@@ -79,6 +79,8 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
 void        call_bind(Call *call, const char *name, int64_t value, const char *from);
 // `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes);
+// `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`; `copy`: memory for it.
+const kiln_tensor *call_without_key_head(const kiln_tensor *tensor, int rank, kiln_tensor *copy);
 int64_t     call_extent(const Call *call, const char *name);               // of a name that call_check has bound
 kiln_arg    call_tensor(const Call *call, int i);          // as an argument of a kernel; an absent one is none
 // 0 stands for `otherwise`.
@@ -89,8 +91,8 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
 // The kernel that takes the call's tensors, bound to their strides. The message of its failure gets the call's name in front.
 kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// One that looks at values before it, over contiguous tensors only.
-kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel);
+// One that looks at the values of tensor i before it, which it calls `parameter`.
+kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter, kiln_kernel **kernel);
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
                         void *workspace, size_t workspace_bytes);
 // That the workspace is large enough, where something else is launched before the kernel that would say so.

@@ -178,7 +178,7 @@ static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
 
 enum { DENSE_ARGS = 9 };
 
-static bool is_bytes(const kiln_tensor *cache) { return cache && (cache->type == KILN_U8 || cache->type == KILN_E4M3); }
+static bool is_bytes(const kiln_tensor *cache) { return cache && (unsigned)cache->type <= KILN_BOOL && TYPES_BYTES >> cache->type & 1; }
 
 static kiln_status check_page_size(const Call *call, bool bytes)
 {
@@ -207,6 +207,8 @@ static kiln_status build_dense(const Call *call, const kiln_mla_decode_args *a, 
 static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
 {
     const bool bytes = is_bytes(a->cache);
+    kiln_tensor flat;
+    const kiln_tensor *const cache = bytes ? call_without_key_head(a->cache, 3, &flat) : a->cache;
     double scale;
     kiln_status status = take_plan(call, a->plan, false);
     if (!status && bytes && a->plan->shape.key_heads != 1)
@@ -216,9 +218,9 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
         return status;
     const Want wants[] = {
         { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
-        { IN,  "cache",       a->cache,         bytes ? TYPES_BYTES : 0,
+        { IN,  "cache",       cache,            bytes ? TYPES_BYTES : 0,
                                                 bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
-        { IN,  "table",       a->table,         1 << KILN_I32, "[batch][pages per request]" },
+        { IN,  "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
         { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
         { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
         { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
@@ -243,7 +245,7 @@ static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln
     kiln_kernel *kernel;
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", &kernel);
+    const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", &kernel);
     const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")), KILN_INT(call_extent(call, "page size")) };
     return status ? status : call_launch(call, stream, kernel, checked, COUNT(checked), NULL, 0);
 }
@@ -298,18 +300,21 @@ static kiln_status build_sparse(const Call *call, const kiln_mla_decode_sparse_a
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel, kiln_arg *args)
 {
     double scale;
+    kiln_tensor flat, flat_extra;
     kiln_status status = take_plan(call, a->plan, true);
     if (!status) status = check_extra(call, a);
     if (status)
         return status;
+    const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat);
+    const kiln_tensor *const extra = call_without_key_head(a->extra_cache, 3, &flat_extra);
     const Want wants[] = {
         { IN,          "q",                  a->q,                  1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
-        { IN,          "cache",              a->cache,              TYPES_BYTES,    "CACHE[pages][page size][656]" },
-        { IN,          "indices",            a->indices,            1 << KILN_I32,  "[batch][queries][topk]" },
+        { IN,          "cache",              cache,                 TYPES_BYTES,    "CACHE[pages][page size][656]" },
+        { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
         { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "[batch]" },
         { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
-        { IN_OPTIONAL, "extra_cache",        a->extra_cache,        TYPES_BYTES,    "CACHE2[extra pages][extra page size][656]" },
-        { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "[batch][queries][extra_topk]" },
+        { IN_OPTIONAL, "extra_cache",        extra,                 TYPES_BYTES,    "CACHE2[extra pages][extra page size][656]" },
+        { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
         { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "[batch]" },
         { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
         { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
@@ -361,13 +366,16 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     kiln_kernel *kernel;
     kiln_arg args[9];
     double scale;
+    kiln_tensor flat_kv, flat_indices;
     kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a);
     if (status)
         return status;
+    const kiln_tensor *const kv = call_without_key_head(a->kv, 2, &flat_kv);
+    const kiln_tensor *const indices = call_without_key_head(a->indices, 2, &flat_indices);
     const Want wants[] = {
         { IN,          "q",            a->q,            1 << KILN_BF16, "Q[S][H][D]" },
-        { IN,          "kv",           a->kv,           1 << KILN_BF16, "KV[SKV][D]" },
-        { IN,          "indices",      a->indices,      1 << KILN_I32,  "[S][topk]" },
+        { IN,          "kv",           kv,              1 << KILN_BF16, "KV[SKV][D]" },
+        { IN,          "indices",      indices,         1 << KILN_I32,  "INDEX[S][topk]" },
         { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
         { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "[S]" },
         { OUT,         "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },

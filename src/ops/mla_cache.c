@@ -29,7 +29,7 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
     if (status)
         return status;
     const Want wants[] = {
-        { IN,  "table",   a->table,   1 << KILN_I32, "[batch][pages per request]" },
+        { IN,  "table",   a->table,   1 << KILN_I32, "TABLE[batch][pages per request]" },
         { IN,  "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
         { OUT, "slots",   a->slots,   1 << KILN_I32, "[batch][queries]" },
     };
@@ -69,15 +69,18 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a);
     if (status)
         return status;
+    kiln_tensor flat_cache, flat_keys;
+    const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat_cache);
+    const kiln_tensor *const keys = call_without_key_head(a->keys, 2, &flat_keys);
     const Want wants[] = {
-        { IN,          "keys",  a->keys,  TYPES_16,      "K[N][576]" },
+        { IN,          "keys",  keys,     TYPES_16,      "K[N][576]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT,         "cache", a->cache, TYPES_BYTES,   "CACHE[pages][page size][656]" },
+        { OUT,         "cache", cache,    TYPES_BYTES,   "CACHE[pages][page size][656]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
-        status = call_kernel(&call, file, "mla_quantize", &kernel, "T=%s, ROUND_SCALE=%s%s", kiln_type_name(a->keys->type),
+        status = call_kernel(&call, file, "mla_quantize", &kernel, "T=%s, ROUND_SCALE=%s%s", kiln_type_name(keys->type),
                              a->full_scales ? "false" : "true", a->slots ? "" : ", SLOT=none");
     call.tensors[2].type = KILN_U8;                        // bytes, whatever they were called
     return status ? status : launch_tensors(&call, stream, kernel);
@@ -90,10 +93,13 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a);
     if (status)
         return status;
+    kiln_tensor flat_cache, flat_keys;
+    const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat_cache);
+    const kiln_tensor *const keys = call_without_key_head(a->keys, 2, &flat_keys);
     const Want wants[] = {
-        { IN,          "cache", a->cache, TYPES_BYTES,    "CACHE[pages][page size][656]" },
+        { IN,          "cache", cache,    TYPES_BYTES,    "CACHE[pages][page size][656]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32,  "[N]" },
-        { OUT,         "keys",  a->keys,  1 << KILN_BF16, "K[N][576]" },
+        { OUT,         "keys",  keys,     1 << KILN_BF16, "K[N][576]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");

@@ -152,7 +152,9 @@ static void dense_decoding(void **state)
     REFUSED(RUN, out, give_strides(&out, SQ * HQ * V, (HQ - 1) * V, V, 1), KILN_BAD_SHAPE,
             "'out' is written, but with stride 1536 in dimension 1 its elements overlap");
     REFUSED(RUN, lse, give_strides(&lse, HQ * SQ, 1, HQ, 0), KILN_BAD_SHAPE, "'lse' must be contiguous: dimension 2 has stride 4, expected 1");
-    REFUSED(RUN, table, give_strides(&table, TABLE + 1, 1, 0, 0), KILN_BAD_SHAPE, "'table' must be contiguous: dimension 0 has stride 4, expected 3");
+    REFUSED(RUN, table, give_strides(&table, TABLE + 2, 1, 0, 0), KILN_BAD_ALIGNMENT, "dimension 0 of 'table' has stride 5, which is 20 bytes");
+    if (!on_cpu())
+        REFUSED_TENSOR(RUN, table, data = (char *)table.data + 4, KILN_BAD_ALIGNMENT, "the data of 'table' (");
     REFUSED_TENSOR(RUN, cache, shape[2] = 2, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 2, expected 1");
     REFUSED_TENSOR(RUN, cache, shape[3] = 656, KILN_BAD_SHAPE, "dimension 3 of 'cache' is 656, expected 576");
     REFUSED_TENSOR(RUN, cache, shape[1] = 48, KILN_UNSUPPORTED, "the page size (dimension 1 of 'cache') is 48, expected 16, 32, 64, 128 or 256");
@@ -231,7 +233,7 @@ static void sparse_decoding(void **state)
     REFUSED(RUN, a, a.workspace_bytes -= 1, KILN_BAD_ARGUMENT, "needs a workspace of");
     REFUSED(RUN, a, a.scale = -0.5, KILN_BAD_ARGUMENT, "'scale' is -0.5");
     REFUSED_TENSOR(RUN, q, type = KILN_F16, KILN_BAD_TYPE, "'q' is a tensor of f16, expected bf16");
-    REFUSED_TENSOR(RUN, cache, type = KILN_BF16, KILN_BAD_TYPE, "'cache' is a tensor of bf16, expected e4m3 or u8");
+    REFUSED_TENSOR(RUN, cache, type = KILN_BF16, KILN_BAD_TYPE, "'cache' is a tensor of bf16, expected e4m3 or i8 or u8");
     REFUSED_TENSOR(RUN, cache, shape[2] = 576, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 576, expected 656");
     REFUSED_TENSOR(RUN, cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size of 'cache' (dimension 1) is 0");
     REFUSED_TENSOR(RUN, cache, data = (char *)cache.data + 8, KILN_BAD_ALIGNMENT, "the data of 'cache' (");
@@ -285,7 +287,7 @@ static void caches(void **state)
     REFUSED_TENSOR(APPEND, slots, shape[0] = 2, KILN_BAD_SHAPE, "dimension 0 of 'slots' is 2, expected 3: its shape is [N], and 'keys' has N = 3");
     REFUSED_TENSOR(APPEND, cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size (dimension 1 of 'cache') is 0");
     REFUSED_TENSOR(APPEND, cache, data = keys.data, KILN_BAD_ARGUMENT, "'keys' and 'cache' overlap");
-    REFUSED(QUANTIZE, quantize, quantize.cache = &cache, KILN_BAD_TYPE, "'cache' is a tensor of bf16, expected e4m3 or u8");
+    REFUSED(QUANTIZE, quantize, quantize.cache = &cache, KILN_BAD_TYPE, "'cache' is a tensor of bf16, expected e4m3 or i8 or u8");
     REFUSED_TENSOR(QUANTIZE, rows, shape[1] = 512, KILN_BAD_SHAPE, "dimension 1 of 'keys' is 512, expected 576");
     REFUSED_TENSOR(QUANTIZE, bytes, shape[2] = 640, KILN_BAD_SHAPE, "dimension 2 of 'cache' is 640, expected 656");
     REFUSED_TENSOR(DEQUANTIZE, rows, type = KILN_F16, KILN_BAD_TYPE, "'keys' is a tensor of f16, expected bf16");

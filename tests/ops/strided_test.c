@@ -303,7 +303,7 @@ static void latent(void **state)
         permute((int32_t *)(void *)table->host, PAGES);
         array_send(table);
         plan_lengths = lengths;
-        Operand o[] = { ROWS(q), ROWS(cache), IN(table), IN(lengths), OUT_ROWS(out), OUT(lse) };
+        Operand o[] = { ROWS(q), ROWS(cache), ROWS(table), IN(lengths), OUT_ROWS(out), OUT(lse) };
         check_spread(o, 6, run_dense, close_to);
         free_arrays(NULL);
     }
@@ -329,7 +329,7 @@ static void latent_bytes(void **state)
     permute((int32_t *)(void *)table->host, PAGES);
     array_send(table);
     plan_lengths = lengths;
-    Operand o[] = { ROWS(q), ROWS(cache), IN(table), IN(lengths), OUT_ROWS(out), OUT(lse) };
+    Operand o[] = { ROWS(q), ROWS(cache), ROWS(table), IN(lengths), OUT_ROWS(out), OUT(lse) };
     check_spread(o, 6, run_dense, close_to);
 }
 
@@ -357,8 +357,41 @@ static void latent_lists(void **state)
     array_send(indices);
     array_send(more);
     plan_lengths = NULL;
-    Operand o[] = { ROWS(q), ROWS(cache), IN(indices), OUT_ROWS(out), OUT(lse), ROWS(extra), IN(more) };
+    Operand o[] = { ROWS(q), ROWS(cache), ROWS(indices), OUT_ROWS(out), OUT(lse), ROWS(extra), ROWS(more) };
     check_spread(o, 7, run_sparse, close_to);
+}
+
+// The same with the one key head named, and bytes called i8.
+static Array *with_key_head(Array *a, kiln_type type)
+{
+    Array *const b = copy_of(a);
+    kiln_tensor *const t = &b->tensor;
+    t->type = type;
+    t->shape[t->rank] = t->shape[t->rank - 1];
+    t->shape[t->rank - 1] = 1;
+    t->rank++;
+    return b;
+}
+
+static void key_heads_are_named(void **state)
+{
+    seed(15);
+    shape = (kiln_mla_shape){ .batch = BATCH, .queries = QUERIES, .query_heads = 8, .topk = TOPK, .extra_topk = TOPK, .partitions = 3 };
+    Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 0.05), *const cache = fp8_cache(), *const extra = fp8_cache(),
+          *const indices = ARRAY(KILN_I32, BATCH, QUERIES, TOPK), *const more = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
+          *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
+    for (int64_t i = 0; i < count(indices); i++) {
+        set(indices, i, (double)integer(0, PAGES * SIZE - 1));
+        set(more, i, (double)integer(0, PAGES * SIZE - 1));
+    }
+    array_send(indices);
+    array_send(more);
+    plan_lengths = NULL;
+    Operand o[] = { IN(q), IN(cache), IN(indices), OUT(out), OUT(lse), IN(extra), IN(more) };
+    others_are_copies(o, 7);
+    o[1].other = with_key_head(cache, KILN_I8);
+    o[5].other = with_key_head(extra, KILN_E4M3);
+    check_others(o, 7, run_sparse, close_to);
 }
 
 static void run_prefill(const Operand *o)
@@ -375,8 +408,12 @@ static void latent_prefill(void **state)
           *const lse = ARRAY(KILN_F32, 5, 8);
     for (int64_t i = 0; i < count(indices); i++) set(indices, i, (double)integer(-5, 35));
     array_send(indices);
-    Operand o[] = { ROWS(q), ROWS(kv), IN(indices), OUT_ROWS(out), OUT(top), OUT(lse) };
+    Operand o[] = { ROWS(q), ROWS(kv), ROWS(indices), OUT_ROWS(out), OUT(top), OUT(lse) };
     check_spread(o, 6, run_prefill, close_to);
+    others_are_copies(o, 6);
+    o[1].other = with_key_head(kv, KILN_BF16);
+    o[2].other = with_key_head(indices, KILN_I32);
+    check_others(o, 6, run_prefill, close_to);
 }
 
 static void run_append(const Operand *o)
@@ -406,6 +443,10 @@ static void caches(void **state)
     check_spread(append, 3, run_append, equal_to);
     check_spread(quantize, 3, run_quantize, equal_to);
     check_spread(dequantize, 3, run_dequantize, equal_to);
+    others_are_copies(dequantize, 3);
+    dequantize[0].other = with_key_head(filled, KILN_I8);
+    dequantize[2].other = with_key_head(read, KILN_BF16);
+    check_others(dequantize, 3, run_dequantize, equal_to);
 }
 
 int main(void)
@@ -414,7 +455,7 @@ int main(void)
         cmocka_unit_test_teardown(forward_and_backward, free_arrays), cmocka_unit_test_teardown(packed, free_arrays),
         cmocka_unit_test_teardown(packed_keys, free_arrays), cmocka_unit_test_teardown(decode, free_arrays), cmocka_unit_test_teardown(latent, free_arrays),
         cmocka_unit_test_teardown(latent_bytes, free_arrays), cmocka_unit_test_teardown(latent_lists, free_arrays),
-        cmocka_unit_test_teardown(latent_prefill, free_arrays), cmocka_unit_test_teardown(caches, free_arrays),
+        cmocka_unit_test_teardown(key_heads_are_named, free_arrays), cmocka_unit_test_teardown(latent_prefill, free_arrays), cmocka_unit_test_teardown(caches, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

@@ -131,7 +131,7 @@ Array *array_spread(const Array *b, bool swapped)
     kiln_tensor t = b->tensor;
     if (swapped) t.shape[1] = b->tensor.shape[2], t.shape[2] = b->tensor.shape[1];
     int64_t shape[KILN_MAX_RANK];
-    for (int d = 0; d < rank; d++) shape[d] = t.shape[d] + (d == last ? 2 * unit : 2);
+    for (int d = 0; d < rank; d++) shape[d] = d < last ? t.shape[d] + 2 : (t.shape[d] + 3 * unit - 1) / unit * unit;
     Array *a = array_new(t.type, rank, shape);
     for (int d = 0; d < rank; d++) a = array_part(a, d, d == last ? unit : 1, t.shape[d]);
     if (swapped) a = array_swapped(a, 1, 2);

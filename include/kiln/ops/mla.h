@@ -14,6 +14,9 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
+ * Where there is one key head only, tensors may name it too, in front of the last dimension: the fp8 caches, the keys that fill
+ * them, kv and indices of sparse prefill: [pages][page size][1][656].
+ *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
  * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, cache.tile and prefill.tile.
  */
@@ -76,7 +79,7 @@ typedef struct kiln_mla_decode_args {
     const kiln_mla_plan *plan;       /* dense, made for the same lengths */
     const kiln_tensor *q;            /* in   bf16 or f16 [batch][queries][query_heads][576] */
     const kiln_tensor *cache;        /* in   as q [pages][page size][key_heads][576]; page size 16, 32, 64, 128 or 256; or, with
-                                      *      bf16 q and one key head, u8 or e4m3 [pages][page size][656]; page size any */
+                                      *      bf16 q and one key head, u8, i8 or e4m3 [pages][page size][656]; page size any */
     const kiln_tensor *table;        /* in   i32 [batch][pages per request]: token t of a request is in page table[t / size] */
     const kiln_tensor *lengths;      /* in   i32 [batch]: as planned. At most (pages per request) * (page size) */
     const kiln_tensor *out;          /* out  as q [batch][queries][query_heads][512] */
@@ -97,7 +100,7 @@ KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const k
 typedef struct kiln_mla_decode_sparse_args {
     const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache */
     const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][576]; one key head */
-    const kiln_tensor *cache;        /* in   u8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
     const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * (page size) + place in it, in any order. One
                                       *      below 0 or past the cache hides its place; one that occurs twice counts twice */
     const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many places of a request's lists count; NULL: all */
@@ -146,7 +149,7 @@ KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const k
 typedef struct kiln_mla_quantize_args {
     const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
     const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
-    const kiln_tensor *cache;        /* inout u8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *cache;        /* inout u8, i8 or e4m3 [pages][page size][656] */
     bool   full_scales;              /* keep scales in f32; else they are rounded to bf16, so that readers that round them and
                                       * readers that do not agree */
 } kiln_mla_quantize_args;
@@ -154,7 +157,7 @@ typedef struct kiln_mla_quantize_args {
 KILN_API kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *args);
 
 typedef struct kiln_mla_dequantize_args {
-    const kiln_tensor *cache;        /* in   u8 or e4m3 [pages][page size][656] */
+    const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
     const kiln_tensor *slots;        /* in   i32 [N]; NULL: 0, 1, 2 ... */
     const kiln_tensor *keys;         /* out  bf16 [N][576] */
     bool   round_scales;             /* as in kiln_mla_decode_sparse_args */
