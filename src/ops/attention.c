@@ -236,10 +236,11 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 
 // ---- backward, packed
 
-enum { BACKWARD_VARLEN_TENSORS = 11, BACKWARD_VARLEN_ARGS = 13 };
+enum { BACKWARD_VARLEN_TENSORS = 11, BACKWARD_VARLEN_ARGS = 14 };
 
+// n: how many arguments the kernel takes.
 static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a, kiln_kernel **kernel,
-                                           kiln_arg *args)
+                                           kiln_arg *args, int *n)
 {
     double scale;
     const Want wants[BACKWARD_VARLEN_TENSORS] = {
@@ -258,16 +259,20 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
+    if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
     if (!status)
-        status = call_kernel(call, "attention/backward_varlen.tile", "attention_varlen_backward", kernel, "T=%s, D=%d, DV=%d, "
-                             "CAUSAL=%s", type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal));
-    for (int i = 0; !status && i < COUNT(wants); i++)
-        args[i] = call_tensor(call, i);
-    if (!status) {
-        args[COUNT(wants)] = KILN_INT(a->max_keys);
-        args[COUNT(wants) + 1] = KILN_FLOAT(scale);
-    }
-    return status;
+        status = call_kernel(call, "attention/backward_varlen.tile", a->deterministic ? "attention_varlen_backward_exact"
+                             : "attention_varlen_backward", kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call),
+                             (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal));
+    if (status)
+        return status;
+    for (*n = 0; *n < COUNT(wants); ++*n)
+        args[*n] = call_tensor(call, *n);
+    if (a->deterministic)
+        args[(*n)++] = KILN_INT(a->max_queries);
+    args[(*n)++] = KILN_INT(a->max_keys);
+    args[(*n)++] = KILN_FLOAT(scale);
+    return KILN_OK;
 }
 
 kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *a, size_t *bytes)
@@ -275,9 +280,10 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
     Call call;
     kiln_kernel *kernel;
     kiln_arg args[BACKWARD_VARLEN_ARGS];
+    int n = 0;
     kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, bytes);
-    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args);
-    return status ? status : call_size(&call, kernel, args, BACKWARD_VARLEN_ARGS, bytes);
+    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args, &n);
+    return status ? status : call_size(&call, kernel, args, n, bytes);
 }
 
 kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_varlen_args *a)
@@ -285,13 +291,14 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, c
     Call call;
     kiln_kernel *kernel;
     kiln_arg args[BACKWARD_VARLEN_ARGS];
+    int n = 0;
     kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a);
-    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args);
-    if (!status) status = call_room(&call, kernel, args, BACKWARD_VARLEN_ARGS, a->workspace_bytes);
-    if (!status) status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"), INT32_MAX);
+    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args, &n);
+    if (!status) status = call_room(&call, kernel, args, n, a->workspace_bytes);
+    if (!status) status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);
     if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
     return status ? status
-         : call_launch(&call, stream, kernel, args, BACKWARD_VARLEN_ARGS, a->workspace, a->workspace_bytes);
+         : call_launch(&call, stream, kernel, args, n, a->workspace, a->workspace_bytes);
 }
 
 // ---- decoding

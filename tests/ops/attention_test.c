@@ -294,11 +294,11 @@ static void check_backward(Sizes s, bool causal, bool deterministic)
     compare_gradients(&t);
 }
 
-static void check_packed_backward(const int *rows, const int *keys, Sizes s, bool causal)
+static void check_packed_backward(const int *rows, const int *keys, Sizes s, bool causal, bool deterministic)
 {
     const double scale = 1 / sqrt(s.size + 100);
     Array *const q_offsets = offsets_of(rows, s.batch), *const k_offsets = offsets_of(keys, s.batch);
-    int longest = 0;
+    int longest = 0, longest_rows = 0;
     s.rows = (int)get(q_offsets, s.batch);
     s.keys = (int)get(k_offsets, s.batch);
     Tensors t = make_tensors(&s, true);
@@ -312,12 +312,14 @@ static void check_packed_backward(const int *rows, const int *keys, Sizes s, boo
         g.k += k * s.size, g.dk += k * s.size, g.v += k * s.value_size, g.dv += k * s.value_size;
         expect_gradients(&one, &g, causal, scale);
         longest = keys[b] > longest ? keys[b] : longest;
+        longest_rows = rows[b] > longest_rows ? rows[b] : longest_rows;
     }
     send_forward(&t);
     kiln_attention_backward_varlen_args args = {
         .q = &t.q->tensor, .k = &t.k->tensor, .v = &t.v->tensor, .q_offsets = &q_offsets->tensor, .k_offsets = &k_offsets->tensor,
         .max_keys = longest, .out = &t.out->tensor, .lse = &t.lse->tensor, .dout = &t.dout->tensor, .dq = &t.dq->tensor,
-        .dk = &t.dk->tensor, .dv = &t.dv->tensor, .causal = causal, .scale = scale };
+        .dk = &t.dk->tensor, .dv = &t.dv->tensor, .causal = causal, .deterministic = deterministic,
+        .max_queries = deterministic ? longest_rows : 0, .scale = scale };
     assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &args, &args.workspace_bytes));
     t.workspace = bytes_new(args.workspace_bytes);
     args.workspace = t.workspace->tensor.data;
@@ -328,8 +330,8 @@ static void check_packed_backward(const int *rows, const int *keys, Sizes s, boo
 static void packed_backward(void **state)
 {
     static const int rows[] = { 70, 0, 1, 90, 5 }, keys[] = { 70, 12, 90, 60, 0 };
-    for (int causal = 0; causal < 2; causal++)
-        check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 2, .size = 64, .value_size = 64 }, causal);
+    for (int i = 0; i < 4; i++)
+        check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 2, .size = 64, .value_size = 64 }, i & 1, i & 2);
 }
 
 static void backward(void **state)

@@ -395,6 +395,7 @@ static void backward_and_decoding(void **state)
         .max_keys = 9, .out = &o_rows, .lse = &packed_lse, .dout = &g_rows, .dq = &d_rows, .dk = &d_keys, .dv = &d_values };
 #define PACKED kiln_attention_backward_varlen(ops, NULL, &p)
     REFUSED(PACKED, p, p.k_offsets = NULL, KILN_BAD_ARGUMENT, "kiln_attention_backward_varlen: 'k_offsets' is null");
+    REFUSED(PACKED, p, (p.deterministic = true, p.max_queries = -1), KILN_BAD_ARGUMENT, "'max_queries' is -1");
     REFUSED(PACKED, p, p.max_keys = -1, KILN_BAD_ARGUMENT, "'max_keys' is -1");
     REFUSED_TENSOR(PACKED, packed_lse, shape[1] = 9, KILN_BAD_SHAPE, "dimension 1 of 'lse' is 9, expected 8");
     assert_fails(PACKED, KILN_BAD_ARGUMENT, "needs a workspace of");

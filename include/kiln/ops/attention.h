@@ -119,10 +119,12 @@ typedef struct kiln_attention_backward_varlen_args {
     const kiln_tensor *out;          /* in   [TQ][H][DV], of the forward call */
     const kiln_tensor *lse;          /* in   f32 [H][TQ], of the forward call */
     const kiln_tensor *dout;         /* in   [TQ][H][DV]: the gradient of out; that of lse is taken as 0 */
-    const kiln_tensor *dq;           /* out  [TQ][H][D], added up by atomics */
+    const kiln_tensor *dq;           /* out  [TQ][H][D] */
     const kiln_tensor *dk;           /* out  [TK][HKV][D], summed over the query heads of a key head */
     const kiln_tensor *dv;           /* out  [TK][HKV][DV] */
     bool    causal;                  /* as in the forward call */
+    bool    deterministic;           /* dq in a pass of its own instead of by atomics: the same bits every time, slower */
+    int64_t max_queries;             /* then: rows of the longest sequence of queries, or more; the gradient of rows past it is 0 */
     double  scale;                   /* as in the forward call */
     void   *workspace;               /* kiln_attention_backward_varlen_workspace_size bytes */
     size_t  workspace_bytes;
