@@ -90,13 +90,17 @@ static bool tensor_open(Case *c, CaseTensor *t, const kiln_tensor *like)
     return true;
 }
 
-static bool guards_hold(const CaseTensor *t)
+// Which byte of the guards was written, counted from the tensor's nearer end: 1 is the first past it, -1 the last before it. 0: none.
+static int damaged_byte(const CaseTensor *t)
 {
     const char poison = (char)poison_of(dtype_of_type(t->host.type));
-    for (int i = 0; i < GUARD_BYTES; i++)
-        if (t->block[i] != poison || t->block[GUARD_BYTES + t->bytes + (size_t)i] != poison)
-            return false;
-    return true;
+    for (int i = 1; i <= GUARD_BYTES; i++) {
+        if (t->block[GUARD_BYTES + t->bytes + (size_t)i - 1] != poison)
+            return i;
+        if (t->block[GUARD_BYTES - i] != poison)
+            return -i;
+    }
+    return 0;
 }
 
 static void tensor_close(CaseTensor *t)
@@ -323,6 +327,29 @@ void case_close(Case *c)
     kiln_free(c->options.device, c->workspace);
 }
 
+// ---- what ran
+
+static size_t describe_tensor(const PlanParam *param, const CaseTensor *t, char *text, size_t bytes)
+{
+    int used = snprintf(text, bytes, "%s%s %s", t->spread ? "strided " : "", param->name, kiln_type_name(t->host.type));
+    for (int d = 0; d < t->host.rank && used < (int)bytes; d++)
+        used += snprintf(text + used, bytes - (size_t)used, "[%" PRId64 "]", t->host.shape[d]);
+    return (size_t)used < bytes ? (size_t)used : bytes - 1;
+}
+
+void case_describe(const Case *c, char *text, size_t bytes)
+{
+    const LaunchPlan *const plan = c->build->kernel->plan;
+    const kiln_device *const device = c->options.device;
+    const int n = snprintf(text, bytes, "%s on %s", plan->key ? plan->key : plan->name, kiln_device_describe(device));
+    size_t used = (size_t)n < bytes ? (size_t)n : bytes - 1;
+    for (int i = 0; i < plan->n_params && used + 3 < bytes; i++)
+        if (c->inputs[i].block) {
+            memcpy(text + used, ", ", 3);
+            used += 2 + describe_tensor(&plan->params[i], &c->inputs[i], text + used + 2, bytes - used - 2);
+        }
+}
+
 // ---- running
 
 bool case_launch(Case *c, kiln_stream *stream)
@@ -349,9 +376,12 @@ bool case_run(Case *c)
 static bool check_guards(Case *c)
 {
     const LaunchPlan *const plan = c->build->kernel->plan;
-    for (int i = 0; i < plan->n_params; i++)
-        if (c->inputs[i].block && !guards_hold(&c->inputs[i]))
-            return complain(c, "memory before or after '%s' was written", plan->params[i].name);
+    for (int i = 0; i < plan->n_params; i++) {
+        const int at = c->inputs[i].block ? damaged_byte(&c->inputs[i]) : 0;
+        if (at)
+            return complain(c, "memory %s '%s' was written: byte %d %s its %s", at > 0 ? "after" : "before", plan->params[i].name,
+                            at > 0 ? at : -at, at > 0 ? "past" : "before", at > 0 ? "end" : "beginning");
+    }
     return true;
 }
 

@@ -58,6 +58,8 @@ bool case_run(Case *c);                                    // the kernel, once; 
 bool case_launch(Case *c, kiln_stream *stream);            // only queues it
 bool case_check(Case *c);                                  // runs the reference or verify block, compares, looks at the guards
 void case_close(Case *c);
+// What ran, for the log of a failure: the kernel with all its build parameters, where, and the tensors.
+void case_describe(const Case *c, char *text, size_t bytes);
 
 // Makes the n elements of a tensor; deterministic in `seed`.
 void fill_input(const CaseInput *input, DType type, void *data, int64_t n, uint64_t seed);

@@ -51,8 +51,8 @@ static bool agrees(DType type, const CaseTolerance *t, const void *got, const vo
 }
 
 typedef struct Verdict {
-    int64_t wrong, first, worst;
-    double  worst_error;
+    int64_t wrong, first, worst, farthest;               // farthest: of finite ones, right or wrong
+    double  worst_error, distance;
     double  xx, ee, xe;              // for the cosine
 } Verdict;
 
@@ -60,11 +60,13 @@ static Verdict look(const kiln_tensor *got, const kiln_tensor *expected, const C
 {
     const DType type = dtype_of_type(got->type);
     const int64_t n = tensor_elements(got);
-    Verdict v = { .first = -1, .worst = -1 };
+    Verdict v = { .first = -1, .worst = -1, .farthest = -1 };
     for (int64_t i = 0; i < n; i++) {
         const double x = element_get(type, got->data, i), e = element_get(type, expected->data, i);
         if (isfinite(x) && isfinite(e))
             v.xx += x * x, v.ee += e * e, v.xe += x * e;
+        if (isfinite(x) && isfinite(e) && (v.farthest < 0 || fabs(x - e) > v.distance))
+            v.farthest = i, v.distance = fabs(x - e);
         if (agrees(type, t, got->data, expected->data, i))
             continue;
         const double error = isfinite(x) && isfinite(e) ? fabs(x - e) : INFINITY;
@@ -152,7 +154,9 @@ bool compare_tensors(const char *name, const kiln_tensor *got, const kiln_tensor
     }
     const double distance = v.xx + v.ee > 0 ? 1 - 2 * v.xe / (v.xx + v.ee) : 0;      // also sees a wrong scale
     if (t->cosine >= 0 && distance > t->cosine) {
-        snprintf(problem, bytes, "%s: cosine distance to the reference is %.3g, allowed are %.3g", name, distance, t->cosine);
+        const int used = snprintf(problem, bytes, "%s: cosine distance to the reference is %.3g, allowed are %.3g\n      ", name, distance,
+                                  t->cosine);
+        print_place("farthest", name, got, expected, v.farthest, problem + used, bytes - (size_t)used);
         return false;
     }
     return true;

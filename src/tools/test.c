@@ -213,7 +213,12 @@ static void run_case(const TestOptions *options, Tally *tally, const TestFile *f
         return;
     }
     const bool ok = case_open(&one, build, test->check, &options->cases) && case_run(&one) && case_check(&one);
-    report(options, tally, file->path, label, ok ? "passed" : "failed", ok ? "" : one.problem, seconds_now() - begin);
+    char why[3072] = "";
+    if (!ok) {
+        const int used = snprintf(why, sizeof why, "%s\n      ", one.problem);
+        case_describe(&one, why + used, sizeof why - (size_t)used);
+    }
+    report(options, tally, file->path, label, ok ? "passed" : "failed", why, seconds_now() - begin);
     case_close(&one);
 }
 
