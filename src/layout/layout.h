@@ -93,6 +93,7 @@ typedef struct SharedLayout {
 } SharedLayout;
 
 SharedLayout shared_plain(int rows, int columns, int element_bytes);   // row by row
+SharedLayout shared_padded(int rows, int columns, int padding, int element_bytes);     // the same, so many elements between rows
 // As TMA with swizzle writes it and wgmma reads it, in either major order. False if the row is no multiple of 32 bytes.
 // most: columns of a panel, at most; 0: as many as fit.
 bool shared_panels(int rows, int columns, int element_bytes, int most, SharedLayout *layout);

@@ -10,6 +10,14 @@ SharedLayout shared_plain(int rows, int columns, int element_bytes)
     };
 }
 
+SharedLayout shared_padded(int rows, int columns, int padding, int element_bytes)
+{
+    SharedLayout layout = shared_plain(rows, columns, element_bytes);
+    layout.pitch_bytes += padding * element_bytes;
+    layout.bytes = layout.panel_bytes = rows * layout.pitch_bytes;
+    return layout;
+}
+
 bool shared_panels(int rows, int columns, int element_bytes, int most, SharedLayout *layout)
 {
     const int row_bytes = columns * element_bytes;

@@ -20,6 +20,7 @@
 //     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps
 //     scalar.c     scalar expressions, conversions, checked accesses
 //     wgmma.c      products on tensor cores, and waiting for them where a result is first used
+//     hints.c      where the rows of a shared tile lie, if the source says it
 //     sparse.c     the places of a sparse operand, brought to the lanes that name them to tensor cores
 //     store.c      fragments to tensors through swizzled staging and TMA
 //     panels.c     accumulators to shared tiles that products read
@@ -452,6 +453,7 @@ void  declare_scratch_side(Lowering *lo);
 void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become its value
 
 // ---- wgmma.c, mma.c, fma.c, store.c, tma.c
+bool has_padded_rows(const Product *p);                   // products.c: of an operand in shared memory
 bool product_region(const Region *region, int64_t *start, int64_t *width);         // products.c: two ranges at fixed places
 const char *plan_fma(Lowering *lo, Product *p);            // NULL: can be done
 bool settle_fma(Lowering *lo, Product *p);
@@ -462,6 +464,11 @@ void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k,
 Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element of a shared tile: u32
 Expr *lane_bits(Lowering *lo, int shift, int mask);        // of the lane's number
 Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
+// ---- hints.c: layout(tile) = swizzle(n), padded(n)
+void take_layout_hints(Lowering *lo);
+int  row_padding(const Buffer *tile);                      // elements between its rows
+// shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: tensor cores cannot read it.
+bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
 // ---- sparse.c: 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);   // NULL: tensor cores take it
 void settle_sparse(Lowering *lo, const Product *p);

@@ -25,6 +25,8 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     text_print(out, ": %d x %d bytes at %d", tile->buffers, tile->shared.bytes, tile->offset);
     if (tile->shared.swizzle_bytes)
         text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
+    if (row_padding(b))
+        text_print(out, ", rows %d bytes apart", tile->shared.pitch_bytes);
     if (tile->channel)
         text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index, tile->is_multicast ? ", once for the cluster" : "");
     if (tile->ahead)
@@ -57,6 +59,11 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     else
         text_print(out, ", A from %s, groups divide the %s", p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
                    p->division == DIVIDE_ROWS ? "rows" : "columns");
+    const Buffer *const result = op->matmul.dst.buffer;
+    if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS)
+        text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone", result->name);
+    if (p->kind == PRODUCT_MMA && lo->target->arch >= 90 && has_padded_rows(p))
+        text_print(out, ", not by wgmma because an operand's rows are padded");
     if (p->kind == PRODUCT_WGMMA && op->matmul.promote)
         text_print(out, ", every %d steps of k added in f32", op->matmul.promote);
     text_print(out, "\n");

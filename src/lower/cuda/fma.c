@@ -43,7 +43,8 @@ static const char *check_operand(Lowering *lo, const Operand *x)
         return "an operand's type has no multiply-add";
     if (!product_region(&x->region, start, width))
         return "an operand's slice is not at a fixed place";
-    if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % piece_of(x->type) != 0 || start[1] % piece_of(x->type) != 0)
+    if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % piece_of(x->type) != 0 ||
+        row_padding(tile->buffer) % piece_of(x->type) != 0 || start[1] % piece_of(x->type) != 0)
         return "an operand's rows cannot be read in whole pieces";
     return NULL;
 }
@@ -98,7 +99,7 @@ static void share_operand(Lowering *lo, const Product *p, const Operand *x)
     }
     // Neighbouring rows in different banks; small products gain little, and other statements would pay for the addresses.
     if (!tile->wants_panels && p->m * p->n >= SWIZZLED_RESULT)
-        tile->wants_panels = shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, 0, &tile->shared);
+        tile->wants_panels = tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &tile->shared);
 }
 
 // False: another product gives the result another layout.

@@ -410,6 +410,7 @@ static void settle_homes(Lowering *lo)
 
 void choose_homes(Lowering *lo)
 {
+    take_layout_hints(lo);
     settle_homes(lo);
     if (!lo->kernel->checked)
         choose_packed(lo);

@@ -29,7 +29,7 @@ static bool lay_out(Lowering *lo, TileInfo *tile)
         else rows *= extent;
     }
     const int bits = dtype_bits(buffer->type);             // tiles of packed types have a byte for each element
-    tile->shared = shared_plain((int)rows, (int)columns, bits < 8 ? 1 : bits / 8);
+    tile->shared = shared_padded((int)rows, (int)columns, row_padding(buffer), bits < 8 ? 1 : bits / 8);
     return true;
 }
 

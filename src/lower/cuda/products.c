@@ -47,8 +47,9 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     SharedLayout layout;
     int64_t rows, columns;
     if (!expr_as_int(tile->buffer->shape[0], &rows) || !expr_as_int(tile->buffer->shape[1], &columns) ||
-        !shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, tile->panel_most, &layout))
-        return "the rows of an operand are no multiple of 32 bytes";
+        !tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &layout))
+        return tile->buffer->hint == HINT_NONE ? "the rows of an operand are no multiple of 32 bytes"
+                                               : "the layout of an operand puts its rows where tensor cores cannot read them";
     const int64_t piece = contraction_is_last ? 32 / layout.element_bytes : layout.panel_columns;
     if (start[0] % (contraction_is_last ? 8 : 16) != 0 || start[1] % piece != 0)
         return "an operand's slice does not begin where an instruction can begin";
@@ -65,10 +66,16 @@ static int operand_step(DType type)
     }
 }
 
+// Padded rows are read by ldmatrix alone.
+bool has_padded_rows(const Product *p)
+{
+    return row_padding(p->right.region.buffer) || (!p->a_in_registers && row_padding(p->left.region.buffer));
+}
+
 // A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
-    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns;
+    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
 }
 
 static const char *check_operands(Lowering *lo, Product *product)
@@ -101,11 +108,15 @@ static const char *check_operands(Lowering *lo, Product *product)
 }
 
 // Rows or columns for the groups; sets what one group does.
-static const char *divide(Lowering *lo, Product *product)
+static const char *divide(Lowering *lo, Product *product, LayoutHint hint)
 {
     const int groups = lo->crew.groups, step = 16 * lo->crew.warps;
+    const bool can_columns = product->n % (8 * groups) == 0;
     product->division = DIVIDE_ROWS;
-    if (groups > 1 && product->m <= step * (groups - 1) && product->n % (8 * groups) == 0)
+    if (groups > 1 && hint == HINT_COLUMNS && !can_columns)
+        return "the groups cannot have multiples of 8 columns each";
+    const bool by_columns = hint == HINT_COLUMNS || (hint != HINT_ROWS && product->m <= step * (groups - 1));
+    if (groups > 1 && by_columns && can_columns)
         product->division = DIVIDE_COLUMNS;
     const int row_groups = product->division == DIVIDE_ROWS ? groups : 1;
     const int column_groups = groups / row_groups;
@@ -120,7 +131,7 @@ static int panel_columns(const Lowering *lo, const Operand *x)
     SharedLayout layout = { .panel_columns = 64 };
     int64_t rows, columns;
     if (expr_as_int(tile->buffer->shape[0], &rows) && expr_as_int(tile->buffer->shape[1], &columns))
-        shared_panels((int)rows, (int)columns, dtype_bits(x->type) / 8, tile->panel_most, &layout);
+        tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &layout);
     return layout.panel_columns;
 }
 
@@ -143,7 +154,9 @@ static const char *check_padding(const Lowering *lo, const Product *product)
             return "the columns of the right operand are no multiple of 8";
         if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
             return "the columns of a right operand of bytes are no multiple of 16";
-        if (column_groups > 1 && group_panels(lo, product) * dtype_bits(b->type) / 8 < 32)
+        const int panels = group_panels(lo, product);
+        const bool is_fixed = operand_tile(lo, b)->buffer->hint == HINT_SWIZZLE && panels < panel_columns(lo, b);
+        if (column_groups > 1 && (is_fixed || panels * dtype_bits(b->type) / 8 < 32))
             return "the groups' columns do not begin at panels of the right operand";
     }
     if (a->transposed && product->m != rows)
@@ -168,7 +181,7 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
         extent[0] = rows;
     if (tile->shared.rows > extent[0])
         extent[0] = tile->shared.rows;
-    shared_panels((int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, tile->panel_most, &tile->shared);
+    tile_panels(tile, (int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, &tile->shared);
 }
 
 // ldmatrix brings 16 columns at a time: where the last are 8, it reads 8 rows more of a right operand that lies along k.
@@ -299,6 +312,29 @@ static bool finds_printf(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+static const char *check_division(Lowering *lo, Product *product, LayoutHint hint)
+{
+    const char *why = divide(lo, product, hint);
+    if (!why)
+        why = check_operands(lo, product);
+    return why ? why : check_padding(lo, product);
+}
+
+// layout(c) = rows, columns: an error where tensor cores would take the product, but not divided so.
+static void check_tensor_cores(Lowering *lo, Product *product)
+{
+    const Buffer *const result = product->op->matmul.dst.buffer;
+    product->why_not = check_division(lo, product, result->hint);
+    if (!product->why_not || (result->hint != HINT_ROWS && result->hint != HINT_COLUMNS))
+        return;
+    const char *const why = product->why_not;
+    product->why_not = check_division(lo, product, HINT_NONE);
+    if (product->why_not || lo->failed)
+        return;
+    lo->failed = true;
+    diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, result->hint == HINT_ROWS ? "rows" : "columns", why);
+}
+
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind != T_MATMUL)
@@ -335,11 +371,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
         share_operands(lo, product);
         return true;
     }
-    product->why_not = divide(lo, product);
-    if (!product->why_not)
-        product->why_not = check_operands(lo, product);
-    if (!product->why_not)
-        product->why_not = check_padding(lo, product);
+    check_tensor_cores(lo, product);
     product->kind = uses_wgmma(lo, product) ? PRODUCT_WGMMA : PRODUCT_MMA;
     if (!product->why_not) {
         settle(lo, product);

@@ -171,7 +171,7 @@ static bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     int64_t extent[2], coefficient = 0;
     Expr *rest = NULL;
     const Crew crew = op_info(lo, op)->fills ? (Crew){ 1, 4 } : map_crew(lo, forall);
-    if (!tile || tile->home != HOME_SHARED || !tile->wants_panels || dtype_bits(tile->buffer->type) != 16 || tile->buffer->rank != 2 ||
+    if (!tile || tile->home != HOME_SHARED || !tile->wants_panels || tile->buffer->hint != HINT_NONE || dtype_bits(tile->buffer->type) != 16 || tile->buffer->rank != 2 ||
         !full_extent(&forall->forall.indices[0], &extent[0]) || !full_extent(&forall->forall.indices[1], &extent[1]) ||
         extent[0] % (8 * crew.warps * crew.groups) != 0 || extent[1] % (4 * PIECE) != 0 || extent[1] == 4 * PIECE)
         return false;

@@ -16,6 +16,8 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
     const TileInfo *const places = tile_info(lo, meta);
     if (!places || meta->rank != 2)
         return "the places of a sparse operand are no tile of their own";
+    if (row_padding(meta) * dtype_bits(meta->type) / 8 % 4 != 0)
+        return "the padded rows of places do not begin at words";
     if (dtype_bits(p->type) == 32)
         return "tensor cores keep one of two f32 neighbours, not two of four";
     if (p->odd_rows || p->odd_columns)
@@ -30,8 +32,8 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
     int64_t rows, columns, start[2], width[2];
     const int bytes = dtype_bits(p->type) / 8;
     if (!product_region(&p->right.region, start, width) || !expr_as_int(right->buffer->shape[0], &rows) ||
-        !expr_as_int(right->buffer->shape[1], &columns) || !shared_panels((int)rows, (int)columns, bytes, right->panel_most, &layout) ||
-        layout.swizzle_bytes < 64 || start[1] * bytes % 64 != 0)
+        !expr_as_int(right->buffer->shape[1], &columns) || !tile_panels(right, (int)rows, (int)columns, bytes, &layout) ||
+        (layout.swizzle_bytes < 64 && !row_padding(right->buffer)) || start[1] * bytes % 64 != 0)
         return "the rows of a sparse operand's right side are no multiple of 64 bytes";
     return NULL;
 }

@@ -162,7 +162,7 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     Box box;
     int64_t first;
-    if (lo->target->arch < 90 || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
+    if (lo->target->arch < 90 || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) || row_padding(tile->buffer) ||
         op->copy.src.buffer->type != tile->buffer->type || !find_box(lo, &op->copy.src, &box))
         return false;
     const int last = box.tensor->rank - 1, size = dtype_bits(box.tensor->type) / 8;

@@ -51,6 +51,8 @@ static const Case cases[] = {
       { "setmaxnreg_dec(72)", "setmaxnreg_inc(216)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(72)", "early = ", "ask_row(", "load_piece<4>(" }, "bar_sync(1, 384)", true },
+    { "gemm/sparse24.tile", "gemm_sparse24_nt", { { 0 } }, 0, 90, { "wgmma_sp_64x128x32_bf16_ss", "load_places(", "tma_load_2d" }, NULL, true },
+    { "gemm/sparse24.tile", "gemm_sparse24_nn", { { 0 } }, 0, 80, { "mma_sp_16x8x32_bf16", "load_places(", "ldmatrix_x4_trans" }, NULL, true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 
@@ -112,6 +114,31 @@ static void sums_over_warps_take_one_barrier(void **state)
     }
 }
 
+static void hints_that_cannot_be_kept_are_errors(void **state)
+{
+    static const struct { const char *kernel, *message; } refused[] = {
+        { "swizzled", "layout(x) = swizzle(64): its rows are no multiple of 64 bytes" },
+        { "divided", "layout(y) = columns: the groups cannot have multiples of 8 columns each" },
+    };
+    for (int i = 0; i < COUNT(refused); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        Diags *const diags = diags_new(arena);
+        TileKernel *const kernel = check_kernel(program_load(arena, diags, KILN_TEST_DIR "/unit/lower/cuda/hints.tile"), refused[i].kernel,
+                                                &(CheckOptions){ .target = "cuda" });
+        assert_non_null(kernel);
+        const Target target = { .name = "cuda", .cuda = { 90, false } };
+        assert_null(compile_kernel(kernel, &target, NULL, NULL));
+        Text text = { .arena = arena };
+        diags_print(diags, &text, false);
+        if (!strstr(text_cstr(&text), refused[i].message))
+            fail_msg("%s: %s", refused[i].kernel, text_cstr(&text));
+        arena_free(arena);
+    }
+}
+
 static void ptxas_reports_no_spills(void **state)
 {
     char text[256];
@@ -141,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_hold_the_planned_instructions),
         cmocka_unit_test(sums_over_warps_take_one_barrier),
+        cmocka_unit_test(hints_that_cannot_be_kept_are_errors),
         cmocka_unit_test(ptxas_reports_no_spills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
