@@ -159,6 +159,7 @@ typedef struct OpInfo {
     bool     fetched;                // a copy that the producer makes
     bool     barrier_before;
     int      barrier_group;          // of one group alone; -1: of all consumers
+    bool     orders_tensors;         // the barrier does: staged stores are over before it
     bool     fills;                  // a statement of the filler
     bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before (places.c)
     bool     has_places;             // of a pipeline
@@ -478,6 +479,7 @@ void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // produc
 void wait_for_all(Lowering *lo);
 bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
 bool store_is_staged(Lowering *lo, TileOp *op);
+void finish_staged_stores(Lowering *lo);                   // their bytes are in the tensors
 void emit_staged_store(Lowering *lo, TileOp *op);
 void emit_staging_done(Lowering *lo);
 bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product

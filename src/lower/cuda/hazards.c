@@ -234,10 +234,23 @@ static int conflict_group(const Walk *walk)
     return group;
 }
 
+static bool has_tensors(const Walk *walk)
+{
+    const TileKernel *const k = walk->lo->kernel;
+    for (int i = 0; i < k->n_params; i++)
+        for (int a = 0; a < GROUPS && k->params[i].is_tensor; a++) {
+            const Accesses *const x = &walk->state[k->params[i].tensor->id][a];
+            if (x->read || x->written || x->read_before || x->written_before)
+                return true;
+        }
+    return false;
+}
+
 // A barrier before the op: of one group, if that is all there is to order, else of all consumers.
 static void meet(Walk *walk, TileOp *op)
 {
     OpInfo *const info = op_info(walk->lo, op);
+    info->orders_tensors |= has_tensors(walk);
     const int group = walk->lo->has_teams ? conflict_group(walk) : -1;
     const int wanted = !info->barrier_before ? group : !walk->conflict.any ? info->barrier_group : info->barrier_group == group ? group : -1;
     walk->changed |= !info->barrier_before || info->barrier_group != wanted;

@@ -228,6 +228,7 @@ static void emit_shared_atomic(Lowering *lo, TileOp *op)
     Var *const cell = loop_new_pointer(lo->unit, var->type, "cell");
     loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = cell, .value = call_expr(lo, var->type,
              arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[var->type].c_name), 1, i32_const(lo, lo->scratch_offset)) } });
+    finish_staged_stores(lo);
     meet_all(lo);                    // everything before it is done
     Nest nest;
     if (!lo->has_teams || lo->walk == 0) {
@@ -244,6 +245,7 @@ static void emit_shared_atomic(Lowering *lo, TileOp *op)
 
 static void emit_ordered_atomic(Lowering *lo, TileOp *op)
 {
+    finish_staged_stores(lo);
     meet_all(lo);
     Iteration none = { .layout = layout_new(0, NULL), .vector = -1 };
     if (!lo->has_teams || lo->walk == 0) {
@@ -715,6 +717,8 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
         if (lo->has_teams)
             end_shared_reads(lo);
         free_staging(lo, op);
+        if (info->orders_tensors)
+            finish_staged_stores(lo);
         meet_all(lo);
     } else if (info->barrier_before && info->barrier_group == lo->walk) {
         wait_for_copies(lo);

@@ -135,9 +135,42 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
     end_nest(lo, &block);
 }
 
+// The copy engine's stores are in order with other accesses to the tensor where all consumers meet: before it they are
+// waited for. Signals between groups do not do that.
+static bool is_ordered_by_signals(Lowering *lo, const TileOp *op)
+{
+    if (!lo->has_teams || op->kind != T_COPY)
+        return false;
+    const Buffer *const root = buffer_root(op->copy.dst.buffer);
+    return root->kind == BUFFER_TENSOR && (root->access == ACCESS_INOUT || find_rewritten(lo)[root->id]);
+}
+
+void finish_staged_stores(Lowering *lo)
+{
+    if (!lo->n_staged)
+        return;
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+    emit_call(lo, "tma_wait_written", 1, i32_const(lo, 0));
+    end_nest(lo, &nest);
+    emit_call(lo, "fence_async_tensors", 0);
+}
+
+// In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
+static bool may_store_again(Lowering *lo, const TileOp *op)
+{
+    if (op->kind != T_COPY)
+        return false;
+    const TileOp *parent = op;
+    while ((parent = op_info(lo, parent)->parent) != NULL)
+        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE)
+            return true;
+    return false;
+}
+
 bool store_is_staged(Lowering *lo, TileOp *op)
 {
-    if (lo->kernel->checked)
+    if (lo->kernel->checked || is_ordered_by_signals(lo, op))
         return false;
     Staging plan;
     Turned turned;
@@ -241,7 +274,10 @@ void emit_staged_store(Lowering *lo, TileOp *op)
             Nest one;
             begin_if(lo, &one, is_first);
             // The first box of a store may follow a store of other shape: wait for all of them.
-            emit_call(lo, "tma_wait_read", 1, i32_const(lo, n == 0 && lo->n_staged > 1 ? 0 : plan.boxes - 1));
+            if (n == 0 && may_store_again(lo, op))
+                emit_call(lo, "tma_wait_written", 1, i32_const(lo, 0));
+            else
+                emit_call(lo, "tma_wait_read", 1, i32_const(lo, n == 0 && lo->n_staged > 1 ? 0 : plan.boxes - 1));
             end_nest(lo, &one);
             emit_call(lo, "__syncwarp", 0);
             fill_box(lo, &plan, box, b, chunk);

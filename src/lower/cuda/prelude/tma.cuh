@@ -4,6 +4,9 @@ DEVICE void tma_prefetch(const TensorMap *m) { asm volatile("prefetch.tensormap 
 DEVICE void tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // At most n of this thread's stores still read shared memory.
 #define tma_wait_read(n) asm volatile("cp.async.bulk.wait_group.read " #n ";" ::: "memory")
+// At most n have not reached their tensors.
+#define tma_wait_written(n) asm volatile("cp.async.bulk.wait_group " #n ";" ::: "memory")
+DEVICE void fence_async_tensors(void) { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 // 4 bytes by one lane; `bytes` 0 writes zero and reads nothing. The second arrives at the barrier when this lane's are done.
 DEVICE void cp_async_4(uint32_t dst, const void *src, int32_t bytes)
 {
