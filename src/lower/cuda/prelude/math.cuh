@@ -90,8 +90,55 @@ DEVICE double math_log(double x) { return log(x); }
 DEVICE double math_sqrt(double x) { return sqrt(x); }
 DEVICE double math_rsqrt(double x) { return 1.0 / sqrt(x); }
 DEVICE double math_pow(double x, double y) { return pow(x, y); }
-DEVICE double math_sin(double x) { return sin(x); }
-DEVICE double math_cos(double x) { return cos(x); }
+// The same in double precision: from 1e9 on by the 192 bits of 2/pi that matter, 128 of the product are kept.
+DEVICE double reduce_large(double x, int32_t *quadrant)
+{
+    static constexpr uint64_t two_over_pi[] = {            // 64 zeros first
+        0x0ull, 0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,
+        0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull,
+        0x3991d639835339f4ull, 0x9c845f8bbdf9283bull, 0x1ff897ffde05980full, 0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull,
+        0x4f463f669e5fea2dull, 0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull,
+    };
+    const uint64_t bits = (uint64_t)__double_as_longlong(x), m = (bits & 0xfffffffffffffull) | 0x10000000000000ull;
+    const int32_t skip = (int32_t)(bits >> 52 & 0x7ffu) - 1013, word = skip >> 6, shift = skip & 63;       // of exponent - 1075 + 62
+    uint64_t w0 = two_over_pi[word], w1 = two_over_pi[word + 1], w2 = two_over_pi[word + 2];
+    if (shift) {
+        w0 = w0 << shift | w1 >> (64 - shift);
+        w1 = w1 << shift | w2 >> (64 - shift);
+        w2 = w2 << shift | two_over_pi[word + 3] >> (64 - shift);
+    }
+    const uint64_t low = m * w1 + __umul64hi(m, w2), high = m * w0 + __umul64hi(m, w1) + (low < m * w1);
+    const int64_t rest = (int64_t)(high << 2 | low >> 62); // of a quarter, from -1/2 to 1/2, and 64 bits more
+    const double top = (double)(rest >> 32) * 4294967296.0, below = (double)(uint32_t)rest, sum = top + below;
+    const double left = fma((double)(low << 2), 5.421010862427522e-20, below - (sum - top));               // 2^-64
+    const double r = fma(sum, 8.515303950216386e-20, fma(sum, 3.319411800407449e-36, left * 8.515303950216386e-20));
+    const int32_t q = (int32_t)(high >> 62) + (rest < 0);
+    *quadrant = x < 0.0 ? -q : q;
+    return x < 0.0 ? -r : r;
+}
+DEVICE double reduce_quarters(double x, int32_t *quadrant)
+{
+    if (!(fabs(x) < 1e9)) {
+        *quadrant = 0;
+        return fabs(x) <= 1.7976931348623157e308 ? reduce_large(x, quadrant) : x - x;
+    }
+    const double q = rint(x * 0.6366197723675814);         // pi/2 in three parts
+    *quadrant = (int32_t)q;
+    return fma(q, 1.4973849048591698e-33, fma(q, -6.123233995736766e-17, fma(q, -1.5707963267948966, x)));
+}
+DEVICE double sin_or_cos(double r, int32_t quadrant)
+{
+    const double s = r * r;
+    double odd = fma(s, 1.5918115263265974e-10, -2.505113165023518e-08), even = fma(s, -1.1382623647474604e-11, 2.087614614655861e-09);
+    odd = fma(s, odd, 2.7557316101617874e-06), even = fma(s, even, -2.7557317271145144e-07);
+    odd = fma(s, odd, -0.00019841269836756774), even = fma(s, even, 2.480158729876456e-05);
+    odd = fma(s, odd, 0.008333333333330948), even = fma(s, even, -0.0013888888888887398);
+    odd = fma(s, odd, -0.16666666666666666), even = fma(s, even, 0.041666666666666664);
+    const double y = quadrant & 1 ? fma(s * s, even, fma(s, -0.5, 1.0)) : fma(r * s, odd, r);
+    return quadrant & 2 ? -y : y;
+}
+DEVICE double math_sin(double x) { int32_t quadrant; const double r = reduce_quarters(x, &quadrant); return sin_or_cos(r, quadrant); }
+DEVICE double math_cos(double x) { int32_t quadrant; const double r = reduce_quarters(x, &quadrant); return sin_or_cos(r, quadrant + 1); }
 DEVICE double math_tanh(double x) { return tanh(x); }
 DEVICE double math_erf(double x) { return erf(x); }
 DEVICE double math_abs(double x) { return fabs(x); }
