@@ -303,7 +303,7 @@ static Expr *declare_band(Lowering *lo, Expr *instance)
 
 // ---- grids whose instances have unequal work
 
-typedef struct Dependence { Lowering *lo; const Var *coordinate; bool loads, several; int depth; } Dependence;
+typedef struct Dependence { Lowering *lo; const Var *coordinate; bool loads, several, adds, begins; int depth; } Dependence;
 
 static bool find_let(Lowering *lo, TileOp *op, void *context)
 {
@@ -315,44 +315,52 @@ static bool find_let(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-static bool see_dependence(const Expr *x, void *context)
+// What is loaded may depend on any coordinate: lengths of sequences, which the others' order does not touch.
+static void see_dependence(Dependence *d, Expr *x)
 {
-    Dependence *const d = context;
-    if (x->kind == E_LOAD || x->kind == E_ATOMIC)
+    if (x->kind == E_LOAD || x->kind == E_ATOMIC) {
         d->loads = true;
-    if (x->kind != E_VAR)
-        return false;
-    if (x->var.var->kind == VAR_GRID) {
+        return;
+    }
+    if (x->kind == E_VAR && x->var.var->kind == VAR_GRID) {
         d->several |= d->coordinate && d->coordinate != x->var.var;
         d->coordinate = x->var.var;
     }
-    if (x->var.var->kind == VAR_LOCAL && d->depth < 16) {
+    if (x->kind == E_VAR && x->var.var->kind == VAR_LOCAL && d->depth < 16) {
         struct { const Var *var; Expr *value; int n; } seek = { x->var.var, NULL, 0 };
         each_op(d->lo, d->lo->kernel->body, find_let, &seek);
         d->several |= seek.n != 1;
         d->depth++;
         if (seek.value)
-            expr_any(seek.value, see_dependence, d);
+            see_dependence(d, seek.value);
         d->depth--;
     }
-    return false;
+    Expr **slots[8];
+    const int n = expr_children(x, slots, COUNT(slots));
+    for (int i = 0; i < n; i++)
+        see_dependence(d, *slots[i]);
 }
 
 static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
 {
+    Dependence *const d = context;
+    d->adds |= op->kind == T_ATOMIC || op->kind == T_ATOMIC_TILE;
     for (int i = 0; op->kind == T_PIPELINE && i < op->pipeline.n; i++) {
-        expr_any(op->pipeline.indices[i].lo, see_dependence, context);
-        expr_any(op->pipeline.indices[i].hi, see_dependence, context);
+        see_dependence(d, op->pipeline.indices[i].lo);
+        d->begins |= d->coordinate != NULL;
+        see_dependence(d, op->pipeline.indices[i].hi);
     }
-    return op->kind == T_FORALL;
+    return false;
 }
 
-// The one coordinate that the length of the pipelines depends on; -1: none, or more than that.
+// The one coordinate that the length of the pipelines depends on; -1: none, or more than that. Where lengths are loaded
+// as well, that must be their end alone (parts of a sequence are alike), and instances that add to each other's rows keep
+// their order: what runs at the same time meets in L2.
 static int uneven_coordinate(Lowering *lo)
 {
     Dependence d = { .lo = lo };
     each_op(lo, lo->kernel->body, see_pipeline, &d);
-    for (int i = 0; i < lo->kernel->n_grid && !d.loads && !d.several; i++)
+    for (int i = 0; i < lo->kernel->n_grid && !(d.loads && (d.adds || d.begins)) && !d.several; i++)
         if (lo->kernel->grid[i].var == d.coordinate)
             return i;
     return -1;
