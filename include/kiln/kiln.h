@@ -106,7 +106,7 @@ typedef struct kiln_tensor {
 
 /* A row-major tensor over memory that is there already. */
 KILN_API kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int rank, const int64_t *shape);
-KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);
+KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);          /* of its elements; 0 of what is no tensor */
 /* A part of a tensor, over the same memory: `extent` of dimension `dim`, from `first` on. Of elements below 8 bits it begins
  * at a whole byte. */
 KILN_API kiln_status kiln_tensor_slice(const kiln_tensor *tensor, int dim, int64_t first, int64_t extent, kiln_tensor *slice);
@@ -169,8 +169,8 @@ typedef struct kiln_arg {
  * threads   any; runs given to one stream happen in the order of the calls */
 KILN_API kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args);
 
-/* The same for operators, with memory for their temporaries, at least as many bytes as the first function says
- * for these arguments. kiln_launch on an operator fails unless it needs none. */
+/* The same for operators, with memory for their temporaries, aligned to 256 bytes and at least as many as the first function
+ * says for these arguments (0 for a kernel). kiln_launch on an operator fails unless it needs none. */
 KILN_API kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
 KILN_API kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
                                       void *workspace, size_t workspace_bytes);

@@ -82,13 +82,18 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- packed
 
+static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
+{
+    return call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", offsets, "OFFSET", kernel);
+}
+
 // The offsets stay inside the tensors, and no sequence is longer than the call says.
 static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offsets, int64_t rows, int64_t longest)
 {
     kiln_kernel *kernel;
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = call_inputs_kernel(call, "attention/inputs.tile", "attention_offsets", offsets, "OFFSET", &kernel);
+    const kiln_status status = find_offsets_kernel(call, offsets, &kernel);
     const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
 }
@@ -278,11 +283,12 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
 kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel;
+    kiln_kernel *kernel, *offsets;
     kiln_arg args[BACKWARD_VARLEN_ARGS];
     int n = 0;
     kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, bytes);
     if (!status) status = prepare_backward_varlen(&call, a, &kernel, args, &n);
+    if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets);      // the call finds it built
     return status ? status : call_size(&call, kernel, args, n, bytes);
 }
 

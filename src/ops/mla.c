@@ -239,13 +239,18 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
     return status;
 }
 
+static kiln_status find_pages_kernel(const Call *call, kiln_kernel **kernel)
+{
+    return call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", kernel);
+}
+
 // Lengths fit the table, and the pages that they use are pages.
 static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln_arg *args)
 {
     kiln_kernel *kernel;
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", &kernel);
+    const kiln_status status = find_pages_kernel(call, &kernel);
     const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")), KILN_INT(call_extent(call, "page size")) };
     return status ? status : call_launch(call, stream, kernel, checked, COUNT(checked), NULL, 0);
 }
@@ -253,10 +258,11 @@ static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln
 kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel;
+    kiln_kernel *kernel, *pages;
     kiln_arg args[DENSE_ARGS];
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, bytes);
     if (!status) status = prepare_dense(&call, a, &kernel, args);
+    if (!status && ops_look_at_values(ops)) status = find_pages_kernel(&call, &pages);     // the call finds it built
     return status ? status : call_size(&call, kernel, args, DENSE_ARGS, bytes);
 }
 

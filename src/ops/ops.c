@@ -83,6 +83,15 @@ static kiln_kernel *find_kernel(kiln_ops *ops, const char *name, const char *bin
     return found;
 }
 
+int ops_kernel_count(kiln_ops *ops)
+{
+    int n = 0;
+    pthread_mutex_lock(&ops->lock);
+    for (const OpsKernel *k = ops->kernels; k; k = k->next) n++;
+    pthread_mutex_unlock(&ops->lock);
+    return n;
+}
+
 // Under `building`, as all that follows: no other thread changes the list.
 static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **program)
 {

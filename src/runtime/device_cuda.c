@@ -16,16 +16,29 @@
 // After these the driver answers every call on the context with the same error.
 static bool poisons_context(int error) { return error == CU_ILLEGAL_ADDRESS || (error >= 714 && error <= 719); }
 
-static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
+// Threads that meet the same fault at once read its record one after another.
+static void note_fault(kiln_device *device, int error, char trap[sizeof device->trap])
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
     device->poisoned |= poisons_context(error);
     if (device->poisoned && device->fault && device->fault->taken) {
         const int length = (int)strnlen(device->fault->text, sizeof device->fault->text);
         snprintf(device->trap, sizeof device->trap, "%.*s (block %u)", length, device->fault->text, device->fault->block);
         *device->fault = (FaultRecord){ 0 };
     }
-    if (device->poisoned && device->trap[0])
-        return status_fail(KILN_TRAPPED, "%s; %s must be closed and opened again", device->trap, device->name);
+    memcpy(trap, device->trap, sizeof device->trap);
+    if (!device->poisoned)
+        trap[0] = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
+{
+    char trap[sizeof device->trap];
+    note_fault(device, error, trap);
+    if (trap[0])
+        return status_fail(KILN_TRAPPED, "%s; %s must be closed and opened again", trap, device->name);
     const CudaDriver *const d = cuda_driver();
     const char *name = "unknown error", *text = "";
     d->error_name(error, &name);

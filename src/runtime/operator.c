@@ -64,24 +64,30 @@ static kiln_arg make_arg(const StepArg *arg, const Launch *launch, const kiln_te
     return KILN_FLOAT(real);
 }
 
-static kiln_status run_step(kiln_kernel *owner, int i_step, kiln_stream *stream, const Launch *outer, const kiln_tensor *temps)
+// One step, checked and laid out. `kernel` NULL: it is not to run.
+typedef struct Prepared {
+    kiln_kernel *kernel;
+    kiln_arg     args[PLAN_MAX_PARAMS];
+    Launch       launch;
+} Prepared;
+
+static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *outer, const kiln_tensor *temps, Prepared *p)
 {
-    kiln_arg args[PLAN_MAX_PARAMS];
-    Launch launch;
     const Step *const step = &owner->steps->steps[i_step];
     kiln_kernel *kernel = step->kernel, *wide;
+    p->kernel = NULL;
     if (step->when.length && !plan_eval(outer->plan, step->when, outer->symbols, outer->scalars))
         return KILN_OK;
     for (int i = 0; i < step->n_args; i++)
-        args[i] = make_arg(&step->args[i], outer, temps);
-    kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, step->n_args);
-    if (status && launch.too_large && owner->widen && !(status = owner->widen(owner, UINT64_MAX, &wide))) {
+        p->args[i] = make_arg(&step->args[i], outer, temps);
+    kiln_status status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
+    if (status && p->launch.too_large && owner->widen && !(status = owner->widen(owner, UINT64_MAX, &wide))) {
         kernel = wide->steps->steps[i_step].kernel;
-        status = launch_prepare(&launch, kernel->plan, kernel->device, args, step->n_args);
+        status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
     }
-    if (status || !launch.instances)
-        return status;
-    return kernel->device->kind->launch(kernel, stream, &launch);
+    if (!status && p->launch.instances)
+        p->kernel = kernel;
+    return status;
 }
 
 static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace, size_t bytes)
@@ -96,9 +102,19 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
     if (!status && needed && (uintptr_t)workspace % TEMP_ALIGNMENT != 0)
         status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes", kernel->plan->name,
                              workspace, TEMP_ALIGNMENT);
-    for (int i = 0; !status && i < steps->n_steps; i++)
-        if ((status = run_step(kernel, i, stream, launch, temps)) != KILN_OK)
-            status_prefix("%s, step %d", kernel->plan->name, i + 1);
+    const bool prepared = !status;       // what fails from here on is a step
+    // What later steps refuse is found out before the first is started, and then the first is prepared last.
+    Prepared step;
+    int at = steps->n_steps;
+    while (!status && at > 0)
+        status = prepare_step(kernel, --at, launch, temps, &step);
+    for (int i = 0; !status && i < steps->n_steps; i++) {
+        at = i;
+        if (i > 0) status = prepare_step(kernel, i, launch, temps, &step);
+        if (!status && step.kernel) status = step.kernel->device->kind->launch(step.kernel, stream, &step.launch);
+    }
+    if (status && prepared)
+        status_prefix("%s, step %d", kernel->plan->name, at + 1);
     return status;
 }
 

@@ -135,7 +135,7 @@ void    element_set_int(DType type, void *data, int64_t index, int64_t value);
 kiln_type type_of_dtype(DType type);                       // `int` is KILN_I64
 DType     dtype_of_type(kiln_type type);                   // DTYPE_NONE if it is none
 bool      tensor_is_contiguous(const kiln_tensor *tensor, int *bad_dim, int64_t *expected);
-int64_t   tensor_elements(const kiln_tensor *tensor);      // -1: past 2^62
+int64_t   tensor_elements(const kiln_tensor *tensor);      // -1: past 2^58, or no tensor: a rank or extent below 0, a rank past 8
 int64_t   tensor_stride(const kiln_tensor *tensor, int dim);               // in elements
 // Whether its rows, the last dimension, are contiguous and lie multiples of 16 bytes apart, and apart from each other if it
 // is written; `dim`: the first that does not fit.

@@ -41,6 +41,11 @@ kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int 
 int64_t tensor_elements(const kiln_tensor *tensor)
 {
     int64_t n = 1;
+    if (tensor->rank < 0 || tensor->rank > KILN_MAX_RANK)
+        return -1;
+    for (int i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] < 0)
+            return -1;
     for (int i = 0; i < tensor->rank; i++)
         if (tensor->shape[i] == 0)
             return 0;

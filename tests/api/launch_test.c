@@ -38,6 +38,12 @@ static const char source[] =
     "    assert(N < 5, \"fewer than five\");\n"
     "    Y[0] = X[0];\n"
     "}\n"
+    "operator partly(in f32 X[M][N], out f32 Y[M][N], i32 mode)\n"
+    "{\n"
+    "    temp f32 Z[M][N];\n"
+    "    scale<f32>(X, Y, none, 1, 0);\n"
+    "    scale<f32>(X, Z, none, 1, mode);\n"
+    "}\n"
     "operator twice(in f32 X[M][N], out f32 Y[M][N], f32 a)\n"
     "{\n"
     "    temp f32 Z[M][N];\n"
@@ -333,6 +339,43 @@ static void symbols_may_be_fixed_when_built(void **state)
     kiln_kernel_free(k);
 }
 
+// What the second step refuses is said before the first has run.
+static void operators_start_nothing_that_fails(void **state)
+{
+    static _Alignas(256) char workspace[512];
+    kiln_kernel *k;
+    assert_ok(kiln_kernel_build(cpu, program, "partly", NULL, NULL, &k));
+    kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(7) };
+    const float before = y[0][5];
+    assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace), KILN_BAD_SHAPE, "partly, step 2: scale: mode is 0, 1 or 2");
+    assert_true(y[0][5] == before && x[0][5] != before);
+    args[2] = KILN_INT(2);
+    assert_ok(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace));
+    assert_true(y[0][5] == x[0][5]);
+    kiln_kernel_free(k);
+}
+
+// The message is of the last call that failed, whatever those do inside that do not.
+static void messages_stay(void **state)
+{
+    kiln_program *p;
+    kiln_kernel *k;
+    char message[200];
+    assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "nothing");
+    snprintf(message, sizeof message, "%s", kiln_error_message());
+    assert_ok(kiln_program_load_text("another.tile", "kernel one(out i32 Y[N]) { grid (n : N); Y[n] = 123454321; }", &p));
+    assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k));          // cold, then from the cache
+    kiln_kernel_free(k);
+    assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k));
+    static int32_t out[3];
+    const kiln_tensor t = kiln_tensor_of(NULL, out, KILN_I32, 1, (int64_t[]){ 3 });
+    assert_ok(kiln_launch(k, NULL, &KILN_TENSOR(&t), 1));
+    assert_int_equal(out[2], 123454321);
+    kiln_kernel_free(k);
+    kiln_program_free(p);
+    assert_string_equal(kiln_error_message(), message);
+}
+
 static void traps_say_where(void **state)
 {
     kiln_kernel *k;
@@ -431,6 +474,7 @@ int main(void)
         cmocka_unit_test_setup(streams, reset),
         cmocka_unit_test_setup(build_mistakes, reset),
         cmocka_unit_test_setup(symbols_may_be_fixed_when_built, reset),
+        cmocka_unit_test_setup(operators_start_nothing_that_fails, reset), cmocka_unit_test_setup(messages_stay, reset),
         cmocka_unit_test_setup(traps_say_where, reset),
         cmocka_unit_test_setup(operators_need_their_workspace, reset),
         cmocka_unit_test_setup(threads_build_and_launch_at_once, reset),

@@ -113,8 +113,14 @@ static void events_measure_time(void **state)
 static void tensors_know_their_size(void **state)
 {
     const int64_t shape[] = { 3, 5, 7 };
-    const kiln_tensor t = kiln_tensor_of(NULL, NULL, KILN_I4, 3, shape);
+    kiln_tensor t = kiln_tensor_of(NULL, NULL, KILN_I4, 3, shape);
     assert_int_equal(kiln_tensor_bytes(&t), 53);           // 105 half bytes
+    t.rank = 9;
+    assert_int_equal(kiln_tensor_bytes(&t), 0);
+    t.rank = -1;
+    assert_int_equal(kiln_tensor_bytes(&t), 0);
+    t.rank = 2, t.shape[0] = t.shape[1] = -4;
+    assert_int_equal(kiln_tensor_bytes(&t), 0);
     assert_string_equal(kiln_type_name(KILN_BF16), "bf16");
     assert_int_equal(kiln_type_bits(KILN_U2), 2);
     for (int type = KILN_F64; type <= KILN_BOOL; type++)

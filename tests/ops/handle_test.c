@@ -2,6 +2,7 @@
 // with every request for memory failing once, and with checks of what stands in device memory.
 #include "support.h"
 #include "base/memory.h"
+#include "ops/call.h"
 
 #include <pthread.h>
 
@@ -18,6 +19,52 @@ static void opening(void **state)
     kiln_ops_close(NULL);
     assert_ok(kiln_ops_open(device, NULL, &made));
     kiln_ops_close(made);                                  // without a call
+}
+
+// ---- building
+
+// A workspace's size function builds all that the call will run.
+static void sizes_are_the_warm_up(void **state)
+{
+    kiln_ops *made;
+    kiln_mla_plan plan;
+    size_t bytes;
+    assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = true }, &made));
+    Array *const offsets = ARRAY(KILN_I32, 2), *const lengths = ARRAY(KILN_I32, 1), *const lse = ARRAY(KILN_F32, 2, 0);
+    set(offsets, 0, 0);
+    set(offsets, 1, 0);
+    set(lengths, 0, 0);
+    array_send(offsets);
+    array_send(lengths);
+    const kiln_tensor *const t = &ARRAY(KILN_BF16, 0, 2, 64)->tensor, *const o = &offsets->tensor;
+    kiln_attention_backward_varlen_args b = { .q = t, .k = t, .v = t, .q_offsets = o, .k_offsets = o, .out = t, .lse = &lse->tensor,
+                                              .dout = t, .dq = t, .dk = t, .dv = t };
+    assert_ok(kiln_attention_backward_varlen_workspace_size(made, &b, &bytes));
+    int n = ops_kernel_count(made);
+    b.workspace_bytes = bytes;
+    b.workspace = bytes ? bytes_new(bytes)->tensor.data : NULL;
+    assert_ok(kiln_attention_backward_varlen(made, NULL, &b));
+    assert_int_equal(ops_kernel_count(made), n);
+    assert_ok(kiln_stream_wait(device, NULL));
+    if (!on_cpu()) {                                       // latent decoding with checks does not fit a multiprocessor
+        kiln_ops_close(made);
+        return;
+    }
+
+    const kiln_mla_shape shape = { .batch = 1, .queries = 1, .query_heads = 1, .partitions = 1 };
+    assert_ok(kiln_mla_plan_size(made, &shape, &bytes));
+    assert_ok(kiln_mla_plan_make(made, NULL, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths->tensor,
+        .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes }, &plan));
+    kiln_mla_decode_args d = { .plan = &plan, .q = &ARRAY(KILN_BF16, 1, 1, 1, 576)->tensor, .cache = &ARRAY(KILN_BF16, 1, 64, 1, 576)->tensor,
+        .table = &ARRAY(KILN_I32, 1, 1)->tensor, .lengths = &lengths->tensor, .out = &ARRAY(KILN_BF16, 1, 1, 1, 512)->tensor,
+        .lse = &ARRAY(KILN_F32, 1, 1, 1)->tensor };
+    assert_ok(kiln_mla_decode_workspace_size(made, &d, &bytes));
+    n = ops_kernel_count(made);
+    d.workspace_bytes = bytes;
+    d.workspace = bytes_new(bytes)->tensor.data;
+    assert_ok(kiln_mla_decode(made, NULL, &d));
+    assert_int_equal(ops_kernel_count(made), n);
+    kiln_ops_close(made);
 }
 
 // ---- threads
@@ -188,7 +235,7 @@ static void values_in_device_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(opening, free_arrays), cmocka_unit_test_teardown(several_threads, free_arrays),
+        cmocka_unit_test_teardown(opening, free_arrays), cmocka_unit_test_teardown(sizes_are_the_warm_up, free_arrays), cmocka_unit_test_teardown(several_threads, free_arrays),
         cmocka_unit_test_teardown(memory_runs_out, free_arrays), cmocka_unit_test_teardown(values_in_device_memory, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

@@ -10,13 +10,14 @@
  *
  * What holds for every operator:
  *   tensors    row-major, on the handle's device, the data aligned to 16 bytes (on the CPU that of i32 to 4); shapes stand
- *              beside each field, outermost dimension first. Extents of 0 are fine and do nothing. Queries, keys, values, outputs, their
+ *              beside each field, outermost dimension first. Extents of 0 are fine: an empty output is left
+ *              alone, and where there are no keys the outputs are those of rows that see none. Queries, keys, values, outputs, their
  *              gradients, caches, tables of pages and lists of indices may have strides: contiguous in the last dimension,
  *              positive multiples of 16 bytes in the others, in any order (parts of packed tensors, padded pages, heads before
  *              rows). All others are contiguous.
  *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
  *              call returns. Nothing is allocated and nothing is waited for once the operator is built, so that calls can
- *              be captured in a CUDA graph; call the operator, or its size function, once before.
+ *              be captured in a CUDA graph; call the operator, or its workspace's size function, once before.
  *   memory     is the caller's. Where an operator needs a workspace, its size function says how much for the same
  *              arguments (the tensors need no data then); it is scratch, aligned to 256 bytes, which may be used for other
  *              things between calls and shared by calls that run one after another.
