@@ -5,6 +5,10 @@
 // cluster makes the same copies in the same order: each then fetches an n-th of every box, by multicast into the same
 // place of all n. A full barrier waits for the whole tile's bytes, whoever sends them; an empty one for the consumers
 // of all instances. Boxes are divided in tma.c.
+//
+// A `cluster shared` tile that a filler converts (fill.c) is made once, too: each instance converts an n-th of its rows
+// and stores them in its own tile and, by st.async, at the same place in every other's (rows.c). A full barrier then waits
+// for its own producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself.
 #include "lower/cuda/cuda.h"
 
 // Of several coordinates the first: blocks of a cluster are neighbours in one number. A --check build has no rings.
@@ -26,8 +30,45 @@ void find_cluster(Lowering *lo)
     }
 }
 
-// before: channels are made       after: it is known which tiles are fetched once for the cluster; without any there is none
-void find_multicasts(Lowering *lo)
+typedef struct Alike { const Slice *slice; Buffer *root; bool all, converts, writes; } Alike;
+
+static void see_write(const TileUse *use, void *context)
+{
+    Alike *const alike = context;
+    alike->writes |= (use->writes || use->atomic) && buffer_root(use->buffer) == alike->root;
+}
+
+static bool see_inside(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, see_write, context);
+    return false;
+}
+
+static bool see_fill(Lowering *lo, TileOp *op, void *context)
+{
+    Alike *const alike = context;
+    if (!op_info(lo, op)->fills)
+        return op->kind == T_FORALL;
+    TileOp *const next = op->next;
+    op->next = NULL;
+    alike->writes = false;
+    each_op(lo, op, see_inside, alike);
+    op->next = next;
+    if (alike->writes)
+        alike->all = alike->all && path_is_known(alike->slice, op) && fill_divides(lo, op, lo->cluster, &alike->converts);
+    return true;
+}
+
+// That its rows do not depend on the coordinate, check/cluster.c has found.
+static bool is_exchanged(Lowering *lo, const Slice *slice, const TileInfo *tile)
+{
+    Alike alike = { .slice = slice, .root = tile->buffer, .all = tile->buffer->cluster_shared && path_is_known(slice, tile->declared) };
+    each_op(lo, lo->kernel->body, see_fill, &alike);
+    return alike.all && alike.converts;
+}
+
+// before: channels are made       after: it is known which tiles the cluster makes once; without any there is none
+void find_shared_tiles(Lowering *lo)
 {
     if (lo->cluster <= 1)
         return;
@@ -37,31 +78,38 @@ void find_multicasts(Lowering *lo)
     find_unknown(&slice);
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
-        for (int t = 0; t < channel->n_tiles && !channel->is_filled && !channel->by_lanes; t++) {
-            channel->tiles[t]->is_multicast = tile_is_fetchable(&slice, channel->tiles[t]);
-            channel->is_multicast |= channel->tiles[t]->is_multicast;
+        for (int t = 0; t < channel->n_tiles; t++) {
+            TileInfo *const tile = channel->tiles[t];
+            tile->is_multicast = !channel->is_filled && !channel->by_lanes && tile_is_fetchable(&slice, tile);
+            tile->is_exchanged = channel->is_filled && is_exchanged(lo, &slice, tile);
+            channel->is_shared |= tile->is_multicast || tile->is_exchanged;
         }
-        lo->multicasts |= channel->is_multicast;
+        lo->shares |= channel->is_shared;
     }
-    lo->cluster = lo->multicasts ? lo->cluster : 1;
+    lo->cluster = lo->shares ? lo->cluster : 1;
 }
 
+// For boxes, whose places are worked out once.
 void declare_rank(Lowering *lo)
 {
-    if (lo->cluster <= 1)
-        return;
-    lo->rank = emit_declare(lo, DTYPE_I32, "rank", expr_call(lo->arena, DTYPE_I32,
-                            arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster), -1, NULL));
+    if (lo->cluster > 1)
+        lo->rank = emit_declare(lo, DTYPE_I32, "rank", expr_call(lo->arena, DTYPE_I32,
+                                arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster), -1, NULL));
+}
+
+Expr *cluster_rank(Lowering *lo)
+{
+    return expr_call(lo->arena, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster), -1, NULL);
 }
 
 static void explain_apart(Lowering *lo, const Channel *channel, const TileInfo *tile)
 {
     const char *const coordinate = lo->kernel->grid[lo->clustered].var->name;
-    if (tile->is_multicast)
+    if (tile->is_multicast || tile->is_exchanged)
         return;
     text_print(lo->explanation, "  %s is made by each instance: ", tile->buffer->name);
     if (channel->is_filled)
-        text_print(lo->explanation, "it is computed\n");
+        text_print(lo->explanation, "%s\n", tile->buffer->cluster_shared ? "its rows do not divide" : "it is computed");
     else if (channel->by_lanes)
         text_print(lo->explanation, "it is copied by lanes, not by TMA\n");
     else
@@ -77,11 +125,18 @@ void explain_cluster(Lowering *lo)
     if (lo->clustered < 0)
         return;
     const TileGridDim *const dim = &lo->kernel->grid[lo->clustered];
-    text_print(lo->explanation, lo->multicasts ? "clusters of %d along %s, multicast:" : "no clusters of %d along %s: there is nothing to share",
+    text_print(lo->explanation, lo->shares ? "clusters of %d along %s" : "no clusters of %d along %s: there is nothing to share",
                dim->cluster, dim->var->name);
-    for (int i = 0; i < lo->n_declared; i++)
-        if (lo->declared.items[i]->is_multicast)
-            text_print(lo->explanation, " %s", lo->declared.items[i]->buffer->name);
+    for (int exchanged = 0; exchanged < 2; exchanged++) {
+        const char *before = exchanged ? "; rows exchanged:" : "; multicast:";
+        for (int i = 0; i < lo->n_declared; i++) {
+            const TileInfo *const tile = lo->declared.items[i];
+            if (!(exchanged ? tile->is_exchanged : tile->is_multicast))
+                continue;
+            text_print(lo->explanation, "%s %s", before, tile->buffer->name);
+            before = "";
+        }
+    }
     text_print(lo->explanation, "\n");
     for (int i = 0; i < lo->channels.count; i++)
         for (int t = 0; t < lo->channels.items[i]->n_tiles; t++)

@@ -77,6 +77,7 @@ typedef struct TileInfo {
     Var         *side;               // bytes to the one in use
     Channel     *channel;            // it is filled by the producer; else NULL
     bool         is_multicast;       // each instance of the cluster fetches a part of it for all
+    bool         is_exchanged;       // or converts a part of its rows for all
     int          shadow_offset;      // of a --check build: bytes from the base, one for each element (checked.c)
     bool         is_unwatched;       // there is no room for it
     Var         *shadow;             // the same as a pointer; or registers
@@ -110,7 +111,7 @@ struct Channel {
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
     bool       is_product_only;      // read by wgmma alone: no lane of a warp lags behind
-    bool       is_multicast;         // one of its tiles is: consumers of all instances of the cluster release a buffer
+    bool       is_shared;            // instances of the cluster write into each other's: consumers of all release a buffer
     int        bytes;                // of all tiles, when plain
     int        full, empty;          // offsets of the barriers
 };
@@ -258,7 +259,7 @@ typedef struct Lowering {
     int       n_cuts;                // copies of boxes that a view may end
     Var     **grid_extents, **numbered_extents, *tiles_total;            // numbered: what neighbours in a cluster count as one
     int       cluster, clustered;    // instances of one, of neighbours along this coordinate; 1: there are none
-    bool      multicasts;            // some channel does
+    bool      shares;                // some channel does
     Var      *rank;                  // within the cluster
     int       n_turns;               // copies that its instances take in turn
     int       n_ops;
@@ -291,6 +292,7 @@ void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, Tile
 
 // ---- rows.c
 bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
+bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // among n instances
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
 void wait_for_copies(Lowering *lo);                        // of this thread
 void ask_rows(Lowering *lo, TileOp *op);                   // into the L2 cache: a row is asked for by one thread
@@ -312,6 +314,7 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; ea
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
 bool tile_is_fetchable(Slice *slice, const TileInfo *tile);
+bool path_is_known(const Slice *slice, const TileOp *op);  // conditions and loops around it, which no jump leaves
 Slice new_slice(Lowering *lo);
 void find_unknown(Slice *slice);
 bool slice_knows(const Slice *slice, const Expr *x);
@@ -331,7 +334,8 @@ bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 
 // ---- cluster.c
 void find_cluster(Lowering *lo);
-void find_multicasts(Lowering *lo);
+void find_shared_tiles(Lowering *lo);
+Expr *cluster_rank(Lowering *lo);                          // of this instance, worked out where it is used
 void declare_rank(Lowering *lo);
 void explain_cluster(Lowering *lo);
 

@@ -28,7 +28,7 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     if (row_padding(b))
         text_print(out, ", rows %d bytes apart", tile->shared.pitch_bytes);
     if (tile->channel)
-        text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index, tile->is_multicast ? ", once for the cluster" : "");
+        text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index, tile->is_multicast || tile->is_exchanged ? ", once for the cluster" : "");
     if (tile->ahead)
         text_print(out, ", copied ahead by cp.async");
     if (tile->why)

@@ -113,7 +113,7 @@ static bool jumps(TileOp *block)
 }
 
 // All enclosing conditions and loops are known to the producer and left by no jump.
-static bool path_is_known(const Slice *s, const TileOp *op)
+bool path_is_known(const Slice *s, const TileOp *op)
 {
     for (TileOp *parent = op_info(s->lo, op)->parent; parent; parent = op_info(s->lo, parent)->parent) {
         switch (parent->kind) {

@@ -270,14 +270,14 @@ static void declare_coordinate(Lowering *lo, int i, Expr *value)
 {
     Var *const var = loop_var(lo, lo->kernel->grid[i].var);
     if (is_clustered(lo, i))
-        value = i32_add(lo, i32_mul(lo, value, lo->cluster), var_of(lo, lo->rank));
+        value = i32_add(lo, i32_mul(lo, value, lo->cluster), cluster_rank(lo));
     loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = as_type(lo, var->type, value) } });
 }
 
-// blockIdx or gridDim, counting clusters.
+// blockIdx or gridDim, counting clusters: taken anew, not held.
 static Expr *clusters_of(Lowering *lo, const char *blocks)
 {
-    return literal(lo, DTYPE_I32, lo->cluster > 1 ? arena_printf(lo->arena, "(int32_t)(%s.x / %uu)", blocks, lo->cluster)
+    return literal(lo, DTYPE_I32, lo->cluster > 1 ? arena_printf(lo->arena, "again((int32_t)(%s.x / %uu))", blocks, lo->cluster)
                                                   : arena_printf(lo->arena, "(int32_t)%s.x", blocks));
 }
 
@@ -492,12 +492,12 @@ static void init_barriers(Lowering *lo)
             emit_call(lo, "mbar_init", 2, expr_binary(lo->arena, X_ADD, base, expr_int(lo->arena, DTYPE_U32, channel->full + b * MBARRIER_BYTES)),
                       lanes_or_one(lo, channel));
             emit_call(lo, "mbar_init", 2, expr_binary(lo->arena, X_ADD, base, expr_int(lo->arena, DTYPE_U32, channel->empty + b * MBARRIER_BYTES)),
-                      i32_const(lo, user_groups(lo, channel) * lo->crew.warps * (channel->is_multicast ? lo->cluster : 1)));
+                      i32_const(lo, user_groups(lo, channel) * lo->crew.warps * (channel->is_shared ? lo->cluster : 1)));
         }
     }
     emit_call(lo, "mbar_init_done", 0);
     end_nest(lo, &nest);
-    emit_call(lo, lo->multicasts ? "cluster_sync" : "__syncthreads", 0);
+    emit_call(lo, lo->shares ? "cluster_sync" : "__syncthreads", 0);
 }
 
 // Registers of a thread of each role, so that the sum over the groups fits; 0: as compiled.
@@ -508,7 +508,7 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     *producer = *consumer = 0;
     if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy == 1))
         return;
-    const int cuts = lo->multicasts ? 0 : CUTS_FEW;
+    const int cuts = lo->shares ? 0 : CUTS_FEW;
     *producer = lo->has_filler ? PRODUCER_REGISTERS : !lo->may_need_elements ? (lo->n_cuts > cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
@@ -624,7 +624,7 @@ static void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
         unit->preludes[unit->n_preludes++] = "cuda/check";
     if (lo->aheads.count)
         unit->preludes[unit->n_preludes++] = "cuda/ahead";
-    if (lo->multicasts)
+    if (lo->shares)
         unit->preludes[unit->n_preludes++] = "cuda/cluster";
     if (lo->has_filler || lo->has_rows)
         unit->preludes[unit->n_preludes++] = "cuda/rows";
@@ -748,7 +748,7 @@ static bool analyse(Lowering *lo)
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
     if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked)
         find_fetches(lo);
-    find_multicasts(lo);
+    find_shared_tiles(lo);
     for (int i = 0; i < lo->channels.count; i++)
         lo->channels.items[i]->is_product_only = is_read_by_wgmma_alone(lo, lo->channels.items[i]);
     for (int i = 0; i < lo->n_declared; i++) {
@@ -787,7 +787,7 @@ LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *p
         init_barriers(lo);
     }
     emit_roles(lo);
-    if (lo->multicasts)              // nobody leaves while a peer may still give back a buffer
+    if (lo->shares)              // nobody leaves while a peer may still give back a buffer
         emit_call(lo, "cluster_sync", 0);
     if (lo->failed || kernel->diags->errors)
         return NULL;

@@ -115,7 +115,6 @@ static void release_early(Lowering *lo, TileOp *loop)
             each_op(lo, *body, see_op, &readers);
         if (readers.other)
             continue;
-        emit_call(lo, "__syncwarp", 0);
         emit_release(lo, channel);
         channel->is_released = true;
     }

@@ -301,7 +301,7 @@ static void ask_ahead(Lowering *lo, TileOp *op)
         share = share ? i32_add(lo, expr_binary(a, X_MUL, share, extent), at) : at;
         sharers = sharers ? expr_binary(a, X_MUL, sharers, extent) : extent;
     }
-    bool single = !lo->multicasts && op->pipeline.n == 1 && sharers && lo->by_tma && lo->n_cuts > 0;
+    bool single = !lo->shares && op->pipeline.n == 1 && sharers && lo->by_tma && lo->n_cuts > 0;
     for (int i = 0; i < lo->clocks.count; i++)
         single &= lo->clocks.items[i]->block != body || lo->clocks.items[i]->buffers == 1;
     if (!single)

@@ -6,7 +6,7 @@
 // loaded once.
 #include "lower/cuda/cuda.h"
 
-enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4 };
+enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4, CLUSTER_MAX = 16 };
 
 // Of a line: where the load stands at its first column, and whether it is inside.
 typedef struct Line { Var *pointer, *inside; int size; } Line;         // size: of an element, in the tensor's own elements
@@ -22,6 +22,7 @@ typedef struct Rows {
     Expr     *value;                 // with the loads replaced by their variables
     bool      fits, is_copy;
     int       unit;                  // elements that a lane loads at a time
+    Var      *away[CLUSTER_MAX], *full_away[CLUSTER_MAX]; int n_away;    // from here to the other instances that get the rows; their barriers
 } Rows;
 
 static int low_bit(int64_t x) { return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES; }
@@ -304,7 +305,15 @@ static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, 
     for (int w = 0; w < 4; w++)
         words[w] = call_expr(lo, DTYPE_U32, rounds ? arena_printf(a, "pack_%s", dtype_name(type)) : "pack_bits", 2,
                              expr_index(a, out, i32_const(lo, 2 * w)), expr_index(a, out, i32_const(lo, 2 * w + 1)));
-    emit_call(lo, "store_piece", 5, piece_address(lo, rows, it), words[0], words[1], words[2], words[3]);
+    Expr *to = piece_address(lo, rows, it);
+    for (int w = 0; w < 4 && rows->n_away; w++)
+        words[w] = var_of(lo, emit_declare(lo, DTYPE_U32, "word", words[w]));
+    if (rows->n_away)
+        to = var_of(lo, emit_declare(lo, DTYPE_U32, "piece", to));
+    emit_call(lo, "store_piece", 5, to, words[0], words[1], words[2], words[3]);
+    for (int i = 0; i < rows->n_away; i++)
+        emit_call(lo, "remote_store_16", 6, expr_binary(a, X_ADD, to, var_of(lo, rows->away[i])), var_of(lo, rows->full_away[i]),
+                  words[0], words[1], words[2], words[3]);
 }
 
 // `columns` past the lane's first: a block in which the column's variable stands there.
@@ -375,7 +384,13 @@ static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, in
         chunk--;
     const int chunks = units / chunk, sets = chunks % SETS == 0 ? SETS : 1;
     Set set[SETS];
-    Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line"), *const zero = emit_declare(lo, DTYPE_I32, "first_line", i32_const(lo, 0));
+    Expr *begin = i32_const(lo, 0), *end = i32_const(lo, lines);
+    if (rows->n_away) {              // of this instance
+        lines /= lo->cluster;
+        begin = var_of(lo, emit_declare(lo, DTYPE_I32, "begin_line", i32_mul(lo, cluster_rank(lo), lines)));
+        end = i32_add(lo, begin, i32_const(lo, lines));
+    }
+    Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line"), *const zero = emit_declare(lo, DTYPE_I32, "first_line", begin);
     declare_line(lo, it, digit, zero);
     begin_loads(lo, rows, it);
     for (int i = 0; i < sets; i++) {
@@ -383,9 +398,16 @@ static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, in
         load_set(lo, rows, &set[i], i * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
     const Rows current = *rows;
+    for (int c = 0; c < chunks && lines == 1; c++) {
+        convert_set(lo, rows, it, &set[c % sets], c * chunk, chunk);
+        if (c + sets < chunks)
+            load_set(lo, &current, &set[c % sets], (c + sets) * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+    }
+    if (lines == 1)
+        return;
     Nest loop;
-    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, lines), i32_const(lo, 1), LOOP_NO_UNROLL);
-    Expr *const more = expr_binary(a, X_LT, i32_add(lo, var_of(lo, line), i32_const(lo, 1)), i32_const(lo, lines));
+    begin_for(lo, &loop, line, begin, end, i32_const(lo, 1), LOOP_NO_UNROLL);
+    Expr *const more = expr_binary(a, X_LT, i32_add(lo, var_of(lo, line), i32_const(lo, 1)), end);
     Var *const next = emit_declare(lo, DTYPE_I32, "next_line", expr_select(a, more, i32_add(lo, var_of(lo, line), i32_const(lo, 1)), var_of(lo, line)));
     declare_line(lo, it, digit, next);
     Rows ahead = *rows;
@@ -409,6 +431,39 @@ static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, in
         emit_assign(lo, current.each[i].line.inside, var_of(lo, ahead.each[i].line.inside));
     }
     end_nest(lo, &loop);
+}
+
+bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts)
+{
+    Rows rows;
+    int64_t extent;
+    if (!plan_rows(lo, op, &rows))
+        return false;
+    *converts |= !rows.is_copy;
+    return rows.is_copy || (full_extent(&as_map(lo, op)->forall.indices[0], &extent) && extent % (8 * 4 * n) == 0);
+}
+
+// The others' bytes are announced before this thread's arrival: until then the phase cannot end.
+static void begin_exchange(Lowering *lo, Rows *rows, const TileOp *forall, int columns)
+{
+    Arena *const a = lo->arena;
+    const TileInfo *const tile = tile_info(lo, rows->store->store.buffer);
+    int64_t n_rows;
+    if (!tile->is_exchanged || !full_extent(&forall->forall.indices[0], &n_rows))
+        return;
+    Expr *const full = full_barrier(lo, tile->channel);
+    const int bytes = (int)n_rows / lo->cluster * columns * PIECE_BYTES / PIECE;
+    Nest nest;
+    begin_if(lo, &nest, expr_binary(a, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0)));
+    emit_call(lo, "mbar_expect_more", 2, full, expr_int(a, DTYPE_U32, (lo->cluster - 1) * bytes));
+    end_nest(lo, &nest);
+    for (int i = 1; i < lo->cluster; i++) {
+        Expr *const rank = expr_binary(a, X_MOD, i32_add(lo, cluster_rank(lo), i32_const(lo, i)), i32_const(lo, lo->cluster));
+        Expr *const there = call_expr(lo, DTYPE_U32, "address_at", 2, call_expr(lo, DTYPE_U32, "shared_base", 0), rank);
+        Var *const away = emit_declare(lo, DTYPE_U32, "away", expr_binary(a, X_SUB, there, call_expr(lo, DTYPE_U32, "shared_base", 0)));
+        rows->away[rows->n_away] = away;
+        rows->full_away[rows->n_away++] = emit_declare(lo, DTYPE_U32, "full_away", expr_binary(a, X_ADD, full, var_of(lo, away)));
+    }
 }
 
 // The consumers' own copies: in flight until their threads next meet.
@@ -454,6 +509,9 @@ bool emit_rows(Lowering *lo, TileOp *op)
         copy_line(lo, &rows, &it, it.layout.digit[columns].extent);
         end_nest(lo, &line);
     } else {
+        int64_t n_columns = 0;
+        full_extent(&forall->forall.indices[1], &n_columns);
+        begin_exchange(lo, &rows, forall, (int)n_columns);
         convert_lines(lo, &rows, &it, lines, n_lines, it.layout.digit[columns].extent);
     }
     end_nest(lo, &block);

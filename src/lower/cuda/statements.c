@@ -59,10 +59,20 @@ Expr *empty_barrier(Lowering *lo, const Channel *channel)
     return barrier_at(lo, channel->empty, slot_of(lo, channel->clock));
 }
 
+static TileOp *first_use(const Lowering *lo, const Channel *channel)
+{
+    return lo->has_teams ? channel->first_of[lo->walk] : channel->first_use;
+}
+
+static TileOp *last_use(const Lowering *lo, const Channel *channel)
+{
+    return lo->has_teams ? channel->last_of[lo->walk] : channel->last_use;
+}
+
 static void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot)
 {
     Nest nest;
-    if (channel->is_multicast) {     // every instance of the cluster writes into all
+    if (channel->is_shared) {     // every instance of the cluster writes into all
         begin_if(lo, &nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->lane), i32_const(lo, lo->cluster)));
         emit_call(lo, "mbar_arrive_at", 2, barrier_at(lo, channel->empty, slot), var_of(lo, lo->lane));
     } else {
@@ -74,8 +84,9 @@ static void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot)
 
 void emit_release(Lowering *lo, Channel *channel)
 {
-    // The other lanes of the warp must be done, too, if they read by ordinary loads.
-    if (!channel->is_product_only)
+    // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
+    // the products that would hold them together stand in a loop or under a condition.
+    if (!channel->is_product_only || last_use(lo, channel)->kind != T_MATMUL)
         emit_call(lo, "__syncwarp", 0);
     emit_release_at(lo, channel, slot_of(lo, channel->clock));
 }
@@ -606,16 +617,6 @@ void emit_op(Lowering *lo, TileOp *op)
     }
 }
 
-static TileOp *first_use(const Lowering *lo, const Channel *channel)
-{
-    return lo->has_teams ? channel->first_of[lo->walk] : channel->first_use;
-}
-
-static TileOp *last_use(const Lowering *lo, const Channel *channel)
-{
-    return lo->has_teams ? channel->last_of[lo->walk] : channel->last_use;
-}
-
 // Whoever hears of this group's accesses relies on their being over: products may still read tiles that others fill.
 static void end_shared_reads(Lowering *lo)
 {
@@ -637,9 +638,6 @@ static void wait_for_signals(Lowering *lo, const TileOp *op)
             emit_call(lo, "bar_sync", 2, i32_const(lo, signal->barrier), i32_const(lo, 2 * crew_threads(lo->crew)));
     }
 }
-
-static TileOp *first_use(const Lowering *lo, const Channel *channel);
-static TileOp *last_use(const Lowering *lo, const Channel *channel);
 
 // What follows an arrival must not be scheduled before it: the other group waits. Only the end of a basic block holds
 // it, and a wait for a buffer that this group holds is one.
@@ -705,7 +703,7 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
         Channel *const channel = lo->channels.items[i];
         if (channel->clock->block == owner_block && first_use(lo, channel) == op) {
             emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
-            if (channel->is_gathered)    // by ordinary copies: products see them behind a fence
+            if (channel->is_gathered || channel->tiles[0]->is_exchanged)         // by ordinary stores: products see them behind a fence
                 emit_call(lo, "fence_async", 0);
             point_tiles(lo, channel);
         }

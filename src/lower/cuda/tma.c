@@ -431,10 +431,8 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
         base = expr_binary(a, X_ADD, base, rank_times(lo, share.panels * s->panel_bytes));
     }
     Nest one;
-    if (share.whole >= 0) {          // the rank taken anew: a producer of 40 registers has none to hold it
-        Expr *const rank = expr_call(a, DTYPE_I32, arena_printf(a, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster), -1, NULL);
-        begin_if(lo, &one, expr_binary(a, X_EQ, rank, i32_const(lo, share.whole)));
-    }
+    if (share.whole >= 0)
+        begin_if(lo, &one, expr_binary(a, X_EQ, cluster_rank(lo), i32_const(lo, share.whole)));
     Var *skip = NULL, *rows = NULL;
     if (is_cut) {
         for (int i = 0; i < rank; i++)

@@ -47,6 +47,7 @@ static const Case cases[] = {
     { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
       { "tma_load_rows<64, 128, 2>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "cp_async_16(" }, "load_vector", true },
     { "gemm/stream_k.tile", "gemm_stream_k_main", { { 0 } }, 0, 90, { "tma_load_2d", "setmaxnreg_inc(" }, NULL, true },
+    { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 2) }, 1, 90, { "remote_store_16(", "mbar_arrive_at(", "cluster_sync()" }, NULL, true },
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(72)", "setmaxnreg_inc(216)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
