@@ -62,7 +62,7 @@ void layout_print(Text *out, const Layout *layout);
 // ---- the layouts of tensor-core instructions
 // Accumulator of wgmma m64nN and, warp by warp, of mma m16n8; also the A operand from registers for 16-bit types.
 // The crew's groups divide the rows (or the columns), 64 rows per group and step.
-typedef enum { DIVIDE_ROWS, DIVIDE_COLUMNS } Division;
+typedef enum { DIVIDE_ROWS, DIVIDE_COLUMNS, DIVIDE_CONTRACTION } Division;   // of the contraction: each group has the sum of its part
 Layout layout_accumulator(int rows, int columns, Crew crew, Division division);
 // The same of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.
 Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division division, bool odd_rows, bool odd_columns);

@@ -30,6 +30,8 @@ Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division divis
     layout_add(&layout, IN_WARP, crew.warps, 0, 16);
     if (row_groups > 1)
         layout_add(&layout, IN_GROUP, row_groups, 0, step * row_blocks);
+    else if (division == DIVIDE_CONTRACTION)
+        layout_add(&layout, IN_GROUP, crew.groups, REPLICATED, 0);
     else
         layout_add(&layout, IN_GROUP, column_groups, 1, 8 * column_blocks);
     return layout;

@@ -60,6 +60,7 @@ typedef struct TileInfo {
     bool         has_layout, is_accumulator;
     bool         is_partial;         // at this moment: the sum (or extreme) over the threads that hold it is its value
     UpdateOp     partial_with;
+    bool         is_parted;          // a product's result, of which groups add up parts of the contraction
     TileOp      *partial_in;         // the loop for which it is
     Layout       layout;
     Var         *registers;          // an array of each thread
@@ -227,6 +228,7 @@ typedef struct Lowering {
     VEC(Ahead *)     aheads;
     VEC(TensorMap *) maps;
     int   scratch_offset, scratch_bytes;                   // reductions between warps
+    bool  joins_parts;               // of products, there
     int   scratch_sides;             // of scratch_bytes each; 2: taken in turn
     Var  *scratch_side;              // bytes to the side in use; NULL: there is one
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
@@ -554,6 +556,10 @@ void begin_turns(Lowering *lo);
 // partial.c: sums over rows that only the end of a loop needs whole
 void begin_partial_sums(Lowering *lo, TileOp *loop);
 void end_partial_sums(Lowering *lo, TileOp *loop);
+bool is_parted(Lowering *lo, const TileOp *op);            // a product of whose contraction each group takes a part
+void begin_parts(Lowering *lo, TileInfo *tile);            // its value in the first group, zeros in the others
+void join_parts(Lowering *lo, TileInfo *tile);
+int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
 void preload_operands(Lowering *lo, TileOp *loop);
 int  fragment_words(const Lowering *lo);                   // 32-bit registers of all fragments of a thread

@@ -58,9 +58,9 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
         text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
         text_print(out, ", A from %s, groups divide the %s", p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
-                   p->division == DIVIDE_ROWS ? "rows" : "columns");
+                   p->division == DIVIDE_ROWS ? "rows" : p->division == DIVIDE_COLUMNS ? "columns" : "contraction");
     const Buffer *const result = op->matmul.dst.buffer;
-    if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS)
+    if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS || result->hint == HINT_PARTIAL)
         text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone", result->name);
     if (p->kind == PRODUCT_MMA && lo->target->arch >= 90 && has_padded_rows(p))
         text_print(out, ", not by wgmma because an operand's rows are padded");

@@ -2,7 +2,7 @@
 //
 // A swizzled tile stands in panels of n bytes, as TMA and wgmma know them; 0 is row by row. A padded tile has n elements
 // between its rows, so that a column's elements lie in different banks: no box and no wgmma can have such rows, but
-// ldmatrix and ordinary loads can. rows, columns and transposed, hints of a product's result, are products.c's.
+// ldmatrix and ordinary loads can. rows, columns, partial and transposed, hints of a product's result, are products.c's.
 #include "lower/cuda/cuda.h"
 
 int row_padding(const Buffer *tile)

@@ -62,6 +62,12 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
             measure_op(lo, as_map(lo, part), context);
         return true;
     }
+    if (is_parted(lo, op)) {
+        const int bytes = parts_bytes(lo, tile_info(lo, op->matmul.dst.buffer));
+        lo->joins_parts = true;
+        if (bytes > lo->scratch_bytes)
+            lo->scratch_bytes = bytes;
+    }
     if (!is_map(op))
         return false;
     measure_stores(lo, op, NULL);
@@ -218,7 +224,7 @@ static void give_sides(Lowering *lo)
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
-    lo->scratch_sides = lo->scratch_bytes > 0 && !lo->has_teams ? 2 : 1;
+    lo->scratch_sides = lo->scratch_bytes > 0 && !lo->has_teams && !lo->joins_parts ? 2 : 1;
     if (lo->scratch_bytes < SCALAR_BYTES)
         lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))

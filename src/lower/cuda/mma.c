@@ -106,7 +106,8 @@ void emit_mma(Lowering *lo, Product *p)
     TileOp *const op = p->op;
     const Operand *const b = &p->right;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int columns = p->n_group / 8, rows = p->row_blocks, steps = p->k / p->step_k;
+    const int columns = p->n_group / 8, rows = p->row_blocks, part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
+    const int steps = part / p->step_k;                    // of one group
     const bool by_rows = p->division == DIVIDE_ROWS;
     Nest block;
     begin_block(lo, &block);
@@ -122,7 +123,7 @@ void emit_mma(Lowering *lo, Product *p)
     Expr *first_row = i32_mul(lo, var_of(lo, lo->warp), 16), *first_column = i32_const(lo, 0);
     if (by_rows && lo->crew.groups > 1)
         first_row = i32_add(lo, first_row, i32_mul(lo, var_of(lo, lo->group), step_rows * rows));
-    if (!by_rows)
+    if (p->division == DIVIDE_COLUMNS)
         first_column = i32_mul(lo, var_of(lo, lo->group), p->n_group);
     const char *const name = arena_printf(lo->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s", sparse ? 2 * p->step_k : p->step_k,
                                           dtype_name(p->type));
@@ -132,7 +133,9 @@ void emit_mma(Lowering *lo, Product *p)
     if (around)
         begin_for(lo, &loop, around, i32_const(lo, 0), i32_const(lo, steps), i32_const(lo, 1), LOOP_NO_UNROLL);
     for (int step = 0; step < (around ? 1 : steps); step++) {
-        Expr *const k = around ? i32_mul(lo, var_of(lo, around), p->step_k) : i32_const(lo, p->step_k * step);
+        Expr *k = around ? i32_mul(lo, var_of(lo, around), p->step_k) : i32_const(lo, p->step_k * step);
+        if (p->division == DIVIDE_CONTRACTION)
+            k = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), part), k);
         if (!p->a_in_registers)
             for (int r = 0; r < rows; r++)
                 load_left(lo, p, i32_add(lo, first_row, i32_const(lo, r * step_rows)), k, words, each * r);

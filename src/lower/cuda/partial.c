@@ -3,6 +3,9 @@
 // sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each thread may carry the sum of its own columns,
 // and the lanes and warps of a row meet once after the loop instead of once per step. So it is with top[i] max= x[i][j] and
 // min=, where nothing else changes top.
+//
+// layout(c) = partial divides the contraction of c += a @ b among the warp groups: each adds up its part in a copy of c,
+// and the copies meet behind the loop, too; elsewhere behind the product.
 #include "lower/cuda/cuda.h"
 
 typedef struct Linear { Lowering *lo; TileInfo *tile; bool sums, scales, other; UpdateOp with; TileOp *op; Iteration it; bool in_map; } Linear;
@@ -23,6 +26,12 @@ static void check_use(const TileUse *use, void *context)
         return;
     const TileOp *const op = linear->op;
     const bool is_target = op->kind == T_UPDATE && op->update.buffer == linear->tile->buffer && use->writes;
+    if (is_parted(linear->lo, op) && op->matmul.dst.buffer == use->buffer && op->matmul.accumulate) {
+        linear->other |= !use->writes || (linear->sums && linear->with != UPDATE_ADD);
+        linear->sums = true;
+        linear->with = UPDATE_ADD;
+        return;
+    }
     const UpdateOp with = op->update.op;
     if (is_target && op->update.reduces && (with == UPDATE_ADD || with == UPDATE_MAX || with == UPDATE_MIN) && threads_share(&linear->it)) {
         linear->other |= linear->sums && linear->with != with;
@@ -101,6 +110,57 @@ static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
     store_register(lo, tile, at, expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
 }
 
+bool is_parted(Lowering *lo, const TileOp *op)
+{
+    if (op->kind != T_MATMUL)
+        return false;
+    const Product *const p = op_info(lo, op)->product;
+    return p && p->division == DIVIDE_CONTRACTION && (p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA);
+}
+
+void begin_parts(Lowering *lo, TileInfo *tile) { each_register(lo, tile, keep_first); }
+
+int parts_bytes(const Lowering *lo, const TileInfo *tile)
+{
+    return layout_registers(&tile->layout) * lo->crew.groups * 32 * lo->crew.warps * 4;
+}
+
+// Where this thread's register r of the part of `group` is: neighbouring lanes in neighbouring words.
+static Expr *part_at(Lowering *lo, Expr *r, Expr *group)
+{
+    const int threads = 32 * lo->crew.warps;
+    Expr *const mine = i32_add(lo, i32_mul(lo, var_of(lo, lo->warp), 32), var_of(lo, lo->lane));
+    return i32_add(lo, i32_mul(lo, i32_add(lo, i32_mul(lo, r, lo->crew.groups), group), threads), mine);
+}
+
+// All groups add the parts in one order, so that their copies have the same bits.
+void join_parts(Lowering *lo, TileInfo *tile)
+{
+    Nest block, nest;
+    begin_block(lo, &block);
+    Var *const scratch = loop_new_pointer(lo->unit, DTYPE_F32, "parts");
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = scratch,
+             .value = call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)) } });
+    emit_barrier(lo);                // earlier readers of the scratch
+    for (int write = 1; write >= 0; write--) {
+        Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
+        begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&tile->layout)), i32_const(lo, 1), LOOP_UNROLL);
+        if (write) {
+            loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)),
+                     expr_index(lo->arena, tile->registers, var_of(lo, r)) } });
+        } else {
+            Expr *sum = expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, 0)));
+            for (int g = 1; g < lo->crew.groups; g++)
+                sum = expr_binary(lo->arena, X_ADD, sum, expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, g))));
+            store_register(lo, tile, var_of(lo, r), sum);
+        }
+        end_nest(lo, &nest);
+        if (write)
+            emit_barrier(lo);
+    }
+    end_nest(lo, &block);
+}
+
 void begin_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
@@ -122,6 +182,9 @@ void end_partial_sums(Lowering *lo, TileOp *loop)
         if (!tile->is_partial || tile->partial_in != loop)
             continue;
         tile->is_partial = false;
-        join_partial_sums(lo, tile);
+        if (tile->is_parted)
+            join_parts(lo, tile);
+        else
+            join_partial_sums(lo, tile);
     }
 }

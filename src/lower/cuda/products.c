@@ -111,15 +111,17 @@ static const char *check_operands(Lowering *lo, Product *product)
 static const char *divide(Lowering *lo, Product *product, LayoutHint hint)
 {
     const int groups = lo->crew.groups, step = 16 * lo->crew.warps;
-    const bool can_columns = product->n % (8 * groups) == 0;
+    const bool can_columns = product->n % (8 * groups) == 0, in_parts = groups > 1 && hint == HINT_PARTIAL;
     product->division = DIVIDE_ROWS;
     if (groups > 1 && hint == HINT_COLUMNS && !can_columns)
         return "the groups cannot have multiples of 8 columns each";
     const bool by_columns = hint == HINT_COLUMNS || (hint != HINT_ROWS && product->m <= step * (groups - 1));
-    if (groups > 1 && by_columns && can_columns)
+    if (in_parts)
+        product->division = DIVIDE_CONTRACTION;
+    else if (groups > 1 && by_columns && can_columns)
         product->division = DIVIDE_COLUMNS;
     const int row_groups = product->division == DIVIDE_ROWS ? groups : 1;
-    const int column_groups = groups / row_groups;
+    const int column_groups = product->division == DIVIDE_COLUMNS ? groups : 1;
     product->row_blocks = (product->m + step * row_groups - 1) / (step * row_groups);
     product->n_group = (product->n + 8 * column_groups - 1) / (8 * column_groups) * 8;
     return NULL;
@@ -133,6 +135,28 @@ static int panel_columns(const Lowering *lo, const Operand *x)
     if (expr_as_int(tile->buffer->shape[0], &rows) && expr_as_int(tile->buffer->shape[1], &columns))
         tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &layout);
     return layout.panel_columns;
+}
+
+// The groups' parts of the contraction: whole instructions, as far apart in both operands whatever the step.
+static const char *check_parts(const Lowering *lo, const Product *product)
+{
+    const int part = product->k / lo->crew.groups;
+    if (lo->has_teams)
+        return "statements are placed on groups";
+    if (product->op->matmul.meta || product->op->matmul.promote || !dtype_is_float(tile_info(lo, product->op->matmul.dst.buffer)->buffer->type))
+        return "only plain sums of f32 are in parts";
+    if (part * lo->crew.groups != product->k || part % product->step_k != 0)
+        return "the contraction is no multiple of an instruction's for each group";
+    const Operand *const along[2] = { product->left.transposed ? NULL : &product->left, product->right.transposed ? &product->right : NULL };
+    for (int i = 0; i < 2; i++) {
+        int64_t start[2] = { 0 }, width[2];
+        if (!along[i] || !product_region(&along[i]->region, start, width))
+            continue;
+        const int columns = panel_columns(lo, along[i]);
+        if (part % columns != 0 && start[1] % columns + product->k > columns)
+            return "the groups' parts of the contraction do not begin at panels";
+    }
+    return NULL;
 }
 
 // The widest panels of the right operand at which the groups' columns begin, if they divide them.
@@ -207,6 +231,7 @@ static void settle(Lowering *lo, Product *product)
     }
     acc->layout = layout;
     acc->has_layout = acc->is_accumulator = true;
+    acc->is_parted = product->division == DIVIDE_CONTRACTION;
     if (!product->a_in_registers) {
         const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
         require_panels(lo, &product->left, product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
@@ -317,22 +342,24 @@ static const char *check_division(Lowering *lo, Product *product, LayoutHint hin
     const char *why = divide(lo, product, hint);
     if (!why)
         why = check_operands(lo, product);
+    if (!why && product->division == DIVIDE_CONTRACTION)
+        why = check_parts(lo, product);
     return why ? why : check_padding(lo, product);
 }
 
-// layout(c) = rows, columns: an error where tensor cores would take the product, but not divided so.
+// layout(c) = rows, columns, partial: an error where tensor cores would take the product, but not divided so.
 static void check_tensor_cores(Lowering *lo, Product *product)
 {
     const Buffer *const result = product->op->matmul.dst.buffer;
     product->why_not = check_division(lo, product, result->hint);
-    if (!product->why_not || (result->hint != HINT_ROWS && result->hint != HINT_COLUMNS))
+    if (!product->why_not || (result->hint != HINT_ROWS && result->hint != HINT_COLUMNS && result->hint != HINT_PARTIAL))
         return;
     const char *const why = product->why_not;
     product->why_not = check_division(lo, product, HINT_NONE);
     if (product->why_not || lo->failed)
         return;
     lo->failed = true;
-    diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, result->hint == HINT_ROWS ? "rows" : "columns", why);
+    diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, result->hint == HINT_ROWS ? "rows" : result->hint == HINT_COLUMNS ? "columns" : "partial", why);
 }
 
 static bool choose_product(Lowering *lo, TileOp *op, void *context)

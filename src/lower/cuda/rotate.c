@@ -92,6 +92,9 @@ bool can_rotate(Lowering *lo, TileOp *op)
         if (info->barrier_before || (x->kind == T_MATMUL && x->matmul.meta) || !(x->kind == T_TILE || x->kind == T_LET || info->fetched || is_wgmma(lo, x)))
             return false;
     }
+    for (const TileOp *x = op->pipeline.body; x; x = x->next)
+        if (is_parted(lo, x))
+            return false;
     const Sets head = sets_of(lo, &parts.head), second = sets_of(lo, &parts.second);
     for (int i = 0; i < lo->kernel->n_buffers; i++)
         if ((head.writes[i] && (second.reads[i] || second.writes[i])) || (second.writes[i] && head.reads[i]))

@@ -319,7 +319,8 @@ bool is_product_loop(Lowering *lo, TileOp *op, int *n_products)
         if (info->fetched || x->kind == T_TILE || x->kind == T_LET)
             continue;
         if (x->kind != T_MATMUL || info->product->kind != PRODUCT_WGMMA || info->product->a_in_registers || info->barrier_before ||
-            !x->matmul.accumulate || x->matmul.promote || x->matmul.meta)          // its places are in registers
+            !x->matmul.accumulate || x->matmul.promote || x->matmul.meta ||          // its places are in registers
+            is_parted(lo, x))
             return false;
         (*n_products)++;
     }

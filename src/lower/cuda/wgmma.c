@@ -200,12 +200,20 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
     }
 }
 
+// From one group's lines of an operand to the next's, where `division` divides them, or from its part of the contraction.
+static int group_bytes(const Product *p, const SharedLayout *s, Division division, int lines, bool across, int part)
+{
+    if (p->division == DIVIDE_CONTRACTION)
+        return across ? part * s->pitch_bytes : operand_offset(s, 0, part);
+    return p->division != division ? 0 : across ? operand_offset(s, 0, lines) : lines * s->pitch_bytes;
+}
+
 static void emit_wgmma(Lowering *lo, Product *p)
 {
     TileOp *const op = p->op;
     const Operand *const a = &p->left, *const b = &p->right;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const bool by_rows = p->division == DIVIDE_ROWS;
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;          // of one group
     const bool a_across = a->transposed, b_across = !b->transposed;
     if (op->matmul.promote)
         wait_for_all(lo);
@@ -217,11 +225,11 @@ static void emit_wgmma(Lowering *lo, Product *p)
     } else {
         const SharedLayout *const s = &tile_info(lo, a->region.buffer)->shared;
         const int rows = p->row_blocks * 64;               // of one group
-        const int bytes = !by_rows ? 0 : a_across ? operand_offset(s, 0, rows) : rows * s->pitch_bytes;
+        const int bytes = group_bytes(p, s, DIVIDE_ROWS, rows, a_across, part);
         from.left = begin_operand(lo, a, a_across, p->step_k, "left", group_offset(lo, bytes));
     }
     const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
-    const int bytes = by_rows ? 0 : b_across ? operand_offset(s, 0, p->n_group) : p->n_group * s->pitch_bytes;
+    const int bytes = group_bytes(p, s, DIVIDE_COLUMNS, p->n_group, b_across, part);
     from.right = begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right", group_offset(lo, bytes));
     if (op->matmul.promote) {
         emit_promoted(lo, p, &from);
@@ -232,12 +240,12 @@ static void emit_wgmma(Lowering *lo, Product *p)
     if (op->matmul.accumulate)
         emit_settle(lo, acc, acc->registers);
     emit_call(lo, "wgmma_fence", 0);
-    emit_steps(lo, p, &from, acc->registers, 0, p->k / p->step_k, p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
+    emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k, p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
     end_nest(lo, &block);
     add_flight(lo, p);
 }
 
-void emit_product(Lowering *lo, TileOp *op)
+static void emit_by_kind(Lowering *lo, TileOp *op)
 {
     Product *const p = op_info(lo, op)->product;
     switch (p->kind) {
@@ -251,6 +259,21 @@ void emit_product(Lowering *lo, TileOp *op)
                 emit_barrier(lo);    // other threads add than those that have cleared
         }
         return;
+    }
+}
+
+void emit_product(Lowering *lo, TileOp *op)
+{
+    TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
+    const bool joins = is_parted(lo, op) && !acc->is_partial;          // else the loop around it does
+    if (joins && op->matmul.accumulate) {
+        wait_for_tile(lo, acc, true);
+        begin_parts(lo, acc);
+    }
+    emit_by_kind(lo, op);
+    if (joins) {
+        wait_for_tile(lo, acc, true);
+        join_parts(lo, acc);
     }
 }
 

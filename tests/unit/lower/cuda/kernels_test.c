@@ -119,6 +119,7 @@ static void hints_that_cannot_be_kept_are_errors(void **state)
 {
     static const struct { const char *kernel, *message; } refused[] = {
         { "swizzled", "layout(x) = swizzle(64): its rows are no multiple of 64 bytes" },
+        { "parted", "layout(y) = partial: the contraction is no multiple of an instruction's for each group" },
         { "divided", "layout(y) = columns: the groups cannot have multiples of 8 columns each" },
     };
     for (int i = 0; i < COUNT(refused); i++) {
