@@ -53,7 +53,10 @@ static Descriptor decode(uint64_t d)
     static const int swizzles[] = { 0, 3, 2, 1 };
     if (d >> 49 & 7)
         fault(LAUNCH_FAILED, "wgmma: a descriptor with base offset %u is not emulated", (unsigned)(d >> 49 & 7));
-    return { (uint32_t)(d & 0x3fff) << 4, (uint32_t)(d >> 16 & 0x3fff) << 4, (uint32_t)(d >> 32 & 0x3fff) << 4, swizzles[d >> 62] };
+    const Descriptor made = { (uint32_t)(d & 0x3fff) << 4, (uint32_t)(d >> 16 & 0x3fff) << 4, (uint32_t)(d >> 32 & 0x3fff) << 4, swizzles[d >> 62] };
+    if (swizzled(made.start & ~127u, made.swizzle) != (made.start & ~127u))
+        fault(LAUNCH_FAILED, "wgmma: a descriptor starts at %#x, inside the pattern of its swizzle: that needs a base offset", made.start);
+    return made;
 }
 
 // K contiguous. The piece of 16 bytes, number `piece` of `line`.
