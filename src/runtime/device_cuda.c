@@ -174,7 +174,10 @@ static kiln_status cuda_upload(kiln_device *device, void *memory, const void *ho
     const kiln_status status = enter(device);
     if (status)
         return status;
-    const int error = cuda_driver()->upload((uintptr_t)memory, host, bytes);
+    // The driver may return when it has read the host's memory: streams that wait for no other would overtake the rest.
+    int error = cuda_driver()->upload((uintptr_t)memory, host, bytes);
+    if (!error)
+        error = cuda_driver()->stream_wait(NULL);
     leave();
     return error ? fail_cuda(device, error, "copying to it") : KILN_OK;
 }

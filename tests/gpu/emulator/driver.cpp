@@ -87,10 +87,25 @@ int wait_for_all()
     return error;
 }
 
+// Copies from the host's memory land when something waits for the default stream, or uses it: other streams do not.
+struct Upload { uint64_t to; std::vector<char> bytes; };
+std::vector<Upload> &uploads = *new std::vector<Upload>;
+
+void land_uploads()
+{
+    std::lock_guard<std::mutex> hold(lock);
+    for (const Upload &u : uploads)
+        if (is_allocated(u.to, u.bytes.size()))
+            memcpy((void *)u.to, u.bytes.data(), u.bytes.size());
+    uploads.clear();
+}
+
 // Into the graph that the stream records, or the queue.
 int submit(void *stream, Work work)
 {
     Stream *const s = (Stream *)stream;
+    if (!s)
+        land_uploads();
     if (s && s->captured) {
         s->captured->work.push_back(std::move(work));
         return OK;
@@ -165,6 +180,7 @@ ENTRY int cuMemAlloc_v2(uint64_t *memory, size_t bytes)
 ENTRY int cuMemFree_v2(uint64_t memory)
 {
     wait_for_all();
+    land_uploads();
     return !memory || release(memory) ? (int)OK : (int)INVALID_VALUE;
 }
 // Memory of the host that the device reaches: here all is.
@@ -187,12 +203,14 @@ ENTRY int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
         return error;
     if (bytes && !is_allocated(to, bytes))
         return INVALID_VALUE;
-    memcpy((void *)to, from, bytes);
+    std::lock_guard<std::mutex> hold(lock);
+    uploads.push_back({ to, std::vector<char>((const char *)from, (const char *)from + bytes) });
     return OK;
 }
 ENTRY int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
     const int error = wait_for_all();
+    land_uploads();
     if (error)
         return error;
     if (bytes && !is_allocated(from, bytes))
@@ -208,6 +226,8 @@ ENTRY int cuStreamDestroy_v2(void *stream) { return wait_for_all(), delete (Stre
 ENTRY int cuStreamSynchronize(void *stream)
 {
     const Stream *const s = (Stream *)stream;
+    if (!s)
+        land_uploads();
     return s && s->captured ? (int)STREAM_CAPTURE_UNSUPPORTED : wait_for_all();
 }
 ENTRY int cuEventCreate(void **event, unsigned) { return *event = new Event, (int)OK; }
