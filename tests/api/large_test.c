@@ -148,6 +148,9 @@ static void vectors(void **state)
     check_sums(&c, ones, twos);
     assert_ok(kiln_launch(move, NULL, (kiln_arg[]){ KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor), KILN_INT(FIRST) }, 3));
     check_sums(&c, twos, zeros);
+    size_t bytes = 1;
+    assert_ok(kiln_workspace_size(move, (kiln_arg[]){ KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor), KILN_INT(FIRST) }, 3, &bytes));
+    assert_int_equal(bytes, 0);
     // The same kernel goes on with short ones.
     Large x = make(KILN_U8, 1, 1, 100), y = make(KILN_U8, 1, 1, 100);
     put(&x, 0, ones, 100);
