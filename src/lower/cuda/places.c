@@ -258,7 +258,7 @@ static Expr *later(Lowering *lo, const Var *at, int steps)
 // The loop of a pipeline with places; `rows` prints the rest of a step.
 void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
 {
-    static const Phase load[] = { LOAD }, work_out[] = { WORK_OUT }, work_out_and_ask[] = { WORK_OUT, ASK };
+    static const Phase load[] = { LOAD }, work_out_and_ask[] = { WORK_OUT, ASK };
     Expr *from, *to;
     loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
     Var *const at = loop_var(lo, op->pipeline.indices[0].var);
@@ -269,7 +269,7 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     number_threads(lo);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, load, COUNT(load));
     emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
-    emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out, COUNT(work_out));
+    emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out_and_ask, COUNT(work_out_and_ask));
     emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
     Nest loop;
     begin_for(lo, &loop, at, var_of(lo, begin), var_of(lo, end), expr_int(lo->arena, at->type, 1), LOOP_NO_UNROLL);
