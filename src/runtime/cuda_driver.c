@@ -34,6 +34,7 @@ static bool find_entries(CudaDriver *d)
         { "cuModuleGetFunction", &d->module_function },
         { "cuFuncSetAttribute", &d->function_set }, { "cuFuncGetAttribute", &d->function_get },
         { "cuOccupancyMaxActiveBlocksPerMultiprocessor", &d->occupancy },
+        { "cuOccupancyMaxActiveClusters", &d->cluster_occupancy },
         { "cuLaunchKernelEx", &d->launch }, { "cuTensorMapEncodeTiled", &d->tensor_map },
         { "cuGetErrorName", &d->error_name }, { "cuGetErrorString", &d->error_text },
     };

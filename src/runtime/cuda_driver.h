@@ -64,6 +64,7 @@ typedef struct CudaDriver {
     int (*function_set)(void *function, int attribute, int value);
     int (*function_get)(int *value, int attribute, void *function);
     int (*occupancy)(int *blocks, void *function, int threads, size_t shared_bytes);
+    int (*cluster_occupancy)(int *clusters, void *function, const CuLaunchConfig *config);
     int (*launch)(const CuLaunchConfig *config, void *function, void **params, void **extra);
     int (*tensor_map)(CuTensorMap *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
                       const unsigned *box, const unsigned *element_strides, int interleave, int swizzle, int promotion,

@@ -379,6 +379,31 @@ static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, i
 
 // ---- loading and launching
 
+static unsigned blocks_of_cluster(const LaunchPlan *plan)
+{
+    unsigned n = 1;
+    for (int i = 0; i < 3; i++)
+        n *= plan->cluster[i] > 1 ? (unsigned)plan->cluster[i] : 1;
+    return n;
+}
+
+static CuLaunchConfig launch_config(const LaunchPlan *plan, unsigned blocks, CuLaunchAttribute *attribute)
+{
+    const unsigned cluster = blocks_of_cluster(plan);
+    *attribute = (CuLaunchAttribute){ .id = CU_LAUNCH_CLUSTER, .value.cluster = { cluster, 1, 1 } };
+    return (CuLaunchConfig){
+        .grid = { blocks, 1, 1 }, .block = { (unsigned)plan->threads, 1, 1 },
+        .shared_bytes = (unsigned)plan->dynamic_shared_bytes, .attributes = attribute, .n_attributes = cluster > 1 };
+}
+
+// A cluster lies within one part of the device, and the parts' multiprocessors are not always a multiple of it.
+static int count_clusters(kiln_kernel *kernel)
+{
+    CuLaunchAttribute attribute;
+    const CuLaunchConfig config = launch_config(kernel->plan, blocks_of_cluster(kernel->plan), &attribute);
+    return cuda_driver()->cluster_occupancy(&kernel->clusters, kernel->function, &config);
+}
+
 kiln_status cuda_load(kiln_kernel *kernel)
 {
     const CudaDriver *const d = cuda_driver();
@@ -400,6 +425,8 @@ kiln_status cuda_load(kiln_kernel *kernel)
         error = d->function_set(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, plan->dynamic_shared_bytes);
     if (!error && plan->cluster[0] > 8)
         error = d->function_set(kernel->function, CU_FUNCTION_LARGE_CLUSTERS, 1);
+    if (!error && blocks_of_cluster(plan) > 1)
+        error = count_clusters(kernel);
     leave();
     return error ? fail_cuda(device, error, "loading a kernel") : KILN_OK;
 }
@@ -442,10 +469,13 @@ static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *
     return status;
 }
 
-static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch, unsigned cluster, unsigned *blocks)
+static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch, unsigned *blocks)
 {
     int64_t n = launch->instances;
-    const int64_t slots = (int64_t)kernel->device->processors * (launch->plan->blocks_per_sm ? launch->plan->blocks_per_sm : 1);
+    const unsigned cluster = blocks_of_cluster(launch->plan);
+    int64_t slots = (int64_t)kernel->device->processors * (launch->plan->blocks_per_sm ? launch->plan->blocks_per_sm : 1);
+    if (kernel->clusters > 0 && (int64_t)kernel->clusters * cluster < slots)
+        slots = (int64_t)kernel->clusters * cluster;
     if (n % cluster != 0)
         return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances do not divide into clusters of %u", launch->plan->name,
                            n, cluster);
@@ -461,10 +491,8 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
 {
     _Alignas(64) char params[PARAM_BYTES];
     const LaunchPlan *const plan = launch->plan;
-    unsigned cluster = 1, blocks = 0;
-    for (int i = 0; i < 3; i++)
-        cluster *= plan->cluster[i] > 1 ? (unsigned)plan->cluster[i] : 1;
-    kiln_status status = count_blocks(kernel, launch, cluster, &blocks);
+    unsigned blocks = 0;
+    kiln_status status = count_blocks(kernel, launch, &blocks);
     if (!status) status = enter(kernel->device);
     if (status)
         return status;
@@ -472,11 +500,9 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
         leave();
         return status;
     }
-    CuLaunchAttribute attribute = { .id = CU_LAUNCH_CLUSTER, .value.cluster = { cluster, 1, 1 } };
-    const CuLaunchConfig config = {
-        .grid = { blocks, 1, 1 }, .block = { (unsigned)plan->threads, 1, 1 },
-        .shared_bytes = (unsigned)plan->dynamic_shared_bytes, .stream = native_stream(stream), .attributes = &attribute,
-        .n_attributes = cluster > 1 };
+    CuLaunchAttribute attribute;
+    CuLaunchConfig config = launch_config(plan, blocks, &attribute);
+    config.stream = native_stream(stream);
     void *pointers[] = { params };
     const int error = cuda_driver()->launch(&config, kernel->function, pointers, NULL);
     leave();

@@ -113,6 +113,7 @@ struct kiln_kernel {
     // CUDA
     char         *cubin; size_t n_cubin;
     void         *module, *function, *map_cache;
+    int           clusters;          // that run at once; 0: the kernel has none
     struct CudaReport { int registers, stack_bytes, spill_bytes, static_shared_bytes; bool serialised_wgmma, known; } report;
 };
 

@@ -361,6 +361,15 @@ ENTRY int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int t
 struct LaunchAttribute { int id, pad; union { char bytes[64]; struct { unsigned x, y, z; } cluster; } value; };
 struct LaunchConfig { unsigned grid[3], block[3], shared_bytes; void *stream; LaunchAttribute *attributes; unsigned n_attributes; };
 
+// As if a part of the device had 18 SMs: what is left over in each stays without a cluster.
+ENTRY int cuOccupancyMaxActiveClusters(int *clusters, void *, const LaunchConfig *config)
+{
+    const int size = config->n_attributes && config->attributes[0].id == 4 ? (int)config->attributes[0].value.cluster.x : 1;
+    const int n = processors() / 18 * (18 / size) + processors() % 18 / size;
+    *clusters = n > 0 ? n : 1;
+    return OK;
+}
+
 static int refused(const Function *f, const Launch &l)
 {
     const uint64_t threads = (uint64_t)l.block.x * l.block.y * l.block.z, most = f->kernel->max_threads ? (unsigned)f->kernel->max_threads : 1024;
