@@ -96,9 +96,10 @@ static void check_outcome(kiln_status status)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static kiln_device *cpu;
-    static kiln_kernel *kernel;
+    static kiln_kernel *kernel, *spaced;                   // the same with A and INDEX bound to `strided`
     static kiln_program *program;
     if (!kernel && (kiln_device_open("cpu", &cpu) || kiln_program_load_text("fuzzed.tile", source, &program)
+                    || kiln_kernel_build(cpu, program, "fuzzed", "A=strided, INDEX=strided", NULL, &spaced)
                     || kiln_kernel_build(cpu, program, "fuzzed", NULL, NULL, &kernel))) {
         fprintf(stderr, "%s\n", kiln_error_message());
         abort();
@@ -116,5 +117,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const uint8_t count = take(&in);
     check_outcome(kiln_launch(kernel, NULL, args, count > 250 ? count - 250 : ARGS));
+    check_outcome(kiln_launch(spaced, NULL, args, count > 250 ? count - 250 : ARGS));
     return 0;
 }
