@@ -449,7 +449,10 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
             !other->by_lanes && !channel.by_lanes && other->n_tiles < COUNT(other->tiles)) {
             other->tiles[other->n_tiles++] = tile;
             other->bytes += channel.bytes;
-            other->last_fetch = channel.last_fetch;
+            if (op_info(lo, channel.first_fetch)->order < op_info(lo, other->first_fetch)->order)      // declared before, copied behind
+                other->first_fetch = channel.first_fetch;
+            if (op_info(lo, channel.last_fetch)->order > op_info(lo, other->last_fetch)->order)
+                other->last_fetch = channel.last_fetch;
             tile->channel = other;
             return true;
         }
