@@ -31,10 +31,6 @@ DEVICE void mbar_arrive_at(uint32_t bar, uint32_t rank)
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_at(bar, rank)) : "memory");
 }
 // Stores that the barrier counts in bytes; it is in the same block as the destination.
-DEVICE void remote_store_4(uint32_t to, uint32_t bar, uint32_t x)
-{
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(x), "r"(bar) : "memory");
-}
 DEVICE void remote_store_8(uint32_t to, uint32_t bar, uint32_t x, uint32_t y)
 {
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
@@ -45,26 +41,11 @@ DEVICE void remote_store_16(uint32_t to, uint32_t bar, uint32_t x, uint32_t y, u
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
                  ::"r"(to), "r"(x), "r"(y), "r"(z), "r"(w), "r"(bar) : "memory");
 }
-// From own shared memory, a multiple of 16 bytes, as the copy engine sees it (fence_async before); nothing but the barrier
-// over there says when it has been read.
-DEVICE void remote_copy(uint32_t to, uint32_t bar, uint32_t from, uint32_t bytes)
-{
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(to), "r"(from), "r"(bytes), "r"(bar) : "memory");
-}
 // Plain ones, ordered by cluster_sync alone.
 DEVICE void remote_put_4(uint32_t to, uint32_t x) { asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
-DEVICE void remote_put_16(uint32_t to, uint32_t x, uint32_t y, uint32_t z, uint32_t w)
-{
-    asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
 DEVICE uint32_t remote_get_4(uint32_t from)
 {
     uint32_t x;
     asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
     return x;
-}
-DEVICE void remote_get_16(uint32_t from, uint32_t (&w)[4])
-{
-    asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(from) : "memory");
 }
