@@ -65,7 +65,7 @@ static Compiled *compile_case(Arena *arena, const Case *c)
     Program *const program = program_load(arena, diags, path);
     const CheckOptions options = { .target = "cuda", .bindings = c->bindings, .n_bindings = c->n };
     TileKernel *const kernel = check_kernel(program, c->kernel, &options);
-    const Target target = { .name = "cuda", .cuda = { c->arch, false } };
+    const Target target = { .name = "cuda", .cuda = { .arch = c->arch } };
     Compiled *const compiled = kernel ? compile_kernel(kernel, &target, NULL, NULL) : NULL;
     if (!compiled) {
         Text text = { .arena = arena };
@@ -131,7 +131,7 @@ static void hints_that_cannot_be_kept_are_errors(void **state)
         TileKernel *const kernel = check_kernel(program_load(arena, diags, KILN_TEST_DIR "/unit/lower/cuda/hints.tile"), refused[i].kernel,
                                                 &(CheckOptions){ .target = "cuda" });
         assert_non_null(kernel);
-        const Target target = { .name = "cuda", .cuda = { 90, false } };
+        const Target target = { .name = "cuda", .cuda = { .arch = 90 } };
         assert_null(compile_kernel(kernel, &target, NULL, NULL));
         Text text = { .arena = arena };
         diags_print(diags, &text, false);
