@@ -1,6 +1,5 @@
 // tma.cuh - asynchronous copies of boxes between tensors and shared memory (sm_90).
 DEVICE void fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-DEVICE void tma_prefetch(const TensorMap *m) { asm volatile("prefetch.tensormap [%0];" ::"l"(m) : "memory"); }
 DEVICE void tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // At most n of this thread's stores still read shared memory.
 #define tma_wait_read(n) asm volatile("cp.async.bulk.wait_group.read " #n ";" ::: "memory")
