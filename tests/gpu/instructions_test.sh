@@ -22,6 +22,10 @@ holds() {
         if grep -q -- "$pattern" "$work/text"; then passed=$((passed + 1))
         else echo "FAIL: sm_$1 $3 $4: no $pattern in its $stage"; head -n 3 "$work/text"; fi
     done
+    [ $stage = sass ] || return
+    checked=$((checked + 1))
+    if grep 'VIMNMX[.]RELU R[0-9]*, P[0-9]' "$work/text"; then echo "FAIL: sm_$1 $3 $4: a number's clamp decides; see rule 16 of docs/hopper.md"
+    else passed=$((passed + 1)); fi
 }
 
 load='cp.async.bulk.tensor.[1-5]d.shared::cluster.global' store='cp.async.bulk.tensor.[1-5]d.global.shared::cta'

@@ -83,8 +83,10 @@ DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_
     constexpr int32_t BEYOND = 1 << 30;
     int32_t at[] = {at_each...};
     const int32_t begin = at[ALONG], end = rows < 0 ? 0 : rows > ROWS ? ROWS : rows, first = skip < 0 ? 0 : skip > end ? end : skip;
-    if (first == end) at[ALONG] = BEYOND;
-    if (first == end || end - first == ROWS) {
+    // Not by end - first == ROWS: ptxas 13.0 gets a comparison of a clamp wrong (docs/hopper.md, rule 16).
+    const bool whole = skip <= 0 && rows >= ROWS, none = first == end;
+    if (none) at[ALONG] = BEYOND;
+    if (none || whole) {
         tma_load_box<MASK>(dst, m + LAST, bar, at);
         return;
     }
