@@ -15,7 +15,7 @@ mkdir -p "$kit/tests" "$kit/examples" "$kit/lib" "$kit/cache"
 cp "$build/kiln" "$kit/" && cp "$build"/tests/gpu_device_test "$build"/tests/api_large_test "$build"/tests/ops_*_test "$build"/tests/language_*_test "$kit/tests/" &&
     cp "$build"/examples/example_scale "$build"/examples/example_decode_loop "$kit/examples/" || exit 1
 # Not the C library's own: those belong to the machine.
-ldd "$kit/tests/gpu_device_test" | awk '/=> \// && !/lib(c|m|dl|pthread|rt)\.so/ { print $3 }' | while read -r library; do
+ldd "$build"/tests/gpu_device_test "$build"/examples/example_scale | awk '/=> \// && !/lib(c|m|dl|pthread|rt)\.so/ { print $3 }' | while read -r library; do
     cp -L "$library" "$kit/lib/"
 done
 KILN_CACHE=$kit/cache "$kit/kiln" test --arch=90 --compile-only "$@" | grep -E '^(FAIL|[0-9]+ passed)'

@@ -11,7 +11,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Closing the last use of a device whose context was poisoned by a fault destroys that context; opening makes another.
+// Closing the last use of a device whose context was poisoned by a fault destroys that context; opening makes another, if
+// the driver lets the process have one.
+static _Atomic bool met_a_fault;
 
 // After these the driver answers every call on the context with the same error.
 static bool poisons_context(int error) { return error == CU_ILLEGAL_ADDRESS || (error >= 714 && error <= 719); }
@@ -22,6 +24,7 @@ static void note_fault(kiln_device *device, int error, char trap[sizeof device->
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     device->poisoned |= poisons_context(error);
+    met_a_fault |= device->poisoned;
     if (device->poisoned && device->fault && device->fault->taken) {
         const int length = (int)strnlen(device->fault->text, sizeof device->fault->text);
         snprintf(device->trap, sizeof device->trap, "%.*s (block %u)", length, device->fault->text, device->fault->block);
@@ -38,7 +41,8 @@ static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
     char trap[sizeof device->trap];
     note_fault(device, error, trap);
     if (trap[0])
-        return status_fail(KILN_TRAPPED, "%s; %s must be closed and opened again", trap, device->name);
+        return status_fail(KILN_TRAPPED, "%s; %s must be closed and opened again, by another process if the driver "
+                           "refuses", trap, device->name);
     const CudaDriver *const d = cuda_driver();
     const char *name = "unknown error", *text = "";
     d->error_name(error, &name);
@@ -97,6 +101,17 @@ static int open_fault(kiln_device *device)
     return error;
 }
 
+static kiln_status fail_open(kiln_device *device, int error)
+{
+    const char *name = "unknown error";
+    device->native = NULL;
+    if (!met_a_fault || !poisons_context(error))
+        return fail_cuda(device, error, "opening it");
+    cuda_driver()->error_name(error, &name);
+    return status_fail(KILN_DEVICE_FAILED, "%s: %s opening it: the driver takes nothing more from this process after the fault it met; "
+                       "only another process can go on", device->name, name);
+}
+
 static kiln_status cuda_open(kiln_device *device)
 {
     const CudaDriver *const d = cuda_driver();
@@ -109,14 +124,11 @@ static kiln_status cuda_open(kiln_device *device)
     int error = d->device_get(&device->ordinal, device->index);
     if (!error)
         error = d->context_retain(&device->native, device->ordinal);
-    if (error) {
-        device->native = NULL;
-        return fail_cuda(device, error, "opening it");
-    }
+    if (error)
+        return fail_open(device, error);
     if ((error = open_fault(device)) != 0) {
         d->context_release(device->ordinal);
-        device->native = NULL;
-        return fail_cuda(device, error, "opening it");
+        return fail_open(device, error);
     }
     d->device_name(name, sizeof name, device->ordinal);
     device->arch = attribute(device, CU_ATTR_MAJOR) * 10 + attribute(device, CU_ATTR_MINOR);
@@ -217,7 +229,7 @@ static void cuda_stream_close(kiln_stream *stream)
 // What failed on the device since the last wait shows here; the kernel launched last is the likeliest cause.
 static kiln_status cuda_stream_wait(kiln_device *device, kiln_stream *stream)
 {
-    char doing[160];
+    char doing[224];
     const kiln_status status = enter(device);
     if (status)
         return status;
@@ -225,7 +237,7 @@ static kiln_status cuda_stream_wait(kiln_device *device, kiln_stream *stream)
     leave();
     if (!error)
         return KILN_OK;
-    snprintf(doing, sizeof doing, "waiting for its work%s%s; close and open the device to go on",
+    snprintf(doing, sizeof doing, "waiting for its work%s%s; close and open the device to go on, in another process if the driver refuses",
              device->last_kernel[0] ? "; launched last: " : "", device->last_kernel);
     return fail_cuda(device, error, doing);
 }

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct TestOptions {
     CaseOptions cases;
@@ -15,6 +16,7 @@ typedef struct TestOptions {
     int64_t     arch;
     int         n_args;
     char      **args;
+    char      **command;             // the whole command, as it was given
 } TestOptions;
 
 typedef struct TestCase { const CheckCase *check; int build; } TestCase;
@@ -280,38 +282,72 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
     }
 }
 
-static void test_file(Arena *arena, TestOptions *options, Tally *tally, const char *path)
+// ---- going on in a new process, where the driver takes nothing more from one that met a fault
+
+static const char BEHIND_A_FAULT[] = "KILN_TEST_BEHIND_A_FAULT";
+
+// Up to where the command has come: case `next` of file number `file`, which began with `before`.
+typedef struct Reached { int file, next; Tally tally, before; } Reached;
+
+static Reached read_reached(void)
+{
+    Reached r = { .tally = { .first = true } };
+    const char *const text = getenv(BEHIND_A_FAULT);
+    Tally *const t = &r.tally, *const b = &r.before;
+    if (text && sscanf(text, "%d %d %d %d %d %d %d %d", &r.file, &r.next, &t->passed, &t->failed, &t->skipped, &b->passed, &b->failed,
+                       &b->skipped) == 8)
+        t->first = false;
+    unsetenv(BEHIND_A_FAULT);
+    return r;
+}
+
+// Returns if there can be no such process.
+static void go_on_in_a_new_process(const TestOptions *options, const Reached *r)
+{
+    char text[128];
+    const Tally *const t = &r->tally, *const b = &r->before;
+    snprintf(text, sizeof text, "%d %d %d %d %d %d %d %d", r->file, r->next, t->passed, t->failed, t->skipped, b->passed, b->failed, b->skipped);
+    setenv(BEHIND_A_FAULT, text, true);
+    fflush(NULL);
+    execv("/proc/self/exe", options->command);
+}
+
+static void test_file(Arena *arena, TestOptions *options, Reached *reached, const char *path)
 {
     TestFile file = { .path = path };
     const double begin = seconds_now();
-    const Tally before = *tally;
+    Tally *const tally = &reached->tally;
     if (kiln_program_load_file(path, &file.program) || !collect(arena, &file, options)) {
         report(options, tally, path, "(reading)", "failed", kiln_error_message(), 0);
         kiln_program_free(file.program);
         return;
     }
+    if (reached->next == 0)
+        reached->before = *tally;
     Builds builds = { &file, &options->cases, 0 };
     in_parallel(file.builds.count, build_one, &builds);
     const double built = seconds_now();
     for (int i = 0; options->compile_only && i < file.builds.count; i++)
         report_build(arena, options, tally, &file, i);
-    if (!options->compile_only)
+    if (!options->compile_only && reached->next == 0)
         report_failed_builds(arena, options, tally, &file);
-    for (int i = 0; !options->compile_only && i < file.cases.count; i++) {
+    for (int i = reached->next; !options->compile_only && i < file.cases.count; i++) {
         progress("%s: case %d of %d", path, i + 1, file.cases.count);
         if (!file.builds.items[file.cases.items[i].build].status || options->json)
             run_case(options, tally, &file, &file.cases.items[i]);
         if (options->cases.device->poisoned && !reopen_device(&file, &options->cases)) {
+            reached->next = i + 1;
+            go_on_in_a_new_process(options, reached);
             report(options, tally, path, "(the cases behind a fault)", "failed", kiln_error_message(), 0);
             break;
         }
     }
     progress_end();
-    const int failed = tally->failed - before.failed, passed = tally->passed - before.passed;
+    const int failed = tally->failed - reached->before.failed, passed = tally->passed - reached->before.passed;
     if (!options->json && file.cases.count)
         printf("%s%s%s %s: %d passed, %d failed, %d skipped; %d builds %.1f s, runs %.1f s\n",
                paint(stdout, failed ? RED : GREEN), failed ? "FAIL" : "ok  ", paint(stdout, PLAIN), path, passed, failed,
-               tally->skipped - before.skipped, file.builds.count, built - begin, seconds_now() - built);
+               tally->skipped - reached->before.skipped, file.builds.count, built - begin, seconds_now() - built);
     fflush(stdout);
     for (int i = 0; i < file.builds.count; i++)
         case_build_free(&file.builds.items[i]);
@@ -323,26 +359,52 @@ static int test_files(Arena *arena, void *context)
     TestOptions *const options = context;
     const char **paths;
     int n;
-    Tally tally = { .first = true };
+    Reached reached = read_reached();
+    const Tally *const tally = &reached.tally;
     if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
         return EXIT_USAGE;
-    if (options->json)
+    if (options->json && tally->first)
         printf("{\"device\": \"%s\", \"cases\": [", options->cases.device ? kiln_device_name(options->cases.device) : "none");
-    for (int i = 0; i < n && (options->compile_only || options->cases.device); i++)
-        test_file(arena, options, &tally, paths[i]);
+    for (; reached.file < n && (options->compile_only || options->cases.device); reached.file++, reached.next = 0)
+        test_file(arena, options, &reached, paths[reached.file]);
     if (options->json)
-        printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally.passed, tally.failed, tally.skipped);
+        printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally->passed, tally->failed, tally->skipped);
     else
-        printf("%d passed, %d failed, %d skipped\n", tally.passed, tally.failed, tally.skipped);
-    if (tally.passed + tally.failed + tally.skipped == 0)
+        printf("%d passed, %d failed, %d skipped\n", tally->passed, tally->failed, tally->skipped);
+    if (tally->passed + tally->failed + tally->skipped == 0)
         return fail_usage(options->filter ? "no case matches '%s'" : "no checks in these files%s",
                           options->filter ? options->filter : "");
-    return tally.failed ? EXIT_FAILED : EXIT_OK;
+    return tally->failed ? EXIT_FAILED : EXIT_OK;
+}
+
+// parse_options reorders its arguments.
+static char **copy_command(int argc, char **argv)
+{
+    static char kiln[] = "kiln", test[] = "test";
+    char **const command = memory_alloc(((size_t)argc + 3) * sizeof *command);
+    if (!command)
+        return NULL;
+    command[0] = kiln, command[1] = test;
+    memcpy(command + 2, argv, (size_t)argc * sizeof *argv);
+    return command;
+}
+
+static int test_with(TestOptions *o)
+{
+    if (o->n_args == 0)
+        return fail_usage("test: which files? see 'kiln test --help'");
+    o->cases.build = (kiln_build_options){ .check = o->check, .isa = o->isa, .arch = (int)o->arch };
+    if (!(o->compile_only && o->arch && !o->device) && kiln_device_open(device_name_or_default(o->device), &o->cases.device))
+        return fail_status(NULL);
+    const int result = with_arena(test_files, o);
+    kiln_device_close(o->cases.device);
+    return result;
 }
 
 int tool_test(int argc, char **argv)
 {
-    TestOptions o = { .args = argv };
+    char **const command = copy_command(argc, argv);
+    TestOptions o = { .args = argv, .command = command };
     const Option options[] = {
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: $KILN_TEST_DEVICE, else cpu)" },
         { "--filter", OPTION_TEXT, &o.filter, "TEXT", "only cases whose label contains TEXT" },
@@ -364,14 +426,7 @@ int tool_test(int argc, char **argv)
         "  kiln test --device=cuda:0 --json kernels/ > result.json\n"
         "  kiln test --arch=90 --compile-only kernels/ what ptxas says of every kernel, without a GPU\n" };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
-    if (end >= 0)
-        return end;
-    if (o.n_args == 0)
-        return fail_usage("test: which files? see 'kiln test --help'");
-    o.cases.build = (kiln_build_options){ .check = o.check, .isa = o.isa, .arch = (int)o.arch };
-    if (!(o.compile_only && o.arch && !o.device) && kiln_device_open(device_name_or_default(o.device), &o.cases.device))
-        return fail_status(NULL);
-    const int result = with_arena(test_files, &o);
-    kiln_device_close(o.cases.device);
+    const int result = end < 0 ? test_with(&o) : end;
+    memory_free(command);
     return result;
 }

@@ -1,14 +1,18 @@
 // device_test.c - the runtime on a CUDA device: memory, launches, streams, graphs, refusals, and going on after a fault.
+#define _GNU_SOURCE                  // environ
 #include "kiln/kiln.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -468,62 +472,55 @@ static void threads_launch_at_once(void **state)
     free_vectors(&v);
 }
 
-// ---- what takes the context down, last
+// ---- what takes the context down: each in a process of its own, since many drivers end CUDA for the whole process then
 
-static bool opens_again(void)
+static void goes_on_or_says_why_not(void **state)
 {
     close_device();
-    // Some drivers end CUDA for the whole process after a fault: then opening says so, and the CPU goes on.
     gpu = NULL, scale = NULL;
     const kiln_status again = kiln_device_open("cuda:0", &gpu);
     if (again) {
-        assert_fails(again, KILN_DEVICE_FAILED, "cuda:0");
-        print_message("the driver does not recover: %s\n", kiln_error_message());
+        assert_fails(again, KILN_DEVICE_FAILED, "only another process can go on");
+        print_message("%s\n", kiln_error_message());
         gpu = NULL;
-        return false;
+        return;
     }
     assert_ok(kiln_kernel_build(gpu, program, "scale", NULL, NULL, &scale));
-    return true;
-}
-
-static void traps_name_their_place(void **state)
-{
-    static const struct { const char *kernel; bool check; int64_t good, bad; int block; } cases[] = {
-        { "outside", true, 0, 1, 3 }, { "unwritten", true, 128, 127, 0 }, { "unwritten_step", true, 2, 1, 0 },
-        { "unwritten_product", true, 256, 255, 0 },
-        { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 }, { "asserts", false, N, N - 1, 1 },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const kiln_build_options options = { .check = cases[i].check };
-        const int64_t shape[] = { N };
-        static float hx[N], hy[N];
-        char expected[512], block[32];
-        kiln_kernel *k, *on_cpu;
-        Vectors v = make_vectors();
-        memcpy(hx, host, sizeof hx);
-        const kiln_tensor tx = kiln_tensor_of(cpu, hx, KILN_F32, 1, shape), ty = kiln_tensor_of(cpu, hy, KILN_F32, 1, shape);
-        const kiln_arg cpu_args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(cases[i].bad) };
-        assert_ok(kiln_kernel_build(cpu, program, cases[i].kernel, NULL, &options, &on_cpu));
-        assert_int_equal(kiln_launch(on_cpu, NULL, cpu_args, 3), KILN_TRAPPED);
-        snprintf(expected, sizeof expected, "%s", kiln_error_message());       // the same words on both
-        snprintf(block, sizeof block, "(block %d)", cases[i].block);
-        assert_ok(kiln_kernel_build(gpu, program, cases[i].kernel, NULL, &options, &k));
-        kiln_arg args[] = { KILN_TENSOR(&v.x), KILN_TENSOR(&v.y), KILN_INT(cases[i].good) };
-        assert_ok(kiln_launch(k, NULL, args, 3));
-        assert_ok(kiln_stream_wait(gpu, NULL));
-        args[2] = KILN_INT(cases[i].bad);
-        assert_ok(kiln_launch(k, NULL, args, 3));
-        assert_fails(kiln_stream_wait(gpu, NULL), KILN_TRAPPED, expected);
-        assert_non_null(strstr(kiln_error_message(), block));
-        kiln_kernel_free(on_cpu);
-        kiln_kernel_free(k);
-        if (!opens_again())
-            return;
-    }
     launches_compute(state);
 }
 
-static void a_fault_names_the_kernel_and_the_device_opens_again(void **state)
+typedef struct Trap { const char *kernel; bool check; int64_t good, bad; int block; } Trap;
+
+static void trap_names_its_place(void **state)
+{
+    const Trap *const trap = *state;
+    const kiln_build_options options = { .check = trap->check };
+    const int64_t shape[] = { N };
+    static float hx[N], hy[N];
+    char expected[512], block[32];
+    kiln_kernel *k, *on_cpu;
+    Vectors v = make_vectors();
+    memcpy(hx, host, sizeof hx);
+    const kiln_tensor tx = kiln_tensor_of(cpu, hx, KILN_F32, 1, shape), ty = kiln_tensor_of(cpu, hy, KILN_F32, 1, shape);
+    const kiln_arg cpu_args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(trap->bad) };
+    assert_ok(kiln_kernel_build(cpu, program, trap->kernel, NULL, &options, &on_cpu));
+    assert_int_equal(kiln_launch(on_cpu, NULL, cpu_args, 3), KILN_TRAPPED);
+    snprintf(expected, sizeof expected, "%s", kiln_error_message());           // the same words on both
+    snprintf(block, sizeof block, "(block %d)", trap->block);
+    assert_ok(kiln_kernel_build(gpu, program, trap->kernel, NULL, &options, &k));
+    kiln_arg args[] = { KILN_TENSOR(&v.x), KILN_TENSOR(&v.y), KILN_INT(trap->good) };
+    assert_ok(kiln_launch(k, NULL, args, 3));
+    assert_ok(kiln_stream_wait(gpu, NULL));
+    args[2] = KILN_INT(trap->bad);
+    assert_ok(kiln_launch(k, NULL, args, 3));
+    assert_fails(kiln_stream_wait(gpu, NULL), KILN_TRAPPED, expected);
+    assert_non_null(strstr(kiln_error_message(), block));
+    kiln_kernel_free(on_cpu);
+    kiln_kernel_free(k);
+    goes_on_or_says_why_not(state);
+}
+
+static void a_fault_names_the_kernel(void **state)
 {
     Vectors v = make_vectors();
     v.y.data = (void *)(uintptr_t)0x7000;                  // no such memory
@@ -531,11 +528,38 @@ static void a_fault_names_the_kernel_and_the_device_opens_again(void **state)
     assert_fails(kiln_stream_wait(gpu, NULL), KILN_DEVICE_FAILED, "scale");
     v.y.data = v.x.data;
     assert_fails(launch(&v, NULL, 1), KILN_BAD_ARGUMENT, "overlap");
-    if (opens_again())
-        launches_compute(state);
+    goes_on_or_says_why_not(state);
 }
 
-int main(void)
+static Trap traps[] = {
+    { "outside", true, 0, 1, 3 }, { "unwritten", true, 128, 127, 0 }, { "unwritten_step", true, 2, 1, 0 },
+    { "unwritten_product", true, 256, 255, 0 }, { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 }, { "asserts", false, N, N - 1, 1 },
+};
+static const struct CMUnitTest faults[] = {
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[0]), cmocka_unit_test_prestate(trap_names_its_place, &traps[1]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[2]), cmocka_unit_test_prestate(trap_names_its_place, &traps[3]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[4]), cmocka_unit_test_prestate(trap_names_its_place, &traps[5]),
+    cmocka_unit_test(a_fault_names_the_kernel),
+};
+enum { FAULTS = sizeof faults / sizeof *faults };
+
+static int meet_fault(int i)
+{
+    const struct CMUnitTest one[] = { faults[i] };
+    return cmocka_run_group_tests(one, open_all, close_all);
+}
+
+// This program again, for one of the faults.
+static int meet_in_a_new_process(int i)
+{
+    char number[16], *const command[] = { "gpu_device_test", number, NULL };
+    pid_t process;
+    int status;
+    snprintf(number, sizeof number, "%d", i);
+    return posix_spawn(&process, "/proc/self/exe", NULL, NULL, command, environ) || waitpid(process, &status, 0) < 0 || status != 0;
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_compute),
@@ -551,12 +575,15 @@ int main(void)
         cmocka_unit_test(launches_cost_little),
         cmocka_unit_test(cached_builds_are_quick),
         cmocka_unit_test(threads_launch_at_once),
-        cmocka_unit_test(traps_name_their_place),
-        cmocka_unit_test(a_fault_names_the_kernel_and_the_device_opens_again),
     };
+    if (argc > 1)
+        return meet_fault(atoi(argv[1]));
     if (kiln_device_count("cuda") == 0) {
         printf("skipped: there is no CUDA device (%s)\n", kiln_device_open("cuda:0", &gpu) ? kiln_error_message() : "");
         return 0;
     }
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    int failed = cmocka_run_group_tests(tests, open_all, close_all);
+    for (int i = 0; i < FAULTS; i++)
+        failed += meet_in_a_new_process(i);
+    return failed;
 }

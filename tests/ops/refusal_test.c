@@ -304,8 +304,9 @@ static void caches(void **state)
 static void attention(void **state)
 {
     Array *const outs = ARRAY(KILN_BF16, B, 8, HQ, 64);
-    kiln_tensor q = at(ARRAY(KILN_BF16, B, 8, HQ, 64)), k = at(ARRAY(KILN_BF16, B, 9, 2, 64)), v = at(ARRAY(KILN_BF16, B, 9, 2, 64)), out = at(outs),
+    kiln_tensor q = at(ARRAY(KILN_BF16, B, 8, HQ, 64)), k = at(ARRAY(KILN_BF16, B, 9, 3, 64)), v = at(ARRAY(KILN_BF16, B, 9, 3, 64)), out = at(outs),
                 lse = at(ARRAY(KILN_F32, B, HQ, 8));
+    k.shape[2] = v.shape[2] = 2;                           // with room for the 3 heads below
     kiln_attention_args a = { .q = &q, .k = &k, .v = &v, .out = &out, .lse = &lse };
 #undef RUN
 #define RUN kiln_attention_forward(ops, NULL, &a)

@@ -2,7 +2,8 @@
 //
 // Work is queued and done in order by one thread, whatever its stream, so that launches return at once as a driver's do.
 // An error of a launch is told by the next call that waits, and what was queued behind it is dropped. Then, unlike a
-// driver's, the context goes on: tests that follow are worth running. With KILN_EMULATOR_STICKY it does not.
+// driver's, the context goes on: tests that follow are worth running. With KILN_EMULATOR_STICKY it does not, and if that
+// is 2 no context of the process does.
 #include "emulator.h"
 #include "image.h"
 
@@ -157,8 +158,9 @@ ENTRY int cuDevicePrimaryCtxReset_v2(int)
 {
     wait_for_all();
     std::lock_guard<std::mutex> hold(lock);
-    sticky = OK;
-    return OK;
+    if (setting("KILN_EMULATOR_STICKY", 0) < 2)
+        sticky = OK;
+    return sticky;
 }
 ENTRY int cuCtxPushCurrent_v2(void *context) { return contexts.push_back(context), (int)OK; }
 ENTRY int cuCtxPopCurrent_v2(void **context)
