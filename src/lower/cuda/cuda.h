@@ -146,7 +146,8 @@ typedef struct Product {
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
     int         step_k;              // of one instruction; of the kept elements, where the left operand is sparse
     bool        odd_rows, odd_columns;                     // bytes turned in pairs (layout_accumulator_bytes)
-    Var        *preloaded;           // the words of the left operand, loaded before the loop around
+    bool        preloads;            // the left operand is loaded before the loop around
+    Var        *preloaded;           // its words
     bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
     Expr       *adds;                // there: is this a later step?
     RegisterTile rectangle;          // of each thread, by multiply-adds
@@ -561,6 +562,8 @@ void begin_parts(Lowering *lo, TileInfo *tile);            // its value in the f
 void join_parts(Lowering *lo, TileInfo *tile);
 int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
+void choose_preloads(Lowering *lo);
+bool is_preloaded_alone(Lowering *lo, const Channel *channel);
 void preload_operands(Lowering *lo, TileOp *loop);
 int  fragment_words(const Lowering *lo);                   // 32-bit registers of all fragments of a thread
 void emit_rotated(Lowering *lo, TileOp *pipeline);

@@ -382,7 +382,10 @@ static void declare_coordinates(Lowering *lo, Expr *rest, int from, int except)
 
 // Instances of equal work side by side: the uneven coordinate runs slowest within a group of combinations of the others.
 // With rounds that alternate in direction, groups of a twelfth of the blocks make the blocks differ by less than 1% (of
-// 16, by up to 10%), and are few enough that what a group reads again stays in L2. Less than two groups are one.
+// 16, by up to 10%), and are few enough that what a group reads again stays in L2. Where the uneven coordinate has few
+// values the blocks differ more, and what a group reads is less: groups of a sixth. Less than two groups are one.
+enum { UNEVEN_FEW = 32 };
+
 static void declare_uneven(Lowering *lo, Var *instance, int uneven)
 {
     TileKernel *const k = lo->kernel;
@@ -392,9 +395,12 @@ static void declare_uneven(Lowering *lo, Var *instance, int uneven)
         if (i != uneven)
             others_expr = expr_binary(a, X_MUL, others_expr, var_of(lo, lo->numbered_extents[i]));
     Var *const others = emit_declare(lo, DTYPE_I32, "others", others_expr);
-    Expr *const twelfth = call_expr(lo, DTYPE_I32, "math_max", 2, literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 12 * lo->cluster)), i32_const(lo, 1));
-    Expr *const few = expr_binary(a, X_LT, var_of(lo, others), expr_binary(a, X_MUL, twelfth, i32_const(lo, 2)));
-    Var *const size = emit_declare(lo, DTYPE_I32, "size", expr_select(a, few, var_of(lo, others), twelfth));
+    Expr *const sixth = literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 6 * lo->cluster));
+    Expr *const twelfth = literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 12 * lo->cluster));
+    Expr *const are_few = expr_binary(a, X_LT, var_of(lo, lo->numbered_extents[uneven]), i32_const(lo, UNEVEN_FEW));
+    Var *const part = emit_declare(lo, DTYPE_I32, "part", call_expr(lo, DTYPE_I32, "math_max", 2, expr_select(a, are_few, sixth, twelfth), i32_const(lo, 1)));
+    Expr *const few = expr_binary(a, X_LT, var_of(lo, others), expr_binary(a, X_MUL, var_of(lo, part), i32_const(lo, 2)));
+    Var *const size = emit_declare(lo, DTYPE_I32, "size", expr_select(a, few, var_of(lo, others), var_of(lo, part)));
     Var *const area = emit_declare(lo, DTYPE_I32, "area", expr_binary(a, X_MUL, var_of(lo, lo->numbered_extents[uneven]), var_of(lo, size)));
     Expr *within, *other;
     Expr *const group = divide(lo, "turn", var_of(lo, instance), var_of(lo, area), &within);
@@ -760,6 +766,8 @@ static bool analyse(Lowering *lo)
         return false;
     if (lo->target->arch < 90 && !lo->kernel->checked)
         find_aheads(lo);
+    lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
+    choose_preloads(lo);
     if (!place_memory(lo))
         return false;
     find_hazards(lo);
@@ -783,7 +791,6 @@ LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *p
     if (lo->has_producer) {
         Expr *const alignment = fetch_alignment(lo);
         lo->fetch_aligned = alignment ? lower_expr(lo, alignment, NULL) : NULL;
-        lo->may_need_elements = alignment != NULL;
         init_barriers(lo);
     }
     emit_roles(lo);

@@ -221,6 +221,24 @@ static void give_sides(Lowering *lo)
     place_all(lo);
 }
 
+// A tile of the grid's own block that a pipeline reads to its end (the queries of attention): with a second buffer the
+// next instance's is there when this one's last step is done, instead of being asked for then.
+static void give_spares(Lowering *lo)
+{
+    if (!lo->is_persistent || lo->has_teams)
+        return;
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        if (channel->clock->block != lo->kernel->body || channel->clock->buffers > 1 || channel->is_filled ||
+            channel->last_use->kind != T_PIPELINE || is_preloaded_alone(lo, channel))
+            continue;
+        channel->clock->buffers = 2;
+        if (place_all(lo) > shared_bytes_max(lo))
+            channel->clock->buffers = 1;
+    }
+    place_all(lo);
+}
+
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
@@ -231,5 +249,6 @@ bool place_memory(Lowering *lo)
         if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo))
             return refuse(lo);
     give_sides(lo);
+    give_spares(lo);
     return true;
 }

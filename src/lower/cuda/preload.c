@@ -58,7 +58,7 @@ static void emit_preload(Lowering *lo, Product *p)
                       i32_const(lo, 4 * (block * steps + step)));
 }
 
-static bool preload_product(Lowering *lo, TileOp *op, void *context)
+static bool choose_product(Lowering *lo, TileOp *op, void *context)
 {
     Search *const search = context;
     if (op->kind != T_MATMUL)
@@ -66,16 +66,29 @@ static bool preload_product(Lowering *lo, TileOp *op, void *context)
     Product *const p = op_info(lo, op)->product;
     const Operand *const a = &p->left;
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
-    if (p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloaded || a->transposed || dtype_bits(p->type) != 16 ||
+    if (p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads || a->transposed || dtype_bits(p->type) != 16 ||
         p->division != DIVIDE_ROWS || !region_is_whole(&a->region) || !tile->channel || holds_declaration(lo, search->loop, tile))
         return false;
     const int words = p->k / 4 * p->row_blocks;
     if (search->words + words > consumer_registers(lo) - OTHER_REGISTERS)
         return false;
     search->words += words;
-    emit_preload(lo, p);
+    p->preloads = true;
     return false;
 }
+
+static bool choose_in_loop(Lowering *lo, TileOp *loop, void *context)
+{
+    if (loop->kind != T_PIPELINE || !can_rotate(lo, loop))
+        return loop->kind == T_FORALL;
+    Search search = { lo, loop, words_during(lo, loop) };
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
+        each_op(lo, *body, choose_product, &search);
+    return false;
+}
+
+void choose_preloads(Lowering *lo) { each_op(lo, lo->kernel->body, choose_in_loop, NULL); }
 
 typedef struct Readers { const Channel *channel; TileOp *op; bool other; Lowering *lo; } Readers;
 
@@ -88,7 +101,7 @@ static void see_use(const TileUse *use, void *context)
             continue;
         const Product *const p = readers->op->kind == T_MATMUL ? op_info(readers->lo, readers->op)->product : NULL;
         // The right operand is read from shared memory even where the left one is not.
-        if (!p || !p->preloaded || root == p->right.region.buffer)
+        if (!p || !p->preloads || root == p->right.region.buffer)
             readers->other = true;
     }
 }
@@ -102,31 +115,38 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-// A channel that only fed registers is free before the loop.
-static void release_early(Lowering *lo, TileOp *loop)
+// Only fed registers: free before the loop.
+bool is_preloaded_alone(Lowering *lo, const Channel *channel)
 {
-    for (int i = 0; i < lo->channels.count; i++) {
-        Channel *const channel = lo->channels.items[i];
-        if (channel->first_use != loop || channel->last_use != loop || channel->is_released)
-            continue;
-        Readers readers = { .channel = channel, .lo = lo };
-        TileOp **body;
-        for (int j = 0; (body = tile_bodies(loop, j)) != NULL; j++)
-            each_op(lo, *body, see_op, &readers);
-        if (readers.other)
-            continue;
-        emit_release(lo, channel);
-        channel->is_released = true;
-    }
+    TileOp *const loop = channel->last_use;
+    if (channel->first_use != loop)
+        return false;
+    Readers readers = { .channel = channel, .lo = lo };
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
+        each_op(lo, *body, see_op, &readers);
+    return !readers.other;
+}
+
+static bool preload_product(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind == T_MATMUL && op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
+        emit_preload(lo, op_info(lo, op)->product);
+    return op->kind == T_FORALL;
 }
 
 void preload_operands(Lowering *lo, TileOp *loop)
 {
     if (loop->kind != T_PIPELINE || !can_rotate(lo, loop))
         return;
-    Search search = { lo, loop, words_during(lo, loop) };
     TileOp **body;
     for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
-        each_op(lo, *body, preload_product, &search);
-    release_early(lo, loop);
+        each_op(lo, *body, preload_product, NULL);
+    for (int i = 0; i < lo->channels.count; i++) {
+        Channel *const channel = lo->channels.items[i];
+        if (channel->last_use != loop || channel->is_released || !is_preloaded_alone(lo, channel))
+            continue;
+        emit_release(lo, channel);
+        channel->is_released = true;
+    }
 }
