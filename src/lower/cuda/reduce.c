@@ -105,6 +105,21 @@ void begin_reduction(Lowering *lo, Iteration *it, int which)
     end_nest(lo, &nest);
 }
 
+// In the first of a thread's values there is nothing to compare with yet: ptxas would keep the comparison with NaN.
+static Expr *is_first_value(Lowering *lo, const Iteration *it, int which)
+{
+    Expr *first = NULL;
+    for (int i = 0; i < it->layout.n; i++) {
+        const Digit *const digit = &it->layout.digit[i];
+        if (digit->input != IN_REGISTER || !it->digit[i] || is_kept(it, which, digit) ||
+            (it->reductions[which].chains == 2 && i == chain_digit(it, which)))
+            continue;
+        Expr *const zero = expr_binary(lo->arena, X_EQ, var_of(lo, it->digit[i]), i32_const(lo, 0));
+        first = first ? expr_binary(lo->arena, X_AND, first, zero) : zero;
+    }
+    return first;
+}
+
 void add_to_reduction(Lowering *lo, Iteration *it, int which)
 {
     TileOp *const update = it->reductions[which].update;
@@ -114,8 +129,10 @@ void add_to_reduction(Lowering *lo, Iteration *it, int which)
     if (it->reductions[which].chains == 2)
         at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[chain_digit(it, which)]), partial_count(it, which)));
     Expr *const value = lower_as(lo, type, update->update.value, it);
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at,
-             combine(lo, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value) } });
+    const bool compares = dtype_is_float(type) && (update->update.op == UPDATE_MIN || update->update.op == UPDATE_MAX);
+    Expr *const first = compares && !it->is_linear ? is_first_value(lo, it, which) : NULL;
+    Expr *const sum = combine(lo, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value);
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at, first ? expr_select(lo->arena, first, value, sum) : sum } });
 }
 
 static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
