@@ -659,9 +659,9 @@ static void fill_maps(Lowering *lo)
     plan->maps = NEW_ARRAY(lo->arena, PlanMap, plan->n_maps + 1);
     for (int i = 0; i < plan->n_maps; i++) {
         const TensorMap *const map = lo->maps.items[i];
-        const Buffer *const tensor = map->tensor;
+        Buffer *const tensor = map->tensor;
         PlanMap *const out = &plan->maps[i];
-        *out = (PlanMap){ .param = tensor->param, .rank = tensor->rank, .type = tensor->type, .swizzle = map->swizzle };
+        *out = (PlanMap){ .param = buffer_root(tensor)->param, .rank = tensor->rank, .type = tensor->type, .swizzle = map->swizzle };
         out->base_offset = plan_add_code(lo->arena, plan, lo->kernel, int_const(lo->arena, 0));
         Expr *stride = int_const(lo->arena, 1);
         for (int d = 0; d < tensor->rank; d++) {

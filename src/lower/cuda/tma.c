@@ -4,7 +4,7 @@
 // a range of whole 16-byte pieces. A tile with panels takes one box per panel. The tensor's strides must be
 // multiples of 16 bytes: where shapes do not prove it, kernels test it once per launch and fall back.
 //
-// A slice of a view is a box of the tensor behind it. Where the view may end before the box does (the last page of a
+// A slice of a view is a box of the tensor behind it, or of all of that tensor in the view's shape. Where the view may end before the box does (the last page of a
 // request, a window) or begin behind it, the rows outside must be zero, whatever memory holds: such a box is cut into boxes of
 // 1, 4, 16 ... rows, those outside from beyond the tensor, which TMA fills with zeros and does not read.
 #include "lower/cuda/cuda.h"
@@ -59,6 +59,8 @@ static bool through_view(Lowering *lo, Box *box, Along *along)
         if (sub->step)
             return false;
         const int v = of_view++;
+        if (!expr_equal(view->shape[v], sub->width))
+            return false;            // another shape of as many dimensions
         const Range from = expr_range(box->start[v]);
         inner.start[d] = int_add(a, sub->start, box->start[v]);
         inner.width[d] = box->width[v];
@@ -97,6 +99,29 @@ static bool has_large_extents(Lowering *lo, const Buffer *tensor)
     return false;
 }
 
+static bool is_unknown_at_launch(const Expr *x, void *context)
+{
+    const Lowering *const lo = context;
+    for (int i = 0; x->kind == E_VAR && i < lo->kernel->n_binds; i++)
+        if (lo->kernel->binds[i].symbol == x->var.var)
+            return false;
+    return x->kind == E_VAR || x->kind == E_LOAD;
+}
+
+// A whole tensor in another shape, of which a launch can make maps as well.
+static bool is_reshaped_tensor(Lowering *lo, const Buffer *view)
+{
+    const Region *const base = &view->base;
+    const Buffer *const tensor = base->buffer;
+    if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] || view->type != tensor->type || !region_is_whole(base) ||
+        dtype_bits(view->type) < 8 || strides_are_aligned(lo, view))
+        return false;
+    for (int d = 0; d < view->rank; d++)
+        if (expr_any(view->shape[d], is_unknown_at_launch, lo))
+            return false;
+    return true;
+}
+
 static bool find_box(Lowering *lo, const Region *region, Box *box)
 {
     Along along[MAX_RANK] = { 0 };
@@ -109,12 +134,10 @@ static bool find_box(Lowering *lo, const Region *region, Box *box)
         if (sub->is_range && (sub->step || !expr_as_int(sub->width, &box->width[d])))
             return false;
     }
-    while (box->tensor->kind == BUFFER_VIEW)
-        if (!through_view(lo, box, along))
-            return false;
+    while (box->tensor->kind == BUFFER_VIEW && through_view(lo, box, along)) {}
     const Buffer *const tensor = box->tensor;
     const int last = tensor->rank - 1;
-    if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->rank < 1 || tensor->rank > 5 || dtype_bits(tensor->type) < 8 ||
+    if ((tensor->kind != BUFFER_TENSOR && !(tensor->kind == BUFFER_VIEW && is_reshaped_tensor(lo, tensor))) || tensor->strided || tensor->rank < 1 || tensor->rank > 5 || dtype_bits(tensor->type) < 8 ||
         !along[last].is_range || along[last].skip || along[last].rows || has_large_extents(lo, tensor))
         return false;
     box->cut = -1;
