@@ -353,7 +353,30 @@ static bool signal_instead(Walk *walk, TileOp *op)
     return true;
 }
 
-// What was done before the loops around this op is ordered before the outermost of them, once.
+typedef struct Writes { const Walk *walk; bool any; } Writes;
+
+static void find_write(const TileUse *use, void *context)
+{
+    Writes *const writes = context;
+    writes->any |= (use->writes || use->atomic) && is_shared(writes->walk, buffer_root(use->buffer));
+}
+
+static bool find_writes(Lowering *lo, TileOp *op, void *context)
+{
+    (void)lo;
+    tile_uses(op, find_write, context);
+    return false;
+}
+
+static bool only_reads(Walk *walk, TileOp *loop)
+{
+    Writes writes = { walk, false };
+    alone(walk->lo, loop, find_writes, &writes);
+    return !writes.any;
+}
+
+// What was done before the loops around this op is ordered before the outermost of them, once. Without placed statements only
+// where they write nothing: else the turns most often need a meeting of their own, which serves for this, too.
 static bool meet_outside(Walk *walk, TileOp *op)
 {
     Lowering *const lo = walk->lo;
@@ -361,7 +384,7 @@ static bool meet_outside(Walk *walk, TileOp *op)
     for (TileOp *x = op_info(lo, op)->parent; x && op_info(lo, x)->order > walk->conflict.at; x = op_info(lo, x)->parent)
         if (x->kind == T_FOR || x->kind == T_PIPELINE)
             outermost = x;
-    if (!lo->has_teams || walk->conflict.from_before || !outermost)
+    if (walk->conflict.from_before || !outermost || (!lo->has_teams && !only_reads(walk, outermost)))
         return false;
     meet(walk, outermost);
     return true;
