@@ -190,7 +190,7 @@ static bool has_continue(Lowering *lo, TileOp *op, void *context)
 // ---- loads that are made together
 
 enum {
-    BATCH_WORDS_MIN = 8, BATCH_WORDS_MAX = 64,             // 32-bit registers of loads in flight
+    BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64,             // 32-bit registers of loads in flight
     CHOICE_BYTES_MIN = 8,            // of a vector that is worth code for rows of both kinds
 };
 
