@@ -467,11 +467,12 @@ static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
         finish_reduction(lo, it, i);
 }
 
-// p[i][j] = s[i][j], f32 registers to 16-bit registers of the same layout: one instruction for two elements.
+// p[i][j] = s[i][j], f32 registers to 16-bit registers of the same layout: one instruction for two elements. Checked
+// builds look at each element.
 bool is_packed_conversion(Lowering *lo, const TileOp *op, TileInfo **to, TileInfo **from)
 {
     const TileOp *const store = op->forall.body;
-    if (!store || store->next || store->kind != T_STORE || store->store.value->kind != E_CONVERT ||
+    if (lo->kernel->checked || !store || store->next || store->kind != T_STORE || store->store.value->kind != E_CONVERT ||
         store->store.value->convert.a->kind != E_LOAD)
         return false;
     const Expr *const load = store->store.value->convert.a;
