@@ -498,10 +498,10 @@ void emit_lane_copy(Lowering *lo, TileOp *op);
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);
 void emit_tma_ask(Lowering *lo, TileOp *op);               // for the box, into the L2 cache
 int  tma_bytes(Lowering *lo, const TileOp *op);
-bool slice_is_box(Lowering *lo, const Region *region);
+bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
 Expr *map_address(Lowering *lo, int map);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile IR; NULL: proved
-void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates);    // of its first element, fastest first
+void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
 int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates);
 

@@ -18,7 +18,7 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
 {
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
     if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE) || !tile || tile->home != HOME_REGISTERS || tile->buffer->rank != 2 || lo->crew.warps != 4 ||
-        !region_is_whole(&op->copy.src) || !slice_is_box(lo, &op->copy.dst) || region_rank(&op->copy.dst) != 2)
+        !region_is_whole(&op->copy.src) || region_rank(&op->copy.dst) != 2)
         return false;
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1];
     bool matches = false;
@@ -48,6 +48,8 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     if (plan->swizzle < 32 || columns % 8 != 0 || rows % 16 != 0)
         return false;
     plan->columns = plan->swizzle * 8 / bits;
+    if (!slice_is_box(lo, &op->copy.dst, 16, plan->columns))
+        return false;
     plan->chunks = wide / plan->columns;
     plan->boxes = plan->chunks * plan->row_blocks % 2 == 0 && !lo->one_box ? 2 : 1;
     plan->box_bytes = 16 * plan->swizzle;
@@ -64,12 +66,13 @@ static bool plan_turned(Lowering *lo, const TileOp *op, Turned *plan)
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
     if (lo->no_staging || op->kind != T_ATOMIC_TILE || !tile || tile->home != HOME_REGISTERS || tile->buffer->rank != 2 ||
         lo->crew.warps != 4 || tile->buffer->type != DTYPE_F32 || op->copy.dst.buffer->type != DTYPE_F32 ||
-        !region_is_whole(&op->copy.src) || !slice_is_box(lo, &op->copy.dst) || region_rank(&op->copy.dst) != 2)
+        !region_is_whole(&op->copy.src) || region_rank(&op->copy.dst) != 2)
         return false;
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1];
     Layout layout = layout_accumulator(columns, rows, lo->crew, DIVIDE_ROWS);
     layout = layout_project(&layout, 2, (int[]){ 1, 0 });
-    if (!layout_equal(&layout, &tile->layout) || columns != 64 * lo->crew.groups || rows > 256 || rows % 8 != 0)
+    if (!layout_equal(&layout, &tile->layout) || columns != 64 * lo->crew.groups || rows > 256 || rows % 8 != 0 ||
+        !slice_is_box(lo, &op->copy.dst, rows, 32))
         return false;
     *plan = (Turned){ tile, rows, 2, 2 * rows * 128 };
     return true;
@@ -123,8 +126,7 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
     begin_if(lo, &one, is_first);
     for (int box = 0; box < plan->boxes; box++) {
         Expr *at[5];
-        slice_coordinates(lo, &op->copy.dst, at);
-        at[0] = i32_add(lo, at[0], i32_add(lo, i32_mul(lo, var_of(lo, lo->group), 64), i32_const(lo, 32 * box)));
+        slice_coordinates(lo, &op->copy.dst, at, 0, NULL, i32_add(lo, i32_mul(lo, var_of(lo, lo->group), 64), i32_const(lo, 32 * box)));
         Expr *args[8] = { map_address(lo, map), expr_binary(a, X_ADD, var_of(lo, stage), expr_int(a, DTYPE_U32, box * plan->rows * 128)) };
         for (int i = 0; i < rank; i++)
             args[2 + i] = at[i];
@@ -297,9 +299,8 @@ void emit_staged_store(Lowering *lo, TileOp *op)
             if (inside)
                 begin_if(lo, &some, inside);
             Expr *at[5];
-            slice_coordinates(lo, dst, at);
-            at[0] = i32_add(lo, at[0], i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)));
-            at[row_dim] = i32_add(lo, at[row_dim], i32_add(lo, var_of(lo, row_var), i32_const(lo, b * row_stride)));
+            slice_coordinates(lo, dst, at, row_dim, i32_add(lo, var_of(lo, row_var), i32_const(lo, b * row_stride)),
+                              i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)));
             Expr *args[8] = { map_address(lo, map), box };
             for (int i = 0; i < rank; i++)
                 args[2 + i] = at[i];

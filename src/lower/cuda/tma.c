@@ -14,6 +14,12 @@
 enum { BOX_MAX = 256,                // elements along each dimension of a box
        BOX_ALIGN = 128 };            // bytes, of its place in shared memory
 
+// An innermost coordinate that is no multiple of 16 bytes is an illegal instruction, in copies and in stores.
+static bool starts_at_a_piece(const Buffer *tensor, const Expr *start)
+{
+    return expr_multiple(start) % 16 * dtype_bits(tensor->type) / 8 % 16 == 0;
+}
+
 // The slice as a box of the tensor, slowest dimension first: widths, 1 for indices.
 static bool box_widths(const Region *region, int64_t *widths)
 {
@@ -26,7 +32,8 @@ static bool box_widths(const Region *region, int64_t *widths)
         if (sub->is_range && (sub->step || !expr_as_int(sub->width, &widths[d])))
             return false;
     }
-    return region->subs[tensor->rank - 1].is_range;
+    const Sub *const last = &region->subs[tensor->rank - 1];
+    return last->is_range && starts_at_a_piece(tensor, last->start);
 }
 
 // A slice that is fetched, as a box of the tensor behind it.
@@ -196,6 +203,8 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
         return false;
     if ((box.cut >= 0 || first > 0) && (tile->buffer->rank != 2 || (box.cut >= 0 ? 1 : first) * pitch_of(tile) % BOX_ALIGN != 0))
         return false;
+    if (!starts_at_a_piece(box.tensor, box.start[last]))
+        return false;
     return tile->wants_panels || (box.width[last] <= BOX_MAX && box.width[last] * size % 16 == 0);
 }
 
@@ -296,17 +305,23 @@ void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int m
              expr_call(lo->arena, DTYPE_NONE, arena_printf(lo->arena, "%s_%dd", verb, rank), n, args) } });
 }
 
+static bool is_not_negative(Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }
+
 static Expr *as_i32(Lowering *lo, Expr *x)
 {
     Expr *const value = lower_expr(lo, x, NULL);
     return value->type == DTYPE_I32 ? value : call_expr(lo, DTYPE_I32, lo->wide ? "box_coordinate" : "(int32_t)", 1, value);
 }
 
-void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates)
+// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
+void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column)
 {
     const int rank = region->buffer->rank;
-    for (int d = 0; d < rank; d++)
-        coordinates[rank - 1 - d] = as_i32(lo, region->subs[d].start);
+    for (int i = 0; i < rank; i++) {
+        Expr *const start = region->subs[rank - 1 - i].start, *at = as_i32(lo, start);
+        at = i == 0 ? i32_add(lo, at, column) : i == row_dim && row ? i32_add(lo, at, row) : at;
+        coordinates[i] = is_not_negative(lo, start) ? at : call_expr(lo, DTYPE_I32, "store_coordinate", 1, at);
+    }
 }
 
 // The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
@@ -500,9 +515,20 @@ void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel) { emit_box(lo, op
 
 void emit_tma_ask(Lowering *lo, TileOp *op) { emit_box(lo, op, NULL); }
 
-// Can a fragment's slice be stored as boxes?
-bool slice_is_box(Lowering *lo, const Region *region)
+// Can a fragment's slice be stored as boxes of so many rows and columns?
+//
+// A negative coordinate is an illegal instruction in stores, in copies it is not: where it may be negative the store is
+// sent past the tensor's end instead, which is right if no box begins before the tensor and ends in it.
+bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns)
 {
     int64_t widths[MAX_RANK];
-    return lo->target->arch >= 90 && box_widths(region, widths) && !has_large_extents(lo, region->buffer);
+    if (lo->target->arch < 90 || !box_widths(region, widths) || has_large_extents(lo, region->buffer))
+        return false;
+    for (int d = 0; d < region->buffer->rank; d++) {
+        const Expr *const start = region->subs[d].start;
+        const int extent = d == region->buffer->rank - 1 ? columns : region->subs[d].is_range ? rows : 1;
+        if (!is_not_negative(lo, start) && expr_multiple(start) % extent != 0)
+            return false;
+    }
+    return true;
 }

@@ -166,9 +166,15 @@ static ReduceMode signed_mode(int type, ReduceMode mode)
 
 struct Box { TensorMap map; int32_t at[5]; };
 
-static Box box_of(const void *map, int rank, const int32_t *at, const char *what)
+// What the device calls an illegal instruction: boxes that begin within a piece of 16 bytes, stores at negative coordinates.
+static Box box_of(const void *map, int rank, const int32_t *at, bool store, const char *what)
 {
     Box box = { *tensor_map_at(map, rank, what), {} };
+    if ((int64_t)at[0] * box.map.element_bytes % 16 != 0)
+        fault(LAUNCH_FAILED, "%s: the innermost coordinate, %d elements of %d bytes, is no multiple of 16 bytes", what, at[0], box.map.element_bytes);
+    for (int i = 0; store && i < rank; i++)
+        if (at[i] < 0)
+            fault(LAUNCH_FAILED, "%s: coordinate %d is %d; stores take none below 0", what, i, at[i]);
     std::copy(at, at + rank, box.at);
     return box;
 }
@@ -295,7 +301,7 @@ void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uin
 {
     const char *const what = "cp.async.bulk.tensor (load)";
     check_box_address(offset_of(dst), what);
-    auto box = std::make_shared<Box>(box_of(map, rank, at, what));
+    auto box = std::make_shared<Box>(box_of(map, rank, at, false, what));
     const uint32_t to = offset_of(dst), bar = offset_of(barrier);
     for (Block *const b : destinations(dst, barrier, blocks, what)) {
         mbarrier_for_copy(b, bar, what);
@@ -315,7 +321,7 @@ void tensor_store(int rank, const void *map, const int32_t *at, uint32_t src, Re
 {
     const char *const what = reduces ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor (store)";
     check_box_address(offset_of(src), what);
-    auto box = std::make_shared<Box>(box_of(map, rank, at, what));
+    auto box = std::make_shared<Box>(box_of(map, rank, at, true, what));
     Block *const b = self()->block;
     const uint32_t from = offset_of(src);
     if (block_at(src) != b)

@@ -61,6 +61,8 @@ gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'n
 gemm "staging without swizzle" 's/return box \+ \(offset \^ .*;/return box + offset;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"
 gemm "a shared address past the end" 's/(stmatrix.*)\[%0\]/\1[%0+262144]/' 'at shared address'
+gemm "a box that begins within 16 bytes" 's/("r"\(bar\)), "r"\(x\), "r"\(y\)/\1, "r"(x + 4), "r"(y)/' 'is no multiple of 16 bytes'
+gemm "a store before the tensor" 's/("r"\(src\)), "r"\(x\), "r"\(y\)/\1, "r"(x), "r"(y - 256)/' 'stores take none below 0'
 sparse() { fault "$1" "$2" "$3" kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'; }
 sound kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'
 sparse "places of rows that are swapped" 's/return valid_places\(low \| \(uint32_t\)high/return valid_places(high | (uint32_t)low/' 'elements differ'

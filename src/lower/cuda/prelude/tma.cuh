@@ -124,6 +124,8 @@ template <int ROWS, class... At> DEVICE void tma_ask_rows(const TensorMap *m, in
     if (skip <= 0 && rows >= ROWS) tma_ask(m + (ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1), at_each...);
 }
 DEVICE int32_t box_coordinate(int64_t x) { return x < -(1 << 30) ? -(1 << 30) : x > 1 << 30 ? 1 << 30 : (int32_t)x; }
+// Stores take no negative coordinate: a box before the tensor goes past its end.
+DEVICE int32_t store_coordinate(int32_t x) { return x < 0 ? 0x7ffffff0 : x; }
 DEVICE void tma_store_1d(const TensorMap *m, uint32_t src, int32_t x)
 {
     asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%0, {%2}], [%1];"
