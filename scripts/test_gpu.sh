@@ -10,9 +10,10 @@
 #   operators                tests/ops, the programs of tests/unit/language, and large tensors on the device
 #   memcheck, racecheck, synccheck    a small case of some kernels under compute-sanitizer
 #   long                     the operators at full size
+#   sm_80, checked           some cases of every file as generic code, and with checks
 #
-# LANES parts (4) run at once, each with a limit, and all of them within LIMIT seconds (530): what finds no time left
-# is skipped and named. A part that fails or hangs does not stop others. Logs stand in BUILD/gpu-logs.
+# LANES parts (a third of the processors, 2 to 12) run at once, each with a limit, and all of them within LIMIT seconds
+# (530): what finds no time left is skipped and named. A part that fails or hangs does not stop others. Logs stand in BUILD/gpu-logs.
 set -u
 
 # ---- one part, in a process of its own
@@ -25,16 +26,38 @@ find_program() { # find_program NAME: as CMake and plain_build.sh place it
     return 1
 }
 
-# The small cases that compute-sanitizer sees: FILE, a part of a case's label.
+# The small cases that compute-sanitizer sees, each of another kernel: TOOLS FILE, a part of a case's label. The tools: m
+# memcheck, r racecheck, s synccheck.
+#
+# racecheck follows no arrival by cp.async at an mbarrier, and takes what one thread says for a group or warp, after a
+# barrier among them, for that thread's own accesses alone: it names races in every kernel that fills shared memory so.
+# synccheck wants all threads of a named barrier at one instruction, and hangs where groups meet at two. The emulated
+# device looks for both in all kernels.
 sanitized_cases() {
     cat <<'END'
-kernels/elementwise/add.tile add<f32>(M=33, N=500
-kernels/norm/rms_norm.tile rms_norm<bf16,WIDTH=1024>(M=5, N=700, eps=1e-06) W=none
-kernels/topk/topk.tile topk<KK=1,WIDTH=128>(M=1, N=100
-kernels/gemm/quickstart.tile matmul_relu<f16>(M=129, N=200, K=128
-kernels/gemm/gemm.tile gemm_nt<bf16>(M=100, N=256, K=77
-kernels/gemm/split_k.tile gemm_split_k<f16>(M=130, N=129, K=100, splits=1
-kernels/attention/forward.tile attention_forward<bf16,D=64,CAUSAL=1>(B=1, S=200, SKV=200, H=4, HKV=1
+mrs kernels/elementwise/add.tile add<f32>(M=33, N=500
+mrs kernels/norm/rms_norm.tile rms_norm<bf16,WIDTH=1024>(M=5, N=700, eps=1e-06) W=none
+mrs kernels/topk/topk.tile topk<KK=1,WIDTH=128>(M=1, N=100
+mrs kernels/topk/select.tile topk_select<K=64,CAP=1024>(B=6, N=3000
+mrs kernels/gemm/quickstart.tile matmul_relu<f16>(M=129, N=200, K=128
+mrs kernels/gemm/gemm.tile gemm_nt<bf16>(M=100, N=256, K=77
+mrs kernels/gemm/split_k.tile gemm_split_k<f16>(M=130, N=129, K=100, splits=1
+mrs kernels/gemm/stream_k.tile gemm_stream_k<f32,BM=32,BN=32,BK=32>(M=256, N=160, K=300, instances=7
+m-s kernels/gemm/sparse24.tile gemm_sparse24_nn<bf16>(M=130, H=160, K=320, P=40, N=264
+mrs kernels/conv/conv2d.tile conv2d<f16,BM=64,BN=64,BK=32>(N=2, H=5, W=9, C=3, KH=1, KW=3, F=8, stride=1, dilation=2, pad=2
+mrs kernels/attention/forward.tile attention_forward<bf16,D=64,CAUSAL=1>(B=1, S=200, SKV=200, H=4, HKV=1
+mrs kernels/attention/varlen.tile attention_varlen<bf16,D=128,DV=128,CAUSAL=1>(B=4, TQ=170, TK=290, H=2, HKV=1
+mrs kernels/attention/decode.tile flash_decode<f16,D=64,G=4,BN=64>(B=2, S=200, H=4, HKV=1, splits=3
+m-s kernels/attention/backward.tile attention_backward<bf16,D=128,DV=128,CAUSAL=1>(B=1, S=130, SKV=100, H=4, HKV=2
+m-s kernels/attention/backward_varlen.tile attention_varlen_backward<bf16,D=128,DV=128,CAUSAL=1>(B=5, TQ=160, TK=290, H=2, HKV=1
+m-- kernels/mla/decode.tile mla_decode_planned<bf16,CAUSAL=1,PS=64>(B=3, SQ=8, HQ=6, HKV=2
+m-- kernels/mla/decode_fp8.tile mla_decode_fp8_planned<PAIR=2>(B=3, SQ=2, HQ=5, PAGES=6, PS=64, TOPK=200, parts=7
+m-- kernels/mla/decode_dense_fp8.tile mla_decode_dense_fp8_planned<CAUSAL=0>(B=4, SQ=1, HQ=20, PS=64, MAXP=5, PAGES=20, parts=7
+m-- kernels/mla/prefill.tile mla_prefill_sparse<D=576,KEYS=128>(S=1, HQ=80, SKV=153, TOPK=200
+mrs kernels/linear/gdn.tile gdn_state<bf16,DK=64,BV=32,CV=2>(B=1, S=150, H=2, DV=64) Gate=present H0=present
+mrs tests/language/run/clusters.tile product<C=4>(M=300, N=504, K=200
+mrs tests/language/run/clusters.tile converted<C=2
+m-s tests/language/run/clusters.tile ragged<C=2,OWN=0
 END
 }
 
@@ -48,9 +71,10 @@ sanitizer() {
 command_of() { # command_of NAME LIMIT: runs what the part is
     case $1 in
     memcheck:*|racecheck:*|synccheck:*)
-        file=${1#*:}
-        exec timeout -k 5 "$2" "$(sanitizer)" --tool "${1%%:*}" --error-exitcode 9 --print-limit 3 "$build/kiln" test --device="$device" \
-            --filter="$(sanitized_cases | sed -n "s#^$file ##p")" "$file" ;;
+        set -- "${1%%:*}" "$2" $(sanitized_cases | grep -F " ${1#*:}<" | cut -d ' ' -f 2) "$(sanitized_cases | grep -F " ${1#*:}<" | cut -d ' ' -f 3-)"
+        exec timeout -k 5 "$2" "$(sanitizer)" --tool "$1" --error-exitcode 9 --print-limit 3 "$build/kiln" test --device="$device" --filter="$4" "$3" ;;
+    sm_80:*)  exec timeout -k 5 "$2" "$build/kiln" test --device="$device" --arch=80 --quick --verbose "${1#*:}" ;;
+    checked:*) exec timeout -k 5 "$2" "$build/kiln" test --device="$device" --check --quick --verbose "${1#*:}" ;;
     *.tile)   exec timeout -k 5 "$2" "$build/kiln" test --device="$device" --verbose "$1" ;;
     example_scale)       path=$(find_program "$1") && exec timeout -k 5 "$2" "$path" "$device" ;;
     example_decode_loop) path=$(find_program "$1") && exec timeout -k 5 "$2" "$path" --device "$device" ;;
@@ -99,7 +123,8 @@ run_part() { # run_part NAME LIMIT
         grep -qE '^========= (ERROR|RACECHECK) SUMMARY: [1-9]' "$log" && status=9 ;;
     *.tile)
         mv "$log" "$log.all"
-        awk -v known=tests/gpu/not_yet_90.txt -f scripts/cuda_results.awk "$log.all" >"$log"
+        case $name in sm_80:*) known=80 ;; checked:*) known=checked ;; *) known=90 ;; esac
+        awk -v known=tests/gpu/not_yet_$known.txt -f scripts/cuda_results.awk "$log.all" >"$log"
         [ $status -eq 1 ] && status=0 ;;                   # its failed cases are counted
     esac
     # shellcheck disable=SC2046
@@ -155,21 +180,29 @@ fi
 "$build/kiln" devices
 began=$(date +%s)
 export KILN_GPU_DEADLINE=$((began + ${LIMIT:-530}))
-run_lanes() { xargs -P "${LANES:-4}" -n 2 sh "$script" --part; }
+lanes=$(($(nproc) / 3))
+[ "$lanes" -lt 2 ] && lanes=2
+[ "$lanes" -gt 12 ] && lanes=12
+run_lanes() { xargs -P "${LANES:-$lanes}" -n 2 sh "$script" --part; }
 
 echo "gpu_device_test 60" | run_lanes
 {
     echo "example_scale 60"
     echo "example_decode_loop 60"
-    for file in $(ls -S kernels/*/*.tile) tests/language/run/*.tile; do grep -q '^check ' "$file" && echo "$file 150"; done
+    files=$(for file in $(ls -S kernels/*/*.tile) tests/language/run/*.tile; do grep -q '^check ' "$file" && echo "$file"; done)
+    for file in $files; do echo "$file 150"; done
     for path in "$build"/tests/api_large_test "$build"/tests/language_*_test "$build"/tests/ops_*_test; do
         case $path in */language_errors|*'*'*) ;; *) echo "$(basename "$path") 120" ;; esac
     done
     if sanitizer >/dev/null; then
-        for tool in memcheck racecheck synccheck; do sanitized_cases | sed "s/^\([^ ]*\) .*/$tool:\1 90/"; done
+        for tool in memcheck racecheck synccheck; do
+            sanitized_cases | sed -n "s/^[mrs-]*$(echo $tool | cut -c 1)[mrs-]* [^ ]* \([^<]*\)<.*/$tool:\1 90/p"
+        done
     fi
     echo "long:ops_mla_decode_test 300"
     echo "long:ops_mla_sparse_test 300"
+    for file in $files; do echo "sm_80:$file 150"; done
+    for file in $files; do echo "checked:$file 150"; done
 } | grep -E "${PARTS:-.}" >"$logs/parts"
 run_lanes <"$logs/parts"
 sanitizer >/dev/null || { echo "skip sanitizers: compute-sanitizer is not on this machine" >"$logs/sanitizers.log"; record sanitizers 0 0 1 0; }
@@ -177,7 +210,7 @@ sanitizer >/dev/null || { echo "skip sanitizers: compute-sanitizer is not on thi
 # ---- the table: a row for what passed of each kind, then one for every other part with the lines that say why
 
 kind_of='function kind(name) {
-    return name ~ /^(memcheck|racecheck|synccheck|long):/ ? substr(name, 1, index(name, ":") - 1) : \
+    return name ~ /^(memcheck|racecheck|synccheck|long|sm_80|checked):/ ? substr(name, 1, index(name, ":") - 1) : \
            name ~ /^kernels\// ? "kernels" : name ~ /^tests\/language\// ? "language" : \
            name ~ /^(ops|language|api)_/ ? "operators" : "runtime" }'
 printf '\n%-44s %7s %7s %7s %7s\n' part passed failed skipped seconds
