@@ -44,6 +44,7 @@ enum {
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
     CUTS_FEW = 8,                    // copies of cut boxes whose coordinates a producer holds in 24 registers
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
+    GATHERER_REGISTERS = 56,         // where cp.async moves them
     BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };
 
@@ -156,6 +157,8 @@ typedef struct Product {
     const char *why_loop;            // why not even multiply-adds in registers
 } Product;
 
+typedef struct Line Line;            // of a gathered row (rows.c)
+
 // What passes note about an operation.
 typedef struct OpInfo {
     const TileOp *op;
@@ -173,6 +176,7 @@ typedef struct OpInfo {
     Product *product;
     Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
+    Line    *lines;                  // of a gather, where they are looked up already (rows.c)
     Iteration *loads;                // of a copy, where they are printed already
     int      order;                  // pre-order number
     TileOp  *block;                  // first op of the block that holds it
@@ -286,8 +290,9 @@ int  consumer_registers(const Lowering *lo);               // of a thread
 void find_filler(Lowering *lo);
 bool fills_are_known(Lowering *lo);                        // fetch.c: the filler depends on nothing that consumers make
 void begin_fills(Lowering *lo);
+bool only_gathers(const Lowering *lo);                     // it computes nothing but which rows
 void emit_fill(Lowering *lo, TileOp *op);
-bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, Layout *layout);
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
 
 // ---- places.c: the filler's row numbers, a step ahead
 void find_places(Lowering *lo);
@@ -297,6 +302,7 @@ void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, Tile
 bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // among n instances
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
+void look_up_rows(Lowering *lo, TileOp *op);               // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                        // of this thread
 void ask_rows(Lowering *lo, TileOp *op);                   // into the L2 cache: a row is asked for by one thread
 

@@ -136,6 +136,16 @@ void find_filler(Lowering *lo)
     find_places(lo);
 }
 
+bool only_gathers(const Lowering *lo)
+{
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        if (channel->is_filled && !channel->is_gathered && channel->tiles[0]->wants_panels)
+            return false;
+    }
+    return lo->has_filler;
+}
+
 // ---- printing: within the producer
 
 typedef struct Touched { Lowering *lo; bool meets, reads, marks; } Touched;
@@ -190,10 +200,10 @@ void emit_fill(Lowering *lo, TileOp *op)
         emit_forall(lo, as_map(lo, op), NULL);
 }
 
-// Eight rows and four pieces of 16 bytes per warp: pieces of eight rows meet all banks of a swizzled tile, and four of
-// a row come from one sector or more. Rows are outermost, so that a row's place is worked out once.
-// piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile
-bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, Layout *layout)
+// Rows and pieces of 16 bytes of a warp: eight by four, or four by eight. Either meets all banks of a swizzled tile; four
+// of a row come from one sector or more, eight from one line. Rows are outermost, so that a row's place is worked out once.
+// piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout)
 {
     const TileOp *store = forall->forall.body;
     while (store && store->kind == T_LET)
@@ -203,17 +213,20 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, Layout *layout)
     if (forall->forall.n != 2 || !store || store->kind != T_STORE || crew.warps != 4 ||
         !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
         return false;
-    const int lines = 8 * crew.warps * crew.groups;
+    const int down = WARP_LANES / across, lines = down * crew.warps * crew.groups;
     piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
-    if (rows % lines != 0 || columns % (4 * piece) != 0)
+    if (rows % lines != 0 || columns % (across * piece) != 0)
         return false;
     *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
     layout_add(layout, IN_REGISTER, piece, 1, 1);
-    layout_add(layout, IN_LANE, 8, 0, 1);
-    layout_add(layout, IN_LANE, 4, 1, piece);
-    layout_add(layout, IN_WARP, crew.warps, 0, 8);
-    layout_add(layout, IN_GROUP, crew.groups, 0, 8 * crew.warps);
-    layout_add(layout, IN_REGISTER, (int)columns / (4 * piece), 1, 4 * piece);
+    if (across > 4)
+        layout_add(layout, IN_LANE, across, 1, piece);
+    layout_add(layout, IN_LANE, down, 0, 1);
+    if (across == 4)
+        layout_add(layout, IN_LANE, across, 1, piece);
+    layout_add(layout, IN_WARP, crew.warps, 0, down);
+    layout_add(layout, IN_GROUP, crew.groups, 0, down * crew.warps);
+    layout_add(layout, IN_REGISTER, (int)columns / (across * piece), 1, across * piece);
     layout_add(layout, IN_REGISTER, (int)rows / lines, 0, lines);
     return true;
 }

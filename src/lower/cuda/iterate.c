@@ -240,7 +240,7 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
         return;
     }
     Layout pieces;
-    if (!once && lo->has_filler && lo->role == ROLE_PRODUCER && choose_row_pieces(lo, forall, 0, &pieces)) {
+    if (!once && lo->has_filler && lo->role == ROLE_PRODUCER && choose_row_pieces(lo, forall, 0, 4, &pieces)) {
         follow(it, &pieces, (int[]){ 0, 1 });
         return;
     }

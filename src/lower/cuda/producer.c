@@ -119,7 +119,8 @@ static void end_channel(Lowering *lo, Channel *channel)
         return;
     }
     wait_for_copies(lo);
-    emit_call(lo, "fence_async", 0);
+    if (!channel->is_filled || channel->tiles[0]->wants_panels)          // products read it
+        emit_call(lo, "fence_async", 0);
     if (channel->is_filled)          // each warp for itself
         emit_call(lo, "__syncwarp", 0);
     else
@@ -213,8 +214,10 @@ static void produce_op(Lowering *lo, TileOp *op)
 static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
     for (int i = 0; i < lo->channels.count; i++)
-        if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->first_fetch == op)
+        if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->first_fetch == op) {
+            look_up_rows(lo, op);
             begin_channel(lo, lo->channels.items[i]);
+        }
     produce_op(lo, op);
     for (int i = 0; i < lo->channels.count; i++)
         if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->last_fetch == op)

@@ -6,12 +6,15 @@
 // loaded once.
 #include "lower/cuda/cuda.h"
 
-enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4, CLUSTER_MAX = 16 };
+enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4, CLUSTER_MAX = 16, LINES_MAX = 8 };
 
 // Of a line: where the load stands at its first column, and whether it is inside.
-typedef struct Line { Var *pointer, *inside; int size; } Line;         // size: of an element, in the tensor's own elements
+struct Line { Var *pointer, *inside; int size; };         // size: of an element, in the tensor's own elements
 typedef struct Run { Expr *load; Var *element, *wide; Line line; } Run;          // consecutive along the columns
 typedef struct Each { Expr *load; Var *value; int64_t by; Line line; } Each;     // one for `by` columns; 0: for all
+
+// Of a tile among the lanes: `across` of them beside each other, each with `pieces` of every `lines` lines.
+typedef struct Spread { Iteration it; int across, pieces, lines, digit; } Spread;          // digit: of the lines; -1: there is one
 
 typedef struct Rows {
     Lowering *lo;
@@ -350,13 +353,12 @@ static void begin_loads(Lowering *lo, Rows *rows, const Iteration *it)
     }
 }
 
-static void copy_line(Lowering *lo, Rows *rows, const Iteration *it, int pieces)
+static void copy_line(Lowering *lo, Rows *rows, const Iteration *it, int pieces, int across)
 {
     Nest block;
-    begin_loads(lo, rows, it);
     for (int u = 0; u < pieces; u++) {
-        Var *const first = begin_columns(lo, rows, &block, u * 4 * PIECE);
-        emit_call(lo, "cp_async_16", 3, piece_address(lo, rows, it), in_line(lo, &rows->runs[0].line, i32_const(lo, u * 4 * PIECE)),
+        Var *const first = begin_columns(lo, rows, &block, u * across * PIECE);
+        emit_call(lo, "cp_async_16", 3, piece_address(lo, rows, it), in_line(lo, &rows->runs[0].line, i32_const(lo, u * across * PIECE)),
                   var_of(lo, rows->runs[0].line.inside));
         end_nest(lo, &block);
         *var_slot(lo, rows->column) = first;
@@ -479,40 +481,99 @@ void wait_for_copies(Lowering *lo)
     lo->copies_fly = false;
 }
 
+// How the lanes divide the rows of `op`; false: it has no such form.
+static bool spread_rows(Lowering *lo, TileOp *op, Rows *rows, Spread *spread)
+{
+    if (!plan_rows(lo, op, rows))
+        return false;
+    TileOp *const forall = as_map(lo, op);
+    int64_t columns;
+    const bool wide = only_gathers(lo) && rows->is_copy && full_extent(&forall->forall.indices[1], &columns) && columns % (8 * PIECE) == 0;
+    *spread = (Spread){ .across = wide ? 8 : 4, .pieces = 1, .lines = 1, .digit = -1 };
+    Iteration *const it = &spread->it;
+    *it = (Iteration){ .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 }, .vector = -1 };
+    if (!choose_row_pieces(lo, forall, rows->unit, spread->across, &it->layout))
+        return false;
+    for (int i = 1; i < it->layout.n; i++) {     // register digits beside the piece's own
+        const Digit *const digit = &it->layout.digit[i];
+        if (digit->input != IN_REGISTER)
+            continue;
+        *(digit->dim == 1 ? &spread->pieces : &spread->lines) = digit->extent;
+        if (digit->dim == 0)
+            spread->digit = i;
+    }
+    return true;
+}
+
+static bool see_other_place(const Expr *x, void *context)
+{
+    const TileInfo *const tile = x->kind == E_LOAD ? tile_info(context, buffer_root(x->load.buffer)) : NULL;
+    return tile && !tile->has_sides;
+}
+
+// A gather's rows are known before its tile is free: their numbers are read and their addresses made while it is waited for.
+void look_up_rows(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    Spread spread;
+    OpInfo *const info = op_info(lo, op);
+    if (!only_gathers(lo) || !info->fills || !spread_rows(lo, op, &rows, &spread) || !rows.is_copy || spread.lines > LINES_MAX ||
+        expr_any(rows.store->store.value, see_other_place, lo))
+        return;
+    const Crew crew = lo->crew;
+    lo->crew = spread.it.crew;
+    info->lines = NEW_ARRAY(lo->arena, Line, spread.lines);
+    for (int i = 0; i < spread.lines; i++) {
+        declare_line(lo, &spread.it, spread.digit, emit_declare(lo, DTYPE_I32, "line", i32_const(lo, i)));
+        begin_loads(lo, &rows, &spread.it);
+        info->lines[i] = rows.runs[0].line;
+    }
+    lo->crew = crew;
+}
+
+static void copy_lines(Lowering *lo, TileOp *op, Rows *rows, Spread *spread)
+{
+    OpInfo *const info = op_info(lo, op);
+    for (int i = 0; i < spread->lines && info->lines; i++) {
+        declare_line(lo, &spread->it, spread->digit, emit_declare(lo, DTYPE_I32, "line", i32_const(lo, i)));
+        rows->runs[0].line = info->lines[i];
+        copy_line(lo, rows, &spread->it, spread->pieces, spread->across);
+    }
+    if (info->lines) {
+        info->lines = NULL;
+        return;
+    }
+    Nest loop;
+    Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line");
+    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, spread->lines), i32_const(lo, 1), LOOP_NO_UNROLL);
+    declare_line(lo, &spread->it, spread->digit, line);
+    begin_loads(lo, rows, &spread->it);
+    copy_line(lo, rows, &spread->it, spread->pieces, spread->across);
+    end_nest(lo, &loop);
+}
+
 bool emit_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
-    if (!plan_rows(lo, op, &rows))
+    Spread spread;
+    if (!spread_rows(lo, op, &rows, &spread))
         return false;
     const bool in_place = copies_in_place(lo, &rows);
     if (!in_place && !op_info(lo, op)->fills)
         return false;
     lo->copies_fly |= rows.is_copy && (in_place || !tile_info(lo, rows.store->store.buffer)->channel->is_gathered);
     TileOp *const forall = as_map(lo, op);
-    Iteration it = { .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 } };
-    if (!choose_row_pieces(lo, forall, rows.unit, &it.layout))
-        return false;
-    int columns = -1, lines = -1;    // register digits beside the piece's own
-    for (int i = 1; i < it.layout.n; i++)
-        if (it.layout.digit[i].input == IN_REGISTER)
-            *(it.layout.digit[i].dim == 1 ? &columns : &lines) = i;
-    const int n_lines = lines < 0 ? 1 : it.layout.digit[lines].extent;
     const Crew crew = lo->crew;
-    lo->crew = it.crew;
-    it.vector = -1;
-    Nest block, line;
+    lo->crew = spread.it.crew;
+    Nest block;
     begin_block(lo, &block);
     if (rows.is_copy) {
-        Var *const at = loop_new_var(lo->unit, DTYPE_I32, "line");
-        begin_for(lo, &line, at, i32_const(lo, 0), i32_const(lo, n_lines), i32_const(lo, 1), LOOP_NO_UNROLL);
-        declare_line(lo, &it, lines, at);
-        copy_line(lo, &rows, &it, it.layout.digit[columns].extent);
-        end_nest(lo, &line);
+        copy_lines(lo, op, &rows, &spread);
     } else {
-        int64_t n_columns = 0;
-        full_extent(&forall->forall.indices[1], &n_columns);
-        begin_exchange(lo, &rows, forall, (int)n_columns);
-        convert_lines(lo, &rows, &it, lines, n_lines, it.layout.digit[columns].extent);
+        int64_t columns = 0;
+        full_extent(&forall->forall.indices[1], &columns);
+        begin_exchange(lo, &rows, forall, (int)columns);
+        convert_lines(lo, &rows, &spread.it, spread.digit, spread.lines, spread.pieces);
     }
     end_nest(lo, &block);
     lo->crew = crew;
@@ -524,7 +585,7 @@ void ask_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
     int64_t n_rows, columns;
-    if (!plan_rows(lo, op, &rows))
+    if (only_gathers(lo) || !plan_rows(lo, op, &rows))
         return;
     TileOp *const forall = as_map(lo, op);
     const LoopIndex *const index = forall->forall.indices;

@@ -49,7 +49,7 @@ static const Case cases[] = {
     { "gemm/stream_k.tile", "gemm_stream_k_main", { { 0 } }, 0, 90, { "tma_load_2d", "setmaxnreg_inc(" }, NULL, true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 2) }, 1, 90, { "remote_store_16(", "mbar_arrive_at(", "cluster_sync()" }, NULL, true },
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
-      { "setmaxnreg_dec(72)", "setmaxnreg_inc(216)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
+      { "setmaxnreg_dec(56)", "setmaxnreg_inc(224)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(72)", "early = ", "ask_row(", "load_piece<4>(" }, "bar_sync(1, 384)", true },
     { "gemm/sparse24.tile", "gemm_sparse24_nt", { { 0 } }, 0, 90, { "wgmma_sp_64x128x32_bf16_ss", "load_places(", "tma_load_2d" }, NULL, true },
