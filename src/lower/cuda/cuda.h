@@ -10,6 +10,7 @@
 //   places.c     which rows it gathers, known a step ahead
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
+//   hand.c       the tiles that one group of consumers makes for others: channels, too
 //   cluster.c    the instances of a cluster, and which tiles are fetched once for all of them
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
 //   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
@@ -41,6 +42,7 @@ enum {
     MBARRIER_BYTES = 8,
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
+    BESIDE_FRAGMENTS = 40,           // registers of a group that holds few
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
     CUTS_FEW = 8,                    // copies of cut boxes whose coordinates a producer holds in 24 registers
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
@@ -109,6 +111,9 @@ struct Channel {
     TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       is_filled;            // by statements of the producer's threads (fill.c)
     bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (rows.c)
+    bool       is_handed;            // filled by a group of consumers (hand.c)
+    int        giver;                // that one
+    TileOp    *first_give, *last_give;                     // its first store, and the op behind which it tells the others
     bool       by_lanes;             // filled element by element by the producer's first warp
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
@@ -284,6 +289,7 @@ typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: 
 void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);
 int  crew_threads(Crew crew);
 int  consumer_threads(const Lowering *lo);                 // of `crew`
+int  spare_registers(const Lowering *lo);                  // of one thread of each group of consumers together
 int  consumer_registers(const Lowering *lo);               // of a thread
 
 // ---- fill.c
@@ -316,6 +322,12 @@ Crew map_crew(Lowering *lo, TileOp *map);
 uint32_t light_groups(Lowering *lo);                       // that compute no products
 int  all_threads(const Lowering *lo);                      // of the consumers
 
+// ---- hand.c
+void find_handed(Lowering *lo);
+void begin_giving(Lowering *lo, const TileOp *op);         // around the op, if this group makes a tile there
+void end_giving(Lowering *lo, const TileOp *op);
+Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers);    // fetch.c
+
 // ---- products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
 void structure_kernel(Lowering *lo);
 void choose_products(Lowering *lo);
@@ -334,6 +346,7 @@ int  shared_bytes_max(const Lowering *lo);                 // of an instance
 bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
 const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by buffer
+const bool *find_sums(Lowering *lo);                       // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
 void explain_roofline(Lowering *lo);                       // roofline.c
 
@@ -539,6 +552,7 @@ Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b);
 
 // ---- statements.c
 void emit_consumer(Lowering *lo);
+int  uneven_registers(Lowering *lo, int group);            // of its threads; 0: all groups of consumers have the same
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block);  // with its waits and releases
 void find_needs(Lowering *lo);
 bool is_product_loop(Lowering *lo, TileOp *pipeline, int *n_products);       // of nothing but accumulating products
@@ -571,6 +585,7 @@ int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
 void choose_preloads(Lowering *lo);
 bool is_preloaded_alone(Lowering *lo, const Channel *channel);
 void preload_operands(Lowering *lo, TileOp *loop);
+int  team_words(const Lowering *lo, int group);            // the same of one group
 int  fragment_words(const Lowering *lo);                   // 32-bit registers of all fragments of a thread
 void emit_rotated(Lowering *lo, TileOp *pipeline);
 void emit_scan(Lowering *lo, TileOp *op);                  // scan.c

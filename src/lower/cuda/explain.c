@@ -27,7 +27,9 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
         text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
     if (row_padding(b))
         text_print(out, ", rows %d bytes apart", tile->shared.pitch_bytes);
-    if (tile->channel)
+    if (tile->channel && tile->channel->is_handed)
+        text_print(out, ", handed over by group %d (channel %d)", tile->channel->giver, tile->channel->index);
+    else if (tile->channel)
         text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index, tile->is_multicast || tile->is_exchanged ? ", once for the cluster" : "");
     if (tile->ahead)
         text_print(out, ", copied ahead by cp.async");

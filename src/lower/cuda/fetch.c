@@ -353,7 +353,7 @@ static bool note_fill(Lowering *lo, TileOp *op, void *context)
 
 // ---- channels
 
-static Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers)
+Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers)
 {
     for (int i = 0; i < lo->clocks.count; i++) {
         Clock *const clock = lo->clocks.items[i];

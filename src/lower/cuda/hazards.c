@@ -30,12 +30,12 @@ typedef struct Walk { Lowering *lo; State state; int n; bool changed; uint32_t g
                VEC(TileOp *) flying; // products that may still be reading, oldest first; not where statements are placed
                int landed;           // how many of them the op at hand waits for
                int last;             // the number of the op passed last
-               const bool *rewritten; } Walk;              // by buffer, of tensors (rewritten.c)
+               const bool *rewritten, *sums; } Walk;       // by buffer, of tensors (rewritten.c)
 
 static bool is_shared(const Walk *walk, const Buffer *root)
 {
     if (root->kind == BUFFER_TENSOR)
-        return root->access == ACCESS_INOUT || walk->rewritten[root->id];
+        return !walk->sums[root->id] && (root->access == ACCESS_INOUT || walk->rewritten[root->id]);
     const TileInfo *const tile = tile_info(walk->lo, root);
     return tile && tile->home == HOME_SHARED && !tile->channel && !tile->ahead;
 }
@@ -551,9 +551,9 @@ static bool drop_unanswered(Lowering *lo)
 
 void find_hazards(Lowering *lo)
 {
-    const bool *const rewritten = find_rewritten(lo);
+    const bool *const rewritten = find_rewritten(lo), *const sums = find_sums(lo);
     do {
-        Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true, .rewritten = rewritten };
+        Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true, .rewritten = rewritten, .sums = sums };
         walk.state = new_state(&walk);
         // Instances that loop over the grid come back to the beginning with what the end left.
         while (walk.changed) {

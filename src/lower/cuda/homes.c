@@ -355,7 +355,7 @@ static bool packing_op(Lowering *lo, TileOp *op, void *context)
         for (int i = 0; i < uses.count; i++)
             uses_tile |= seek_tile(&uses.items[i].use, packing->tile);
         TileInfo *to, *from;
-        if (uses_tile && !(is_packed_conversion(lo, map, &to, &from) && to == packing->tile) && (lo->has_teams || !copy_is_panels(lo, op)))
+        if (uses_tile && !(is_packed_conversion(lo, map, &to, &from) && to == packing->tile) && !copy_is_panels(lo, op))
             packing->other = true;
         return true;
     }

@@ -356,10 +356,11 @@ static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
 // The one coordinate that the length of the pipelines depends on; -1: none, or more than that. Where lengths are loaded
 // as well, that must be their end alone (parts of a sequence are alike), and instances that add to each other's rows keep
 // their order: what runs at the same time meets in L2.
-static int uneven_coordinate(Lowering *lo)
+static int uneven_coordinate(Lowering *lo, bool *adds)
 {
     Dependence d = { .lo = lo };
     each_op(lo, lo->kernel->body, see_pipeline, &d);
+    *adds = d.adds;
     for (int i = 0; i < lo->kernel->n_grid && !(d.loads && (d.adds || d.begins)) && !d.several; i++)
         if (lo->kernel->grid[i].var == d.coordinate)
             return i;
@@ -386,7 +387,7 @@ static void declare_coordinates(Lowering *lo, Expr *rest, int from, int except)
 // values the blocks differ more, and what a group reads is less: groups of a sixth. Less than two groups are one.
 enum { UNEVEN_FEW = 32 };
 
-static void declare_uneven(Lowering *lo, Var *instance, int uneven)
+static void declare_uneven(Lowering *lo, Var *instance, int uneven, Expr **place, Expr **rest)
 {
     TileKernel *const k = lo->kernel;
     Arena *const a = lo->arena;
@@ -407,9 +408,50 @@ static void declare_uneven(Lowering *lo, Var *instance, int uneven)
     Var *const first = emit_declare(lo, DTYPE_I32, "first", expr_binary(a, X_MUL, group, var_of(lo, size)));
     Var *const height = emit_declare(lo, DTYPE_I32, "height", call_expr(lo, DTYPE_I32, "math_min", 2,
                         expr_binary(a, X_SUB, var_of(lo, others), var_of(lo, first)), var_of(lo, size)));
-    declare_coordinate(lo, uneven, divide(lo, "place", within, var_of(lo, height), &other));
-    Var *const rest = emit_declare(lo, DTYPE_I32, "rest", expr_binary(a, X_ADD, var_of(lo, first), other));
-    declare_coordinates(lo, var_of(lo, rest), 0, uneven);
+    *place = divide(lo, "place", within, var_of(lo, height), &other);
+    *rest = expr_binary(a, X_ADD, var_of(lo, first), other);
+}
+
+// Where instances add to tensors, those that run at the same time should add to the same rows, which L2 holds then: all
+// of the uneven coordinate, one combination of the others after another. The i-th longest and the i-th shortest cost the
+// same together for all i, so that a block takes them in turn. Not where too few pairs leave blocks without work.
+typedef struct Pairs { Expr *half, *count, *wanted, *number; } Pairs;
+
+static Pairs count_pairs(Lowering *lo, int uneven, Var *round, Expr *blocks, Expr *block)
+{
+    Arena *const a = lo->arena;
+    Expr *count = NULL;
+    Expr *const half = var_of(lo, emit_declare(lo, DTYPE_I32, "half", expr_binary(a, X_SHR, i32_add(lo, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, lo->numbered_extents[uneven])), i32_const(lo, 1)), i32_const(lo, 1))));
+    for (int i = 0; i < lo->kernel->n_grid; i++)
+        if (i != uneven)
+            count = count ? expr_binary(a, X_MUL, count, var_of(lo, lo->numbered_extents[i])) : var_of(lo, lo->numbered_extents[i]);
+    count = var_of(lo, emit_declare(lo, DTYPE_I32, "pairs", expr_binary(a, X_MUL, call_expr(lo, DTYPE_I32, "again", 1, count), half)));
+    Expr *const rounds = call_expr(lo, DTYPE_I32, "math_quotient", 2, expr_binary(a, X_SUB, i32_add(lo, count, blocks), i32_const(lo, 1)), blocks);
+    Expr *const slots = expr_binary(a, X_MUL, rounds, blocks);           // of pairs, some without one
+    Expr *const wanted = var_of(lo, emit_declare(lo, DTYPE_BOOL, "paired", expr_binary(a, X_LE, expr_binary(a, X_SUB, slots, count), expr_binary(a, X_SHR, count, i32_const(lo, 4)))));
+    Expr *const number = expr_binary(a, X_ADD, expr_binary(a, X_MUL, expr_binary(a, X_SHR, var_of(lo, round), i32_const(lo, 1)), blocks), block);
+    return (Pairs){ half, count, wanted, number };
+}
+
+static void declare_ordered(Lowering *lo, Var *instance, int uneven, Var *round, const Pairs *pairs)
+{
+    Arena *const a = lo->arena;
+    Expr *place, *rest;
+    declare_uneven(lo, instance, uneven, &place, &rest);
+    if (pairs) {
+        Expr *x;
+        Expr *const other = divide(lo, "others_before", var_of(lo, instance), pairs->half, &x);
+        Expr *const second = expr_binary(a, X_NE, expr_binary(a, X_BITAND, var_of(lo, round), i32_const(lo, 1)), i32_const(lo, 0));
+        Expr *const mirrored = expr_binary(a, X_SUB, expr_binary(a, X_SUB, var_of(lo, lo->numbered_extents[uneven]), i32_const(lo, 1)), x);
+        Nest same;
+        begin_if(lo, &same, expr_binary(a, X_AND, expr_binary(a, X_AND, pairs->wanted, second), expr_binary(a, X_EQ, mirrored, x)));
+        loop_add(lo->out, (LoopStmt){ .kind = L_CONTINUE });
+        end_nest(lo, &same);
+        place = expr_select(a, pairs->wanted, expr_select(a, second, mirrored, x), place);
+        rest = expr_select(a, pairs->wanted, other, rest);
+    }
+    declare_coordinate(lo, uneven, place);
+    declare_coordinates(lo, var_of(lo, emit_declare(lo, DTYPE_I32, "rest", rest)), 0, uneven);
 }
 
 void begin_grid(Lowering *lo, Nest *nest)
@@ -417,28 +459,37 @@ void begin_grid(Lowering *lo, Nest *nest)
     TileKernel *const k = lo->kernel;
     Arena *const a = lo->arena;
     Expr *const block = clusters_of(lo, "blockIdx");
-    Var *instance;
+    bool adds = false;
+    const int uneven = lo->is_persistent && k->rasterize <= 1 && k->n_grid > 1 ? uneven_coordinate(lo, &adds) : -1;
+    const bool pairs_up = uneven >= 0 && adds && lo->cluster == 1;
+    Var *instance, *round = NULL;
+    Pairs pairs;
     if (lo->is_persistent) {
         // Every second round runs backwards: where work falls or rises along the grid, all blocks get alike.
-        Var *const round = loop_new_var(lo->unit, DTYPE_I32, "round");
+        round = loop_new_var(lo->unit, DTYPE_I32, "round");
         Expr *const blocks = clusters_of(lo, "gridDim");
         // Left by the test below: the number of rounds would be one more value to keep.
-        begin_for(lo, nest, round, i32_const(lo, 0), var_of(lo, lo->tiles_total), i32_const(lo, 1), LOOP_NO_UNROLL);
+        begin_for(lo, nest, round, i32_const(lo, 0), expr_binary(a, X_ADD, var_of(lo, lo->tiles_total), i32_const(lo, pairs_up)), i32_const(lo, 1), LOOP_NO_UNROLL);
         Expr *const odd = expr_binary(a, X_NE, expr_binary(a, X_BITAND, var_of(lo, round), i32_const(lo, 1)), i32_const(lo, 0));
         Expr *const turned = expr_binary(a, X_SUB, expr_binary(a, X_SUB, blocks, i32_const(lo, 1)), block);
         Expr *const place = lo->kernel->rasterize > 1 ? block : expr_select(a, odd, turned, block);
-        instance = emit_declare(lo, DTYPE_I32, "instance", expr_binary(a, X_ADD, expr_binary(a, X_MUL, var_of(lo, round), blocks), place));
+        Expr *number = expr_binary(a, X_ADD, expr_binary(a, X_MUL, var_of(lo, round), blocks), place), *end = var_of(lo, lo->tiles_total);
+        if (pairs_up) {
+            pairs = count_pairs(lo, uneven, round, blocks, block);
+            number = expr_select(a, pairs.wanted, pairs.number, number);
+            end = expr_select(a, pairs.wanted, pairs.count, end);
+        }
+        instance = emit_declare(lo, DTYPE_I32, "instance", number);
         Nest leave;
-        begin_if(lo, &leave, expr_binary(a, X_GE, var_of(lo, instance), var_of(lo, lo->tiles_total)));
+        begin_if(lo, &leave, expr_binary(a, X_GE, var_of(lo, instance), end));
         loop_add(lo->out, (LoopStmt){ .kind = L_BREAK });
         end_nest(lo, &leave);
     } else {
         begin_block(lo, nest);
         instance = emit_declare(lo, DTYPE_I32, "instance", block);
     }
-    const int uneven = lo->is_persistent && k->rasterize <= 1 && k->n_grid > 1 ? uneven_coordinate(lo) : -1;
     if (uneven >= 0) {
-        declare_uneven(lo, instance, uneven);
+        declare_ordered(lo, instance, uneven, round, pairs_up ? &pairs : NULL);
         return;
     }
     if (k->rasterize > 1 && k->n_grid >= 2)
@@ -480,7 +531,7 @@ static Expr *lanes_or_one(Lowering *lo, const Channel *channel)
     Expr *const lanes = i32_const(lo, WARP_LANES), *const one = i32_const(lo, 1);
     if (channel->is_gathered)
         return i32_const(lo, WARPGROUP_THREADS);
-    if (channel->is_filled)
+    if (channel->is_filled || channel->is_handed)
         return i32_const(lo, WARPGROUP_THREADS / WARP_LANES);
     if (!channel->by_lanes)
         return one;
@@ -519,6 +570,13 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
         *consumer = 240;
+}
+
+int spare_registers(const Lowering *lo)
+{
+    int producer, consumer;
+    divide_registers(lo, &producer, &consumer);
+    return 65536 / WARPGROUP_THREADS - producer;
 }
 
 int consumer_registers(const Lowering *lo)
@@ -604,7 +662,7 @@ static void emit_roles(Lowering *lo)
         emit_call(lo, "setmaxnreg_dec", 1, i32_const(lo, producer_registers));
     emit_producer_role(lo, lo->fetch_aligned);
     begin_else(lo, &roles);
-    if (consumer_registers)
+    if (consumer_registers && !uneven_registers(lo, 0))
         emit_call(lo, "setmaxnreg_inc", 1, i32_const(lo, consumer_registers));
     declare_threads(lo, producer_threads(lo), lo->all);
     emit_consumer(lo);
@@ -754,6 +812,7 @@ static bool analyse(Lowering *lo)
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
     if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked)
         find_fetches(lo);
+    find_handed(lo);
     find_shared_tiles(lo);
     for (int i = 0; i < lo->channels.count; i++)
         lo->channels.items[i]->is_product_only = is_read_by_wgmma_alone(lo, lo->channels.items[i]);

@@ -3,15 +3,25 @@
 // wgmma reads a left operand in shared memory anew for every instruction. One that is declared outside the loop (the
 // queries of attention) is loaded once by ldmatrix instead, if registers are left; its buffer is then free at once.
 //
-// Only in rotated pipelines: in a plain loop ptxas 13.0 takes the words for dead after their last use in the body and
-// gives their registers to other left operands (attention backward's dQ came out wrong from its second step on).
+// Not in every pipeline: in plain loops of all groups ptxas 13.0 took the words for dead after their last use in the body
+// and gave their registers to other left operands (attention backward's dQ came out wrong from its second step on).
 #include "lower/cuda/cuda.h"
 
-enum { OTHER_REGISTERS = 40 };                             // of a thread, beside its fragments and operands
+enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 };           // of a thread, beside its fragments and operands
 
 static int words_of(const TileInfo *tile)
 {
     return tile->home == HOME_REGISTERS ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32 : 0;
+}
+
+int team_words(const Lowering *lo, int group)
+{
+    int words = 0;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        words += !tile->team || tile->team >> group & 1 ? words_of(tile) : 0;
+    }
+    return words;
 }
 
 int fragment_words(const Lowering *lo)
@@ -22,7 +32,7 @@ int fragment_words(const Lowering *lo)
     return words;
 }
 
-typedef struct Search { Lowering *lo; TileOp *loop; int words; } Search;
+typedef struct Search { Lowering *lo; TileOp *loop; int words, most; uint32_t groups; } Search;
 
 static bool holds_declaration(Lowering *lo, TileOp *loop, const TileInfo *tile)
 {
@@ -58,6 +68,12 @@ static void emit_preload(Lowering *lo, Product *p)
                       i32_const(lo, 4 * (block * steps + step)));
 }
 
+// Rotated, or of groups whose registers are divided by need.
+static bool preloads_for(Lowering *lo, TileOp *loop)
+{
+    return loop->kind == T_PIPELINE && (can_rotate(lo, loop) || uneven_registers(lo, 0));
+}
+
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
 {
     Search *const search = context;
@@ -66,11 +82,11 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     Product *const p = op_info(lo, op)->product;
     const Operand *const a = &p->left;
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
-    if (p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads || a->transposed || dtype_bits(p->type) != 16 ||
+    if (!(op_groups(lo, op) & search->groups) || p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads || a->transposed || dtype_bits(p->type) != 16 ||
         p->division != DIVIDE_ROWS || !region_is_whole(&a->region) || !tile->channel || holds_declaration(lo, search->loop, tile))
         return false;
     const int words = p->k / 4 * p->row_blocks;
-    if (search->words + words > consumer_registers(lo) - OTHER_REGISTERS)
+    if (search->words + words > search->most)
         return false;
     search->words += words;
     p->preloads = true;
@@ -79,12 +95,17 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
 
 static bool choose_in_loop(Lowering *lo, TileOp *loop, void *context)
 {
-    if (loop->kind != T_PIPELINE || !can_rotate(lo, loop))
+    if (!preloads_for(lo, loop))
         return loop->kind == T_FORALL;
-    Search search = { lo, loop, words_during(lo, loop) };
-    TileOp **body;
-    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
-        each_op(lo, *body, choose_product, &search);
+    const bool uneven = uneven_registers(lo, 0) > 0;
+    for (int g = 0; g < (uneven ? lo->all.groups : 1); g++) {
+        Search search = { lo, loop, words_during(lo, loop), consumer_registers(lo) - OTHER_REGISTERS, ~0u };
+        if (uneven)
+            search = (Search){ lo, loop, team_words(lo, g), uneven_registers(lo, g) - BESIDE_TEAM, 1u << g };
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
+            each_op(lo, *body, choose_product, &search);
+    }
     return false;
 }
 
@@ -130,19 +151,19 @@ bool is_preloaded_alone(Lowering *lo, const Channel *channel)
 
 static bool preload_product(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind == T_MATMUL && op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
+    if (op->kind == T_MATMUL && (!lo->has_teams || op_groups(lo, op) >> lo->walk & 1) && op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
         emit_preload(lo, op_info(lo, op)->product);
     return op->kind == T_FORALL;
 }
 
 void preload_operands(Lowering *lo, TileOp *loop)
 {
-    if (loop->kind != T_PIPELINE || !can_rotate(lo, loop))
+    if (!preloads_for(lo, loop))
         return;
     TileOp **body;
     for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
         each_op(lo, *body, preload_product, NULL);
-    for (int i = 0; i < lo->channels.count; i++) {
+    for (int i = 0; i < lo->channels.count && !lo->has_teams; i++) {
         Channel *const channel = lo->channels.items[i];
         if (channel->last_use != loop || channel->is_released || !is_preloaded_alone(lo, channel))
             continue;

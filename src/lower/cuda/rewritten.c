@@ -3,6 +3,7 @@
 // Then the last statement must win, whichever threads run the two, so that they meet in between (hazards.c). Two places
 // are apart if along one dimension all that the one writes lies below all that the other does, for the same instance
 // and any turns of the loops around them. Of one place, each element is taken to be the same thread's in every turn.
+// Tensors that whole tiles are added to, and that nothing else touches, need no order: sums come out in any.
 #include "lower/cuda/cuda.h"
 
 typedef struct Write { TileUse use; TileOp *op; } Write;
@@ -82,6 +83,33 @@ static bool are_apart(Lowering *lo, const TileUse *x, const TileUse *y)
             return true;
     }
     return false;
+}
+
+// ---- only added to
+
+typedef struct Sums { bool *all; bool adds; } Sums;
+
+static void note_sum(const TileUse *use, void *context)
+{
+    const Sums *const sums = context;
+    if (!sums->adds || !use->atomic)
+        sums->all[buffer_root(use->buffer)->id] = false;
+}
+
+static bool note_sums(Lowering *lo, TileOp *op, void *context)
+{
+    Sums *const sums = context;
+    sums->adds = op->kind == T_ATOMIC_TILE;
+    tile_uses(op, note_sum, sums);
+    return false;
+}
+
+const bool *find_sums(Lowering *lo)
+{
+    Sums sums = { .all = NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1) };
+    memset(sums.all, 1, sizeof(bool) * (size_t)(lo->kernel->n_buffers + 1));
+    each_op(lo, lo->kernel->body, note_sums, &sums);
+    return sums.all;
 }
 
 const bool *find_rewritten(Lowering *lo)

@@ -432,6 +432,15 @@ static void emit_steps(Lowering *lo, TileOp *op)
         end_nest(lo, &nests[i]);
 }
 
+// What stands behind a pipeline full of products gets thread numbers of its own: what is computed from them would else be
+// computed before the pipeline, and held, or spilled, through all of it.
+static void refresh_threads(Lowering *lo)
+{
+    Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread };
+    for (int i = 0; i < COUNT(numbers); i++)
+        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
+}
+
 static void emit_pipeline(Lowering *lo, TileOp *op)
 {
     int n_products;
@@ -440,6 +449,8 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
         return;
     }
     begin_partial_sums(lo, op);
+    if (lo->has_teams && uneven_registers(lo, lo->walk))
+        refresh_threads(lo);
     preload_operands(lo, op);
     emit_steps(lo, op);
     end_partial_sums(lo, op);
@@ -552,15 +563,6 @@ static void emit_return(Lowering *lo, TileOp *op)
     wait_for_all(lo);
     end_stores(lo);
     loop_add(lo->out, (LoopStmt){ .kind = L_RETURN });
-}
-
-// What stands behind a pipeline full of products gets thread numbers of its own: what is computed from them would else be
-// computed before the pipeline, and held, or spilled, through all of it.
-static void refresh_threads(Lowering *lo)
-{
-    Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread };
-    for (int i = 0; i < COUNT(numbers); i++)
-        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
 }
 
 void emit_op(Lowering *lo, TileOp *op)
@@ -726,8 +728,10 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_TEAMS + lo->walk), i32_const(lo, crew_threads(lo->crew)));
     }
     wait_for_signals(lo, op);
+    begin_giving(lo, op);
     if (mine)
         emit_op(lo, op);
+    end_giving(lo, op);
     give_signals(lo, op);
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
@@ -807,9 +811,45 @@ static void emit_walk(Lowering *lo)
     end_stores(lo);
 }
 
+static int registers_needed(Lowering *lo, int group) { return (team_words(lo, group) + BESIDE_FRAGMENTS + 7) / 8 * 8; }
+
+// Holds less than half of what the fullest group does, and needs less than its share of the registers.
+static bool holds_little(Lowering *lo, int group)
+{
+    int most = 0;
+    for (int g = 0; g < lo->all.groups; g++)
+        most = team_words(lo, g) > most ? team_words(lo, g) : most;
+    return 2 * team_words(lo, group) <= most && registers_needed(lo, group) <= consumer_registers(lo) * 3 / 4;
+}
+
+// Registers of a group's threads, where some groups beside a producer hold much less than the others; 0: all take the
+// same.
+int uneven_registers(Lowering *lo, int group)
+{
+    const int groups = lo->all.groups;
+    int few = 0, n_few = 0;
+    if (!lo->has_teams || !lo->has_producer || lo->crew.warps != 4 || groups < 3)
+        return 0;
+    for (int g = 0; g < groups; g++)
+        if (holds_little(lo, g)) {
+            few = registers_needed(lo, g) > few ? registers_needed(lo, g) : few;
+            n_few++;
+        }
+    if (!n_few)
+        return 0;
+    const int others = (spare_registers(lo) - n_few * few) / (groups - n_few) / 8 * 8;
+    return holds_little(lo, group) ? few : others < 240 ? others : 240;
+}
+
 // Registers from the groups without products to the others.
 static void divide_among_teams(Lowering *lo, int group)
 {
+    if (lo->has_producer) {
+        const int registers = uneven_registers(lo, group), each = 65536 / WARPGROUP_THREADS / (lo->all.groups + 1) / 8 * 8;
+        if (registers)
+            emit_call(lo, registers < each ? "setmaxnreg_dec" : "setmaxnreg_inc", 1, i32_const(lo, registers));
+        return;
+    }
     const uint32_t light = light_groups(lo);
     const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
     const int each = 65536 / all_threads(lo) / 8 * 8;

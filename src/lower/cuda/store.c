@@ -218,7 +218,15 @@ static void fill_box(Lowering *lo, const Staging *plan, Expr *box, int block, in
                       pair(lo, plan, first + 8 * c + 6));
         return;
     }
-    for (int c = 0; c < plan->columns / 8; c++)
+    const int blocks = plan->columns / 8;
+    for (int c = 0; c < blocks && blocks % 4 == 0; c += c % 2 ? 3 : 1)
+        for (int half = 0; half < 2; half++) {
+            Expr *value[4];
+            for (int i = 0; i < 4; i++)
+                value[i] = expr_index(lo->arena, plan->tile->registers, i32_const(lo, first + 4 * (c + i / 2 * 2) + 2 * half + i % 2));
+            emit_call(lo, arena_printf(lo->arena, "stage_32_pair<%d>", plan->swizzle), 8, box, lane, i32_const(lo, c), i32_const(lo, half), value[0], value[1], value[2], value[3]);
+        }
+    for (int c = 0; c < blocks && blocks % 4 != 0; c++)
         for (int half = 0; half < 2; half++) {
             Expr *const even = expr_index(lo->arena, plan->tile->registers, i32_const(lo, first + 4 * c + 2 * half));
             Expr *const odd = expr_index(lo->arena, plan->tile->registers, i32_const(lo, first + 4 * c + 2 * half + 1));

@@ -176,6 +176,26 @@ static void emit_settle(Lowering *lo, const TileInfo *acc, Var *registers)
     emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, registers));
 }
 
+static bool is_flying(const Lowering *lo, const TileInfo *acc)
+{
+    for (int i = 0; i < lo->flights.count; i++)
+        if (lo->flights.items[i].accumulator == acc)
+            return true;
+    return false;
+}
+
+// Without a pin the compiler may copy the accumulator into other registers between the fence and the product. Those that
+// the products right behind add to are pinned as well: what set them would else be computed while this one is in flight,
+// which ptxas serialises.
+static void settle_sums(Lowering *lo, const TileOp *op)
+{
+    for (const TileOp *x = op; x && x->kind == T_MATMUL && op_info(lo, x)->product->kind == PRODUCT_WGMMA; x = x->next) {
+        const TileInfo *const acc = tile_info(lo, x->matmul.dst.buffer);
+        if (x->matmul.accumulate && (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_flying(lo, acc))))
+            emit_settle(lo, acc, acc->registers);
+    }
+}
+
 // promote(n, ..): tensor cores keep fewer bits of an fp8 sum than f32 has. Every n steps are a sum of their own, which
 // multiply-adds' adders add to the result.
 static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
@@ -236,9 +256,8 @@ static void emit_wgmma(Lowering *lo, Product *p)
         end_nest(lo, &block);
         return;
     }
-    // Without a pin the compiler may copy the accumulator into other registers between the fence and the product.
     if (op->matmul.accumulate)
-        emit_settle(lo, acc, acc->registers);
+        settle_sums(lo, op);
     emit_call(lo, "wgmma_fence", 0);
     emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k, p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
     end_nest(lo, &block);

@@ -24,6 +24,15 @@ template <int BYTES> DEVICE void stage_32(uint32_t box, int32_t lane, int32_t c,
     asm volatile("st.shared.v2.f32 [%0], {%1,%2};"
                  ::"r"(stage_at<BYTES>(box, (lane >> 2) + 8 * half, c * 32 + (lane & 3) * 8)), "f"(even), "f"(odd) : "memory");
 }
+// Two times 8 columns, numbers c and c + 2, lanes of odd rows the other way round: with the same number, rows 2r and 2r + 1
+// of a half warp would meet in the same banks.
+template <int BYTES, class T> DEVICE void stage_32_pair(uint32_t box, int32_t lane, int32_t c, int32_t half, T even, T odd, T even2, T odd2)
+{
+    const bool turned = lane >> 2 & 1;
+    const int32_t other = turned ? 2 : 0;
+    stage_32<BYTES>(box, lane, c + other, half, turned ? even2 : even, turned ? odd2 : odd);
+    stage_32<BYTES>(box, lane, c + 2 - other, half, turned ? even : even2, turned ? odd : odd2);
+}
 // Registers of a transposed accumulator: column 16*warp + lane/4 + 8*(r/2) of the group's 64, row 8u + 2*(lane%4) + r%2.
 // Boxes of 32 columns, ROWS rows of 128 bytes each. Eight rows further is 1024 bytes further: four addresses do.
 template <int ROWS> DEVICE uint32_t turned_at(uint32_t stage, int32_t warp, int32_t lane, int32_t r)

@@ -1,0 +1,132 @@
+// hand.c - tiles of a pipeline's step that one placed group makes and others use: handed over in rings.
+//
+// Like a tile that the producer fetches, such a tile has a buffer for each stage, and for each buffer a full and an
+// empty mbarrier. Who makes it waits only when it is a whole ring ahead, who uses it when there is none, and nobody meets.
+//
+// before: statements have their groups, the producer its channels       after: these tiles have channels, too
+#include "lower/cuda/cuda.h"
+
+typedef struct HandUses { const Buffer *root; bool reads, writes; uint32_t groups; } HandUses;
+
+static void see_use(const TileUse *use, void *context)
+{
+    HandUses *const uses = context;
+    if (buffer_root(use->buffer) == uses->root) {
+        uses->reads |= use->reads;
+        uses->writes |= use->writes || use->atomic;
+    }
+}
+
+static bool see_uses(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, see_use, context);
+    return false;
+}
+
+// Of one op of the step. Under a condition or in a loop it may be made less often than once.
+static bool uses_of(Lowering *lo, TileOp *op, HandUses *uses)
+{
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(lo, op, see_uses, uses);
+    op->next = next;
+    uses->groups = op_groups(lo, op);
+    return op->kind != T_TILE && (uses->reads || uses->writes);
+}
+
+static bool leaves_step(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
+    return op->kind == T_FORALL;
+}
+
+static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
+{
+    uint32_t givers = 0;
+    for (TileOp *op = tile->declared; op; op = op->next) {
+        HandUses uses = { .root = tile->buffer };
+        if (!uses_of(lo, op, &uses))
+            continue;
+        if (is_flow(op) || (uses.reads && uses.writes) || (uses.writes && channel->first_use) || (uses.groups & (uses.groups - 1)))
+            return false;
+        const int group = __builtin_ctz(uses.groups);
+        if (uses.writes) {
+            givers |= uses.groups;
+            channel->giver = group;
+            channel->first_give = channel->first_give ? channel->first_give : op;
+            channel->last_give = op;
+            continue;
+        }
+        if (uses.groups & givers)
+            return false;
+        channel->first_use = channel->first_use ? channel->first_use : op;
+        channel->first_of[group] = channel->first_of[group] ? channel->first_of[group] : op;
+        channel->last_use = channel->last_of[group] = op;
+    }
+    return givers && !(givers & (givers - 1)) && channel->first_use;
+}
+
+// The other groups are told behind a product that follows the stores and does without them: it need not wait for the
+// fence.
+static void tell_late(Lowering *lo, Channel *channel)
+{
+    TileOp *const next = channel->last_give->next;
+    HandUses uses = { .root = channel->tiles[0]->buffer };
+    if (next && next->kind == T_MATMUL && op_info(lo, next)->product->kind == PRODUCT_WGMMA && !uses_of(lo, next, &uses) &&
+        op_groups(lo, next) == 1u << channel->giver)
+        channel->last_give = next;
+}
+
+void find_handed(Lowering *lo)
+{
+    if (!lo->has_teams || !lo->has_producer || lo->all.groups < 3)       // two answer each other by signals
+        return;
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        const OpInfo *const info = op_info(lo, tile->declared);
+        const TileOp *const pipeline = info->parent;
+        bool leaves = false;
+        if (tile->home != HOME_SHARED || tile->channel || tile->is_private || !pipeline || pipeline->kind != T_PIPELINE ||
+            pipeline->pipeline.stages < 2 || pipeline->pipeline.n_stage_labels > 0)
+            continue;
+        each_op(lo, pipeline->pipeline.body, leaves_step, &leaves);
+        Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_handed = true, .index = lo->channels.count };
+        if (leaves || !find_giver(lo, tile, &channel))
+            continue;
+        tell_late(lo, &channel);
+        channel.clock = clock_of(lo, info->block, 0, pipeline->pipeline.stages);
+        tile->buffers = channel.clock->buffers;
+        tile->channel = NEW(lo->arena, Channel);
+        *tile->channel = channel;
+        VEC_PUSH(lo->arena, &lo->channels, tile->channel);
+    }
+}
+
+// In front of the giver's first store and behind its last.
+void begin_giving(Lowering *lo, const TileOp *op)
+{
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        if (!channel->is_handed || channel->giver != lo->walk || channel->first_give != op)
+            continue;
+        emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel),
+                  expr_binary(lo->arena, X_BITXOR, var_of(lo, channel->clock->phase), expr_int(lo->arena, DTYPE_U32, 1)));
+        point_tiles(lo, channel);
+    }
+}
+
+void end_giving(Lowering *lo, const TileOp *op)
+{
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        if (!channel->is_handed || channel->giver != lo->walk || channel->last_give != op)
+            continue;
+        Nest nest;
+        if (channel->tiles[0]->is_async)
+            emit_call(lo, "fence_async", 0);
+        emit_call(lo, "__syncwarp", 0);
+        begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+        emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
+        end_nest(lo, &nest);
+    }
+}
