@@ -5,7 +5,7 @@
 #
 # Results go to $OUT (default: build/bench), each row when it is there: gpu.md; gpu.json, a line for each family that
 # has ended; clocks.csv; errors.log. A row that takes longer than ROW_LIMIT seconds (60) or ends the program is left out,
-# and its family goes on behind it; a family has LIMIT seconds (110), all of them TOTAL (540). The cache is a fresh one, so
+# one that faults says so, and the family goes on behind it; a family has LIMIT seconds (110), all of them TOTAL (540). The cache is a fresh one, so
 # that build times are cold. KILN: a command built elsewhere (scripts/gpu_kit.sh); else it is built in BUILD.
 cd "$(dirname "$0")/.." || exit 1
 OUT=${OUT:-build/bench}; BUILD=${BUILD:-build}; LIMIT=${LIMIT:-110}; TOTAL=${TOTAL:-540}; ROW_LIMIT=${ROW_LIMIT:-60}
@@ -52,6 +52,10 @@ measure() {
         done=$(tail -n +$((before + 1)) "$OUT/gpu.md" | grep -cE '^\| (gemm|attention|backward|memory|mla|launch) ')
         echo "$family: status $status, $(($(date +%s) - begin)) s, $done rows" >> "$OUT/errors.log"
         [ "$status" -le 2 ] || [ "$family" = compile ] && return      # it ended by itself, maybe with rows that failed
+        if [ "$status" -eq 3 ]; then                                  # the device is lost to that process: its row is printed
+            skip=$((skip >= done ? skip + 1 : done))
+            continue
+        fi
         skip=$((skip > done ? skip + 1 : done + 1))
         printf '\nEnded by row %d with status %d (142: it took longer than %d s).\n\n' "$skip" "$status" "$ROW_LIMIT" >> "$OUT/gpu.md"
     done

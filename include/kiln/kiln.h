@@ -66,8 +66,8 @@ typedef struct kiln_event kiln_event;
 
 /* name: "cpu", "cuda:0" ...  The same name gives the same device; close as often as opened.
  * A kernel that faults or traps ends the work of its GPU: every call fails until the last use is closed and the device
- * opened again. Many drivers then refuse the whole process (KILN_DEVICE_FAILED): only another one can go on with it. The CPU
- * goes on in any case. */
+ * opened again. Many drivers then refuse the whole process, for every GPU (KILN_DEVICE_FAILED): only another process can
+ * go on with them. The CPU goes on in any case. */
 KILN_API kiln_status kiln_device_open(const char *name, kiln_device **device);
 KILN_API void        kiln_device_close(kiln_device *device);
 KILN_API const char *kiln_device_name(const kiln_device *device);      /* as opened */

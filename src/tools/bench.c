@@ -284,7 +284,10 @@ static bool is_wanted(const BenchOptions *o, const char *name)
     return any;
 }
 
-// A faulted device takes nothing more; closed and opened it may.
+// A faulted device takes nothing more; closed and opened it may. Where the driver refuses the process, another one can go on
+// behind the row (bench/gpu.sh): hence a status of its own.
+enum { EXIT_DEVICE_LOST = 3 };
+
 static bool reopen(Bench *b, kiln_device **device)
 {
     machine_close(&b->machine);
@@ -334,7 +337,7 @@ static int bench_all(Bench *b, kiln_device **device)
             fprintf(stderr, "kiln: %s: %s\n", r.row->name, r.problem);
             result = EXIT_FAILED;
             if ((*device)->poisoned && !reopen(b, device))
-                return fail_status(NULL);
+                return fail_status(NULL), EXIT_DEVICE_LOST;
         }
     }
     alarm(0);
