@@ -267,6 +267,7 @@ typedef struct Lowering {
     Var      *side;                  // of the places of the current step (places.c)
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
+    int       row_part;              // 1 or 2: of the two rows that a thread has in 16, only this one is printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
     int       n_cuts;                // copies of boxes that a view may end
     Var     **grid_extents, **numbered_extents, *tiles_total;            // numbered: what neighbours in a cluster count as one
@@ -458,6 +459,8 @@ int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it);        // the same, and which loads are made together
 // Loops over the register digits but the vector's, all loads from tensors of several iterations in front of the first
 // that uses one; every nest that it opens goes to `nests`. Returns how many.
+int  first_of_digit(const Lowering *lo, const Iteration *it, int digit);          // of the loop over it
+int  end_of_digit(const Lowering *lo, const Iteration *it, int digit);
 int  begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
 int  early_words(const Iteration *it);                     // of all its loads, if they can be made before its loops; else 0
 void emit_batch(Lowering *lo, Iteration *it);
@@ -503,6 +506,7 @@ Var *load_places(Lowering *lo, const Product *p);          // each lane's words,
 
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
+void hold_work(Lowering *lo);                              // what is printed before it runs before what is printed behind
 bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
 bool store_is_staged(Lowering *lo, TileOp *op);
 void finish_staged_stores(Lowering *lo);                   // their bytes are in the tensors

@@ -277,7 +277,7 @@ static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Loweri
         if (digit->input != IN_REGISTER || !is_kept(it, which, digit))
             continue;
         it->digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, 0), i32_const(lo, digit->extent), i32_const(lo, 1), LOOP_UNROLL);
+        begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, first_of_digit(lo, it, i)), i32_const(lo, end_of_digit(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
     }
     body(lo, it, which, partial_at(lo, it, which), flag);
     while (depth > 0)

@@ -9,6 +9,8 @@
 // would serialise. Where stage 1 and the head touch the same tiles the pipeline stays a plain loop.
 #include "lower/cuda/cuda.h"
 
+enum { HEAVY_REGISTERS = 200 };                            // of a thread: two groups share them all
+
 typedef VEC(TileOp *) Ops;
 typedef struct Parts { Ops head, tail, second; } Parts;
 
@@ -227,12 +229,113 @@ void begin_turns(Lowering *lo)
     end_nest(lo, &nest);
 }
 
+typedef struct RowScan { Lowering *lo; const TileOp *forall; bool own, writes_wide; } RowScan;
+
+static void scan_use(const TileUse *use, void *context)
+{
+    RowScan *const scan = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    if (root->kind == BUFFER_LOCAL)
+        return;
+    const TileInfo *const tile = tile_info(scan->lo, root);
+    scan->own = scan->own && tile && tile->home == HOME_REGISTERS && !tile->is_packed && tile->buffer->type == DTYPE_F32;
+    scan->writes_wide |= use->writes && root->rank > 1;
+}
+
+static bool scan_op(Lowering *lo, TileOp *op, void *context)
+{
+    RowScan *const scan = context;
+    int which[MAX_RANK];
+    tile_uses(op, scan_use, scan);
+    if (op->kind == T_STORE || (op->kind == T_UPDATE && !op->update.reduces))
+        scan->own = scan->own && scan->forall->forall.n == 1;
+    if (op->kind == T_UPDATE && op->update.reduces)          // into its row
+        scan->own = scan->own && op->update.buffer && op->update.buffer->rank == 1 &&
+                    subscripts_are_indices(op->update.subs, 1, scan->forall->forall.indices, scan->forall->forall.n, which) && which[0] == 0;
+    return false;
+}
+
+// It computes with fragments in registers alone, where an iteration has its own rows, and writes a value for each row.
+static bool divides_by_rows(Lowering *lo, TileOp *op)
+{
+    RowScan scan = { .lo = lo, .forall = op, .own = true };
+    if (op->kind == T_TILE)
+        return true;
+    if (op->kind != T_FORALL || op_info(lo, op)->barrier_before)
+        return false;
+    TileOp *const next = op->next;
+    op->next = NULL;
+    each_op(lo, op, scan_op, &scan);
+    op->next = next;
+    Iteration it;
+    choose_iteration(lo, op, &it);
+    int digits = 0;
+    for (int i = 0; i < it.layout.n; i++)
+        if (it.layout.digit[i].input == IN_REGISTER && it.layout.digit[i].dim == 0)
+            digits += it.layout.digit[i].extent == 2 ? 1 : 2;
+    return scan.own && !scan.writes_wide && !it.is_linear && it.dim_of[0] == 0 && digits == 1;
+}
+
+static bool is_reduction(const TileOp *op)
+{
+    return op->kind == T_FORALL && op->forall.n == 2 && op->forall.body && !op->forall.body->next && op->forall.body->kind == T_UPDATE &&
+           op->forall.body->update.reduces && op->forall.body->update.op == UPDATE_MAX;
+}
+
+// The ops of the tail that find each row's maximum and what is made of it: printed for a thread's first row, then for its
+// second, so that the second's comparisons run beside the first's exponentials. Not where two groups have all registers:
+// there a step is bound by power, and a hold more costs 0.5%.
+static void find_rows(Lowering *lo, const Ops *tail, int *begin, int *end)
+{
+    *begin = *end = 0;
+    for (int i = 1; i < tail->count && *end == 0 && consumer_registers(lo) < HEAVY_REGISTERS; i++)
+        if (is_reduction(tail->items[i]) && divides_by_rows(lo, tail->items[i]))
+            for (*begin = *end = i; *end < tail->count && divides_by_rows(lo, tail->items[*end]); )
+                ++*end;
+    while (*end && *begin > 1 && divides_by_rows(lo, tail->items[*begin - 1]))
+        --*begin;
+}
+
+static void settle_written(Lowering *lo, const Ops *tail, int begin, int end)
+{
+    Ops ops = { 0 };
+    for (int i = begin; i < end; i++)
+        VEC_PUSH(lo->arena, &ops, tail->items[i]);
+    const Sets sets = sets_of(lo, &ops);
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (sets.writes[tile->buffer->id] && tile->home == HOME_REGISTERS)
+            emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+    }
+}
+
+// The ops that find_rows found, for a thread's first row; what the second row's are printed into begins behind a hold.
+static void emit_first_rows(Lowering *lo, const Ops *tail, int begin, int end, TileOp *body)
+{
+    lo->row_part = 1;
+    for (int i = begin; i < end; i++)
+        emit_consumer_op(lo, tail->items[i], body);
+    lo->row_part = 0;
+    settle_written(lo, tail, begin, end);
+    hold_work(lo);
+    settle_written(lo, tail, begin, end);
+}
+
 // Stage 1's products run until the tail's end: the wait for them must stay behind the tail's work.
 static void emit_tail(Lowering *lo, const Parts *parts, TileOp *body)
 {
-    for (int i = 0; i < parts->tail.count; i++) {
-        emit_consumer_op(lo, parts->tail.items[i], body);
-        lo->holds_waits = consumer_registers(lo) >= 200;   // the first op waited for stage 0's own product
+    const Ops *const tail = &parts->tail;
+    int begin, end;
+    find_rows(lo, tail, &begin, &end);
+    for (int i = 0; i < tail->count; i++) {
+        if (i == begin && end)
+            emit_first_rows(lo, tail, begin, end, body);
+        if (i < begin || i >= end || tail->items[i]->kind != T_TILE) {
+            lo->row_part = i >= begin && i < end ? 2 : 0;
+            emit_consumer_op(lo, tail->items[i], body);
+            lo->row_part = 0;
+        }
+        lo->holds_waits = consumer_registers(lo) >= HEAVY_REGISTERS;   // the first op waited for stage 0's own product
     }
     wait_for_all(lo);
     lo->holds_waits = false;

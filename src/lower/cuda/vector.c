@@ -467,6 +467,20 @@ int early_words(const Iteration *it)
     return it->batch_size > 0 && batch_is_all(it) ? words : 0;
 }
 
+// A digit's values: all, or one where rows are printed in two parts.
+static bool divides_rows(const Lowering *lo, const Iteration *it, int i)
+{
+    const Digit *const digit = &it->layout.digit[i];
+    return lo->row_part > 0 && digit->input == IN_REGISTER && digit->dim == 0 && digit->extent == 2;
+}
+
+int first_of_digit(const Lowering *lo, const Iteration *it, int i) { return divides_rows(lo, it, i) ? lo->row_part - 1 : 0; }
+
+int end_of_digit(const Lowering *lo, const Iteration *it, int i)
+{
+    return divides_rows(lo, it, i) ? lo->row_part : it->layout.digit[i].extent;
+}
+
 int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests)
 {
     // The producer has few registers and none of them in arrays; the many tests of a --check build shall stay loops.
@@ -475,7 +489,7 @@ int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests)
     for (int i = 0; i < it->n_order - it->n_batched; i++) {
         const int d = it->order[i];
         it->digit[d] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nests[depth++], it->digit[d], i32_const(lo, 0), i32_const(lo, it->layout.digit[d].extent), i32_const(lo, 1), form);
+        begin_for(lo, &nests[depth++], it->digit[d], i32_const(lo, first_of_digit(lo, it, d)), i32_const(lo, end_of_digit(lo, it, d)), i32_const(lo, 1), form);
     }
     if (it->batch_size && !it->is_loaded) {
         const int first = it->n_batched ? it->layout.digit[it->order[it->n_order - it->n_batched]].extent : 1;

@@ -316,6 +316,12 @@ static void hold_wait(Lowering *lo, const Flight *flight)
     emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
 }
 
+void hold_work(Lowering *lo)
+{
+    if (lo->flights.count)
+        hold_wait(lo, &lo->flights.items[lo->flights.count - 1]);
+}
+
 // Everything up to flights[last] is done.
 static void wait_for_flight(Lowering *lo, int last)
 {
