@@ -2,9 +2,12 @@
 //
 // Row and rival are timed in turns (A B A B), because clocks move and neighbours come and go. On the CPU the fastest
 // runs are compared: whatever else the machine does only adds time. On a GPU, which is ours alone, the medians are.
+// A GPU rests after each turn for as long as the turn took: the power limit acts some 20 ms after the load begins, on
+// whoever comes second, and large products then differed by 10% from run to run.
 #include "tools/bench.h"
 
 #include <math.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 200, LAUNCH_ROUNDS = 20 };
@@ -70,6 +73,14 @@ static void judge(const Bench *b, const BenchCase *c, const Rival *rival, Result
     r->ratio = rival->kind == RIVAL_NONE || !other ? NAN : r->rate / (work / other);
 }
 
+static void rest_since(const Bench *b, double begin)
+{
+    const double seconds = seconds_now() - begin;
+    const struct timespec rest = { (time_t)seconds, (long)(1e9 * (seconds - floor(seconds))) };
+    if (!b->machine.is_cpu)
+        nanosleep(&rest, NULL);
+}
+
 static bool time_in_turns(Bench *b, BenchCase *c, Rival *rival, Result *r)
 {
     static Times own, other, warm_up;
@@ -80,9 +91,13 @@ static bool time_in_turns(Bench *b, BenchCase *c, Rival *rival, Result *r)
         return false;
     rival_time(rival, 2, 0, &warm_up);
     for (int i = 0; i < rounds; i++) {
+        double begin = seconds_now();
         rival_time(rival, runs, seconds, &other);
+        rest_since(b, begin);
+        begin = seconds_now();
         if (!machine_time(&b->machine, bench_case_launch, c, runs, seconds, &own))
             return false;
+        rest_since(b, begin);
     }
     r->runs = own.n;
     r->own = times_spread(&own);
