@@ -44,7 +44,7 @@ enum {
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     BESIDE_FRAGMENTS = 40,           // registers of a group that holds few
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
-    CUTS_FEW = 8,                    // copies of cut boxes whose coordinates a producer holds in 24 registers
+    CUTS_FEW = 8, CUTS_SOME = 16,    // copies of cut boxes whose coordinates a producer holds in 24 and in 40 registers
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
     GATHERER_REGISTERS = 56,         // where cp.async moves them
     BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
@@ -243,6 +243,8 @@ typedef struct Lowering {
     Var  *scratch_side;              // bytes to the side in use; NULL: there is one
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
     bool  no_staging, one_box;       // it did not fit; of two boxes for each warp only one did
+    TileOp   *staged_over;           // staging lies where this pipeline's tiles are, from the first of these on; NULL: on its own
+    TileInfo *first_under;
     int   barrier_offset, shared_bytes;
     bool  calls_printf;              // some statement prints or asserts
     bool  traps;                     // some code that is printed may stop the kernel
@@ -261,6 +263,7 @@ typedef struct Lowering {
     Var     **tensors;               // by buffer id: pointer variables
     VEC(Flight) flights;             // issued and not yet waited for, oldest first
     int       n_committed;
+    Channel  *opening;               // the wait for its buffer stands behind what the next box needs
     bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
     bool      by_tma;                // the producer: by boxes, else by elements
@@ -518,6 +521,7 @@ bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared t
 bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
 void emit_lane_copy(Lowering *lo, TileOp *op);
+void open_channel(Lowering *lo);
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);
 void emit_tma_ask(Lowering *lo, TileOp *op);               // for the box, into the L2 cache
 int  tma_bytes(Lowering *lo, const TileOp *op);

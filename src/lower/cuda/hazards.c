@@ -87,14 +87,35 @@ static void note_use(const TileUse *use, void *context)
     }
 }
 
+// A store that is staged writes the tiles which its groups' staging covers.
+static void each_under(Walk *walk, TileOp *op, void visit(const TileUse *use, void *context))
+{
+    Lowering *const lo = walk->lo;
+    if (!lo->staged_over || !is_map(op) || !store_is_staged(lo, op))
+        return;
+    const int part = lo->staging_bytes / lo->all.groups;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (tile->home != HOME_SHARED)
+            continue;
+        for (int g = 0; g < lo->all.groups; g++) {
+            const int begin = lo->staging_offset + g * part;
+            if ((walk->groups >> g & 1) && tile->offset < begin + part && begin < tile->offset + tile->shared.bytes * tile->buffers)
+                visit(&(TileUse){ .buffer = tile->buffer, .writes = true }, walk);
+        }
+    }
+}
+
 static bool test_inside(Lowering *lo, TileOp *op, void *context)
 {
+    each_under(context, op, test_use);
     tile_uses(op, test_use, context);
     return false;
 }
 
 static bool note_inside(Lowering *lo, TileOp *op, void *context)
 {
+    each_under(context, op, note_use);
     tile_uses(op, note_use, context);
     return false;
 }
@@ -472,7 +493,7 @@ static void walk_op(Walk *walk, TileOp *op)
         tile_uses(op, test_use, walk);                     // its own bounds and condition
     else
         alone(walk->lo, op, test_inside, walk);
-    if (info->barrier_before || (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
+    if (info->barrier_before || op == walk->lo->staged_over || (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
         meet(walk, op);
     walk->last = end_order(walk->lo, op);
     if (!is_flow(op)) {

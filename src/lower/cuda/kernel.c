@@ -566,7 +566,7 @@ static void divide_registers(const Lowering *lo, int *producer, int *consumer)
     if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy == 1))
         return;
     const int cuts = lo->shares ? 0 : CUTS_FEW;
-    *producer = only_gathers(lo) ? GATHERER_REGISTERS : lo->has_filler ? PRODUCER_REGISTERS : !lo->may_need_elements ? (lo->n_cuts > cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
+    *producer = only_gathers(lo) ? GATHERER_REGISTERS : lo->has_filler ? PRODUCER_REGISTERS : !lo->may_need_elements ? (lo->n_cuts > CUTS_SOME ? 56 : lo->n_cuts > cuts ? 40 : 24) : fragment_words(lo) > HEAVY_FRAGMENTS ? 40 : PRODUCER_REGISTERS;
     *consumer = (groups * each - *producer) / lo->all.groups / 8 * 8;
     if (*consumer > 240)
         *consumer = 240;

@@ -116,8 +116,11 @@ static int place_all(Lowering *lo)
         lo->declared.items[i]->shadow_offset = at;
         at += shadow_bytes(lo, lo->declared.items[i]);
     }
-    lo->staging_offset = at = align_up(at, lo->staging_bytes ? SHARED_ALIGN : 16);
-    at += lo->staging_bytes;
+    lo->staging_offset = at = align_up(at, lo->staging_bytes && !lo->staged_over ? SHARED_ALIGN : 16);
+    if (lo->staged_over)
+        lo->staging_offset = lo->first_under->offset;
+    else
+        at += lo->staging_bytes;
     lo->scratch_offset = at;
     at = align_up(at + lo->scratch_bytes * (lo->has_teams ? lo->all.groups : lo->scratch_sides), 16);
     lo->barrier_offset = at;
@@ -148,9 +151,60 @@ static bool would_end_rings(Lowering *lo)
     return deepest == 2 && !adds && lo->shared_bytes - lo->staging_bytes <= shared_bytes_max(lo);
 }
 
+static bool finds_staged(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= is_map(op) && store_is_staged(lo, op);
+    return is_map(op);
+}
+
+// The pipeline in whose steps the threads themselves make this tile, if nothing is staged meanwhile.
+static TileOp *lends_itself(Lowering *lo, const TileInfo *tile)
+{
+    TileOp *const pipeline = op_info(lo, tile->declared)->parent;
+    bool staged = false;
+    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->shared.swizzle_bytes == 0 ||
+        !pipeline || pipeline->kind != T_PIPELINE)
+        return NULL;
+    each_op(lo, pipeline->pipeline.body, finds_staged, &staged);
+    return staged ? NULL : pipeline;
+}
+
+// Groups with statements of their own meet before a pipeline and behind it: tiles that live only in its steps are free
+// for the stores between two of them, a box for each warp (hazards.c).
+static bool stage_over_tiles(Lowering *lo)
+{
+    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned)
+        return false;
+    lo->one_box = true;
+    lo->staging_bytes = lo->n_staged = 0;
+    each_op(lo, lo->kernel->body, measure_stores, NULL);
+    TileInfo *first = NULL;
+    TileOp *over = NULL;
+    for (int i = 0, bytes = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (tile->home != HOME_SHARED || tile->shared.swizzle_bytes == 0)
+            continue;                // lies elsewhere
+        TileOp *const pipeline = lends_itself(lo, tile);
+        if (!pipeline || pipeline != over) {
+            first = pipeline ? tile : NULL;
+            over = pipeline;
+            bytes = 0;
+        }
+        bytes += pipeline ? align_up(tile->shared.bytes, SHARED_ALIGN) : 0;
+        if (pipeline && bytes >= lo->staging_bytes) {
+            lo->staged_over = over;
+            lo->first_under = first;
+            return true;
+        }
+    }
+    return false;
+}
+
 // Where shared memory is full to the brim, stores go straight from the registers.
 static bool drop_staging(Lowering *lo)
 {
+    if (stage_over_tiles(lo))
+        return true;
     const bool had = lo->staging_bytes > 0 && (lo->has_teams || would_end_rings(lo));
     if (had) {
         lo->staging_bytes = lo->n_staged = lo->n_turned = 0;

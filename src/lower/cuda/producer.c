@@ -210,15 +210,30 @@ static void produce_op(Lowering *lo, TileOp *op)
     }
 }
 
+// What a cut box needs is worked out before the wait for its buffer, not behind it (tma.c).
+void open_channel(Lowering *lo)
+{
+    Channel *const channel = lo->opening;
+    lo->opening = NULL;
+    if (channel)
+        begin_channel(lo, channel);
+}
+
 // One op with what its channels need around it.
 static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
+    const bool is_cut = lo->by_tma && !lo->by_warp && !lo->has_filler && op_info(lo, op)->fetched && copy_is_cut(lo, op);
     for (int i = 0; i < lo->channels.count; i++)
         if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->first_fetch == op) {
-            look_up_rows(lo, op);
-            begin_channel(lo, lo->channels.items[i]);
+            if (is_cut && lo->channels.items[i]->is_plain) {
+                lo->opening = lo->channels.items[i];
+            } else {
+                look_up_rows(lo, op);
+                begin_channel(lo, lo->channels.items[i]);
+            }
         }
     produce_op(lo, op);
+    open_channel(lo);
     for (int i = 0; i < lo->channels.count; i++)
         if (lo->channels.items[i]->clock->block == block && lo->channels.items[i]->last_fetch == op)
             end_channel(lo, lo->channels.items[i]);

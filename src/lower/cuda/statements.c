@@ -718,6 +718,8 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
         if (lo->has_teams)
             end_shared_reads(lo);
         free_staging(lo, op);
+        if (op == lo->staged_over)
+            emit_staging_done(lo);
         if (info->orders_tensors)
             finish_staged_stores(lo);
         meet_all(lo);

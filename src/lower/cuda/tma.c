@@ -468,17 +468,22 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
         at[0] = i32_add(lo, at[0], i32_mul(lo, var_of(lo, lo->rank), share.panels * s->panel_columns));
         base = expr_binary(a, X_ADD, base, rank_times(lo, share.panels * s->panel_bytes));
     }
-    Nest one;
-    if (share.whole >= 0)
-        begin_if(lo, &one, expr_binary(a, X_EQ, cluster_rank(lo), i32_const(lo, share.whole)));
-    Var *skip = NULL, *rows = NULL;
+    Var *skip = NULL, *rows = NULL, *whole = NULL;
     if (is_cut) {
         for (int i = 0; i < rank; i++)
             at[i] = var_of(lo, emit_declare(lo, DTYPE_I32, "box_at", at[i]));
         skip = emit_declare(lo, DTYPE_I32, "box_skip", coordinate(lo, box.skip, false));
         rows = emit_declare(lo, DTYPE_I32, "box_rows", coordinate(lo, box.rows, false));
+        whole = emit_declare(lo, DTYPE_BOOL, "box_is_whole", call_expr(lo, DTYPE_BOOL, arena_printf(a, "is_whole<%d>", (int)box.width[box.cut]),
+                             2, var_of(lo, skip), var_of(lo, rows)));
     }
-    for (int panel = 0; panel < panels; panel++) {
+    if (channel)
+        open_channel(lo);
+    Nest one;
+    if (share.whole >= 0)
+        begin_if(lo, &one, expr_binary(a, X_EQ, cluster_rank(lo), i32_const(lo, share.whole)));
+    const bool at_once = is_cut && channel;          // all panels in one call
+    for (int panel = 0; panel < (at_once ? 1 : panels); panel++) {
         Expr *from[5];
         memcpy(from, at, sizeof from);
         from[0] = i32_add(lo, at[0], i32_const(lo, panel * s->panel_columns));
@@ -488,7 +493,7 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
             emit_tma_call(lo, "tma_load", rank, dst, map, barrier, from);
             continue;
         }
-        Expr *args[10];
+        Expr *args[11];
         int n = 0;
         if (channel)
             args[n++] = dst;
@@ -496,13 +501,17 @@ static void emit_box(Lowering *lo, TileOp *op, const Channel *channel)
         if (channel)
             args[n++] = barrier;
         if (is_cut) {
-            args[n++] = var_of(lo, skip);
-            args[n++] = var_of(lo, rows);
+            args[n++] = var_of(lo, whole);
+            if (channel) {
+                args[n++] = var_of(lo, skip);
+                args[n++] = var_of(lo, rows);
+            }
         }
         memcpy(args + n, from, sizeof(Expr *) * (size_t)rank);
         const int width = is_cut ? (int)box.width[box.cut] : 0;
         const char *const mask = share.n > 1 ? arena_printf(a, ", %d", (1 << share.n) - 1) : "";
-        const char *const name = channel && is_cut ? arena_printf(a, "tma_load_rows<%d, %d, %d%s>", width, s->pitch_bytes, rank - 1 - box.cut, mask)
+        const char *const name = at_once ? arena_printf(a, "tma_load_rows<%d, %d, %d, %d, %d, %d%s>", width, s->pitch_bytes, rank - 1 - box.cut,
+                                                        panels, s->panel_bytes, s->panel_columns, mask)
                                : channel ? arena_printf(a, "tma_multicast<%s>", mask + 2)
                                : is_cut ? arena_printf(a, "tma_ask_rows<%d>", width) : "tma_ask";
         loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE, name, n + rank, args) } });

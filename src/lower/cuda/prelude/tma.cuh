@@ -73,35 +73,39 @@ template <int MASK, int RANK> DEVICE void tma_load_box(uint32_t dst, const Tenso
     if constexpr (MASK) tma_multicast_box<MASK>(dst, m, bar, at);
     else tma_load(dst, m, bar, at);
 }
-// ROWS rows along dimension ALONG, PITCH bytes each in shared memory, of which those before `skip` and those from `rows`
-// on become zero. m[k] has boxes of 4^k rows, the last one of all. What is outside lies beyond the tensor: zeros, and
-// nothing is read. MASK not 0: by multicast.
-template <int ROWS, int PITCH, int ALONG, int MASK = 0, class... At>
-DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, int32_t skip, int32_t rows, At... at_each)
+// Not by the number of rows that are left after clamping: ptxas 13.0 reads that off VIMNMX.RELU's predicate and gets "not
+// whole" for whole.
+template <int ROWS> DEVICE bool is_whole(int32_t skip, int32_t rows) { return skip <= 0 && rows >= ROWS; }
+// ROWS rows along dimension ALONG of PANELS panels, in shared memory PITCH bytes a row and PANEL a panel, of which those
+// before `skip` and those from `rows` on become zero. m[k] has boxes of 4^k rows, the last one of all, WIDE elements wide.
+// What is outside lies beyond the tensor: zeros, and nothing is read. MASK not 0: by multicast.
+template <int ROWS, int PITCH, int ALONG, int PANELS, int PANEL, int WIDE, int MASK = 0, class... At>
+DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, bool whole, int32_t skip, int32_t rows, At... at_each)
 {
     constexpr int LAST = ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1;
     constexpr int32_t BEYOND = 1 << 30;
     int32_t at[] = {at_each...};
-    const int32_t begin = at[ALONG], end = rows < 0 ? 0 : rows > ROWS ? ROWS : rows, first = skip < 0 ? 0 : skip > end ? end : skip;
-    // Not by end - first == ROWS: ptxas 13.0 gets a comparison of a clamp wrong (docs/hopper.md, rule 16).
-    const bool whole = skip <= 0 && rows >= ROWS, none = first == end;
-    if (none) at[ALONG] = BEYOND;
-    if (none || whole) {
-        tma_load_box<MASK>(dst, m + LAST, bar, at);
+    if (whole) {
+        #pragma unroll
+        for (int panel = 0; panel < PANELS; panel++, at[0] += WIDE)
+            tma_load_box<MASK>(dst + panel * PANEL, m + LAST, bar, at);
         return;
     }
+    const int32_t begin = at[ALONG], end = rows < 0 ? 0 : rows > ROWS ? ROWS : rows, first = skip < 0 ? 0 : skip > end ? end : skip;
     #pragma unroll 1
-    for (int32_t row = 0; row < ROWS; ) {
-        const bool inside = row >= first && row < end;
-        int32_t left = (inside ? end : row < first ? first : ROWS) - row;
+    for (int panel = 0; panel < PANELS; panel++, dst += PANEL, at[0] += WIDE)
         #pragma unroll 1
-        for (int32_t k = LAST - 1; k >= 0; k--)
+        for (int32_t row = 0; row < ROWS; ) {
+            const bool inside = row >= first && row < end;
+            int32_t left = (inside ? end : row < first ? first : ROWS) - row;
             #pragma unroll 1
-            for (; left >= 1 << 2 * k; left -= 1 << 2 * k, row += 1 << 2 * k) {
-                at[ALONG] = inside ? begin + row : BEYOND;
-                tma_load_box<MASK>(dst + row * PITCH, m + k, bar, at);
-            }
-    }
+            for (int32_t k = LAST - 1; k >= 0; k--)
+                #pragma unroll 1
+                for (; left >= 1 << 2 * k; left -= 1 << 2 * k, row += 1 << 2 * k) {
+                    at[ALONG] = inside ? begin + row : BEYOND;
+                    tma_load_box<MASK>(dst + row * PITCH, m + k, bar, at);
+                }
+        }
 }
 // Into the L2 cache alone.
 template <class... At> DEVICE void tma_ask(const TensorMap *m, At... at_each)
@@ -119,9 +123,9 @@ template <class... At> DEVICE void tma_ask(const TensorMap *m, At... at_each)
         asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];"
                      ::"l"(m), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
 }
-template <int ROWS, class... At> DEVICE void tma_ask_rows(const TensorMap *m, int32_t skip, int32_t rows, At... at_each)
+template <int ROWS, class... At> DEVICE void tma_ask_rows(const TensorMap *m, bool whole, At... at_each)
 {
-    if (skip <= 0 && rows >= ROWS) tma_ask(m + (ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1), at_each...);
+    if (whole) tma_ask(m + (ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1), at_each...);
 }
 DEVICE int32_t box_coordinate(int64_t x) { return x < -(1 << 30) ? -(1 << 30) : x > 1 << 30 ? 1 << 30 : (int32_t)x; }
 // Stores take no negative coordinate: a box before the tensor goes past its end.
