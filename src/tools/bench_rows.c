@@ -118,9 +118,9 @@ static const Row cuda_rows[] = {
     MEMORY("gemv split bf16", "gemm/gemv.tile", "gemv_split", "T=bf16, N=4096, K=65536, splits=4"),
     MEMORY("gemv transposed bf16", "gemm/gemv.tile", "gemv_transposed", "T=bf16, BK=64, N=65536, K=4096"),
     MEMORY("hadamard 4096", "transform/hadamard.tile", "hadamard", "T=bf16, N=4096, M=65536"),
-    MEMORY("decode G4", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=4, BN=128, Mask=none, LENGTH=none, LSE=none, B=64, S=8192, "
+    MEMORY("decode G4", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=4, BN=64, Mask=none, LENGTH=none, LSE=none, B=64, S=8192, "
            "H=32, HKV=8, splits=4, scale=0.088"),
-    MEMORY("decode G8 B8", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=8, BN=128, Mask=none, LENGTH=none, LSE=none, B=8, S=32768, "
+    MEMORY("decode G8 B8", "attention/decode.tile", "flash_decode", "T=bf16, D=128, DV=128, G=8, BN=64, Mask=none, LENGTH=none, LSE=none, B=8, S=32768, "
            "H=64, HKV=8, splits=16, scale=0.088"),
     MLA_128("4096", "192", "10240", 4096, 532e12, 581e12, 596e12),
     MLA_128("8192", "384", "20480", 8192, 619e12, 637e12, 655e12),
