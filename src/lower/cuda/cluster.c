@@ -7,8 +7,8 @@
 // of all instances. Boxes are divided in tma.c.
 //
 // A `cluster shared` tile that a filler converts (fill.c) is made once, too: each instance converts an n-th of its rows
-// and stores them in its own tile and, by st.async, at the same place in every other's (rows.c). A full barrier then waits
-// for its own producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself.
+// into its own tile and copies them to the same place in every other's (rows.c). A full barrier then waits for its own
+// producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself.
 #include "lower/cuda/cuda.h"
 
 // Of several coordinates the first: blocks of a cluster are neighbours in one number. A --check build has no rings.

@@ -47,6 +47,8 @@ enum {
     CUTS_FEW = 8, CUTS_SOME = 16,    // copies of cut boxes whose coordinates a producer holds in 24 and in 40 registers
     PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
     GATHERER_REGISTERS = 56,         // where cp.async moves them
+    LIGHTER_WORDS = 32, LIGHTER_REGISTERS = 48,            // a group with so many words less of fragments leaves so many registers:
+    HEAVIER_REGISTERS = 8,           // so many to one with more, the rest to a filler
     BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };
 
@@ -114,6 +116,7 @@ struct Channel {
     bool       is_handed;            // filled by a group of consumers (hand.c)
     int        giver;                // that one
     TileOp    *first_give, *last_give;                     // its first store, and the op behind which it tells the others
+    bool       has_gathers;          // some are: so does it, beside the warps that arrive for the rest
     bool       by_lanes;             // filled element by element by the producer's first warp
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
@@ -268,6 +271,7 @@ typedef struct Lowering {
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
     bool      by_tma;                // the producer: by boxes, else by elements
     Var      *side;                  // of the places of the current step (places.c)
+    struct Stock *stock;             // there: rows to convert, in registers before their step (rows.c); NULL: none
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     int       row_part;              // 1 or 2: of the two rows that a thread has in 16, only this one is printed (rotate.c)
@@ -295,6 +299,7 @@ int  crew_threads(Crew crew);
 int  consumer_threads(const Lowering *lo);                 // of `crew`
 int  spare_registers(const Lowering *lo);                  // of one thread of each group of consumers together
 int  consumer_registers(const Lowering *lo);               // of a thread
+int  group_registers(const Lowering *lo, int group);       // the same of one group beside a filler
 
 // ---- fill.c
 void find_filler(Lowering *lo);
@@ -307,14 +312,21 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layo
 // ---- places.c: the filler's row numbers, a step ahead
 void find_places(Lowering *lo);
 void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
+bool rows_are_local(Lowering *lo, const TileOp *pipeline);            // each touched by the warp alone that gathers it
+bool emit_local(Lowering *lo, TileOp *op);
+void await_places(Lowering *lo, TileOp *pipeline);         // elements of lists that were loaded for them
 
 // ---- rows.c
+bool fill_is_rows(Lowering *lo, TileOp *op);
 bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // among n instances
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
 void look_up_rows(Lowering *lo, TileOp *op);               // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                        // of this thread
-void ask_rows(Lowering *lo, TileOp *op);                   // into the L2 cache: a row is asked for by one thread
+void declare_stock(Lowering *lo, TileOp *pipeline);        // registers that hold the next rows to convert
+void clear_stock(Lowering *lo);                            // nothing comes next
+void aim_or_ask(Lowering *lo, TileOp *op);                 // the first rows of op do
+void load_stock(Lowering *lo);
 
 // ---- teams.c
 void find_teams(Lowering *lo);
@@ -383,6 +395,7 @@ void  begin_else(Lowering *lo, Nest *nest);
 void  begin_while(Lowering *lo, Nest *nest, Expr *cond);
 void  begin_block(Lowering *lo, Nest *nest);
 void  end_nest(Lowering *lo, Nest *nest);
+void  begin_row(Lowering *lo, const LoopIndex *index, Nest *nest);         // places.c
 
 // ---- scalar.c
 // One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.

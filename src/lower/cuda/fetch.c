@@ -376,7 +376,7 @@ static bool is_small_below(Lowering *lo, TileOp *op, const Buffer *root)
     return false;
 }
 
-typedef struct Gathers { Buffer *root; bool all; } Gathers;
+typedef struct Gathers { Buffer *root; bool all, any; } Gathers;
 
 static bool see_gather(Lowering *lo, TileOp *op, void *context)
 {
@@ -385,8 +385,11 @@ static bool see_gather(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     Uses uses = { .root = gathers->root };
     uses_inside(lo, op, &uses);
-    if (uses.writes)
-        gathers->all = gathers->all && fill_is_gather(lo, op);
+    if (uses.writes) {
+        const bool gathers_rows = fill_is_gather(lo, op);
+        gathers->all = gathers->all && gathers_rows;
+        gathers->any = gathers->any || gathers_rows;
+    }
     return true;
 }
 
@@ -416,11 +419,12 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
             channel.first_fetch = channel.first_fetch ? channel.first_fetch : op;
             channel.last_fetch = op;
             if (channel.is_filled) {
-                Gathers gathers = { tile->buffer, true };
+                Gathers gathers = { tile->buffer, true, false };
                 TileOp *const rest = op->next;
                 op->next = NULL;
                 each_op(lo, op, see_gather, &gathers);
                 op->next = rest;
+                channel.has_gathers |= gathers.any;
                 channel.is_gathered = gathers.all && (channel.is_gathered || channel.first_fetch == op);
                 continue;
             }

@@ -183,7 +183,7 @@ static void set_touched(Lowering *lo, bool touched)
 // Where paths join, and at the head of a loop, other threads may still be at work on anything.
 void begin_fills(Lowering *lo) { set_touched(lo, true); }
 
-// The producer's threads meet where one's elements are another's.
+// The producer's threads meet where one's elements are another's: those of a warp, beside a stock.
 void emit_fill(Lowering *lo, TileOp *op)
 {
     Touched touched = { .lo = lo };
@@ -191,12 +191,15 @@ void emit_fill(Lowering *lo, TileOp *op)
     if (touched.meets) {
         if (touched.reads)
             wait_for_copies(lo);
-        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+        if (lo->stock)
+            emit_call(lo, "__syncwarp", 0);
+        else
+            emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
         set_touched(lo, false);
     }
     touched.marks = true;
     alone(lo, op, see_own_op, &touched);
-    if (!emit_rows(lo, op))
+    if (!emit_rows(lo, op) && !emit_local(lo, op))
         emit_forall(lo, as_map(lo, op), NULL);
 }
 

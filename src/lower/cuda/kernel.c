@@ -532,7 +532,7 @@ static Expr *lanes_or_one(Lowering *lo, const Channel *channel)
     if (channel->is_gathered)
         return i32_const(lo, WARPGROUP_THREADS);
     if (channel->is_filled || channel->is_handed)
-        return i32_const(lo, WARPGROUP_THREADS / WARP_LANES);
+        return i32_const(lo, WARPGROUP_THREADS / WARP_LANES + (channel->has_gathers ? WARPGROUP_THREADS : 0));
     if (!channel->by_lanes)
         return one;
     return lo->fetch_aligned ? expr_select(lo->arena, lo->fetch_aligned, lanes, one) : lanes;
@@ -577,6 +577,20 @@ int spare_registers(const Lowering *lo)
     int producer, consumer;
     divide_registers(lo, &producer, &consumer);
     return 65536 / WARPGROUP_THREADS - producer;
+}
+
+int group_registers(const Lowering *lo, int group)
+{
+    int producer, consumer, most = 0, least = INT32_MAX;
+    divide_registers(lo, &producer, &consumer);
+    for (int g = 0; g < lo->all.groups; g++) {
+        const int words = team_words(lo, g);
+        most = words > most ? words : most;
+        least = words < least ? words : least;
+    }
+    if (!consumer || !lo->shares || most - least < LIGHTER_WORDS)
+        return consumer;             // only a filler that exchanges rows has many in registers (rows.c)
+    return most - team_words(lo, group) >= LIGHTER_WORDS ? consumer - LIGHTER_REGISTERS : consumer + HEAVIER_REGISTERS;
 }
 
 int consumer_registers(const Lowering *lo)
@@ -658,11 +672,13 @@ static void emit_roles(Lowering *lo)
     Nest roles;
     begin_if(lo, &roles, expr_binary(lo->arena, X_LT, call_expr(lo, DTYPE_I32, "uniform", 1, literal(lo, DTYPE_I32, "(int32_t)threadIdx.x")),
                                      i32_const(lo, producer_threads(lo))));
+    for (int g = 0; g < lo->all.groups && lo->has_filler; g++)
+        producer_registers += consumer_registers - group_registers(lo, g);
     if (producer_registers)
         emit_call(lo, "setmaxnreg_dec", 1, i32_const(lo, producer_registers));
     emit_producer_role(lo, lo->fetch_aligned);
     begin_else(lo, &roles);
-    if (consumer_registers && !uneven_registers(lo, 0))
+    if (consumer_registers && !lo->has_filler && !uneven_registers(lo, 0))
         emit_call(lo, "setmaxnreg_inc", 1, i32_const(lo, consumer_registers));
     declare_threads(lo, producer_threads(lo), lo->all);
     emit_consumer(lo);

@@ -8,6 +8,10 @@
 //
 // A thread works out the places of one row, from its own elements alone, so they need no barrier among themselves. The
 // one at the head lies between a side's rows and its next places, and between places and their rows.
+//
+// Rows that are converted in one line of a step need not be asked for: as soon as a set of registers is converted, it
+// takes the next step's (rows.c). There a row belongs to the warp that gathers it: what the filler's statements touch at
+// row r, in any tile of its own, no other warp does, and the barriers are those of a warp.
 #include "lower/cuda/cuda.h"
 
 typedef enum { LOAD, WORK_OUT, ASK } Phase;
@@ -126,15 +130,72 @@ static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
 
 void find_places(Lowering *lo) { each_op(lo, lo->kernel->body, find_in_pipeline, NULL); }
 
+// ---- what is touched at a row
+
+typedef struct Locality { Lowering *lo; const Var *row; bool fails; } Locality;
+
+static void see_tile_at(Locality *local, Buffer *buffer, Expr *const *subs)
+{
+    if (tile_info(local->lo, buffer_root(buffer)))
+        local->fails |= buffer->kind == BUFFER_VIEW || subs[0]->kind != E_VAR || subs[0]->var.var != local->row;
+}
+
+static bool see_tile_load(const Expr *x, void *context)
+{
+    if (x->kind == E_LOAD)
+        see_tile_at(context, x->load.buffer, x->load.subs);
+    return false;
+}
+
+// Eight rows of each 32 are a warp's (choose_row_pieces), and a row is a lane's.
+static bool has_warps_rows(const LoopIndex *index)
+{
+    int64_t extent;
+    return full_extent(index, &extent) && extent % (8 * 4) == 0 && extent <= WARPGROUP_THREADS;
+}
+
+static bool see_local(Lowering *lo, TileOp *op, void *context)
+{
+    bool *const fails = context;
+    if (!op_info(lo, op)->fills)
+        return op->kind == T_FORALL;
+    const TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
+    if (!store || store->kind != T_STORE || store->next ||
+        !(forall->forall.n == 1 ? has_warps_rows(&forall->forall.indices[0]) : fill_is_rows(lo, op))) {
+        *fails = true;
+        return true;
+    }
+    Locality local = { lo, forall->forall.indices[0].var, false };
+    see_tile_at(&local, store->store.buffer, store->store.subs);
+    expr_any(store->store.value, see_tile_load, &local);
+    *fails |= local.fails;
+    return true;
+}
+
+bool rows_are_local(Lowering *lo, const TileOp *pipeline)
+{
+    bool fails = false;
+    each_op(lo, pipeline->pipeline.body, see_local, &fails);
+    return !fails;
+}
+
 // ---- printing
 
-// Row r is thread r's.
-static void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest)
+// Row r is thread r's, or a lane's of the warp that gathers it.
+void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest)
 {
+    Arena *const a = lo->arena;
     int64_t rows;
     full_extent(index, &rows);
-    begin_if(lo, nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, rows)));
-    *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name, var_of(lo, lo->thread));
+    if (!lo->stock) {
+        begin_if(lo, nest, expr_binary(a, X_LT, var_of(lo, lo->thread), i32_const(lo, rows)));
+        *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name, var_of(lo, lo->thread));
+        return;
+    }
+    begin_if(lo, nest, expr_binary(a, X_LT, var_of(lo, lo->lane), i32_const(lo, rows / 4)));
+    *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name,
+        i32_add(lo, i32_add(lo, expr_binary(a, X_MOD, var_of(lo, lo->lane), i32_const(lo, 8)), i32_mul(lo, var_of(lo, lo->warp), 8)),
+                    i32_mul(lo, expr_binary(a, X_DIV, var_of(lo, lo->lane), i32_const(lo, 8)), 8 * 4)));
 }
 
 static void load_place(Lowering *lo, TileOp *op, const Iteration *it)
@@ -161,6 +222,22 @@ static void work_out_place(Lowering *lo, TileOp *op, Iteration *it)
     end_nest(lo, &nest);
 }
 
+// tile[r] = .. beside a stock; false: it has no such form
+bool emit_local(Lowering *lo, TileOp *op)
+{
+    TileOp *const forall = as_map(lo, op);
+    Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
+    Nest nest;
+    if (!lo->stock || forall->forall.n != 1)
+        return false;
+    for (int i = 0; i < COUNT(it.dim_of); i++)
+        it.dim_of[i] = -1;
+    begin_row(lo, &forall->forall.indices[0], &nest);
+    emit_thread_block(lo, forall->forall.body, &it);
+    end_nest(lo, &nest);
+    return true;
+}
+
 static bool holds_fill(Lowering *lo, TileOp *op, void *context)
 {
     *(bool *)context |= op_info(lo, op)->fills;
@@ -184,7 +261,7 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
         } else if (info->is_place && phase == WORK_OUT) {
             work_out_place(lo, op, &it);
         } else if (info->fills && !info->is_place && phase == ASK) {
-            ask_rows(lo, op);
+            aim_or_ask(lo, op);
         } else if (op->kind == T_IF) {
             each_op(lo, op->branch.then, holds_fill, &fills);
             each_op(lo, op->branch.otherwise, holds_fill, &fills);
@@ -229,8 +306,11 @@ static void emit_phases(Lowering *lo, TileOp *op, Expr *step, Expr *end, bool fl
     Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
     *slot = emit_declare(lo, (*slot)->type, arena_printf(a, "%s_ahead", (*slot)->name), step);
     point_sides(lo, op, flip);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && lo->stock)
+            emit_call(lo, "__syncwarp", 0);
         emit_phase(lo, op->pipeline.body, phases[i]);
+    }
     end_nest(lo, &nest);
     memcpy(lo->vars, kept, sizeof(Var *) * (size_t)n_vars);
 }
@@ -243,6 +323,17 @@ static bool declare_early(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
+static bool await_early(Lowering *lo, TileOp *op, void *context)
+{
+    OpInfo *const info = op_info(lo, op);
+    if (info->is_place && info->loads_early && (info->early->type == DTYPE_I32 || info->early->type == DTYPE_U32))
+        emit_assign(lo, info->early, expr_binary(lo->arena, X_BITXOR, var_of(lo, info->early), call_expr(lo, info->early->type, arena_printf(lo->arena, "(%s)", dtype_info[info->early->type].c_name), 1, expr_call(lo->arena, info->early->type, "blockIdx.z", -1, NULL))));
+    return op->kind == T_FORALL;
+}
+
+// Before more loads are issued: those may share the scoreboard. blockIdx.z is 0, but ptxas does not know.
+void await_places(Lowering *lo, TileOp *pipeline) { each_op(lo, pipeline->pipeline.body, await_early, NULL); }
+
 // The producer is group 0: its threads count from 0.
 static void number_threads(Lowering *lo)
 {
@@ -253,6 +344,14 @@ static void number_threads(Lowering *lo)
 static Expr *later(Lowering *lo, const Var *at, int steps)
 {
     return expr_binary(lo->arena, X_ADD, expr_var(lo->arena, (Var *)at), expr_int(lo->arena, at->type, steps));
+}
+
+static void sync_rows(Lowering *lo)
+{
+    if (lo->stock)
+        emit_call(lo, "__syncwarp", 0);
+    else
+        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
 }
 
 // The loop of a pipeline with places; `rows` prints the rest of a step.
@@ -267,14 +366,17 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     each_op(lo, op->pipeline.body, declare_early, NULL);
     Var *const thread = lo->thread, *const lane = lo->lane;
     number_threads(lo);
+    declare_stock(lo, op);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, load, COUNT(load));
-    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+    sync_rows(lo);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out_and_ask, COUNT(work_out_and_ask));
+    load_stock(lo);
     emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
     Nest loop;
     begin_for(lo, &loop, at, var_of(lo, begin), var_of(lo, end), expr_int(lo->arena, at->type, 1), LOOP_NO_UNROLL);
     number_threads(lo);
-    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+    sync_rows(lo);
+    clear_stock(lo);
     emit_phases(lo, op, later(lo, at, 1), var_of(lo, end), true, work_out_and_ask, COUNT(work_out_and_ask));
     emit_phases(lo, op, later(lo, at, 2), var_of(lo, end), false, load, COUNT(load));
     point_sides(lo, op, false);
@@ -283,4 +385,5 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     end_nest(lo, &loop);
     lo->thread = thread;
     lo->lane = lane;
+    lo->stock = NULL;
 }

@@ -118,8 +118,13 @@ static void end_channel(Lowering *lo, Channel *channel)
         }
         return;
     }
+    if (channel->has_gathers) {
+        emit_call(lo, "cp_async_arrive", 1, full_barrier(lo, channel));
+        lo->copies_fly = false;
+    }
     wait_for_copies(lo);
-    if (!channel->is_filled || channel->tiles[0]->wants_panels)          // products read it
+    const TileInfo *const tile = channel->tiles[0];        // the only one, if it is filled
+    if (!channel->is_filled || (tile->wants_panels && !tile->is_exchanged))          // exchanged rows: there was one
         emit_call(lo, "fence_async", 0);
     if (channel->is_filled)          // each warp for itself
         emit_call(lo, "__syncwarp", 0);

@@ -2,7 +2,8 @@
 //
 // Plain copies go by cp.async: no register stands in between, and all of a row are in flight. What is converted passes
 // through registers: two sets of them, each loaded anew, from the next line if this one ends, as soon as it is
-// converted, so that a set is always in flight. Factors that a whole piece shares (scales of a block of columns) are
+// converted, so that a set is always in flight. Where it is known which rows the next step converts (places.c), a step's
+// only line is followed by the next step's. Factors that a whole piece shares (scales of a block of columns) are
 // loaded once.
 #include "lower/cuda/cuda.h"
 
@@ -193,6 +194,23 @@ static bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     return true;
 }
 
+// Set i of a line holds chunk i; where a line has more chunks than there are sets, they take turns.
+static int chunk_units(const Rows *rows, int units)
+{
+    int words = 0, chunk = units;
+    for (int i = 0; i < rows->n_runs; i++)
+        words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    while (chunk > 1 && (units % chunk != 0 || chunk * words > SET_WORDS || chunk > SET_UNITS))
+        chunk--;
+    return chunk;
+}
+
+bool fill_is_rows(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    return plan_rows(lo, op, &rows);
+}
+
 bool fill_is_gather(Lowering *lo, TileOp *op)
 {
     Rows rows;
@@ -253,10 +271,11 @@ static void declare_set(Lowering *lo, const Rows *rows, Set *set, int units)
 static void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column)
 {
     Arena *const a = lo->arena;
+    const char *const ahead = lo->stock ? "_ahead" : "";
     for (int u = 0; u < units; u++) {
         const int columns = (from + u) * 4 * rows->unit;
         for (int i = 0; i < rows->n_runs; i++)
-            emit_call(lo, arena_printf(a, "load_piece<%d>", rows->unit * dtype_bits(rows->runs[i].load->type) / 32), 3, var_of(lo, set->raw[u][i]),
+            emit_call(lo, arena_printf(a, "load_piece%s<%d>", ahead, rows->unit * dtype_bits(rows->runs[i].load->type) / 32), 3, var_of(lo, set->raw[u][i]),
                       in_line(lo, &rows->runs[i].line, i32_const(lo, columns)), var_of(lo, rows->runs[i].line.inside));
         for (int i = 0; i < rows->n_each; i++) {
             const Each *const x = &rows->each[i];
@@ -266,7 +285,7 @@ static void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, i
             Expr *const at = !x->by ? i32_const(lo, 0) : shared > 1 || x->by == 4 * rows->unit ? i32_const(lo, columns / x->by)
                            : expr_binary(a, X_DIV, i32_add(lo, column, i32_const(lo, columns)), i32_const(lo, x->by));
             emit_assign(lo, set->each[u][i], call_expr(lo, set->each[u][i]->type,
-                        arena_printf(a, "load_each<%s>", dtype_info[set->each[u][i]->type].c_name), 2, in_line(lo, &x->line, at), var_of(lo, x->line.inside)));
+                        arena_printf(a, "load_each%s<%s>", ahead, dtype_info[set->each[u][i]->type].c_name), 2, in_line(lo, &x->line, at), var_of(lo, x->line.inside)));
         }
     }
 }
@@ -308,15 +327,7 @@ static void emit_converted_piece(Lowering *lo, Rows *rows, const Iteration *it, 
     for (int w = 0; w < 4; w++)
         words[w] = call_expr(lo, DTYPE_U32, rounds ? arena_printf(a, "pack_%s", dtype_name(type)) : "pack_bits", 2,
                              expr_index(a, out, i32_const(lo, 2 * w)), expr_index(a, out, i32_const(lo, 2 * w + 1)));
-    Expr *to = piece_address(lo, rows, it);
-    for (int w = 0; w < 4 && rows->n_away; w++)
-        words[w] = var_of(lo, emit_declare(lo, DTYPE_U32, "word", words[w]));
-    if (rows->n_away)
-        to = var_of(lo, emit_declare(lo, DTYPE_U32, "piece", to));
-    emit_call(lo, "store_piece", 5, to, words[0], words[1], words[2], words[3]);
-    for (int i = 0; i < rows->n_away; i++)
-        emit_call(lo, "remote_store_16", 6, expr_binary(a, X_ADD, to, var_of(lo, rows->away[i])), var_of(lo, rows->full_away[i]),
-                  words[0], words[1], words[2], words[3]);
+    emit_call(lo, "store_piece", 5, piece_address(lo, rows, it), words[0], words[1], words[2], words[3]);
 }
 
 // `columns` past the lane's first: a block in which the column's variable stands there.
@@ -326,6 +337,34 @@ static Var *begin_columns(Lowering *lo, const Rows *rows, Nest *block, int colum
     begin_block(lo, block);
     *slot = emit_declare(lo, first->type, first->name, expr_binary(lo->arena, X_ADD, var_of(lo, first), expr_int(lo->arena, first->type, columns)));
     return first;
+}
+
+static Expr *uniform(Lowering *lo, Expr *address)
+{
+    return call_expr(lo, DTYPE_U32, "(uint32_t)uniform", 1, call_expr(lo, DTYPE_I32, "(int32_t)", 1, address));
+}
+
+// The line that the warp has stored, to the other instances: eight rows of a panel are one piece of shared memory, which
+// begins with the first lane's.
+static void send_line(Lowering *lo, Rows *rows, const Iteration *it, int units)
+{
+    Arena *const a = lo->arena;
+    const SharedLayout *const panels = &tile_info(lo, rows->store->store.buffer)->shared;
+    Nest block, one;
+    Var *const first = begin_columns(lo, rows, &block, 0);
+    Var *const piece = emit_declare(lo, DTYPE_U32, "piece", uniform(lo, piece_address(lo, rows, it)));
+    emit_call(lo, "fence_async", 0);
+    emit_call(lo, "__syncwarp", 0);
+    begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
+    for (int i = 0; i < units * 4 * rows->unit / panels->panel_columns; i++)
+        for (int n = 0; n < rows->n_away; n++) {
+            Expr *const at = expr_binary(a, X_ADD, var_of(lo, piece), expr_int(a, DTYPE_U32, i * panels->panel_bytes));
+            emit_call(lo, "remote_copy", 4, expr_binary(a, X_ADD, at, var_of(lo, rows->away[n])), at,
+                      expr_int(a, DTYPE_U32, 8 * panels->pitch_bytes), var_of(lo, rows->full_away[n]));
+        }
+    end_nest(lo, &one);
+    end_nest(lo, &block);
+    *var_slot(lo, rows->column) = first;
 }
 
 static void convert_set(Lowering *lo, Rows *rows, const Iteration *it, const Set *set, int from, int units)
@@ -375,36 +414,200 @@ static void declare_line(Lowering *lo, Iteration *it, int digit, Var *line)
     declare_indices(lo, it, ~0u);
 }
 
-// Set i of a line holds chunk i; where a line has more chunks than there are sets, they take turns.
-static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units)
+// How the pieces of `rows` lie, and in which digits of the lane's registers its columns and lines count; -1: in none.
+static bool lay_rows(Lowering *lo, TileOp *op, const Rows *rows, Iteration *it, int *columns, int *lines)
+{
+    TileOp *const forall = as_map(lo, op);
+    *it = (Iteration){ .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 }, .vector = -1 };
+    if (!choose_row_pieces(lo, forall, rows->unit, 4, &it->layout))
+        return false;
+    *columns = *lines = -1;
+    for (int i = 1; i < it->layout.n; i++)                           // beside the piece's own
+        if (it->layout.digit[i].input == IN_REGISTER)
+            *(it->layout.digit[i].dim == 1 ? columns : lines) = i;
+    return true;
+}
+
+// ---- rows of the next step
+
+// Registers of the whole pipeline, for all its conversions of one form, of which at most one is made in a step.
+typedef struct Stock { TileOp *pipeline, *op; Rows rows; int chunk, chunks; Set set[SETS]; } Stock;
+
+static bool has_form(const Rows *a, const Rows *b)
+{
+    bool same = a->unit == b->unit && a->n_runs == b->n_runs && a->n_each == b->n_each;
+    for (int i = 0; i < a->n_runs && same; i++)
+        same = a->runs[i].load->type == b->runs[i].load->type;
+    for (int i = 0; i < a->n_each && same; i++)
+        same = a->each[i].by == b->each[i].by && a->each[i].load->type == b->each[i].load->type;
+    return same;
+}
+
+typedef struct Conversions { TileOp *op; Rows rows; int n, units; bool fails; } Conversions;
+
+// One, or one in either branch of an if.
+static bool see_conversion(Lowering *lo, TileOp *op, void *context)
+{
+    Conversions *const all = context;
+    const OpInfo *const info = op_info(lo, op);
+    Rows rows;
+    Iteration it;
+    int columns, lines;
+    if (!info->fills || info->is_place)
+        return op->kind == T_FORALL;
+    if (!plan_rows(lo, op, &rows) || rows.is_copy)
+        return true;
+    const int instances = tile_info(lo, rows.store->store.buffer)->is_exchanged ? lo->cluster : 1;
+    for (int i = 0; i < rows.n_runs; i++)                  // strides take the registers
+        all->fails |= buffer_root(rows.runs[i].load->load.buffer)->stride[0] != NULL;
+    if (!lay_rows(lo, op, &rows, &it, &columns, &lines) || columns < 0 || (lines >= 0 && it.layout.digit[lines].extent > instances)) {
+        all->fails = true;
+    } else if (all->n == 0) {
+        all->op = op;
+        all->rows = rows;
+        all->units = it.layout.digit[columns].extent;
+    } else {
+        const OpInfo *const first = op_info(lo, all->op);
+        all->fails |= all->n > 1 || first->parent != info->parent || first->block == info->block || !has_form(&rows, &all->rows) ||
+                      it.layout.digit[columns].extent != all->units;
+    }
+    all->n++;
+    return true;
+}
+
+static Line stock_line(Lowering *lo, const Expr *load)
+{
+    const Buffer *const root = buffer_root(load->load.buffer);
+    Line line = { .size = dtype_bits(load->load.buffer->type) / dtype_bits(root->type) };
+    line.pointer = loop_new_pointer(lo->unit, lo->tensors[root->id]->type, "next_line_at");
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = line.pointer, .value = var_of(lo, lo->tensors[root->id]) } });
+    line.inside = emit_declare(lo, DTYPE_BOOL, "next_inside", expr_bool(lo->arena, false));
+    return line;
+}
+
+void declare_stock(Lowering *lo, TileOp *pipeline)
+{
+    Conversions all = { .n = 0 };
+    each_op(lo, pipeline->pipeline.body, see_conversion, &all);
+    const int chunk = all.n > 0 && !all.fails ? chunk_units(&all.rows, all.units) : 0;
+    if (!chunk || all.units / chunk > SETS || !rows_are_local(lo, pipeline))
+        return;
+    lo->stock = NEW(lo->arena, Stock, .pipeline = pipeline, .op = all.op, .rows = all.rows, .chunk = chunk, .chunks = all.units / chunk);
+    Rows *const rows = &lo->stock->rows;
+    for (int i = 0; i < rows->n_runs; i++)
+        rows->runs[i].line = stock_line(lo, rows->runs[i].load);
+    for (int i = 0; i < rows->n_each; i++)
+        rows->each[i].line = stock_line(lo, rows->each[i].load);
+    for (int i = 0; i < lo->stock->chunks; i++)
+        declare_set(lo, rows, &lo->stock->set[i], chunk);
+}
+
+void clear_stock(Lowering *lo)
+{
+    for (int i = 0; lo->stock && i < lo->stock->rows.n_runs; i++)
+        emit_assign(lo, lo->stock->rows.runs[i].line.inside, expr_bool(lo->arena, false));
+    for (int i = 0; lo->stock && i < lo->stock->rows.n_each; i++)
+        emit_assign(lo, lo->stock->rows.each[i].line.inside, expr_bool(lo->arena, false));
+}
+
+static bool is_stocked(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    return lo->stock && plan_rows(lo, op, &rows) && !rows.is_copy;
+}
+
+// The lines that this instance converts: from `begin` on.
+static int lines_here(Lowering *lo, const Rows *rows, int lines, Expr **begin)
+{
+    *begin = i32_const(lo, 0);
+    if (!tile_info(lo, rows->store->store.buffer)->is_exchanged)
+        return lines;
+    lines /= lo->cluster;
+    *begin = var_of(lo, emit_declare(lo, DTYPE_I32, "begin_line", i32_mul(lo, cluster_rank(lo), lines)));
+    return lines;
+}
+
+static void set_line(Lowering *lo, const Line *to, const Line *from)
+{
+    emit_assign(lo, to->pointer, var_of(lo, from->pointer));
+    emit_assign(lo, to->inside, var_of(lo, from->inside));
+}
+
+static void set_lines(Lowering *lo, const Rows *to, const Rows *from)
+{
+    for (int i = 0; i < to->n_runs; i++)
+        set_line(lo, &to->runs[i].line, &from->runs[i].line);
+    for (int i = 0; i < to->n_each; i++)
+        set_line(lo, &to->each[i].line, &from->each[i].line);
+}
+
+static bool aim_stock(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    Iteration it;
+    Expr *begin;
+    int columns, lines;
+    Nest block;
+    if (!is_stocked(lo, op) || !plan_rows(lo, op, &rows) || !lay_rows(lo, op, &rows, &it, &columns, &lines))
+        return false;
+    const Crew crew = lo->crew;
+    lo->crew = it.crew;
+    begin_block(lo, &block);
+    lines_here(lo, &rows, lines < 0 ? 1 : it.layout.digit[lines].extent, &begin);
+    declare_line(lo, &it, lines, emit_declare(lo, DTYPE_I32, "first_line", begin));
+    begin_loads(lo, &rows, &it);
+    set_lines(lo, &lo->stock->rows, &rows);
+    end_nest(lo, &block);
+    lo->crew = crew;
+    return true;
+}
+
+void load_stock(Lowering *lo)
+{
+    Rows rows;
+    Iteration it;
+    int columns, lines;
+    Nest block;
+    Stock *const stock = lo->stock;
+    if (!stock || !plan_rows(lo, stock->op, &rows) || !lay_rows(lo, stock->op, &rows, &it, &columns, &lines))
+        return;
+    begin_block(lo, &block);
+    declare_line(lo, &it, lines, emit_declare(lo, DTYPE_I32, "first_line", i32_const(lo, 0)));
+    for (int i = 0; i < stock->chunks; i++)
+        load_set(lo, &stock->rows, &stock->set[i], i * stock->chunk, stock->chunk, var_of(lo, *var_slot(lo, rows.column)));
+    end_nest(lo, &block);
+}
+
+// ---- conversions
+
+static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units, const Stock *stock)
 {
     Arena *const a = lo->arena;
-    int words = 0, chunk = units;
-    for (int i = 0; i < rows->n_runs; i++)
-        words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
-    while (chunk > 1 && (units % chunk != 0 || chunk * words > SET_WORDS || chunk > SET_UNITS))
-        chunk--;
-    const int chunks = units / chunk, sets = chunks % SETS == 0 ? SETS : 1;
-    Set set[SETS];
-    Expr *begin = i32_const(lo, 0), *end = i32_const(lo, lines);
-    if (rows->n_away) {              // of this instance
-        lines /= lo->cluster;
-        begin = var_of(lo, emit_declare(lo, DTYPE_I32, "begin_line", i32_mul(lo, cluster_rank(lo), lines)));
-        end = i32_add(lo, begin, i32_const(lo, lines));
-    }
+    const int chunk = chunk_units(rows, units), chunks = units / chunk, sets = chunks % SETS == 0 ? SETS : 1;
+    Set own[SETS];
+    const Set *const set = stock ? stock->set : own;
+    Expr *begin;
+    lines = lines_here(lo, rows, lines, &begin);
+    Expr *const end = i32_add(lo, begin, i32_const(lo, lines));
     Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line"), *const zero = emit_declare(lo, DTYPE_I32, "first_line", begin);
     declare_line(lo, it, digit, zero);
-    begin_loads(lo, rows, it);
-    for (int i = 0; i < sets; i++) {
-        declare_set(lo, rows, &set[i], chunk);
-        load_set(lo, rows, &set[i], i * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+    if (!stock) {
+        begin_loads(lo, rows, it);
+        for (int i = 0; i < sets; i++) {
+            declare_set(lo, rows, &own[i], chunk);
+            load_set(lo, rows, &own[i], i * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+        }
     }
+    if (stock)
+        await_places(lo, stock->pipeline);
     const Rows current = *rows;
     for (int c = 0; c < chunks && lines == 1; c++) {
         convert_set(lo, rows, it, &set[c % sets], c * chunk, chunk);
-        if (c + sets < chunks)
-            load_set(lo, &current, &set[c % sets], (c + sets) * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+        if (stock || c + sets < chunks)
+            load_set(lo, stock ? &stock->rows : &current, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
+    if (lines == 1 && rows->n_away)
+        send_line(lo, rows, it, units);
     if (lines == 1)
         return;
     Nest loop;
@@ -424,25 +627,35 @@ static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, in
         const bool same = c + sets < chunks;
         load_set(lo, same ? &current : &ahead, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
-    for (int i = 0; i < ahead.n_runs && chunks > sets; i++) {
-        emit_assign(lo, current.runs[i].line.pointer, var_of(lo, ahead.runs[i].line.pointer));
-        emit_assign(lo, current.runs[i].line.inside, var_of(lo, ahead.runs[i].line.inside));
-    }
-    for (int i = 0; i < ahead.n_each && chunks > sets; i++) {
-        emit_assign(lo, current.each[i].line.pointer, var_of(lo, ahead.each[i].line.pointer));
-        emit_assign(lo, current.each[i].line.inside, var_of(lo, ahead.each[i].line.inside));
-    }
+    if (rows->n_away)
+        send_line(lo, rows, it, units);
+    if (chunks > sets)
+        set_lines(lo, &current, &ahead);
     end_nest(lo, &loop);
+}
+
+// Eight rows of every panel can be sent as one piece.
+static bool can_send(Lowering *lo, const Rows *rows, int64_t columns)
+{
+    const TileInfo *const tile = tile_info(lo, rows->store->store.buffer);
+    int64_t extent[2], coefficient;
+    SharedLayout panels;
+    Expr *rest = NULL;
+    return expr_as_int(tile->buffer->shape[0], &extent[0]) && expr_as_int(tile->buffer->shape[1], &extent[1]) &&
+           tile_panels(tile, (int)extent[0], (int)extent[1], 2, &panels) && panels.swizzle_bytes == panels.pitch_bytes &&
+           columns % panels.panel_columns == 0 && expr_affine(lo->arena, rows->store->store.subs[1], &rows->column, 1, &coefficient, &rest) &&
+           expr_multiple(rest) % panels.panel_columns == 0;
 }
 
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts)
 {
     Rows rows;
-    int64_t extent;
+    int64_t extent, columns;
     if (!plan_rows(lo, op, &rows))
         return false;
     *converts |= !rows.is_copy;
-    return rows.is_copy || (full_extent(&as_map(lo, op)->forall.indices[0], &extent) && extent % (8 * 4 * n) == 0);
+    return rows.is_copy || (full_extent(&as_map(lo, op)->forall.indices[0], &extent) && extent % (8 * 4 * n) == 0 &&
+                            full_extent(&as_map(lo, op)->forall.indices[1], &columns) && can_send(lo, &rows, columns));
 }
 
 // The others' bytes are announced before this thread's arrival: until then the phase cannot end.
@@ -462,9 +675,9 @@ static void begin_exchange(Lowering *lo, Rows *rows, const TileOp *forall, int c
     for (int i = 1; i < lo->cluster; i++) {
         Expr *const rank = expr_binary(a, X_MOD, i32_add(lo, cluster_rank(lo), i32_const(lo, i)), i32_const(lo, lo->cluster));
         Expr *const there = call_expr(lo, DTYPE_U32, "address_at", 2, call_expr(lo, DTYPE_U32, "shared_base", 0), rank);
-        Var *const away = emit_declare(lo, DTYPE_U32, "away", expr_binary(a, X_SUB, there, call_expr(lo, DTYPE_U32, "shared_base", 0)));
+        Var *const away = emit_declare(lo, DTYPE_U32, "away", uniform(lo, expr_binary(a, X_SUB, there, call_expr(lo, DTYPE_U32, "shared_base", 0))));
         rows->away[rows->n_away] = away;
-        rows->full_away[rows->n_away++] = emit_declare(lo, DTYPE_U32, "full_away", expr_binary(a, X_ADD, full, var_of(lo, away)));
+        rows->full_away[rows->n_away++] = emit_declare(lo, DTYPE_U32, "full_away", uniform(lo, expr_binary(a, X_ADD, full, var_of(lo, away))));
     }
 }
 
@@ -545,7 +758,8 @@ static void copy_lines(Lowering *lo, TileOp *op, Rows *rows, Spread *spread)
     }
     Nest loop;
     Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line");
-    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, spread->lines), i32_const(lo, 1), LOOP_NO_UNROLL);
+    const bool few = lo->stock && spread->lines * spread->pieces <= 4;
+    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, spread->lines), i32_const(lo, 1), few ? LOOP_UNROLL : LOOP_NO_UNROLL);
     declare_line(lo, &spread->it, spread->digit, line);
     begin_loads(lo, rows, &spread->it);
     copy_line(lo, rows, &spread->it, spread->pieces, spread->across);
@@ -573,15 +787,15 @@ bool emit_rows(Lowering *lo, TileOp *op)
         int64_t columns = 0;
         full_extent(&forall->forall.indices[1], &columns);
         begin_exchange(lo, &rows, forall, (int)columns);
-        convert_lines(lo, &rows, &spread.it, spread.digit, spread.lines, spread.pieces);
+        convert_lines(lo, &rows, &spread.it, spread.digit, spread.lines, spread.pieces, is_stocked(lo, op) ? lo->stock : NULL);
     }
     end_nest(lo, &block);
     lo->crew = crew;
     return true;
 }
 
-// A row is one thread's, where the tensor's rows may be asked for as they lie.
-void ask_rows(Lowering *lo, TileOp *op)
+// Into the L2 cache. A row is one lane's, where the tensor's rows may be asked for as they lie.
+static void ask_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
     int64_t n_rows, columns;
@@ -589,14 +803,13 @@ void ask_rows(Lowering *lo, TileOp *op)
         return;
     TileOp *const forall = as_map(lo, op);
     const LoopIndex *const index = forall->forall.indices;
-    if (!full_extent(&index[0], &n_rows) || !full_extent(&index[1], &columns) || n_rows > WARPGROUP_THREADS)
+    if (!full_extent(&index[0], &n_rows) || !full_extent(&index[1], &columns))
         return;
     Iteration it = { .indices = index, .n = 2, .layout = layout_new(0, NULL), .vector = -1 };
     for (int i = 0; i < COUNT(it.dim_of); i++)
         it.dim_of[i] = -1;
     Nest nest;
-    begin_if(lo, &nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, n_rows)));
-    *var_slot(lo, index[0].var) = emit_declare(lo, DTYPE_I32, index[0].var->name, var_of(lo, lo->thread));
+    begin_row(lo, &index[0], &nest);
     *var_slot(lo, index[1].var) = emit_declare(lo, DTYPE_I32, index[1].var->name, i32_const(lo, 0));
     for (int i = 0; i < rows.n_runs; i++) {
         Expr *const load = rows.runs[i].load, *rest = NULL;
@@ -610,4 +823,11 @@ void ask_rows(Lowering *lo, TileOp *op)
         emit_call(lo, "ask_row", 3, var_of(lo, line.pointer), i32_const(lo, columns * size), var_of(lo, line.inside));
     }
     end_nest(lo, &nest);
+}
+
+// Beside a stock nothing is asked for: copies have the time of a conversion.
+void aim_or_ask(Lowering *lo, TileOp *op)
+{
+    if (!aim_stock(lo, op) && !lo->stock)
+        ask_rows(lo, op);
 }

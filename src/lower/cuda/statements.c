@@ -706,7 +706,7 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
         Channel *const channel = lo->channels.items[i];
         if (channel->clock->block == owner_block && first_use(lo, channel) == op) {
             emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
-            if (channel->is_gathered || channel->tiles[0]->is_exchanged)         // by ordinary stores: products see them behind a fence
+            if (channel->has_gathers || channel->tiles[0]->is_exchanged)         // by ordinary stores: products see them behind a fence
                 emit_call(lo, "fence_async", 0);
             point_tiles(lo, channel);
         }
@@ -881,6 +881,8 @@ void emit_consumer(Lowering *lo)
         lo->walk = g;
         lo->flights.count = 0;
         divide_among_teams(lo, g);
+        if (lo->has_filler && !uneven_registers(lo, g) && group_registers(lo, g))
+            emit_call(lo, "setmaxnreg_inc", 1, i32_const(lo, group_registers(lo, g)));
         lo->group = emit_declare(lo, DTYPE_I32, "this_group", i32_const(lo, g));
         emit_walk(lo);
         end_nest(lo, &walk);

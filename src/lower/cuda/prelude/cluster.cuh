@@ -2,8 +2,7 @@
 //
 // Operations on mbarriers are the unqualified ones: .release.cluster and .acquire.cluster compile to fences of the whole
 // device. So an arrival at another block's mbarrier may give a buffer back, but does not order stores into it: data
-// goes there by multicast or by st.async, which tell the barrier themselves, or across cluster_sync. What comes by
-// st.async needs fence_async before a product reads it.
+// goes there by multicast or by remote_copy, which tell the barrier themselves, or across cluster_sync.
 DEVICE uint32_t cluster_rank(void)
 {
     uint32_t rank;
@@ -30,16 +29,19 @@ DEVICE void mbar_arrive_at(uint32_t bar, uint32_t rank)
 {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_at(bar, rank)) : "memory");
 }
-// Stores that the barrier counts in bytes; it is in the same block as the destination.
-DEVICE void remote_store_8(uint32_t to, uint32_t bar, uint32_t x, uint32_t y)
+// What lies in this block's shared memory, a multiple of 16 bytes, written before fence_async; the barrier, which is in the
+// same block as the destination, counts the bytes.
+DEVICE void remote_copy(uint32_t to, uint32_t from, uint32_t bytes, uint32_t bar)
 {
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
-                 ::"r"(to), "r"(x), "r"(y), "r"(bar) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(to), "r"(from), "r"(bytes), "r"(bar) : "memory");
 }
-DEVICE void remote_store_16(uint32_t to, uint32_t bar, uint32_t x, uint32_t y, uint32_t z, uint32_t w)
+// True in one lane of a warp, of which ptxas knows that it is one: copies need no loop over lanes then.
+DEVICE bool elected(void)
 {
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
-                 ::"r"(to), "r"(x), "r"(y), "r"(z), "r"(w), "r"(bar) : "memory");
+    uint32_t one;
+    asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.u32 %0, 1, 0, p;\n\t}" : "=r"(one));
+    return one != 0;
 }
 // Plain ones, ordered by cluster_sync alone.
 DEVICE void remote_put_4(uint32_t to, uint32_t x) { asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }

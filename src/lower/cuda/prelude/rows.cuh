@@ -21,15 +21,39 @@ template <int WORDS> DEVICE void load_piece(uint32_t *w, const void *p, bool ins
     }
 }
 template <class T> DEVICE T load_each(const void *p, bool inside) { return inside ? *(const T *)p : (T)0; }
+// The same for a later step, predicated within the asm: of `inside ? *p : 0` ptxas makes a load and a copy that waits for it.
+template <int WORDS> DEVICE void load_piece_ahead(uint32_t *w, const void *p, bool inside)
+{
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) w[i] = 0;
+    if constexpr (WORDS == 2)
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\t@p ld.global.v2.u32 {%0, %1}, [%2];\n\t}"
+                     : "+r"(w[0]), "+r"(w[1]) : "l"(p), "r"((int)inside));
+    else
+#pragma unroll
+        for (int i = 0; i < WORDS; i += 4)
+            asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+                         : "+r"(w[i]), "+r"(w[i + 1]), "+r"(w[i + 2]), "+r"(w[i + 3]) : "l"((const uint4 *)p + i / 4), "r"((int)inside));
+}
+template <class T> DEVICE T load_each_ahead(const void *p, bool inside)
+{
+    uint32_t w = 0;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t@p ld.global.u32 %0, [%1];\n\t}" : "+r"(w) : "l"(p), "r"((int)inside));
+    return bitcast<T>(w);
+}
 DEVICE void store_piece(uint32_t at, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
 {
     asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }
-// Into the L2 cache: a multiple of 16 bytes.
+// Into the L2 cache: a multiple of 16 bytes, by lines of 128. (cp.async.bulk.prefetch takes one lane's address at a time.)
 DEVICE void ask_row(const void *p, int32_t bytes, bool inside)
 {
-    if (inside)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes) : "memory");
+    if (!inside)
+        return;
+#pragma unroll
+    for (int i = 0; i < bytes; i += 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + i));
+    asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + bytes - 16));
 }
 // Eight elements from word `at` on; codes two at a time.
 DEVICE void widen_e4m3(float *f, const uint32_t *w, int at)
