@@ -356,10 +356,10 @@ static kiln_status encode_map(kiln_device *device, const Launch *launch, const P
         steps[i] = map->element_stride[i] ? (unsigned)map->element_stride[i] : 1;
     }
     const int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
-    enum { NO_INTERLEAVE = 0, PROMOTE_256 = 3, FILL_ZERO = 0 };
+    enum { NO_INTERLEAVE = 0, PROMOTE_128 = 2, FILL_ZERO = 0 };
     const int error = cuda_driver()->tensor_map(out, map_types[map->type] - 1, (unsigned)map->rank,
                                                 (void *)(uintptr_t)key->base, key->dims, key->strides + 1, box, steps,
-                                                NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
+                                                NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO);
     if (!error)
         return KILN_OK;
     char doing[192];
