@@ -56,7 +56,7 @@ m-- kernels/mla/decode_dense_fp8.tile mla_decode_dense_fp8_planned<CAUSAL=0>(B=4
 m-- kernels/mla/prefill.tile mla_prefill_sparse<D=576,KEYS=128>(S=1, HQ=80, SKV=153, TOPK=200
 mrs kernels/linear/gdn.tile gdn_state<bf16,DK=64,BV=32,CV=2>(B=1, S=150, H=2, DV=64) Gate=present H0=present
 mrs tests/language/run/clusters.tile product<C=4>(M=300, N=504, K=200
-mrs tests/language/run/clusters.tile converted<C=2
+mr- tests/language/run/clusters.tile converted<C=2
 m-s tests/language/run/clusters.tile ragged<C=2,OWN=0
 END
 }
