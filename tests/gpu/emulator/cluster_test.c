@@ -57,6 +57,11 @@ static const char ring[] =
 
 // Each block's warp 1 sends a row to the other block's warp 0, which adds it up and says when it may be overwritten.
 static const char exchange[] =
+    "DEVICE void remote_store_8(uint32_t to, uint32_t bar, uint32_t x, uint32_t y)\n"
+    "{\n"
+    "    asm volatile(\"st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%2, %3}, [%1];\"\n"
+    "                 ::\"r\"(to), \"r\"(bar), \"r\"(x), \"r\"(y) : \"memory\");\n"
+    "}\n"
     "extern \"C\" __global__ void __launch_bounds__(64, 1) run(const __grid_constant__ TensorMap map, const float *in, float *out)\n"
     "{\n"
     "    const uint32_t base = shared_base(), full = base + 1024, empty = full + 8, other = cluster_rank() ^ 1;\n"
