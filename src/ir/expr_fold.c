@@ -323,8 +323,7 @@ static Expr *fold_float(Arena *a, ExprOp op, Expr *x, Expr *y)
 
 Expr *expr_binary(Arena *a, ExprOp op, Expr *x, Expr *y)
 {
-    const bool shift = op == X_SHL || op == X_SHR;
-    assert((x->type == y->type || shift) && "operands share a type");
+    assert((x->type == y->type || op == X_SHL || op == X_SHR) && "operands share a type");
     Expr *folded = NULL;
     if (op == X_AND || op == X_OR) {
         assert(x->type == DTYPE_BOOL && "&& and || take bools");
