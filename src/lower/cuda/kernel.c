@@ -468,8 +468,9 @@ void begin_grid(Lowering *lo, Nest *nest)
         // Every second round runs backwards: where work falls or rises along the grid, all blocks get alike.
         round = loop_new_var(lo->unit, DTYPE_I32, "round");
         Expr *const blocks = clusters_of(lo, "gridDim");
-        // Left by the test below: the number of rounds would be one more value to keep.
-        begin_for(lo, nest, round, i32_const(lo, 0), expr_binary(a, X_ADD, var_of(lo, lo->tiles_total), i32_const(lo, pairs_up)), i32_const(lo, 1), LOOP_NO_UNROLL);
+        // Left by the test below: the number of rounds would be one more value to keep. One block that takes pairs has
+        // more rounds than instances, as an odd coordinate's middle one stands in two.
+        begin_for(lo, nest, round, i32_const(lo, 0), pairs_up ? i32_const(lo, INT32_MAX) : var_of(lo, lo->tiles_total), i32_const(lo, 1), LOOP_NO_UNROLL);
         Expr *const odd = expr_binary(a, X_NE, expr_binary(a, X_BITAND, var_of(lo, round), i32_const(lo, 1)), i32_const(lo, 0));
         Expr *const turned = expr_binary(a, X_SUB, expr_binary(a, X_SUB, blocks, i32_const(lo, 1)), block);
         Expr *const place = lo->kernel->rasterize > 1 ? block : expr_select(a, odd, turned, block);
