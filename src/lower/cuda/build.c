@@ -4,14 +4,16 @@
 #include <stdarg.h>
 
 Expr *i32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_I32, value); }
+Expr *u32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_U32, value); }
 Expr *i32_add(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_ADD, a, b); }
-
-Expr *i32_mul(Lowering *lo, Expr *a, int64_t b)
-{
-    return expr_binary(lo->arena, X_MUL, a, i32_const(lo, b));
-}
+Expr *i32_sub(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_SUB, a, b); }
+Expr *i32_times(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_MUL, a, b); }
+Expr *i32_mul(Lowering *lo, Expr *a, int64_t b) { return i32_times(lo, a, i32_const(lo, b)); }
+Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b) { return expr_binary(lo->arena, op, a, i32_const(lo, b)); }
 
 Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
+Expr *is_zero(Lowering *lo, Var *number) { return i32_op(lo, X_EQ, var_of(lo, number), 0); }
+Expr *literal(Lowering *lo, DType type, const char *text) { return expr_call(lo->arena, type, text, -1, NULL); }
 
 static Expr *call_list(Lowering *lo, DType type, const char *name, int n, va_list list)
 {
@@ -28,6 +30,26 @@ Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...)
     Expr *const call = call_list(lo, type, name, n, list);
     va_end(list);
     return call;
+}
+
+Expr *cast(Lowering *lo, DType to, Expr *x)
+{
+    if (x->type == to)
+        return x;
+    int64_t value;
+    if (dtype_is_integer(to) && expr_as_int(x, &value) && dtype_bits(to) == 64)
+        return expr_int(lo->arena, to, value);
+    return call_expr(lo, to, arena_printf(lo->arena, "(%s)", dtype_info[to].c_name), 1, x);
+}
+
+Expr *shared_address(Lowering *lo, int offset)
+{
+    return expr_binary(lo->arena, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0), u32_const(lo, offset));
+}
+
+Expr *shared_pointer(Lowering *lo, DType type, Expr *offset)
+{
+    return call_expr(lo, type, arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, offset);
 }
 
 void emit_call(Lowering *lo, const char *name, int n, ...)
@@ -49,11 +71,21 @@ void emit_comment(Lowering *lo, const char *format, ...)
     loop_add(lo->out, (LoopStmt){ .kind = L_COMMENT, .comment = { text_cstr(&text) } });
 }
 
+void emit_definition(Lowering *lo, Var *var, Expr *value)
+{
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+}
+
 Var *emit_declare(Lowering *lo, DType type, const char *name, Expr *value)
 {
     Var *const var = loop_new_var(lo->unit, type, name);
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+    emit_definition(lo, var, value);
     return var;
+}
+
+Expr *emit_i32(Lowering *lo, const char *name, Expr *value)
+{
+    return var_of(lo, emit_declare(lo, DTYPE_I32, name, value));
 }
 
 Var *emit_array(Lowering *lo, DType type, const char *name, int64_t elements)
@@ -67,6 +99,8 @@ void emit_assign(Lowering *lo, Var *var, Expr *value)
 {
     loop_add(lo->out, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } });
 }
+
+void emit_jump(Lowering *lo, LoopKind kind) { loop_add(lo->out, (LoopStmt){ .kind = kind }); }
 
 static void begin_nest(Lowering *lo, Nest *nest, LoopStmt stmt)
 {
@@ -113,11 +147,6 @@ void begin_else(Lowering *lo, Nest *nest)
     lo->out = &nest->inner;
 }
 
-void begin_while(Lowering *lo, Nest *nest, Expr *cond)
-{
-    begin_nest(lo, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = cond } });
-}
-
 void begin_block(Lowering *lo, Nest *nest)
 {
     begin_nest(lo, nest, (LoopStmt){ .kind = L_BLOCK });
@@ -127,4 +156,19 @@ void end_nest(Lowering *lo, Nest *nest)
 {
     close_inner(lo, nest);
     lo->out = nest->outer;
+}
+
+void end_nests(Lowering *lo, Nest *nests, int n)
+{
+    while (n > 0)
+        end_nest(lo, &nests[--n]);
+}
+
+void begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it)
+{
+    Nest leave;
+    begin_nest(lo, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = expr_bool(lo->arena, true) } });
+    begin_if(lo, &leave, expr_unary(lo->arena, X_NOT, lower_expr(lo, cond, it)));
+    emit_jump(lo, L_BREAK);
+    end_nest(lo, &leave);
 }

@@ -4,19 +4,34 @@
 // there is anything to fetch by TMA, one *producer* group that only fetches. lower_cuda() (kernel.c) goes through
 // these steps; each is a file, and each leaves its decisions in the structs below for the next:
 //
-//   products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
-//   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
+//   structure.c  jumps become structure
+//   bounds.c     ranges of what is known only at the launch
+//   crew.c       how many threads there are
+//   cluster.c    the instances of a cluster, and which tiles are fetched once for all of them
+//   teams.c      statements placed on groups
 //   fill.c       make a group that only fills tiles the producer
-//   places.c     which rows it gathers, known a step ahead
+//     places.c     which rows it gathers, known a step ahead
+//   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
+//     products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
 //   hand.c       the tiles that one group of consumers makes for others: channels, too
-//   cluster.c    the instances of a cluster, and which tiles are fetched once for all of them
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
+//   preload.c    left operands that stay in registers through a loop
 //   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
 //   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads
-//   statements.c print the consumers' code
+//   consumer.c   print the consumers' code: a walk over the tree, with waits and barriers around each operation
+//     statements.c the operations
+//     rotate.c, product_loop.c   pipelines whose products run under the next step
 //   producer.c   print the producer's code: another walk over the same tree
+//   launch.c     what the launch hands to the kernel, and the plan that makes it
+//   explain.c    say what was decided
+//
+// Both walks use
+//
+//     grid.c       which instance it is; uneven.c: where instances have unequal work
+//     registers.c  how many each group's threads have
+//     channels.c   mbarriers and rings; tiles.c: the variables that stand for tiles
 //     map.c        forall, copies and fills as loops over the registers of each thread
 //     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps
 //     scalar.c     scalar expressions, conversions, checked accesses
@@ -26,7 +41,7 @@
 //     store.c      fragments to tensors through swizzled staging and TMA
 //     panels.c     accumulators to shared tiles that products read
 //     tma.c        tensor maps and boxes
-//   explain.c    say what was decided
+//     build.c      short forms of Loop IR
 //
 // Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the
 // special forms (TMA, wgmma, staged stores) replace it where their conditions hold.
@@ -41,14 +56,6 @@ enum {
     SHARED_ALIGN = 1024,
     MBARRIER_BYTES = 8,
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
-    HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
-    BESIDE_FRAGMENTS = 40,           // registers of a group that holds few
-    LIGHT_REGISTERS = 72,            // of a group that has statements but no products
-    CUTS_FEW = 8, CUTS_SOME = 16,    // copies of cut boxes whose coordinates a producer holds in 24 and in 40 registers
-    PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
-    GATHERER_REGISTERS = 56,         // where cp.async moves them
-    LIGHTER_WORDS = 32, LIGHTER_REGISTERS = 48,            // a group with so many words less of fragments leaves so many registers:
-    HEAVIER_REGISTERS = 8,           // so many to one with more, the rest to a filler
     BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
 };
 
@@ -288,18 +295,69 @@ typedef struct Lowering {
     bool      failed;
 } Lowering;
 
-// ---- kernel.c
+typedef struct Nest { LoopList *outer; LoopList inner; LoopStmt *stmt; } Nest;   // a statement whose inside is being printed
+
+// ---- info.c
 bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));   // false
 void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 OpInfo *op_info(Lowering *lo, const TileOp *op);           // made on first use
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);         // NULL: a tensor or a view
 typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: do not descend
-void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);
+void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
+void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);        // all of a block
+void note_operations(Lowering *lo);
+
+// ---- bounds.c
+void find_bounds(Lowering *lo);
+
+// ---- crew.c
+void choose_crew(Lowering *lo);
 int  crew_threads(Crew crew);
 int  consumer_threads(const Lowering *lo);                 // of `crew`
-int  spare_registers(const Lowering *lo);                  // of one thread of each group of consumers together
+int  all_threads(const Lowering *lo);                      // of the consumers
+int  producer_threads(const Lowering *lo);
+void declare_threads(Lowering *lo, int first, Crew crew);
+
+// ---- registers.c
+int  occupancy(const Lowering *lo);                        // instances that a multiprocessor holds
+int  tile_words(const TileInfo *tile);                     // 32-bit registers of a thread
+int  fragment_words(const Lowering *lo);                   // of all fragments
+int  team_words(const Lowering *lo, int group);            // of one group's
 int  consumer_registers(const Lowering *lo);               // of a thread
-int  group_registers(const Lowering *lo, int group);       // the same of one group beside a filler
+int  uneven_registers(Lowering *lo, int group);            // of its threads; 0: all groups of consumers have the same
+void emit_producer_registers(Lowering *lo);
+void emit_consumer_registers(Lowering *lo);
+void emit_group_registers(Lowering *lo, int group);
+
+// ---- launch.c
+int  declare_parameters(Lowering *lo);
+void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads);
+void fill_plan(Lowering *lo, int threads);
+
+// ---- uneven.c, grid.c
+int  uneven_coordinate(Lowering *lo, bool *adds);          // adds: instances add to tensors
+bool is_clustered(const Lowering *lo, int coordinate);
+void begin_grid(Lowering *lo, Nest *nest);                 // coordinates of the instance
+void end_grid(Lowering *lo, Nest *nest);
+
+// ---- channels.c
+void find_product_only(Lowering *lo);
+const TileOp *first_use(const Lowering *lo, const Channel *channel);   // by the group whose walk is printed
+const TileOp *last_use(const Lowering *lo, const Channel *channel);
+void init_barriers(Lowering *lo);
+void declare_clocks(Lowering *lo);
+Expr *other_phase(Lowering *lo, const Clock *clock);
+void advance_clocks(Lowering *lo, TileOp *block, int stage);           // stage -1: all
+Expr *full_barrier(Lowering *lo, const Channel *channel);  // address of the current buffer's
+Expr *empty_barrier(Lowering *lo, const Channel *channel);
+void emit_wait_full(Lowering *lo, const Channel *channel);
+void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot);
+void emit_release(Lowering *lo, const Channel *channel);   // consumers are done with the current buffer
+
+// ---- tiles.c
+void declare_tiles(Lowering *lo);
+void point_tiles(Lowering *lo, const Channel *channel);    // to the current buffer
+void turn_side(Lowering *lo, const TileInfo *tile);
 
 // ---- fill.c
 void find_filler(Lowering *lo);
@@ -336,7 +394,6 @@ uint32_t op_groups(Lowering *lo, TileOp *op);              // that run it; all, 
 bool uses_fragments(Lowering *lo, TileOp *op);             // in registers
 Crew map_crew(Lowering *lo, TileOp *map);
 uint32_t light_groups(Lowering *lo);                       // that compute no products
-int  all_threads(const Lowering *lo);                      // of the consumers
 
 // ---- hand.c
 void find_handed(Lowering *lo);
@@ -379,22 +436,34 @@ void explain_cluster(Lowering *lo);
 
 // ---- building Loop IR
 Expr *i32_const(Lowering *lo, int64_t value);
+Expr *u32_const(Lowering *lo, int64_t value);
 Expr *i32_add(Lowering *lo, Expr *a, Expr *b);
+Expr *i32_sub(Lowering *lo, Expr *a, Expr *b);
+Expr *i32_times(Lowering *lo, Expr *a, Expr *b);
 Expr *i32_mul(Lowering *lo, Expr *a, int64_t b);
+Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b);
 Expr *var_of(Lowering *lo, Var *var);                      // E_VAR of a Loop IR variable
+Expr *is_zero(Lowering *lo, Var *number);
+Expr *literal(Lowering *lo, DType type, const char *text); // as it stands
 Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...);       // arguments: Expr *
+Expr *cast(Lowering *lo, DType to, Expr *x);                // by C's rules
+Expr *shared_address(Lowering *lo, int offset);            // u32
+Expr *shared_pointer(Lowering *lo, DType type, Expr *offset);
 void  emit_call(Lowering *lo, const char *name, int n, ...);
 void  emit_comment(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Var  *emit_declare(Lowering *lo, DType type, const char *name, Expr *value);
+Expr *emit_i32(Lowering *lo, const char *name, Expr *value);           // a new variable's value
+void  emit_definition(Lowering *lo, Var *var, Expr *value);            // of a variable that is there; value NULL: none yet
 Var  *emit_array(Lowering *lo, DType type, const char *name, int64_t elements);
 void  emit_assign(Lowering *lo, Var *var, Expr *value);
-typedef struct Nest { LoopList *outer; LoopList inner; LoopStmt *stmt; } Nest;
+void  emit_jump(Lowering *lo, LoopKind kind);
 void  begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form);
 void  begin_if(Lowering *lo, Nest *nest, Expr *cond);
 void  begin_else(Lowering *lo, Nest *nest);
-void  begin_while(Lowering *lo, Nest *nest, Expr *cond);
+void  begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it);       // cond: of Tile IR
 void  begin_block(Lowering *lo, Nest *nest);
 void  end_nest(Lowering *lo, Nest *nest);
+void  end_nests(Lowering *lo, Nest *nests, int n);         // the last first
 void  begin_row(Lowering *lo, const LoopIndex *index, Nest *nest);         // places.c
 
 // ---- scalar.c
@@ -456,14 +525,15 @@ void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of eve
 // ---- map.c
 void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // loads: they are printed already; or NULL
 // At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
-void emit_early_loads(Lowering *lo, TileOp *first, const TileOp *end);
+void emit_early_loads(Lowering *lo, TileOp *first);
 // Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
 bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
 void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it);   // buffer target
-void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);    // the statements of one iteration
+void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it);          // a statement of one iteration
+void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
 Expr *digit_value(Lowering *lo, const Layout *layout, int i);          // of a lane, warp or group digit: i32
 Expr *thread_part(Lowering *lo, const Layout *layout, int dim);        // i32
 Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: nothing is replicated
@@ -522,10 +592,12 @@ Var *load_places(Lowering *lo, const Product *p);          // each lane's words,
 
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
+void emit_settle(Lowering *lo, const TileInfo *tile);      // its registers are not touched before this
 void hold_work(Lowering *lo);                              // what is printed before it runs before what is printed behind
 bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
 bool store_is_staged(Lowering *lo, TileOp *op);
 void finish_staged_stores(Lowering *lo);                   // their bytes are in the tensors
+void end_stores(Lowering *lo);                             // they have been read
 void emit_staged_store(Lowering *lo, TileOp *op);
 void emit_staging_done(Lowering *lo);
 bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
@@ -571,26 +643,30 @@ Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
 Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);
 Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b);
 
-// ---- statements.c
+// ---- consumer.c
 void emit_consumer(Lowering *lo);
-int  uneven_registers(Lowering *lo, int group);            // of its threads; 0: all groups of consumers have the same
+void emit_block(Lowering *lo, TileOp *block);
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block);  // with its waits and releases
-void find_needs(Lowering *lo);
-bool is_product_loop(Lowering *lo, TileOp *pipeline, int *n_products);       // of nothing but accumulating products
-void emit_body(Lowering *lo, TileOp *body);                // of a loop
-void advance_clocks(Lowering *lo, TileOp *block, int stage);           // stage -1: all
-void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to);
-void begin_grid(Lowering *lo, Nest *nest);                 // kernel.c: coordinates of the instance
-void end_grid(Lowering *lo, Nest *nest);
-// shared by statements.c and producer.c
-void declare_value(Lowering *lo, TileOp *op);
-void point_tiles(Lowering *lo, const Channel *channel);    // the tiles' pointers to the current buffer
-void declare_clocks(Lowering *lo, int phase);
-void declare_tiles(Lowering *lo, bool only_channels);
-void emit_op(Lowering *lo, TileOp *op);
-void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
+void meet_all(Lowering *lo);
+void emit_barrier(Lowering *lo);
+
+// ---- product_loop.c
+int  loop_products(Lowering *lo, TileOp *pipeline);        // of a step, where it is nothing but such products; else 0
+bool starts_in_loop(Lowering *lo, const TileOp *fill);
+void emit_product_loop(Lowering *lo, TileOp *op, int n_products);
+
+// ---- statements.c
 bool is_flow(const TileOp *op);
-void emit_producer(Lowering *lo, bool by_tma);             // producer.c
+void declare_value(Lowering *lo, TileOp *op);
+void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to);
+void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
+void emit_body(Lowering *lo, TileOp *body);                // of a loop
+void emit_op(Lowering *lo, TileOp *op);
+
+// ---- producer.c
+void find_needs(Lowering *lo);
+void emit_producer(Lowering *lo, bool by_tma);
+
 // rotate.c: pipelines with stage labels
 bool can_rotate(Lowering *lo, TileOp *pipeline);
 bool groups_take_turns(Lowering *lo, TileOp *pipeline);
@@ -606,13 +682,7 @@ int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
 void choose_preloads(Lowering *lo);
 bool is_preloaded_alone(Lowering *lo, const Channel *channel);
 void preload_operands(Lowering *lo, TileOp *loop);
-int  team_words(const Lowering *lo, int group);            // the same of one group
-int  fragment_words(const Lowering *lo);                   // 32-bit registers of all fragments of a thread
 void emit_rotated(Lowering *lo, TileOp *pipeline);
 void emit_scan(Lowering *lo, TileOp *op);                  // scan.c
-void emit_barrier(Lowering *lo);
-Expr *full_barrier(Lowering *lo, const Channel *channel);  // address of the current buffer's
-void  emit_release(Lowering *lo, Channel *channel);        // consumers are done with the current buffer
-Expr *empty_barrier(Lowering *lo, const Channel *channel);
 
 #endif

@@ -89,11 +89,10 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     Text *const out = lo->explanation;
     const Ahead *const ahead = op_info(lo, op)->ahead;
-    int n_products;
     text_print(out, "pipeline of line %d: ", op->span.source ? source_position(op->span.source, op->span.begin).line : 0);
     if (can_rotate(lo, op))
         text_print(out, "stage 1 of a step runs under stage 0 of the next%s", groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
-    else if (is_product_loop(lo, op, &n_products))
+    else if (loop_products(lo, op))
         text_print(out, "products stay in flight from step to step; a buffer is released a step later");
     else if (ahead)
         text_print(out, "copies run %d steps ahead, one barrier a step", ahead->buffers - 1);

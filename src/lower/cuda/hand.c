@@ -26,10 +26,7 @@ static bool see_uses(Lowering *lo, TileOp *op, void *context)
 // Of one op of the step. Under a condition or in a loop it may be made less often than once.
 static bool uses_of(Lowering *lo, TileOp *op, HandUses *uses)
 {
-    TileOp *const next = op->next;
-    op->next = NULL;
-    each_op(lo, op, see_uses, uses);
-    op->next = next;
+    visit_op(lo, op, see_uses, uses);
     uses->groups = op_groups(lo, op);
     return op->kind != T_TILE && (uses->reads || uses->writes);
 }
@@ -109,8 +106,7 @@ void begin_giving(Lowering *lo, const TileOp *op)
         const Channel *const channel = lo->channels.items[i];
         if (!channel->is_handed || channel->giver != lo->walk || channel->first_give != op)
             continue;
-        emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel),
-                  expr_binary(lo->arena, X_BITXOR, var_of(lo, channel->clock->phase), expr_int(lo->arena, DTYPE_U32, 1)));
+        emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel), other_phase(lo, channel->clock));
         point_tiles(lo, channel);
     }
 }
@@ -125,7 +121,7 @@ void end_giving(Lowering *lo, const TileOp *op)
         if (channel->tiles[0]->is_async)
             emit_call(lo, "fence_async", 0);
         emit_call(lo, "__syncwarp", 0);
-        begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
+        begin_if(lo, &nest, is_zero(lo, lo->lane));
         emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));
         end_nest(lo, &nest);
     }

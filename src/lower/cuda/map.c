@@ -195,11 +195,7 @@ static void emit_thread_while(Lowering *lo, TileOp *op, Iteration *it)
 {
     // `continue` must still run the step: the body is a loop of one pass, which continue leaves.
     Nest loop, once;
-    begin_while(lo, &loop, expr_bool(lo->arena, true));
-    Nest leave;
-    begin_if(lo, &leave, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->while_.cond, it)));
-    loop_add(lo->out, (LoopStmt){ .kind = L_BREAK });
-    end_nest(lo, &leave);
+    begin_while(lo, &loop, op->while_.cond, it);
     if (op->while_.step) {
         begin_block(lo, &once);
         emit_thread_block(lo, op->while_.body, it);
@@ -211,7 +207,7 @@ static void emit_thread_while(Lowering *lo, TileOp *op, Iteration *it)
     end_nest(lo, &loop);
 }
 
-static void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it)
+void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it)
 {
     Nest nest;
     switch (op->kind) {
@@ -548,12 +544,12 @@ static Iteration *loads_of_copy(Lowering *lo, TileOp *op, int *words)
     return it;
 }
 
-void emit_early_loads(Lowering *lo, TileOp *first, const TileOp *end)
+void emit_early_loads(Lowering *lo, TileOp *first)
 {
     Iteration *its[8];
     TileOp *ops[8];
     int n = 0, words = 0;
-    for (TileOp *op = first; op != end && n < COUNT(its); op = op->next) {
+    for (TileOp *op = first; op && n < COUNT(its); op = op->next) {
         if (op->kind == T_TILE || op->kind == T_FILL)
             continue;
         if (op_info(lo, op)->loads || !(its[n] = loads_of_copy(lo, op, &words)))

@@ -9,29 +9,6 @@
 
 enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 };           // of a thread, beside its fragments and operands
 
-static int words_of(const TileInfo *tile)
-{
-    return tile->home == HOME_REGISTERS ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32 : 0;
-}
-
-int team_words(const Lowering *lo, int group)
-{
-    int words = 0;
-    for (int i = 0; i < lo->n_declared; i++) {
-        const TileInfo *const tile = lo->declared.items[i];
-        words += !tile->team || tile->team >> group & 1 ? words_of(tile) : 0;
-    }
-    return words;
-}
-
-int fragment_words(const Lowering *lo)
-{
-    int words = 0;
-    for (int i = 0; i < lo->n_declared; i++)
-        words += words_of(lo->declared.items[i]);
-    return words;
-}
-
 typedef struct Search { Lowering *lo; TileOp *loop; int words, most; uint32_t groups; } Search;
 
 static bool holds_declaration(Lowering *lo, TileOp *loop, const TileInfo *tile)
@@ -49,7 +26,7 @@ static int words_during(Lowering *lo, TileOp *loop)
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
         if (op_info(lo, tile->declared)->order < op_info(lo, loop)->order || holds_declaration(lo, loop, tile))
-            words += words_of(tile);
+            words += tile_words(tile);
     }
     return words;
 }

@@ -201,10 +201,7 @@ static void produce_op(Lowering *lo, TileOp *op)
     case T_WHILE:
         if (!has_work(lo, op))
             return;
-        begin_while(lo, &nests[0], expr_bool(lo->arena, true));
-        begin_if(lo, &nests[1], expr_unary(lo->arena, X_NOT, lower_expr(lo, op->while_.cond, NULL)));
-        loop_add(lo->out, (LoopStmt){ .kind = L_BREAK });
-        end_nest(lo, &nests[1]);
+        begin_while(lo, &nests[0], op->while_.cond, NULL);
         produce_block(lo, op->while_.body);
         produce_block(lo, op->while_.step);
         end_nest(lo, &nests[0]);
@@ -469,8 +466,8 @@ void emit_producer(Lowering *lo, bool by_tma)
 {
     lo->role = ROLE_PRODUCER;
     lo->by_tma = by_tma;
-    declare_clocks(lo, 1);
-    declare_tiles(lo, true);
+    declare_clocks(lo);
+    declare_tiles(lo);
     Nest grid;
     begin_grid(lo, &grid);
     produce_block(lo, lo->kernel->body);

@@ -58,16 +58,6 @@ Var *loop_var(Lowering *lo, Var *var)
 
 // ---- conversions
 
-static Expr *cast(Lowering *lo, DType to, Expr *x)
-{
-    if (x->type == to)
-        return x;
-    int64_t value;
-    if (dtype_is_integer(to) && expr_as_int(x, &value) && dtype_bits(to) == 64)
-        return expr_int(lo->arena, to, value);
-    return call_expr(lo, to, arena_printf(lo->arena, "(%s)", dtype_info[to].c_name), 1, x);
-}
-
 static const char *conversion_name(Lowering *lo, DType to, DType from)
 {
     return arena_printf(lo->arena, "%s_to_%s", dtype_name(from), dtype_name(to));

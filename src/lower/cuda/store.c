@@ -83,13 +83,22 @@ static Expr *first_of_group(Lowering *lo)
     return expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, var_of(lo, lo->thread), i32_const(lo, WARPGROUP_THREADS)), i32_const(lo, 0));
 }
 
-// What this warp has staged has been read.
-void emit_staging_done(Lowering *lo)
+static void wait_for_stores(Lowering *lo, const char *how)
 {
     Nest one;
-    begin_if(lo, &one, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
-    emit_call(lo, "tma_wait_read", 1, i32_const(lo, 0));
+    begin_if(lo, &one, is_zero(lo, lo->lane));
+    emit_call(lo, how, 1, i32_const(lo, 0));
     end_nest(lo, &one);
+}
+
+// What this warp has staged has been read.
+void emit_staging_done(Lowering *lo) { wait_for_stores(lo, "tma_wait_read"); }
+
+// Shared memory must stay until the last stores have read it.
+void end_stores(Lowering *lo)
+{
+    if (lo->n_staged)
+        emit_staging_done(lo);
 }
 
 // The group's staging is free: every thread's stores have been read, and all of the group know it.
@@ -151,10 +160,7 @@ void finish_staged_stores(Lowering *lo)
 {
     if (!lo->n_staged)
         return;
-    Nest nest;
-    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0)));
-    emit_call(lo, "tma_wait_written", 1, i32_const(lo, 0));
-    end_nest(lo, &nest);
+    wait_for_stores(lo, "tma_wait_written");
     emit_call(lo, "fence_async_tensors", 0);
 }
 

@@ -171,10 +171,12 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
     emit_call(lo, "wgmma_commit", 0);
 }
 
-static void emit_settle(Lowering *lo, const TileInfo *acc, Var *registers)
+static void settle(Lowering *lo, const TileInfo *acc, Var *registers)
 {
     emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, registers));
 }
+
+void emit_settle(Lowering *lo, const TileInfo *tile) { settle(lo, tile, tile->registers); }
 
 static bool is_flying(const Lowering *lo, const TileInfo *acc)
 {
@@ -192,7 +194,7 @@ static void settle_sums(Lowering *lo, const TileOp *op)
     for (const TileOp *x = op; x && x->kind == T_MATMUL && op_info(lo, x)->product->kind == PRODUCT_WGMMA; x = x->next) {
         const TileInfo *const acc = tile_info(lo, x->matmul.dst.buffer);
         if (x->matmul.accumulate && (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_flying(lo, acc))))
-            emit_settle(lo, acc, acc->registers);
+            emit_settle(lo, acc);
     }
 }
 
@@ -210,7 +212,7 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
         emit_call(lo, "wgmma_fence", 0);
         emit_steps(lo, p, from, part, first, first + n < steps ? first + n : steps, i32_const(lo, 0));
         emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
-        emit_settle(lo, acc, part);
+        settle(lo, acc, part);
         Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
         Nest nest;
         begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, registers), i32_const(lo, 1), LOOP_UNROLL);
@@ -311,9 +313,9 @@ static void hold_wait(Lowering *lo, const Flight *flight)
         for (int j = 0; j < lo->flights.count; j++)
             flies = flies || lo->flights.items[j].accumulator == tile;
         if (tile->is_accumulator && tile->home == HOME_REGISTERS && !flies)
-            emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+            emit_settle(lo, tile);
     }
-    emit_call(lo, "mbar_wait", 2, full_barrier(lo, channel), var_of(lo, channel->clock->phase));
+    emit_wait_full(lo, channel);
 }
 
 void hold_work(Lowering *lo)
@@ -344,7 +346,7 @@ static void wait_for_flight(Lowering *lo, int last)
         for (int j = i + 1; j <= last; j++)
             again = again || lo->flights.items[j].accumulator == acc;
         if (!again)
-            emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, acc->registers));
+            emit_settle(lo, acc);
     }
     for (int i = 0; i <= last; i++)
         for (int j = 0; j < lo->flights.items[i].n_releases; j++)

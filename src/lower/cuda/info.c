@@ -1,0 +1,118 @@
+// info.c - what the passes note about operations and tiles, and the walk over operations by which they find them.
+#include "lower/cuda/cuda.h"
+
+#include <stdarg.h>
+
+bool unsupported(Lowering *lo, Span span, const char *format, ...)
+{
+    Text text = { .arena = lo->arena };
+    va_list list;
+    va_start(list, format);
+    text_vprint(&text, format, list);
+    va_end(list);
+    lo->failed = true;
+    return diag_error(lo->diags, span, "%s is not supported on cuda yet", text_cstr(&text));
+}
+
+void note(Lowering *lo, const char *format, ...)
+{
+    Text text = { .arena = lo->arena };
+    va_list list;
+    va_start(list, format);
+    text_vprint(&text, format, list);
+    va_end(list);
+    VEC_PUSH(lo->arena, &lo->notes, text_cstr(&text));
+}
+
+static unsigned hash_op(const TileOp *op) { return (unsigned)((uintptr_t)op >> 4) * 2654435761u; }
+
+static void grow_infos(Lowering *lo)
+{
+    OpInfo **const old = lo->infos;
+    const int n = lo->infos_capacity;
+    lo->infos_capacity = n ? 2 * n : 256;
+    lo->infos = NEW_ARRAY(lo->arena, OpInfo *, lo->infos_capacity);
+    for (int i = 0; i < n; i++) {
+        if (!old[i])
+            continue;
+        unsigned at = hash_op(old[i]->op);
+        while (lo->infos[at % (unsigned)lo->infos_capacity])
+            at++;
+        lo->infos[at % (unsigned)lo->infos_capacity] = old[i];
+    }
+}
+
+OpInfo *op_info(Lowering *lo, const TileOp *op)
+{
+    if (2 * lo->n_infos >= lo->infos_capacity)
+        grow_infos(lo);
+    unsigned at = hash_op(op);
+    for (;; at++) {
+        OpInfo *const info = lo->infos[at % (unsigned)lo->infos_capacity];
+        if (!info)
+            break;
+        if (info->op == op)
+            return info;
+    }
+    lo->n_infos++;
+    return lo->infos[at % (unsigned)lo->infos_capacity] = NEW(lo->arena, OpInfo, .op = op);
+}
+
+TileInfo *tile_info(const Lowering *lo, const Buffer *buffer)
+{
+    return buffer && (buffer->kind == BUFFER_SHARED || buffer->kind == BUFFER_FRAGMENT) ? lo->tiles[buffer->id] : NULL;
+}
+
+void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
+{
+    if (visit(lo, op, context))
+        return;
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+        each_op(lo, *body, visit, context);
+}
+
+void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context)
+{
+    for (TileOp *op = block; op; op = op->next)
+        visit_op(lo, op, visit, context);
+}
+
+// ---- first looks at the kernel
+
+static void number_block(Lowering *lo, TileOp *block, TileOp *parent)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        OpInfo *const info = op_info(lo, op);
+        info->block = block;
+        info->parent = parent;
+        info->order = lo->n_ops++;
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            number_block(lo, *body, op);
+    }
+}
+
+static bool collect_tile(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_TILE)
+        return op->kind == T_FORALL;
+    Buffer *const buffer = op->tile.buffer;
+    if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_FRAGMENT)
+        return false;
+    TileInfo *const tile = NEW(lo->arena, TileInfo, .buffer = buffer, .declared = op);
+    tile->home = buffer->kind == BUFFER_SHARED ? HOME_SHARED : HOME_REGISTERS;
+    lo->tiles[buffer->id] = tile;
+    VEC_PUSH(lo->arena, &lo->declared, tile);
+    lo->n_declared = lo->declared.count;
+    return false;
+}
+
+// before: nothing is noted       after: every operation has its number, block and parent, every tile its TileInfo
+void note_operations(Lowering *lo)
+{
+    lo->tiles = NEW_ARRAY(lo->arena, TileInfo *, lo->kernel->n_buffers + 1);
+    lo->tensors = NEW_ARRAY(lo->arena, Var *, lo->kernel->n_buffers + 1);
+    each_op(lo, lo->kernel->body, collect_tile, NULL);
+    number_block(lo, lo->kernel->body, NULL);
+}
