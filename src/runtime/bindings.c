@@ -2,6 +2,7 @@
 #include "runtime/build.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -124,7 +125,9 @@ static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *bindin
         if (strcmp(p->name, binding->name) == 0)
             return check_param(p, binding);
     for (const Param *p = decl->params; p; p = p->next)
-        if (extents_use(p->extents, binding->name))
+        if (extents_use(p->extents, binding->name) && binding->kind == BIND_INT && binding->integer < 0)
+            return status_fail(KILN_BAD_ARGUMENT, "'%s' is bound to %" PRId64 ", expected an extent, 0 or more", binding->name, binding->integer);
+        else if (extents_use(p->extents, binding->name))
             return expect(binding, binding->kind == BIND_INT && binding->integer >= 0, "an extent");
     Text names = { .arena = arena };
     list_names(&names, decl);

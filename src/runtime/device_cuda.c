@@ -85,20 +85,38 @@ static int attribute(const kiln_device *device, int which)
     return value;
 }
 
-// With unified addressing, which every 64-bit system has, the device reaches it under the same address.
-static int open_fault(kiln_device *device)
+enum { BLANK_BYTES = 128 };           // of zeros, and as many to be written
+
+// With unified addressing, which every 64-bit system has, the device reaches the record under the same address.
+static int open_memory(kiln_device *device)
 {
+    static const char zeros[2 * BLANK_BYTES];
     const CudaDriver *const d = cuda_driver();
     void *memory = NULL;
     int error = d->context_push(device->native);
     if (error)
         return error;
     error = d->host_alloc(&memory, sizeof *device->fault, CU_HOST_PORTABLE | CU_HOST_MAPPED);
-    leave();
     device->fault = memory;
     if (!error)
         *device->fault = (FaultRecord){ 0 };
+    if (!error) error = d->memory_alloc(&device->blank, sizeof zeros);
+    if (!error) error = d->upload(device->blank, zeros, sizeof zeros);
+    if (!error) error = d->stream_wait(NULL);
+    leave();
     return error;
+}
+
+static void close_memory(kiln_device *device)
+{
+    const CudaDriver *const d = cuda_driver();
+    if ((device->fault || device->blank) && d->context_push(device->native) == 0) {
+        if (device->fault) d->host_free(device->fault);
+        if (device->blank) d->memory_free(device->blank);
+        leave();
+    }
+    device->fault = NULL;
+    device->blank = 0;
 }
 
 static kiln_status fail_open(kiln_device *device, int error)
@@ -126,7 +144,8 @@ static kiln_status cuda_open(kiln_device *device)
         error = d->context_retain(&device->native, device->ordinal);
     if (error)
         return fail_open(device, error);
-    if ((error = open_fault(device)) != 0) {
+    if ((error = open_memory(device)) != 0) {
+        close_memory(device);
         d->context_release(device->ordinal);
         return fail_open(device, error);
     }
@@ -141,11 +160,7 @@ static kiln_status cuda_open(kiln_device *device)
 
 static void cuda_close(kiln_device *device)
 {
-    if (device->fault && cuda_driver()->context_push(device->native) == 0) {
-        cuda_driver()->host_free(device->fault);
-        leave();
-    }
-    device->fault = NULL;
+    close_memory(device);
     // A poisoned context is of no use to whoever shares it either; without the reset the next one opened is it again.
     if (device->poisoned)
         cuda_driver()->context_reset(device->ordinal);
@@ -322,7 +337,16 @@ static int64_t eval(const Launch *launch, PlanCode code)
 
 static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dtype_bits(type) / 8; }
 
-static kiln_status make_key(const Launch *launch, const PlanMap *map, MapKey *key)
+// No map is empty. What has no elements is seen as one that is 0, or that is written to no purpose: every other is outside.
+static MapKey key_of_nothing(const kiln_device *device, const LaunchPlan *plan, const PlanMap *map)
+{
+    MapKey key = { .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
+    for (int i = 0; i < map->rank; i++)
+        key.dims[i] = 1, key.strides[i] = 16;
+    return key;
+}
+
+static kiln_status make_key(const kiln_device *device, const Launch *launch, const PlanMap *map, MapKey *key)
 {
     const int bytes = map_element_bytes(map->type);
     const char *const name = launch->plan->params[map->param].name;
@@ -333,14 +357,13 @@ static kiln_status make_key(const Launch *launch, const PlanMap *map, MapKey *ke
                            launch->plan->name, name, key->base);
     for (int i = 0; i < map->rank; i++) {
         const int64_t dim = eval(launch, map->dim[i]);
-        key->dims[i] = dim < 1 ? 1 : (uint64_t)dim;        // a map cannot be empty; nothing is copied through it then
+        if (dim < 1)
+            return *key = key_of_nothing(device, launch->plan, map), KILN_OK;
+        key->dims[i] = (uint64_t)dim;
         key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(eval(launch, map->stride[i]) * bytes);
         if (key->dims[i] > UINT64_C(1) << 32)
             return status_fail(KILN_BAD_SHAPE, "%s: '%s' has %" PRIu64 " elements in one dimension; copies of this kernel "
                                "reach 2^32", launch->plan->name, name, key->dims[i]);
-        // A tensor without elements has strides of 0, which no map may have; nothing is copied through it.
-        if (i > 0 && key->strides[i] == 0)
-            key->strides[i] = 16;
         if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40))
             key->unusable = 1;
     }
@@ -372,7 +395,7 @@ static kiln_status encode_map(kiln_device *device, const Launch *launch, const P
 static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, int i, CuTensorMap *out)
 {
     MapKey key;
-    kiln_status status = make_key(launch, &launch->plan->maps[i], &key);
+    kiln_status status = make_key(kernel->device, launch, &launch->plan->maps[i], &key);
     if (status)
         return status;
     KeptMap *const kept = kept_map((MapCache *)kernel->map_cache + i, &key);
@@ -440,7 +463,9 @@ kiln_status cuda_load(kiln_kernel *kernel)
     if (!error && blocks_of_cluster(plan) > 1)
         error = count_clusters(kernel);
     leave();
-    return error ? fail_cuda(device, error, "loading a kernel") : KILN_OK;
+    char doing[96];
+    snprintf(doing, sizeof doing, "loading %s", plan->name);
+    return error ? fail_cuda(device, error, doing) : KILN_OK;
 }
 
 static void cuda_unload(kiln_kernel *kernel)

@@ -71,6 +71,12 @@ static kiln_status check_extents(const Launch *launch, int i)
     return KILN_OK;
 }
 
+static kiln_status fail_overlap(const Launch *launch, int i, int dim)
+{
+    return status_fail(KILN_BAD_SHAPE, "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its elements overlap",
+                       launch->plan->name, launch->plan->params[i].name, tensor_stride(launch->args[i].tensor, dim), dim);
+}
+
 // Contiguous rows that lie multiples of 16 bytes apart.
 static kiln_status check_rows(const Launch *launch, int i)
 {
@@ -85,8 +91,7 @@ static kiln_status check_rows(const Launch *launch, int i)
                                             " bytes, expected a positive multiple of 16 below 2^36 elements", kernel, dim, param->name,
                                             tensor_stride(launch->args[i].tensor, dim),
                                             tensor_stride(launch->args[i].tensor, dim) * (dtype_bits(param->type) / 8));
-    case ROWS_OVERLAP:   return status_fail(KILN_BAD_SHAPE, "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its "
-                                            "elements overlap", kernel, param->name, tensor_stride(launch->args[i].tensor, dim), dim);
+    case ROWS_OVERLAP:   return fail_overlap(launch, i, dim);
     }
     return KILN_OK;
 }
@@ -112,10 +117,9 @@ static kiln_status check_strides(const Launch *launch, int i)
                            || reach < -(INT64_C(1) << 58)))
             return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' has stride %" PRId64 ", which leaves the memory",
                                launch->plan->name, d, param->name, stride);
-        if (stride == 0 && extent > 1 && (param->access & ACCESS_OUT))
-            return status_fail(KILN_BAD_SHAPE, "%s: '%s' is written, but dimension %d has stride 0: its %" PRId64
-                               " elements are one", launch->plan->name, param->name, d, extent);
     }
+    if ((param->access & ACCESS_OUT) && tensor_overlaps_itself(tensor, &dim))
+        return fail_overlap(launch, i, dim);
     return KILN_OK;
 }
 

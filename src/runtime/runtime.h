@@ -77,6 +77,7 @@ struct kiln_device {
     void *native;                    // CUcontext
     int   ordinal;                   // CUdevice
     FaultRecord *fault;              // CUDA: memory of the host that kernels which trap write to
+    uint64_t blank;                  // CUDA: its memory: zeros, which maps of empty tensors read, then bytes that they write
     char  trap[320];                 // what stopped it
     bool  poisoned;                  // a kernel faulted: nothing runs until the device is closed and opened
     char  last_kernel[64];           // launched last, for messages; a race between threads garbles no more than that
@@ -138,6 +139,9 @@ DType     dtype_of_type(kiln_type type);                   // DTYPE_NONE if it i
 bool      tensor_is_contiguous(const kiln_tensor *tensor, int *bad_dim, int64_t *expected);
 int64_t   tensor_elements(const kiln_tensor *tensor);      // -1: past 2^58, or no tensor: a rank or extent below 0, a rank past 8
 int64_t   tensor_stride(const kiln_tensor *tensor, int dim);               // in elements
+// Whether two of its elements may be one: taken from the smallest step up, each must step over all that is within. `dim`: the
+// first that does not.
+bool      tensor_overlaps_itself(const kiln_tensor *tensor, int *dim);
 // Whether its rows, the last dimension, are contiguous and lie multiples of 16 bytes apart, and apart from each other if it
 // is written; `dim`: the first that does not fit.
 typedef enum { ROWS_FIT, ROWS_BROKEN, ROWS_UNALIGNED, ROWS_OVERLAP } RowsFit;

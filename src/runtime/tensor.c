@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 // The public types are DTYPE's without `int`, which has no storage of its own.
 static_assert((int)KILN_E2M1 == DTYPE_E2M1 && (int)KILN_I64 == DTYPE_I64 - 1 && (int)KILN_BOOL == DTYPE_BOOL - 1,
@@ -119,24 +120,27 @@ int64_t tensor_row_stride(const kiln_tensor *tensor, int dim)
     return tensor->shape[dim] > 1 && tensor_elements(tensor) > 0 ? tensor_stride(tensor, dim) : row_unit(tensor);
 }
 
-// Whether two of its elements may be one: taken from the smallest stride up, each must step over all that is within.
-static bool overlaps_itself(const kiln_tensor *tensor, int *dim)
+static int64_t step_of(const kiln_tensor *tensor, int dim) { return llabs(tensor_row_stride(tensor, dim)); }
+
+bool tensor_overlaps_itself(const kiln_tensor *tensor, int *dim)
 {
     bool seen[KILN_MAX_RANK] = { false };
     int64_t within = 1;
+    if (tensor_elements(tensor) == 0)
+        return false;
     for (int n = 0; n < tensor->rank; n++) {
         int least = -1;
         for (int d = 0; d < tensor->rank; d++)
-            if (!seen[d] && (least < 0 || tensor_row_stride(tensor, d) < tensor_row_stride(tensor, least)))
+            if (!seen[d] && (least < 0 || step_of(tensor, d) < step_of(tensor, least)))
                 least = d;
         seen[least] = true;
         if (tensor->shape[least] <= 1)
             continue;
-        const int64_t stride = tensor_row_stride(tensor, least);
+        const int64_t step = step_of(tensor, least);
         *dim = least;
-        if (stride < within)
+        if (step < within)
             return true;
-        within += (tensor->shape[least] - 1) * stride;
+        within += (tensor->shape[least] - 1) * step;
     }
     return false;
 }
@@ -156,7 +160,7 @@ RowsFit tensor_check_rows(const kiln_tensor *tensor, bool written, int *dim)
             || tensor->shape[d] > (INT64_C(1) << 50) / (stride + 1))
             return ROWS_UNALIGNED;
     }
-    return written && overlaps_itself(tensor, dim) ? ROWS_OVERLAP : ROWS_FIT;
+    return written && tensor_overlaps_itself(tensor, dim) ? ROWS_OVERLAP : ROWS_FIT;
 }
 
 bool tensor_range(const kiln_tensor *tensor, uintptr_t *begin, uintptr_t *end)

@@ -53,7 +53,9 @@ static bool find_entries(Nvrtc *n)
             return snprintf(n->problem, sizeof n->problem, "%.400s has no %s: too old", n->path, entries[i].name), false;
         memcpy(entries[i].slot, &found, sizeof found);
     }
-    return n->version(&n->major, &n->minor) == 0;
+    if (n->version(&n->major, &n->minor) != 0)
+        return snprintf(n->problem, sizeof n->problem, "%.400s does not say its version", n->path), false;
+    return true;
 }
 
 static bool open_at(Nvrtc *n, const char *path)
@@ -100,7 +102,7 @@ static void open_nvrtc(void)
     const char *const given = getenv("KILN_NVRTC");
     if (given && *given) {
         if (!open_at(n, given) && !n->problem[0])
-            snprintf(n->problem, sizeof n->problem, "KILN_NVRTC is '%s', which cannot be opened", given);
+            snprintf(n->problem, sizeof n->problem, "KILN_NVRTC is '%.200s', which cannot be opened (%.200s)", given, dlerror());
         return;
     }
     for (int i = 0; i < COUNT(names); i++)
@@ -207,10 +209,13 @@ static char *get_text(NvrtcProgram *program, int (*size)(NvrtcProgram *, size_t 
     return text;
 }
 
-static kiln_status explain_failure(const char *what, int result, const char *log)
+static kiln_status explain_failure(const char *what, CudaArch arch, int result, const char *log)
 {
     char first[1200];
     snprintf(first, sizeof first, "%s", log ? log : "");
+    if (strstr(first, "--gpu-architecture"))
+        return status_fail(KILN_TOOLCHAIN, "NVRTC %d.%d (%s) cannot compile for %s: another version is needed; KILN_NVRTC names its file",
+                           nvrtc.major, nvrtc.minor, nvrtc.path, arch.name);
     return status_fail(KILN_TOOLCHAIN, "NVRTC failed on the code made for %s (%s)%s%s", what, nvrtc.error(result),
                        *first ? ":\n" : "", first);
 }
@@ -233,7 +238,7 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
     result = nvrtc.compile(program, ptx ? COUNT(options) - 1 : COUNT(options), options);
     made->log = get_text(program, nvrtc.log_size, nvrtc.log, &made->n_log);
     if (result)
-        status = explain_failure(what, result, made->log);
+        status = explain_failure(what, arch, result, made->log);
     else if (!(made->code = ptx ? get_text(program, nvrtc.ptx_size, nvrtc.ptx, &made->n_code)
                                 : get_text(program, nvrtc.cubin_size, nvrtc.cubin, &made->n_code)))
         status = status_fail(KILN_OUT_OF_MEMORY, "out of memory for the code of %s", what);

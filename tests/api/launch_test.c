@@ -55,7 +55,8 @@ static const char source[] =
     "    grid (m : M, n : ceildiv(N, 64)) cluster(m = 2);\n"
     "    fragment f32 x[64] = X[m][n*64 +: 64];\n"
     "    Y[m][n*64 +: 64] = x;\n"
-    "}\n";
+    "}\n"
+    "kernel turn(in strided f32 X[M][N], out strided f32 Y[M][N]) { grid (m : M); forall (n : N) Y[m][n] = X[m][n]; }\n";
 
 static kiln_device  *cpu;
 static kiln_program *program;
@@ -247,6 +248,36 @@ static void strided_parameters_take_strides(void **state)
     assert_fails(kiln_launch(sum, NULL, args, 3), KILN_BAD_SHAPE, "dimension 0 of 'FIRST' is 4, expected 5 (M + 1)");
 }
 
+// Steps may be of any sign and order; of what is written no two elements are one.
+static void strides_of_any_kind(void **state)
+{
+    static const struct { int64_t strides[2]; bool apart; } cases[] = {
+        { { 4, 1 }, true }, { { 1, 4 }, true }, { { -4, 1 }, true }, { { 4, -1 }, true }, { { 2, 10 }, true }, { { 0, 1 }, false },
+        { { 1, 1 }, false }, { { 2, 1 }, false }, { { 1, -2 }, false }, { { 3, 2 }, false } };
+    static float from[64], to[64];
+    kiln_kernel *turn;
+    assert_ok(kiln_kernel_build(cpu, program, "turn", NULL, NULL, &turn));
+    for (int i = 0; i < 64; i++) from[i] = (float)i;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int written = 0; written < 2; written++) {
+            const int64_t a = cases[c].strides[0], b = cases[c].strides[1];
+            kiln_tensor odd = { .data = (written ? to : from) + 16, .type = KILN_F32, .rank = 2, .shape = { 4, 4 }, .strides = { a, b }, .has_strides = true };
+            const kiln_tensor even = { .data = written ? from : to, .type = KILN_F32, .rank = 2, .shape = { 4, 4 } };
+            const kiln_arg args[] = { KILN_TENSOR(written ? &even : &odd), KILN_TENSOR(written ? &odd : &even) };
+            if (written && !cases[c].apart) {
+                assert_fails(kiln_launch(turn, NULL, args, 2), KILN_BAD_SHAPE, "'Y' is written, but with stride");
+                odd.shape[0] = 0;
+                assert_fails(kiln_launch(turn, NULL, args, 2), KILN_BAD_SHAPE, "'M' of 'Y' (dimension 0) is 0");
+                continue;
+            }
+            assert_ok(kiln_launch(turn, NULL, args, 2));
+            for (int m = 0; m < 4; m++)
+                for (int n = 0; n < 4; n++)
+                    assert_true(written ? to[16 + m*a + n*b] == from[m*4 + n] : to[m*4 + n] == from[16 + m*a + n*b]);
+        }
+    kiln_kernel_free(turn);
+}
+
 // A tensor bound to `strided` when built, of a kernel and of an operator.
 static void tensors_may_be_built_strided(void **state)
 {
@@ -313,6 +344,7 @@ static void build_mistakes(void **state)
     assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "no kernel or operator called 'nothing'");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "T=f99", NULL, &k), KILN_BAD_ARGUMENT, "'f99' (of 'T')");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE, "'T' is bound to an integer, expected a type");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT, "'N' is bound to -1, expected an extent");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT, "expected NAME=VALUE, found 'BN'");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT, "'BN' is bound twice");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q'");
@@ -469,6 +501,7 @@ int main(void)
         cmocka_unit_test_setup(clusters_are_whole, reset),
         cmocka_unit_test_setup(strides, reset),
         cmocka_unit_test_setup(strided_parameters_take_strides, reset),
+        cmocka_unit_test_setup(strides_of_any_kind, reset),
         cmocka_unit_test_setup(tensors_may_be_built_strided, reset),
         cmocka_unit_test_setup(places, reset),
         cmocka_unit_test_setup(streams, reset),

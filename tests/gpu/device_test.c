@@ -35,6 +35,12 @@ static const char source[] =
     "    }\n"
     "    C[m*64 +: 64][n*128 +: 128] = acc;\n"
     "}\n"
+    "kernel first(in f32 X[P][N], out f32 Y[M][N])\n"
+    "{\n"
+    "    grid (m : ceildiv(M, 64), n : ceildiv(N, 32)) warps(4);\n"
+    "    shared f32 x[64][32] = X[m*64 +: 64][n*32 +: 32];\n"
+    "    Y[m*64 +: 64][n*32 +: 32] = x;\n"
+    "}\n"
     "kernel outside(in f32 X[N], out f32 Y[N], int at)\n"
     "{\n"
     "    grid (n : ceildiv(N, 64)) warps(4);\n"
@@ -281,6 +287,33 @@ static void empty_tensors_launch_nothing(void **state)
     assert_ok(launch(&empty, NULL, 1));
     assert_scaled(&v, 6);
     free_vectors(&v);
+}
+
+// Instances, but nothing to copy: what has no elements needs no memory, and reads as zeros.
+static void nothing_is_copied_from_empty_tensors(void **state)
+{
+    enum { M = 64, COLUMNS = 128 };
+    static float c[M * COLUMNS];
+    const kiln_tensor a = kiln_tensor_of(gpu, NULL, KILN_F16, 2, (int64_t[]){ M, 0 }), b = kiln_tensor_of(gpu, NULL, KILN_F16, 2, (int64_t[]){ COLUMNS, 0 });
+    kiln_kernel *product, *first;
+    void *dc;
+    assert_ok(kiln_alloc(gpu, sizeof c, &dc));
+    const kiln_tensor tc = kiln_tensor_of(gpu, dc, KILN_F32, 2, (int64_t[]){ M, COLUMNS });
+    const kiln_tensor none = kiln_tensor_of(gpu, NULL, KILN_F32, 2, (int64_t[]){ 0, COLUMNS });
+    assert_ok(kiln_kernel_build(gpu, program, "product", NULL, NULL, &product));
+    assert_ok(kiln_kernel_build(gpu, program, "first", NULL, NULL, &first));
+    for (int i = 0; i < 2; i++) {
+        memset(c, 0xFF, sizeof c);
+        assert_ok(kiln_upload(gpu, dc, c, sizeof c));
+        if (i == 0) assert_ok(kiln_launch(product, NULL, (kiln_arg[]){ KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_TENSOR(&tc) }, 3));
+        else        assert_ok(kiln_launch(first, NULL, (kiln_arg[]){ KILN_TENSOR(&none), KILN_TENSOR(&tc) }, 2));
+        assert_ok(kiln_download(gpu, c, dc, sizeof c));
+        for (int k = 0; k < M * COLUMNS; k++)
+            assert_true(c[k] == 0);
+    }
+    kiln_kernel_free(product);
+    kiln_kernel_free(first);
+    kiln_free(gpu, dc);
 }
 
 // 65537 x 65600 bytes: places past 2^32 in tensors past 4 GiB. The ends of the first and of the last row are copied.
@@ -568,6 +601,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory_runs_out_and_comes_back),
         cmocka_unit_test(devices_are_not_mixed),
         cmocka_unit_test(empty_tensors_launch_nothing),
+        cmocka_unit_test(nothing_is_copied_from_empty_tensors),
         cmocka_unit_test(tensors_pass_4_gigabytes),
         cmocka_unit_test(sizes_that_no_launch_can_take_are_refused_by_name),
         cmocka_unit_test(too_much_shared_memory_names_the_tiles),
