@@ -36,7 +36,7 @@ static __attribute__((unused)) void *kiln_alloc(const void *host, int64_t n, int
 // Asks for n bytes that will be read soon, or never.
 KILN_INLINE void kiln_fetch(const void *from, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += 64) __builtin_prefetch((const char *)from + i);
+    for (int64_t i = 0; i < n; i += 64) KILN_FETCH((const char *)from + i);
 }
 
 // Rows of bytes; n may be 0 or negative (nothing).

@@ -17,7 +17,7 @@ enum { KILN_FEW_SUMS = 8 };
 KILN_INLINE void kiln_fetch_row(const char *row, int64_t bytes)
 {
     if (row)
-        for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i);
+        for (int64_t i = 0; i < bytes; i += 64) KILN_FETCH(row + i);
 }
 
 KILN_INLINE kiln_vf32 kiln_widened(enum KilnForm form, const char *from) { return (kiln_vf32)kiln_units_along(form, from); }
@@ -143,7 +143,7 @@ KILN_INLINE void kiln_few_tiles(float *c, int64_t c_stride, const uint16_t *a, i
             if (blocks > 2) { KILN_TILE_LOAD(4, at + 32 * b_bytes, b_bytes); KILN_TILE_MULTIPLY("tdpbf16ps", 2, 4, 6); }
             if (blocks > 3) { KILN_TILE_LOAD(5, at + 48 * b_bytes, b_bytes); KILN_TILE_MULTIPLY("tdpbf16ps", 3, 5, 6); }
             if (fetch)
-                for (int64_t r = 0; r < 16 * blocks; r++) __builtin_prefetch(fetch + u * 2 + r * b_bytes);
+                for (int64_t r = 0; r < 16 * blocks; r++) KILN_FETCH(fetch + u * 2 + r * b_bytes);
         }
         KILN_TILE_STORE(0, sums, 64);
         KILN_TILE_STORE(1, sums + 256, 64);

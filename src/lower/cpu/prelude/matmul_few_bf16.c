@@ -43,7 +43,7 @@ KILN_INLINE kiln_vu32 kiln_high_pairs(kiln_vu32 x, kiln_vu32 y)
                         x[r] = *(const kiln_vu32_any *)(left + r * a_stride + u);                             \
                     KILN_UNROLL for (int s = 0; s < COUNT; s++) {                                             \
                         const kiln_vu32 y = *(const kiln_vu32_any *)(right[s] + u);                           \
-                        if (later) __builtin_prefetch((const char *)(right[s] + u) + later);                  \
+                        if (later) KILN_FETCH((const char *)(right[s] + u) + later);                  \
                         KILN_UNROLL for (int r = 0; r < ROWS; r++)                                            \
                             sum[r * COUNT + s] = kiln_dot_pairs(sum[r * COUNT + s], x[r], y);                 \
                     }                                                                                         \
@@ -85,8 +85,8 @@ KILN_INLINE kiln_vu32 kiln_high_pairs(kiln_vu32 x, kiln_vu32 y)
                         y[2 * p] = kiln_low_pairs(even, odd);                                                 \
                         y[2 * p + 1] = kiln_high_pairs(even, odd);                                            \
                         if (next) {                                                                           \
-                            __builtin_prefetch(next + 64 * p);                                                \
-                            __builtin_prefetch(next + b_stride * 2 + 64 * p);                                 \
+                            KILN_FETCH(next + 64 * p);                                                \
+                            KILN_FETCH(next + b_stride * 2 + 64 * p);                                 \
                         }                                                                                     \
                     }                                                                                         \
                     if (next) next += 4 * b_stride;                                                           \
