@@ -446,8 +446,14 @@ static void check_layout(Checker *cx, const St *st)
                 check_error(cx, hint->span, "a swizzle of %lld bytes: there are 0, 32, 64 and 128", (long long)value);
             else if (value < 0)
                 check_error(cx, hint->span, "a padding of %lld", (long long)value);
-            buffer->hint = layouts[i].hint;
-            buffer->hint_value = (int)value;
+            else if (buffer->hint && (buffer->hint != layouts[i].hint || buffer->hint_value != value)) {
+                check_error(cx, hint->span, "'%s' has another layout already", buffer->name);
+                check_note(cx, buffer->hint_span, "it is given here");
+            } else {
+                buffer->hint = layouts[i].hint;
+                buffer->hint_value = (int)value;
+                buffer->hint_span = hint->span;
+            }
         }
         return;
     }

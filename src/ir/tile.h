@@ -61,7 +61,7 @@ struct Buffer {
     // `type` may differ from the base's: then the region's last range is contiguous and is counted in bytes.
     Region      base;
     // tiles
-    LayoutHint  hint; int hint_value;
+    LayoutHint  hint; int hint_value; Span hint_span;
     bool        cluster_shared;      // `cluster shared`: made once per cluster, demanded
     int         buffers;             // ring depth, set by plan-pipelines; 0 and 1: one
     const Layout *layout;            // set by infer-layouts (CUDA), else NULL

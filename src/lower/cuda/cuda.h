@@ -75,6 +75,7 @@ typedef struct TileInfo {
     bool         is_parted;          // a product's result, of which groups add up parts of the contraction
     TileOp      *partial_in;         // the loop for which it is
     Layout       layout;
+    const TileOp *laid_by;           // the statement that it comes from; NULL: none in particular
     Var         *registers;          // an array of each thread
     bool         is_packed;          // of words that hold two 16-bit elements: written by conversion, read by products
     // in shared memory
@@ -324,6 +325,7 @@ int  tile_words(const TileInfo *tile);                     // 32-bit registers o
 int  fragment_words(const Lowering *lo);                   // of all fragments
 int  team_words(const Lowering *lo, int group);            // of one group's
 int  consumer_registers(const Lowering *lo);               // of a thread
+bool registers_suffice(Lowering *lo);                      // for what products must hold at one time; else it is refused
 int  uneven_registers(Lowering *lo, int group);            // of its threads; 0: all groups of consumers have the same
 void emit_producer_registers(Lowering *lo);
 void emit_consumer_registers(Lowering *lo);
@@ -421,6 +423,7 @@ void find_hazards(Lowering *lo);
 const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by buffer
 const bool *find_sums(Lowering *lo);                       // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
+int  line_of(const TileOp *op);                            // of the source; 0: unknown
 void explain_roofline(Lowering *lo);                       // roofline.c
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
@@ -680,6 +683,7 @@ void join_parts(Lowering *lo, TileInfo *tile);
 int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
 void choose_preloads(Lowering *lo);
+bool holds_declaration(Lowering *lo, const TileOp *loop, const TileInfo *tile);
 bool is_preloaded_alone(Lowering *lo, const Channel *channel);
 void preload_operands(Lowering *lo, TileOp *loop);
 void emit_rotated(Lowering *lo, TileOp *pipeline);

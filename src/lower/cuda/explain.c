@@ -1,7 +1,7 @@
 // explain.c - what was decided, for `kiln explain`.
 #include "lower/cuda/cuda.h"
 
-static int line_of(const TileOp *op)
+int line_of(const TileOp *op)
 {
     return op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
 }

@@ -113,6 +113,7 @@ bool settle_fma(Lowering *lo, Product *p)
         return false;
     acc->layout = layout;
     acc->has_layout = acc->is_accumulator = true;
+    acc->laid_by = p->op;
     share_operand(lo, p, &p->left);
     share_operand(lo, p, &p->right);
     lo->uses_fma = true;

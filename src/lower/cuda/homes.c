@@ -67,10 +67,10 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
 
 typedef struct Spread { bool changed; } Spread;
 
-static bool product_falls_back(Lowering *lo, const TileInfo *tile, const char *why);
+static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp *map, const char *why);
 
 // Two fragments of one forall want different layouts: the one that no product fixed moves out.
-static void conflict(Lowering *lo, TileInfo *tile, const Iteration *it, MapUses *uses, const char *why)
+static void conflict(Lowering *lo, TileInfo *tile, const TileOp *map, MapUses *uses, const char *why)
 {
     if (!tile->is_accumulator) {
         demote(lo, tile, why);
@@ -83,7 +83,7 @@ static void conflict(Lowering *lo, TileInfo *tile, const Iteration *it, MapUses 
             return;
         }
     }
-    product_falls_back(lo, tile, why);
+    product_falls_back(lo, tile, map, why);
 }
 
 // Bits of the narrowest elements that foralls with this tile move from and to tensors: they decide the pieces' width.
@@ -147,7 +147,20 @@ static bool widen_rows(Lowering *lo, const TileInfo *tile, const Iteration *it, 
     return layout_registers(layout) <= 128;
 }
 
-static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteration *it, Spread *spread)
+// "in line 7 it is ..."
+static const char *in_line(Lowering *lo, const TileOp *map, const char *what)
+{
+    return arena_printf(lo->arena, "in line %d %s", line_of(map), what);
+}
+
+static const char *want_different(Lowering *lo, const TileOp *map, const TileInfo *tile)
+{
+    const int line = line_of(map), other = tile->laid_by ? line_of(tile->laid_by) : line;
+    return other == line ? in_line(lo, map, "two fragments want different layouts")
+         : arena_printf(lo->arena, "lines %d and %d want different layouts", other < line ? other : line, other < line ? line : other);
+}
+
+static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, const Iteration *it, Spread *spread)
 {
     const TileUse *const use = &uses->items[which_use].use;
     TileInfo *const tile = tile_info(lo, use->buffer);
@@ -161,7 +174,7 @@ static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteratio
     }
     if (!fits) {
         spread->changed = true;
-        conflict(lo, tile, it, uses, "its subscripts are not the indices that its forall is divided by");
+        conflict(lo, tile, map, uses, in_line(lo, map, "its subscripts are not the indices that the forall is divided by"));
         return;
     }
     Layout layout = layout_project(&it->layout, use->buffer->rank, dims);
@@ -171,14 +184,14 @@ static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteratio
         layout.extent[d] = (int)extent;
         if (layout_coverage(&layout, d) < extent) {
             spread->changed = true;
-            conflict(lo, tile, it, uses, "it is larger than the fragment it is used with");
+            conflict(lo, tile, map, uses, in_line(lo, map, "it is larger than the fragment it is used with"));
             return;
         }
     }
     if (tile->has_layout) {
         if (!layout_equal(&tile->layout, &layout)) {
             spread->changed = true;
-            conflict(lo, tile, it, uses, "two foralls want different layouts");
+            conflict(lo, tile, map, uses, want_different(lo, map, tile));
         }
         return;
     }
@@ -187,15 +200,16 @@ static void spread_to(Lowering *lo, MapUses *uses, int which_use, const Iteratio
     const int registers = layout_registers(&layout);
     if (layout.rank < it->layout.rank && registers > ROW_REGISTERS_MAX &&
         (registers > ONE_ROW_REGISTERS_MAX || registers < layout_registers(&it->layout))) {
-        demote(lo, tile, "it runs along another fragment's columns");
+        demote(lo, tile, in_line(lo, map, "it runs along another fragment's columns"));
         return;
     }
     tile->layout = layout;
     tile->has_layout = true;
+    tile->laid_by = map;
 }
 
 // Rows and columns first: what runs along the columns alone can follow them.
-static bool spread_to_rows(Lowering *lo, const MapUses *uses, const Iteration *it)
+static bool spread_to_rows(Lowering *lo, const TileOp *map, const MapUses *uses, const Iteration *it)
 {
     for (int i = 0; i < uses->count; i++) {
         const TileUse *const use = &uses->items[i].use;
@@ -205,6 +219,7 @@ static bool spread_to_rows(Lowering *lo, const MapUses *uses, const Iteration *i
             subscripts_are_indices(use->subs, 2, it->indices, it->n, which) &&
             (it->dim_of[which[0]] < 0 || it->dim_of[which[1]] < 0) && widen_rows(lo, tile, it, which, &tile->layout)) {
             tile->has_layout = true;
+            tile->laid_by = map;
             return true;
         }
     }
@@ -227,9 +242,9 @@ static void spread_map(Lowering *lo, TileOp *map, Spread *spread)
         return;
     Iteration it;
     choose_iteration(lo, map, &it);
-    spread->changed = spread_to_rows(lo, &uses, &it);
+    spread->changed = spread_to_rows(lo, map, &uses, &it);
     for (int i = 0; i < uses.count && !spread->changed; i++)
-        spread_to(lo, &uses, i, &it, spread);
+        spread_to(lo, map, &uses, i, &it, spread);
 }
 
 static bool spread_op(Lowering *lo, TileOp *op, void *context)
@@ -255,6 +270,7 @@ static bool spread_op(Lowering *lo, TileOp *op, void *context)
         if (a->home == HOME_REGISTERS && !a->has_layout) {
             a->layout = layout;
             a->has_layout = spread->changed = true;
+            a->laid_by = op;
         }
     }
     return false;
@@ -262,14 +278,20 @@ static bool spread_op(Lowering *lo, TileOp *op, void *context)
 
 // ---- starting anew after a fragment moved out
 
-static bool product_falls_back(Lowering *lo, const TileInfo *tile, const char *why)
+// An error where the source asks for the layout that cannot be kept.
+static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp *map, const char *why)
 {
+    const Buffer *const b = tile->buffer;
+    if (b->hint != HINT_NONE && !lo->failed) {
+        lo->failed = true;
+        diag_error(lo->diags, map->span, "the layout of '%s' cannot be kept: %s", b->name, why);
+        diag_note(lo->diags, b->hint_span, "it is given here");
+    }
     for (int i = 0; i < lo->infos_capacity; i++) {
         Product *const product = lo->infos[i] ? lo->infos[i]->product : NULL;
         if (product && product->op->matmul.dst.buffer == tile->buffer)
             product->why_loop = why, product->kind = PRODUCT_LOOP;
     }
-    return true;
 }
 
 static int count_shared(const Lowering *lo)
@@ -328,6 +350,7 @@ static void give_blocked(Lowering *lo, TileInfo *tile, int elements)
     }
     tile->layout = layout_blocked(buffer->rank, extents, lo->crew, 128 / narrowest_bits(lo, tile));
     tile->has_layout = true;
+    tile->laid_by = NULL;
 }
 
 // ---- 16-bit fragments that are only packed and multiplied

@@ -120,7 +120,7 @@ static bool analyse(Lowering *lo)
         find_aheads(lo);
     lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
     choose_preloads(lo);
-    if (!place_memory(lo))
+    if (!registers_suffice(lo) || !place_memory(lo))
         return false;
     find_hazards(lo);
     find_needs(lo);

@@ -11,7 +11,7 @@ enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 };           // of a thread, besid
 
 typedef struct Search { Lowering *lo; TileOp *loop; int words, most; uint32_t groups; } Search;
 
-static bool holds_declaration(Lowering *lo, TileOp *loop, const TileInfo *tile)
+bool holds_declaration(Lowering *lo, const TileOp *loop, const TileInfo *tile)
 {
     for (const TileOp *op = tile->declared; op; op = op_info(lo, op)->parent)
         if (op == loop)

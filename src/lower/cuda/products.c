@@ -8,8 +8,6 @@
 // (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
 #include "lower/cuda/cuda.h"
 
-static const char OTHER_LAYOUT[] = "another product gives its result another layout";
-
 bool product_region(const Region *region, int64_t *start, int64_t *width)
 {
     int n = 0;
@@ -218,6 +216,12 @@ static int right_rows(const Lowering *lo, const Product *product)
     return (int)start[0] + product->n_group * (column_groups - 1) + (product->n_group + 15) / 16 * 16;
 }
 
+static const char *other_layout(Lowering *lo, const Product *product)
+{
+    const TileInfo *const result = tile_info(lo, product->op->matmul.dst.buffer);
+    return arena_printf(lo->arena, "line %d gives its result another layout", result->laid_by ? line_of(result->laid_by) : 0);
+}
+
 static void settle(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
@@ -226,11 +230,12 @@ static void settle(Lowering *lo, Product *product)
     if (product->is_swapped)
         layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
-        product->why_loop = OTHER_LAYOUT;
+        product->why_loop = other_layout(lo, product);
         return;
     }
     acc->layout = layout;
     acc->has_layout = acc->is_accumulator = true;
+    acc->laid_by = product->op;
     acc->is_parted = product->division == DIVIDE_CONTRACTION;
     if (!product->a_in_registers) {
         const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
@@ -406,7 +411,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
         product->kind = PRODUCT_FMA;
         product->why_loop = plan_fma(lo, product);
         if (!product->why_loop && !settle_fma(lo, product))
-            product->why_loop = OTHER_LAYOUT;
+            product->why_loop = other_layout(lo, product);
     }
     if (product->why_loop)
         product->kind = PRODUCT_LOOP;

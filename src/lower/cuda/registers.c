@@ -6,7 +6,8 @@
 #include "lower/cuda/cuda.h"
 
 enum {
-    SM_REGISTERS = 65536, REGISTERS_MAX = 240,             // of a multiprocessor; of a thread, here
+    SM_REGISTERS = 65536, THREAD_REGISTERS = 255,          // of a multiprocessor; of a thread
+    REGISTERS_MAX = 240,             // that a thread is given
     HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
     BESIDE_FRAGMENTS = 40,           // registers of a group that holds few
     LIGHT_REGISTERS = 72,            // of a group that has statements but no products
@@ -41,12 +42,14 @@ int fragment_words(const Lowering *lo)
     return words;
 }
 
+static bool is_of(const TileInfo *tile, int group) { return !tile->team || tile->team >> group & 1; }
+
 int team_words(const Lowering *lo, int group)
 {
     int words = 0;
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        words += !tile->team || tile->team >> group & 1 ? tile_words(tile) : 0;
+        words += is_of(tile, group) ? tile_words(tile) : 0;
     }
     return words;
 }
@@ -138,6 +141,70 @@ int uneven_registers(Lowering *lo, int group)
         return few;
     const int spare = SM_REGISTERS / WARPGROUP_THREADS - divide_registers(lo).producer;        // of all consumers' groups
     return at_most((spare - n_few * few) / (groups - n_few) / 8 * 8);
+}
+
+// ---- what no thread can hold
+
+typedef struct Held { const TileInfo *tiles[32]; int n; const TileOp *loop; } Held;
+
+static void hold(Held *held, const TileInfo *tile)
+{
+    if (!tile || tile->home != HOME_REGISTERS || held->n == COUNT(held->tiles))
+        return;
+    for (int i = 0; i < held->n; i++)
+        if (held->tiles[i] == tile)
+            return;
+    held->tiles[held->n++] = tile;
+}
+
+// A sum of products that goes on from step to step of the loop.
+static bool see_sum(Lowering *lo, TileOp *op, void *context)
+{
+    Held *const held = context;
+    const TileInfo *const tile = op->kind == T_MATMUL && op->matmul.accumulate ? tile_info(lo, op->matmul.dst.buffer) : NULL;
+    if (tile && !holds_declaration(lo, held->loop, tile))
+        hold(held, tile);
+    return op->kind == T_FORALL;
+}
+
+static bool is_loop(const TileOp *op) { return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE; }
+
+static void refuse(Lowering *lo, const TileOp *op, const Held *held, int group, int words, int most)
+{
+    diag_error(lo->diags, op->span, "the result of this product and the sums around it take %d registers of each thread; there are %d", words, most);
+    for (int i = 0; i < held->n; i++)
+        if (is_of(held->tiles[i], group))
+            diag_note(lo->diags, held->tiles[i]->buffer->span, "'%s': %d", held->tiles[i]->buffer->name, tile_words(held->tiles[i]));
+    lo->failed = true;
+}
+
+// A product's result, and the sums of all loops around it, are registers at one time, whatever the compiler does.
+static bool see_product_held(Lowering *lo, TileOp *op, void *context)
+{
+    Held held = { .n = 0 };
+    if (op->kind != T_MATMUL || lo->failed)
+        return op->kind == T_FORALL;
+    hold(&held, tile_info(lo, op->matmul.dst.buffer));
+    for (held.loop = op_info(lo, op)->parent; held.loop; held.loop = op_info(lo, held.loop)->parent) {
+        TileOp **body;
+        for (int i = 0; is_loop(held.loop) && (body = tile_bodies((TileOp *)held.loop, i)) != NULL; i++)
+            each_op(lo, *body, see_sum, &held);
+    }
+    const int most = lo->has_teams ? THREAD_REGISTERS : consumer_registers(lo);
+    for (int g = 0; g < lo->all.groups && !lo->failed; g++) {
+        int words = 0;
+        for (int i = 0; i < held.n; i++)
+            words += is_of(held.tiles[i], g) ? tile_words(held.tiles[i]) : 0;
+        if (words > most)
+            refuse(lo, op, &held, g, words, most);
+    }
+    return false;
+}
+
+bool registers_suffice(Lowering *lo)
+{
+    each_op(lo, lo->kernel->body, see_product_held, NULL);
+    return !lo->failed;
 }
 
 // ---- printing
