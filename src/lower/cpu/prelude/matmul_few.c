@@ -200,7 +200,7 @@ KILN_INLINE void kiln_few_tiles(float *c, int64_t c_stride, const uint16_t *a, i
 #elif KILN_BF16
 #define KILN_FEW_TILES_bf16                                                                             \
     if (!a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0)) {                    \
-        kiln_few_bf16_pairs(c, c_stride, a, a_stride, b, b_stride, b_transposed, m, n, k, accumulate, ahead); \
+        kiln_few_bf16_pairs(c, c_stride, a, a_stride, b, b_stride, b_transposed, m, n, k, accumulate, scratch, ahead); \
         return;                                                                                         \
     }
 #else

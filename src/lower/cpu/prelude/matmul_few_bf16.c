@@ -1,8 +1,10 @@
 // matmul_few_bf16.c - products of up to 16 rows of bf16 with the dot product of pairs, b read where it lies.
 //
-// Where b lies as b[n][k] both sides have their pairs along memory: sums of 16 lanes for each element of c, added up
-// at the end. Where it lies as b[k][n] two rows are interleaved in registers; that leaves each sum's columns in the
-// order of the interleaving, which the stores undo. needs: base.c, matmul_pack.c
+// Where b lies as b[n][k] both sides have their pairs along memory. Few rows of a: sums of 16 lanes for each element of
+// c, added up at the end. From 9 rows on a is packed, its rows along the lanes, and meets one pair of b after the other,
+// so that nothing is added up but 16 x 16 sums are transposed. Where b lies as b[k][n] two rows are interleaved in
+// registers; that leaves each sum's columns in the order of the interleaving, which the stores undo.
+// needs: base.c, matmul_pack.c
 #if KILN_BF16
 KILN_INLINE kiln_vf32 kiln_dot_pairs(kiln_vf32 sum, kiln_vu32 x, kiln_vu32 y)
 {
@@ -63,6 +65,46 @@ KILN_INLINE kiln_vu32 kiln_high_pairs(kiln_vu32 x, kiln_vu32 y)
             }                                                                                                 \
         }                                                                                                     \
     }
+
+KILN_INLINE kiln_vf32 kiln_dot_one_pair(kiln_vf32 sum, kiln_vu32 x, const char *pair)
+{
+    __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(x), "m"(*(const kiln_u32_any *)pair));
+    return sum;
+}
+
+// b[n][k]: up to 16 rows of a by 16 rows of b. n is a multiple of 16, k of 32. packed: k / 2 vectors.
+KILN_OUTLINE void kiln_bf16_across(float *c, int64_t c_stride, const uint16_t *a, int64_t a_stride, const uint16_t *b,
+                                   int64_t b_stride, int64_t m, int64_t n, int64_t k, int accumulate, const char *ahead,
+                                   void *packed)
+{
+    const int64_t bytes = b_stride * 2, later = ahead ? ahead - (const char *)b : 0;
+    kiln_pack_panels(packed, KILN_FORM_PAIRS, a, a_stride, 1, m, k, 16, 16, k / 2, 0);
+    for (int64_t j = 0; j < n; j += 16) {
+        const char *row[4];                                  // every fourth; those between are some strides further
+        KILN_UNROLL for (int r = 0; r < 4; r++) row[r] = (const char *)b + (j + 4 * r) * bytes;
+        const kiln_vu32_any *left = packed;
+        kiln_vf32 sum[16];
+        KILN_UNROLL for (int s = 0; s < 16; s++) sum[s] = (kiln_vf32){ 0 };
+        KILN_NO_UNROLL for (int64_t u = 0; u < k; u += 32) {
+            if (later)
+                KILN_UNROLL for (int s = 0; s < 16; s++) KILN_FETCH(row[s / 4] + s % 4 * bytes + later);
+            KILN_NO_UNROLL for (int v = 0; v < 4; v++, left += 4) {
+                KILN_UNROLL for (int pair = 0; pair < 4; pair++)
+                    KILN_UNROLL for (int s = 0; s < 16; s++)
+                        sum[s] = kiln_dot_one_pair(sum[s], left[pair], row[s / 4] + s % 4 * bytes + 4 * pair);
+                KILN_UNROLL for (int r = 0; r < 4; r++) row[r] += 16;
+            }
+        }
+        kiln_vu32 words[16];
+        KILN_UNROLL for (int s = 0; s < 16; s++) words[s] = (kiln_vu32)sum[s];
+        kiln_transpose_words(words);
+        KILN_UNROLL for (int i = 0; i < 16; i++) {
+            if (i >= m) break;
+            kiln_vf32_any *const to = (kiln_vf32_any *)(c + i * c_stride + j);
+            *to = accumulate ? (kiln_vf32)*to + (kiln_vf32)words[i] : (kiln_vf32)words[i];
+        }
+    }
+}
 
 // b[k][n]: blocks of ROWS rows of c by PARTS times 32 columns. m is a multiple of ROWS, n of 32 PARTS, k of 2.
 #define KILN_DEFINE_BF16_SUMS(ROWS, PARTS)                                                                    \
@@ -128,9 +170,13 @@ KILN_DEFINE_BF16_SUMS(8, 1)
     }
 KILN_INLINE void kiln_few_bf16_pairs(float *c, int64_t c_stride, const uint16_t *a, int64_t a_stride, const uint16_t *b,
                                      int64_t b_stride, int b_transposed, int64_t m, int64_t n, int64_t k,
-                                     int accumulate, const char *ahead)
+                                     int accumulate, void *scratch, const char *ahead)
 {
     int64_t i = 0;
+    if (b_transposed && m > 8 && n % 16 == 0) {
+        kiln_bf16_across(c, c_stride, a, a_stride, b, b_stride, m, n, k, accumulate, ahead, scratch);
+        return;
+    }
     if (b_transposed) {
         KILN_BF16_ROWS(kiln_bf16_dots_4, m & ~3)
         KILN_BF16_ROWS(kiln_bf16_dots_2, m & 2)

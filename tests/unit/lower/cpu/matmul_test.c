@@ -115,8 +115,7 @@ DEFINE_RUN(u8i8, uint8_t, int8_t, int32_t)
 #if KILN_BF16
 static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs, char *scratch)
 {
-    (void)scratch;
-    kiln_few_bf16_pairs(c, cs, a, as, b, bs, t->bt, t->m, t->n, t->k, t->accumulate, t->m % 2 ? NULL : b);
+    kiln_few_bf16_pairs(c, cs, a, as, b, bs, t->bt, t->m, t->n, t->k, t->accumulate, scratch, t->m % 2 ? NULL : b);
 }
 #endif
 
@@ -195,8 +194,9 @@ int main(void)
         { 48, 16, 96 }, { 13, 70, 31 }, { 64, 1, 63 }, { 5, 31, 0 }, { 31, 97, 300 }, { 33, 40, 1100 }, { 80, 96, 256 },
     }, few[][3] = {                                        // whole vectors along b's rows, as that product asks for
         { 1, 64, 64 }, { 2, 32, 32 }, { 3, 96, 32 }, { 4, 128, 128 }, { 4, 32, 576 }, { 5, 32, 0 }, { 7, 64, 64 },
-        { 15, 64, 96 }, { 13, 96, 32 }, { 16, 96, 96 }, { 16, 32, 256 },
-    }, dots[][3] = { { 1, 33, 64 }, { 4, 30, 32 }, { 7, 5, 96 } }, sums[][3] = { { 1, 32, 6 }, { 12, 64, 30 } };
+        { 15, 64, 96 }, { 13, 96, 32 }, { 16, 96, 96 }, { 16, 32, 256 }, { 9, 32, 64 },
+    }, dots[][3] = { { 1, 33, 64 }, { 4, 30, 32 }, { 7, 5, 96 }, { 12, 48, 32 }, { 16, 30, 64 } },
+      sums[][3] = { { 1, 32, 6 }, { 12, 64, 30 } };
     int bad = 0, cases = 0;
     for (int p = FEW; p < PRODUCTS; p++)
         for (int flags = 0; flags < 4; flags++) {
