@@ -243,7 +243,7 @@ void emit_ahead(Lowering *lo, TileOp *op)
     const int distance = ahead->buffers - 1;
     Var **const slot_of_index = var_slot(lo, op->pipeline.indices[0].var);
     Expr *from, *to;
-    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const index = loop_var(lo, op->pipeline.indices[0].var);
     Expr *const one = expr_int(a, index->type, 1), *const far = expr_int(a, index->type, distance);
     Var *const begin = emit_declare(lo, index->type, "begin", from), *const end = emit_declare(lo, index->type, "end", to);

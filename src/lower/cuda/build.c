@@ -13,6 +13,7 @@ Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b) { return expr_binary(l
 
 Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
 Expr *is_zero(Lowering *lo, Var *number) { return i32_op(lo, X_EQ, var_of(lo, number), 0); }
+Expr *both(Lowering *lo, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b); }
 Expr *literal(Lowering *lo, DType type, const char *text) { return expr_call(lo->arena, type, text, -1, NULL); }
 
 static Expr *call_list(Lowering *lo, DType type, const char *name, int n, va_list list)
@@ -98,6 +99,11 @@ Var *emit_array(Lowering *lo, DType type, const char *name, int64_t elements)
 void emit_assign(Lowering *lo, Var *var, Expr *value)
 {
     loop_add(lo->out, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } });
+}
+
+void emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value)
+{
+    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { pointer, at, value } });
 }
 
 void emit_jump(Lowering *lo, LoopKind kind) { loop_add(lo->out, (LoopStmt){ .kind = kind }); }

@@ -1,10 +1,10 @@
 // cluster.c - the instances of a cluster, and which tiles are fetched once for all of them (sm_90).
 //
-// cluster(x = n): n neighbours along x are launched as one cluster of thread blocks, if they have anything to share. Where a tile's copies depend neither
-// on x nor on anything that does, in what they read, under which conditions and how often, every instance of the
-// cluster makes the same copies in the same order: each then fetches an n-th of every box, by multicast into the same
-// place of all n. A full barrier waits for the whole tile's bytes, whoever sends them; an empty one for the consumers
-// of all instances. Boxes are divided in tma.c.
+// cluster(x = n): n neighbours along x are launched as one cluster of thread blocks, if they have anything to share.
+// Where a tile's copies depend neither on x nor on anything that does, in what they read, under which conditions and how
+// often, every instance of the cluster makes the same copies in the same order: each then fetches an n-th of every box,
+// by multicast into the same place of all n. A full barrier waits for the whole tile's bytes, whoever sends them; an
+// empty one for the consumers of all instances. Boxes are divided in tma.c.
 //
 // A `cluster shared` tile that a filler converts (fill.c) is made once, too: each instance converts an n-th of its rows
 // into its own tile and copies them to the same place in every other's (rows.c). A full barrier then waits for its own
@@ -30,31 +30,14 @@ void find_cluster(Lowering *lo)
     }
 }
 
-typedef struct Alike { const Slice *slice; Buffer *root; bool all, converts, writes; } Alike;
-
-static void see_write(const TileUse *use, void *context)
-{
-    Alike *const alike = context;
-    alike->writes |= (use->writes || use->atomic) && buffer_root(use->buffer) == alike->root;
-}
-
-static bool see_inside(Lowering *lo, TileOp *op, void *context)
-{
-    tile_uses(op, see_write, context);
-    return false;
-}
+typedef struct Alike { const Slice *slice; Buffer *root; bool all, converts; } Alike;
 
 static bool see_fill(Lowering *lo, TileOp *op, void *context)
 {
     Alike *const alike = context;
     if (!op_info(lo, op)->fills)
         return op->kind == T_FORALL;
-    TileOp *const next = op->next;
-    op->next = NULL;
-    alike->writes = false;
-    each_op(lo, op, see_inside, alike);
-    op->next = next;
-    if (alike->writes)
+    if (root_uses(lo, op, alike->root).writes)
         alike->all = alike->all && path_is_known(alike->slice, op) && fill_divides(lo, op, lo->cluster, &alike->converts);
     return true;
 }
@@ -62,7 +45,8 @@ static bool see_fill(Lowering *lo, TileOp *op, void *context)
 // That its rows do not depend on the coordinate, check/cluster.c has found.
 static bool is_exchanged(Lowering *lo, const Slice *slice, const TileInfo *tile)
 {
-    Alike alike = { .slice = slice, .root = tile->buffer, .all = tile->buffer->cluster_shared && path_is_known(slice, tile->declared) };
+    const bool is_known = tile->buffer->cluster_shared && path_is_known(slice, tile->declared);
+    Alike alike = { .slice = slice, .root = tile->buffer, .all = is_known };
     each_op(lo, lo->kernel->body, see_fill, &alike);
     return alike.all && alike.converts;
 }
@@ -92,14 +76,14 @@ void find_shared_tiles(Lowering *lo)
 // For boxes, whose places are worked out once.
 void declare_rank(Lowering *lo)
 {
+    const char *const rank = arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster);
     if (lo->cluster > 1)
-        lo->rank = emit_declare(lo, DTYPE_I32, "rank", expr_call(lo->arena, DTYPE_I32,
-                                arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster), -1, NULL));
+        lo->rank = emit_declare(lo, DTYPE_I32, "rank", literal(lo, DTYPE_I32, rank));
 }
 
 Expr *cluster_rank(Lowering *lo)
 {
-    return expr_call(lo->arena, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster), -1, NULL);
+    return literal(lo, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster));
 }
 
 static void explain_apart(Lowering *lo, const Channel *channel, const TileInfo *tile)

@@ -306,6 +306,9 @@ TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);         // NULL: 
 typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: do not descend
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
 void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);        // all of a block
+void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context);     // by the op and what is inside it
+typedef struct RootUses { const Buffer *root; bool reads, writes; } RootUses;
+RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root);      // the same, of one tensor or tile
 void note_operations(Lowering *lo);
 
 // ---- bounds.c
@@ -447,6 +450,7 @@ Expr *i32_mul(Lowering *lo, Expr *a, int64_t b);
 Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b);
 Expr *var_of(Lowering *lo, Var *var);                      // E_VAR of a Loop IR variable
 Expr *is_zero(Lowering *lo, Var *number);
+Expr *both(Lowering *lo, Expr *a, Expr *b);                // a & b; NULL: nothing to test
 Expr *literal(Lowering *lo, DType type, const char *text); // as it stands
 Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...);       // arguments: Expr *
 Expr *cast(Lowering *lo, DType to, Expr *x);                // by C's rules
@@ -459,6 +463,7 @@ Expr *emit_i32(Lowering *lo, const char *name, Expr *value);           // a new 
 void  emit_definition(Lowering *lo, Var *var, Expr *value);            // of a variable that is there; value NULL: none yet
 Var  *emit_array(Lowering *lo, DType type, const char *name, int64_t elements);
 void  emit_assign(Lowering *lo, Var *var, Expr *value);
+void  emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value);           // pointer[at] = value
 void  emit_jump(Lowering *lo, LoopKind kind);
 void  begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form);
 void  begin_if(Lowering *lo, Nest *nest, Expr *cond);
@@ -527,19 +532,29 @@ void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of eve
 
 // ---- map.c
 void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // loads: they are printed already; or NULL
-// At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
-void emit_early_loads(Lowering *lo, TileOp *first);
 // Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
-bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
-void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it);   // buffer target
-void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it);          // a statement of one iteration
-void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
 Expr *digit_value(Lowering *lo, const Layout *layout, int i);          // of a lane, warp or group digit: i32
 Expr *thread_part(Lowering *lo, const Layout *layout, int dim);        // i32
 Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: nothing is replicated
+
+// ---- thread.c
+void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it);   // buffer target
+void index_bounds(Lowering *lo, const LoopIndex *index, const Iteration *it, Expr **from, Expr **to);
+void begin_index_loop(Lowering *lo, Nest *nest, const LoopIndex *index, LoopForm form, const Iteration *it);
+Expr *let_value(Lowering *lo, const TileOp *op, const Iteration *it);  // of a T_LET; NULL: none
+void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it);
+void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
+
+// ---- packed.c
+bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
+bool emit_packed_conversion(Lowering *lo, const TileOp *forall);
+
+// ---- early.c
+// At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
+void emit_early_loads(Lowering *lo, TileOp *first);
 
 // ---- vector.c
 // The digit of the layout that runs through consecutive elements, if loads or stores of this forall can move several
@@ -661,7 +676,6 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products);
 // ---- statements.c
 bool is_flow(const TileOp *op);
 void declare_value(Lowering *lo, TileOp *op);
-void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to);
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
 void emit_body(Lowering *lo, TileOp *body);                // of a loop
 void emit_op(Lowering *lo, TileOp *op);

@@ -41,14 +41,6 @@ static bool touch_all(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-static void alone(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
-{
-    TileOp *const next = op->next;
-    op->next = NULL;
-    each_op(lo, op, visit, context);
-    op->next = next;
-}
-
 static bool fills_with(const Filling *filling, const TileOp *op)
 {
     return (op->kind == T_FORALL || op->kind == T_COPY || op->kind == T_FILL) && op->groups == filling->mask;
@@ -67,7 +59,7 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
         tile_uses(op, touch, filling);
         return false;
     }
-    alone(lo, op, touch_all, filling);
+    visit_op(lo, op, touch_all, filling);
     return true;
 }
 
@@ -166,12 +158,6 @@ static void see_own(const TileUse *use, void *context)
     }
 }
 
-static bool see_own_op(Lowering *lo, TileOp *op, void *context)
-{
-    tile_uses(op, see_own, context);
-    return false;
-}
-
 static void set_touched(Lowering *lo, bool touched)
 {
     for (int i = 0; i < lo->n_declared; i++) {
@@ -187,7 +173,7 @@ void begin_fills(Lowering *lo) { set_touched(lo, true); }
 void emit_fill(Lowering *lo, TileOp *op)
 {
     Touched touched = { .lo = lo };
-    alone(lo, op, see_own_op, &touched);
+    each_use(lo, op, see_own, &touched);
     if (touched.meets) {
         if (touched.reads)
             wait_for_copies(lo);
@@ -198,7 +184,7 @@ void emit_fill(Lowering *lo, TileOp *op)
         set_touched(lo, false);
     }
     touched.marks = true;
-    alone(lo, op, see_own_op, &touched);
+    each_use(lo, op, see_own, &touched);
     if (!emit_rows(lo, op) && !emit_local(lo, op))
         emit_forall(lo, as_map(lo, op), NULL);
 }

@@ -6,61 +6,48 @@
 // before: statements have their groups, the producer its channels       after: these tiles have channels, too
 #include "lower/cuda/cuda.h"
 
-typedef struct HandUses { const Buffer *root; bool reads, writes; uint32_t groups; } HandUses;
-
-static void see_use(const TileUse *use, void *context)
-{
-    HandUses *const uses = context;
-    if (buffer_root(use->buffer) == uses->root) {
-        uses->reads |= use->reads;
-        uses->writes |= use->writes || use->atomic;
-    }
-}
-
-static bool see_uses(Lowering *lo, TileOp *op, void *context)
-{
-    tile_uses(op, see_use, context);
-    return false;
-}
-
-// Of one op of the step. Under a condition or in a loop it may be made less often than once.
-static bool uses_of(Lowering *lo, TileOp *op, HandUses *uses)
-{
-    visit_op(lo, op, see_uses, uses);
-    uses->groups = op_groups(lo, op);
-    return op->kind != T_TILE && (uses->reads || uses->writes);
-}
-
 static bool leaves_step(Lowering *lo, TileOp *op, void *context)
 {
     *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
     return op->kind == T_FORALL;
 }
 
+static bool is_one(uint32_t groups) { return groups && !(groups & (groups - 1)); }
+
+static void note_giving(Channel *channel, TileOp *op, int group)
+{
+    channel->giver = group;
+    channel->first_give = channel->first_give ? channel->first_give : op;
+    channel->last_give = op;
+}
+
+static void note_taking(Channel *channel, TileOp *op, int group)
+{
+    channel->first_use = channel->first_use ? channel->first_use : op;
+    channel->first_of[group] = channel->first_of[group] ? channel->first_of[group] : op;
+    channel->last_use = channel->last_of[group] = op;
+}
+
+// Under a condition or in a loop a tile may be made less often than once.
 static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
 {
     uint32_t givers = 0;
-    for (TileOp *op = tile->declared; op; op = op->next) {
-        HandUses uses = { .root = tile->buffer };
-        if (!uses_of(lo, op, &uses))
+    for (TileOp *op = tile->declared->next; op; op = op->next) {
+        const RootUses uses = root_uses(lo, op, tile->buffer);
+        const uint32_t groups = op_groups(lo, op);
+        if (op->kind == T_TILE || (!uses.reads && !uses.writes))
             continue;
-        if (is_flow(op) || (uses.reads && uses.writes) || (uses.writes && channel->first_use) || (uses.groups & (uses.groups - 1)))
+        if (is_flow(op) || uses.reads == uses.writes || !is_one(groups) || (uses.writes && channel->first_use) ||
+            (uses.reads && groups == givers))
             return false;
-        const int group = __builtin_ctz(uses.groups);
         if (uses.writes) {
-            givers |= uses.groups;
-            channel->giver = group;
-            channel->first_give = channel->first_give ? channel->first_give : op;
-            channel->last_give = op;
-            continue;
+            givers |= groups;
+            note_giving(channel, op, __builtin_ctz(groups));
+        } else {
+            note_taking(channel, op, __builtin_ctz(groups));
         }
-        if (uses.groups & givers)
-            return false;
-        channel->first_use = channel->first_use ? channel->first_use : op;
-        channel->first_of[group] = channel->first_of[group] ? channel->first_of[group] : op;
-        channel->last_use = channel->last_of[group] = op;
     }
-    return givers && !(givers & (givers - 1)) && channel->first_use;
+    return is_one(givers) && channel->first_use;
 }
 
 // The other groups are told behind a product that follows the stores and does without them: it need not wait for the
@@ -68,9 +55,11 @@ static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
 static void tell_late(Lowering *lo, Channel *channel)
 {
     TileOp *const next = channel->last_give->next;
-    HandUses uses = { .root = channel->tiles[0]->buffer };
-    if (next && next->kind == T_MATMUL && op_info(lo, next)->product->kind == PRODUCT_WGMMA && !uses_of(lo, next, &uses) &&
-        op_groups(lo, next) == 1u << channel->giver)
+    if (!next || next->kind != T_MATMUL || op_info(lo, next)->product->kind != PRODUCT_WGMMA ||
+        op_groups(lo, next) != 1u << channel->giver)
+        return;
+    const RootUses uses = root_uses(lo, next, channel->tiles[0]->buffer);
+    if (!uses.reads && !uses.writes)
         channel->last_give = next;
 }
 

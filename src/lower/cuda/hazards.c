@@ -120,14 +120,6 @@ static bool note_inside(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-static void alone(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
-{
-    TileOp *const next = op->next;
-    op->next = NULL;
-    each_op(lo, op, visit, context);
-    op->next = next;
-}
-
 static size_t state_bytes(const Walk *walk) { return sizeof(Accesses) * GROUPS * (size_t)(walk->n + 1); }
 
 static State new_state(Walk *walk) { return arena_alloc(walk->lo->arena, state_bytes(walk)); }
@@ -194,7 +186,7 @@ static bool test_flights(Lowering *lo, TileOp *op, void *context)
 static void land(Walk *walk, TileOp *op)
 {
     walk->landed = 0;
-    alone(walk->lo, op, test_flights, walk);
+    visit_op(walk->lo, op, test_flights, walk);
     walk->flying.count -= walk->landed;
     for (int i = 0; i < walk->flying.count; i++)
         walk->flying.items[i] = walk->flying.items[i + walk->landed];
@@ -382,17 +374,10 @@ static void find_write(const TileUse *use, void *context)
     writes->any |= (use->writes || use->atomic) && is_shared(writes->walk, buffer_root(use->buffer));
 }
 
-static bool find_writes(Lowering *lo, TileOp *op, void *context)
-{
-    (void)lo;
-    tile_uses(op, find_write, context);
-    return false;
-}
-
 static bool only_reads(Walk *walk, TileOp *loop)
 {
     Writes writes = { walk, false };
-    alone(walk->lo, loop, find_writes, &writes);
+    each_use(walk->lo, loop, find_write, &writes);
     return !writes.any;
 }
 
@@ -492,12 +477,12 @@ static void walk_op(Walk *walk, TileOp *op)
     if (is_flow(op))
         tile_uses(op, test_use, walk);                     // its own bounds and condition
     else
-        alone(walk->lo, op, test_inside, walk);
+        visit_op(walk->lo, op, test_inside, walk);
     if (info->barrier_before || op == walk->lo->staged_over || (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
         meet(walk, op);
     walk->last = end_order(walk->lo, op);
     if (!is_flow(op)) {
-        alone(walk->lo, op, note_inside, walk);
+        visit_op(walk->lo, op, note_inside, walk);
         if (is_wgmma(walk->lo, op) && !walk->lo->has_teams)
             VEC_PUSH(walk->lo->arena, &walk->flying, op);
         return;

@@ -78,6 +78,36 @@ void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context)
         visit_op(lo, op, visit, context);
 }
 
+typedef struct UseWalk { TileUseVisit *visit; void *context; } UseWalk;
+
+static bool visit_uses(Lowering *lo, TileOp *op, void *context)
+{
+    const UseWalk *const walk = context;
+    tile_uses(op, walk->visit, walk->context);
+    return false;
+}
+
+void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context)
+{
+    visit_op(lo, op, visit_uses, &(UseWalk){ visit, context });
+}
+
+static void note_root_use(const TileUse *use, void *context)
+{
+    RootUses *const uses = context;
+    if (buffer_root(use->buffer) == uses->root) {
+        uses->reads |= use->reads;
+        uses->writes |= use->writes || use->atomic;
+    }
+}
+
+RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root)
+{
+    RootUses uses = { .root = root };
+    each_use(lo, op, note_root_use, &uses);
+    return uses;
+}
+
 // ---- first looks at the kernel
 
 static void number_block(Lowering *lo, TileOp *block, TileOp *parent)

@@ -11,7 +11,7 @@ static bool add_alignment(Lowering *lo, TileOp *op, void *context)
         return false;
     Expr *const one = strides_are_aligned(lo, buffer_root(op->copy.src.buffer));
     if (one && !(*test && expr_equal(*test, one)))
-        *test = *test ? expr_binary(lo->arena, X_AND, *test, one) : one;
+        *test = both(lo, *test, one);
     return false;
 }
 

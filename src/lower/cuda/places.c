@@ -62,12 +62,6 @@ static void see_private_write(const TileUse *use, void *context)
     finding->fails |= tile && tile->is_private && (use->writes || use->atomic);
 }
 
-static bool see_writes(Lowering *lo, TileOp *op, void *context)
-{
-    tile_uses(op, see_private_write, context);
-    return false;
-}
-
 static bool see_fill_below(Lowering *lo, TileOp *op, void *context)
 {
     ((Finding *)context)->fails |= op_info(lo, op)->fills;
@@ -78,13 +72,11 @@ static void find_in_block(Lowering *lo, TileOp *block, Finding *finding)
 {
     for (TileOp *op = block; op; op = op->next) {
         OpInfo *const info = op_info(lo, op);
-        TileOp *const next = op->next;
-        op->next = NULL;
         if (info->fills && works_out_places(lo, op, &info->loads_early)) {
             info->is_place = true;
             finding->places++;
         } else if (info->fills) {
-            each_op(lo, op, see_writes, finding);
+            each_use(lo, op, see_private_write, finding);
             finding->rows++;
         } else if (op->kind == T_IF) {
             find_in_block(lo, op->branch.then, finding);
@@ -92,9 +84,8 @@ static void find_in_block(Lowering *lo, TileOp *block, Finding *finding)
         } else if (op->kind == T_SET || (op->kind == T_UPDATE && op->update.var)) {
             finding->fails = true;
         } else if (op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE) {
-            each_op(lo, op, see_fill_below, finding);
+            visit_op(lo, op, see_fill_below, finding);
         }
-        op->next = next;
     }
 }
 
@@ -359,7 +350,7 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
 {
     static const Phase load[] = { LOAD }, work_out_and_ask[] = { WORK_OUT, ASK };
     Expr *from, *to;
-    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const at = loop_var(lo, op->pipeline.indices[0].var);
     Var *const begin = emit_declare(lo, at->type, "begin", from), *const end = emit_declare(lo, at->type, "end", to);
     lo->side = emit_declare(lo, DTYPE_U32, "side", expr_int(lo->arena, DTYPE_U32, 0));

@@ -327,7 +327,7 @@ static void ask_ahead(Lowering *lo, TileOp *op)
     if (!single)
         return;
     Expr *from, *to;
-    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
     Var *const index = *slot;
     const int n_vars = lo->n_vars;
@@ -362,7 +362,7 @@ static void produce_rotated(Lowering *lo, TileOp *op)
 {
     Arena *const a = lo->arena;
     Expr *from, *to;
-    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
     Var *const index = *slot;
     Expr *const one = expr_int(a, index->type, 1);

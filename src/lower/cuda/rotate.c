@@ -349,7 +349,7 @@ void emit_rotated(Lowering *lo, TileOp *op)
     TileOp *const body = op->pipeline.body;
     wait_for_all(lo);
     Expr *from, *to;
-    loop_bounds(lo, op->pipeline.indices[0].var, op->pipeline.indices[0].lo, op->pipeline.indices[0].hi, &from, &to);
+    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const index = loop_var(lo, op->pipeline.indices[0].var);
     Nest any, first, loop;
     Var *const end = emit_declare(lo, index->type, "end", to), *const begin = emit_declare(lo, index->type, "begin", from);

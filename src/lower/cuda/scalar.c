@@ -226,11 +226,6 @@ Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b)
 
 // ---- places
 
-static Expr *both(Lowering *lo, Expr *a, Expr *b)
-{
-    return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b);
-}
-
 // 0 <= sub < extent, as far as it has to be tested. NULL: proved.
 static Expr *inside_test(Lowering *lo, Expr *sub, Expr *extent)
 {

@@ -11,13 +11,7 @@ bool is_flow(const TileOp *op)
 void declare_value(Lowering *lo, TileOp *op)
 {
     Var *const var = loop_var(lo, op->let.var);
-    Expr *value = NULL;
-    if (op->let.value && var->type == DTYPE_I32 && op->let.var->type == DTYPE_INT) {
-        value = lower_expr(lo, op->let.value, NULL);
-        value = value->type == DTYPE_I32 ? value : cast(lo, DTYPE_I32, value);
-    } else if (op->let.value) {
-        value = lower_as(lo, op->let.var->type, op->let.value, NULL);
-    }
+    Expr *const value = let_value(lo, op, NULL);
     if (!lo->is_hoisting)
         emit_definition(lo, var, value);
     else if (value)                  // its variable is declared before the loop
@@ -72,7 +66,7 @@ static void emit_shared_atomic(Lowering *lo, TileOp *op)
     Nest nest;
     if (begin_ordered(lo, &nest)) {
         Expr *const value = lower_as(lo, op->let.var->type, op->let.value, NULL);
-        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { cell, i32_const(lo, 0), value } });
+        emit_element(lo, cell, i32_const(lo, 0), value);
         end_ordered(lo, &nest);
     }
     meet_all(lo);
@@ -92,21 +86,10 @@ static void emit_ordered_atomic(Lowering *lo, TileOp *op)
 
 // ---- loops and conditions
 
-void loop_bounds(Lowering *lo, Var *var, Expr *from, Expr *to, Expr **lowered_from, Expr **lowered_to)
-{
-    const bool wide = loop_var(lo, var)->type == DTYPE_I64;
-    *lowered_from = wide ? lower_int64(lo, from, NULL) : lower_expr(lo, from, NULL);
-    *lowered_to = wide ? lower_int64(lo, to, NULL) : lower_expr(lo, to, NULL);
-}
-
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests)
 {
-    for (int i = 0; i < n; i++) {
-        Expr *from, *to;
-        loop_bounds(lo, indices[i].var, indices[i].lo, indices[i].hi, &from, &to);
-        Var *const var = loop_var(lo, indices[i].var);
-        begin_for(lo, &nests[i], var, from, to, expr_int(lo->arena, var->type, 1), LOOP_NO_UNROLL);
-    }
+    for (int i = 0; i < n; i++)
+        begin_index_loop(lo, &nests[i], &indices[i], LOOP_NO_UNROLL, NULL);
 }
 
 void emit_body(Lowering *lo, TileOp *body)
@@ -162,7 +145,7 @@ static void emit_for(Lowering *lo, TileOp *op)
 {
     Nest nest;
     Expr *from, *to;
-    loop_bounds(lo, op->for_.var, op->for_.lo, op->for_.hi, &from, &to);
+    index_bounds(lo, &(LoopIndex){ .var = op->for_.var, .lo = op->for_.lo, .hi = op->for_.hi }, NULL, &from, &to);
     Var *const var = loop_var(lo, op->for_.var);
     int64_t step = 1;
     if (op->for_.step)

@@ -89,19 +89,10 @@ static void team_use(const TileUse *use, void *context)
     team->last = tile;
 }
 
-static bool team_op(Lowering *lo, TileOp *op, void *context)
-{
-    tile_uses(op, team_use, context);
-    return false;
-}
-
 static Team team_of(Lowering *lo, TileOp *op)
 {
     Team team = { .lo = lo };
-    TileOp *const next = op->next;
-    op->next = NULL;
-    each_op(lo, op, team_op, &team);
-    op->next = next;
+    each_use(lo, op, team_use, &team);
     return team;
 }
 
@@ -149,8 +140,8 @@ uint32_t op_groups(Lowering *lo, TileOp *op)
         return all;
     case T_UPDATE:
         return op->update.var ? all : is_single(placed) ? placed : 1;
-    case T_TILE: case T_LET: case T_SET: case T_FOR: case T_WHILE: case T_PIPELINE: case T_IF: case T_BREAK: case T_CONTINUE:
-    case T_RETURN: case T_ASSERT:
+    case T_TILE: case T_LET: case T_SET: case T_FOR: case T_WHILE: case T_PIPELINE: case T_IF:
+    case T_BREAK: case T_CONTINUE: case T_RETURN: case T_ASSERT:
         return all;
     }
     return all;
@@ -165,21 +156,18 @@ Crew map_crew(Lowering *lo, TileOp *map)
 
 // ---- registers
 
-typedef struct Load { uint32_t products; } Load;
-
 static bool see_product(Lowering *lo, TileOp *op, void *context)
 {
-    Load *const load = context;
     if (op->kind == T_MATMUL)
-        load->products |= op_groups(lo, op);
+        *(uint32_t *)context |= op_groups(lo, op);
     return op->kind == T_FORALL;
 }
 
 // Groups without products: they move and convert, and leave registers to the others.
 uint32_t light_groups(Lowering *lo)
 {
-    Load load = { 0 };
+    uint32_t with_products = 0;
     if (lo->has_teams)
-        each_op(lo, lo->kernel->body, see_product, &load);
-    return load.products ? all_groups(lo) & ~load.products : 0;
+        each_op(lo, lo->kernel->body, see_product, &with_products);
+    return with_products ? all_groups(lo) & ~with_products : 0;
 }
