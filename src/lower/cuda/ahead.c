@@ -183,9 +183,7 @@ static void emit_pieces(Lowering *lo, TileOp *op)
                   pieces <= 16 ? LOOP_UNROLL : LOOP_NO_UNROLL);
     }
     begin_block(lo, &block);
-    Expr *valid = declare_indices(lo, &it, ~0u), *const first = replica_is_first(lo, &it.layout);
-    if (first)
-        valid = valid ? expr_binary(lo->arena, X_AND, valid, first) : first;
+    Expr *const inside = declare_indices(lo, &it, ~0u), *const valid = both(lo, inside, replica_is_first(lo, &it.layout));
     if (valid)
         begin_if(lo, &guard, valid);
     Place from, to;
@@ -212,8 +210,7 @@ static void point_to(Lowering *lo, const Ahead *ahead, Var *slot)
         if (tile->ahead != ahead || ahead->buffers < 2)
             continue;
         Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), i32_mul(lo, var_of(lo, slot), tile->shared.bytes));
-        emit_assign(lo, tile->pointer, call_expr(lo, tile->pointer->type,
-                    arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[tile->pointer->type].c_name), 1, offset));
+        emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));
     }
 }
 
@@ -222,7 +219,7 @@ static void advance(Lowering *lo, const Ahead *ahead, Var *slot)
     if (ahead->buffers < 2)
         return;
     Expr *const next = i32_add(lo, var_of(lo, slot), i32_const(lo, 1));
-    emit_assign(lo, slot, expr_select(lo->arena, expr_binary(lo->arena, X_EQ, next, i32_const(lo, ahead->buffers)), i32_const(lo, 0), next));
+    emit_assign(lo, slot, expr_select(lo->arena, i32_op(lo, X_EQ, next, ahead->buffers), i32_const(lo, 0), next));
 }
 
 // The copies of the step that the pipeline's index says, with the scalars of its block that they may need.

@@ -139,6 +139,13 @@ void begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *s
     begin_nest(lo, nest, (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = from, .hi = to, .step = step, .form = form } });
 }
 
+Var *begin_unrolled(Lowering *lo, Nest *nest, const char *name, int n)
+{
+    Var *const var = loop_new_var(lo->unit, DTYPE_I32, name);
+    begin_for(lo, nest, var, i32_const(lo, 0), i32_const(lo, n), i32_const(lo, 1), LOOP_UNROLL);
+    return var;
+}
+
 void begin_if(Lowering *lo, Nest *nest, Expr *cond)
 {
     begin_nest(lo, nest, (LoopStmt){ .kind = L_IF, .branch = { .cond = cond } });

@@ -45,13 +45,12 @@ void declare_shadow(Lowering *lo, TileInfo *tile)
         return;
     }
     tile->shadow = loop_new_pointer(lo->unit, DTYPE_U8, name);
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = tile->shadow,
-             .value = call_expr(lo, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(lo, tile->shadow_offset)) } });
+    emit_definition(lo, tile->shadow, call_expr(lo, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(lo, tile->shadow_offset)));
 }
 
 static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value)
 {
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { tile->shadow, at, expr_int(lo->arena, DTYPE_U8, value) } });
+    emit_element(lo, tile->shadow, at, expr_int(lo->arena, DTYPE_U8, value));
 }
 
 // Where the tile is declared: nothing in it is written any more.

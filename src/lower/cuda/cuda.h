@@ -466,6 +466,7 @@ void  emit_assign(Lowering *lo, Var *var, Expr *value);
 void  emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value);           // pointer[at] = value
 void  emit_jump(Lowering *lo, LoopKind kind);
 void  begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form);
+Var  *begin_unrolled(Lowering *lo, Nest *nest, const char *name, int n);         // its variable, 0 .. n - 1
 void  begin_if(Lowering *lo, Nest *nest, Expr *cond);
 void  begin_else(Lowering *lo, Nest *nest);
 void  begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it);       // cond: of Tile IR

@@ -42,7 +42,7 @@ void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
 static void call_once(Lowering *lo, Expr *call, const Iteration *it)
 {
     Expr *const cond = it && it->n ? replica_is_first(lo, &it->layout)
-                     : expr_binary(lo->arena, X_EQ, var_of(lo, lo->thread), i32_const(lo, 0));
+                     : is_zero(lo, lo->thread);
     Nest nest;
     if (cond)
         begin_if(lo, &nest, cond);

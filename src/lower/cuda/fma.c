@@ -138,10 +138,9 @@ void emit_fma(Lowering *lo, Product *p)
     const int pa = piece_of(a->type), pb = piece_of(b->type);
     if (!op->matmul.accumulate) {
         Nest nest;
-        Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&acc->layout)), i32_const(lo, 1), LOOP_UNROLL);
+        Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&acc->layout));
         Expr *const zero = dtype_is_float(acc->buffer->type) ? expr_float(lo->arena, acc->buffer->type, 0) : expr_int(lo->arena, acc->buffer->type, 0);
-        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { acc->registers, var_of(lo, r), zero } });
+        emit_element(lo, acc->registers, var_of(lo, r), zero);
         end_nest(lo, &nest);
     }
     const char *const name = arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",

@@ -93,10 +93,8 @@ static void emit_iteration(Lowering *lo, TileOp *op, Iteration *it)
 {
     Nest once;
     const bool wrap = continues(op->forall.body);
-    if (wrap) {
-        Var *const pass = loop_new_var(lo->unit, DTYPE_I32, "pass");
-        begin_for(lo, &once, pass, i32_const(lo, 0), i32_const(lo, 1), i32_const(lo, 1), LOOP_UNROLL);
-    }
+    if (wrap)
+        begin_unrolled(lo, &once, "pass", 1);
     emit_thread_block(lo, op->forall.body, it);
     if (wrap)
         end_nest(lo, &once);

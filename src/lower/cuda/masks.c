@@ -72,7 +72,7 @@ static Expr *may_hold(const Box *box, Expr *cond)
         Expr *const first = may_hold(box, x), *const second = may_hold(box, y);
         if (cond->op.op == X_OR)
             return first && second ? expr_binary(a, X_OR, first, second) : NULL;
-        return !first ? second : !second ? first : expr_binary(a, X_AND, first, second);
+        return both(lo, first, second);
     }
     Expr *const zero = expr_int(a, DTYPE_I64, 0);
     Expr *difference;

@@ -11,15 +11,15 @@ Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
 {
     Expr *const bytes = i32_mul(lo, shared_at(lo, tile, row, column), tile->shared.element_bytes);
     return expr_binary(lo->arena, X_ADD, call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer)),
-                       call_expr(lo, DTYPE_U32, "(uint32_t)", 1, bytes));
+                       cast(lo, DTYPE_U32, bytes));
 }
 
 Expr *lane_bits(Lowering *lo, int shift, int mask)
 {
     Expr *x = var_of(lo, lo->lane);
     if (shift)
-        x = expr_binary(lo->arena, X_SHR, x, i32_const(lo, shift));
-    return expr_binary(lo->arena, X_BITAND, x, i32_const(lo, mask));
+        x = i32_op(lo, X_SHR, x, shift);
+    return i32_op(lo, X_BITAND, x, mask);
 }
 
 typedef struct Corner { int64_t row, column; } Corner;
@@ -97,7 +97,7 @@ static void emit_zeros(Lowering *lo, const TileInfo *acc)
     const DType type = acc->buffer->type;
     begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&acc->layout)), i32_const(lo, 1), LOOP_UNROLL);
     Expr *const zero = dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { acc->registers, var_of(lo, r), zero } });
+    emit_element(lo, acc->registers, var_of(lo, r), zero);
     end_nest(lo, &nest);
 }
 

@@ -51,12 +51,11 @@ void emit_panels(Lowering *lo, TileOp *op)
     Var *const at = emit_declare(lo, DTYPE_U32, "at", call_expr(lo, DTYPE_U32, "panel_at", 3,
                                  call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, plan.to->pointer)), row, var_of(lo, lo->lane)));
     for (int b = 0; b < plan.row_blocks; b++) {
-        Var *const c = loop_new_var(lo->unit, DTYPE_I32, "c");
-        begin_for(lo, &loop, c, i32_const(lo, 0), i32_const(lo, pieces), i32_const(lo, 1), LOOP_UNROLL);
+        Var *const c = begin_unrolled(lo, &loop, "c", pieces);
         Expr *const piece = i32_add(lo, first, var_of(lo, c));
         Expr *const panel = i32_add(lo, i32_const(lo, b * 64 * s->pitch_bytes),
-                                    i32_mul(lo, expr_binary(a, X_DIV, piece, i32_const(lo, per_panel)), s->panel_bytes));
-        Expr *const column = i32_mul(lo, expr_binary(a, X_MOD, piece, i32_const(lo, per_panel)), 32);
+                                    i32_mul(lo, i32_op(lo, X_DIV, piece, per_panel), s->panel_bytes));
+        Expr *const column = i32_mul(lo, i32_op(lo, X_MOD, piece, per_panel), 32);
         Expr *words[4];
         for (int i = 0; i < 4; i++) {
             Expr *const word = i32_add(lo, i32_add(lo, i32_mul(lo, var_of(lo, c), 4), i32_const(lo, i)), i32_const(lo, b * 4 * pieces));

@@ -92,16 +92,15 @@ static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
 
 static void each_register(Lowering *lo, TileInfo *tile, void (*body)(Lowering *, TileInfo *, Expr *))
 {
-    Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
     Nest nest;
-    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&tile->layout)), i32_const(lo, 1), LOOP_UNROLL);
+    Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&tile->layout));
     body(lo, tile, var_of(lo, r));
     end_nest(lo, &nest);
 }
 
 static void store_register(Lowering *lo, TileInfo *tile, Expr *at, Expr *value)
 {
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { tile->registers, at, value } });
+    emit_element(lo, tile->registers, at, value);
 }
 
 static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
@@ -139,15 +138,12 @@ void join_parts(Lowering *lo, TileInfo *tile)
     Nest block, nest;
     begin_block(lo, &block);
     Var *const scratch = loop_new_pointer(lo->unit, DTYPE_F32, "parts");
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = scratch,
-             .value = call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)) } });
+    emit_definition(lo, scratch, call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)));
     emit_barrier(lo);                // earlier readers of the scratch
     for (int write = 1; write >= 0; write--) {
-        Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&tile->layout)), i32_const(lo, 1), LOOP_UNROLL);
+        Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&tile->layout));
         if (write) {
-            loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)),
-                     expr_index(lo->arena, tile->registers, var_of(lo, r)) } });
+            emit_element(lo, scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)), expr_index(lo->arena, tile->registers, var_of(lo, r)));
         } else {
             Expr *sum = expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, 0)));
             for (int g = 1; g < lo->crew.groups; g++)

@@ -175,18 +175,18 @@ bool rows_are_local(Lowering *lo, const TileOp *pipeline)
 // Row r is thread r's, or a lane's of the warp that gathers it.
 void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest)
 {
-    Arena *const a = lo->arena;
     int64_t rows;
     full_extent(index, &rows);
     if (!lo->stock) {
-        begin_if(lo, nest, expr_binary(a, X_LT, var_of(lo, lo->thread), i32_const(lo, rows)));
+        begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->thread), rows));
         *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name, var_of(lo, lo->thread));
         return;
     }
-    begin_if(lo, nest, expr_binary(a, X_LT, var_of(lo, lo->lane), i32_const(lo, rows / 4)));
-    *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name,
-        i32_add(lo, i32_add(lo, expr_binary(a, X_MOD, var_of(lo, lo->lane), i32_const(lo, 8)), i32_mul(lo, var_of(lo, lo->warp), 8)),
-                    i32_mul(lo, expr_binary(a, X_DIV, var_of(lo, lo->lane), i32_const(lo, 8)), 8 * 4)));
+    begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->lane), rows / 4));
+    Expr *const lane = var_of(lo, lo->lane), *const first = i32_mul(lo, var_of(lo, lo->warp), 8);
+    Expr *const row = i32_add(lo, i32_add(lo, i32_op(lo, X_MOD, lane, 8), first),
+                              i32_mul(lo, i32_op(lo, X_DIV, lane, 8), 8 * 4));
+    *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name, row);
 }
 
 static void load_place(Lowering *lo, TileOp *op, const Iteration *it)
@@ -273,15 +273,13 @@ static void point_sides(Lowering *lo, const TileOp *pipeline, bool flip)
 {
     Expr *side = var_of(lo, lo->side);
     if (flip)
-        side = expr_binary(lo->arena, X_BITXOR, side, expr_int(lo->arena, DTYPE_U32, 1));
+        side = expr_binary(lo->arena, X_BITXOR, side, u32_const(lo, 1));
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
         if (!tile->has_sides || !is_within(lo, tile->declared, pipeline))
             continue;
-        Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), call_expr(lo, DTYPE_I32, "(int32_t)", 1,
-                                     expr_binary(lo->arena, X_MUL, side, expr_int(lo->arena, DTYPE_U32, tile->shared.bytes))));
-        emit_assign(lo, tile->pointer, call_expr(lo, tile->pointer->type,
-                    arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[tile->pointer->type].c_name), 1, offset));
+        Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), cast(lo, DTYPE_I32, expr_binary(lo->arena, X_MUL, side, u32_const(lo, tile->shared.bytes))));
+        emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));
     }
 }
 
@@ -329,7 +327,7 @@ void await_places(Lowering *lo, TileOp *pipeline) { each_op(lo, pipeline->pipeli
 static void number_threads(Lowering *lo)
 {
     lo->thread = emit_declare(lo, DTYPE_I32, "thread", call_expr(lo, DTYPE_I32, "thread_number", 0));
-    lo->lane = emit_declare(lo, DTYPE_I32, "lane", expr_binary(lo->arena, X_BITAND, var_of(lo, lo->thread), i32_const(lo, WARP_LANES - 1)));
+    lo->lane = emit_declare(lo, DTYPE_I32, "lane", i32_op(lo, X_BITAND, var_of(lo, lo->thread), WARP_LANES - 1));
 }
 
 static Expr *later(Lowering *lo, const Var *at, int steps)
@@ -353,7 +351,7 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const at = loop_var(lo, op->pipeline.indices[0].var);
     Var *const begin = emit_declare(lo, at->type, "begin", from), *const end = emit_declare(lo, at->type, "end", to);
-    lo->side = emit_declare(lo, DTYPE_U32, "side", expr_int(lo->arena, DTYPE_U32, 0));
+    lo->side = emit_declare(lo, DTYPE_U32, "side", u32_const(lo, 0));
     each_op(lo, op->pipeline.body, declare_early, NULL);
     Var *const thread = lo->thread, *const lane = lo->lane;
     number_threads(lo);
@@ -372,7 +370,7 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     emit_phases(lo, op, later(lo, at, 2), var_of(lo, end), false, load, COUNT(load));
     point_sides(lo, op, false);
     rows(lo, op->pipeline.body);
-    emit_assign(lo, lo->side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->side), expr_int(lo->arena, DTYPE_U32, 1)));
+    emit_assign(lo, lo->side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->side), u32_const(lo, 1)));
     end_nest(lo, &loop);
     lo->thread = thread;
     lo->lane = lane;

@@ -98,10 +98,8 @@ void begin_reduction(Lowering *lo, Iteration *it, int which)
     Var *const partial = emit_array(lo, type, arena_printf(lo->arena, "part_%s", target), n);
     it->reductions[which].partial = partial;
     Nest nest;
-    Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
-    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, n), i32_const(lo, 1), LOOP_UNROLL);
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, var_of(lo, r),
-             reduction_identity(lo, gathering_op(update->update.op), type) } });
+    Var *const r = begin_unrolled(lo, &nest, "r", n);
+    emit_element(lo, partial, var_of(lo, r), reduction_identity(lo, gathering_op(update->update.op), type));
     end_nest(lo, &nest);
 }
 
@@ -114,8 +112,7 @@ static Expr *is_first_value(Lowering *lo, const Iteration *it, int which)
         if (digit->input != IN_REGISTER || !it->digit[i] || is_kept(it, which, digit) ||
             (it->reductions[which].chains == 2 && i == chain_digit(it, which)))
             continue;
-        Expr *const zero = expr_binary(lo->arena, X_EQ, var_of(lo, it->digit[i]), i32_const(lo, 0));
-        first = first ? expr_binary(lo->arena, X_AND, first, zero) : zero;
+        first = both(lo, first, i32_op(lo, X_EQ, var_of(lo, it->digit[i]), 0));
     }
     return first;
 }
@@ -132,7 +129,7 @@ void add_to_reduction(Lowering *lo, Iteration *it, int which)
     const bool compares = dtype_is_float(type) && (update->update.op == UPDATE_MIN || update->update.op == UPDATE_MAX);
     Expr *const first = compares && !it->is_linear ? is_first_value(lo, it, which) : NULL;
     Expr *const sum = combine(lo, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value);
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at, first ? expr_select(lo->arena, first, value, sum) : sum } });
+    emit_element(lo, partial, at, first ? expr_select(lo->arena, first, value, sum) : sum);
 }
 
 static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
@@ -149,8 +146,7 @@ static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
             for (int step = offset; step < offset * digit->extent; step *= 2) {
                 Expr *const mine = expr_index(lo->arena, partial, at);
                 Expr *const other = call_expr(lo, type, "shuffle_xor", 2, mine, i32_const(lo, step));
-                loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at,
-                         combine(lo, gathering_op(update->update.op), type, mine, other) } });
+                emit_element(lo, partial, at, combine(lo, gathering_op(update->update.op), type, mine, other));
             }
         offset *= digit->extent;
     }
@@ -214,18 +210,16 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
     Expr *offset = i32_const(lo, lo->scratch_offset + (lo->has_teams ? lo->walk * lo->scratch_bytes : 0));
     if (lo->scratch_side)
         offset = i32_add(lo, offset, var_of(lo, lo->scratch_side));
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = scratch,
-             .value = call_expr(lo, type, arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, offset) } });
+    emit_definition(lo, scratch, shared_pointer(lo, type, offset));
     if (store) {
-        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { scratch, i32_add(lo, base, digits_number(lo, it, which, false)),
-                 expr_index(lo->arena, partial, at) } });
+        emit_element(lo, scratch, i32_add(lo, base, digits_number(lo, it, which, false)), expr_index(lo->arena, partial, at));
         return;
     }
     Expr *sum = expr_index(lo->arena, scratch, base);
     for (int i = 1; i < replicas; i++)
         sum = combine(lo, gathering_op(update->update.op), type, sum,
                       expr_index(lo->arena, scratch, i32_add(lo, base, i32_const(lo, i))));
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at, sum } });
+    emit_element(lo, partial, at, sum);
 }
 
 // After the join all threads of a row have its result: whether this is the one that stands for them. NULL: it is alone.
@@ -236,8 +230,7 @@ static Expr *is_first_of_reduced(Lowering *lo, const Iteration *it, int which)
         const Digit *const digit = &it->layout.digit[i];
         if (digit->input == IN_REGISTER || digit->dim == REPLICATED || is_kept(it, which, digit))
             continue;
-        Expr *const zero = expr_binary(lo->arena, X_EQ, digit_value(lo, &it->layout, i), i32_const(lo, 0));
-        test = test ? expr_binary(lo->arena, X_AND, test, zero) : zero;
+        test = both(lo, test, i32_op(lo, X_EQ, digit_value(lo, &it->layout, i), 0));
     }
     return test;
 }
@@ -290,9 +283,8 @@ static void chains_body(Lowering *lo, Iteration *it, int which, Expr *at, bool f
     TileOp *const update = it->reductions[which].update;
     Var *const partial = it->reductions[which].partial;
     Expr *const second = i32_add(lo, at, i32_const(lo, partial_count(it, which)));
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { partial, at,
-             combine(lo, gathering_op(update->update.op), reduction_type(update), expr_index(lo->arena, partial, at),
-                     expr_index(lo->arena, partial, second)) } });
+    emit_element(lo, partial, at, combine(lo, gathering_op(update->update.op), reduction_type(update),
+                                          expr_index(lo->arena, partial, at), expr_index(lo->arena, partial, second)));
 }
 
 static void lanes_body(Lowering *lo, Iteration *it, int which, Expr *at, bool flag) { reduce_lanes(lo, it, which, at); }
@@ -322,7 +314,7 @@ static void join_threads(Lowering *lo, Iteration *it, int which)
     emit_barrier(lo);
     for_kept(lo, it, which, reduce_warps, false);
     if (lo->scratch_side)
-        emit_assign(lo, lo->scratch_side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->scratch_side), i32_const(lo, lo->scratch_bytes)));
+        emit_assign(lo, lo->scratch_side, i32_op(lo, X_BITXOR, var_of(lo, lo->scratch_side), lo->scratch_bytes));
 }
 
 static bool joins_threads(Lowering *lo, const Iteration *it, int which)

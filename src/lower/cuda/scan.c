@@ -61,7 +61,7 @@ void emit_scan(Lowering *lo, TileOp *op)
     Var *const first = loop_new_var(lo->unit, DTYPE_I32, "first");
     begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES), LOOP_NO_UNROLL);
     loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_var(lo, at), .value = i32_add(lo, var_of(lo, first), var_of(lo, lo->lane)) } });
-    Expr *const inside = expr_binary(a, X_LT, var_of(lo, loop_var(lo, at)), i32_const(lo, widths[axis]));
+    Expr *const inside = i32_op(lo, X_LT, var_of(lo, loop_var(lo, at)), widths[axis]);
     subs_at(lo, &op->scan.src, position, subs);
     Var *const value = emit_declare(lo, wide, "value", dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
     begin_if(lo, &guard, inside);
@@ -75,7 +75,7 @@ void emit_scan(Lowering *lo, TileOp *op)
         Nest cut;
         if (place.inside)            // of a view that ends within the slice
             begin_if(lo, &cut, place.inside);
-        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { place.pointer, place.at, to_dtype(lo, target, wide, var_of(lo, value)) } });
+        emit_element(lo, place.pointer, place.at, to_dtype(lo, target, wide, var_of(lo, value)));
         mark_written(lo, &place);
         if (place.inside)
             end_nest(lo, &cut);

@@ -55,7 +55,7 @@ static Expr *address_of(Lowering *lo, const TileInfo *tile, Expr *row, int byte,
         return lane_address(lo, tile, row, i32_add(lo, i32_const(lo, byte / bytes), i32_mul(lo, pieces, piece / bytes)));
     Expr *const within = i32_add(lo, i32_const(lo, byte % bytes), i32_mul(lo, pieces, piece));
     return expr_binary(lo->arena, X_ADD, lane_address(lo, tile, row, i32_const(lo, byte / bytes)),
-                       call_expr(lo, DTYPE_U32, "(uint32_t)", 1, within));
+                       cast(lo, DTYPE_U32, within));
 }
 
 // Rows below the product's last are computed and thrown away; their places must be valid all the same.
@@ -88,7 +88,7 @@ Var *load_places(Lowering *lo, const Product *p)
                 word = call_expr(lo, DTYPE_U32, "load_places", 2, address_of(lo, tile, upper, step * step_bytes, half, 2),
                                  address_of(lo, tile, lower, step * step_bytes, half, 2));
             }
-            loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { words, i32_const(lo, block * steps + step), word } });
+            emit_element(lo, words, i32_const(lo, block * steps + step), word);
         }
     return words;
 }

@@ -80,7 +80,7 @@ static bool plan_turned(Lowering *lo, const TileOp *op, Turned *plan)
 
 static Expr *first_of_group(Lowering *lo)
 {
-    return expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, var_of(lo, lo->thread), i32_const(lo, WARPGROUP_THREADS)), i32_const(lo, 0));
+    return i32_op(lo, X_EQ, i32_op(lo, X_MOD, var_of(lo, lo->thread), WARPGROUP_THREADS), 0);
 }
 
 static void wait_for_stores(Lowering *lo, const char *how)
@@ -115,7 +115,7 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
     Nest block, one, loops[2];
     begin_block(lo, &block);
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", expr_binary(a, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0),
-        call_expr(lo, DTYPE_U32, "(uint32_t)", 1, i32_add(lo, i32_const(lo, lo->staging_offset), i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups)))));
+        cast(lo, DTYPE_U32, i32_add(lo, i32_const(lo, lo->staging_offset), i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups)))));
     Expr *const is_first = first_of_group(lo), *const barrier = i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TEAMS));
     if (!op_info(lo, op)->staging_is_free)
         emit_group_done(lo);
@@ -126,8 +126,7 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
                                  var_of(lo, stage), var_of(lo, lo->warp), var_of(lo, lo->lane), var_of(lo, r)));
     begin_for(lo, &loops[1], u, i32_const(lo, 0), i32_const(lo, plan->rows / 8), i32_const(lo, 1), LOOP_UNROLL);
     Expr *const value = expr_index(a, plan->tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, u), 4), var_of(lo, r)));
-    emit_call(lo, "stage_turned", 2, expr_binary(a, X_ADD, var_of(lo, at), call_expr(lo, DTYPE_U32, "(uint32_t)", 1,
-              i32_mul(lo, var_of(lo, u), 1024))), value);
+    emit_call(lo, "stage_turned", 2, expr_binary(a, X_ADD, var_of(lo, at), cast(lo, DTYPE_U32, i32_mul(lo, var_of(lo, u), 1024))), value);
     end_nest(lo, &loops[1]);
     end_nest(lo, &loops[0]);
     emit_call(lo, "fence_async", 0);
@@ -136,7 +135,7 @@ static void emit_turned_add(Lowering *lo, TileOp *op, const Turned *plan)
     for (int box = 0; box < plan->boxes; box++) {
         Expr *at[5];
         slice_coordinates(lo, &op->copy.dst, at, 0, NULL, i32_add(lo, i32_mul(lo, var_of(lo, lo->group), 64), i32_const(lo, 32 * box)));
-        Expr *args[8] = { map_address(lo, map), expr_binary(a, X_ADD, var_of(lo, stage), expr_int(a, DTYPE_U32, box * plan->rows * 128)) };
+        Expr *args[8] = { map_address(lo, map), expr_binary(a, X_ADD, var_of(lo, stage), u32_const(lo, box * plan->rows * 128)) };
         for (int i = 0; i < rank; i++)
             args[2 + i] = at[i];
         loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(a, DTYPE_NONE, arena_printf(a, "tma_add_%dd", rank), 2 + rank, args) } });
@@ -265,8 +264,7 @@ void emit_staged_store(Lowering *lo, TileOp *op)
     Nest block;
     begin_block(lo, &block);
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", expr_binary(a, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0),
-        call_expr(lo, DTYPE_U32, "(uint32_t)", 1, i32_add(lo, i32_const(lo, lo->staging_offset), i32_add(lo,
-        i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups), i32_mul(lo, var_of(lo, lo->warp), of_warp))))));
+        cast(lo, DTYPE_U32, i32_add(lo, i32_const(lo, lo->staging_offset), i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups), i32_mul(lo, var_of(lo, lo->warp), of_warp))))));
     const int row_stride = 64;
     int group_rows = 0, group_columns = 0;
     for (int i = 0; i < plan.tile->layout.n; i++) {
@@ -280,13 +278,13 @@ void emit_staged_store(Lowering *lo, TileOp *op)
     if (group_columns)
         column = i32_mul(lo, var_of(lo, lo->group), group_columns);
     Var *const row_var = emit_declare(lo, DTYPE_I32, "row", row), *const column_var = emit_declare(lo, DTYPE_I32, "column", column);
-    Expr *const is_first = expr_binary(a, X_EQ, var_of(lo, lo->lane), i32_const(lo, 0));
+    Expr *const is_first = is_zero(lo, lo->lane);
     const bool padded = plan.tile->layout.extent[0] < layout_coverage(&plan.tile->layout, 0);
     const bool padded_columns = plan.tile->layout.extent[1] < layout_coverage(&plan.tile->layout, 1);
     int n = 0;
     for (int b = 0; b < plan.row_blocks; b++)
         for (int chunk = 0; chunk < plan.chunks; chunk++, n++) {
-            Expr *const box = expr_binary(a, X_ADD, var_of(lo, stage), expr_int(a, DTYPE_U32, n % plan.boxes * stride));
+            Expr *const box = expr_binary(a, X_ADD, var_of(lo, stage), u32_const(lo, n % plan.boxes * stride));
             Nest one;
             begin_if(lo, &one, is_first);
             // The first box of a store may follow a store of other shape: wait for all of them.
@@ -301,11 +299,9 @@ void emit_staged_store(Lowering *lo, TileOp *op)
             emit_call(lo, "__syncwarp", 0);
             Expr *inside = NULL;
             if (padded)
-                inside = expr_binary(a, X_LT, i32_add(lo, var_of(lo, row_var), i32_const(lo, b * row_stride)),
-                                     i32_const(lo, plan.tile->layout.extent[0]));
+                inside = i32_op(lo, X_LT, i32_add(lo, var_of(lo, row_var), i32_const(lo, b * row_stride)), plan.tile->layout.extent[0]);
             if (padded_columns) {
-                Expr *const columns = expr_binary(a, X_LT, i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)),
-                                                  i32_const(lo, plan.tile->layout.extent[1]));
+                Expr *const columns = i32_op(lo, X_LT, i32_add(lo, var_of(lo, column_var), i32_const(lo, chunk * plan.columns)), plan.tile->layout.extent[1]);
                 inside = inside ? expr_binary(a, X_AND, inside, columns) : columns;
             }
             Nest some;

@@ -381,8 +381,7 @@ static int begin_batch(Lowering *lo, Iteration *it, Nest *nests)
 {
     for (int i = 0; i < it->n_batched; i++) {
         const int d = it->order[it->n_order - it->n_batched + i], extent = i == 0 ? it->chunk : it->layout.digit[d].extent;
-        Var *const at = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nests[i], at, i32_const(lo, 0), i32_const(lo, extent), i32_const(lo, 1), LOOP_UNROLL);
+        Var *const at = begin_unrolled(lo, &nests[i], "r", extent);
         it->batch[d].at = it->digit[d] = at;
         it->batch[d].extent = extent;
         if (i == 0 && it->chunk_begin)

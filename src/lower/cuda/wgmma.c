@@ -87,7 +87,7 @@ static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, 
     const int swizzle = s->swizzle_bytes == 128 ? 1 : s->swizzle_bytes == 64 ? 2 : 3;
     Expr *address = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
     if (group_bytes)
-        address = expr_binary(lo->arena, X_ADD, address, call_expr(lo, DTYPE_U32, "(uint32_t)", 1, group_bytes));
+        address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, group_bytes));
     Expr *const value = call_expr(lo, DTYPE_U64, "matrix_descriptor", 4, address, i32_const(lo, swizzle),
                                   i32_const(lo, across ? s->panel_bytes : 16), i32_const(lo, 8 * s->swizzle_bytes));
     return (SharedOperand){ emit_declare(lo, DTYPE_U64, name, value), s, (int)row, (int)column, across, step_k };
@@ -116,13 +116,12 @@ Var *pack_left(Lowering *lo, const Product *p)
         return tile->registers;
     const int words = layout_registers(&tile->layout) / 2;
     Var *const packed = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", tile->buffer->name), words);
-    Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
     Nest nest;
-    begin_for(lo, &nest, i, i32_const(lo, 0), i32_const(lo, words), i32_const(lo, 1), LOOP_UNROLL);
+    Var *const i = begin_unrolled(lo, &nest, "i", words);
     Expr *const even = expr_index(lo->arena, tile->registers, i32_mul(lo, var_of(lo, i), 2));
     Expr *const odd = expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
     const char *const pack = dtype_bits(tile->buffer->type) == 16 ? "pack_bits" : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { packed, var_of(lo, i), call_expr(lo, DTYPE_U32, pack, 2, even, odd) } });
+    emit_element(lo, packed, var_of(lo, i), call_expr(lo, DTYPE_U32, pack, 2, even, odd));
     end_nest(lo, &nest);
     return packed;
 }
@@ -217,7 +216,7 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
         Nest nest;
         begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, registers), i32_const(lo, 1), LOOP_UNROLL);
         Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)), expr_index(lo->arena, part, var_of(lo, r)));
-        loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { acc->registers, var_of(lo, r), sum } });
+        emit_element(lo, acc->registers, var_of(lo, r), sum);
         end_nest(lo, &nest);
     }
 }
