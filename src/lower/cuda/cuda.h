@@ -614,13 +614,6 @@ void wait_for_all(Lowering *lo);
 void emit_settle(Lowering *lo, const TileInfo *tile);      // its registers are not touched before this
 void hold_work(Lowering *lo);                              // what is printed before it runs before what is printed behind
 bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
-bool store_is_staged(Lowering *lo, TileOp *op);
-void finish_staged_stores(Lowering *lo);                   // their bytes are in the tensors
-void end_stores(Lowering *lo);                             // they have been read
-void emit_staged_store(Lowering *lo, TileOp *op);
-void emit_staging_done(Lowering *lo);
-bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
-int  staged_store_bytes(Lowering *lo, TileOp *op);
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
 bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
@@ -635,6 +628,23 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile I
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
 int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates);
+
+// ---- store.c
+const TileInfo *staged_fragment(Lowering *lo, const TileOp *op);       // that a copy stores whole; NULL: it is none
+bool store_is_staged(Lowering *lo, TileOp *op);
+int  staged_store_bytes(Lowering *lo, TileOp *op);
+void emit_staging_done(Lowering *lo);
+void emit_group_done(Lowering *lo);
+void end_stores(Lowering *lo);                             // they have been read
+void finish_staged_stores(Lowering *lo);                   // their bytes are in the tensors
+Expr *staging_address(Lowering *lo, Expr *offset);         // of the group's part; offset: NULL or more
+void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
+void emit_staged_store(Lowering *lo, TileOp *op);
+
+// ---- turned.c
+bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
+int  turned_store_bytes(const Lowering *lo, const TileOp *op);
+void emit_turned_add(Lowering *lo, TileOp *op);
 
 // ---- panels.c
 bool copy_is_panels(Lowering *lo, const TileOp *op);       // an accumulator into a tile that products read
