@@ -332,6 +332,7 @@ bool registers_suffice(Lowering *lo);                      // for what products 
 int  uneven_registers(Lowering *lo, int group);            // of its threads; 0: all groups of consumers have the same
 void emit_producer_registers(Lowering *lo);
 void emit_consumer_registers(Lowering *lo);
+void explain_registers(Lowering *lo);
 void emit_group_registers(Lowering *lo, int group);
 
 // ---- launch.c
@@ -344,6 +345,7 @@ int  uneven_coordinate(Lowering *lo, bool *adds);          // adds: instances ad
 bool is_clustered(const Lowering *lo, int coordinate);
 void begin_grid(Lowering *lo, Nest *nest);                 // coordinates of the instance
 void end_grid(Lowering *lo, Nest *nest);
+void explain_grid(Lowering *lo);
 
 // ---- channels.c
 void find_product_only(Lowering *lo);

@@ -38,6 +38,52 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     text_print(out, "\n");
 }
 
+// Which instruction, and how many of them a group or a warp issues for one product.
+static void explain_instructions(Lowering *lo, const Product *p)
+{
+    const int k = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k, steps = k / p->step_k;
+    if (p->kind == PRODUCT_WGMMA)
+        text_print(lo->explanation, " (%d m64n%dk%d of %s in each group, B %s)", steps * p->row_blocks * ((p->n_group + 255) / 256),
+                   p->n_group < 256 ? p->n_group : 256, p->step_k, dtype_name(p->type), p->right.transposed ? "K-major" : "N-major");
+    else
+        text_print(lo->explanation, " (%d m16n8k%d of %s in each warp)", steps * p->row_blocks * (p->n_group / 8), p->step_k, dtype_name(p->type));
+}
+
+// What moves between tensors and tiles, beside what the producer fetches.
+static bool explain_move(Lowering *lo, TileOp *op, void *context)
+{
+    Text *const out = lo->explanation;
+    if (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)
+        return op->kind == T_FORALL;
+    const Buffer *const to = buffer_root(op->copy.dst.buffer), *const from = buffer_root(op->copy.src.buffer);
+    if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
+        text_print(out, "  line %d: %s %s %s by TMA, staged%s\n", line_of(op), from->name, op->kind == T_COPY ? "to" : "added to", to->name,
+                   strides_are_aligned(lo, op->copy.dst.buffer) ? "; where its rows are no multiples of 16 bytes, by the threads" : "");
+    else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched))
+        text_print(out, "  line %d: %s %s %s by the threads\n", line_of(op), from->name, op->kind == T_COPY ? "to" : "added to", to->name);
+    return false;
+}
+
+static void explain_maps(Lowering *lo)
+{
+    Text *const out = lo->explanation;
+    for (int i = 0; i < lo->maps.count; i++) {
+        const TensorMap *const map = lo->maps.items[i];
+        text_print(out, "tensor map %d: %s in boxes of", i, buffer_root(map->tensor)->name);
+        for (int d = 0; d < map->tensor->rank; d++)
+            text_print(out, "%s%d", d ? " x " : " ", map->box[d]);
+        text_print(out, ", the last dimension first, swizzle %d\n", map->swizzle);
+    }
+}
+
+static const char *issuers(const Lowering *lo)
+{
+    bool lanes = false;
+    for (int i = 0; i < lo->channels.count; i++)
+        lanes |= lo->channels.items[i]->by_lanes;
+    return lo->has_filler ? "all threads fill tiles" : lanes ? "a warp copies" : "a thread copies";
+}
+
 static bool explain_product(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind != T_MATMUL)
@@ -49,6 +95,8 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     const int line = line_of(op);
     const bool on_tensor_cores = p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA;
     text_print(out, "  line %d: %d x %d x %d by %s", line, p->m, p->n, p->k, kinds[p->kind]);
+    if (on_tensor_cores && !op->matmul.meta)
+        explain_instructions(lo, p);
     if (op->matmul.meta)
         text_print(out, on_tensor_cores ? " of 2:4 sparse rows (%s.m%dn%dk%d)" : " of 2:4 sparse rows",
                    p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp", p->kind == PRODUCT_WGMMA ? 64 : 16,
@@ -109,8 +157,10 @@ void explain(Lowering *lo)
         return;
     text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
     text_print(out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
-               lo->has_producer ? ", a producer group" : "", lo->is_persistent ? ", instances loop over the grid" : "");
-    text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments\n", consumer_registers(lo), fragment_words(lo));
+               lo->has_producer ? arena_printf(lo->arena, " behind a producer group of %d, of which %s", producer_threads(lo), issuers(lo)) : "",
+               lo->has_producer && lo->may_need_elements ? " (all, elements, where rows are no multiples of 16 bytes)" : "");
+    explain_grid(lo);
+    explain_registers(lo);
     text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, shared_bytes_max(lo));
     for (int i = 0; i < lo->n_declared; i++)
         explain_tile(lo, lo->declared.items[i]);
@@ -125,16 +175,19 @@ void explain(Lowering *lo)
         text_print(out, ", %d buffers, full at %d, empty at %d%s\n", channel->clock->buffers, channel->full, channel->empty,
                    channel->is_plain ? "" : ", copies under conditions");
     }
+    explain_maps(lo);
     text_print(out, "products:%s\n", lo->calls_printf && lo->target->arch >= 90 ? " (no wgmma beside print and assert: calls serialise it)" : "");
     each_op(lo, lo->kernel->body, explain_product, NULL);
     each_op(lo, lo->kernel->body, explain_pipeline, NULL);
+    text_print(out, "other copies:\n");
+    each_op(lo, lo->kernel->body, explain_move, NULL);
     text_print(out, "barriers of all computing threads before lines:");
     each_op(lo, lo->kernel->body, explain_barrier, NULL);
     text_print(out, "%s\n", lo->n_barriers ? "" : " none");
     for (int i = 0; i < lo->signals.count; i++) {
         const Signal *const signal = lo->signals.items[i];
-        text_print(out, "signal from group %d after line %d to group %d before line %d\n", signal->from, line_of(signal->after), signal->to,
-                   line_of(signal->before));
+        text_print(out, "signal from group %d after line %d to group %d before line %d (named barrier %d)\n", signal->from,
+                   line_of(signal->after), signal->to, line_of(signal->before), signal->barrier);
     }
     explain_cluster(lo);
     for (int i = 0; i < lo->notes.count; i++)

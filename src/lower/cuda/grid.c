@@ -197,12 +197,21 @@ static void begin_rounds(Lowering *lo, Nest *nest, Uneven *u, Pairs *pairs)
     end_nest(lo, &leave);
 }
 
-static void begin_persistent(Lowering *lo, Nest *nest)
+// The coordinate that the order goes by, -1: none; and whether its instances are taken in pairs.
+static int find_uneven(Lowering *lo, bool *in_pairs)
 {
     bool adds = false;
     const bool in_order = lo->kernel->rasterize > 1 || lo->kernel->n_grid <= 1;
-    Uneven u = { .coordinate = in_order ? -1 : uneven_coordinate(lo, &adds) };
-    Pairs pairs, *const paired = u.coordinate >= 0 && adds && lo->cluster == 1 ? &pairs : NULL;
+    const int coordinate = in_order ? -1 : uneven_coordinate(lo, &adds);
+    *in_pairs = coordinate >= 0 && adds && lo->cluster == 1;
+    return coordinate;
+}
+
+static void begin_persistent(Lowering *lo, Nest *nest)
+{
+    bool in_pairs;
+    Uneven u = { .coordinate = find_uneven(lo, &in_pairs) };
+    Pairs pairs, *const paired = in_pairs ? &pairs : NULL;
     begin_rounds(lo, nest, &u, paired);
     if (u.coordinate < 0) {
         declare_instance(lo, u.instance);
@@ -226,3 +235,26 @@ void begin_grid(Lowering *lo, Nest *nest)
 }
 
 void end_grid(Lowering *lo, Nest *nest) { end_nest(lo, nest); }
+
+void explain_grid(Lowering *lo)
+{
+    Text *const out = lo->explanation;
+    const TileKernel *const kernel = lo->kernel;
+    bool in_pairs = false;
+    const int uneven = lo->is_persistent ? find_uneven(lo, &in_pairs) : -1;
+    if (kernel->n_grid == 0)
+        return;
+    text_print(out, lo->is_persistent ? "grid: %d block%s for each multiprocessor" : "grid: a block for each instance", occupancy(lo),
+               occupancy(lo) > 1 ? "s" : "");
+    text_print(out, "%s", !lo->is_persistent ? "" : kernel->rasterize > 1 ? ", which take instances in turn" :
+               ", which take instances in turn, every second round backwards");
+    if (kernel->rasterize > 1 && kernel->n_grid >= 2)
+        text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name, kernel->grid[0].var->name);
+    for (int i = kernel->rasterize > 1 && kernel->n_grid >= 2 ? 2 : 0; i < kernel->n_grid; i++)
+        if (i != uneven)
+            text_print(out, "%s %s", i == 0 || (i == 1 && uneven == 0) ? "; fastest:" : ",", kernel->grid[i].var->name);
+    if (uneven >= 0)
+        text_print(out, "; work depends on %s: %s", kernel->grid[uneven].var->name, in_pairs
+                   ? "a block takes its i-th longest and i-th shortest together" : "it runs slowest within groups of the others");
+    text_print(out, "\n");
+}

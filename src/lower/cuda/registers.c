@@ -211,12 +211,18 @@ bool registers_suffice(Lowering *lo)
 
 static void emit_set(Lowering *lo, const char *verb, int registers) { emit_call(lo, verb, 1, i32_const(lo, registers)); }
 
-void emit_producer_registers(Lowering *lo)
+static int producer_registers(const Lowering *lo)
 {
     const Shares shares = divide_registers(lo);
     int registers = shares.producer;
     for (int g = 0; g < lo->all.groups && lo->has_filler; g++)
         registers += shares.consumer - group_registers(lo, g);
+    return registers;
+}
+
+void emit_producer_registers(Lowering *lo)
+{
+    const int registers = producer_registers(lo);
     if (registers)
         emit_set(lo, "setmaxnreg_dec", registers);
 }
@@ -229,31 +235,48 @@ void emit_consumer_registers(Lowering *lo)
         emit_set(lo, "setmaxnreg_inc", registers);
 }
 
-// Without a producer: registers from the groups without products to the others.
-static void emit_by_products(Lowering *lo, int group)
+// Without a producer: registers from the groups without products to the others. 0: as compiled.
+static int registers_by_products(Lowering *lo, int group)
 {
     const uint32_t light = light_groups(lo);
     const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
     if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy || lo->target->arch < 90)
-        return;
-    if (light >> group & 1)
-        emit_set(lo, "setmaxnreg_dec", LIGHT_REGISTERS);
-    else
-        emit_set(lo, "setmaxnreg_inc",
-                 at_most((groups * registers_each(all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8));
+        return 0;
+    return light >> group & 1 ? LIGHT_REGISTERS
+         : at_most((groups * registers_each(all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8);
+}
+
+// What a group of consumers sets in its own walk; 0: nothing.
+static int own_registers(Lowering *lo, int group)
+{
+    if (!lo->has_producer)
+        return registers_by_products(lo, group);
+    const int uneven = uneven_registers(lo, group);
+    return uneven ? uneven : lo->has_filler ? group_registers(lo, group) : 0;
 }
 
 // Of one group, in its own walk.
 void emit_group_registers(Lowering *lo, int group)
 {
-    if (!lo->has_producer) {
-        emit_by_products(lo, group);
-        return;
+    const int registers = own_registers(lo, group);
+    const bool is_fewer = !lo->has_producer ? light_groups(lo) >> group & 1
+                        : uneven_registers(lo, group) && registers < registers_each((lo->all.groups + 1) * WARPGROUP_THREADS);
+    if (registers)
+        emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
+}
+
+void explain_registers(Lowering *lo)
+{
+    Text *const out = lo->explanation;
+    const int all = divide_registers(lo).consumer;
+    text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments", consumer_registers(lo),
+               lo->has_teams ? most_words(lo) : fragment_words(lo));
+    if (producer_registers(lo))
+        text_print(out, "; setmaxnreg: %d in the producer", producer_registers(lo));
+    for (int g = 0; g < lo->all.groups; g++) {
+        const int own = own_registers(lo, g) ? own_registers(lo, g) : all;
+        if (own)
+            text_print(out, "%s %d in group %d", g || producer_registers(lo) ? "," : "; setmaxnreg:", own, g);
     }
-    const int uneven = uneven_registers(lo, group);
-    if (uneven)
-        emit_set(lo, uneven < registers_each((lo->all.groups + 1) * WARPGROUP_THREADS) ? "setmaxnreg_dec" : "setmaxnreg_inc",
-                 uneven);
-    else if (lo->has_filler && group_registers(lo, group))
-        emit_set(lo, "setmaxnreg_inc", group_registers(lo, group));
+    text_print(out, "\n");
 }

@@ -65,7 +65,7 @@ static Compiled *compile_case(Arena *arena, const Case *c)
     Program *const program = program_load(arena, diags, path);
     const CheckOptions options = { .target = "cuda", .bindings = c->bindings, .n_bindings = c->n };
     TileKernel *const kernel = check_kernel(program, c->kernel, &options);
-    const Target target = { .name = "cuda", .cuda = { .arch = c->arch } };
+    const Target target = { .name = "cuda", .cuda = { .arch = c->arch, .explain = true } };
     Compiled *const compiled = kernel ? compile_kernel(kernel, &target, NULL, NULL) : NULL;
     if (!compiled) {
         Text text = { .arena = arena };
@@ -90,6 +90,38 @@ static void sources_hold_the_planned_instructions(void **state)
                 fail_msg("%s for %d lacks %s", cases[i].kernel, cases[i].arch, cases[i].has[j]);
         if (cases[i].lacks && strstr(text, cases[i].lacks))
             fail_msg("%s for %d has %s", cases[i].kernel, cases[i].arch, cases[i].lacks);
+        arena_free(arena);
+    }
+}
+
+// What an engineer who knows the machine wants to know before anything runs.
+static void explanations_say_what_runs(void **state)
+{
+    static const struct { Case kernel; const char *says[12]; } explained[] = {
+        { { "attention/forward.tile", "attention_forward", { INT("D", 128) }, 1, 90, { NULL }, NULL, true },
+          { "256 computing (2 groups) behind a producer group of 128, of which a thread copies", "fastest: x, h, b", "every second round backwards",
+            "setmaxnreg: 24 in the producer, 240 in group 0, 240 in group 1", "2 x 32768 bytes at 32768, panels of 64 columns, swizzle 128",
+            "2 buffers, full at", "tensor map 1: K in boxes of 64 x 1 x 128 x 1", "(8 m64n128k16 of bf16 in each group, B K-major)",
+            "(8 m64n128k16 of bf16 in each group, B N-major)", "the groups take turns at the tensor cores", "o to O by TMA, staged",
+            "staging of stores: 32768 bytes" } },
+        { { "gemm/gemm.tile", "gemm_nt", { { 0 } }, 0, 90, { NULL }, NULL, true },
+          { "bands of 16 along m, within a band along n", "(4 m64n256k16 of bf16 in each group, B K-major)",
+            "acc to C by TMA, staged; where its rows are no multiples of 16 bytes, by the threads" } },
+        { { "gemm/gemm.tile", "gemm_nt", { { 0 } }, 0, 80, { NULL }, NULL, true }, { "m16n8k16 of bf16 in each warp)", "acc to C by the threads" } },
+        { { "attention/backward.tile", "attention_backward_main", { INT("BM", 64), INT("CAUSAL", 1) }, 2, 90, { NULL }, NULL, true },
+          { "dq added to dQ by TMA, staged", "work depends on n: a block takes its i-th longest and i-th shortest together" } },
+        { { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90, { NULL }, NULL, true }, { "to group 1 before line", "(named barrier 3)" } },
+    };
+    for (int i = 0; i < COUNT(explained); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        const char *const text = compile_case(arena, &explained[i].kernel)->explanation;
+        assert_non_null(text);
+        for (int j = 0; j < COUNT(explained[i].says) && explained[i].says[j]; j++)
+            if (!strstr(text, explained[i].says[j]))
+                fail_msg("%s does not say '%s':\n%s", explained[i].kernel.kernel, explained[i].says[j], text);
         arena_free(arena);
     }
 }
@@ -177,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_hold_the_planned_instructions),
+        cmocka_unit_test(explanations_say_what_runs),
         cmocka_unit_test(sums_over_warps_take_one_barrier),
         cmocka_unit_test(what_cannot_be_is_an_error),
         cmocka_unit_test(ptxas_reports_no_spills),
