@@ -12,8 +12,7 @@ typedef struct ReadScan { Lowering *lo; const Channel *channel; const TileOp *op
 // Within a loop, which may have no step, a product keeps no warp together; the places of a sparse operand lanes read.
 static bool is_held_product(Lowering *lo, const TileOp *op, const Channel *channel)
 {
-    const OpInfo *const info = op_info(lo, op);
-    return op->kind == T_MATMUL && info->product->kind == PRODUCT_WGMMA && info->block == channel->clock->block;
+    return is_wgmma(lo, op) && op_info(lo, op)->block == channel->clock->block;
 }
 
 static void scan_read(const TileUse *use, void *context)

@@ -147,11 +147,6 @@ typedef struct Touch { Lowering *lo; bool has_product, leaves; TileInfo *tiles[6
 
 static bool is_mine(Lowering *lo, TileOp *op) { return !lo->has_teams || op_groups(lo, op) >> lo->walk & 1; }
 
-static bool is_wgmma(Lowering *lo, const TileOp *op)
-{
-    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
-}
-
 static void touch_use(const TileUse *use, void *context)
 {
     Touch *const touch = context;

@@ -19,7 +19,8 @@
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
 //   preload.c    left operands that stay in registers through a loop
 //   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
-//   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads
+//   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads; signals.c: or where
+//                one group tells another
 //   consumer.c   print the consumers' code: a walk over the tree, with waits and barriers around each operation
 //     statements.c the operations
 //     rotate.c, product_loop.c   pipelines whose products run under the next step
@@ -34,11 +35,12 @@
 //     channels.c   mbarriers and rings; tiles.c: the variables that stand for tiles
 //     map.c        forall, copies and fills as loops over the registers of each thread
 //     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps
-//     scalar.c     scalar expressions, conversions, checked accesses
-//     wgmma.c      products on tensor cores, and waiting for them where a result is first used
+//     thread.c     the statements of one iteration; vector.c, moves.c: several elements at a time
+//     scalar.c     scalar expressions, conversions; place.c: where an element is
+//     wgmma.c, mma.c, fma.c      products; flights.c: waiting for them where a result is first used
 //     hints.c      where the rows of a shared tile lie, if the source says it
 //     sparse.c     the places of a sparse operand, brought to the lanes that name them to tensor cores
-//     store.c      fragments to tensors through swizzled staging and TMA
+//     store.c, turned.c          fragments to tensors through swizzled staging and TMA
 //     panels.c     accumulators to shared tiles that products read
 //     tma.c        tensor maps and boxes
 //     build.c      short forms of Loop IR
@@ -304,6 +306,7 @@ void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2
 OpInfo *op_info(Lowering *lo, const TileOp *op);           // made on first use
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);         // NULL: a tensor or a view
 typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: do not descend
+bool is_wgmma(Lowering *lo, const TileOp *op);              // a product of that kind
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
 void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);        // all of a block
 void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context);     // by the op and what is inside it
@@ -395,6 +398,7 @@ void load_stock(Lowering *lo);
 
 // ---- teams.c
 void find_teams(Lowering *lo);
+bool is_single(uint32_t groups);
 void place_fragments(Lowering *lo);
 void settle_teams(Lowering *lo);
 uint32_t op_groups(Lowering *lo, TileOp *op);              // that run it; all, if nothing is placed
@@ -502,10 +506,12 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it);          // `int` 
 Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it);
 Expr *lower_as(Lowering *lo, DType type, Expr *x, const Iteration *it);          // converted to a stored type
 Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x);       // x is lowered already
+Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);
 DType loop_type(DType type);                               // how Loop IR names it: `int` is i64
 Var  *loop_var(Lowering *lo, Var *var);                    // the variable that stands for a Tile IR variable
 Var **var_slot(Lowering *lo, const Var *var);              // where that is noted
 
+// ---- place.c
 // One element of a tensor or tile, through views: where it is and what must hold for it to be inside.
 typedef struct Place {
     Buffer *root;
@@ -520,7 +526,6 @@ bool  place_element(Lowering *lo, Buffer *buffer, Expr **subs, const Iteration *
 bool  is_packed_place(const Place *place);
 Expr *element_at(Lowering *lo, const Place *place, DType stored);               // what stands there
 Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);   // element index from the pointer
-Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);
 
 // ---- iterate.c
 TileOp *as_map(Lowering *lo, TileOp *op);                  // a copy, fill or tile atomic as a forall; a forall as it is
@@ -564,12 +569,15 @@ void emit_early_loads(Lowering *lo, TileOp *first);
 // at a time; -1: none. Fills it->loaded and it->stored.
 int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it);        // the same, and which loads are made together
+int  vector_words(const Buffer *buffer, int width);        // of 32 bits
+int  early_words(const Iteration *it);                     // of all its loads, if they can be made before its loops; else 0
+
+// ---- moves.c
+int  first_of_digit(const Lowering *lo, const Iteration *it, int digit);         // of the loop over it
+int  end_of_digit(const Lowering *lo, const Iteration *it, int digit);
 // Loops over the register digits but the vector's, all loads from tensors of several iterations in front of the first
 // that uses one; every nest that it opens goes to `nests`. Returns how many.
-int  first_of_digit(const Lowering *lo, const Iteration *it, int digit);          // of the loop over it
-int  end_of_digit(const Lowering *lo, const Iteration *it, int digit);
 int  begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
-int  early_words(const Iteration *it);                     // of all its loads, if they can be made before its loops; else 0
 void emit_batch(Lowering *lo, Iteration *it);
 void emit_vector_loads(Lowering *lo, Iteration *it);       // the others
 Expr *loaded_element(Lowering *lo, const Iteration *it, int i);
@@ -589,9 +597,9 @@ int   reduction_scratch_bytes(const Iteration *it, int which);
 void  declare_scratch_side(Lowering *lo);
 void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become its value
 
-// ---- wgmma.c, mma.c, fma.c, store.c, tma.c
-bool has_padded_rows(const Product *p);                   // products.c: of an operand in shared memory
-bool product_region(const Region *region, int64_t *start, int64_t *width);         // products.c: two ranges at fixed places
+// ---- products.c, wgmma.c, mma.c, fma.c
+bool has_padded_rows(const Product *p);                    // of an operand in shared memory
+bool product_region(const Region *region, int64_t *start, int64_t *width);       // two ranges at fixed places
 const char *plan_fma(Lowering *lo, Product *p);            // NULL: can be done
 bool settle_fma(Lowering *lo, Product *p);
 void emit_fma(Lowering *lo, Product *p);
@@ -601,21 +609,29 @@ void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k,
 Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element of a shared tile: u32
 Expr *lane_bits(Lowering *lo, int shift, int mask);        // of the lane's number
 Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
+
+// ---- flights.c
+void add_flight(Lowering *lo, const Product *p);
+bool is_flying(const Lowering *lo, const TileInfo *acc);
+void settle_registers(Lowering *lo, const TileInfo *acc, Var *registers);        // they are not touched before this
+void emit_settle(Lowering *lo, const TileInfo *tile);      // nor are the tile's own
+void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
+void wait_for_all(Lowering *lo);
+void hold_work(Lowering *lo);                              // what is printed before it runs before what is printed behind
+bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
+
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
 void take_layout_hints(Lowering *lo);
 int  row_padding(const Buffer *tile);                      // elements between its rows
 // shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: tensor cores cannot read it.
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
+
 // ---- sparse.c: 2:4 sparse left operands
-const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);   // NULL: tensor cores take it
+const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);         // NULL: tensor cores take it
 void settle_sparse(Lowering *lo, const Product *p);
 Var *load_places(Lowering *lo, const Product *p);          // each lane's words, a step after the other for each block of rows
 
-void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
-void wait_for_all(Lowering *lo);
-void emit_settle(Lowering *lo, const TileInfo *tile);      // its registers are not touched before this
-void hold_work(Lowering *lo);                              // what is printed before it runs before what is printed behind
-bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
+// ---- tma.c
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
 bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
@@ -629,7 +645,6 @@ Expr *map_address(Lowering *lo, int map);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile IR; NULL: proved
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
 int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
-void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates);
 
 // ---- store.c
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op);       // that a copy stores whole; NULL: it is none

@@ -12,8 +12,6 @@ static bool leaves_step(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-static bool is_one(uint32_t groups) { return groups && !(groups & (groups - 1)); }
-
 static void note_giving(Channel *channel, TileOp *op, int group)
 {
     channel->giver = group;
@@ -37,7 +35,7 @@ static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
         const uint32_t groups = op_groups(lo, op);
         if (op->kind == T_TILE || (!uses.reads && !uses.writes))
             continue;
-        if (is_flow(op) || uses.reads == uses.writes || !is_one(groups) || (uses.writes && channel->first_use) ||
+        if (is_flow(op) || uses.reads == uses.writes || !is_single(groups) || (uses.writes && channel->first_use) ||
             (uses.reads && groups == givers))
             return false;
         if (uses.writes) {
@@ -47,7 +45,7 @@ static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
             note_taking(channel, op, __builtin_ctz(groups));
         }
     }
-    return is_one(givers) && channel->first_use;
+    return is_single(givers) && channel->first_use;
 }
 
 // The other groups are told behind a product that follows the stores and does without them: it need not wait for the
@@ -55,8 +53,7 @@ static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
 static void tell_late(Lowering *lo, Channel *channel)
 {
     TileOp *const next = channel->last_give->next;
-    if (!next || next->kind != T_MATMUL || op_info(lo, next)->product->kind != PRODUCT_WGMMA ||
-        op_groups(lo, next) != 1u << channel->giver)
+    if (!next || !is_wgmma(lo, next) || op_groups(lo, next) != 1u << channel->giver)
         return;
     const RootUses uses = root_uses(lo, next, channel->tiles[0]->buffer);
     if (!uses.reads && !uses.writes)

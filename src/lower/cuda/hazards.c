@@ -1,36 +1,13 @@
 // hazards.c - where the consumers' threads must meet.
 //
 // Threads of an instance share tiles in shared memory, and tensors that the kernel both reads and writes, or writes the
-// same elements of in several places (rewritten.c). Before an op
-// that reads what others may have written since the last meeting, or writes what others may have read or written, a
-// barrier stands. Loops are walked until the state at their head no longer grows. The producer's copies are not seen
-// here: their tiles have mbarriers of their own. Nor are copies that run ahead: their pipelines meet at every step.
+// same elements of in several places (rewritten.c). Before an op that reads what others may have written since the last
+// meeting, or writes what others may have read or written, a barrier stands; or a signal of one group to another does
+// (signals.c). Loops are walked until the state at their head no longer grows. The producer's copies are not seen here:
+// their tiles have mbarriers of their own. Nor are copies that run ahead: their pipelines meet at every step.
 //
-// Where statements are placed, what one group did and another waits for needs no meeting: the first arrives at a named
-// barrier after its last access and goes on, the second waits there before its own (a Signal). What a signal orders,
-// it orders for everything before it, so that most reuse in the next turn of a loop is covered by the turn's own
-// signals.
-#include "lower/cuda/cuda.h"
-
-// Accesses that have not been ordered since: [buffer][group of the access], bits are groups. Without placed statements
-// all consumers count as one group.
-enum { GROUPS = 8 };
-typedef struct Accesses {
-    uint8_t read, written;           // in this pass through the blocks around
-    uint8_t read_before, written_before;                   // in an earlier turn of a loop around
-    uint8_t read_other, written_other;                     // in the turn before, of the tile's other side
-    int     read_at, written_at;     // the number of the last op that did, in this pass
-} Accesses;
-typedef Accesses (*State)[GROUPS];
-
-// Whom the op at hand must wait for: by group of the earlier access.
-typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before; } Conflict;
-
-typedef struct Walk { Lowering *lo; State state; int n; bool changed; uint32_t groups; TileOp *op; Conflict conflict;
-               VEC(TileOp *) flying; // products that may still be reading, oldest first; not where statements are placed
-               int landed;           // how many of them the op at hand waits for
-               int last;             // the number of the op passed last
-               const bool *rewritten, *sums; } Walk;       // by buffer, of tensors (rewritten.c)
+// after: barrier_before, with its group, of every op, and the signals
+#include "lower/cuda/hazards.h"
 
 static bool is_shared(const Walk *walk, const Buffer *root)
 {
@@ -153,11 +130,6 @@ static void join(Walk *walk, State other)
 
 // ---- products in flight
 
-static bool is_wgmma(Lowering *lo, const TileOp *op)
-{
-    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
-}
-
 static void test_flight(const TileUse *use, void *context)
 {
     Walk *const walk = context;
@@ -265,105 +237,16 @@ static void meet(Walk *walk, TileOp *op)
     OpInfo *const info = op_info(walk->lo, op);
     info->orders_tensors |= has_tensors(walk);
     const int group = walk->lo->has_teams ? conflict_group(walk) : -1;
-    const int wanted = !info->barrier_before ? group : !walk->conflict.any ? info->barrier_group : info->barrier_group == group ? group : -1;
+    int wanted = group;
+    if (info->barrier_before && !walk->conflict.any)
+        wanted = info->barrier_group;
+    else if (info->barrier_before && info->barrier_group != group)
+        wanted = -1;
     walk->changed |= !info->barrier_before || info->barrier_group != wanted;
     info->barrier_before = true;
     info->barrier_group = wanted;
     clear_met(walk, wanted);
     read_beyond(walk);
-}
-
-// ---- signals from one group to another
-
-static TileOp *last_inside(Lowering *lo, TileOp *op)
-{
-    TileOp *last = op, **body;
-    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-        for (TileOp *x = *body; x; x = x->next)
-            last = last_inside(lo, x);
-    return last;
-}
-
-static int end_order(Lowering *lo, TileOp *op) { return op_info(lo, last_inside(lo, op))->order; }
-
-static bool is_async_tile(const Lowering *lo, int buffer)
-{
-    const TileInfo *const tile = lo->tiles[buffer];
-    return tile && tile->is_async;
-}
-
-// Ordered by the signal: what `from` did before it, and what `from` itself knew to be over then (passed on).
-static void clear_signalled(Walk *walk, Signal *signal)
-{
-    Lowering *const lo = walk->lo;
-    const int end = end_order(lo, signal->after);
-    const State then = op_info(lo, signal->after)->accesses;
-    const uint8_t keep = (uint8_t)~(1u << signal->to);
-    for (int i = 0; i < walk->n; i++)
-        for (int a = 0; a < GROUPS; a++) {
-            Accesses *const x = &walk->state[i][a];
-            const Accesses old = *x;
-            const bool own = a == signal->from;
-            if (own || !(then[i][a].read_before >> signal->from & 1))
-                x->read_before &= keep;
-            if (own || !(then[i][a].written_before >> signal->from & 1))
-                x->written_before &= keep;
-            if (x->read_at <= end && (own || !(then[i][a].read >> signal->from & 1)))
-                x->read &= keep;
-            if (x->written_at <= end && (own || !(then[i][a].written >> signal->from & 1)))
-                x->written &= keep;
-            if (own && (old.written != x->written || old.written_before != x->written_before))
-                signal->fences |= is_async_tile(lo, i);
-        }
-}
-
-static void pass_signals(Walk *walk, TileOp *op)
-{
-    for (int i = 0; i < walk->lo->signals.count; i++)
-        if (walk->lo->signals.items[i]->before == op)
-            clear_signalled(walk, walk->lo->signals.items[i]);
-}
-
-// The op of this block that is, or holds, the op of that number.
-static TileOp *holder_in(Lowering *lo, TileOp *block, int order)
-{
-    for (TileOp *op = block; op; op = op->next)
-        if (op_info(lo, op)->order <= order && order <= end_order(lo, op))
-            return op;
-    return NULL;
-}
-
-static int free_barrier(const Lowering *lo)
-{
-    const int first = BAR_TEAMS - BAR_TURNS, all = first + BAR_LAST - (BAR_TEAMS + lo->all.groups) + 1, n = lo->signals.count;
-    return n >= all ? -1 : n < first ? BAR_TURNS + n : BAR_TEAMS + lo->all.groups + n - first;
-}
-
-// One group waits for one other, whose last access stands before in the same block of the same pass.
-static bool signal_instead(Walk *walk, TileOp *op)
-{
-    Lowering *const lo = walk->lo;
-    const Conflict *const conflict = &walk->conflict;
-    OpInfo *const info = op_info(lo, op);
-    int from = -1;
-    for (int a = 0; a < GROUPS; a++) {
-        if (conflict->waits[a] && from >= 0)
-            return false;
-        if (conflict->waits[a])
-            from = a;
-    }
-    if (!lo->has_teams || info->barrier_before || info->meets_all || from < 0 || conflict->from_before)
-        return false;
-    const uint32_t to = conflict->waits[from];
-    TileOp *const after = holder_in(lo, info->block, conflict->at);
-    const int barrier = free_barrier(lo);
-    if ((to & (to - 1)) || to >> from & 1 || !after || after == op || barrier < 0)
-        return false;
-    Signal *const signal = NEW(lo->arena, Signal, .after = after, .before = op, .from = from, .to = __builtin_ctz(to), .barrier = barrier);
-    VEC_PUSH(lo->arena, &lo->signals, signal);
-    walk->changed = true;
-    clear_signalled(walk, signal);
-    return true;
 }
 
 typedef struct Writes { const Walk *walk; bool any; } Writes;
@@ -422,36 +305,27 @@ static void turn_sides(Walk *walk, TileOp *body, int buffer)
     }
 }
 
-// A body that may run again: what was accessed in it, was accessed before its head, unless all meet there. A tile with
-// two sides may come to the same one in every other turn.
-static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
+// At the end of a turn: what was accessed in it, was accessed before the head of the next.
+static void age_accesses(Walk *walk, TileOp *body)
 {
-    const State before = copy_state(walk), none = new_state(walk);
-    const int flying = walk->flying.count;
-    for (int turn = 0; turn < 3; turn++) {
-        if (meets)
-            set_state(walk, walk->state, none);
-        if (body == walk->lo->kernel->body)
-            forget_tensors(walk);
-        walk_block(walk, body);
-        walk_block(walk, step);
-        keep_flying(walk, flying);
-        for (int i = 0; i < walk->n; i++) {
-            if (alternates(walk, i)) {
-                turn_sides(walk, body, i);
-                continue;
-            }
-            for (int a = 0; a < GROUPS; a++) {
-                Accesses *const x = &walk->state[i][a];
-                x->read_before |= x->read;
-                x->written_before |= x->written;
-                x->read = x->written = 0;
-                x->read_at = x->written_at = -1;
-            }
+    for (int i = 0; i < walk->n; i++) {
+        if (alternates(walk, i)) {
+            turn_sides(walk, body, i);
+            continue;
         }
-        join(walk, before);
+        for (int a = 0; a < GROUPS; a++) {
+            Accesses *const x = &walk->state[i][a];
+            x->read_before |= x->read;
+            x->written_before |= x->written;
+            x->read = x->written = 0;
+            x->read_at = x->written_at = -1;
+        }
     }
-    // Behind the loop all of it is simply earlier.
+}
+
+// Behind the loop all of it is simply earlier.
+static void leave_loop(Walk *walk, State before)
+{
     for (int i = 0; i < walk->n; i++)
         for (int a = 0; a < GROUPS && !alternates(walk, i); a++) {
             Accesses *const x = &walk->state[i][a];
@@ -464,48 +338,78 @@ static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
         }
 }
 
+// A body that may run again; `meets`: all do at its head. A tile with two sides may come to the same one in every other
+// turn.
+static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
+{
+    const State before = copy_state(walk), none = new_state(walk);
+    const int flying = walk->flying.count;
+    for (int turn = 0; turn < 3; turn++) {
+        if (meets)
+            set_state(walk, walk->state, none);
+        if (body == walk->lo->kernel->body)
+            forget_tensors(walk);
+        walk_block(walk, body);
+        walk_block(walk, step);
+        keep_flying(walk, flying);
+        age_accesses(walk, body);
+        join(walk, before);
+    }
+    leave_loop(walk, before);
+}
+
+static void walk_branches(Walk *walk, TileOp *op)
+{
+    const State before = copy_state(walk);
+    const int flying = walk->flying.count;
+    walk_block(walk, op->branch.then);
+    const State then = copy_state(walk);
+    set_state(walk, walk->state, before);
+    keep_flying(walk, flying);
+    walk_block(walk, op->branch.otherwise);
+    keep_flying(walk, flying);
+    join(walk, then);
+}
+
+static void walk_flow(Walk *walk, TileOp *op)
+{
+    tile_uses(op, note_use, walk);
+    if (op->kind == T_FOR)
+        walk_loop(walk, op->for_.body, NULL, false);
+    else if (op->kind == T_WHILE)
+        walk_loop(walk, op->while_.body, op->while_.step, false);
+    else if (op->kind == T_PIPELINE)
+        walk_loop(walk, op->pipeline.body, NULL, op_info(walk->lo, op)->ahead != NULL);
+    else
+        walk_branches(walk, op);
+}
+
 static void walk_op(Walk *walk, TileOp *op)
 {
-    OpInfo *const info = op_info(walk->lo, op);
+    Lowering *const lo = walk->lo;
+    const OpInfo *const info = op_info(lo, op);
     if (info->fetched || op->kind == T_TILE)
         return;
     pass_signals(walk, op);
-    walk->groups = groups_of(walk->lo, op);
+    walk->groups = groups_of(lo, op);
     walk->op = op;
     walk->conflict = (Conflict){ .at = -1 };
     land(walk, op);
     if (is_flow(op))
         tile_uses(op, test_use, walk);                     // its own bounds and condition
     else
-        visit_op(walk->lo, op, test_inside, walk);
-    if (info->barrier_before || op == walk->lo->staged_over || (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
+        visit_op(lo, op, test_inside, walk);
+    if (info->barrier_before || op == lo->staged_over ||
+        (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
         meet(walk, op);
-    walk->last = end_order(walk->lo, op);
-    if (!is_flow(op)) {
-        visit_op(walk->lo, op, note_inside, walk);
-        if (is_wgmma(walk->lo, op) && !walk->lo->has_teams)
-            VEC_PUSH(walk->lo->arena, &walk->flying, op);
+    walk->last = end_order(lo, op);
+    if (is_flow(op)) {
+        walk_flow(walk, op);
         return;
     }
-    tile_uses(op, note_use, walk);
-    switch (op->kind) {
-    case T_FOR: walk_loop(walk, op->for_.body, NULL, false); return;
-    case T_WHILE: walk_loop(walk, op->while_.body, op->while_.step, false); return;
-    case T_PIPELINE: walk_loop(walk, op->pipeline.body, NULL, info->ahead != NULL); return;
-    case T_IF: {
-        const State before = copy_state(walk);
-        const int flying = walk->flying.count;
-        walk_block(walk, op->branch.then);
-        const State then = copy_state(walk);
-        set_state(walk, walk->state, before);
-        keep_flying(walk, flying);
-        walk_block(walk, op->branch.otherwise);
-        keep_flying(walk, flying);
-        join(walk, then);
-        return;
-    }
-    default: return;
-    }
+    visit_op(lo, op, note_inside, walk);
+    if (is_wgmma(lo, op) && !lo->has_teams)
+        VEC_PUSH(lo->arena, &walk->flying, op);
 }
 
 static void walk_block(Walk *walk, TileOp *block)
@@ -519,40 +423,6 @@ static void walk_block(Walk *walk, TileOp *block)
             info->accesses = new_state(walk);
         set_state(walk, info->accesses, walk->state);
     }
-}
-
-// A named barrier counts arrivals, it does not tell turns apart: a group may arrive again only after the other has
-// passed. Some signal back, or a meeting, must stand between the two.
-static bool is_answered(Lowering *lo, const Signal *signal)
-{
-    const int after = op_info(lo, signal->after)->order, before = op_info(lo, signal->before)->order;
-    for (int i = 0; i < lo->signals.count; i++) {
-        const Signal *const back = lo->signals.items[i];
-        if (back->from == signal->to && back->to == signal->from &&
-            op_info(lo, back->after)->block == op_info(lo, signal->after)->block &&
-            (op_info(lo, back->after)->order >= before || op_info(lo, back->before)->order <= after))
-            return true;
-    }
-    for (TileOp *op = op_info(lo, signal->after)->block; op; op = op->next) {
-        const OpInfo *const info = op_info(lo, op);
-        if (info->barrier_before && info->barrier_group < 0 && (info->order <= after || info->order > before))
-            return true;
-    }
-    return false;
-}
-
-// Signals that nothing answers become meetings. Returns whether there were any.
-static bool drop_unanswered(Lowering *lo)
-{
-    for (int i = 0; i < lo->signals.count; i++) {
-        Signal *const signal = lo->signals.items[i];
-        if (is_answered(lo, signal))
-            continue;
-        op_info(lo, signal->before)->meets_all = true;
-        lo->signals.count = 0;       // found anew
-        return true;
-    }
-    return false;
 }
 
 void find_hazards(Lowering *lo)

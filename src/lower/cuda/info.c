@@ -63,6 +63,11 @@ TileInfo *tile_info(const Lowering *lo, const Buffer *buffer)
     return buffer && (buffer->kind == BUFFER_SHARED || buffer->kind == BUFFER_FRAGMENT) ? lo->tiles[buffer->id] : NULL;
 }
 
+bool is_wgmma(Lowering *lo, const TileOp *op)
+{
+    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
+}
+
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
 {
     if (visit(lo, op, context))

@@ -26,8 +26,7 @@ static bool is_inside_while(Lowering *lo, const TileOp *op)
 static bool may_fly_on(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
-    return op->kind == T_MATMUL && info->product->kind == PRODUCT_WGMMA && !info->product->a_in_registers &&
-           !info->barrier_before && op->matmul.accumulate && !op->matmul.promote && !op->matmul.meta && !is_parted(lo, op);
+    return is_wgmma(lo, op) && !info->product->a_in_registers && !info->barrier_before && op->matmul.accumulate && !op->matmul.promote && !op->matmul.meta && !is_parted(lo, op);
 }
 
 int loop_products(Lowering *lo, TileOp *pipeline)

@@ -53,11 +53,6 @@ static bool touches_tile(Lowering *lo, TileOp *op, const Buffer *tile)
     return sets.reads[tile->id] || sets.writes[tile->id];
 }
 
-static bool is_wgmma(Lowering *lo, const TileOp *op)
-{
-    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
-}
-
 static bool split(Lowering *lo, TileOp *op, Parts *parts)
 {
     *parts = (Parts){ 0 };

@@ -9,7 +9,7 @@
 
 static uint32_t all_groups(const Lowering *lo) { return (1u << lo->all.groups) - 1; }
 
-static bool is_single(uint32_t mask) { return mask && !(mask & (mask - 1)); }
+bool is_single(uint32_t mask) { return mask && !(mask & (mask - 1)); }
 
 static bool finds_placed(Lowering *lo, TileOp *op, void *context)
 {

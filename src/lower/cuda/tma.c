@@ -291,7 +291,7 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
 }
 
 // name(map, ..., coordinates fastest first)
-void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates)
+static void emit_tma_call(Lowering *lo, const char *verb, int rank, Expr *shared, int map, Expr *barrier, Expr **coordinates)
 {
     Expr *args[8];
     int n = 0;

@@ -1,7 +1,6 @@
-// wgmma.c - products on tensor cores of whole warp groups, and waiting for them where a result is first used.
+// wgmma.c - products on tensor cores of whole warp groups.
 //
-// A product is issued, committed as a group and remembered as a flight. Groups complete in order, so waiting for one
-// leaves the later ones in flight. When a flight is known to be done, the ring buffers that it read are released.
+// A product is issued, committed as a group and remembered as a flight (flights.c).
 #include "lower/cuda/cuda.h"
 
 // ---- instructions as helper functions, one per shape in use
@@ -128,17 +127,6 @@ Var *pack_left(Lowering *lo, const Product *p)
 
 // ---- one product
 
-static void add_flight(Lowering *lo, const Product *p)
-{
-    Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer) };
-    if (p->a_in_registers && tile_info(lo, p->left.region.buffer)->is_packed)
-        flight.a_registers = tile_info(lo, p->left.region.buffer);       // else the product reads a packed copy
-    else if (!p->a_in_registers && !p->preloaded)
-        flight.reads[0] = tile_info(lo, p->left.region.buffer);
-    flight.reads[1] = tile_info(lo, p->right.region.buffer);
-    VEC_PUSH(lo->arena, &lo->flights, flight);
-}
-
 // Where a product's pieces come from.
 typedef struct Pieces { Var *packed, *places; SharedOperand left, right; } Pieces;
 
@@ -170,27 +158,12 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
     emit_call(lo, "wgmma_commit", 0);
 }
 
-static void settle(Lowering *lo, const TileInfo *acc, Var *registers)
-{
-    emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&acc->layout)), 1, var_of(lo, registers));
-}
-
-void emit_settle(Lowering *lo, const TileInfo *tile) { settle(lo, tile, tile->registers); }
-
-static bool is_flying(const Lowering *lo, const TileInfo *acc)
-{
-    for (int i = 0; i < lo->flights.count; i++)
-        if (lo->flights.items[i].accumulator == acc)
-            return true;
-    return false;
-}
-
 // Without a pin the compiler may copy the accumulator into other registers between the fence and the product. Those that
 // the products right behind add to are pinned as well: what set them would else be computed while this one is in flight,
 // which ptxas serialises.
 static void settle_sums(Lowering *lo, const TileOp *op)
 {
-    for (const TileOp *x = op; x && x->kind == T_MATMUL && op_info(lo, x)->product->kind == PRODUCT_WGMMA; x = x->next) {
+    for (const TileOp *x = op; x && is_wgmma(lo, x); x = x->next) {
         const TileInfo *const acc = tile_info(lo, x->matmul.dst.buffer);
         if (x->matmul.accumulate && (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_flying(lo, acc))))
             emit_settle(lo, acc);
@@ -211,7 +184,7 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
         emit_call(lo, "wgmma_fence", 0);
         emit_steps(lo, p, from, part, first, first + n < steps ? first + n : steps, i32_const(lo, 0));
         emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
-        settle(lo, acc, part);
+        settle_registers(lo, acc, part);
         Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
         Nest nest;
         begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, registers), i32_const(lo, 1), LOOP_UNROLL);
@@ -295,93 +268,4 @@ void emit_product(Lowering *lo, TileOp *op)
         wait_for_tile(lo, acc, true);
         join_parts(lo, acc);
     }
-}
-
-// ---- waiting
-
-// The assembler moves a wait to the top of its basic block, before the work that it should stand behind. Only a block's
-// boundary holds it: a wait for a buffer that is known to be full is one, and costs next to nothing.
-static void hold_wait(Lowering *lo, const Flight *flight)
-{
-    const Channel *const channel = flight->n_releases ? flight->releases[0] : NULL;
-    if (!channel)
-        return;
-    for (int i = 0; i < lo->n_declared; i++) {
-        const TileInfo *const tile = lo->declared.items[i];
-        bool flies = false;
-        for (int j = 0; j < lo->flights.count; j++)
-            flies = flies || lo->flights.items[j].accumulator == tile;
-        if (tile->is_accumulator && tile->home == HOME_REGISTERS && !flies)
-            emit_settle(lo, tile);
-    }
-    emit_wait_full(lo, channel);
-}
-
-void hold_work(Lowering *lo)
-{
-    if (lo->flights.count)
-        hold_wait(lo, &lo->flights.items[lo->flights.count - 1]);
-}
-
-// Everything up to flights[last] is done.
-static void wait_for_flight(Lowering *lo, int last)
-{
-    const int later = lo->flights.count - 1 - last;
-    if (lo->holds_waits)
-        hold_wait(lo, &lo->flights.items[last]);
-    // Groups that share tiles give back each as soon as it is read: the other's next one may stand behind it.
-    for (int i = 0; i < last && lo->has_teams; i++) {
-        Flight *const flight = &lo->flights.items[i];
-        if (flight->n_releases)
-            emit_call(lo, "wgmma_wait", 1, i32_const(lo, lo->flights.count - 1 - i));
-        for (int j = 0; j < flight->n_releases; j++)
-            emit_release(lo, flight->releases[j]);
-        flight->n_releases = 0;
-    }
-    emit_call(lo, "wgmma_wait", 1, i32_const(lo, later));
-    for (int i = 0; i <= last; i++) {
-        const TileInfo *const acc = lo->flights.items[i].accumulator;
-        bool again = false;
-        for (int j = i + 1; j <= last; j++)
-            again = again || lo->flights.items[j].accumulator == acc;
-        if (!again)
-            emit_settle(lo, acc);
-    }
-    for (int i = 0; i <= last; i++)
-        for (int j = 0; j < lo->flights.items[i].n_releases; j++)
-            emit_release(lo, lo->flights.items[i].releases[j]);
-    for (int i = last + 1; i < lo->flights.count; i++)
-        lo->flights.items[i - last - 1] = lo->flights.items[i];
-    lo->flights.count = later;
-}
-
-void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written)
-{
-    for (int i = lo->flights.count - 1; i >= 0; i--) {
-        const Flight *const f = &lo->flights.items[i];
-        if (f->accumulator == tile || (written && (f->a_registers == tile || f->reads[0] == tile || f->reads[1] == tile))) {
-            wait_for_flight(lo, i);
-            return;
-        }
-    }
-}
-
-void wait_for_all(Lowering *lo)
-{
-    wait_for_copies(lo);
-    if (lo->flights.count)
-        wait_for_flight(lo, lo->flights.count - 1);
-}
-
-bool release_with_flight(Lowering *lo, Channel *channel)
-{
-    for (int i = lo->flights.count - 1; i >= 0; i--) {
-        Flight *const f = &lo->flights.items[i];
-        for (int t = 0; t < channel->n_tiles; t++)
-            if ((f->reads[0] == channel->tiles[t] || f->reads[1] == channel->tiles[t]) && f->n_releases < COUNT(f->releases)) {
-                f->releases[f->n_releases++] = channel;
-                return true;
-            }
-    }
-    return false;
 }

@@ -1,0 +1,41 @@
+// hazards.h - what accesses are not ordered yet, as the walk of hazards.c and its signals see it.
+#ifndef KILN_LOWER_CUDA_HAZARDS_H
+#define KILN_LOWER_CUDA_HAZARDS_H
+
+#include "lower/cuda/cuda.h"
+
+// Accesses that have not been ordered since: [buffer][group of the access], bits are groups. Without placed statements
+// all consumers count as one group.
+enum { GROUPS = 8 };
+typedef struct Accesses {
+    uint8_t read, written;           // in this pass through the blocks around
+    uint8_t read_before, written_before;                   // in an earlier turn of a loop around
+    uint8_t read_other, written_other;                     // in the turn before, of the tile's other side
+    int     read_at, written_at;     // the number of the last op that did, in this pass
+} Accesses;
+typedef Accesses (*State)[GROUPS];
+
+// Whom the op at hand must wait for: by group of the earlier access.
+typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before; } Conflict;
+
+typedef struct Walk {
+    Lowering *lo;
+    State     state;
+    int       n;                     // buffers
+    bool      changed;               // a barrier or a signal has come
+    uint32_t  groups;                // that run the op at hand
+    TileOp   *op;
+    Conflict  conflict;
+    VEC(TileOp *) flying;            // products that may still be reading, oldest first; not where statements are placed
+    int       landed;                // how many of them the op at hand waits for
+    int       last;                  // the number of the op passed last
+    const bool *rewritten, *sums;    // by buffer, of tensors (rewritten.c)
+} Walk;
+
+// signals.c
+int  end_order(Lowering *lo, TileOp *op);                  // the number of the last op inside
+void pass_signals(Walk *walk, TileOp *op);                 // that it waits for
+bool signal_instead(Walk *walk, TileOp *op);               // of a barrier; false: one must stand
+bool drop_unanswered(Lowering *lo);
+
+#endif

@@ -1,0 +1,140 @@
+// signals.c - one group of placed statements tells another what it has done, where a meeting would hold both up.
+//
+// The first arrives at a named barrier behind its last access and goes on, the second waits there before its own. What a
+// signal orders, it orders for everything before it, so that most reuse in the next turn of a loop is covered by the
+// turn's own signals.
+#include "lower/cuda/hazards.h"
+
+static TileOp *last_inside(Lowering *lo, TileOp *op)
+{
+    TileOp *last = op, **body;
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+        for (TileOp *x = *body; x; x = x->next)
+            last = last_inside(lo, x);
+    return last;
+}
+
+int end_order(Lowering *lo, TileOp *op) { return op_info(lo, last_inside(lo, op))->order; }
+
+static bool is_async_tile(const Lowering *lo, int buffer)
+{
+    const TileInfo *const tile = lo->tiles[buffer];
+    return tile && tile->is_async;
+}
+
+// Ordered by the signal: what `from` did before it, and what `from` itself knew to be over then (passed on).
+static void clear_signalled(Walk *walk, Signal *signal)
+{
+    Lowering *const lo = walk->lo;
+    const int end = end_order(lo, signal->after), from = signal->from;
+    const State then = op_info(lo, signal->after)->accesses;
+    const uint8_t keep = (uint8_t)~(1u << signal->to);
+    for (int i = 0; i < walk->n; i++)
+        for (int a = 0; a < GROUPS; a++) {
+            Accesses *const x = &walk->state[i][a], *const known = &then[i][a];
+            const Accesses old = *x;
+            const bool own = a == from;
+            if (own || !(known->read_before >> from & 1))
+                x->read_before &= keep;
+            if (own || !(known->written_before >> from & 1))
+                x->written_before &= keep;
+            if (x->read_at <= end && (own || !(known->read >> from & 1)))
+                x->read &= keep;
+            if (x->written_at <= end && (own || !(known->written >> from & 1)))
+                x->written &= keep;
+            if (own && (old.written != x->written || old.written_before != x->written_before))
+                signal->fences |= is_async_tile(lo, i);
+        }
+}
+
+void pass_signals(Walk *walk, TileOp *op)
+{
+    for (int i = 0; i < walk->lo->signals.count; i++)
+        if (walk->lo->signals.items[i]->before == op)
+            clear_signalled(walk, walk->lo->signals.items[i]);
+}
+
+// The op of this block that is, or holds, the op of that number.
+static TileOp *holder_in(Lowering *lo, TileOp *block, int order)
+{
+    for (TileOp *op = block; op; op = op->next)
+        if (op_info(lo, op)->order <= order && order <= end_order(lo, op))
+            return op;
+    return NULL;
+}
+
+static int free_barrier(const Lowering *lo)
+{
+    const int first = BAR_TEAMS - BAR_TURNS, all = first + BAR_LAST - (BAR_TEAMS + lo->all.groups) + 1, n = lo->signals.count;
+    return n >= all ? -1 : n < first ? BAR_TURNS + n : BAR_TEAMS + lo->all.groups + n - first;
+}
+
+// The one group that the others wait for; -1: none, or several.
+static int only_source(const Conflict *conflict)
+{
+    int from = -1;
+    for (int a = 0; a < GROUPS; a++) {
+        if (!conflict->waits[a])
+            continue;
+        if (from >= 0)
+            return -1;
+        from = a;
+    }
+    return from;
+}
+
+// One group waits for one other, whose last access stands before in the same block of the same pass.
+bool signal_instead(Walk *walk, TileOp *op)
+{
+    Lowering *const lo = walk->lo;
+    const Conflict *const conflict = &walk->conflict;
+    const OpInfo *const info = op_info(lo, op);
+    const int from = only_source(conflict);
+    if (!lo->has_teams || info->barrier_before || info->meets_all || from < 0 || conflict->from_before)
+        return false;
+    const uint32_t to = conflict->waits[from];
+    TileOp *const after = holder_in(lo, info->block, conflict->at);
+    const int barrier = free_barrier(lo);
+    if (!is_single(to) || to >> from & 1 || !after || after == op || barrier < 0)
+        return false;
+    Signal *const signal = NEW(lo->arena, Signal, .after = after, .before = op, .from = from, .to = __builtin_ctz(to),
+                               .barrier = barrier);
+    VEC_PUSH(lo->arena, &lo->signals, signal);
+    walk->changed = true;
+    clear_signalled(walk, signal);
+    return true;
+}
+
+// A named barrier counts arrivals, it does not tell turns apart: a group may arrive again only after the other has
+// passed. Some signal back, or a meeting, must stand between the two.
+static bool is_answered(Lowering *lo, const Signal *signal)
+{
+    const int after = op_info(lo, signal->after)->order, before = op_info(lo, signal->before)->order;
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const back = lo->signals.items[i];
+        if (back->from == signal->to && back->to == signal->from &&
+            op_info(lo, back->after)->block == op_info(lo, signal->after)->block &&
+            (op_info(lo, back->after)->order >= before || op_info(lo, back->before)->order <= after))
+            return true;
+    }
+    for (TileOp *op = op_info(lo, signal->after)->block; op; op = op->next) {
+        const OpInfo *const info = op_info(lo, op);
+        if (info->barrier_before && info->barrier_group < 0 && (info->order <= after || info->order > before))
+            return true;
+    }
+    return false;
+}
+
+// Signals that nothing answers become meetings. Returns whether there were any.
+bool drop_unanswered(Lowering *lo)
+{
+    for (int i = 0; i < lo->signals.count; i++) {
+        Signal *const signal = lo->signals.items[i];
+        if (is_answered(lo, signal))
+            continue;
+        op_info(lo, signal->before)->meets_all = true;
+        lo->signals.count = 0;       // found anew
+        return true;
+    }
+    return false;
+}
