@@ -2,12 +2,14 @@
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
 # usage: test.sh BUILD         a build made by scripts/build.sh; others are made beside it
 #
-# Two lanes run at once, since most parts leave a processor idle now and then:
-#   first   unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
-#           portable C, and with checks; every kernel compiled for CUDA
-#   second  builds with ASan and UBSan (by clang, where it is there) and with TSan; the same tests in them; the fuzzers
-# Kernels are compiled into a cache of this run's own, which starts empty and which all parts share.
-# Each part leaves NAME.log and its counts in BUILD/test-logs; a skip is printed with its reason.
+# The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
+# portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; builds with ASan and UBSan
+# (by clang, where it is there) and with TSan; the same tests in them; the fuzzers.
+# Two lanes take them one by one, in the order of the list at the end, so that both end at about the same time.
+# Kernels are compiled into a cache of this run's own, which starts empty and which all parts share: a part that needs
+# what another compiles stands behind it.
+# Each part leaves NAME.log and its counts in BUILD/test-logs; a skip is printed with its reason. Beside the time that a
+# part took stands what it took of processors, which other work on the machine hardly changes.
 set -u
 build=$(cd "$1" && pwd) || exit 1
 cd "$(dirname "$0")/.."
@@ -27,29 +29,45 @@ counts() {
     sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' "$1" | tail -n 1
 }
 
+# count NAME P F S: the part has ended. In one move, for who waits for it.
+count() {
+    echo "$2 $3 $4" >"$logs/$1.counted"
+    mv "$logs/$1.counted" "$logs/$1.count"
+}
+
+# Processor seconds of all that this lane has run.
+processor_seconds() {
+    times >"$logs/times-$lane"
+    awk 'END { split($1, u, "m"); split($2, s, "m"); printf "%d", 60 * (u[1] + s[1]) + u[2] + s[2] }' "$logs/times-$lane"
+}
+
 # part NAME COMMAND...: one line with its counts and time; a program that prints no counts is one test.
 part() {
     name=$1; shift
     started=$(date +%s)
+    processor_seconds >"$logs/before-$lane"
     "$@" >"$logs/$name.log" 2>&1
     status=$?
+    processor_seconds >"$logs/after-$lane"
+    used=$(($(cat "$logs/after-$lane") - $(cat "$logs/before-$lane")))
     # shellcheck disable=SC2046
     set -- $(counts "$logs/$name.log")
     p=${1:-0} f=${2:-0} s=${3:-0}
     [ $# -eq 0 ] && [ $status -eq 0 ] && p=1
     [ $status -ne 0 ] && [ "$f" -eq 0 ] && f=1
-    echo "$p $f $s" >"$logs/$name.count"
     {
-        printf '%-16s %5d passed, %d failed, %d skipped  %4d s\n' "$name" "$p" "$f" "$s" $(($(date +%s) - started))
+        printf '%-16s %5d passed, %d failed, %d skipped  %4d s, %4d of a processor\n' "$name" "$p" "$f" "$s" \
+            $(($(date +%s) - started)) $used
         grep -E '^skip' "$logs/$name.log" | sort | uniq -c | sed -E 's/^ *1 /    /; s/^ *([0-9]+) /    \1 x /' | cut -c1-240
         [ "$f" -ne 0 ] && { grep -E 'FAIL|ERROR|error|\*\*\*' "$logs/$name.log" | head -n 30; echo "    more in $logs/$name.log"; }
     } >"$logs/$name.report"
     cat "$logs/$name.report"
+    count "$name" "$p" "$f" "$s"
     return $((f > 0))
 }
 
 skip() { # skip NAME REASON
-    echo "0 0 1" >"$logs/$1.count"
+    count "$1" 0 0 1
     printf '%-16s skipped: %s\n' "$1" "$2"
 }
 
@@ -75,7 +93,7 @@ run_ctest() { # run_ctest BUILD CTEST-ARGUMENT...
     folder=$1; shift
     log=$folder/Testing/Temporary/LastTest.log
     rm -f "$log"
-    (cd "$folder" && exec ctest -j "$jobs" --output-on-failure --timeout 300 "$@")
+    (cd "$folder" && exec ctest -j "$jobs" --output-on-failure --timeout 600 "$@")
     status=$?
     [ -f "$log" ] && count_ctest "$log"
     return $status
@@ -106,10 +124,9 @@ run_emulated() {
 }
 
 emulated() { # emulated SEED SMS ARGUMENT...
-    KILN_EMULATOR_SEED=$1 KILN_EMULATOR_SMS=$2
-    export KILN_EMULATOR_SEED KILN_EMULATOR_SMS
+    seed=$1 sms=$2
     shift 2
-    BUILD=$build sh scripts/emulated.sh "$build/kiln" test --device=cuda:0 --quick "$@" >"$logs/emulated-part.txt" 2>&1
+    KILN_EMULATOR_SEED=$seed KILN_EMULATOR_SMS=$sms BUILD=$build sh scripts/emulated.sh "$build/kiln" test --device=cuda:0 --quick "$@" >"$logs/emulated-part.txt" 2>&1
     result=$?
     cat "$logs/emulated-part.txt" >>"$logs/emulated.txt"
     grep -v '^[0-9]* passed' "$logs/emulated-part.txt"
@@ -120,27 +137,34 @@ nvrtc_is_here() { "$build/kiln" devices 2>&1 | grep -q 'NVRTC [0-9]'; }
 
 machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1; done; }
 
-# ---- the first lane
+# ---- this build
 
-first_lane() {
-    part programs run_ctest "$build"
-    part kernels-native "$build/kiln" test kernels
+test_programs() { part programs run_ctest "$build"; }
+test_native()   { part kernels-native "$build/kiln" test kernels; }
+test_portable() { part kernels-portable "$build/kiln" test --quick --isa=portable kernels; }
+test_checked()  { part kernels-check "$build/kiln" test --quick --check kernels; }
+
+test_avx2() {
     if machine_has avx2 fma f16c; then part kernels-avx2 "$build/kiln" test --quick --isa=avx2 kernels
     else skip kernels-avx2 "this processor lacks avx2, fma or f16c"; fi
-    part kernels-portable "$build/kiln" test --quick --isa=portable kernels
-    part kernels-check "$build/kiln" test --quick --check kernels
-    if nvrtc_is_here; then
-        part cuda-sm_90a compile_for_cuda 90 kernels tests/language/run
-        part cuda-sm_80 compile_for_cuda 80 kernels tests/language/run
-    else
-        skip cuda-sm_90a "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"
-        skip cuda-sm_80 "libnvrtc is not on this machine"
-    fi
+}
+
+compile_for() { # compile_for ARCH NAME
+    if nvrtc_is_here; then part "$2" compile_for_cuda "$1" kernels tests/language/run
+    else skip "$2" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
+}
+test_cuda_90() { compile_for 90 cuda-sm_90a; }
+test_cuda_80() { compile_for 80 cuda-sm_80; }
+
+test_emulated() {
     if [ -f "$build/tests/libemulated_gpu.so" ]; then part cuda-emulated run_emulated
     else skip cuda-emulated "there is no C++ compiler here"; fi
 }
 
-# ---- the second lane
+# ---- builds with sanitizers
+
+# after PART...: waits until the other lane has ended them.
+after() { for name in "$@"; do until [ -f "$logs/$name.count" ]; do sleep 1; done; done; }
 
 # Warnings are errors with the compilers whose warnings are known.
 strict() { # strict COMPILER
@@ -177,43 +201,60 @@ fuzz() { # fuzz TARGET FOLDER...: searches for FUZZ_SECONDS; inputs it finds are
     fi
 }
 
-sanitized() {
-    compiler= fuzzer=no
+find_sanitizers() {
+    asan= tsan= fuzzer=no
     for candidate in clang gcc cc; do
-        if [ -z "$compiler" ] && can_compile $candidate -fsanitize=address,undefined; then compiler=$candidate; fi
+        if [ -z "$asan" ] && can_compile $candidate -fsanitize=address,undefined; then asan=$candidate; fi
     done
-    [ "$compiler" = clang ] && can_fuzz && fuzzer=yes
-    [ -z "$compiler" ] && { skip asan "no compiler here has ASan and UBSan"; skip fuzz "it needs the build with ASan"; return; }
-    part asan-build build_with "$build-asan" "$compiler" address,undefined \
-        -DKILN_FUZZ="$([ $fuzzer = yes ] && echo ON || echo OFF)" || return
-    # The prelude's tests for every instruction set are the same programs as in the first lane.
-    part asan-programs run_ctest "$build-asan" -E 'every_isa|docs'
-    [ $fuzzer = no ] && echo "fuzzing without libFuzzer: clang and its run-time library are not here"
-    part fuzz-front_end fuzz front_end tests/fuzz/corpus/front_end tests/language/errors tests/language/run kernels
-    part fuzz-launch fuzz launch tests/fuzz/corpus/launch
-    part asan-kernels "$build-asan/kiln" test --quick kernels
-}
-
-raced() {
-    compiler=
+    [ "$asan" = clang ] && can_fuzz && fuzzer=yes
     for candidate in gcc clang cc; do
-        if [ -z "$compiler" ] && can_compile $candidate -fsanitize=thread; then compiler=$candidate; fi
+        if [ -z "$tsan" ] && can_compile $candidate -fsanitize=thread; then tsan=$candidate; fi
     done
-    [ -z "$compiler" ] && { skip tsan "no compiler here has TSan, or it does not run on this kernel"; return; }
-    part tsan-build build_with "$build-tsan" "$compiler" thread || return
-    part tsan-programs run_ctest "$build-tsan" -R '^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 }
 
-second_lane() {
-    sanitized
-    raced
+build_asan() {
+    if [ -z "$asan" ]; then skip asan-build "no compiler here has ASan and UBSan"
+    else part asan-build build_with "$build-asan" "$asan" address,undefined -DKILN_FUZZ="$([ $fuzzer = yes ] && echo ON || echo OFF)"; fi
 }
+build_tsan() {
+    if [ -z "$tsan" ]; then skip tsan-build "no compiler here has TSan, or it does not run on this kernel"
+    else part tsan-build build_with "$build-tsan" "$tsan" thread; fi
+}
+
+# has_built ASAN-OR-TSAN: once that is known.
+has_built() {
+    after "$1-build"
+    [ "$(cat "$logs/$1-build.count")" = "1 0 0" ]
+}
+
+# The prelude's tests for every instruction set are the same programs as in this build.
+test_asan()     { has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E 'every_isa|docs'; }
+test_asan_kernels() { has_built asan && after kernels-native && part asan-kernels "$build-asan/kiln" test --quick kernels; }
+test_tsan()     { has_built tsan && after programs && part tsan-programs run_ctest "$build-tsan" -R "$tsan_programs"; }
+fuzz_front_end() {
+    has_built asan && part fuzz-front_end fuzz front_end tests/fuzz/corpus/front_end tests/language/errors tests/language/run kernels
+}
+fuzz_launch()   { has_built asan && part fuzz-launch fuzz launch tests/fuzz/corpus/launch; }
+
+tsan_programs='^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 
 # ---- all of it
 
+# What others wait for comes first, what is short last.
+tests='build_asan test_programs build_tsan test_native test_emulated test_cuda_90 test_cuda_80 test_checked test_avx2 test_portable
+    test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
+
+run_lane() { # run_lane NAME: whatever no lane has taken yet
+    lane=$1
+    for test in $tests; do
+        mkdir "$logs/taken-$test" 2>/dev/null && $test
+    done
+}
+
 began=$(date +%s)
-second_lane &
-first_lane
+find_sanitizers
+run_lane 1 &
+run_lane 2
 wait
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'

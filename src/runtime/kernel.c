@@ -48,6 +48,11 @@ kiln_status kernel_attach(kiln_kernel *kernel)
     return object ? take_object(kernel, object) : KILN_NOT_FOUND;
 }
 
+static CcForm cc_form(const BuildRequest *request)
+{
+    return request->form != FORM_KERNEL ? CC_SEQUENTIAL : request->checked ? CC_CHECKED : CC_KERNEL;
+}
+
 // Runs the toolchain on a kernel that has plan and source.
 static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
 {
@@ -61,7 +66,7 @@ static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
         return status ? status : take_cubin(kernel, cubin, n, &resources);
     }
     void *object;
-    status = cc_build(kernel->source, &request->target.cpu, request->form == FORM_KERNEL ? CC_KERNEL : CC_SEQUENTIAL,
+    status = cc_build(kernel->source, &request->target.cpu, cc_form(request),
                       kernel->plan->name, kernel->object_name, &object);
     return status ? status : take_object(kernel, object);
 }
@@ -219,7 +224,7 @@ static kiln_status record_name(const BuildRequest *request, Arena *arena, char n
     const int facts[] = { request->checked, (int)request->form, (int)target->cpu.isa, target->cpu.bf16, target->cpu.vnni,
                           target->cpu.amx, target->cuda.arch };
     const kiln_status status = cuda ? nvrtc_hash(&hash, code_arch(request->device, target->cuda.arch))
-        : cc_hash(&hash, &target->cpu, request->form == FORM_KERNEL ? CC_KERNEL : CC_SEQUENTIAL);
+        : cc_hash(&hash, &target->cpu, cc_form(request));
     bindings_print(&bindings, request->bindings, request->n_bindings);
     hash_add_text(&hash, library_identity());
     hash_add_text(&hash, request->program->hash);

@@ -63,8 +63,11 @@ static kiln_status find_compiler(Command *command)
 
 static const char common_flags[] = "-x c -std=gnu11 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv -pipe";
 // NaN, infinity and the sign of zero keep their meaning: only what cannot be observed is given up.
-static const char kernel_flags[] = "-O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd";
-static const char sequential_flags[] = "-O1 -ffp-contract=off";
+#define KERNEL_FLAGS "-fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd"
+// Of checked code the tests are most of its time, which -O1 leaves where they are, in half the time to build.
+static const char *const form_flags[] = {
+    [CC_KERNEL] = "-O3 " KERNEL_FLAGS, [CC_CHECKED] = "-O1 " KERNEL_FLAGS, [CC_SEQUENTIAL] = "-O1 -ffp-contract=off",
+};
 
 static const char *isa_flags(const CpuTarget *target)
 {
@@ -90,8 +93,8 @@ static kiln_status make_command(Command *command, const CpuTarget *target, CcFor
     char *const last = command->words[command->n - 1];
     size_t used = (size_t)(last - command->text) + strlen(last) + 1;
     const bool fits = add_words(command, &used, common_flags)
-                   && add_words(command, &used, form == CC_KERNEL ? kernel_flags : sequential_flags)
-                   && add_words(command, &used, form == CC_KERNEL ? isa_flags(target) : "");
+                   && add_words(command, &used, form_flags[form])
+                   && add_words(command, &used, form == CC_SEQUENTIAL ? "" : isa_flags(target));
     return fits ? KILN_OK : status_fail(KILN_TOOLCHAIN, "CC has too many arguments");
 }
 

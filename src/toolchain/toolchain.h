@@ -53,7 +53,7 @@ const char *cpu_identity(void);                                           // dif
 
 // ---- the C compiler (cc.c)
 
-typedef enum { CC_KERNEL, CC_SEQUENTIAL } CcForm;                         // SEQUENTIAL: references and the like
+typedef enum { CC_KERNEL, CC_CHECKED, CC_SEQUENTIAL } CcForm;             // SEQUENTIAL: references and the like
 
 // Adds to `hash` what a build with the C compiler depends on besides the source.
 kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form);
