@@ -365,18 +365,24 @@ static int bench_all(Bench *b, kiln_device **device)
     return passed == 0 ? fail_usage("no row is called so; see 'kiln bench --list'") : result;
 }
 
+static bool list_row(const BenchOptions *o, const Row *row)
+{
+    const bool wanted = is_wanted(o, row->name);
+    if (wanted)
+        printf("%-34s %s %s\n", row->name, row->kernel, row->values);
+    return wanted;
+}
+
 static int list_rows(const BenchOptions *o)
 {
-    int n;
+    int n, listed = 0;
     const bool is_cpu = strncmp(o->device, "cpu", 3) == 0;
     const Row *const rows = bench_rows(is_cpu, &n);
     for (int i = 0; i < n; i++)
-        if (is_wanted(o, rows[i].name))
-            printf("%-34s %s %s\n", rows[i].name, rows[i].kernel, rows[i].values);
+        listed += list_row(o, &rows[i]);
     for (int i = 0; i < COUNT(launch_rows) && !is_cpu; i++)
-        if (is_wanted(o, launch_rows[i].name))
-            printf("%-34s %s %s\n", launch_rows[i].name, launch_rows[i].kernel, launch_rows[i].values);
-    return EXIT_OK;
+        listed += list_row(o, &launch_rows[i]);
+    return listed ? EXIT_OK : fail_usage("no row is called so; see 'kiln bench --list'");
 }
 
 static int run_bench(Bench *b, kiln_device **device)

@@ -396,6 +396,10 @@ static int test_with(TestOptions *o)
     o->cases.build = (kiln_build_options){ .check = o->check, .isa = o->isa, .arch = (int)o->arch };
     if (!(o->compile_only && o->arch && !o->device) && kiln_device_open(device_name_or_default(o->device), &o->cases.device))
         return fail_status(NULL);
+    if (o->arch && o->cases.device && device_is_cpu(o->cases.device)) {
+        kiln_device_close(o->cases.device);
+        return fail_usage("test: --arch needs --compile-only, or a CUDA device (--device=cuda:0)");
+    }
     Target target;                                         // what cannot be is said once, not skipped case by case
     const int result = target_choose(o->cases.device, &o->cases.build, &target) ? fail_status(NULL) : with_arena(test_files, o);
     kiln_device_close(o->cases.device);
