@@ -77,6 +77,10 @@ KILN_API int         kiln_device_count(const char *kind);              /* of "cp
 /* Device memory of `bytes` bytes, aligned to at least 256. Not zeroed. */
 KILN_API kiln_status kiln_alloc(kiln_device *device, size_t bytes, void **memory);
 KILN_API void        kiln_free(kiln_device *device, void *memory);
+/* Host memory of `bytes` bytes that stays where it is (pinned), aligned to at least 256: copies of a GPU take it without a detour,
+ * and kernels reach it as well, more slowly than the device's own, as the data of a tensor of `device`. Not zeroed. */
+KILN_API kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **memory);
+KILN_API void        kiln_host_free(kiln_device *device, void *memory);
 /* Copies between host memory and device memory; returns when the copy is done. */
 KILN_API kiln_status kiln_upload(kiln_device *device, void *memory, const void *host, size_t bytes);
 KILN_API kiln_status kiln_download(kiln_device *device, void *host, const void *memory, size_t bytes);

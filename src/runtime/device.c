@@ -136,6 +136,19 @@ void kiln_free(kiln_device *device, void *memory)
         kind_of(device)->free(device, memory);
 }
 
+kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **memory)
+{
+    if (!memory)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_host_alloc: 'memory' is null");
+    return kind_of(device)->alloc_host(device, bytes, memory);
+}
+
+void kiln_host_free(kiln_device *device, void *memory)
+{
+    if (memory)
+        kind_of(device)->free_host(device, memory);
+}
+
 static kiln_status check_copy(const char *function, const void *memory, const void *host, size_t bytes)
 {
     if (bytes && (!memory || !host))

@@ -219,7 +219,7 @@ static void cpu_unload(kiln_kernel *kernel)
 
 const DeviceKind device_kind_cpu = {
     .name = "cpu", .count = cpu_count, .open = cpu_open, .close = cpu_close,
-    .alloc = cpu_alloc, .free = cpu_free, .upload = cpu_upload, .download = cpu_download,
+    .alloc = cpu_alloc, .free = cpu_free, .alloc_host = cpu_alloc, .free_host = cpu_free, .upload = cpu_upload, .download = cpu_download,
     .stream_open = cpu_stream_open, .stream_close = cpu_stream_close, .stream_wait = cpu_stream_wait,
     .event_open = cpu_event_open, .event_close = cpu_event_close, .event_record = cpu_event_record,
     .event_wait = cpu_event_wait, .event_elapsed = cpu_event_elapsed,

@@ -196,6 +196,26 @@ static void cuda_free(kiln_device *device, void *memory)
     leave();
 }
 
+static kiln_status cuda_alloc_host(kiln_device *device, size_t bytes, void **memory)
+{
+    const kiln_status status = enter(device);
+    if (status)
+        return status;
+    const int error = cuda_driver()->host_alloc(memory, bytes ? bytes : 1, CU_HOST_PORTABLE | CU_HOST_MAPPED);
+    leave();
+    if (error == CU_OUT_OF_MEMORY)
+        return status_fail(KILN_OUT_OF_MEMORY, "%s: out of pinned host memory for %zu bytes", device->name, bytes);
+    return error ? fail_cuda(device, error, "pinning host memory") : KILN_OK;
+}
+
+static void cuda_free_host(kiln_device *device, void *memory)
+{
+    if (enter(device))
+        return;
+    cuda_driver()->host_free(memory);
+    leave();
+}
+
 static kiln_status cuda_upload(kiln_device *device, void *memory, const void *host, size_t bytes)
 {
     const kiln_status status = enter(device);
@@ -554,7 +574,7 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
 
 const DeviceKind device_kind_cuda = {
     .name = "cuda", .count = cuda_count, .open = cuda_open, .close = cuda_close,
-    .alloc = cuda_alloc, .free = cuda_free, .upload = cuda_upload, .download = cuda_download,
+    .alloc = cuda_alloc, .free = cuda_free, .alloc_host = cuda_alloc_host, .free_host = cuda_free_host, .upload = cuda_upload, .download = cuda_download,
     .stream_open = cuda_stream_open, .stream_close = cuda_stream_close, .stream_wait = cuda_stream_wait,
     .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record,
     .event_wait = cuda_event_wait, .event_elapsed = cuda_event_elapsed,

@@ -51,6 +51,8 @@ typedef struct DeviceKind {
     void        (*close)(kiln_device *device);
     kiln_status (*alloc)(kiln_device *device, size_t bytes, void **memory);
     void        (*free)(kiln_device *device, void *memory);
+    kiln_status (*alloc_host)(kiln_device *device, size_t bytes, void **memory);
+    void        (*free_host)(kiln_device *device, void *memory);
     kiln_status (*upload)(kiln_device *device, void *memory, const void *host, size_t bytes);
     kiln_status (*download)(kiln_device *device, void *host, const void *memory, size_t bytes);
     kiln_status (*stream_open)(kiln_stream *stream);

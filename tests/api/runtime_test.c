@@ -78,6 +78,13 @@ static void memory_is_aligned_and_copied(void **state)
     assert_int_equal(kiln_upload(cpu, NULL, NULL, 0), KILN_OK);
     kiln_free(cpu, memory);
     kiln_free(cpu, NULL);
+    assert_int_equal(kiln_host_alloc(cpu, sizeof bytes, &memory), KILN_OK);
+    assert_int_equal((uintptr_t)memory % 256, 0);
+    memcpy(memory, bytes, sizeof bytes);
+    kiln_host_free(cpu, memory);
+    kiln_host_free(cpu, NULL);
+    assert_int_equal(kiln_host_alloc(cpu, 1, NULL), KILN_BAD_ARGUMENT);
+    assert_int_equal(kiln_host_alloc(cpu, SIZE_MAX, &memory), KILN_OUT_OF_MEMORY);
     assert_int_equal(kiln_alloc(cpu, SIZE_MAX, &memory), KILN_OUT_OF_MEMORY);
     assert_int_equal(kiln_alloc(cpu, SIZE_MAX / 4, &memory), KILN_OUT_OF_MEMORY);
     kiln_device_close(cpu);

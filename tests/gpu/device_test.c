@@ -251,6 +251,35 @@ static void memory_runs_out_and_comes_back(void **state)
     launches_compute(state);
 }
 
+// The host writes and reads it in place; the kernel has one side of it there and the other in the device's memory.
+static void pinned_memory_is_reached_from_both_sides(void **state)
+{
+    float *pinned;
+    Vectors v = make_vectors();
+    void *const x = v.x.data, *const y = v.y.data;
+    assert_ok(kiln_host_alloc(gpu, sizeof host, (void **)&pinned));
+    assert_int_equal((uintptr_t)pinned % 256, 0);
+    for (int i = 0; i < N; i++)
+        pinned[i] = (float)i;
+    v.x.data = pinned;
+    assert_ok(launch(&v, NULL, 8));
+    assert_ok(kiln_stream_wait(gpu, NULL));
+    assert_scaled(&v, 8);
+    v.x.data = x, v.y.data = pinned;
+    assert_ok(launch(&v, NULL, 9));
+    assert_ok(kiln_stream_wait(gpu, NULL));
+    for (int i = 0; i < N; i++)
+        assert_true(pinned[i] == 9 * (float)i);
+    assert_ok(kiln_upload(gpu, y, pinned, sizeof host));
+    v.y.data = y;
+    assert_scaled(&v, 9);
+    kiln_host_free(gpu, pinned);
+    kiln_host_free(gpu, NULL);
+    void *none;
+    assert_int_not_equal(kiln_host_alloc(gpu, (size_t)1 << 46, &none), KILN_OK);
+    free_vectors(&v);
+}
+
 static void devices_are_not_mixed(void **state)
 {
     static float x[N], y[N];
@@ -599,6 +628,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(tensor_maps_follow_their_tensors),
         cmocka_unit_test(streams_and_events),
         cmocka_unit_test(memory_runs_out_and_comes_back),
+        cmocka_unit_test(pinned_memory_is_reached_from_both_sides),
         cmocka_unit_test(devices_are_not_mixed),
         cmocka_unit_test(empty_tensors_launch_nothing),
         cmocka_unit_test(nothing_is_copied_from_empty_tensors),
