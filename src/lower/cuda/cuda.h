@@ -20,7 +20,7 @@
 //   preload.c    left operands that stay in registers through a loop
 //   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
 //   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads; signals.c: or where
-//                one group tells another
+//                one group tells another; touches.c: what each of them reads and writes
 //   consumer.c   print the consumers' code: a walk over the tree, with waits and barriers around each operation
 //     statements.c the operations
 //     rotate.c, product_loop.c   pipelines whose products run under the next step
@@ -191,6 +191,7 @@ typedef struct OpInfo {
     bool     meets_all;              // no signal will do
     bool     staging_is_free;        // while printing: of a turned store, since the last meeting
     void    *accesses;               // not ordered yet after it (hazards.c)
+    void    *touches;                // shared buffers that it reads or writes (touches.c)
     Product *product;
     Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
@@ -264,6 +265,7 @@ typedef struct Lowering {
     bool  uses_fma;                  // some product is by multiply-adds
     bool  needs_fence;               // some tile is written by threads and read by wgmma
     bool *needed; int n_needed;      // by variable id: the producer computes it
+    const bool *rewritten;           // by buffer, once they are found (rewritten.c)
     VEC(Signal *) signals;           // between groups where statements are placed
     VEC(const char *) notes;         // for explain
     int   n_barriers;

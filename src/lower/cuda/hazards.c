@@ -9,30 +9,17 @@
 // after: barrier_before, with its group, of every op, and the signals
 #include "lower/cuda/hazards.h"
 
-static bool is_shared(const Walk *walk, const Buffer *root)
-{
-    if (root->kind == BUFFER_TENSOR)
-        return !walk->sums[root->id] && (root->access == ACCESS_INOUT || walk->rewritten[root->id]);
-    const TileInfo *const tile = tile_info(walk->lo, root);
-    return tile && tile->home == HOME_SHARED && !tile->channel && !tile->ahead;
-}
-
-static bool alternates(const Walk *walk, int buffer) { return walk->lo->tiles[buffer] && walk->lo->tiles[buffer]->alternates; }
+static bool alternates(const Walk *walk, int i) { return tile_at(walk, i) && tile_at(walk, i)->alternates; }
 
 static uint32_t groups_of(Lowering *lo, TileOp *op) { return lo->has_teams ? op_groups(lo, op) : 1; }
 
-static void test_use(const TileUse *use, void *context)
+static void test_touch(Walk *walk, const Touch *touch)
 {
-    Walk *const walk = context;
     Conflict *const conflict = &walk->conflict;
-    const Buffer *const root = buffer_root(use->buffer);
-    if (!is_shared(walk, root))
-        return;
-    const bool writes = use->writes || use->atomic;
     for (int a = 0; a < GROUPS; a++) {
-        const Accesses *const x = &walk->state[root->id][a];
-        const uint32_t written = walk->groups & x->written, read = writes ? walk->groups & x->read : 0;
-        const uint32_t before = walk->groups & (x->written_before | (writes ? x->read_before : 0));
+        const Accesses *const x = &walk->state[touch->at][a];
+        const uint32_t written = walk->groups & x->written, read = touch->writes ? walk->groups & x->read : 0;
+        const uint32_t before = walk->groups & (x->written_before | (touch->writes ? x->read_before : 0));
         conflict->waits[a] |= written | read | before;
         conflict->any |= written || read || before;
         conflict->from_before |= before != 0;
@@ -43,58 +30,29 @@ static void test_use(const TileUse *use, void *context)
     }
 }
 
-static void note_use(const TileUse *use, void *context)
+static void note_touch(Walk *walk, const Touch *touch)
 {
-    Walk *const walk = context;
-    const Buffer *const root = buffer_root(use->buffer);
-    if (!is_shared(walk, root))
-        return;
+    const int order = op_info(walk->lo, walk->op)->order;
     for (int a = 0; a < GROUPS; a++) {
-        Accesses *const x = &walk->state[root->id][a];
+        Accesses *const x = &walk->state[touch->at][a];
         if (!(walk->groups >> a & 1))
             continue;
-        if (use->reads) {
+        if (touch->reads) {
             x->read = 0xff;
-            x->read_at = op_info(walk->lo, walk->op)->order;
+            x->read_at = order;
         }
-        if (use->writes || use->atomic) {
+        if (touch->writes) {
             x->written = 0xff;
-            x->written_at = op_info(walk->lo, walk->op)->order;
+            x->written_at = order;
         }
     }
 }
 
-// A store that is staged writes the tiles which its groups' staging covers.
-static void each_under(Walk *walk, TileOp *op, void visit(const TileUse *use, void *context))
+static void each_touch(Walk *walk, TileOp *op, void visit(Walk *walk, const Touch *touch))
 {
-    Lowering *const lo = walk->lo;
-    if (!lo->staged_over || !is_map(op) || !store_is_staged(lo, op))
-        return;
-    const int part = lo->staging_bytes / lo->all.groups;
-    for (int i = 0; i < lo->n_declared; i++) {
-        const TileInfo *const tile = lo->declared.items[i];
-        if (tile->home != HOME_SHARED)
-            continue;
-        for (int g = 0; g < lo->all.groups; g++) {
-            const int begin = lo->staging_offset + g * part;
-            if ((walk->groups >> g & 1) && tile->offset < begin + part && begin < tile->offset + tile->shared.bytes * tile->buffers)
-                visit(&(TileUse){ .buffer = tile->buffer, .writes = true }, walk);
-        }
-    }
-}
-
-static bool test_inside(Lowering *lo, TileOp *op, void *context)
-{
-    each_under(context, op, test_use);
-    tile_uses(op, test_use, context);
-    return false;
-}
-
-static bool note_inside(Lowering *lo, TileOp *op, void *context)
-{
-    each_under(context, op, note_use);
-    tile_uses(op, note_use, context);
-    return false;
+    const Touches *const touches = touches_of(walk, op);
+    for (int i = 0; i < touches->list.count; i++)
+        visit(walk, &touches->list.items[i]);
 }
 
 static size_t state_bytes(const Walk *walk) { return sizeof(Accesses) * GROUPS * (size_t)(walk->n + 1); }
@@ -158,7 +116,8 @@ static bool test_flights(Lowering *lo, TileOp *op, void *context)
 static void land(Walk *walk, TileOp *op)
 {
     walk->landed = 0;
-    visit_op(walk->lo, op, test_flights, walk);
+    if (walk->flying.count)
+        visit_op(walk->lo, op, test_flights, walk);
     walk->flying.count -= walk->landed;
     for (int i = 0; i < walk->flying.count; i++)
         walk->flying.items[i] = walk->flying.items[i + walk->landed];
@@ -176,11 +135,11 @@ static void read_beyond(Walk *walk)
 {
     for (int i = 0; i < walk->flying.count; i++) {
         TileOp *const x = walk->flying.items[i];
-        const Buffer *const operands[2] = { buffer_root(x->matmul.a.region.buffer), buffer_root(x->matmul.b.region.buffer) };
+        const int places[2] = { place_of(walk, x->matmul.a.region.buffer), place_of(walk, x->matmul.b.region.buffer) };
         for (int o = 0; o < 2; o++)
-            if (is_shared(walk, operands[o])) {
-                walk->state[operands[o]->id][0].read = 0xff;
-                walk->state[operands[o]->id][0].read_at = op_info(walk->lo, x)->order;
+            if (places[o] >= 0) {
+                walk->state[places[o]][0].read = 0xff;
+                walk->state[places[o]][0].read_at = op_info(walk->lo, x)->order;
             }
     }
 }
@@ -221,10 +180,9 @@ static int conflict_group(const Walk *walk)
 
 static bool has_tensors(const Walk *walk)
 {
-    const TileKernel *const k = walk->lo->kernel;
-    for (int i = 0; i < k->n_params; i++)
-        for (int a = 0; a < GROUPS && k->params[i].is_tensor; a++) {
-            const Accesses *const x = &walk->state[k->params[i].tensor->id][a];
+    for (int i = 0; i < walk->n; i++)
+        for (int a = 0; a < GROUPS && walk->shared[i]->kind == BUFFER_TENSOR; a++) {
+            const Accesses *const x = &walk->state[i][a];
             if (x->read || x->written || x->read_before || x->written_before)
                 return true;
         }
@@ -249,21 +207,6 @@ static void meet(Walk *walk, TileOp *op)
     read_beyond(walk);
 }
 
-typedef struct Writes { const Walk *walk; bool any; } Writes;
-
-static void find_write(const TileUse *use, void *context)
-{
-    Writes *const writes = context;
-    writes->any |= (use->writes || use->atomic) && is_shared(writes->walk, buffer_root(use->buffer));
-}
-
-static bool only_reads(Walk *walk, TileOp *loop)
-{
-    Writes writes = { walk, false };
-    each_use(walk->lo, loop, find_write, &writes);
-    return !writes.any;
-}
-
 // What was done before the loops around this op is ordered before the outermost of them, once. Without placed statements only
 // where they write nothing: else the turns most often need a meeting of their own, which serves for this, too.
 static bool meet_outside(Walk *walk, TileOp *op)
@@ -284,19 +227,18 @@ static void walk_block(Walk *walk, TileOp *block);
 // Instances are not ordered among each other.
 static void forget_tensors(Walk *walk)
 {
-    const TileKernel *const k = walk->lo->kernel;
-    for (int i = 0; i < k->n_params; i++)
-        if (k->params[i].is_tensor)
-            memset(walk->state[k->params[i].tensor->id], 0, sizeof *walk->state);
+    for (int i = 0; i < walk->n; i++)
+        if (walk->shared[i]->kind == BUFFER_TENSOR)
+            memset(walk->state[i], 0, sizeof *walk->state);
 }
 
 // The tile's sides change places: what the turn before last left is on the side that is written next.
-static void turn_sides(Walk *walk, TileOp *body, int buffer)
+static void turn_sides(Walk *walk, TileOp *body, int i)
 {
-    if (op_info(walk->lo, walk->lo->tiles[buffer]->declared)->block != body)
+    if (op_info(walk->lo, tile_at(walk, i)->declared)->block != body)
         return;
     for (int a = 0; a < GROUPS; a++) {
-        Accesses *const x = &walk->state[buffer][a];
+        Accesses *const x = &walk->state[i][a];
         x->read_before |= x->read_other;
         x->written_before |= x->written_other;
         x->read_other = x->read;
@@ -373,7 +315,6 @@ static void walk_branches(Walk *walk, TileOp *op)
 
 static void walk_flow(Walk *walk, TileOp *op)
 {
-    tile_uses(op, note_use, walk);
     if (op->kind == T_FOR)
         walk_loop(walk, op->for_.body, NULL, false);
     else if (op->kind == T_WHILE)
@@ -395,20 +336,15 @@ static void walk_op(Walk *walk, TileOp *op)
     walk->op = op;
     walk->conflict = (Conflict){ .at = -1 };
     land(walk, op);
-    if (is_flow(op))
-        tile_uses(op, test_use, walk);                     // its own bounds and condition
-    else
-        visit_op(lo, op, test_inside, walk);
+    each_touch(walk, op, test_touch);
     if (info->barrier_before || op == lo->staged_over ||
         (walk->conflict.any && !meet_outside(walk, op) && !signal_instead(walk, op)))
         meet(walk, op);
     walk->last = end_order(lo, op);
-    if (is_flow(op)) {
+    each_touch(walk, op, note_touch);
+    if (is_flow(op))
         walk_flow(walk, op);
-        return;
-    }
-    visit_op(lo, op, note_inside, walk);
-    if (is_wgmma(lo, op) && !lo->has_teams)
+    else if (is_wgmma(lo, op) && !lo->has_teams)
         VEC_PUSH(lo->arena, &walk->flying, op);
 }
 
@@ -427,17 +363,18 @@ static void walk_block(Walk *walk, TileOp *block)
 
 void find_hazards(Lowering *lo)
 {
-    const bool *const rewritten = find_rewritten(lo), *const sums = find_sums(lo);
+    Walk walk = { .lo = lo };
+    find_shared(&walk);
     do {
-        Walk walk = { .lo = lo, .n = lo->kernel->n_buffers, .changed = true, .rewritten = rewritten, .sums = sums };
         walk.state = new_state(&walk);
+        walk.flying.count = 0;
         // Instances that loop over the grid come back to the beginning with what the end left.
-        while (walk.changed) {
+        do {
             walk.changed = false;
             if (lo->is_persistent)
                 walk_loop(&walk, lo->kernel->body, NULL, false);
             else
                 walk_block(&walk, lo->kernel->body);
-        }
+        } while (walk.changed);
     } while (drop_unanswered(lo));
 }

@@ -4,8 +4,8 @@
 
 #include "lower/cuda/cuda.h"
 
-// Accesses that have not been ordered since: [buffer][group of the access], bits are groups. Without placed statements
-// all consumers count as one group.
+// Accesses that have not been ordered since: [shared buffer][group of the access], bits are groups. Without placed
+// statements all consumers count as one group.
 enum { GROUPS = 8 };
 typedef struct Accesses {
     uint8_t read, written;           // in this pass through the blocks around
@@ -21,7 +21,9 @@ typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before;
 typedef struct Walk {
     Lowering *lo;
     State     state;
-    int       n;                     // buffers
+    const Buffer **shared;           // those that are followed: tiles in shared memory, tensors; n of them
+    int       n;
+    int      *places;                // among them, by buffer; -1: not shared
     bool      changed;               // a barrier or a signal has come
     uint32_t  groups;                // that run the op at hand
     TileOp   *op;
@@ -29,8 +31,18 @@ typedef struct Walk {
     VEC(TileOp *) flying;            // products that may still be reading, oldest first; not where statements are placed
     int       landed;                // how many of them the op at hand waits for
     int       last;                  // the number of the op passed last
-    const bool *rewritten, *sums;    // by buffer, of tensors (rewritten.c)
 } Walk;
+
+// What an op, with all in it, does to the shared buffer in that place. Walks come by an op many times: it is kept.
+typedef struct Touch { int at; bool reads, writes; } Touch;
+typedef struct Touches { VEC(Touch) list; } Touches;
+
+// touches.c
+void find_shared(Walk *walk);
+int  place_of(const Walk *walk, Buffer *buffer);
+const TileInfo *tile_at(const Walk *walk, int at);         // NULL: a tensor
+bool only_reads(Walk *walk, TileOp *loop);                 // what is shared
+const Touches *touches_of(Walk *walk, TileOp *op);         // of a loop or branch, its bounds and condition alone
 
 // signals.c
 int  end_order(Lowering *lo, TileOp *op);                  // the number of the last op inside

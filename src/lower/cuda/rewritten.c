@@ -114,6 +114,8 @@ const bool *find_sums(Lowering *lo)
 
 const bool *find_rewritten(Lowering *lo)
 {
+    if (lo->rewritten)
+        return lo->rewritten;
     bool *const rewritten = NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1);
     Writes writes = { .lo = lo };
     collect(&writes, lo->kernel->body);
@@ -124,5 +126,5 @@ const bool *find_rewritten(Lowering *lo)
             if (x->op != y->op && buffer_root(y->use.buffer) == root && !rewritten[root->id])
                 rewritten[root->id] = !are_apart(lo, &x->use, &y->use);
         }
-    return rewritten;
+    return lo->rewritten = rewritten;
 }

@@ -16,11 +16,7 @@ static TileOp *last_inside(Lowering *lo, TileOp *op)
 
 int end_order(Lowering *lo, TileOp *op) { return op_info(lo, last_inside(lo, op))->order; }
 
-static bool is_async_tile(const Lowering *lo, int buffer)
-{
-    const TileInfo *const tile = lo->tiles[buffer];
-    return tile && tile->is_async;
-}
+static bool is_async_tile(const Walk *walk, int i) { return tile_at(walk, i) && tile_at(walk, i)->is_async; }
 
 // Ordered by the signal: what `from` did before it, and what `from` itself knew to be over then (passed on).
 static void clear_signalled(Walk *walk, Signal *signal)
@@ -43,7 +39,7 @@ static void clear_signalled(Walk *walk, Signal *signal)
             if (x->written_at <= end && (own || !(known->written >> from & 1)))
                 x->written &= keep;
             if (own && (old.written != x->written || old.written_before != x->written_before))
-                signal->fences |= is_async_tile(lo, i);
+                signal->fences |= is_async_tile(walk, i);
         }
 }
 
