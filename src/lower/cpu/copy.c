@@ -144,10 +144,17 @@ static void fill_or_copy_row(Rows *r, Expr *lo, Expr *hi)
 {
     Cpu *const cx = r->cx;
     const bool plain = is_plain_row(&r->dst) && (r->kind == ROW_FILL || is_plain_row(&r->src));
+    const bool floats = r->dst.type == DTYPE_F32 && r->src.type == DTYPE_F32 && !r->dst.bytes && !r->src.bytes;
     Expr *const streams = r->kind == ROW_COPY && plain && !r->dst.bytes && r->src.root && r->src.root->kind != BUFFER_TENSOR ?
                           cpu_streams(cx, &r->dst) : NULL;
     if (r->kind == ROW_FILL && plain && is_zero(r->value)) {
         zero_row(r, lo, hi);
+    } else if (r->kind == ROW_ATOMIC_ADD && plain && floats) {
+        cx->atomics = true;
+        const int axis = r->dst.n_axes - 1;
+        Expr *const stride = axis > 0 && r->dst.at.coef[axis - 1] ? cpu_expr(cx, r->dst.at.coef[axis - 1]) : int_const(cx->arena, 0);
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_atomic_add_row_float", 4, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                          cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo), stride));
     } else if (r->kind == ROW_COPY && plain && r->dst.type == r->src.type) {
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT, streams ? "kiln_stream_bytes" : "kiln_copy_bytes", streams ? 4 : 3, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
                           cpu_place_address(cx, &r->src, position(r, &r->src, lo)), bytes_between(cx, lo, hi, r->dst.type), streams));

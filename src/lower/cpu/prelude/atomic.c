@@ -49,3 +49,30 @@ KILN_DEFINE_ATOMIC_FLOAT(double, double, kiln_min_f64, kiln_max_f64)
     }
 KILN_DEFINE_ATOMIC_HALF(f16)
 KILN_DEFINE_ATOMIC_HALF(bf16)
+
+// to[i] += x[i], each atomically. Four at a time where they can be compared and exchanged at once, which takes hardly longer
+// than one; every processor with these vectors can. Locked instructions wait for their line one after the other, so the
+// lines of the row two strides further are asked for.
+KILN_OUTLINE void kiln_atomic_add_row_float(float *to, const float *x, int64_t n, int64_t stride)
+{
+    int64_t i = 0;
+    for (int64_t j = 0; j < n; j += 16) __builtin_prefetch(to + 2 * stride + j, 1, 3);
+#if KILN_AVX512 || KILN_AVX2
+    typedef float Four __attribute__((vector_size(16)));
+    typedef Four AnyFour __attribute__((aligned(4), may_alias));
+    typedef uint64_t AnyHalf __attribute__((may_alias)), Halves __attribute__((vector_size(16)));
+    for (; i < n && (uintptr_t)(to + i) % 16; i++) kiln_atomic_add_float(to + i, x[i]);
+    for (; i + 4 <= n; i += 4) {
+        Four *const at = (Four *)(to + i);
+        const Four more = *(const AnyFour *)(x + i);
+        // Halves of different times are found out by the exchange; reading one twice would not be.
+        Halves old = { __atomic_load_n((AnyHalf *)at, __ATOMIC_RELAXED), __atomic_load_n((AnyHalf *)at + 1, __ATOMIC_RELAXED) };
+        for (char same = 0; !same;) {
+            const Halves new_ = (Halves)((Four)old + more);
+            __asm__ volatile("lock cmpxchg16b %1" : "=@ccz"(same), "+m"(*at), "+a"(old[0]), "+d"(old[1])
+                             : "b"(new_[0]), "c"(new_[1]));
+        }
+    }
+#endif
+    for (; i < n; i++) kiln_atomic_add_float(to + i, x[i]);
+}
