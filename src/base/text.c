@@ -24,16 +24,24 @@ void text_add(Text *text, const char *bytes, size_t n)
     text->data[text->length] = 0;
 }
 
+// Most of what is printed is plain text or one string, and most of the rest fits.
 void text_vprint(Text *text, const char *format, va_list args)
 {
+    if (!strchr(format, '%')) {
+        text_add(text, format, strlen(format));
+        return;
+    }
     va_list again;
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
-    if (length >= 0) {
+    reserve(text, 64);
+    const size_t room = text->capacity - text->length;
+    const int length = vsnprintf(text->data + text->length, room, format, args);
+    if (length >= (int)room) {
         reserve(text, (size_t)length);
         vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
-        text->length += (size_t)length;
     }
+    text->length += length > 0 ? (size_t)length : 0;
+    text->data[text->length] = 0;
     va_end(again);
 }
 

@@ -131,7 +131,7 @@ static void emit_if(const Emitter *e, const LoopStmt *s, int depth)
 static void emit_comment(const Emitter *e, const char *text)
 {
     text_print(e->out, "// ");
-    for (; *text; text++) text_print(e->out, "%c", *text == '\n' || *text == '\\' ? ' ' : *text);
+    for (; *text; text++) text_add(e->out, *text == '\n' || *text == '\\' ? " " : text, 1);
     text_print(e->out, "\n");
 }
 

@@ -33,10 +33,16 @@ const DTypeInfo dtype_info[] = {  // name    bits  class           computes in  
 };
 static_assert(sizeof(dtype_info) / sizeof(dtype_info[0]) == DTYPE_COUNT, "one row per element type");
 
+static bool is_called(DType type, const char *name, size_t length)
+{
+    const char *const own = dtype_info[type].name;
+    return *own == *name && strlen(own) == length && memcmp(own, name, length) == 0;
+}
+
 DType dtype_find(const char *name, int length)
 {
-    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++)
-        if ((int)strlen(dtype_info[t].name) == length && memcmp(dtype_info[t].name, name, (size_t)length) == 0)
+    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT && length > 0; t++)
+        if (is_called((DType)t, name, (size_t)length))
             return (DType)t;
     return DTYPE_NONE;
 }

@@ -9,14 +9,41 @@ typedef struct NameEntry { const char *name; const void *thing; int order, numbe
 
 struct Names {
     Arena *arena;
-    VEC(NameEntry) entries;          // sorted by name, then by number, once closed
+    VEC(NameEntry) entries;          // a thing each; sorted by name, then by appearance, once closed
+    int *slots, n_slots;             // open addressing by thing: 1 + its entry; a power of two, at least twice the entries
 };
 
 static const char *name_or_t(const char *name) { return name ? name : "t"; }   // made by a pass that had no better word
 
+// The slot of the thing, or the empty one where it belongs.
+static int *slot_of(const Names *names, const void *thing)
+{
+    size_t at = (size_t)((uintptr_t)thing * UINT64_C(0x9E3779B97F4A7C15) >> 32);
+    for (;; at++) {
+        int *const slot = &names->slots[at & (size_t)(names->n_slots - 1)];
+        if (*slot == 0 || names->entries.items[*slot - 1].thing == thing) return slot;
+    }
+}
+
+static void fill_slots(Names *names, int n_slots)
+{
+    names->n_slots = n_slots;
+    names->slots = NEW_ARRAY(names->arena, int, n_slots);
+    for (int i = 0; i < names->entries.count; i++) *slot_of(names, names->entries.items[i].thing) = i + 1;
+}
+
+static void add_entry(Names *names, NameEntry entry)
+{
+    if (2 * (names->entries.count + 1) > names->n_slots) fill_slots(names, names->n_slots ? 2 * names->n_slots : 256);
+    int *const slot = slot_of(names, entry.thing);
+    if (*slot) return;
+    VEC_PUSH(names->arena, &names->entries, entry);
+    *slot = names->entries.count;
+}
+
 static void add_name(Names *names, const char *name, const void *thing)
 {
-    VEC_PUSH(names->arena, &names->entries, (NameEntry){ name_or_t(name), thing, names->entries.count, 0 });
+    add_entry(names, (NameEntry){ name_or_t(name), thing, names->entries.count, 0 });
 }
 
 static void add_var(Names *names, const Var *v) { if (v) add_name(names, v->name, v); }
@@ -26,7 +53,7 @@ static void add_buffer(Names *names, const Buffer *b) { if (b) add_name(names, b
 static void add_called(Names *names, const char *name)
 {
     const char *const one = intern_text(names->arena, name);
-    VEC_PUSH(names->arena, &names->entries, (NameEntry){ one, one, -1, 0 });
+    add_entry(names, (NameEntry){ one, one, -1, 0 });
 }
 
 static bool add_names_of(const Expr *x, void *context)
@@ -65,33 +92,23 @@ static void add_block(Names *names, TileOp *op)
     }
 }
 
-static int by_thing(const void *a, const void *b)
-{
-    const NameEntry *const x = a, *const y = b;
-    if (x->thing != y->thing) return (uintptr_t)x->thing < (uintptr_t)y->thing ? -1 : 1;
-    return (x->order > y->order) - (x->order < y->order);
-}
-
 static int by_name(const void *a, const void *b)
 {
     const NameEntry *const x = a, *const y = b;
-    const int order = strcmp(x->name, y->name);
+    const int order = x->name == y->name ? 0 : strcmp(x->name, y->name);
     return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-// Keeps the first appearance of each thing, sorts by name and numbers what shares one.
+// Sorts by name and numbers what shares one.
 static Names *close_names(Names *names)
 {
     NameEntry *const items = names->entries.items;
-    int kept = 0;
-    if (names->entries.count == 0) return names;
-    qsort(items, (size_t)names->entries.count, sizeof(*items), by_thing);
-    for (int i = 0; i < names->entries.count; i++)
-        if (kept == 0 || items[kept - 1].thing != items[i].thing) items[kept++] = items[i];
-    names->entries.count = kept;
-    qsort(items, (size_t)kept, sizeof(*items), by_name);
-    for (int i = 0; i < kept; i++)
+    const int n = names->entries.count;
+    if (n == 0) return names;
+    qsort(items, (size_t)n, sizeof(*items), by_name);
+    for (int i = 0; i < n; i++)
         items[i].number = i > 0 && strcmp(items[i - 1].name, items[i].name) == 0 ? items[i - 1].number + 1 : 1;
+    fill_slots(names, names->n_slots);
     return names;
 }
 
@@ -147,25 +164,11 @@ Names *names_of_unit(Arena *arena, const LoopUnit *unit)
     return close_names(names);
 }
 
-// The first entry whose name is not before `name`.
-static int find_entry(const Names *names, const char *name)
-{
-    int lo = 0, hi = names->entries.count;
-    while (lo < hi) {
-        const int middle = (lo + hi) / 2;
-        if (strcmp(names->entries.items[middle].name, name) < 0) lo = middle + 1;
-        else hi = middle;
-    }
-    return lo;
-}
-
 int names_number(const Names *names, const char *name, const void *thing)
 {
-    if (!names) return 1;
-    const char *const spelled = name_or_t(name);
-    for (int i = find_entry(names, spelled); i < names->entries.count && strcmp(names->entries.items[i].name, spelled) == 0; i++)
-        if (names->entries.items[i].thing == thing) return names->entries.items[i].number;
-    return 1;
+    if (!names || !names->n_slots) return 1;
+    const int entry = *slot_of(names, thing);
+    return entry && strcmp(names->entries.items[entry - 1].name, name_or_t(name)) == 0 ? names->entries.items[entry - 1].number : 1;
 }
 
 static void print_numbered(Text *out, const Names *names, const char *name, const void *thing)

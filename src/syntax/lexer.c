@@ -291,9 +291,12 @@ static Token lex_string(Lexer *lexer, Token token)
 
 // ---- words and punctuation
 
+// The first characters tell most words and spellings apart.
+static bool begins_like(const Lexer *lexer, int begin, const char *spelling) { return lexer->source->text[begin] == spelling[0]; }
+
 static bool is_spelled(const Lexer *lexer, int begin, int end, const char *spelling)
 {
-    return (int)strlen(spelling) == end - begin && memcmp(lexer->source->text + begin, spelling, strlen(spelling)) == 0;
+    return begins_like(lexer, begin, spelling) && (int)strlen(spelling) == end - begin && memcmp(lexer->source->text + begin, spelling, strlen(spelling)) == 0;
 }
 
 static Token lex_word(Lexer *lexer, Token token)
@@ -329,6 +332,7 @@ static Token lex_punctuation(Lexer *lexer, Token token)
 {
     int longest = 0;
     for (TokenKind kind = TOK_LPAREN; kind <= TOK_MINUSMINUS; kind++) {
+        if (!begins_like(lexer, token.begin, spellings[kind])) continue;
         const int length = (int)strlen(spellings[kind]);
         if (length > longest && token.begin + length <= lexer->source->length
             && is_spelled(lexer, token.begin, token.begin + length, spellings[kind])) {
