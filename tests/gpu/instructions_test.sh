@@ -28,6 +28,16 @@ holds() {
     else passed=$((passed + 1)); fi
 }
 
+# at_least N ARCH FILE KERNEL BINDINGS SASS PTX: so many lines have the pattern
+at_least() {
+    # shellcheck disable=SC2086
+    "$kiln" dump --arch="$2" --stage=$stage "$kernels/$3" "$4" $5 >"$work/text" 2>&1
+    if [ $stage = sass ]; then pattern=$6; else pattern=$7; fi
+    checked=$((checked + 1))
+    lines=$(grep -c -- "$pattern" "$work/text")
+    if [ "$lines" -ge "$1" ]; then passed=$((passed + 1)); else echo "FAIL: sm_$2 $4 $5: $lines lines with $pattern in its $stage, of $1"; fi
+}
+
 load='cp.async.bulk.tensor.[1-5]d.shared::cluster.global' store='cp.async.bulk.tensor.[1-5]d.global.shared::cta'
 holds 90 gemm/gemm.tile gemm_nt "T=bf16" "HGMMA.64x256x16.F32.BF16 UTMALDG.2D UTMASTG.2D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
 holds 90 gemm/gemm.tile gemm_nt "T=bf16 CLUSTER=2" "UTMALDG.2D.MULTICAST UTMALDG.2D UCGABAR_WAIT" "$load.*multicast::cluster mapa.shared::cluster barrier.cluster.wait"
@@ -42,6 +52,9 @@ holds 90 attention/forward.tile attention_forward "D=128 CAUSAL=true" "HGMMA.64x
 holds 90 attention/forward.tile attention_forward "D=128 CAUSAL=true Q=strided K=strided V=strided O=strided" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMASTG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load $store"
 holds 90 attention/backward.tile attention_backward_main "BM=64" "HGMMA.64x128x16.F32.BF16 UTMALDG.4D UTMAREDG.4D" "wgmma.mma_async.*k16.f32.bf16.bf16 $load cp.reduce.async.bulk.tensor.4d"
 holds 90 mla/decode.tile mla_decode "PS=64" "HGMMA.64x256x16.F32.BF16 UTMALDG" "wgmma.mma_async.*k16.f32.bf16.bf16 $load"
+# Each of two groups stores 4 boxes of the result or 8 of a part of it; tiles of rows share the next step's keys in L2.
+at_least 24 90 mla/decode.tile mla_decode "PS=64" "UTMASTG.4D" "$store"
+holds 90 mla/decode.tile mla_decode "PS=64 CAUSAL=true" "UTMAPF.L2.4D" "cp.async.bulk.prefetch.tensor.4d.L2"
 holds 80 gemm/gemm.tile gemm_nt "T=bf16" "HMMA.16816.F32.BF16 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k16.*bf16 ldmatrix cp.async.cg.shared.global"
 holds 80 gemm/gemm.tile gemm_nt "T=i8 TC=i32 ACC=i32 BK=128" "IMMA.16832.S8.S8 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k32.*s8 ldmatrix cp.async.cg.shared.global"
 holds 80 gemm/sparse24.tile gemm_sparse24_nt "T=bf16" "HMMA.SP.16832.F32.BF16 LDSM LDGSTS.E" "mma.sp.*m16n8k32.*bf16 ldmatrix cp.async.cg.shared.global"

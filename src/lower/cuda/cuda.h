@@ -257,7 +257,8 @@ typedef struct Lowering {
     Var  *scratch_side;              // bytes to the side in use; NULL: there is one
     int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
     bool  no_staging, one_box;       // it did not fit; of two boxes for each warp only one did
-    TileOp   *staged_over;           // staging lies where this pipeline's tiles are, from the first of these on; NULL: on its own
+    int       boxes_most;            // of each warp, where there is room for more than two; else 0
+    TileOp   *staged_over;           // staging lies where this op writes, from a tile on (memory.c); NULL: on its own
     TileInfo *first_under;
     int   barrier_offset, shared_bytes;
     bool  calls_printf;              // some statement prints or asserts

@@ -18,8 +18,9 @@ static void test_touch(Walk *walk, const Touch *touch)
     Conflict *const conflict = &walk->conflict;
     for (int a = 0; a < GROUPS; a++) {
         const Accesses *const x = &walk->state[touch->at][a];
-        const uint32_t written = walk->groups & x->written, read = touch->writes ? walk->groups & x->read : 0;
-        const uint32_t before = walk->groups & (x->written_before | (touch->writes ? x->read_before : 0));
+        const bool writes = touch->writes || touch->stages;
+        const uint32_t written = walk->groups & x->written, read = writes ? walk->groups & x->read : 0;
+        const uint32_t before = walk->groups & (x->written_before | (writes ? x->read_before : 0));
         conflict->waits[a] |= written | read | before;
         conflict->any |= written || read || before;
         conflict->from_before |= before != 0;
@@ -194,7 +195,7 @@ static void meet(Walk *walk, TileOp *op)
 {
     OpInfo *const info = op_info(walk->lo, op);
     info->orders_tensors |= has_tensors(walk);
-    const int group = walk->lo->has_teams ? conflict_group(walk) : -1;
+    const int group = walk->lo->has_teams && op != walk->lo->staged_over ? conflict_group(walk) : -1;
     int wanted = group;
     if (info->barrier_before && !walk->conflict.any)
         wanted = info->barrier_group;

@@ -34,7 +34,7 @@ typedef struct Walk {
 } Walk;
 
 // What an op, with all in it, does to the shared buffer in that place. Walks come by an op many times: it is kept.
-typedef struct Touch { int at; bool reads, writes; } Touch;
+typedef struct Touch { int at; bool reads, writes, stages; } Touch;
 typedef struct Touches { VEC(Touch) list; } Touches;
 
 // touches.c

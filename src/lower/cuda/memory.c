@@ -157,6 +157,12 @@ static bool finds_staged(Lowering *lo, TileOp *op, void *context)
     return is_map(op);
 }
 
+static bool count_staged(Lowering *lo, TileOp *op, void *context)
+{
+    *(int *)context += is_map(op) && store_is_staged(lo, op);
+    return is_map(op);
+}
+
 // The pipeline in whose steps the threads themselves make this tile, if nothing is staged meanwhile.
 static TileOp *lends_itself(Lowering *lo, const TileInfo *tile)
 {
@@ -167,6 +173,71 @@ static TileOp *lends_itself(Lowering *lo, const TileInfo *tile)
         return NULL;
     each_op(lo, pipeline->pipeline.body, finds_staged, &staged);
     return staged ? NULL : pipeline;
+}
+
+typedef struct Seen { const Buffer *root; bool any; } Seen;
+
+static void see_tile(const TileUse *use, void *context)
+{
+    Seen *const seen = context;
+    seen->any |= buffer_root(use->buffer) == seen->root;
+}
+
+static bool finds_tile(Lowering *lo, TileOp *op, void *context)
+{
+    (void)lo;
+    tile_uses(op, see_tile, context);
+    return false;
+}
+
+// The op of the tile's block that first fills it, if every staged store stands in that block behind the tile's last use;
+// else NULL.
+static TileOp *is_spent(Lowering *lo, const TileInfo *tile)
+{
+    const TileOp *const parent = op_info(lo, tile->declared)->parent;
+    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->is_filled || tile->is_private ||
+        tile->shared.swizzle_bytes == 0 || (parent && parent->kind == T_PIPELINE))
+        return NULL;
+    TileOp *first = NULL;
+    int n = 0;                       // staged stores behind the last use
+    for (TileOp *op = tile->declared->next; op; op = op->next) {
+        Seen seen = { tile->buffer, false };
+        visit_op(lo, op, finds_tile, &seen);
+        if (seen.any) {
+            first = first ? first : op;
+            n = 0;
+        }
+        visit_op(lo, op, count_staged, &n);
+        if (seen.any && n > 0)
+            return NULL;
+    }
+    return n == lo->n_staged ? first : NULL;
+}
+
+// A tile that lives in a turn of a loop and is read no more when its results are stored (the queries of attention) is
+// free for them: several boxes for each warp, filled and sent together.
+static bool stage_over_spent(Lowering *lo)
+{
+    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned)
+        return false;
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        TileOp *const first = is_spent(lo, tile);
+        for (int boxes = 8; first && boxes > 2; boxes /= 2) {
+            lo->boxes_most = boxes;
+            lo->staging_bytes = lo->n_staged = 0;
+            each_op(lo, lo->kernel->body, measure_stores, NULL);
+            if (lo->staging_bytes <= tile->shared.bytes) {
+                lo->staged_over = first;
+                lo->first_under = tile;
+                return true;
+            }
+        }
+    }
+    lo->boxes_most = 0;
+    lo->staging_bytes = lo->n_staged = 0;
+    each_op(lo, lo->kernel->body, measure_stores, NULL);
+    return false;
 }
 
 // Groups with statements of their own meet before a pipeline and behind it: tiles that live only in its steps are free
@@ -203,7 +274,7 @@ static bool stage_over_tiles(Lowering *lo)
 // Where shared memory is full to the brim, stores go straight from the registers.
 static bool drop_staging(Lowering *lo)
 {
-    if (stage_over_tiles(lo))
+    if (stage_over_spent(lo) || stage_over_tiles(lo))
         return true;
     const bool had = lo->staging_bytes > 0 && (lo->has_teams || would_end_rings(lo));
     if (had) {

@@ -1,8 +1,9 @@
 // store.c - accumulators to tensors through swizzled staging and TMA.
 //
 // Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it
-// shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read. Transposed
-// accumulators that are added to a tensor go by whole groups (turned.c).
+// shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where there
+// are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go by whole
+// groups (turned.c).
 #include "lower/cuda/cuda.h"
 
 // ---- which stores
@@ -72,6 +73,8 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
                        .swizzle = swizzle, .box_bytes = 16 * swizzle };
     plan->chunks = wide / plan->columns;
     plan->boxes = plan->chunks * blocks % 2 == 0 && !lo->one_box ? 2 : 1;
+    for (int boxes = lo->boxes_most; boxes > 2 && plan->boxes <= 2; boxes /= 2)
+        plan->boxes = plan->chunks * blocks % boxes == 0 ? boxes : plan->boxes;
     return slice_is_box(lo, &op->copy.dst, 16, plan->columns);
 }
 
@@ -243,36 +246,53 @@ static Expr *box_test(Lowering *lo, const Layout *layout, Expr *row, Expr *colum
     return inside;
 }
 
+// So many are sent by one commit.
+static int sent_together(const Staging *plan) { return plan->boxes > 2 ? plan->boxes : 1; }
+
 // Number n: until its place is free; the first may follow a store of other shape, and waits for all of them.
 static void await_box(Lowering *lo, const Boxes *boxes, int n)
 {
     if (n == 0 && may_store_again(lo, boxes->op))
         wait_for_stores(lo, "tma_wait_written", 0);
     else
-        wait_for_stores(lo, "tma_wait_read", n == 0 && lo->n_staged > 1 ? 0 : boxes->plan.boxes - 1);
+        wait_for_stores(lo, "tma_wait_read", n == 0 && lo->n_staged > 1 ? 0 : boxes->plan.boxes / sent_together(&boxes->plan) - 1);
     emit_call(lo, "__syncwarp", 0);
 }
 
-static void emit_box(Lowering *lo, const Boxes *boxes, int block, int chunk)
+static Expr *box_address(Lowering *lo, const Boxes *boxes, int n)
+{
+    const int at = n % boxes->plan.boxes * box_stride(&boxes->plan);
+    return expr_binary(lo->arena, X_ADD, var_of(lo, boxes->stage), u32_const(lo, at));
+}
+
+static void send_box(Lowering *lo, const Boxes *boxes, int n)
 {
     const Staging *const plan = &boxes->plan;
-    const int n = block * plan->chunks + chunk, at = n % plan->boxes * box_stride(plan);
-    Expr *const box = expr_binary(lo->arena, X_ADD, var_of(lo, boxes->stage), u32_const(lo, at));
-    await_box(lo, boxes, n);
-    fill_box(lo, plan, box, block, chunk);
-    emit_call(lo, "fence_async", 0);
-    emit_call(lo, "__syncwarp", 0);
-    Expr *const row = i32_op(lo, X_ADD, var_of(lo, boxes->row), 64 * block);
-    Expr *const column = i32_op(lo, X_ADD, var_of(lo, boxes->column), chunk * plan->columns);
+    Expr *const row = i32_op(lo, X_ADD, var_of(lo, boxes->row), 64 * (n / plan->chunks));
+    Expr *const column = i32_op(lo, X_ADD, var_of(lo, boxes->column), n % plan->chunks * plan->columns);
     Expr *const inside = box_test(lo, &plan->tile->layout, row, column), *coordinates[5];
-    Nest one, some;
-    begin_if(lo, &one, is_zero(lo, lo->lane));
+    Nest some;
     if (inside)
         begin_if(lo, &some, inside);
     slice_coordinates(lo, &boxes->op->copy.dst, coordinates, boxes->row_dim, row, column);
-    emit_box_store(lo, boxes->op, boxes->map, box, coordinates);
+    emit_box_store(lo, boxes->op, boxes->map, box_address(lo, boxes, n), coordinates);
     if (inside)
         end_nest(lo, &some);
+}
+
+// So many, from number n on.
+static void emit_boxes(Lowering *lo, const Boxes *boxes, int n, int together)
+{
+    const Staging *const plan = &boxes->plan;
+    await_box(lo, boxes, n);
+    for (int i = n; i < n + together; i++)
+        fill_box(lo, plan, box_address(lo, boxes, i), i / plan->chunks, i % plan->chunks);
+    emit_call(lo, "fence_async", 0);
+    emit_call(lo, "__syncwarp", 0);
+    Nest one;
+    begin_if(lo, &one, is_zero(lo, lo->lane));
+    for (int i = n; i < n + together; i++)
+        send_box(lo, boxes, i);
     emit_call(lo, "tma_commit", 0);  // also without a store: waits count boxes
     end_nest(lo, &one);
 }
@@ -296,8 +316,8 @@ void emit_staged_store(Lowering *lo, TileOp *op)
     Nest block;
     begin_block(lo, &block);
     declare_boxes(lo, &boxes);
-    for (int b = 0; b < boxes.plan.row_blocks; b++)
-        for (int chunk = 0; chunk < boxes.plan.chunks; chunk++)
-            emit_box(lo, &boxes, b, chunk);
+    const int together = sent_together(&boxes.plan);
+    for (int n = 0; n < boxes.plan.row_blocks * boxes.plan.chunks; n += together)
+        emit_boxes(lo, &boxes, n, together);
     end_nest(lo, &block);
 }

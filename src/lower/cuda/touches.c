@@ -40,23 +40,30 @@ const TileInfo *tile_at(const Walk *walk, int at) { return walk->lo->tiles[walk-
 
 typedef struct Listing { Walk *walk; Touches *touches; } Listing;
 
-static void add_touch(const TileUse *use, void *context)
+static Touch *touch_at(const Listing *listing, int at)
 {
-    const Listing *const listing = context;
     Touches *const touches = listing->touches;
-    const int at = place_of(listing->walk, use->buffer);
     int i = 0;
-    if (at < 0)
-        return;
     while (i < touches->list.count && touches->list.items[i].at != at)
         i++;
     if (i == touches->list.count)
         VEC_PUSH(listing->walk->lo->arena, &touches->list, (Touch){ .at = at });
-    touches->list.items[i].reads |= use->reads;
-    touches->list.items[i].writes |= use->writes || use->atomic;
+    return &touches->list.items[i];
 }
 
-// A store that is staged writes the tiles which its groups' staging covers.
+static void add_touch(const TileUse *use, void *context)
+{
+    const Listing *const listing = context;
+    const int at = place_of(listing->walk, use->buffer);
+    if (at < 0)
+        return;
+    Touch *const touch = touch_at(listing, at);
+    touch->reads |= use->reads;
+    touch->writes |= use->writes || use->atomic;
+}
+
+// A store that is staged writes the tiles which its groups' staging covers. Nobody need remember who wrote to a spent one:
+// groups have parts of their own, and all meet before it is filled again.
 static void touch_under(Listing *listing, TileOp *op)
 {
     Lowering *const lo = listing->walk->lo;
@@ -69,8 +76,11 @@ static void touch_under(Listing *listing, TileOp *op)
             continue;
         for (int g = 0; g < lo->all.groups; g++) {
             const int begin = lo->staging_offset + g * part, end = tile->offset + tile->shared.bytes * tile->buffers;
-            if ((listing->walk->groups >> g & 1) && tile->offset < begin + part && begin < end)
-                add_touch(&(TileUse){ .buffer = tile->buffer, .writes = true }, listing);
+            const int at = place_of(listing->walk, tile->buffer);
+            if (!(listing->walk->groups >> g & 1) || tile->offset >= begin + part || begin >= end || at < 0)
+                continue;
+            touch_at(listing, at)->writes |= lo->boxes_most == 0;
+            touch_at(listing, at)->stages = true;
         }
     }
 }
