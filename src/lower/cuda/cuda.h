@@ -187,7 +187,7 @@ typedef struct OpInfo {
     bool     fills;                  // a statement of the filler
     bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before (places.c)
     bool     has_places;             // of a pipeline
-    Var     *early;                  // while printing: such an element
+    Var     *early, *first;          // while printing: such an element; that of a pipeline's first step
     bool     meets_all;              // no signal will do
     bool     staging_is_free;        // while printing: of a turned store, since the last meeting
     void    *accesses;               // not ordered yet after it (hazards.c)
@@ -283,7 +283,7 @@ typedef struct Lowering {
     bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
     bool      by_tma;                // the producer: by boxes, else by elements
-    Var      *side;                  // of the places of the current step (places.c)
+    Var      *side, *end;            // of the places of the current step, of the steps (places.c)
     struct Stock *stock;             // there: rows to convert, in registers before their step (rows.c); NULL: none
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
@@ -385,7 +385,8 @@ void find_places(Lowering *lo);
 void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
 bool rows_are_local(Lowering *lo, const TileOp *pipeline);            // each touched by the warp alone that gathers it
 bool emit_local(Lowering *lo, TileOp *op);
-void await_places(Lowering *lo, TileOp *pipeline);         // elements of lists that were loaded for them
+void load_lists(Lowering *lo, TileOp *pipeline);          // elements of lists, two steps ahead
+Expr *await_lists(Lowering *lo, TileOp *pipeline);         // 0, known when those are there: blockIdx.z is, which ptxas does not know
 
 // ---- rows.c
 bool fill_is_rows(Lowering *lo, TileOp *op);
@@ -395,7 +396,6 @@ bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no s
 void look_up_rows(Lowering *lo, TileOp *op);               // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                        // of this thread
 void declare_stock(Lowering *lo, TileOp *pipeline);        // registers that hold the next rows to convert
-void clear_stock(Lowering *lo);                            // nothing comes next
 void aim_or_ask(Lowering *lo, TileOp *op);                 // the first rows of op do
 void load_stock(Lowering *lo);
 

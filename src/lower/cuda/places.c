@@ -9,8 +9,8 @@
 // A thread works out the places of one row, from its own elements alone, so they need no barrier among themselves. The
 // one at the head lies between a side's rows and its next places, and between places and their rows.
 //
-// Rows that are converted in one line of a step need not be asked for: as soon as a set of registers is converted, it
-// takes the next step's (rows.c). There a row belongs to the warp that gathers it: what the filler's statements touch at
+// Rows that are converted in one line of a step need not be asked for: when it is converted, its registers take the next
+// step's (rows.c), and the lists for t + 2 are loaded while it is. There a row belongs to the warp that gathers it: what the filler's statements touch at
 // row r, in any tile of its own, no other warp does, and the barriers are those of a warp.
 #include "lower/cuda/cuda.h"
 
@@ -312,16 +312,39 @@ static bool declare_early(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-static bool await_early(Lowering *lo, TileOp *op, void *context)
+static bool set_early_aside(Lowering *lo, TileOp *op, void *context)
 {
+    op_info(lo, op)->first = op_info(lo, op)->early;
+    return declare_early(lo, op, context);
+}
+
+static bool swap_early(Lowering *lo, TileOp *op, void *context)
+{
+    (void)context;
     OpInfo *const info = op_info(lo, op);
-    if (info->is_place && info->loads_early && (info->early->type == DTYPE_I32 || info->early->type == DTYPE_U32))
-        emit_assign(lo, info->early, expr_binary(lo->arena, X_BITXOR, var_of(lo, info->early), call_expr(lo, info->early->type, arena_printf(lo->arena, "(%s)", dtype_info[info->early->type].c_name), 1, expr_call(lo->arena, info->early->type, "blockIdx.z", -1, NULL))));
+    Var *const early = info->early;
+    info->early = info->first;
+    info->first = early;
     return op->kind == T_FORALL;
 }
 
-// Before more loads are issued: those may share the scoreboard. blockIdx.z is 0, but ptxas does not know.
-void await_places(Lowering *lo, TileOp *pipeline) { each_op(lo, pipeline->pipeline.body, await_early, NULL); }
+static bool see_early(Lowering *lo, TileOp *op, void *context)
+{
+    Expr **const all = context;
+    const OpInfo *const info = op_info(lo, op);
+    if (!info->is_place || !info->loads_early || (info->early->type != DTYPE_I32 && info->early->type != DTYPE_U32))
+        return op->kind == T_FORALL;
+    Expr *const x = call_expr(lo, DTYPE_I32, "(int32_t)", 1, var_of(lo, info->early));
+    *all = *all ? expr_binary(lo->arena, X_BITOR, *all, x) : x;
+    return op->kind == T_FORALL;
+}
+
+Expr *await_lists(Lowering *lo, TileOp *pipeline)
+{
+    Expr *all = NULL;
+    each_op(lo, pipeline->pipeline.body, see_early, &all);
+    return all ? expr_binary(lo->arena, X_BITAND, all, expr_call(lo->arena, DTYPE_I32, "(int32_t)blockIdx.z", -1, NULL)) : i32_const(lo, 0);
+}
 
 // The producer is group 0: its threads count from 0.
 static void number_threads(Lowering *lo)
@@ -343,6 +366,13 @@ static void sync_rows(Lowering *lo)
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
 }
 
+// For two steps on.
+void load_lists(Lowering *lo, TileOp *pipeline)
+{
+    static const Phase load[] = { LOAD };
+    emit_phases(lo, pipeline, later(lo, loop_var(lo, pipeline->pipeline.indices[0].var), 2), var_of(lo, lo->end), false, load, COUNT(load));
+}
+
 // The loop of a pipeline with places; `rows` prints the rest of a step.
 void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
 {
@@ -351,23 +381,32 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const at = loop_var(lo, op->pipeline.indices[0].var);
     Var *const begin = emit_declare(lo, at->type, "begin", from), *const end = emit_declare(lo, at->type, "end", to);
+    lo->end = end;
     lo->side = emit_declare(lo, DTYPE_U32, "side", u32_const(lo, 0));
     each_op(lo, op->pipeline.body, declare_early, NULL);
     Var *const thread = lo->thread, *const lane = lo->lane;
     number_threads(lo);
     declare_stock(lo, op);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, load, COUNT(load));
+    if (lo->stock) {                 // both steps' elements before any row
+        each_op(lo, op->pipeline.body, set_early_aside, NULL);
+        emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
+        each_op(lo, op->pipeline.body, swap_early, NULL);
+    }
     sync_rows(lo);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out_and_ask, COUNT(work_out_and_ask));
+    if (lo->stock)
+        each_op(lo, op->pipeline.body, swap_early, NULL);
     load_stock(lo);
-    emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
+    if (!lo->stock)
+        emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
     Nest loop;
     begin_for(lo, &loop, at, var_of(lo, begin), var_of(lo, end), expr_int(lo->arena, at->type, 1), LOOP_NO_UNROLL);
     number_threads(lo);
     sync_rows(lo);
-    clear_stock(lo);
     emit_phases(lo, op, later(lo, at, 1), var_of(lo, end), true, work_out_and_ask, COUNT(work_out_and_ask));
-    emit_phases(lo, op, later(lo, at, 2), var_of(lo, end), false, load, COUNT(load));
+    if (!lo->stock)
+        load_lists(lo, op);
     point_sides(lo, op, false);
     rows(lo, op->pipeline.body);
     emit_assign(lo, lo->side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->side), u32_const(lo, 1)));

@@ -2,15 +2,16 @@
 //
 // Plain copies go by cp.async: no register stands in between, and all of a row are in flight. What is converted passes
 // through registers: two sets of them, each loaded anew, from the next line if this one ends, as soon as it is
-// converted, so that a set is always in flight. Where it is known which rows the next step converts (places.c), a step's
-// only line is followed by the next step's. Factors that a whole piece shares (scales of a block of columns) are
+// converted, so that a set is always in flight. Where it is known which rows the next step converts (places.c), both sets
+// of the next step's only line are loaded once this step's is sent: the fence before that waits for what is in flight.
+// Factors that a whole piece shares (scales of a block of columns) are
 // loaded once.
 #include "lower/cuda/cuda.h"
 
 enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4, CLUSTER_MAX = 16, LINES_MAX = 8 };
 
-// Of a line: where the load stands at its first column, and whether it is inside.
-struct Line { Var *pointer, *inside; int size; };         // size: of an element, in the tensor's own elements
+// Of a line: where the load stands at its first column, and whether it is inside. A stock's is, and reads so many bytes.
+struct Line { Var *pointer, *inside; int size, bytes; };         // size: of an element, in the tensor's own elements
 typedef struct Run { Expr *load; Var *element, *wide; Line line; } Run;          // consecutive along the columns
 typedef struct Each { Expr *load; Var *value; int64_t by; Line line; } Each;     // one for `by` columns; 0: for all
 
@@ -271,12 +272,13 @@ static void declare_set(Lowering *lo, const Rows *rows, Set *set, int units)
 static void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column)
 {
     Arena *const a = lo->arena;
-    const char *const ahead = lo->stock ? "_ahead" : "";
+    const char *const ahead = lo->stock ? "_ahead" : "";       // there a line is never outside
     for (int u = 0; u < units; u++) {
         const int columns = (from + u) * 4 * rows->unit;
         for (int i = 0; i < rows->n_runs; i++)
-            emit_call(lo, arena_printf(a, "load_piece%s<%d>", ahead, rows->unit * dtype_bits(rows->runs[i].load->type) / 32), 3, var_of(lo, set->raw[u][i]),
-                      in_line(lo, &rows->runs[i].line, i32_const(lo, columns)), var_of(lo, rows->runs[i].line.inside));
+            emit_call(lo, arena_printf(a, "load_piece%s<%d>", ahead, rows->unit * dtype_bits(rows->runs[i].load->type) / 32), lo->stock ? 2 : 3,
+                      var_of(lo, set->raw[u][i]), in_line(lo, &rows->runs[i].line, i32_const(lo, columns)),
+                      lo->stock ? NULL : var_of(lo, rows->runs[i].line.inside));
         for (int i = 0; i < rows->n_each; i++) {
             const Each *const x = &rows->each[i];
             const int shared = units_of_each(rows, x, units);
@@ -285,7 +287,8 @@ static void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, i
             Expr *const at = !x->by ? i32_const(lo, 0) : shared > 1 || x->by == 4 * rows->unit ? i32_const(lo, columns / x->by)
                            : expr_binary(a, X_DIV, i32_add(lo, column, i32_const(lo, columns)), i32_const(lo, x->by));
             emit_assign(lo, set->each[u][i], call_expr(lo, set->each[u][i]->type,
-                        arena_printf(a, "load_each%s<%s>", ahead, dtype_info[set->each[u][i]->type].c_name), 2, in_line(lo, &x->line, at), var_of(lo, x->line.inside)));
+                        arena_printf(a, "load_each%s<%s>", ahead, dtype_info[set->each[u][i]->type].c_name), lo->stock ? 1 : 2, in_line(lo, &x->line, at),
+                        lo->stock ? NULL : var_of(lo, x->line.inside)));
         }
     }
 }
@@ -430,7 +433,7 @@ static bool lay_rows(Lowering *lo, TileOp *op, const Rows *rows, Iteration *it, 
 
 // ---- rows of the next step
 
-// Registers of the whole pipeline, for all its conversions of one form, of which at most one is made in a step.
+// Registers of the whole pipeline, for its conversions of one form, of which one is made in each step.
 typedef struct Stock { TileOp *pipeline, *op; Rows rows; int chunk, chunks; Set set[SETS]; } Stock;
 
 static bool has_form(const Rows *a, const Rows *b)
@@ -444,6 +447,12 @@ static bool has_form(const Rows *a, const Rows *b)
 }
 
 typedef struct Conversions { TileOp *op; Rows rows; int n, units; bool fails; } Conversions;
+
+static bool is_made_each_step(Lowering *lo, const TileOp *pipeline, const Conversions *all)
+{
+    const TileOp *const parent = op_info(lo, all->op)->parent;
+    return all->n == 2 ? op_info(lo, parent)->parent == pipeline : parent == pipeline;
+}
 
 // One, or one in either branch of an if.
 static bool see_conversion(Lowering *lo, TileOp *op, void *context)
@@ -475,13 +484,20 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
-static Line stock_line(Lowering *lo, const Expr *load)
+// `row`, or zeros of its length.
+static Expr *row_or_zeros(Lowering *lo, Var *row, int bytes, Expr *inside)
+{
+    return call_expr(lo, row->type, arena_printf(lo->arena, "row_or_zeros<%d>", bytes), 2, var_of(lo, row), inside);
+}
+
+// bytes: that are read of a line
+static Line stock_line(Lowering *lo, const Expr *load, int bytes)
 {
     const Buffer *const root = buffer_root(load->load.buffer);
-    Line line = { .size = dtype_bits(load->load.buffer->type) / dtype_bits(root->type) };
-    line.pointer = loop_new_pointer(lo->unit, lo->tensors[root->id]->type, "next_line_at");
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = line.pointer, .value = var_of(lo, lo->tensors[root->id]) } });
-    line.inside = emit_declare(lo, DTYPE_BOOL, "next_inside", expr_bool(lo->arena, false));
+    Var *const tensor = lo->tensors[root->id];
+    Line line = { .size = dtype_bits(load->load.buffer->type) / dtype_bits(root->type), .bytes = bytes };
+    line.pointer = loop_new_pointer(lo->unit, tensor->type, "next_line_at");
+    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = line.pointer, .value = row_or_zeros(lo, tensor, bytes, expr_bool(lo->arena, false)) } });
     return line;
 }
 
@@ -490,24 +506,17 @@ void declare_stock(Lowering *lo, TileOp *pipeline)
     Conversions all = { .n = 0 };
     each_op(lo, pipeline->pipeline.body, see_conversion, &all);
     const int chunk = all.n > 0 && !all.fails ? chunk_units(&all.rows, all.units) : 0;
-    if (!chunk || all.units / chunk > SETS || !rows_are_local(lo, pipeline))
+    if (!chunk || all.units / chunk > SETS || !is_made_each_step(lo, pipeline, &all) || !rows_are_local(lo, pipeline))
         return;
     lo->stock = NEW(lo->arena, Stock, .pipeline = pipeline, .op = all.op, .rows = all.rows, .chunk = chunk, .chunks = all.units / chunk);
     Rows *const rows = &lo->stock->rows;
+    const int columns = all.units * 4 * rows->unit;
     for (int i = 0; i < rows->n_runs; i++)
-        rows->runs[i].line = stock_line(lo, rows->runs[i].load);
+        rows->runs[i].line = stock_line(lo, rows->runs[i].load, columns * dtype_bits(rows->runs[i].load->type) / 8);
     for (int i = 0; i < rows->n_each; i++)
-        rows->each[i].line = stock_line(lo, rows->each[i].load);
+        rows->each[i].line = stock_line(lo, rows->each[i].load, (rows->each[i].by ? columns / (int)rows->each[i].by : 1) * (int)sizeof(uint32_t));
     for (int i = 0; i < lo->stock->chunks; i++)
         declare_set(lo, rows, &lo->stock->set[i], chunk);
-}
-
-void clear_stock(Lowering *lo)
-{
-    for (int i = 0; lo->stock && i < lo->stock->rows.n_runs; i++)
-        emit_assign(lo, lo->stock->rows.runs[i].line.inside, expr_bool(lo->arena, false));
-    for (int i = 0; lo->stock && i < lo->stock->rows.n_each; i++)
-        emit_assign(lo, lo->stock->rows.each[i].line.inside, expr_bool(lo->arena, false));
 }
 
 static bool is_stocked(Lowering *lo, TileOp *op)
@@ -541,6 +550,11 @@ static void set_lines(Lowering *lo, const Rows *to, const Rows *from)
         set_line(lo, &to->each[i].line, &from->each[i].line);
 }
 
+static void aim_line(Lowering *lo, const Line *to, const Line *from)
+{
+    emit_assign(lo, to->pointer, row_or_zeros(lo, from->pointer, to->bytes, var_of(lo, from->inside)));
+}
+
 static bool aim_stock(Lowering *lo, TileOp *op)
 {
     Rows rows;
@@ -556,10 +570,29 @@ static bool aim_stock(Lowering *lo, TileOp *op)
     lines_here(lo, &rows, lines < 0 ? 1 : it.layout.digit[lines].extent, &begin);
     declare_line(lo, &it, lines, emit_declare(lo, DTYPE_I32, "first_line", begin));
     begin_loads(lo, &rows, &it);
-    set_lines(lo, &lo->stock->rows, &rows);
+    for (int i = 0; i < rows.n_runs; i++)
+        aim_line(lo, &lo->stock->rows.runs[i].line, &rows.runs[i].line);
+    for (int i = 0; i < rows.n_each; i++)
+        aim_line(lo, &lo->stock->rows.each[i].line, &rows.each[i].line);
     end_nest(lo, &block);
     lo->crew = crew;
     return true;
+}
+
+// Behind the elements of lists: loads share a scoreboard, and what waits for an element would wait for rows, too.
+static void begin_stock_loads(Lowering *lo, const Stock *stock)
+{
+    Expr *const zero = var_of(lo, emit_declare(lo, DTYPE_I32, "zero", await_lists(lo, stock->pipeline)));
+    for (int i = 0; i < stock->rows.n_runs; i++)
+        emit_assign(lo, stock->rows.runs[i].line.pointer, in_line(lo, &stock->rows.runs[i].line, zero));
+    for (int i = 0; i < stock->rows.n_each; i++)
+        emit_assign(lo, stock->rows.each[i].line.pointer, in_line(lo, &stock->rows.each[i].line, zero));
+}
+
+static void load_sets(Lowering *lo, const Stock *stock, Expr *column)
+{
+    for (int i = 0; i < stock->chunks; i++)
+        load_set(lo, &stock->rows, &stock->set[i], i * stock->chunk, stock->chunk, column);
 }
 
 void load_stock(Lowering *lo)
@@ -573,38 +606,51 @@ void load_stock(Lowering *lo)
         return;
     begin_block(lo, &block);
     declare_line(lo, &it, lines, emit_declare(lo, DTYPE_I32, "first_line", i32_const(lo, 0)));
-    for (int i = 0; i < stock->chunks; i++)
-        load_set(lo, &stock->rows, &stock->set[i], i * stock->chunk, stock->chunk, var_of(lo, *var_slot(lo, rows.column)));
+    begin_stock_loads(lo, stock);
+    load_sets(lo, stock, var_of(lo, *var_slot(lo, rows.column)));
     end_nest(lo, &block);
 }
 
 // ---- conversions
 
-static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units, const Stock *stock)
+// The only line of this instance, which lies in the stock.
+static void convert_stock(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units)
+{
+    const Stock *const stock = lo->stock;
+    Expr *begin;
+    lines_here(lo, rows, lines, &begin);
+    declare_line(lo, it, digit, emit_declare(lo, DTYPE_I32, "first_line", begin));
+    for (int i = 0; i < stock->chunks; i++) {
+        convert_set(lo, rows, it, &stock->set[i], i * stock->chunk, stock->chunk);
+        if (i == 0)                  // which has waited for all rows
+            load_lists(lo, stock->pipeline);
+    }
+    if (rows->n_away)
+        send_line(lo, rows, it, units);
+    begin_stock_loads(lo, stock);
+    load_sets(lo, stock, var_of(lo, *var_slot(lo, rows->column)));
+}
+
+static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units)
 {
     Arena *const a = lo->arena;
     const int chunk = chunk_units(rows, units), chunks = units / chunk, sets = chunks % SETS == 0 ? SETS : 1;
-    Set own[SETS];
-    const Set *const set = stock ? stock->set : own;
+    Set set[SETS];
     Expr *begin;
     lines = lines_here(lo, rows, lines, &begin);
     Expr *const end = i32_add(lo, begin, i32_const(lo, lines));
     Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line"), *const zero = emit_declare(lo, DTYPE_I32, "first_line", begin);
     declare_line(lo, it, digit, zero);
-    if (!stock) {
-        begin_loads(lo, rows, it);
-        for (int i = 0; i < sets; i++) {
-            declare_set(lo, rows, &own[i], chunk);
-            load_set(lo, rows, &own[i], i * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
-        }
+    begin_loads(lo, rows, it);
+    for (int i = 0; i < sets; i++) {
+        declare_set(lo, rows, &set[i], chunk);
+        load_set(lo, rows, &set[i], i * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
-    if (stock)
-        await_places(lo, stock->pipeline);
     const Rows current = *rows;
     for (int c = 0; c < chunks && lines == 1; c++) {
         convert_set(lo, rows, it, &set[c % sets], c * chunk, chunk);
-        if (stock || c + sets < chunks)
-            load_set(lo, stock ? &stock->rows : &current, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
+        if (c + sets < chunks)
+            load_set(lo, &current, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
     if (lines == 1 && rows->n_away)
         send_line(lo, rows, it, units);
@@ -787,7 +833,7 @@ bool emit_rows(Lowering *lo, TileOp *op)
         int64_t columns = 0;
         full_extent(&forall->forall.indices[1], &columns);
         begin_exchange(lo, &rows, forall, (int)columns);
-        convert_lines(lo, &rows, &spread.it, spread.digit, spread.lines, spread.pieces, is_stocked(lo, op) ? lo->stock : NULL);
+        (is_stocked(lo, op) ? convert_stock : convert_lines)(lo, &rows, &spread.it, spread.digit, spread.lines, spread.pieces);
     }
     end_nest(lo, &block);
     lo->crew = crew;

@@ -21,24 +21,27 @@ template <int WORDS> DEVICE void load_piece(uint32_t *w, const void *p, bool ins
     }
 }
 template <class T> DEVICE T load_each(const void *p, bool inside) { return inside ? *(const T *)p : (T)0; }
-// The same for a later step, predicated within the asm: of `inside ? *p : 0` ptxas makes a load and a copy that waits for it.
-template <int WORDS> DEVICE void load_piece_ahead(uint32_t *w, const void *p, bool inside)
+// Where a row of a later step is loaded from: one that is outside, from zeros. Under a predicate ptxas loads into other
+// registers and copies them behind a wait for memory.
+template <int BYTES, class T> DEVICE T *row_or_zeros(T *row, bool inside)
 {
-#pragma unroll
-    for (int i = 0; i < WORDS; i++) w[i] = 0;
+    static __device__ uint4 zeros[(BYTES + 15) / 16];
+    return inside ? row : (T *)zeros;
+}
+template <int WORDS> DEVICE void load_piece_ahead(uint32_t *w, const void *p)
+{
     if constexpr (WORDS == 2)
-        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\t@p ld.global.v2.u32 {%0, %1}, [%2];\n\t}"
-                     : "+r"(w[0]), "+r"(w[1]) : "l"(p), "r"((int)inside));
+        asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(p));
     else
 #pragma unroll
         for (int i = 0; i < WORDS; i += 4)
-            asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
-                         : "+r"(w[i]), "+r"(w[i + 1]), "+r"(w[i + 2]), "+r"(w[i + 3]) : "l"((const uint4 *)p + i / 4), "r"((int)inside));
+            asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3]) : "l"((const uint4 *)p + i / 4));
 }
-template <class T> DEVICE T load_each_ahead(const void *p, bool inside)
+template <class T> DEVICE T load_each_ahead(const void *p)
 {
-    uint32_t w = 0;
-    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t@p ld.global.u32 %0, [%1];\n\t}" : "+r"(w) : "l"(p), "r"((int)inside));
+    uint32_t w;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(w) : "l"(p));
     return bitcast<T>(w);
 }
 DEVICE void store_piece(uint32_t at, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)

@@ -51,7 +51,7 @@ static const Case cases[] = {
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(56)", "setmaxnreg_inc(224)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
-      { "setmaxnreg_dec(112)", "early = ", "remote_copy(", "load_piece_ahead<4>(" }, "bar_sync(1, 384)", true },
+      { "setmaxnreg_dec(112)", "remote_copy(", "load_piece_ahead<4>(", "row_or_zeros<512>(" }, "bar_sync(1, 384)", true },
     { "gemm/sparse24.tile", "gemm_sparse24_nt", { { 0 } }, 0, 90, { "wgmma_sp_64x128x32_bf16_ss", "load_places(", "tma_load_2d" }, NULL, true },
     { "gemm/sparse24.tile", "gemm_sparse24_nn", { { 0 } }, 0, 80, { "mma_sp_16x8x32_bf16", "load_places(", "ldmatrix_x4_trans" }, NULL, true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
