@@ -181,6 +181,7 @@ static void packed(void **state)
         check_packed(more, keys, (Sizes){ .batch = 5, .heads = 2, .key_heads = 1, .size = 64, .value_size = 64 }, causal);
     }
     check_packed(rows, keys, (Sizes){ .batch = 1, .heads = 2, .key_heads = 2, .size = 128, .value_size = 128 }, true);
+    check_packed(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 1, .size = 192, .value_size = 128 }, true);
 }
 
 // ---- backward
@@ -332,6 +333,8 @@ static void packed_backward(void **state)
     static const int rows[] = { 70, 0, 1, 90, 5 }, keys[] = { 70, 12, 90, 60, 0 };
     for (int i = 0; i < 4; i++)
         check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 2, .size = 64, .value_size = 64 }, i & 1, i & 2);
+    check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 2, .key_heads = 2, .size = 128, .value_size = 128 }, true, false);
+    check_packed_backward(rows, keys, (Sizes){ .batch = 5, .heads = 4, .key_heads = 1, .size = 192, .value_size = 128 }, false, false);
 }
 
 static void backward(void **state)

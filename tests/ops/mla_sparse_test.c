@@ -234,7 +234,11 @@ static void decode_whole_grid(void **state)
 
 // ---- prefill
 
-typedef struct Prefill { int queries, heads, size, keys, topk; bool sink, lengths; } Prefill;
+typedef struct Prefill {
+    int  queries, heads, size, keys, topk;
+    bool sink, lengths;
+    int  samples;                    // queries that are compared, with all heads, drawn at random; 0: all
+} Prefill;
 
 static void check_prefill(Prefill c)
 {
@@ -271,36 +275,43 @@ static void check_prefill(Prefill c)
     array_unchanged(kv, "kv");
     array_unchanged(indices, "indices");
 
-    double *const outs = values(out), *const tops = values(top), *const lses = values(lse), *const queries = values(q),
-           *const keys = values(kv);
+    const int compared = c.samples && c.samples < c.queries ? c.samples : c.queries, rows = compared * c.heads;
+    Array *const some = ARRAY(KILN_BF16, rows, V), *const some_top = ARRAY(KILN_F32, rows), *const some_lse = ARRAY(KILN_F32, rows);
+    double *const outs = values(some), *const tops = values(some_top), *const lses = values(some_lse), *const keys = values(kv), query[K];
     const double **const list = malloc(sizeof *list * (size_t)(c.topk + 1));
-    for (int i = 0; i < c.queries; i++) {
+    for (int r = 0; r < compared; r++) {
+        const int64_t i = compared == c.queries ? r : integer(0, c.queries - 1);
         const int n = lengths ? (int)get(lengths, i) : c.topk;
         for (int k = 0; k < n; k++) {
             const double t = get(indices, (int64_t)i * c.topk + k);
             list[k] = t >= 0 && t < c.keys ? keys + (int64_t)t * c.size : NULL;
         }
         for (int h = 0; h < c.heads; h++) {
-            Row r;
-            attend(&r, queries + ((int64_t)i * c.heads + h) * c.size, list, n, c.size, 1 / sqrt(c.size),
-                   sink ? get(sink, h) : -INFINITY);
-            memcpy(outs + ((int64_t)i * c.heads + h) * V, r.out, sizeof r.out);
-            tops[i * c.heads + h] = r.top / log(2);        // base 2
-            lses[i * c.heads + h] = r.lse / log(2);
+            const int64_t from = i * c.heads + h, to = (int64_t)r * c.heads + h;
+            Row row;
+            for (int d = 0; d < c.size; d++) query[d] = get(q, from * c.size + d);
+            attend(&row, query, list, n, c.size, 1 / sqrt(c.size), sink ? get(sink, h) : -INFINITY);
+            memcpy(outs + to * V, row.out, sizeof row.out);
+            tops[to] = row.top / log(2);                   // base 2
+            lses[to] = row.lse / log(2);
+            memcpy(some->host + to * V * 2, out->host + from * V * 2, (size_t)V * 2);
+            memcpy(some_top->host + to * 4, top->host + from * 4, 4);
+            memcpy(some_lse->host + to * 4, lse->host + from * 4, 4);
         }
     }
     free(list);
-    assert_close("out", out, outs, (Tolerance){ 8e-4, 2.01 / 128, 7e-6 });
-    assert_close("max_logits", top, tops, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
-    assert_close("lse", lse, lses, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
+    assert_close("out", some, outs, (Tolerance){ 8e-4, 2.01 / 128, 7e-6 });
+    assert_close("max_logits", some_top, tops, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
+    assert_close("lse", some_lse, lses, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
     free_arrays(NULL);
 }
 
+static const struct { int keys, topk; } sizes[] = {
+    { 128, 128 }, { 256, 256 }, { 512, 512 }, { 592, 128 }, { 1840, 256 }, { 1592, 384 }, { 1521, 512 }, { 95, 128 },
+    { 153, 256 }, { 114, 384 } };
+
 static void prefill_lists(void **state)
 {
-    static const struct { int keys, topk; } sizes[] = {
-        { 128, 128 }, { 256, 256 }, { 512, 512 }, { 592, 128 }, { 1840, 256 }, { 1592, 384 }, { 1521, 512 }, { 95, 128 },
-        { 153, 256 }, { 114, 384 } };
     for (int i = 0; i < 10; i++)
         for (int queries = 1; queries <= (on_cpu() ? 9 : 1); queries += 8)
             check_prefill((Prefill){ .queries = queries, .heads = 3, .size = K, .keys = sizes[i].keys, .topk = sizes[i].topk });
@@ -320,6 +331,18 @@ static void prefill_options(void **state)
     check_prefill((Prefill){ .queries = 0, .heads = 16, .size = V, .keys = 70, .topk = 100 });
 }
 
+// The grid of FlashMLA's tests at full size, on the CPU with fewer queries where whole blocks have no valid index.
+static void prefill_whole_grid(void **state)
+{
+    const int many = on_cpu() ? 16 : 1024;
+    if (!getenv("KILN_TEST_LONG"))
+        skip();
+    for (int i = 0; i < 10 * 2; i++)
+        check_prefill((Prefill){ .queries = i % 2 ? 62 : 1, .heads = 128, .size = K, .keys = sizes[i / 2].keys, .topk = sizes[i / 2].topk, .samples = 2 });
+    for (int i = 0; i < 2 * 2; i++)
+        check_prefill((Prefill){ .queries = i % 2 ? many : 1, .heads = 128, .size = K, .keys = i < 2 ? 32 : 64, .topk = i < 2 ? 2048 : 8192, .samples = 1 });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,7 +356,7 @@ int main(void)
         cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
         cmocka_unit_test_teardown(nothing_to_decode, free_arrays), cmocka_unit_test_teardown(prefill_lists, free_arrays),
         cmocka_unit_test_teardown(prefill_long_lists_of_few_keys, free_arrays),
-        cmocka_unit_test_teardown(prefill_options, free_arrays),
+        cmocka_unit_test_teardown(prefill_options, free_arrays), cmocka_unit_test_teardown(prefill_whole_grid, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
