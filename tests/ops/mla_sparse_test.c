@@ -15,9 +15,7 @@ static void attend(Row *r, const double *q, const double *const *keys, int64_t n
     for (int64_t t = 0; t < n; t++) {
         w[t] = -INFINITY;
         if (!keys[t]) continue;
-        w[t] = 0;
-        for (int d = 0; d < size; d++) w[t] += q[d] * keys[t][d];
-        w[t] *= scale;
+        w[t] = dot(q, keys[t], size) * scale;
         r->top = fmax(r->top, w[t]);
     }
     for (int64_t t = 0; t < n; t++) {
@@ -97,6 +95,32 @@ static int64_t keys_of(const Lists *l, const Case *c, int64_t i, const double **
     return n;
 }
 
+// Rows (token, head) to compare.
+typedef struct Rows {
+    const Case  *c;
+    const Lists *first, *extra;
+    const Array *q, *sink;
+    int64_t     *tokens;
+    double      *outs, *lses;
+} Rows;
+
+static void expect_row(int64_t r, void *context)
+{
+    const Rows *const rows = context;
+    const Case *const c = rows->c;
+    const int64_t i = rows->tokens[r], h = r % c->heads;
+    const double **const keys = malloc(sizeof *keys * (size_t)(c->topk + c->extra_topk));
+    double query[K];
+    Row row;
+    int64_t n = keys_of(rows->first, c, i, keys);
+    if (c->extra_topk) n += keys_of(rows->extra, c, i, keys + n);
+    get_many(rows->q, (i * c->heads + h) * K, K, query);
+    attend(&row, query, keys, n, K, 1 / sqrt(K), rows->sink ? get(rows->sink, h) : -INFINITY);
+    memcpy(rows->outs + r * V, row.out, sizeof row.out);
+    rows->lses[r] = isinf(row.lse) ? INFINITY : row.lse;
+    free(keys);
+}
+
 static const kiln_tensor *tensor_of(const Array *a) { return a ? &a->tensor : NULL; }
 
 static void check_decode(Case c)
@@ -138,25 +162,20 @@ static void check_decode(Case c)
 
     const int64_t tokens = (int64_t)c.batch * c.queries, n_rows = (c.samples && c.samples < tokens ? c.samples : tokens) * c.heads;
     Array *const some = ARRAY(KILN_BF16, n_rows, V), *const some_lse = ARRAY(KILN_F32, n_rows);
-    double *const outs = values(some), *const lses = values(some_lse), query[K];
-    const double **const keys = malloc(sizeof *keys * (size_t)(c.topk + c.extra_topk));
+    double *const outs = values(some), *const lses = values(some_lse);
+    int64_t *const chosen = malloc(sizeof *chosen * (size_t)(n_rows + 1));
+    for (int64_t r = 0; r < n_rows; r++) chosen[r] = n_rows == tokens * c.heads ? r / c.heads : integer(0, tokens - 1);
+    in_parallel(n_rows, expect_row, &(Rows){ &c, &first, &extra, q, sink, chosen, outs, lses });
     for (int64_t r = 0; r < n_rows; r++) {
-        const int64_t i = n_rows == tokens * c.heads ? r / c.heads : integer(0, tokens - 1), h = r % c.heads;
-        int64_t n = keys_of(&first, &c, i, keys);
-        Row row;
-        if (c.extra_topk) n += keys_of(&extra, &c, i, keys + n);
-        for (int d = 0; d < K; d++) query[d] = get(q, (i * c.heads + h) * K + d);
-        attend(&row, query, keys, n, K, 1 / sqrt(K), sink ? get(sink, h) : -INFINITY);
-        memcpy(outs + r * V, row.out, sizeof row.out);
-        lses[r] = isinf(row.lse) ? INFINITY : row.lse;
+        const int64_t i = chosen[r], h = r % c.heads;
         memcpy(some->host + r * V * 2, out->host + (i * c.heads + h) * V * 2, (size_t)V * 2);
         memcpy(some_lse->host + r * 4, lse->host + ((i / c.queries * c.heads + h) * c.queries + i % c.queries) * 4, 4);
     }
-    free(keys);
+    free(chosen);
     assert_close("out", some, outs, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
     assert_close("lse", some_lse, lses, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
-    for (int64_t i = 0; i < count(out); i++)
-        if (isnan(get(out, i))) fail_msg("out[%lld] was not written", (long long)i);
+    const int64_t nan = first_nan(out);
+    if (nan >= 0) fail_msg("out[%lld] was not written", (long long)nan);
     free_arrays(NULL);
 }
 

@@ -2,6 +2,9 @@
 #include "support.h"
 #include "runtime/runtime.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 kiln_device *device;
 kiln_ops    *ops;
 
@@ -192,29 +195,34 @@ void array_fetch(Array *b)
 
 void array_unchanged(Array *b, const char *name)
 {
+    enum { PIECE = 1 << 24 };        // of a large array, memory for a copy would take longer than the copy
     b = b->whole ? b->whole : b;
-    unsigned char *const copy = download(b);
-    const bool same = memcmp(copy, b->block, b->bytes + 2 * GUARD) == 0;
+    const size_t all = b->bytes + 2 * GUARD, piece = all < PIECE ? all : PIECE;
+    unsigned char *const copy = must_have(malloc(piece));
+    bool same = true;
+    for (size_t at = 0; same && at < all; at += piece) {
+        const size_t n = all - at < piece ? all - at : piece;
+        assert_ok(kiln_download(device, copy, (char *)b->memory + at, n));
+        same = memcmp(copy, b->block + at, n) == 0;
+    }
     free(copy);
     if (!same)
         fail_msg("'%s' was written", name);
 }
 
-double get(const Array *b, int64_t i)
+static double load(const Array *b, int64_t at)
 {
-    i = place(b, i);
     if (b->tensor.type == KILN_BF16) {
-        const uint32_t bits = (uint32_t)((const uint16_t *)(const void *)b->host)[i] << 16;
+        const uint32_t bits = (uint32_t)((const uint16_t *)(const void *)b->host)[at] << 16;
         float x;
         memcpy(&x, &bits, sizeof x);
         return x;
     }
-    return element_get(dtype_of_type(b->tensor.type), b->host, i);
+    return element_get(dtype_of_type(b->tensor.type), b->host, at);
 }
 
-void set(Array *b, int64_t i, double value)
+static void store(Array *b, int64_t at, double value)
 {
-    i = place(b, i);
     if (b->tensor.type == KILN_BF16 && fabs(value) > 1e-30 && fabs(value) < 1e30) {        // there are many of these
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
@@ -223,19 +231,35 @@ void set(Array *b, int64_t i, double value)
         const float narrow = (float)value;
         uint32_t word;
         memcpy(&word, &narrow, sizeof word);
-        ((uint16_t *)(void *)b->host)[i] = (uint16_t)(word >> 16);
+        ((uint16_t *)(void *)b->host)[at] = (uint16_t)(word >> 16);
         return;
     }
-    element_set(dtype_of_type(b->tensor.type), b->host, i, value);
+    element_set(dtype_of_type(b->tensor.type), b->host, at, value);
+}
+
+double get(const Array *b, int64_t i) { return load(b, place(b, i)); }
+void   set(Array *b, int64_t i, double value) { store(b, place(b, i), value); }
+
+void get_many(const Array *b, int64_t first, int64_t n, double *values)
+{
+    if (b->tensor.type == KILN_BF16 && !b->tensor.has_strides) {       // as vectors
+        const uint16_t *const words = (const uint16_t *)(const void *)b->host + first;
+        for (int64_t i = 0; i < n; i++)
+            values[i] = ((union { uint32_t bits; float value; }){ .bits = (uint32_t)words[i] << 16 }).value;
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) values[i] = load(b, place(b, first + i));
 }
 
 int64_t count(const Array *b) { return tensor_elements(&b->tensor); }
 
-void fill_random(Array *b, double low, double high)
+int64_t first_nan(const Array *b)
 {
-    for (int64_t i = 0; i < count(b); i++)
-        set(b, i, uniform(low, high));
-    array_send(b);
+    const int64_t n = count(b);
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(get(b, i)))
+            return i;
+    return -1;
 }
 
 double *values(const Array *b)
@@ -243,8 +267,7 @@ double *values(const Array *b)
     struct Kept *const k = must_have(malloc(sizeof *k + sizeof(double) * (size_t)(count(b) + 1)));
     k->next = kept;
     kept = k;
-    for (int64_t i = 0; i < count(b); i++)
-        k->numbers[i] = get(b, i);
+    get_many(b, 0, count(b), k->numbers);
     return k->numbers;
 }
 
@@ -254,15 +277,21 @@ static uint64_t random_state;
 
 void seed(unsigned n) { random_state = n * UINT64_C(0x9E3779B97F4A7C15) + 1; }
 
-static uint64_t random_word(void)
+enum { CHUNK = 1 << 16 };            // of numbers, for one thread
+static const uint64_t random_step = UINT64_C(0x9E3779B97F4A7C15);
+
+static uint64_t mix(uint64_t z)
 {
-    uint64_t z = random_state += UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
     return z ^ z >> 31;
 }
 
-double uniform(double low, double high) { return low + (high - low) * ((double)(random_word() >> 11) * 0x1p-53); }
+static uint64_t random_word(void) { return mix(random_state += random_step); }
+
+static double between(double low, double high, uint64_t word) { return low + (high - low) * ((double)(word >> 11) * 0x1p-53); }
+
+double uniform(double low, double high) { return between(low, high, random_word()); }
 
 int64_t integer(int64_t low, int64_t high) { return low + (int64_t)(random_word() % (uint64_t)(high - low + 1)); }
 
@@ -277,6 +306,71 @@ void permute(int32_t *x, int64_t n)
     }
 }
 
+uint64_t random_take(int64_t n)
+{
+    const uint64_t at = random_state;
+    random_state += (uint64_t)n * random_step;
+    return at;
+}
+
+uint64_t fill_taken(Array *b, int64_t first, int64_t n, uint64_t at, double low, double high)
+{
+    for (int64_t i = 0; i < n; i++)
+        store(b, place(b, first + i), between(low, high, mix(at += random_step)));
+    return at;
+}
+
+typedef struct Fill { Array *array; uint64_t at; double low, high; } Fill;
+
+static void fill_chunk(int64_t i, void *context)
+{
+    const Fill *const f = context;
+    const int64_t first = i * CHUNK, left = count(f->array) - first;
+    fill_taken(f->array, first, left < CHUNK ? left : CHUNK, f->at + (uint64_t)first * random_step, f->low, f->high);
+}
+
+void fill_random(Array *b, double low, double high)
+{
+    Fill fill = { b, random_take(count(b)), low, high };
+    in_parallel((count(b) + CHUNK - 1) / CHUNK, fill_chunk, &fill);
+    array_send(b);
+}
+
+// Eight sums, so that they can be vectors.
+double dot(const double *x, const double *y, int n)
+{
+    double part[8] = { 0 };
+    int d = 0;
+    for (; d + 8 <= n; d += 8)
+        for (int i = 0; i < 8; i++) part[i] += x[d + i] * y[d + i];
+    for (; d < n; d++) part[0] += x[d] * y[d];
+    return (part[0] + part[4]) + (part[1] + part[5]) + ((part[2] + part[6]) + (part[3] + part[7]));
+}
+
+// ---- threads
+
+typedef struct Team { void (*body)(int64_t i, void *context); void *context; int64_t n; _Atomic int64_t next; } Team;
+
+static void *work(void *context)
+{
+    Team *const team = context;
+    for (int64_t i; (i = team->next++) < team->n; ) team->body(i, team->context);
+    return NULL;
+}
+
+void in_parallel(int64_t n, void body(int64_t i, void *context), void *context)
+{
+    enum { MOST = 64 };
+    Team team = { .body = body, .context = context, .n = n };
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[MOST];
+    int started = 0;
+    while (started < MOST && started + 1 < processors && started + 1 < n && pthread_create(&threads[started], NULL, work, &team) == 0)
+        started++;
+    work(&team);
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
 // ---- the fp8 cache
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };
@@ -284,21 +378,22 @@ enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };
 void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
 {
     unsigned char *const token = cache->host + slot * BYTES;
-    Array *const bf16 = ARRAY(KILN_BF16, K), *const code = ARRAY(KILN_E4M3, V);
+    uint16_t words[K];
+    Array bf16 = { .tensor = { .type = KILN_BF16 }, .host = (unsigned char *)words };      // of the host alone
     for (int g = 0; g < 4; g++) {
         const float scale = (float)uniform(0.0005, 0.001);
         memcpy(token + V + 4 * g, &scale, sizeof scale);
-        set(bf16, 0, scale);
+        store(&bf16, 0, scale);
+        const double factor = round_scales ? load(&bf16, 0) : (double)scale;
         for (int d = g * 128; d < g * 128 + 128; d++) {
-            set(code, d, uniform(-448, 448));
-            token[d] = code->host[d];
-            values[d] = get(code, d) * (round_scales ? get(bf16, 0) : scale);
+            element_set(DTYPE_E4M3, token, d, uniform(-448, 448));
+            values[d] = element_get(DTYPE_E4M3, token, d) * factor;
         }
     }
-    for (int d = 0; d < V; d++) set(bf16, d, values[d]);
-    for (int d = V; d < KILN_MLA_KEY; d++) set(bf16, d, uniform(-0.3, 0.3));
-    for (int d = 0; d < KILN_MLA_KEY; d++) values[d] = get(bf16, d);
-    memcpy(token + V + 16, bf16->host + 2 * V, 128);
+    for (int d = 0; d < V; d++) store(&bf16, d, values[d]);
+    fill_taken(&bf16, V, K - V, random_take(K - V), -0.3, 0.3);
+    for (int d = 0; d < K; d++) values[d] = load(&bf16, d);
+    memcpy(token + V + 16, words + V, 128);
 }
 
 // ---- comparing

@@ -60,6 +60,8 @@ void    array_unchanged(Array *b, const char *name);     // fails if the device 
 double  get(const Array *b, int64_t i);
 void    set(Array *b, int64_t i, double value);           // rounds to the type
 int64_t count(const Array *b);
+void    get_many(const Array *b, int64_t first, int64_t n, double *values);
+int64_t first_nan(const Array *b);                         // -1: there is none
 void    fill_random(Array *b, double low, double high);
 double *values(const Array *b);                           // all as doubles; the test's, freed with the arrays
 
@@ -69,6 +71,14 @@ void   seed(unsigned n);                                   // the same sequence 
 double uniform(double low, double high);
 int64_t integer(int64_t low, int64_t high);                // high included
 void   permute(int32_t *x, int64_t n);                     // 0 .. n-1 in random order
+double dot(const double *x, const double *y, int n);
+
+// The next n numbers of the sequence are taken by whoever has the place; elements first .. first + n - 1 become them.
+uint64_t random_take(int64_t n);
+uint64_t fill_taken(Array *b, int64_t first, int64_t n, uint64_t place, double low, double high);      // the place behind them
+
+// body(0, context) .. body(n - 1, context) in any order, on all processors; these may fail no test and draw no numbers.
+void   in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
 
 // Token `slot` of a cache in the 656-byte format, at random, with scales that bf16 cannot hold; and the 576 values that
 // readers make of it: products in f32, rounded once to bf16.
