@@ -240,5 +240,6 @@ void diags_print(const Diags *diags, Text *out, bool color)
         for (const Diag *diag = groups[i].first->next; diag && !starts_group(diag); diag = diag->next)
             print_diag(out, diag, color);
     }
-    if (diags->errors > limit_of(diags)) text_print(out, "%d errors, the first %d are shown\n", diags->errors, limit_of(diags));
+    if (diags->errors > limit_of(diags))
+        text_print(out, "%d errors, the first %d are shown\n", diags->errors, limit_of(diags));
 }

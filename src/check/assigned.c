@@ -82,9 +82,10 @@ static bool statement_assigns(Checker *cx, const St *st, Name name)
     case ST_FOR:
         return statements_assign(cx, st->loop.init, name) || expression_assigns(cx, st->loop.cond, name)
             || statements_assign(cx, st->loop.step, name) || statements_assign(cx, st->loop.body, name);
-    case ST_WHILE:    return expression_assigns(cx, st->while_.cond, name) || statements_assign(cx, st->while_.body, name);
+    case ST_WHILE: return expression_assigns(cx, st->while_.cond, name) || statements_assign(cx, st->while_.body, name);
     case ST_FORALL:   return indices_assign(cx, st->forall.indices, name) || statements_assign(cx, st->forall.body, name);
-    case ST_PIPELINE: return indices_assign(cx, st->pipeline.indices, name) || statements_assign(cx, st->pipeline.body, name);
+    case ST_PIPELINE:
+        return indices_assign(cx, st->pipeline.indices, name) || statements_assign(cx, st->pipeline.body, name);
     case ST_ON:       return statements_assign(cx, st->on.body, name);
     case ST_RETURN:   return expression_assigns(cx, st->return_.value, name);
     case ST_REQUIRE: case ST_ASSUME: case ST_ASSERT:

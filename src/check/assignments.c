@@ -47,7 +47,8 @@ static bool is_bitwise(Operator op) { return op == OP_AND || op == OP_OR || op =
 static Value combine(Checker *cx, Span span, Operator op, Value *old, Value *value)
 {
     if (old->kind == VALUE_POISON || value->kind == VALUE_POISON) return POISON;
-    const bool both_bool = value->kind == VALUE_SCALAR && old->expr->type == DTYPE_BOOL && value->expr->type == DTYPE_BOOL;
+    const bool both_bool = value->kind == VALUE_SCALAR && old->expr->type == DTYPE_BOOL &&
+                           value->expr->type == DTYPE_BOOL;
     if (both_bool && is_bitwise(op)) return check_binary(cx, span, op, *old, *value);
     if (op == OP_MIN || op == OP_MAX) {
         if (!convert_pair(cx, old, value, update_text(op))) return POISON;
@@ -79,7 +80,8 @@ static void report_no_reduction(Checker *cx, Span span, Operator op, const char 
 {
     if (op == OP_ASSIGN) {
         check_error(cx, span, "every iteration writes '%s'", name);
-        check_help(cx, span, "a variable declared inside the forall belongs to one iteration; 'op=' reduces over all of them");
+        check_help(cx, span,
+                   "a variable declared inside the forall belongs to one iteration; 'op=' reduces over all of them");
     } else {
         check_error(cx, span, "'%s' does not reduce; += *= min= max= |= &= ^= do", update_text(op));
         if (op == OP_SUB) check_help(cx, span, "add the negative: '%s += -(...)'", name);
@@ -215,7 +217,8 @@ static void assign_region(Checker *cx, const Place *place, Operator op, const Ex
         return;
     }
     if (op != OP_ASSIGN) {
-        check_error(cx, span, "'%s' takes single elements, not the whole of %s", update_text(op), show_region(cx, &place->region));
+        check_error(cx, span, "'%s' takes single elements, not the whole of %s", update_text(op),
+                    show_region(cx, &place->region));
         check_help(cx, span, "element by element: forall (i : ...) %s[i] %s ...", place->entity->name, update_text(op));
         return;
     }
@@ -277,7 +280,8 @@ bool is_atomic_target(Checker *cx, const Place *place, AtomicOp op)
 {
     if (place->kind == PLACE_POISON) return false;
     if (place->kind == PLACE_VARIABLE) {
-        check_error(cx, place->span, "'%s' is a scalar, which only this instance sees: it needs no atomic", place->entity->name);
+        check_error(cx, place->span, "'%s' is a scalar, which only this instance sees: it needs no atomic",
+                    place->entity->name);
         return false;
     }
     const Buffer *const root = buffer_root(place->region.buffer);
@@ -311,7 +315,9 @@ void check_atomic(Checker *cx, const St *st)
             check_error(cx, st->span, "an atomic on a whole tile stands outside of forall");
             return;
         }
-        if (!may_read(cx, value.entity, value.span) || !same_shape(cx, st->span, &place.region, &value.region, "atomic")) return;
+        if (!may_read(cx, value.entity, value.span) ||
+            !same_shape(cx, st->span, &place.region, &value.region, "atomic"))
+            return;
         emit(cx, (TileOp){ .kind = T_ATOMIC_TILE, .span = st->span, .copy = { place.region, value.region } });
         return;
     }
@@ -340,7 +346,8 @@ void check_cumsum(Checker *cx, const Ex *call)
     const Place place = check_place(cx, dst);
     const Value value = check_expression(cx, src);
     int64_t axis;
-    if (!check_const_int(cx, axis_ex, "the axis", &axis) || place.kind == PLACE_POISON || value.kind == VALUE_POISON) return;
+    if (!check_const_int(cx, axis_ex, "the axis", &axis) || place.kind == PLACE_POISON || value.kind == VALUE_POISON)
+        return;
     if (place.kind != PLACE_REGION || value.kind != VALUE_REGION) {
         check_error(cx, call->span, "'cumsum' scans tiles, not single values");
         return;
@@ -351,7 +358,8 @@ void check_cumsum(Checker *cx, const Ex *call)
         check_error(cx, region->span, "'cumsum' works on tiles; copy '%s' into one first", region->buffer->name);
         return;
     }
-    if (!may_read(cx, value.entity, value.span) || !same_shape(cx, call->span, &place.region, &value.region, "cumsum")) return;
+    if (!may_read(cx, value.entity, value.span) || !same_shape(cx, call->span, &place.region, &value.region, "cumsum"))
+        return;
     if (axis < 0 || axis >= region_rank(&place.region)) {
         check_error(cx, axis_ex->span, "axis %lld of %s", (long long)axis, show_region(cx, &place.region));
         return;

@@ -37,11 +37,13 @@ static bool takes_kind(Checker *cx, const Ex *ex, const Value *v, Takes what)
 {
     if (v->kind == VALUE_POISON) return false;
     if (v->kind == VALUE_REGION) {
-        check_error(cx, v->span, "'%s' takes single elements, not the whole of %s", ex->call.name, show_region(cx, &v->region));
+        check_error(cx, v->span, "'%s' takes single elements, not the whole of %s", ex->call.name,
+                    show_region(cx, &v->region));
         check_help(cx, v->span, "compute element by element: forall (i : ...) x[i] = %s(...)", ex->call.name);
         return false;
     }
-    if (v->kind != VALUE_SCALAR) return check_error(cx, v->span, "'%s' takes numbers, not %s", ex->call.name, show_value(cx, v));
+    if (v->kind != VALUE_SCALAR)
+        return check_error(cx, v->span, "'%s' takes numbers, not %s", ex->call.name, show_value(cx, v));
     const bool needs_integer = what == TAKES_INTEGER || what == TAKES_ONE_INTEGER || what == TAKES_DOT4;
     if (needs_integer && dtype_is_float(v->expr->type))
         return check_error(cx, v->span, "'%s' takes integers, not %s", ex->call.name, show_value(cx, v));
@@ -115,7 +117,8 @@ static Value check_dot4(Checker *cx, const Ex *ex, Value *args)
     const DType type = is_unsigned ? DTYPE_U32 : DTYPE_I32;
     for (int i = 0; i < 3; i++) {
         if (i < 2 && !args[i].flexible && dtype_bits(args[i].expr->type) != 32)
-            return FAIL(cx, args[i].span, "'dot4' takes four bytes packed into i32 or u32, not %s", show_value(cx, &args[i]));
+            return FAIL(cx, args[i].span, "'dot4' takes four bytes packed into i32 or u32, not %s",
+                        show_value(cx, &args[i]));
         args[i] = convert_value(cx, args[i], type);
         if (args[i].kind == VALUE_POISON) return POISON;
     }
@@ -253,7 +256,8 @@ static Value check_random_int(Checker *cx, const Ex *ex)
     for (const Ex *arg = ex->call.args; arg; arg = arg->next)
         if (!(args[i++] = check_int(cx, arg, "an argument of 'random_int'"))) return POISON;
     Arena *const a = cx->arena;
-    Expr *const uniform = expr_convert(a, DTYPE_F64, expr_math(a, DTYPE_F32, M_RANDOM, 2, (Expr *[]){ args[0], args[1] }));
+    Expr *const uniform = expr_convert(a, DTYPE_F64,
+                                       expr_math(a, DTYPE_F32, M_RANDOM, 2, (Expr *[]){ args[0], args[1] }));
     Expr *const span = int_add(a, int_sub(a, args[3], args[2]), int_const(a, 1));
     Expr *const offset = expr_convert(a, DTYPE_INT, expr_binary(a, X_MUL, uniform, expr_convert(a, DTYPE_F64, span)));
     return scalar_value(int_add(a, args[2], offset), ex->span);

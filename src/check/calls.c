@@ -27,7 +27,10 @@ static int count_params(const Decl *fn)
     return n;
 }
 
-static bool changes_scalar(const Param *param) { return !param->extents && (param->mode == MODE_OUT || param->mode == MODE_INOUT); }
+static bool changes_scalar(const Param *param)
+{
+    return !param->extents && (param->mode == MODE_OUT || param->mode == MODE_INOUT);
+}
 
 // An optional tensor may be handed on to an optional parameter without a question.
 static bool pass_optional(Checker *cx, const Param *param, const Ex *ex, Argument *argument)
@@ -95,7 +98,8 @@ static Value deduce(Checker *cx, const Decl *fn, const BuildParam *build, const 
         if (build->kind != BUILD_INT || value->kind != VALUE_REGION) continue;
         int d = 0;
         for (const Ex *extent = param->extents; extent; extent = extent->next, d++)
-            if (is_name(extent, build->name) && d < region_rank(&value->region) && expr_is_const(region_extent(&value->region, d)))
+            if (is_name(extent, build->name) && d < region_rank(&value->region) &&
+                expr_is_const(region_extent(&value->region, d)))
                 return scalar_value(region_extent(&value->region, d), argument->ex->span);
     }
     return POISON;
@@ -233,8 +237,8 @@ static void bind_scalar(Checker *cx, const Decl *fn, const Param *param, const A
             declare_scalar(cx, entity, type, value, assigned);
         }
     } else if (argument->place.type != type) {
-        check_error(cx, argument->ex->span, "'%s' changes a variable of %s, and '%s' is %s", param->name, dtype_name(type),
-                    argument->place.entity->name, dtype_name(argument->place.type));
+        check_error(cx, argument->ex->span, "'%s' changes a variable of %s, and '%s' is %s", param->name,
+                    dtype_name(type), argument->place.entity->name, dtype_name(argument->place.type));
         declare(cx, entity);
     } else {
         entity.kind = ENTITY_VARIABLE;
@@ -370,7 +374,8 @@ static Value inline_body(Checker *cx, const Decl *fn, const Ex *ex, DType type)
     cx->escape = escape;
     cx->body_of = body_of;
     if (type == DTYPE_NONE) return (Value){ .kind = VALUE_VOID, .span = ex->span };
-    if (falls_through && !call->failed) return FAIL(cx, fn->name_span, "'%s' may end without returning a value", fn->name);
+    if (falls_through && !call->failed)
+        return FAIL(cx, fn->name_span, "'%s' may end without returning a value", fn->name);
     if (call->failed || !call->value) return POISON;
     return scalar_value(call->result ? expr_var(cx->arena, call->result) : call->value, ex->span);
 }
@@ -428,7 +433,8 @@ static Value call_function(Checker *cx, const Decl *fn, const Ex *ex)
 {
     Argument arguments[ARGUMENTS_MAX] = { 0 };
     Value values[ARGUMENTS_MAX];
-    bool ok = count_params(fn) <= ARGUMENTS_MAX || check_error(cx, fn->name_span, "more than %d parameters", ARGUMENTS_MAX);
+    bool ok = count_params(fn) <= ARGUMENTS_MAX ||
+              check_error(cx, fn->name_span, "more than %d parameters", ARGUMENTS_MAX);
     if (!ok || is_recursive(cx, fn, ex->span)) return POISON;
     const int n = check_build_values(cx, fn, ex, values, &ok);
     if (!check_arguments(cx, fn, ex, arguments) || !ok) return POISON;
@@ -465,15 +471,17 @@ static Value call_function(Checker *cx, const Decl *fn, const Ex *ex)
 static Value call_extern(Checker *cx, const Decl *fn, const Ex *ex, bool is_statement)
 {
     if (strcmp(fn->target, cx->options->target) != 0) {
-        check_error(cx, ex->span, "'%s' exists only on %s, and this is built for %s", fn->name, fn->target, cx->options->target);
+        check_error(cx, ex->span, "'%s' exists only on %s, and this is built for %s", fn->name, fn->target,
+                    cx->options->target);
         check_note(cx, fn->name_span, "declared here");
         check_help(cx, ex->span, "static if (TARGET == %s) keeps it from other targets", fn->target);
         return POISON;
     }
     int given = 0;
     for (const Ex *arg = ex->call.args; arg; arg = arg->next) given++;
-    if (given != count_params(fn)) return FAIL(cx, ex->span, "'%s' takes %d argument%s, not %d", fn->name, count_params(fn),
-                                               count_params(fn) == 1 ? "" : "s", given);
+    if (given != count_params(fn))
+        return FAIL(cx, ex->span, "'%s' takes %d argument%s, not %d", fn->name, count_params(fn),
+                    count_params(fn) == 1 ? "" : "s", given);
     Expr **const args = NEW_ARRAY(cx->arena, Expr *, given + 1);
     const Param *param = fn->params;
     int i = 0;

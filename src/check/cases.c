@@ -183,7 +183,8 @@ static bool input_call(Maker *m, const Ex *how, CaseInput *input)
         input->kind = INPUT_CONSTANT;
         return const_number(m, how, &input->a);
     }
-    check_error(m->cx, how->span, "inputs are made by normal, uniform, permutation or sorted, not by '%s'", how->call.name);
+    check_error(m->cx, how->span, "inputs are made by normal, uniform, permutation or sorted, not by '%s'",
+                how->call.name);
     const char *const near = nearest_name(how->call.name, names, COUNT(names));
     if (near) check_help(m->cx, how->span, "did you mean '%s'?", near);
     return false;
@@ -246,7 +247,9 @@ static bool case_input(Maker *m, const Param *param, int index, CaseInput *input
     *input = (CaseInput){ index, dtype_is_float(type) ? INPUT_NORMAL : INPUT_CONSTANT, 0, 1 };
     bool given = false;
     for (const St *st = m->decl->body; st; st = st->next) {
-        if (st->kind != ST_INPUT || st->input.tensor != param->name || is_presence(st->input.how) || is_strided(st->input.how)) continue;
+        if (st->kind != ST_INPUT || st->input.tensor != param->name || is_presence(st->input.how) ||
+            is_strided(st->input.how))
+            continue;
         const Ex *const how = way_of(m, st);
         given = true;
         if (how->kind == EX_CALL) {
@@ -276,7 +279,8 @@ static void check_inputs_named(Maker *m)
         for (const Param *one = m->subject->params; one && n < 128; one = one->next)
             if (one->extents) names[n++] = one->name;
         if (!param || !param->extents) {
-            m->failed = !check_error(m->cx, st->input.tensor_span, "'%s' has no tensor '%s'", m->subject->name, st->input.tensor);
+            m->failed = !check_error(m->cx, st->input.tensor_span, "'%s' has no tensor '%s'", m->subject->name,
+                                     st->input.tensor);
             const char *const near = nearest_name(st->input.tensor, names, n);
             if (near) check_help(m->cx, st->input.tensor_span, "did you mean '%s'?", near);
         } else if (!param->optional && is_presence(st->input.how)) {
@@ -295,7 +299,8 @@ static bool tolerance_term(Maker *m, const Hint *term, CaseTolerance *tolerance)
     double *const fields[] = { &tolerance->relative, &tolerance->absolute, &tolerance->cosine, &tolerance->outliers };
     for (int i = 0; i < COUNT(fields); i++) {
         if (strcmp(term->name, names[i]) != 0) continue;
-        if (!term->argument) return check_error(m->cx, term->span, "'%s' needs a number: %s 1e-3", term->name, term->name);
+        if (!term->argument)
+            return check_error(m->cx, term->span, "'%s' needs a number: %s 1e-3", term->name, term->name);
         if (!const_number(m, term->argument, fields[i])) return false;
         return *fields[i] >= 0 || check_error(m->cx, term->argument->span, "a tolerance is not negative");
     }
@@ -421,7 +426,8 @@ static void label_source(Maker *m, const Span span)
 // Each way to make an input is a case of its own.
 static void make_ways(Maker *m, const St *st)
 {
-    while (st && (st->kind != ST_INPUT || st->input.how->kind != EX_SET || is_presence(st->input.how) || is_strided(st->input.how)))
+    while (st && (st->kind != ST_INPUT || st->input.how->kind != EX_SET || is_presence(st->input.how) ||
+                  is_strided(st->input.how)))
         st = st->next;
     if (m->failed) return;
     if (!st || m->n_varied == COUNT(m->varied)) {
@@ -473,7 +479,8 @@ static void make_presence(Maker *m, const Param *param)
         const int n_build = m->n_build;
         const size_t length = m->label.length;
         if (presence == 3) text_print(&m->label, " %s=%s", param->name, present ? "present" : "none");
-        if (!present && m->n_build < COUNT(m->build)) m->build[m->n_build++] = (Binding){ .name = param->name, .kind = BIND_NONE };
+        if (!present && m->n_build < COUNT(m->build))
+            m->build[m->n_build++] = (Binding){ .name = param->name, .kind = BIND_NONE };
         make_presence(m, param->next);
         m->n_build = n_build;
         m->label.length = length;
@@ -535,7 +542,8 @@ static void make_defaults(Maker *m)
     for (const BuildParam *build = m->subject->build; build; build = build->next) {
         if (is_given(m, build->name)) continue;
         if (!build->value) {
-            m->failed = !check_error(m->cx, m->decl->name_span, "no value is given for '%s', which has no default", build->name);
+            m->failed = !check_error(m->cx, m->decl->name_span, "no value is given for '%s', which has no default",
+                                     build->name);
             return;
         }
         declare_build_param(m->cx, build, check_expression(m->cx, build->value));
@@ -575,7 +583,8 @@ static void make_build(Maker *m, const NamedValue *value)
     else make_defaults(m);
 }
 
-static void make_cases(Program *program, const Decl *decl, const Decl *subject, CheckCases *cases, int *capacity, bool *failed)
+static void make_cases(Program *program, const Decl *decl, const Decl *subject, CheckCases *cases, int *capacity,
+                       bool *failed)
 {
     static const CheckOptions options = { .target = "cpu" };
     Checker *const cx = new_checker(program, subject, &options);

@@ -17,8 +17,8 @@ const Decl *find_launchable(const Program *program, const char *name)
 
 TileKernel *new_kernel(Checker *cx, const char *name)
 {
-    TileKernel *const k = NEW(cx->arena, TileKernel, .name = name, .key = name, .target = cx->options->target, .arena = cx->arena,
-                              .diags = cx->diags, .checked = cx->options->checked);
+    TileKernel *const k = NEW(cx->arena, TileKernel, .name = name, .key = name, .target = cx->options->target,
+                              .arena = cx->arena, .diags = cx->diags, .checked = cx->options->checked);
     cx->kernel = k;
     cx->out = &k->body;
     return k;
@@ -48,7 +48,8 @@ static void report_missing(Program *program, const char *name, const char *what,
             if (decl->kind == kind) candidates[n++] = decl->name;
     diag_error(program->diags, start_of(program), "there is no %s '%s'", what, name);
     const Decl *const found = program_find(program, other, name);
-    if (found) diag_note(program->diags, found->name_span, "this is %s", other == DECL_OPERATOR ? "an operator" : "a kernel");
+    if (found)
+        diag_note(program->diags, found->name_span, "this is %s", other == DECL_OPERATOR ? "an operator" : "a kernel");
     const char *const near = nearest_name(name, candidates, n);
     if (near) diag_help(program->diags, start_of(program), "did you mean '%s'?", near);
 }

@@ -39,7 +39,10 @@ static const ExprOp expr_ops[OP_COUNT] = {
 
 static bool is_shift(Operator op)        { return op == OP_SHL || op == OP_SHR; }
 static bool is_comparison(Operator op)   { return op >= OP_LT && op <= OP_NE; }
-static bool needs_integers(Operator op)  { return is_shift(op) || op == OP_MOD || op == OP_AND || op == OP_XOR || op == OP_OR; }
+static bool needs_integers(Operator op)
+{
+    return is_shift(op) || op == OP_MOD || op == OP_AND || op == OP_XOR || op == OP_OR;
+}
 
 static Value made(Expr *expr, Span span, bool flexible)
 {
@@ -223,7 +226,8 @@ static Value widen_read(Checker *cx, Value v)
     const bool is_read = v.expr->kind == E_LOAD || (v.expr->kind == E_VAR && v.expr->var.var->kind == VAR_ARGUMENT);
     if (!is_read) return v;
     if (dtype_is_float(v.expr->type)) v.expr = expr_convert(cx->arena, DTYPE_F64, v.expr);
-    else if (dtype_is_integer(v.expr->type) && dtype_bits(v.expr->type) < 64) v.expr = expr_convert(cx->arena, DTYPE_INT, v.expr);
+    else if (dtype_is_integer(v.expr->type) && dtype_bits(v.expr->type) < 64)
+        v.expr = expr_convert(cx->arena, DTYPE_INT, v.expr);
     return v;
 }
 
@@ -274,7 +278,8 @@ Expr *check_int(Checker *cx, const Ex *ex, const char *what)
     const Value v = check_scalar(cx, ex);
     if (v.kind == VALUE_POISON) return NULL;
     if (dtype_is_float(v.expr->type)) {
-        check_error(cx, ex->span, "%s must be an integer, not %s", what, v.flexible ? "a fraction" : dtype_name(v.expr->type));
+        check_error(cx, ex->span, "%s must be an integer, not %s", what,
+                    v.flexible ? "a fraction" : dtype_name(v.expr->type));
         return NULL;
     }
     return convert_expr(cx, v, DTYPE_INT);

@@ -67,7 +67,9 @@ static void learn_bound(Learning *l, const Expr *x, ExprOp op, Expr *bound)
 {
     Arena *const a = l->cx->arena;
     // What is required of shapes stays constant, so that no bound goes round in a circle.
-    if (!expr_is_const(bound) && (!l->assumed || x->kind != E_VAR || x->var.var->kind != VAR_LOCAL || !is_stable(bound))) return;
+    if (!expr_is_const(bound) &&
+        (!l->assumed || x->kind != E_VAR || x->var.var->kind != VAR_LOCAL || !is_stable(bound)))
+        return;
     Var *const var = subject(l, x);
     if (!var) return;
     const bool is_lower = op == X_GE || op == X_GT || op == X_EQ, is_upper = op == X_LE || op == X_LT || op == X_EQ;
@@ -111,7 +113,8 @@ static void learn(Learning *l, const Expr *cond)
         return;
     }
     if (cond->op.op < X_LT || cond->op.op > X_EQ || a->type != DTYPE_INT) return;
-    if (cond->op.op == X_EQ && expr_as_int(b, &rest) && rest == 0 && a->kind == E_BINARY && a->op.op == X_MOD && expr_as_int(a->op.b, &c))
+    if (cond->op.op == X_EQ && expr_as_int(b, &rest) && rest == 0 && a->kind == E_BINARY && a->op.op == X_MOD &&
+        expr_as_int(a->op.b, &c))
         learn_multiple(l, a->op.a, c);
     learn_bound(l, a, cond->op.op, b);
     learn_bound(l, b, mirrored(cond->op.op), a);

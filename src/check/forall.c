@@ -156,7 +156,8 @@ WriteKind classify_write(Checker *cx, const Region *region, uint32_t *used)
         progress = false;
         for (int d = 0; d < rank; d++) {
             const uint32_t open = forms[d].indices & ~known;
-            if (!forms[d].affine || !open || !is_mixed_radix(frame, &forms[d], open, slice_reach(&region->subs[d]))) continue;
+            if (!forms[d].affine || !open || !is_mixed_radix(frame, &forms[d], open, slice_reach(&region->subs[d])))
+                continue;
             known |= open;
             progress = true;
         }
@@ -169,7 +170,8 @@ WriteKind classify_write(Checker *cx, const Region *region, uint32_t *used)
 
 static void report_fragment(Checker *cx, const Entity *entity, const Region *region, const char *why)
 {
-    check_error(cx, region->span, "a fragment's subscript is an index, a constant or a form of indices such as i*4 + j; %s", why);
+    check_error(cx, region->span,
+                "a fragment's subscript is an index, a constant or a form of indices such as i*4 + j; %s", why);
     check_note(cx, entity->span, "'%s' is %s", entity->name, show_buffer(cx, entity->buffer));
     check_help(cx, region->span, "a 'shared' tile takes any subscript");
 }
@@ -345,7 +347,8 @@ static void check_independence(Checker *cx, const ForallFrame *frame, const Touc
             const Touch *const read = &touches->items.items[r];
             if (read->writes || !read->reads || !is_plain(read) || read->buffer != write->buffer) continue;
             if (!reads_neighbour(cx, frame, write, read)) continue;
-            check_error(cx, read->op->span, "an iteration reads an element of '%s' that another one writes", write->root->name);
+            check_error(cx, read->op->span, "an iteration reads an element of '%s' that another one writes",
+                        write->root->name);
             check_note(cx, write->op->span, "written here");
             check_help(cx, read->op->span, "read into another tile first, in a forall of its own");
             return;

@@ -25,11 +25,14 @@ static void check_cluster_hint(Checker *cx, const Hint *hint)
         if (n > 1) {
             Expr *const rest = expr_binary(cx->arena, X_MOD, cx->grid.items[i].extent, int_const(cx->arena, n));
             Expr *const cond = expr_binary(cx->arena, X_EQ, rest, int_const(cx->arena, 0));
-            const char *const message = arena_printf(cx->arena, "the extent of '%s' must be a multiple of its cluster, %lld",
+            const char *const message = arena_printf(cx->arena,
+                                                     "the extent of '%s' must be a multiple of its cluster, %lld",
                                                      names[i], (long long)n);
             bool known;
-            if (!is_const_bool(cond, &known)) VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, message, hint->span }));
-            else if (!known) check_error(cx, hint->span, "%s; it is %s", message, show_expr(cx, cx->grid.items[i].extent));
+            if (!is_const_bool(cond, &known))
+                VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, message, hint->span }));
+            else if (!known)
+                check_error(cx, hint->span, "%s; it is %s", message, show_expr(cx, cx->grid.items[i].extent));
         }
         return;
     }

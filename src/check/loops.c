@@ -41,7 +41,8 @@ static void check_while_loop(Checker *cx, Span span, const Ex *cond_ex, const St
     Expr *cond = cond_ex ? check_condition(cx, cond_ex) : expr_bool(cx->arena, true);
     if (!cond) cond = expr_bool(cx->arena, false);
     if (op->while_.body) {                                 // the condition needed statements: tested inside
-        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups, .stage = cx->stage);
+        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups,
+                                  .stage = cx->stage);
         emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { expr_unary(cx->arena, X_NOT, cond), leave, NULL } });
         cond = expr_bool(cx->arena, true);
     }
@@ -71,7 +72,8 @@ static bool mentions(const Ex *ex, Name name)
     case EX_NAME:      return ex->name.name == name;
     case EX_UNARY:     return mentions(ex->unary.a, name);
     case EX_BINARY:    return mentions(ex->binary.a, name) || mentions(ex->binary.b, name);
-    case EX_SELECT:    return mentions(ex->select.cond, name) || mentions(ex->select.a, name) || mentions(ex->select.b, name);
+    case EX_SELECT:
+        return mentions(ex->select.cond, name) || mentions(ex->select.a, name) || mentions(ex->select.b, name);
     case EX_SUBSCRIPT:
         return mentions(ex->sub.base, name) || mentions(ex->sub.start, name) || mentions(ex->sub.width, name)
             || mentions(ex->sub.step, name);
@@ -88,12 +90,14 @@ static bool is_counted(Checker *cx, const St *st, Counted *counted)
 {
     const St *const init = st->loop.init, *const step = st->loop.step;
     const Ex *const cond = st->loop.cond;
-    if (!init || !step || !cond || init->kind != ST_DECL || step->kind != ST_ASSIGN || cond->kind != EX_BINARY) return false;
+    if (!init || !step || !cond || init->kind != ST_DECL || step->kind != ST_ASSIGN || cond->kind != EX_BINARY)
+        return false;
     counted->index = init->decl.names;
     if (init->decl.storage != STORE_SCALAR || init->decl.type.name || init->decl.type.type != DTYPE_INT) return false;
     if (counted->index->next || counted->index->extents || !counted->index->init) return false;
     const Name name = counted->index->name;
-    if (cond->binary.a->kind != EX_NAME || cond->binary.a->name.name != name || mentions(cond->binary.b, name)) return false;
+    if (cond->binary.a->kind != EX_NAME || cond->binary.a->name.name != name || mentions(cond->binary.b, name))
+        return false;
     if (step->assign.target->kind != EX_NAME || step->assign.target->name.name != name) return false;
     if (step->assign.op != OP_ADD && step->assign.op != OP_SUB) return false;
     if (step->assign.value->kind != EX_INT && step->assign.value->kind != EX_NAME) return false;
@@ -194,9 +198,9 @@ static void check_counted_for(Checker *cx, const St *st, const Counted *counted,
 static bool unrolled_head(Checker *cx, const St *st)
 {
     const St *const init = st->loop.init, *const step = st->loop.step;
-    if (init && init->kind == ST_DECL && init->decl.storage == STORE_SCALAR && init->decl.names->init && !init->decl.names->next
-        && st->loop.cond && step && step->kind == ST_ASSIGN && step->assign.target->kind == EX_NAME
-        && step->assign.target->name.name == init->decl.names->name)
+    if (init && init->kind == ST_DECL && init->decl.storage == STORE_SCALAR && init->decl.names->init &&
+        !init->decl.names->next && st->loop.cond && step && step->kind == ST_ASSIGN &&
+        step->assign.target->kind == EX_NAME && step->assign.target->name.name == init->decl.names->name)
         return true;
     check_error(cx, st->span, "'unroll for' has the form unroll for (int i = a; i < b; i += c)");
     return false;
@@ -264,7 +268,9 @@ static void check_unrolled(Checker *cx, const St *st)
         check_statements(cx, body.kind == ST_BLOCK ? body.block.body : &body);
         cx->present = present;
         // Behind a `continue` leaving is not certain: other steps still follow where it was taken.
-        if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK || (cx->escape == ESCAPE_DEAD && !frame.continued)) break;
+        if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK ||
+            (cx->escape == ESCAPE_DEAD && !frame.continued))
+            break;
         cx->escape = ESCAPE_NONE;
         cx->out = frame.step_base = end_of(frame.step_base);           // moving on, so that no step walks over all before it
         flagged.continues = frame.continues;               // of this step alone
@@ -431,7 +437,8 @@ static void drop_inner_stages(TileOp *block, bool is_inner)
     for (TileOp *op = block; op; op = op->next) {
         if (is_inner) op->stage = 0;
         TileOp **body;
-        for (int i = 0; op->kind != T_PIPELINE && (body = tile_bodies(op, i)) != NULL; i++) drop_inner_stages(*body, true);
+        for (int i = 0; op->kind != T_PIPELINE && (body = tile_bodies(op, i)) != NULL; i++)
+            drop_inner_stages(*body, true);
     }
 }
 

@@ -20,7 +20,8 @@ static bool one_argument(Checker *cx, const Ex *ex)
 static bool operand_conversion(Checker *cx, const Ex *ex, DType *type)
 {
     if (*type != DTYPE_NONE) return check_error(cx, ex->span, "an operand is converted once");
-    if (!ex->call.build || ex->call.build->next) return check_error(cx, ex->span, "'convert' names one type: convert<bf16>(x)");
+    if (!ex->call.build || ex->call.build->next)
+        return check_error(cx, ex->span, "'convert' names one type: convert<bf16>(x)");
     const Value v = check_expression(cx, ex->call.build);
     if (v.kind == VALUE_TYPE) *type = v.type;
     else if (v.kind != VALUE_POISON) check_error(cx, v.span, "expected a type, found %s", show_value(cx, &v));
@@ -56,7 +57,8 @@ static bool check_operand(Checker *cx, const Ex *ex, Operand *operand)
     }
     const Value v = check_expression(cx, ex);
     if (v.kind == VALUE_POISON) return false;
-    if (v.kind != VALUE_REGION) return check_error(cx, ex->span, "an operand of '@' is a tile, not %s", show_value(cx, &v));
+    if (v.kind != VALUE_REGION)
+        return check_error(cx, ex->span, "an operand of '@' is a tile, not %s", show_value(cx, &v));
     if (!may_read(cx, v.entity, ex->span)) return false;
     if (buffer_root(v.region.buffer)->kind == BUFFER_TENSOR) {
         check_error(cx, ex->span, "an operand of '@' is a tile; '%s' is in global memory", v.region.buffer->name);
@@ -96,12 +98,15 @@ static bool operand_types_agree(Checker *cx, Span span, const Operand *a, const 
     if (a->type == b->type) return true;
     const bool both_fp8 = dtype_is_float(a->type) && dtype_is_float(b->type) && dtype_bits(a->type) == 8
         && dtype_bits(b->type) == 8;
-    const bool both_bytes = dtype_is_integer(a->type) && dtype_is_integer(b->type) && dtype_bits(a->type) == dtype_bits(b->type);
+    const bool both_bytes = dtype_is_integer(a->type) && dtype_is_integer(b->type) &&
+                            dtype_bits(a->type) == dtype_bits(b->type);
     if (both_fp8 || both_bytes) return true;
-    check_error(cx, span, "operands of '@' differ: %s on the left, %s on the right", dtype_name(a->type), dtype_name(b->type));
+    check_error(cx, span, "operands of '@' differ: %s on the left, %s on the right", dtype_name(a->type),
+                dtype_name(b->type));
     const Operand *const narrow = dtype_bits(a->type) < dtype_bits(b->type) ? a : b, *const wide = narrow == a ? b : a;
     if (dtype_is_float(a->type) == dtype_is_float(b->type))
-        check_help(cx, wide->region.span, "convert one: convert<%s>(%s)", dtype_name(narrow->type), wide->region.buffer->name);
+        check_help(cx, wide->region.span, "convert one: convert<%s>(%s)", dtype_name(narrow->type),
+                   wide->region.buffer->name);
     return false;
 }
 
@@ -115,8 +120,8 @@ static bool accumulator_fits(Checker *cx, const Region *dst, const Operand *a)
     }
     const DType wanted = accumulator_of(a->type);
     if (buffer->type == wanted) return true;
-    check_error(cx, dst->span, "a product of %s gives %s; '%s' is %s", dtype_name(a->type), dtype_name(wanted), buffer->name,
-                dtype_name(buffer->type));
+    check_error(cx, dst->span, "a product of %s gives %s; '%s' is %s", dtype_name(a->type), dtype_name(wanted),
+                buffer->name, dtype_name(buffer->type));
     check_note(cx, buffer->span, "declared here");
     if (dtype_bits(buffer->type) < dtype_bits(wanted)) check_help(cx, dst->span,
                                                                   "multiply into a fragment of %s, then copy it", dtype_name(wanted));
@@ -127,14 +132,15 @@ static bool accumulator_fits(Checker *cx, const Region *dst, const Operand *a)
 
 static const char *operand_text(Checker *cx, const Operand *operand)
 {
-    return arena_printf(cx->arena, "%s%s%s", operand->transposed ? "transpose of " : "", show_region(cx, &operand->region), "");
+    return arena_printf(cx->arena, "%s%s%s", operand->transposed ? "transpose of " : "",
+                        show_region(cx, &operand->region), "");
 }
 
 static bool result_is(const Region *dst, int64_t m, int64_t n)
 {
     int64_t rows, columns;
-    return region_rank(dst) == 2 && expr_as_int(region_extent(dst, 0), &rows) && expr_as_int(region_extent(dst, 1), &columns)
-        && rows == m && columns == n;
+    return region_rank(dst) == 2 && expr_as_int(region_extent(dst, 0), &rows) &&
+           expr_as_int(region_extent(dst, 1), &columns) && rows == m && columns == n;
 }
 
 static bool inner_extents_agree(Checker *cx, Span span, const Region *dst, const Operand *a, const Operand *b, int64_t ka,
@@ -142,7 +148,8 @@ static bool inner_extents_agree(Checker *cx, Span span, const Region *dst, const
 {
     int64_t m, n;
     if (ka == kb) return true;
-    check_error(cx, span, "inner extents of '@' differ: %lld on the left, %lld on the right", (long long)ka, (long long)kb);
+    check_error(cx, span, "inner extents of '@' differ: %lld on the left, %lld on the right", (long long)ka,
+                (long long)kb);
     check_note(cx, a->region.span, "the left operand is %s", operand_text(cx, a));
     check_note(cx, b->region.span, "the right operand is %s", operand_text(cx, b));
     if (!operand_extent(cx, a, 0, &m) || !operand_extent(cx, b, 1, &n)) return false;
@@ -156,13 +163,14 @@ static bool inner_extents_agree(Checker *cx, Span span, const Region *dst, const
 static bool result_shape_agrees(Checker *cx, const Region *dst, Span span, int64_t m, int64_t n)
 {
     int64_t rows, columns;
-    if (region_rank(dst) != 2) return check_error(cx, span, "a product is %lld x %lld; '%s' has %d dimension%s", (long long)m,
-                                                  (long long)n, dst->buffer->name, region_rank(dst), region_rank(dst) == 1 ? "" : "s");
+    if (region_rank(dst) != 2)
+        return check_error(cx, span, "a product is %lld x %lld; '%s' has %d dimension%s", (long long)m, (long long)n,
+                           dst->buffer->name, region_rank(dst), region_rank(dst) == 1 ? "" : "s");
     if (!expr_as_int(region_extent(dst, 0), &rows) || !expr_as_int(region_extent(dst, 1), &columns))
         return check_error(cx, span, "the extents of a product must be known when built");
     if (rows == m && columns == n) return true;
-    check_error(cx, span, "the product is %lld x %lld, '%s' is %lld x %lld", (long long)m, (long long)n, dst->buffer->name,
-                (long long)rows, (long long)columns);
+    check_error(cx, span, "the product is %lld x %lld, '%s' is %lld x %lld", (long long)m, (long long)n,
+                dst->buffer->name, (long long)rows, (long long)columns);
     check_note(cx, dst->buffer->span, "declared here");
     return false;
 }
@@ -172,14 +180,16 @@ static bool result_shape_agrees(Checker *cx, const Region *dst, Span span, int64
 static bool check_sparse(Checker *cx, const Ex *ex, Operand *a, Buffer **meta)
 {
     const Ex *const values = ex->call.args, *const places = values ? values->next : NULL;
-    if (!places || places->next) return check_error(cx, ex->span, "'sparse24' takes (a, meta): the kept elements and their places");
+    if (!places || places->next)
+        return check_error(cx, ex->span, "'sparse24' takes (a, meta): the kept elements and their places");
     if (!check_operand(cx, values, a)) return false;
     const Value v = check_expression(cx, places);
     if (v.kind == VALUE_POISON) return false;
     if (v.kind != VALUE_REGION || !region_is_whole(&v.region) || buffer_root(v.region.buffer)->kind == BUFFER_TENSOR)
         return check_error(cx, places->span, "the places of 'sparse24' are a whole tile");
     if (!dtype_is_integer(v.region.buffer->type))
-        return check_error(cx, places->span, "the places of 'sparse24' are integers, not %s", dtype_name(v.region.buffer->type));
+        return check_error(cx, places->span, "the places of 'sparse24' are integers, not %s",
+                           dtype_name(v.region.buffer->type));
     *meta = v.region.buffer;
     return true;
 }
@@ -189,10 +199,11 @@ static bool places_fit(Checker *cx, const Ex *ex, const Buffer *meta, int64_t m,
 {
     const int64_t per = dtype_bits(meta->type) / 2, columns = (kept + per - 1) / per;
     int64_t extent[2];
-    if (meta->rank == 2 && expr_as_int(meta->shape[0], &extent[0]) && expr_as_int(meta->shape[1], &extent[1]) && extent[0] == m && extent[1] == columns)
+    if (meta->rank == 2 && expr_as_int(meta->shape[0], &extent[0]) && expr_as_int(meta->shape[1], &extent[1]) &&
+        extent[0] == m && extent[1] == columns)
         return true;
-    return check_error(cx, ex->span, "the places of %lld x %lld kept elements are %s[%lld][%lld], two bits each", (long long)m, (long long)kept,
-                       dtype_name(meta->type), (long long)m, (long long)columns);
+    return check_error(cx, ex->span, "the places of %lld x %lld kept elements are %s[%lld][%lld], two bits each",
+                       (long long)m, (long long)kept, dtype_name(meta->type), (long long)m, (long long)columns);
 }
 
 // ---- the statement

@@ -92,7 +92,8 @@ static bool tensor_argument(Planner *plan, const Param *param, const Ex *ex, Ope
         arg->none = true;
         return param->optional || check_error(cx, ex->span, "'%s' is not optional", param->name);
     }
-    if (ex->kind != EX_NAME) return check_error(cx, ex->span, "'%s' takes the name of a tensor, a temporary, or none", param->name);
+    if (ex->kind != EX_NAME)
+        return check_error(cx, ex->span, "'%s' takes the name of a tensor, a temporary, or none", param->name);
     Entity *const entity = param->optional && optional_entity(cx, ex) ? optional_entity(cx,
                                                                                         ex) : get_entity(cx, ex->name.name, ex->span);
     if (entity->kind == ENTITY_POISON) return false;
@@ -101,10 +102,11 @@ static bool tensor_argument(Planner *plan, const Param *param, const Ex *ex, Ope
         if (param->optional) return true;
     }
     if (!param->optional && entity->optional && !is_known_present(cx, entity))
-        return check_error(cx, ex->span, "'%s' may be absent, and '%s' of the kernel is not optional", entity->name, param->name);
+        return check_error(cx, ex->span, "'%s' may be absent, and '%s' of the kernel is not optional", entity->name,
+                           param->name);
     if (entity->kind == ENTITY_ABSENT) return false;
-    if (entity->kind != ENTITY_BUFFER) return check_error(cx, ex->span, "'%s' is a tensor, and '%s' a scalar", param->name,
-                                                          entity->name);
+    if (entity->kind != ENTITY_BUFFER)
+        return check_error(cx, ex->span, "'%s' is a tensor, and '%s' a scalar", param->name, entity->name);
     if (!tensor_fits(cx, param, ex, entity)) return false;
     arg->temp = temp_index(plan, entity->buffer);
     if (arg->temp < 0) arg->param = entity->buffer->param;
@@ -118,7 +120,8 @@ static bool scalar_argument(Checker *cx, const Param *param, const Ex *ex, Opera
     *value = check_scalar(cx, ex);
     if (value->kind == VALUE_POISON) return false;
     if (known_at_launch(value->expr)) return true;
-    return check_error(cx, ex->span, "'%s' is given a value known at launch: shapes, scalar arguments, constants", param->name);
+    return check_error(cx, ex->span, "'%s' is given a value known at launch: shapes, scalar arguments, constants",
+                       param->name);
 }
 
 static bool step_arguments(Planner *plan, const Decl *decl, const Ex *call, StepArguments *all)
@@ -129,7 +132,8 @@ static bool step_arguments(Planner *plan, const Decl *decl, const Ex *call, Step
     for (const Param *param = decl->params; param; param = param->next) wanted++;
     for (const Ex *arg = call->call.args; arg; arg = arg->next) given++;
     if (given != wanted) {
-        check_error(cx, call->span, "'%s' takes %d argument%s, not %d", decl->name, wanted, wanted == 1 ? "" : "s", given);
+        check_error(cx, call->span, "'%s' takes %d argument%s, not %d", decl->name, wanted, wanted == 1 ? "" : "s",
+                    given);
         check_note(cx, decl->name_span, "declared here");
         return false;
     }
@@ -221,21 +225,25 @@ static void bind_arguments(Checker *cx, const Decl *decl, const StepArguments *a
 {
     int i = 0;
     for (const Param *param = decl->params; param; param = param->next, i++) {
-        if (args->args[i].none) VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_NONE }));
+        if (args->args[i].none)
+            VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_NONE }));
         if (!args->entities[i]) continue;
-        if (args->entities[i]->buffer->stride[0]) VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_STRIDED }));
+        if (args->entities[i]->buffer->stride[0])
+            VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = param->name, .kind = BIND_STRIDED }));
         int d = 0;
         for (const Ex *extent = param->extents; extent; extent = extent->next, d++) {
             int64_t value;
             if (extent->kind != EX_NAME || !expr_as_int(args->entities[i]->buffer->shape[d], &value)) continue;
             if (find_file_constant_named(cx, extent->name.name) || is_build_param(decl, extent->name.name)) continue;
             if (is_binding_of(bindings, extent->name.name)) continue;
-            VEC_PUSH(cx->arena, &bindings->list, ((Binding){ .name = extent->name.name, .kind = BIND_INT, .integer = value }));
+            VEC_PUSH(cx->arena, &bindings->list,
+                     ((Binding){ .name = extent->name.name, .kind = BIND_INT, .integer = value }));
         }
     }
 }
 
-static bool types_agree(Checker *cx, const Decl *decl, const Ex *call, const StepArguments *args, const TileKernel *kernel)
+static bool types_agree(Checker *cx, const Decl *decl, const Ex *call, const StepArguments *args,
+                        const TileKernel *kernel)
 {
     bool ok = true;
     const Ex *ex = call->call.args;
@@ -244,14 +252,16 @@ static bool types_agree(Checker *cx, const Decl *decl, const Ex *call, const Ste
         if (!param->is_tensor || !args->entities[i]) continue;
         const Buffer *const given = args->entities[i]->buffer;
         if (given->type != param->tensor->type) {
-            ok = check_error(cx, ex->span, "'%s' is a tensor of %s, and '%s' of the kernel of %s", args->entities[i]->name,
-                             dtype_name(given->type), param->name, dtype_name(param->tensor->type));
+            ok = check_error(cx, ex->span, "'%s' is a tensor of %s, and '%s' of the kernel of %s",
+                             args->entities[i]->name, dtype_name(given->type), param->name,
+                             dtype_name(param->tensor->type));
             check_note(cx, param->span, "the parameter");
             continue;
         }
         for (int d = 0; d < given->rank; d++) {
             int64_t have, want;
-            if (!expr_as_int(given->shape[d], &have) || !expr_as_int(param->tensor->shape[d], &want) || have == want) continue;
+            if (!expr_as_int(given->shape[d], &have) || !expr_as_int(param->tensor->shape[d], &want) || have == want)
+                continue;
             ok = check_error(cx, ex->span, "extent %d of '%s' is %lld, and of '%s' of the kernel %lld", d,
                              args->entities[i]->name, (long long)have, param->name, (long long)want);
             check_note(cx, param->span, "the parameter");
@@ -267,7 +277,9 @@ static void plan_call(Planner *plan, const St *st)
     const Decl *const decl = program_find(cx->program, DECL_KERNEL, call->call.name);
     if (!decl) {
         const bool is_operator = program_find(cx->program, DECL_OPERATOR, call->call.name) != NULL;
-        check_error(cx, call->call.name_span, is_operator ? "'%s' is an operator; operators run kernels" : "there is no kernel '%s'", call->call.name);
+        check_error(cx, call->call.name_span,
+                    is_operator ? "'%s' is an operator; operators run kernels" : "there is no kernel '%s'",
+                    call->call.name);
         const char *names[256];
         int n = 0;
         for (int m = 0; m < cx->program->n_modules; m++)
@@ -358,7 +370,8 @@ static void plan_statement(Planner *plan, const St *st)
         else check_require(cx, st);
         break;
     default:
-        check_error(cx, st->span, "an operator holds temporaries, scalars, preconditions, conditions and calls of kernels");
+        check_error(cx, st->span,
+                    "an operator holds temporaries, scalars, preconditions, conditions and calls of kernels");
     }
 }
 

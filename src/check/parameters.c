@@ -126,7 +126,9 @@ bool report_unused_bindings(Checker *cx)
         int n = 0;
         for (const Entity *e = cx->names; e && n < 256; e = e->next)
             if (e->what && e->kind != ENTITY_UNBOUND) candidates[n++] = e->name;
-        ok = check_error(cx, cx->decl->name_span, none ? "'%s' has no optional tensor '%s'" : "'%s' has no build parameter, shape symbol or scalar argument '%s'",
+        ok = check_error(cx, cx->decl->name_span,
+                         none ? "'%s' has no optional tensor '%s'"
+                              : "'%s' has no build parameter, shape symbol or scalar argument '%s'",
                          cx->decl->name, name);
         const char *const near = nearest_name(name, candidates, n);
         if (near) check_help(cx, cx->decl->name_span, "did you mean '%s'?", near);

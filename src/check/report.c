@@ -58,8 +58,8 @@ const char *show_expr(Checker *cx, const Expr *x)
     expr_print(&text, x);
     const char *const shown = text_cstr(&text);
     const size_t n = strlen(shown);
-    if (n > 2 && shown[0] == '(' && shown[n - 1] == ')' && !strchr(shown + 1,
-                                                                   '(')) return arena_copy_text(cx->arena, shown + 1, n - 2);
+    if (n > 2 && shown[0] == '(' && shown[n - 1] == ')' && !strchr(shown + 1, '('))
+        return arena_copy_text(cx->arena, shown + 1, n - 2);
     return shown;
 }
 
@@ -146,7 +146,8 @@ static int edit_distance(const char *a, const char *b)
         now[0] = i;
         for (int j = 1; j <= m; j++) {
             now[j] = smaller(smaller(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = smaller(now[j], before[j - 2] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = smaller(now[j], before[j - 2] + 1);
         }
     }
     return rows[(n + 1) % 3][m];

@@ -52,7 +52,8 @@ bool find_file_constant_named(const Checker *cx, Name name)
 // A file's constant is computed where it is used, with only other constants of files in sight.
 static Entity *evaluate_file_constant(Checker *cx, const Decl *decl, const Declarator *one)
 {
-    Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = one->name, .span = one->span, .what = "a constant");
+    Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = one->name, .span = one->span,
+                             .what = "a constant");
     if (cx->constants >= CALLS_MAX) {
         check_error(cx, one->span, "the value of '%s' depends on itself", one->name);
         return made;

@@ -73,7 +73,10 @@ static const Ex *symbol_plus_constant(Checker *cx, const Ex *ex, int64_t *consta
     return symbol;
 }
 
-static bool is_absent_param(Checker *cx, const Param *param) { return param->optional && is_bound_absent(cx, param->name); }
+static bool is_absent_param(Checker *cx, const Param *param)
+{
+    return param->optional && is_bound_absent(cx, param->name);
+}
 
 static void bind_plain_symbols(Checker *cx, const Decl *decl)
 {
@@ -136,7 +139,8 @@ static bool report_unbound(Checker *cx, const Ex *ex)
     case EX_NAME:
         if (find_entity(cx, ex->name.name)) return false;
         check_error(cx, ex->span, "nothing binds '%s'", ex->name.name);
-        check_help(cx, ex->span, "a shape symbol is bound where it is an extent by itself, or as %s + constant", ex->name.name);
+        check_help(cx, ex->span, "a shape symbol is bound where it is an extent by itself, or as %s + constant",
+                   ex->name.name);
         return true;
     case EX_UNARY:  return report_unbound(cx, ex->unary.a);
     case EX_BINARY: {
@@ -156,8 +160,8 @@ static bool tensor_shape(Checker *cx, const Param *param, int index, bool absent
 {
     bool ok = true;
     for (const Ex *extent = param->extents; extent; extent = extent->next) {
-        if (tensor->rank == MAX_RANK) return check_error(cx, extent->span, "'%s' has more than %d dimensions", param->name,
-                                                         MAX_RANK);
+        if (tensor->rank == MAX_RANK)
+            return check_error(cx, extent->span, "'%s' has more than %d dimensions", param->name, MAX_RANK);
         const int d = tensor->rank++;
         if (absent) {
             tensor->shape[d] = int_const(cx->arena, 0);
@@ -187,8 +191,10 @@ static bool packed_rows_fill_bytes(Checker *cx, const Param *param, const Buffer
 {
     int64_t last;
     const int bits = dtype_bits(tensor->type);
-    if (bits >= 8 || tensor->rank == 0 || !expr_as_int(tensor->shape[tensor->rank - 1], &last) || last * bits % 8 == 0) return true;
-    return check_error(cx, param->span, "a row of %lld %s fills no whole bytes", (long long)last, dtype_name(tensor->type));
+    if (bits >= 8 || tensor->rank == 0 || !expr_as_int(tensor->shape[tensor->rank - 1], &last) || last * bits % 8 == 0)
+        return true;
+    return check_error(cx, param->span, "a row of %lld %s fills no whole bytes", (long long)last,
+                       dtype_name(tensor->type));
 }
 
 // Bound to `strided`: the last dimension is contiguous, the strides of the others are symbols, which a launch binds to
@@ -228,7 +234,8 @@ static void declare_tensor(Checker *cx, const Param *param, int index, TileParam
     made->absent = absent;
     if (param->mode == MODE_SCALAR) check_error(cx, param->span, "the tensor '%s' needs a direction: in, out or inout",
                                                 param->name);
-    else if (tensor_shape(cx, param, index, absent, tensor) && type != DTYPE_NONE && packed_rows_fill_bytes(cx, param, tensor)) {
+    else if (tensor_shape(cx, param, index, absent, tensor) && type != DTYPE_NONE &&
+             packed_rows_fill_bytes(cx, param, tensor)) {
         const bool spaced = is_bound_strided(cx, param->name);       // references take contiguous tensors
         if (spaced && !absent && !cx->sequential && !tensor->strided) space_rows(cx, param, index, tensor);
         entity.kind = absent ? ENTITY_ABSENT : ENTITY_BUFFER;
@@ -253,7 +260,8 @@ static void declare_expected(Checker *cx, const Decl *decl)
         const char *const text = arena_printf(cx->arena, "expected_%s", param->name);
         const Name name = intern_text(cx->arena, text);
         TileParam made = { .name = name, .span = param->span, .is_tensor = true, .absent = written.absent };
-        made.tensor = tile_new_buffer(cx->kernel, BUFFER_TENSOR, written.tensor->type, name, written.tensor->rank, param->span);
+        made.tensor = tile_new_buffer(cx->kernel, BUFFER_TENSOR, written.tensor->type, name, written.tensor->rank,
+                                      param->span);
         memcpy(made.tensor->shape, written.tensor->shape, sizeof made.tensor->shape);
         made.tensor->param = cx->params.count;
         made.tensor->access = ACCESS_IN;

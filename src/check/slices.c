@@ -197,7 +197,8 @@ Place check_place(Checker *cx, const Ex *ex)
     if (entity->kind == ENTITY_POISON) return place;
     if (ex->kind == EX_NAME && entity->kind == ENTITY_VARIABLE) {
         if (!entity->may_write) {
-            check_error(cx, ex->span, "'%s' is %s and does not change", entity->name, entity->what ? entity->what : "a constant");
+            check_error(cx, ex->span, "'%s' is %s and does not change", entity->name,
+                        entity->what ? entity->what : "a constant");
             if (entity->span.source) check_note(cx, entity->span, "declared here");
             return place;
         }
@@ -207,7 +208,8 @@ Place check_place(Checker *cx, const Ex *ex)
         return place;
     }
     if (entity->kind == ENTITY_VALUE || entity->kind == ENTITY_TYPE) {
-        check_error(cx, ex->span, "'%s' is %s and does not change", entity->name, entity->what ? entity->what : "a constant");
+        check_error(cx, ex->span, "'%s' is %s and does not change", entity->name,
+                    entity->what ? entity->what : "a constant");
         if (entity->span.source) check_note(cx, entity->span, "declared here");
         return place;
     }
@@ -225,8 +227,8 @@ bool same_shape(Checker *cx, Span span, const Region *dst, const Region *src, co
 {
     const int rank = region_rank(dst);
     if (rank != region_rank(src)) {
-        check_error(cx, span, "%s: %s on the left has %d dimension%s, %s on the right %d", what, show_region(cx, dst), rank,
-                    rank == 1 ? "" : "s", show_region(cx, src), region_rank(src));
+        check_error(cx, span, "%s: %s on the left has %d dimension%s, %s on the right %d", what, show_region(cx, dst),
+                    rank, rank == 1 ? "" : "s", show_region(cx, src), region_rank(src));
         return false;
     }
     for (int d = 0; d < rank; d++) {
@@ -237,7 +239,8 @@ bool same_shape(Checker *cx, Span span, const Region *dst, const Region *src, co
         if (known_left && known_right) {
             check_error(cx, span, "%s: extents differ: %s on the left, %s on the right", what, show_region(cx, dst),
                         show_region(cx, src));
-            if (rank == 2 && d == 0 && expr_equal(left, region_extent(src, 1)) && expr_equal(region_extent(dst, 1), right))
+            if (rank == 2 && d == 0 && expr_equal(left, region_extent(src, 1)) &&
+                expr_equal(region_extent(dst, 1), right))
                 check_help(cx, span, "transposing is forall (i : ..., j : ...) dst[i][j] = src[j][i];");
             return false;
         }
@@ -248,8 +251,10 @@ bool same_shape(Checker *cx, Span span, const Region *dst, const Region *src, co
             return false;
         }
         // Two run-time extents that cannot be proved equal are compared when the statement is reached.
-        emit(cx, (TileOp){ .kind = T_ASSERT, .span = span,
-             .assertion = { expr_binary(cx->arena, X_EQ, (Expr *)left, (Expr *)right), "the extents of the two sides differ", false } });
+        emit(cx, (TileOp){ .kind = T_ASSERT,
+                           .span = span,
+                           .assertion = { expr_binary(cx->arena, X_EQ, (Expr *)left, (Expr *)right),
+                                          "the extents of the two sides differ", false } });
     }
     return true;
 }

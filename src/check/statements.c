@@ -64,7 +64,8 @@ void finish_construct(Checker *cx, Flagged before, bool is_loop)
     if (now.returns != before.returns && !in_loop(cx)) go_on_unless(cx, cx->call->returned);
     else if (now.returns != before.returns && is_loop) {   // inside of the loop it has left by break
         const Span span = cx->call->span;
-        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups, .stage = cx->stage);
+        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups,
+                                  .stage = cx->stage);
         emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { expr_var(cx->arena, cx->call->returned), leave, NULL } });
     }
     if (now.breaks != before.breaks) go_on_unless(cx, cx->loop->left);
@@ -177,7 +178,8 @@ static void check_runtime_if(Checker *cx, const St *st, Expr *cond)
     cx->out = behind;
     cx->escape = ESCAPE_NONE;
     if (then.escape && otherwise.escape) cx->escape = both_leave(cx, then, otherwise, flagged);
-    else if (is_structured(then.escape)) continue_in(cx, op->branch.then ? otherwise : turn_around(cx, op, otherwise), then.escape);
+    else if (is_structured(then.escape))
+        continue_in(cx, op->branch.then ? otherwise : turn_around(cx, op, otherwise), then.escape);
     else if (is_structured(otherwise.escape)) continue_in(cx, then, otherwise.escape);
     else if (then.escape) {                                // `if (!present(A)) return;` and the like say something
         assume_present(cx, st->branch.cond, false);
@@ -298,16 +300,20 @@ static bool storage_allowed(Checker *cx, const St *st, const Declarator *one)
     }
     if (storage == STORE_LOCAL) {
         if (cx->forall) return true;
-        return check_error(cx, st->span, "'local' arrays belong to one iteration of a forall; outside write shared or fragment");
+        return check_error(cx, st->span,
+                           "'local' arrays belong to one iteration of a forall; outside write shared or fragment");
     }
-    if (cx->forall) return check_error(cx, st->span, "a tile belongs to the instance: declare it before the forall, or a 'local' array in it");
+    if (cx->forall)
+        return check_error(cx, st->span,
+                           "a tile belongs to the instance: declare it before the forall, or a 'local' array in it");
     return true;
 }
 
 static bool tile_type_allowed(Checker *cx, const St *st, DType type)
 {
     if (dtype_bits(type) >= 8 || st->decl.storage != STORE_LOCAL) return true;
-    return check_error(cx, st->decl.type.span, "a local array of %s: packed types have none, declare it i32", dtype_name(type));
+    return check_error(cx, st->decl.type.span, "a local array of %s: packed types have none, declare it i32",
+                       dtype_name(type));
 }
 
 static BufferKind buffer_kind(Storage storage)
@@ -367,7 +373,8 @@ static void check_assertion(Checker *cx, const St *st)
 {
     Expr *const cond = check_condition(cx, st->require.cond);
     const bool assume = st->kind == ST_ASSUME;
-    const char *const message = message_text(cx, st->require.message, assume ? "this assumption does not hold" : "this assertion does not hold");
+    const char *const message = message_text(cx, st->require.message,
+                                             assume ? "this assumption does not hold" : "this assertion does not hold");
     bool known;
     if (!cond) return;
     if (is_const_bool(cond, &known)) {
@@ -441,7 +448,8 @@ static void check_layout(Checker *cx, const St *st)
         } else if (!hint->argument || check_const_int(cx, hint->argument, "a layout's number", &value)) {
             const bool of_shared = layouts[i].hint == HINT_SWIZZLE || layouts[i].hint == HINT_PADDED;
             if (of_shared != (buffer->kind == BUFFER_SHARED))
-                check_error(cx, hint->span, "'%s' is a layout of %s", hint->name, of_shared ? "shared tiles" : "fragments");
+                check_error(cx, hint->span, "'%s' is a layout of %s", hint->name,
+                            of_shared ? "shared tiles" : "fragments");
             else if (layouts[i].hint == HINT_SWIZZLE && value != 0 && value != 32 && value != 64 && value != 128)
                 check_error(cx, hint->span, "a swizzle of %lld bytes: there are 0, 32, 64 and 128", (long long)value);
             else if (value < 0)
@@ -473,7 +481,8 @@ static void check_on(Checker *cx, const St *st)
     for (const Ex *number = st->on.groups; number; number = number->next) {
         int64_t group;
         if (!check_const_int(cx, number, "a warp group", &group)) continue;
-        if (group < 0 || group > 15) check_error(cx, number->span, "warp group %lld: they are numbered 0 .. 15", (long long)group);
+        if (group < 0 || group > 15)
+            check_error(cx, number->span, "warp group %lld: they are numbered 0 .. 15", (long long)group);
         else groups |= 1u << group;
     }
     if (outer) check_error(cx, st->span, "an 'on' inside another 'on'");

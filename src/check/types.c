@@ -57,14 +57,17 @@ static bool literal_fits(Checker *cx, const Value *v, DType to)
     }
     if (v->expr->kind != E_INT) return true;
     const char *const range = fits_in(v->expr->integer.value, to, cx->arena);
-    if (range) check_error(cx, v->span, "%lld does not fit into %s (%s)", (long long)v->expr->integer.value, dtype_name(to), range);
+    if (range)
+        check_error(cx, v->span, "%lld does not fit into %s (%s)", (long long)v->expr->integer.value, dtype_name(to),
+                    range);
     return !range;
 }
 
 Value convert_value(Checker *cx, Value v, DType to)
 {
     if (is_poison(&v) || to == DTYPE_NONE) return POISON;
-    if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "expected a value of %s, found %s", dtype_name(to), show_value(cx, &v));
+    if (v.kind != VALUE_SCALAR)
+        return FAIL(cx, v.span, "expected a value of %s, found %s", dtype_name(to), show_value(cx, &v));
     if (v.flexible && !literal_fits(cx, &v, to)) return POISON;
     v.expr = to == DTYPE_BOOL ? truth(cx, v) : convert_arms(cx->arena, to, v.expr);
     v.flexible = false;
@@ -125,7 +128,8 @@ bool convert_pair(Checker *cx, Value *a, Value *b, const char *what)
         const Value *const v = side == 0 ? a : b;
         if (v->kind == VALUE_SCALAR) continue;
         if (v->kind == VALUE_REGION) {
-            check_error(cx, v->span, "'%s' takes single elements, not the whole of %s", what, show_region(cx, &v->region));
+            check_error(cx, v->span, "'%s' takes single elements, not the whole of %s", what,
+                        show_region(cx, &v->region));
             check_help(cx, v->span, "compute element by element: forall (i : ...) x[i] = ...");
         } else {
             check_error(cx, v->span, "'%s' takes numbers, not %s", what, show_value(cx, v));

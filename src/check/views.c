@@ -96,7 +96,8 @@ static bool fits_fragment(Checker *cx, const Region *region, DType type)
     if (buffer_root(region->buffer)->kind != BUFFER_FRAGMENT) return true;
     if (type != region->buffer->type) return check_error(cx, region->span, "a view of a fragment keeps its type, %s",
                                                          dtype_name(region->buffer->type));
-    if (!region_is_whole(region)) return check_error(cx, region->span, "a view of a fragment names all of it, not a slice");
+    if (!region_is_whole(region))
+        return check_error(cx, region->span, "a view of a fragment names all of it, not a slice");
     return true;
 }
 
@@ -127,8 +128,8 @@ static void check_one_view(Checker *cx, const St *st, const Declarator *one)
     if (one->init->kind != EX_NAME && one->init->kind != EX_SUBSCRIPT) {
         check_error(cx, one->init->span, "a view names a tensor, a tile or a slice of one");
     } else if (check_region(cx, one->init, &base, &region) && (!st->view.has_type || type != DTYPE_NONE)) {
-        Buffer *const view = new_view(cx, one->name, st->view.has_type ? type : region.buffer->type, &region, one->extents,
-                                      one->span);
+        Buffer *const view = new_view(cx, one->name, st->view.has_type ? type : region.buffer->type, &region,
+                                      one->extents, one->span);
         if (view) {
             made.kind = ENTITY_BUFFER;
             made.buffer = view;

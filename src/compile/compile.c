@@ -68,7 +68,8 @@ static void run_passes(TileKernel *kernel, const Target *target, const char *sta
 static const char *symbol_of(const TileKernel *kernel)
 {
     uint64_t hash = 14695981039346656037u;
-    for (const char *p = kernel->key ? kernel->key : kernel->name; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    for (const char *p = kernel->key ? kernel->key : kernel->name; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
     return arena_printf(kernel->arena, "kiln_%s_%08x", kernel->name, (unsigned)(hash ^ hash >> 32));
 }
 

@@ -31,7 +31,8 @@ static void emit_declare(const Emitter *e, const LoopStmt *s)
     };
     const bool is_array = s->declare.elements > 0;
     text_print(e->out, "%s", spaces[e->dialect][s->declare.space]);
-    if (s->declare.align) text_print(e->out, e->dialect == EMIT_CUDA ? "__align__(%d) " : "_Alignas(%d) ", s->declare.align);
+    if (s->declare.align)
+        text_print(e->out, e->dialect == EMIT_CUDA ? "__align__(%d) " : "_Alignas(%d) ", s->declare.align);
     // The variable of an array is a pointer where it is used.
     Var var = *s->declare.var;
     if (is_array) {

@@ -241,8 +241,10 @@ static int level_of(const Emitter *e, const Expr *x)
 {
     switch (x->kind) {
     case E_INT:
-        return x->integer.value < 0 && x->integer.value != INT64_MIN && !(x->type == DTYPE_I32 && x->integer.value == INT32_MIN)
-            && x->type != DTYPE_U64 ? LEVEL_UNARY : LEVEL_POSTFIX;
+        return x->integer.value < 0 && x->integer.value != INT64_MIN &&
+                       !(x->type == DTYPE_I32 && x->integer.value == INT32_MIN) && x->type != DTYPE_U64
+                   ? LEVEL_UNARY
+                   : LEVEL_POSTFIX;
     case E_FLOAT:   return signbit(x->real.value) ? LEVEL_UNARY : LEVEL_POSTFIX;
     case E_UNARY:   return LEVEL_UNARY;
     case E_BINARY:
@@ -277,7 +279,9 @@ static void emit_math(const Emitter *e, const Expr *x)
     assert(loop_has_math(x) && "the lowering has turned other functions into calls");
     const bool cuda = e->dialect == EMIT_CUDA;
     if (cuda) text_print(e->out, "math_%s(", math_info[x->math.fn].name);
-    else text_print(e->out, "kiln_%s_%s(", math_info[x->math.fn].name, dtype_name(x->type == DTYPE_I64 ? DTYPE_INT : x->type));
+    else
+        text_print(e->out, "kiln_%s_%s(", math_info[x->math.fn].name,
+                   dtype_name(x->type == DTYPE_I64 ? DTYPE_INT : x->type));
     for (int i = 0; i < x->math.n; i++) {
         if (i) text_print(e->out, ", ");
         const bool cast = cuda && expr_is_const(x->math.args[i]);

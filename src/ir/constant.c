@@ -142,8 +142,8 @@ bool dtype_holds(DType wide, DType narrow)
         if (narrow == DTYPE_BOOL) return true;
         // The magnitude of the most negative number is a power of two, so the sign costs no digit.
         const int digits = dtype_bits(narrow) - !dtype_is_unsigned(narrow);
-        return float_digits(wide) >= digits && (wide != DTYPE_F16 || digits < 16) && wide != DTYPE_E4M3 && wide != DTYPE_E5M2
-            && wide != DTYPE_E2M1;
+        return float_digits(wide) >= digits && (wide != DTYPE_F16 || digits < 16) && wide != DTYPE_E4M3 &&
+               wide != DTYPE_E5M2 && wide != DTYPE_E2M1;
     }
     if (narrow_float) return false;
     if (narrow == DTYPE_BOOL) return true;

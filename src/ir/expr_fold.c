@@ -139,7 +139,8 @@ Expr *expr_unary(Arena *a, ExprOp op, Expr *x)
     if (op == X_NEG) {
         if (x->kind == E_FLOAT) return expr_float(a, x->type, -x->real.value);
         int64_t value;
-        if (x->kind == E_INT && compute_int(X_SUB, x->type, 0, x->integer.value, &value)) return expr_int(a, x->type, value);
+        if (x->kind == E_INT && compute_int(X_SUB, x->type, 0, x->integer.value, &value))
+            return expr_int(a, x->type, value);
     }
     if (op == X_BITNOT && x->kind == E_INT) return expr_int(a, x->type, ~x->integer.value);
     if (op == X_NOT) {
@@ -370,7 +371,8 @@ Expr *expr_convert(Arena *a, DType to, Expr *x)
     // integer) it is not: the rules of the two steps differ.
     if (x->kind == E_CONVERT) {
         const DType first = x->convert.a->type;
-        const bool one_class = dtype_is_float(first) == dtype_is_float(x->type) && dtype_is_float(first) == dtype_is_float(to);
+        const bool one_class = dtype_is_float(first) == dtype_is_float(x->type) &&
+                               dtype_is_float(first) == dtype_is_float(to);
         if (one_class && dtype_holds(x->type, first) && first != DTYPE_BOOL) return expr_convert(a, to, x->convert.a);
     }
     return NEW(a, Expr, .kind = E_CONVERT, .type = to, .span = x->span, .convert = { x });
@@ -422,7 +424,9 @@ static bool compute_math_float(MathFn fn, DType type, const double *v, double *r
     case M_MIN:   *result = fmin(v[0], v[1]); return true;
     case M_MAX:   *result = fmax(v[0], v[1]); return true;
     case M_CLAMP: *result = fmin(fmax(v[0], v[1]), v[2]); return true;
-    case M_FMA:   *result = type == DTYPE_F64 ? fma(v[0], v[1], v[2]) : fmaf((float)v[0], (float)v[1], (float)v[2]); return true;
+    case M_FMA:
+        *result = type == DTYPE_F64 ? fma(v[0], v[1], v[2]) : fmaf((float)v[0], (float)v[1], (float)v[2]);
+        return true;
     case M_CEILDIV: case M_POPCOUNT: case M_CLZ: case M_FFS: case M_DOT4: case M_RANDOM: case M_COUNT:
         return false;
     }

@@ -490,7 +490,8 @@ static int64_t multiple_of(Asking *q, const Expr *x)
             m = expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
             break;
         case X_SHL:
-            if (!expr_as_int(x->op.b, &c) || c < 0 || c > 61 || __builtin_mul_overflow(a, INT64_C(1) << c, &m)) m = a ? a : 0;
+            if (!expr_as_int(x->op.b, &c) || c < 0 || c > 61 || __builtin_mul_overflow(a, INT64_C(1) << c, &m))
+                m = a ? a : 0;
             break;
         case X_BITAND:
             b = multiple_of(q, x->op.b);
@@ -579,7 +580,8 @@ static bool is_nonnegative(Linear sum, int rounds)
         less.terms[i] = less.terms[--less.n];
         if (bound_atom(&less, term.atom, term.factor) && is_nonnegative(less, rounds - 1)) return true;
         // The other side of a maximum or minimum.
-        if (term.atom->kind == E_MATH && term.atom->math.n == 2 && term.atom->math.fn == (term.factor > 0 ? M_MAX : M_MIN)) {
+        if (term.atom->kind == E_MATH && term.atom->math.n == 2 &&
+            term.atom->math.fn == (term.factor > 0 ? M_MAX : M_MIN)) {
             less = sum;
             less.terms[i] = less.terms[--less.n];
             linear_add(&less, term.atom->math.args[1], term.factor);

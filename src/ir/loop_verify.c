@@ -86,7 +86,8 @@ static bool verify_nested(Verifier *v, const LoopStmt *block)
 static bool verify_for(Verifier *v, const LoopStmt *s)
 {
     const int vars = v->vars.count;
-    if (!verify_expr(v, s->for_.lo) || !verify_expr(v, s->for_.hi) || (s->for_.step && !verify_expr(v, s->for_.step))) return false;
+    if (!verify_expr(v, s->for_.lo) || !verify_expr(v, s->for_.hi) || (s->for_.step && !verify_expr(v, s->for_.step)))
+        return false;
     declare(v, s->for_.var);
     v->loops++;
     const bool good = verify_nested(v, s->for_.body);
@@ -107,7 +108,8 @@ static bool verify_statement(Verifier *v, const LoopStmt *s)
     case L_STORE:
         return verify_var(v, s->store.pointer) && verify_expr(v, s->store.at) && verify_expr(v, s->store.value);
     case L_CALL:
-        return verify_expr(v, s->call.call) && (s->call.call->kind == E_CALL || fail(v, "'%s' is no call", show(v, s->call.call)));
+        return verify_expr(v, s->call.call) &&
+               (s->call.call->kind == E_CALL || fail(v, "'%s' is no call", show(v, s->call.call)));
     case L_FOR: return verify_for(v, s);
     case L_WHILE: {
         v->loops++;
@@ -116,7 +118,8 @@ static bool verify_statement(Verifier *v, const LoopStmt *s)
         return good;
     }
     case L_IF:
-        return verify_expr(v, s->branch.cond) && verify_nested(v, s->branch.then) && verify_nested(v, s->branch.otherwise);
+        return verify_expr(v, s->branch.cond) && verify_nested(v, s->branch.then) &&
+               verify_nested(v, s->branch.otherwise);
     case L_BREAK: case L_CONTINUE:
         return v->loops || fail(v, "%s outside of a loop", s->kind == L_BREAK ? "break" : "continue");
     case L_GOTO:

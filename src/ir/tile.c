@@ -210,7 +210,8 @@ void tile_uses(TileOp *op, TileUseVisit *visit, void *context)
         break;
     case T_UPDATE:
         if (op->update.buffer)
-            visit_use(&walk, (TileUse){ .buffer = op->update.buffer, .subs = op->update.subs, .reads = true, .writes = true });
+            visit_use(&walk,
+                      (TileUse){ .buffer = op->update.buffer, .subs = op->update.subs, .reads = true, .writes = true });
         break;
     case T_ATOMIC:
         visit_use(&walk, (TileUse){ .buffer = op->atomic.buffer, .subs = op->atomic.subs, .reads = true, .writes = true,

@@ -62,7 +62,8 @@ static void print_region(const Printer *p, const Region *r)
     if (region_is_whole(r)) return;
     for (int d = 0; d < r->buffer->rank; d++) {
         const Sub *const sub = &r->subs[d];
-        const bool whole = sub->is_range && is_int(sub->start, 0) && !sub->step && expr_equal(sub->width, r->buffer->shape[d]);
+        const bool whole = sub->is_range && is_int(sub->start, 0) && !sub->step &&
+                           expr_equal(sub->width, r->buffer->shape[d]);
         text_print(p->out, "[");
         if (whole) text_print(p->out, ":");
         else print_expr(p, sub->start);
@@ -284,7 +285,8 @@ static void print_placement(const Printer *p, const TileOp *op)
         text_print(p->out, ")");
     }
     if (op->stage) text_print(p->out, "  // stage %d", op->stage);
-    if (op->kind == T_PIPELINE && op->pipeline.n_stage_labels) text_print(p->out, "  // %d stage labels", op->pipeline.n_stage_labels);
+    if (op->kind == T_PIPELINE && op->pipeline.n_stage_labels)
+        text_print(p->out, "  // %d stage labels", op->pipeline.n_stage_labels);
 }
 
 static void print_block(const Printer *p, const TileOp *op, int depth);
@@ -363,8 +365,8 @@ static void print_contract(const Printer *p, const TileKernel *k)
 {
     for (int i = 0; i < k->n_binds; i++) {
         const TileBind *const bind = &k->binds[i];
-        text_print(p->out, "    // %s = %s %d of %s", bind->symbol->name, bind->is_stride ? "stride" : "extent", bind->dim,
-                   k->params[bind->param].name);
+        text_print(p->out, "    // %s = %s %d of %s", bind->symbol->name, bind->is_stride ? "stride" : "extent",
+                   bind->dim, k->params[bind->param].name);
         if (bind->subtract) text_print(p->out, " - %lld", (long long)bind->subtract);
         if (bind->symbol->multiple > 1) text_print(p->out, ", a multiple of %lld", (long long)bind->symbol->multiple);
         text_print(p->out, "\n");

@@ -78,7 +78,8 @@ static void declare_var(Verifier *v, const Var *var)
 
 static void declare_buffer(Verifier *v, const Buffer *buffer)
 {
-    if (buffer->id < 0 || buffer->id >= v->kernel->n_buffers) fail(v, "buffer '%s' has an id outside the kernel's", buffer->name);
+    if (buffer->id < 0 || buffer->id >= v->kernel->n_buffers)
+        fail(v, "buffer '%s' has an id outside the kernel's", buffer->name);
     if (buffer_visible(v, buffer)) fail(v, "'%s' is declared twice", buffer->name);
     VEC_PUSH(v->arena, &v->scope.buffers, buffer);
 }
@@ -102,7 +103,8 @@ static bool verify_buffer(Verifier *v, const Buffer *b)
 {
     if (!b) return fail(v, "a buffer is missing");
     if (b->rank < 0 || b->rank > MAX_RANK) return fail(v, "'%s' has rank %d", b->name, b->rank);
-    if (b->kind != BUFFER_VIEW) return buffer_visible(v, b) || fail(v, "'%s' is used out of scope or before its declaration", b->name);
+    if (b->kind != BUFFER_VIEW)
+        return buffer_visible(v, b) || fail(v, "'%s' is used out of scope or before its declaration", b->name);
     for (int d = 0; d < b->rank; d++)
         if (!verify_integer(v, b->shape[d], "an extent of a view")) return false;
     return verify_region(v, &b->base);
@@ -122,7 +124,9 @@ static bool verify_op(Verifier *v, const Expr *x)
 {
     const Expr *const a = x->op.a, *const b = x->op.b;
     if (!verify_expr(v, a)) return false;
-    if (x->kind == E_UNARY) return a->type == x->type || fail(v, "'%s' is %s but its operand %s", show(v, x), dtype_name(x->type), dtype_name(a->type));
+    if (x->kind == E_UNARY)
+        return a->type == x->type ||
+               fail(v, "'%s' is %s but its operand %s", show(v, x), dtype_name(x->type), dtype_name(a->type));
     if (!verify_expr(v, b)) return false;
     const bool shift = x->op.op == X_SHL || x->op.op == X_SHR;
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
@@ -142,30 +146,34 @@ static bool verify_expr(Verifier *v, const Expr *x)
     case E_FLOAT: return dtype_is_float(x->type) || fail(v, "a floating constant of %s", dtype_name(x->type));
     case E_VAR:
         if (x->type != x->var.var->type) return fail(v, "'%s' is read as %s", x->var.var->name, dtype_name(x->type));
-        return var_visible(v, x->var.var) || fail(v, "variable '%s' is used out of scope or before its declaration", x->var.var->name);
+        return var_visible(v, x->var.var) ||
+               fail(v, "variable '%s' is used out of scope or before its declaration", x->var.var->name);
     case E_LOAD:
-        if (x->type != x->load.buffer->type) return fail(v, "'%s' is read as %s", x->load.buffer->name, dtype_name(x->type));
+        if (x->type != x->load.buffer->type)
+            return fail(v, "'%s' is read as %s", x->load.buffer->name, dtype_name(x->type));
         return verify_subscripts(v, x->load.buffer, x->load.subs);
     case E_UNARY: case E_BINARY:
         return verify_op(v, x);
     case E_SELECT:
         if (!verify_expr(v, x->select.cond) || !verify_expr(v, x->select.a) || !verify_expr(v, x->select.b)) return false;
-        return (x->select.cond->type == DTYPE_BOOL && x->select.a->type == x->type && x->select.b->type == x->type)
-            || fail(v, "'%s' mixes %s, %s and %s", show(v, x), dtype_name(x->select.cond->type), dtype_name(x->select.a->type),
-                    dtype_name(x->select.b->type));
+        return (x->select.cond->type == DTYPE_BOOL && x->select.a->type == x->type && x->select.b->type == x->type) ||
+               fail(v, "'%s' mixes %s, %s and %s", show(v, x), dtype_name(x->select.cond->type),
+                    dtype_name(x->select.a->type), dtype_name(x->select.b->type));
     case E_CONVERT:
         return verify_expr(v, x->convert.a);
     case E_BITCAST:
         return verify_expr(v, x->convert.a)
             && (dtype_bits(x->type) == dtype_bits(x->convert.a->type) || fail(v, "'%s' changes the size", show(v, x)));
     case E_MATH:
-        if (x->math.n != math_info[x->math.fn].arguments) return fail(v, "'%s' has %d arguments", math_info[x->math.fn].name, x->math.n);
+        if (x->math.n != math_info[x->math.fn].arguments)
+            return fail(v, "'%s' has %d arguments", math_info[x->math.fn].name, x->math.n);
         for (int i = 0; i < x->math.n; i++)
             if (!verify_expr(v, x->math.args[i])) return false;
         return true;
     case E_ATOMIC:
-        return verify_subscripts(v, x->atomic.buffer, x->atomic.subs)
-            && (!x->atomic.value || verify_expr(v, x->atomic.value)) && (!x->atomic.compare || verify_expr(v, x->atomic.compare));
+        return verify_subscripts(v, x->atomic.buffer, x->atomic.subs) &&
+               (!x->atomic.value || verify_expr(v, x->atomic.value)) &&
+               (!x->atomic.compare || verify_expr(v, x->atomic.compare));
     case E_CALL:
         for (int i = 0; i < x->call.n; i++)
             if (!verify_expr(v, x->call.args[i])) return false;
@@ -178,7 +186,8 @@ static bool verify_expr(Verifier *v, const Expr *x)
 
 static bool verify_condition(Verifier *v, const Expr *x)
 {
-    return verify_expr(v, x) && (x->type == DTYPE_BOOL || fail(v, "the condition '%s' is %s", show(v, x), dtype_name(x->type)));
+    return verify_expr(v, x) &&
+           (x->type == DTYPE_BOOL || fail(v, "the condition '%s' is %s", show(v, x), dtype_name(x->type)));
 }
 
 // ---- regions
@@ -215,14 +224,16 @@ static bool shapes_agree(Verifier *v, const Region *a, const Region *b, const ch
 static bool verify_matmul(Verifier *v, const TileOp *op)
 {
     const Operand *const a = &op->matmul.a, *const b = &op->matmul.b;
-    if (!verify_region(v, &op->matmul.dst) || !verify_region(v, &a->region) || !verify_region(v, &b->region)) return false;
+    if (!verify_region(v, &op->matmul.dst) || !verify_region(v, &a->region) || !verify_region(v, &b->region))
+        return false;
     if (region_rank(&op->matmul.dst) != 2 || region_rank(&a->region) != 2 || region_rank(&b->region) != 2)
         return fail(v, "a product is of matrices");
     if (buffer_root(op->matmul.dst.buffer)->kind == BUFFER_TENSOR) return fail(v, "a product goes into a tile");
     if (op->matmul.meta && !verify_buffer(v, op->matmul.meta)) return false;
     const Expr *const m = region_extent(&a->region, a->transposed);
     const Expr *ka = region_extent(&a->region, !a->transposed);
-    const Expr *const kb = region_extent(&b->region, b->transposed), *const n = region_extent(&b->region, !b->transposed);
+    const Expr *const kb = region_extent(&b->region, b->transposed);
+    const Expr *const n = region_extent(&b->region, !b->transposed);
     int64_t half;
     if (op->matmul.meta && expr_as_int(ka, &half)) ka = int_const(v->arena, 2 * half);
     return extents_agree(v, region_extent(&op->matmul.dst, 0), m, "rows of a product")
@@ -250,9 +261,12 @@ static bool verify_nested(Verifier *v, const TileOp *block)
 static bool verify_tile(Verifier *v, const TileOp *op)
 {
     const Buffer *const b = op->tile.buffer;
-    if (b->kind != BUFFER_SHARED && b->kind != BUFFER_FRAGMENT && b->kind != BUFFER_LOCAL) return fail(v, "'%s' is no tile", b->name);
-    if (b->kind == BUFFER_LOCAL && !v->foralls && !v->kernel->is_sequential) return fail(v, "'%s' is local outside forall", b->name);
-    if (b->kind != BUFFER_LOCAL && v->foralls && !v->kernel->is_sequential) return fail(v, "'%s' is declared inside forall", b->name);
+    if (b->kind != BUFFER_SHARED && b->kind != BUFFER_FRAGMENT && b->kind != BUFFER_LOCAL)
+        return fail(v, "'%s' is no tile", b->name);
+    if (b->kind == BUFFER_LOCAL && !v->foralls && !v->kernel->is_sequential)
+        return fail(v, "'%s' is local outside forall", b->name);
+    if (b->kind != BUFFER_LOCAL && v->foralls && !v->kernel->is_sequential)
+        return fail(v, "'%s' is declared inside forall", b->name);
     for (int d = 0; d < b->rank; d++) {
         int64_t extent;
         if (v->kernel->is_sequential ? !verify_integer(v, b->shape[d], "an extent") : !expr_as_int(b->shape[d], &extent))
@@ -293,7 +307,8 @@ static bool verify_update(Verifier *v, const TileOp *op)
 static bool verify_indices(Verifier *v, const LoopIndex *indices, int n)
 {
     for (int i = 0; i < n; i++) {                          // a bound may name the indices before it
-        if (!verify_integer(v, indices[i].lo, "a lower bound") || !verify_integer(v, indices[i].hi, "an upper bound")) return false;
+        if (!verify_integer(v, indices[i].lo, "a lower bound") || !verify_integer(v, indices[i].hi, "an upper bound"))
+            return false;
         if (indices[i].var->kind != VAR_INDEX) return fail(v, "'%s' is no index", indices[i].var->name);
         declare_var(v, indices[i].var);
     }
@@ -323,7 +338,8 @@ static bool verify_pipeline(Verifier *v, const TileOp *op)
     if (op->pipeline.stages < 1) return fail(v, "a pipeline of %d stages", op->pipeline.stages);
     if (!verify_indices(v, op->pipeline.indices, op->pipeline.n)) return false;
     for (const TileOp *inner = op->pipeline.body; inner; inner = inner->next)
-        if (inner->stage < 0 || inner->stage > op->pipeline.n_stage_labels) return fail(v, "stage %d of %d", inner->stage, op->pipeline.n_stage_labels);
+        if (inner->stage < 0 || inner->stage > op->pipeline.n_stage_labels)
+            return fail(v, "stage %d of %d", inner->stage, op->pipeline.n_stage_labels);
     v->loops = 0;
     v->steps++;
     v->in_pipeline_block = true;
@@ -340,7 +356,8 @@ static bool verify_for(Verifier *v, const TileOp *op)
 {
     const int vars = v->scope.vars.count;
     int64_t step;
-    if (!verify_integer(v, op->for_.lo, "a lower bound") || !verify_integer(v, op->for_.hi, "an upper bound")) return false;
+    if (!verify_integer(v, op->for_.lo, "a lower bound") || !verify_integer(v, op->for_.hi, "an upper bound"))
+        return false;
     if (!expr_as_int(op->for_.step, &step) || step == 0) return fail(v, "the step of a loop is a constant other than 0");
     declare_var(v, op->for_.var);
     v->loops++;
@@ -364,7 +381,8 @@ static bool verify_store(Verifier *v, const TileOp *op)
 {
     if (!verify_expr(v, op->store.value)) return false;
     if (op->store.value->type != op->store.buffer->type)
-        return fail(v, "'%s' is %s, what is stored %s", op->store.buffer->name, dtype_name(op->store.buffer->type), dtype_name(op->store.value->type));
+        return fail(v, "'%s' is %s, what is stored %s", op->store.buffer->name, dtype_name(op->store.buffer->type),
+                    dtype_name(op->store.value->type));
     return verify_subscripts(v, op->store.buffer, op->store.subs);
 }
 
@@ -378,11 +396,13 @@ static bool verify_op_itself(Verifier *v, const TileOp *op)
     case T_ATOMIC:   return verify_expr(v, op->atomic.value) && verify_subscripts(v, op->atomic.buffer, op->atomic.subs);
     case T_FILL:     return verify_region(v, &op->fill.dst) && verify_expr(v, op->fill.value);
     case T_COPY: case T_ATOMIC_TILE:
-        return verify_region(v, &op->copy.dst) && verify_region(v, &op->copy.src) && shapes_agree(v, &op->copy.dst, &op->copy.src, "a copy");
+        return verify_region(v, &op->copy.dst) && verify_region(v, &op->copy.src) &&
+               shapes_agree(v, &op->copy.dst, &op->copy.src, "a copy");
     case T_MATMUL:   return verify_matmul(v, op);
     case T_SCAN:
         if (!verify_region(v, &op->scan.dst) || !verify_region(v, &op->scan.src)) return false;
-        if (op->scan.axis < 0 || op->scan.axis >= region_rank(&op->scan.dst)) return fail(v, "a scan along axis %d", op->scan.axis);
+        if (op->scan.axis < 0 || op->scan.axis >= region_rank(&op->scan.dst))
+            return fail(v, "a scan along axis %d", op->scan.axis);
         return shapes_agree(v, &op->scan.dst, &op->scan.src, "a scan");
     case T_FORALL:   return verify_forall(v, op);
     case T_PIPELINE: return verify_pipeline(v, op);
@@ -390,13 +410,15 @@ static bool verify_op_itself(Verifier *v, const TileOp *op)
     case T_WHILE: {
         v->loops++;
         v->steps++;
-        const bool good = verify_condition(v, op->while_.cond) && verify_nested(v, op->while_.body) && verify_nested(v, op->while_.step);
+        const bool good = verify_condition(v, op->while_.cond) && verify_nested(v, op->while_.body) &&
+                          verify_nested(v, op->while_.step);
         v->loops--;
         v->steps--;
         return good;
     }
     case T_IF:
-        return verify_condition(v, op->branch.cond) && verify_nested(v, op->branch.then) && verify_nested(v, op->branch.otherwise);
+        return verify_condition(v, op->branch.cond) && verify_nested(v, op->branch.then) &&
+               verify_nested(v, op->branch.otherwise);
     case T_BREAK:    return v->loops || fail(v, "break leaves a forall, a pipeline or no loop");
     case T_CONTINUE: return v->steps || fail(v, "continue outside of a loop");
     case T_RETURN:   return !v->foralls || fail(v, "return leaves a forall");
@@ -431,7 +453,8 @@ static bool verify_interface(Verifier *v)
     }
     for (int i = 0; i < k->n_binds; i++) {
         const TileBind *const b = &k->binds[i];
-        if (b->param < 0 || b->param >= k->n_params || !k->params[b->param].is_tensor || b->dim >= k->params[b->param].tensor->rank)
+        if (b->param < 0 || b->param >= k->n_params || !k->params[b->param].is_tensor ||
+            b->dim >= k->params[b->param].tensor->rank)
             return fail(v, "symbol '%s' is bound by no dimension", b->symbol->name);
         declare_var(v, b->symbol);
     }

@@ -41,13 +41,15 @@ static RegisterTile register_tile(int rows, int columns, Crew crew, const Split 
 
 // The cheapest split of rows and columns over lanes, warps and groups: few loads for many multiply-adds. What cannot be
 // split further is computed by several threads.
-bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int column_run, bool keep_rows, int registers, RegisterTile *tile)
+bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int column_run, bool keep_rows, int registers,
+                          RegisterTile *tile)
 {
     // Where row statistics pass between products all must divide the rows alike: warps and groups one below the other.
     const Split plain_rows = { 1, ROW_LANES, crew.warps, crew.groups };
     for (int run = column_run; keep_rows && run >= 1; run /= 2) {
         const Split c = { run, COLUMN_LANES, 1, 1 };
-        if (!divides(&plain_rows, rows) || !divides(&c, columns) || each_thread(&plain_rows, rows) * each_thread(&c, columns) > registers)
+        if (!divides(&plain_rows, rows) || !divides(&c, columns) ||
+            each_thread(&plain_rows, rows) * each_thread(&c, columns) > registers)
             continue;
         *tile = register_tile(rows, columns, crew, &plain_rows, &c);
         return true;
@@ -68,8 +70,9 @@ bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int col
                                 const int m = each_thread(&r, rows), n = each_thread(&c, columns);
                                 if (m * n > registers)
                                     continue;
-                                const int cost = 4 * m * n + load_cost(&r, rows, row_run > 1) + load_cost(&c, columns, column_run > 1) +
-                                                 m / 8 + 2 * (c.warps - 1) + 2 * (c.groups - 1);
+                                const int cost = 4 * m * n + load_cost(&r, rows, row_run > 1) +
+                                                 load_cost(&c, columns, column_run > 1) + m / 8 + 2 * (c.warps - 1) +
+                                                 2 * (c.groups - 1);
                                 if (best >= 0 && cost >= best)
                                     continue;
                                 best = cost;

@@ -19,12 +19,12 @@ static kiln_status check_heads(const Call *call)
     for (int i = 0; i < 2; i++) {
         const int64_t size = call_extent(call, sizes[i]);
         if (size < 16 || size > HEAD_MAX || size % 16 != 0)
-            return call_fail(call, KILN_UNSUPPORTED, "head size %s is %" PRId64 ", expected a multiple of 16 up to %d", sizes[i],
-                             size, HEAD_MAX);
+            return call_fail(call, KILN_UNSUPPORTED, "head size %s is %" PRId64 ", expected a multiple of 16 up to %d",
+                             sizes[i], size, HEAD_MAX);
     }
     if (HKV < 1 || H % HKV != 0)
-        return call_fail(call, KILN_BAD_SHAPE, "%" PRId64 " query heads (of 'q') are no multiple of %" PRId64 " key heads (of 'k')",
-                         H, HKV);
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "%" PRId64 " query heads (of 'q') are no multiple of %" PRId64 " key heads (of 'k')", H, HKV);
     return KILN_OK;
 }
 
@@ -70,8 +70,10 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
     if (!status)
-        status = call_kernel(&call, "attention/forward.tile", "attention_forward", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, "
-                             "WINDOW=%d, BN=%d%s", type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
+        status = call_kernel(&call, "attention/forward.tile", "attention_forward", &kernel,
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, "
+                             "WINDOW=%d, BN=%d%s",
+                             type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
                              yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
     if (status)
         return status;
@@ -100,8 +102,10 @@ static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offs
 
 static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
 {
-    return rows >= 0 && rows <= INT32_MAX ? KILN_OK
-         : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected the rows of the longest sequence", name, rows);
+    return rows >= 0 && rows <= INT32_MAX
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected the rows of the longest sequence",
+                           name, rows);
 }
 
 static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
@@ -122,8 +126,10 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
     if (!status) status = check_longest(call, "max_queries", a->max_queries);
     if (status)
         return status;
-    status = call_kernel(call, "attention/varlen.tile", "attention_varlen", &kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
-                         "BN=%d%s", type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+    status = call_kernel(call, "attention/varlen.tile", "attention_varlen", &kernel,
+                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
+                         "BN=%d%s",
+                         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          yes(a->causal || a->window), (int)a->window, step_keys(call), a->lse ? "" : ", LSE=none");
     if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
@@ -151,8 +157,10 @@ static kiln_status take_part(const Call *call, const char *name, const kiln_tens
     if (packed->rank != 3)
         return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected 3", name, packed->rank);
     if (end > packed->shape[2] || first > end)
-        return call_fail(call, KILN_BAD_SHAPE, "dimension 2 of '%s' is %" PRId64 ", which has no room for keys of %" PRId64
-                         " beside what else it holds", name, packed->shape[2], keys);
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "dimension 2 of '%s' is %" PRId64 ", which has no room for keys of %" PRId64
+                         " beside what else it holds",
+                         name, packed->shape[2], keys);
     return call_named(call, kiln_tensor_slice(packed, 2, first, end - first, part));
 }
 
@@ -162,7 +170,8 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
     kiln_tensor q, k, v;
     kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a);
     if (!status && (a->head_size < 1 || a->head_size > HEAD_MAX))
-        status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size, HEAD_MAX);
+        status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size,
+                           HEAD_MAX);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 0, a->head_size, &q);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, a->head_size, 2 * a->head_size, &k);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 2 * a->head_size, a->qkv->shape[2], &v);
@@ -192,7 +201,8 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
 
 enum { BACKWARD_ARGS = 10 };
 
-static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, kiln_kernel **kernel, kiln_arg *args)
+static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, kiln_kernel **kernel,
+                                    kiln_arg *args)
 {
     double scale;
     const Want wants[] = {
@@ -209,8 +219,9 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status)
-        status = call_kernel(call, "attention/backward.tile", a->deterministic ? "attention_backward_exact" : "attention_backward",
-                             kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
+        status = call_kernel(call, "attention/backward.tile",
+                             a->deterministic ? "attention_backward_exact" : "attention_backward", kernel,
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
                              (int)call_extent(call, "DV"), yes(a->causal));
     for (int i = 0; !status && i < COUNT(wants); i++)
         args[i] = call_tensor(call, i);
@@ -280,7 +291,8 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     return KILN_OK;
 }
 
-kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *a, size_t *bytes)
+kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const kiln_attention_backward_varlen_args *a,
+                                                          size_t *bytes)
 {
     Call call;
     kiln_kernel *kernel, *offsets;
@@ -292,7 +304,8 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
     return status ? status : call_size(&call, kernel, args, n, bytes);
 }
 
-kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_varlen_args *a)
+kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
+                                           const kiln_attention_backward_varlen_args *a)
 {
     Call call;
     kiln_kernel *kernel;
@@ -301,7 +314,9 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream, c
     kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a);
     if (!status) status = prepare_backward_varlen(&call, a, &kernel, args, &n);
     if (!status) status = call_room(&call, kernel, args, n, a->workspace_bytes);
-    if (!status) status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);
+    if (!status)
+        status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"),
+                               a->deterministic ? a->max_queries : INT32_MAX);
     if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
     return status ? status
          : call_launch(&call, stream, kernel, args, n, a->workspace, a->workspace_bytes);
@@ -314,7 +329,8 @@ enum { DECODE_ARGS = 9 };
 // So many shares that every processor has work, of at least two steps of keys each.
 static int64_t choose_splits(const Call *call)
 {
-    const int64_t tiles = call_extent(call, "B") * call_extent(call, "HKV"), steps = call_extent(call, "S") / (2 * DECODE_KEYS);
+    const int64_t tiles = call_extent(call, "B") * call_extent(call, "HKV");
+    const int64_t steps = call_extent(call, "S") / (2 * DECODE_KEYS);
     const int64_t wanted = (ops_on_cpu(call->ops) ? 4 : 2) * (int64_t)ops_processors(call->ops);
     int64_t splits = tiles > 0 ? (wanted + tiles - 1) / tiles : 1;
     splits = splits < steps ? splits : steps;
@@ -336,13 +352,16 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status && (a->splits < 0 || a->splits > 65536))
-        status = call_fail(call, KILN_BAD_ARGUMENT, "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
-                           "the device", a->splits);
+        status = call_fail(call, KILN_BAD_ARGUMENT,
+                           "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
+                           "the device",
+                           a->splits);
     if (!status)
-        status = call_kernel(call, "attention/decode.tile", "flash_decode", kernel, "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s", type_of(call),
-                             (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                             (int)(call_extent(call, "H") / call_extent(call, "HKV")), DECODE_KEYS, a->mask ? "" : ", Mask=none",
-                             a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+        status = call_kernel(call, "attention/decode.tile", "flash_decode", kernel,
+                             "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+                             DECODE_KEYS, a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none",
+                             a->lse ? "" : ", LSE=none");
     for (int i = 0; !status && i < COUNT(wants); i++)
         args[i] = call_tensor(call, i);
     if (!status) {

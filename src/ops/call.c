@@ -109,9 +109,11 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
     if (is < 0)
         return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64, d, want->name, is);
     if (dim->number >= 0)
-        return is == dim->number ? KILN_OK
-             : call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", d,
-                         want->name, is, dim->number, dims_of(want));
+        return is == dim->number
+                   ? KILN_OK
+                   : call_fail(call, KILN_BAD_SHAPE,
+                               "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s", d,
+                               want->name, is, dim->number, dims_of(want));
     const int known = find_symbol(call, dim->name, dim->length);
     if (known < 0 && is < dim->added)
         return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
@@ -119,9 +121,11 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
     if (known < 0)
         add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
     else if (is != call->symbols[known].value + dim->added)
-        return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
-                         "and '%s' has %.*s = %" PRId64, d, want->name, is, call->symbols[known].value + dim->added,
-                         dims_of(want), call->symbols[known].from, dim->length, dim->name, call->symbols[known].value);
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
+                         "and '%s' has %.*s = %" PRId64,
+                         d, want->name, is, call->symbols[known].value + dim->added, dims_of(want),
+                         call->symbols[known].from, dim->length, dim->name, call->symbols[known].value);
     return KILN_OK;
 }
 
@@ -155,7 +159,8 @@ static kiln_status check_type(const Call *call, const Want *want, const Want *fi
             strcat(expected, *expected ? " or " : "");
             strcat(expected, kiln_type_name((kiln_type)type));
         }
-    return call_fail(call, KILN_BAD_TYPE, "'%s' is a tensor of %s, expected %s", want->name, kiln_type_name(t->type), expected);
+    return call_fail(call, KILN_BAD_TYPE, "'%s' is a tensor of %s, expected %s", want->name, kiln_type_name(t->type),
+                     expected);
 }
 
 // Rows that lie apart.
@@ -166,13 +171,19 @@ static kiln_status check_rows(const Call *call, const Want *want)
     const int64_t stride = tensor_stride(want->tensor, dim);
     switch (fit) {
     case ROWS_FIT:       return KILN_OK;
-    case ROWS_BROKEN:    return call_fail(call, KILN_BAD_SHAPE, "the last dimension of '%s' must be contiguous: it has stride %" PRId64,
-                                          want->name, stride);
-    case ROWS_UNALIGNED: return call_fail(call, KILN_BAD_ALIGNMENT, "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
-                                          " bytes, expected a positive multiple of 16", dim, want->name, stride,
-                                          stride * (kiln_type_bits(want->tensor->type) / 8));
-    case ROWS_OVERLAP:   return call_fail(call, KILN_BAD_SHAPE, "'%s' is written, but with stride %" PRId64 " in dimension %d its "
-                                          "elements overlap", want->name, stride, dim);
+    case ROWS_BROKEN:
+        return call_fail(call, KILN_BAD_SHAPE, "the last dimension of '%s' must be contiguous: it has stride %" PRId64,
+                         want->name, stride);
+    case ROWS_UNALIGNED:
+        return call_fail(call, KILN_BAD_ALIGNMENT,
+                         "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
+                         " bytes, expected a positive multiple of 16",
+                         dim, want->name, stride, stride * (kiln_type_bits(want->tensor->type) / 8));
+    case ROWS_OVERLAP:
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'%s' is written, but with stride %" PRId64 " in dimension %d its "
+                         "elements overlap",
+                         want->name, stride, dim);
     }
     return KILN_OK;
 }
@@ -186,7 +197,8 @@ static kiln_status check_shape(Call *call, const Want *want)
     int64_t stride;
     Dim dim;
     if (t->rank != rank)
-        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d: %s", want->name, t->rank, rank, dims_of(want));
+        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d: %s", want->name, t->rank, rank,
+                         dims_of(want));
     kiln_status status = KILN_OK;
     for (int d = 0; !status && next_dim(&at, &dim); d++)
         status = check_extent(call, want, d, &dim);
@@ -198,8 +210,9 @@ static kiln_status check_shape(Call *call, const Want *want)
         return KILN_OK;
     if (*want->shape != '[')
         return check_rows(call, want);
-    return call_fail(call, KILN_BAD_SHAPE, "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64,
-                     want->name, bad, t->strides[bad], stride);
+    return call_fail(call, KILN_BAD_SHAPE,
+                     "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64, want->name, bad,
+                     t->strides[bad], stride);
 }
 
 static kiln_status check_place(const Call *call, const Want *want)
@@ -214,10 +227,11 @@ static kiln_status check_place(const Call *call, const Want *want)
     if (!t->data)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' has no data: its pointer is null and it has %" PRId64 " elements",
                          want->name, tensor_elements(t));
-    const int bytes = kiln_type_bits(t->type) / 8, alignment = t->type == KILN_I32 && ops_on_cpu(call->ops) ? bytes : ALIGNMENT;
+    const int bytes = kiln_type_bits(t->type) / 8;
+    const int alignment = t->type == KILN_I32 && ops_on_cpu(call->ops) ? bytes : ALIGNMENT;
     if ((uintptr_t)t->data % (uintptr_t)alignment != 0)
-        return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name, t->data,
-                         alignment);
+        return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name,
+                         t->data, alignment);
     return KILN_OK;
 }
 
@@ -251,13 +265,16 @@ static kiln_status check_overlap(const Call *call, const Want *wants, int n)
 }
 
 // Scratch of the caller's beside the tensors.
-static kiln_status check_memory(const Call *call, const Want *wants, int n, const char *name, const void *memory, size_t bytes)
+static kiln_status check_memory(const Call *call, const Want *wants, int n, const char *name, const void *memory,
+                                size_t bytes)
 {
-    const kiln_tensor space = kiln_tensor_of(call->ops->device, (void *)(uintptr_t)memory, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
+    const kiln_tensor space = kiln_tensor_of(call->ops->device, (void *)(uintptr_t)memory, KILN_U8, 1,
+                                             (int64_t[]){ (int64_t)bytes });
     if (bytes && !memory)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s_bytes' is %zu", name, name, bytes);
     if ((uintptr_t)memory % MEMORY_ALIGNMENT != 0)
-        return call_fail(call, KILN_BAD_ALIGNMENT, "'%s' (%p) is not aligned to %d bytes", name, memory, MEMORY_ALIGNMENT);
+        return call_fail(call, KILN_BAD_ALIGNMENT, "'%s' (%p) is not aligned to %d bytes", name, memory,
+                         MEMORY_ALIGNMENT);
     for (int i = 0; memory && i < n; i++)
         if (wants[i].tensor && tensors_overlap(wants[i].tensor, &space))
             return call_fail(call, KILN_BAD_ARGUMENT, "'%s' and '%s' overlap in memory", name, wants[i].name);
@@ -296,7 +313,8 @@ kiln_status call_scale(const Call *call, double given, double otherwise, double 
 {
     *scale = given == 0 ? otherwise : given;
     if (!(*scale > 0) || isinf(*scale))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'scale' is %g, expected a positive number, or 0 for %g", given, otherwise);
+        return call_fail(call, KILN_BAD_ARGUMENT, "'scale' is %g, expected a positive number, or 0 for %g", given,
+                         otherwise);
     return KILN_OK;
 }
 
@@ -309,7 +327,8 @@ kiln_status call_named(const Call *call, kiln_status status)
     return status;
 }
 
-kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
+kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
+                        ...)
 {
     char bindings[OPS_BINDINGS_BYTES];
     va_list args;
@@ -325,7 +344,8 @@ kiln_status call_kernel(const Call *call, const char *file, const char *name, ki
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
 }
 
-kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter, kiln_kernel **kernel)
+kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
+                               kiln_kernel **kernel)
 {
     char bindings[OPS_BINDINGS_BYTES] = "";
     if (call->strided[i])

@@ -51,19 +51,21 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
     };
     for (int i = 0; i < COUNT(fields); i++)
         if (fields[i].value < fields[i].least || fields[i].value > COUNT_MAX)
-            return call_fail(call, KILN_BAD_SHAPE, "'%s' of the shape is %" PRId64 ", expected %" PRId64 " to %d", fields[i].name,
-                             fields[i].value, fields[i].least, COUNT_MAX);
+            return call_fail(call, KILN_BAD_SHAPE, "'%s' of the shape is %" PRId64 ", expected %" PRId64 " to %d",
+                             fields[i].name, fields[i].value, fields[i].least, COUNT_MAX);
     *shape = *given;
     if (!shape->key_heads)
         shape->key_heads = 1;
     if (shape->query_heads % shape->key_heads != 0)
-        return call_fail(call, KILN_BAD_SHAPE, "%" PRId64 " query heads of the shape are no multiple of its %" PRId64 " key heads",
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "%" PRId64 " query heads of the shape are no multiple of its %" PRId64 " key heads",
                          shape->query_heads, shape->key_heads);
     if (shape->extra_topk && !shape->topk)
-        return call_fail(call, KILN_BAD_SHAPE, "'extra_topk' of the shape is %" PRId64 ", but its 'topk' is 0", shape->extra_topk);
+        return call_fail(call, KILN_BAD_SHAPE, "'extra_topk' of the shape is %" PRId64 ", but its 'topk' is 0",
+                         shape->extra_topk);
     if (shape->topk && shape->key_heads != 1)
-        return call_fail(call, KILN_BAD_SHAPE, "'key_heads' of the shape is %" PRId64 ", expected 1 where 'topk' is given",
-                         shape->key_heads);
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'key_heads' of the shape is %" PRId64 ", expected 1 where 'topk' is given", shape->key_heads);
     if (!shape->partitions)
         shape->partitions = choose_partitions(call->ops, shape);
     return KILN_OK;
@@ -105,13 +107,14 @@ static kiln_status check_plan(Call *call, const kiln_mla_plan_args *a, const kil
     call_bind(call, "batch", shape->batch, "shape");
     const kiln_status status = call_check(call, wants, COUNT(wants), "memory", a->memory, a->memory_bytes);
     if (!status && a->memory_bytes < plan_bytes(shape))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' has %zu bytes, expected %zu (kiln_mla_plan_size)", a->memory_bytes,
-                         plan_bytes(shape));
+        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' has %zu bytes, expected %zu (kiln_mla_plan_size)",
+                         a->memory_bytes, plan_bytes(shape));
     return status;
 }
 
 // What the plan is made from: the lengths given, or what the lists count for, left in `counts`.
-static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln_mla_shape *shape, const kiln_tensor *counts)
+static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln_mla_shape *shape,
+                               const kiln_tensor *counts)
 {
     kiln_kernel *kernel;
     const kiln_status status = call_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s",
@@ -144,7 +147,8 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
         .parts = kiln_tensor_of(ops->device, parts, KILN_I32, 2, (int64_t[]){ shape.partitions, 8 }),
         .firsts = kiln_tensor_of(ops->device, firsts, KILN_I32, 1, (int64_t[]){ shape.batch + 1 }),
     };
-    const kiln_tensor counts = kiln_tensor_of(ops->device, firsts + aligned(shape.batch + 1), KILN_I32, 1, (int64_t[]){ shape.batch });
+    const kiln_tensor counts = kiln_tensor_of(ops->device, firsts + aligned(shape.batch + 1), KILN_I32, 1,
+                                              (int64_t[]){ shape.batch });
     const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&counts) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
                               KILN_TENSOR(&made.firsts), KILN_INT(shape.topk) };
     if (shape.topk && !full) status = count_lists(&call, stream, &shape, &counts);
@@ -178,17 +182,25 @@ static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
 
 enum { DENSE_ARGS = 9 };
 
-static bool is_bytes(const kiln_tensor *cache) { return cache && (unsigned)cache->type <= KILN_BOOL && TYPES_BYTES >> cache->type & 1; }
+static bool is_bytes(const kiln_tensor *cache)
+{
+    return cache && (unsigned)cache->type <= KILN_BOOL && TYPES_BYTES >> cache->type & 1;
+}
 
 static kiln_status check_page_size(const Call *call, bool bytes)
 {
     const int64_t size = call_extent(call, "page size");
     if (bytes)
-        return size >= 1 ? KILN_OK : call_fail(call, KILN_BAD_SHAPE, "the page size (dimension 1 of 'cache') is 0, expected at "
-                                               "least 1");
-    return size >= 16 && size <= 256 && (size & (size - 1)) == 0 ? KILN_OK
-         : call_fail(call, KILN_UNSUPPORTED, "the page size (dimension 1 of 'cache') is %" PRId64 ", expected 16, 32, 64, 128 or "
-                     "256", size);
+        return size >= 1 ? KILN_OK
+                         : call_fail(call, KILN_BAD_SHAPE,
+                                     "the page size (dimension 1 of 'cache') is 0, expected at "
+                                     "least 1");
+    return size >= 16 && size <= 256 && (size & (size - 1)) == 0
+               ? KILN_OK
+               : call_fail(call, KILN_UNSUPPORTED,
+                           "the page size (dimension 1 of 'cache') is %" PRId64 ", expected 16, 32, 64, 128 or "
+                           "256",
+                           size);
 }
 
 static kiln_status build_dense(const Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel)
@@ -200,8 +212,8 @@ static kiln_status build_dense(const Call *call, const kiln_mla_decode_args *a, 
                            "CAUSAL=%s, ROUND_SCALE=%s, PAIR=%d, BM=%d", causal, a->round_scales ? "true" : "false",
                            fp8_pair(call->ops, shape->queries * shape->query_heads),
                            fp8_rows(call->ops, shape->queries * shape->query_heads));
-    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d", kiln_type_name(a->q->type),
-                       causal, (int)call_extent(call, "page size"));
+    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d",
+                       kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"));
 }
 
 static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
@@ -251,7 +263,8 @@ static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
     const kiln_status status = find_pages_kernel(call, &kernel);
-    const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")), KILN_INT(call_extent(call, "page size")) };
+    const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")),
+                                 KILN_INT(call_extent(call, "page size")) };
     return status ? status : call_launch(call, stream, kernel, checked, COUNT(checked), NULL, 0);
 }
 
@@ -286,8 +299,11 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
 {
     const bool planned = a->plan->shape.extra_topk > 0;
     if (!a->extra_cache != !a->extra_indices || (a->extra_topk_lengths && !a->extra_cache))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s' is given", a->extra_cache ? "extra_indices" : "extra_cache",
-                         a->extra_cache ? "extra_cache" : a->extra_indices ? "extra_indices" : "extra_topk_lengths");
+        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s' is given",
+                         a->extra_cache ? "extra_indices" : "extra_cache",
+                         a->extra_cache     ? "extra_cache"
+                         : a->extra_indices ? "extra_indices"
+                                            : "extra_topk_lengths");
     if (planned != (a->extra_cache != NULL))
         return call_fail(call, KILN_BAD_ARGUMENT, planned ? "'extra_cache' is null, but 'plan' has extra_topk = %" PRId64
                          : "'extra_cache' is given, but 'plan' has extra_topk = %" PRId64, a->plan->shape.extra_topk);
@@ -393,8 +409,8 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
         return status;
     const int64_t D = call_extent(&call, "D");
     if (D != KILN_MLA_KEY && D != KILN_MLA_VALUE)
-        return call_fail(&call, KILN_UNSUPPORTED, "the key size (dimension 2 of 'q') is %" PRId64 ", expected %d or %d", D,
-                         KILN_MLA_KEY, KILN_MLA_VALUE);
+        return call_fail(&call, KILN_UNSUPPORTED, "the key size (dimension 2 of 'q') is %" PRId64 ", expected %d or %d",
+                         D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
         status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", &kernel, "D=%d%s%s%s", (int)D,

@@ -38,7 +38,8 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
     if (!status) status = call_kernel(&call, file, "mla_slots", &kernel, "%s", "");
     if (status)
         return status;
-    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2), KILN_INT(a->page_size) };
+    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2),
+                              KILN_INT(a->page_size) };
     return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
 }
 
@@ -104,8 +105,8 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
-        status = call_kernel(&call, file, "mla_dequantize", &kernel, "ROUND_SCALE=%s%s", a->round_scales ? "true" : "false",
-                             a->slots ? "" : ", SLOT=none");
+        status = call_kernel(&call, file, "mla_dequantize", &kernel, "ROUND_SCALE=%s%s",
+                             a->round_scales ? "true" : "false", a->slots ? "" : ", SLOT=none");
     call.tensors[0].type = KILN_U8;
     return status ? status : launch_tensors(&call, stream, kernel);
 }

@@ -117,8 +117,8 @@ static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **
 
 // A kernel that has no room for its checks in a GPU's shared memory, as dense latent decoding, goes without: what it takes on
 // trust is looked at before.
-static kiln_status build_for(kiln_ops *ops, kiln_program *program, const char *name, const char *bindings, kiln_build_options options,
-                             kiln_kernel **kernel)
+static kiln_status build_for(kiln_ops *ops, kiln_program *program, const char *name, const char *bindings,
+                             kiln_build_options options, kiln_kernel **kernel)
 {
     const bool may_not_fit = options.check && !ops_on_cpu(ops);
     char *const message = may_not_fit ? memory_copy_text(kiln_error_message()) : NULL;

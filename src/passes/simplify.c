@@ -106,7 +106,8 @@ static bool is_never_entered(const TileOp *op)
     int64_t step;
     if (op->kind == T_FORALL) return is_empty_range(op->forall.indices, op->forall.n);
     if (op->kind == T_PIPELINE) return is_empty_range(op->pipeline.indices, op->pipeline.n);
-    if (op->kind == T_FOR && expr_as_int(op->for_.step, &step) && step > 0) return expr_at_least(op->for_.lo, op->for_.hi);
+    if (op->kind == T_FOR && expr_as_int(op->for_.step, &step) && step > 0)
+        return expr_at_least(op->for_.lo, op->for_.hi);
     return op->kind == T_WHILE && op->while_.cond->kind == E_INT && !op->while_.cond->integer.value;
 }
 

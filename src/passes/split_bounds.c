@@ -163,7 +163,8 @@ static Expr *against_zero(const Box *box, ExprOp op, const Linear *sum)
     }
     if (sum->constant > INT64_MIN) *(sum->constant > 0 ? &left.constant : &right.constant) = sum->constant > 0 ? sum->constant : -sum->constant;
     else left.constant = sum->constant;
-    return expr_binary(box->arena, op, linear_expr(box->arena, &left, DTYPE_INT), linear_expr(box->arena, &right, DTYPE_INT));
+    return expr_binary(box->arena, op, linear_expr(box->arena, &left, DTYPE_INT),
+                       linear_expr(box->arena, &right, DTYPE_INT));
 }
 
 static Expr *comparison_holds(const Box *box, const Expr *x, Quantifier q, bool always)
@@ -238,7 +239,8 @@ static bool open_select(Arena *a, TileOp **link)
 static TileOp *only_if(Arena *a, TileOp *body, Expr **cond)
 {
     TileOp *op = body;
-    while (op && op->kind == T_LET && op->let.value && !op->let.var->assigned && expr_is_pure(op->let.value)) op = op->next;
+    while (op && op->kind == T_LET && op->let.value && !op->let.var->assigned && expr_is_pure(op->let.value))
+        op = op->next;
     if (!op || op->next || op->kind != T_IF) return NULL;
     *cond = op->branch.cond;
     // Later scalars may use earlier ones: replaced until none is left.
@@ -349,7 +351,8 @@ static bool split_test(TileKernel *k, TileOp **link)
         }
         return true;
     }
-    const bool worth_must = !must_known && touches_tensors(test->branch.then) && count_ops(op->forall.body) <= SPLIT_MAX_OPS;
+    const bool worth_must = !must_known && touches_tensors(test->branch.then) &&
+                            count_ops(op->forall.body) <= SPLIT_MAX_OPS;
     if (can_known && !worth_must) return false;
     if (has_else && count_ops(op->forall.body) > SPLIT_MAX_OPS) return false;
     TileOp *const when_not = has_else && !can_known ? with_side(k, op, false) : NULL;

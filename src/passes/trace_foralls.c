@@ -40,7 +40,8 @@ static bool names_iteration(const Trace *t, Expr *const *subs, int rank)
 {
     for (int i = 0; i < t->forall->forall.n; i++) {
         bool found = false;
-        for (int d = 0; d < rank; d++) found |= subs[d]->kind == E_VAR && subs[d]->var.var == t->forall->forall.indices[i].var;
+        for (int d = 0; d < rank; d++)
+            found |= subs[d]->kind == E_VAR && subs[d]->var.var == t->forall->forall.indices[i].var;
         if (!found) return false;
     }
     return true;
@@ -65,7 +66,8 @@ static void survey_use(const TileUse *use, void *context)
 static void survey(Trace *t, TileOp *op)
 {
     for (; op; op = op->next) {
-        if (op->kind == T_UPDATE && op->update.reduces && op->update.buffer) t->barred[buffer_root(op->update.buffer)->id] = true;
+        if (op->kind == T_UPDATE && op->update.reduces && op->update.buffer)
+            t->barred[buffer_root(op->update.buffer)->id] = true;
         tile_uses(op, survey_use, t);
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) survey(t, *body);
@@ -170,9 +172,12 @@ static void trace_block(Trace *t, TileOp **link);
 static void trace_op(Trace *t, TileOp *op)
 {
     if (op->kind != T_WHILE && op->kind != T_EXTERN) tile_each_expr(op, touch_slot, &(Slots){ t, op->span });
-    if (op->kind == T_COPY) touch(t, &(TileUse){ .buffer = op->copy.src.buffer, .region = &op->copy.src }, false, op->span);
-    if (op->kind == T_COPY) touch(t, &(TileUse){ .buffer = op->copy.dst.buffer, .region = &op->copy.dst }, true, op->span);
-    if (op->kind == T_FILL) touch(t, &(TileUse){ .buffer = op->fill.dst.buffer, .region = &op->fill.dst }, true, op->span);
+    if (op->kind == T_COPY)
+        touch(t, &(TileUse){ .buffer = op->copy.src.buffer, .region = &op->copy.src }, false, op->span);
+    if (op->kind == T_COPY)
+        touch(t, &(TileUse){ .buffer = op->copy.dst.buffer, .region = &op->copy.dst }, true, op->span);
+    if (op->kind == T_FILL)
+        touch(t, &(TileUse){ .buffer = op->fill.dst.buffer, .region = &op->fill.dst }, true, op->span);
     if (op->kind == T_STORE) touch(t, &(TileUse){ .buffer = op->store.buffer, .subs = op->store.subs }, true, op->span);
     if (op->kind == T_UPDATE && op->update.buffer && !op->update.reduces)
         touch(t, &(TileUse){ .buffer = op->update.buffer, .subs = op->update.subs }, true, op->span);
@@ -199,7 +204,8 @@ static Expr *number_of_iteration(Trace *t)
     Expr *number = int_const(a, 0);
     for (int i = 0; i < t->forall->forall.n; i++) {
         const LoopIndex *const index = &t->forall->forall.indices[i];
-        number = int_add(a, int_mul(a, number, int_sub(a, index->hi, index->lo)), int_sub(a, expr_var(a, index->var), index->lo));
+        number = int_add(a, int_mul(a, number, int_sub(a, index->hi, index->lo)),
+                         int_sub(a, expr_var(a, index->var), index->lo));
     }
     return int_add(a, number, int_const(a, 1));
 }
@@ -224,7 +230,8 @@ static TileOp **trace_forall(TileKernel *k, TileOp **link)
     trace_block(&t, &op->forall.body);
     op->forall.body = NEW(k->arena, TileOp, .kind = T_LET, .span = op->span, .next = op->forall.body,
                           .let = { t.iteration, number_of_iteration(&t) });
-    TileOp *const begin = call_of(&t, "kiln_touch_begin", op->span), *const end = call_of(&t, "kiln_touch_end", op->span);
+    TileOp *const begin = call_of(&t, "kiln_touch_begin", op->span);
+    TileOp *const end = call_of(&t, "kiln_touch_end", op->span);
     begin->groups = end->groups = op->groups;
     begin->stage = end->stage = op->stage;
     end->next = op->next;

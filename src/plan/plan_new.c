@@ -20,7 +20,9 @@ static void add_word(Coder *c, int64_t word)
 static void refuse(Coder *c, const Expr *x, const char *what)
 {
     const Span span = x->span.source ? x->span : c->span;
-    if (!c->failed) diag_error(c->kernel->diags, span, "this is computed at launch, from shapes and scalar arguments; %s is not known there", what);
+    if (!c->failed)
+        diag_error(c->kernel->diags, span,
+                   "this is computed at launch, from shapes and scalar arguments; %s is not known there", what);
     c->failed = true;
 }
 
@@ -81,7 +83,9 @@ static void code_expr(Coder *c, const Expr *x)
         add_word(c, plan_word(P_MATH, x->math.args[0]->type, x->math.fn, x->math.n, 0));
         break;
     case E_LOAD: case E_ATOMIC:
-        refuse(c, x, arena_printf(c->arena, "an element of '%s'", (x->kind == E_LOAD ? x->load.buffer : x->atomic.buffer)->name));
+        refuse(c, x,
+               arena_printf(c->arena, "an element of '%s'",
+                            (x->kind == E_LOAD ? x->load.buffer : x->atomic.buffer)->name));
         break;
     case E_BITCAST: case E_CALL: case E_INDEX: case E_ADDRESS:
         refuse(c, x, "this operation");
@@ -185,7 +189,8 @@ static void add_checks(Arena *a, LaunchPlan *plan, const TileKernel *k)
     plan->n_checks = k->n_checks;
     for (int i = 0; i < k->n_checks; i++) {
         const TileShapeCheck *const c = &k->checks[i];
-        plan->checks[i] = (PlanCheck){ c->param, c->dim, plan_add_code(a, plan, k, c->expected), text_of(a, c->expected) };
+        plan->checks[i] = (PlanCheck){ c->param, c->dim, plan_add_code(a, plan, k, c->expected),
+                                       text_of(a, c->expected) };
     }
     plan->requires = NEW_ARRAY(a, PlanRequire, k->n_requires + 1);
     plan->n_requires = k->n_requires;
@@ -199,9 +204,11 @@ LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol)
                                  .symbol = symbol, .cluster = { 1, 1, 1 }, .persistent = kernel->persistent);
     const Span span = kernel->n_params ? kernel->params[0].span : (Span){ 0 };
     if (kernel->n_params > PLAN_MAX_PARAMS)
-        diag_error(kernel->diags, span, "a kernel has at most %d parameters, this one %d", PLAN_MAX_PARAMS, kernel->n_params);
+        diag_error(kernel->diags, span, "a kernel has at most %d parameters, this one %d", PLAN_MAX_PARAMS,
+                   kernel->n_params);
     if (kernel->n_binds > PLAN_MAX_BINDS)
-        diag_error(kernel->diags, span, "a kernel has at most %d shape symbols, this one %d", PLAN_MAX_BINDS, kernel->n_binds);
+        diag_error(kernel->diags, span, "a kernel has at most %d shape symbols, this one %d", PLAN_MAX_BINDS,
+                   kernel->n_binds);
     add_binds(arena, plan, kernel);
     add_params(arena, plan, kernel);
     add_checks(arena, plan, kernel);

@@ -126,7 +126,8 @@ static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *bindin
             return check_param(p, binding);
     for (const Param *p = decl->params; p; p = p->next)
         if (extents_use(p->extents, binding->name) && binding->kind == BIND_INT && binding->integer < 0)
-            return status_fail(KILN_BAD_ARGUMENT, "'%s' is bound to %" PRId64 ", expected an extent, 0 or more", binding->name, binding->integer);
+            return status_fail(KILN_BAD_ARGUMENT, "'%s' is bound to %" PRId64 ", expected an extent, 0 or more",
+                               binding->name, binding->integer);
         else if (extents_use(p->extents, binding->name))
             return expect(binding, binding->kind == BIND_INT && binding->integer >= 0, "an extent");
     Text names = { .arena = arena };
@@ -166,8 +167,10 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
         if (!equals || !key.n || !value.n)
             return status_fail(KILN_BAD_ARGUMENT, "bindings: expected NAME=VALUE, found '%.*s'", (int)(end - at), at);
         if (!parse_value(arena, value, &binding))
-            return status_fail(KILN_BAD_ARGUMENT, "bindings: '%.*s' (of '%s') is neither a number, a type, true, false, none "
-                               "nor strided", value.n, value.at, binding.name);
+            return status_fail(KILN_BAD_ARGUMENT,
+                               "bindings: '%.*s' (of '%s') is neither a number, a type, true, false, none "
+                               "nor strided",
+                               value.n, value.at, binding.name);
         kiln_status status = check_binding(arena, decl, &binding);
         VEC_PUSH(arena, &list, binding);
         if (!status)

@@ -12,8 +12,8 @@ static kiln_status check_target(const kiln_device *device, const LaunchPlan *pla
     if (cuda ? !code->cubin : !code->entry)
         return status_fail(KILN_UNSUPPORTED, "%s: the generated file holds no code for %s", plan->name, plan->target);
     if (cuda && (device->arch < plan->arch || (plan->arch == 90 && device->arch != 90)))
-        return status_fail(KILN_UNSUPPORTED, "%s: compiled for sm_%d, but %s is sm_%d", plan->name, plan->arch, device->name,
-                           device->arch);
+        return status_fail(KILN_UNSUPPORTED, "%s: compiled for sm_%d, but %s is sm_%d", plan->name, plan->arch,
+                           device->name, device->arch);
     return KILN_OK;
 }
 
@@ -70,8 +70,9 @@ static kiln_status fill_operator(kiln_kernel *kernel, const kiln_operator_code *
         return status_fail(KILN_OUT_OF_MEMORY, "out of memory for an operator");
     kernel->plan = plan_read(kernel->arena, (const char *)code->plan, code->plan_bytes);
     const kiln_status status = kernel->plan ? steps_read(&reader, kernel, take_step_kernel, code) : KILN_NOT_FOUND;
-    return status == KILN_NOT_FOUND ? status_fail(KILN_UNSUPPORTED, "the generated code is damaged or made by another version of Kiln")
-                                    : status;
+    return status == KILN_NOT_FOUND
+               ? status_fail(KILN_UNSUPPORTED, "the generated code is damaged or made by another version of Kiln")
+               : status;
 }
 
 kiln_status kiln_operator_from_code(kiln_device *device, const kiln_operator_code *code, kiln_kernel **kernel)

@@ -46,7 +46,8 @@ static bool find_entries(CudaDriver *d)
             missing = entries[i].name;
     }
     if (missing)
-        snprintf(d->problem, sizeof d->problem, "the CUDA driver is too old: it has no %s; 12.0 or later is needed", missing);
+        snprintf(d->problem, sizeof d->problem, "the CUDA driver is too old: it has no %s; 12.0 or later is needed",
+                 missing);
     return !missing;
 }
 
@@ -57,7 +58,8 @@ static void open_driver(void)
     d->library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!d->library) {
         if (given && *given)
-            snprintf(d->problem, sizeof d->problem, "no CUDA driver: KILN_CUDA is '%.80s', which cannot be opened (%.100s)", given, dlerror());
+            snprintf(d->problem, sizeof d->problem,
+                     "no CUDA driver: KILN_CUDA is '%.80s', which cannot be opened (%.100s)", given, dlerror());
         else
             snprintf(d->problem, sizeof d->problem, "no CUDA driver: libcuda.so.1 cannot be opened (%.150s)", dlerror());
         return;

@@ -247,8 +247,8 @@ kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream)
     if (!event)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_event_record: 'event' is null");
     if (stream && stream->device != event->device)
-        return status_fail(KILN_BAD_DEVICE, "kiln_event_record: the event is of %s, the stream of %s", event->device->name,
-                           stream->device->name);
+        return status_fail(KILN_BAD_DEVICE, "kiln_event_record: the event is of %s, the stream of %s",
+                           event->device->name, stream->device->name);
     return event->device->kind->event_record(event, stream);
 }
 

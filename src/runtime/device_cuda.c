@@ -48,8 +48,10 @@ static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
     d->error_name(error, &name);
     d->error_text(error, &text);
     if (error == CU_NO_BINARY)
-        return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, and the code was compiled for another generation (build it for "
-                           "this device)", device->name, device->arch);
+        return status_fail(KILN_UNSUPPORTED,
+                           "%s is sm_%d, and the code was compiled for another generation (build it for "
+                           "this device)",
+                           device->name, device->arch);
     if (error == CU_OUT_OF_MEMORY)
         return status_fail(KILN_OUT_OF_MEMORY, "%s: out of device memory %s", device->name, doing);
     return status_fail(KILN_DEVICE_FAILED, "%s: %s (%s) %s", device->name, name, text ? text : "", doing);
@@ -126,8 +128,10 @@ static kiln_status fail_open(kiln_device *device, int error)
     if (!met_a_fault || !poisons_context(error))
         return fail_cuda(device, error, "opening it");
     cuda_driver()->error_name(error, &name);
-    return status_fail(KILN_DEVICE_FAILED, "%s: %s opening it: the driver takes nothing more from this process after the fault it met; "
-                       "only another process can go on", device->name, name);
+    return status_fail(KILN_DEVICE_FAILED,
+                       "%s: %s opening it: the driver takes nothing more from this process after the fault it met; "
+                       "only another process can go on",
+                       device->name, name);
 }
 
 static kiln_status cuda_open(kiln_device *device)
@@ -153,8 +157,8 @@ static kiln_status cuda_open(kiln_device *device)
     device->arch = attribute(device, CU_ATTR_MAJOR) * 10 + attribute(device, CU_ATTR_MINOR);
     device->processors = attribute(device, CU_ATTR_PROCESSORS);
     device->shared_bytes_max = attribute(device, CU_ATTR_SHARED_BYTES_MAX);
-    snprintf(device->description, sizeof device->description, "%s, sm_%d, %d SMs, driver for CUDA %d.%d", name, device->arch,
-             device->processors, d->version / 1000, d->version % 1000 / 10);
+    snprintf(device->description, sizeof device->description, "%s, sm_%d, %d SMs, driver for CUDA %d.%d", name,
+             device->arch, device->processors, d->version / 1000, d->version % 1000 / 10);
     return KILN_OK;
 }
 
@@ -272,7 +276,8 @@ static kiln_status cuda_stream_wait(kiln_device *device, kiln_stream *stream)
     leave();
     if (!error)
         return KILN_OK;
-    snprintf(doing, sizeof doing, "waiting for its work%s%s; close and open the device to go on, in another process if the driver refuses",
+    snprintf(doing, sizeof doing,
+             "waiting for its work%s%s; close and open the device to go on, in another process if the driver refuses",
              device->last_kernel[0] ? "; launched last: " : "", device->last_kernel);
     return fail_cuda(device, error, doing);
 }
@@ -382,8 +387,10 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
         key->dims[i] = (uint64_t)dim;
         key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(eval(launch, map->stride[i]) * bytes);
         if (key->dims[i] > UINT64_C(1) << 32)
-            return status_fail(KILN_BAD_SHAPE, "%s: '%s' has %" PRIu64 " elements in one dimension; copies of this kernel "
-                               "reach 2^32", launch->plan->name, name, key->dims[i]);
+            return status_fail(KILN_BAD_SHAPE,
+                               "%s: '%s' has %" PRIu64 " elements in one dimension; copies of this kernel "
+                               "reach 2^32",
+                               launch->plan->name, name, key->dims[i]);
         if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40))
             key->unusable = 1;
     }
@@ -521,8 +528,8 @@ static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *
         at += sizeof record;
     }
     if (!status && at > PARAM_BYTES_MAX)
-        status = status_fail(KILN_UNSUPPORTED, "%s: its arguments take %zu bytes, a launch carries %d", launch->plan->name,
-                             at, PARAM_BYTES_MAX);
+        status = status_fail(KILN_UNSUPPORTED, "%s: its arguments take %zu bytes, a launch carries %d",
+                             launch->plan->name, at, PARAM_BYTES_MAX);
     return status;
 }
 
@@ -534,8 +541,8 @@ static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch,
     if (kernel->clusters > 0 && (int64_t)kernel->clusters * cluster < slots)
         slots = (int64_t)kernel->clusters * cluster;
     if (n % cluster != 0)
-        return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances do not divide into clusters of %u", launch->plan->name,
-                           n, cluster);
+        return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances do not divide into clusters of %u",
+                           launch->plan->name, n, cluster);
     if (launch->plan->persistent && n > slots)
         n = slots > cluster ? slots / cluster * cluster : cluster;
     if (n > INT32_MAX)

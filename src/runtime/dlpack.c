@@ -104,7 +104,8 @@ kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed)
         if (dl_types[i].type == tensor->type)
             type = (DLDataType){ dl_types[i].code, dl_types[i].bits, 1 };
     if (!type.lanes)
-        return status_fail(KILN_BAD_TYPE, "kiln_tensor_to_dlpack: DLPack has no type for %s", kiln_type_name(tensor->type));
+        return status_fail(KILN_BAD_TYPE, "kiln_tensor_to_dlpack: DLPack has no type for %s",
+                           kiln_type_name(tensor->type));
     Export *const made = memory_alloc(sizeof *made);
     if (!made)
         return status_fail(KILN_OUT_OF_MEMORY, "kiln_tensor_to_dlpack: out of memory");

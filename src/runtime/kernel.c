@@ -62,7 +62,8 @@ static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
         CudaResources resources;
         char *cubin;
         size_t n;
-        status = nvrtc_build(kernel->source, code_arch(kernel->device, kernel->arch), kernel->plan->name, kernel->object_name, &cubin, &n, &resources);
+        status = nvrtc_build(kernel->source, code_arch(kernel->device, kernel->arch), kernel->plan->name,
+                             kernel->object_name, &cubin, &n, &resources);
         return status ? status : take_cubin(kernel, cubin, n, &resources);
     }
     void *object;
@@ -120,7 +121,8 @@ static TileKernel *check_form(const BuildRequest *request, const CheckOptions *o
 static kiln_status compile_tile(const Front *front, TileKernel *tile, kiln_kernel *into)
 {
     const Diags *const diags = front->request->program->program->diags;
-    const Compiled *const compiled = tile ? compile_kernel(tile, &front->request->target, front->stage, front->dump) : NULL;
+    const Compiled *const compiled = tile ? compile_kernel(tile, &front->request->target, front->stage, front->dump)
+                                          : NULL;
     if (!compiled)
         return diags->errors ? program_fail(diags)
              : status_fail(KILN_NOT_FOUND, "'%s' has nothing of that kind", front->request->name);
@@ -272,7 +274,8 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
     else
         status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
     arena_free(arena);
-    if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL && !request->target.cuda.wide)
+    if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL &&
+        !request->target.cuda.wide)
         wide_connect(*kernel, request);
     return status;
 }
@@ -286,7 +289,8 @@ kiln_status target_choose(const kiln_device *device, const kiln_build_options *o
         return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: 'device' is null and options->arch is not set");
     if (device && device_is_cpu(device)) {
         if (o->arch)
-            return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: options->arch is %d, but the device is the cpu", o->arch);
+            return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: options->arch is %d, but the device is the cpu",
+                               o->arch);
         return cpu_target_choose(o->isa, &target->cpu);
     }
     // The device's own path if it is Hopper; what runs on anything else that is recent is the generic one.
@@ -294,8 +298,10 @@ kiln_status target_choose(const kiln_device *device, const kiln_build_options *o
     target->cuda.arch = o->arch ? o->arch : device->arch == 90 ? 90 : 80;
     target->cuda.explain = true;
     if (target->cuda.arch != 80 && target->cuda.arch != 90)
-        return status_fail(KILN_UNSUPPORTED, "CUDA architecture %d is not supported: choose 90 (Hopper) or 80 (Ampere and "
-                           "later)", target->cuda.arch);
+        return status_fail(KILN_UNSUPPORTED,
+                           "CUDA architecture %d is not supported: choose 90 (Hopper) or 80 (Ampere and "
+                           "later)",
+                           target->cuda.arch);
     if (device && (device->arch < 80 || (target->cuda.arch == 90 && device->arch != 90)))
         return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
                            target->cuda.arch);

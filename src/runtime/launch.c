@@ -42,8 +42,8 @@ static kiln_status check_pointer(const Launch *launch, int i)
     const PlanParam *const param = &launch->plan->params[i];
     const kiln_tensor *const tensor = launch->args[i].tensor;
     if (!tensor)
-        return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is a null tensor pointer", launch->plan->name, i + 1,
-                           param->name);
+        return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is a null tensor pointer", launch->plan->name,
+                           i + 1, param->name);
     if (type_of_dtype(param->type) != tensor->type)
         return status_fail(KILN_BAD_TYPE, "%s: '%s' is a tensor of %s, expected %s", launch->plan->name, param->name,
                            kiln_type_name(tensor->type), kiln_type_name(type_of_dtype(param->type)));
@@ -73,8 +73,10 @@ static kiln_status check_extents(const Launch *launch, int i)
 
 static kiln_status fail_overlap(const Launch *launch, int i, int dim)
 {
-    return status_fail(KILN_BAD_SHAPE, "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its elements overlap",
-                       launch->plan->name, launch->plan->params[i].name, tensor_stride(launch->args[i].tensor, dim), dim);
+    return status_fail(KILN_BAD_SHAPE,
+                       "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its elements overlap",
+                       launch->plan->name, launch->plan->params[i].name, tensor_stride(launch->args[i].tensor, dim),
+                       dim);
 }
 
 // Contiguous rows that lie multiples of 16 bytes apart.
@@ -85,12 +87,15 @@ static kiln_status check_rows(const Launch *launch, int i)
     int dim;
     switch (tensor_check_rows(launch->args[i].tensor, (param->access & ACCESS_OUT) != 0, &dim)) {
     case ROWS_FIT:       return KILN_OK;
-    case ROWS_BROKEN:    return status_fail(KILN_BAD_SHAPE, "%s: '%s' has stride %" PRId64 " in its last dimension, expected 1",
-                                            kernel, param->name, tensor_stride(launch->args[i].tensor, dim));
-    case ROWS_UNALIGNED: return status_fail(KILN_BAD_ALIGNMENT, "%s: dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
-                                            " bytes, expected a positive multiple of 16 below 2^36 elements", kernel, dim, param->name,
-                                            tensor_stride(launch->args[i].tensor, dim),
-                                            tensor_stride(launch->args[i].tensor, dim) * (dtype_bits(param->type) / 8));
+    case ROWS_BROKEN:
+        return status_fail(KILN_BAD_SHAPE, "%s: '%s' has stride %" PRId64 " in its last dimension, expected 1", kernel,
+                           param->name, tensor_stride(launch->args[i].tensor, dim));
+    case ROWS_UNALIGNED:
+        return status_fail(KILN_BAD_ALIGNMENT,
+                           "%s: dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
+                           " bytes, expected a positive multiple of 16 below 2^36 elements",
+                           kernel, dim, param->name, tensor_stride(launch->args[i].tensor, dim),
+                           tensor_stride(launch->args[i].tensor, dim) * (dtype_bits(param->type) / 8));
     case ROWS_OVERLAP:   return fail_overlap(launch, i, dim);
     }
     return KILN_OK;
@@ -391,7 +396,8 @@ kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kil
     kiln_status status = check_kernel_and_stream(kernel, stream);
     if (!status)
         status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
-    if (status && kernel && launch.too_large && kernel->widen && !(status = kernel->widen(kernel, launch.too_large, &kernel)))
+    if (status && kernel && launch.too_large && kernel->widen &&
+        !(status = kernel->widen(kernel, launch.too_large, &kernel)))
         status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
     if (status)
         return status;

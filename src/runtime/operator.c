@@ -73,7 +73,8 @@ typedef struct Prepared {
     Launch       launch;
 } Prepared;
 
-static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *outer, const kiln_tensor *temps, Prepared *p)
+static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *outer, const kiln_tensor *temps,
+                                Prepared *p)
 {
     const Step *const step = &owner->steps->steps[i_step];
     kiln_kernel *kernel = step->kernel, *wide;
@@ -92,15 +93,18 @@ static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *ou
     return status;
 }
 
-static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace, size_t bytes)
+static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace,
+                             size_t bytes)
 {
     const Steps *const steps = kernel->steps;
     kiln_tensor temps[MAX_TEMPS];
     size_t needed;
     kiln_status status = place_temps(steps, launch, kernel->device, workspace, temps, &needed);
     if (!status && (bytes < needed || (needed && !workspace)))
-        status = status_fail(KILN_BAD_ARGUMENT, "%s: needs a workspace of %zu bytes, %zu given (kiln_workspace_size tells, "
-                             "kiln_launch_with takes it)", kernel->plan->name, needed, workspace ? bytes : 0);
+        status = status_fail(KILN_BAD_ARGUMENT,
+                             "%s: needs a workspace of %zu bytes, %zu given (kiln_workspace_size tells, "
+                             "kiln_launch_with takes it)",
+                             kernel->plan->name, needed, workspace ? bytes : 0);
     if (!status && needed && (uintptr_t)workspace % TEMP_ALIGNMENT != 0)
         status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes", kernel->plan->name,
                              workspace, TEMP_ALIGNMENT);

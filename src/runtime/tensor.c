@@ -94,14 +94,17 @@ kiln_status kiln_tensor_slice(const kiln_tensor *tensor, int dim, int64_t first,
     if (dtype_of_type(tensor->type) == DTYPE_NONE)
         return status_fail(KILN_BAD_TYPE, "kiln_tensor_slice: the tensor is of %s", kiln_type_name(tensor->type));
     if (tensor->rank > KILN_MAX_RANK || dim < 0 || dim >= tensor->rank)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_slice: dimension %d of a tensor of rank %d", dim, tensor->rank);
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_slice: dimension %d of a tensor of rank %d", dim,
+                           tensor->rank);
     if (first < 0 || extent < 0 || first > tensor->shape[dim] || extent > tensor->shape[dim] - first)
-        return status_fail(KILN_BAD_SHAPE, "kiln_tensor_slice: %" PRId64 " elements from %" PRId64 " on do not lie inside dimension "
-                           "%d, which has %" PRId64, extent, first, dim, tensor->shape[dim]);
+        return status_fail(KILN_BAD_SHAPE,
+                           "kiln_tensor_slice: %" PRId64 " elements from %" PRId64 " on do not lie inside dimension "
+                           "%d, which has %" PRId64,
+                           extent, first, dim, tensor->shape[dim]);
     const int64_t bits = first * tensor_stride(tensor, dim) * kiln_type_bits(tensor->type);
     if (bits % 8 != 0)
-        return status_fail(KILN_BAD_ALIGNMENT, "kiln_tensor_slice: element %" PRId64 " of dimension %d begins within a byte", first,
-                           dim);
+        return status_fail(KILN_BAD_ALIGNMENT,
+                           "kiln_tensor_slice: element %" PRId64 " of dimension %d begins within a byte", first, dim);
     kiln_tensor made = *tensor;
     for (int d = 0; d < tensor->rank; d++)
         made.strides[d] = tensor_stride(tensor, d);

@@ -356,12 +356,14 @@ static bool wants_parenthesis_space(const Formatter *f)
 static bool wants_space(const Formatter *f, const Token *token, const Tightness *tight, bool is_tight, bool is_angle)
 {
     const TokenKind before = f->before.kind, kind = token->kind;
-    if (before == TOK_END || before == TOK_LPAREN || before == TOK_LBRACKET || tight->after_sign || tight->after_tight) return false;
+    if (before == TOK_END || before == TOK_LPAREN || before == TOK_LBRACKET || tight->after_sign || tight->after_tight)
+        return false;
     switch ((int)kind) {
     case TOK_COMMA: case TOK_SEMICOLON: case TOK_RPAREN: case TOK_RBRACKET: case TOK_PLUSPLUS: case TOK_MINUSMINUS:
         return false;
     case TOK_LPAREN:
-        if (tight->after_angle || before == TOK_NAME || before == TOK_TYPE) return wants_parenthesis_space(f) && !tight->after_angle;
+        if (tight->after_angle || before == TOK_NAME || before == TOK_TYPE)
+            return wants_parenthesis_space(f) && !tight->after_angle;
         return before != TOK_RPAREN && before != TOK_RBRACKET;
     case TOK_LBRACKET: return !ends_operand(before);
     case TOK_COLON:    if (f->in_label) return false; break;
@@ -478,7 +480,8 @@ static void follow_brackets(Formatter *f, const Token *token, bool is_angle)
     } else if (kind == TOK_LBRACE) {
         if (opens_set(f->before.kind)) open_bracket(f, kind);
         else open_block(f);
-    } else if (kind == TOK_RPAREN || kind == TOK_RBRACKET || (kind == TOK_GT && is_angle) || (kind == TOK_RBRACE && f->brackets.count)) {
+    } else if (kind == TOK_RPAREN || kind == TOK_RBRACKET || (kind == TOK_GT && is_angle) ||
+               (kind == TOK_RBRACE && f->brackets.count)) {
         if (f->brackets.count) f->brackets.count--;
     } else if (kind == TOK_RBRACE && f->blocks.count) {
         f->blocks.count--;
@@ -533,14 +536,17 @@ bool format_source(Arena *arena, Diags *diags, const Source *source, Text *out)
     const int errors = diags->errors;
     const Module *const module = parse_module(arena, diags, source);
     if (diags->errors != errors) return false;
-    Formatter f = { .arena = arena, .source = source, .question = -1, .code = { .arena = arena }, .comment = { .arena = arena } };
+    Formatter f = {
+        .arena = arena, .source = source, .question = -1, .code = { .arena = arena }, .comment = { .arena = arena }
+    };
     f.marks = NEW_ARRAY(arena, Mark, source->length + 1);
     lexer_open(&f.lexer, arena, NULL, source);
     f.before = (Token){ .kind = TOK_END, .begin = f.lexer.at, .end = f.lexer.at };
     mark_line_ends(&f);
     mark_module(&f, module);
     Tightness tight = { 0 };
-    for (Token token = lexer_next(&f.lexer); token.kind != TOK_END; token = lexer_next(&f.lexer)) write_token(&f, &token, &tight);
+    for (Token token = lexer_next(&f.lexer); token.kind != TOK_END; token = lexer_next(&f.lexer))
+        write_token(&f, &token, &tight);
     const Token end = { .kind = TOK_END, .begin = source->length, .end = source->length };
     int newlines;
     write_comments(&f, &end, &newlines);

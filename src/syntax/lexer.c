@@ -206,7 +206,8 @@ static double parse_real(const Lexer *lexer, int begin, int end, const char *num
     char *rest;
     const double value = strtod(text_cstr(&text), &rest);
     if (*rest) {
-        complain(lexer, begin, end, "'%s' is no number; a number has no suffix, and at most one point and one exponent", number);
+        complain(lexer, begin, end, "'%s' is no number; a number has no suffix, and at most one point and one exponent",
+                 number);
         return 0;
     }
     if (isinf(value)) complain(lexer, begin, end, "this number is too large for f64; write INFINITY if that is meant");
@@ -241,7 +242,8 @@ static Token lex_number(Lexer *lexer, Token token)
 
 typedef struct Escape { char letter, meaning; } Escape;
 
-static const Escape escapes[] = { { 'n', '\n' }, { 't', '\t' }, { 'r', '\r' }, { '"', '"' }, { '\'', '\'' }, { '\\', '\\' } };
+static const Escape escapes[] = { { 'n', '\n' }, { 't', '\t' },  { 'r', '\r' },
+                                  { '"', '"' },  { '\'', '\'' }, { '\\', '\\' } };
 
 // The byte that the escape at lexer->at (behind the backslash) stands for.
 static char lex_escape(Lexer *lexer)
@@ -363,9 +365,12 @@ static Token lex_garbage(Lexer *lexer, Token token)
     token.end = lexer->at;
     if (c == 0) complain(lexer, begin, token.end, "a NUL byte in the source");
     else if (n == 0) complain(lexer, begin, token.end, "this is not valid UTF-8");
-    else if (n > 1) complain(lexer, begin, token.end, "'%.*s' may stand only in comments and strings", n, lexer->source->text + begin);
+    else if (n > 1)
+        complain(lexer, begin, token.end, "'%.*s' may stand only in comments and strings", n,
+                 lexer->source->text + begin);
     else if (c == '\'') complain(lexer, begin, token.end, "character constants do not exist");
-    else if (c == '#') complain(lexer, begin, token.end, "there is no preprocessor: use import, const and build parameters");
+    else if (c == '#')
+        complain(lexer, begin, token.end, "there is no preprocessor: use import, const and build parameters");
     else if (c < 32 || c == 127) complain(lexer, begin, token.end, "a control character (%d) in the source", c);
     else complain(lexer, begin, token.end, "'%c' means nothing here", c);
     return token;

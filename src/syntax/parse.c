@@ -179,7 +179,8 @@ static bool skip_to_close(Parser *parser, int outer)
             parse_skip_block(parser);
             continue;
         }
-        if (kind == TOK_LBRACE || kind == TOK_RBRACE || kind == TOK_END || parse_at_declaration(parser)) return kind == TOK_LBRACE;
+        if (kind == TOK_LBRACE || kind == TOK_RBRACE || kind == TOK_END || parse_at_declaration(parser))
+            return kind == TOK_LBRACE;
         if (kind == TOK_SEMICOLON && (parser->parens <= outer || parse_ahead(parser, 1).line_start)) return false;
         if (kind == TOK_RPAREN && parser->parens <= outer + 1) {
             parse_advance(parser);

@@ -62,7 +62,8 @@ static Param *parse_param(Parser *parser)
     param->mode = parse_mode(parser);
     param->strided = parse_accept_word(parser, "strided");
     if (at_param_word(parser))
-        parse_error(parser, parse_here(parser), "the order is: optional, then in, out or inout, then strided, then the type");
+        parse_error(parser, parse_here(parser),
+                    "the order is: optional, then in, out or inout, then strided, then the type");
     param->type = parse_type(parser, "the type of a parameter");
     param->name = parse_name(parser, "the name of a parameter", &param->span);
     if (!parser->panicking) param->extents = parse_extents(parser);
@@ -153,7 +154,8 @@ static void parse_fn_head(Parser *parser, Decl *decl)
     decl->result.span = parse_here(parser);
     if (!parse_accept(parser, TOK_VOID)) decl->result = parse_type(parser, "the type of the result, or 'void',");
     if (parser->token.kind == TOK_LPAREN || parser->token.kind == TOK_LT)
-        parse_error(parser, decl->result.span, "a function says what it returns: 'fn f32 name(...)' or 'fn void name(...)'");
+        parse_error(parser, decl->result.span,
+                    "a function says what it returns: 'fn f32 name(...)' or 'fn void name(...)'");
     parse_decl_name(parser, decl, "the name of a function");
     parse_build_params(parser, decl);
     if (!parser->panicking) parse_params(parser, decl);
@@ -274,9 +276,11 @@ static void complain_declaration(Parser *parser)
         return;
     }
     const bool told = !parser->panicking;
-    parse_error_expected(parser, "a declaration: kernel, fn, operator, import, const, extern, reference, check or verify");
+    parse_error_expected(parser,
+                         "a declaration: kernel, fn, operator, import, const, extern, reference, check or verify");
     for (int i = 0; i < COUNT(decl_infos) && told && token.kind == TOK_NAME; i++)
-        if (is_nearly(token.name, decl_infos[i].word)) parse_help(parser, parse_here(parser), "did you mean '%s'?", decl_infos[i].word);
+        if (is_nearly(token.name, decl_infos[i].word))
+            parse_help(parser, parse_here(parser), "did you mean '%s'?", decl_infos[i].word);
 }
 
 // declaration: constant | import | kernel | fn | operator | extern | reference | check | verify
@@ -306,7 +310,8 @@ Module *parse_module(Arena *arena, Diags *diags, const Source *source)
 {
     Module *const module = NEW(arena, Module, .source = source);
     if (source->length > PARSE_SOURCE_BYTES_MAX) {
-        diag_error(diags, (Span){ source, 0, 0 }, "this file has %d bytes; at most %d can be compiled", source->length, PARSE_SOURCE_BYTES_MAX);
+        diag_error(diags, (Span){ source, 0, 0 }, "this file has %d bytes; at most %d can be compiled", source->length,
+                   PARSE_SOURCE_BYTES_MAX);
         return module;
     }
     Parser parser = { .arena = arena, .diags = diags, .source = source, .errors_max = diags->errors + PARSE_ERRORS_MAX };

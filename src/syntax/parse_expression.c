@@ -69,7 +69,8 @@ static Ex *parse_name_or_call(Parser *parser)
     if (parser->token.kind != TOK_LPAREN && !call.call.has_build)
         return new_ex(parser, begin, (Ex){ .kind = EX_NAME, .name = { call.call.name } });
     count_operator(parser);
-    if (parse_expect(parser, TOK_LPAREN, "after the build arguments")) call.call.args = parse_arguments(parser, TOK_RPAREN);
+    if (parse_expect(parser, TOK_LPAREN, "after the build arguments"))
+        call.call.args = parse_arguments(parser, TOK_RPAREN);
     return new_ex(parser, begin, call);
 }
 
@@ -113,7 +114,8 @@ static Ex *parse_type_value(Parser *parser)
     const Token token = parse_advance(parser);
     Ex *const type = new_ex(parser, token.begin, (Ex){ .kind = EX_TYPE, .type = { token.type } });
     if (parser->token.kind == TOK_LPAREN)
-        parse_error(parser, type->span, "a type is no function; a conversion is written convert<%s>(...)", dtype_name(token.type));
+        parse_error(parser, type->span, "a type is no function; a conversion is written convert<%s>(...)",
+                    dtype_name(token.type));
     return type;
 }
 
@@ -147,7 +149,8 @@ static Ex *parse_primary(Parser *parser)
                     token_spelling(token.kind), token_spelling(token.kind));
         return hole(parser);
     case TOK_AMP:
-        parse_error(parser, parse_here(parser), "addresses do not exist; a function changes its 'inout' and 'out' parameters");
+        parse_error(parser, parse_here(parser),
+                    "addresses do not exist; a function changes its 'inout' and 'out' parameters");
         return hole(parser);
     default:
         parse_error_expected(parser, "an expression");
@@ -307,10 +310,12 @@ Ex *parse_extents(Parser *parser)
 {
     Ex *first = NULL, **last = &first;
     while (!parser->panicking && parse_accept(parser, TOK_LBRACKET)) {
-        if (parser->token.kind == TOK_RBRACKET) parse_error(parser, parse_here(parser), "expected an extent between the brackets");
+        if (parser->token.kind == TOK_RBRACKET)
+            parse_error(parser, parse_here(parser), "expected an extent between the brackets");
         *last = parse_expression(parser);
         last = &(*last)->next;
-        if (parser->token.kind == TOK_COMMA) parse_error(parser, parse_here(parser), "each extent has its own brackets: A[M][K]");
+        if (parser->token.kind == TOK_COMMA)
+            parse_error(parser, parse_here(parser), "each extent has its own brackets: A[M][K]");
         parse_expect(parser, TOK_RBRACKET, "after an extent");
     }
     return first;

@@ -214,7 +214,8 @@ static St *parse_atomic(Parser *parser)
     st.assign.target = parse_expression(parser);
     st.assign.op = assignments[parser->token.kind];
     if (parser->token.kind == TOK_ASSIGN)
-        parse_error(parser, parse_here(parser), "'atomic' needs an operation such as +=; to store atomically call atomic_exchange");
+        parse_error(parser, parse_here(parser),
+                    "'atomic' needs an operation such as +=; to store atomically call atomic_exchange");
     if (st.assign.op != 0 && !parser->panicking) {
         check_target(parser, st.assign.target);
         parse_advance(parser);
@@ -315,7 +316,8 @@ static void parse_for_head(Parser *parser, St *st)
     if (parser->token.kind != TOK_SEMICOLON) st->loop.cond = parse_expression(parser);
     parse_expect(parser, TOK_SEMICOLON, "after the condition of 'for'");
     if (parser->token.kind != TOK_RPAREN && !parser->panicking) st->loop.step = parse_simple(parser);
-    if (parser->token.kind == TOK_COMMA) parse_error(parser, parse_here(parser), "the last part of 'for' is one statement");
+    if (parser->token.kind == TOK_COMMA)
+        parse_error(parser, parse_here(parser), "the last part of 'for' is one statement");
 }
 
 // for: [ 'unroll' ] 'for' '(' for-head ')' statement
@@ -326,7 +328,8 @@ static St *parse_for(Parser *parser)
     parse_expect(parser, TOK_FOR, "after 'unroll'");
     const int outer = parse_open(parser, "after 'for'");
     // `for (i : n)` reads as a statement that does nothing, which would hide what is wrong with it.
-    if (parser->token.kind == TOK_NAME && parse_ahead(parser, 1).kind == TOK_COLON && !parser->panicking) parse_advance(parser);
+    if (parser->token.kind == TOK_NAME && parse_ahead(parser, 1).kind == TOK_COLON && !parser->panicking)
+        parse_advance(parser);
     if (!parser->panicking) parse_for_head(parser, &st);
     if (!parse_close(parser, outer, "after the head of 'for'")) return hole(parser);
     st.loop.body = parse_controlled(parser);
@@ -438,7 +441,8 @@ static St *parse_return(Parser *parser)
 {
     const int begin = parse_advance(parser).begin;
     St st = { .kind = ST_RETURN };
-    if (parser->token.kind != TOK_SEMICOLON && parser->token.kind != TOK_RBRACE) st.return_.value = parse_expression(parser);
+    if (parser->token.kind != TOK_SEMICOLON && parser->token.kind != TOK_RBRACE)
+        st.return_.value = parse_expression(parser);
     parse_semicolon(parser);
     return new_st(parser, begin, st);
 }
@@ -611,7 +615,8 @@ static St *parse_named_statement(Parser *parser)
     const bool assigned = second.kind == TOK_LBRACKET || assignments[second.kind] != 0;
     for (int i = 0; i < COUNT(foreign_statements) && !assigned; i++)
         if (parse_is_word(parser, foreign_statements[i].word))
-            parse_error(parser, parse_here(parser), "there is no '%s'; %s", foreign_statements[i].word, foreign_statements[i].advice);
+            parse_error(parser, parse_here(parser), "there is no '%s'; %s", foreign_statements[i].word,
+                        foreign_statements[i].advice);
     return parser->panicking ? hole(parser) : parse_simple_statement(parser);
 }
 

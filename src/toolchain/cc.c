@@ -156,8 +156,8 @@ static void cut_after_lines(char *text, int lines)
 static kiln_status explain_failure(const Command *command, int rc, char *output, const char *what)
 {
     if (rc < 0)
-        return status_fail(errno == ENOMEM ? KILN_OUT_OF_MEMORY : KILN_TOOLCHAIN, "the C compiler '%s' could not be started: %s", command->words[0],
-                           strerror(errno));
+        return status_fail(errno == ENOMEM ? KILN_OUT_OF_MEMORY : KILN_TOOLCHAIN,
+                           "the C compiler '%s' could not be started: %s", command->words[0], strerror(errno));
     if (says_disk_full(output))
         return status_fail(KILN_IO, "disk full (or a limit on file sizes reached) while compiling %s with '%s'", what,
                            command->words[0]);

@@ -102,7 +102,8 @@ static void open_nvrtc(void)
     const char *const given = getenv("KILN_NVRTC");
     if (given && *given) {
         if (!open_at(n, given) && !n->problem[0])
-            snprintf(n->problem, sizeof n->problem, "KILN_NVRTC is '%.200s', which cannot be opened (%.200s)", given, dlerror());
+            snprintf(n->problem, sizeof n->problem, "KILN_NVRTC is '%.200s', which cannot be opened (%.200s)", given,
+                     dlerror());
         return;
     }
     for (int i = 0; i < COUNT(names); i++)

@@ -58,7 +58,8 @@ static double typical(const Bench *b, Spread s) { return b->machine.is_cpu ? s.f
 static void judge(const Bench *b, const BenchCase *c, const Rival *rival, Result *r)
 {
     const Expectation *const e = find_expectation(c->row->kernel);
-    const bool against_memory = c->row->goal == OF_CEILING || c->row->goal == BYTES || rival->kind == RIVAL_READ || rival->kind == RIVAL_COPY;
+    const bool against_memory = c->row->goal == OF_CEILING || c->row->goal == BYTES || rival->kind == RIVAL_READ ||
+                                rival->kind == RIVAL_COPY;
     const double t = typical(b, r->own), other = typical(b, r->rival);
     r->operations = e->operations ? e->operations(c) : 0;
     r->bytes = bench_bytes(c);
@@ -175,7 +176,8 @@ static void print_rate(char *text, size_t bytes, double rate, bool is_bytes)
 
 static void print_result(const Result *r)
 {
-    char rate[32], ceiling[32] = "-", rival[112] = "-", rival_rate[32], ratio[16] = "-", target[32] = "-", floor[16] = "-";
+    char rate[32], ceiling[32] = "-", rival[112] = "-", rival_rate[32], ratio[16] = "-", target[32] = "-",
+                   floor[16] = "-";
     if (r->failed) {
         printf("| %s | failed: %.*s | | | | | | | | |\n", r->row->name, (int)strcspn(r->problem, "\n"), r->problem);
         return;
@@ -200,7 +202,8 @@ static void print_result(const Result *r)
 
 static void print_table_head(void)
 {
-    printf("| what | ms: median (fastest to slowest) | floor ms | rate | of ceiling | rival | ratio | target | | build s |\n"
+    printf("| what | ms: median (fastest to slowest) | floor ms | rate | of ceiling | rival | ratio | target | | build "
+           "s |\n"
            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
 }
 
@@ -221,15 +224,16 @@ static void print_number(FILE *out, const char *name, double value)
 static void save_result(Bench *b, const Result *r)
 {
     begin_json(b);
-    fprintf(b->json, "\"name\": \"%s\", \"kernel\": \"%s\", \"values\": \"%s\"", r->row->name, r->row->kernel, r->row->values);
+    fprintf(b->json, "\"name\": \"%s\", \"kernel\": \"%s\", \"values\": \"%s\"", r->row->name, r->row->kernel,
+            r->row->values);
     if (r->failed) {
         fprintf(b->json, ", \"problem\": ");
         print_json_text(b->json, r->problem);
         fprintf(b->json, "}");
         return;
     }
-    fprintf(b->json, ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"rival\": \"%s\", \"verdict\": \"%s\"", r->runs,
-            r->registers, r->spill_bytes, r->rival_name, verdict(r));
+    fprintf(b->json, ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"rival\": \"%s\", \"verdict\": \"%s\"",
+            r->runs, r->registers, r->spill_bytes, r->rival_name, verdict(r));
     const struct { const char *name; double value; } numbers[] = {
         { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
         { "rival_median_seconds", r->rival.median }, { "rival_fastest_seconds", r->rival.fastest },
@@ -274,7 +278,8 @@ static bool measure_launch(Bench *b, const Row *row, bool first)
     const bool ok = bench_case_open(&c, b->arena, row, b->options->kernels, &b->machine) && time_launches(b, &c, &times);
     const Spread s = times_spread(&times);
     if (first && !b->options->json)
-        printf("\n| launch, warm, on the host | us: median (fastest to slowest) | target | |\n| --- | --- | --- | --- |\n");
+        printf("\n| launch, warm, on the host | us: median (fastest to slowest) | target | |\n| --- | --- | --- | --- "
+               "|\n");
     if (!ok)
         fprintf(stderr, "kiln: %s: %s\n", row->name, c.problem[0] ? c.problem : kiln_error_message());
     else if (!b->options->json)

@@ -81,7 +81,9 @@ static const Pattern *find_or_make_pattern(DType type)
 static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
 {
     const DType type = dtype_of_type(t->tensor.type);
-    const size_t size = (size_t)dtype_bits(type) / 8, total = kiln_tensor_bytes(&t->tensor), piece = size * PERIOD * REPEATS;
+    const size_t size = (size_t)dtype_bits(type) / 8;
+    const size_t total = kiln_tensor_bytes(&t->tensor);
+    const size_t piece = size * PERIOD * REPEATS;
     const Pattern *const p = size ? find_or_make_pattern(type) : NULL;
     if (latent_is_fp8(&t->tensor))
         return !latent_fill_fp8(c, t) || complain_status(c);
@@ -170,14 +172,16 @@ static bool make_tensors(BenchCase *c)
         return complain_status(c);
     if (kiln_workspace_size(c->build.kernel, c->args, plan->n_params, &c->workspace_bytes))
         return complain_status(c);
-    return !c->workspace_bytes || !kiln_alloc(c->machine->device, c->workspace_bytes, &c->workspace) || complain_status(c);
+    return !c->workspace_bytes || !kiln_alloc(c->machine->device, c->workspace_bytes, &c->workspace) ||
+           complain_status(c);
 }
 
 bool bench_case_launch(void *context)
 {
     BenchCase *const c = context;
-    return !kiln_launch_with(c->build.kernel, NULL, c->args, c->build.kernel->plan->n_params, c->workspace, c->workspace_bytes)
-        || complain_status(c);
+    return !kiln_launch_with(c->build.kernel, NULL, c->args, c->build.kernel->plan->n_params, c->workspace,
+                             c->workspace_bytes) ||
+           complain_status(c);
 }
 
 // ---- looking at the results
@@ -223,7 +227,8 @@ static bool compare_samples(Sampling *s, int n)
             return complain_status(c);
         const double got = element_get(type, element, 0), expected = s->expected[i];
         if (!(fabs(got - expected) <= units[type] * (fabs(expected) + sqrt(squares))))
-            return complain(c, "WRONG: element %" PRId64 " of '%s' is %g, not %g", s->index[i], s->output->name, got, expected);
+            return complain(c, "WRONG: element %" PRId64 " of '%s' is %g, not %g", s->index[i], s->output->name, got,
+                            expected);
     }
     return true;
 }

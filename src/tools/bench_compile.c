@@ -96,10 +96,12 @@ static void compile_one(const Compiling *what, kiln_device *device, FILE *json, 
         return;
     }
     if (json)
-        fprintf(json, "%s\n  {\"name\": \"%s\", \"front_seconds\": %.6f, \"cold_seconds\": %.6f, \"cached_seconds\": %.6f}",
+        fprintf(json,
+                "%s\n  {\"name\": \"%s\", \"front_seconds\": %.6f, \"cold_seconds\": %.6f, \"cached_seconds\": %.6f}",
                 worst->n ? "," : "", what->name, t.front, t.cold, t.cached);
     if (json != stdout)
-        printf("| %s%s | %.2f | %.2f | %.2f |\n", what->name, what->is_operator ? " (operator)" : "", 1e3 * t.front, t.cold, 1e3 * t.cached);
+        printf("| %s%s | %.2f | %.2f | %.2f |\n", what->name, what->is_operator ? " (operator)" : "", 1e3 * t.front,
+               t.cold, 1e3 * t.cached);
     fflush(stdout);
     worst->n++;
     if (what->is_operator)                                 // several kernels, some of them built before
@@ -130,7 +132,8 @@ static void compile_file(const char *path, kiln_device *device, FILE *json, Wors
 
 static void print_limit(const char *what, double got, double limit, double unit, const char *name)
 {
-    printf("| %s | %.2f %s | < %.1f %s | %s |\n", what, got / unit, name, limit / unit, name, got < limit ? "met" : "not met");
+    printf("| %s | %.2f %s | < %.1f %s | %s |\n", what, got / unit, name, limit / unit, name,
+           got < limit ? "met" : "not met");
 }
 
 static void print_worst(const Worst *worst, bool is_cpu)

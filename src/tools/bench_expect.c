@@ -53,14 +53,15 @@ static double gemv_transposed(const BenchCase *c, const char *output, int64_t i)
 
 static double attention_operations(const BenchCase *c)
 {
-    const double all = 4.0 * (double)bench_integer(c, "B", 1) * (double)bench_integer(c, "H", 1) * (double)bench_integer(c, "S", 1)
-                     * (double)bench_integer(c, "SKV", 1) * (double)bench_integer(c, "D", 128);
+    const double all = 4.0 * (double)bench_integer(c, "B", 1) * (double)bench_integer(c, "H", 1) *
+                       (double)bench_integer(c, "S", 1) * (double)bench_integer(c, "SKV", 1) *
+                       (double)bench_integer(c, "D", 128);
     return bench_integer(c, "CAUSAL", 0) ? all / 2 : all;
 }
 
 // One query row at q against keys at k + j * stride, for element d of the values: a softmax that never rescales.
-static double attend(Tensor q, int64_t q_at, Tensor k, Tensor v, int64_t kv_at, int64_t stride, int64_t keys, int64_t width,
-                     int64_t d, double scale)
+static double attend(Tensor q, int64_t q_at, Tensor k, Tensor v, int64_t kv_at, int64_t stride, int64_t keys,
+                     int64_t width, int64_t d, double scale)
 {
     double top = -INFINITY, sum = 0, out = 0;
     for (int64_t j = 0; j < keys; j++) {
@@ -115,7 +116,10 @@ static Scores scores_of(const BenchCase *c)
 }
 
 static int64_t query_at(const Scores *x, int64_t b, int64_t i, int64_t h) { return ((b * x->S + i) * x->H + h) * x->D; }
-static int64_t key_at(const Scores *x, int64_t b, int64_t j, int64_t h) { return ((b * x->SKV + j) * x->HKV + h / (x->H / x->HKV)) * x->D; }
+static int64_t key_at(const Scores *x, int64_t b, int64_t j, int64_t h)
+{
+    return ((b * x->SKV + j) * x->HKV + h / (x->H / x->HKV)) * x->D;
+}
 
 static double weight_at(const Scores *x, int64_t b, int64_t i, int64_t j, int64_t h)
 {
@@ -129,7 +133,10 @@ static double score_gradient(const Scores *x, int64_t b, int64_t i, int64_t j, i
 {
     const int64_t at = query_at(x, b, i, h);
     const double w = weight_at(x, b, i, j, h);
-    return w == 0 ? 0 : x->scale * w * (product(x->g, at, 1, x->v, key_at(x, b, j, h), 1, x->D) - product(x->o, at, 1, x->g, at, 1, x->D));
+    return w == 0 ? 0
+                  : x->scale * w *
+                        (product(x->g, at, 1, x->v, key_at(x, b, j, h), 1, x->D) -
+                         product(x->o, at, 1, x->g, at, 1, x->D));
 }
 
 static double attention_backward(const BenchCase *c, const char *output, int64_t i)
@@ -166,7 +173,8 @@ static double rms_norm(const BenchCase *c, const char *output, int64_t i)
 {
     const Tensor x = bench_tensor(c, "X");
     const int64_t n = extent(x, 1), row = i / n * n;
-    return bench_input(x, i) / sqrt(product(x, row, 1, x, row, 1, n) / (double)n + bench_number(c, "eps")) * weight(c, "W", i - row, 1);
+    return bench_input(x, i) / sqrt(product(x, row, 1, x, row, 1, n) / (double)n + bench_number(c, "eps")) *
+           weight(c, "W", i - row, 1);
 }
 
 static double layer_norm(const BenchCase *c, const char *output, int64_t i)
@@ -178,7 +186,8 @@ static double layer_norm(const BenchCase *c, const char *output, int64_t i)
         mean += bench_input(x, row + j) / (double)n;
     for (int64_t j = 0; j < n; j++)
         variance += (bench_input(x, row + j) - mean) * (bench_input(x, row + j) - mean) / (double)n;
-    return (bench_input(x, i) - mean) / sqrt(variance + bench_number(c, "eps")) * weight(c, "W", i - row, 1) + weight(c, "B", i - row, 0);
+    return (bench_input(x, i) - mean) / sqrt(variance + bench_number(c, "eps")) * weight(c, "W", i - row, 1) +
+           weight(c, "B", i - row, 0);
 }
 
 static double softmax(const BenchCase *c, const char *output, int64_t i)
@@ -267,6 +276,7 @@ double bench_bytes(const BenchCase *c)
         return latent_bytes(c);
     for (int i = 0; i < c->build.kernel->plan->n_params; i++)
         if (c->tensors[i].name)
-            sum += (double)kiln_tensor_bytes(&c->tensors[i].tensor) * (c->build.kernel->plan->params[i].access == ACCESS_INOUT ? 2 : 1);
+            sum += (double)kiln_tensor_bytes(&c->tensors[i].tensor) *
+                   (c->build.kernel->plan->params[i].access == ACCESS_INOUT ? 2 : 1);
     return sum;
 }

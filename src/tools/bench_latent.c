@@ -52,7 +52,9 @@ static int64_t index_at(const BenchCase *c, int64_t i)
 static const char *fill_table(const BenchCase *c, int32_t *table, int64_t n)
 {
     const CaseInput permutation = { .kind = INPUT_PERMUTATION };
-    const int64_t pages = bench_integer(c, "PAGES", 0), each = bench_integer(c, "MAXP", 1), size = bench_integer(c, "PS", 64);
+    const int64_t pages = bench_integer(c, "PAGES", 0);
+    const int64_t each = bench_integer(c, "MAXP", 1);
+    const int64_t size = bench_integer(c, "PS", 64);
     int32_t *const order = malloc(sizeof *order * (size_t)(pages + 1));
     int64_t used = 0;
     if (!order)
@@ -100,7 +102,10 @@ static bool make_tokens(char **stored, double **values)
                 char word[2];
                 if (d < VALUE) element_set(DTYPE_E4M3, token, d, 40 * x);
                 else element_set(DTYPE_BF16, token + VALUE + 16, d - VALUE, x);
-                element_set(DTYPE_BF16, word, 0, d < VALUE ? element_get(DTYPE_E4M3, token, d) * element_get(DTYPE_F32, token + VALUE, d / 128) : x);
+                element_set(DTYPE_BF16, word, 0,
+                            d < VALUE
+                                ? element_get(DTYPE_E4M3, token, d) * element_get(DTYPE_F32, token + VALUE, d / 128)
+                                : x);
                 value[d] = element_get(DTYPE_BF16, word, 0);
             }
         }
@@ -115,9 +120,12 @@ kiln_status latent_fill_fp8(const BenchCase *c, BenchTensor *t)
     char *stored = NULL;
     double *values = NULL;
     const size_t total = kiln_tensor_bytes(&t->tensor), piece = (size_t)TOKENS * TOKEN_BYTES;
-    kiln_status status = make_tokens(&stored, &values) ? KILN_OK : status_fail(KILN_OUT_OF_MEMORY, "out of memory for the fp8 cache");
+    kiln_status status = make_tokens(&stored, &values)
+                             ? KILN_OK
+                             : status_fail(KILN_OUT_OF_MEMORY, "out of memory for the fp8 cache");
     for (size_t at = 0; !status && at < total; at += piece)
-        status = kiln_upload(c->machine->device, (char *)t->tensor.data + at, stored, total - at < piece ? total - at : piece);
+        status = kiln_upload(c->machine->device, (char *)t->tensor.data + at, stored,
+                             total - at < piece ? total - at : piece);
     t->values = values;                                    // by token and value of it, not by byte
     t->period = (int64_t)TOKENS * KEY;
     t->offset = 0;
@@ -128,7 +136,9 @@ kiln_status latent_fill_fp8(const BenchCase *c, BenchTensor *t)
 
 kiln_status latent_plan(BenchCase *c)
 {
-    const BenchTensor *const part = bench_tensor(c, "PART"), *const first = bench_tensor(c, "FIRST"), *length = bench_tensor(c, "LENGTH");
+    const BenchTensor *const part = bench_tensor(c, "PART");
+    const BenchTensor *const first = bench_tensor(c, "FIRST");
+    const BenchTensor *length = bench_tensor(c, "LENGTH");
     kiln_kernel *kernel;
     if (!part || !first)
         return KILN_OK;
@@ -136,13 +146,14 @@ kiln_status latent_plan(BenchCase *c)
     kiln_tensor none = first->tensor;                      // a sparse plan does not look at lengths
     void *memory = NULL;
     none.shape[0]--;
-    kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan", topk ? "SPARSE=true" : "SPARSE=false", NULL, &kernel);
+    kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan",
+                                           topk ? "SPARSE=true" : "SPARSE=false", NULL, &kernel);
     if (status)
         return status;
     if (!length) status = kiln_alloc(c->machine->device, kiln_tensor_bytes(&none) + 1, &memory);
     none.data = memory;
-    const kiln_arg args[] = { KILN_TENSOR(length ? &length->tensor : &none), KILN_TENSOR(&part->tensor), KILN_TENSOR(&first->tensor),
-                              KILN_INT(topk) };
+    const kiln_arg args[] = { KILN_TENSOR(length ? &length->tensor : &none), KILN_TENSOR(&part->tensor),
+                              KILN_TENSOR(&first->tensor), KILN_INT(topk) };
     if (!status) status = kiln_launch(kernel, NULL, args, COUNT(args));
     if (!status) status = kiln_stream_wait(c->machine->device, NULL);
     kiln_free(c->machine->device, memory);
@@ -188,7 +199,8 @@ typedef struct Attended { double out, lse, top; } Attended;
 typedef int64_t KeyAt(const BenchCase *c, int64_t list, int64_t t);     // the row of key t of a list or request
 
 // One query row over n keys of `kv`: a running softmax.
-static Attended attend_keys(const BenchCase *c, int64_t q_row, const BenchTensor *kv, int64_t n, KeyAt *key, int64_t list, int64_t d)
+static Attended attend_keys(const BenchCase *c, int64_t q_row, const BenchTensor *kv, int64_t n, KeyAt *key,
+                            int64_t list, int64_t d)
 {
     const BenchTensor *const q = bench_tensor(c, "Q");
     double top = -INFINITY, sum = 0, out = 0;
@@ -216,14 +228,19 @@ static int64_t key_of_page(const BenchCase *c, int64_t request, int64_t t)
     return (int64_t)bench_input(table, request * extent(table, 1) + t / size) * size + t % size;
 }
 
-static int64_t key_of_list(const BenchCase *c, int64_t list, int64_t t) { return index_at(c, list * bench_integer(c, "TOPK", 1) + t); }
+static int64_t key_of_list(const BenchCase *c, int64_t list, int64_t t)
+{
+    return index_at(c, list * bench_integer(c, "TOPK", 1) + t);
+}
 
 // O [B][SQ][HQ][512] or LSE [B][HQ][SQ].
 double latent_decode(const BenchCase *c, const char *output, int64_t i)
 {
     const int64_t SQ = bench_integer(c, "SQ", 1), HQ = bench_integer(c, "HQ", 1);
     const bool is_lse = strcmp(output, "LSE") == 0, lists = bench_tensor(c, "INDEX") != NULL;
-    const int64_t row = is_lse ? (i / SQ / HQ * SQ + i % SQ) * HQ + i / SQ % HQ : i / VALUE, query = row / HQ, b = query / SQ;
+    const int64_t row = is_lse ? (i / SQ / HQ * SQ + i % SQ) * HQ + i / SQ % HQ : i / VALUE;
+    const int64_t query = row / HQ;
+    const int64_t b = query / SQ;
     const int64_t hidden = bench_integer(c, "CAUSAL", 0) ? SQ - 1 - query % SQ : 0;
     const int64_t n = lists ? bench_integer(c, "TOPK", 1) : length_of(c, b) - hidden;
     const Attended a = attend_keys(c, row, bench_tensor(c, "CACHE"), n, lists ? key_of_list : key_of_page, lists ? query : b, i % VALUE);
@@ -235,7 +252,7 @@ double latent_prefill(const BenchCase *c, const char *output, int64_t i)
 {
     const bool is_out = strcmp(output, "O") == 0;
     const int64_t row = is_out ? i / VALUE : i;
-    const Attended a = attend_keys(c, row, bench_tensor(c, "KV"), bench_integer(c, "TOPK", 1), key_of_list, row / bench_integer(c, "HQ", 1),
-                                   is_out ? i % VALUE : 0);
+    const Attended a = attend_keys(c, row, bench_tensor(c, "KV"), bench_integer(c, "TOPK", 1), key_of_list,
+                                   row / bench_integer(c, "HQ", 1), is_out ? i % VALUE : 0);
     return is_out ? a.out : (strcmp(output, "TOP") == 0 ? a.top : a.lse) / log(2);
 }

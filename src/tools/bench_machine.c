@@ -110,7 +110,9 @@ static bool copy_on_gpu(Machine *machine)
     CopyAsync *copy;
     memcpy(&copy, &machine->copy, sizeof copy);
     const int error = cuda_driver()->context_push(machine->device->native);
-    return in_context(machine, error ? error : copy((uintptr_t)machine->other, (uintptr_t)machine->flush, MACHINE_BYTES / 2, NULL));
+    return in_context(machine,
+                      error ? error
+                            : copy((uintptr_t)machine->other, (uintptr_t)machine->flush, MACHINE_BYTES / 2, NULL));
 }
 
 // ---- on the CPU: all threads, pieces of a megabyte

@@ -72,7 +72,8 @@ static void open_row(Rival *r, Arena *arena, const BenchCase *own, const char *k
     int n;
     const Row *const rows = bench_rows(own->machine->is_cpu, &n);
     for (int i = 0; i < n; i++)
-        if (strcmp(rows[i].name, own->row->other) == 0 && bench_case_open(&r->other, arena, &rows[i], kernels, own->machine)) {
+        if (strcmp(rows[i].name, own->row->other) == 0 &&
+            bench_case_open(&r->other, arena, &rows[i], kernels, own->machine)) {
             r->kind = RIVAL_ROW;
             r->work = find_expectation(rows[i].kernel)->operations(&r->other);
             snprintf(r->name, sizeof r->name, "rate of %s", rows[i].name);

@@ -92,7 +92,7 @@ static kiln_status make_c(Text *out, const Emission *e, const Compiled *compiled
     plan_write(&plan, compiled->plan);
     if (cuda)
         status = add_cubin(out, e, compiled);
-    else                                                   // named after the file: a program may hold the same kernel twice
+    else    // named after the file: a program may hold the same kernel twice
         text_print(out, "#define %s %s_entry\n%s\n", compiled->plan->symbol, e->name, compiled->source);
     add_bytes(out, arena_printf(e->arena, "%s_plan", e->name), plan.data, plan.length);
     add_code_struct(out, e, compiled->plan, cuda ? "0" : compiled->plan->symbol, cuda);
@@ -132,7 +132,8 @@ static void add_arguments(Text *out, const LaunchPlan *plan)
 }
 
 // A typed function around `call`, a format of the number of arguments; `before` and `behind` the parameters.
-static void add_function(Text *out, const char *name, const LaunchPlan *plan, const char *before, const char *behind, const char *call)
+static void add_function(Text *out, const char *name, const LaunchPlan *plan, const char *before, const char *behind,
+                         const char *call)
 {
     text_print(out, "static inline kiln_status %s(kiln_kernel *kernel%s", name, before);
     add_parameters(out, plan);
@@ -170,7 +171,8 @@ static void make_header(Text *out, const Emission *e, const LaunchPlan *plan, bo
                      "kiln_workspace_size(kernel, args, %d, bytes)");
     }
     text_print(out, "/* One launch, as kiln_launch%s does it. */\n", is_operator ? "_with" : "");
-    add_function(out, e->name, plan, ", kiln_stream *stream", is_operator ? ", void *workspace, size_t workspace_bytes" : "",
+    add_function(out, e->name, plan, ", kiln_stream *stream",
+                 is_operator ? ", void *workspace, size_t workspace_bytes" : "",
                  is_operator ? "kiln_launch_with(kernel, stream, args, %d, workspace, workspace_bytes)"
                              : "kiln_launch(kernel, stream, args, %d)");
     text_print(out, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
@@ -233,8 +235,9 @@ static void make_operator_c(Text *out, const Emission *e, const kiln_kernel *ker
     Text plan = { .arena = e->arena }, bytes = { .arena = e->arena };
     plan_write(&plan, kernel->plan);
     steps_write(&bytes, steps, NULL);
-    text_print(out, "/* %s.c - the steps of the operator %s, compiled by kiln %s. Made by `kiln build`; do not edit. */\n", e->name,
-               kernel->plan->key ? kernel->plan->key : kernel->plan->name, KILN_VERSION);
+    text_print(out,
+               "/* %s.c - the steps of the operator %s, compiled by kiln %s. Made by `kiln build`; do not edit. */\n",
+               e->name, kernel->plan->key ? kernel->plan->key : kernel->plan->name, KILN_VERSION);
     add_bytes(out, arena_printf(e->arena, "%s_plan", e->name), plan.data, plan.length);
     add_bytes(out, arena_printf(e->arena, "%s_steps", e->name), bytes.data, bytes.length);
     for (int i = 0; i < steps->n_steps; i++)
@@ -303,7 +306,8 @@ static int emit_files(const BuildOptions *options, const ToolRequest *request, A
     if (!folder_make(options->output))
         return fail_usage("cannot make the folder %s: %s", options->output, strerror(errno));
     const bool is_operator = program_find(request->build.program->program, DECL_OPERATOR, request->build.name);
-    const kiln_status status = is_operator ? build_and_emit_operator(&e) : kernel_compile(&request->build, NULL, NULL, emit, &e);
+    const kiln_status status = is_operator ? build_and_emit_operator(&e)
+                                           : kernel_compile(&request->build, NULL, NULL, emit, &e);
     return status ? fail_status(NULL) : EXIT_OK;
 }
 
@@ -314,8 +318,8 @@ static int build_into_cache(const ToolRequest *request)
     const double begin = seconds_now();
     if (kernel_build(&request->build, &kernel))
         return fail_status(NULL);
-    printf("%s for %s in %.3f s\n", kernel->plan->key ? kernel->plan->key : kernel->plan->name, request->build.target.name,
-           seconds_now() - begin);
+    printf("%s for %s in %.3f s\n", kernel->plan->key ? kernel->plan->key : kernel->plan->name,
+           request->build.target.name, seconds_now() - begin);
     kiln_kernel_free(kernel);
     return EXIT_OK;
 }

@@ -238,7 +238,8 @@ static bool make_tensors(Case *c)
             if (like.shape[d] < 0)
                 return complain(c, "dimension %d of '%s' would be %" PRId64, d, param->name, like.shape[d]);
         }
-        if (!tensor_open(c, &c->inputs[i], &like) || ((param->access & ACCESS_OUT) && !tensor_open(c, &c->expected[i], &like)))
+        if (!tensor_open(c, &c->inputs[i], &like) ||
+            ((param->access & ACCESS_OUT) && !tensor_open(c, &c->expected[i], &like)))
             return false;
         if ((param->access & ACCESS_IN) && !make_input(c, i))
             return false;
@@ -379,8 +380,9 @@ static bool check_guards(Case *c)
     for (int i = 0; i < plan->n_params; i++) {
         const int at = c->inputs[i].block ? damaged_byte(&c->inputs[i]) : 0;
         if (at)
-            return complain(c, "memory %s '%s' was written: byte %d %s its %s", at > 0 ? "after" : "before", plan->params[i].name,
-                            at > 0 ? at : -at, at > 0 ? "past" : "before", at > 0 ? "end" : "beginning");
+            return complain(c, "memory %s '%s' was written: byte %d %s its %s", at > 0 ? "after" : "before",
+                            plan->params[i].name, at > 0 ? at : -at, at > 0 ? "past" : "before",
+                            at > 0 ? "end" : "beginning");
     }
     return true;
 }

@@ -139,7 +139,8 @@ bool compare_tensors(const char *name, const kiln_tensor *got, const kiln_tensor
     const Verdict v = look(got, expected, t);
     const double allowed = t->outliers > 0 ? floor(t->outliers * (double)n) : 0;
     if ((double)v.wrong > allowed) {
-        size_t used = (size_t)snprintf(problem, bytes, "%s: %" PRId64 " of %" PRId64 " elements differ (", name, v.wrong, n);
+        size_t used = (size_t)snprintf(problem, bytes, "%s: %" PRId64 " of %" PRId64 " elements differ (", name,
+                                       v.wrong, n);
         if (t->exact)
             used += (size_t)snprintf(problem + used, bytes - used, "exact)\n      ");
         else
@@ -154,8 +155,9 @@ bool compare_tensors(const char *name, const kiln_tensor *got, const kiln_tensor
     }
     const double distance = v.xx + v.ee > 0 ? 1 - 2 * v.xe / (v.xx + v.ee) : 0;      // also sees a wrong scale
     if (t->cosine >= 0 && distance > t->cosine) {
-        const int used = snprintf(problem, bytes, "%s: cosine distance to the reference is %.3g, allowed are %.3g\n      ", name, distance,
-                                  t->cosine);
+        const int used = snprintf(problem, bytes,
+                                  "%s: cosine distance to the reference is %.3g, allowed are %.3g\n      ", name,
+                                  distance, t->cosine);
         print_place("farthest", name, got, expected, v.farthest, problem + used, bytes - (size_t)used);
         return false;
     }

@@ -65,8 +65,8 @@ static kiln_status print_cubin(const Compiled *compiled, void *context)
     static const char *const tools[] = { "nvdisasm", "/usr/local/cuda/bin/nvdisasm", NULL };
     char name[HASH_NAME], *cubin = NULL;
     size_t n;
-    kiln_status status = nvrtc_build(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0), compiled->plan->name, name,
-                                     &cubin, &n, NULL);
+    kiln_status status = nvrtc_build(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0),
+                                     compiled->plan->name, name, &cubin, &n, NULL);
     if (!status)
         status = disassemble(tools, "-c", cubin, n);
     memory_free(cubin);
@@ -162,7 +162,8 @@ int tool_dump(int argc, char **argv)
 static void print_report(const kiln_kernel *kernel)
 {
     const LaunchPlan *const plan = kernel->plan;
-    printf("%s%s%s for %s\n", paint(stdout, BOLD), plan->key ? plan->key : plan->name, paint(stdout, PLAIN), plan->target);
+    printf("%s%s%s for %s\n", paint(stdout, BOLD), plan->key ? plan->key : plan->name, paint(stdout, PLAIN),
+           plan->target);
     if (kernel->arch) {
         printf("  sm_%d%s, %d threads, %d bytes of dynamic shared memory", kernel->arch, kernel->arch == 90 ? "a" : "",
                plan->threads, plan->dynamic_shared_bytes);

@@ -55,7 +55,8 @@ int tool_fmt(int argc, char **argv)
     };
     const Usage usage = { "kiln fmt [OPTION...] FILE|FOLDER...",
                           "Brings .tile files into canonical form. Comments stay; doing it twice changes nothing more.",
-                          options, COUNT(options), "  kiln fmt kernels/\n  kiln fmt --check kernels/     in a pre-commit hook\n" };
+                          options, COUNT(options),
+                          "  kiln fmt kernels/\n  kiln fmt --check kernels/     in a pre-commit hook\n" };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     if (end >= 0)
         return end;

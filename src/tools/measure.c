@@ -49,7 +49,8 @@ bool measure_case(Case *c, double seconds, Measurement *m)
     kiln_event *begin = NULL, *end = NULL;
     *m = (Measurement){ .bytes = count_bytes(c), .operations = operations_of(c) };
     c->problem[0] = 0;
-    bool ok = kiln_event_open(c->options.device, &begin) == KILN_OK && kiln_event_open(c->options.device, &end) == KILN_OK;
+    bool ok = kiln_event_open(c->options.device, &begin) == KILN_OK &&
+              kiln_event_open(c->options.device, &end) == KILN_OK;
     if (!ok)
         snprintf(c->problem, sizeof c->problem, "%s", kiln_error_message());
     ok = ok && time_launches(c, seconds, begin, end, m);

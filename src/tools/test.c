@@ -42,12 +42,14 @@ static bool same_bindings(const Binding *a, int n_a, const Binding *b, int n_b)
     return n_a == n_b;
 }
 
-static int find_or_add_build(Arena *arena, const TestOptions *options, TestFile *file, const char *name, const CheckCase *check)
+static int find_or_add_build(Arena *arena, const TestOptions *options, TestFile *file, const char *name,
+                             const CheckCase *check)
 {
     Program *const program = file->program->program;
     for (int i = 0; i < file->builds.count; i++)
-        if (strcmp(file->builds.items[i].name, name) == 0
-            && same_bindings(file->builds.items[i].bindings, file->builds.items[i].n_bindings, check->build, check->n_build))
+        if (strcmp(file->builds.items[i].name, name) == 0 &&
+            same_bindings(file->builds.items[i].bindings, file->builds.items[i].n_bindings, check->build,
+                          check->n_build))
             return i;
     VEC_PUSH(arena, &file->builds, (CaseBuild){
         .program = file->program, .name = name, .bindings = check->build, .n_bindings = check->n_build,
@@ -77,7 +79,8 @@ static bool add_cases(Arena *arena, TestFile *file, const char *name, const Test
     pthread_mutex_unlock(&file->program->lock);
     for (int i = 0; ok && i < cases->count; i++)
         if (is_wanted(options, &cases->items[i], i, cases->count))
-            VEC_PUSH(arena, &file->cases, (TestCase){ &cases->items[i], find_or_add_build(arena, options, file, name, &cases->items[i]) });
+            VEC_PUSH(arena, &file->cases,
+                     (TestCase){ &cases->items[i], find_or_add_build(arena, options, file, name, &cases->items[i]) });
     return ok;
 }
 
@@ -101,7 +104,8 @@ static bool collect(Arena *arena, TestFile *file, const TestOptions *options)
 
 // ---- reporting
 
-static void report_json(Tally *tally, const char *file, const char *label, const char *outcome, const char *why, double seconds)
+static void report_json(Tally *tally, const char *file, const char *label, const char *outcome, const char *why,
+                        double seconds)
 {
     printf("%s\n  {\"file\": ", tally->first ? "" : ",");
     tally->first = false;
@@ -152,10 +156,12 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
     if (!kernel->report.known)
         return "ptxas reported nothing";
     if (kernel->report.spill_bytes && kernel->arch == 90 && !checked)      // nothing else is tuned
-        return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)", kernel->plan->name,
-                            kernel->report.spill_bytes, kernel->report.registers, kernel->report.stack_bytes);
+        return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)",
+                            kernel->plan->name, kernel->report.spill_bytes, kernel->report.registers,
+                            kernel->report.stack_bytes);
     if (kernel->report.stack_bytes && kernel->arch == 90 && !checked)
-        return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name, kernel->report.stack_bytes, kernel->report.registers);
+        return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name,
+                            kernel->report.stack_bytes, kernel->report.registers);
     if (kernel->report.serialised_wgmma)
         return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
     return shared <= limit ? NULL : arena_printf(arena, "%s: %d bytes of shared memory, an instance has %d",
@@ -294,8 +300,8 @@ static Reached read_reached(void)
     Reached r = { .tally = { .first = true } };
     const char *const text = getenv(BEHIND_A_FAULT);
     Tally *const t = &r.tally, *const b = &r.before;
-    if (text && sscanf(text, "%d %d %d %d %d %d %d %d", &r.file, &r.next, &t->passed, &t->failed, &t->skipped, &b->passed, &b->failed,
-                       &b->skipped) == 8)
+    if (text && sscanf(text, "%d %d %d %d %d %d %d %d", &r.file, &r.next, &t->passed, &t->failed, &t->skipped,
+                       &b->passed, &b->failed, &b->skipped) == 8)
         t->first = false;
     unsetenv(BEHIND_A_FAULT);
     return r;
@@ -306,7 +312,8 @@ static void go_on_in_a_new_process(const TestOptions *options, const Reached *r)
 {
     char text[128];
     const Tally *const t = &r->tally, *const b = &r->before;
-    snprintf(text, sizeof text, "%d %d %d %d %d %d %d %d", r->file, r->next, t->passed, t->failed, t->skipped, b->passed, b->failed, b->skipped);
+    snprintf(text, sizeof text, "%d %d %d %d %d %d %d %d", r->file, r->next, t->passed, t->failed, t->skipped,
+             b->passed, b->failed, b->skipped);
     setenv(BEHIND_A_FAULT, text, true);
     fflush(NULL);
     execv("/proc/self/exe", options->command);
@@ -364,7 +371,8 @@ static int test_files(Arena *arena, void *context)
     if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
         return EXIT_USAGE;
     if (options->json && tally->first)
-        printf("{\"device\": \"%s\", \"cases\": [", options->cases.device ? kiln_device_name(options->cases.device) : "none");
+        printf("{\"device\": \"%s\", \"cases\": [",
+               options->cases.device ? kiln_device_name(options->cases.device) : "none");
     for (; reached.file < n && (options->compile_only || options->cases.device); reached.file++, reached.next = 0)
         test_file(arena, options, &reached, paths[reached.file]);
     if (options->json)
@@ -394,7 +402,8 @@ static int test_with(TestOptions *o)
     if (o->n_args == 0)
         return fail_usage("test: which files? see 'kiln test --help'");
     o->cases.build = (kiln_build_options){ .check = o->check, .isa = o->isa, .arch = (int)o->arch };
-    if (!(o->compile_only && o->arch && !o->device) && kiln_device_open(device_name_or_default(o->device), &o->cases.device))
+    if (!(o->compile_only && o->arch && !o->device) &&
+        kiln_device_open(device_name_or_default(o->device), &o->cases.device))
         return fail_status(NULL);
     if (o->arch && o->cases.device && device_is_cpu(o->cases.device)) {
         kiln_device_close(o->cases.device);

@@ -184,7 +184,8 @@ static bool resolve(Cpu *cx, Place *p, Buffer *b, Group *groups, int n);
 static bool may_split(Cpu *cx, Place *p, const Group *g, const Buffer *view)
 {
     if (p->n_axes > 0) p->by_elements = true;
-    else if (g->parts > 1) cpu_unsupported(cx, p->span, "a view that changes the width of elements over this view ('%s')", view->name);
+    else if (g->parts > 1)
+        cpu_unsupported(cx, p->span, "a view that changes the width of elements over this view ('%s')", view->name);
     return p->n_axes == 0 && g->parts == 1;
 }
 
@@ -208,7 +209,10 @@ static int split_groups(Cpu *cx, Place *p, const Buffer *view, int front, int ba
         }
         if (!may_split(cx, p, &groups[g], view)) return -1;
         for (int k = 0; k < end - first; k++)
-            to[m++] = index_group(cx, index_of_position(cx, groups[g].at.base, (Expr **)view->shape + first, end - first, k), first + k);
+            to[m++] = index_group(cx,
+                                  index_of_position(cx, groups[g].at.base, (Expr **)view->shape + first, end - first,
+                                                    k),
+                                  first + k);
     }
     return m;
 }

@@ -9,7 +9,8 @@
 void cpu_note_let(Cpu *cx, TileOp *op)
 {
     if (!cx->lets) cx->lets = NEW_ARRAY(cx->arena, Expr *, cx->kernel->n_vars + 1);
-    if (op->let.value && !op->let.var->assigned && op->let.var->type == DTYPE_INT) cx->lets[op->let.var->id] = op->let.value;
+    if (op->let.value && !op->let.var->assigned && op->let.var->type == DTYPE_INT)
+        cx->lets[op->let.var->id] = op->let.value;
 }
 
 static bool is_dynamic(const Expr *x, void *context) { return x->kind == E_ATOMIC || x->kind == E_CALL; }
@@ -45,7 +46,8 @@ static Expr *one_later(Cpu *cx, Expr *x)
     for (int i = 0; i < MOST_LETS && expr_any(at, find_let, &d); i++)
         at = expr_replace(cx->arena, at, d.let, cx->lets[d.let->id]);
     if (!expr_uses(at, cx->step_var) || expr_any(at, is_dynamic, NULL)) return NULL;
-    return expr_replace(cx->arena, at, cx->step_var, int_add(cx->arena, expr_var(cx->arena, (Var *)cx->step_var), cx->step_by));
+    return expr_replace(cx->arena, at, cx->step_var,
+                        int_add(cx->arena, expr_var(cx->arena, (Var *)cx->step_var), cx->step_by));
 }
 
 static bool is_scalar_of_kernel(const Expr *x, void *context)
@@ -58,10 +60,10 @@ static bool is_scalar_of_kernel(const Expr *x, void *context)
 void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
 {
     Buffer *const tile = op->copy.dst.buffer;
-    if (cpu_is_checked(cx) || cx->nest || !cx->step_var || op->kind != T_COPY || src->by_elements || src->root->kind != BUFFER_TENSOR ||
-        src->root->access != ACCESS_IN || src->packed || src->bytes || src->n_axes != tile->rank || tile->rank == 0 ||
-        !region_is_whole(&op->copy.dst) || (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) ||
-        cpu_place_stride(src, tile->rank - 1) != 1)
+    if (cpu_is_checked(cx) || cx->nest || !cx->step_var || op->kind != T_COPY || src->by_elements ||
+        src->root->kind != BUFFER_TENSOR || src->root->access != ACCESS_IN || src->packed || src->bytes ||
+        src->n_axes != tile->rank || tile->rank == 0 || !region_is_whole(&op->copy.dst) ||
+        (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) || cpu_place_stride(src, tile->rank - 1) != 1)
         return;
     TileInfo *const t = &cx->tiles[tile->id];
     for (int d = 0; d < tile->rank && t->home != cx->out; d++)         // strides that only this block knows
@@ -97,7 +99,8 @@ static void fetch_row(const TileUse *use, void *context)
         if (expr_uses(use->subs[d], r->inner) || expr_loads(use->subs[d])) return;
         at = int_add(cx->arena, at, int_mul(cx->arena, cpu_expr(cx, use->subs[d]), t->ahead_strides[d]));
     }
-    Expr *const bytes = int_mul(cx->arena, int_sub(cx->arena, r->hi, r->lo), int_const(cx->arena, dtype_bytes(t->ahead_type, 1)));
+    Expr *const bytes = int_mul(cx->arena, int_sub(cx->arena, r->hi, r->lo),
+                                int_const(cx->arena, dtype_bytes(t->ahead_type, 1)));
     cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_fetch", 2, expr_address(cx->arena, t->ahead, at), bytes));
     t->ahead = NULL;
 }
@@ -123,7 +126,8 @@ void cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, LoopList *
 Expr *cpu_take_ahead(Cpu *cx, const Operand *o)
 {
     Expr *const none = cpu_literal(cx, "NULL");
-    if (o->region.buffer->kind == BUFFER_VIEW || o->region.buffer->kind == BUFFER_TENSOR || o->region.buffer->rank != 2) return none;
+    if (o->region.buffer->kind == BUFFER_VIEW || o->region.buffer->kind == BUFFER_TENSOR || o->region.buffer->rank != 2)
+        return none;
     TileInfo *const t = &cx->tiles[o->region.buffer->id];
     if (!t->ahead || !t->borrowed || !region_is_whole(&o->region)) return none;
     Expr *const ahead = cpu_of(cx, t->ahead);

@@ -32,7 +32,8 @@ static Expr *on_tile(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value
     Var *const old = cpu_declare(cx, wide, "old", cpu_convert(cx, wide, cpu_place_load(cx, p, at)));
     Expr *next = cpu_convert(cx, wide, value);
     if (op == ATOMIC_CAS)
-        next = expr_select(cx->arena, expr_binary(cx->arena, X_EQ, cpu_of(cx, old), cpu_convert(cx, wide, compare)), next, cpu_of(cx, old));
+        next = expr_select(cx->arena, expr_binary(cx->arena, X_EQ, cpu_of(cx, old), cpu_convert(cx, wide, compare)),
+                           next, cpu_of(cx, old));
     else if (op != ATOMIC_EXCHANGE) next = cpu_update_value(cx, update_of(op), wide, cpu_of(cx, old), next);
     cpu_place_store(cx, p, at, cpu_convert(cx, p->type, next));
     return cpu_of(cx, old);
@@ -42,7 +43,8 @@ static Expr *on_tile(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value
 Expr *cpu_atomic_on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value, Expr *compare)
 {
     const bool half = is_half(p->type);
-    const char *const name = arena_printf(cx->arena, "kiln_atomic_%s_%s", op_names[op], half ? dtype_name(p->type) : dtype_info[p->type].c_name);
+    const char *const name = arena_printf(cx->arena, "kiln_atomic_%s_%s", op_names[op],
+                                          half ? dtype_name(p->type) : dtype_info[p->type].c_name);
     Expr *const address = cpu_place_address(cx, p, at), *const x = cpu_convert(cx, half ? DTYPE_F32 : p->type, value);
     cx->atomics = true;
     if (op == ATOMIC_CAS) return cpu_call(cx, p->type, name, 3, address, cpu_convert(cx, p->type, compare), x);
@@ -50,7 +52,8 @@ Expr *cpu_atomic_on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr 
 }
 
 // Statements for one atomic; returns a variable with the old value (0 where outside) in `type`.
-static Expr *atomic_steps(Cpu *cx, AtomicOp op, Buffer *buffer, Expr **subs, Expr *value, Expr *compare, DType type, Span span)
+static Expr *atomic_steps(Cpu *cx, AtomicOp op, Buffer *buffer, Expr **subs, Expr *value, Expr *compare, DType type,
+                          Span span)
 {
     Place p;
     Expr *const x = cpu_expr(cx, value), *const c = compare ? cpu_expr(cx, compare) : NULL;
@@ -79,5 +82,6 @@ void cpu_atomic(Cpu *cx, TileOp *op)
 
 Expr *cpu_atomic_expr(Cpu *cx, Expr *x)
 {
-    return atomic_steps(cx, x->atomic.op, x->atomic.buffer, x->atomic.subs, x->atomic.value, x->atomic.compare, x->type, x->span);
+    return atomic_steps(cx, x->atomic.op, x->atomic.buffer, x->atomic.subs, x->atomic.value, x->atomic.compare, x->type,
+                        x->span);
 }

@@ -10,7 +10,8 @@ Expr *cpu_where(Cpu *cx, Span span) { return cpu_quoted(cx, span_where(cx->arena
 
 void cpu_emit_trap(Cpu *cx, Span span, const char *message)
 {
-    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_trap", 3, cpu_of(cx, cx->host), cpu_where(cx, span), cpu_quoted(cx, message)));
+    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_trap", 3, cpu_of(cx, cx->host), cpu_where(cx, span),
+                              cpu_quoted(cx, message)));
 }
 
 // `sub` itself if it is inside the dimension; otherwise a trap. Tile IR.
@@ -68,7 +69,8 @@ void cpu_mark_region(Cpu *cx, const Place *p, bool read)
         LoopList trap = { .arena = cx->arena };
         trap.last = &trap.first;
         LoopList *const back = cpu_enter(cx, &trap);
-        cpu_emit_trap(cx, p->span, arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
+        cpu_emit_trap(cx, p->span,
+                      arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
         cpu_enter(cx, back);
         cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { expr_binary(cx->arena, X_EQ, element, expr_int(cx->arena, DTYPE_U8, 0)), trap.first, NULL } });
     } else cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { shadow, at, expr_int(cx->arena, DTYPE_U8, 1) } });

@@ -72,6 +72,15 @@ static void write_element(Cpu *cx, Expr **axes, void *context)
     else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body.first } });
 }
 
-void cpu_copy_elements(Cpu *cx, const Place *dst, const Place *src) { cpu_each_element(cx, dst, write_element, &(Pair){ dst, src, NULL, false }); }
-void cpu_fill_elements(Cpu *cx, const Place *dst, Expr *value) { cpu_each_element(cx, dst, write_element, &(Pair){ dst, NULL, value, false }); }
-void cpu_add_elements(Cpu *cx, const Place *dst, const Place *src) { cpu_each_element(cx, dst, write_element, &(Pair){ dst, src, NULL, true }); }
+void cpu_copy_elements(Cpu *cx, const Place *dst, const Place *src)
+{
+    cpu_each_element(cx, dst, write_element, &(Pair){ dst, src, NULL, false });
+}
+void cpu_fill_elements(Cpu *cx, const Place *dst, Expr *value)
+{
+    cpu_each_element(cx, dst, write_element, &(Pair){ dst, NULL, value, false });
+}
+void cpu_add_elements(Cpu *cx, const Place *dst, const Place *src)
+{
+    cpu_each_element(cx, dst, write_element, &(Pair){ dst, src, NULL, true });
+}

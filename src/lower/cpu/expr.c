@@ -150,7 +150,8 @@ static Expr *lower_load(Cpu *cx, Expr *x)
         Expr *const text = cpu_quoted(cx, arena_printf(cx->arena, "reads an element of '%s' that nothing has written",
                                                    x->load.buffer->name));
         if (!p.bytes)
-            at = cpu_call(cx, DTYPE_INT, "kiln_written", 5, cpu_of(cx, cx->host), cpu_of(cx, shadow), at, cpu_where(cx, x->span), text);
+            at = cpu_call(cx, DTYPE_INT, "kiln_written", 5, cpu_of(cx, cx->host), cpu_of(cx, shadow), at,
+                          cpu_where(cx, x->span), text);
     }
     Expr *const value = cpu_place_load(cx, &p, at);
     return inside ? expr_select(cx->arena, inside, value, cpu_zero_of(cx, value->type)) : value;

@@ -38,8 +38,9 @@ static void score_access(const TileUse *use, void *context)
             if (!expr_uses(use->subs[d], var)) continue;
             int64_t c = 0;
             Expr *rest;
-            const bool along = d == use->buffer->rank - 1 && expr_affine(s->cx->arena, use->subs[d], &var, 1, &c, &rest) &&
-                               c == 1 && !expr_loads(rest);
+            const bool along = d == use->buffer->rank - 1 &&
+                               expr_affine(s->cx->arena, use->subs[d], &var, 1, &c, &rest) && c == 1 &&
+                               !expr_loads(rest);
             s->score[i] += along ? (use->writes ? 4 : 2) : (use->writes ? -6 : -3);
         }
     }
@@ -77,8 +78,10 @@ static void note_definition(TileOp *op, void *context)
     if (op->kind == T_UPDATE) var = op->update.var;
     if (op->kind == T_FOR) var = op->for_.var;
     if (var && var->id < nest->n_depths) nest->depth[var->id] = (int8_t)nest->n;
-    for (int i = 0; op->kind == T_FORALL && i < op->forall.n; i++) nest->depth[op->forall.indices[i].var->id] = (int8_t)nest->n;
-    for (int i = 0; op->kind == T_PIPELINE && i < op->pipeline.n; i++) nest->depth[op->pipeline.indices[i].var->id] = (int8_t)nest->n;
+    for (int i = 0; op->kind == T_FORALL && i < op->forall.n; i++)
+        nest->depth[op->forall.indices[i].var->id] = (int8_t)nest->n;
+    for (int i = 0; op->kind == T_PIPELINE && i < op->pipeline.n; i++)
+        nest->depth[op->pipeline.indices[i].var->id] = (int8_t)nest->n;
 }
 
 typedef struct Notes { Cpu *cx; Nest *nest; } Notes;
@@ -319,7 +322,9 @@ static void lower_nest(Cpu *cx, Nest *nest)
     cpu_enter(cx, nest->before[nest->n]);
     if (nest->n > 0 && !nest->outer && !cpu_is_checked(cx)) {
         Expr *const block = nest->lane ? cpu_of(cx, nest->block) : NULL;
-        if (block) cpu_fetch_ahead(cx, op, nest, nest->before_lanes, block, int_add(cx->arena, block, int_const(cx->arena, nest->n_lanes)));
+        if (block)
+            cpu_fetch_ahead(cx, op, nest, nest->before_lanes, block,
+                            int_add(cx->arena, block, int_const(cx->arena, nest->n_lanes)));
         else cpu_fetch_ahead(cx, op, nest, nest->before[nest->n - 1], lo[nest->n], hi[nest->n]);
     }
     cpu_block(cx, op->forall.body);
@@ -364,7 +369,8 @@ static bool only_reduces(const TileOp *body)
 static void reduce_one_by_one(Cpu *cx, const TileOp *op)
 {
     for (const TileOp *update = op->forall.body; update; update = update->next) {
-        TileOp *const one = NEW(cx->arena, TileOp, .kind = T_FORALL), *const body = NEW(cx->arena, TileOp, .kind = T_UPDATE);
+        TileOp *const one = NEW(cx->arena, TileOp, .kind = T_FORALL);
+        TileOp *const body = NEW(cx->arena, TileOp, .kind = T_UPDATE);
         *one = *op;
         *body = *update;
         body->next = one->next = NULL;

@@ -208,7 +208,7 @@ void cpu_op(Cpu *cx, TileOp *op)
         else cpu_declare_tile(cx, op->tile.buffer);
         break;
     case T_LET:         lower_let(cx, op); break;
-    case T_SET:         cpu_assign(cx, op->let.var, cpu_convert(cx, op->let.var->type, cpu_expr(cx, op->let.value))); break;
+    case T_SET: cpu_assign(cx, op->let.var, cpu_convert(cx, op->let.var->type, cpu_expr(cx, op->let.value))); break;
     case T_STORE:       lower_store(cx, op); break;
     case T_UPDATE:      cpu_update(cx, op); break;
     case T_ATOMIC:      cpu_atomic(cx, op); break;
@@ -249,7 +249,8 @@ void cpu_block(Cpu *cx, TileOp *op)
 static Expr *word(Cpu *cx, Var *words, int i, DType type)
 {
     if (type == DTYPE_INT) return cpu_call(cx, type, "kiln_word_int", 2, cpu_of(cx, words), int_const(cx->arena, i));
-    return cpu_call(cx, type, "kiln_word", 3, cpu_of(cx, words), int_const(cx->arena, i), cpu_literal(cx, "%s", dtype_info[type].c_name));
+    return cpu_call(cx, type, "kiln_word", 3, cpu_of(cx, words), int_const(cx->arena, i),
+                    cpu_literal(cx, "%s", dtype_info[type].c_name));
 }
 
 static void declare_var(Cpu *cx, Var *var, Expr *value)
@@ -280,7 +281,8 @@ static int symbols_at(const TileKernel *k)
 {
     int at = 0;
     for (int i = 0; i < k->n_params; i++)
-        if (!k->params[i].absent) at += 1 + (k->params[i].is_tensor && k->params[i].tensor->strided ? k->params[i].tensor->rank : 0);
+        if (!k->params[i].absent)
+            at += 1 + (k->params[i].is_tensor && k->params[i].tensor->strided ? k->params[i].tensor->rank : 0);
     return at;
 }
 
@@ -301,7 +303,9 @@ void cpu_declare_arguments(Cpu *cx, Var *words)
         Buffer *const b = k->params[i].tensor;
         if (k->params[i].absent) continue;
         if (!k->params[i].is_tensor) { at++; continue; }
-        cx->tensors[b->id] = cpu_declare_pointer(cx, b->type, b->name, cpu_call(cx, b->type, "kiln_word_pointer", 2, cpu_of(cx, words), int_const(cx->arena, at)));
+        cx->tensors[b->id] = cpu_declare_pointer(cx, b->type, b->name,
+                                                 cpu_call(cx, b->type, "kiln_word_pointer", 2, cpu_of(cx, words),
+                                                          int_const(cx->arena, at)));
         at = declare_strides(cx, b, words, at + 1);
     }
 }

@@ -75,7 +75,8 @@ Expr *cpu_convert(Cpu *cx, DType to, Expr *x)
     if (expr_is_const(x) && !is_narrow_float(to) && !is_packed(to)) return expr_convert(cx->arena, to, x);
     x = widened(cx, x);
     if (x->type == to) return x;
-    if (to == DTYPE_BOOL) return expr_binary(cx->arena, X_NE, x, expr_convert(cx->arena, x->type, expr_int(cx->arena, DTYPE_INT, 0)));
+    if (to == DTYPE_BOOL)
+        return expr_binary(cx->arena, X_NE, x, expr_convert(cx->arena, x->type, expr_int(cx->arena, DTYPE_INT, 0)));
     if (is_narrow_float(to)) return to_narrow_float(cx, to, x);
     if (to == DTYPE_TF32) return cpu_call(cx, to, "kiln_tf32_from_f32", 1, cast(cx, DTYPE_F32, x));
     if (dtype_is_integer(to) && dtype_is_float(x->type)) return float_to_integer(cx, to, x);
@@ -141,7 +142,8 @@ Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
         return expr_binary(cx->arena, X_ADD, expr_binary(cx->arena, X_MUL, args[0], args[1]), args[2]);
     }
     case M_ABS:
-        if (dtype_is_float(type)) return cpu_call(cx, type, type == DTYPE_F64 ? "__builtin_fabs" : "__builtin_fabsf", 1, args[0]);
+        if (dtype_is_float(type))
+            return cpu_call(cx, type, type == DTYPE_F64 ? "__builtin_fabs" : "__builtin_fabsf", 1, args[0]);
         return dtype_is_unsigned(type) ? args[0] : call_kind(cx, type, "abs", type, 1, args);
     case M_MIN: case M_MAX: case M_CEILDIV:
         return call_kind(cx, type, math_info[x->math.fn].name, type, 2, args);
@@ -162,7 +164,9 @@ Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
                     cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[1]), sum));
     }
     case M_RANDOM:
-        return cast(cx, type, cpu_call(cx, DTYPE_F32, "kiln_random", 2, cast(cx, DTYPE_U64, args[0]), cast(cx, DTYPE_U64, args[1])));
+        return cast(cx, type,
+                    cpu_call(cx, DTYPE_F32, "kiln_random", 2, cast(cx, DTYPE_U64, args[0]),
+                             cast(cx, DTYPE_U64, args[1])));
     case M_COUNT: break;
     }
     return args[0];

@@ -79,7 +79,9 @@ static Place own_array(Cpu *cx, DType type, int64_t rows, int64_t columns, int64
 static Place plain_place(Cpu *cx, const Place *p, int64_t *room)
 {
     int64_t rows, columns;
-    if ((!p->checks.count && !p->packed && !p->bytes && !p->by_elements) || !const_widths(cx, p, &rows, &columns, p->span)) return *p;
+    if ((!p->checks.count && !p->packed && !p->bytes && !p->by_elements) ||
+        !const_widths(cx, p, &rows, &columns, p->span))
+        return *p;
     Place plain = own_array(cx, p->type, rows, columns, room);
     cpu_copy_places(cx, &plain, p, p->span);
     return plain;
@@ -94,7 +96,8 @@ static bool lower_side(Cpu *cx, const Operand *o, DType type, int64_t *room, Sid
     side->transposed = o->transposed;
     const bool same = p.type == type || (p.type == DTYPE_TF32 && type == DTYPE_F32);
     // The conversion that the source asks for rounds; it is not skipped even if the kernel takes both types.
-    const bool as_named = same && (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
+    const bool as_named = same &&
+                          (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
     const bool direct = as_named && !p.packed && !p.bytes && !p.by_elements && !p.checks.count;
     if (direct && (cpu_place_stride(&p, 1) == 1 || cpu_place_stride(&p, 0) == 1)) {
         const bool across = cpu_place_stride(&p, 1) != 1;
@@ -130,7 +133,8 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
     if (!cpu_place_region(cx, &a, &op->matmul.a.region) || !cpu_place_region(cx, &meta, &whole)) return false;
     a = plain_place(cx, &a, room);
     meta = plain_place(cx, &meta, room);
-    if (op->matmul.a.transposed ? !const_widths(cx, &a, &columns, &rows, op->span) : !const_widths(cx, &a, &rows, &columns, op->span))
+    if (op->matmul.a.transposed ? !const_widths(cx, &a, &columns, &rows, op->span)
+                                : !const_widths(cx, &a, &rows, &columns, op->span))
         return false;
     Place dense = own_array(cx, type, rows, 2 * columns, room);
     cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, dense.pointer),
@@ -141,10 +145,13 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
     const int per = dtype_bits(op->matmul.meta->type) / 2;
     Expr *at_meta[] = { cpu_of(cx, i), expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, per)) };
     Expr *const word = cpu_convert(cx, DTYPE_U64, cpu_place_load(cx, &meta, cpu_linear_at(cx, &meta.at, at_meta)));
-    Expr *const shift = int_mul(cx->arena, expr_binary(cx->arena, X_MOD, cpu_of(cx, j), int_const(cx->arena, per)), int_const(cx->arena, 2));
-    Expr *const bits = expr_binary(cx->arena, X_BITAND, expr_binary(cx->arena, X_SHR, word, cpu_convert(cx, DTYPE_U64, shift)),
+    Expr *const shift = int_mul(cx->arena, expr_binary(cx->arena, X_MOD, cpu_of(cx, j), int_const(cx->arena, per)),
+                                int_const(cx->arena, 2));
+    Expr *const bits = expr_binary(cx->arena, X_BITAND,
+                                   expr_binary(cx->arena, X_SHR, word, cpu_convert(cx, DTYPE_U64, shift)),
                                    expr_int(cx->arena, DTYPE_U64, 3));
-    Expr *const group = int_mul(cx->arena, expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, 2)), int_const(cx->arena, 4));
+    Expr *const group = int_mul(cx->arena, expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, 2)),
+                                int_const(cx->arena, 4));
     Expr *at_dense[] = { cpu_of(cx, i), int_add(cx->arena, group, cpu_convert(cx, DTYPE_INT, bits)) };
     Expr *at_a[] = { cpu_of(cx, op->matmul.a.transposed ? j : i), cpu_of(cx, op->matmul.a.transposed ? i : j) };
     cpu_place_store(cx, &dense, cpu_linear_at(cx, &dense.at, at_dense),
@@ -170,7 +177,8 @@ static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_
     const CpuTarget *const t = cx->target;
     const bool bf16 = kind->a == DTYPE_BF16 && kind->b == DTYPE_BF16 && t->isa == ISA_AVX512 && m <= 16;
     if (bf16 && t->amx && b_transposed && n % 16 == 0 && k % 32 == 0) return true;
-    if (bf16 && t->bf16 && !t->amx && !a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0)) return true;
+    if (bf16 && t->bf16 && !t->amx && !a_transposed && (b_transposed ? k % 32 == 0 : n % 32 == 0 && k % 2 == 0))
+        return true;
     return kind->few && m <= FEW_ROWS;
 }
 
@@ -181,7 +189,8 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     int64_t room = 0, m, n;
     if (!cpu_place_region(cx, &c, &op->matmul.dst) || !const_widths(cx, &c, &m, &n, op->span)) return;
     if (cpu_is_checked(cx) && op->matmul.accumulate) cpu_mark_region(cx, &c, true);
-    assert(!c.checks.count && !c.packed && !c.bytes && !c.by_elements && cpu_place_stride(&c, 1) == 1 && "products go into rows of fragments");
+    assert(!c.checks.count && !c.packed && !c.bytes && !c.by_elements && cpu_place_stride(&c, 1) == 1 &&
+           "products go into rows of fragments");
     const bool sparse = op->matmul.meta != NULL;
     if (sparse ? !expand_sparse(cx, op, kind->a, &room, &a) : !lower_side(cx, &op->matmul.a, kind->a, &room, &a)) return;
     if (!lower_side(cx, &op->matmul.b, kind->b, &room, &b)) return;

@@ -147,13 +147,14 @@ static Expr *reduced_row(Cpu *cx, const TileOp *op)
     const Expr *const load = op->update.value;
     const LoopIndex *const inner = &nest->op->forall.indices[nest->order[nest->n - 1]];
     Expr *subs[MAX_RANK];
-    if (cpu_is_checked(cx) || nest->op->forall.body != op || op->next || load->kind != E_LOAD || load->type != DTYPE_F32 ||
-        !row_function(op->update.op) || nest->conditional)
+    if (cpu_is_checked(cx) || nest->op->forall.body != op || op->next || load->kind != E_LOAD ||
+        load->type != DTYPE_F32 || !row_function(op->update.op) || nest->conditional)
         return NULL;
     Buffer *const b = load->load.buffer;
     if (b->kind != BUFFER_SHARED && b->kind != BUFFER_FRAGMENT) return NULL;
     for (int d = 0; d < b->rank; d++) {
-        const bool last = d == b->rank - 1, is_index = load->load.subs[d]->kind == E_VAR && load->load.subs[d]->var.var == inner->var;
+        const bool last = d == b->rank - 1;
+        const bool is_index = load->load.subs[d]->kind == E_VAR && load->load.subs[d]->var.var == inner->var;
         if (last ? !is_index : expr_uses(load->load.subs[d], inner->var)) return NULL;
         subs[d] = last ? inner->lo : load->load.subs[d];
     }
@@ -161,14 +162,16 @@ static Expr *reduced_row(Cpu *cx, const TileOp *op)
     if (!cpu_place_element(cx, &p, b, subs, op->span)) return NULL;
     cpu_use_prelude(cx, "REDUCE");
     Expr *const n = cpu_expr(cx, int_sub(cx->arena, inner->hi, inner->lo));
-    return cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL)), n);
+    return cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2,
+                    cpu_place_address(cx, &p, cpu_linear_at(cx, &p.at, NULL)), n);
 }
 
 // ---- lanes
 
 static bool is_tile_load(const Expr *x)
 {
-    return x->kind == E_LOAD && x->type == DTYPE_F32 && (x->load.buffer->kind == BUFFER_SHARED || x->load.buffer->kind == BUFFER_FRAGMENT);
+    return x->kind == E_LOAD && x->type == DTYPE_F32 &&
+           (x->load.buffer->kind == BUFFER_SHARED || x->load.buffer->kind == BUFFER_FRAGMENT);
 }
 
 // A body that is one f32 sum, maximum or minimum over the innermost index, but not of a row as it lies: see above.
@@ -191,7 +194,8 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
     Nest *const nest = cx->nest;
     Arena *const a = cx->arena;
     LoopList *const here = cpu_enter(cx, nest->before[depth]);
-    Var *const sums = loop_new_pointer(cx->unit, DTYPE_F32, "sums"), *const lane = loop_new_var(cx->unit, DTYPE_I32, "lane");
+    Var *const sums = loop_new_pointer(cx->unit, DTYPE_F32, "sums");
+    Var *const lane = loop_new_var(cx->unit, DTYPE_I32, "lane");
     sums->pointer = 0;
     cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = sums, .elements = nest->n_lanes } });
     sums->pointer = 1;
@@ -204,7 +208,8 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
     cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op->update.op, sum, value) } });
     LoopList *const back = cpu_enter(cx, nest->after[depth]);
     cpu_use_prelude(cx, "REDUCE");
-    combine(cx, op, DTYPE_F32, cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_of(cx, sums), int_const(a, nest->n_lanes)));
+    combine(cx, op, DTYPE_F32,
+            cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_of(cx, sums), int_const(a, nest->n_lanes)));
     cpu_enter(cx, back);
 }
 
@@ -216,8 +221,9 @@ static const char *accumulator_name(Cpu *cx) { return arena_printf(cx->arena, "r
 static void guard_scaling(Cpu *cx, const TileOp *op, Expr *factor)
 {
     Nest *const nest = cx->nest;
-    if (!nest || nest->n < 2 || cpu_is_checked(cx) || op->update.op != UPDATE_MUL || nest->op->forall.body != op || op->next ||
-        !dtype_is_float(factor->type) || factor->kind != E_VAR || cpu_expr_depth(cx, op->update.value) >= nest->n)
+    if (!nest || nest->n < 2 || cpu_is_checked(cx) || op->update.op != UPDATE_MUL || nest->op->forall.body != op ||
+        op->next || !dtype_is_float(factor->type) || factor->kind != E_VAR ||
+        cpu_expr_depth(cx, op->update.value) >= nest->n)
         return;
     nest->guard = expr_binary(cx->arena, X_NE, factor, expr_float(cx->arena, factor->type, 1));
 }
@@ -253,7 +259,8 @@ void cpu_update(Cpu *cx, TileOp *op)
     cpu_enter(cx, here);
     cpu_assign(cx, acc, accumulated(cx, op->update.op, cpu_of(cx, acc), cpu_convert(cx, acc_type, value)));
     if (!nest->reductions.length) text_print(&nest->reductions, "#pragma omp simd");
-    if (dtype_is_float(acc_type) && (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX)) cpu_use_prelude(cx, "EXTREMES");
+    if (dtype_is_float(acc_type) && (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX))
+        cpu_use_prelude(cx, "EXTREMES");
     text_print(&nest->reductions, " reduction(%s:%s)", clause_of(op->update.op, acc_type), acc->name);
 
     LoopList *const back = cpu_enter(cx, nest->after[depth]);

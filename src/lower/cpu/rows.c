@@ -117,7 +117,8 @@ static void check_reduced(const TileUse *use, void *context)
 {
     Run *const run = context;
     for (int i = 0; i < run->reduced.count; i++)
-        if (run->reduced.items[i].root == buffer_root(use->buffer) && run->reduced.items[i].owner != run->at) run->fits = false;
+        if (run->reduced.items[i].root == buffer_root(use->buffer) && run->reduced.items[i].owner != run->at)
+            run->fits = false;
 }
 
 static void check_use(const TileUse *use, void *context)
@@ -128,7 +129,8 @@ static void check_use(const TileUse *use, void *context)
     const int d = run->columns ? use->buffer->rank - 1 : 0;
     const bool by_row = use->buffer->kind != BUFFER_VIEW &&
                         ((use->subs && is_row(run, use->subs[d])) ||
-                         (use->region && !run->columns && !use->region->subs[0].is_range && is_row(run, use->region->subs[0].start)));
+                         (use->region && !run->columns && !use->region->subs[0].is_range &&
+                          is_row(run, use->region->subs[0].start)));
     if (!by_row) run->fits = false;
 }
 
@@ -188,7 +190,8 @@ static int64_t note_member(Run *run, TileOp *op)
     }
     if (op->kind == T_COPY) {
         const Buffer *const dst = buffer_root(op->copy.dst.buffer);
-        if (!cpu_can_copy_rows(run->cx, op, run->columns, &rows) || (!is_private_tile(dst) && is_touched(run, dst))) return 0;
+        if (!cpu_can_copy_rows(run->cx, op, run->columns, &rows) || (!is_private_tile(dst) && is_touched(run, dst)))
+            return 0;
         VEC_PUSH(run->cx->arena, &run->written, dst);
         return rows;
     }
@@ -219,8 +222,8 @@ static bool try_op(Run *run, TileOp *op)
 static bool goes_before(const Run *run, const TileOp *op)
 {
     if (op->kind == T_TILE) return op->tile.buffer->kind != BUFFER_LOCAL;
-    return run->n > 0 && op->kind == T_FILL && !expr_loads(op->fill.value) && !is_touched(run, buffer_root(op->fill.dst.buffer)) &&
-           is_private_tile(op->fill.dst.buffer);
+    return run->n > 0 && op->kind == T_FILL && !expr_loads(op->fill.value) &&
+           !is_touched(run, buffer_root(op->fill.dst.buffer)) && is_private_tile(op->fill.dst.buffer);
 }
 
 // ---- emitting it
@@ -301,8 +304,8 @@ static TileOp *op_for_rows(Run *run, const TileOp *from, Expr *first, Expr *coun
 static void note_ahead(Run *run, TileOp *op)
 {
     Place src;
-    if (op->kind == T_COPY && is_private_tile(op->copy.dst.buffer) && buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR &&
-        cpu_place_region(run->cx, &src, &op->copy.src))
+    if (op->kind == T_COPY && is_private_tile(op->copy.dst.buffer) &&
+        buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR && cpu_place_region(run->cx, &src, &op->copy.src))
         cpu_note_ahead(run->cx, op, &src);
 }
 
@@ -320,7 +323,8 @@ static void emit_run(Run *run)
     Expr *const first = cpu_of(cx, row), *const left = int_sub(a, int_const(a, run->extent), first);
     LoopList *const out = cpu_enter(cx, &body);
     Expr *count = int_const(a, rows);
-    if (run->extent % rows != 0) count = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "rows", cpu_expr(cx, int_min(a, left, count))));
+    if (run->extent % rows != 0)
+        count = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "rows", cpu_expr(cx, int_min(a, left, count))));
     for (int i = 0; i < run->n; i++) cpu_op(cx, op_for_rows(run, run->ops[i], first, count));
     cpu_enter(cx, out);
     cpu_add(cx, (LoopStmt){ .kind = L_FOR, .span = run->ops[0]->span,

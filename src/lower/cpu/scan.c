@@ -8,7 +8,8 @@ static bool array_like(Cpu *cx, const Place *p, Place *array, int64_t *room)
 {
     int64_t extents[MAX_RANK];
     for (int a = 0; a < p->n_axes; a++)
-        if (!expr_as_int(p->widths[a], &extents[a])) return cpu_unsupported(cx, p->span, "a cumsum over a view of an extent not known when built");
+        if (!expr_as_int(p->widths[a], &extents[a]))
+            return cpu_unsupported(cx, p->span, "a cumsum over a view of an extent not known when built");
     *array = cpu_own_array(cx, p->type, extents, p->n_axes, room);
     return true;
 }
@@ -58,7 +59,8 @@ void cpu_scan(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &src, true);
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     Place from = src, to = dst;
-    const bool ready = (!is_cut(&src) || array_like(cx, &src, &from, &room)) && (!is_cut(&dst) || array_like(cx, &dst, &to, &room));
+    const bool ready = (!is_cut(&src) || array_like(cx, &src, &from, &room)) &&
+                       (!is_cut(&dst) || array_like(cx, &dst, &to, &room));
     if (ready && is_cut(&src)) cpu_copy_places(cx, &from, &src, op->span);
     if (ready) scan_places(cx, op, to, from);
     if (ready && is_cut(&dst)) cpu_copy_places(cx, &dst, &to, op->span);

@@ -104,14 +104,18 @@ void cpu_plan_scratch(Cpu *cx)
         place_tile(&w, i);
         if (t->offset + t->bytes > end) end = t->offset + t->bytes;
         Var *const scratch = cx->host;
-        t->pointer = cpu_declare_pointer(cx, cpu_array_type(b->type), b->name, cpu_call(cx, b->type, "kiln_at", 2, cpu_of(cx, scratch), int_const(cx->arena, t->offset)));
+        t->pointer = cpu_declare_pointer(cx, cpu_array_type(b->type), b->name,
+                                         cpu_call(cx, b->type, "kiln_at", 2, cpu_of(cx, scratch),
+                                                  int_const(cx->arena, t->offset)));
         if (cpu_is_checked(cx))
             t->shadow = cpu_declare_pointer(cx, DTYPE_U8, "written", cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, scratch),
                                         int_const(cx->arena, t->offset + t->bytes - round_up(t->elements, ALIGNMENT))));
         t->declared = true;
     }
     cx->plan->scratch_bytes = end;
-    cx->temp = cpu_declare_pointer(cx, DTYPE_U8, "temp", cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->host), int_const(cx->arena, end)));
+    cx->temp = cpu_declare_pointer(cx, DTYPE_U8, "temp",
+                                   cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->host),
+                                            int_const(cx->arena, end)));
 }
 
 int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes)
@@ -145,7 +149,8 @@ void cpu_declare_tile(Cpu *cx, Buffer *b)
     t->ahead = NULL;
     if (b->kind != BUFFER_LOCAL) {
         if (t->shadow)
-            cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, t->shadow), int_const(cx->arena, t->elements)));
+            cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, t->shadow),
+                                      int_const(cx->arena, t->elements)));
         return;
     }
     measure_tile(cx, b);

@@ -100,7 +100,9 @@ static void declare_array(Cpu *cx, Buffer *b)
 
 static void free_array(Cpu *cx, Buffer *b)
 {
-    if (!is_on_stack(b)) cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_free", 2, cpu_of(cx, cx->host), cpu_of(cx, cx->tiles[b->id].pointer)));
+    if (!is_on_stack(b))
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_free", 2, cpu_of(cx, cx->host),
+                                  cpu_of(cx, cx->tiles[b->id].pointer)));
 }
 
 // An array comes to life: its strides, and memory if it was not worth the stack.
@@ -115,8 +117,9 @@ void cpu_sequential_array(Cpu *cx, Buffer *b)
     if (is_on_stack(b)) return;
     const int bytes = dtype_bits(b->type) < 8 ? 1 : dtype_bits(b->type) / 8;
     free_array(cx, b);
-    cpu_assign(cx, t->pointer, cpu_call(cx, b->type, "kiln_alloc", 4, cpu_of(cx, cx->host), elements, int_const(cx->arena, bytes),
-                                cpu_where(cx, b->span)));
+    cpu_assign(cx, t->pointer,
+               cpu_call(cx, b->type, "kiln_alloc", 4, cpu_of(cx, cx->host), elements, int_const(cx->arena, bytes),
+                        cpu_where(cx, b->span)));
 }
 
 // ---- forall: plain nested loops in the order of the source
@@ -131,12 +134,16 @@ void cpu_sequential_forall(Cpu *cx, TileOp *op, int at)
         return;
     }
     const LoopIndex *const index = &op->forall.indices[at];
-    Expr *const lo = cpu_expr(cx, index->lo), *const hi = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "hi", cpu_expr(cx, index->hi)));
+    Expr *const lo = cpu_expr(cx, index->lo);
+    Expr *const hi = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "hi", cpu_expr(cx, index->hi)));
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     cpu_sequential_forall(cx, op, at + 1);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .span = op->span,
-                        .for_ = { .var = index->var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first } });
+    cpu_add(cx, (LoopStmt){
+                    .kind = L_FOR,
+                    .span = op->span,
+                    .for_ = {
+                        .var = index->var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first } });
 }
 
 // ---- the kernel

@@ -27,7 +27,8 @@ static bool plan_pieces(Lowering *lo, TileOp *op, Iteration *it, Var **run)
 {
     TileOp *const map = as_map(lo, op);
     const TileOp *const store = map->forall.body;
-    if (map->forall.n < 1 || map->forall.n > LAYOUT_MAX_RANK || store->kind != T_STORE || store->store.value->kind != E_LOAD)
+    if (map->forall.n < 1 || map->forall.n > LAYOUT_MAX_RANK || store->kind != T_STORE ||
+        store->store.value->kind != E_LOAD)
         return false;
     *it = (Iteration){ .indices = map->forall.indices, .n = map->forall.n, .crew = lo->crew, .vector = -1 };
     int extents[LAYOUT_MAX_RANK];
@@ -54,8 +55,8 @@ static bool copy_runs_ahead(Lowering *lo, const Slice *slice, const TileOp *pipe
         return false;
     Buffer *const src = op->copy.src.buffer;
     const Buffer *const root = buffer_root(src);
-    if (root->kind != BUFFER_TENSOR || root->access != ACCESS_IN || dtype_bits(root->type) < 8 || root->type != op->copy.dst.buffer->type ||
-        src->type != root->type || !view_is_known(slice, src))
+    if (root->kind != BUFFER_TENSOR || root->access != ACCESS_IN || dtype_bits(root->type) < 8 ||
+        root->type != op->copy.dst.buffer->type || src->type != root->type || !view_is_known(slice, src))
         return false;
     for (int d = 0; d < src->rank; d++)
         if (!slice_knows(slice, op->copy.src.subs[d].start))
@@ -179,20 +180,23 @@ static void emit_pieces(Lowering *lo, TileOp *op)
         if (it.layout.digit[i].input != IN_REGISTER || i == it.vector)
             continue;
         it.digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &digits[n++], it.digit[i], i32_const(lo, 0), i32_const(lo, it.layout.digit[i].extent), i32_const(lo, 1),
-                  pieces <= 16 ? LOOP_UNROLL : LOOP_NO_UNROLL);
+        begin_for(lo, &digits[n++], it.digit[i], i32_const(lo, 0), i32_const(lo, it.layout.digit[i].extent),
+                  i32_const(lo, 1), pieces <= 16 ? LOOP_UNROLL : LOOP_NO_UNROLL);
     }
     begin_block(lo, &block);
-    Expr *const inside = declare_indices(lo, &it, ~0u), *const valid = both(lo, inside, replica_is_first(lo, &it.layout));
+    Expr *const inside = declare_indices(lo, &it, ~0u);
+    Expr *const valid = both(lo, inside, replica_is_first(lo, &it.layout));
     if (valid)
         begin_if(lo, &guard, valid);
     Place from, to;
     if (place_element(lo, load->load.buffer, load->load.subs, &it, &from, load->span) &&
         place_element(lo, store->store.buffer, store->store.subs, &it, &to, store->span)) {
-        Expr *const dst = expr_address(lo->arena, to.pointer, to.at), *const src = expr_address(lo->arena, from.pointer, from.at);
+        Expr *const dst = expr_address(lo->arena, to.pointer, to.at);
+        Expr *const src = expr_address(lo->arena, from.pointer, from.at);
         Expr *const rows = from.rows_inside ? from.rows_inside : expr_bool(lo->arena, true);
         if (from.columns)
-            emit_call(lo, arena_printf(lo->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column, from.columns);
+            emit_call(lo, arena_printf(lo->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column,
+                      from.columns);
         else
             emit_call(lo, arena_printf(lo->arena, "copy_inside<%d>", width), 3, dst, src, rows);
     }
@@ -243,7 +247,8 @@ void emit_ahead(Lowering *lo, TileOp *op)
     index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const index = loop_var(lo, op->pipeline.indices[0].var);
     Expr *const one = expr_int(a, index->type, 1), *const far = expr_int(a, index->type, distance);
-    Var *const begin = emit_declare(lo, index->type, "begin", from), *const end = emit_declare(lo, index->type, "end", to);
+    Var *const begin = emit_declare(lo, index->type, "begin", from);
+    Var *const end = emit_declare(lo, index->type, "end", to);
     Var *const filled = distance ? emit_declare(lo, DTYPE_I32, "filled", i32_const(lo, 0)) : NULL;
     Var *const slot = distance ? emit_declare(lo, DTYPE_I32, "slot", i32_const(lo, 0)) : NULL;
     Nest loop, guard, step;

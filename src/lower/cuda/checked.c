@@ -45,7 +45,8 @@ void declare_shadow(Lowering *lo, TileInfo *tile)
         return;
     }
     tile->shadow = loop_new_pointer(lo->unit, DTYPE_U8, name);
-    emit_definition(lo, tile->shadow, call_expr(lo, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(lo, tile->shadow_offset)));
+    emit_definition(lo, tile->shadow,
+                    call_expr(lo, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(lo, tile->shadow_offset)));
 }
 
 static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value)
@@ -86,7 +87,9 @@ Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span)
     if (!has_shadow(lo, tile) || place->recast)
         return x;
     return call_expr(lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
-                     trap_text(lo, span, arena_printf(lo->arena, "reads an element of '%s' that nothing has written", tile->buffer->name)));
+                     trap_text(lo, span,
+                               arena_printf(lo->arena, "reads an element of '%s' that nothing has written",
+                                            tile->buffer->name)));
 }
 
 // The lowered subscript of a tile, tested unless it is proved. i32.
@@ -94,10 +97,12 @@ Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *l
 {
     const Range r = expr_range(sub);
     int64_t extent;
-    if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) || (r.has_lo && r.has_hi && r.lo >= 0 && r.hi < extent))
+    if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) ||
+        (r.has_lo && r.has_hi && r.lo >= 0 && r.hi < extent))
         return lowered;
     return call_expr(lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
-                     trap_text(lo, span, arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
+                     trap_text(lo, span,
+                               arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
 }
 
 // a op b as `int`, if it may leave 64 bits (or divide by zero). NULL: it cannot.
@@ -114,6 +119,8 @@ Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b)
     if (!name)
         return NULL;
     const char *const sign = x->op.op == X_ADD ? "+" : x->op.op == X_SUB ? "-" : x->op.op == X_MUL ? "*" : "/";
-    const char *const message = divides ? "division by zero, or 'int' overflows" : arena_printf(lo->arena, "'int' overflows in '%s'", sign);
-    return call_expr(lo, DTYPE_I64, arena_printf(lo->arena, "checked_%s", name), 4, a, b, fault_record(lo), trap_text(lo, x->span, message));
+    const char *const message = divides ? "division by zero, or 'int' overflows"
+                                        : arena_printf(lo->arena, "'int' overflows in '%s'", sign);
+    return call_expr(lo, DTYPE_I64, arena_printf(lo->arena, "checked_%s", name), 4, a, b, fault_record(lo),
+                     trap_text(lo, x->span, message));
 }

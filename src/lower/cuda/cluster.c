@@ -109,7 +109,8 @@ void explain_cluster(Lowering *lo)
     if (lo->clustered < 0)
         return;
     const TileGridDim *const dim = &lo->kernel->grid[lo->clustered];
-    text_print(lo->explanation, lo->shares ? "clusters of %d along %s" : "no clusters of %d along %s: there is nothing to share",
+    text_print(lo->explanation,
+               lo->shares ? "clusters of %d along %s" : "no clusters of %d along %s: there is nothing to share",
                dim->cluster, dim->var->name);
     for (int exchanged = 0; exchanged < 2; exchanged++) {
         const char *before = exchanged ? "; rows exchanged:" : "; multicast:";

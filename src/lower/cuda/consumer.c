@@ -276,7 +276,8 @@ void emit_consumer(Lowering *lo)
     }
     Var *const group = lo->group;
     lo->thread_of_all = lo->thread;
-    lo->thread = emit_declare(lo, DTYPE_I32, "member", i32_op(lo, X_MOD, var_of(lo, lo->thread_of_all), crew_threads(lo->crew)));
+    lo->thread = emit_declare(lo, DTYPE_I32, "member",
+                              i32_op(lo, X_MOD, var_of(lo, lo->thread_of_all), crew_threads(lo->crew)));
     for (int g = 0; g < lo->all.groups; g++) {
         Nest walk;
         begin_if(lo, &walk, i32_op(lo, X_EQ, var_of(lo, group), g));

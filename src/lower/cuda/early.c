@@ -15,7 +15,8 @@ static bool may_load_early(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     const TileInfo *const to = op->kind == T_COPY ? tile_info(lo, op->copy.dst.buffer) : NULL;
-    if (!to || to->home != HOME_REGISTERS || info->fetched || info->barrier_before || lo->has_teams || lo->role != ROLE_CONSUMER)
+    if (!to || to->home != HOME_REGISTERS || info->fetched || info->barrier_before || lo->has_teams ||
+        lo->role != ROLE_CONSUMER)
         return false;
     const Buffer *const from = buffer_root(op->copy.src.buffer);
     return from->kind == BUFFER_TENSOR && from->access == ACCESS_IN && is_placed(&op->copy.src);

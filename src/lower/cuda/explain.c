@@ -30,7 +30,8 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     if (tile->channel && tile->channel->is_handed)
         text_print(out, ", handed over by group %d (channel %d)", tile->channel->giver, tile->channel->index);
     else if (tile->channel)
-        text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index, tile->is_multicast || tile->is_exchanged ? ", once for the cluster" : "");
+        text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index,
+                   tile->is_multicast || tile->is_exchanged ? ", once for the cluster" : "");
     if (tile->ahead)
         text_print(out, ", copied ahead by cp.async");
     if (tile->why)
@@ -43,10 +44,12 @@ static void explain_instructions(Lowering *lo, const Product *p)
 {
     const int k = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k, steps = k / p->step_k;
     if (p->kind == PRODUCT_WGMMA)
-        text_print(lo->explanation, " (%d m64n%dk%d of %s in each group, B %s)", steps * p->row_blocks * ((p->n_group + 255) / 256),
-                   p->n_group < 256 ? p->n_group : 256, p->step_k, dtype_name(p->type), p->right.transposed ? "K-major" : "N-major");
+        text_print(lo->explanation, " (%d m64n%dk%d of %s in each group, B %s)",
+                   steps * p->row_blocks * ((p->n_group + 255) / 256), p->n_group < 256 ? p->n_group : 256, p->step_k,
+                   dtype_name(p->type), p->right.transposed ? "K-major" : "N-major");
     else
-        text_print(lo->explanation, " (%d m16n8k%d of %s in each warp)", steps * p->row_blocks * (p->n_group / 8), p->step_k, dtype_name(p->type));
+        text_print(lo->explanation, " (%d m16n8k%d of %s in each warp)", steps * p->row_blocks * (p->n_group / 8),
+                   p->step_k, dtype_name(p->type));
 }
 
 // What moves between tensors and tiles, beside what the producer fetches.
@@ -57,10 +60,14 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     const Buffer *const to = buffer_root(op->copy.dst.buffer), *const from = buffer_root(op->copy.src.buffer);
     if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
-        text_print(out, "  line %d: %s %s %s by TMA, staged%s\n", line_of(op), from->name, op->kind == T_COPY ? "to" : "added to", to->name,
-                   strides_are_aligned(lo, op->copy.dst.buffer) ? "; where its rows are no multiples of 16 bytes, by the threads" : "");
+        text_print(out, "  line %d: %s %s %s by TMA, staged%s\n", line_of(op), from->name,
+                   op->kind == T_COPY ? "to" : "added to", to->name,
+                   strides_are_aligned(lo, op->copy.dst.buffer)
+                       ? "; where its rows are no multiples of 16 bytes, by the threads"
+                       : "");
     else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched))
-        text_print(out, "  line %d: %s %s %s by the threads\n", line_of(op), from->name, op->kind == T_COPY ? "to" : "added to", to->name);
+        text_print(out, "  line %d: %s %s %s by the threads\n", line_of(op), from->name,
+                   op->kind == T_COPY ? "to" : "added to", to->name);
     return false;
 }
 
@@ -111,7 +118,8 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
                    p->division == DIVIDE_ROWS ? "rows" : p->division == DIVIDE_COLUMNS ? "columns" : "contraction");
     const Buffer *const result = op->matmul.dst.buffer;
     if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS || result->hint == HINT_PARTIAL)
-        text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone", result->name);
+        text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone",
+                   result->name);
     if (p->kind == PRODUCT_MMA && lo->target->arch >= 90 && has_padded_rows(p))
         text_print(out, ", not by wgmma because an operand's rows are padded");
     if (p->kind == PRODUCT_WGMMA && op->matmul.promote)
@@ -139,7 +147,8 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
     const Ahead *const ahead = op_info(lo, op)->ahead;
     text_print(out, "pipeline of line %d: ", op->span.source ? source_position(op->span.source, op->span.begin).line : 0);
     if (can_rotate(lo, op))
-        text_print(out, "stage 1 of a step runs under stage 0 of the next%s", groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
+        text_print(out, "stage 1 of a step runs under stage 0 of the next%s",
+                   groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
     else if (loop_products(lo, op))
         text_print(out, "products stay in flight from step to step; a buffer is released a step later");
     else if (ahead)
@@ -166,14 +175,15 @@ void explain(Lowering *lo)
         explain_tile(lo, lo->declared.items[i]);
     if (lo->staging_bytes)
         text_print(out, "  staging of stores: %d bytes at %d\n", lo->staging_bytes, lo->staging_offset);
-    text_print(out, "  between warps: %d bytes at %d; barriers from %d\n", lo->scratch_bytes, lo->scratch_offset, lo->barrier_offset);
+    text_print(out, "  between warps: %d bytes at %d; barriers from %d\n", lo->scratch_bytes, lo->scratch_offset,
+               lo->barrier_offset);
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
         text_print(out, "channel %d:", i);
         for (int t = 0; t < channel->n_tiles; t++)
             text_print(out, " %s", channel->tiles[t]->buffer->name);
-        text_print(out, ", %d buffers, full at %d, empty at %d%s\n", channel->clock->buffers, channel->full, channel->empty,
-                   channel->is_plain ? "" : ", copies under conditions");
+        text_print(out, ", %d buffers, full at %d, empty at %d%s\n", channel->clock->buffers, channel->full,
+                   channel->empty, channel->is_plain ? "" : ", copies under conditions");
     }
     explain_maps(lo);
     text_print(out, "products:%s\n", lo->calls_printf && lo->target->arch >= 90 ? " (no wgmma beside print and assert: calls serialise it)" : "");
@@ -186,8 +196,8 @@ void explain(Lowering *lo)
     text_print(out, "%s\n", lo->n_barriers ? "" : " none");
     for (int i = 0; i < lo->signals.count; i++) {
         const Signal *const signal = lo->signals.items[i];
-        text_print(out, "signal from group %d after line %d to group %d before line %d (named barrier %d)\n", signal->from,
-                   line_of(signal->after), signal->to, line_of(signal->before), signal->barrier);
+        text_print(out, "signal from group %d after line %d to group %d before line %d (named barrier %d)\n",
+                   signal->from, line_of(signal->after), signal->to, line_of(signal->before), signal->barrier);
     }
     explain_cluster(lo);
     for (int i = 0; i < lo->notes.count; i++)

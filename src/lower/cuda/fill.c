@@ -35,8 +35,8 @@ static bool touch_all(Lowering *lo, TileOp *op, void *context)
 {
     Filling *const filling = context;
     tile_uses(op, touch, filling);
-    if (filling->mine && op->kind != T_FORALL && op->kind != T_STORE && op->kind != T_LET && op->kind != T_IF && op->kind != T_COPY &&
-        op->kind != T_FILL)
+    if (filling->mine && op->kind != T_FORALL && op->kind != T_STORE && op->kind != T_LET && op->kind != T_IF &&
+        op->kind != T_COPY && op->kind != T_FILL)
         filling->fails = true;
     return false;
 }
@@ -52,7 +52,8 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
     if (op->kind == T_TILE)
         return false;
     filling->products |= op->kind == T_MATMUL;
-    const bool is_flow = op->kind == T_IF || op->kind == T_FOR || op->kind == T_PIPELINE || op->kind == T_WHILE || op->kind == T_LET;
+    const bool is_flow = op->kind == T_IF || op->kind == T_FOR || op->kind == T_PIPELINE || op->kind == T_WHILE ||
+                         op->kind == T_LET;
     filling->mine = fills_with(filling, op);
     filling->fails |= (op->groups & filling->mask) && !filling->mine && !is_flow && op->groups == filling->mask;
     if (op->kind != T_FORALL) {
@@ -84,7 +85,8 @@ static bool check_tiles(Lowering *lo, const Filling *filling)
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         const Touches *const t = &filling->tiles[tile->buffer->id];
-        if ((t->filled && t->written) || (t->read_by_filler && !t->filled) || (t->filled && t->read && !has_ring(lo, tile)))
+        if ((t->filled && t->written) || (t->read_by_filler && !t->filled) ||
+            (t->filled && t->read && !has_ring(lo, tile)))
             return false;
         tile->is_filled = t->filled && t->read;
         tile->is_private = t->filled && !t->read;

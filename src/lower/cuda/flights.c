@@ -93,7 +93,10 @@ static void wait_for_flight(Lowering *lo, int last)
     lo->flights.count = later;
 }
 
-static bool reads_tile(const Flight *flight, const TileInfo *tile) { return flight->reads[0] == tile || flight->reads[1] == tile; }
+static bool reads_tile(const Flight *flight, const TileInfo *tile)
+{
+    return flight->reads[0] == tile || flight->reads[1] == tile;
+}
 
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written)
 {

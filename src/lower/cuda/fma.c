@@ -62,7 +62,8 @@ const char *plan_fma(Lowering *lo, Product *p)
     const TileOp *const op = p->op;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const Operand *const a = &p->left, *const b = &p->right;
-    if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || acc->home != HOME_REGISTERS || acc->buffer->rank != 2 || !region_is_whole(&op->matmul.dst))
+    if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || acc->home != HOME_REGISTERS || acc->buffer->rank != 2 ||
+        !region_is_whole(&op->matmul.dst))
         return "the result is no whole fragment in registers";
     const DType type = acc->buffer->type;
     if (type != DTYPE_F32 && type != DTYPE_F64 && type != DTYPE_I32)
@@ -125,8 +126,9 @@ static const char *operand_class(Lowering *lo, const Operand *x, bool along, int
     const SharedLayout *const s = &tile_info(lo, x->region.buffer)->shared;
     int64_t start[2], width[2];
     product_region(&x->region, start, width);
-    return arena_printf(lo->arena, "FmaOperand<%s, FmaTile<%d, %d, %d>, %s, %d, %d, %d, %d, %d>", element_class(x->type), s->swizzle_bytes,
-                        s->pitch_bytes, s->panel_bytes, along ? "false" : "true", runs, run, stride, (int)start[0], (int)start[1]);
+    return arena_printf(lo->arena, "FmaOperand<%s, FmaTile<%d, %d, %d>, %s, %d, %d, %d, %d, %d>",
+                        element_class(x->type), s->swizzle_bytes, s->pitch_bytes, s->panel_bytes,
+                        along ? "false" : "true", runs, run, stride, (int)start[0], (int)start[1]);
 }
 
 void emit_fma(Lowering *lo, Product *p)
@@ -143,9 +145,12 @@ void emit_fma(Lowering *lo, Product *p)
         emit_element(lo, acc->registers, var_of(lo, r), zero);
         end_nest(lo, &nest);
     }
-    const char *const name = arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",
-        operand_class(lo, a, is_along(a, true), t->row_runs, t->row_run, t->row_stride),
-        operand_class(lo, b, is_along(b, false), t->column_runs, t->column_run, t->column_stride), pa < pb ? pa : pb, p->k);
-    emit_call(lo, name, 5, var_of(lo, acc->registers), var_of(lo, tile_info(lo, a->region.buffer)->pointer), thread_part(lo, &t->layout, 0),
-              var_of(lo, tile_info(lo, b->region.buffer)->pointer), thread_part(lo, &t->layout, 1));
+    const char *const name =
+        arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",
+                     operand_class(lo, a, is_along(a, true), t->row_runs, t->row_run, t->row_stride),
+                     operand_class(lo, b, is_along(b, false), t->column_runs, t->column_run, t->column_stride),
+                     pa < pb ? pa : pb, p->k);
+    emit_call(lo, name, 5, var_of(lo, acc->registers), var_of(lo, tile_info(lo, a->region.buffer)->pointer),
+              thread_part(lo, &t->layout, 0), var_of(lo, tile_info(lo, b->region.buffer)->pointer),
+              thread_part(lo, &t->layout, 1));
 }

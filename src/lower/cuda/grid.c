@@ -31,8 +31,9 @@ bool is_clustered(const Lowering *lo, int coordinate) { return lo->cluster > 1 &
 // blockIdx or gridDim, counting clusters: taken anew, not held.
 static Expr *clusters_of(Lowering *lo, const char *blocks)
 {
-    return literal(lo, DTYPE_I32, lo->cluster > 1 ? arena_printf(lo->arena, "again((int32_t)(%s.x / %uu))", blocks, lo->cluster)
-                                                  : arena_printf(lo->arena, "(int32_t)%s.x", blocks));
+    return literal(lo, DTYPE_I32,
+                   lo->cluster > 1 ? arena_printf(lo->arena, "again((int32_t)(%s.x / %uu))", blocks, lo->cluster)
+                                   : arena_printf(lo->arena, "(int32_t)%s.x", blocks));
 }
 
 // ---- coordinates
@@ -122,7 +123,8 @@ typedef struct Uneven { int coordinate; Var *round, *instance; Expr *place, *res
 static void place_in_groups(Lowering *lo, Uneven *u)
 {
     Expr *within, *other;
-    Expr *const extent = extent_of(lo, u->coordinate), *const others = emit_i32(lo, "others", count_others(lo, u->coordinate));
+    Expr *const extent = extent_of(lo, u->coordinate);
+    Expr *const others = emit_i32(lo, "others", count_others(lo, u->coordinate));
     Expr *const size = group_size(lo, u->coordinate, others);
     Expr *const area = emit_i32(lo, "area", i32_times(lo, extent, size));
     Expr *const group = divide(lo, "turn", var_of(lo, u->instance), area, &within);
@@ -141,7 +143,8 @@ static Expr *again(Lowering *lo, Expr *x) { return call_expr(lo, DTYPE_I32, "aga
 
 static Pairs count_pairs(Lowering *lo, const Uneven *u, Expr *blocks, Expr *block)
 {
-    Expr *const extent = again(lo, extent_of(lo, u->coordinate)), *const others = again(lo, count_others(lo, u->coordinate));
+    Expr *const extent = again(lo, extent_of(lo, u->coordinate));
+    Expr *const others = again(lo, count_others(lo, u->coordinate));
     Expr *const half = emit_i32(lo, "half", i32_op(lo, X_SHR, i32_op(lo, X_ADD, extent, 1), 1));
     Expr *const count = emit_i32(lo, "pairs", i32_times(lo, others, half));
     Expr *const rounds = quotient(lo, i32_op(lo, X_SUB, i32_add(lo, count, blocks), 1), blocks);
@@ -244,17 +247,19 @@ void explain_grid(Lowering *lo)
     const int uneven = lo->is_persistent ? find_uneven(lo, &in_pairs) : -1;
     if (kernel->n_grid == 0)
         return;
-    text_print(out, lo->is_persistent ? "grid: %d block%s for each multiprocessor" : "grid: a block for each instance", occupancy(lo),
-               occupancy(lo) > 1 ? "s" : "");
+    text_print(out, lo->is_persistent ? "grid: %d block%s for each multiprocessor" : "grid: a block for each instance",
+               occupancy(lo), occupancy(lo) > 1 ? "s" : "");
     text_print(out, "%s", !lo->is_persistent ? "" : kernel->rasterize > 1 ? ", which take instances in turn" :
                ", which take instances in turn, every second round backwards");
     if (kernel->rasterize > 1 && kernel->n_grid >= 2)
-        text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name, kernel->grid[0].var->name);
+        text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name,
+                   kernel->grid[0].var->name);
     for (int i = kernel->rasterize > 1 && kernel->n_grid >= 2 ? 2 : 0; i < kernel->n_grid; i++)
         if (i != uneven)
             text_print(out, "%s %s", i == 0 || (i == 1 && uneven == 0) ? "; fastest:" : ",", kernel->grid[i].var->name);
     if (uneven >= 0)
-        text_print(out, "; work depends on %s: %s", kernel->grid[uneven].var->name, in_pairs
-                   ? "a block takes its i-th longest and i-th shortest together" : "it runs slowest within groups of the others");
+        text_print(out, "; work depends on %s: %s", kernel->grid[uneven].var->name,
+                   in_pairs ? "a block takes its i-th longest and i-th shortest together"
+                            : "it runs slowest within groups of the others");
     text_print(out, "\n");
 }

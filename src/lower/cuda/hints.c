@@ -39,7 +39,8 @@ void take_layout_hints(Lowering *lo)
             continue;
         if (b->rank != 2 || bits < 8)
             refuse(lo, b, "panels are of matrices of whole bytes");
-        else if (!expr_as_int(b->shape[0], &rows) || !expr_as_int(b->shape[1], &columns) || columns * bits / 8 % b->hint_value != 0)
+        else if (!expr_as_int(b->shape[0], &rows) || !expr_as_int(b->shape[1], &columns) ||
+                 columns * bits / 8 % b->hint_value != 0)
             refuse(lo, b, arena_printf(lo->arena, "its rows are no multiple of %d bytes", b->hint_value));
         else {
             tile->panel_most = b->hint_value * 8 / bits;

@@ -174,7 +174,8 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
     }
     if (!fits) {
         spread->changed = true;
-        conflict(lo, tile, map, uses, in_line(lo, map, "its subscripts are not the indices that the forall is divided by"));
+        conflict(lo, tile, map, uses,
+                 in_line(lo, map, "its subscripts are not the indices that the forall is divided by"));
         return;
     }
     Layout layout = layout_project(&it->layout, use->buffer->rank, dims);
@@ -387,7 +388,8 @@ static bool packing_op(Lowering *lo, TileOp *op, void *context)
         tile_uses(op, seek_use, &seek);
     if (seek.found)
         packing->other |= !(op->kind == T_MATMUL && op_info(lo, op)->product->a_in_registers &&
-                            op_info(lo, op)->product->kind != PRODUCT_LOOP && op_info(lo, op)->product->left.region.buffer == packing->tile->buffer);
+                            op_info(lo, op)->product->kind != PRODUCT_LOOP &&
+                            op_info(lo, op)->product->left.region.buffer == packing->tile->buffer);
     return false;
 }
 

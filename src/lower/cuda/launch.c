@@ -33,7 +33,8 @@ static void declare_extents(Lowering *lo, int at)
     Expr *total = i32_const(lo, 1);
     for (int i = 0; i < k->n_grid; i++) {
         const char *const name = k->grid[i].var->name;
-        Var *const extent = emit_declare(lo, DTYPE_I32, arena_printf(lo->arena, "n_%s", name), cast(lo, DTYPE_I32, word(lo, at + i)));
+        Var *const extent = emit_declare(lo, DTYPE_I32, arena_printf(lo->arena, "n_%s", name),
+                                         cast(lo, DTYPE_I32, word(lo, at + i)));
         lo->grid_extents[i] = lo->numbered_extents[i] = extent;
         if (is_clustered(lo, i))
             lo->numbered_extents[i] = emit_declare(lo, DTYPE_I32, arena_printf(lo->arena, "clusters_%s", name),
@@ -107,7 +108,8 @@ static void fill_map(Lowering *lo, const TensorMap *map, PlanMap *out)
     Arena *const a = lo->arena;
     LaunchPlan *const plan = lo->plan;
     Buffer *const tensor = map->tensor;
-    *out = (PlanMap){ .param = buffer_root(tensor)->param, .rank = tensor->rank, .type = tensor->type, .swizzle = map->swizzle };
+    *out = (PlanMap){ .param = buffer_root(tensor)->param, .rank = tensor->rank, .type = tensor->type,
+                      .swizzle = map->swizzle };
     out->base_offset = plan_add_code(a, plan, lo->kernel, int_const(a, 0));
     Expr *stride = int_const(a, 1);
     for (int d = 0; d < tensor->rank; d++) {

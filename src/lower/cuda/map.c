@@ -107,7 +107,8 @@ static bool kept_dimensions(Lowering *lo, const TileOp *update, const Iteration 
         for (int d = 0; d < update->update.buffer->rank; d++)
             if (expr_uses(update->update.subs[d], it->indices[i].var)) {
                 if (it->dim_of[i] < 0)
-                    return unsupported(lo, update->span, "a reduction whose target runs along an index that is not divided "
+                    return unsupported(lo, update->span,
+                                       "a reduction whose target runs along an index that is not divided "
                                        "among threads");
                 *kept |= 1u << it->dim_of[i];
             }
@@ -196,8 +197,8 @@ static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
     Var *const linear = loop_new_var(lo->unit, DTYPE_I64, "linear");
     Expr *const thread = var_of(lo, lo->has_teams && it->crew.groups > 1 ? lo->thread_of_all : lo->thread);
     Nest loop, serial[16];
-    begin_for(lo, &loop, linear, cast(lo, DTYPE_I64, thread), count, expr_int(lo->arena, DTYPE_I64, crew_threads(it->crew)),
-              LOOP_PLAIN);
+    begin_for(lo, &loop, linear, cast(lo, DTYPE_I64, thread), count,
+              expr_int(lo->arena, DTYPE_I64, crew_threads(it->crew)), LOOP_PLAIN);
     declare_linear_indices(lo, it, var_of(lo, linear), extents);
     begin_reductions(lo, it, true);
     const int depth = begin_serial_loops(lo, it, serial);
@@ -222,7 +223,8 @@ static void emit_vector(Lowering *lo, TileOp *op, Iteration *it)
     Var *const base = loop_var(lo, it->run), *const v = loop_new_var(lo->unit, DTYPE_I32, "v");
     emit_vector_loads(lo, it);
     it->digit[it->vector] = v;
-    begin_for(lo, &pieces, v, i32_const(lo, 0), i32_const(lo, it->layout.digit[it->vector].extent), i32_const(lo, 1), LOOP_UNROLL);
+    begin_for(lo, &pieces, v, i32_const(lo, 0), i32_const(lo, it->layout.digit[it->vector].extent), i32_const(lo, 1),
+              LOOP_UNROLL);
     Expr *const index = expr_binary(lo->arena, X_ADD, var_of(lo, base), cast(lo, base->type, var_of(lo, v)));
     *var_slot(lo, it->run) = emit_declare(lo, base->type, base->name, index);
     emit_iteration(lo, op, it);

@@ -46,7 +46,8 @@ static Expr *largest_difference(const Box *box, Expr *a, Expr *b)
     Lowering *const lo = box->lo;
     int64_t coefficients[LAYOUT_MAX_RANK * 2];
     Expr *rest;
-    if (a->type != DTYPE_INT || b->type != DTYPE_INT || !expr_affine(lo->arena, int_sub(lo->arena, a, b), box->vars, box->n, coefficients, &rest))
+    if (a->type != DTYPE_INT || b->type != DTYPE_INT ||
+        !expr_affine(lo->arena, int_sub(lo->arena, a, b), box->vars, box->n, coefficients, &rest))
         return NULL;
     if (expr_loads(rest))
         return NULL;

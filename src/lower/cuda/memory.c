@@ -88,14 +88,17 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
 static bool refuse(Lowering *lo)
 {
     const Span span = lo->kernel->body ? lo->kernel->body->span : (Span){ 0 };
-    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; an instance has %d", lo->kernel->key, lo->shared_bytes, shared_bytes_max(lo));
+    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; an instance has %d", lo->kernel->key,
+               lo->shared_bytes, shared_bytes_max(lo));
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
         if (tile->home == HOME_SHARED)
-            diag_note(lo->diags, tile->buffer->span, "'%s': %d x %d bytes", tile->buffer->name, tile->buffers, tile->shared.bytes);
+            diag_note(lo->diags, tile->buffer->span, "'%s': %d x %d bytes", tile->buffer->name, tile->buffers,
+                      tile->shared.bytes);
     }
     if (lo->staging_bytes)
-        diag_note(lo->diags, span, "staging of stores: %d bytes; between warps: %d bytes", lo->staging_bytes, lo->scratch_bytes);
+        diag_note(lo->diags, span, "staging of stores: %d bytes; between warps: %d bytes", lo->staging_bytes,
+                  lo->scratch_bytes);
     return false;
 }
 
@@ -333,8 +336,9 @@ static void give_sides(Lowering *lo)
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         TileOp *const pipeline = op_info(lo, tile->declared)->parent;
-        if (tile->home != HOME_SHARED || tile->channel || tile->ahead || !tile->is_async || !lo->has_producer || lo->has_teams ||
-            lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE || pipeline->pipeline.n_stage_labels > 0)
+        if (tile->home != HOME_SHARED || tile->channel || tile->ahead || !tile->is_async || !lo->has_producer ||
+            lo->has_teams || lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE ||
+            pipeline->pipeline.n_stage_labels > 0)
             continue;
         bool leaves = false;
         each_op(lo, pipeline->pipeline.body, leaves_pass, &leaves);

@@ -47,7 +47,8 @@ void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k,
         c = i32_add(lo, c, low);
     Expr *const row = i32_add(lo, across ? c : l, i32_const(lo, corner.row));
     Expr *const column = i32_add(lo, across ? l : c, i32_const(lo, corner.column));
-    emit_call(lo, across ? "ldmatrix_x4_trans" : "ldmatrix_x4", 2, expr_address(lo->arena, words, at), lane_address(lo, tile, row, column));
+    emit_call(lo, across ? "ldmatrix_x4_trans" : "ldmatrix_x4", 2, expr_address(lo->arena, words, at),
+              lane_address(lo, tile, row, column));
 }
 
 // 16 lines by 32 k of bytes whose contraction runs down the tile: pairs of lines come turned, prmt takes them apart. Rows
@@ -86,7 +87,8 @@ static void load_left(Lowering *lo, const Product *p, Expr *line, Expr *k, Var *
     begin_block(lo, &block);
     Var *const bytes = emit_array(lo, DTYPE_U32, "bytes", 4);
     load_operand(lo, &p->left, true, line, k, bytes, 0);
-    emit_call(lo, arena_printf(lo->arena, "widen_%s<4>", dtype_name(p->type)), 2, expr_address(lo->arena, words, i32_const(lo, at)), var_of(lo, bytes));
+    emit_call(lo, arena_printf(lo->arena, "widen_%s<4>", dtype_name(p->type)), 2,
+              expr_address(lo->arena, words, i32_const(lo, at)), var_of(lo, bytes));
     end_nest(lo, &block);
 }
 
@@ -95,7 +97,8 @@ static void emit_zeros(Lowering *lo, const TileInfo *acc)
     Nest nest;
     Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
     const DType type = acc->buffer->type;
-    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&acc->layout)), i32_const(lo, 1), LOOP_UNROLL);
+    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&acc->layout)), i32_const(lo, 1),
+              LOOP_UNROLL);
     Expr *const zero = dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
     emit_element(lo, acc->registers, var_of(lo, r), zero);
     end_nest(lo, &nest);
@@ -106,7 +109,9 @@ void emit_mma(Lowering *lo, Product *p)
     TileOp *const op = p->op;
     const Operand *const b = &p->right;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int columns = p->n_group / 8, rows = p->row_blocks, part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
+    const int columns = p->n_group / 8;
+    const int rows = p->row_blocks;
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
     const int steps = part / p->step_k;                    // of one group
     const bool by_rows = p->division == DIVIDE_ROWS;
     Nest block;
@@ -118,7 +123,8 @@ void emit_mma(Lowering *lo, Product *p)
     Var *const words = p->a_in_registers ? packed : emit_array(lo, DTYPE_U32, "a_words", each * rows);
     const bool sparse = op->matmul.meta;                   // B is twice as long: a second load follows the first
     Var *const places = sparse ? load_places(lo, p) : NULL;
-    Var *const right = emit_array(lo, DTYPE_U32, "b_words", sparse ? 8 : 4), *const wide = is_fp8(p->type) ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
+    Var *const right = emit_array(lo, DTYPE_U32, "b_words", sparse ? 8 : 4);
+    Var *const wide = is_fp8(p->type) ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
     const int step_rows = 16 * lo->crew.warps;
     Expr *first_row = i32_mul(lo, var_of(lo, lo->warp), 16), *first_column = i32_const(lo, 0);
     if (by_rows && lo->crew.groups > 1)
@@ -154,7 +160,8 @@ void emit_mma(Lowering *lo, Product *p)
                     Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, (r * columns + c + half) * 4));
                     Expr *const from_a = expr_address(lo->arena, words, i32_const(lo, from));
                     if (sparse)
-                        emit_call(lo, name, 5, d, from_a, from_b, expr_address(lo->arena, right, i32_const(lo, 4 + 2 * half)),
+                        emit_call(lo, name, 5, d, from_a, from_b,
+                                  expr_address(lo->arena, right, i32_const(lo, 4 + 2 * half)),
                                   expr_index(lo->arena, places, i32_const(lo, r * steps + step)));
                     else
                         emit_call(lo, name, 3, d, from_a, from_b);

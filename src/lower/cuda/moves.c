@@ -60,9 +60,11 @@ static void emit_shared_move(Lowering *lo, const char *verb, int width, Var *val
 // One vector of a tensor: `columns` are tested by the function.
 static void emit_tested_move(Lowering *lo, const char *verb, int width, Expr *words, const Place *place, Expr *extra)
 {
-    Expr *const columns = place->columns ? place->columns : lower_int64(lo, place->root->shape[place->root->rank - 1], NULL);
-    emit_call(lo, arena_printf(lo->arena, "%s<%d>", verb, width), 5, words, expr_address(lo->arena, place->pointer, place->at),
-              or_true(lo, both(lo, extra, place->rows_inside)), place->column, columns);
+    Expr *const columns = place->columns ? place->columns
+                                         : lower_int64(lo, place->root->shape[place->root->rank - 1], NULL);
+    emit_call(lo, arena_printf(lo->arena, "%s<%d>", verb, width), 5, words,
+              expr_address(lo->arena, place->pointer, place->at), or_true(lo, both(lo, extra, place->rows_inside)),
+              place->column, columns);
 }
 
 static void emit_whole_move(Lowering *lo, const char *verb, int width, Expr *words, const Place *place, Expr *extra)
@@ -91,7 +93,9 @@ Expr *loaded_element(Lowering *lo, const Iteration *it, int i)
     if (!it->loaded[i].in_words)
         return expr_index(lo->arena, values, v);
     const DType type = loop_type(it->loaded[i].load->load.buffer->type);
-    return call_expr(lo, type, arena_printf(lo->arena, "element_of<%s, %d>", dtype_info[type].c_name, it->layout.digit[it->vector].extent),
+    return call_expr(lo, type,
+                     arena_printf(lo->arena, "element_of<%s, %d>", dtype_info[type].c_name,
+                                  it->layout.digit[it->vector].extent),
                      3, var_of(lo, values), batch_number(lo, it), v);
 }
 
@@ -99,7 +103,8 @@ Expr *loaded_element(Lowering *lo, const Iteration *it, int i)
 static int begin_batch(Lowering *lo, Iteration *it, Nest *nests)
 {
     for (int i = 0; i < it->n_batched; i++) {
-        const int d = it->order[it->n_order - it->n_batched + i], extent = i == 0 ? it->chunk : it->layout.digit[d].extent;
+        const int d = it->order[it->n_order - it->n_batched + i];
+        const int extent = i == 0 ? it->chunk : it->layout.digit[d].extent;
         Var *const at = begin_unrolled(lo, &nests[i], "r", extent);
         it->batch[d].at = it->digit[d] = at;
         it->batch[d].extent = extent;
@@ -177,7 +182,10 @@ static bool divides_rows(const Lowering *lo, const Iteration *it, int i)
     return lo->row_part > 0 && digit->input == IN_REGISTER && digit->dim == 0 && digit->extent == 2;
 }
 
-int first_of_digit(const Lowering *lo, const Iteration *it, int i) { return divides_rows(lo, it, i) ? lo->row_part - 1 : 0; }
+int first_of_digit(const Lowering *lo, const Iteration *it, int i)
+{
+    return divides_rows(lo, it, i) ? lo->row_part - 1 : 0;
+}
 
 int end_of_digit(const Lowering *lo, const Iteration *it, int i)
 {
@@ -199,7 +207,8 @@ int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests)
         const int first = it->n_batched ? it->layout.digit[it->order[it->n_order - it->n_batched]].extent : 1;
         if (it->chunk < first) {
             it->chunk_begin = loop_new_var(lo->unit, DTYPE_I32, "r");
-            begin_for(lo, &nests[depth++], it->chunk_begin, i32_const(lo, 0), i32_const(lo, first), i32_const(lo, it->chunk), form);
+            begin_for(lo, &nests[depth++], it->chunk_begin, i32_const(lo, 0), i32_const(lo, first),
+                      i32_const(lo, it->chunk), form);
         }
         begin_block(lo, &nests[depth++]);
         emit_batch(lo, it);
@@ -228,7 +237,8 @@ void emit_vector_loads(Lowering *lo, Iteration *it)
         if (it->loaded[i].in_words || !place_element(lo, load->load.buffer, load->load.subs, it, &place, load->span))
             continue;
         Var *const values = it->loaded[i].values = emit_array(lo, loop_type(load->load.buffer->type),
-                                                              arena_printf(lo->arena, "%s_v", load->load.buffer->name), width);
+                                                              arena_printf(lo->arena, "%s_v", load->load.buffer->name),
+                                                              width);
         if (place.root->kind == BUFFER_TENSOR)
             emit_tested_move(lo, "load_vector", width, var_of(lo, values), &place, NULL);
         else
@@ -251,12 +261,15 @@ static void emit_tensor_store(Lowering *lo, Iteration *it, int i, const Place *p
     TileOp *const store = it->stored[i].store;
     Buffer *const buffer = store->store.buffer;
     if (width * dtype_bits(buffer->type) < 8 * CHOICE_BYTES_MIN) {
-        emit_tested_move(lo, "store_vector", width, var_of(lo, it->stored[i].values), place, replica_is_first(lo, &it->layout));
+        emit_tested_move(lo, "store_vector", width, var_of(lo, it->stored[i].values), place,
+                         replica_is_first(lo, &it->layout));
         return;
     }
-    Var *const words = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", buffer->name), vector_words(buffer, width));
-    const char *const verb = it->stored[i].rounds ? arena_printf(lo->arena, "round_%s<%d>", dtype_name(buffer->type), width)
-                                                  : arena_printf(lo->arena, "join<%d>", width);
+    Var *const words = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", buffer->name),
+                                  vector_words(buffer, width));
+    const char *const verb = it->stored[i].rounds
+                                 ? arena_printf(lo->arena, "round_%s<%d>", dtype_name(buffer->type), width)
+                                 : arena_printf(lo->arena, "join<%d>", width);
     emit_call(lo, verb, 2, var_of(lo, words), var_of(lo, it->stored[i].values));
     Expr *test = NULL, *const first = replica_is_first(lo, &it->layout);
     const Wholeness whole = wholeness(lo, it, buffer, store->store.subs, &test);
@@ -289,12 +302,15 @@ void emit_vector_stores(Lowering *lo, Iteration *it)
         if (is_fragment_in_registers(lo, store->store.buffer)) {
             Var *const v = it->stored[i].values;
             emit_call(lo, "store_pair", 2, expr_address(lo->arena, place.pointer, place.at),
-                      call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(store->store.buffer->type)), 2,
-                                expr_index(lo->arena, v, i32_const(lo, 0)), expr_index(lo->arena, v, i32_const(lo, 1))));
+                      call_expr(lo, DTYPE_U32,
+                                arena_printf(lo->arena, "pack_%s", dtype_name(store->store.buffer->type)), 2,
+                                expr_index(lo->arena, v, i32_const(lo, 0)),
+                                expr_index(lo->arena, v, i32_const(lo, 1))));
         } else if (place.root->kind == BUFFER_TENSOR) {
             emit_tensor_store(lo, it, i, &place);
         } else {
-            emit_shared_move(lo, "store", it->layout.digit[it->vector].extent, it->stored[i].values, &place, replica_is_first(lo, &it->layout));
+            emit_shared_move(lo, "store", it->layout.digit[it->vector].extent, it->stored[i].values, &place,
+                             replica_is_first(lo, &it->layout));
         }
     }
     it->n_loaded = n_loaded;

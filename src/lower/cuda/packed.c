@@ -48,7 +48,8 @@ bool emit_packed_conversion(Lowering *lo, const TileOp *op)
     begin_for(lo, &nest, i, i32_const(lo, 0), i32_const(lo, words), i32_const(lo, 1), LOOP_UNROLL);
     Expr *const even = i32_mul(lo, var_of(lo, i), 2), *const odd = i32_op(lo, X_ADD, even, 1);
     Expr *const word = call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
-                                 expr_index(lo->arena, from->registers, even), expr_index(lo->arena, from->registers, odd));
+                                 expr_index(lo->arena, from->registers, even),
+                                 expr_index(lo->arena, from->registers, odd));
     if (to->is_packed)
         emit_element(lo, to->registers, var_of(lo, i), word);
     else

@@ -9,15 +9,17 @@ typedef struct Panels { const TileInfo *from, *to; Division division; int row_bl
 static bool plan_panels(Lowering *lo, const TileOp *op, Panels *plan)
 {
     const TileInfo *const from = tile_info(lo, op->copy.src.buffer), *const to = tile_info(lo, op->copy.dst.buffer);
-    if (op->kind != T_COPY || lo->target->arch < 90 || lo->crew.warps != 4 || !from || !to || from->home != HOME_REGISTERS ||
-        to->home != HOME_SHARED || !to->wants_panels || to->shared.swizzle_bytes != 128 || from->buffer->rank != 2 ||
-        !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) || dtype_bits(to->buffer->type) != 16 ||
-        !dtype_is_float(to->buffer->type) || (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
+    if (op->kind != T_COPY || lo->target->arch < 90 || lo->crew.warps != 4 || !from || !to ||
+        from->home != HOME_REGISTERS || to->home != HOME_SHARED || !to->wants_panels ||
+        to->shared.swizzle_bytes != 128 || from->buffer->rank != 2 || !region_is_whole(&op->copy.src) ||
+        !region_is_whole(&op->copy.dst) || dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
+        (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
         return false;
     const int rows = from->layout.extent[0], columns = from->layout.extent[1];
     for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
         const Layout layout = layout_accumulator(rows, columns, lo->crew, d);
-        const int step = 64 * (d == DIVIDE_ROWS ? lo->crew.groups : 1), wide = columns / (d == DIVIDE_ROWS ? 1 : lo->crew.groups);
+        const int step = 64 * (d == DIVIDE_ROWS ? lo->crew.groups : 1);
+        const int wide = columns / (d == DIVIDE_ROWS ? 1 : lo->crew.groups);
         if (!layout_equal(&layout, &from->layout) || rows % step != 0 || wide % 16 != 0 ||
             (d == DIVIDE_COLUMNS && columns % lo->crew.groups != 0))
             continue;
@@ -48,8 +50,10 @@ void emit_panels(Lowering *lo, TileOp *op)
         row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
     Nest block, loop;
     begin_block(lo, &block);
-    Var *const at = emit_declare(lo, DTYPE_U32, "at", call_expr(lo, DTYPE_U32, "panel_at", 3,
-                                 call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, plan.to->pointer)), row, var_of(lo, lo->lane)));
+    Var *const at = emit_declare(lo, DTYPE_U32, "at",
+                                 call_expr(lo, DTYPE_U32, "panel_at", 3,
+                                           call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, plan.to->pointer)),
+                                           row, var_of(lo, lo->lane)));
     for (int b = 0; b < plan.row_blocks; b++) {
         Var *const c = begin_unrolled(lo, &loop, "c", pieces);
         Expr *const piece = i32_add(lo, first, var_of(lo, c));
@@ -58,7 +62,8 @@ void emit_panels(Lowering *lo, TileOp *op)
         Expr *const column = i32_mul(lo, i32_op(lo, X_MOD, piece, per_panel), 32);
         Expr *words[4];
         for (int i = 0; i < 4; i++) {
-            Expr *const word = i32_add(lo, i32_add(lo, i32_mul(lo, var_of(lo, c), 4), i32_const(lo, i)), i32_const(lo, b * 4 * pieces));
+            Expr *const word = i32_add(lo, i32_add(lo, i32_mul(lo, var_of(lo, c), 4), i32_const(lo, i)),
+                                       i32_const(lo, b * 4 * pieces));
             words[i] = plan.from->is_packed ? expr_index(a, plan.from->registers, word)
                      : call_expr(lo, DTYPE_U32, plan.from->buffer->type != DTYPE_F32 ? "pack_bits"
                                  : arena_printf(a, "pack_%s", dtype_name(plan.to->buffer->type)), 2,

@@ -33,7 +33,8 @@ static void check_use(const TileUse *use, void *context)
         return;
     }
     const UpdateOp with = op->update.op;
-    if (is_target && op->update.reduces && (with == UPDATE_ADD || with == UPDATE_MAX || with == UPDATE_MIN) && threads_share(&linear->it)) {
+    if (is_target && op->update.reduces && (with == UPDATE_ADD || with == UPDATE_MAX || with == UPDATE_MIN) &&
+        threads_share(&linear->it)) {
         linear->other |= linear->sums && linear->with != with;
         linear->sums = true;
         linear->with = with;
@@ -106,7 +107,9 @@ static void store_register(Lowering *lo, TileInfo *tile, Expr *at, Expr *value)
 static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
 {
     Expr *const value = expr_index(lo->arena, tile->registers, at);
-    store_register(lo, tile, at, expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
+    store_register(lo, tile, at,
+                   expr_select(lo->arena, replica_is_first(lo, &tile->layout), value,
+                               expr_float(lo->arena, value->type, 0)));
 }
 
 bool is_parted(Lowering *lo, const TileOp *op)
@@ -143,11 +146,13 @@ void join_parts(Lowering *lo, TileInfo *tile)
     for (int write = 1; write >= 0; write--) {
         Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&tile->layout));
         if (write) {
-            emit_element(lo, scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)), expr_index(lo->arena, tile->registers, var_of(lo, r)));
+            emit_element(lo, scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)),
+                         expr_index(lo->arena, tile->registers, var_of(lo, r)));
         } else {
             Expr *sum = expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, 0)));
             for (int g = 1; g < lo->crew.groups; g++)
-                sum = expr_binary(lo->arena, X_ADD, sum, expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, g))));
+                sum = expr_binary(lo->arena, X_ADD, sum,
+                                  expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, g))));
             store_register(lo, tile, var_of(lo, r), sum);
         }
         end_nest(lo, &nest);

@@ -86,12 +86,15 @@ Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
     }
     Expr *within = column, *panel = i32_const(lo, 0);
     if (s->columns != s->panel_columns) {
-        panel = i32_mul(lo, expr_binary(lo->arena, X_SHR, column, i32_const(lo, __builtin_ctz((unsigned)s->panel_columns))),
+        panel = i32_mul(lo,
+                        expr_binary(lo->arena, X_SHR, column, i32_const(lo, __builtin_ctz((unsigned)s->panel_columns))),
                         s->panel_bytes / s->element_bytes);
         within = expr_binary(lo->arena, X_BITAND, column, i32_const(lo, s->panel_columns - 1));
     }
-    return i32_add(lo, panel, call_expr(lo, DTYPE_I32, arena_printf(lo->arena, "swizzle<%d, %d>", s->swizzle_bytes, s->element_bytes),
-                                        2, row, within));
+    return i32_add(lo, panel,
+                   call_expr(lo, DTYPE_I32,
+                             arena_printf(lo->arena, "swizzle<%d, %d>", s->swizzle_bytes, s->element_bytes), 2, row,
+                             within));
 }
 
 // One subscript of a tile: i32.
@@ -110,7 +113,8 @@ static void place_shared(Lowering *lo, TileInfo *tile, Expr **subs, const Iterat
         expr_as_int(buffer->shape[d], &extent);
         row = i32_add(lo, i32_mul(lo, row, extent), tile_subscript(lo, buffer, d, subs[d], it, span));
     }
-    Expr *const column = buffer->rank ? tile_subscript(lo, buffer, buffer->rank - 1, subs[buffer->rank - 1], it, span) : i32_const(lo, 0);
+    Expr *const column = buffer->rank ? tile_subscript(lo, buffer, buffer->rank - 1, subs[buffer->rank - 1], it, span)
+                                      : i32_const(lo, 0);
     place->pointer = tile->pointer;
     place->at = shared_at(lo, tile, row, column);
 }
@@ -176,7 +180,8 @@ static void place_tensor(Lowering *lo, Buffer *tensor, Expr **subs, const Iterat
 static void place_local(Lowering *lo, Buffer *local, Expr **subs, const Iteration *it, Place *place, Span span)
 {
     place->pointer = lo->tensors[local->id];
-    place->at = local->rank ? lower_int64(lo, linear_position(lo, subs, local->shape, local->rank), it) : i32_const(lo, 0);
+    place->at = local->rank ? lower_int64(lo, linear_position(lo, subs, local->shape, local->rank), it)
+                            : i32_const(lo, 0);
     for (int d = 0; d < local->rank && lo->kernel->checked; d++) {
         int64_t extent = 1;
         expr_as_int(local->shape[d], &extent);
@@ -238,7 +243,10 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
 }
 
 // Several elements of a tensor in a byte. Tiles hold each in a byte of its own.
-bool is_packed_place(const Place *place) { return place->root->kind == BUFFER_TENSOR && dtype_bits(place->root->type) < 8; }
+bool is_packed_place(const Place *place)
+{
+    return place->root->kind == BUFFER_TENSOR && dtype_bits(place->root->type) < 8;
+}
 
 // What stands at a place, in the loop's type for `stored`.
 Expr *element_at(Lowering *lo, const Place *place, DType stored)

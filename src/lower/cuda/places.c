@@ -40,13 +40,14 @@ static bool works_out_places(Lowering *lo, TileOp *op, bool *loads_early)
 {
     int64_t extent, size;
     const TileOp *const store = op->kind == T_FORALL ? op->forall.body : NULL;
-    if (!store || op->forall.n != 1 || store->next || store->kind != T_STORE || !full_extent(&op->forall.indices[0], &extent) ||
-        extent > WARPGROUP_THREADS)
+    if (!store || op->forall.n != 1 || store->next || store->kind != T_STORE ||
+        !full_extent(&op->forall.indices[0], &extent) || extent > WARPGROUP_THREADS)
         return false;
     const TileInfo *const tile = tile_info(lo, store->store.buffer);
     Scan scan = { .lo = lo, .row = op->forall.indices[0].var };
-    if (!tile || !tile->is_private || store->store.buffer->rank != 1 || !expr_as_int(store->store.buffer->shape[0], &size) || size != extent ||
-        store->store.subs[0]->kind != E_VAR || store->store.subs[0]->var.var != scan.row)
+    if (!tile || !tile->is_private || store->store.buffer->rank != 1 ||
+        !expr_as_int(store->store.buffer->shape[0], &size) || size != extent || store->store.subs[0]->kind != E_VAR ||
+        store->store.subs[0]->var.var != scan.row)
         return false;
     expr_any(store->store.value, see_load, &scan);
     *loads_early = scan.loads && !scan.own;
@@ -278,7 +279,9 @@ static void point_sides(Lowering *lo, const TileOp *pipeline, bool flip)
         const TileInfo *const tile = lo->declared.items[i];
         if (!tile->has_sides || !is_within(lo, tile->declared, pipeline))
             continue;
-        Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), cast(lo, DTYPE_I32, expr_binary(lo->arena, X_MUL, side, u32_const(lo, tile->shared.bytes))));
+        Expr *const offset = i32_add(lo, i32_const(lo, tile->offset),
+                                     cast(lo, DTYPE_I32,
+                                          expr_binary(lo->arena, X_MUL, side, u32_const(lo, tile->shared.bytes))));
         emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));
     }
 }

@@ -35,14 +35,15 @@ static void emit_preload(Lowering *lo, Product *p)
 {
     const Operand *const a = &p->left;
     const int steps = p->k / 16, rows = p->row_blocks;
-    p->preloaded = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name), 4 * steps * rows);
+    p->preloaded = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name),
+                              4 * steps * rows);
     Expr *line = i32_mul(lo, var_of(lo, lo->warp), 16);
     if (lo->crew.groups > 1)
         line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
     for (int block = 0; block < rows; block++)
         for (int step = 0; step < steps; step++)
-            load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), i32_const(lo, 16 * step), true, p->preloaded,
-                      i32_const(lo, 4 * (block * steps + step)));
+            load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), i32_const(lo, 16 * step), true,
+                      p->preloaded, i32_const(lo, 4 * (block * steps + step)));
 }
 
 // Rotated, or of groups whose registers are divided by need.
@@ -59,8 +60,9 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     Product *const p = op_info(lo, op)->product;
     const Operand *const a = &p->left;
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
-    if (!(op_groups(lo, op) & search->groups) || p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads || a->transposed || dtype_bits(p->type) != 16 ||
-        p->division != DIVIDE_ROWS || !region_is_whole(&a->region) || !tile->channel || holds_declaration(lo, search->loop, tile))
+    if (!(op_groups(lo, op) & search->groups) || p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads ||
+        a->transposed || dtype_bits(p->type) != 16 || p->division != DIVIDE_ROWS || !region_is_whole(&a->region) ||
+        !tile->channel || holds_declaration(lo, search->loop, tile))
         return false;
     const int words = p->k / 4 * p->row_blocks;
     if (search->words + words > search->most)
@@ -128,7 +130,8 @@ bool is_preloaded_alone(Lowering *lo, const Channel *channel)
 
 static bool preload_product(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind == T_MATMUL && (!lo->has_teams || op_groups(lo, op) >> lo->walk & 1) && op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
+    if (op->kind == T_MATMUL && (!lo->has_teams || op_groups(lo, op) >> lo->walk & 1) &&
+        op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
         emit_preload(lo, op_info(lo, op)->product);
     return op->kind == T_FORALL;
 }

@@ -26,7 +26,8 @@ static bool is_inside_while(Lowering *lo, const TileOp *op)
 static bool may_fly_on(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
-    return is_wgmma(lo, op) && !info->product->a_in_registers && !info->barrier_before && op->matmul.accumulate && !op->matmul.promote && !op->matmul.meta && !is_parted(lo, op);
+    return is_wgmma(lo, op) && !info->product->a_in_registers && !info->barrier_before && op->matmul.accumulate &&
+           !op->matmul.promote && !op->matmul.meta && !is_parted(lo, op);
 }
 
 int loop_products(Lowering *lo, TileOp *pipeline)
@@ -101,7 +102,8 @@ static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
             begin_else(lo, released);
         any = true;
         const TileInfo *const tile = tile_info(lo, x->matmul.dst.buffer);
-        emit_call(lo, arena_printf(lo->arena, "clear<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+        emit_call(lo, arena_printf(lo->arena, "clear<%d>", layout_registers(&tile->layout)), 1,
+                  var_of(lo, tile->registers));
     }
 }
 

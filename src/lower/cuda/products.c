@@ -46,8 +46,9 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     int64_t rows, columns;
     if (!expr_as_int(tile->buffer->shape[0], &rows) || !expr_as_int(tile->buffer->shape[1], &columns) ||
         !tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &layout))
-        return tile->buffer->hint == HINT_NONE ? "the rows of an operand are no multiple of 32 bytes"
-                                               : "the layout of an operand puts its rows where tensor cores cannot read them";
+        return tile->buffer->hint == HINT_NONE
+                   ? "the rows of an operand are no multiple of 32 bytes"
+                   : "the layout of an operand puts its rows where tensor cores cannot read them";
     const int64_t piece = contraction_is_last ? 32 / layout.element_bytes : layout.panel_columns;
     if (start[0] % (contraction_is_last ? 8 : 16) != 0 || start[1] % piece != 0)
         return "an operand's slice does not begin where an instruction can begin";
@@ -73,7 +74,8 @@ bool has_padded_rows(const Product *p)
 // A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
-    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
+    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns &&
+           !has_padded_rows(p);
 }
 
 static const char *check_operands(Lowering *lo, Product *product)
@@ -98,7 +100,8 @@ static const char *check_operands(Lowering *lo, Product *product)
     product->odd_rows = a->transposed && dtype_bits(a->type) == 8;
     product->odd_columns = !b->transposed && dtype_bits(b->type) == 8;
     product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->home == HOME_REGISTERS && !a->transposed &&
-                              region_is_whole(&a->region) && dtype_bits(a->type) == 16 && product->division == DIVIDE_ROWS;
+                              region_is_whole(&a->region) && dtype_bits(a->type) == 16 &&
+                              product->division == DIVIDE_ROWS;
     const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed);
     if (!why)
         why = check_shared_operand(lo, b, b->transposed);
@@ -141,7 +144,8 @@ static const char *check_parts(const Lowering *lo, const Product *product)
     const int part = product->k / lo->crew.groups;
     if (lo->has_teams)
         return "statements are placed on groups";
-    if (product->op->matmul.meta || product->op->matmul.promote || !dtype_is_float(tile_info(lo, product->op->matmul.dst.buffer)->buffer->type))
+    if (product->op->matmul.meta || product->op->matmul.promote ||
+        !dtype_is_float(tile_info(lo, product->op->matmul.dst.buffer)->buffer->type))
         return "only plain sums of f32 are in parts";
     if (part * lo->crew.groups != product->k || part % product->step_k != 0)
         return "the contraction is no multiple of an instruction's for each group";
@@ -210,7 +214,8 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
 static int right_rows(const Lowering *lo, const Product *product)
 {
     int64_t start[2], width[2];
-    if (product->kind != PRODUCT_MMA || !product->right.transposed || !product_region(&product->right.region, start, width))
+    if (product->kind != PRODUCT_MMA || !product->right.transposed ||
+        !product_region(&product->right.region, start, width))
         return 0;
     const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
     return (int)start[0] + product->n_group * (column_groups - 1) + (product->n_group + 15) / 16 * 16;
@@ -219,14 +224,16 @@ static int right_rows(const Lowering *lo, const Product *product)
 static const char *other_layout(Lowering *lo, const Product *product)
 {
     const TileInfo *const result = tile_info(lo, product->op->matmul.dst.buffer);
-    return arena_printf(lo->arena, "line %d gives its result another layout", result->laid_by ? line_of(result->laid_by) : 0);
+    return arena_printf(lo->arena, "line %d gives its result another layout",
+                        result->laid_by ? line_of(result->laid_by) : 0);
 }
 
 static void settle(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    Layout layout = layout_accumulator_bytes(product->m, product->n, lo->crew, product->division, product->odd_rows, product->odd_columns);
+    Layout layout = layout_accumulator_bytes(product->m, product->n, lo->crew, product->division, product->odd_rows,
+                                             product->odd_columns);
     if (product->is_swapped)
         layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
@@ -239,7 +246,8 @@ static void settle(Lowering *lo, Product *product)
     acc->is_parted = product->division == DIVIDE_CONTRACTION;
     if (!product->a_in_registers) {
         const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
-        require_panels(lo, &product->left, product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
+        require_panels(lo, &product->left,
+                       product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
     }
     if (product->division == DIVIDE_COLUMNS && !product->right.transposed)
         operand_tile(lo, &product->right)->panel_most = group_panels(lo, product);
@@ -273,7 +281,8 @@ static Expr *row_met(Lowering *lo, const TileOp *op, Expr *i, Expr *x)
     Expr *const per = int_const(a, dtype_bits(meta->type) / 2), *const two = int_const(a, 2);
     Expr *const word = expr_convert(a, DTYPE_INT, expr_load(a, meta, (Expr *[]){ i, expr_binary(a, X_DIV, x, per) }));
     Expr *const place = expr_binary(a, X_SHR, word, int_mul(a, expr_binary(a, X_MOD, x, per), two));
-    return int_add(a, int_mul(a, expr_binary(a, X_DIV, x, two), int_const(a, 4)), expr_binary(a, X_BITAND, place, int_const(a, 3)));
+    return int_add(a, int_mul(a, expr_binary(a, X_DIV, x, two), int_const(a, 4)),
+                   expr_binary(a, X_BITAND, place, int_const(a, 3)));
 }
 
 TileOp *product_as_loops(Lowering *lo, TileOp *op)
@@ -294,7 +303,9 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op)
         var->lo = indices[i].lo;
         var->hi = int_const(a, extents[i] - 1);
     }
-    Expr *const i = expr_var(a, indices[0].var), *const j = expr_var(a, indices[1].var), *const x = expr_var(a, indices[2].var);
+    Expr *const i = expr_var(a, indices[0].var);
+    Expr *const j = expr_var(a, indices[1].var);
+    Expr *const x = expr_var(a, indices[2].var);
     Expr **const subs = NEW_ARRAY(a, Expr *, MAX_RANK);
     for (int d = 0, n = 0; d < dst->buffer->rank; d++) {
         subs[d] = dst->subs[d].is_range ? int_add(a, dst->subs[d].start, n == 0 ? i : j) : dst->subs[d].start;

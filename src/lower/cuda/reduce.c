@@ -34,7 +34,9 @@ Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
     case UPDATE_AND:
         return expr_int(a, type, type == DTYPE_BOOL ? 1 : -1);
     case UPDATE_MIN: case UPDATE_MAX:                      // min and max ignore NaN, so it is their identity
-        return call_expr(lo, type, arena_printf(a, "%s<%s>", op == UPDATE_MIN ? "largest" : "smallest", dtype_info[type].c_name), 0);
+        return call_expr(lo, type,
+                         arena_printf(a, "%s<%s>", op == UPDATE_MIN ? "largest" : "smallest", dtype_info[type].c_name),
+                         0);
     }
     return NULL;
 }
@@ -158,7 +160,8 @@ int warp_replicas(const Iteration *it, int which)
     int n = 1;
     for (int i = 0; i < it->layout.n; i++) {
         const Digit *const digit = &it->layout.digit[i];
-        if ((digit->input == IN_WARP || digit->input == IN_GROUP) && digit->dim != REPLICATED && !is_kept(it, which, digit))
+        if ((digit->input == IN_WARP || digit->input == IN_GROUP) && digit->dim != REPLICATED &&
+            !is_kept(it, which, digit))
             n *= digit->extent;
     }
     return n;
@@ -212,7 +215,8 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
         offset = i32_add(lo, offset, var_of(lo, lo->scratch_side));
     emit_definition(lo, scratch, shared_pointer(lo, type, offset));
     if (store) {
-        emit_element(lo, scratch, i32_add(lo, base, digits_number(lo, it, which, false)), expr_index(lo->arena, partial, at));
+        emit_element(lo, scratch, i32_add(lo, base, digits_number(lo, it, which, false)),
+                     expr_index(lo->arena, partial, at));
         return;
     }
     Expr *sum = expr_index(lo->arena, scratch, base);
@@ -243,7 +247,8 @@ static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
     Expr *const part = expr_index(lo->arena, it->reductions[which].partial, at);
     if (update->update.var) {
         Var *const var = loop_var(lo, update->update.var);
-        Expr *const sum = combine(lo, update->update.op, type, lower_as(lo, type, expr_var(lo->arena, update->update.var), it), part);
+        Expr *const sum = combine(lo, update->update.op, type,
+                                  lower_as(lo, type, expr_var(lo->arena, update->update.var), it), part);
         emit_assign(lo, var, to_dtype(lo, update->update.var->type, type, sum));
         return;
     }
@@ -258,7 +263,8 @@ static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
 }
 
 // Loops over the register digits that the result keeps; index variables of kept dimensions are declared inside.
-static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Lowering *, Iteration *, int, Expr *, bool), bool flag)
+static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Lowering *, Iteration *, int, Expr *, bool),
+                     bool flag)
 {
     Nest nests[LAYOUT_MAX_DIGITS];
     int depth = 0;
@@ -270,7 +276,8 @@ static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Loweri
         if (digit->input != IN_REGISTER || !is_kept(it, which, digit))
             continue;
         it->digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, first_of_digit(lo, it, i)), i32_const(lo, end_of_digit(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
+        begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, first_of_digit(lo, it, i)),
+                  i32_const(lo, end_of_digit(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
     }
     body(lo, it, which, partial_at(lo, it, which), flag);
     while (depth > 0)

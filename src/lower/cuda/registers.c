@@ -31,7 +31,8 @@ static int at_most(int registers) { return registers < REGISTERS_MAX ? registers
 
 int tile_words(const TileInfo *tile)
 {
-    return tile->home == HOME_REGISTERS ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32 : 0;
+    return tile->home == HOME_REGISTERS ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32
+                                        : 0;
 }
 
 int fragment_words(const Lowering *lo)
@@ -171,10 +172,13 @@ static bool is_loop(const TileOp *op) { return op->kind == T_FOR || op->kind == 
 
 static void refuse(Lowering *lo, const TileOp *op, const Held *held, int group, int words, int most)
 {
-    diag_error(lo->diags, op->span, "the result of this product and the sums around it take %d registers of each thread; there are %d", words, most);
+    diag_error(lo->diags, op->span,
+               "the result of this product and the sums around it take %d registers of each thread; there are %d",
+               words, most);
     for (int i = 0; i < held->n; i++)
         if (is_of(held->tiles[i], group))
-            diag_note(lo->diags, held->tiles[i]->buffer->span, "'%s': %d", held->tiles[i]->buffer->name, tile_words(held->tiles[i]));
+            diag_note(lo->diags, held->tiles[i]->buffer->span, "'%s': %d", held->tiles[i]->buffer->name,
+                      tile_words(held->tiles[i]));
     lo->failed = true;
 }
 
@@ -260,7 +264,8 @@ void emit_group_registers(Lowering *lo, int group)
 {
     const int registers = own_registers(lo, group);
     const bool is_fewer = !lo->has_producer ? light_groups(lo) >> group & 1
-                        : uneven_registers(lo, group) && registers < registers_each((lo->all.groups + 1) * WARPGROUP_THREADS);
+                                            : uneven_registers(lo, group) &&
+                                                  registers < registers_each((lo->all.groups + 1) * WARPGROUP_THREADS);
     if (registers)
         emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
 }

@@ -11,15 +11,17 @@ enum { RESCALE_REGISTERS = 64 };     // fewer multiplications are not worth a vo
 static const TileInfo *row_factor(Lowering *lo, const TileOp *op)
 {
     const TileOp *const update = op->kind == T_FORALL ? op->forall.body : NULL;
-    if (!lo->has_teams || !update || !op_info(lo, op)->parent || op_info(lo, op)->parent->kind != T_PIPELINE || update->next || op->forall.n != 2 || update->kind != T_UPDATE || update->update.var ||
+    if (!lo->has_teams || !update || !op_info(lo, op)->parent || op_info(lo, op)->parent->kind != T_PIPELINE ||
+        update->next || op->forall.n != 2 || update->kind != T_UPDATE || update->update.var ||
         update->update.op != UPDATE_MUL || update->update.reduces || update->update.value->kind != E_LOAD)
         return NULL;
     const TileInfo *const acc = tile_info(lo, update->update.buffer);
     const Expr *const load = update->update.value;
     const TileInfo *const factor = tile_info(lo, load->load.buffer);
     int which[MAX_RANK], row[MAX_RANK];
-    if (!acc || !acc->is_accumulator || acc->home != HOME_REGISTERS || layout_registers(&acc->layout) < RESCALE_REGISTERS ||
-        !factor || factor->home != HOME_REGISTERS || factor->buffer->rank != 1 || factor->buffer->type != DTYPE_F32 ||
+    if (!acc || !acc->is_accumulator || acc->home != HOME_REGISTERS ||
+        layout_registers(&acc->layout) < RESCALE_REGISTERS || !factor || factor->home != HOME_REGISTERS ||
+        factor->buffer->rank != 1 || factor->buffer->type != DTYPE_F32 ||
         !subscripts_are_indices(update->update.subs, 2, op->forall.indices, 2, which) ||
         !subscripts_are_indices(load->load.subs, 1, op->forall.indices, 2, row) || row[0] != which[0])
         return NULL;
@@ -31,7 +33,8 @@ Expr *rescale_test(Lowering *lo, const TileOp *op)
     const TileInfo *const factor = row_factor(lo, op);
     Expr *differs = NULL;
     for (int i = 0; factor && i < layout_registers(&factor->layout); i++) {
-        Expr *const one = expr_binary(lo->arena, X_NE, expr_index(lo->arena, factor->registers, i32_const(lo, i)), expr_float(lo->arena, DTYPE_F32, 1));
+        Expr *const one = expr_binary(lo->arena, X_NE, expr_index(lo->arena, factor->registers, i32_const(lo, i)),
+                                      expr_float(lo->arena, DTYPE_F32, 1));
         differs = differs ? expr_binary(lo->arena, X_OR, differs, one) : one;
     }
     return differs ? call_expr(lo, DTYPE_BOOL, "any_lane", 1, differs) : NULL;

@@ -41,7 +41,10 @@ static void collect(Writes *writes, TileOp *block)
 
 // ---- apart?
 
-static bool is_load(const Expr *x, void *context) { return x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL; }
+static bool is_load(const Expr *x, void *context)
+{
+    return x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL;
+}
 
 // A name of this turn may have another value in the turn that the other side is compared in.
 static Expr *another_turn(Expr *x, void *context)
@@ -79,7 +82,8 @@ static bool are_apart(Lowering *lo, const TileUse *x, const TileUse *y)
         first[1] = expr_map(lo->arena, first[1], another_turn, lo);
         last[1] = expr_map(lo->arena, last[1], another_turn, lo);
         Expr *const one = int_const(lo->arena, 1);
-        if (expr_at_least(first[1], int_add(lo->arena, last[0], one)) || expr_at_least(first[0], int_add(lo->arena, last[1], one)))
+        if (expr_at_least(first[1], int_add(lo->arena, last[0], one)) ||
+            expr_at_least(first[0], int_add(lo->arena, last[1], one)))
             return true;
     }
     return false;

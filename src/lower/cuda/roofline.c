@@ -140,7 +140,8 @@ void explain_roofline(Lowering *lo)
     text_print(out, "floor on %s: %.0f instances", roof.rates->card, instances);
     if (roof.operations > 0) {
         text_print(out, "; ");
-        print_amount(out, roof.operations * instances, roof.is_largest ? "op in products, were all instances the longest: " : "op in products: ");
+        print_amount(out, roof.operations * instances,
+                     roof.is_largest ? "op in products, were all instances the longest: " : "op in products: ");
         print_time(out, computing);
     }
     text_print(out, "; ");

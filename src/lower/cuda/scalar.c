@@ -82,7 +82,8 @@ static bool rounds_twice(DType to, DType from)
 {
     if (!is_narrow_float(to) && to != DTYPE_TF32)
         return false;
-    return from == DTYPE_F64 || (dtype_is_integer(from) && dtype_bits(from) >= 32 && (to == DTYPE_BF16 || to == DTYPE_TF32));
+    return from == DTYPE_F64 ||
+           (dtype_is_integer(from) && dtype_bits(from) >= 32 && (to == DTYPE_BF16 || to == DTYPE_TF32));
 }
 
 Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
@@ -140,7 +141,8 @@ static bool is_comparison(ExprOp op) { return op >= X_LT && op <= X_NE; }
 static bool leaves_registers(const Expr *x, void *context)
 {
     const Lowering *const lo = context;
-    return x->kind == E_ATOMIC || x->kind == E_CALL || (x->kind == E_LOAD && !is_fragment_in_registers(lo, x->load.buffer));
+    return x->kind == E_ATOMIC || x->kind == E_CALL ||
+           (x->kind == E_LOAD && !is_fragment_in_registers(lo, x->load.buffer));
 }
 
 static bool is_division(const Expr *x, void *context)
@@ -155,7 +157,8 @@ static Expr *divide(Lowering *lo, const Expr *x, Expr *a, Expr *b, const Iterati
     if (!it || expr_is_const(b) || expr_any(x->op.b, leaves_registers, lo))
         return call_expr(lo, DTYPE_F32, "math_div", 2, a, b);
     Var *const divisor = emit_declare(lo, DTYPE_F32, "divisor", b);
-    Var *const inverse = emit_declare(lo, DTYPE_F32, "inverse", call_expr(lo, DTYPE_F32, "math_reciprocal", 1, var_of(lo, divisor)));
+    Var *const inverse = emit_declare(lo, DTYPE_F32, "inverse",
+                                      call_expr(lo, DTYPE_F32, "math_reciprocal", 1, var_of(lo, divisor)));
     return call_expr(lo, DTYPE_F32, "math_divide", 3, a, var_of(lo, divisor), var_of(lo, inverse));
 }
 
@@ -258,9 +261,11 @@ static Expr *lower_atomic(Lowering *lo, Expr *x, const Iteration *it)
     Expr *const value = lower_as(lo, x->atomic.buffer->type, x->atomic.value, it);
     Expr *call;
     if (x->atomic.op == ATOMIC_CAS)
-        call = call_expr(lo, type, "atomic_cas", 3, address, lower_as(lo, x->atomic.buffer->type, x->atomic.compare, it), value);
+        call = call_expr(lo, type, "atomic_cas", 3, address,
+                         lower_as(lo, x->atomic.buffer->type, x->atomic.compare, it), value);
     else if (is_narrow_float(x->atomic.buffer->type) && x->atomic.op == ATOMIC_ADD)
-        call = call_expr(lo, type, arena_printf(lo->arena, "atomic_add_%s", dtype_name(x->atomic.buffer->type)), 2, address, value);
+        call = call_expr(lo, type, arena_printf(lo->arena, "atomic_add_%s", dtype_name(x->atomic.buffer->type)), 2,
+                         address, value);
     else
         call = call_expr(lo, type, atomic_names[x->atomic.op], 2, address, value);
     return place.inside ? expr_select(lo->arena, place.inside, call, zero_of(lo, type)) : call;
@@ -290,8 +295,8 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it)
         Expr *first = lower_expr(lo, x->select.a, it), *second = lower_expr(lo, x->select.b, it);
         unify(lo, &first, &second);
         // Both are computed where one divides: a branch per element would hide what rows have in common.
-        if (it && first->type == DTYPE_F32 && (expr_any(x, is_division, lo)) && !expr_any(x->select.a, leaves_registers, lo) &&
-            !expr_any(x->select.b, leaves_registers, lo))
+        if (it && first->type == DTYPE_F32 && (expr_any(x, is_division, lo)) &&
+            !expr_any(x->select.a, leaves_registers, lo) && !expr_any(x->select.b, leaves_registers, lo))
             return call_expr(lo, DTYPE_F32, "choose", 3, cond, first, second);
         return expr_select(a, cond, first, second);
     }
@@ -299,7 +304,8 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it)
         return to_dtype(lo, x->type, x->convert.a->type, lower_expr(lo, x->convert.a, it));
     case E_BITCAST: {
         Expr *const from = x->convert.a->type == DTYPE_INT ? lower_int64(lo, x->convert.a, it) : lower_expr(lo, x->convert.a, it);
-        return call_expr(lo, loop_type(x->type), arena_printf(a, "bitcast<%s>", dtype_info[loop_type(x->type)].c_name), 1, from);
+        return call_expr(lo, loop_type(x->type), arena_printf(a, "bitcast<%s>", dtype_info[loop_type(x->type)].c_name),
+                         1, from);
     }
     case E_MATH:
         return lower_math(lo, x, it);

@@ -37,9 +37,11 @@ void emit_scan(Lowering *lo, TileOp *op)
     for (int d = 0; d < rank; d++)
         lines *= d == axis ? 1 : widths[d];
     const int warps = lo->crew.warps * lo->crew.groups;
-    const DType target = op->scan.dst.buffer->type, wide = dtype_info[target].wide == DTYPE_INT ? DTYPE_I64 : dtype_info[target].wide;
-    Expr *const warp = lo->crew.groups > 1 ? i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), var_of(lo, lo->warp))
-                                           : var_of(lo, lo->warp);
+    const DType target = op->scan.dst.buffer->type;
+    const DType wide = dtype_info[target].wide == DTYPE_INT ? DTYPE_I64 : dtype_info[target].wide;
+    Expr *const warp = lo->crew.groups > 1
+                           ? i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), var_of(lo, lo->warp))
+                           : var_of(lo, lo->warp);
     Var *const line = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, "line", op->span);
     line->lo = int_const(a, 0);
     line->hi = int_const(a, lines - 1);
@@ -57,17 +59,22 @@ void emit_scan(Lowering *lo, TileOp *op)
     }
     Nest loop, chunk, guard;
     begin_for(lo, &loop, loop_var(lo, line), warp, i32_const(lo, lines), i32_const(lo, warps), LOOP_NO_UNROLL);
-    Var *const carry = emit_declare(lo, wide, "carry", dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
+    Var *const carry = emit_declare(lo, wide, "carry",
+                                    dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
     Var *const first = loop_new_var(lo->unit, DTYPE_I32, "first");
-    begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES), LOOP_NO_UNROLL);
+    begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES),
+              LOOP_NO_UNROLL);
     loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_var(lo, at), .value = i32_add(lo, var_of(lo, first), var_of(lo, lo->lane)) } });
     Expr *const inside = i32_op(lo, X_LT, var_of(lo, loop_var(lo, at)), widths[axis]);
     subs_at(lo, &op->scan.src, position, subs);
-    Var *const value = emit_declare(lo, wide, "value", dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
+    Var *const value = emit_declare(lo, wide, "value",
+                                    dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
     begin_if(lo, &guard, inside);
     emit_assign(lo, value, lower_as(lo, wide, expr_load(a, op->scan.src.buffer, subs), NULL));
     end_nest(lo, &guard);
-    emit_assign(lo, value, expr_binary(a, X_ADD, call_expr(lo, wide, "warp_scan", 2, var_of(lo, value), var_of(lo, lo->lane)), var_of(lo, carry)));
+    emit_assign(lo, value,
+                expr_binary(a, X_ADD, call_expr(lo, wide, "warp_scan", 2, var_of(lo, value), var_of(lo, lo->lane)),
+                            var_of(lo, carry)));
     Place place;
     subs_at(lo, &op->scan.dst, position, subs);
     begin_if(lo, &guard, inside);

@@ -61,7 +61,9 @@ static TileOp *holder_in(Lowering *lo, TileOp *block, int order)
 
 static int free_barrier(const Lowering *lo)
 {
-    const int first = BAR_TEAMS - BAR_TURNS, all = first + BAR_LAST - (BAR_TEAMS + lo->all.groups) + 1, n = lo->signals.count;
+    const int first = BAR_TEAMS - BAR_TURNS;
+    const int all = first + BAR_LAST - (BAR_TEAMS + lo->all.groups) + 1;
+    const int n = lo->signals.count;
     return n >= all ? -1 : n < first ? BAR_TURNS + n : BAR_TEAMS + lo->all.groups + n - first;
 }
 

@@ -82,9 +82,11 @@ Var *load_places(Lowering *lo, const Product *p)
             Expr *const upper = row_within(lo, p, row, covered);
             Expr *word;
             if (of_bytes) {
-                word = call_expr(lo, DTYPE_U32, "load_places", 1, address_of(lo, tile, upper, step * step_bytes, lane_bits(lo, 1, 1), 4));
+                word = call_expr(lo, DTYPE_U32, "load_places", 1,
+                                 address_of(lo, tile, upper, step * step_bytes, lane_bits(lo, 1, 1), 4));
             } else {
-                Expr *const lower = row_within(lo, p, i32_add(lo, row, i32_const(lo, 8)), covered), *const half = lane_bits(lo, 0, 1);
+                Expr *const lower = row_within(lo, p, i32_add(lo, row, i32_const(lo, 8)), covered);
+                Expr *const half = lane_bits(lo, 0, 1);
                 word = call_expr(lo, DTYPE_U32, "load_places", 2, address_of(lo, tile, upper, step * step_bytes, half, 2),
                                  address_of(lo, tile, lower, step * step_bytes, half, 2));
             }

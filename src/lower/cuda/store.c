@@ -13,8 +13,10 @@ const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
     if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE) || !tile || tile->home != HOME_REGISTERS)
         return NULL;
-    return tile->buffer->rank == 2 && lo->crew.warps == 4 && region_is_whole(&op->copy.src) && region_rank(&op->copy.dst) == 2
-               ? tile : NULL;
+    return tile->buffer->rank == 2 && lo->crew.warps == 4 && region_is_whole(&op->copy.src) &&
+                   region_rank(&op->copy.dst) == 2
+               ? tile
+               : NULL;
 }
 
 typedef struct Staging {
@@ -232,7 +234,8 @@ static void declare_boxes(Lowering *lo, Boxes *boxes)
     boxes->stage = emit_declare(lo, DTYPE_U32, "stage", staging_address(lo, i32_mul(lo, warp, of_warp)));
     Expr *const row = i32_mul(lo, warp, 16);
     boxes->row = emit_declare(lo, DTYPE_I32, "row", group_rows ? i32_add(lo, row, i32_mul(lo, group, group_rows)) : row);
-    boxes->column = emit_declare(lo, DTYPE_I32, "column", group_columns ? i32_mul(lo, group, group_columns) : i32_const(lo, 0));
+    boxes->column = emit_declare(lo, DTYPE_I32, "column",
+                                 group_columns ? i32_mul(lo, group, group_columns) : i32_const(lo, 0));
 }
 
 // Whether a box lies within the tile, where the layout covers more. NULL: it does.

@@ -92,7 +92,8 @@ static bool can_split(const TileOp *forall)
         any |= is_slice_op(op);
         if (op->kind == T_LET)
             tile_uses(op, see_read, &effects);
-        else if (!is_slice_op(op) && op->kind != T_STORE && op->kind != T_ATOMIC && (op->kind != T_UPDATE || op->update.var))
+        else if (!is_slice_op(op) && op->kind != T_STORE && op->kind != T_ATOMIC &&
+                 (op->kind != T_UPDATE || op->update.var))
             return false;
     }
     return any && !effects.hazard;
@@ -102,7 +103,8 @@ static TileOp *split_one(Lowering *lo, TileOp *forall, TileOp *one)
 {
     TileOp *const map = is_slice_op(one) ? as_map(lo, one) : NULL;
     const int extra = map ? map->forall.n : 0, n = forall->forall.n + extra;
-    TileOp *const made = NEW(lo->arena, TileOp, .kind = T_FORALL, .span = one->span, .groups = forall->groups, .stage = forall->stage);
+    TileOp *const made = NEW(lo->arena, TileOp, .kind = T_FORALL, .span = one->span, .groups = forall->groups,
+                             .stage = forall->stage);
     made->forall.n = n;
     made->forall.indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
     for (int i = 0; i < n; i++)
@@ -139,8 +141,8 @@ static bool match_pair(Lowering *lo, const TileOp *forall, Expr *sub, Pair *pair
             int64_t coefficients[2], constant;
             Expr *rest;
             if (i == j || !full_extent(&indices[i], &pair->highs) || !full_extent(&indices[j], &pair->lows) ||
-                !expr_affine(lo->arena, sub, vars, 2, coefficients, &rest) || !expr_as_int(rest, &constant) || constant != 0 ||
-                coefficients[0] != pair->lows || coefficients[1] != 1 || pair->lows == 1)
+                !expr_affine(lo->arena, sub, vars, 2, coefficients, &rest) || !expr_as_int(rest, &constant) ||
+                constant != 0 || coefficients[0] != pair->lows || coefficients[1] != 1 || pair->lows == 1)
                 continue;
             pair->high = i;
             pair->low = j;
@@ -185,8 +187,8 @@ static void merge_sub(Merge *m, Expr **sub)
     Var *const vars[2] = { (Var *)m->high, (Var *)m->low };
     int64_t coefficients[2], constant;
     Expr *rest;
-    if (expr_affine(m->lo->arena, *sub, vars, 2, coefficients, &rest) && coefficients[1] == 1 && coefficients[0] == m->lows &&
-        !expr_uses(rest, m->high) && !expr_uses(rest, m->low)) {
+    if (expr_affine(m->lo->arena, *sub, vars, 2, coefficients, &rest) && coefficients[1] == 1 &&
+        coefficients[0] == m->lows && !expr_uses(rest, m->high) && !expr_uses(rest, m->low)) {
         *sub = expr_as_int(rest, &constant) && constant == 0 ? m->row : int_add(m->lo->arena, rest, m->row);
         return;
     }
@@ -295,7 +297,8 @@ static bool can_merge(const TileOp *block)
 {
     for (const TileOp *op = block; op; op = op->next) {
         if (op->kind == T_IF ? !(can_merge(op->branch.then) && can_merge(op->branch.otherwise))
-                             : op->kind != T_LET && op->kind != T_SET && op->kind != T_STORE && op->kind != T_UPDATE && op->kind != T_CONTINUE)
+                             : op->kind != T_LET && op->kind != T_SET && op->kind != T_STORE && op->kind != T_UPDATE &&
+                                   op->kind != T_CONTINUE)
             return false;
     }
     return true;

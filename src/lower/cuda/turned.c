@@ -13,8 +13,8 @@ bool store_is_turned(Lowering *lo, TileOp *op)
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1];
     Layout layout = layout_accumulator(columns, rows, lo->crew, DIVIDE_ROWS);
     layout = layout_project(&layout, 2, (int[]){ 1, 0 });
-    return layout_equal(&layout, &tile->layout) && columns == GROUP_BOXES * BOX_COLUMNS * lo->crew.groups && rows <= 256 &&
-           rows % 8 == 0 && slice_is_box(lo, &op->copy.dst, rows, BOX_COLUMNS);
+    return layout_equal(&layout, &tile->layout) && columns == GROUP_BOXES * BOX_COLUMNS * lo->crew.groups &&
+           rows <= 256 && rows % 8 == 0 && slice_is_box(lo, &op->copy.dst, rows, BOX_COLUMNS);
 }
 
 int turned_store_bytes(const Lowering *lo, const TileOp *op)
@@ -57,7 +57,8 @@ void emit_turned_add(Lowering *lo, TileOp *op)
         Expr *coordinates[5];
         Expr *const column = i32_op(lo, X_ADD, i32_mul(lo, group, GROUP_BOXES * BOX_COLUMNS), BOX_COLUMNS * box);
         slice_coordinates(lo, &op->copy.dst, coordinates, 0, NULL, column);
-        emit_box_store(lo, op, map, expr_binary(lo->arena, X_ADD, var_of(lo, stage), u32_const(lo, box * box_bytes)), coordinates);
+        emit_box_store(lo, op, map, expr_binary(lo->arena, X_ADD, var_of(lo, stage), u32_const(lo, box * box_bytes)),
+                       coordinates);
     }
     emit_call(lo, "tma_commit", 0);
     end_nest(lo, &one);

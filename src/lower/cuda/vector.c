@@ -53,7 +53,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
         return false;
     for (; root->kind == BUFFER_VIEW; root = root->base.buffer) {
         const Sub *const sub = &root->base.subs[root->base.buffer->rank - 1];
-        if (region_rank(&root->base) != root->rank || !sub->is_range || sub->step || root->type != root->base.buffer->type)
+        if (region_rank(&root->base) != root->rank || !sub->is_range || sub->step ||
+            root->type != root->base.buffer->type)
             return false;
         // The view's own end is tested once for all elements: it may not cut them.
         int64_t start;
@@ -71,7 +72,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
             return false;
     int64_t coefficient = 0;
     Expr *rest = NULL;
-    if (uses_inner(s, subs[last]) || !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) || coefficient != 1)
+    if (uses_inner(s, subs[last]) || !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) ||
+        coefficient != 1)
         return false;
     if (root->kind == BUFFER_TENSOR)
         return true;
@@ -79,7 +81,8 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
     const int bytes = s->width * tile->shared.element_bytes;
     if (expr_multiple(rest) % s->width != 0 || bytes > (tile->shared.swizzle_bytes ? 16 : 64))
         return false;
-    return tile->shared.swizzle_bytes || tile->shared.rows <= 1 || tile->shared.pitch_bytes % (bytes < 16 ? bytes : 16) == 0;
+    return tile->shared.swizzle_bytes || tile->shared.rows <= 1 ||
+           tile->shared.pitch_bytes % (bytes < 16 ? bytes : 16) == 0;
 }
 
 // Accesses to tensors are bounded, those to shared tiles are not: they are the program's own.
@@ -254,7 +257,9 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
         return -1;
     MapUses uses = { 0 };
     map_uses(lo, forall, &uses);
-    Search s = { .lo = lo, .it = it, .forall = forall, .run = it->indices[axis].var, .width = digit->extent, .uses = &uses };
+    Search s = {
+        .lo = lo, .it = it, .forall = forall, .run = it->indices[axis].var, .width = digit->extent, .uses = &uses
+    };
     each_op(lo, forall->forall.body, find_inner, &s);
     search_block(&s, forall->forall.body, true);
     *run = s.run;

@@ -42,7 +42,8 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
     text_print(out, "DEVICE void %s(%s *d, %s, uint64_t b, %sint add)\n{\n", name, is_float ? "float" : "int32_t",
                from_registers ? "uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3" : "uint64_t a", sparse ? "uint32_t places, " : "");
     text_print(out, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t\"\n", d + inputs);
-    text_print(out, "                 \"wgmma.mma_async%s.sync.aligned.m64n%dk%d.%s {", sparse ? ".sp" : "", n, k, wgmma_suffix(p->type));
+    text_print(out, "                 \"wgmma.mma_async%s.sync.aligned.m64n%dk%d.%s {", sparse ? ".sp" : "", n, k,
+               wgmma_suffix(p->type));
     print_registers(out, "%%%d", 0, d);
     text_print(out, "}, ");
     if (from_registers)
@@ -70,13 +71,15 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
 // Bytes from the operand's first element to that at `row`, `column` of the tile; both where a piece may begin.
 static int operand_offset(const SharedLayout *s, int row, int column)
 {
-    return column / s->panel_columns * s->panel_bytes + row * s->pitch_bytes + column % s->panel_columns * s->element_bytes;
+    return column / s->panel_columns * s->panel_bytes + row * s->pitch_bytes +
+           column % s->panel_columns * s->element_bytes;
 }
 
 typedef struct SharedOperand { Var *descriptor; const SharedLayout *layout; int row, column; bool across; int step_k; } SharedOperand;
 
 // `across`: the contraction runs down the tile's rows. group_bytes: what a warp group adds to the address.
-static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, int step_k, const char *name, Expr *group_bytes)
+static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, int step_k, const char *name,
+                                   Expr *group_bytes)
 {
     const TileInfo *const tile = tile_info(lo, x->region.buffer);
     const SharedLayout *const s = &tile->shared;
@@ -95,7 +98,8 @@ static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, 
 // The descriptor of the piece that begins `lines` (rows or columns of the product) and `step` (of k) further.
 static Expr *operand_at(Lowering *lo, const SharedOperand *x, int lines, int step)
 {
-    const int row = x->row + (x->across ? step * x->step_k : lines), column = x->column + (x->across ? lines : step * x->step_k);
+    const int row = x->row + (x->across ? step * x->step_k : lines);
+    const int column = x->column + (x->across ? lines : step * x->step_k);
     const int bytes = operand_offset(x->layout, row, column);
     return expr_binary(lo->arena, X_ADD, var_of(lo, x->descriptor), expr_int(lo->arena, DTYPE_U64, bytes / 16));
 }
@@ -118,8 +122,11 @@ Var *pack_left(Lowering *lo, const Product *p)
     Nest nest;
     Var *const i = begin_unrolled(lo, &nest, "i", words);
     Expr *const even = expr_index(lo->arena, tile->registers, i32_mul(lo, var_of(lo, i), 2));
-    Expr *const odd = expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
-    const char *const pack = dtype_bits(tile->buffer->type) == 16 ? "pack_bits" : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
+    Expr *const odd = expr_index(lo->arena, tile->registers,
+                                 i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
+    const char *const pack = dtype_bits(tile->buffer->type) == 16
+                                 ? "pack_bits"
+                                 : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
     emit_element(lo, packed, var_of(lo, i), call_expr(lo, DTYPE_U32, pack, 2, even, odd));
     end_nest(lo, &nest);
     return packed;
@@ -138,7 +145,8 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
         for (int block_row = 0; block_row < p->row_blocks; block_row++)
             for (int column = 0; column < p->n_group; column += 256) {
                 const int n = p->n_group - column < 256 ? p->n_group - column : 256;
-                const char *const name = wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
+                const char *const name = wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed,
+                                                      !p->right.transposed);
                 Expr *const d = expr_address(lo->arena, into, i32_const(lo, block_row * registers + column / 2));
                 Expr *const adds = step == first ? add : i32_const(lo, 1);
                 Expr *const from_b = operand_at(lo, &from->right, column, step);
@@ -148,7 +156,8 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
                 if (from->packed) {
                     Expr *word[4];
                     for (int i = 0; i < 4; i++)
-                        word[i] = expr_index(lo->arena, from->packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
+                        word[i] = expr_index(lo->arena, from->packed,
+                                             i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
                     emit_call(lo, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b, places ? places : adds, adds);
                 } else {
                     Expr *const from_a = operand_at(lo, &from->left, block_row * 64, step);
@@ -165,7 +174,8 @@ static void settle_sums(Lowering *lo, const TileOp *op)
 {
     for (const TileOp *x = op; x && is_wgmma(lo, x); x = x->next) {
         const TileInfo *const acc = tile_info(lo, x->matmul.dst.buffer);
-        if (x->matmul.accumulate && (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_flying(lo, acc))))
+        if (x->matmul.accumulate &&
+            (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_flying(lo, acc))))
             emit_settle(lo, acc);
     }
 }
@@ -188,7 +198,8 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
         Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
         Nest nest;
         begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, registers), i32_const(lo, 1), LOOP_UNROLL);
-        Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)), expr_index(lo->arena, part, var_of(lo, r)));
+        Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)),
+                                      expr_index(lo->arena, part, var_of(lo, r)));
         emit_element(lo, acc->registers, var_of(lo, r), sum);
         end_nest(lo, &nest);
     }
@@ -224,7 +235,8 @@ static void emit_wgmma(Lowering *lo, Product *p)
     }
     const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
     const int bytes = group_bytes(p, s, DIVIDE_COLUMNS, p->n_group, b_across, part);
-    from.right = begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right", group_offset(lo, bytes));
+    from.right = begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right",
+                               group_offset(lo, bytes));
     if (op->matmul.promote) {
         emit_promoted(lo, p, &from);
         end_nest(lo, &block);
@@ -233,7 +245,8 @@ static void emit_wgmma(Lowering *lo, Product *p)
     if (op->matmul.accumulate)
         settle_sums(lo, op);
     emit_call(lo, "wgmma_fence", 0);
-    emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k, p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
+    emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k,
+               p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
     end_nest(lo, &block);
     add_flight(lo, p);
 }
