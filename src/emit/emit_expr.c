@@ -187,7 +187,8 @@ static void emit_binary(const Emitter *e, const Expr *x)
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
     // A chain of one logical operator reads well without parentheses, and so do comparisons in it.
     const int left = logic && (a->kind != E_BINARY || a->op.op == x->op.op || op_info[a->op.op].level > 6) ? info.level : level;
-    const int right = logic && (b->kind != E_BINARY || op_info[b->op.op].level > 6) ? info.level + 1 : is_obscure(x->op.op) ? level : level + 1;
+    const int right = logic && (b->kind != E_BINARY || op_info[b->op.op].level > 6) ? info.level + 1
+                    : is_obscure(x->op.op) ? level : level + 1;
     // The builders write x - c as x + -c.
     if (x->op.op == X_ADD && expr_as_int(b, &c) && c < 0 && c > INT64_MIN && !dtype_is_unsigned(x->type)) {
         emit_at(e, a, LEVEL_ADD, false);
@@ -321,7 +322,8 @@ static void emit_at(const Emitter *e, const Expr *x, int level, bool exact)
         break;
     }
     case E_CONVERT:
-        text_print(e->out, "(%s)", x->type == DTYPE_BOOL ? (e->dialect == EMIT_CUDA ? "bool" : "_Bool") : dtype_info[x->type].c_name);
+        text_print(e->out, "(%s)", x->type != DTYPE_BOOL ? dtype_info[x->type].c_name
+                   : e->dialect == EMIT_CUDA ? "bool" : "_Bool");
         emit_at(e, x->convert.a, LEVEL_UNARY, false);
         break;
     case E_CALL:

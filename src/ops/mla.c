@@ -414,7 +414,8 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
         status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", &kernel, "D=%d%s%s%s", (int)D,
-                             is_before_hopper(ops) ? ", KEYS=64" : "", a->sink ? "" : ", SINK=none", a->topk_lengths ? "" : ", LIMIT=none");
+                             is_before_hopper(ops) ? ", KEYS=64" : "", a->sink ? "" : ", SINK=none",
+                             a->topk_lengths ? "" : ", LIMIT=none");
     if (status)
         return status;
     for (int i = 0; i < COUNT(wants); i++)

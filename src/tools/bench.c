@@ -237,7 +237,8 @@ static void save_result(Bench *b, const Result *r)
     const struct { const char *name; double value; } numbers[] = {
         { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
         { "rival_median_seconds", r->rival.median }, { "rival_fastest_seconds", r->rival.fastest },
-        { "rival_slowest_seconds", r->rival.slowest }, { "operations", r->operations }, { "bytes", r->bytes }, { "floor_seconds", r->floor },
+        { "rival_slowest_seconds", r->rival.slowest }, { "operations", r->operations }, { "bytes", r->bytes },
+        { "floor_seconds", r->floor },
         { "rate", r->rate }, { "ceiling", r->ceiling }, { "ratio", r->ratio }, { "target", r->row->target },
         { "build_seconds", r->build_seconds } };
     for (int i = 0; i < COUNT(numbers); i++)

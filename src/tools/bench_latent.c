@@ -74,7 +74,8 @@ const char *latent_indices(const BenchCase *c, const char *name, int32_t *out, i
     if (strcmp(name, "TABLE") == 0)
         return fill_table(c, out, n);
     for (int64_t i = 0; i < n; i++)
-        out[i] = strcmp(name, "LENGTH") == 0 ? (int32_t)length_of(c, i) : strcmp(name, "INDEX") == 0 ? (int32_t)index_at(c, i) : 0;
+        out[i] = strcmp(name, "LENGTH") == 0 ? (int32_t)length_of(c, i)
+               : strcmp(name, "INDEX") == 0 ? (int32_t)index_at(c, i) : 0;
     return NULL;
 }
 
@@ -243,7 +244,8 @@ double latent_decode(const BenchCase *c, const char *output, int64_t i)
     const int64_t b = query / SQ;
     const int64_t hidden = bench_integer(c, "CAUSAL", 0) ? SQ - 1 - query % SQ : 0;
     const int64_t n = lists ? bench_integer(c, "TOPK", 1) : length_of(c, b) - hidden;
-    const Attended a = attend_keys(c, row, bench_tensor(c, "CACHE"), n, lists ? key_of_list : key_of_page, lists ? query : b, i % VALUE);
+    const Attended a = attend_keys(c, row, bench_tensor(c, "CACHE"), n, lists ? key_of_list : key_of_page,
+                                   lists ? query : b, i % VALUE);
     return is_lse ? a.lse : a.out;
 }
 

@@ -104,7 +104,8 @@ static kiln_status make_c(Text *out, const Emission *e, const Compiled *compiled
 static void add_shape(Text *out, const PlanParam *param)
 {
     text_print(out, " *   %-10s %s%s tensor of %s", param->name, param->absent ? "absent (pass NULL), " : "",
-               param->access == ACCESS_IN ? "in" : param->access == ACCESS_OUT ? "out" : "inout", dtype_name(param->type));
+               param->access == ACCESS_IN ? "in" : param->access == ACCESS_OUT ? "out" : "inout",
+               dtype_name(param->type));
     text_print(out, ", rank %d%s\n", param->rank, param->strided || param->spaced ? ", may be strided" : "");
 }
 
@@ -164,7 +165,8 @@ static void make_header(Text *out, const Emission *e, const LaunchPlan *plan, bo
                is_operator ? "operator_" : "", e->name);
     text_print(out, "/* Makes the kernel ready on a device; once is enough. kiln_kernel_free ends it. */\n"
                "static inline kiln_status %s_open(kiln_device *device, kiln_kernel **kernel)\n{\n"
-               "    return kiln_%s_from_code(device, &%s_code, kernel);\n}\n\n", e->name, is_operator ? "operator" : "kernel", e->name);
+               "    return kiln_%s_from_code(device, &%s_code, kernel);\n}\n\n", e->name,
+               is_operator ? "operator" : "kernel", e->name);
     if (is_operator) {
         text_print(out, "/* Bytes that a launch with these arguments needs for its temporaries, aligned to 256. */\n");
         add_function(out, arena_printf(e->arena, "%s_workspace_size", e->name), plan, "", ", size_t *bytes",

@@ -201,7 +201,8 @@ static void report_build(Arena *arena, const TestOptions *options, Tally *tally,
     const int stack = stack_bytes_of(build->kernel);
     if (!problem && stack)                                 // not wrong, but it should be known
         text_print(&label, ", %d bytes of stack", stack);
-    report(options, tally, file->path, text_cstr(&label), problem ? "failed" : "passed", problem ? problem : "", build->seconds);
+    report(options, tally, file->path, text_cstr(&label), problem ? "failed" : "passed", problem ? problem : "",
+           build->seconds);
 }
 
 // ---- running

@@ -58,7 +58,7 @@ enum {
     SHARED_ALIGN = 1024,
     MBARRIER_BYTES = 8,
     SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
-    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,      // named barriers; 0 is __syncthreads
+    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,    // named; 0 is __syncthreads
 };
 
 typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
@@ -119,7 +119,7 @@ struct Channel {
     TileInfo  *tiles[8]; int n_tiles;
     Clock     *clock;
     TileOp    *first_use, *last_use; // ops of the declaring block
-    TileOp    *first_of[8], *last_of[8];                   // the same for each group where statements are placed; NULL: no use
+    TileOp    *first_of[8], *last_of[8];                   // of each group where statements are placed; NULL: no use
     TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       is_filled;            // by statements of the producer's threads (fill.c)
     bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (rows.c)
@@ -131,7 +131,7 @@ struct Channel {
     bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
     bool       is_released;          // earlier than its last use: all was taken to registers
     bool       is_product_only;      // read by wgmma alone: no lane of a warp lags behind
-    bool       is_shared;            // instances of the cluster write into each other's: consumers of all release a buffer
+    bool       is_shared;            // instances of a cluster write into each other's: consumers of all release a buffer
     int        bytes;                // of all tiles, when plain
     int        full, empty;          // offsets of the barriers
 };
@@ -185,7 +185,7 @@ typedef struct OpInfo {
     int      barrier_group;          // of one group alone; -1: of all consumers
     bool     orders_tensors;         // the barrier does: staged stores are over before it
     bool     fills;                  // a statement of the filler
-    bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before (places.c)
+    bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before
     bool     has_places;             // of a pipeline
     Var     *early, *first;          // while printing: such an element; that of a pipeline's first step
     bool     meets_all;              // no signal will do
@@ -287,10 +287,10 @@ typedef struct Lowering {
     struct Stock *stock;             // there: rows to convert, in registers before their step (rows.c); NULL: none
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
-    int       row_part;              // 1 or 2: of the two rows that a thread has in 16, only this one is printed (rotate.c)
+    int       row_part;              // 1 or 2: of a thread's two rows in 16 only this one is printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
     int       n_cuts;                // copies of boxes that a view may end
-    Var     **grid_extents, **numbered_extents, *tiles_total;            // numbered: what neighbours in a cluster count as one
+    Var     **grid_extents, **numbered_extents, *tiles_total;            // numbered: neighbours in a cluster count as one
     int       cluster, clustered;    // instances of one, of neighbours along this coordinate; 1: there are none
     bool      shares;                // some channel does
     Var      *rank;                  // within the cluster
@@ -301,7 +301,8 @@ typedef struct Lowering {
     bool      failed;
 } Lowering;
 
-typedef struct Nest { LoopList *outer; LoopList inner; LoopStmt *stmt; } Nest;   // a statement whose inside is being printed
+// A statement whose inside is being printed.
+typedef struct Nest { LoopList *outer; LoopList inner; LoopStmt *stmt; } Nest;
 
 // ---- info.c
 bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));   // false
@@ -469,7 +470,7 @@ void  emit_call(Lowering *lo, const char *name, int n, ...);
 void  emit_comment(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Var  *emit_declare(Lowering *lo, DType type, const char *name, Expr *value);
 Expr *emit_i32(Lowering *lo, const char *name, Expr *value);           // a new variable's value
-void  emit_definition(Lowering *lo, Var *var, Expr *value);            // of a variable that is there; value NULL: none yet
+void  emit_definition(Lowering *lo, Var *var, Expr *value);            // of a variable that is there; NULL: no value
 Var  *emit_array(Lowering *lo, DType type, const char *name, int64_t elements);
 void  emit_assign(Lowering *lo, Var *var, Expr *value);
 void  emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value);           // pointer[at] = value
@@ -493,15 +494,16 @@ struct Iteration {
     int    dim_of[LAYOUT_MAX_RANK * 2];                    // index -> dimension of the layout; -1: a loop in each thread
     Var   *digit[LAYOUT_MAX_DIGITS];                       // loop variable of each register digit, NULL for others
     struct { Expr *load; Var *values; bool in_words; } loaded[16]; int n_loaded;         // vector loads
-    struct { Var *at; int extent; } batch[LAYOUT_MAX_DIGITS];          // register digits of loads made together; NULL: not one
+    struct { Var *at; int extent; } batch[LAYOUT_MAX_DIGITS];          // digits of loads made together; NULL: not one
     struct { TileOp *store; Var *values; bool rounds; } stored[8]; int n_stored;         // and stores
     int    vector;                   // the digit they run along, -1: none
     Var   *run;                      // and the index
     int    order[LAYOUT_MAX_DIGITS], n_order;              // the other register digits, the slowest first
-    int    n_batched, batch_size, chunk; Var *chunk_begin; // of these the last so many: their loads are made together (vector.c)
+    int    n_batched, batch_size, chunk; Var *chunk_begin; // of these the last so many: their loads are made together
     bool   is_loaded;                // and are printed already
 
-    struct { TileOp *update; Var *partial; uint32_t kept; int chains; } reductions[8]; int n_reductions;   // kept: layout dimensions
+    struct { TileOp *update; Var *partial; uint32_t kept; int chains; } reductions[8];         // kept: layout dimensions
+    int    n_reductions;
     bool   is_linear;                // the distributed indices are counted through by all threads together
 };
 
@@ -573,7 +575,7 @@ void emit_early_loads(Lowering *lo, TileOp *first);
 int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it);        // the same, and which loads are made together
 int  vector_words(const Buffer *buffer, int width);        // of 32 bits
-int  early_words(const Iteration *it);                     // of all its loads, if they can be made before its loops; else 0
+int  early_words(const Iteration *it);                     // of all its loads; 0: they cannot be made before its loops
 
 // ---- moves.c
 int  first_of_digit(const Lowering *lo, const Iteration *it, int digit);         // of the loop over it
@@ -609,7 +611,7 @@ void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
 void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
-Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element of a shared tile: u32
+Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element in shared memory
 Expr *lane_bits(Lowering *lo, int shift, int mask);        // of the lane's number
 Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
 
@@ -626,13 +628,13 @@ bool release_with_flight(Lowering *lo, Channel *channel);  // when the products 
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
 void take_layout_hints(Lowering *lo);
 int  row_padding(const Buffer *tile);                      // elements between its rows
-// shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: tensor cores cannot read it.
+// shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: none for tensor cores.
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
 
 // ---- sparse.c: 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);         // NULL: tensor cores take it
 void settle_sparse(Lowering *lo, const Product *p);
-Var *load_places(Lowering *lo, const Product *p);          // each lane's words, a step after the other for each block of rows
+Var *load_places(Lowering *lo, const Product *p);          // each lane's words, step after step for each block of rows
 
 // ---- tma.c
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA

@@ -114,7 +114,8 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     else if (p->kind == PRODUCT_LOOP)
         text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
-        text_print(out, ", A from %s, groups divide the %s", p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
+        text_print(out, ", A from %s, groups divide the %s",
+                   p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
                    p->division == DIVIDE_ROWS ? "rows" : p->division == DIVIDE_COLUMNS ? "columns" : "contraction");
     const Buffer *const result = op->matmul.dst.buffer;
     if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS || result->hint == HINT_PARTIAL)
@@ -166,7 +167,8 @@ void explain(Lowering *lo)
         return;
     text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
     text_print(out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
-               lo->has_producer ? arena_printf(lo->arena, " behind a producer group of %d, of which %s", producer_threads(lo), issuers(lo)) : "",
+               !lo->has_producer ? "" : arena_printf(lo->arena, " behind a producer group of %d, of which %s",
+                                                     producer_threads(lo), issuers(lo)),
                lo->has_producer && lo->may_need_elements ? " (all, elements, where rows are no multiples of 16 bytes)" : "");
     explain_grid(lo);
     explain_registers(lo);
@@ -186,7 +188,8 @@ void explain(Lowering *lo)
                    channel->empty, channel->is_plain ? "" : ", copies under conditions");
     }
     explain_maps(lo);
-    text_print(out, "products:%s\n", lo->calls_printf && lo->target->arch >= 90 ? " (no wgmma beside print and assert: calls serialise it)" : "");
+    text_print(out, "products:%s\n", !lo->calls_printf || lo->target->arch < 90 ? ""
+               : " (no wgmma beside print and assert: calls serialise it)");
     each_op(lo, lo->kernel->body, explain_product, NULL);
     each_op(lo, lo->kernel->body, explain_pipeline, NULL);
     text_print(out, "other copies:\n");

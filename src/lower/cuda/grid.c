@@ -1,9 +1,9 @@
 // grid.c - which instance a thread block computes: its number, and the coordinates that this stands for.
 //
-// A persistent block takes one instance after another. The order is chosen so that blocks get alike and instances that run
-// at the same time share what L2 holds: rasterize(n) makes bands; where the work depends on one coordinate (uneven.c), that
-// one runs slowest within groups of the others, or long and short instances are taken in pairs. The instances of a cluster
-// count as one, and are told apart by their rank along its coordinate.
+// A persistent block takes one instance after another. The order is chosen so that blocks get alike and instances that
+// run at the same time share what L2 holds: rasterize(n) makes bands; where the work depends on one coordinate (uneven.c),
+// that one runs slowest within groups of the others, or long and short instances are taken in pairs. The instances of a
+// cluster count as one, and are told apart by their rank along its coordinate.
 #include "lower/cuda/cuda.h"
 
 static Expr *extent_of(Lowering *lo, int coordinate) { return var_of(lo, lo->numbered_extents[coordinate]); }
@@ -100,10 +100,10 @@ static Expr *count_others(Lowering *lo, int except)
     return count;
 }
 
-// Combinations of the other coordinates that form a group. With rounds that alternate in direction, groups of a twelfth of
-// the blocks make the blocks differ by less than 1% (of 16, by up to 10%), and are few enough that what a group reads again
-// stays in L2. Where the uneven coordinate has few values the blocks differ more, and what a group reads is less: groups of
-// a sixth. Less than two groups are one.
+// Combinations of the other coordinates that form a group. With rounds that alternate in direction, groups of a twelfth
+// of the blocks make the blocks differ by less than 1% (of 16, by up to 10%), and are few enough that what a group reads
+// again stays in L2. Where the uneven coordinate has few values the blocks differ more, and what a group reads is less:
+// groups of a sixth. Less than two groups are one.
 static Expr *group_size(Lowering *lo, int uneven, Expr *others)
 {
     enum { UNEVEN_FEW = 32 };

@@ -157,7 +157,8 @@ static const char *want_different(Lowering *lo, const TileOp *map, const TileInf
 {
     const int line = line_of(map), other = tile->laid_by ? line_of(tile->laid_by) : line;
     return other == line ? in_line(lo, map, "two fragments want different layouts")
-         : arena_printf(lo->arena, "lines %d and %d want different layouts", other < line ? other : line, other < line ? line : other);
+         : arena_printf(lo->arena, "lines %d and %d want different layouts", other < line ? other : line,
+                        other < line ? line : other);
 }
 
 static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, const Iteration *it, Spread *spread)

@@ -57,7 +57,8 @@ TileOp *as_map(Lowering *lo, TileOp *op)
     value = expr_convert(lo->arena, dst->buffer->type, value);
     Expr **const kept = NEW_ARRAY(lo->arena, Expr *, MAX_RANK);
     memcpy(kept, subs, sizeof subs);
-    TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE, .span = dst->span.source ? dst->span : op->span);
+    TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE,
+                             .span = dst->span.source ? dst->span : op->span);
     if (op->kind == T_ATOMIC_TILE) {
         body->atomic.op = ATOMIC_ADD;
         body->atomic.buffer = dst->buffer;

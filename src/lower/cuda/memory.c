@@ -111,7 +111,8 @@ static int place_all(Lowering *lo)
             if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled)
                 continue;
             tile->shared.bytes = align_up(tile->shared.bytes, swizzled ? SHARED_ALIGN : 128);
-            tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers : tile->has_sides || tile->alternates ? 2 : 1;
+            tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers
+                          : tile->has_sides || tile->alternates ? 2 : 1;
             tile->offset = at;
             at += tile->shared.bytes * tile->buffers;
         }

@@ -8,7 +8,15 @@
 // and the copies meet behind the loop, too; elsewhere behind the product.
 #include "lower/cuda/cuda.h"
 
-typedef struct Linear { Lowering *lo; TileInfo *tile; bool sums, scales, other; UpdateOp with; TileOp *op; Iteration it; bool in_map; } Linear;
+typedef struct Linear {
+    Lowering *lo;
+    TileInfo *tile;
+    bool      sums, scales, other;
+    UpdateOp  with;
+    TileOp   *op;
+    Iteration it;
+    bool      in_map;
+} Linear;
 
 // Every thread has iterations of its own: none repeats what another sums.
 static bool threads_share(const Iteration *it)

@@ -149,7 +149,8 @@ static const char *check_parts(const Lowering *lo, const Product *product)
         return "only plain sums of f32 are in parts";
     if (part * lo->crew.groups != product->k || part % product->step_k != 0)
         return "the contraction is no multiple of an instruction's for each group";
-    const Operand *const along[2] = { product->left.transposed ? NULL : &product->left, product->right.transposed ? &product->right : NULL };
+    const Operand *const along[2] = { product->left.transposed ? NULL : &product->left,
+                                      product->right.transposed ? &product->right : NULL };
     for (int i = 0; i < 2; i++) {
         int64_t start[2] = { 0 }, width[2];
         if (!along[i] || !product_region(&along[i]->region, start, width))
@@ -295,7 +296,8 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op)
     const Region *const dst = &op->matmul.dst;
     const DType wide = dtype_info[dst->buffer->type].wide;
     LoopIndex *const indices = NEW_ARRAY(a, LoopIndex, 3);
-    const int extents[3] = { product->is_swapped ? product->n : product->m, product->is_swapped ? product->m : product->n, product->k };
+    const int extents[3] = { product->is_swapped ? product->n : product->m,
+                             product->is_swapped ? product->m : product->n, product->k };
     static const char *const names[3] = { "i", "j", "x" };
     for (int i = 0; i < 3; i++) {
         Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, names[i], op->span);
@@ -375,7 +377,8 @@ static void check_tensor_cores(Lowering *lo, Product *product)
     if (product->why_not || lo->failed)
         return;
     lo->failed = true;
-    diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, result->hint == HINT_ROWS ? "rows" : result->hint == HINT_COLUMNS ? "columns" : "partial", why);
+    const char *const hint = result->hint == HINT_ROWS ? "rows" : result->hint == HINT_COLUMNS ? "columns" : "partial";
+    diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, hint, why);
 }
 
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
@@ -396,7 +399,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &extent[0]);
     expr_as_int(region_extent(&b->region, b->transposed ? 0 : 1), &extent[1]);
     expr_as_int(region_extent(&a->region, a->transposed ? 0 : 1), &extent[2]);
-    product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta;      // the sparse side stays left
+    product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta;  // the sparse side stays left
     product->left = *a;
     product->right = *b;
     if (product->is_swapped) {       // transpose(a @ b) = transpose(b) @ transpose(a)

@@ -108,7 +108,8 @@ static TileOp *split_one(Lowering *lo, TileOp *forall, TileOp *one)
     made->forall.n = n;
     made->forall.indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
     for (int i = 0; i < n; i++)
-        made->forall.indices[i] = i < forall->forall.n ? forall->forall.indices[i] : map->forall.indices[i - forall->forall.n];
+        made->forall.indices[i] = i < forall->forall.n ? forall->forall.indices[i]
+                                                       : map->forall.indices[i - forall->forall.n];
     TileOp **link = &made->forall.body;
     for (TileOp *op = forall->forall.body; op != one; op = op->next) {
         if (op->kind != T_LET)

@@ -32,7 +32,9 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
 {
     const bool sparse = p->op->matmul.meta;
     const int k = sparse ? 2 * p->step_k : p->step_k;
-    const char *const name = arena_printf(lo->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k, dtype_name(p->type), from_registers ? "_rs" : "_ss", a_across ? "_ta" : "", b_across ? "_tb" : "");
+    const char *const name = arena_printf(lo->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k,
+                                          dtype_name(p->type), from_registers ? "_rs" : "_ss", a_across ? "_ta" : "",
+                                          b_across ? "_tb" : "");
     Text *const out = &lo->helpers;
     const char *const declared = arena_printf(lo->arena, "void %s(", name);
     if (out->data && strstr(out->data, declared))
@@ -40,7 +42,8 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
     const bool is_float = dtype_is_float(p->type), is_16 = dtype_bits(p->type) == 16;
     const int d = n / 2, inputs = (from_registers ? 5 : 2) + sparse;
     text_print(out, "DEVICE void %s(%s *d, %s, uint64_t b, %sint add)\n{\n", name, is_float ? "float" : "int32_t",
-               from_registers ? "uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3" : "uint64_t a", sparse ? "uint32_t places, " : "");
+               from_registers ? "uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3" : "uint64_t a",
+               sparse ? "uint32_t places, " : "");
     text_print(out, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t\"\n", d + inputs);
     text_print(out, "                 \"wgmma.mma_async%s.sync.aligned.m64n%dk%d.%s {", sparse ? ".sp" : "", n, k,
                wgmma_suffix(p->type));
@@ -62,7 +65,8 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
     text_print(out, ";\\n\\t}\"\n                 : ");
     print_registers(out, is_float ? "\"+f\"(d[%d])" : "\"+r\"(d[%d])", 0, d);
     text_print(out, "\n                 : %s, \"l\"(b), %s\"r\"(add));\n}\n",
-               from_registers ? "\"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3)" : "\"l\"(a)", sparse ? "\"r\"(places), " : "");
+               from_registers ? "\"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3)" : "\"l\"(a)",
+               sparse ? "\"r\"(places), " : "");
     return name;
 }
 
@@ -75,7 +79,13 @@ static int operand_offset(const SharedLayout *s, int row, int column)
            column % s->panel_columns * s->element_bytes;
 }
 
-typedef struct SharedOperand { Var *descriptor; const SharedLayout *layout; int row, column; bool across; int step_k; } SharedOperand;
+typedef struct SharedOperand {
+    Var *descriptor;
+    const SharedLayout *layout;
+    int  row, column;
+    bool across;
+    int  step_k;
+} SharedOperand;
 
 // `across`: the contraction runs down the tile's rows. group_bytes: what a warp group adds to the address.
 static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, int step_k, const char *name,
@@ -158,7 +168,8 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
                     for (int i = 0; i < 4; i++)
                         word[i] = expr_index(lo->arena, from->packed,
                                              i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
-                    emit_call(lo, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b, places ? places : adds, adds);
+                    emit_call(lo, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b,
+                              places ? places : adds, adds);
                 } else {
                     Expr *const from_a = operand_at(lo, &from->left, block_row * 64, step);
                     emit_call(lo, name, places ? 5 : 4, d, from_a, from_b, places ? places : adds, adds);
