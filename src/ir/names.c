@@ -168,7 +168,9 @@ int names_number(const Names *names, const char *name, const void *thing)
 {
     if (!names || !names->n_slots) return 1;
     const int entry = *slot_of(names, thing);
-    return entry && strcmp(names->entries.items[entry - 1].name, name_or_t(name)) == 0 ? names->entries.items[entry - 1].number : 1;
+    return entry && strcmp(names->entries.items[entry - 1].name, name_or_t(name)) == 0
+               ? names->entries.items[entry - 1].number
+               : 1;
 }
 
 static void print_numbered(Text *out, const Names *names, const char *name, const void *thing)

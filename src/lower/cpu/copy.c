@@ -129,15 +129,17 @@ static void zero_row(Rows *r, Expr *lo, Expr *hi)
     Cpu *const cx = r->cx;
     if (r->kind == ROW_ATOMIC_ADD) return;
     if (is_plain_row(&r->dst))
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
-                          bytes_between(cx, lo, hi, r->dst.type)));
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2,
+                                  cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                                  bytes_between(cx, lo, hi, r->dst.type)));
     else element_loop(r, lo, hi, true);
 }
 
 static bool is_zero(const Expr *x)
 {
     int64_t value;
-    return expr_as_int(x, &value) ? value == 0 : x->kind == E_FLOAT && x->real.value == 0 && !__builtin_signbit(x->real.value);
+    return expr_as_int(x, &value) ? value == 0
+                                  : x->kind == E_FLOAT && x->real.value == 0 && !__builtin_signbit(x->real.value);
 }
 
 static void fill_or_copy_row(Rows *r, Expr *lo, Expr *hi)
@@ -145,23 +147,33 @@ static void fill_or_copy_row(Rows *r, Expr *lo, Expr *hi)
     Cpu *const cx = r->cx;
     const bool plain = is_plain_row(&r->dst) && (r->kind == ROW_FILL || is_plain_row(&r->src));
     const bool floats = r->dst.type == DTYPE_F32 && r->src.type == DTYPE_F32 && !r->dst.bytes && !r->src.bytes;
-    Expr *const streams = r->kind == ROW_COPY && plain && !r->dst.bytes && r->src.root && r->src.root->kind != BUFFER_TENSOR ?
-                          cpu_streams(cx, &r->dst) : NULL;
+    Expr *const streams = r->kind == ROW_COPY && plain && !r->dst.bytes && r->src.root &&
+                                  r->src.root->kind != BUFFER_TENSOR
+                              ? cpu_streams(cx, &r->dst)
+                              : NULL;
     if (r->kind == ROW_FILL && plain && is_zero(r->value)) {
         zero_row(r, lo, hi);
     } else if (r->kind == ROW_ATOMIC_ADD && plain && floats) {
         cx->atomics = true;
         const int axis = r->dst.n_axes - 1;
         Expr *const stride = axis > 0 && r->dst.at.coef[axis - 1] ? cpu_expr(cx, r->dst.at.coef[axis - 1]) : int_const(cx->arena, 0);
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_atomic_add_row_float", 4, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
-                          cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo), stride));
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_atomic_add_row_float", 4,
+                                  cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                                  cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo),
+                                  stride));
     } else if (r->kind == ROW_COPY && plain && r->dst.type == r->src.type) {
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, streams ? "kiln_stream_bytes" : "kiln_copy_bytes", streams ? 4 : 3, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
-                          cpu_place_address(cx, &r->src, position(r, &r->src, lo)), bytes_between(cx, lo, hi, r->dst.type), streams));
-    } else if (r->kind == ROW_COPY && plain && !r->dst.bytes && !r->src.bytes && has_row_function(r->dst.type, r->src.type)) {
-        const char *const name = arena_printf(cx->arena, "kiln_%s_%s_from_%s", streams ? "stream" : "row", dtype_name(r->dst.type), dtype_name(r->src.type));
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, name, streams ? 4 : 3, cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
-                          cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo), streams));
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, streams ? "kiln_stream_bytes" : "kiln_copy_bytes", streams ? 4 : 3,
+                                  cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                                  cpu_place_address(cx, &r->src, position(r, &r->src, lo)),
+                                  bytes_between(cx, lo, hi, r->dst.type), streams));
+    } else if (r->kind == ROW_COPY && plain && !r->dst.bytes && !r->src.bytes &&
+               has_row_function(r->dst.type, r->src.type)) {
+        const char *const name = arena_printf(cx->arena, "kiln_%s_%s_from_%s", streams ? "stream" : "row",
+                                              dtype_name(r->dst.type), dtype_name(r->src.type));
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, name, streams ? 4 : 3,
+                                  cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
+                                  cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo),
+                                  streams));
     } else {
         element_loop(r, lo, hi, false);
     }
@@ -236,8 +248,8 @@ static void emit_element(Rows *r)
 static bool merges(const Place *p, int a)
 {
     int64_t outer, inner, width;
-    return p->at.coef[a] && p->at.coef[a + 1] && expr_as_int(p->at.coef[a], &outer) && expr_as_int(p->at.coef[a + 1], &inner) &&
-           expr_as_int(p->widths[a + 1], &width) && outer == inner * width;
+    return p->at.coef[a] && p->at.coef[a + 1] && expr_as_int(p->at.coef[a], &outer) &&
+           expr_as_int(p->at.coef[a + 1], &inner) && expr_as_int(p->widths[a + 1], &width) && outer == inner * width;
 }
 
 static void merge_axis(Cpu *cx, Place *p, int a)
@@ -303,7 +315,9 @@ static Expr *box_inside(Cpu *cx, const Place *p)
         Expr *const first = last;
         for (int x = 0; x < p->n_axes; x++)
             if (c->at.coef[x])
-                last = int_add(a, last, int_mul(a, cpu_expr(cx, c->at.coef[x]), int_sub(a, cpu_expr(cx, p->widths[x]), int_const(a, 1))));
+                last = int_add(a, last,
+                               int_mul(a, cpu_expr(cx, c->at.coef[x]),
+                                       int_sub(a, cpu_expr(cx, p->widths[x]), int_const(a, 1))));
         all = cpu_both(cx, all, expr_binary(a, X_GE, first, int_const(a, 0)));
         all = cpu_both(cx, all, expr_binary(a, X_LT, last, cpu_expr(cx, c->extent)));
     }
@@ -326,7 +340,8 @@ static void lower_borrowing_copy(Cpu *cx, TileOp *op)
     Expr *borrowed[MAX_RANK];
     int64_t stride = 1, extent = 1;
     memcpy(borrowed, t->strides, sizeof borrowed);
-    cpu_assign(cx, t->pointer, cpu_call(cx, tile->type, "kiln_at", 2, cpu_of(cx, cx->host), int_const(cx->arena, t->offset)));
+    cpu_assign(cx, t->pointer,
+               cpu_call(cx, tile->type, "kiln_at", 2, cpu_of(cx, cx->host), int_const(cx->arena, t->offset)));
     for (int d = tile->rank - 1; d >= 0; d--) {
         if (d < tile->rank - 1) cpu_assign(cx, t->strides[d]->var.var, int_const(cx->arena, stride));
         t->strides[d] = int_const(cx->arena, stride);
@@ -350,7 +365,8 @@ static bool can_lend(Cpu *cx, TileOp *op)
     if (!is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR || root->access != ACCESS_IN ||
         tile->type != op->copy.src.buffer->type || dtype_bits(tile->type) < 8 || region_rank(&op->copy.src) != tile->rank)
         return false;
-    return cpu_place_region(cx, &src, &op->copy.src) && !src.by_elements && !src.bytes && tile->rank > 0 && cpu_place_stride(&src, tile->rank - 1) == 1;
+    return cpu_place_region(cx, &src, &op->copy.src) && !src.by_elements && !src.bytes && tile->rank > 0 &&
+           cpu_place_stride(&src, tile->rank - 1) == 1;
 }
 
 static void refuse(const TileUse *use, void *context)
@@ -382,7 +398,8 @@ static void survey_borrows(Borrow *b, TileOp *op, bool in_forall)
         tile_uses(op, refuse, b);
         if (op->kind == T_MATMUL) refuse_left_side(b, op);
         TileOp **body;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) survey_borrows(b, *body, in_forall || op->kind == T_FORALL);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            survey_borrows(b, *body, in_forall || op->kind == T_FORALL);
     }
 }
 
@@ -452,8 +469,9 @@ bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *e
     const int rank = tile->buffer->rank;
     if (op->kind != T_COPY || !is_whole_tile(tile) || rank < (columns ? 1 : 2) || region_rank(tile) != rank) return false;
     if (tile == dst && cx->tiles[dst->buffer->id].borrowed) return false;
-    const bool fits = tile == src ? is_quiet_tensor(dst, ACCESS_OUT, rank)
-                    : is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) && src->buffer->rank == rank && region_rank(src) == rank
-                                           : is_quiet_tensor(src, ACCESS_IN, rank);
+    const bool fits = tile == src            ? is_quiet_tensor(dst, ACCESS_OUT, rank)
+                      : is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) &&
+                                                   src->buffer->rank == rank && region_rank(src) == rank
+                                             : is_quiet_tensor(src, ACCESS_IN, rank);
     return fits && expr_as_int(tile->buffer->shape[columns ? rank - 1 : 0], extent);
 }

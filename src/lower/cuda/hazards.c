@@ -96,7 +96,8 @@ static void test_flight(const TileUse *use, void *context)
     for (int i = walk->landed; i < walk->flying.count; i++) {
         const TileOp *const x = walk->flying.items[i];
         const bool follows = is_wgmma(walk->lo, walk->op) && walk->op->matmul.dst.buffer == root;    // into one accumulator, in order
-        const bool reads = root == buffer_root(x->matmul.a.region.buffer) || root == buffer_root(x->matmul.b.region.buffer);
+        const bool reads = root == buffer_root(x->matmul.a.region.buffer) ||
+                           root == buffer_root(x->matmul.b.region.buffer);
         if ((root == x->matmul.dst.buffer && !follows) || (reads && (use->writes || use->atomic)))
             walk->landed = i + 1;
     }
