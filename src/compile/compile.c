@@ -16,9 +16,10 @@ typedef struct Pass {
 } Pass;
 
 static const Pass cpu_passes[] = {
-    { "simplify",      simplify },
-    { "split-bounds",  split_bounds },
-    { "trace-foralls", trace_foralls },
+    { "simplify",        simplify },
+    { "split-bounds",    split_bounds },
+    { "split-quotients", split_quotients },
+    { "trace-foralls",   trace_foralls },
     { NULL, NULL },
 };
 

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 
 typedef struct Case { const char *name; void (*run)(TileKernel *kernel); bool checked; } Case;
-static const Case cases[] = { { "simplify", simplify, false }, { "split_bounds", split_bounds, false }, { "trace_foralls", trace_foralls, true } };
+static const Case cases[] = { { "simplify", simplify, false }, { "split_bounds", split_bounds, false }, { "trace_foralls", trace_foralls, true },
+                              { "split_quotients", split_quotients, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
@@ -85,10 +86,11 @@ static void check_case(const Case *one)
 static void test_simplify(void **state)      { check_case(&cases[0]); }
 static void test_split_bounds(void **state)  { check_case(&cases[1]); }
 static void test_trace_foralls(void **state) { check_case(&cases[2]); }
+static void test_split_quotients(void **state) { check_case(&cases[3]); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_simplify), cmocka_unit_test(test_split_bounds),
-                                        cmocka_unit_test(test_trace_foralls) };
+                                        cmocka_unit_test(test_trace_foralls), cmocka_unit_test(test_split_quotients) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

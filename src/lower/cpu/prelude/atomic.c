@@ -50,9 +50,9 @@ KILN_DEFINE_ATOMIC_FLOAT(double, double, kiln_min_f64, kiln_max_f64)
 KILN_DEFINE_ATOMIC_HALF(f16)
 KILN_DEFINE_ATOMIC_HALF(bf16)
 
-// to[i] += x[i], each atomically. Four at a time where they can be compared and exchanged at once, which takes hardly longer
-// than one; every processor with these vectors can. Locked instructions wait for their line one after the other, so the
-// lines of the row two strides further are asked for.
+// to[i] += x[i], each atomically. Four at a time where they can be compared and exchanged at once, which takes hardly
+// longer than one; every processor with these vectors can. Locked instructions wait for their line one after the other,
+// so the lines of the row two strides further are asked for.
 KILN_OUTLINE void kiln_atomic_add_row_float(float *to, const float *x, int64_t n, int64_t stride)
 {
     int64_t i = 0;
@@ -66,7 +66,8 @@ KILN_OUTLINE void kiln_atomic_add_row_float(float *to, const float *x, int64_t n
         Four *const at = (Four *)(to + i);
         const Four more = *(const AnyFour *)(x + i);
         // Halves of different times are found out by the exchange; reading one twice would not be.
-        Halves old = { __atomic_load_n((AnyHalf *)at, __ATOMIC_RELAXED), __atomic_load_n((AnyHalf *)at + 1, __ATOMIC_RELAXED) };
+        AnyHalf *const half = (AnyHalf *)at;
+        Halves old = { __atomic_load_n(half, __ATOMIC_RELAXED), __atomic_load_n(half + 1, __ATOMIC_RELAXED) };
         for (char same = 0; !same;) {
             const Halves new_ = (Halves)((Four)old + more);
             __asm__ volatile("lock cmpxchg16b %1" : "=@ccz"(same), "+m"(*at), "+a"(old[0]), "+d"(old[1])
