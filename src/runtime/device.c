@@ -111,7 +111,6 @@ void device_keep(kiln_device *device)
 const char *kiln_device_name(const kiln_device *device) { return device ? device->name : "cpu"; }
 const char *kiln_device_describe(const kiln_device *device) { return device ? device->description : "host memory"; }
 bool device_is_cpu(const kiln_device *device) { return !device || device->kind == &device_kind_cpu; }
-const char *device_label(const kiln_device *device) { return device ? device->name : "host memory"; }
 
 int kiln_device_count(const char *kind)
 {

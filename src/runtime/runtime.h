@@ -89,7 +89,6 @@ struct kiln_stream { kiln_device *device; void *native; bool borrowed; };
 struct kiln_event  { kiln_device *device; void *native; double seconds; };   // seconds: of the CPU's clock
 
 bool device_is_cpu(const kiln_device *device);             // NULL is the CPU
-const char *device_label(const kiln_device *device);       // "cuda:0"; "host memory" for NULL
 
 // ---- kernels
 

@@ -15,11 +15,6 @@ static const char *const operators[] = {
 };
 static_assert(COUNT(operators) == OP_COUNT, "a spelling per operator");
 
-const char *operator_spelling(Operator op)
-{
-    return operators[op];
-}
-
 // ---- expressions
 
 // The fewest digits from which the value can be read again. The point is '.' whatever the program's locale.

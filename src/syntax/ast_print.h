@@ -8,6 +8,5 @@
 
 void ast_print(Text *out, const Module *module);
 void ast_print_expression(Text *out, const Ex *ex);
-const char *operator_spelling(Operator op);                // "+", "@", "min" ...; of OP_ASSIGN ""
 
 #endif

@@ -278,7 +278,6 @@ typedef struct Lowering {
     Var      *thread_of_all;                               // `thread` counts within the group where statements are placed
     Var     **tensors;               // by buffer id: pointer variables
     VEC(Flight) flights;             // issued and not yet waited for, oldest first
-    int       n_committed;
     Channel  *opening;               // the wait for its buffer stands behind what the next box needs
     bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
