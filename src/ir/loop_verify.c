@@ -1,4 +1,4 @@
-// loop_verify.c - invariants of Loop IR, checked in front of emission in tests and debug builds.
+// loop_verify.c - invariants of Loop IR, checked in front of emission unless NDEBUG is defined.
 #include "ir/names.h"
 
 #include <stdarg.h>

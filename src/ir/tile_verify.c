@@ -1,4 +1,4 @@
-// tile_verify.c - every invariant that tile.h states, checked after each pass in tests and debug builds.
+// tile_verify.c - every invariant that tile.h states, checked after each pass unless NDEBUG is defined.
 //
 // Scopes are a stack of what is visible; an index into it is remembered at every block, and cut back behind it. The
 // first violation is described with the op at hand; everything after it is left unread.
