@@ -18,7 +18,6 @@ function is_listed(name,   start) {
 /^ok / {
     listed = 0
     if (is_listed(substr($0, index($0, $2)))) print "note: does now, take it off the list: " $0
-    else if (/bytes of stack/) print "note: " $0
     next
 }
 

@@ -28,6 +28,7 @@ typedef struct Binding {
 
 typedef struct CheckOptions {
     const char    *target;                     // "cpu" or "cuda"
+    int            arch;                       // of cuda: 90 or 80
     bool           checked;                    // --check: keep what it traps
     const Binding *bindings; int n_bindings;
 } CheckOptions;

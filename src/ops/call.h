@@ -31,7 +31,6 @@ const char *kernel_text(const char *path);
 
 // The kernel of a file of the library with these bindings, built on the first call.
 kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
-int         ops_arch(const kiln_ops *ops);                 // of CUDA: 90 for sm_90
 int         ops_kernel_count(kiln_ops *ops);               // built so far
 int         ops_processors(const kiln_ops *ops);           // SMs, or threads on the CPU
 bool        ops_on_cpu(const kiln_ops *ops);

@@ -379,9 +379,6 @@ kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kil
 
 // ---- sparse prefill
 
-// Two blocks of keys at a time do not fit its shared memory.
-static bool is_before_hopper(const kiln_ops *ops) { return !ops_on_cpu(ops) && ops_arch(ops) < 90; }
-
 kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_prefill_sparse_args *a)
 {
     Call call;
@@ -413,9 +410,8 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", &kernel, "D=%d%s%s%s", (int)D,
-                             is_before_hopper(ops) ? ", KEYS=64" : "", a->sink ? "" : ", SINK=none",
-                             a->topk_lengths ? "" : ", LIMIT=none");
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", &kernel, "D=%d%s%s", (int)D,
+                             a->sink ? "" : ", SINK=none", a->topk_lengths ? "" : ", LIMIT=none");
     if (status)
         return status;
     for (int i = 0; i < COUNT(wants); i++)

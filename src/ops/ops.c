@@ -67,7 +67,6 @@ void kiln_ops_close(kiln_ops *ops)
 
 bool ops_on_cpu(const kiln_ops *ops) { return device_is_cpu(ops->device); }
 bool ops_look_at_values(const kiln_ops *ops) { return ops->options.check || ops_on_cpu(ops); }
-int  ops_arch(const kiln_ops *ops) { return ops->device->arch; }
 int  ops_processors(const kiln_ops *ops) { return ops_on_cpu(ops) ? threads_count() : ops->device->processors; }
 
 // ---- programs and kernels; entries stay until the handle is closed

@@ -101,8 +101,8 @@ static kiln_status keep_compiled(kiln_kernel *kernel, const Compiled *compiled)
 
 static CheckOptions check_options(const BuildRequest *request)
 {
-    return (CheckOptions){ .target = request->target.name, .checked = request->checked, .bindings = request->bindings,
-                           .n_bindings = request->n_bindings };
+    return (CheckOptions){ .target = request->target.name, .arch = request->target.cuda.arch, .checked = request->checked,
+                           .bindings = request->bindings, .n_bindings = request->n_bindings };
 }
 
 static TileKernel *check_form(const BuildRequest *request, const CheckOptions *options)

@@ -155,11 +155,11 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
         return NULL;
     if (!kernel->report.known)
         return "ptxas reported nothing";
-    if (kernel->report.spill_bytes && kernel->arch == 90 && !checked)      // nothing else is tuned
+    if (kernel->report.spill_bytes && !checked)
         return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)",
                             kernel->plan->name, kernel->report.spill_bytes, kernel->report.registers,
                             kernel->report.stack_bytes);
-    if (kernel->report.stack_bytes && kernel->arch == 90 && !checked)
+    if (kernel->report.stack_bytes && !checked)
         return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name,
                             kernel->report.stack_bytes, kernel->report.registers);
     if (kernel->report.serialised_wgmma)

@@ -229,12 +229,15 @@ static void advance(Lowering *lo, const Ahead *ahead, Var *slot)
 // The copies of the step that the pipeline's index says, with the scalars of its block that they may need.
 static void issue_step(Lowering *lo, const Ahead *ahead)
 {
+    const Threads threads = current_threads(lo);
+    refresh_threads(lo);
     for (TileOp *op = ahead->pipeline->pipeline.body; op; op = op->next) {
         if (op->kind == T_LET && op->let.value && !ahead->slice.unknown[op->let.var->id])
             declare_value(lo, op);
         else if (op_info(lo, op)->fetched)
             emit_pieces(lo, op);
     }
+    restore_threads(lo, threads);
 }
 
 void emit_ahead(Lowering *lo, TileOp *op)

@@ -4,12 +4,6 @@
 // wherever these show that they fit
 #include "lower/cuda/cuda.h"
 
-static bool finds_product(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op->kind == T_MATMUL;
-    return op->kind == T_FORALL;
-}
-
 // Extents of tensors are below 2^31, in kernels with products below 2^28, so that sums of a few positions still fit
 // 32 bits; the launch checks the symbols. Those that this build is for, or that a `require` lets be larger, take 64.
 static void bound_symbol(Lowering *lo, int bind)
@@ -41,9 +35,7 @@ static bool bound_local(Lowering *lo, TileOp *op, void *context)
 void find_bounds(Lowering *lo)
 {
     TileKernel *const k = lo->kernel;
-    bool products = false;
-    each_op(lo, k->body, finds_product, &products);
-    lo->largest_extent = products ? 1 << 28 : INT32_MAX;
+    lo->largest_extent = has_products(lo, k->body) ? 1 << 28 : INT32_MAX;
     for (int i = 0; i < k->n_binds; i++)
         bound_symbol(lo, i);
     for (int i = 0; i < k->n_grid; i++) {                  // coordinates are below their extents

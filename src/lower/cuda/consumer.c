@@ -231,14 +231,12 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 
 void emit_block(Lowering *lo, TileOp *block)
 {
-    Var *const lane = lo->lane, *const warp = lo->warp, *const thread = lo->thread;
+    const Threads threads = current_threads(lo);
     for (TileOp *op = block; op; op = op->next) {
         emit_early_loads(lo, op);
         emit_consumer_op(lo, op, block);
     }
-    lo->lane = lane;
-    lo->warp = warp;
-    lo->thread = thread;
+    restore_threads(lo, threads);
 }
 
 // ---- the role

@@ -418,6 +418,7 @@ Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers);    // fetc
 // ---- products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
 void structure_kernel(Lowering *lo);
 void choose_products(Lowering *lo);
+bool has_products(Lowering *lo, TileOp *list);
 TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; each linked by `next`
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
@@ -710,6 +711,10 @@ bool is_flow(const TileOp *op);
 void declare_value(Lowering *lo, TileOp *op);
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
 void emit_body(Lowering *lo, TileOp *body);                // of a loop
+typedef struct Threads { Var *lane, *warp, *thread, *of_all; } Threads;
+Threads current_threads(const Lowering *lo);
+void restore_threads(Lowering *lo, Threads threads);
+void refresh_threads(Lowering *lo);                        // until they are restored
 void emit_op(Lowering *lo, TileOp *op);
 
 // ---- producer.c

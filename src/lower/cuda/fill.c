@@ -103,10 +103,64 @@ static void forget(Lowering *lo, Filling *filling)
         lo->declared.items[i]->is_filled = lo->declared.items[i]->is_private = false;
 }
 
+// ---- before Hopper
+
+typedef struct Sharing { uint32_t last; bool multiplies, others_do; bool *mine, *others; } Sharing;
+
+static void see_hands(const TileUse *use, void *context)
+{
+    bool *const touched = context;
+    touched[buffer_root(use->buffer)->id] = true;
+}
+
+static bool see_share(Lowering *lo, TileOp *op, void *context)
+{
+    Sharing *const sharing = context;
+    const bool mine = op->groups == sharing->last;
+    *(mine ? &sharing->multiplies : &sharing->others_do) |= op->kind == T_MATMUL;
+    if (op->kind != T_TILE)
+        tile_uses(op, see_hands, mine ? sharing->mine : sharing->others);
+    return false;
+}
+
+static bool give_to_all(Lowering *lo, TileOp *op, void *context)
+{
+    const Sharing *const sharing = context;
+    if (op->groups == sharing->last)
+        op->groups = 0;
+    return false;
+}
+
+// No group's registers can be another's there: a group without products would only take them from those that have some.
+// All groups do its statements together.
+static void share_statements(Lowering *lo)
+{
+    const int last = lo->all.groups - 1, n = lo->kernel->n_buffers + 1;
+    Sharing sharing = { .last = 1u << last, .mine = NEW_ARRAY(lo->arena, bool, n), .others = NEW_ARRAY(lo->arena, bool, n) };
+    each_op(lo, lo->kernel->body, see_share, &sharing);
+    if (sharing.multiplies || !sharing.others_do)
+        return;
+    each_op(lo, lo->kernel->body, give_to_all, &sharing);
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (tile->buffer->kind != BUFFER_FRAGMENT || !sharing.mine[tile->buffer->id] || sharing.others[tile->buffer->id])
+            continue;
+        tile->home = HOME_SHARED;
+        tile->why = "all groups make it together";
+    }
+    lo->all.groups = last;
+    lo->has_teams = last > 1;
+    note(lo, "group %d has no products: its statements are done by all others", last);
+}
+
+// ---- on Hopper
+
 // before: tiles are known       after: the last group is the producer, if it can be, and no longer among the consumers
 void find_filler(Lowering *lo)
 {
     const int last = lo->all.groups - 1;
+    if (lo->target->arch < 90 && lo->has_teams && lo->crew.warps == 4)
+        share_statements(lo);
     if (lo->target->arch < 90 || !lo->has_teams || lo->crew.warps != 4 || last < 1)
         return;
     Filling filling = { .lo = lo, .mask = 1u << last, .tiles = NEW_ARRAY(lo->arena, Touches, lo->kernel->n_buffers + 1) };

@@ -104,6 +104,8 @@ static void emit_zeros(Lowering *lo, const TileInfo *acc)
     end_nest(lo, &nest);
 }
 
+enum { CONVERTED = 4 };              // columns of the result, in eights, for which fp8 operands are converted at a time
+
 void emit_mma(Lowering *lo, Product *p)
 {
     TileOp *const op = p->op;
@@ -147,6 +149,8 @@ void emit_mma(Lowering *lo, Product *p)
                 load_left(lo, p, i32_add(lo, first_row, i32_const(lo, r * step_rows)), k, words, each * r);
         for (int c = 0; c < columns; c += 2) {             // 16 columns of B at a time
             Expr *const line = i32_add(lo, first_column, i32_const(lo, 8 * c));
+            if (around && lo->target->arch < 90 && c % CONVERTED == 0)
+                emit_call(lo, "__syncwarp", 0);        // ptxas loads and converts nothing of what is behind it before
             load_operand(lo, b, false, line, sparse ? i32_const(lo, 2 * p->step_k * step) : k, right, 0);
             if (sparse)
                 load_operand(lo, b, false, line, i32_const(lo, 2 * p->step_k * step + p->step_k), right, 4);

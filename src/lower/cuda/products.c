@@ -434,6 +434,19 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
+static bool finds_product(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_MATMUL;
+    return op->kind == T_FORALL;
+}
+
+bool has_products(Lowering *lo, TileOp *list)
+{
+    bool found = false;
+    each_op(lo, list, finds_product, &found);
+    return found;
+}
+
 void choose_products(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, finds_printf, NULL);

@@ -92,9 +92,46 @@ void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nest
         begin_index_loop(lo, &nests[i], &indices[i], LOOP_NO_UNROLL, NULL);
 }
 
+Threads current_threads(const Lowering *lo) { return (Threads){ lo->lane, lo->warp, lo->thread, lo->thread_of_all }; }
+
+void restore_threads(Lowering *lo, Threads threads)
+{
+    lo->lane = threads.lane;
+    lo->warp = threads.warp;
+    lo->thread = threads.thread;
+    lo->thread_of_all = threads.of_all;
+}
+
+// Thread numbers of their own for what follows: what is computed from them is not computed before, and held, or spilled,
+// until then.
+void refresh_threads(Lowering *lo)
+{
+    Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread, &lo->thread_of_all };
+    const int n = lo->target->arch < 90 && lo->has_teams ? 4 : 3;
+    for (int i = 0; i < n; i++)
+        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
+}
+
+static void refresh_coordinates(Lowering *lo)
+{
+    for (int i = 0; i < lo->kernel->n_grid; i++) {
+        Var *const coordinate = loop_var(lo, lo->kernel->grid[i].var);
+        if (coordinate->type == DTYPE_I32)
+            emit_assign(lo, coordinate, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, coordinate)));
+    }
+}
+
+// Before Hopper the same threads copy, compute addresses for ldmatrix and hold accumulators: no step keeps addresses for
+// the next.
 void emit_body(Lowering *lo, TileOp *body)
 {
+    const Threads threads = current_threads(lo);
+    if (lo->target->arch < 90 && has_products(lo, body)) {
+        refresh_threads(lo);
+        refresh_coordinates(lo);
+    }
     emit_block(lo, body);
+    restore_threads(lo, threads);
     wait_for_all(lo);
     advance_clocks(lo, body, -1);
 }
@@ -113,17 +150,6 @@ static void emit_steps(Lowering *lo, TileOp *op)
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
     emit_body(lo, op->pipeline.body);
     end_nests(lo, nests, op->pipeline.n);
-}
-
-// What stands behind a pipeline full of products gets thread numbers of its own: what is computed from them would else be
-// computed before the pipeline, and held, or spilled, through all of it.
-static void refresh_threads(Lowering *lo)
-{
-    Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread };
-    for (int i = 0; i < COUNT(numbers); i++) {
-        Expr *const again = call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i]));
-        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name, again);
-    }
 }
 
 static void emit_pipeline(Lowering *lo, TileOp *op)
@@ -281,7 +307,7 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_WHILE: emit_while(lo, op); return;
     case T_PIPELINE:
         emit_pipeline(lo, op);
-        if (lo->has_teams)
+        if (lo->has_teams || lo->target->arch < 90)
             refresh_threads(lo);
         return;
     case T_IF: emit_if(lo, op); return;

@@ -63,7 +63,7 @@ static Compiled *compile_case(Arena *arena, const Case *c)
     snprintf(path, sizeof path, "%s/../kernels/%s", KILN_TEST_DIR, c->file);
     Diags *const diags = diags_new(arena);
     Program *const program = program_load(arena, diags, path);
-    const CheckOptions options = { .target = "cuda", .bindings = c->bindings, .n_bindings = c->n };
+    const CheckOptions options = { .target = "cuda", .arch = c->arch, .bindings = c->bindings, .n_bindings = c->n };
     TileKernel *const kernel = check_kernel(program, c->kernel, &options);
     const Target target = { .name = "cuda", .cuda = { .arch = c->arch, .explain = true } };
     Compiled *const compiled = kernel ? compile_kernel(kernel, &target, NULL, NULL) : NULL;
@@ -168,7 +168,7 @@ static void what_cannot_be_is_an_error(void **state)
             fail_msg("out of memory");
         Diags *const diags = diags_new(arena);
         const char *const path = arena_printf(arena, KILN_TEST_DIR "/unit/lower/cuda/%s.tile", refused[i].file);
-        TileKernel *const kernel = check_kernel(program_load(arena, diags, path), refused[i].kernel, &(CheckOptions){ .target = "cuda" });
+        TileKernel *const kernel = check_kernel(program_load(arena, diags, path), refused[i].kernel, &(CheckOptions){ .target = "cuda", .arch = 90 });
         assert_non_null(kernel);
         const Target target = { .name = "cuda", .cuda = { .arch = 90 } };
         assert_null(compile_kernel(kernel, &target, NULL, NULL));
