@@ -114,7 +114,7 @@ run_emulated() {
     # shellcheck disable=SC2086
     for seed in 1 2 3; do emulated $seed $seed $pipelined || status=1; done
     echo "with --arch=80"
-    emulated 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile || status=1
+    emulated 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile kernels/mla/decode_fp8.tile || status=1
     awk '/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; s += $5 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped" }' \
         "$logs/emulated.txt"
     return $status
