@@ -63,16 +63,6 @@ static void expect_same(const Array *near, const Array *far)
             fail_msg("element %lld is %g from far, %g from near", (long long)i, get(far, i), get(near, i));
 }
 
-static kiln_mla_plan plan_of(const kiln_mla_shape *shape, const kiln_tensor *lengths)
-{
-    kiln_mla_plan plan;
-    size_t bytes;
-    assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
-    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = shape, .lengths = lengths,
-        .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes }, &plan));
-    return plan;
-}
-
 static void fp8_slots(void **state)
 {
     const kiln_mla_shape shape = { .batch = 1, .queries = 1, .query_heads = HEADS, .topk = TOPK };
@@ -83,7 +73,7 @@ static void fp8_slots(void **state)
         const int64_t first = far ? INT64_C(2) * PAGES * SIZE - TOKENS : 0;
         Array *const lists = slots_at(first, TOPK), *const lse = ARRAY(KILN_F32, 1, HEADS, 1), *const back = ARRAY(KILN_BF16, TOKENS, K);
         const kiln_tensor slots = kiln_tensor_of(lists->tensor.device, lists->tensor.data, KILN_I32, 1, (int64_t[]){ TOKENS });
-        const kiln_mla_plan plan = plan_of(&shape, NULL);
+        const kiln_mla_plan plan = make_plan(&shape, NULL);
         out[far] = ARRAY(KILN_BF16, HEADS, V);
         assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .slots = &slots, .cache = &cache.tensor }));
         assert_ok(kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){ .cache = &cache.tensor, .slots = &slots, .keys = &back->tensor }));
@@ -118,7 +108,7 @@ static void pages_and_rows(void **state)
         for (int i = 0; i < 2; i++) set(table, i, (double)(page + i));
         for (int i = 0; i < 2; i++) out[i][far] = ARRAY(KILN_BF16, HEADS, V);
         array_send(table);
-        const kiln_mla_plan plan = plan_of(&shape, &lengths->tensor);
+        const kiln_mla_plan plan = make_plan(&shape, &lengths->tensor);
         assert_ok(kiln_mla_append(ops, NULL, &(kiln_mla_append_args){ .keys = shaped(keys, &tk, 3, (int64_t[]){ TOKENS, 1, K }), .slots = &slots,
                                                                       .cache = &cache.tensor }));
         kiln_mla_decode_args a = { .plan = &plan, .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, K }), .cache = &cache.tensor, .table = &table->tensor,

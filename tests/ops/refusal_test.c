@@ -78,16 +78,6 @@ static void making_plans(void **state)
     out_is_untouched(memory);
 }
 
-static kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths)
-{
-    kiln_mla_plan plan;
-    size_t bytes;
-    assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
-    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = shape, .lengths = lengths,
-        .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes }, &plan));
-    return plan;
-}
-
 // ---- dense decoding
 
 static void dense_decoding(void **state)

@@ -422,3 +422,13 @@ void assert_close(const char *name, const Array *got, const double *expected, To
     if (cosine > tolerance.cosine)
         fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", name, cosine, tolerance.cosine);
 }
+
+kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths)
+{
+    kiln_mla_plan plan;
+    size_t bytes;
+    assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
+    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = shape, .lengths = lengths,
+        .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes }, &plan));
+    return plan;
+}

@@ -45,6 +45,7 @@ typedef struct Array {
 Array *array_new(kiln_type type, int rank, const int64_t *shape);
 #define ARRAY(type, ...) array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
 Array *bytes_new(size_t bytes);                           // a workspace
+kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths);     // in memory of its own
 
 // Over the same memory: `extent` of dimension `dim`, from `first` on; two dimensions exchanged.
 Array *array_part(Array *b, int dim, int64_t first, int64_t extent);
