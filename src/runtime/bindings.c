@@ -107,13 +107,31 @@ static kiln_status check_param(const Param *param, Binding *binding)
     return expect(binding, binding->kind == BIND_INT || binding->kind == BIND_FLOAT, "a number");
 }
 
-static void list_names(Text *out, const Decl *decl)
+// Each once.
+typedef struct Names { Text text; const char *items[64]; int n; } Names;
+
+static void list_name(Names *names, const char *name)
+{
+    for (int i = 0; i < names->n; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return;
+    if (names->n == COUNT(names->items))
+        return;
+    text_print(&names->text, "%s%s", names->n ? ", " : "", name);
+    names->items[names->n++] = name;
+}
+
+static void list_names(Names *names, const Decl *decl)
 {
     for (const BuildParam *p = decl->build; p; p = p->next)
-        text_print(out, "%s%s", out->length ? ", " : "", p->name);
+        list_name(names, p->name);
     for (const Param *p = decl->params; p; p = p->next)
         if (!p->extents || p->optional)
-            text_print(out, "%s%s", out->length ? ", " : "", p->name);
+            list_name(names, p->name);
+    for (const Param *p = decl->params; p; p = p->next)
+        for (const Ex *ex = p->extents; ex; ex = ex->next)
+            if (ex->kind == EX_NAME)
+                list_name(names, ex->name.name);
 }
 
 static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *binding)
@@ -130,10 +148,10 @@ static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *bindin
                                binding->name, binding->integer);
         else if (extents_use(p->extents, binding->name))
             return expect(binding, binding->kind == BIND_INT && binding->integer >= 0, "an extent");
-    Text names = { .arena = arena };
+    Names names = { .text = { .arena = arena } };
     list_names(&names, decl);
-    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s, and its shape symbols",
-                       decl->name, binding->name, text_cstr(&names));
+    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s", decl->name, binding->name,
+                       text_cstr(&names.text));
 }
 
 static kiln_status check_twice(const Binding *bindings, int n)

@@ -35,14 +35,13 @@ static kiln_status print_ptx(const Compiled *compiled, void *context)
 }
 
 // Runs a disassembler on `bytes`, put into a file of its own.
-static kiln_status disassemble(const char *const *tools, const char *option, const char *bytes, size_t n)
+static kiln_status disassemble(const char *name, const char *elsewhere, const char *option, const char *bytes, size_t n)
 {
     enum { OUTPUT_BYTES = 16 << 20 };
     char tool[PATH_BYTES], folder[PATH_BYTES], file[PATH_BYTES + 16];
-    while (*tools && !process_find(*tools, tool))
-        tools++;
-    if (!*tools)
-        return status_fail(KILN_TOOLCHAIN, "no disassembler: %s is not in PATH", tools[-1]);
+    if (!process_find(name, tool) && !(elsewhere && process_find(elsewhere, tool)))
+        return status_fail(KILN_TOOLCHAIN, "no disassembler: %s is not in PATH%s%s", name, elsewhere ? ", and there is no " : "",
+                           elsewhere ? elsewhere : "");
     kiln_status status = work_folder_make(true, folder);
     if (status)
         return status;
@@ -62,20 +61,18 @@ static kiln_status disassemble(const char *const *tools, const char *option, con
 
 static kiln_status print_cubin(const Compiled *compiled, void *context)
 {
-    static const char *const tools[] = { "nvdisasm", "/usr/local/cuda/bin/nvdisasm", NULL };
     char name[HASH_NAME], *cubin = NULL;
     size_t n;
     kiln_status status = nvrtc_build(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0),
                                      compiled->plan->name, name, &cubin, &n, NULL);
     if (!status)
-        status = disassemble(tools, "-c", cubin, n);
+        status = disassemble("nvdisasm", "/usr/local/cuda/bin/nvdisasm", "-c", cubin, n);
     memory_free(cubin);
     return status;
 }
 
 static kiln_status print_assembly(const Compiled *compiled, void *context)
 {
-    static const char *const tools[] = { "objdump", NULL };
     char folder[PATH_BYTES], path[PATH_BYTES + 16];
     size_t n = 0;
     kiln_status status = work_folder_make(true, folder);
@@ -85,7 +82,7 @@ static kiln_status print_assembly(const Compiled *compiled, void *context)
     status = cc_object(compiled->source, &((const Target *)context)->cpu, path);
     char *const bytes = status ? NULL : file_read(path, &n);
     if (!status)
-        status = disassemble(tools, "-d", bytes, n);
+        status = disassemble("objdump", NULL, "-d", bytes, n);
     memory_free(bytes);
     folder_remove(folder);
     return status;

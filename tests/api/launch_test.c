@@ -347,7 +347,8 @@ static void build_mistakes(void **state)
     assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT, "'N' is bound to -1, expected an extent");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT, "expected NAME=VALUE, found 'BN'");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT, "'BN' is bound twice");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q' to bind: it has T, ");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, ", N");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "X=none", NULL, &k), KILN_BAD_TYPE, "'X' is bound to none");
     assert_fails(kiln_kernel_build(NULL, program, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'device' is null");
     assert_fails(kiln_kernel_build(cpu, NULL, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'program' is null");

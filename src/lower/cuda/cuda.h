@@ -436,7 +436,7 @@ void find_hazards(Lowering *lo);
 const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by buffer
 const bool *find_sums(Lowering *lo);                       // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
-int  line_of(const TileOp *op);                            // of the source; 0: unknown
+const char *line_of(Lowering *lo, const TileOp *op);       // of the source: "31", in an imported file "softmax.tile:13"
 void explain_roofline(Lowering *lo);                       // roofline.c
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.

@@ -1,9 +1,27 @@
 // explain.c - what was decided, for `kiln explain`.
 #include "lower/cuda/cuda.h"
 
-int line_of(const TileOp *op)
+// Of a file that is imported: with its name.
+const char *line_of(Lowering *lo, const TileOp *op)
 {
-    return op->span.source ? source_position(op->span.source, op->span.begin).line : 0;
+    const Source *const source = op->span.source;
+    if (!source)
+        return "?";
+    const int line = source_position(source, op->span.begin).line;
+    if (lo->kernel->n_params == 0 || source == lo->kernel->params[0].span.source)
+        return arena_printf(lo->arena, "%d", line);
+    const char *const slash = strrchr(source->path, '/');
+    return arena_printf(lo->arena, "%s:%d", slash ? slash + 1 : source->path, line);
+}
+
+// The group that does it alone; -1: all do.
+static int single_group(const Lowering *lo, uint32_t groups)
+{
+    if (!lo->has_teams || groups == 0 || (groups & (groups - 1)) != 0)
+        return -1;
+    int group = 0;
+    while (!(groups >> group & 1)) group++;
+    return group;
 }
 
 static void explain_tile(Lowering *lo, const TileInfo *tile)
@@ -17,7 +35,9 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
         text_print(out, "[%lld]", (long long)extent);
     }
     if (tile->home == HOME_REGISTERS) {
-        text_print(out, ": %d registers of each thread; ", layout_registers(&tile->layout) * dtype_bits(b->type) / 32);
+        const int group = single_group(lo, tile->team);
+        text_print(out, ": %d registers of each thread%s; ", layout_registers(&tile->layout) * dtype_bits(b->type) / 32,
+                   group < 0 ? "" : arena_printf(lo->arena, " of group %d", group));
         layout_print(out, &tile->layout);
         text_print(out, "\n");
         return;
@@ -40,33 +60,76 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
 }
 
 // Which instruction, and how many of them a group or a warp issues for one product.
-static void explain_instructions(Lowering *lo, const Product *p)
+static void explain_instructions(Lowering *lo, const Product *p, int group)
 {
     const int k = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k, steps = k / p->step_k;
     if (p->kind == PRODUCT_WGMMA)
-        text_print(lo->explanation, " (%d m64n%dk%d of %s in each group, B %s)",
+        text_print(lo->explanation, " (%d m64n%dk%d of %s in %s, B %s)",
                    steps * p->row_blocks * ((p->n_group + 255) / 256), p->n_group < 256 ? p->n_group : 256, p->step_k,
-                   dtype_name(p->type), p->right.transposed ? "K-major" : "N-major");
+                   dtype_name(p->type), group < 0 ? "each group" : arena_printf(lo->arena, "group %d", group),
+                   p->right.transposed ? "K-major" : "N-major");
     else
         text_print(lo->explanation, " (%d m16n8k%d of %s in each warp)", steps * p->row_blocks * (p->n_group / 8),
                    p->step_k, dtype_name(p->type));
+}
+
+// The tensors that the statements of a forall read and write.
+typedef struct Touched { const Buffer *tensors[8]; bool writes[8]; int n; } Touched;
+
+static void touch(const TileUse *use, void *context)
+{
+    Touched *const touched = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    const bool writes = use->writes || use->atomic;
+    if (root->kind != BUFFER_TENSOR)
+        return;
+    for (int i = 0; i < touched->n; i++)
+        if (touched->tensors[i] == root && touched->writes[i] == writes)
+            return;
+    if (touched->n < COUNT(touched->tensors)) {
+        touched->tensors[touched->n] = root;
+        touched->writes[touched->n++] = writes;
+    }
+}
+
+static bool touch_op(Lowering *lo, TileOp *op, void *context)
+{
+    tile_uses(op, touch, context);
+    return false;
+}
+
+static void explain_forall(Lowering *lo, TileOp *op)
+{
+    Text *const out = lo->explanation;
+    const OpInfo *const info = op_info(lo, op);
+    Touched touched = { .n = 0 };
+    visit_op(lo, op, touch_op, &touched);
+    if (touched.n == 0)
+        return;
+    text_print(out, "  line %s:", line_of(lo, op));
+    for (int i = 0; i < touched.n; i++)
+        text_print(out, "%s %s %s", i ? "," : "", touched.tensors[i]->name, touched.writes[i] ? "written" : "read");
+    text_print(out, " by the threads%s%s\n", info->fills ? " of the producer" : "",
+               fill_is_gather(lo, op) ? ", rows by cp.async" : fill_is_rows(lo, op) ? ", rows through registers" : "");
 }
 
 // What moves between tensors and tiles, beside what the producer fetches.
 static bool explain_move(Lowering *lo, TileOp *op, void *context)
 {
     Text *const out = lo->explanation;
+    if (op->kind == T_FORALL)
+        explain_forall(lo, op);
     if (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)
         return op->kind == T_FORALL;
     const Buffer *const to = buffer_root(op->copy.dst.buffer), *const from = buffer_root(op->copy.src.buffer);
     if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
-        text_print(out, "  line %d: %s %s %s by TMA, staged%s\n", line_of(op), from->name,
+        text_print(out, "  line %s: %s %s %s by TMA, staged%s\n", line_of(lo, op), from->name,
                    op->kind == T_COPY ? "to" : "added to", to->name,
                    strides_are_aligned(lo, op->copy.dst.buffer)
                        ? "; where its rows are no multiples of 16 bytes, by the threads"
                        : "");
     else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched))
-        text_print(out, "  line %d: %s %s %s by the threads\n", line_of(op), from->name,
+        text_print(out, "  line %s: %s %s %s by the threads\n", line_of(lo, op), from->name,
                    op->kind == T_COPY ? "to" : "added to", to->name);
     return false;
 }
@@ -99,11 +162,11 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     const Product *const p = op_info(lo, op)->product;
     static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync",
                                          [PRODUCT_FMA] = "multiply-adds" };
-    const int line = line_of(op);
+    const int group = single_group(lo, op_groups(lo, op));
     const bool on_tensor_cores = p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA;
-    text_print(out, "  line %d: %d x %d x %d by %s", line, p->m, p->n, p->k, kinds[p->kind]);
+    text_print(out, "  line %s: %d x %d x %d by %s", line_of(lo, op), p->m, p->n, p->k, kinds[p->kind]);
     if (on_tensor_cores && !op->matmul.meta)
-        explain_instructions(lo, p);
+        explain_instructions(lo, p, group);
     if (op->matmul.meta)
         text_print(out, on_tensor_cores ? " of 2:4 sparse rows (%s.m%dn%dk%d)" : " of 2:4 sparse rows",
                    p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp", p->kind == PRODUCT_WGMMA ? 64 : 16,
@@ -114,9 +177,10 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     else if (p->kind == PRODUCT_LOOP)
         text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
-        text_print(out, ", A from %s, groups divide the %s",
+        text_print(out, ", A from %s%s%s",
                    p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
-                   p->division == DIVIDE_ROWS ? "rows" : p->division == DIVIDE_COLUMNS ? "columns" : "contraction");
+                   group < 0 ? ", groups divide the " : "",
+                   group >= 0 ? "" : p->division == DIVIDE_ROWS ? "rows" : p->division == DIVIDE_COLUMNS ? "columns" : "contraction");
     const Buffer *const result = op->matmul.dst.buffer;
     if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS || result->hint == HINT_PARTIAL)
         text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone",
@@ -133,8 +197,7 @@ static bool explain_barrier(Lowering *lo, TileOp *op, void *context)
 {
     if (op_info(lo, op)->barrier_before) {
         lo->n_barriers++;
-        const int line = line_of(op);
-        text_print(lo->explanation, " %d", line);
+        text_print(lo->explanation, " %s", line_of(lo, op));
     }
     return false;
 }
@@ -146,7 +209,7 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
         return op->kind == T_FORALL;
     Text *const out = lo->explanation;
     const Ahead *const ahead = op_info(lo, op)->ahead;
-    text_print(out, "pipeline of line %d: ", op->span.source ? source_position(op->span.source, op->span.begin).line : 0);
+    text_print(out, "pipeline of line %s: ", line_of(lo, op));
     if (can_rotate(lo, op))
         text_print(out, "stage 1 of a step runs under stage 0 of the next%s",
                    groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
@@ -184,8 +247,8 @@ void explain(Lowering *lo)
         text_print(out, "channel %d:", i);
         for (int t = 0; t < channel->n_tiles; t++)
             text_print(out, " %s", channel->tiles[t]->buffer->name);
-        text_print(out, ", %d buffers, full at %d, empty at %d%s\n", channel->clock->buffers, channel->full,
-                   channel->empty, channel->is_plain ? "" : ", copies under conditions");
+        text_print(out, ", %d buffer%s, full at %d, empty at %d%s\n", channel->clock->buffers,
+                   channel->clock->buffers == 1 ? "" : "s", channel->full, channel->empty, channel->is_plain ? "" : ", copies under conditions");
     }
     explain_maps(lo);
     text_print(out, "products:%s\n", !lo->calls_printf || lo->target->arch < 90 ? ""
@@ -199,8 +262,8 @@ void explain(Lowering *lo)
     text_print(out, "%s\n", lo->n_barriers ? "" : " none");
     for (int i = 0; i < lo->signals.count; i++) {
         const Signal *const signal = lo->signals.items[i];
-        text_print(out, "signal from group %d after line %d to group %d before line %d (named barrier %d)\n",
-                   signal->from, line_of(signal->after), signal->to, line_of(signal->before), signal->barrier);
+        text_print(out, "signal from group %d after line %s to group %d before line %s (named barrier %d)\n",
+                   signal->from, line_of(lo, signal->after), signal->to, line_of(lo, signal->before), signal->barrier);
     }
     explain_cluster(lo);
     for (int i = 0; i < lo->notes.count; i++)

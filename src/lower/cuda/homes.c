@@ -150,15 +150,17 @@ static bool widen_rows(Lowering *lo, const TileInfo *tile, const Iteration *it, 
 // "in line 7 it is ..."
 static const char *in_line(Lowering *lo, const TileOp *map, const char *what)
 {
-    return arena_printf(lo->arena, "in line %d %s", line_of(map), what);
+    return arena_printf(lo->arena, "in line %s %s", line_of(lo, map), what);
 }
 
 static const char *want_different(Lowering *lo, const TileOp *map, const TileInfo *tile)
 {
-    const int line = line_of(map), other = tile->laid_by ? line_of(tile->laid_by) : line;
-    return other == line ? in_line(lo, map, "two fragments want different layouts")
-         : arena_printf(lo->arena, "lines %d and %d want different layouts", other < line ? other : line,
-                        other < line ? line : other);
+    const TileOp *const other = tile->laid_by ? tile->laid_by : map;
+    const char *const line = line_of(lo, map), *const line_of_other = line_of(lo, other);
+    const bool first = map->span.source == other->span.source && map->span.begin < other->span.begin;
+    return strcmp(line, line_of_other) == 0 ? in_line(lo, map, "two fragments want different layouts")
+         : arena_printf(lo->arena, "lines %s and %s want different layouts", first ? line : line_of_other,
+                        first ? line_of_other : line);
 }
 
 static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, const Iteration *it, Spread *spread)

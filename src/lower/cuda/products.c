@@ -225,8 +225,8 @@ static int right_rows(const Lowering *lo, const Product *product)
 static const char *other_layout(Lowering *lo, const Product *product)
 {
     const TileInfo *const result = tile_info(lo, product->op->matmul.dst.buffer);
-    return arena_printf(lo->arena, "line %d gives its result another layout",
-                        result->laid_by ? line_of(result->laid_by) : 0);
+    return arena_printf(lo->arena, "line %s gives its result another layout",
+                        result->laid_by ? line_of(lo, result->laid_by) : "?");
 }
 
 static void settle(Lowering *lo, Product *product)

@@ -97,20 +97,25 @@ static void sources_hold_the_planned_instructions(void **state)
 // What an engineer who knows the machine wants to know before anything runs.
 static void explanations_say_what_runs(void **state)
 {
-    static const struct { Case kernel; const char *says[12]; } explained[] = {
+    static const struct { Case kernel; const char *says[14]; } explained[] = {
         { { "attention/forward.tile", "attention_forward", { INT("D", 128) }, 1, 90, { NULL }, NULL, true },
           { "256 computing (2 groups) behind a producer group of 128, of which a thread copies", "fastest: x, h, b", "every second round backwards",
             "setmaxnreg: 24 in the producer, 240 in group 0, 240 in group 1", "2 x 32768 bytes at 32768, panels of 64 columns, swizzle 128",
             "2 buffers, full at", "tensor map 1: K in boxes of 64 x 1 x 128 x 1", "(8 m64n128k16 of bf16 in each group, B K-major)",
             "(8 m64n128k16 of bf16 in each group, B N-major)", "the groups take turns at the tensor cores", "o to O by TMA, staged",
-            "staging of stores: 32768 bytes" } },
+            "staging of stores: 32768 bytes", "line 44: LSE written by the threads", "channel 0: q, 1 buffer, full" } },
         { { "gemm/gemm.tile", "gemm_nt", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "bands of 16 along m, within a band along n", "(4 m64n256k16 of bf16 in each group, B K-major)",
             "acc to C by TMA, staged; where its rows are no multiples of 16 bytes, by the threads" } },
         { { "gemm/gemm.tile", "gemm_nt", { { 0 } }, 0, 80, { NULL }, NULL, true }, { "m16n8k16 of bf16 in each warp)", "acc to C by the threads" } },
         { { "attention/backward.tile", "attention_backward_main", { INT("BM", 64), INT("CAUSAL", 1) }, 2, 90, { NULL }, NULL, true },
           { "dq added to dQ by TMA, staged", "work depends on n: a block takes its i-th longest and i-th shortest together" } },
-        { { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90, { NULL }, NULL, true }, { "to group 1 before line", "(named barrier 3)" } },
+        { { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90, { NULL }, NULL, true }, { "to group 1 before line", "(named barrier 3)", "128 registers of each thread of group 1;",
+            "(4 m64n256k16 of bf16 in group 1, B N-major)" } },
+        { { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { NULL }, NULL, true },
+          { "KV read by the threads of the producer, rows by cp.async" } },
+        { { "attention/forward.tile", "attention_forward", { INT("D", 100) }, 1, 90, { NULL }, NULL, true },   // lines of an import
+          { "before lines: 31 softmax.tile:13 39 softmax.tile:26" } },
     };
     for (int i = 0; i < COUNT(explained); i++) {
         Arena *const arena = arena_new();
