@@ -4,15 +4,20 @@
 //     for the other steps: head(n); stage1(n - 1); tail(n)
 //     stage1(last)
 //
-// The head is stage 0 up to where the result of its products is first used: while they run, stage 1 of the step before
-// prepares and issues its own, and those run during the tail. Steps are peeled, not guarded: wgmma under a condition
-// would serialise. Where stage 1 and the head touch the same tiles the pipeline stays a plain loop.
+// The head is stage 0 up to its products, the tail what comes behind them, from the first statement on that computes: while
+// the products run, stage 1 of the step before prepares and issues its own, and those run during the tail. Steps are peeled,
+// not guarded: wgmma under a condition would serialise. Where stage 1 and the head touch the same tiles the pipeline stays
+// a plain loop.
 #include "lower/cuda/cuda.h"
 
 enum { HEAVY_REGISTERS = 200 };                            // of a thread: two groups share them all
 
 typedef VEC(TileOp *) Ops;
-typedef struct Parts { Ops head, tail, second; } Parts;
+typedef struct Parts { Ops head, tail, second; int first_use; } Parts;       // first_use: in the tail, of a result of the head
+
+// Scalars of stage 0 that stage 1 uses a step later.
+typedef struct Crossing { Var *var, *before; } Crossing;
+typedef struct Crossings { Crossing items[16]; int n; } Crossings;
 
 typedef struct Sets { Lowering *lo; bool *reads, *writes; } Sets;
 
@@ -53,12 +58,18 @@ static bool touches_tile(Lowering *lo, TileOp *op, const Buffer *tile)
     return sets.reads[tile->id] || sets.writes[tile->id];
 }
 
+// What may stand in the head: it is over when its products are issued.
+static bool is_issued_at_once(Lowering *lo, const TileOp *op)
+{
+    return op->kind == T_TILE || op->kind == T_LET || op_info(lo, op)->fetched || is_wgmma(lo, op);
+}
+
 static bool split(Lowering *lo, TileOp *op, Parts *parts)
 {
-    *parts = (Parts){ 0 };
+    *parts = (Parts){ .first_use = -1 };
     bool in_tail = false;
     const Buffer *results[8];
-    int n = 0;
+    int n = 0, scalars = 0;
     for (TileOp *x = op->pipeline.body; x; x = x->next) {
         if (x->kind == T_SET || (x->kind == T_UPDATE && x->update.var))
             return false;
@@ -66,8 +77,13 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
             VEC_PUSH(lo->arena, &parts->second, x);
             continue;
         }
-        for (int i = 0; i < n && !in_tail; i++)
-            in_tail = !is_wgmma(lo, x) && x->kind != T_TILE && touches_tile(lo, x, results[i]);
+        scalars += x->kind == T_LET;
+        bool uses = false;
+        for (int i = 0; i < n && !uses; i++)
+            uses = !is_wgmma(lo, x) && x->kind != T_TILE && touches_tile(lo, x, results[i]);
+        in_tail = in_tail || uses || (n > 0 && !is_issued_at_once(lo, x));
+        if (uses && parts->first_use < 0)
+            parts->first_use = parts->tail.count;
         if (is_wgmma(lo, x) && !in_tail && n < COUNT(results))
             results[n++] = x->matmul.dst.buffer;
         if (in_tail)
@@ -75,7 +91,7 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
         else
             VEC_PUSH(lo->arena, &parts->head, x);
     }
-    return n > 0;
+    return n > 0 && scalars <= COUNT(((Crossings *)NULL)->items);
 }
 
 bool can_rotate(Lowering *lo, TileOp *op)
@@ -85,8 +101,7 @@ bool can_rotate(Lowering *lo, TileOp *op)
         return false;
     for (int i = 0; i < parts.head.count; i++) {
         const TileOp *const x = parts.head.items[i];
-        const OpInfo *const info = op_info(lo, x);
-        if (info->barrier_before || (x->kind == T_MATMUL && x->matmul.meta) || !(x->kind == T_TILE || x->kind == T_LET || info->fetched || is_wgmma(lo, x)))
+        if (op_info(lo, x)->barrier_before || (x->kind == T_MATMUL && x->matmul.meta) || !is_issued_at_once(lo, x))
             return false;
     }
     for (const TileOp *x = op->pipeline.body; x; x = x->next)
@@ -104,10 +119,6 @@ static void emit_ops(Lowering *lo, const Ops *ops, TileOp *block)
     for (int i = 0; i < ops->count; i++)
         emit_consumer_op(lo, ops->items[i], block);
 }
-
-// Scalars of stage 0 that stage 1 uses a step later.
-typedef struct Crossing { Var *var, *before; } Crossing;
-typedef struct Crossings { Crossing items[16]; int n; } Crossings;
 
 typedef struct Seek { const Var *var; bool found; } Seek;
 
@@ -330,7 +341,7 @@ static void emit_tail(Lowering *lo, const Parts *parts, TileOp *body)
             emit_consumer_op(lo, tail->items[i], body);
             lo->row_part = 0;
         }
-        lo->holds_waits = consumer_registers(lo) >= HEAVY_REGISTERS;   // the first op waited for stage 0's own product
+        lo->holds_waits = i >= parts->first_use && consumer_registers(lo) >= HEAVY_REGISTERS;  // stage 0's own product is there
     }
     wait_for_all(lo);
     lo->holds_waits = false;

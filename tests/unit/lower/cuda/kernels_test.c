@@ -41,6 +41,8 @@ static const Case cases[] = {
     { "attention/forward.tile", "attention_forward", { INT("D", 128) }, 1, 90,
       { "_bf16_rs(", "_bf16_rs_tb(", "tma_load_4d", "setmaxnreg_inc(240)" }, NULL, true },
     { "attention/forward.tile", "attention_forward", { INT("D", 64), INT("CAUSAL", 1) }, 2, 90, { "_rs_tb(" }, NULL, true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("SKV", 4096) }, 2, 90, { "bar_arrive(3", "_bf16_rs(" }, NULL, true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 64), INT("SKV", 4096) }, 2, 90, { "bar_arrive(3", "_rs_tb(" }, NULL, true },
     { "attention/backward.tile", "attention_backward_main", { INT("BM", 64) }, 1, 90,
       { "tma_add_4d", "cp_async_4", "_ss_ta_tb(", "setmaxnreg_inc(240)" }, "atomic_add(", true },
     { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2, ", "_bf16_rs_tb(" }, NULL, true },
@@ -104,6 +106,8 @@ static void explanations_say_what_runs(void **state)
             "2 buffers, full at", "tensor map 1: K in boxes of 64 x 1 x 128 x 1", "(8 m64n128k16 of bf16 in each group, B K-major)",
             "(8 m64n128k16 of bf16 in each group, B N-major)", "the groups take turns at the tensor cores", "o to O by TMA, staged",
             "staging of stores: 32768 bytes", "line 44: LSE written by the threads", "channel 0: q, 1 buffer, full" } },
+        { { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("SKV", 4096) }, 2, 90, { NULL }, NULL, true },
+          { "A from registers, loaded before the loop", "the groups take turns at the tensor cores" } },       // without a mask
         { { "gemm/gemm.tile", "gemm_nt", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "bands of 16 along m, within a band along n", "(4 m64n256k16 of bf16 in each group, B K-major)",
             "acc to C by TMA, staged; where its rows are no multiples of 16 bytes, by the threads" } },
