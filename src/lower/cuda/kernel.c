@@ -39,8 +39,14 @@ static void emit_boxes(Lowering *lo)
     if (lo->has_filler)
         begin_block(lo, &these);
     else
-        begin_if(lo, &these, i32_op(lo, X_LT, var_of(lo, lo->thread), lo->by_warp ? WARP_LANES : 1));
+        begin_if(lo, &these, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
+    Nest one;
+    const bool elects = !lo->has_filler && !lo->by_warp;   // else ptxas prints a loop over lanes around each box
+    if (elects)
+        begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
     emit_producer(lo, true);
+    if (elects)
+        end_nest(lo, &one);
     end_nest(lo, &these);
 }
 

@@ -36,13 +36,6 @@ DEVICE void remote_copy(uint32_t to, uint32_t from, uint32_t bytes, uint32_t bar
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(to), "r"(from), "r"(bytes), "r"(bar) : "memory");
 }
-// True in one lane of a warp, of which ptxas knows that it is one: copies need no loop over lanes then.
-DEVICE bool elected(void)
-{
-    uint32_t one;
-    asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.u32 %0, 1, 0, p;\n\t}" : "=r"(one));
-    return one != 0;
-}
 // Plain ones, ordered by cluster_sync alone.
 DEVICE void remote_put_4(uint32_t to, uint32_t x) { asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
 DEVICE uint32_t remote_get_4(uint32_t from)

@@ -1,4 +1,11 @@
 // tma.cuh - asynchronous copies of boxes between tensors and shared memory (sm_90).
+// True in one lane of a warp, of which ptxas knows that it is one: copies need no loop over lanes then.
+DEVICE bool elected(void)
+{
+    uint32_t one;
+    asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.u32 %0, 1, 0, p;\n\t}" : "=r"(one));
+    return one != 0;
+}
 DEVICE void fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // At most n of this thread's stores still read shared memory.
