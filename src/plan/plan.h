@@ -40,10 +40,9 @@ typedef struct PlanMap {             // a TMA tensor map made at launch
     int      param;                  // the tensor
     int      rank;                   // 1 to 5, the first dimension is the fastest (contiguous)
     DType    type;
-    PlanCode base_offset;            // elements from the tensor's data
     PlanCode dim[5];
     PlanCode stride[5];              // in elements; stride[0] is 1 and unused
-    int      box[5], element_stride[5];
+    int      box[5];
     int      swizzle;                // 0, 32, 64, 128 bytes
 } PlanMap;
 

@@ -5,7 +5,7 @@
 // writing and reading. Reading trusts nothing: every length, index and postfix program is checked.
 #include "plan/code.h"
 
-enum { PLAN_VERSION = 4, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
+enum { PLAN_VERSION = 5, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
@@ -130,12 +130,10 @@ static void map_fields(Stream *s, const LaunchPlan *plan, PlanMap *m)
     index_field(s, &m->rank, 6);
     index_field(s, &type, DTYPE_COUNT);
     m->type = (DType)type;
-    code_field(s, &m->base_offset);
     for (int d = 0; d < m->rank; d++) {
         code_field(s, &m->dim[d]);
         code_field(s, &m->stride[d]);
         int_field(s, &m->box[d]);
-        int_field(s, &m->element_stride[d]);
     }
     int_field(s, &m->swizzle);
 }
@@ -198,11 +196,9 @@ static bool codes_are_sound(const LaunchPlan *p)
     for (int i = 0; i < p->n_checks; i++) sound &= plan_code_is_sound(p, p->checks[i].expected);
     for (int i = 0; i < p->n_requires; i++) sound &= plan_code_is_sound(p, p->requires[i].cond);
     for (int i = 0; i < p->n_grid; i++) sound &= plan_code_is_sound(p, p->grid[i]);
-    for (int i = 0; i < p->n_maps; i++) {
-        sound &= plan_code_is_sound(p, p->maps[i].base_offset);
+    for (int i = 0; i < p->n_maps; i++)
         for (int d = 0; d < p->maps[i].rank; d++)
             sound &= plan_code_is_sound(p, p->maps[i].dim[d]) && plan_code_is_sound(p, p->maps[i].stride[d]);
-    }
     for (int i = 0; i < p->n_extras; i++) sound &= plan_code_is_sound(p, p->extras[i].value);
     return sound;
 }

@@ -375,8 +375,7 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
 {
     const int bytes = map_element_bytes(map->type);
     const char *const name = launch->plan->params[map->param].name;
-    *key = (MapKey){ .base = (uintptr_t)launch->args[map->param].tensor->data
-                           + (uint64_t)(eval(launch, map->base_offset) * bytes) };
+    *key = (MapKey){ .base = (uintptr_t)launch->args[map->param].tensor->data };
     if (key->base % 16 != 0)
         return status_fail(KILN_BAD_ALIGNMENT, "%s: '%s' starts at %#" PRIx64 ", which is not aligned to 16 bytes",
                            launch->plan->name, name, key->base);
@@ -400,11 +399,9 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
 static kiln_status encode_map(kiln_device *device, const Launch *launch, const PlanMap *map, const MapKey *key,
                               CuTensorMap *out)
 {
-    unsigned box[5], steps[5];
-    for (int i = 0; i < map->rank; i++) {
+    unsigned box[5], steps[5] = { 1, 1, 1, 1, 1 };
+    for (int i = 0; i < map->rank; i++)
         box[i] = (unsigned)map->box[i];
-        steps[i] = map->element_stride[i] ? (unsigned)map->element_stride[i] : 1;
-    }
     const int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
     enum { NO_INTERLEAVE = 0, PROMOTE_128 = 2, FILL_ZERO = 0 };
     const int error = cuda_driver()->tensor_map(out, map_types[map->type] - 1, (unsigned)map->rank,

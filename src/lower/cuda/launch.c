@@ -110,7 +110,6 @@ static void fill_map(Lowering *lo, const TensorMap *map, PlanMap *out)
     Buffer *const tensor = map->tensor;
     *out = (PlanMap){ .param = buffer_root(tensor)->param, .rank = tensor->rank, .type = tensor->type,
                       .swizzle = map->swizzle };
-    out->base_offset = plan_add_code(a, plan, lo->kernel, int_const(a, 0));
     Expr *stride = int_const(a, 1);
     for (int d = 0; d < tensor->rank; d++) {
         Expr *const extent = tensor->shape[tensor->rank - 1 - d];
@@ -119,7 +118,6 @@ static void fill_map(Lowering *lo, const TensorMap *map, PlanMap *out)
         out->dim[d] = plan_add_code(a, plan, lo->kernel, extent);
         out->stride[d] = plan_add_code(a, plan, lo->kernel, stride);
         out->box[d] = map->box[d];
-        out->element_stride[d] = 1;
         stride = int_mul(a, stride, extent);
     }
 }

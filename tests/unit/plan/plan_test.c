@@ -120,7 +120,7 @@ static LaunchPlan *full_plan(void)
     plan->threads = 384;
     plan->n_maps = 1;
     plan->maps = NEW_ARRAY(arena, PlanMap, 1);
-    plan->maps[0] = (PlanMap){ .param = 0, .rank = 2, .type = DTYPE_BF16, .box = { 64, 128 }, .element_stride = { 1, 1 }, .swizzle = 128 };
+    plan->maps[0] = (PlanMap){ .param = 0, .rank = 2, .type = DTYPE_BF16, .box = { 64, 128 }, .swizzle = 128 };
     plan->maps[0].dim[0] = plan->params[0].shape[1];
     plan->n_extras = 1;
     plan->extras = NEW_ARRAY(arena, PlanExtra, 1);
