@@ -42,7 +42,7 @@
 //     sparse.c     the places of a sparse operand, brought to the lanes that name them to tensor cores
 //     store.c, turned.c          fragments to tensors through swizzled staging and TMA
 //     panels.c     accumulators to shared tiles that products read
-//     tma.c        tensor maps and boxes
+//     box.c, tma.c slices of tensors that are boxes; tensor maps and copies by them
 //     build.c      short forms of Loop IR
 //
 // Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the
@@ -636,19 +636,23 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);        
 void settle_sparse(Lowering *lo, const Product *p);
 Var *load_places(Lowering *lo, const Product *p);          // each lane's words, step after step for each block of rows
 
-// ---- tma.c
+// ---- box.c
 bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
 bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
 void emit_lane_copy(Lowering *lo, TileOp *op);
-void open_channel(Lowering *lo);
-void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);
-void emit_tma_ask(Lowering *lo, TileOp *op);               // for the box, into the L2 cache
 int  tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
-Expr *map_address(Lowering *lo, int map);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile IR; NULL: proved
+
+// ---- tma.c
+void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);        // a box that is a tile's, or this instance's part of it
+void emit_tma_ask(Lowering *lo, TileOp *op);               // for the box, into the L2 cache
+Expr *map_address(Lowering *lo, int map);
+// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
+// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
+// when rows > 0.
 int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- store.c
@@ -718,6 +722,7 @@ void refresh_threads(Lowering *lo);                        // until they are res
 void emit_op(Lowering *lo, TileOp *op);
 
 // ---- producer.c
+void open_channel(Lowering *lo);
 void find_needs(Lowering *lo);
 void emit_producer(Lowering *lo, bool by_tma);
 
