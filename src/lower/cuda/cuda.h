@@ -15,6 +15,7 @@
 //     products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
 //   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
 //                buffers with full and empty mbarriers)
+//     slice.c      what the producer can know
 //   hand.c       the tiles that one group of consumers makes for others: channels, too
 //   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
 //   preload.c    left operands that stay in registers through a loop
@@ -136,7 +137,7 @@ struct Channel {
     int        full, empty;          // offsets of the barriers
 };
 
-// What does not depend on what the consumers compute (fetch.c).
+// What does not depend on what the consumers compute (slice.c).
 typedef struct Slice {
     struct Lowering *lo;
     bool     *unknown;               // by variable id: made by consumers
@@ -315,6 +316,7 @@ void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);       
 void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context);     // by the op and what is inside it
 typedef struct RootUses { const Buffer *root; bool reads, writes; } RootUses;
 RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root);      // the same, of one tensor or tile
+RootUses own_uses(TileOp *op, const Buffer *root);   // by the op alone
 void note_operations(Lowering *lo);
 
 // ---- bounds.c
@@ -415,6 +417,12 @@ void begin_giving(Lowering *lo, const TileOp *op);         // around the op, if 
 void end_giving(Lowering *lo, const TileOp *op);
 Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers);    // fetch.c
 
+// ---- slice.c
+Slice new_slice(Lowering *lo);
+void find_unknown(Slice *slice);
+bool slice_knows(const Slice *slice, const Expr *x);
+bool path_is_known(const Slice *slice, const TileOp *op);  // conditions and loops around it, which no jump leaves
+
 // ---- products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
 void structure_kernel(Lowering *lo);
 void choose_products(Lowering *lo);
@@ -423,10 +431,6 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; ea
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
 bool tile_is_fetchable(Slice *slice, const TileInfo *tile);
-bool path_is_known(const Slice *slice, const TileOp *op);  // conditions and loops around it, which no jump leaves
-Slice new_slice(Lowering *lo);
-void find_unknown(Slice *slice);
-bool slice_knows(const Slice *slice, const Expr *x);
 void find_aheads(Lowering *lo);                            // ahead.c
 void emit_ahead(Lowering *lo, TileOp *pipeline);
 bool lay_out_shared_tiles(Lowering *lo);

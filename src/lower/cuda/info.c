@@ -106,6 +106,13 @@ static void note_root_use(const TileUse *use, void *context)
     }
 }
 
+RootUses own_uses(TileOp *op, const Buffer *root)
+{
+    RootUses uses = { .root = root };
+    tile_uses(op, note_root_use, &uses);
+    return uses;
+}
+
 RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root)
 {
     RootUses uses = { .root = root };

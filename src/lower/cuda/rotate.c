@@ -13,7 +13,10 @@
 enum { HEAVY_REGISTERS = 200 };                            // of a thread: two groups share them all
 
 typedef VEC(TileOp *) Ops;
-typedef struct Parts { Ops head, tail, second; int first_use; } Parts;       // first_use: in the tail, of a result of the head
+typedef struct Parts {
+    Ops head, tail, second;
+    int first_use;                   // in the tail, of a result of the head
+} Parts;
 
 // Scalars of stage 0 that stage 1 uses a step later.
 typedef struct Crossing { Var *var, *before; } Crossing;
@@ -40,13 +43,10 @@ static bool add_op(Lowering *lo, TileOp *op, void *context)
 
 static Sets sets_of(Lowering *lo, const Ops *ops)
 {
-    Sets sets = { lo, NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1), NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1) };
-    for (int i = 0; i < ops->count; i++) {
-        TileOp *const next = ops->items[i]->next;
-        ops->items[i]->next = NULL;
-        each_op(lo, ops->items[i], add_op, &sets);
-        ops->items[i]->next = next;
-    }
+    const int n = lo->kernel->n_buffers + 1;
+    Sets sets = { lo, NEW_ARRAY(lo->arena, bool, n), NEW_ARRAY(lo->arena, bool, n) };
+    for (int i = 0; i < ops->count; i++)
+        visit_op(lo, ops->items[i], add_op, &sets);
     return sets;
 }
 
@@ -97,7 +97,8 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
 bool can_rotate(Lowering *lo, TileOp *op)
 {
     Parts parts;
-    if (op->pipeline.n_stage_labels != 2 || op->pipeline.n != 1 || lo->target->arch < 90 || lo->has_teams || lo->kernel->checked || !split(lo, op, &parts))
+    if (op->pipeline.n_stage_labels != 2 || op->pipeline.n != 1 || lo->target->arch < 90 || lo->has_teams ||
+        lo->kernel->checked || !split(lo, op, &parts))
         return false;
     for (int i = 0; i < parts.head.count; i++) {
         const TileOp *const x = parts.head.items[i];
@@ -144,17 +145,13 @@ static Crossings find_crossings(Lowering *lo, const Parts *parts)
             if (let->kind != T_LET)
                 continue;
             Seek seek = { .var = let->let.var };
-            for (int j = 0; j < parts->second.count; j++) {
-                TileOp *const op = parts->second.items[j], *const next = op->next;
-                op->next = NULL;
-                each_op(lo, op, uses_var, &seek);
-                op->next = next;
-            }
-            if (seek.found && crossings.n < COUNT(crossings.items)) {
-                Var *const now = loop_var(lo, let->let.var);
-                crossings.items[crossings.n++] = (Crossing){ let->let.var, emit_declare(lo, now->type,
-                    arena_printf(lo->arena, "%s_before", now->name), NULL) };
-            }
+            for (int j = 0; j < parts->second.count; j++)
+                visit_op(lo, parts->second.items[j], uses_var, &seek);
+            if (!seek.found)
+                continue;
+            const Var *const now = loop_var(lo, let->let.var);
+            Var *const before = emit_declare(lo, now->type, arena_printf(lo->arena, "%s_before", now->name), NULL);
+            crossings.items[crossings.n++] = (Crossing){ let->let.var, before };
         }
     return crossings;
 }
@@ -182,25 +179,18 @@ static void emit_second(Lowering *lo, TileOp *op, const Parts *parts, const Cros
 
 // The groups take turns at the tensor cores: while one computes its exponentials the other's products run. Each waits
 // on its own named barrier, which the group before it arrives at.
-static Expr *turn_barrier(Lowering *lo, int ahead)
+static Expr *own_turn(Lowering *lo) { return i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TURNS)); }
+
+static Expr *next_turn(Lowering *lo)
 {
-    Expr *group = var_of(lo, lo->group);
-    if (ahead)
-        group = expr_binary(lo->arena, X_EQ, group, i32_const(lo, lo->crew.groups - 1));
+    Expr *const is_last = expr_binary(lo->arena, X_EQ, var_of(lo, lo->group), i32_const(lo, lo->crew.groups - 1));
     Expr *const next = i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TURNS + 1));
-    return !ahead ? i32_add(lo, group, i32_const(lo, BAR_TURNS)) : expr_select(lo->arena, group, i32_const(lo, BAR_TURNS), next);
+    return expr_select(lo->arena, is_last, i32_const(lo, BAR_TURNS), next);
 }
 
-static bool meets_inside(Lowering *lo, TileOp *op)
+static bool finds_meeting(Lowering *lo, TileOp *op, void *context)
 {
-    if (op_info(lo, op)->barrier_before)
-        return true;
-    TileOp **body;
-    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-        for (TileOp *inner = *body; inner; inner = inner->next)
-            if (meets_inside(lo, inner))
-                return true;
-    return false;
+    return *(bool *)context |= op_info(lo, op)->barrier_before;
 }
 
 // Not where all groups meet inside a step: one would wait for the other's arrival, the other for its turn.
@@ -208,22 +198,21 @@ bool groups_take_turns(Lowering *lo, TileOp *pipeline)
 {
     if (lo->crew.groups < 2 || lo->crew.groups > 4 || lo->crew.warps != 4 || lo->scratch_bytes > SCALAR_BYTES)
         return false;
-    for (TileOp *op = pipeline->pipeline.body; op; op = op->next)
-        if (meets_inside(lo, op))
-            return false;
-    return true;
+    bool meets = false;
+    each_op(lo, pipeline->pipeline.body, finds_meeting, &meets);
+    return !meets;
 }
 
 static void take_turn(Lowering *lo, TileOp *pipeline)
 {
     if (groups_take_turns(lo, pipeline))
-        emit_call(lo, "bar_sync", 2, turn_barrier(lo, 0), i32_const(lo, 2 * WARPGROUP_THREADS));
+        emit_call(lo, "bar_sync", 2, own_turn(lo), i32_const(lo, 2 * WARPGROUP_THREADS));
 }
 
 static void pass_turn(Lowering *lo, TileOp *pipeline)
 {
     if (groups_take_turns(lo, pipeline))
-        emit_call(lo, "bar_arrive", 2, turn_barrier(lo, 1), i32_const(lo, 2 * WARPGROUP_THREADS));
+        emit_call(lo, "bar_arrive", 2, next_turn(lo), i32_const(lo, 2 * WARPGROUP_THREADS));
 }
 
 // Before everything: the first group's turn.
@@ -244,7 +233,8 @@ static void scan_use(const TileUse *use, void *context)
     if (root->kind == BUFFER_LOCAL)
         return;
     const TileInfo *const tile = tile_info(scan->lo, root);
-    scan->own = scan->own && tile && tile->home == HOME_REGISTERS && !tile->is_packed && tile->buffer->type == DTYPE_F32;
+    scan->own = scan->own && tile && tile->home == HOME_REGISTERS && !tile->is_packed &&
+                tile->buffer->type == DTYPE_F32;
     scan->writes_wide |= use->writes && root->rank > 1;
 }
 
@@ -255,9 +245,10 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
     tile_uses(op, scan_use, scan);
     if (op->kind == T_STORE || (op->kind == T_UPDATE && !op->update.reduces))
         scan->own = scan->own && scan->forall->forall.n == 1;
+    const LoopIndex *const indices = scan->forall->forall.indices;
     if (op->kind == T_UPDATE && op->update.reduces)          // into its row
         scan->own = scan->own && op->update.buffer && op->update.buffer->rank == 1 &&
-                    subscripts_are_indices(op->update.subs, 1, scan->forall->forall.indices, scan->forall->forall.n, which) && which[0] == 0;
+                    subscripts_are_indices(op->update.subs, 1, indices, scan->forall->forall.n, which) && which[0] == 0;
     return false;
 }
 
@@ -269,10 +260,7 @@ static bool divides_by_rows(Lowering *lo, TileOp *op)
         return true;
     if (op->kind != T_FORALL || op_info(lo, op)->barrier_before)
         return false;
-    TileOp *const next = op->next;
-    op->next = NULL;
-    each_op(lo, op, scan_op, &scan);
-    op->next = next;
+    visit_op(lo, op, scan_op, &scan);
     Iteration it;
     choose_iteration(lo, op, &it);
     int digits = 0;
@@ -284,8 +272,8 @@ static bool divides_by_rows(Lowering *lo, TileOp *op)
 
 static bool is_reduction(const TileOp *op)
 {
-    return op->kind == T_FORALL && op->forall.n == 2 && op->forall.body && !op->forall.body->next && op->forall.body->kind == T_UPDATE &&
-           op->forall.body->update.reduces && op->forall.body->update.op == UPDATE_MAX;
+    const TileOp *const body = op->kind == T_FORALL && op->forall.n == 2 ? op->forall.body : NULL;
+    return body && !body->next && body->kind == T_UPDATE && body->update.reduces && body->update.op == UPDATE_MAX;
 }
 
 // The ops of the tail that find each row's maximum and what is made of it: printed for a thread's first row, then for its
@@ -311,7 +299,7 @@ static void settle_written(Lowering *lo, const Ops *tail, int begin, int end)
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
         if (sets.writes[tile->buffer->id] && tile->home == HOME_REGISTERS)
-            emit_call(lo, arena_printf(lo->arena, "settle<%d>", layout_registers(&tile->layout)), 1, var_of(lo, tile->registers));
+            emit_settle(lo, tile);
     }
 }
 
@@ -341,7 +329,8 @@ static void emit_tail(Lowering *lo, const Parts *parts, TileOp *body)
             emit_consumer_op(lo, tail->items[i], body);
             lo->row_part = 0;
         }
-        lo->holds_waits = i >= parts->first_use && consumer_registers(lo) >= HEAVY_REGISTERS;  // stage 0's own product is there
+        // From there on stage 0's own product has been waited for.
+        lo->holds_waits = i >= parts->first_use && consumer_registers(lo) >= HEAVY_REGISTERS;
     }
     wait_for_all(lo);
     lo->holds_waits = false;
@@ -358,7 +347,8 @@ void emit_rotated(Lowering *lo, TileOp *op)
     index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
     Var *const index = loop_var(lo, op->pipeline.indices[0].var);
     Nest any, first, loop;
-    Var *const end = emit_declare(lo, index->type, "end", to), *const begin = emit_declare(lo, index->type, "begin", from);
+    Var *const end = emit_declare(lo, index->type, "end", to);
+    Var *const begin = emit_declare(lo, index->type, "begin", from);
     begin_if(lo, &any, expr_binary(a, X_LT, var_of(lo, begin), var_of(lo, end)));
     const Crossings crossings = find_crossings(lo, &parts);
 
