@@ -147,9 +147,17 @@ static Value math(DType type, MathFn fn, const Value *v)
     return (Value){ .f = constant_round(type, math_float(fn, v)) };
 }
 
+// math() may look at three, whatever the function takes.
+static Value math_of(int64_t word, Value *v)
+{
+    for (int i = plan_operands(word); i < 3; i++)
+        v[i].i = 0;
+    return math(plan_type(word), (MathFn)plan_what(word), v);
+}
+
 int64_t plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars)
 {
-    Value stack[PLAN_STACK + 3] = { { 0 } };               // math() may look at three, whatever the function takes
+    Value stack[PLAN_STACK + 3];                           // a launch runs dozens of codes, so nothing clears it
     int top = 0;
     const int64_t *const words = plan->code + code.start;
     for (int at = 0; at < code.length; at++) {
@@ -163,7 +171,7 @@ int64_t plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols,
         case P_BINARY:  *v = binary(plan_type(word), (ExprOp)plan_what(word), v[0], v[1]); break;
         case P_SELECT:  *v = v[0].i ? v[1] : v[2]; break;
         case P_CONVERT: *v = convert(plan_type(word), (DType)plan_what(word), v[0]); break;
-        case P_MATH:    *v = math(plan_type(word), (MathFn)plan_what(word), v); break;
+        case P_MATH:    *v = math_of(word, v); break;
         case P_KIND_COUNT: break;
         }
         top += 1 - plan_operands(word);

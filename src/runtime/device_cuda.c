@@ -548,6 +548,12 @@ static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch,
     return KILN_OK;
 }
 
+static void note_kernel(kiln_device *device, const char *name)
+{
+    if (strncmp(device->last_kernel, name, sizeof device->last_kernel - 1) != 0)
+        snprintf(device->last_kernel, sizeof device->last_kernel, "%s", name);
+}
+
 static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch)
 {
     _Alignas(64) char params[PARAM_BYTES];
@@ -567,7 +573,7 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
     void *pointers[] = { params };
     const int error = cuda_driver()->launch(&config, kernel->function, pointers, NULL);
     leave();
-    snprintf(kernel->device->last_kernel, sizeof kernel->device->last_kernel, "%s", plan->name);
+    note_kernel(kernel->device, plan->name);
     if (!error)
         return KILN_OK;
     char doing[160];

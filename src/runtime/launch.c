@@ -245,15 +245,19 @@ static kiln_status check_shapes(const Launch *launch)
 static kiln_status check_overlap(const Launch *launch)
 {
     const LaunchPlan *const plan = launch->plan;
-    for (int i = 0; i < plan->n_params; i++)
-        for (int j = 0; j < i && is_present_tensor(launch, i); j++) {
+    uintptr_t begin[PLAN_MAX_PARAMS], end[PLAN_MAX_PARAMS];
+    for (int i = 0; i < plan->n_params; i++) {
+        if (!is_present_tensor(launch, i) || !tensor_range(launch->args[i].tensor, &begin[i], &end[i]))
+            begin[i] = end[i] = 0;                         // nothing lies in it
+        for (int j = 0; j < i; j++) {
             const bool i_writes = plan->params[i].access & ACCESS_OUT, j_writes = plan->params[j].access & ACCESS_OUT;
-            if (!is_present_tensor(launch, j) || (!i_writes && !j_writes)
+            if (begin[i] >= end[j] || begin[j] >= end[i] || (!i_writes && !j_writes)
                 || !tensors_overlap(launch->args[i].tensor, launch->args[j].tensor))
                 continue;
             return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' and '%s' overlap in memory, and '%s' is written", plan->name,
                                plan->params[j].name, plan->params[i].name, plan->params[i_writes ? i : j].name);
         }
+    }
     return KILN_OK;
 }
 

@@ -42,18 +42,16 @@ kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int 
 int64_t tensor_elements(const kiln_tensor *tensor)
 {
     int64_t n = 1;
+    bool empty = false, too_many = false;
     if (tensor->rank < 0 || tensor->rank > KILN_MAX_RANK)
         return -1;
-    for (int i = 0; i < tensor->rank; i++)
+    for (int i = 0; i < tensor->rank; i++) {
         if (tensor->shape[i] < 0)
             return -1;
-    for (int i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] == 0)
-            return 0;
-    for (int i = 0; i < tensor->rank; i++)
-        if (__builtin_mul_overflow(n, tensor->shape[i], &n) || n > INT64_C(1) << 58)
-            return -1;
-    return n;
+        empty |= tensor->shape[i] == 0;
+        too_many |= __builtin_mul_overflow(n, tensor->shape[i], &n) || n > INT64_C(1) << 58;
+    }
+    return empty ? 0 : too_many ? -1 : n;
 }
 
 size_t kiln_tensor_bytes(const kiln_tensor *tensor)
@@ -168,11 +166,12 @@ RowsFit tensor_check_rows(const kiln_tensor *tensor, bool written, int *dim)
 
 bool tensor_range(const kiln_tensor *tensor, uintptr_t *begin, uintptr_t *end)
 {
-    int64_t low = 0, high = 0;
-    if (tensor_elements(tensor) == 0)
+    const int64_t elements = tensor_elements(tensor);
+    int64_t low = 0, high = tensor->has_strides ? 0 : elements - 1;
+    if (elements == 0)
         return false;
-    for (int i = 0; i < tensor->rank; i++) {
-        const int64_t reach = (tensor->shape[i] - 1) * tensor_stride(tensor, i);
+    for (int i = 0; tensor->has_strides && i < tensor->rank; i++) {
+        const int64_t reach = (tensor->shape[i] - 1) * tensor->strides[i];
         *(reach < 0 ? &low : &high) += reach;
     }
     const int64_t bits = kiln_type_bits(tensor->type);
