@@ -229,7 +229,8 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
     kiln_status status = need_nvrtc();
     if (status)
         return status;
-    snprintf(option, sizeof option, "-arch=%s", arch.name);
+    // Of a virtual architecture there is no cubin, and ptxas, half of the time, does not run.
+    snprintf(option, sizeof option, "-arch=%s%s", ptx ? "compute_" : "sm_", arch.name + strlen("sm_"));
     // --minimal leaves out the built-in headers, which take longer to read than any kernel.
     const char *const options[] = { option, "-std=c++17", "--minimal", "-diag-suppress=177", "--ptxas-options=-v" };
     NvrtcProgram *program = NULL;

@@ -148,13 +148,13 @@ static std::string precompiled(const std::string &flags)
     return " -I" + quoted(folder);
 }
 
-// "-arch=sm_90a" gives "900".
+// "-arch=sm_90a" gives "900", and so does "-arch=compute_90a".
 static std::string arch_of(int n, const char *const *options)
 {
     for (int i = 0; i < n; i++) {
-        const char *const at = strstr(options[i], "sm_");
+        const char *const at = strchr(options[i], '_');
         if (at && strstr(options[i], "arch"))
-            return std::to_string(atoi(at + 3) * 10);
+            return std::to_string(atoi(at + 1) * 10);
     }
     return "900";
 }
