@@ -33,11 +33,16 @@ typedef struct Tally { int passed, failed, skipped; bool first; } Tally;
 
 // ---- collecting
 
+static bool same_binding(const Binding *a, const Binding *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->integer == b->integer
+        && memcmp(&a->real, &b->real, sizeof a->real) == 0 && a->type == b->type;
+}
+
 static bool same_bindings(const Binding *a, int n_a, const Binding *b, int n_b)
 {
     for (int i = 0; n_a == n_b && i < n_a; i++)
-        if (strcmp(a[i].name, b[i].name) != 0 || a[i].kind != b[i].kind || a[i].integer != b[i].integer
-            || memcmp(&a[i].real, &b[i].real, sizeof a[i].real) != 0 || a[i].type != b[i].type)
+        if (!same_binding(&a[i], &b[i]))
             return false;
     return n_a == n_b;
 }
@@ -58,13 +63,78 @@ static int find_or_add_build(Arena *arena, const TestOptions *options, TestFile 
     return file->builds.count - 1;
 }
 
-// `quick` keeps the first and the last case of each check and a few between.
-static bool is_wanted(const TestOptions *options, const CheckCase *check, int i, int n)
+// Cases out of all of a kernel's.
+typedef struct Choice { const CheckCases *all; VEC(const CheckCase *) cases; } Choice;
+
+static bool has_build(const Choice *choice, const CheckCase *one)
 {
-    enum { QUICK = 6 };
-    if (options->filter && !strstr(check->label, options->filter))
-        return false;
-    return !options->quick || n <= QUICK || i == n - 1 || i % ((n + QUICK - 1) / QUICK) == 0;
+    for (int i = 0; i < choice->cases.count; i++)
+        if (same_bindings(choice->cases.items[i]->build, choice->cases.items[i]->n_build, one->build, one->n_build))
+            return true;
+    return false;
+}
+
+static bool has_value(const Choice *choice, const Binding *value, bool of_launch)
+{
+    for (int i = 0; i < choice->cases.count; i++) {
+        const CheckCase *const c = choice->cases.items[i];
+        for (int k = 0; k < (of_launch ? c->n_launch : c->n_build); k++)
+            if (same_binding(of_launch ? &c->launch[k] : &c->build[k], value))
+                return true;
+    }
+    return false;
+}
+
+static bool has_check(const Choice *choice, const Decl *check)
+{
+    for (int i = 0; i < choice->cases.count; i++)
+        if (choice->cases.items[i]->decl == check)
+            return true;
+    return false;
+}
+
+static int count_news(const Choice *choice, const CheckCase *one, bool of_launch)
+{
+    int n = of_launch && !has_check(choice, one->decl);
+    for (int k = 0; k < (of_launch ? one->n_launch : one->n_build); k++)
+        n += !has_value(choice, of_launch ? &one->launch[k] : &one->build[k], of_launch);
+    return n;
+}
+
+static bool is_wanted(const TestOptions *options, const CheckCase *one)
+{
+    return !options->filter || strstr(one->label, options->filter);
+}
+
+// The case with most that no chosen one has; for launches, one that needs no further build if there is one.
+static const CheckCase *find_next(const Choice *choice, const TestOptions *options, bool of_launch)
+{
+    const CheckCase *best = NULL;
+    int most = 0;
+    for (int i = 0; i < choice->all->count; i++) {
+        const CheckCase *const one = &choice->all->items[i];
+        int n = is_wanted(options, one) ? count_news(choice, one, of_launch) : 0;
+        if (n && of_launch && has_build(choice, one))
+            n += one->n_launch + 1;
+        if (n > most)
+            most = n, best = one;
+    }
+    return best;
+}
+
+// `quick`: few cases, in which every value of every parameter occurs, and every check.
+static void choose_quick(Arena *arena, Choice *choice, const TestOptions *options)
+{
+    for (int of_launch = 0; of_launch < 2; of_launch++)
+        for (const CheckCase *next; (next = find_next(choice, options, of_launch)) != NULL; )
+            VEC_PUSH(arena, &choice->cases, next);
+}
+
+static void choose_all(Arena *arena, Choice *choice, const TestOptions *options)
+{
+    for (int i = 0; i < choice->all->count; i++)
+        if (is_wanted(options, &choice->all->items[i]))
+            VEC_PUSH(arena, &choice->cases, &choice->all->items[i]);
 }
 
 static bool add_cases(Arena *arena, TestFile *file, const char *name, const TestOptions *options)
@@ -77,10 +147,13 @@ static bool add_cases(Arena *arena, TestFile *file, const char *name, const Test
     if (!ok)
         program_fail(program->diags);
     pthread_mutex_unlock(&file->program->lock);
-    for (int i = 0; ok && i < cases->count; i++)
-        if (is_wanted(options, &cases->items[i], i, cases->count))
-            VEC_PUSH(arena, &file->cases,
-                     (TestCase){ &cases->items[i], find_or_add_build(arena, options, file, name, &cases->items[i]) });
+    Choice choice = { .all = cases };
+    if (ok)
+        (options->quick ? choose_quick : choose_all)(arena, &choice, options);
+    for (int i = 0; i < choice.cases.count; i++) {
+        const CheckCase *const one = choice.cases.items[i];
+        VEC_PUSH(arena, &file->cases, (TestCase){ one, find_or_add_build(arena, options, file, name, one) });
+    }
     return ok;
 }
 
@@ -427,7 +500,7 @@ int tool_test(int argc, char **argv)
         { "--isa", OPTION_TEXT, &o.isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },
         { "--arch", OPTION_NUMBER, &o.arch, "N", "CUDA: 90 or 80 instead of the device's" },
         { "--compile-only", OPTION_FLAG, &o.compile_only, NULL, "build each specialisation, run nothing; --arch needs no GPU then" },
-        { "--quick", OPTION_FLAG, &o.quick, NULL, "a few cases of each check" },
+        { "--quick", OPTION_FLAG, &o.quick, NULL, "few cases, in which every value of every parameter occurs" },
         { "--verbose", OPTION_FLAG, &o.verbose, NULL, "a line for every case" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object" },
     };

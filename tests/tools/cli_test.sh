@@ -36,6 +36,10 @@ kernel twice<type T = f32, int BN = 64>(in T X[N], out T Y[N])
 reference twice { for (int i = 0; i < N; i++) Y[i] = 2 * X[i]; }
 check twice<T = {f32, bf16}>(N = {0, 1, 64, 1000}) { tolerance: exact; }
 END
+{ sed '$d' good.tile; cat <<'END'; } >listed.tile
+check twice<T = {f32, bf16, f16}, BN = {32, 64}>(N = {1, 64, 100, 1000}) { tolerance: exact; }
+check twice<T = f32, BN = 32>(N = 1) { input X = 3; tolerance: exact; }
+END
 sed 's/x\[i\] \*= 2/x[i] *= i == 5 ? 3 : 2/' good.tile >wrong.tile
 sed 's/Y\[n\*BN/Z[n*BN/' good.tile >broken.tile
 sed '/^reference/,$d' good.tile >unchecked.tile
@@ -97,6 +101,10 @@ expect 0 '8 passed' "$kiln" test --check .//good.tile
 expect 0 '"passed": 8, "failed": 0' "$kiln" test --json good.tile
 expect 1 '"outcome": "failed"' "$kiln" test --json wrong.tile
 expect 0 '"passed": 5' "$kiln" test --json --quick good.tile
+expect 0 '25 passed' "$kiln" test listed.tile
+for value in '7 passed' 'twice<f32' 'twice<bf16' 'twice<f16' 'BN=64' '(N=64)' '(N=100)' '(N=1000)'; do
+    expect 0 "$value" "$kiln" test --verbose --quick listed.tile
+done
 mkdir -p sub/deep && cp good.tile sub/deep/
 expect 0 '8 passed' "$kiln" test sub
 expect 2 'no .tile files' "$kiln" test cache
