@@ -251,31 +251,39 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
     return status;
 }
 
-static kiln_status find_pages_kernel(const Call *call, kiln_kernel **kernel)
-{
-    return call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", kernel);
-}
+// What looks at values: the pages that are used, and whether the plan is for these lengths.
+typedef struct Looks { kiln_kernel *pages, *plan; } Looks;
 
-// Lengths fit the table, and the pages that they use are pages.
-static kiln_status check_pages(const Call *call, kiln_stream *stream, const kiln_arg *args)
+static kiln_status find_looks(const Call *call, Looks *looks)
 {
-    kiln_kernel *kernel;
+    *looks = (Looks){ 0 };
     if (!ops_look_at_values(call->ops))
         return KILN_OK;
-    const kiln_status status = find_pages_kernel(call, &kernel);
-    const kiln_arg checked[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")),
-                                 KILN_INT(call_extent(call, "page size")) };
-    return status ? status : call_launch(call, stream, kernel, checked, COUNT(checked), NULL, 0);
+    const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", &looks->pages);
+    return status ? status : call_inputs_kernel(call, "mla/inputs.tile", "mla_plan_reaches", 3, "LENGTH", &looks->plan);
+}
+
+static kiln_status look(const Call *call, kiln_stream *stream, const kiln_arg *args)
+{
+    Looks looks;
+    kiln_status status = find_looks(call, &looks);
+    const kiln_arg pages[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")),
+                               KILN_INT(call_extent(call, "page size")) };
+    const kiln_arg plan[] = { args[3], args[4] };
+    if (!status && looks.pages) status = call_launch(call, stream, looks.pages, pages, COUNT(pages), NULL, 0);
+    if (!status && looks.plan) status = call_launch(call, stream, looks.plan, plan, COUNT(plan), NULL, 0);
+    return status;
 }
 
 kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel, *pages;
+    Looks looks;
+    kiln_kernel *kernel;
     kiln_arg args[DENSE_ARGS];
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, bytes);
     if (!status) status = prepare_dense(&call, a, &kernel, args);
-    if (!status && ops_look_at_values(ops)) status = find_pages_kernel(&call, &pages);     // the call finds it built
+    if (!status) status = find_looks(&call, &looks);       // the call finds them built
     return status ? status : call_size(&call, kernel, args, DENSE_ARGS, bytes);
 }
 
@@ -287,7 +295,7 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
     kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a);
     if (!status) status = prepare_dense(&call, a, &kernel, args);
     if (!status) status = call_room(&call, kernel, args, DENSE_ARGS, a->workspace_bytes);
-    if (!status) status = check_pages(&call, stream, args);
+    if (!status) status = look(&call, stream, args);
     return status ? status : call_launch(&call, stream, kernel, args, DENSE_ARGS, a->workspace, a->workspace_bytes);
 }
 

@@ -74,19 +74,28 @@ typedef struct Worker {
 } Worker;
 
 // A step: a plan, then decoding; and a packed attention of no rows. The first calls of all threads build the same kernels.
-static kiln_status step(Worker *w)
+static kiln_status plan_step(Worker *w, kiln_mla_plan *plan)
 {
     const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = HQ, .partitions = 3 };
-    kiln_mla_plan plan;
+    return kiln_mla_plan_make(w->ops, NULL, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &w->lengths->tensor,
+        .memory = w->plan->tensor.data, .memory_bytes = w->plan->bytes }, plan);
+}
+
+static kiln_status decode_planned(Worker *w, const kiln_mla_plan *plan)
+{
     size_t bytes;
-    kiln_status status = kiln_mla_plan_make(w->ops, NULL, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &w->lengths->tensor,
-        .memory = w->plan->tensor.data, .memory_bytes = w->plan->bytes }, &plan);
-    kiln_mla_decode_args args = { .plan = &plan, .q = &w->q->tensor, .cache = &w->cache->tensor, .table = &w->table->tensor,
+    kiln_mla_decode_args args = { .plan = plan, .q = &w->q->tensor, .cache = &w->cache->tensor, .table = &w->table->tensor,
         .lengths = &w->lengths->tensor, .out = &w->out->tensor, .lse = &w->lse->tensor, .workspace = w->workspace->tensor.data,
         .workspace_bytes = w->workspace->bytes };
-    if (!status) status = kiln_mla_decode_workspace_size(w->ops, &args, &bytes);
-    if (!status) status = kiln_mla_decode(w->ops, NULL, &args);
-    return status;
+    const kiln_status status = kiln_mla_decode_workspace_size(w->ops, &args, &bytes);
+    return status ? status : kiln_mla_decode(w->ops, NULL, &args);
+}
+
+static kiln_status step(Worker *w)
+{
+    kiln_mla_plan plan;
+    const kiln_status status = plan_step(w, &plan);
+    return status ? status : decode_planned(w, &plan);
 }
 
 static void *work(void *context)
@@ -194,6 +203,19 @@ static void values_are_looked_at(bool check)
     }
     set(w.lengths, 1, 10);                                 // then that entry is not used
     array_send(w.lengths);
+    assert_ok(step(&w));
+
+    kiln_mla_plan plan;                                    // of an earlier step, whose last request had a block less
+    assert_ok(plan_step(&w, &plan));
+    set(w.table, 3, 0);
+    array_send(w.table);
+    set(w.lengths, B - 1, 2 * SIZE);
+    array_send(w.lengths);
+    assert_fails(decode_planned(&w, &plan), KILN_TRAPPED, "the plan was made for these lengths");
+    assert_ok(plan_step(&w, &plan));
+    set(w.lengths, B - 1, 10);
+    array_send(w.lengths);
+    assert_fails(decode_planned(&w, &plan), KILN_TRAPPED, "the plan was made for these lengths");
     assert_ok(step(&w));
 
     Array *const q = ARRAY(KILN_BF16, 8, 2, 16), *const out = ARRAY(KILN_BF16, 8, 2, 16), *const good = ARRAY(KILN_I32, 3),
