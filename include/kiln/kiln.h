@@ -74,27 +74,35 @@ KILN_API const char *kiln_device_name(const kiln_device *device);      /* as ope
 KILN_API const char *kiln_device_describe(const kiln_device *device);  /* "NVIDIA H200, sm_90, 132 SMs" */
 KILN_API int         kiln_device_count(const char *kind);              /* of "cpu" (1) or "cuda" (0 without driver) */
 
-/* Device memory of `bytes` bytes, aligned to at least 256. Not zeroed. */
+/* Device memory of `bytes` bytes, aligned to at least 256; `device` NULL: host memory. Not zeroed. KILN_OUT_OF_MEMORY where
+ * there is not so much. kiln_free takes NULL; no queued work may use the memory any more. */
 KILN_API kiln_status kiln_alloc(kiln_device *device, size_t bytes, void **memory);
 KILN_API void        kiln_free(kiln_device *device, void *memory);
-/* Host memory of `bytes` bytes that stays where it is (pinned), aligned to at least 256: copies of a GPU take it without a detour,
- * and kernels reach it as well, more slowly than the device's own, as the data of a tensor of `device`. Not zeroed. */
+/* Host memory of `bytes` bytes that stays where it is (pinned), aligned to at least 256: copies of a GPU take it without a
+ * detour, and kernels reach it as well, more slowly than the device's own, as the data of a tensor of `device`. Not zeroed. */
 KILN_API kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **memory);
 KILN_API void        kiln_host_free(kiln_device *device, void *memory);
-/* Copies between host memory and device memory; returns when the copy is done. */
+/* Copies between host memory and device memory; returns when the copy is done. What is queued on streams that were opened or
+ * wrapped is not waited for. */
 KILN_API kiln_status kiln_upload(kiln_device *device, void *memory, const void *host, size_t bytes);
 KILN_API kiln_status kiln_download(kiln_device *device, void *host, const void *memory, size_t bytes);
 
-/* Streams and events. On the CPU everything is done when the call returns. NULL is the device's default stream. */
+/* Streams and events. On the CPU everything is done when the call returns. NULL is the device's default stream. Work of one
+ * stream is done in the order in which it was queued, work of two in any. A stream or event is closed before its device;
+ * one of another device is KILN_BAD_DEVICE. */
 KILN_API kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream);
-/* Wraps a stream of the caller's (a CUstream or cudaStream_t); it stays the caller's. */
+/* Wraps a stream of the caller's (a CUstream or cudaStream_t) of the same device; it stays the caller's. */
 KILN_API kiln_status kiln_stream_wrap(kiln_device *device, void *native, kiln_stream **stream);
 KILN_API void        kiln_stream_close(kiln_stream *stream);
-KILN_API kiln_status kiln_stream_wait(kiln_device *device, kiln_stream *stream);     /* until all its work is done */
+/* Until all its work is done; tells what went wrong in it: KILN_TRAPPED, KILN_DEVICE_FAILED. */
+KILN_API kiln_status kiln_stream_wait(kiln_device *device, kiln_stream *stream);
 KILN_API kiln_status kiln_event_open(kiln_device *device, kiln_event **event);
 KILN_API void        kiln_event_close(kiln_event *event);
+/* Behind all that is queued on the stream now; recorded again, it is the later place. */
 KILN_API kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream);
+/* Until what was queued before it is done; at once if it was never recorded. */
 KILN_API kiln_status kiln_event_wait(kiln_event *event);
+/* Waits for `end` and gives the time between the two. KILN_BAD_ARGUMENT if one was never recorded. */
 KILN_API kiln_status kiln_event_elapsed(kiln_event *begin, kiln_event *end, double *milliseconds);
 
 /* ---- tensors: plain structs; Kiln never frees their data */

@@ -169,10 +169,10 @@ kiln_status kiln_download(kiln_device *device, void *host, const void *memory, s
 
 // ---- streams and events
 
-static kiln_status new_stream(kiln_device *device, kiln_stream **stream, kiln_stream **made)
+static kiln_status new_stream(const char *function, kiln_device *device, kiln_stream **stream, kiln_stream **made)
 {
     if (!device || !stream)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_stream_open: '%s' is null", device ? "stream" : "device");
+        return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", function, device ? "stream" : "device");
     *made = memory_alloc(sizeof **made);
     if (!*made)
         return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a stream");
@@ -183,7 +183,7 @@ static kiln_status new_stream(kiln_device *device, kiln_stream **stream, kiln_st
 kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream)
 {
     kiln_stream *made = NULL;
-    kiln_status status = new_stream(device, stream, &made);
+    kiln_status status = new_stream("kiln_stream_open", device, stream, &made);
     if (!status && (status = device->kind->stream_open(made)) == KILN_OK)
         *stream = made;
     else
@@ -194,7 +194,7 @@ kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream)
 kiln_status kiln_stream_wrap(kiln_device *device, void *native, kiln_stream **stream)
 {
     kiln_stream *made = NULL;
-    const kiln_status status = new_stream(device, stream, &made);
+    const kiln_status status = new_stream("kiln_stream_wrap", device, stream, &made);
     if (!status) {
         made->native = native;
         made->borrowed = true;
@@ -248,7 +248,9 @@ kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream)
     if (stream && stream->device != event->device)
         return status_fail(KILN_BAD_DEVICE, "kiln_event_record: the event is of %s, the stream of %s",
                            event->device->name, stream->device->name);
-    return event->device->kind->event_record(event, stream);
+    const kiln_status status = event->device->kind->event_record(event, stream);
+    event->recorded |= status == KILN_OK;
+    return status;
 }
 
 kiln_status kiln_event_wait(kiln_event *event)
@@ -266,5 +268,7 @@ kiln_status kiln_event_elapsed(kiln_event *begin, kiln_event *end, double *milli
     if (begin->device != end->device)
         return status_fail(KILN_BAD_DEVICE, "kiln_event_elapsed: the events are of %s and %s", begin->device->name,
                            end->device->name);
+    if (!begin->recorded || !end->recorded)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_event_elapsed: '%s' was never recorded", begin->recorded ? "end" : "begin");
     return begin->device->kind->event_elapsed(begin, end, milliseconds);
 }

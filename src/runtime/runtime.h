@@ -86,7 +86,7 @@ struct kiln_device {
 };
 
 struct kiln_stream { kiln_device *device; void *native; bool borrowed; };
-struct kiln_event  { kiln_device *device; void *native; double seconds; };   // seconds: of the CPU's clock
+struct kiln_event  { kiln_device *device; void *native; double seconds; bool recorded; };      // seconds: of the CPU's clock
 
 bool device_is_cpu(const kiln_device *device);             // NULL is the CPU
 

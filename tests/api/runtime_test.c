@@ -101,6 +101,9 @@ static void events_measure_time(void **state)
     assert_int_equal(kiln_event_open(cpu, &begin), KILN_OK);
     assert_int_equal(kiln_event_open(cpu, &end), KILN_OK);
     assert_int_equal(kiln_event_elapsed(begin, end, &ms), KILN_BAD_ARGUMENT);
+    assert_non_null(strstr(kiln_error_message(), "kiln_event_elapsed: 'begin' was never recorded"));
+    assert_int_equal(kiln_stream_wrap(NULL, NULL, &stream), KILN_BAD_ARGUMENT);
+    assert_non_null(strstr(kiln_error_message(), "kiln_stream_wrap: 'device' is null"));
     assert_int_equal(kiln_event_record(begin, stream), KILN_OK);
     usleep(2000);
     assert_int_equal(kiln_event_record(end, stream), KILN_OK);

@@ -229,6 +229,7 @@ static void streams_and_events(void **state)
     assert_ok(kiln_stream_open(gpu, &stream));
     assert_ok(kiln_event_open(gpu, &begin));
     assert_ok(kiln_event_open(gpu, &end));
+    assert_int_equal(kiln_event_elapsed(begin, end, &ms), KILN_BAD_ARGUMENT);      // and goes on
     assert_ok(kiln_event_record(begin, stream));
     for (int i = 0; i < 100; i++)
         assert_ok(launch(&v, stream, 2));
