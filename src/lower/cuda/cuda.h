@@ -188,6 +188,7 @@ typedef struct OpInfo {
     bool     fills;                  // a statement of the filler
     bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before
     bool     has_places;             // of a pipeline
+    bool     is_tail;                // a copy that goes with the conversion in front of it (rows.c)
     Var     *early, *first;          // while printing: such an element; that of a pipeline's first step
     bool     meets_all;              // no signal will do
     bool     staging_is_free;        // while printing: of a turned store, since the last meeting
@@ -397,6 +398,7 @@ bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // amon
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
 void look_up_rows(Lowering *lo, TileOp *op);               // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                        // of this thread
+void find_tails(Lowering *lo);                             // before: it is known which tiles a cluster exchanges
 void declare_stock(Lowering *lo, TileOp *pipeline);        // registers that hold the next rows to convert
 void aim_or_ask(Lowering *lo, TileOp *op);                 // the first rows of op do
 void load_stock(Lowering *lo);

@@ -114,6 +114,7 @@ static bool analyse(Lowering *lo)
         find_fetches(lo);
     find_handed(lo);
     find_shared_tiles(lo);
+    find_tails(lo);
     find_product_only(lo);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];

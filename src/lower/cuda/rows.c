@@ -220,12 +220,28 @@ bool fill_is_gather(Lowering *lo, TileOp *op)
 
 // ---- printing
 
+// The numbers of the row, read once: a test that reads one again is a branch around it.
+static void read_subscripts(Lowering *lo, Expr **subs, int n, const Iteration *it)
+{
+    for (int d = 0; d < n; d++) {
+        if (!expr_loads(subs[d]))
+            continue;
+        Var *const number = tile_new_var(lo->kernel, VAR_LOCAL, subs[d]->type, "number", subs[d]->span);
+        *var_slot(lo, number) = emit_declare(lo, loop_type(subs[d]->type), "number", lower_as(lo, subs[d]->type, subs[d], it));
+        subs[d] = expr_var(lo->arena, number);
+    }
+}
+
 // At the first columns of a line.
 static Line begin_line(Lowering *lo, const Expr *load, const Iteration *it)
 {
     Place place;
     Line line = { 0 };
-    if (!place_element(lo, load->load.buffer, load->load.subs, it, &place, load->span))
+    Expr *subs[MAX_RANK];
+    memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
+    if (lo->stock)
+        read_subscripts(lo, subs, load->load.buffer->rank, it);
+    if (!place_element(lo, load->load.buffer, subs, it, &place, load->span))
         return line;
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
     line.inside = emit_declare(lo, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(lo->arena, true));
@@ -349,7 +365,7 @@ static Expr *uniform(Lowering *lo, Expr *address)
 
 // The line that the warp has stored, to the other instances: eight rows of a panel are one piece of shared memory, which
 // begins with the first lane's.
-static void send_line(Lowering *lo, Rows *rows, const Iteration *it, int units)
+static void send_line(Lowering *lo, Rows *rows, const Iteration *it, int columns)
 {
     Arena *const a = lo->arena;
     const SharedLayout *const panels = &tile_info(lo, rows->store->store.buffer)->shared;
@@ -359,7 +375,7 @@ static void send_line(Lowering *lo, Rows *rows, const Iteration *it, int units)
     emit_call(lo, "fence_async", 0);
     emit_call(lo, "__syncwarp", 0);
     begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
-    for (int i = 0; i < units * 4 * rows->unit / panels->panel_columns; i++)
+    for (int i = 0; i < columns / panels->panel_columns; i++)
         for (int n = 0; n < rows->n_away; n++) {
             Expr *const at = expr_binary(a, X_ADD, var_of(lo, piece), expr_int(a, DTYPE_U32, i * panels->panel_bytes));
             emit_call(lo, "remote_copy", 4, expr_binary(a, X_ADD, at, var_of(lo, rows->away[n])), at,
@@ -433,8 +449,14 @@ static bool lay_rows(Lowering *lo, TileOp *op, const Rows *rows, Iteration *it, 
 
 // ---- rows of the next step
 
-// Registers of the whole pipeline, for its conversions of one form, of which one is made in each step.
-typedef struct Stock { TileOp *pipeline, *op; Rows rows; int chunk, chunks; Set set[SETS]; } Stock;
+// Registers of the whole pipeline, for its conversions of one form, of which one is made in each step. Where all have a
+// tail, it is loaded, stored and sent with them.
+typedef struct Stock {
+    TileOp *pipeline, *op;
+    Rows rows, tail;
+    int chunk, chunks, tail_units;   // tail_units 0: there is none
+    Set set[SETS], tail_set;
+} Stock;
 
 static bool has_form(const Rows *a, const Rows *b)
 {
@@ -446,7 +468,7 @@ static bool has_form(const Rows *a, const Rows *b)
     return same;
 }
 
-typedef struct Conversions { TileOp *op; Rows rows; int n, units; bool fails; } Conversions;
+typedef struct Conversions { TileOp *op; Rows rows; int n, units, tails, copies; bool fails; } Conversions;
 
 static bool is_made_each_step(Lowering *lo, const TileOp *pipeline, const Conversions *all)
 {
@@ -454,17 +476,54 @@ static bool is_made_each_step(Lowering *lo, const TileOp *pipeline, const Conver
     return all->n == 2 ? op_info(lo, parent)->parent == pipeline : parent == pipeline;
 }
 
+// Eight rows of every panel can be sent as one piece.
+static bool can_send(Lowering *lo, const Rows *rows, int64_t columns)
+{
+    const TileInfo *const tile = tile_info(lo, rows->store->store.buffer);
+    int64_t extent[2], coefficient;
+    SharedLayout panels;
+    Expr *rest = NULL;
+    return expr_as_int(tile->buffer->shape[0], &extent[0]) && expr_as_int(tile->buffer->shape[1], &extent[1]) &&
+           tile_panels(tile, (int)extent[0], (int)extent[1], 2, &panels) && panels.swizzle_bytes == panels.pitch_bytes &&
+           columns % panels.panel_columns == 0 && expr_affine(lo->arena, rows->store->store.subs[1], &rows->column, 1, &coefficient, &rest) &&
+           expr_multiple(rest) % panels.panel_columns == 0;
+}
+
+// The tile's columns that are made of a row: from `first` on.
+static bool made_columns(Lowering *lo, TileOp *op, const Rows *rows, int64_t *first, int64_t *n)
+{
+    int64_t coefficient;
+    Expr *rest = NULL;
+    return full_extent(&as_map(lo, op)->forall.indices[1], n) &&
+           expr_affine(lo->arena, rows->store->store.subs[1], &rows->column, 1, &coefficient, &rest) && expr_as_int(rest, first);
+}
+
+// Behind a conversion, a copy of the same rows to the columns behind its own; NULL: there is none.
+static TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail)
+{
+    Rows rows;
+    int64_t first[2], n[2];
+    TileOp *const next = op->next;
+    return next && op_info(lo, next)->fills && plan_rows(lo, op, &rows) && !rows.is_copy && plan_rows(lo, next, tail) &&
+           tail->is_copy && tail->store->store.buffer == rows.store->store.buffer && made_columns(lo, op, &rows, &first[0], &n[0]) &&
+           made_columns(lo, next, tail, &first[1], &n[1]) && first[1] == first[0] + n[0] && n[1] / (4 * PIECE) <= SET_UNITS &&
+           can_send(lo, tail, n[1]) ? next : NULL;
+}
+
 // One, or one in either branch of an if.
 static bool see_conversion(Lowering *lo, TileOp *op, void *context)
 {
     Conversions *const all = context;
     const OpInfo *const info = op_info(lo, op);
-    Rows rows;
+    Rows rows, tail;
     Iteration it;
     int columns, lines;
     if (!info->fills || info->is_place)
         return op->kind == T_FORALL;
-    if (!plan_rows(lo, op, &rows) || rows.is_copy)
+    if (!plan_rows(lo, op, &rows))
+        return true;
+    all->copies += rows.is_copy;
+    if (rows.is_copy)
         return true;
     const int instances = tile_info(lo, rows.store->store.buffer)->is_exchanged ? lo->cluster : 1;
     for (int i = 0; i < rows.n_runs; i++)                  // strides take the registers
@@ -481,6 +540,7 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
                       it.layout.digit[columns].extent != all->units;
     }
     all->n++;
+    all->tails += tail_of(lo, op, &tail) != NULL;
     return true;
 }
 
@@ -501,15 +561,47 @@ static Line stock_line(Lowering *lo, const Expr *load, int bytes)
     return line;
 }
 
+// The conversions of a pipeline whose registers can be loaded a step ahead; false: they cannot.
+static bool plan_stock(Lowering *lo, TileOp *pipeline, Conversions *all, int *chunk)
+{
+    *all = (Conversions){ .n = 0 };
+    each_op(lo, pipeline->pipeline.body, see_conversion, all);
+    *chunk = all->n > 0 && !all->fails ? chunk_units(&all->rows, all->units) : 0;
+    return *chunk && all->units / *chunk <= SETS && is_made_each_step(lo, pipeline, all) && rows_are_local(lo, pipeline);
+}
+
+static bool mark_tail(Lowering *lo, TileOp *op, void *context)
+{
+    Rows tail;
+    (void)context;
+    if (op_info(lo, op)->fills && tail_of(lo, op, &tail)) {
+        op_info(lo, op->next)->is_tail = true;
+        tile_info(lo, tail.store->store.buffer)->channel->has_gathers = false;
+    }
+    return op->kind == T_FORALL;
+}
+
+static bool find_tails_of(Lowering *lo, TileOp *op, void *context)
+{
+    Conversions all;
+    int chunk;
+    (void)context;
+    if (op->kind == T_PIPELINE && op_info(lo, op)->has_places && plan_stock(lo, op, &all, &chunk) &&
+        tile_info(lo, all.rows.store->store.buffer)->is_exchanged && all.tails == all.n && all.copies == all.n)
+        each_op(lo, op->pipeline.body, mark_tail, NULL);
+    return op->kind == T_FORALL;
+}
+
+void find_tails(Lowering *lo) { each_op(lo, lo->kernel->body, find_tails_of, NULL); }
+
 void declare_stock(Lowering *lo, TileOp *pipeline)
 {
-    Conversions all = { .n = 0 };
-    each_op(lo, pipeline->pipeline.body, see_conversion, &all);
-    const int chunk = all.n > 0 && !all.fails ? chunk_units(&all.rows, all.units) : 0;
-    if (!chunk || all.units / chunk > SETS || !is_made_each_step(lo, pipeline, &all) || !rows_are_local(lo, pipeline))
+    Conversions all;
+    int chunk;
+    if (!plan_stock(lo, pipeline, &all, &chunk))
         return;
     lo->stock = NEW(lo->arena, Stock, .pipeline = pipeline, .op = all.op, .rows = all.rows, .chunk = chunk, .chunks = all.units / chunk);
-    Rows *const rows = &lo->stock->rows;
+    Rows *const rows = &lo->stock->rows, *const tail = &lo->stock->tail;
     const int columns = all.units * 4 * rows->unit;
     for (int i = 0; i < rows->n_runs; i++)
         rows->runs[i].line = stock_line(lo, rows->runs[i].load, columns * dtype_bits(rows->runs[i].load->type) / 8);
@@ -517,6 +609,12 @@ void declare_stock(Lowering *lo, TileOp *pipeline)
         rows->each[i].line = stock_line(lo, rows->each[i].load, (rows->each[i].by ? columns / (int)rows->each[i].by : 1) * (int)sizeof(uint32_t));
     for (int i = 0; i < lo->stock->chunks; i++)
         declare_set(lo, rows, &lo->stock->set[i], chunk);
+    int64_t first, n;
+    if (!tail_of(lo, all.op, tail) || !op_info(lo, all.op->next)->is_tail || !made_columns(lo, all.op->next, tail, &first, &n))
+        return;
+    lo->stock->tail_units = (int)n / (4 * PIECE);
+    tail->runs[0].line = stock_line(lo, tail->runs[0].load, (int)n * PIECE_BYTES / PIECE);
+    declare_set(lo, tail, &lo->stock->tail_set, lo->stock->tail_units);
 }
 
 static bool is_stocked(Lowering *lo, TileOp *op)
@@ -574,6 +672,11 @@ static bool aim_stock(Lowering *lo, TileOp *op)
         aim_line(lo, &lo->stock->rows.runs[i].line, &rows.runs[i].line);
     for (int i = 0; i < rows.n_each; i++)
         aim_line(lo, &lo->stock->rows.each[i].line, &rows.each[i].line);
+    if (lo->stock->tail_units && tail_of(lo, op, &rows) && lay_rows(lo, op->next, &rows, &it, &columns, &lines)) {
+        declare_line(lo, &it, lines, emit_declare(lo, DTYPE_I32, "first_line", begin));
+        begin_loads(lo, &rows, &it);
+        aim_line(lo, &lo->stock->tail.runs[0].line, &rows.runs[0].line);
+    }
     end_nest(lo, &block);
     lo->crew = crew;
     return true;
@@ -587,12 +690,16 @@ static void begin_stock_loads(Lowering *lo, const Stock *stock)
         emit_assign(lo, stock->rows.runs[i].line.pointer, in_line(lo, &stock->rows.runs[i].line, zero));
     for (int i = 0; i < stock->rows.n_each; i++)
         emit_assign(lo, stock->rows.each[i].line.pointer, in_line(lo, &stock->rows.each[i].line, zero));
+    if (stock->tail_units)
+        emit_assign(lo, stock->tail.runs[0].line.pointer, in_line(lo, &stock->tail.runs[0].line, zero));
 }
 
 static void load_sets(Lowering *lo, const Stock *stock, Expr *column)
 {
     for (int i = 0; i < stock->chunks; i++)
         load_set(lo, &stock->rows, &stock->set[i], i * stock->chunk, stock->chunk, column);
+    if (stock->tail_units)
+        load_set(lo, &stock->tail, &stock->tail_set, 0, stock->tail_units, column);
 }
 
 void load_stock(Lowering *lo)
@@ -613,8 +720,34 @@ void load_stock(Lowering *lo)
 
 // ---- conversions
 
+// As it was loaded.
+static void store_tail(Lowering *lo, TileOp *op)
+{
+    const Stock *const stock = lo->stock;
+    Rows rows;
+    Iteration it;
+    int columns, lines;
+    Expr *begin;
+    Nest block, piece;
+    if (!plan_rows(lo, op, &rows) || !lay_rows(lo, op, &rows, &it, &columns, &lines))
+        return;
+    begin_block(lo, &block);
+    lines_here(lo, &rows, lines < 0 ? 1 : it.layout.digit[lines].extent, &begin);
+    declare_line(lo, &it, lines, emit_declare(lo, DTYPE_I32, "first_line", begin));
+    for (int u = 0; u < stock->tail_units; u++) {
+        Var *const first = begin_columns(lo, &rows, &piece, u * 4 * PIECE);
+        Expr *words[4];
+        for (int w = 0; w < COUNT(words); w++)
+            words[w] = expr_index(lo->arena, stock->tail_set.raw[u][0], i32_const(lo, w));
+        emit_call(lo, "store_piece", 5, piece_address(lo, &rows, &it), words[0], words[1], words[2], words[3]);
+        end_nest(lo, &piece);
+        *var_slot(lo, rows.column) = first;
+    }
+    end_nest(lo, &block);
+}
+
 // The only line of this instance, which lies in the stock.
-static void convert_stock(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units)
+static void convert_stock(Lowering *lo, TileOp *op, Rows *rows, Iteration *it, int digit, int lines, int units)
 {
     const Stock *const stock = lo->stock;
     Expr *begin;
@@ -625,13 +758,15 @@ static void convert_stock(Lowering *lo, Rows *rows, Iteration *it, int digit, in
         if (i == 0)                  // which has waited for all rows
             load_lists(lo, stock->pipeline);
     }
+    if (stock->tail_units)
+        store_tail(lo, op->next);
     if (rows->n_away)
-        send_line(lo, rows, it, units);
+        send_line(lo, rows, it, (units * rows->unit + stock->tail_units * PIECE) * 4);
     begin_stock_loads(lo, stock);
     load_sets(lo, stock, var_of(lo, *var_slot(lo, rows->column)));
 }
 
-static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, int lines, int units)
+static void convert_lines(Lowering *lo, TileOp *op, Rows *rows, Iteration *it, int digit, int lines, int units)
 {
     Arena *const a = lo->arena;
     const int chunk = chunk_units(rows, units), chunks = units / chunk, sets = chunks % SETS == 0 ? SETS : 1;
@@ -653,7 +788,7 @@ static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, in
             load_set(lo, &current, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
     if (lines == 1 && rows->n_away)
-        send_line(lo, rows, it, units);
+        send_line(lo, rows, it, units * 4 * rows->unit);
     if (lines == 1)
         return;
     Nest loop;
@@ -674,23 +809,10 @@ static void convert_lines(Lowering *lo, Rows *rows, Iteration *it, int digit, in
         load_set(lo, same ? &current : &ahead, &set[c % sets], (c + sets) % chunks * chunk, chunk, var_of(lo, *var_slot(lo, rows->column)));
     }
     if (rows->n_away)
-        send_line(lo, rows, it, units);
+        send_line(lo, rows, it, units * 4 * rows->unit);
     if (chunks > sets)
         set_lines(lo, &current, &ahead);
     end_nest(lo, &loop);
-}
-
-// Eight rows of every panel can be sent as one piece.
-static bool can_send(Lowering *lo, const Rows *rows, int64_t columns)
-{
-    const TileInfo *const tile = tile_info(lo, rows->store->store.buffer);
-    int64_t extent[2], coefficient;
-    SharedLayout panels;
-    Expr *rest = NULL;
-    return expr_as_int(tile->buffer->shape[0], &extent[0]) && expr_as_int(tile->buffer->shape[1], &extent[1]) &&
-           tile_panels(tile, (int)extent[0], (int)extent[1], 2, &panels) && panels.swizzle_bytes == panels.pitch_bytes &&
-           columns % panels.panel_columns == 0 && expr_affine(lo->arena, rows->store->store.subs[1], &rows->column, 1, &coefficient, &rest) &&
-           expr_multiple(rest) % panels.panel_columns == 0;
 }
 
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts)
@@ -816,6 +938,8 @@ bool emit_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
     Spread spread;
+    if (op_info(lo, op)->is_tail)    // it went with the conversion
+        return true;
     if (!spread_rows(lo, op, &rows, &spread))
         return false;
     const bool in_place = copies_in_place(lo, &rows);
@@ -832,8 +956,8 @@ bool emit_rows(Lowering *lo, TileOp *op)
     } else {
         int64_t columns = 0;
         full_extent(&forall->forall.indices[1], &columns);
-        begin_exchange(lo, &rows, forall, (int)columns);
-        (is_stocked(lo, op) ? convert_stock : convert_lines)(lo, &rows, &spread.it, spread.digit, spread.lines, spread.pieces);
+        begin_exchange(lo, &rows, forall, (int)columns + (lo->stock ? lo->stock->tail_units * 4 * PIECE : 0));
+        (is_stocked(lo, op) ? convert_stock : convert_lines)(lo, op, &rows, &spread.it, spread.digit, spread.lines, spread.pieces);
     }
     end_nest(lo, &block);
     lo->crew = crew;
