@@ -8,7 +8,8 @@
 //
 // A `cluster shared` tile that a filler converts (fill.c) is made once, too: each instance converts an n-th of its rows
 // into its own tile and copies them to the same place in every other's (rows.c). A full barrier then waits for its own
-// producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself.
+// producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself, if they do
+// not go with converted ones.
 #include "lower/cuda/cuda.h"
 
 // Of several coordinates the first: blocks of a cluster are neighbours in one number. A --check build has no rings.

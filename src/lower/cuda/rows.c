@@ -4,8 +4,8 @@
 // through registers: two sets of them, each loaded anew, from the next line if this one ends, as soon as it is
 // converted, so that a set is always in flight. Where it is known which rows the next step converts (places.c), both sets
 // of the next step's only line are loaded once this step's is sent: the fence before that waits for what is in flight.
-// Factors that a whole piece shares (scales of a block of columns) are
-// loaded once.
+// There a copy of the same rows to the columns behind the converted ones is their tail: loaded, stored and sent with them.
+// Factors that a whole piece shares (scales of a block of columns) are loaded once.
 #include "lower/cuda/cuda.h"
 
 enum { PIECE = 8, PIECE_BYTES = 16, SET_WORDS = 16, SET_UNITS = 8, SETS = 2, RUNS_MAX = 4, SHARED_MAX = 4, CLUSTER_MAX = 16, LINES_MAX = 8 };
