@@ -43,6 +43,21 @@ typedef enum {                       // arithmetic is done in `type` (operands h
     X_OP_COUNT
 } ExprOp;
 
+static inline bool op_compares(ExprOp op) { return op >= X_LT && op <= X_NE; }
+
+// What a comparison of two numbers gives, of which at most one holds (none: one is NaN).
+static inline bool op_compare(ExprOp op, bool less, bool equal, bool greater)
+{
+    switch ((int)op) {
+    case X_LT: return less;
+    case X_LE: return less || equal;
+    case X_GT: return greater;
+    case X_GE: return greater || equal;
+    case X_EQ: return equal;
+    default:   return !equal;
+    }
+}
+
 typedef enum {
     M_EXP, M_EXP2, M_LOG, M_LOG2, M_SQRT, M_RSQRT, M_POW, M_SIN, M_COS, M_TANH, M_ERF,
     M_ABS, M_FLOOR, M_CEIL, M_ROUND, M_RINT, M_TRUNC, M_MIN, M_MAX, M_CLAMP, M_FMA,

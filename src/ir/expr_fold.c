@@ -92,30 +92,16 @@ static bool compute_float(ExprOp op, DType type, double x, double y, double *res
     }
 }
 
-static bool is_comparison(ExprOp op) { return op >= X_LT && op <= X_NE; }
-
-static bool compare_numbers(ExprOp op, bool less, bool equal, bool greater)
-{
-    switch ((int)op) {
-    case X_LT: return less;
-    case X_LE: return less || equal;
-    case X_GT: return greater;
-    case X_GE: return greater || equal;
-    case X_EQ: return equal;
-    default:   return !equal;
-    }
-}
-
 static bool compare_consts(ExprOp op, const Expr *x, const Expr *y)
 {
     if (x->kind == E_FLOAT) {
         const double p = x->real.value, q = y->real.value;
-        return compare_numbers(op, p < q, p == q, p > q);
+        return op_compare(op, p < q, p == q, p > q);
     }
     const int64_t p = x->integer.value, q = y->integer.value;
     if (x->type == DTYPE_U64)
-        return compare_numbers(op, (uint64_t)p < (uint64_t)q, p == q, (uint64_t)p > (uint64_t)q);
-    return compare_numbers(op, p < q, p == q, p > q);
+        return op_compare(op, (uint64_t)p < (uint64_t)q, p == q, (uint64_t)p > (uint64_t)q);
+    return op_compare(op, p < q, p == q, p > q);
 }
 
 // ---- unary
@@ -125,7 +111,7 @@ static bool negated_comparison(ExprOp op, DType operands, ExprOp *negated)
     static const ExprOp opposite[] = {
         [X_LT] = X_GE, [X_LE] = X_GT, [X_GT] = X_LE, [X_GE] = X_LT, [X_EQ] = X_NE, [X_NE] = X_EQ,
     };
-    if (!is_comparison(op)) return false;
+    if (!op_compares(op)) return false;
     // With a NaN, !(a < b) holds and a >= b does not.
     if (dtype_is_float(operands) && op != X_EQ && op != X_NE) return false;
     *negated = opposite[op];
@@ -291,7 +277,7 @@ static Expr *fold_comparison(Arena *a, ExprOp op, Expr *x, Expr *y)
     const Range d = linear_range(&difference);
     const bool below = d.has_hi && d.hi < 0, above = d.has_lo && d.lo > 0;
     const bool same = d.has_lo && d.has_hi && d.lo == 0 && d.hi == 0;
-    if (below || above || same) return expr_bool(a, compare_numbers(op, below, same, above));
+    if (below || above || same) return expr_bool(a, op_compare(op, below, same, above));
     if (d.has_lo && d.lo >= 0 && (op == X_LT || op == X_GE)) return expr_bool(a, op == X_GE);
     if (d.has_hi && d.hi <= 0 && (op == X_GT || op == X_LE)) return expr_bool(a, op == X_LE);
     return NULL;
@@ -329,7 +315,7 @@ Expr *expr_binary(Arena *a, ExprOp op, Expr *x, Expr *y)
     if (op == X_AND || op == X_OR) {
         assert(x->type == DTYPE_BOOL && "&& and || take bools");
         folded = fold_logic(a, op, x, y);
-    } else if (is_comparison(op)) {
+    } else if (op_compares(op)) {
         if (expr_is_const(x) && expr_is_const(y)) folded = expr_bool(a, compare_consts(op, x, y));
         else folded = fold_comparison(a, op, x, y);
     } else if (dtype_is_float(x->type)) {
@@ -337,7 +323,7 @@ Expr *expr_binary(Arena *a, ExprOp op, Expr *x, Expr *y)
     } else if (is_counting(x->type)) {
         folded = fold_int(a, op, x, y);
     }
-    return folded ? folded : expr_node(a, is_comparison(op) ? DTYPE_BOOL : x->type, op, x, y);
+    return folded ? folded : expr_node(a, op_compares(op) ? DTYPE_BOOL : x->type, op, x, y);
 }
 
 // ---- select, conversions

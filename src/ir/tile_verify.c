@@ -118,8 +118,6 @@ static bool verify_subscripts(Verifier *v, const Buffer *b, Expr *const *subs)
     return true;
 }
 
-static bool is_comparison(ExprOp op) { return op >= X_LT && op <= X_NE; }
-
 static bool verify_op(Verifier *v, const Expr *x)
 {
     const Expr *const a = x->op.a, *const b = x->op.b;
@@ -132,7 +130,7 @@ static bool verify_op(Verifier *v, const Expr *x)
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
     if (a->type != b->type && !(shift && is_counting(b->type)))
         return fail(v, "operands of '%s' are %s and %s", show(v, x), dtype_name(a->type), dtype_name(b->type));
-    if (x->type != (is_comparison(x->op.op) || logic ? DTYPE_BOOL : a->type) || (logic && a->type != DTYPE_BOOL))
+    if (x->type != (op_compares(x->op.op) || logic ? DTYPE_BOOL : a->type) || (logic && a->type != DTYPE_BOOL))
         return fail(v, "'%s' of %s is %s", show(v, x), dtype_name(a->type), dtype_name(x->type));
     return true;
 }

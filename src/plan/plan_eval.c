@@ -6,20 +6,6 @@
 
 typedef union Value { int64_t i; double f; } Value;
 
-static bool compare(ExprOp op, bool less, bool equal, bool greater)
-{
-    switch ((int)op) {
-    case X_LT: return less;
-    case X_LE: return less || equal;
-    case X_GT: return greater;
-    case X_GE: return greater || equal;
-    case X_EQ: return equal;
-    default:   return !equal;
-    }
-}
-
-static bool is_comparison(ExprOp op) { return op >= X_LT && op <= X_NE; }
-
 static int64_t divide(DType type, ExprOp op, int64_t a, int64_t b)
 {
     const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
@@ -40,7 +26,7 @@ static int64_t binary_int(DType type, ExprOp op, int64_t a, int64_t b)
 {
     const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
     const bool wide = type == DTYPE_U64;
-    if (is_comparison(op)) return compare(op, wide ? ua < ub : a < b, a == b, wide ? ua > ub : a > b);
+    if (op_compares(op)) return op_compare(op, wide ? ua < ub : a < b, a == b, wide ? ua > ub : a > b);
     int64_t r = 0;
     switch ((int)op) {
     case X_ADD:    r = (int64_t)(ua + ub); break;
@@ -60,7 +46,7 @@ static int64_t binary_int(DType type, ExprOp op, int64_t a, int64_t b)
 static Value binary(DType type, ExprOp op, Value a, Value b)
 {
     if (!dtype_is_float(type)) return (Value){ .i = binary_int(type, op, a.i, b.i) };
-    if (is_comparison(op)) return (Value){ .i = compare(op, a.f < b.f, a.f == b.f, a.f > b.f) };
+    if (op_compares(op)) return (Value){ .i = op_compare(op, a.f < b.f, a.f == b.f, a.f > b.f) };
     double r = 0;
     switch ((int)op) {
     case X_ADD: r = a.f + b.f; break;

@@ -305,6 +305,12 @@ static bool is_wanted(const BenchOptions *o, const char *name)
     return any;
 }
 
+static int fail_no_row(const BenchOptions *o)
+{
+    return fail_usage("no row's name contains '%s'%s; see 'kiln bench --list'", o->n_args ? o->args[0] : "",
+                      o->n_args > 1 ? " or one of the others" : "");
+}
+
 // A faulted device takes nothing more; closed and opened it may. Where the driver refuses the process, another one can go on
 // behind the row (bench/gpu.sh): hence a status of its own.
 enum { EXIT_DEVICE_LOST = 3 };
@@ -368,7 +374,7 @@ static int bench_all(Bench *b, kiln_device **device)
             if (!measure_launch(b, &launch_rows[i], launches++ == 0))
                 result = EXIT_FAILED;
         }
-    return passed == 0 ? fail_usage("no row is called so; see 'kiln bench --list'") : result;
+    return passed == 0 ? fail_no_row(b->options) : result;
 }
 
 static bool list_row(const BenchOptions *o, const Row *row)
@@ -388,7 +394,7 @@ static int list_rows(const BenchOptions *o)
         listed += list_row(o, &rows[i]);
     for (int i = 0; i < COUNT(launch_rows) && !is_cpu; i++)
         listed += list_row(o, &launch_rows[i]);
-    return listed ? EXIT_OK : fail_usage("no row is called so; see 'kiln bench --list'");
+    return listed ? EXIT_OK : fail_no_row(o);
 }
 
 static int run_bench(Bench *b, kiln_device **device)

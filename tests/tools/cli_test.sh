@@ -96,7 +96,7 @@ expect 1 'no device is called' "$kiln" test --device=abacus good.tile
 expect 2 'expected avx512' sh -c '"$0" test --isa=sse9 good.tile; exit 2' "$kiln"
 expect 0 '8 passed' "$kiln" test --isa=portable good.tile
 expect 2 '--arch needs --compile-only, or a CUDA device' "$kiln" test --arch=90 good.tile
-expect 2 'no row is called so' "$kiln" bench --list nonsense
+expect 2 "no row's name contains 'nonsense'" "$kiln" bench --list nonsense
 expect 0 '8 passed' "$kiln" test --check .//good.tile
 expect 0 '"passed": 8, "failed": 0' "$kiln" test --json good.tile
 expect 1 '"outcome": "failed"' "$kiln" test --json wrong.tile

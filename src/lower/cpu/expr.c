@@ -184,8 +184,6 @@ static ExprOp mirrored(ExprOp op)
     return op == X_LT ? X_GT : op == X_LE ? X_GE : op == X_GT ? X_LT : op == X_GE ? X_LE : op;
 }
 
-static bool is_comparison(ExprOp op) { return op >= X_LT && op <= X_NE; }
-
 // A comparison of `int`s that has the innermost index once, as a comparison of 32-bit lanes: index against a bound
 // that the loop does not change. The bound is cut to what the index can meet.
 static Expr *lower_lane_comparison(Cpu *cx, Expr *x)
@@ -223,7 +221,7 @@ static Expr *lower_checked_int(Cpu *cx, Expr *x, Expr *a, Expr *b)
 static Expr *lower_binary(Cpu *cx, Expr *x)
 {
     if (x->op.op == X_AND || x->op.op == X_OR) return lower_logic(cx, x);
-    if (is_comparison(x->op.op)) {
+    if (op_compares(x->op.op)) {
         Expr *const lanes = lower_lane_comparison(cx, x);
         if (lanes) return lanes;
     }

@@ -62,6 +62,16 @@ void emit_call(Lowering *lo, const char *name, int n, ...)
     loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
 }
 
+void emit_call_if(Lowering *lo, Expr *cond, Expr *call)
+{
+    Nest nest;
+    if (cond)
+        begin_if(lo, &nest, cond);
+    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
+    if (cond)
+        end_nest(lo, &nest);
+}
+
 void emit_comment(Lowering *lo, const char *format, ...)
 {
     Text text = { .arena = lo->arena };

@@ -473,6 +473,7 @@ Expr *cast(Lowering *lo, DType to, Expr *x);                // by C's rules
 Expr *shared_address(Lowering *lo, int offset);            // u32
 Expr *shared_pointer(Lowering *lo, DType type, Expr *offset);
 void  emit_call(Lowering *lo, const char *name, int n, ...);
+void  emit_call_if(Lowering *lo, Expr *cond, Expr *call);  // cond NULL: always
 void  emit_comment(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Var  *emit_declare(Lowering *lo, DType type, const char *name, Expr *value);
 Expr *emit_i32(Lowering *lo, const char *name, Expr *value);           // a new variable's value

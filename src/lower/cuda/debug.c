@@ -41,14 +41,7 @@ void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
 // By one thread: of the iteration, or of the instance.
 static void call_once(Lowering *lo, Expr *call, const Iteration *it)
 {
-    Expr *const cond = it && it->n ? replica_is_first(lo, &it->layout)
-                     : is_zero(lo, lo->thread);
-    Nest nest;
-    if (cond)
-        begin_if(lo, &nest, cond);
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
-    if (cond)
-        end_nest(lo, &nest);
+    emit_call_if(lo, it && it->n ? replica_is_first(lo, &it->layout) : is_zero(lo, lo->thread), call);
 }
 
 // The format holds {} for each value; values without one follow, separated by spaces.

@@ -136,8 +136,6 @@ static void unify(Lowering *lo, Expr **a, Expr **b)
         *b = cast(lo, (*a)->type, *b);
 }
 
-static bool is_comparison(ExprOp op) { return op >= X_LT && op <= X_NE; }
-
 static bool leaves_registers(const Expr *x, void *context)
 {
     const Lowering *const lo = context;
@@ -182,7 +180,7 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
     if (tested)
         return tested;
     unify(lo, &a, &b);
-    if (!is_comparison(x->op.op) && x->type != DTYPE_INT) {
+    if (!op_compares(x->op.op) && x->type != DTYPE_INT) {
         a = cast(lo, loop_type(x->type), a);
         b = cast(lo, loop_type(x->type), b);
     }

@@ -95,12 +95,7 @@ static void emit_atomic(Lowering *lo, TileOp *op, Iteration *it)
     }
     if (call->kind != E_CALL)        // known to be outside
         return;
-    Nest nest;
-    if (cond)
-        begin_if(lo, &nest, cond);
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
-    if (cond)
-        end_nest(lo, &nest);
+    emit_call_if(lo, cond, call);
 }
 
 // Of one index, in front of what else the bounds need.
