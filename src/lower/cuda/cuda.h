@@ -27,24 +27,29 @@
 //     rotate.c, product_loop.c   pipelines whose products run under the next step
 //   producer.c   print the producer's code: another walk over the same tree
 //   launch.c     what the launch hands to the kernel, and the plan that makes it
-//   explain.c    say what was decided
+//   explain.c    say what was decided; roofline.c: and how much there is to do
 //
 // Both walks use
 //
 //     grid.c       which instance it is; uneven.c: where instances have unequal work
 //     registers.c  how many each group's threads have
 //     channels.c   mbarriers and rings; tiles.c: the variables that stand for tiles
-//     map.c        forall, copies and fills as loops over the registers of each thread
-//     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps
+//     map.c        forall, copies and fills as loops over the registers of each thread; iterate.c: how they are divided;
+//                  masks.c: one test around a masked one; early.c: loads before uses
+//     rows.c       rows that a filler gathers or converts
+//     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps; partial.c: where only
+//                  the end of a loop around needs it; scan.c: sums along a dimension
 //     thread.c     the statements of one iteration; vector.c, moves.c: several elements at a time
 //     scalar.c     scalar expressions, conversions; place.c: where an element is
-//     wgmma.c, mma.c, fma.c      products; flights.c: waiting for them where a result is first used
+//     wgmma.c, mma.c, fma.c      products; flights.c: waiting for them where a result is first used; rescale.c, packed.c:
+//                  what is done to accumulators between them
 //     hints.c      where the rows of a shared tile lie, if the source says it
 //     sparse.c     the places of a sparse operand, brought to the lanes that name them to tensor cores
-//     store.c, turned.c          fragments to tensors through swizzled staging and TMA
+//     store.c, turned.c          fragments to tensors through swizzled staging and TMA; rewritten.c: what must stay in order
 //     panels.c     accumulators to shared tiles that products read
 //     box.c, tma.c slices of tensors that are boxes; tensor maps and copies by them
-//     build.c      short forms of Loop IR
+//     debug.c, checked.c         print and assert; what --check adds
+//     build.c, info.c            short forms of Loop IR; what is noted about operations
 //
 // Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the
 // special forms (TMA, wgmma, staged stores) replace it where their conditions hold.
