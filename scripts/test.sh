@@ -1,6 +1,10 @@
 #!/bin/sh
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
-# usage: test.sh BUILD         a build made by scripts/build.sh; others are made beside it
+# usage: [ALL=1] test.sh BUILD         a build made by scripts/build.sh; others are made beside it
+#
+# Every case of every kernel runs natively, and is compiled for Hopper. Other forms of the same code (other instruction sets,
+# with checks, generic CUDA code) take few cases, in which every value of every parameter occurs; of kernels that say the
+# same of tensors laid out in other ways, other instruction sets take one. With ALL=1 they take every case of all.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; builds with ASan and UBSan
@@ -15,7 +19,12 @@ build=$(cd "$1" && pwd) || exit 1
 cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
-FUZZ_SECONDS=${FUZZ_SECONDS:-30}                           # for each of the two
+FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
+others=kernels quick=
+if [ -z "${ALL:-}" ]; then
+    quick=yes
+    others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
+fi
 rm -rf "$logs" "$build/test-cache"
 mkdir -p "$logs"
 export KILN_CACHE="$build/test-cache" NO_COLOR=1
@@ -99,11 +108,6 @@ run_ctest() { # run_ctest BUILD CTEST-ARGUMENT...
     return $status
 }
 
-compile_for_cuda() { # compile_for_cuda ARCH FILE|FOLDER...
-    arch=$1; shift
-    "$build/kiln" test --arch="$arch" --compile-only "$@"
-}
-
 # On the emulated device: a few cases of every kernel, then the pipelined ones again with other orders of threads and of
 # copies, and with so few SMs that an instance works on several tiles.
 run_emulated() {
@@ -138,20 +142,25 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 
 test_programs() { part programs run_ctest "$build"; }
 test_native()   { part kernels-native "$build/kiln" test kernels; }
-test_portable() { part kernels-portable "$build/kiln" test --quick --isa=portable kernels; }
-test_checked()  { part kernels-check "$build/kiln" test --quick --check kernels; }
+# shellcheck disable=SC2086
+test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $others; }
+test_checked()  { part kernels-check "$build/kiln" test ${quick:+--quick} --check kernels; }
+# The programs take few of the language's cases where --check or what is GPUs' own is at stake.
+test_language() { if [ -z "$quick" ]; then for o in "" --check; do part "language-all$o" "$build/kiln" test $o tests/language/run; done; fi; }
 
 test_avx2() {
-    if machine_has avx2 fma f16c; then part kernels-avx2 "$build/kiln" test --quick --isa=avx2 kernels
+    # shellcheck disable=SC2086
+    if machine_has avx2 fma f16c; then part kernels-avx2 "$build/kiln" test ${quick:+--quick} --isa=avx2 $others
     else skip kernels-avx2 "this processor lacks avx2, fma or f16c"; fi
 }
 
-compile_for() { # compile_for ARCH NAME
-    if nvrtc_is_here; then part "$2" compile_for_cuda "$1" kernels tests/language/run
-    else skip "$2" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
+compile_for() { # compile_for NAME OPTION...
+    name=$1; shift
+    if nvrtc_is_here; then part "$name" "$build/kiln" test --compile-only "$@" kernels tests/language/run
+    else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
-test_cuda_90() { compile_for 90 cuda-sm_90a; }
-test_cuda_80() { compile_for 80 cuda-sm_80; }
+test_cuda_90() { compile_for cuda-sm_90a --arch=90; }
+test_cuda_80() { compile_for cuda-sm_80 --arch=80 ${quick:+--quick}; }
 
 test_emulated() {
     if [ -f "$build/tests/libemulated_gpu.so" ]; then part cuda-emulated run_emulated
@@ -225,7 +234,7 @@ has_built() {
 }
 
 # The prelude's tests for every instruction set are the same programs as in this build.
-test_asan()     { has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E 'every_isa|docs'; }
+test_asan()     { has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E 'every_isa|docs|run_avx2'; }
 test_asan_kernels() { has_built asan && after kernels-native && part asan-kernels "$build-asan/kiln" test --quick kernels; }
 test_tsan()     { has_built tsan && after programs && part tsan-programs run_ctest "$build-tsan" -R "$tsan_programs"; }
 fuzz_front_end() {
@@ -238,7 +247,7 @@ tsan_programs='^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 # ---- all of it
 
 # What others wait for comes first, what is short last.
-tests='build_asan test_programs build_tsan test_native test_emulated test_cuda_90 test_cuda_80 test_checked test_avx2 test_portable
+tests='build_asan test_programs build_tsan test_native test_emulated test_cuda_90 test_cuda_80 test_checked test_avx2 test_portable test_language
     test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
 
 run_lane() { # run_lane NAME: whatever no lane has taken yet
