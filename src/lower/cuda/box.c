@@ -23,22 +23,6 @@ static bool can_hold_boxes(const Buffer *tensor)
     return !tensor->strided && tensor->rank >= 1 && tensor->rank <= BOX_RANK && dtype_bits(tensor->type) >= 8;
 }
 
-// The slice as a box of the tensor, slowest dimension first: widths, 1 for indices.
-bool box_widths(const Region *region, int64_t *widths)
-{
-    const Buffer *const tensor = region->buffer;
-    if (tensor->kind != BUFFER_TENSOR || !can_hold_boxes(tensor))
-        return false;
-    for (int d = 0; d < tensor->rank; d++) {
-        const Sub *const sub = &region->subs[d];
-        widths[d] = 1;
-        if (sub->is_range && (sub->step || !expr_as_int(sub->width, &widths[d])))
-            return false;
-    }
-    const Sub *const last = &region->subs[tensor->rank - 1];
-    return last->is_range && starts_at_a_piece(tensor, last->start);
-}
-
 typedef struct Along { bool is_range; Expr *skip, *rows; } Along;      // a dimension; NULL: nothing is outside
 
 // From subscripts of a view to those of its base.
@@ -123,6 +107,27 @@ static bool is_reshaped_tensor(Lowering *lo, const Buffer *view)
     return true;
 }
 
+static bool is_tensor_of_maps(Lowering *lo, const Buffer *buffer)
+{
+    return buffer->kind == BUFFER_TENSOR || (buffer->kind == BUFFER_VIEW && is_reshaped_tensor(lo, buffer));
+}
+
+// The slice as a box of the tensor, slowest dimension first: widths, 1 for indices.
+bool box_widths(Lowering *lo, const Region *region, int64_t *widths)
+{
+    const Buffer *const tensor = region->buffer;
+    if (!is_tensor_of_maps(lo, tensor) || !can_hold_boxes(tensor))
+        return false;
+    for (int d = 0; d < tensor->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        widths[d] = 1;
+        if (sub->is_range && (sub->step || !expr_as_int(sub->width, &widths[d])))
+            return false;
+    }
+    const Sub *const last = &region->subs[tensor->rank - 1];
+    return last->is_range && starts_at_a_piece(tensor, last->start);
+}
+
 // The one dimension of which a part is outside the views, if there is one.
 static bool find_cut(Lowering *lo, Box *box, const Along *along)
 {
@@ -153,7 +158,7 @@ bool find_box(Lowering *lo, const Region *region, Box *box)
     }
     while (box->tensor->kind == BUFFER_VIEW && through_view(lo, box, along)) {}
     const Buffer *const tensor = box->tensor;
-    return (tensor->kind == BUFFER_TENSOR || (tensor->kind == BUFFER_VIEW && is_reshaped_tensor(lo, tensor))) &&
+    return is_tensor_of_maps(lo, tensor) &&
            can_hold_boxes(tensor) && along[tensor->rank - 1].is_range && !has_large_extents(lo, tensor) &&
            find_cut(lo, box, along);
 }
@@ -287,7 +292,7 @@ bool is_not_negative(Lowering *lo, const Expr *x) { return expr_at_least(x, int_
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns)
 {
     int64_t widths[MAX_RANK];
-    if (lo->target->arch < 90 || !box_widths(region, widths) || has_large_extents(lo, region->buffer))
+    if (lo->target->arch < 90 || !box_widths(lo, region, widths) || has_large_extents(lo, region->buffer))
         return false;
     for (int d = 0; d < region->buffer->rank; d++) {
         const Expr *const start = region->subs[d].start;

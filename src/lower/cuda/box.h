@@ -17,7 +17,7 @@ typedef struct Box {
 } Box;
 
 bool find_box(Lowering *lo, const Region *region, Box *box);
-bool box_widths(const Region *region, int64_t *widths);    // of a slice of a tensor itself, slowest dimension first
+bool box_widths(Lowering *lo, const Region *region, int64_t *widths);  // of a tensor, in any shape; slowest dimension first
 bool is_rows_of_tile(const Region *dst, int64_t *first);   // all of a tile, or some of its rows, from `first` on
 bool is_not_negative(Lowering *lo, const Expr *x);
 

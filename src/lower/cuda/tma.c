@@ -44,7 +44,7 @@ static void reverse_widths(const int64_t *widths, int rank, int *shape)
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle)
 {
     int64_t widths[MAX_RANK];
-    const bool is_box = box_widths(region, widths);
+    const bool is_box = box_widths(lo, region, widths);
     assert(is_box);
     (void)is_box;
     const int rank = region->buffer->rank;
