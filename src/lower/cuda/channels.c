@@ -54,6 +54,14 @@ const TileOp *last_use(const Lowering *lo, const Channel *channel)
     return lo->has_teams ? channel->last_of[lo->walk] : channel->last_use;
 }
 
+// What stays through a pipeline (the queries of attention) is given back by its last step, behind the product that reads
+// it last: the next is fetched under the rest of that step. The product; NULL: given back behind its last use.
+const TileOp *release_within(const Lowering *lo, const Channel *channel)
+{
+    const TileOp *const product = lo->has_teams && !channel->is_released ? channel->done_in[lo->walk] : NULL;
+    return product && is_wgmma((Lowering *)lo, product) ? product : NULL;
+}
+
 // Groups that release a channel's buffers.
 static int user_groups(const Lowering *lo, const Channel *channel)
 {
@@ -184,4 +192,18 @@ void emit_release(Lowering *lo, const Channel *channel)
     if (!channel->is_product_only || last_use(lo, channel)->kind != T_MATMUL)
         emit_call(lo, "__syncwarp", 0);
     emit_release_at(lo, channel, slot_of(lo, channel->clock));
+}
+
+// Of a channel that is given back within a pipeline: in its last step, or behind it, if it had none.
+void emit_last_release(Lowering *lo, const Channel *channel, bool within)
+{
+    const LoopIndex *const index = &last_use(lo, channel)->pipeline.indices[0];
+    Expr *from, *to;
+    Nest nest;
+    index_bounds(lo, index, NULL, &from, &to);
+    if (within)
+        from = expr_binary(lo->arena, X_ADD, var_of(lo, loop_var(lo, index->var)), expr_int(lo->arena, from->type, 1));
+    begin_if(lo, &nest, expr_binary(lo->arena, X_GE, from, to));
+    emit_release(lo, channel);
+    end_nest(lo, &nest);
 }

@@ -187,16 +187,55 @@ static void wait_for_op(Lowering *lo, TileOp *op)
 
 // ---- operations
 
+static bool comes_before(Lowering *lo, const TileOp *a, const TileOp *b) { return op_info(lo, a)->order < op_info(lo, b)->order; }
+
+// The op in front of which a group waits for a channel: its first use. A wait and the fence behind it take some 150 cycles
+// even where the tile has long been full. So a tile that others have used is waited for earlier: with the first tile that is
+// filled behind it, or where the group waits for another that has used it.
+static const TileOp *entry_of(Lowering *lo, const Channel *channel)
+{
+    const TileOp *const first = first_use(lo, channel), *entry = first;
+    if (!first || !lo->has_teams || !channel->is_gathered)
+        return first;
+    for (int i = 0; i < lo->channels.count; i++) {
+        const Channel *const other = lo->channels.items[i];
+        const TileOp *const use = first_use(lo, other);
+        if (use && other->is_gathered && other->clock->block == channel->clock->block &&
+            comes_before(lo, channel->first_fetch, other->first_fetch) && comes_before(lo, use, entry))
+            entry = use;
+    }
+    for (int i = 0; i < lo->signals.count; i++) {
+        const Signal *const signal = lo->signals.items[i];
+        const TileOp *const use = signal->to == lo->walk ? channel->first_of[signal->from] : NULL;
+        if (use && op_info(lo, signal->before)->block == channel->clock->block && !comes_before(lo, signal->after, use) &&
+            comes_before(lo, signal->before, entry))
+            entry = signal->before;
+    }
+    return entry;
+}
+
+// What ordinary stores have filled products see behind a fence, of which one does for all gathered tiles.
 static void enter_channels(Lowering *lo, const TileOp *op, const TileOp *block)
 {
+    int gathered = 0;
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block != block || first_use(lo, channel) != op)
+        if (channel->clock->block != block || entry_of(lo, channel) != op)
             continue;
         emit_wait_full(lo, channel);
-        if (channel->has_gathers || channel->tiles[0]->is_exchanged)     // by ordinary stores: products see them behind a fence
+        gathered += channel->is_gathered;
+        if (channel->is_gathered)
+            continue;
+        if (channel->has_gathers || channel->tiles[0]->is_exchanged)
             emit_call(lo, "fence_async", 0);
         point_tiles(lo, channel);
+    }
+    if (gathered)
+        emit_call(lo, "fence_async", 0);
+    for (int i = 0; i < lo->channels.count && gathered; i++) {
+        const Channel *const channel = lo->channels.items[i];
+        if (channel->is_gathered && channel->clock->block == block && entry_of(lo, channel) == op)
+            point_tiles(lo, channel);
     }
 }
 
@@ -204,8 +243,11 @@ static void leave_channels(Lowering *lo, const TileOp *op, const TileOp *block)
 {
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block == block && last_use(lo, channel) == op && !channel->is_released &&
-            !release_with_flight(lo, channel))
+        if (channel->clock->block != block || last_use(lo, channel) != op || channel->is_released)
+            continue;
+        if (release_within(lo, channel))
+            emit_last_release(lo, channel, false);
+        else if (!release_with_flight(lo, channel))
             emit_release(lo, channel);
     }
 }

@@ -126,6 +126,7 @@ struct Channel {
     Clock     *clock;
     TileOp    *first_use, *last_use; // ops of the declaring block
     TileOp    *first_of[8], *last_of[8];                   // of each group where statements are placed; NULL: no use
+    TileOp    *done_in[8];           // of each: its last use is a pipeline, whose steps are done with it behind this product; else NULL
     TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       is_filled;            // by statements of the producer's threads (fill.c)
     bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (rows.c)
@@ -229,7 +230,7 @@ typedef enum { ROLE_CONSUMER, ROLE_PRODUCER } Role;
 
 // A product in flight, and the channels that may be released when it is done.
 typedef struct Flight { const TileInfo *accumulator, *a_registers; Channel *releases[8]; int n_releases;
-                        const TileInfo *reads[2]; } Flight;
+                        const TileInfo *reads[2]; const TileOp *op; } Flight;
 
 typedef struct Lowering {
     Arena            *arena;
@@ -374,6 +375,8 @@ Expr *empty_barrier(Lowering *lo, const Channel *channel);
 void emit_wait_full(Lowering *lo, const Channel *channel);
 void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot);
 void emit_release(Lowering *lo, const Channel *channel);   // consumers are done with the current buffer
+const TileOp *release_within(const Lowering *lo, const Channel *channel);
+void emit_last_release(Lowering *lo, const Channel *channel, bool within);
 
 // ---- tiles.c
 void declare_tiles(Lowering *lo);
@@ -596,7 +599,8 @@ int  end_of_digit(const Lowering *lo, const Iteration *it, int digit);
 // that uses one; every nest that it opens goes to `nests`. Returns how many.
 int  begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
 void emit_batch(Lowering *lo, Iteration *it);
-void emit_vector_loads(Lowering *lo, Iteration *it);       // the others
+void emit_vector_loads(Lowering *lo, Iteration *it);
+bool waits_in_f32(Lowering *lo, const TileOp *store, bool rounds);     // a stored vector's values       // the others
 Expr *loaded_element(Lowering *lo, const Iteration *it, int i);
 void emit_vector_stores(Lowering *lo, Iteration *it);
 

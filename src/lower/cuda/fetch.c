@@ -229,7 +229,27 @@ static bool see_gather(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
-static void note_readers(Channel *channel, TileOp *op, uint32_t groups)
+static bool leaves_loop(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
+    return op->kind == T_FORALL;
+}
+
+// The product behind which a step of the pipeline is done with the tile; NULL: it is read otherwise, or maybe not at all.
+static TileOp *last_product(Lowering *lo, TileOp *loop, Buffer *root, int group)
+{
+    TileOp *last = NULL;
+    bool leaves = false;
+    if (loop->kind != T_PIPELINE || loop->pipeline.n != 1)
+        return NULL;
+    each_op(lo, loop->pipeline.body, leaves_loop, &leaves);
+    for (TileOp *op = loop->pipeline.body; op; op = op->next)
+        if (readers_in(lo, op, root) >> group & 1)
+            last = op;
+    return !leaves && last && last->kind == T_MATMUL ? last : NULL;
+}
+
+static void note_readers(Lowering *lo, Channel *channel, TileOp *op, uint32_t groups)
 {
     if (groups) {
         channel->first_use = channel->first_use ? channel->first_use : op;
@@ -239,6 +259,7 @@ static void note_readers(Channel *channel, TileOp *op, uint32_t groups)
         if (groups >> g & 1) {
             channel->first_of[g] = channel->first_of[g] ? channel->first_of[g] : op;
             channel->last_of[g] = op;
+            channel->done_in[g] = last_product(lo, op, channel->tiles[0]->buffer, g);
         }
 }
 
@@ -286,6 +307,8 @@ static void join_channel(Lowering *lo, Channel *channel, const Channel *joining)
 {
     channel->tiles[channel->n_tiles++] = joining->tiles[0];
     channel->bytes += joining->bytes;
+    for (int g = 0; g < COUNT(channel->done_in); g++)
+        channel->done_in[g] = channel->done_in[g] == joining->done_in[g] ? joining->done_in[g] : NULL;
     // What is declared before may be copied behind.
     if (op_info(lo, joining->first_fetch)->order < op_info(lo, channel->first_fetch)->order)
         channel->first_fetch = joining->first_fetch;
@@ -298,7 +321,7 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
 {
     Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_plain = !tile->is_filled, .is_filled = tile->is_filled };
     for (TileOp *op = tile->declared; op; op = op->next) {
-        note_readers(&channel, op, readers_in(lo, op, tile->buffer));
+        note_readers(lo, &channel, op, readers_in(lo, op, tile->buffer));
         if (holds_fetch(lo, op, tile->buffer) && !add_fetch(lo, &channel, op, tile->buffer))
             return false;
     }

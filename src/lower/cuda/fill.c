@@ -205,6 +205,8 @@ static void see_own(const TileUse *use, void *context)
     if (!tile || tile->home != HOME_SHARED)
         return;
     const bool writes = use->writes || use->atomic;
+    if (tile->channel && tile->channel->is_gathered)       // copies in flight, which no meeting orders
+        return;
     if (touched->marks) {
         tile->filler_read |= use->reads;
         tile->filler_wrote |= writes;

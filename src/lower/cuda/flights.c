@@ -6,7 +6,7 @@
 
 void add_flight(Lowering *lo, const Product *p)
 {
-    Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer) };
+    Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer), .op = p->op };
     if (p->a_in_registers && tile_info(lo, p->left.region.buffer)->is_packed)
         flight.a_registers = tile_info(lo, p->left.region.buffer);       // else the product reads a packed copy
     else if (!p->a_in_registers && !p->preloaded)
@@ -51,11 +51,23 @@ void hold_work(Lowering *lo)
         hold_wait(lo, &lo->flights.items[lo->flights.count - 1]);
 }
 
+static bool releases_any(const Lowering *lo, const Flight *flight)
+{
+    bool any = flight->n_releases > 0;
+    for (int i = 0; i < lo->channels.count; i++)
+        any |= flight->op && release_within(lo, lo->channels.items[i]) == flight->op;
+    return any;
+}
+
 static void release(Lowering *lo, Flight *flight)
 {
     for (int i = 0; i < flight->n_releases; i++)
         emit_release(lo, flight->releases[i]);
     flight->n_releases = 0;
+    for (int i = 0; i < lo->channels.count; i++)
+        if (flight->op && release_within(lo, lo->channels.items[i]) == flight->op)
+            emit_last_release(lo, lo->channels.items[i], true);
+    flight->op = NULL;
 }
 
 // Each accumulator once.
@@ -80,7 +92,7 @@ static void wait_for_flight(Lowering *lo, int last)
     // Groups that share tiles give back each as soon as it is read: the other's next one may stand behind it.
     for (int i = 0; i < last && lo->has_teams; i++) {
         Flight *const flight = &lo->flights.items[i];
-        if (flight->n_releases)
+        if (releases_any(lo, flight))
             emit_call(lo, "wgmma_wait", 1, i32_const(lo, lo->flights.count - 1 - i));
         release(lo, flight);
     }

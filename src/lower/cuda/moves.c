@@ -226,6 +226,12 @@ static bool rounds_together(const TileOp *store, int width)
            value->kind == E_CONVERT && value->type == type && value->convert.a->type == DTYPE_F32;
 }
 
+// What a vector takes is rounded in pairs; what is only moved keeps its bits.
+bool waits_in_f32(Lowering *lo, const TileOp *store, bool rounds)
+{
+    return rounds || (is_fragment_in_registers(lo, store->store.buffer) && store->store.value->kind != E_LOAD);
+}
+
 void emit_vector_loads(Lowering *lo, Iteration *it)
 {
     const int width = it->layout.digit[it->vector].extent;
@@ -249,7 +255,7 @@ void emit_vector_loads(Lowering *lo, Iteration *it)
         const TileOp *const store = it->stored[i].store;
         const Buffer *const buffer = store->store.buffer;
         it->stored[i].rounds = rounds_together(store, width);
-        const DType type = is_fragment_in_registers(lo, buffer) || it->stored[i].rounds ? DTYPE_F32 : loop_type(buffer->type);
+        const DType type = waits_in_f32(lo, store, it->stored[i].rounds) ? DTYPE_F32 : loop_type(buffer->type);
         it->stored[i].values = emit_array(lo, type, arena_printf(lo->arena, "%s_out", buffer->name), width);
     }
 }
@@ -303,7 +309,7 @@ void emit_vector_stores(Lowering *lo, Iteration *it)
             Var *const v = it->stored[i].values;
             emit_call(lo, "store_pair", 2, expr_address(lo->arena, place.pointer, place.at),
                       call_expr(lo, DTYPE_U32,
-                                arena_printf(lo->arena, "pack_%s", dtype_name(store->store.buffer->type)), 2,
+                                waits_in_f32(lo, store, false) ? arena_printf(lo->arena, "pack_%s", dtype_name(store->store.buffer->type)) : "pack_bits", 2,
                                 expr_index(lo->arena, v, i32_const(lo, 0)),
                                 expr_index(lo->arena, v, i32_const(lo, 1))));
         } else if (place.root->kind == BUFFER_TENSOR) {

@@ -30,11 +30,13 @@ static void produce_block(Lowering *lo, TileOp *block);
 static void produce_rotated(Lowering *lo, TileOp *op);
 static void produce_and_ask(Lowering *lo, TileOp *op);
 
-// Boxes and announcements are one thread's.
+// Boxes and announcements are one thread's: where others gather rows, of the last warp, which loads no list of them while
+// this thread waits.
 static void begin_issue(Lowering *lo, Nest *nest)
 {
+    const int thread = only_gathers(lo) ? WARPGROUP_THREADS - WARP_LANES : 0;
     if (lo->by_warp || lo->has_filler)
-        begin_if(lo, nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->has_filler ? lo->thread : lo->lane), i32_const(lo, 0)));
+        begin_if(lo, nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->has_filler ? lo->thread : lo->lane), i32_const(lo, thread)));
     else
         begin_block(lo, nest);
 }

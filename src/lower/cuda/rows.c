@@ -892,24 +892,73 @@ static bool see_other_place(const Expr *x, void *context)
     return tile && !tile->has_sides;
 }
 
-// A gather's rows are known before its tile is free: their numbers are read and their addresses made while it is waited for.
-void look_up_rows(Lowering *lo, TileOp *op)
+// Do both read the same rows of one tensor, b's columns a constant behind a's?
+static bool reads_same_rows(Lowering *lo, TileOp *op_a, const Rows *a, TileOp *op_b, const Rows *b, int64_t *behind)
 {
-    Rows rows;
-    Spread spread;
-    OpInfo *const info = op_info(lo, op);
-    if (!only_gathers(lo) || !info->fills || !spread_rows(lo, op, &rows, &spread) || !rows.is_copy || spread.lines > LINES_MAX ||
-        expr_any(rows.store->store.value, see_other_place, lo))
+    const Expr *const x = a->runs[0].load, *const y = b->runs[0].load;
+    if (x->load.buffer != y->load.buffer)
+        return false;
+    const LoopIndex *const from = as_map(lo, op_b)->forall.indices, *const to = as_map(lo, op_a)->forall.indices;
+    const int last = x->load.buffer->rank - 1;
+    for (int d = 0; d <= last; d++) {
+        Expr *sub = y->load.subs[d];
+        for (int i = 0; i < 2; i++)
+            sub = expr_replace(lo->arena, sub, from[i].var, expr_var(lo->arena, to[i].var));
+        if (d < last ? !expr_equal(sub, x->load.subs[d]) : !expr_as_int(int_sub(lo->arena, sub, x->load.subs[d]), behind))
+            return false;
+    }
+    return true;
+}
+
+static bool may_look_up(Lowering *lo, TileOp *op, Rows *rows, Spread *spread)
+{
+    return op_info(lo, op)->fills && spread_rows(lo, op, rows, spread) && rows->is_copy && spread->lines <= LINES_MAX &&
+           !expr_any(rows->store->store.value, see_other_place, lo);
+}
+
+static void look_up(Lowering *lo, TileOp *first, TileOp *op, Rows *rows, Spread *spread)
+{
+    Line *const lines = op_info(lo, op)->lines = NEW_ARRAY(lo->arena, Line, spread->lines);
+    for (TileOp *as = first; as != op; as = as->next) {
+        Rows before;
+        Spread by;
+        int64_t behind;
+        if (!op_info(lo, as)->lines || !spread_rows(lo, as, &before, &by) || by.lines != spread->lines || by.across != spread->across ||
+            !reads_same_rows(lo, as, &before, op, rows, &behind))
+            continue;
+        for (int i = 0; i < spread->lines; i++) {
+            const Line *const line = &op_info(lo, as)->lines[i];
+            lines[i] = *line;
+            lines[i].pointer = loop_new_pointer(lo->unit, line->pointer->type, "line_at");
+            loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = lines[i].pointer,
+                     .value = in_line(lo, line, i32_const(lo, (int)behind)) } });
+        }
         return;
+    }
     const Crew crew = lo->crew;
-    lo->crew = spread.it.crew;
-    info->lines = NEW_ARRAY(lo->arena, Line, spread.lines);
-    for (int i = 0; i < spread.lines; i++) {
-        declare_line(lo, &spread.it, spread.digit, emit_declare(lo, DTYPE_I32, "line", i32_const(lo, i)));
-        begin_loads(lo, &rows, &spread.it);
-        info->lines[i] = rows.runs[0].line;
+    lo->crew = spread->it.crew;
+    for (int i = 0; i < spread->lines; i++) {
+        declare_line(lo, &spread->it, spread->digit, emit_declare(lo, DTYPE_I32, "line", i32_const(lo, i)));
+        begin_loads(lo, rows, &spread->it);
+        lines[i] = rows->runs[0].line;
     }
     lo->crew = crew;
+}
+
+// A step's rows are known before its tiles are free: their numbers are read and their addresses made while the first is
+// waited for, once for all tiles that take parts of the same rows.
+void look_up_rows(Lowering *lo, TileOp *op)
+{
+    if (!only_gathers(lo) || op_info(lo, op)->lines)
+        return;
+    for (TileOp *at = op; at; at = at->next) {
+        Rows rows;
+        Spread spread;
+        if (may_look_up(lo, at, &rows, &spread))
+            look_up(lo, op, at, &rows, &spread);
+        else if (at == op)
+            return;
+    }
 }
 
 static void copy_lines(Lowering *lo, TileOp *op, Rows *rows, Spread *spread)

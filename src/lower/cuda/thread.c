@@ -70,7 +70,7 @@ static void emit_store(Lowering *lo, TileOp *op, Iteration *it)
 {
     for (int i = 0; i < it->n_stored; i++)
         if (it->stored[i].store == op) {
-            const bool is_pair = it->stored[i].rounds || is_fragment_in_registers(lo, op->store.buffer);
+            const bool is_pair = waits_in_f32(lo, op, it->stored[i].rounds);
             Expr *const value = vector_value(lo, op, is_pair, it);
             emit_element(lo, it->stored[i].values, var_of(lo, it->digit[it->vector]), value);
             return;
