@@ -17,6 +17,7 @@ typedef struct CpuTarget {
 typedef struct CudaTarget {
     int  arch;                       // 90: sm_90a, the Hopper path; 80: the generic path
     bool explain;
+    bool follows;                    // a step of an operator that is not its first
     uint64_t wide;                   // shape symbols, a bit for each bind, that may pass 32 bits
 } CudaTarget;
 typedef struct Target {

@@ -69,6 +69,7 @@ typedef struct LaunchPlan {
     uint64_t wide;                   // those that may be larger, up to WIDE_SYMBOL_MAX: a bit for each bind
     bool persistent;                 // launched with one instance per SM slot (`blocks_per_sm`), looping over the grid
     int  blocks_per_sm;
+    bool follows;                    // waits itself for the launches before it, and so may be started before they have ended
     PlanMap   *maps;   int n_maps;
     PlanExtra *extras; int n_extras;
     bool traps;                      // asserts, or is a --check build

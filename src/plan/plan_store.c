@@ -180,6 +180,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
     p->wide = (uint64_t)wide;
     bool_field(s, &p->persistent);
     int_field(s, &p->blocks_per_sm);
+    bool_field(s, &p->follows);
     p->maps = array_field(s, &p->n_maps, p->maps, sizeof(*p->maps), PLAN_MAX_MAPS);
     for (int i = 0; i < p->n_maps; i++) map_fields(s, p, &p->maps[i]);
     p->extras = array_field(s, &p->n_extras, p->extras, sizeof(*p->extras), INT32_MAX);

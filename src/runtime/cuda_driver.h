@@ -11,14 +11,14 @@ enum {
     CU_ATTR_PROCESSORS = 16, CU_ATTR_MAJOR = 75, CU_ATTR_MINOR = 76, CU_ATTR_SHARED_BYTES_MAX = 97,
     CU_FUNCTION_STATIC_SHARED = 1, CU_FUNCTION_LOCAL_BYTES = 3, CU_FUNCTION_REGISTERS = 4, CU_FUNCTION_DYNAMIC_SHARED = 8,
     CU_FUNCTION_LARGE_CLUSTERS = 14,
-    CU_LAUNCH_CLUSTER = 4,
+    CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6,            // early: when all blocks of the launch before it have ended
     CU_STREAM_NON_BLOCKING = 1,
     CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2,
 };
 
 typedef struct CuLaunchAttribute {
     int id, pad;
-    union { char bytes[64]; struct { unsigned x, y, z; } cluster; } value;
+    union { char bytes[64]; struct { unsigned x, y, z; } cluster; int early; } value;
 } CuLaunchAttribute;
 typedef struct CuLaunchConfig {
     unsigned grid[3], block[3], shared_bytes;

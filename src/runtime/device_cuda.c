@@ -446,20 +446,26 @@ static unsigned blocks_of_cluster(const LaunchPlan *plan)
     return n;
 }
 
-static CuLaunchConfig launch_config(const LaunchPlan *plan, unsigned blocks, CuLaunchAttribute *attribute)
+// A kernel that waits for the launches before it is started when their blocks have ended, and not when all they wrote has
+// reached memory. Streams can be captured with such launches since 12.3.
+static CuLaunchConfig launch_config(const LaunchPlan *plan, unsigned blocks, CuLaunchAttribute attributes[2])
 {
     const unsigned cluster = blocks_of_cluster(plan);
-    *attribute = (CuLaunchAttribute){ .id = CU_LAUNCH_CLUSTER, .value.cluster = { cluster, 1, 1 } };
+    unsigned n = 0;
+    if (cluster > 1)
+        attributes[n++] = (CuLaunchAttribute){ .id = CU_LAUNCH_CLUSTER, .value.cluster = { cluster, 1, 1 } };
+    if (plan->follows && cuda_driver()->version >= 12030)
+        attributes[n++] = (CuLaunchAttribute){ .id = CU_LAUNCH_EARLY, .value.early = 1 };
     return (CuLaunchConfig){
         .grid = { blocks, 1, 1 }, .block = { (unsigned)plan->threads, 1, 1 },
-        .shared_bytes = (unsigned)plan->dynamic_shared_bytes, .attributes = attribute, .n_attributes = cluster > 1 };
+        .shared_bytes = (unsigned)plan->dynamic_shared_bytes, .attributes = attributes, .n_attributes = n };
 }
 
 // A cluster lies within one part of the device, and the parts' multiprocessors are not always a multiple of it.
 static int count_clusters(kiln_kernel *kernel)
 {
-    CuLaunchAttribute attribute;
-    const CuLaunchConfig config = launch_config(kernel->plan, blocks_of_cluster(kernel->plan), &attribute);
+    CuLaunchAttribute attributes[2];
+    const CuLaunchConfig config = launch_config(kernel->plan, blocks_of_cluster(kernel->plan), attributes);
     return cuda_driver()->cluster_occupancy(&kernel->clusters, kernel->function, &config);
 }
 
@@ -567,8 +573,8 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
         leave();
         return status;
     }
-    CuLaunchAttribute attribute;
-    CuLaunchConfig config = launch_config(plan, blocks, &attribute);
+    CuLaunchAttribute attributes[2];
+    CuLaunchConfig config = launch_config(plan, blocks, attributes);
     config.stream = native_stream(stream);
     void *pointers[] = { params };
     const int error = cuda_driver()->launch(&config, kernel->function, pointers, NULL);

@@ -118,11 +118,12 @@ static TileKernel *check_form(const BuildRequest *request, const CheckOptions *o
 }
 
 // `into` NULL: hands the result to front->use instead.
-static kiln_status compile_tile(const Front *front, TileKernel *tile, kiln_kernel *into)
+static kiln_status compile_tile(const Front *front, TileKernel *tile, bool follows, kiln_kernel *into)
 {
     const Diags *const diags = front->request->program->program->diags;
-    const Compiled *const compiled = tile ? compile_kernel(tile, &front->request->target, front->stage, front->dump)
-                                          : NULL;
+    Target target = front->request->target;
+    target.cuda.follows = follows;
+    const Compiled *const compiled = tile ? compile_kernel(tile, &target, front->stage, front->dump) : NULL;
     if (!compiled)
         return diags->errors ? program_fail(diags)
              : status_fail(KILN_NOT_FOUND, "'%s' has nothing of that kind", front->request->name);
@@ -150,7 +151,7 @@ static kiln_status compile_operator(Front *front)
     for (int i = 0; !status && i < plan->n_steps; i++) {
         if (steps && !(steps->steps[i].kernel = kernel_new(request->device)))
             return status_fail(KILN_OUT_OF_MEMORY, "out of memory for an operator");
-        status = compile_tile(front, plan->steps[i].kernel, steps ? steps->steps[i].kernel : NULL);
+        status = compile_tile(front, plan->steps[i].kernel, i > 0, steps ? steps->steps[i].kernel : NULL);
     }
     return status;
 }
@@ -161,7 +162,7 @@ static kiln_status compile_request(Front *front)
     const CheckOptions options = check_options(request);
     if (request->form == FORM_KERNEL && program_find(request->program->program, DECL_OPERATOR, request->name))
         return compile_operator(front);
-    return compile_tile(front, check_form(request, &options), front->kernel);
+    return compile_tile(front, check_form(request, &options), false, front->kernel);
 }
 
 static kiln_status run_front(Front *front)

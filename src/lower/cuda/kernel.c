@@ -144,6 +144,8 @@ static int emit_kernel(Lowering *lo)
         lo->fetch_aligned = alignment ? lower_expr(lo, alignment, NULL) : NULL;
         init_barriers(lo);
     }
+    if (lo->plan->follows)
+        emit_call(lo, "wait_for_launches", 0);
     emit_roles(lo);
     if (lo->shares)              // nobody leaves while a peer may still give back a buffer
         emit_call(lo, "cluster_sync", 0);
@@ -161,6 +163,7 @@ LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *p
         return NULL;
     LoopList body = loop_list(arena);
     lo->out = &body;
+    plan->follows = target->follows && target->arch >= 90;
     const int words = emit_kernel(lo), threads = all_threads(lo) + producer_threads(lo);
     if (lo->failed || kernel->diags->errors)
         return NULL;

@@ -360,7 +360,7 @@ ENTRY int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int t
     return OK;
 }
 
-struct LaunchAttribute { int id, pad; union { char bytes[64]; struct { unsigned x, y, z; } cluster; } value; };
+struct LaunchAttribute { int id, pad; union { char bytes[64]; struct { unsigned x, y, z; } cluster; int early; } value; };
 struct LaunchConfig { unsigned grid[3], block[3], shared_bytes; void *stream; LaunchAttribute *attributes; unsigned n_attributes; };
 
 // As if a part of the device had 18 SMs: what is left over in each stays without a cluster.
@@ -396,6 +396,7 @@ ENTRY int cuLaunchKernelEx(const LaunchConfig *config, void *function, void **pa
     l->grid = { config->grid[0], config->grid[1], config->grid[2] };
     l->block = { config->block[0], config->block[1], config->block[2] };
     l->cluster = 1;
+    l->early = false;
     l->shared_bytes = config->shared_bytes;
     for (unsigned i = 0; i < config->n_attributes; i++)
         if (config->attributes[i].id == 4) {
@@ -403,6 +404,8 @@ ENTRY int cuLaunchKernelEx(const LaunchConfig *config, void *function, void **pa
             if (c.y != 1 || c.z != 1)
                 return INVALID_VALUE;
             l->cluster = c.x;
+        } else if (config->attributes[i].id == 6) {
+            l->early = config->attributes[i].value.early;
         }
     const int error = refused(f, *l);
     if (error)

@@ -49,6 +49,7 @@ struct Launch {
     std::string name;                // for reports
     Dim3     grid, block;
     unsigned cluster, shared_bytes;
+    bool     early;                  // it may be started before the launches before it have ended, and so must wait for them
     std::vector<std::shared_ptr<char>> params;             // copies, aligned to 64 bytes
     unsigned index;                  // of the launches of this process
 };
@@ -107,6 +108,7 @@ struct Fiber {
     int      store_group = 0;                              // the one being filled
     unsigned cluster_phase = 0;      // phases of the cluster barrier that it has waited for
     bool     at_cluster = false;     // it has arrived there, and not waited yet
+    bool     waited = false;         // for the launches before
     bool     fenced = false;                               // by wgmma.fence, since registers could be touched
 };
 

@@ -358,6 +358,8 @@ static void fiber_main()
     for (const auto &p : worker->launch->params)
         params[n++] = p.get();
     worker->launch->kernel->call(params);
+    if (worker->launch->early && !f->waited)
+        fault(LAUNCH_FAILED, "thread %u of an early launch has not waited for the launches before it", f->number);
     f->state = FINISHED;
     copies_at_exit(f);
     products_at_exit(f);

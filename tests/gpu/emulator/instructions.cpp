@@ -45,7 +45,7 @@ static const Rule rules[] = {
     { "fence\\.mbarrier_init\\.release\\.cluster ", "ptx::mbarrier_init_fence()" },
     { "fence(?:\\.sc|\\.acq_rel|\\.acquire|\\.release)?" SCOPE " ", "ptx::nothing()" },
     { "membar\\.(?:cta|gl|sys) ", "ptx::nothing()" },
-    { "griddepcontrol\\.(?:wait|launch_dependents) ", "ptx::nothing()" },
+    { "griddepcontrol\\.wait ", "ptx::wait_for_launches()" },
     { "nanosleep\\.u32 r", "ptx::looked_at_memory()" },
     { "trap ", "ptx::trap(\"trap\")" },
 

@@ -63,6 +63,7 @@ void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(uint32_t n);
 void set_max_registers(uint32_t n, bool more);
+void wait_for_launches();
 
 // ---- copies; loads go to the blocks of a mask, or to that of the address
 enum { ADDRESSED = 1 << 16 };

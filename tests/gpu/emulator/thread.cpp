@@ -93,6 +93,8 @@ void set_max_registers(uint32_t n, bool more)
         fault(LAUNCH_FAILED, "setmaxnreg: %u registers in all, there are 65536: the device would wait for ever", total);
 }
 
+void wait_for_launches() { self()->waited = true; }        // they have ended
+
 void check_tensor_map(const void *map)
 {
     if (*(const uint64_t *)map)                            // an unusable one is all zeros, and prefetched like others

@@ -1,4 +1,4 @@
-// barrier.cuh - mbarriers: how the producer and the consumers of a ring wait for each other (sm_90).
+// barrier.cuh - mbarriers: how the producer and the consumers of a ring wait for each other; and launches (sm_90).
 //
 // The unqualified forms: .release.cluster and .acquire.cluster compile to fences of the whole device.
 DEVICE void mbar_init(uint32_t bar, uint32_t count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory"); }
@@ -25,3 +25,5 @@ DEVICE void mbar_wait(uint32_t bar, uint32_t parity)
 }
 #define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";")
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";")
+// Until the launches before this one have ended and what they wrote is seen. Without effect if it was started after them.
+DEVICE void wait_for_launches(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
