@@ -2,9 +2,9 @@
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
 # usage: [ALL=1] test.sh BUILD         a build made by scripts/build.sh; others are made beside it
 #
-# Every case of every kernel runs natively, and is compiled for Hopper. Other forms of the same code (other instruction sets,
-# with checks, generic CUDA code) take few cases, in which every value of every parameter occurs; of kernels that say the
-# same of tensors laid out in other ways, other instruction sets take one. With ALL=1 they take every case of all.
+# Every case of every kernel runs natively, and is compiled for Hopper and as generic CUDA code. Other forms of the same
+# code (other instruction sets, with checks) take few cases, in which every value of every parameter occurs; of kernels
+# that say the same of tensors laid out in other ways, other instruction sets take one. With ALL=1 they take every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; builds with ASan and UBSan
@@ -160,7 +160,7 @@ compile_for() { # compile_for NAME OPTION...
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
 test_cuda_90() { compile_for cuda-sm_90a --arch=90; }
-test_cuda_80() { compile_for cuda-sm_80 --arch=80 ${quick:+--quick}; }
+test_cuda_80() { compile_for cuda-sm_80 --arch=80; }
 
 test_emulated() {
     if [ -f "$build/tests/libemulated_gpu.so" ]; then part cuda-emulated run_emulated
