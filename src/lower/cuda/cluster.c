@@ -7,7 +7,7 @@
 // empty one for the consumers of all instances. Boxes are divided in tma.c.
 //
 // A `cluster shared` tile that a filler converts (fill.c) is made once, too: each instance converts an n-th of its rows
-// into its own tile and copies them to the same place in every other's (rows.c). A full barrier then waits for its own
+// into its own tile and copies them to the same place in every other's (convert.c). A full barrier then waits for its own
 // producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself, if they do
 // not go with converted ones.
 #include "lower/cuda/cuda.h"

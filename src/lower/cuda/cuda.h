@@ -36,7 +36,7 @@
 //     channels.c   mbarriers and rings; tiles.c: the variables that stand for tiles
 //     map.c        forall, copies and fills as loops over the registers of each thread; iterate.c: how they are divided;
 //                  masks.c: one test around a masked one; early.c: loads before uses
-//     rows.c       rows that a filler gathers or converts
+//     rows.c       rows that a filler gathers or converts; gather.c, convert.c, stock.c, lines.c (rows.h lists them)
 //     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps; partial.c: where only
 //                  the end of a loop around needs it; scan.c: sums along a dimension
 //     thread.c     the statements of one iteration; vector.c, moves.c: several elements at a time
@@ -129,7 +129,7 @@ struct Channel {
     TileOp    *done_in[8];           // of each: its last use is a pipeline, whose steps are done with it behind this product; else NULL
     TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
     bool       is_filled;            // by statements of the producer's threads (fill.c)
-    bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (rows.c)
+    bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (gather.c)
     bool       is_handed;            // filled by a group of consumers (hand.c)
     int        giver;                // that one
     TileOp    *first_give, *last_give;                     // its first store, and the op behind which it tells the others
@@ -182,7 +182,7 @@ typedef struct Product {
     const char *why_loop;            // why not even multiply-adds in registers
 } Product;
 
-typedef struct Line Line;            // of a gathered row (rows.c)
+typedef struct Line Line;            // of a gathered row (rows.h)
 
 // What passes note about an operation.
 typedef struct OpInfo {
@@ -194,7 +194,7 @@ typedef struct OpInfo {
     bool     fills;                  // a statement of the filler
     bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before
     bool     has_places;             // of a pipeline
-    bool     is_tail;                // a copy that goes with the conversion in front of it (rows.c)
+    bool     is_tail;                // a copy that goes with the conversion in front of it (stock.c)
     Var     *early, *first;          // while printing: such an element; that of a pipeline's first step
     bool     meets_all;              // no signal will do
     bool     staging_is_free;        // while printing: of a turned store, since the last meeting
@@ -203,7 +203,7 @@ typedef struct OpInfo {
     Product *product;
     Ahead   *ahead;                  // of a pipeline
     TileOp  *map;                    // a copy, fill or tile atomic as a forall
-    Line    *lines;                  // of a gather, where they are looked up already (rows.c)
+    Line    *lines;                  // of a gather, where they are looked up already (gather.c)
     Iteration *loads;                // of a copy, where they are printed already
     int      order;                  // pre-order number
     TileOp  *block;                  // first op of the block that holds it
@@ -246,7 +246,7 @@ typedef struct Lowering {
     Crew  all;                       // of the instance; more than `crew` only where statements are placed
     bool  has_teams;                 // statements are placed on groups (teams.c)
     bool  has_filler;                // one group of them is the producer (fill.c)
-    bool  has_rows, copies_fly;      // consumers copy rows by cp.async; while printing: some are not waited for (rows.c)
+    bool  has_rows, copies_fly;      // consumers copy rows by cp.async; while printing: some are not waited for (gather.c)
     int   walk;                      // the group whose code is printed, then
     bool  is_muted;                  // another group makes this statement's stores
     bool  has_producer, is_persistent;
@@ -291,7 +291,7 @@ typedef struct Lowering {
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
     bool      by_tma;                // the producer: by boxes, else by elements
     Var      *side, *end;            // of the places of the current step, of the steps (places.c)
-    struct Stock *stock;             // there: rows to convert, in registers before their step (rows.c); NULL: none
+    struct Stock *stock;             // there: rows to convert, in registers before their step (stock.c); NULL: none
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     int       row_part;              // 1 or 2: of a thread's two rows in 16 only this one is printed (rotate.c)
@@ -389,7 +389,6 @@ bool fills_are_known(Lowering *lo);                        // fetch.c: the fille
 void begin_fills(Lowering *lo);
 bool only_gathers(const Lowering *lo);                     // it computes nothing but which rows
 void emit_fill(Lowering *lo, TileOp *op);
-bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
 
 // ---- places.c: the filler's row numbers, a step ahead
 void find_places(Lowering *lo);
@@ -399,17 +398,19 @@ bool emit_local(Lowering *lo, TileOp *op);
 void load_lists(Lowering *lo, TileOp *pipeline);          // elements of lists, two steps ahead
 Expr *await_lists(Lowering *lo, TileOp *pipeline);         // 0, known when those are there: blockIdx.z is, which ptxas does not know
 
-// ---- rows.c
+// ---- rows.c, gather.c, convert.c, stock.c
 bool fill_is_rows(Lowering *lo, TileOp *op);
 bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
-bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // among n instances
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
 bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
 void look_up_rows(Lowering *lo, TileOp *op);               // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                        // of this thread
+void ask_rows(Lowering *lo, TileOp *op);                   // for them, in the L2 cache
+bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // among n instances
 void find_tails(Lowering *lo);                             // before: it is known which tiles a cluster exchanges
-void declare_stock(Lowering *lo, TileOp *pipeline);        // registers that hold the next rows to convert
-void aim_or_ask(Lowering *lo, TileOp *op);                 // the first rows of op do
-void load_stock(Lowering *lo);
+void declare_stock(Lowering *lo, TileOp *pipeline);        // of the rows that its next step converts, if it can have one
+void aim_stock(Lowering *lo, TileOp *op);                  // at the rows of op, if they are converted
+void load_stock(Lowering *lo);                             // with the first step's rows
 
 // ---- teams.c
 void find_teams(Lowering *lo);

@@ -246,34 +246,3 @@ void emit_fill(Lowering *lo, TileOp *op)
     if (!emit_rows(lo, op) && !emit_local(lo, op))
         emit_forall(lo, as_map(lo, op), NULL);
 }
-
-// Rows and pieces of 16 bytes of a warp: eight by four, or four by eight. Either meets all banks of a swizzled tile; four
-// of a row come from one sector or more, eight from one line. Rows are outermost, so that a row's place is worked out once.
-// piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
-bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout)
-{
-    const TileOp *store = forall->forall.body;
-    while (store && store->kind == T_LET)
-        store = store->next;
-    int64_t rows, columns;
-    const Crew crew = map_crew(lo, forall);
-    if (forall->forall.n != 2 || !store || store->kind != T_STORE || crew.warps != 4 ||
-        !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
-        return false;
-    const int down = WARP_LANES / across, lines = down * crew.warps * crew.groups;
-    piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
-    if (rows % lines != 0 || columns % (across * piece) != 0)
-        return false;
-    *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
-    layout_add(layout, IN_REGISTER, piece, 1, 1);
-    if (across > 4)
-        layout_add(layout, IN_LANE, across, 1, piece);
-    layout_add(layout, IN_LANE, down, 0, 1);
-    if (across == 4)
-        layout_add(layout, IN_LANE, across, 1, piece);
-    layout_add(layout, IN_WARP, crew.warps, 0, down);
-    layout_add(layout, IN_GROUP, crew.groups, 0, down * crew.warps);
-    layout_add(layout, IN_REGISTER, (int)columns / (across * piece), 1, across * piece);
-    layout_add(layout, IN_REGISTER, (int)rows / lines, 0, lines);
-    return true;
-}

@@ -10,8 +10,9 @@
 // one at the head lies between a side's rows and its next places, and between places and their rows.
 //
 // Rows that are converted in one line of a step need not be asked for: when it is converted, its registers take the next
-// step's (rows.c), and the lists for t + 2 are loaded while it is. There a row belongs to the warp that gathers it: what the filler's statements touch at
-// row r, in any tile of its own, no other warp does, and the barriers are those of a warp.
+// step's (stock.c), and the lists for t + 2 are loaded while it is. Copies beside it have the time of a conversion. There
+// a row belongs to the warp that gathers it: what the filler's statements touch at row r, in any tile of its own, no
+// other warp does, and the barriers are those of a warp.
 #include "lower/cuda/cuda.h"
 
 typedef enum { LOAD, WORK_OUT, ASK } Phase;
@@ -253,7 +254,7 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
         } else if (info->is_place && phase == WORK_OUT) {
             work_out_place(lo, op, &it);
         } else if (info->fills && !info->is_place && phase == ASK) {
-            aim_or_ask(lo, op);
+            (lo->stock ? aim_stock : ask_rows)(lo, op);
         } else if (op->kind == T_IF) {
             each_op(lo, op->branch.then, holds_fill, &fills);
             each_op(lo, op->branch.otherwise, holds_fill, &fills);

@@ -106,7 +106,7 @@ int consumer_registers(const Lowering *lo)
 
 // ---- between groups of consumers
 
-// Of a group beside a filler; only one that exchanges rows has many in registers itself (rows.c).
+// Of a group beside a filler; only one that exchanges rows has many in registers itself (convert.c).
 static int group_registers(const Lowering *lo, int group)
 {
     const int consumer = divide_registers(lo).consumer, most = most_words(lo);
