@@ -312,8 +312,9 @@ kiln_arg call_tensor(const Call *call, int i)
 kiln_status call_scale(const Call *call, double given, double otherwise, double *scale)
 {
     *scale = given == 0 ? otherwise : given;
-    if (!(*scale > 0) || isinf(*scale))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'scale' is %g, expected a positive number, or 0 for %g", given,
+    const float taken = (float)*scale;                     // as kernels take it
+    if (!(taken > 0) || isinf(taken))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'scale' is %g, expected a positive number that f32 holds, or 0 for %g", given,
                          otherwise);
     return KILN_OK;
 }

@@ -56,8 +56,8 @@ int64_t tensor_elements(const kiln_tensor *tensor)
 
 size_t kiln_tensor_bytes(const kiln_tensor *tensor)
 {
-    const int64_t n = tensor_elements(tensor);
-    return n < 0 ? 0 : (size_t)dtype_bytes(dtype_of_type(tensor->type), n);
+    const int64_t n = tensor ? tensor_elements(tensor) : 0;
+    return n <= 0 ? 0 : (size_t)dtype_bytes(dtype_of_type(tensor->type), n);
 }
 
 bool tensor_is_contiguous(const kiln_tensor *tensor, int *bad_dim, int64_t *expected)

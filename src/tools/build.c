@@ -101,6 +101,46 @@ static kiln_status make_c(Text *out, const Emission *e, const Compiled *compiled
 
 // ---- the .h
 
+// Whether C or C++ takes the word for itself; those that are words of the language as well cannot be names.
+static bool is_c_word(const char *name)
+{
+    static const char *const words[] = {
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "case", "catch", "char", "class", "co_await",
+        "co_return", "co_yield", "compl", "concept", "consteval", "constexpr", "constinit", "const_cast", "decltype",
+        "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit", "export", "friend", "float", "goto",
+        "inline", "int", "long", "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "or",
+        "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "short",
+        "signed", "sizeof", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local",
+        "throw", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void",
+        "volatile", "wchar_t", "xor", "xor_eq",
+    };
+    for (int i = 0; i < COUNT(words); i++)
+        if (strcmp(words[i], name) == 0)
+            return true;
+    return false;
+}
+
+// What the functions call their own parameters.
+static bool is_taken(const char *name)
+{
+    static const char *const own[] = { "args", "bytes", "kernel", "stream", "workspace", "workspace_bytes" };
+    for (int i = 0; i < COUNT(own); i++)
+        if (strcmp(own[i], name) == 0)
+            return true;
+    return is_c_word(name);
+}
+
+static const char *c_name(const Emission *e, const LaunchPlan *plan, const char *name)
+{
+    bool taken = is_taken(name);
+    while (taken) {
+        name = arena_printf(e->arena, "%s_", name);
+        taken = false;
+        for (int i = 0; i < plan->n_params; i++) taken |= strcmp(plan->params[i].name, name) == 0;
+    }
+    return name;
+}
+
 static void add_shape(Text *out, const PlanParam *param)
 {
     text_print(out, " *   %-10s %s%s tensor of %s", param->name, param->absent ? "absent (pass NULL), " : "",
@@ -109,37 +149,38 @@ static void add_shape(Text *out, const PlanParam *param)
     text_print(out, ", rank %d%s\n", param->rank, param->strided || param->spaced ? ", may be strided" : "");
 }
 
-static void add_parameters(Text *out, const LaunchPlan *plan)
+static void add_parameters(Text *out, const Emission *e, const LaunchPlan *plan)
 {
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const p = &plan->params[i];
         const char *const type = p->is_tensor ? "const kiln_tensor *" : dtype_is_float(p->type) ? "double " : "int64_t ";
-        text_print(out, ", %s%s", type, p->name);
+        text_print(out, ", %s%s", type, c_name(e, plan, p->name));
     }
 }
 
-static void add_arguments(Text *out, const LaunchPlan *plan)
+static void add_arguments(Text *out, const Emission *e, const LaunchPlan *plan)
 {
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const p = &plan->params[i];
+        const char *const name = c_name(e, plan, p->name);
         text_print(out, "    args[%d].kind = %s;\n", i, p->absent ? "KILN_ARG_NONE" : p->is_tensor ? "KILN_ARG_TENSOR"
                    : dtype_is_float(p->type) ? "KILN_ARG_FLOAT" : "KILN_ARG_INT");
         if (!p->absent)
             text_print(out, "    args[%d].%s = %s;\n", i, p->is_tensor ? "tensor" : dtype_is_float(p->type) ? "real"
-                       : "integer", p->name);
+                       : "integer", name);
         else
-            text_print(out, "    (void)%s;\n", p->name);
+            text_print(out, "    (void)%s;\n", name);
     }
 }
 
 // A typed function around `call`, a format of the number of arguments; `before` and `behind` the parameters.
-static void add_function(Text *out, const char *name, const LaunchPlan *plan, const char *before, const char *behind,
-                         const char *call)
+static void add_function(Text *out, const Emission *e, const char *name, const LaunchPlan *plan, const char *before,
+                         const char *behind, const char *call)
 {
     text_print(out, "static inline kiln_status %s(kiln_kernel *kernel%s", name, before);
-    add_parameters(out, plan);
+    add_parameters(out, e, plan);
     text_print(out, "%s)\n{\n    kiln_arg args[%d];\n", behind, plan->n_params ? plan->n_params : 1);
-    add_arguments(out, plan);
+    add_arguments(out, e, plan);
     char line[128];
     snprintf(line, sizeof line, call, plan->n_params);
     text_print(out, "    return %s;\n}\n\n", line);
@@ -169,11 +210,11 @@ static void make_header(Text *out, const Emission *e, const LaunchPlan *plan, bo
                is_operator ? "operator" : "kernel", e->name);
     if (is_operator) {
         text_print(out, "/* Bytes that a launch with these arguments needs for its temporaries, aligned to 256. */\n");
-        add_function(out, arena_printf(e->arena, "%s_workspace_size", e->name), plan, "", ", size_t *bytes",
+        add_function(out, e, arena_printf(e->arena, "%s_workspace_size", e->name), plan, "", ", size_t *bytes",
                      "kiln_workspace_size(kernel, args, %d, bytes)");
     }
     text_print(out, "/* One launch, as kiln_launch%s does it. */\n", is_operator ? "_with" : "");
-    add_function(out, e->name, plan, ", kiln_stream *stream",
+    add_function(out, e, e->name, plan, ", kiln_stream *stream",
                  is_operator ? ", void *workspace, size_t workspace_bytes" : "",
                  is_operator ? "kiln_launch_with(kernel, stream, args, %d, workspace, workspace_bytes)"
                              : "kiln_launch(kernel, stream, args, %d)");
@@ -305,6 +346,8 @@ static int emit_files(const BuildOptions *options, const ToolRequest *request, A
         return fail_usage("--emit=%s: expected c, header or object", options->emit);
     if (!is_identifier(e.name))
         return fail_usage("--name=%s is not a C identifier", e.name);
+    if (is_c_word(e.name))
+        return fail_usage("'%s' is a word of C or C++: --name=NAME gives files and functions another", e.name);
     if (!folder_make(options->output))
         return fail_usage("cannot make the folder %s: %s", options->output, strerror(errno));
     const bool is_operator = program_find(request->build.program->program, DECL_OPERATOR, request->build.name);

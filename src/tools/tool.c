@@ -42,7 +42,7 @@ static int take_number(const Option *option, const char *text)
     char *end;
     errno = 0;
     *(int64_t *)option->value = strtoll(text, &end, 10);
-    return *text && !*end && !errno ? -1 : fail_usage("%s takes a number, not '%s'", option->name, text);
+    return *text && !*end && !errno ? -1 : fail_usage("%s takes a whole number, not '%s'", option->name, text);
 }
 
 // One option at argv[*i]; -1 when it was taken.

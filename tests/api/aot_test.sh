@@ -120,11 +120,30 @@ if command -v c++ >/dev/null; then                         # the header is C++ t
     printf '#include "gen/saxpy.h"\nint main() { return saxpy_code.plan == 0; }\n' >main.cc
     c++ -Wall -Wextra -Werror -I"$source/include" -c main.cc -o main_cc.o
 fi
+# Names that the functions have for themselves, or that are words of C or C++.
+cat >names.tile <<'END'
+kernel names(in f32 stream[class], out f32 kernel[class], in f32 args_[class], f32 args, f32 double, int new)
+{
+    grid (n : ceildiv(class, 64));
+    forall (i : 64) if (n*64 + i < class) kernel[n*64 + i] = stream[n*64 + i]*double + args*args_[n*64 + i] + new;
+}
+operator register(in f32 workspace[N], out f32 bytes[N])
+{
+    names(workspace, bytes, workspace, 1, 2, 3);
+}
+END
+"$kiln" build --emit=header --output=gen names.tile names >>files
+"$kiln" build --emit=header --output=gen --name=kept names.tile register >>files
+printf '#include "gen/names.h"\n#include "gen/kept.h"\nint main(void) { return names_code.plan == kept_code.plan; }\n' >names.c
+$cc -std=c11 -Wall -Wextra -Werror -I"$source/include" -fsyntax-only names.c
+if command -v c++ >/dev/null; then c++ -x c++ -Wall -Wextra -Werror -I"$source/include" -fsyntax-only names.c; fi
+
 refused() { # refused MESSAGE OPTION...
     said=$1; shift
-    if "$kiln" build "$@" --output=gen kernel.tile 2>message; then echo "accepted: $*"; exit 1; fi
+    if "$kiln" build "$@" --output=gen 2>message; then echo "accepted: $*"; exit 1; fi
     grep -q "$said" message || { cat message; exit 1; }
 }
-refused 'expected c, header or object' --emit=tape
-refused 'not a C identifier' --emit=c --name=9lives
+refused 'expected c, header or object' --emit=tape kernel.tile
+refused 'not a C identifier' --emit=c --name=9lives kernel.tile
+refused "'register' is a word of C or C++: --name=NAME gives" --emit=c names.tile register
 echo "ahead-of-time build: ok"

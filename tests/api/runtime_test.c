@@ -125,6 +125,7 @@ static void tensors_know_their_size(void **state)
     const int64_t shape[] = { 3, 5, 7 };
     kiln_tensor t = kiln_tensor_of(NULL, NULL, KILN_I4, 3, shape);
     assert_int_equal(kiln_tensor_bytes(&t), 53);           // 105 half bytes
+    assert_int_equal(kiln_tensor_bytes(NULL), 0);
     t.rank = 9;
     assert_int_equal(kiln_tensor_bytes(&t), 0);
     t.rank = -1;

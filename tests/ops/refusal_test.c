@@ -112,9 +112,11 @@ static void dense_decoding(void **state)
     REFUSED(RUN, a, a.lengths = NULL, KILN_BAD_ARGUMENT, "'lengths' is null");
     REFUSED(RUN, a, a.out = NULL, KILN_BAD_ARGUMENT, "'out' is null");
     REFUSED(RUN, a, a.lse = NULL, KILN_BAD_ARGUMENT, "'lse' is null");
-    REFUSED(RUN, a, a.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1, expected a positive number, or 0 for 0.0416667");
+    REFUSED(RUN, a, a.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1, expected a positive number that f32 holds, or 0 for 0.0416667");
     REFUSED(RUN, a, a.scale = NAN, KILN_BAD_ARGUMENT, "'scale' is nan");
     REFUSED(RUN, a, a.scale = INFINITY, KILN_BAD_ARGUMENT, "'scale' is inf");
+    REFUSED(RUN, a, a.scale = 1e39, KILN_BAD_ARGUMENT, "'scale' is 1e+39, expected a positive number that f32 holds");
+    REFUSED(RUN, a, a.scale = 1e-60, KILN_BAD_ARGUMENT, "'scale' is 1e-60");
     REFUSED(RUN, a, a.workspace = NULL, KILN_BAD_ARGUMENT, "'workspace' is null, but 'workspace_bytes' is");
     REFUSED(RUN, a, (a.workspace = NULL, a.workspace_bytes = 0), KILN_BAD_ARGUMENT, "needs a workspace of");
     REFUSED(RUN, a, a.workspace_bytes = bytes - 1, KILN_BAD_ARGUMENT, "needs a workspace of");
