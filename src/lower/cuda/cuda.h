@@ -26,6 +26,8 @@
 //     statements.c the operations
 //     rotate.c, product_loop.c   pipelines whose products run under the next step
 //   producer.c   print the producer's code: another walk over the same tree
+//     needs.c      the scalars that it computes
+//     ask.c        boxes of the next step, asked for in the L2 cache
 //   launch.c     what the launch hands to the kernel, and the plan that makes it
 //   explain.c    say what was decided; roofline.c: and how much there is to do
 //
@@ -387,6 +389,8 @@ void turn_side(Lowering *lo, const TileInfo *tile);
 void find_filler(Lowering *lo);
 bool fills_are_known(Lowering *lo);                        // fetch.c: the filler depends on nothing that consumers make
 void begin_fills(Lowering *lo);
+void meet_producer(Lowering *lo);                          // its threads do
+void meet_fillers(Lowering *lo);                           // those whose rows may be another's
 bool only_gathers(const Lowering *lo);                     // it computes nothing but which rows
 void emit_fill(Lowering *lo, TileOp *op);
 
@@ -531,6 +535,9 @@ Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);
 DType loop_type(DType type);                               // how Loop IR names it: `int` is i64
 Var  *loop_var(Lowering *lo, Var *var);                    // the variable that stands for a Tile IR variable
 Var **var_slot(Lowering *lo, const Var *var);              // where that is noted
+typedef struct KnownVars { Var **vars; int n; } KnownVars;
+KnownVars known_vars(Lowering *lo);                        // of this step, while another's take their places,
+void restore_vars(Lowering *lo, KnownVars known);          // until they are restored
 
 // ---- place.c
 // One element of a tensor or tile, through views: where it is and what must hold for it to be inside.
@@ -573,6 +580,7 @@ Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: 
 void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it);   // buffer target
 void index_bounds(Lowering *lo, const LoopIndex *index, const Iteration *it, Expr **from, Expr **to);
 void begin_index_loop(Lowering *lo, Nest *nest, const LoopIndex *index, LoopForm form, const Iteration *it);
+void begin_counted_loop(Lowering *lo, Nest *nest, const TileOp *op, LoopForm form, const Iteration *it);         // of a T_FOR
 Expr *let_value(Lowering *lo, const TileOp *op, const Iteration *it);  // of a T_LET; NULL: none
 void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it);
 void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
@@ -738,9 +746,9 @@ void restore_threads(Lowering *lo, Threads threads);
 void refresh_threads(Lowering *lo);                        // until they are restored
 void emit_op(Lowering *lo, TileOp *op);
 
-// ---- producer.c
-void open_channel(Lowering *lo);
+// ---- needs.c, producer.c
 void find_needs(Lowering *lo);
+void open_channel(Lowering *lo);
 void emit_producer(Lowering *lo, bool by_tma);
 
 // rotate.c: pipelines with stage labels

@@ -227,7 +227,18 @@ static void set_touched(Lowering *lo, bool touched)
 // Where paths join, and at the head of a loop, other threads may still be at work on anything.
 void begin_fills(Lowering *lo) { set_touched(lo, true); }
 
-// The producer's threads meet where one's elements are another's: those of a warp, beside a stock.
+void meet_producer(Lowering *lo) { emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS)); }
+
+// Beside a stock a row is one warp's.
+void meet_fillers(Lowering *lo)
+{
+    if (lo->stock)
+        emit_call(lo, "__syncwarp", 0);
+    else
+        meet_producer(lo);
+}
+
+// The producer's threads meet where one's elements are another's.
 void emit_fill(Lowering *lo, TileOp *op)
 {
     Touched touched = { .lo = lo };
@@ -235,10 +246,7 @@ void emit_fill(Lowering *lo, TileOp *op)
     if (touched.meets) {
         if (touched.reads)
             wait_for_copies(lo);
-        if (lo->stock)
-            emit_call(lo, "__syncwarp", 0);
-        else
-            emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
+        meet_fillers(lo);
         set_touched(lo, false);
     }
     touched.marks = true;

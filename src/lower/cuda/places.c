@@ -13,7 +13,7 @@
 // step's (stock.c), and the lists for t + 2 are loaded while it is. Copies beside it have the time of a conversion. There
 // a row belongs to the warp that gathers it: what the filler's statements touch at row r, in any tile of its own, no
 // other warp does, and the barriers are those of a warp.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/producer.h"
 
 typedef enum { LOAD, WORK_OUT, ASK } Phase;
 
@@ -246,10 +246,9 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
         const OpInfo *const info = op_info(lo, op);
         bool fills = false;
         Nest nest;
-        if (op->kind == T_LET && lo->needed[op->let.var->id]) {          // the same scalars of another step
-            *var_slot(lo, op->let.var) = NULL;
-            declare_value(lo, op);
-        } else if (info->is_place && phase == LOAD && info->loads_early) {
+        if (declare_again(lo, op))
+            continue;
+        if (info->is_place && phase == LOAD && info->loads_early) {
             load_place(lo, op, &it);
         } else if (info->is_place && phase == WORK_OUT) {
             work_out_place(lo, op, &it);
@@ -291,9 +290,7 @@ static void point_sides(Lowering *lo, const TileOp *pipeline, bool flip)
 static void emit_phases(Lowering *lo, TileOp *op, Expr *step, Expr *end, bool flip, const Phase *phases, int n)
 {
     Arena *const a = lo->arena;
-    const int n_vars = lo->n_vars;
-    Var **const kept = NEW_ARRAY(a, Var *, n_vars);
-    memcpy(kept, lo->vars, sizeof(Var *) * (size_t)n_vars);
+    const KnownVars known = known_vars(lo);
     Nest nest;
     begin_if(lo, &nest, expr_binary(a, X_LT, step, end));
     Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
@@ -305,7 +302,7 @@ static void emit_phases(Lowering *lo, TileOp *op, Expr *step, Expr *end, bool fl
         emit_phase(lo, op->pipeline.body, phases[i]);
     }
     end_nest(lo, &nest);
-    memcpy(lo->vars, kept, sizeof(Var *) * (size_t)n_vars);
+    restore_vars(lo, known);
 }
 
 static bool declare_early(Lowering *lo, TileOp *op, void *context)
@@ -362,14 +359,6 @@ static Expr *later(Lowering *lo, const Var *at, int steps)
     return expr_binary(lo->arena, X_ADD, expr_var(lo->arena, (Var *)at), expr_int(lo->arena, at->type, steps));
 }
 
-static void sync_rows(Lowering *lo)
-{
-    if (lo->stock)
-        emit_call(lo, "__syncwarp", 0);
-    else
-        emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS));
-}
-
 // For two steps on.
 void load_lists(Lowering *lo, TileOp *pipeline)
 {
@@ -397,7 +386,7 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
         emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
         each_op(lo, op->pipeline.body, swap_early, NULL);
     }
-    sync_rows(lo);
+    meet_fillers(lo);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out_and_ask, COUNT(work_out_and_ask));
     if (lo->stock)
         each_op(lo, op->pipeline.body, swap_early, NULL);
@@ -407,7 +396,7 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     Nest loop;
     begin_for(lo, &loop, at, var_of(lo, begin), var_of(lo, end), expr_int(lo->arena, at->type, 1), LOOP_NO_UNROLL);
     number_threads(lo);
-    sync_rows(lo);
+    meet_fillers(lo);
     emit_phases(lo, op, later(lo, at, 1), var_of(lo, end), true, work_out_and_ask, COUNT(work_out_and_ask));
     if (!lo->stock)
         load_lists(lo, op);

@@ -39,6 +39,15 @@ Var **var_slot(Lowering *lo, const Var *var)
     return &lo->vars[var->id];
 }
 
+KnownVars known_vars(Lowering *lo)
+{
+    const KnownVars known = { NEW_ARRAY(lo->arena, Var *, lo->n_vars), lo->n_vars };
+    memcpy(known.vars, lo->vars, sizeof(Var *) * (size_t)known.n);
+    return known;
+}
+
+void restore_vars(Lowering *lo, KnownVars known) { memcpy(lo->vars, known.vars, sizeof(Var *) * (size_t)known.n); }
+
 Var *loop_var(Lowering *lo, Var *var)
 {
     Var **const slot = var_slot(lo, var);

@@ -170,14 +170,8 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
 static void emit_for(Lowering *lo, TileOp *op)
 {
     Nest nest;
-    Expr *from, *to;
-    index_bounds(lo, &(LoopIndex){ .var = op->for_.var, .lo = op->for_.lo, .hi = op->for_.hi }, NULL, &from, &to);
-    Var *const var = loop_var(lo, op->for_.var);
-    int64_t step = 1;
-    if (op->for_.step)
-        expr_as_int(op->for_.step, &step);
     begin_partial_sums(lo, op);
-    begin_for(lo, &nest, var, from, to, expr_int(lo->arena, var->type, step), LOOP_NO_UNROLL);
+    begin_counted_loop(lo, &nest, op, LOOP_NO_UNROLL, NULL);
     emit_body(lo, op->for_.body);
     end_nest(lo, &nest);
     end_partial_sums(lo, op);

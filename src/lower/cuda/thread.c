@@ -114,6 +114,15 @@ void begin_index_loop(Lowering *lo, Nest *nest, const LoopIndex *index, LoopForm
     begin_for(lo, nest, var, from, to, expr_int(lo->arena, var->type, 1), form);
 }
 
+void begin_counted_loop(Lowering *lo, Nest *nest, const TileOp *op, LoopForm form, const Iteration *it)
+{
+    const LoopIndex index = { op->for_.var, op->for_.lo, op->for_.hi };
+    int64_t step = 1;
+    begin_index_loop(lo, nest, &index, form, it);
+    expr_as_int(op->for_.step, &step);
+    nest->stmt->for_.step = expr_int(lo->arena, loop_var(lo, op->for_.var)->type, step);
+}
+
 // A loop that one thread makes: inner forall, copies of slices inside an iteration.
 static void emit_thread_loops(Lowering *lo, TileOp *forall, Iteration *it)
 {
@@ -127,18 +136,13 @@ static void emit_thread_loops(Lowering *lo, TileOp *forall, Iteration *it)
 
 static void emit_thread_for(Lowering *lo, TileOp *op, Iteration *it)
 {
-    Expr *from, *to;
-    int64_t step = 1;
-    if (op->for_.step)
-        expr_as_int(op->for_.step, &step);
-    if (step < 0) {
+    int64_t step;
+    Nest nest;
+    if (expr_as_int(op->for_.step, &step) && step < 0) {
         unsupported(lo, op->span, "a loop that counts down inside forall");
         return;
     }
-    index_bounds(lo, &(LoopIndex){ .var = op->for_.var, .lo = op->for_.lo, .hi = op->for_.hi }, it, &from, &to);
-    Var *const var = loop_var(lo, op->for_.var);
-    Nest nest;
-    begin_for(lo, &nest, var, from, to, expr_int(lo->arena, var->type, step), LOOP_PLAIN);
+    begin_counted_loop(lo, &nest, op, LOOP_PLAIN, it);
     emit_thread_block(lo, op->for_.body, it);
     end_nest(lo, &nest);
 }
