@@ -365,13 +365,34 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     return status;
 }
 
+// Whether the plan is for lists as long as these.
+static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
+{
+    *kernel = NULL;
+    if (!ops_look_at_values(call->ops))
+        return KILN_OK;
+    return call_named(call, ops_kernel(call->ops, "mla/inputs.tile", "mla_plan_covers",
+                                       call->present[3]   ? call->present[7] ? "" : "LIMIT2=none"
+                                       : call->present[7] ? "LIMIT=none" : "LIMIT=none, LIMIT2=none", kernel));
+}
+
+static kiln_status look_sparse(const Call *call, kiln_stream *stream, const kiln_arg *args)
+{
+    kiln_kernel *kernel;
+    const kiln_status status = find_sparse_look(call, &kernel);
+    const kiln_arg plan[] = { args[3], args[7], args[8], args[9], KILN_INT(call_extent(call, "topk")),
+                              KILN_INT(call_extent(call, "extra_topk")) };
+    return status || !kernel ? status : call_launch(call, stream, kernel, plan, COUNT(plan), NULL, 0);
+}
+
 kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_decode_sparse_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel;
+    kiln_kernel *kernel, *covers;
     kiln_arg args[SPARSE_ARGS];
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, bytes);
     if (!status) status = prepare_sparse(&call, a, &kernel, args);
+    if (!status) status = find_sparse_look(&call, &covers);        // the call finds it built
     return status ? status : call_size(&call, kernel, args, SPARSE_ARGS, bytes);
 }
 
@@ -382,6 +403,8 @@ kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kil
     kiln_arg args[SPARSE_ARGS];
     kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a);
     if (!status) status = prepare_sparse(&call, a, &kernel, args);
+    if (!status) status = call_room(&call, kernel, args, SPARSE_ARGS, a->workspace_bytes);
+    if (!status) status = look_sparse(&call, stream, args);
     return status ? status : call_launch(&call, stream, kernel, args, SPARSE_ARGS, a->workspace, a->workspace_bytes);
 }
 

@@ -232,6 +232,49 @@ static void decode_over_two_caches(void **state)
                          .extra_page_size = 64, .lengths = true, .sink = true, .partitions = 11 });
 }
 
+// A plan of an earlier step, whose lists counted for less, leaves places out: refused where values are looked at. One for
+// more, or for full lists, serves.
+static void plans_for_shorter_lists(void **state)
+{
+    enum { B = 3, TOPK = 300, EXTRA = 130 };
+    static const struct { int planned[2], called[2]; bool refused; } steps[] = {       // of request 1; -1: no lengths are given
+        { { 64, 10 }, { 64, 10 }, false }, { { 64, 10 }, { 65, 10 }, true },  { { 0, 0 }, { 0, 1 }, true },
+        { { 64, 64 }, { 64, 65 }, true },  { { 300, 10 }, { 7, 10 }, false }, { { -1, -1 }, { 299, 10 }, false },
+        { { 0, 0 }, { -1, -1 }, true },    { { -1, -1 }, { -1, -1 }, false } };
+    const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = 4, .topk = TOPK, .extra_topk = EXTRA, .partitions = 4 };
+    kiln_ops *checked = NULL;
+    size_t bytes;
+    if (!on_cpu()) assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = true }, &checked));
+    kiln_ops *const o = checked ? checked : ops;
+    Array *const lengths = ARRAY(KILN_I32, B), *const more = ARRAY(KILN_I32, B), *const q = ARRAY(KILN_BF16, B, 1, 4, K),
+          *const cache = ARRAY(KILN_U8, 2, 64, BYTES), *const indices = ARRAY(KILN_I32, B, 1, TOPK),
+          *const extra = ARRAY(KILN_I32, B, 1, EXTRA), *const sink = ARRAY(KILN_F32, 4), *const out = ARRAY(KILN_BF16, B, 1, 4, V),
+          *const lse = ARRAY(KILN_F32, B, 4, 1);
+    assert_ok(kiln_mla_plan_size(o, &shape, &bytes));
+    Array *const memory = bytes_new(bytes), *const workspace = bytes_new(1 << 20);
+    for (int i = 0; i < (int)(sizeof steps / sizeof *steps); i++) {
+        kiln_mla_plan plan;
+        kiln_mla_plan_args make = { .shape = &shape, .memory = memory->tensor.data, .memory_bytes = bytes };
+        kiln_mla_decode_sparse_args args = { .plan = &plan, .q = &q->tensor, .cache = &cache->tensor, .indices = &indices->tensor,
+            .extra_cache = &cache->tensor, .extra_indices = &extra->tensor, .out = &out->tensor, .lse = &lse->tensor,
+            .workspace = workspace->tensor.data, .workspace_bytes = workspace->bytes };
+        for (int call = 0; call < 2; call++) {
+            const int *const n = call ? steps[i].called : steps[i].planned;
+            for (int b = 0; b < B; b++) set(lengths, b, b == 1 ? n[0] : 20), set(more, b, b == 1 ? n[1] : 20);
+            array_send(lengths);
+            array_send(more);
+            if (!call && n[0] >= 0) make.topk_lengths = &lengths->tensor, make.extra_topk_lengths = &more->tensor;
+            if (!call) assert_ok(kiln_mla_plan_make(o, NULL, &make, &plan));
+            if (call && n[0] >= 0) args.topk_lengths = &lengths->tensor, args.extra_topk_lengths = &more->tensor, args.sink = &sink->tensor;
+        }
+        kiln_status status = kiln_mla_decode_sparse(o, NULL, &args);
+        if (!status) status = kiln_stream_wait(device, NULL);
+        if (steps[i].refused) assert_fails(status, KILN_TRAPPED, "the plan was made for lists as long as these");
+        else assert_ok(status);
+    }
+    kiln_ops_close(checked);
+}
+
 static void nothing_to_decode(void **state)
 {
     check_decode((Case){ .batch = 0, .queries = 1, .heads = 4, .topk = 64, .pages = 1 });
@@ -373,6 +416,7 @@ int main(void)
         cmocka_unit_test_teardown(decode_with_sinks_and_pages_of_any_size, free_arrays),
         cmocka_unit_test_teardown(decode_over_two_caches, free_arrays),
         cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
+        cmocka_unit_test_teardown(plans_for_shorter_lists, free_arrays),
         cmocka_unit_test_teardown(nothing_to_decode, free_arrays), cmocka_unit_test_teardown(prefill_lists, free_arrays),
         cmocka_unit_test_teardown(prefill_long_lists_of_few_keys, free_arrays),
         cmocka_unit_test_teardown(prefill_options, free_arrays), cmocka_unit_test_teardown(prefill_whole_grid, free_arrays),

@@ -98,12 +98,13 @@ KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const k
 /* ---- sparse decoding over the fp8 cache */
 
 typedef struct kiln_mla_decode_sparse_args {
-    const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache */
+    const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache; made for lists that count for as much
+                                      * as these, or for more, as full ones do: then parts are right, but not equal */
     const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][576]; one key head */
     const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
     const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * (page size) + place in it, in any order. One
                                       *      below 0 or past the cache hides its place; one that occurs twice counts twice */
-    const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many places of a request's lists count; NULL: all */
+    const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many places of a request's lists count: as planned; NULL: all */
     const kiln_tensor *extra_cache;          /* in   a second cache, with lists of its own: tokens of both are attended to; or NULL */
     const kiln_tensor *extra_indices;        /* in   i32 [batch][queries][extra_topk] */
     const kiln_tensor *extra_topk_lengths;   /* in   i32 [batch] or NULL */
