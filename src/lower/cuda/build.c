@@ -11,6 +11,11 @@ Expr *i32_times(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, 
 Expr *i32_mul(Lowering *lo, Expr *a, int64_t b) { return i32_times(lo, a, i32_const(lo, b)); }
 Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b) { return expr_binary(lo->arena, op, a, i32_const(lo, b)); }
 
+Expr *zero_of(Lowering *lo, DType type)
+{
+    return dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
+}
+
 Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
 Expr *is_zero(Lowering *lo, Var *number) { return i32_op(lo, X_EQ, var_of(lo, number), 0); }
 Expr *both(Lowering *lo, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b); }

@@ -55,7 +55,7 @@ void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int unit
             if (u % shared != 0)
                 continue;
             Expr *const at = !x->by ? i32_const(lo, 0) : shared > 1 || x->by == 4 * rows->unit ? i32_const(lo, columns / x->by)
-                           : expr_binary(a, X_DIV, i32_add(lo, column, i32_const(lo, columns)), i32_const(lo, x->by));
+                           : i32_op(lo, X_DIV, i32_add(lo, column, i32_const(lo, columns)), x->by);
             emit_assign(lo, value, call_expr(lo, value->type, arena_printf(a, "load_each%s<%s>", ahead, dtype_info[value->type].c_name),
                                              lo->stock ? 1 : 2, in_line(lo, &x->line, at), lo->stock ? NULL : var_of(lo, x->line.inside)));
         }
@@ -149,7 +149,7 @@ void begin_exchange(Lowering *lo, Rows *rows, int columns)
     const int bytes = (int)rows->n_rows / lo->cluster * columns * PIECE_BYTES / PIECE;
     Nest nest;
     begin_if(lo, &nest, is_zero(lo, lo->thread));
-    emit_call(lo, "mbar_expect_more", 2, full, expr_int(a, DTYPE_U32, (lo->cluster - 1) * bytes));
+    emit_call(lo, "mbar_expect_more", 2, full, u32_const(lo, (lo->cluster - 1) * bytes));
     end_nest(lo, &nest);
     for (int i = 1; i < lo->cluster; i++) {
         Expr *const rank = i32_op(lo, X_MOD, i32_add(lo, cluster_rank(lo), i32_const(lo, i)), lo->cluster);
@@ -186,9 +186,9 @@ void send_line(Lowering *lo, const Rows *rows, int columns)
     begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
     for (int i = 0; i < columns / panels->panel_columns; i++)
         for (int n = 0; n < rows->n_away; n++) {
-            Expr *const at = expr_binary(a, X_ADD, var_of(lo, piece), expr_int(a, DTYPE_U32, i * panels->panel_bytes));
+            Expr *const at = expr_binary(a, X_ADD, var_of(lo, piece), u32_const(lo, i * panels->panel_bytes));
             emit_call(lo, "remote_copy", 4, expr_binary(a, X_ADD, at, var_of(lo, rows->away[n])), at,
-                      expr_int(a, DTYPE_U32, 8 * panels->pitch_bytes), var_of(lo, rows->full_away[n]));
+                      u32_const(lo, 8 * panels->pitch_bytes), var_of(lo, rows->full_away[n]));
         }
     end_nest(lo, &one);
     end_columns(lo, rows, &block);

@@ -477,6 +477,7 @@ Expr *i32_sub(Lowering *lo, Expr *a, Expr *b);
 Expr *i32_times(Lowering *lo, Expr *a, Expr *b);
 Expr *i32_mul(Lowering *lo, Expr *a, int64_t b);
 Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b);
+Expr *zero_of(Lowering *lo, DType type);
 Expr *var_of(Lowering *lo, Var *var);                      // E_VAR of a Loop IR variable
 Expr *is_zero(Lowering *lo, Var *number);
 Expr *both(Lowering *lo, Expr *a, Expr *b);                // a & b; NULL: nothing to test
@@ -558,6 +559,7 @@ Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);   
 // ---- iterate.c
 TileOp *as_map(Lowering *lo, TileOp *op);                  // a copy, fill or tile atomic as a forall; a forall as it is
 void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
+Iteration own_iteration(void);                             // of one thread alone
 bool is_map(const TileOp *op);                             // as_map takes it
 int  loop_index_of(const LoopIndex *indices, int n, const Expr *sub);  // -1: no plain index
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
@@ -635,6 +637,7 @@ bool settle_fma(Lowering *lo, Product *p);
 void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
+void emit_zeros(Lowering *lo, const TileInfo *acc);        // unless the product accumulates
 void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
 Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element in shared memory
 Expr *lane_bits(Lowering *lo, int shift, int mask);        // of the lane's number

@@ -138,13 +138,8 @@ void emit_fma(Lowering *lo, Product *p)
     const RegisterTile *const t = &p->rectangle;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const int pa = piece_of(a->type), pb = piece_of(b->type);
-    if (!op->matmul.accumulate) {
-        Nest nest;
-        Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&acc->layout));
-        Expr *const zero = dtype_is_float(acc->buffer->type) ? expr_float(lo->arena, acc->buffer->type, 0) : expr_int(lo->arena, acc->buffer->type, 0);
-        emit_element(lo, acc->registers, var_of(lo, r), zero);
-        end_nest(lo, &nest);
-    }
+    if (!op->matmul.accumulate)
+        emit_zeros(lo, acc);
     const char *const name =
         arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",
                      operand_class(lo, a, is_along(a, true), t->row_runs, t->row_run, t->row_stride),

@@ -136,12 +136,9 @@ void ask_rows(Lowering *lo, TileOp *op)
     Rows rows;
     if (only_gathers(lo) || !plan_rows(lo, op, &rows))
         return;
-    const LoopIndex *const index = rows.forall->forall.indices;
-    Iteration it = { .indices = index, .n = 2, .layout = layout_new(0, NULL), .vector = -1 };
-    for (int i = 0; i < COUNT(it.dim_of); i++)
-        it.dim_of[i] = -1;
+    const Iteration it = own_iteration();
     Nest nest;
-    begin_row(lo, &index[0], &nest);
+    begin_row(lo, &rows.forall->forall.indices[0], &nest);
     *var_slot(lo, rows.column) = emit_declare(lo, DTYPE_I32, rows.column->name, i32_const(lo, 0));
     for (int i = 0; i < rows.n_runs; i++) {
         const Expr *const load = rows.runs[i].load;

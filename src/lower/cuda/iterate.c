@@ -227,11 +227,20 @@ static bool has_replicas(const Layout *layout)
     return false;
 }
 
+Iteration own_iteration(void)
+{
+    Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
+    for (int i = 0; i < COUNT(it.dim_of); i++)
+        it.dim_of[i] = -1;
+    return it;
+}
+
 void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
 {
-    *it = (Iteration){ .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall) };
-    for (int i = 0; i < COUNT(it->dim_of); i++)
-        it->dim_of[i] = -1;
+    *it = own_iteration();
+    it->indices = forall->forall.indices;
+    it->n = forall->forall.n;
+    it->crew = map_crew(lo, forall);
     MapUses uses = { 0 };
     map_uses(lo, forall, &uses);
     const bool once = takes_atomic_values(lo, forall);

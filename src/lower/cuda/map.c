@@ -220,11 +220,9 @@ static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
 static void emit_vector(Lowering *lo, TileOp *op, Iteration *it)
 {
     Nest pieces;
-    Var *const base = loop_var(lo, it->run), *const v = loop_new_var(lo->unit, DTYPE_I32, "v");
+    Var *const base = loop_var(lo, it->run);
     emit_vector_loads(lo, it);
-    it->digit[it->vector] = v;
-    begin_for(lo, &pieces, v, i32_const(lo, 0), i32_const(lo, it->layout.digit[it->vector].extent), i32_const(lo, 1),
-              LOOP_UNROLL);
+    Var *const v = it->digit[it->vector] = begin_unrolled(lo, &pieces, "v", it->layout.digit[it->vector].extent);
     Expr *const index = expr_binary(lo->arena, X_ADD, var_of(lo, base), cast(lo, base->type, var_of(lo, v)));
     *var_slot(lo, it->run) = emit_declare(lo, base->type, base->name, index);
     emit_iteration(lo, op, it);

@@ -92,88 +92,104 @@ static void load_left(Lowering *lo, const Product *p, Expr *line, Expr *k, Var *
     end_nest(lo, &block);
 }
 
-static void emit_zeros(Lowering *lo, const TileInfo *acc)
+void emit_zeros(Lowering *lo, const TileInfo *acc)
 {
     Nest nest;
-    Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
-    const DType type = acc->buffer->type;
-    begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, layout_registers(&acc->layout)), i32_const(lo, 1),
-              LOOP_UNROLL);
-    Expr *const zero = dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
-    emit_element(lo, acc->registers, var_of(lo, r), zero);
+    Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&acc->layout));
+    emit_element(lo, acc->registers, var_of(lo, r), zero_of(lo, acc->buffer->type));
     end_nest(lo, &nest);
 }
 
 enum { CONVERTED = 4 };              // columns of the result, in eights, for which fp8 operands are converted at a time
 
+// What a warp's instructions have in common.
+typedef struct Warp {
+    Product        *p;
+    const TileInfo *acc;
+    const char     *name;
+    int             rows, columns;   // blocks of 16 and of 8 of the result
+    int             part, steps;     // of the contraction: one group's, and its instructions
+    bool            sparse;          // B is twice as long: a second load follows the first
+    int             each;            // words of 16 lines of A by a step
+    Var            *left, *right, *wide, *places;          // words; wide: of B, converted
+    Expr           *first_row, *first_column;
+    int             step_rows;       // from one block of rows to the next
+} Warp;
+
+static Warp new_warp(Lowering *lo, Product *p)
+{
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
+    const bool fp8 = is_fp8(p->type), sparse = p->op->matmul.meta;
+    Warp w = { .p = p, .acc = tile_info(lo, p->op->matmul.dst.buffer), .rows = p->row_blocks, .columns = p->n_group / 8, .part = part,
+               .steps = part / p->step_k, .sparse = sparse, .each = fp8 ? 8 : 4, .step_rows = 16 * lo->crew.warps };
+    w.left = p->a_in_registers ? pack_left(lo, p) : emit_array(lo, DTYPE_U32, "a_words", w.each * w.rows);
+    w.places = sparse ? load_places(lo, p) : NULL;
+    w.right = emit_array(lo, DTYPE_U32, "b_words", sparse ? 8 : 4);
+    w.wide = fp8 ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
+    w.first_row = i32_mul(lo, var_of(lo, lo->warp), 16);
+    if (p->division == DIVIDE_ROWS && lo->crew.groups > 1)
+        w.first_row = i32_add(lo, w.first_row, i32_mul(lo, var_of(lo, lo->group), w.step_rows * w.rows));
+    w.first_column = p->division == DIVIDE_COLUMNS ? i32_mul(lo, var_of(lo, lo->group), p->n_group) : i32_const(lo, 0);
+    w.name = arena_printf(lo->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s", sparse ? 2 * p->step_k : p->step_k, dtype_name(p->type));
+    return w;
+}
+
+// Eight columns of the result: half of what is loaded of B.
+static void emit_eight_columns(Lowering *lo, const Warp *w, int step, int column, int half)
+{
+    Expr *from_b = expr_address(lo->arena, w->right, i32_const(lo, 2 * half));
+    if (w->wide) {
+        emit_call(lo, arena_printf(lo->arena, "widen_%s<2>", dtype_name(w->p->type)), 2, var_of(lo, w->wide), from_b);
+        from_b = var_of(lo, w->wide);
+    }
+    for (int r = 0; r < w->rows; r++) {
+        const int from = w->p->a_in_registers ? r * (w->p->k / 4) + 4 * step : w->each * r;
+        Expr *const d = expr_address(lo->arena, w->acc->registers, i32_const(lo, (r * w->columns + column) * 4));
+        Expr *const from_a = expr_address(lo->arena, w->left, i32_const(lo, from));
+        if (w->sparse)
+            emit_call(lo, w->name, 5, d, from_a, from_b, expr_address(lo->arena, w->right, i32_const(lo, 4 + 2 * half)),
+                      expr_index(lo->arena, w->places, i32_const(lo, r * w->steps + step)));
+        else
+            emit_call(lo, w->name, 3, d, from_a, from_b);
+    }
+}
+
+// around: k counts in a loop.
+static void emit_step(Lowering *lo, const Warp *w, int step, Expr *k, bool around)
+{
+    const Product *const p = w->p;
+    if (p->division == DIVIDE_CONTRACTION)
+        k = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), w->part), k);
+    for (int r = 0; r < w->rows && !p->a_in_registers; r++)
+        load_left(lo, p, i32_add(lo, w->first_row, i32_const(lo, r * w->step_rows)), k, w->left, w->each * r);
+    for (int c = 0; c < w->columns; c += 2) {              // 16 columns of B at a time
+        Expr *const line = i32_add(lo, w->first_column, i32_const(lo, 8 * c));
+        if (around && lo->target->arch < 90 && c % CONVERTED == 0)
+            emit_call(lo, "__syncwarp", 0);                // ptxas loads and converts nothing of what is behind it before
+        load_operand(lo, &p->right, false, line, w->sparse ? i32_const(lo, 2 * p->step_k * step) : k, w->right, 0);
+        if (w->sparse)
+            load_operand(lo, &p->right, false, line, i32_const(lo, 2 * p->step_k * step + p->step_k), w->right, 4);
+        for (int half = 0; half < 2 && c + half < w->columns; half++)
+            emit_eight_columns(lo, w, step, c + half, half);
+    }
+}
+
+// Conversions of fp8 in one long text would all be begun at once, and spill: there the steps are a loop.
 void emit_mma(Lowering *lo, Product *p)
 {
-    TileOp *const op = p->op;
-    const Operand *const b = &p->right;
-    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int columns = p->n_group / 8;
-    const int rows = p->row_blocks;
-    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
-    const int steps = part / p->step_k;                    // of one group
-    const bool by_rows = p->division == DIVIDE_ROWS;
-    Nest block;
+    Nest block, loop;
     begin_block(lo, &block);
-    if (!op->matmul.accumulate)
-        emit_zeros(lo, acc);
-    Var *const packed = p->a_in_registers ? pack_left(lo, p) : NULL;
-    const int each = is_fp8(p->type) ? 8 : 4;              // words of 16 lines by a step
-    Var *const words = p->a_in_registers ? packed : emit_array(lo, DTYPE_U32, "a_words", each * rows);
-    const bool sparse = op->matmul.meta;                   // B is twice as long: a second load follows the first
-    Var *const places = sparse ? load_places(lo, p) : NULL;
-    Var *const right = emit_array(lo, DTYPE_U32, "b_words", sparse ? 8 : 4);
-    Var *const wide = is_fp8(p->type) ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
-    const int step_rows = 16 * lo->crew.warps;
-    Expr *first_row = i32_mul(lo, var_of(lo, lo->warp), 16), *first_column = i32_const(lo, 0);
-    if (by_rows && lo->crew.groups > 1)
-        first_row = i32_add(lo, first_row, i32_mul(lo, var_of(lo, lo->group), step_rows * rows));
-    if (p->division == DIVIDE_COLUMNS)
-        first_column = i32_mul(lo, var_of(lo, lo->group), p->n_group);
-    const char *const name = arena_printf(lo->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s", sparse ? 2 * p->step_k : p->step_k,
-                                          dtype_name(p->type));
-    // Conversions of fp8 in one long text would all be begun at once, and spill.
-    Nest loop;
-    Var *const around = is_fp8(p->type) ? loop_new_var(lo->unit, DTYPE_I32, "step") : NULL;
-    if (around)
-        begin_for(lo, &loop, around, i32_const(lo, 0), i32_const(lo, steps), i32_const(lo, 1), LOOP_NO_UNROLL);
-    for (int step = 0; step < (around ? 1 : steps); step++) {
-        Expr *k = around ? i32_mul(lo, var_of(lo, around), p->step_k) : i32_const(lo, p->step_k * step);
-        if (p->division == DIVIDE_CONTRACTION)
-            k = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), part), k);
-        if (!p->a_in_registers)
-            for (int r = 0; r < rows; r++)
-                load_left(lo, p, i32_add(lo, first_row, i32_const(lo, r * step_rows)), k, words, each * r);
-        for (int c = 0; c < columns; c += 2) {             // 16 columns of B at a time
-            Expr *const line = i32_add(lo, first_column, i32_const(lo, 8 * c));
-            if (around && lo->target->arch < 90 && c % CONVERTED == 0)
-                emit_call(lo, "__syncwarp", 0);        // ptxas loads and converts nothing of what is behind it before
-            load_operand(lo, b, false, line, sparse ? i32_const(lo, 2 * p->step_k * step) : k, right, 0);
-            if (sparse)
-                load_operand(lo, b, false, line, i32_const(lo, 2 * p->step_k * step + p->step_k), right, 4);
-            for (int half = 0; half < 2 && c + half < columns; half++) {
-                if (wide)
-                    emit_call(lo, arena_printf(lo->arena, "widen_%s<2>", dtype_name(p->type)), 2, var_of(lo, wide),
-                              expr_address(lo->arena, right, i32_const(lo, 2 * half)));
-                Expr *const from_b = wide ? var_of(lo, wide) : expr_address(lo->arena, right, i32_const(lo, 2 * half));
-                for (int r = 0; r < rows; r++) {
-                    const int from = p->a_in_registers ? r * (p->k / 4) + 4 * step : each * r;
-                    Expr *const d = expr_address(lo->arena, acc->registers, i32_const(lo, (r * columns + c + half) * 4));
-                    Expr *const from_a = expr_address(lo->arena, words, i32_const(lo, from));
-                    if (sparse)
-                        emit_call(lo, name, 5, d, from_a, from_b,
-                                  expr_address(lo->arena, right, i32_const(lo, 4 + 2 * half)),
-                                  expr_index(lo->arena, places, i32_const(lo, r * steps + step)));
-                    else
-                        emit_call(lo, name, 3, d, from_a, from_b);
-                }
-            }
-        }
-    }
-    if (around)
+    if (!p->op->matmul.accumulate)
+        emit_zeros(lo, tile_info(lo, p->op->matmul.dst.buffer));
+    const Warp w = new_warp(lo, p);
+    if (is_fp8(p->type)) {
+        Var *const step = loop_new_var(lo->unit, DTYPE_I32, "step");
+        begin_for(lo, &loop, step, i32_const(lo, 0), i32_const(lo, w.steps), i32_const(lo, 1), LOOP_NO_UNROLL);
+        emit_step(lo, &w, 0, i32_mul(lo, var_of(lo, step), p->step_k), true);
         end_nest(lo, &loop);
+    } else {
+        for (int step = 0; step < w.steps; step++)
+            emit_step(lo, &w, step, i32_const(lo, p->step_k * step), false);
+    }
     end_nest(lo, &block);
 }

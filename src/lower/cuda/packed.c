@@ -42,10 +42,8 @@ bool emit_packed_conversion(Lowering *lo, const TileOp *op)
     TileInfo *to, *from;
     if (!is_packed_conversion(lo, op, &to, &from))
         return false;
-    Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
-    const int words = layout_registers(&to->layout) / 2;
     Nest nest;
-    begin_for(lo, &nest, i, i32_const(lo, 0), i32_const(lo, words), i32_const(lo, 1), LOOP_UNROLL);
+    Var *const i = begin_unrolled(lo, &nest, "i", layout_registers(&to->layout) / 2);
     Expr *const even = i32_mul(lo, var_of(lo, i), 2), *const odd = i32_op(lo, X_ADD, even, 1);
     Expr *const word = call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
                                  expr_index(lo->arena, from->registers, even),

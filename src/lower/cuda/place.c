@@ -89,7 +89,7 @@ Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
         panel = i32_mul(lo,
                         expr_binary(lo->arena, X_SHR, column, i32_const(lo, __builtin_ctz((unsigned)s->panel_columns))),
                         s->panel_bytes / s->element_bytes);
-        within = expr_binary(lo->arena, X_BITAND, column, i32_const(lo, s->panel_columns - 1));
+        within = i32_op(lo, X_BITAND, column, s->panel_columns - 1);
     }
     return i32_add(lo, panel,
                    call_expr(lo, DTYPE_I32,

@@ -219,12 +219,10 @@ static void work_out_place(Lowering *lo, TileOp *op, Iteration *it)
 bool emit_local(Lowering *lo, TileOp *op)
 {
     TileOp *const forall = as_map(lo, op);
-    Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
+    Iteration it = own_iteration();
     Nest nest;
     if (!lo->stock || forall->forall.n != 1)
         return false;
-    for (int i = 0; i < COUNT(it.dim_of); i++)
-        it.dim_of[i] = -1;
     begin_row(lo, &forall->forall.indices[0], &nest);
     emit_thread_block(lo, forall->forall.body, &it);
     end_nest(lo, &nest);
@@ -239,9 +237,7 @@ static bool holds_fill(Lowering *lo, TileOp *op, void *context)
 
 static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
 {
-    Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
-    for (int i = 0; i < COUNT(it.dim_of); i++)
-        it.dim_of[i] = -1;
+    Iteration it = own_iteration();
     for (TileOp *op = block; op; op = op->next) {
         const OpInfo *const info = op_info(lo, op);
         bool fills = false;

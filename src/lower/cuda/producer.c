@@ -16,7 +16,7 @@ static void begin_issue(Lowering *lo, Nest *nest)
 {
     const int thread = only_gathers(lo) ? WARPGROUP_THREADS - WARP_LANES : 0;
     if (lo->by_warp || lo->has_filler)
-        begin_if(lo, nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->has_filler ? lo->thread : lo->lane), i32_const(lo, thread)));
+        begin_if(lo, nest, i32_op(lo, X_EQ, var_of(lo, lo->has_filler ? lo->thread : lo->lane), thread));
     else
         begin_block(lo, nest);
 }
@@ -25,7 +25,7 @@ static void begin_issue(Lowering *lo, Nest *nest)
 static void begin_lanes(Lowering *lo, Nest *nest)
 {
     if (lo->has_filler)
-        begin_if(lo, nest, expr_binary(lo->arena, X_LT, var_of(lo, lo->thread), i32_const(lo, WARP_LANES)));
+        begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
     else
         begin_block(lo, nest);
 }

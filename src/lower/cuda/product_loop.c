@@ -67,9 +67,7 @@ bool starts_in_loop(Lowering *lo, const TileOp *fill)
     TileOp *loop = fill->next;
     while (loop && (loop->kind == T_TILE || (loop->kind == T_FILL && loop->fill.dst.buffer != tile)))
         loop = loop->next;
-    const DType type = fill->fill.value->type;
-    Expr *const zero = dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
-    if (!expr_equal(fill->fill.value, zero) || !region_is_whole(&fill->fill.dst) || !loop || loop->kind != T_PIPELINE ||
+    if (!expr_equal(fill->fill.value, zero_of(lo, fill->fill.value->type)) || !region_is_whole(&fill->fill.dst) || !loop || loop->kind != T_PIPELINE ||
         !loop_products(lo, loop))
         return false;
     Product *const product = only_product_into(lo, loop->pipeline.body, tile);

@@ -329,7 +329,7 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op)
     if (!op->matmul.accumulate) {
         first = NEW(a, TileOp, .kind = T_FILL, .span = op->span, .next = map, .groups = op->groups);
         first->fill.dst = *dst;
-        first->fill.value = dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0);
+        first->fill.value = zero_of(lo, wide);
     }
     info = op_info(lo, op);
     info->map = first;

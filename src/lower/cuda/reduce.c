@@ -280,8 +280,7 @@ static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Loweri
                   i32_const(lo, end_of_digit(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
     }
     body(lo, it, which, partial_at(lo, it, which), flag);
-    while (depth > 0)
-        end_nest(lo, &nests[--depth]);
+    end_nests(lo, nests, depth);
     memcpy(it->digit, saved, sizeof saved);
 }
 

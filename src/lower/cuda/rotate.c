@@ -183,7 +183,7 @@ static Expr *own_turn(Lowering *lo) { return i32_add(lo, var_of(lo, lo->group), 
 
 static Expr *next_turn(Lowering *lo)
 {
-    Expr *const is_last = expr_binary(lo->arena, X_EQ, var_of(lo, lo->group), i32_const(lo, lo->crew.groups - 1));
+    Expr *const is_last = i32_op(lo, X_EQ, var_of(lo, lo->group), lo->crew.groups - 1);
     Expr *const next = i32_add(lo, var_of(lo, lo->group), i32_const(lo, BAR_TURNS + 1));
     return expr_select(lo->arena, is_last, i32_const(lo, BAR_TURNS), next);
 }
@@ -219,7 +219,7 @@ static void pass_turn(Lowering *lo, TileOp *pipeline)
 void begin_turns(Lowering *lo)
 {
     Nest nest;
-    begin_if(lo, &nest, expr_binary(lo->arena, X_EQ, var_of(lo, lo->group), i32_const(lo, lo->crew.groups - 1)));
+    begin_if(lo, &nest, i32_op(lo, X_EQ, var_of(lo, lo->group), lo->crew.groups - 1));
     emit_call(lo, "bar_arrive", 2, i32_const(lo, BAR_TURNS), i32_const(lo, 2 * WARPGROUP_THREADS));
     end_nest(lo, &nest);
 }
@@ -353,7 +353,7 @@ void emit_rotated(Lowering *lo, TileOp *op)
     const Crossings crossings = find_crossings(lo, &parts);
 
     begin_block(lo, &first);
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = index, .value = var_of(lo, begin) } });
+    emit_definition(lo, index, var_of(lo, begin));
     emit_ops(lo, &parts.head, body);
     emit_ops(lo, &parts.tail, body);
     wait_for_all(lo);

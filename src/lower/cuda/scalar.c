@@ -102,7 +102,7 @@ Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
     Arena *const a = lo->arena;
     x = widen(lo, from, x);
     if (to == DTYPE_BOOL)
-        return expr_binary(a, X_NE, x, dtype_is_float(x->type) ? expr_float(a, x->type, 0) : expr_int(a, x->type, 0));
+        return expr_binary(a, X_NE, x, zero_of(lo, x->type));
     if (dtype_is_float(to)) {
         const DType wide = to == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
         x = rounds_twice(to, from) ? call_expr(lo, DTYPE_F32, "odd_f32", 1, x) : cast(lo, wide, x);
@@ -234,11 +234,6 @@ Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b)
 }
 
 // ---- elements
-
-static Expr *zero_of(Lowering *lo, DType type)
-{
-    return dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
-}
 
 static Expr *lower_load(Lowering *lo, Expr *x, const Iteration *it)
 {

@@ -24,71 +24,83 @@ static void subs_at(Lowering *lo, const Region *region, Expr **position, Expr **
     }
 }
 
-void emit_scan(Lowering *lo, TileOp *op)
+static Var *new_index(Lowering *lo, const TileOp *op, const char *name, int64_t last)
+{
+    Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, name, op->span);
+    var->lo = int_const(lo->arena, 0);
+    var->hi = int_const(lo->arena, last);
+    return var;
+}
+
+// Of element `at` of line `line`, which counts through the other dimensions.
+static void find_position(Lowering *lo, const int64_t *widths, int rank, int axis, Var *line, Var *at, Expr **position)
 {
     Arena *const a = lo->arena;
-    int64_t widths[MAX_RANK];
-    const int rank = region_rank(&op->scan.src), axis = op->scan.axis;
+    Expr *rest = expr_var(a, line);
+    for (int d = rank - 1; d >= 0; d--) {
+        position[d] = d == axis ? expr_var(a, at) : expr_binary(a, X_MOD, rest, int_const(a, widths[d]));
+        rest = d == axis ? rest : expr_binary(a, X_DIV, rest, int_const(a, widths[d]));
+    }
+}
+
+static void store_sum(Lowering *lo, TileOp *op, Expr **position, DType wide, Var *value)
+{
+    Place place;
+    Expr *subs[MAX_RANK];
+    Buffer *const dst = op->scan.dst.buffer;
+    subs_at(lo, &op->scan.dst, position, subs);
+    if (!place_element(lo, dst, subs, NULL, &place, op->span))
+        return;
+    Nest cut;
+    if (place.inside)                // of a view that ends within the slice
+        begin_if(lo, &cut, place.inside);
+    emit_element(lo, place.pointer, place.at, to_dtype(lo, dst->type, wide, var_of(lo, value)));
+    mark_written(lo, &place);
+    if (place.inside)
+        end_nest(lo, &cut);
+}
+
+// 32 elements of a line: `carry` is the sum of those before them, and then of these too.
+static void scan_chunk(Lowering *lo, TileOp *op, Expr **position, Expr *inside, DType wide, Var *carry)
+{
+    Nest guard;
+    Expr *subs[MAX_RANK];
+    subs_at(lo, &op->scan.src, position, subs);
+    Var *const value = emit_declare(lo, wide, "value", zero_of(lo, wide));
+    begin_if(lo, &guard, inside);
+    emit_assign(lo, value, lower_as(lo, wide, expr_load(lo->arena, op->scan.src.buffer, subs), NULL));
+    end_nest(lo, &guard);
+    Expr *const sums = call_expr(lo, wide, "warp_scan", 2, var_of(lo, value), var_of(lo, lo->lane));
+    emit_assign(lo, value, expr_binary(lo->arena, X_ADD, sums, var_of(lo, carry)));
+    begin_if(lo, &guard, inside);
+    store_sum(lo, op, position, wide, value);
+    end_nest(lo, &guard);
+    emit_assign(lo, carry, call_expr(lo, wide, "shuffle_from", 2, var_of(lo, value), i32_const(lo, WARP_LANES - 1)));
+}
+
+void emit_scan(Lowering *lo, TileOp *op)
+{
+    int64_t widths[MAX_RANK], lines = 1;
+    const int rank = region_rank(&op->scan.src), axis = op->scan.axis, warps = lo->crew.warps * lo->crew.groups;
     if (!static_widths(&op->scan.src, widths)) {
         unsupported(lo, op->span, "a scan whose extents are known at run time");
         return;
     }
-    int64_t lines = 1;
     for (int d = 0; d < rank; d++)
         lines *= d == axis ? 1 : widths[d];
-    const int warps = lo->crew.warps * lo->crew.groups;
     const DType target = op->scan.dst.buffer->type;
     const DType wide = dtype_info[target].wide == DTYPE_INT ? DTYPE_I64 : dtype_info[target].wide;
-    Expr *const warp = lo->crew.groups > 1
-                           ? i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), var_of(lo, lo->warp))
-                           : var_of(lo, lo->warp);
-    Var *const line = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, "line", op->span);
-    line->lo = int_const(a, 0);
-    line->hi = int_const(a, lines - 1);
-    Var *const at = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, "at", op->span);
-    at->lo = int_const(a, 0);
-    at->hi = int_const(a, widths[axis] + WARP_LANES);
-    Expr *position[MAX_RANK], *subs[MAX_RANK], *rest = expr_var(a, line);
-    for (int d = rank - 1; d >= 0; d--) {
-        if (d == axis) {
-            position[d] = expr_var(a, at);
-            continue;
-        }
-        position[d] = expr_binary(a, X_MOD, rest, int_const(a, widths[d]));
-        rest = expr_binary(a, X_DIV, rest, int_const(a, widths[d]));
-    }
-    Nest loop, chunk, guard;
+    Expr *warp = var_of(lo, lo->warp), *position[MAX_RANK];
+    if (lo->crew.groups > 1)
+        warp = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), warp);
+    Var *const line = new_index(lo, op, "line", lines - 1), *const at = new_index(lo, op, "at", widths[axis] + WARP_LANES);
+    find_position(lo, widths, rank, axis, line, at, position);
+    Nest loop, chunk;
     begin_for(lo, &loop, loop_var(lo, line), warp, i32_const(lo, lines), i32_const(lo, warps), LOOP_NO_UNROLL);
-    Var *const carry = emit_declare(lo, wide, "carry",
-                                    dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
-    Var *const first = loop_new_var(lo->unit, DTYPE_I32, "first");
-    begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES),
-              LOOP_NO_UNROLL);
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_var(lo, at), .value = i32_add(lo, var_of(lo, first), var_of(lo, lo->lane)) } });
-    Expr *const inside = i32_op(lo, X_LT, var_of(lo, loop_var(lo, at)), widths[axis]);
-    subs_at(lo, &op->scan.src, position, subs);
-    Var *const value = emit_declare(lo, wide, "value",
-                                    dtype_is_float(wide) ? expr_float(a, wide, 0) : expr_int(a, wide, 0));
-    begin_if(lo, &guard, inside);
-    emit_assign(lo, value, lower_as(lo, wide, expr_load(a, op->scan.src.buffer, subs), NULL));
-    end_nest(lo, &guard);
-    emit_assign(lo, value,
-                expr_binary(a, X_ADD, call_expr(lo, wide, "warp_scan", 2, var_of(lo, value), var_of(lo, lo->lane)),
-                            var_of(lo, carry)));
-    Place place;
-    subs_at(lo, &op->scan.dst, position, subs);
-    begin_if(lo, &guard, inside);
-    if (place_element(lo, op->scan.dst.buffer, subs, NULL, &place, op->span)) {
-        Nest cut;
-        if (place.inside)            // of a view that ends within the slice
-            begin_if(lo, &cut, place.inside);
-        emit_element(lo, place.pointer, place.at, to_dtype(lo, target, wide, var_of(lo, value)));
-        mark_written(lo, &place);
-        if (place.inside)
-            end_nest(lo, &cut);
-    }
-    end_nest(lo, &guard);
-    emit_assign(lo, carry, call_expr(lo, wide, "shuffle_from", 2, var_of(lo, value), i32_const(lo, WARP_LANES - 1)));
+    Var *const carry = emit_declare(lo, wide, "carry", zero_of(lo, wide)), *const first = loop_new_var(lo->unit, DTYPE_I32, "first");
+    begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES), LOOP_NO_UNROLL);
+    emit_definition(lo, loop_var(lo, at), i32_add(lo, var_of(lo, first), var_of(lo, lo->lane)));
+    scan_chunk(lo, op, position, i32_op(lo, X_LT, var_of(lo, loop_var(lo, at)), widths[axis]), wide, carry);
     end_nest(lo, &chunk);
     end_nest(lo, &loop);
 }

@@ -21,7 +21,7 @@ void declare_value(Lowering *lo, TileOp *op)
 // A statement outside forall, by each thread that comes by.
 static void emit_by_each(Lowering *lo, TileOp *op)
 {
-    Iteration none = { .layout = layout_new(0, NULL), .vector = -1 };
+    Iteration none = own_iteration();
     emit_thread_op(lo, op, &none);
 }
 

@@ -202,7 +202,7 @@ void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **c
     const char *const name = arena_printf(lo->arena, "tma_%s_%dd", op->kind == T_ATOMIC_TILE ? "add" : "store", rank);
     Expr *args[8] = { map_address(lo, map), box };
     memcpy(args + 2, coordinates, sizeof(Expr *) * (size_t)rank);
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { expr_call(lo->arena, DTYPE_NONE, name, 2 + rank, args) } });
+    emit_call_if(lo, NULL, expr_call(lo->arena, DTYPE_NONE, name, 2 + rank, args));
 }
 
 Expr *staging_address(Lowering *lo, Expr *offset)

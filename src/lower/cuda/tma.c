@@ -150,7 +150,7 @@ static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
 static Expr *rank_times(Lowering *lo, int bytes)
 {
     Expr *const rank = call_expr(lo, DTYPE_U32, "(uint32_t)", 1, var_of(lo, lo->rank));
-    return expr_binary(lo->arena, X_MUL, rank, expr_int(lo->arena, DTYPE_U32, bytes));
+    return expr_binary(lo->arena, X_MUL, rank, u32_const(lo, bytes));
 }
 
 // ---- copies
@@ -255,7 +255,7 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     Expr *args[6 + BOX_RANK];
     int n = 0;
     if (load->channel)
-        args[n++] = expr_binary(a, X_ADD, load->base, expr_int(a, DTYPE_U32, panel * s->panel_bytes + load->offset));
+        args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
     args[n++] = map_address(lo, load->map);
     if (load->channel)
         args[n++] = load->barrier;
@@ -267,8 +267,7 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     }
     memcpy(args + n, load->at, sizeof(Expr *) * (size_t)load->rank);
     args[n] = i32_add(lo, load->at[0], i32_const(lo, panel * s->panel_columns));
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = {
-             expr_call(a, DTYPE_NONE, name_of_load(lo, load), n + load->rank, args) } });
+    emit_call_if(lo, NULL, expr_call(a, DTYPE_NONE, name_of_load(lo, load), n + load->rank, args));
 }
 
 static void emit_load(Lowering *lo, TileOp *op, const Channel *channel)
@@ -280,7 +279,7 @@ static void emit_load(Lowering *lo, TileOp *op, const Channel *channel)
     if (channel)
         open_channel(lo);
     if (load.share.whole >= 0)
-        begin_if(lo, &one, expr_binary(lo->arena, X_EQ, cluster_rank(lo), i32_const(lo, load.share.whole)));
+        begin_if(lo, &one, i32_op(lo, X_EQ, cluster_rank(lo), load.share.whole));
     const bool at_once = is_cut(&load) && channel;         // all panels in one call
     for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++)
         emit_panel(lo, &load, panel);

@@ -27,11 +27,11 @@ static void fill_boxes(Lowering *lo, const TileInfo *tile, Var *stage)
 {
     const int rows = tile->layout.extent[0];
     Nest loops[2];
-    Var *const u = loop_new_var(lo->unit, DTYPE_I32, "u"), *const r = begin_unrolled(lo, &loops[0], "r", 4);
+    Var *const r = begin_unrolled(lo, &loops[0], "r", 4);
     Expr *const first = call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "turned_at<%d>", rows), 4, var_of(lo, stage),
                                   var_of(lo, lo->warp), var_of(lo, lo->lane), var_of(lo, r));
     Var *const at = emit_declare(lo, DTYPE_U32, "at", first);
-    begin_for(lo, &loops[1], u, i32_const(lo, 0), i32_const(lo, rows / 8), i32_const(lo, 1), LOOP_UNROLL);
+    Var *const u = begin_unrolled(lo, &loops[1], "u", rows / 8);
     Expr *const value = expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, u), 4), var_of(lo, r)));
     Expr *const offset = cast(lo, DTYPE_U32, i32_mul(lo, var_of(lo, u), 1024));
     emit_call(lo, "stage_turned", 2, expr_binary(lo->arena, X_ADD, var_of(lo, at), offset), value);

@@ -206,9 +206,8 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
         emit_steps(lo, p, from, part, first, first + n < steps ? first + n : steps, i32_const(lo, 0));
         emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
         settle_registers(lo, acc, part);
-        Var *const r = loop_new_var(lo->unit, DTYPE_I32, "r");
         Nest nest;
-        begin_for(lo, &nest, r, i32_const(lo, 0), i32_const(lo, registers), i32_const(lo, 1), LOOP_UNROLL);
+        Var *const r = begin_unrolled(lo, &nest, "r", registers);
         Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)),
                                       expr_index(lo->arena, part, var_of(lo, r)));
         emit_element(lo, acc->registers, var_of(lo, r), sum);
