@@ -159,6 +159,65 @@ static void sums_over_warps_take_one_barrier(void **state)
     }
 }
 
+// Where the channel's barriers stand, of those named in the explanation: "channel 0: q, 1 buffer, full at 57376, empty at 57384".
+static void name_barriers(const char *explanation, char names[4], int full[4], int empty[4])
+{
+    for (const char *at = explanation; (at = strstr(at, "\nchannel ")); at++) {
+        int i, used = 0;
+        char name;
+        if (sscanf(at, "\nchannel %d: %c,%n", &i, &name, &used) == 2 && used && i < 4 &&
+            sscanf(strstr(at, "full at "), "full at %d, empty at %d", &full[i], &empty[i]) == 2)
+            names[i] = name;
+    }
+}
+
+// What a group does, one word for each line of its code that is about tiles: +q waits for tile q, -q gives it back.
+static void print_deeds(Text *out, const Compiled *compiled, int group)
+{
+    static const struct { const char *line, *deed; } marks[] = {
+        { "for (int32_t t", "step" }, { "wgmma_commit", "product" }, { "bar_sync(3", "told" }, { "if (t + 1 >= T)", "last?" },
+        { "if (0 >= T)", "none?" } };
+    char names[4] = { 0 };
+    int full[4], empty[4], now = -1, at, left;
+    name_barriers(compiled->explanation, names, full, empty);
+    for (const char *line = compiled->source; (line = strchr(line, '\n')); line++) {
+        const char *const begin = line + 1 + strspn(line + 1, " ");
+        sscanf(begin, "if (group%*[_0-9] == %d)", &now);
+        if (now != group) continue;
+        for (int i = 0; i < COUNT(marks); i++)
+            if (strncmp(begin, marks[i].line, strlen(marks[i].line)) == 0) text_print(out, " %s", marks[i].deed);
+        if (sscanf(begin, "wgmma_wait(%d)", &left) == 1) text_print(out, " flying=%d", left);
+        const bool wait = sscanf(begin, "mbar_wait(shared_base() + %du", &at) == 1;
+        if (wait || sscanf(begin, "mbar_arrive(shared_base() + %du", &at) == 1)
+            for (int i = 0; i < 4; i++)
+                if (names[i] && at == (wait ? full : empty)[i]) text_print(out, " %c%c", wait ? '+' : '-', names[i]);
+    }
+}
+
+static void groups_wait_for_tiles_and_give_them_back_in_their_place(void **state)
+{
+    static const char file[] = "../tests/unit/lower/cuda/channels.tile";
+    static const struct { const char *kernel; int group; const char *deeds; } expected[] = {
+        // q in the last step, under the product behind; where there is no step, behind the loop
+        { "kept", 0, " +q step +k product product flying=1 last? -q flying=0 -k none? -q" },
+        { "kept", 1, " +q step +k product flying=0 -k -q" },               // read by a statement, too
+        { "gathered", 0, " step +a +c product flying=0 -a -c" },
+        // a is full when d is; so is c when group 0 says that it has read it
+        { "gathered", 1, " step +a +d product product +c told product product flying=2 -a flying=1 -d flying=0 -c" },
+    };
+    for (int i = 0; i < COUNT(expected); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        Text deeds = { .arena = arena };
+        print_deeds(&deeds, compile_case(arena, &(Case){ .file = file, .kernel = expected[i].kernel, .arch = 90 }), expected[i].group);
+        if (strcmp(text_cstr(&deeds), expected[i].deeds) != 0)
+            fail_msg("group %d of %s:%s, expected%s", expected[i].group, expected[i].kernel, text_cstr(&deeds), expected[i].deeds);
+        arena_free(arena);
+    }
+}
+
 static void what_cannot_be_is_an_error(void **state)
 {
     static const struct { const char *file, *kernel, *messages[3]; } refused[] = {
@@ -223,6 +282,7 @@ int main(void)
         cmocka_unit_test(sources_hold_the_planned_instructions),
         cmocka_unit_test(explanations_say_what_runs),
         cmocka_unit_test(sums_over_warps_take_one_barrier),
+        cmocka_unit_test(groups_wait_for_tiles_and_give_them_back_in_their_place),
         cmocka_unit_test(what_cannot_be_is_an_error),
         cmocka_unit_test(ptxas_reports_no_spills),
     };
