@@ -233,7 +233,7 @@ static void decode_over_two_caches(void **state)
 }
 
 // A plan of an earlier step, whose lists counted for less, leaves places out: refused where values are looked at. One for
-// more, or for full lists, serves.
+// more, or for full lists, serves. On a GPU a refusal ends its context: there those that serve do it.
 static void plans_for_shorter_lists(void **state)
 {
     enum { B = 3, TOPK = 300, EXTRA = 130 };
@@ -253,6 +253,7 @@ static void plans_for_shorter_lists(void **state)
     assert_ok(kiln_mla_plan_size(o, &shape, &bytes));
     Array *const memory = bytes_new(bytes), *const workspace = bytes_new(1 << 20);
     for (int i = 0; i < (int)(sizeof steps / sizeof *steps); i++) {
+        if (steps[i].refused && !on_cpu()) continue;
         kiln_mla_plan plan;
         kiln_mla_plan_args make = { .shape = &shape, .memory = memory->tensor.data, .memory_bytes = bytes };
         kiln_mla_decode_sparse_args args = { .plan = &plan, .q = &q->tensor, .cache = &cache->tensor, .indices = &indices->tensor,
