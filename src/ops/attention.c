@@ -55,7 +55,6 @@ static int step_keys(const Call *call)
 kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
     double scale;
     kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a);
     if (status)
@@ -70,16 +69,13 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
     if (!status)
-        status = call_kernel(&call, "attention/forward.tile", "attention_forward", &kernel,
-                             "T=%s, D=%d, DV=%d, CAUSAL=%s, "
-                             "WINDOW=%d, BN=%d%s",
+        status = call_kernel(&call, "attention/forward.tile", "attention_forward", "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s",
                              type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
                              yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
     if (status)
         return status;
-    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2), call_tensor(&call, 3),
-                              call_tensor(&call, 4), KILN_FLOAT(scale) };
-    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    call_add(&call, KILN_FLOAT(scale));
+    return call_run(&call, stream, NULL, 0);
 }
 
 // ---- packed
@@ -97,7 +93,7 @@ static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offs
         return KILN_OK;
     const kiln_status status = find_offsets_kernel(call, offsets, &kernel);
     const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
-    return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
+    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
 static kiln_status check_longest(const Call *call, const char *name, int64_t rows)
@@ -110,7 +106,6 @@ static kiln_status check_longest(const Call *call, const char *name, int64_t row
 
 static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
 {
-    kiln_kernel *kernel;
     double scale;
     const Want wants[] = {
         { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
@@ -126,19 +121,16 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
     if (!status) status = check_longest(call, "max_queries", a->max_queries);
     if (status)
         return status;
-    status = call_kernel(call, "attention/varlen.tile", "attention_varlen", &kernel,
-                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, "
-                         "BN=%d%s",
+    status = call_kernel(call, "attention/varlen.tile", "attention_varlen", "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s",
                          type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
                          yes(a->causal || a->window), (int)a->window, step_keys(call), a->lse ? "" : ", LSE=none");
     if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
     if (status)
         return status;
-    const kiln_arg args[] = { call_tensor(call, 0), call_tensor(call, 1), call_tensor(call, 2), call_tensor(call, 3),
-                              call_tensor(call, 4), call_tensor(call, 5), call_tensor(call, 6), KILN_INT(a->max_queries),
-                              KILN_FLOAT(scale) };
-    return call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
+    call_add(call, KILN_INT(a->max_queries));
+    call_add(call, KILN_FLOAT(scale));
+    return call_run(call, stream, NULL, 0);
 }
 
 kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *a)
@@ -199,10 +191,7 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
 
 // ---- backward
 
-enum { BACKWARD_ARGS = 10 };
-
-static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a, kiln_kernel **kernel,
-                                    kiln_arg *args)
+static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a)
 {
     double scale;
     const Want wants[] = {
@@ -220,46 +209,35 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status)
         status = call_kernel(call, "attention/backward.tile",
-                             a->deterministic ? "attention_backward_exact" : "attention_backward", kernel,
+                             a->deterministic ? "attention_backward_exact" : "attention_backward",
                              "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
                              (int)call_extent(call, "DV"), yes(a->causal));
-    for (int i = 0; !status && i < COUNT(wants); i++)
-        args[i] = call_tensor(call, i);
-    if (!status)
-        args[COUNT(wants)] = KILN_FLOAT(scale);
+    if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
 
 kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[BACKWARD_ARGS];
     kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, bytes);
-    if (!status) status = prepare_backward(&call, a, &kernel, args);
-    return status ? status : call_size(&call, kernel, args, BACKWARD_ARGS, bytes);
+    if (!status) status = prepare_backward(&call, a);
+    return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[BACKWARD_ARGS];
     kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a);
-    if (!status) status = prepare_backward(&call, a, &kernel, args);
-    return status ? status : call_launch(&call, stream, kernel, args, BACKWARD_ARGS, a->workspace, a->workspace_bytes);
+    if (!status) status = prepare_backward(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
 // ---- backward, packed
 
-enum { BACKWARD_VARLEN_TENSORS = 11, BACKWARD_VARLEN_ARGS = 14 };
-
-// n: how many arguments the kernel takes.
-static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a, kiln_kernel **kernel,
-                                           kiln_arg *args, int *n)
+static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a)
 {
     double scale;
-    const Want wants[BACKWARD_VARLEN_TENSORS] = {
+    const Want wants[] = {
         { IN,  "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
         { IN,  "k",         a->k,         0,             "K[TK][HKV][D]" },
         { IN,  "v",         a->v,         0,             "V[TK][HKV][DV]" },
@@ -278,16 +256,14 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
     if (!status)
         status = call_kernel(call, "attention/backward_varlen.tile", a->deterministic ? "attention_varlen_backward_exact"
-                             : "attention_varlen_backward", kernel, "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call),
+                             : "attention_varlen_backward", "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call),
                              (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal));
     if (status)
         return status;
-    for (*n = 0; *n < COUNT(wants); ++*n)
-        args[*n] = call_tensor(call, *n);
     if (a->deterministic)
-        args[(*n)++] = KILN_INT(a->max_queries);
-    args[(*n)++] = KILN_INT(a->max_keys);
-    args[(*n)++] = KILN_FLOAT(scale);
+        call_add(call, KILN_INT(a->max_queries));
+    call_add(call, KILN_INT(a->max_keys));
+    call_add(call, KILN_FLOAT(scale));
     return KILN_OK;
 }
 
@@ -295,36 +271,28 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
                                                           size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel, *offsets;
-    kiln_arg args[BACKWARD_VARLEN_ARGS];
-    int n = 0;
+    kiln_kernel *offsets;
     kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, bytes);
-    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args, &n);
+    if (!status) status = prepare_backward_varlen(&call, a);
     if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets);      // the call finds it built
-    return status ? status : call_size(&call, kernel, args, n, bytes);
+    return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_attention_backward_varlen_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[BACKWARD_VARLEN_ARGS];
-    int n = 0;
     kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a);
-    if (!status) status = prepare_backward_varlen(&call, a, &kernel, args, &n);
-    if (!status) status = call_room(&call, kernel, args, n, a->workspace_bytes);
+    if (!status) status = prepare_backward_varlen(&call, a);
+    if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status)
         status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"),
                                a->deterministic ? a->max_queries : INT32_MAX);
     if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
-    return status ? status
-         : call_launch(&call, stream, kernel, args, n, a->workspace, a->workspace_bytes);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
 // ---- decoding
-
-enum { DECODE_ARGS = 9 };
 
 // So many shares that every processor has work, of at least two steps of keys each.
 static int64_t choose_splits(const Call *call)
@@ -337,7 +305,7 @@ static int64_t choose_splits(const Call *call)
     return splits > 1 ? splits : 1;
 }
 
-static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
+static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
     const Want wants[] = {
@@ -357,36 +325,30 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "the device",
                            a->splits);
     if (!status)
-        status = call_kernel(call, "attention/decode.tile", "flash_decode", kernel,
+        status = call_kernel(call, "attention/decode.tile", "flash_decode",
                              "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s", type_of(call), (int)call_extent(call, "D"),
                              (int)call_extent(call, "DV"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
                              DECODE_KEYS, a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none",
                              a->lse ? "" : ", LSE=none");
-    for (int i = 0; !status && i < COUNT(wants); i++)
-        args[i] = call_tensor(call, i);
-    if (!status) {
-        args[COUNT(wants)] = KILN_INT(a->splits ? a->splits : choose_splits(call));
-        args[COUNT(wants) + 1] = KILN_FLOAT(scale);
-    }
-    return status;
+    if (status)
+        return status;
+    call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
+    call_add(call, KILN_FLOAT(scale));
+    return KILN_OK;
 }
 
 kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[DECODE_ARGS];
     kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a, bytes);
-    if (!status) status = prepare_decode(&call, a, &kernel, args);
-    return status ? status : call_size(&call, kernel, args, DECODE_ARGS, bytes);
+    if (!status) status = prepare_decode(&call, a);
+    return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_attention_decode(kiln_ops *ops, kiln_stream *stream, const kiln_attention_decode_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[DECODE_ARGS];
     kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a);
-    if (!status) status = prepare_decode(&call, a, &kernel, args);
-    return status ? status : call_launch(&call, stream, kernel, args, DECODE_ARGS, a->workspace, a->workspace_bytes);
+    if (!status) status = prepare_decode(&call, a);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

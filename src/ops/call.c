@@ -328,14 +328,11 @@ kiln_status call_named(const Call *call, kiln_status status)
     return status;
 }
 
-kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
-                        ...)
+static kiln_status find_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
+                               va_list args)
 {
     char bindings[OPS_BINDINGS_BYTES];
-    va_list args;
-    va_start(args, format);
     size_t n = (size_t)vsnprintf(bindings, sizeof bindings, format, args);
-    va_end(args);
     for (int i = 0; i < call->n_tensors && n < sizeof bindings; i++)
         if (call->strided[i])
             n += (size_t)snprintf(bindings + n, sizeof bindings - n, "%s%.*s=strided", n ? ", " : "",
@@ -343,6 +340,33 @@ kiln_status call_kernel(const Call *call, const char *file, const char *name, ki
     if (n >= sizeof bindings)
         return call_fail(call, KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
+}
+
+void call_add(Call *call, kiln_arg arg)
+{
+    assert(call->n_args < CALL_TENSORS && "as many as fit");
+    call->args[call->n_args++] = arg;
+}
+
+kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const kiln_status status = find_kernel(call, file, name, &call->kernel, format, args);
+    va_end(args);
+    for (int i = 0; i < call->n_tensors; i++)
+        call_add(call, call_tensor(call, i));
+    return status;
+}
+
+kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
+                              ...)
+{
+    va_list args;
+    va_start(args, format);
+    const kiln_status status = find_kernel(call, file, name, kernel, format, args);
+    va_end(args);
+    return status;
 }
 
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
@@ -354,22 +378,26 @@ kiln_status call_inputs_kernel(const Call *call, const char *file, const char *n
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
 }
 
-kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes)
+kiln_status call_size(const Call *call, size_t *bytes)
 {
-    return call_named(call, kiln_workspace_size(kernel, args, n, bytes));
+    return call_named(call, kiln_workspace_size(call->kernel, call->args, call->n_args, bytes));
 }
 
-kiln_status call_room(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t workspace_bytes)
+kiln_status call_room(const Call *call, size_t workspace_bytes)
 {
     size_t needed;
-    const kiln_status status = call_size(call, kernel, args, n, &needed);
+    const kiln_status status = call_size(call, &needed);
     if (!status && workspace_bytes < needed)
         return call_fail(call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given", needed, workspace_bytes);
     return status;
 }
 
-kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
-                        void *workspace, size_t workspace_bytes)
+kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes)
 {
-    return call_named(call, kiln_launch_with(kernel, stream, args, n, workspace, workspace_bytes));
+    return call_named(call, kiln_launch_with(call->kernel, stream, call->args, call->n_args, workspace, workspace_bytes));
+}
+
+kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n)
+{
+    return call_named(call, kiln_launch_with(kernel, stream, args, n, NULL, 0));
 }

@@ -1,7 +1,7 @@
 // call.h - one call of an operator: its arguments held to what they must be, its kernel found, its launch.
 //
-// An operator's function fills a table of what each tensor must be, lets call_check go through it, asks ops_kernel for
-// the kernel, and launches it. Nothing is queued before everything is checked, and every message begins with the name of
+// An operator's function fills a table of what each tensor must be, lets call_check go through it, names the kernel to
+// call_kernel, and lets call_run launch it. Nothing is queued before everything is checked, and every message begins with the name of
 // the public function and names the argument as the header does.
 #ifndef KILN_OPS_CALL_H
 #define KILN_OPS_CALL_H
@@ -69,6 +69,8 @@ typedef struct Call {
     bool        present[CALL_TENSORS];
     const char *strided[CALL_TENSORS];                     // the shapes in the table of those whose rows do lie apart; else NULL
     int         n_tensors;
+    kiln_kernel *kernel;
+    kiln_arg    args[CALL_TENSORS]; int n_args;            // of its launch
 } Call;
 
 // Handle and arguments are there.
@@ -88,15 +90,20 @@ kiln_status call_scale(const Call *call, double given, double otherwise, double 
 kiln_status call_named(const Call *call, kiln_status status);          // puts the call's name before the message of a failure
 kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The kernel that takes the call's tensors, bound to their strides. The message of its failure gets the call's name in front.
-kiln_status call_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
+// The kernel of the call, bound to the strides of its tensors, which are its arguments, in the table's order; what follows
+// them call_add adds. Messages of failures get the call's name in front.
+kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void        call_add(Call *call, kiln_arg arg);
+kiln_status call_size(const Call *call, size_t *bytes);
+// That the workspace is large enough, where something else is launched before the kernel that would say so.
+kiln_status call_room(const Call *call, size_t workspace_bytes);
+kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes);
+
+// Beside it: a kernel that takes some of the tensors.
+kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 // One that looks at the values of tensor i before it, which it calls `parameter`.
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter, kiln_kernel **kernel);
-kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n,
-                        void *workspace, size_t workspace_bytes);
-// That the workspace is large enough, where something else is launched before the kernel that would say so.
-kiln_status call_room(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t workspace_bytes);
-kiln_status call_size(const Call *call, kiln_kernel *kernel, const kiln_arg *args, int n, size_t *bytes);
+kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
 
 #endif

@@ -117,12 +117,12 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
                                const kiln_tensor *counts)
 {
     kiln_kernel *kernel;
-    const kiln_status status = call_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s",
+    const kiln_status status = call_other_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s",
                                            call->present[1] ? "" : "LIMIT=none", call->present[1] || call->present[2] ? "" : ", ",
                                            call->present[2] ? "" : "LIMIT2=none");
     const kiln_arg args[] = { call_tensor(call, 1), call_tensor(call, 2), KILN_TENSOR(counts), KILN_INT(shape->topk),
                               KILN_INT(shape->extra_topk) };
-    return status ? status : call_launch(call, stream, kernel, args, COUNT(args), NULL, 0);
+    return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
 kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *a, kiln_mla_plan *plan)
@@ -138,7 +138,7 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     if (status)
         return status;
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths;         // every list counts for the same
-    status = call_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s", full ? "true" : "false");
+    status = call_other_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s", full ? "true" : "false");
     if (status)
         return status;
     char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
@@ -152,7 +152,7 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&counts) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
                               KILN_TENSOR(&made.firsts), KILN_INT(shape.topk) };
     if (shape.topk && !full) status = count_lists(&call, stream, &shape, &counts);
-    if (!status) status = call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    if (!status) status = call_launch(&call, stream, kernel, args, COUNT(args));
     if (!status) *plan = made;
     return status;
 }
@@ -180,8 +180,6 @@ static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
 
 // ---- dense
 
-enum { DENSE_ARGS = 9 };
-
 static bool is_bytes(const kiln_tensor *cache)
 {
     return cache && (unsigned)cache->type <= KILN_BOOL && TYPES_BYTES >> cache->type & 1;
@@ -203,20 +201,20 @@ static kiln_status check_page_size(const Call *call, bool bytes)
                            size);
 }
 
-static kiln_status build_dense(const Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel)
+static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const kiln_mla_shape *const shape = &a->plan->shape;
     const char *const causal = a->causal && shape->queries > 1 ? "true" : "false";  // one query sees all keys either way
     if (is_bytes(a->cache))
-        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", kernel,
+        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8",
                            "CAUSAL=%s, ROUND_SCALE=%s, PAIR=%d, BM=%d", causal, a->round_scales ? "true" : "false",
                            fp8_pair(call->ops, shape->queries * shape->query_heads),
                            fp8_rows(call->ops, shape->queries * shape->query_heads));
-    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", kernel, "T=%s, CAUSAL=%s, PS=%d",
+    return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d",
                        kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"));
 }
 
-static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln_kernel **kernel, kiln_arg *args)
+static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const bool bytes = is_bytes(a->cache);
     kiln_tensor flat;
@@ -242,12 +240,9 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a, kiln
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_page_size(call, bytes);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
-    if (!status) status = build_dense(call, a, kernel);
+    if (!status) status = build_dense(call, a);
     if (bytes) call->tensors[1].type = KILN_U8;            // whatever they were called
-    for (int i = 0; !status && i < COUNT(wants); i++)
-        args[i] = call_tensor(call, i);
-    if (!status)
-        args[COUNT(wants)] = KILN_FLOAT(scale);
+    if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
 
@@ -263,15 +258,15 @@ static kiln_status find_looks(const Call *call, Looks *looks)
     return status ? status : call_inputs_kernel(call, "mla/inputs.tile", "mla_plan_reaches", 3, "LENGTH", &looks->plan);
 }
 
-static kiln_status look(const Call *call, kiln_stream *stream, const kiln_arg *args)
+static kiln_status look(const Call *call, kiln_stream *stream)
 {
     Looks looks;
     kiln_status status = find_looks(call, &looks);
-    const kiln_arg pages[] = { args[2], args[3], KILN_INT(call_extent(call, "pages")),
+    const kiln_arg pages[] = { call->args[2], call->args[3], KILN_INT(call_extent(call, "pages")),
                                KILN_INT(call_extent(call, "page size")) };
-    const kiln_arg plan[] = { args[3], args[4] };
-    if (!status && looks.pages) status = call_launch(call, stream, looks.pages, pages, COUNT(pages), NULL, 0);
-    if (!status && looks.plan) status = call_launch(call, stream, looks.plan, plan, COUNT(plan), NULL, 0);
+    const kiln_arg plan[] = { call->args[3], call->args[4] };
+    if (!status && looks.pages) status = call_launch(call, stream, looks.pages, pages, COUNT(pages));
+    if (!status && looks.plan) status = call_launch(call, stream, looks.plan, plan, COUNT(plan));
     return status;
 }
 
@@ -279,29 +274,23 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
 {
     Call call;
     Looks looks;
-    kiln_kernel *kernel;
-    kiln_arg args[DENSE_ARGS];
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, bytes);
-    if (!status) status = prepare_dense(&call, a, &kernel, args);
+    if (!status) status = prepare_dense(&call, a);
     if (!status) status = find_looks(&call, &looks);       // the call finds them built
-    return status ? status : call_size(&call, kernel, args, DENSE_ARGS, bytes);
+    return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[DENSE_ARGS];
     kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a);
-    if (!status) status = prepare_dense(&call, a, &kernel, args);
-    if (!status) status = call_room(&call, kernel, args, DENSE_ARGS, a->workspace_bytes);
-    if (!status) status = look(&call, stream, args);
-    return status ? status : call_launch(&call, stream, kernel, args, DENSE_ARGS, a->workspace, a->workspace_bytes);
+    if (!status) status = prepare_dense(&call, a);
+    if (!status) status = call_room(&call, a->workspace_bytes);
+    if (!status) status = look(&call, stream);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
 // ---- sparse
-
-enum { SPARSE_ARGS = 13 };
 
 static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_args *a)
 {
@@ -318,16 +307,16 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
     return KILN_OK;
 }
 
-static kiln_status build_sparse(const Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel)
+static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
 {
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", kernel, "PAIR=%d, BM=%d, ROUND_SCALE=%s%s%s%s%s",
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "PAIR=%d, BM=%d, ROUND_SCALE=%s%s%s%s%s",
                        fp8_pair(call->ops, a->plan->shape.query_heads), fp8_rows(call->ops, a->plan->shape.query_heads),
                        a->round_scales ? "true" : "false",
                        a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
                        a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }
 
-static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a, kiln_kernel **kernel, kiln_arg *args)
+static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
 {
     double scale;
     kiln_tensor flat, flat_extra;
@@ -356,12 +345,9 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
         status = call_fail(call, KILN_BAD_SHAPE, "the page size of '%s' (dimension 1) is 0, expected at least 1",
                            call_extent(call, "page size") < 1 ? "cache" : "extra_cache");
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
-    if (!status) status = build_sparse(call, a, kernel);
+    if (!status) status = build_sparse(call, a);
     call->tensors[1].type = call->tensors[5].type = KILN_U8;               // bytes, whatever they were called
-    for (int i = 0; !status && i < COUNT(wants); i++)
-        args[i] = call_tensor(call, i);
-    if (!status)
-        args[COUNT(wants)] = KILN_FLOAT(scale);
+    if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
 
@@ -376,36 +362,33 @@ static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
                                        : call->present[7] ? "LIMIT=none" : "LIMIT=none, LIMIT2=none", kernel));
 }
 
-static kiln_status look_sparse(const Call *call, kiln_stream *stream, const kiln_arg *args)
+static kiln_status look_sparse(const Call *call, kiln_stream *stream)
 {
     kiln_kernel *kernel;
     const kiln_status status = find_sparse_look(call, &kernel);
-    const kiln_arg plan[] = { args[3], args[7], args[8], args[9], KILN_INT(call_extent(call, "topk")),
+    const kiln_arg plan[] = { call->args[3], call->args[7], call->args[8], call->args[9], KILN_INT(call_extent(call, "topk")),
                               KILN_INT(call_extent(call, "extra_topk")) };
-    return status || !kernel ? status : call_launch(call, stream, kernel, plan, COUNT(plan), NULL, 0);
+    return status || !kernel ? status : call_launch(call, stream, kernel, plan, COUNT(plan));
 }
 
 kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_decode_sparse_args *a, size_t *bytes)
 {
     Call call;
-    kiln_kernel *kernel, *covers;
-    kiln_arg args[SPARSE_ARGS];
+    kiln_kernel *covers;
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, bytes);
-    if (!status) status = prepare_sparse(&call, a, &kernel, args);
+    if (!status) status = prepare_sparse(&call, a);
     if (!status) status = find_sparse_look(&call, &covers);        // the call finds it built
-    return status ? status : call_size(&call, kernel, args, SPARSE_ARGS, bytes);
+    return status ? status : call_size(&call, bytes);
 }
 
 kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_sparse_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[SPARSE_ARGS];
     kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a);
-    if (!status) status = prepare_sparse(&call, a, &kernel, args);
-    if (!status) status = call_room(&call, kernel, args, SPARSE_ARGS, a->workspace_bytes);
-    if (!status) status = look_sparse(&call, stream, args);
-    return status ? status : call_launch(&call, stream, kernel, args, SPARSE_ARGS, a->workspace, a->workspace_bytes);
+    if (!status) status = prepare_sparse(&call, a);
+    if (!status) status = call_room(&call, a->workspace_bytes);
+    if (!status) status = look_sparse(&call, stream);
+    return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
 // ---- sparse prefill
@@ -413,8 +396,6 @@ kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kil
 kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_prefill_sparse_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
-    kiln_arg args[9];
     double scale;
     kiln_tensor flat_kv, flat_indices;
     kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a);
@@ -441,12 +422,10 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
                          D, KILN_MLA_KEY, KILN_MLA_VALUE);
     status = call_scale(&call, a->scale, 1 / sqrt((double)D), &scale);
     if (!status)
-        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", &kernel, "D=%d%s%s", (int)D,
+        status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d%s%s", (int)D,
                              a->sink ? "" : ", SINK=none", a->topk_lengths ? "" : ", LIMIT=none");
     if (status)
         return status;
-    for (int i = 0; i < COUNT(wants); i++)
-        args[i] = call_tensor(&call, i);
-    args[COUNT(wants)] = KILN_FLOAT(scale);
-    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    call_add(&call, KILN_FLOAT(scale));
+    return call_run(&call, stream, NULL, 0);
 }

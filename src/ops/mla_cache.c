@@ -12,19 +12,9 @@ static kiln_status check_page(const Call *call, int64_t size, const char *what)
          : call_fail(call, KILN_BAD_SHAPE, "%s is %" PRId64 ", expected at least 1", what, size);
 }
 
-// All tensors of the call, in the order that the kernel takes them.
-static kiln_status launch_tensors(const Call *call, kiln_stream *stream, kiln_kernel *kernel)
-{
-    kiln_arg args[CALL_TENSORS];
-    for (int i = 0; i < call->n_tensors; i++)
-        args[i] = call_tensor(call, i);
-    return call_launch(call, stream, kernel, args, call->n_tensors, NULL, 0);
-}
-
 kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_slots_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
     kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a);
     if (status)
         return status;
@@ -35,18 +25,16 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, a->page_size, "'page_size'");
-    if (!status) status = call_kernel(&call, file, "mla_slots", &kernel, "%s", "");
+    if (!status) status = call_kernel(&call, file, "mla_slots", "%s", "");
     if (status)
         return status;
-    const kiln_arg args[] = { call_tensor(&call, 0), call_tensor(&call, 1), call_tensor(&call, 2),
-                              KILN_INT(a->page_size) };
-    return call_launch(&call, stream, kernel, args, COUNT(args), NULL, 0);
+    call_add(&call, KILN_INT(a->page_size));
+    return call_run(&call, stream, NULL, 0);
 }
 
 kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
     kiln_status status = call_begin(&call, "kiln_mla_append", ops, a);
     if (status)
         return status;
@@ -58,15 +46,14 @@ kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_a
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
-        status = call_kernel(&call, file, "mla_append", &kernel, "T=%s%s", kiln_type_name(a->keys->type),
+        status = call_kernel(&call, file, "mla_append", "T=%s%s", kiln_type_name(a->keys->type),
                              a->slots ? "" : ", SLOT=none");
-    return status ? status : launch_tensors(&call, stream, kernel);
+    return status ? status : call_run(&call, stream, NULL, 0);
 }
 
 kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
     kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a);
     if (status)
         return status;
@@ -81,16 +68,15 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
-        status = call_kernel(&call, file, "mla_quantize", &kernel, "T=%s, ROUND_SCALE=%s%s", kiln_type_name(keys->type),
+        status = call_kernel(&call, file, "mla_quantize", "T=%s, ROUND_SCALE=%s%s", kiln_type_name(keys->type),
                              a->full_scales ? "false" : "true", a->slots ? "" : ", SLOT=none");
     call.tensors[2].type = KILN_U8;                        // bytes, whatever they were called
-    return status ? status : launch_tensors(&call, stream, kernel);
+    return status ? status : call_run(&call, stream, NULL, 0);
 }
 
 kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *a)
 {
     Call call;
-    kiln_kernel *kernel;
     kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a);
     if (status)
         return status;
@@ -105,8 +91,8 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
-        status = call_kernel(&call, file, "mla_dequantize", &kernel, "ROUND_SCALE=%s%s",
+        status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s%s",
                              a->round_scales ? "true" : "false", a->slots ? "" : ", SLOT=none");
     call.tensors[0].type = KILN_U8;
-    return status ? status : launch_tensors(&call, stream, kernel);
+    return status ? status : call_run(&call, stream, NULL, 0);
 }
