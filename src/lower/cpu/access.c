@@ -126,15 +126,6 @@ static void place_on_root(Cpu *cx, Place *p, Buffer *root, const Group *groups, 
 
 // ---- views
 
-// The ranges of a view's region, as dimensions of the base.
-static int range_dims(const Region *r, int dims[MAX_RANK])
-{
-    int n = 0;
-    for (int d = 0; d < r->buffer->rank; d++)
-        if (r->subs[d].is_range) dims[n++] = d;
-    return n;
-}
-
 static Expr *step_of(Cpu *cx, const Sub *s) { return s->step ? s->step : int_const(cx->arena, 1); }
 
 // Whether a range takes all of its dimension, so that the base's own check says the same as the view's.
@@ -172,9 +163,54 @@ static void convert_units(Cpu *cx, Group *g, int from, int to)
     else g->parts *= to / from;
 }
 
-static bool same_extent(const Buffer *view, int v, const Region *r, int d)
+// How the dimensions of a view stand to its base's ranges: equal ones in front and behind pair up; what is between, the
+// *run*, is merged and split.
+typedef struct Pairing {
+    const Buffer *view;
+    const Region *region;
+    int  dims[MAX_RANK], n;          // the ranges, as dimensions of the base
+    int  from_bits, to_bits;         // of an element: the view's and the base's
+    bool same_shape;                 // nothing is between
+    int  front, end_v, end_r;        // the run begins there in both, and ends there in the view and among the ranges
+} Pairing;
+
+static bool same_extent(const Pairing *pair, int v, int range)
 {
-    return expr_equal(view->shape[v], r->subs[d].width);
+    return expr_equal(pair->view->shape[v], pair->region->subs[pair->dims[range]].width);
+}
+
+static Pairing pair_dimensions(const Buffer *view)
+{
+    const Region *const r = &view->base;
+    Pairing pair = { .view = view, .region = r, .from_bits = dtype_bits(view->type), .to_bits = dtype_bits(r->buffer->type) };
+    for (int d = 0; d < r->buffer->rank; d++)
+        if (r->subs[d].is_range) pair.dims[pair.n++] = d;
+    const bool same_bits = pair.from_bits == pair.to_bits;
+    const int rank = view->rank, n = pair.n;
+    int front = 0, back = 0;
+    pair.same_shape = rank == n && same_bits;
+    for (int d = 0; d < n && pair.same_shape; d++) pair.same_shape = same_extent(&pair, d, d);
+    if (pair.same_shape) {
+        front = n;
+    } else {
+        while (front < rank && front < n && same_extent(&pair, front, front) && (same_bits || (front < rank - 1 && front < n - 1))) front++;
+        if (!same_bits) back = rank > front && n > front;                // the last range counts bytes
+        while (back < rank - front && back < n - front && same_extent(&pair, rank - 1 - back, n - 1 - back)) back++;
+        if (!same_bits && (rank - front - back == 0) != (n - front - back == 0)) back = 0;
+    }
+    pair.front = front;
+    pair.end_v = rank - back;
+    pair.end_r = n - back;
+    return pair;
+}
+
+static void check_view(Cpu *cx, Place *p, const Pairing *pair, const Group *groups, int n)
+{
+    for (int g = 0; g < n; g++) {
+        if (pair->same_shape && groups[g].count == 1 && takes_all(pair->region, pair->dims[groups[g].first])) continue;
+        Expr *const elements = extent_of(cx, pair->view, groups[g].first, groups[g].count);
+        add_check(cx, p, groups[g].at, int_mul(cx->arena, elements, int_const(cx->arena, groups[g].parts)));
+    }
 }
 
 static bool resolve(Cpu *cx, Place *p, Buffer *b, Group *groups, int n);
@@ -197,23 +233,52 @@ static Expr *index_of_position(Cpu *cx, Expr *position, Expr **extents, int n, i
     return k > 0 ? expr_binary(a, X_MOD, position, extents[k]) : position;
 }
 
-// The same groups, with those that begin in front of `front` or `back` and end behind it taken apart.
-static int split_groups(Cpu *cx, Place *p, const Buffer *view, int front, int back, const Group *groups, int n, Group *to)
+// The same groups, with those that cross either end of the run taken apart; -1: one cannot be.
+static int split_groups(Cpu *cx, Place *p, const Pairing *pair, const Group *groups, int n, Group *to)
 {
     int m = 0;
     for (int g = 0; g < n; g++) {
         const int first = groups[g].first, end = first + groups[g].count;
-        if (first < front ? end <= front : first >= back || end <= back) {
+        if (first < pair->front ? end <= pair->front : first >= pair->end_v || end <= pair->end_v) {
             to[m++] = groups[g];
             continue;
         }
-        if (!may_split(cx, p, &groups[g], view)) return -1;
-        for (int k = 0; k < end - first; k++)
-            to[m++] = index_group(cx,
-                                  index_of_position(cx, groups[g].at.base, (Expr **)view->shape + first, end - first,
-                                                    k),
-                                  first + k);
+        if (!may_split(cx, p, &groups[g], pair->view)) return -1;
+        for (int k = 0; k < end - first; k++) {
+            Expr *const index = index_of_position(cx, groups[g].at.base, (Expr **)pair->view->shape + first, end - first, k);
+            to[m++] = index_group(cx, index, first + k);
+        }
     }
+    return m;
+}
+
+// Groups over the view's dimensions as groups over the ranges, of which those of the run are one.
+static int groups_of_ranges(Cpu *cx, const Pairing *pair, const Group *groups, int n, Group *to)
+{
+    int m = 0;
+    const int rank = pair->view->rank;
+    const bool same_bits = pair->from_bits == pair->to_bits;
+    Group run = { .at = linear_const(cx, 0), .first = pair->front, .count = pair->end_r - pair->front, .parts = 1 };
+    bool run_stands = run.count == 0;
+    for (int g = 0; g < n; g++) {
+        Group one = groups[g];
+        const int first = one.first, end = first + one.count;
+        const bool in_run = first >= pair->front && first < pair->end_v;
+        if (first >= pair->end_v && !run_stands) {
+            to[m++] = run;
+            run_stands = true;
+        }
+        if (in_run) one.at = linear_scale(cx, one.at, extent_of(cx, pair->view, end, pair->end_v - end));
+        if (!same_bits && (end == rank || (in_run && pair->end_v == rank))) convert_units(cx, &one, pair->from_bits, pair->to_bits);
+        if (in_run) {
+            run.at = linear_add(cx, run.at, one.at);
+            run.parts = one.parts > run.parts ? one.parts : run.parts;
+        } else {
+            one.first += first < pair->front ? 0 : pair->end_r - pair->end_v;
+            to[m++] = one;
+        }
+    }
+    if (!run_stands) to[m++] = run;
     return m;
 }
 
@@ -226,88 +291,53 @@ static bool is_one_run(const Region *r, const int *dims, int i, int j)
     return one;
 }
 
-// One group per dimension of the base, or per run of merged ones, from those of the view.
-static bool resolve_view(Cpu *cx, Place *p, Buffer *view, Group *groups, int n)
+typedef struct Groups { Group items[MAX_RANK * 2]; int n, dim; } Groups;       // of the base's dimensions up to `dim`
+
+// The region's indices in front of dimension `end`.
+static void add_indices(Cpu *cx, Groups *to, const Region *r, int end)
 {
-    Region *const r = &view->base;
-    Buffer *const base = r->buffer;
-    const int vb = dtype_bits(view->type), bb = dtype_bits(base->type);
-    int dims[MAX_RANK];
-    const int n_ranges = range_dims(r, dims);
-    bool same_shape = view->rank == n_ranges && vb == bb;
-    for (int d = 0; d < n_ranges && same_shape; d++) same_shape = same_extent(view, d, r, dims[d]);
+    for (; to->dim < end; to->dim++) to->items[to->n++] = index_group(cx, r->subs[to->dim].start, to->dim);
+}
 
-    for (int g = 0; g < n; g++) {
-        const bool covered = same_shape && groups[g].count == 1 && takes_all(r, dims[groups[g].first]);
-        Expr *const extent = int_mul(cx->arena, extent_of(cx, view, groups[g].first, groups[g].count),
-                                     int_const(cx->arena, groups[g].parts));
-        if (!covered) add_check(cx, p, groups[g].at, extent);
+static void add_merged(Cpu *cx, Groups *to, const Pairing *pair, int i, int j, Linear at, int parts)
+{
+    to->items[to->n++] = merged_group(cx, pair->region, pair->dims, i, j, at, parts);
+    to->dim = pair->dims[j - 1] + 1;
+}
+
+// A group over ranges as one over the base's dimensions, or one for each if they are no run of elements.
+static bool add_range_group(Cpu *cx, Place *p, const Pairing *pair, const Group *g, Groups *to)
+{
+    const int i = g->first, j = i + g->count, *const dims = pair->dims;
+    Expr *widths[MAX_RANK];
+    add_indices(cx, to, pair->region, dims[i]);
+    if (is_one_run(pair->region, dims, i, j)) {
+        add_merged(cx, to, pair, i, j, g->at, g->parts);
+        return true;
     }
-
-    // Equal dimensions in front and behind pair up; what is between is merged and split as one run.
-    int front = 0, back = 0;
-    if (same_shape)
-        front = n_ranges;
-    else {
-        while (front < view->rank && front < n_ranges && same_extent(view, front, r, dims[front]) &&
-               !(vb != bb && (front == view->rank - 1 || front == n_ranges - 1))) front++;
-        if (vb != bb) back = view->rank > front && n_ranges > front;       // the last range counts bytes
-        while (back < view->rank - front && back < n_ranges - front &&
-               same_extent(view, view->rank - 1 - back, r, dims[n_ranges - 1 - back])) back++;
-        if (vb != bb && (view->rank - front - back == 0) != (n_ranges - front - back == 0)) back = 0;
+    if (!may_split(cx, p, g, pair->view)) return false;
+    for (int x = i; x < j; x++) widths[x - i] = pair->region->subs[dims[x]].width;
+    for (int x = i; x < j; x++) {
+        add_indices(cx, to, pair->region, dims[x]);
+        add_merged(cx, to, pair, x, x + 1, (Linear){ .base = index_of_position(cx, g->at.base, widths, j - i, x - i) }, 1);
     }
-    const int middle_v = view->rank - back, middle_r = n_ranges - back;
+    return true;
+}
 
-    Group split[MAX_RANK * 2];
-    n = split_groups(cx, p, view, front, middle_v, groups, n, split);
+// One group per dimension of the base, or per run of merged ones, from those of the view.
+static bool resolve_view(Cpu *cx, Place *p, Buffer *view, const Group *groups, int n)
+{
+    const Pairing pair = pair_dimensions(view);
+    Group split[MAX_RANK * 2], ranges[MAX_RANK * 2];
+    Groups to = { .n = 0 };
+    check_view(cx, p, &pair, groups, n);
+    n = split_groups(cx, p, &pair, groups, n, split);
     if (n < 0) return false;
-    Group range_groups[MAX_RANK * 2];                      // over ranges: first and count index dims[]
-    int m = 0;
-    Group run = { .at = linear_const(cx, 0), .first = front, .count = middle_r - front, .parts = 1 };
-    bool run_stands = run.count == 0;
-    for (int g = 0; g < n; g++) {
-        const int first = split[g].first, end = first + split[g].count;
-        Group to = split[g];
-        if (first >= middle_v && !run_stands) {
-            range_groups[m++] = run;
-            run_stands = true;
-        }
-        const bool in_run = first >= front && first < middle_v;
-        if (in_run)
-            to.at = linear_scale(cx, to.at, extent_of(cx, view, end, middle_v - end));
-        if (vb != bb && (end == view->rank || (in_run && middle_v == view->rank))) convert_units(cx, &to, vb, bb);
-        if (!in_run) {
-            to.first += first < front ? 0 : middle_r - middle_v;
-            range_groups[m++] = to;
-        } else {
-            run.at = linear_add(cx, run.at, to.at);
-            run.parts = to.parts > run.parts ? to.parts : run.parts;
-        }
-    }
-    if (!run_stands) range_groups[m++] = run;
-
-    Group to[MAX_RANK * 2];
-    int k = 0, d = 0;
-    for (int g = 0; g < m; g++) {
-        const int i = range_groups[g].first, j = i + range_groups[g].count;
-        for (; d < dims[i]; d++) to[k++] = index_group(cx, r->subs[d].start, d);
-        if (is_one_run(r, dims, i, j)) {
-            to[k++] = merged_group(cx, r, dims, i, j, range_groups[g].at, range_groups[g].parts);
-            d = dims[j - 1] + 1;
-            continue;
-        }
-        if (!may_split(cx, p, &range_groups[g], view)) return false;
-        Expr *widths[MAX_RANK];
-        for (int x = i; x < j; x++) widths[x - i] = r->subs[dims[x]].width;
-        for (int x = i; x < j; x++) {
-            for (; d < dims[x]; d++) to[k++] = index_group(cx, r->subs[d].start, d);
-            const Linear at = { .base = index_of_position(cx, range_groups[g].at.base, widths, j - i, x - i) };
-            to[k++] = merged_group(cx, r, dims, x, x + 1, at, 1);
-            d = dims[x] + 1;
-        }
-    }
-    for (; d < base->rank; d++) to[k++] = index_group(cx, r->subs[d].start, d);
-    return resolve(cx, p, base, to, k);
+    n = groups_of_ranges(cx, &pair, split, n, ranges);
+    for (int g = 0; g < n; g++)
+        if (!add_range_group(cx, p, &pair, &ranges[g], &to)) return false;
+    add_indices(cx, &to, pair.region, pair.region->buffer->rank);
+    return resolve(cx, p, pair.region->buffer, to.items, to.n);
 }
 
 static bool resolve(Cpu *cx, Place *p, Buffer *b, Group *groups, int n)
