@@ -227,7 +227,7 @@ static void set_touched(Lowering *lo, bool touched)
 // Where paths join, and at the head of a loop, other threads may still be at work on anything.
 void begin_fills(Lowering *lo) { set_touched(lo, true); }
 
-void meet_producer(Lowering *lo) { emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, WARPGROUP_THREADS)); }
+void meet_producer(Lowering *lo) { emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, producer_threads(lo))); }
 
 // Beside a stock a row is one warp's.
 void meet_fillers(Lowering *lo)
