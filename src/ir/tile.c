@@ -42,6 +42,18 @@ Expr *region_extent(const Region *r, int axis)
     return NULL;
 }
 
+void region_element(Arena *arena, const Region *r, Expr *const *along, Expr **subs)
+{
+    for (int d = 0; d < r->buffer->rank; d++) {
+        const Sub *const sub = &r->subs[d];
+        subs[d] = sub->start;
+        if (sub->is_range) {
+            subs[d] = int_add(arena, sub->start, sub->step ? int_mul(arena, *along, sub->step) : *along);
+            along++;
+        }
+    }
+}
+
 static bool is_int(const Expr *x, int64_t value)
 {
     int64_t c;

@@ -175,6 +175,8 @@ Buffer *tile_new_buffer(TileKernel *k, BufferKind kind, DType type, const char *
 Region  region_whole(Arena *a, Buffer *buffer, Span span);
 int     region_rank(const Region *r);                                  // ranges in it
 Expr   *region_extent(const Region *r, int axis);                      // width of its axis-th range
+// The subscripts of its element at along[0], along[1] .. of its ranges.
+void    region_element(Arena *arena, const Region *r, Expr *const *along, Expr **subs);
 bool    region_is_whole(const Region *r);                              // provably all of the buffer
 
 // A copy of a block with variables, tiles and views of its own where it declares them; nothing is shared that a pass

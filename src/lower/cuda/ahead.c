@@ -203,8 +203,7 @@ static void emit_pieces(Lowering *lo, TileOp *op)
     if (valid)
         end_nest(lo, &guard);
     end_nest(lo, &block);
-    while (n > 0)
-        end_nest(lo, &digits[--n]);
+    end_nests(lo, digits, n);
 }
 
 static void point_to(Lowering *lo, const Ahead *ahead, Var *slot)

@@ -561,6 +561,7 @@ TileOp *as_map(Lowering *lo, TileOp *op);                  // a copy, fill or ti
 void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
 Iteration own_iteration(void);                             // of one thread alone
 bool is_map(const TileOp *op);                             // as_map takes it
+LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span);      // 0 .. extent
 int  loop_index_of(const LoopIndex *indices, int n, const Expr *sub);  // -1: no plain index
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
 bool full_extent(const LoopIndex *index, int64_t *extent);             // 0 .. extent, constant

@@ -13,18 +13,14 @@ bool is_map(const TileOp *op)
 
 // ---- copies as foralls
 
-static void region_subs(Lowering *lo, const Region *region, LoopIndex *indices, Expr **subs)
+LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span)
 {
-    for (int d = 0, range = 0; d < region->buffer->rank; d++) {
-        const Sub *const sub = &region->subs[d];
-        subs[d] = sub->start;
-        if (sub->is_range) {
-            Expr *along = expr_var(lo->arena, indices[range++].var);
-            if (sub->step)
-                along = int_mul(lo->arena, along, sub->step);
-            subs[d] = int_add(lo->arena, sub->start, along);
-        }
-    }
+    Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, name, span);
+    const Range range = expr_range(extent);
+    var->lo = int_const(lo->arena, 0);
+    if (range.has_hi)
+        var->hi = int_const(lo->arena, range.hi - 1);
+    return (LoopIndex){ var, var->lo, extent };
 }
 
 TileOp *as_map(Lowering *lo, TileOp *op)
@@ -37,44 +33,37 @@ TileOp *as_map(Lowering *lo, TileOp *op)
     const Region *const dst = op->kind == T_FILL ? &op->fill.dst : &op->copy.dst;
     const int n = region_rank(dst);
     LoopIndex *const indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
+    Expr *along[MAX_RANK], **const subs = NEW_ARRAY(lo->arena, Expr *, MAX_RANK), *from[MAX_RANK], *value;
     for (int i = 0; i < n; i++) {
-        Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, arena_printf(lo->arena, "i%d", i), op->span);
-        indices[i] = (LoopIndex){ var, int_const(lo->arena, 0), region_extent(dst, i) };
-        var->lo = indices[i].lo;
-        const Range extent = expr_range(indices[i].hi);
-        if (extent.has_hi)
-            var->hi = int_const(lo->arena, extent.hi - 1);
+        indices[i] = new_index(lo, arena_printf(lo->arena, "i%d", i), region_extent(dst, i), op->span);
+        along[i] = expr_var(lo->arena, indices[i].var);
     }
-    Expr *subs[MAX_RANK], *from[MAX_RANK], *value;
-    region_subs(lo, dst, indices, subs);
+    region_element(lo->arena, dst, along, subs);
     if (op->kind == T_FILL) {
         value = op->fill.value;
     } else {
-        region_subs(lo, &op->copy.src, indices, from);
+        region_element(lo->arena, &op->copy.src, along, from);
         value = expr_load(lo->arena, op->copy.src.buffer, from);
         value->span = op->copy.src.span;
     }
     value = expr_convert(lo->arena, dst->buffer->type, value);
-    Expr **const kept = NEW_ARRAY(lo->arena, Expr *, MAX_RANK);
-    memcpy(kept, subs, sizeof subs);
     TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE,
                              .span = dst->span.source ? dst->span : op->span);
     if (op->kind == T_ATOMIC_TILE) {
         body->atomic.op = ATOMIC_ADD;
         body->atomic.buffer = dst->buffer;
-        body->atomic.subs = kept;
+        body->atomic.subs = subs;
         body->atomic.value = value;
     } else {
         body->store.buffer = dst->buffer;
-        body->store.subs = kept;
+        body->store.subs = subs;
         body->store.value = value;
     }
     TileOp *const map = NEW(lo->arena, TileOp, .kind = T_FORALL, .span = op->span, .groups = op->groups);
     map->forall.indices = indices;
     map->forall.n = n;
     map->forall.body = body;
-    op_info(lo, op)->map = map;      // asked again: the table may have moved
-    return map;
+    return info->map = map;
 }
 
 // ---- what a forall touches

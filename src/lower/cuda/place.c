@@ -66,15 +66,7 @@ static void through_view(Lowering *lo, const Buffer *view, Expr **subs)
         position[d] = d == outer ? rest : expr_binary(a, X_MOD, rest, width);
         rest = d == outer ? rest : expr_binary(a, X_DIV, rest, width);
     }
-    for (int d = 0, range = 0; d < base->buffer->rank; d++) {
-        const Sub *const sub = &base->subs[d];
-        if (!sub->is_range) {
-            subs[d] = sub->start;
-            continue;
-        }
-        Expr *const along = position[range++];
-        subs[d] = int_add(a, sub->start, sub->step ? int_mul(a, along, sub->step) : along);
-    }
+    region_element(a, base, position, subs);
 }
 
 Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)

@@ -261,12 +261,7 @@ static void settle(Lowering *lo, Product *product)
 static Expr *operand_element(Lowering *lo, const Operand *x, Expr *row, Expr *column, DType wide)
 {
     Expr *subs[MAX_RANK], *along[2] = { x->transposed ? column : row, x->transposed ? row : column };
-    for (int d = 0, n = 0; d < x->region.buffer->rank; d++) {
-        const Sub *const sub = &x->region.subs[d];
-        subs[d] = sub->is_range ? int_add(lo->arena, sub->start, sub->step ? int_mul(lo->arena, along[n], sub->step) : along[n])
-                                : sub->start;
-        n += sub->is_range;
-    }
+    region_element(lo->arena, &x->region, along, subs);
     Expr *const element = expr_load(lo->arena, x->region.buffer, subs);
     element->span = x->region.span;
     return expr_convert(lo->arena, wide, expr_convert(lo->arena, x->type, element));
@@ -288,7 +283,7 @@ static Expr *row_met(Lowering *lo, const TileOp *op, Expr *i, Expr *x)
 
 TileOp *product_as_loops(Lowering *lo, TileOp *op)
 {
-    OpInfo *info = op_info(lo, op);
+    OpInfo *const info = op_info(lo, op);
     if (info->map)
         return info->map;
     Arena *const a = lo->arena;
@@ -299,27 +294,19 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op)
     const int extents[3] = { product->is_swapped ? product->n : product->m,
                              product->is_swapped ? product->m : product->n, product->k };
     static const char *const names[3] = { "i", "j", "x" };
+    Expr *at[3], **const subs = NEW_ARRAY(a, Expr *, MAX_RANK);
     for (int i = 0; i < 3; i++) {
-        Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, names[i], op->span);
-        indices[i] = (LoopIndex){ var, int_const(a, 0), int_const(a, extents[i]) };
-        var->lo = indices[i].lo;
-        var->hi = int_const(a, extents[i] - 1);
+        indices[i] = new_index(lo, names[i], int_const(a, extents[i]), op->span);
+        at[i] = expr_var(a, indices[i].var);
     }
-    Expr *const i = expr_var(a, indices[0].var);
-    Expr *const j = expr_var(a, indices[1].var);
-    Expr *const x = expr_var(a, indices[2].var);
-    Expr **const subs = NEW_ARRAY(a, Expr *, MAX_RANK);
-    for (int d = 0, n = 0; d < dst->buffer->rank; d++) {
-        subs[d] = dst->subs[d].is_range ? int_add(a, dst->subs[d].start, n == 0 ? i : j) : dst->subs[d].start;
-        n += dst->subs[d].is_range;
-    }
+    region_element(a, dst, at, subs);
     TileOp *const update = NEW(a, TileOp, .kind = T_UPDATE, .span = op->span);
     update->update.buffer = dst->buffer;
     update->update.subs = subs;
     update->update.op = UPDATE_ADD;
     update->update.reduces = true;
-    update->update.value = expr_binary(a, X_MUL, operand_element(lo, &op->matmul.a, i, x, wide),
-                                       operand_element(lo, &op->matmul.b, row_met(lo, op, i, x), j, wide));
+    update->update.value = expr_binary(a, X_MUL, operand_element(lo, &op->matmul.a, at[0], at[2], wide),
+                                       operand_element(lo, &op->matmul.b, row_met(lo, op, at[0], at[2]), at[1], wide));
     TileOp *const map = NEW(a, TileOp, .kind = T_FORALL, .span = op->span);
     map->forall.indices = indices;
     map->forall.n = 3;
@@ -331,9 +318,7 @@ TileOp *product_as_loops(Lowering *lo, TileOp *op)
         first->fill.dst = *dst;
         first->fill.value = zero_of(lo, wide);
     }
-    info = op_info(lo, op);
-    info->map = first;
-    return first;
+    return info->map = first;
 }
 
 // A loop nest reads every element of its operands from every thread.
@@ -381,41 +366,30 @@ static void check_tensor_cores(Lowering *lo, Product *product)
     diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, hint, why);
 }
 
-static bool choose_product(Lowering *lo, TileOp *op, void *context)
+// The product as it is computed: itself, or transpose(a @ b) = transpose(b) @ transpose(a).
+static void take_operands(Product *product)
 {
-    if (op->kind != T_MATMUL)
-        return op->kind == T_FORALL;
-    OpInfo *const info = op_info(lo, op);
-    const bool first_time = !info->product;
-    if (first_time)
-        info->product = NEW(lo->arena, Product, .op = op);
-    Product *const product = info->product;
-    if (product->why_loop) {
-        share_operands(lo, product);
-        return true;
-    }
-    int64_t extent[3] = { 0 };
+    const TileOp *const op = product->op;
     const Operand *const a = &op->matmul.a, *const b = &op->matmul.b;
-    expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &extent[0]);
-    expr_as_int(region_extent(&b->region, b->transposed ? 0 : 1), &extent[1]);
-    expr_as_int(region_extent(&a->region, a->transposed ? 0 : 1), &extent[2]);
+    int64_t m = 0, n = 0, k = 0;
+    expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &m);
+    expr_as_int(region_extent(&b->region, b->transposed ? 0 : 1), &n);
+    expr_as_int(region_extent(&a->region, a->transposed ? 0 : 1), &k);
     product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta;  // the sparse side stays left
-    product->left = *a;
-    product->right = *b;
-    if (product->is_swapped) {       // transpose(a @ b) = transpose(b) @ transpose(a)
-        product->left = *b;
-        product->right = *a;
-        product->left.transposed = !b->transposed;
-        product->right.transposed = !a->transposed;
-    }
-    product->m = (int)extent[product->is_swapped];
-    product->n = (int)extent[!product->is_swapped];
-    product->k = (int)extent[2];
+    product->left = product->is_swapped ? *b : *a;
+    product->right = product->is_swapped ? *a : *b;
+    product->left.transposed ^= product->is_swapped;
+    product->right.transposed ^= product->is_swapped;
+    product->m = (int)(product->is_swapped ? n : m);
+    product->n = (int)(product->is_swapped ? m : n);
+    product->k = (int)k;
+}
+
+static ProductKind choose_kind(Lowering *lo, Product *product)
+{
     if (lo->kernel->checked) {
         product->why_loop = "a --check build tests every access";
-        product->kind = PRODUCT_LOOP;
-        share_operands(lo, product);
-        return true;
+        return PRODUCT_LOOP;
     }
     check_tensor_cores(lo, product);
     product->kind = uses_wgmma(lo, product) ? PRODUCT_WGMMA : PRODUCT_MMA;
@@ -427,8 +401,21 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
         if (!product->why_loop && !settle_fma(lo, product))
             product->why_loop = other_layout(lo, product);
     }
-    if (product->why_loop)
-        product->kind = PRODUCT_LOOP;
+    return product->why_loop ? PRODUCT_LOOP : product->kind;
+}
+
+static bool choose_product(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_MATMUL)
+        return op->kind == T_FORALL;
+    OpInfo *const info = op_info(lo, op);
+    if (!info->product)
+        info->product = NEW(lo->arena, Product, .op = op);
+    Product *const product = info->product;
+    if (!product->why_loop) {
+        take_operands(product);
+        product->kind = choose_kind(lo, product);
+    }
     if (product->kind == PRODUCT_LOOP)
         share_operands(lo, product);
     return true;

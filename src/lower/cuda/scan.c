@@ -10,28 +10,6 @@ static bool static_widths(const Region *region, int64_t *widths)
     return true;
 }
 
-static void subs_at(Lowering *lo, const Region *region, Expr **position, Expr **subs)
-{
-    for (int d = 0, range = 0; d < region->buffer->rank; d++) {
-        const Sub *const sub = &region->subs[d];
-        subs[d] = sub->start;
-        if (sub->is_range) {
-            Expr *along = position[range++];
-            if (sub->step)
-                along = int_mul(lo->arena, along, sub->step);
-            subs[d] = int_add(lo->arena, sub->start, along);
-        }
-    }
-}
-
-static Var *new_index(Lowering *lo, const TileOp *op, const char *name, int64_t last)
-{
-    Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, name, op->span);
-    var->lo = int_const(lo->arena, 0);
-    var->hi = int_const(lo->arena, last);
-    return var;
-}
-
 // Of element `at` of line `line`, which counts through the other dimensions.
 static void find_position(Lowering *lo, const int64_t *widths, int rank, int axis, Var *line, Var *at, Expr **position)
 {
@@ -48,7 +26,7 @@ static void store_sum(Lowering *lo, TileOp *op, Expr **position, DType wide, Var
     Place place;
     Expr *subs[MAX_RANK];
     Buffer *const dst = op->scan.dst.buffer;
-    subs_at(lo, &op->scan.dst, position, subs);
+    region_element(lo->arena, &op->scan.dst, position, subs);
     if (!place_element(lo, dst, subs, NULL, &place, op->span))
         return;
     Nest cut;
@@ -65,7 +43,7 @@ static void scan_chunk(Lowering *lo, TileOp *op, Expr **position, Expr *inside, 
 {
     Nest guard;
     Expr *subs[MAX_RANK];
-    subs_at(lo, &op->scan.src, position, subs);
+    region_element(lo->arena, &op->scan.src, position, subs);
     Var *const value = emit_declare(lo, wide, "value", zero_of(lo, wide));
     begin_if(lo, &guard, inside);
     emit_assign(lo, value, lower_as(lo, wide, expr_load(lo->arena, op->scan.src.buffer, subs), NULL));
@@ -93,7 +71,8 @@ void emit_scan(Lowering *lo, TileOp *op)
     Expr *warp = var_of(lo, lo->warp), *position[MAX_RANK];
     if (lo->crew.groups > 1)
         warp = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), warp);
-    Var *const line = new_index(lo, op, "line", lines - 1), *const at = new_index(lo, op, "at", widths[axis] + WARP_LANES);
+    Var *const line = new_index(lo, "line", int_const(lo->arena, lines), op->span).var;
+    Var *const at = new_index(lo, "at", int_const(lo->arena, widths[axis] + WARP_LANES), op->span).var;
     find_position(lo, widths, rank, axis, line, at, position);
     Nest loop, chunk;
     begin_for(lo, &loop, loop_var(lo, line), warp, i32_const(lo, lines), i32_const(lo, warps), LOOP_NO_UNROLL);

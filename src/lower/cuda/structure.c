@@ -313,17 +313,15 @@ static void merge_indices(Lowering *lo, TileOp *forall)
         return;
     Arena *const a = lo->arena;
     const Pair *const p = &find.pair;
-    Var *const row = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, "row", forall->span);
-    row->lo = int_const(a, 0);
-    row->hi = int_const(a, p->highs * p->lows - 1);
-    Expr *const r = expr_var(a, row);
+    const LoopIndex row = new_index(lo, "row", int_const(a, p->highs * p->lows), forall->span);
+    Expr *const r = expr_var(a, row.var);
     Merge merge = { lo, forall->forall.indices[p->high].var, forall->forall.indices[p->low].var, r,
                     expr_binary(a, X_DIV, r, int_const(a, p->lows)), expr_binary(a, X_MOD, r, int_const(a, p->lows)), p->lows };
     LoopIndex *const indices = NEW_ARRAY(a, LoopIndex, forall->forall.n);
     int n = 0;
     for (int i = 0; i < forall->forall.n; i++) {
         if (i == p->high)
-            indices[n++] = (LoopIndex){ row, int_const(a, 0), int_const(a, p->highs * p->lows) };
+            indices[n++] = row;
         else if (i != p->low)
             indices[n++] = forall->forall.indices[i];
     }
