@@ -3,6 +3,8 @@
 // What an op carries beside its meaning follows it in a comment: the warp groups it was placed on, the stage.
 #include "ir/names.h"
 
+#include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 const char *const update_names[] = {
@@ -25,15 +27,36 @@ static const char *const hint_names[] = {
 
 typedef struct Printer { Text *out; const Names *names; } Printer;
 
-static void print_expr(const Printer *p, const Expr *x) { expr_print_named(p->out, p->names, x); }
+static void print_region(const Printer *p, const Region *r);
+static void print_operand(const Printer *p, const Operand *operand);
+
+// %e an expression, %v a variable, %b a buffer, %r a region, %o an operand, %s text, %d an int; all else stands for itself.
+static void say(const Printer *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    for (; *format; format++) {
+        if (*format != '%') {
+            text_add(p->out, format, 1);
+            continue;
+        }
+        switch (*++format) {
+        case 'e': expr_print_named(p->out, p->names, va_arg(args, const Expr *)); break;
+        case 'v': names_print_var(p->out, p->names, va_arg(args, const Var *)); break;
+        case 'b': names_print_buffer(p->out, p->names, va_arg(args, const Buffer *)); break;
+        case 'r': print_region(p, va_arg(args, const Region *)); break;
+        case 'o': print_operand(p, va_arg(args, const Operand *)); break;
+        case 's': text_print(p->out, "%s", va_arg(args, const char *)); break;
+        case 'd': text_print(p->out, "%d", va_arg(args, int)); break;
+        default:  assert(!"one of these"); break;
+        }
+    }
+    va_end(args);
+}
 
 static void print_extents(const Printer *p, const Buffer *b)
 {
-    for (int d = 0; d < b->rank; d++) {
-        text_print(p->out, "[");
-        print_expr(p, b->shape[d]);
-        text_print(p->out, "]");
-    }
+    for (int d = 0; d < b->rank; d++) say(p, "[%e]", b->shape[d]);
 }
 
 static bool is_int(const Expr *x, int64_t value)
@@ -42,18 +65,14 @@ static bool is_int(const Expr *x, int64_t value)
     return expr_as_int(x, &c) && c == value;
 }
 
-static void print_region(const Printer *p, const Region *r);
-
 // A view is written out where it is used: it has no op of its own.
 static void print_buffer(const Printer *p, const Buffer *b)
 {
-    names_print_buffer(p->out, p->names, b);
+    say(p, "%b", b);
     if (b->kind != BUFFER_VIEW) return;
-    text_print(p->out, "{view");
+    say(p, "{view");
     print_extents(p, b);
-    text_print(p->out, " %s = ", dtype_name(b->type));
-    print_region(p, &b->base);
-    text_print(p->out, "}");
+    say(p, " %s = %r}", dtype_name(b->type), &b->base);
 }
 
 static void print_region(const Printer *p, const Region *r)
@@ -62,79 +81,48 @@ static void print_region(const Printer *p, const Region *r)
     if (region_is_whole(r)) return;
     for (int d = 0; d < r->buffer->rank; d++) {
         const Sub *const sub = &r->subs[d];
-        const bool whole = sub->is_range && is_int(sub->start, 0) && !sub->step &&
-                           expr_equal(sub->width, r->buffer->shape[d]);
-        text_print(p->out, "[");
-        if (whole) text_print(p->out, ":");
-        else print_expr(p, sub->start);
-        if (sub->is_range && !whole) {
-            text_print(p->out, " +: ");
-            print_expr(p, sub->width);
-            if (sub->step) {
-                text_print(p->out, " : ");
-                print_expr(p, sub->step);
-            }
-        }
-        text_print(p->out, "]");
+        if (!sub->is_range) say(p, "[%e]", sub->start);
+        else if (sub->step) say(p, "[%e +: %e : %e]", sub->start, sub->width, sub->step);
+        else if (is_int(sub->start, 0) && expr_equal(sub->width, r->buffer->shape[d])) say(p, "[:]");
+        else say(p, "[%e +: %e]", sub->start, sub->width);
     }
 }
 
 static void print_element(const Printer *p, const Buffer *b, Expr *const *subs)
 {
     print_buffer(p, b);
-    for (int d = 0; d < b->rank; d++) {
-        text_print(p->out, "[");
-        print_expr(p, subs[d]);
-        text_print(p->out, "]");
-    }
+    for (int d = 0; d < b->rank; d++) say(p, "[%e]", subs[d]);
 }
 
 static void print_operand(const Printer *p, const Operand *operand)
 {
     const bool converted = operand->type != operand->region.buffer->type;
-    if (operand->transposed) text_print(p->out, "transpose(");
-    if (converted) text_print(p->out, "convert<%s>(", dtype_name(operand->type));
-    print_region(p, &operand->region);
-    text_print(p->out, "%s%s", converted ? ")" : "", operand->transposed ? ")" : "");
+    if (operand->transposed) say(p, "transpose(");
+    if (converted) say(p, "convert<%s>(", dtype_name(operand->type));
+    say(p, "%r%s%s", &operand->region, converted ? ")" : "", operand->transposed ? ")" : "");
 }
 
 static void print_matmul(const Printer *p, const TileOp *op)
 {
-    print_region(p, &op->matmul.dst);
-    text_print(p->out, op->matmul.accumulate ? " += " : " = ");
-    if (op->matmul.promote) text_print(p->out, "promote(%d, ", op->matmul.promote);
-    if (op->matmul.meta) text_print(p->out, "sparse24(");
-    print_operand(p, &op->matmul.a);
-    if (op->matmul.meta) {
-        text_print(p->out, ", ");
-        names_print_buffer(p->out, p->names, op->matmul.meta);
-        text_print(p->out, ")");
-    }
-    text_print(p->out, " @ ");
-    print_operand(p, &op->matmul.b);
-    text_print(p->out, "%s;", op->matmul.promote ? ")" : "");
+    say(p, "%r %s ", &op->matmul.dst, op->matmul.accumulate ? "+=" : "=");
+    if (op->matmul.promote) say(p, "promote(%d, ", op->matmul.promote);
+    if (op->matmul.meta) say(p, "sparse24(%o, %b)", &op->matmul.a, op->matmul.meta);
+    else say(p, "%o", &op->matmul.a);
+    say(p, " @ %o%s;", &op->matmul.b, op->matmul.promote ? ")" : "");
 }
 
 static void print_indices(const Printer *p, const LoopIndex *indices, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (i) text_print(p->out, ", ");
-        names_print_var(p->out, p->names, indices[i].var);
-        text_print(p->out, " : ");
-        if (!is_int(indices[i].lo, 0)) {
-            print_expr(p, indices[i].lo);
-            text_print(p->out, " .. ");
-        }
-        print_expr(p, indices[i].hi);
+        say(p, "%s%v : ", i ? ", " : "", indices[i].var);
+        if (!is_int(indices[i].lo, 0)) say(p, "%e .. ", indices[i].lo);
+        say(p, "%e", indices[i].hi);
     }
 }
 
 static void print_args(const Printer *p, Expr *const *args, int n)
 {
-    for (int i = 0; i < n; i++) {
-        text_print(p->out, i ? ", " : "");
-        print_expr(p, args[i]);
-    }
+    for (int i = 0; i < n; i++) say(p, "%s%e", i ? ", " : "", args[i]);
 }
 
 // A format or message as a literal.
@@ -151,123 +139,97 @@ static void print_quoted(const Printer *p, const char *text)
 
 static void print_tile(const Printer *p, const Buffer *b)
 {
-    text_print(p->out, "%s%s %s ", b->cluster_shared ? "cluster " : "", storage_names[b->kind], dtype_name(b->type));
-    names_print_buffer(p->out, p->names, b);
+    say(p, "%s%s %s %b", b->cluster_shared ? "cluster " : "", storage_names[b->kind], dtype_name(b->type), b);
     print_extents(p, b);
-    text_print(p->out, ";");
-    if (b->hint) text_print(p->out, "  // layout %s(%d)", hint_names[b->hint], b->hint_value);
-    if (b->buffers > 1) text_print(p->out, "  // %d buffers", b->buffers);
+    say(p, ";");
+    if (b->hint) say(p, "  // layout %s(%d)", hint_names[b->hint], b->hint_value);
+    if (b->buffers > 1) say(p, "  // %d buffers", b->buffers);
+}
+
+static void print_scalar(const Printer *p, const TileOp *op)
+{
+    if (op->kind == T_LET) say(p, "%s ", dtype_name(op->let.var->type));
+    say(p, "%v", op->let.var);
+    if (op->let.value) say(p, " = %e", op->let.value);
+    say(p, ";");
+}
+
+static void print_update(const Printer *p, const TileOp *op)
+{
+    if (op->update.buffer) print_element(p, op->update.buffer, op->update.subs);
+    else say(p, "%v", op->update.var);
+    say(p, " %s= %e;%s", update_names[op->update.op], op->update.value, op->update.reduces ? "  // reduction" : "");
+}
+
+static void print_loop(const Printer *p, const TileOp *op)
+{
+    say(p, op->kind == T_FORALL ? "forall (" : "pipeline (");
+    print_indices(p, op->forall.indices, op->forall.n);
+    if (op->kind == T_PIPELINE) say(p, "; stages = %d", op->pipeline.stages);
+    say(p, ")");
+}
+
+static void print_counted(const Printer *p, const TileOp *op)
+{
+    say(p, "for (%v : %e .. %e", op->for_.var, op->for_.lo, op->for_.hi);
+    if (!is_int(op->for_.step, 1)) say(p, " step %e", op->for_.step);
+    say(p, ")");
+}
+
+static void print_print(const Printer *p, const TileOp *op)
+{
+    say(p, "print(");
+    print_quoted(p, op->print.format);
+    for (int i = 0; i < op->print.n; i++) say(p, ", %e", op->print.args[i]);
+    say(p, ");");
+}
+
+static void print_assertion(const Printer *p, const TileOp *op)
+{
+    say(p, "%s(%e", op->assertion.assume ? "assume" : "assert", op->assertion.cond);
+    if (op->assertion.message) {
+        say(p, ", ");
+        print_quoted(p, op->assertion.message);
+    }
+    say(p, ");");
 }
 
 // The line of an op, without its bodies.
 static void print_head(const Printer *p, const TileOp *op)
 {
-    Text *const out = p->out;
     switch (op->kind) {
-    case T_TILE:
-        print_tile(p, op->tile.buffer);
-        break;
-    case T_LET: case T_SET:
-        if (op->kind == T_LET) text_print(out, "%s ", dtype_name(op->let.var->type));
-        names_print_var(out, p->names, op->let.var);
-        if (op->let.value) {
-            text_print(out, " = ");
-            print_expr(p, op->let.value);
-        }
-        text_print(out, ";");
-        break;
+    case T_TILE:        print_tile(p, op->tile.buffer); break;
+    case T_LET:
+    case T_SET:         print_scalar(p, op); break;
     case T_STORE:
         print_element(p, op->store.buffer, op->store.subs);
-        text_print(out, " = ");
-        print_expr(p, op->store.value);
-        text_print(out, ";");
+        say(p, " = %e;", op->store.value);
         break;
-    case T_UPDATE:
-        if (op->update.buffer) print_element(p, op->update.buffer, op->update.subs);
-        else names_print_var(out, p->names, op->update.var);
-        text_print(out, " %s= ", update_names[op->update.op]);
-        print_expr(p, op->update.value);
-        text_print(out, op->update.reduces ? ";  // reduction" : ";");
-        break;
+    case T_UPDATE:      print_update(p, op); break;
     case T_ATOMIC:
-        text_print(out, "atomic ");
+        say(p, "atomic ");
         print_element(p, op->atomic.buffer, op->atomic.subs);
-        text_print(out, " %s= ", atomic_marks[op->atomic.op]);
-        print_expr(p, op->atomic.value);
-        text_print(out, ";");
+        say(p, " %s= %e;", atomic_marks[op->atomic.op], op->atomic.value);
         break;
-    case T_ATOMIC_TILE: case T_COPY:
-        if (op->kind == T_ATOMIC_TILE) text_print(out, "atomic ");
-        print_region(p, &op->copy.dst);
-        text_print(out, op->kind == T_ATOMIC_TILE ? " += " : " = ");
-        print_region(p, &op->copy.src);
-        text_print(out, ";");
-        break;
-    case T_FILL:
-        print_region(p, &op->fill.dst);
-        text_print(out, " = ");
-        print_expr(p, op->fill.value);
-        text_print(out, ";");
-        break;
-    case T_MATMUL:
-        print_matmul(p, op);
-        break;
-    case T_SCAN:
-        text_print(out, "cumsum(");
-        print_region(p, &op->scan.dst);
-        text_print(out, ", ");
-        print_region(p, &op->scan.src);
-        text_print(out, ", %d);", op->scan.axis);
-        break;
-    case T_FORALL: case T_PIPELINE:
-        text_print(out, op->kind == T_FORALL ? "forall (" : "pipeline (");
-        print_indices(p, op->forall.indices, op->forall.n);
-        if (op->kind == T_PIPELINE) text_print(out, "; stages = %d", op->pipeline.stages);
-        text_print(out, ")");
-        break;
-    case T_FOR:
-        text_print(out, "for (");
-        names_print_var(out, p->names, op->for_.var);
-        text_print(out, " : ");
-        print_expr(p, op->for_.lo);
-        text_print(out, " .. ");
-        print_expr(p, op->for_.hi);
-        if (!is_int(op->for_.step, 1)) {
-            text_print(out, " step ");
-            print_expr(p, op->for_.step);
-        }
-        text_print(out, ")");
-        break;
-    case T_WHILE: case T_IF:
-        text_print(out, op->kind == T_IF ? "if (" : "while (");
-        print_expr(p, op->kind == T_IF ? op->branch.cond : op->while_.cond);
-        text_print(out, ")");
-        break;
-    case T_BREAK:    text_print(out, "break;"); break;
-    case T_CONTINUE: text_print(out, "continue;"); break;
-    case T_RETURN:   text_print(out, "return;"); break;
-    case T_PRINT:
-        text_print(out, "print(");
-        print_quoted(p, op->print.format);
-        for (int i = 0; i < op->print.n; i++) {
-            text_print(out, ", ");
-            print_expr(p, op->print.args[i]);
-        }
-        text_print(out, ");");
-        break;
-    case T_ASSERT:
-        text_print(out, op->assertion.assume ? "assume(" : "assert(");
-        print_expr(p, op->assertion.cond);
-        if (op->assertion.message) {
-            text_print(out, ", ");
-            print_quoted(p, op->assertion.message);
-        }
-        text_print(out, ");");
-        break;
+    case T_ATOMIC_TILE: say(p, "atomic %r += %r;", &op->copy.dst, &op->copy.src); break;
+    case T_COPY:        say(p, "%r = %r;", &op->copy.dst, &op->copy.src); break;
+    case T_FILL:        say(p, "%r = %e;", &op->fill.dst, op->fill.value); break;
+    case T_MATMUL:      print_matmul(p, op); break;
+    case T_SCAN:        say(p, "cumsum(%r, %r, %d);", &op->scan.dst, &op->scan.src, op->scan.axis); break;
+    case T_FORALL:
+    case T_PIPELINE:    print_loop(p, op); break;
+    case T_FOR:         print_counted(p, op); break;
+    case T_WHILE:       say(p, "while (%e)", op->while_.cond); break;
+    case T_IF:          say(p, "if (%e)", op->branch.cond); break;
+    case T_BREAK:       say(p, "break;"); break;
+    case T_CONTINUE:    say(p, "continue;"); break;
+    case T_RETURN:      say(p, "return;"); break;
+    case T_PRINT:       print_print(p, op); break;
+    case T_ASSERT:      print_assertion(p, op); break;
     case T_EXTERN:
-        text_print(out, "%s(", op->external.name);
+        say(p, "%s(", op->external.name);
         print_args(p, op->external.args, op->external.n);
-        text_print(out, ");");
+        say(p, ");");
         break;
     }
 }
@@ -351,10 +313,7 @@ static void print_grid(const Printer *p, const TileKernel *k)
 {
     text_print(p->out, "    grid (");
     for (int i = 0; i < k->n_grid; i++) {
-        text_print(p->out, i ? ", " : "");
-        names_print_var(p->out, p->names, k->grid[i].var);
-        text_print(p->out, " : ");
-        print_expr(p, k->grid[i].extent);
+        say(p, "%s%v : %e", i ? ", " : "", k->grid[i].var, k->grid[i].extent);
     }
     text_print(p->out, ")");
     print_hints(p, k);
@@ -372,14 +331,10 @@ static void print_contract(const Printer *p, const TileKernel *k)
         text_print(p->out, "\n");
     }
     for (int i = 0; i < k->n_checks; i++) {
-        text_print(p->out, "    // extent %d of %s must be ", k->checks[i].dim, k->params[k->checks[i].param].name);
-        print_expr(p, k->checks[i].expected);
-        text_print(p->out, "\n");
+        say(p, "    // extent %d of %s must be %e\n", k->checks[i].dim, k->params[k->checks[i].param].name, k->checks[i].expected);
     }
     for (int i = 0; i < k->n_requires; i++) {
-        text_print(p->out, "    require(");
-        print_expr(p, k->requires[i].cond);
-        text_print(p->out, ");\n");
+        say(p, "    require(%e);\n", k->requires[i].cond);
     }
 }
 
