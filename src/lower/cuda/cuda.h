@@ -28,6 +28,7 @@
 //   producer.c   print the producer's code: another walk over the same tree
 //     needs.c      the scalars that it computes
 //     ask.c        boxes of the next step, asked for in the L2 cache
+//     place_loop.c steps of a filler that knows its rows ahead
 //   launch.c     what the launch hands to the kernel, and the plan that makes it
 //   explain.c    say what was decided; roofline.c: and how much there is to do
 //
@@ -292,7 +293,7 @@ typedef struct Lowering {
     bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
     Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
     bool      by_tma;                // the producer: by boxes, else by elements
-    Var      *side, *end;            // of the places of the current step, of the steps (places.c)
+    Var      *side, *end;            // of the places of the current step, of the steps (place_loop.c)
     struct Stock *stock;             // there: rows to convert, in registers before their step (stock.c); NULL: none
     bool      is_hoisting;           // scalars of the block are declared already
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
@@ -318,6 +319,7 @@ bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__
 void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 OpInfo *op_info(Lowering *lo, const TileOp *op);           // made on first use
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);         // NULL: a tensor or a view
+bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer);   // or the same
 typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: do not descend
 bool is_wgmma(Lowering *lo, const TileOp *op);              // a product of that kind
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
@@ -394,7 +396,7 @@ void meet_fillers(Lowering *lo);                           // those whose rows m
 bool only_gathers(const Lowering *lo);                     // it computes nothing but which rows
 void emit_fill(Lowering *lo, TileOp *op);
 
-// ---- places.c: the filler's row numbers, a step ahead
+// ---- places.c, place_loop.c: the filler's row numbers, a step ahead
 void find_places(Lowering *lo);
 void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
 bool rows_are_local(Lowering *lo, const TileOp *pipeline);            // each touched by the warp alone that gathers it
@@ -504,7 +506,7 @@ void  begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it);   
 void  begin_block(Lowering *lo, Nest *nest);
 void  end_nest(Lowering *lo, Nest *nest);
 void  end_nests(Lowering *lo, Nest *nests, int n);         // the last first
-void  begin_row(Lowering *lo, const LoopIndex *index, Nest *nest);         // places.c
+void  begin_row(Lowering *lo, const LoopIndex *index, Nest *nest);         // place_loop.c
 
 // ---- scalar.c
 // One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.

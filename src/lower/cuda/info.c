@@ -68,6 +68,12 @@ bool is_wgmma(Lowering *lo, const TileOp *op)
     return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
 }
 
+bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer)
+{
+    for (; op && op != outer; op = op_info(lo, op)->parent) {}
+    return op == outer;
+}
+
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
 {
     if (visit(lo, op, context))

@@ -1,4 +1,4 @@
-// producer.h - the producer's code, for the files that print it: producer.c, needs.c, ask.c, places.c.
+// producer.h - the producer's code, for the files that print it: producer.c, needs.c, ask.c, place_loop.c.
 #ifndef KILN_LOWER_CUDA_PRODUCER_H
 #define KILN_LOWER_CUDA_PRODUCER_H
 
