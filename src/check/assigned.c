@@ -2,13 +2,7 @@
 // assigns stands for its value, a loop whose bound nothing assigns is counted.
 #include "check/context.h"
 
-static const Ex *base_of(const Ex *ex)
-{
-    while (ex->kind == EX_SUBSCRIPT) ex = ex->sub.base;
-    return ex;
-}
-
-static bool is_name(const Ex *ex, Name name) { return ex->kind == EX_NAME && ex->name.name == name; }
+bool is_name(const Ex *ex, Name name) { return ex->kind == EX_NAME && ex->name.name == name; }
 
 static bool expression_assigns(Checker *cx, const Ex *ex, Name name);
 
@@ -26,7 +20,7 @@ static bool call_assigns(Checker *cx, const Ex *ex, Name name)
     if (!fn) return list_assigns(cx, ex->call.args, name);
     const Param *param = fn->params;
     for (const Ex *arg = ex->call.args; arg; arg = arg->next, param = param ? param->next : NULL) {
-        if (is_name(base_of(arg), name) && param && (param->mode == MODE_OUT || param->mode == MODE_INOUT)) return true;
+        if (is_name(subscript_base(arg), name) && param && (param->mode == MODE_OUT || param->mode == MODE_INOUT)) return true;
         if (expression_assigns(cx, arg, name)) return true;
     }
     return false;
@@ -73,7 +67,7 @@ static bool statement_assigns(Checker *cx, const St *st, Name name)
     case ST_DECL:     return declarators_assign(cx, st->decl.names, name);
     case ST_VIEW:     return declarators_assign(cx, st->view.name, name);
     case ST_ASSIGN: case ST_ATOMIC:
-        return is_name(base_of(st->assign.target), name) || expression_assigns(cx, st->assign.target, name)
+        return is_name(subscript_base(st->assign.target), name) || expression_assigns(cx, st->assign.target, name)
             || expression_assigns(cx, st->assign.value, name);
     case ST_CALL:     return expression_assigns(cx, st->call.call, name);
     case ST_IF:

@@ -6,8 +6,6 @@
 // set a variable, and what must not run after them is put under a condition (see Escape in context.h).
 #include "check/context.h"
 
-static bool is_name(const Ex *ex, Name name) { return ex->kind == EX_NAME && ex->name.name == name; }
-
 // ---- arguments
 
 typedef struct Argument {

@@ -252,6 +252,7 @@ bool  check_region(Checker *cx, const Ex *ex, Entity **entity, Region *region); 
 Expr *load_element(Checker *cx, const Region *region);
 Expr **region_subs(Checker *cx, const Region *region);                 // of an element
 bool  is_element(const Region *region);
+const Ex *subscript_base(const Ex *ex);                                // what is subscripted; ex itself, if nothing is
 bool  may_read(Checker *cx, const Entity *entity, Span span);
 bool  may_write(Checker *cx, const Entity *entity, Span span);
 void  check_view(Checker *cx, const St *st);
@@ -263,6 +264,7 @@ Value check_call(Checker *cx, const Ex *ex, bool is_statement);
 void  check_return(Checker *cx, const St *st);
 
 // ---- who changes what (assigned.c)
+bool  is_name(const Ex *ex, Name name);
 bool  statements_assign(Checker *cx, const St *list, Name name);       // may a statement change this scalar?
 
 // ---- what preconditions and assumptions say (facts.c)

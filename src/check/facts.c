@@ -97,11 +97,6 @@ static void learn_multiple(Learning *l, const Expr *x, int64_t c)
     if (var) var->multiple = common_multiple(var->multiple > 1 ? var->multiple : 1, c);
 }
 
-static ExprOp mirrored(ExprOp op)
-{
-    return op == X_LT ? X_GT : op == X_LE ? X_GE : op == X_GT ? X_LT : op == X_GE ? X_LE : op;
-}
-
 static void learn(Learning *l, const Expr *cond)
 {
     int64_t c, rest;
@@ -117,7 +112,7 @@ static void learn(Learning *l, const Expr *cond)
         expr_as_int(a->op.b, &c))
         learn_multiple(l, a->op.a, c);
     learn_bound(l, a, cond->op.op, b);
-    learn_bound(l, b, mirrored(cond->op.op), a);
+    learn_bound(l, b, expr_mirrored(cond->op.op), a);
 }
 
 void learn_required(Checker *cx, const Expr *cond) { learn(&(Learning){ .cx = cx }, cond); }

@@ -128,7 +128,7 @@ static bool check_sub(Checker *cx, const Buffer *buffer, int d, const Ex *ex, Su
 
 // ---- all of them
 
-static const Ex *subscript_base(const Ex *ex)
+const Ex *subscript_base(const Ex *ex)
 {
     while (ex->kind == EX_SUBSCRIPT) ex = ex->sub.base;
     return ex;

@@ -36,6 +36,7 @@ static inline bool dtype_is_integer(DType t)
 {
     return dtype_info[t].class == CLASS_SIGNED || dtype_info[t].class == CLASS_UNSIGNED;
 }
+static inline bool dtype_is_counting(DType t) { return dtype_is_integer(t) || t == DTYPE_BOOL; }
 // Bytes of n elements that stand together; packed types round up.
 static inline int64_t dtype_bytes(DType t, int64_t n) { return (n * dtype_info[t].bits + 7) / 8; }
 

@@ -67,6 +67,12 @@ bool expr_as_int(const Expr *x, int64_t *value)
     return true;
 }
 
+bool expr_is_int(const Expr *x, int64_t value)
+{
+    int64_t is;
+    return expr_as_int(x, &is) && is == value;
+}
+
 static int add_slots(Expr ***slots, int at, int max, Expr **items, int n)
 {
     for (int i = 0; i < n && at < max; i++) slots[at++] = &items[i];
@@ -130,6 +136,15 @@ bool expr_uses(const Expr *x, const Var *var) { return expr_any(x, is_var, (void
 static bool is_load(const Expr *x, void *context) { return x->kind == E_LOAD || x->kind == E_ATOMIC; }
 
 bool expr_loads(const Expr *x) { return expr_any(x, is_load, NULL); }
+
+static bool is_atomic(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
+
+bool expr_has_atomic(const Expr *x) { return expr_any(x, is_atomic, NULL); }
+
+ExprOp expr_mirrored(ExprOp op)
+{
+    return op == X_LT ? X_GT : op == X_LE ? X_GE : op == X_GT ? X_LT : op == X_GE ? X_LE : op;
+}
 
 static bool has_effect(const Expr *x, void *context)
 {

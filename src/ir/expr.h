@@ -139,9 +139,11 @@ Expr *int_ceildiv(Arena *a, Expr *x, Expr *y);
 // ---- asking
 bool expr_is_const(const Expr *x);                                     // integer, bool or floating constant
 bool expr_as_int(const Expr *x, int64_t *value);                       // true for integer and bool constants
+bool expr_is_int(const Expr *x, int64_t value);                        // this constant
 bool expr_equal(const Expr *x, const Expr *y);                         // the same computation, structurally
 bool expr_uses(const Expr *x, const Var *var);
 bool expr_loads(const Expr *x);                                        // any E_LOAD or E_ATOMIC in it
+bool expr_has_atomic(const Expr *x);
 bool expr_is_pure(const Expr *x);                                      // no E_ATOMIC, no call: may be dropped or repeated
 typedef bool ExprVisit(const Expr *x, void *context);                  // true: stop
 bool expr_any(const Expr *x, ExprVisit *visit, void *context);         // pre-order; true if a visit stopped it
@@ -162,6 +164,8 @@ int64_t expr_multiple(const Expr *x);                                  // larges
 // x as c0 + sum c_i * v_i over the given variables, c_i constant; the rest (free of them) in c0. False if it is not.
 bool    expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest);
 
+ExprOp expr_mirrored(ExprOp op);                                       // a < b as b > a; others as they are
 void expr_print(Text *out, const Expr *x);                             // C-like, fully parenthesised where needed
+const char *expr_text(Arena *a, const Expr *x);
 
 #endif

@@ -10,14 +10,13 @@
 #include <assert.h>
 #include <math.h>
 
-static bool is_counting(DType type) { return dtype_is_integer(type) || type == DTYPE_BOOL; }
 static bool is_int_value(const Expr *x, int64_t value) { return x->kind == E_INT && x->integer.value == value; }
 
 // ---- constants
 
 Expr *expr_int(Arena *a, DType type, int64_t value)
 {
-    assert(is_counting(type) && "an integer constant has an integer type");
+    assert(dtype_is_counting(type) && "an integer constant has an integer type");
     return NEW(a, Expr, .kind = E_INT, .type = type, .integer = { constant_wrap(type, value) });
 }
 
@@ -270,7 +269,7 @@ static Expr *fold_int(Arena *a, ExprOp op, Expr *x, Expr *y)
 // Comparisons of integers whose difference has a known sign.
 static Expr *fold_comparison(Arena *a, ExprOp op, Expr *x, Expr *y)
 {
-    if (!is_counting(x->type) || !expr_is_pure(x) || !expr_is_pure(y)) return NULL;
+    if (!dtype_is_counting(x->type) || !expr_is_pure(x) || !expr_is_pure(y)) return NULL;
     Linear difference = { 0 };
     linear_add(&difference, x, 1);
     linear_add(&difference, y, -1);
@@ -320,7 +319,7 @@ Expr *expr_binary(Arena *a, ExprOp op, Expr *x, Expr *y)
         else folded = fold_comparison(a, op, x, y);
     } else if (dtype_is_float(x->type)) {
         folded = fold_float(a, op, x, y);
-    } else if (is_counting(x->type)) {
+    } else if (dtype_is_counting(x->type)) {
         folded = fold_int(a, op, x, y);
     }
     return folded ? folded : expr_node(a, op_compares(op) ? DTYPE_BOOL : x->type, op, x, y);
@@ -369,7 +368,7 @@ Expr *expr_bitcast(Arena *a, DType to, Expr *x)
     if (x->type == to) return x;
     assert(dtype_bits(x->type) == dtype_bits(to) && "a bitcast keeps the size");
     if (x->kind == E_INT && !dtype_is_float(to)) return expr_int(a, to, x->integer.value);
-    if (x->kind == E_FLOAT && x->type == DTYPE_F32 && !isnan(x->real.value) && is_counting(to)) {
+    if (x->kind == E_FLOAT && x->type == DTYPE_F32 && !isnan(x->real.value) && dtype_is_counting(to)) {
         const float value = (float)x->real.value;
         int32_t bits;
         memcpy(&bits, &value, 4);
@@ -465,7 +464,7 @@ static Expr *fold_math_consts(Arena *a, DType type, MathFn fn, int n, Expr **arg
     }
     if (args[0]->kind == E_FLOAT)
         return dtype_is_float(type) && compute_math_float(fn, type, reals, &real) ? expr_float(a, type, real) : NULL;
-    return is_counting(type) && compute_math_int(fn, args[0]->type, ints, &value) ? expr_int(a, type, value) : NULL;
+    return dtype_is_counting(type) && compute_math_int(fn, args[0]->type, ints, &value) ? expr_int(a, type, value) : NULL;
 }
 
 // min and max of integers of which one is known to win, or that nest with constants.
@@ -473,7 +472,7 @@ static Expr *fold_extreme(Arena *a, MathFn fn, Expr *x, Expr *y)
 {
     int64_t p, q;
     if (expr_equal(x, y) && expr_is_pure(x)) return x;
-    if (!is_counting(x->type)) return NULL;
+    if (!dtype_is_counting(x->type)) return NULL;
     if (x->kind == E_INT) return expr_math(a, x->type, fn, 2, (Expr *[]){ y, x });
     if (expr_is_pure(x) && expr_is_pure(y)) {
         Expr *const less = fold_comparison(a, X_LE, x, y);

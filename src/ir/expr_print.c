@@ -154,3 +154,10 @@ static void print_at(Text *out, const Names *names, const Expr *x, int level)
 
 void expr_print_named(Text *out, const Names *names, const Expr *x) { print_at(out, names, x, LEVEL_ANY); }
 void expr_print(Text *out, const Expr *x) { print_at(out, NULL, x, LEVEL_ANY); }
+
+const char *expr_text(Arena *a, const Expr *x)
+{
+    Text text = { .arena = a };
+    expr_print(&text, x);
+    return text_cstr(&text);
+}

@@ -13,8 +13,6 @@ enum { ASKING_STEPS = 2000 };
 static Range range_of(Asking *q, const Expr *x);
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
 
-static bool is_counting(DType type) { return dtype_is_integer(type) || type == DTYPE_BOOL; }
-
 // ---- intervals
 
 static Range exactly(int64_t value)           { return (Range){ value, value, true, true }; }
@@ -217,7 +215,7 @@ static Range math_range(Asking *q, const Expr *x)
     Range args[3] = { unknown, unknown, unknown };
     const int n = x->math.n < 3 ? x->math.n : 3;
     for (int i = 0; i < n; i++)
-        if (is_counting(x->math.args[i]->type)) args[i] = range_of(q, x->math.args[i]);
+        if (dtype_is_counting(x->math.args[i]->type)) args[i] = range_of(q, x->math.args[i]);
     switch ((int)x->math.fn) {
     case M_MIN:     return range_min(args[0], args[1]);
     case M_MAX:     return range_max(args[0], args[1]);
@@ -237,7 +235,7 @@ static Range math_range(Asking *q, const Expr *x)
 static bool keeps_value(Asking *q, const Expr *convert)
 {
     const DType from = convert->convert.a->type, to = convert->type;
-    if (!is_counting(from) || !is_counting(to)) return false;
+    if (!dtype_is_counting(from) || !dtype_is_counting(to)) return false;
     return dtype_holds(to, from) || fits_type(range_of(q, convert->convert.a), to == DTYPE_INT ? DTYPE_I64 : to);
 }
 
@@ -400,7 +398,7 @@ Expr *linear_expr(Arena *a, const Linear *sum, DType type)
 
 Range expr_range(const Expr *x)
 {
-    return is_counting(x->type) ? range_of(&(Asking){ ASKING_STEPS }, x) : unknown;
+    return dtype_is_counting(x->type) ? range_of(&(Asking){ ASKING_STEPS }, x) : unknown;
 }
 
 bool expr_fits(const Expr *x, int64_t lo, int64_t hi)
@@ -412,7 +410,7 @@ bool expr_fits(const Expr *x, int64_t lo, int64_t hi)
 bool expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest)
 {
     Linear sum = { 0 }, free_part = { 0 };
-    if (!is_counting(x->type)) return false;
+    if (!dtype_is_counting(x->type)) return false;
     linear_add(&sum, x, 1);
     if (sum.failed) return false;
     for (int v = 0; v < n; v++) coefficients[v] = 0;
@@ -448,7 +446,7 @@ static int64_t power_of_two_in(int64_t m) { return m ? m & -m : 0; }
 
 static int64_t multiple_of(Asking *q, const Expr *x)
 {
-    if (--q->steps < 0 || !is_counting(x->type)) return 1;
+    if (--q->steps < 0 || !dtype_is_counting(x->type)) return 1;
     switch (x->kind) {
     case E_INT:
         return x->integer.value == INT64_MIN ? INT64_C(1) << 62 : x->integer.value < 0 ? -x->integer.value : x->integer.value;

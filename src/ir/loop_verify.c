@@ -27,13 +27,6 @@ static bool fail(Verifier *v, const char *format, ...)
     return false;
 }
 
-static const char *show(Verifier *v, const Expr *x)
-{
-    Text text = { .arena = v->arena };
-    expr_print(&text, x);
-    return text_cstr(&text);
-}
-
 static bool is_visible(const Verifier *v, const Var *var)
 {
     for (int i = v->vars.count - 1; i >= 0; i--)
@@ -65,7 +58,7 @@ static bool verify_expr(Verifier *v, const Expr *x)
     if (x->kind == E_VAR && !verify_var(v, x->var.var)) return false;
     if ((x->kind == E_INDEX || x->kind == E_ADDRESS) && !verify_var(v, x->index.pointer)) return false;
     if (x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_BITCAST || (x->kind == E_MATH && !loop_has_math(x)))
-        return fail(v, "'%s' was not lowered", show(v, x));
+        return fail(v, "'%s' was not lowered", expr_text(v->arena, x));
     Expr **slots[64];
     const int n = expr_children((Expr *)x, slots, COUNT(slots));
     for (int i = 0; i < n; i++)
@@ -109,7 +102,7 @@ static bool verify_statement(Verifier *v, const LoopStmt *s)
         return verify_var(v, s->store.pointer) && verify_expr(v, s->store.at) && verify_expr(v, s->store.value);
     case L_CALL:
         return verify_expr(v, s->call.call) &&
-               (s->call.call->kind == E_CALL || fail(v, "'%s' is no call", show(v, s->call.call)));
+               (s->call.call->kind == E_CALL || fail(v, "'%s' is no call", expr_text(v->arena, s->call.call)));
     case L_FOR: return verify_for(v, s);
     case L_WHILE: {
         v->loops++;

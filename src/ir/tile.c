@@ -54,25 +54,21 @@ void region_element(Arena *arena, const Region *r, Expr *const *along, Expr **su
     }
 }
 
-static bool is_int(const Expr *x, int64_t value)
-{
-    int64_t c;
-    return expr_as_int(x, &c) && c == value;
-}
-
 bool region_is_whole(const Region *r)
 {
     for (int d = 0; d < r->buffer->rank; d++) {
         const Sub *const sub = &r->subs[d];
         if (!sub->is_range) {
-            if (!is_int(r->buffer->shape[d], 1) || !is_int(sub->start, 0)) return false;
+            if (!expr_is_int(r->buffer->shape[d], 1) || !expr_is_int(sub->start, 0)) return false;
             continue;
         }
-        if (!is_int(sub->start, 0) || (sub->step && !is_int(sub->step, 1))) return false;
+        if (!expr_is_int(sub->start, 0) || (sub->step && !expr_is_int(sub->step, 1))) return false;
         if (!expr_equal(sub->width, r->buffer->shape[d])) return false;
     }
     return true;
 }
+
+bool buffer_is_tile(const Buffer *b) { return b->kind == BUFFER_SHARED || b->kind == BUFFER_FRAGMENT; }
 
 Buffer *buffer_root(Buffer *b)
 {

@@ -193,6 +193,7 @@ void tile_each_expr(TileOp *op, TileExprVisit *visit, void *context);  // every 
                                                                        // subscripts, regions; not those of views behind them
 void buffer_each_expr(Buffer *b, TileExprVisit *visit, void *context); // a view's shape and base region, down to the root
 TileOp **tile_bodies(TileOp *op, int index);                           // the index-th nested block's head, or NULL
+bool    buffer_is_tile(const Buffer *b);                               // shared or a fragment, and no view of one
 Buffer *buffer_root(Buffer *b);                                        // through views to tile or tensor
 bool    tile_block_writes(TileOp *block, const Buffer *root);          // anywhere below
 

@@ -59,12 +59,6 @@ static void print_extents(const Printer *p, const Buffer *b)
     for (int d = 0; d < b->rank; d++) say(p, "[%e]", b->shape[d]);
 }
 
-static bool is_int(const Expr *x, int64_t value)
-{
-    int64_t c;
-    return expr_as_int(x, &c) && c == value;
-}
-
 // A view is written out where it is used: it has no op of its own.
 static void print_buffer(const Printer *p, const Buffer *b)
 {
@@ -83,7 +77,7 @@ static void print_region(const Printer *p, const Region *r)
         const Sub *const sub = &r->subs[d];
         if (!sub->is_range) say(p, "[%e]", sub->start);
         else if (sub->step) say(p, "[%e +: %e : %e]", sub->start, sub->width, sub->step);
-        else if (is_int(sub->start, 0) && expr_equal(sub->width, r->buffer->shape[d])) say(p, "[:]");
+        else if (expr_is_int(sub->start, 0) && expr_equal(sub->width, r->buffer->shape[d])) say(p, "[:]");
         else say(p, "[%e +: %e]", sub->start, sub->width);
     }
 }
@@ -115,7 +109,7 @@ static void print_indices(const Printer *p, const LoopIndex *indices, int n)
 {
     for (int i = 0; i < n; i++) {
         say(p, "%s%v : ", i ? ", " : "", indices[i].var);
-        if (!is_int(indices[i].lo, 0)) say(p, "%e .. ", indices[i].lo);
+        if (!expr_is_int(indices[i].lo, 0)) say(p, "%e .. ", indices[i].lo);
         say(p, "%e", indices[i].hi);
     }
 }
@@ -172,7 +166,7 @@ static void print_loop(const Printer *p, const TileOp *op)
 static void print_counted(const Printer *p, const TileOp *op)
 {
     say(p, "for (%v : %e .. %e", op->for_.var, op->for_.lo, op->for_.hi);
-    if (!is_int(op->for_.step, 1)) say(p, " step %e", op->for_.step);
+    if (!expr_is_int(op->for_.step, 1)) say(p, " step %e", op->for_.step);
     say(p, ")");
 }
 

@@ -46,13 +46,6 @@ static bool fail(Verifier *v, const char *format, ...)
     return false;
 }
 
-static const char *show(Verifier *v, const Expr *x)
-{
-    Text text = { .arena = v->arena };
-    expr_print(&text, x);
-    return text_cstr(&text);
-}
-
 // ---- scopes
 
 static bool var_visible(const Verifier *v, const Var *var)
@@ -86,8 +79,7 @@ static void declare_buffer(Verifier *v, const Buffer *buffer)
 
 // ---- expressions
 
-static bool is_counting(DType type) { return dtype_is_integer(type) || type == DTYPE_BOOL; }
-static bool is_number(DType type)   { return dtype_is_float(type) || is_counting(type); }
+static bool is_number(DType type)   { return dtype_is_float(type) || dtype_is_counting(type); }
 
 static bool verify_expr(Verifier *v, const Expr *x);
 static bool verify_region(Verifier *v, const Region *r);
@@ -96,7 +88,7 @@ static bool verify_integer(Verifier *v, const Expr *x, const char *what)
 {
     if (!x) return fail(v, "%s is missing", what);
     if (!verify_expr(v, x)) return false;
-    return dtype_is_integer(x->type) || fail(v, "%s '%s' is %s, not an integer", what, show(v, x), dtype_name(x->type));
+    return dtype_is_integer(x->type) || fail(v, "%s '%s' is %s, not an integer", what, expr_text(v->arena, x), dtype_name(x->type));
 }
 
 static bool verify_buffer(Verifier *v, const Buffer *b)
@@ -124,23 +116,23 @@ static bool verify_op(Verifier *v, const Expr *x)
     if (!verify_expr(v, a)) return false;
     if (x->kind == E_UNARY)
         return a->type == x->type ||
-               fail(v, "'%s' is %s but its operand %s", show(v, x), dtype_name(x->type), dtype_name(a->type));
+               fail(v, "'%s' is %s but its operand %s", expr_text(v->arena, x), dtype_name(x->type), dtype_name(a->type));
     if (!verify_expr(v, b)) return false;
     const bool shift = x->op.op == X_SHL || x->op.op == X_SHR;
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
-    if (a->type != b->type && !(shift && is_counting(b->type)))
-        return fail(v, "operands of '%s' are %s and %s", show(v, x), dtype_name(a->type), dtype_name(b->type));
+    if (a->type != b->type && !(shift && dtype_is_counting(b->type)))
+        return fail(v, "operands of '%s' are %s and %s", expr_text(v->arena, x), dtype_name(a->type), dtype_name(b->type));
     if (x->type != (op_compares(x->op.op) || logic ? DTYPE_BOOL : a->type) || (logic && a->type != DTYPE_BOOL))
-        return fail(v, "'%s' of %s is %s", show(v, x), dtype_name(a->type), dtype_name(x->type));
+        return fail(v, "'%s' of %s is %s", expr_text(v->arena, x), dtype_name(a->type), dtype_name(x->type));
     return true;
 }
 
 static bool verify_expr(Verifier *v, const Expr *x)
 {
     if (!x) return fail(v, "an expression is missing");
-    if (!is_number(x->type)) return fail(v, "'%s' has no type", show(v, x));
+    if (!is_number(x->type)) return fail(v, "'%s' has no type", expr_text(v->arena, x));
     switch (x->kind) {
-    case E_INT:   return is_counting(x->type) || fail(v, "an integer constant of %s", dtype_name(x->type));
+    case E_INT:   return dtype_is_counting(x->type) || fail(v, "an integer constant of %s", dtype_name(x->type));
     case E_FLOAT: return dtype_is_float(x->type) || fail(v, "a floating constant of %s", dtype_name(x->type));
     case E_VAR:
         if (x->type != x->var.var->type) return fail(v, "'%s' is read as %s", x->var.var->name, dtype_name(x->type));
@@ -155,13 +147,13 @@ static bool verify_expr(Verifier *v, const Expr *x)
     case E_SELECT:
         if (!verify_expr(v, x->select.cond) || !verify_expr(v, x->select.a) || !verify_expr(v, x->select.b)) return false;
         return (x->select.cond->type == DTYPE_BOOL && x->select.a->type == x->type && x->select.b->type == x->type) ||
-               fail(v, "'%s' mixes %s, %s and %s", show(v, x), dtype_name(x->select.cond->type),
+               fail(v, "'%s' mixes %s, %s and %s", expr_text(v->arena, x), dtype_name(x->select.cond->type),
                     dtype_name(x->select.a->type), dtype_name(x->select.b->type));
     case E_CONVERT:
         return verify_expr(v, x->convert.a);
     case E_BITCAST:
         return verify_expr(v, x->convert.a)
-            && (dtype_bits(x->type) == dtype_bits(x->convert.a->type) || fail(v, "'%s' changes the size", show(v, x)));
+            && (dtype_bits(x->type) == dtype_bits(x->convert.a->type) || fail(v, "'%s' changes the size", expr_text(v->arena, x)));
     case E_MATH:
         if (x->math.n != math_info[x->math.fn].arguments)
             return fail(v, "'%s' has %d arguments", math_info[x->math.fn].name, x->math.n);
@@ -177,7 +169,7 @@ static bool verify_expr(Verifier *v, const Expr *x)
             if (!verify_expr(v, x->call.args[i])) return false;
         return true;
     case E_INDEX: case E_ADDRESS:
-        return fail(v, "'%s' belongs to Loop IR", show(v, x));
+        return fail(v, "'%s' belongs to Loop IR", expr_text(v->arena, x));
     }
     return false;
 }
@@ -185,7 +177,7 @@ static bool verify_expr(Verifier *v, const Expr *x)
 static bool verify_condition(Verifier *v, const Expr *x)
 {
     return verify_expr(v, x) &&
-           (x->type == DTYPE_BOOL || fail(v, "the condition '%s' is %s", show(v, x), dtype_name(x->type)));
+           (x->type == DTYPE_BOOL || fail(v, "the condition '%s' is %s", expr_text(v->arena, x), dtype_name(x->type)));
 }
 
 // ---- regions

@@ -114,11 +114,9 @@ PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel,
 
 // ---- whether two runs give the same bits
 
-static bool is_unordered(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
-
 static void note_atomic(Expr **slot, void *context)
 {
-    if (expr_any(*slot, is_unordered, NULL)) *(bool *)context = true;
+    if (expr_has_atomic(*slot)) *(bool *)context = true;
 }
 
 static bool is_float_atomic(const TileOp *op)
@@ -166,13 +164,6 @@ static void add_params(Arena *a, LaunchPlan *plan, const TileKernel *k)
     }
 }
 
-static const char *text_of(Arena *a, const Expr *x)
-{
-    Text text = { .arena = a };
-    expr_print(&text, x);
-    return text_cstr(&text);
-}
-
 static void add_binds(Arena *a, LaunchPlan *plan, const TileKernel *k)
 {
     plan->binds = NEW_ARRAY(a, PlanBind, k->n_binds + 1);
@@ -190,7 +181,7 @@ static void add_checks(Arena *a, LaunchPlan *plan, const TileKernel *k)
     for (int i = 0; i < k->n_checks; i++) {
         const TileShapeCheck *const c = &k->checks[i];
         plan->checks[i] = (PlanCheck){ c->param, c->dim, plan_add_code(a, plan, k, c->expected),
-                                       text_of(a, c->expected) };
+                                       expr_text(a, c->expected) };
     }
     plan->requires = NEW_ARRAY(a, PlanRequire, k->n_requires + 1);
     plan->n_requires = k->n_requires;

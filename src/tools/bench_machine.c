@@ -17,19 +17,13 @@ void times_add(Times *times, double seconds)
         times->seconds[times->n++] = seconds;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 Spread times_spread(const Times *times)
 {
     static Times sorted;
     sorted = *times;
     if (sorted.n == 0)
         return (Spread){ 0 };
-    qsort(sorted.seconds, (size_t)sorted.n, sizeof *sorted.seconds, compare_times);
+    qsort(sorted.seconds, (size_t)sorted.n, sizeof *sorted.seconds, compare_doubles);
     const double low = sorted.seconds[(sorted.n - 1) / 2], high = sorted.seconds[sorted.n / 2];
     return (Spread){ (low + high) / 2, sorted.seconds[0], sorted.seconds[sorted.n - 1] };
 }

@@ -74,12 +74,6 @@ static void shuffle(const Filling *f)
     }
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void sort(const Filling *f)
 {
     double *const values = malloc(sizeof *values * (size_t)(f->n ? f->n : 1));

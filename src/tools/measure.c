@@ -6,12 +6,6 @@
 
 enum { RUNS_MIN = 10, RUNS_MAX = 2000 };
 
-static int compare_times(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // One launch, on the device's own clock.
 static bool time_launch(Case *c, kiln_event *begin, kiln_event *end, double *seconds)
 {
@@ -37,7 +31,7 @@ static bool time_launches(Case *c, double seconds, kiln_event *begin, kiln_event
             return false;
         sum += times[m->runs];
     }
-    qsort(times, (size_t)m->runs, sizeof *times, compare_times);
+    qsort(times, (size_t)m->runs, sizeof *times, compare_doubles);
     m->fastest = times[0];
     m->median = times[m->runs / 2];
     m->slowest = times[m->runs - 1];

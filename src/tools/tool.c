@@ -165,6 +165,12 @@ int fail_usage(const char *format, ...)
     return EXIT_USAGE;
 }
 
+int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 double seconds_now(void)
 {
     struct timespec now;

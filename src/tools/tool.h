@@ -57,6 +57,7 @@ void print_json_text(FILE *out, const char *text);         // quoted and escaped
 int  fail_status(const char *what);                        // prints the library's message; EXIT_FAILED
 int  fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double seconds_now(void);
+int  compare_doubles(const void *a, const void *b);        // for qsort
 
 // "FILE [KERNEL] [NAME=VALUE...]" and the options that choose a target, as a request for the builder.
 typedef struct TargetOptions {

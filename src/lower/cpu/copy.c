@@ -356,13 +356,11 @@ static void lower_borrowing_copy(Cpu *cx, TileOp *op)
 
 typedef struct Borrow { Cpu *cx; bool *refused; bool *filled; } Borrow;
 
-static bool is_tile(const Buffer *b) { return b->kind == BUFFER_SHARED || b->kind == BUFFER_FRAGMENT; }
-
 static bool can_lend(Cpu *cx, TileOp *op)
 {
     Buffer *const tile = op->copy.dst.buffer, *const root = buffer_root(op->copy.src.buffer);
     Place src;
-    if (!is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR || root->access != ACCESS_IN ||
+    if (!buffer_is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR || root->access != ACCESS_IN ||
         tile->type != op->copy.src.buffer->type || dtype_bits(tile->type) < 8 || region_rank(&op->copy.src) != tile->rank)
         return false;
     return cpu_place_region(cx, &src, &op->copy.src) && !src.by_elements && !src.bytes && tile->rank > 0 &&
@@ -373,7 +371,7 @@ static void refuse(const TileUse *use, void *context)
 {
     const Borrow *const b = context;
     Buffer *const root = buffer_root(use->buffer);
-    if (is_tile(root) && (use->writes || use->atomic || use->buffer != root)) b->refused[root->id] = true;
+    if (buffer_is_tile(root) && (use->writes || use->atomic || use->buffer != root)) b->refused[root->id] = true;
 }
 
 // f32 products read their left side where it lies, once for each panel of the right: rows far apart fall on few cache
@@ -384,7 +382,7 @@ static void refuse_left_side(Borrow *b, const TileOp *op)
     int64_t n;
     Expr *const columns = region_extent(&op->matmul.dst, 1);
     const bool in_place = a->region.buffer->type == DTYPE_F32 || a->region.buffer->type == DTYPE_F64;
-    if (in_place && is_tile(a->region.buffer) && expr_as_int(columns, &n) && n >= 64)
+    if (in_place && buffer_is_tile(a->region.buffer) && expr_as_int(columns, &n) && n >= 64)
         b->refused[a->region.buffer->id] = true;
 }
 
@@ -451,7 +449,7 @@ void cpu_copy(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx) && r.kind != ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, false);
 }
 
-static bool is_whole_tile(const Region *r) { return is_tile(r->buffer) && r->buffer->rank > 0 && region_is_whole(r); }
+static bool is_whole_tile(const Region *r) { return buffer_is_tile(r->buffer) && r->buffer->rank > 0 && region_is_whole(r); }
 
 // One side of a copy between a whole tile and a tensor that nothing but such copies touches.
 static bool is_quiet_tensor(const Region *r, Access access, int rank)
@@ -465,12 +463,12 @@ static bool is_quiet_tensor(const Region *r, Access access, int rank)
 bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *extent)
 {
     const Region *const dst = &op->copy.dst, *const src = &op->copy.src;
-    const Region *const tile = is_tile(dst->buffer) ? dst : src;
+    const Region *const tile = buffer_is_tile(dst->buffer) ? dst : src;
     const int rank = tile->buffer->rank;
     if (op->kind != T_COPY || !is_whole_tile(tile) || rank < (columns ? 1 : 2) || region_rank(tile) != rank) return false;
     if (tile == dst && cx->tiles[dst->buffer->id].borrowed) return false;
     const bool fits = tile == src            ? is_quiet_tensor(dst, ACCESS_OUT, rank)
-                      : is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) &&
+                      : buffer_is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) &&
                                                    src->buffer->rank == rank && region_rank(src) == rank
                                              : is_quiet_tensor(src, ACCESS_IN, rank);
     return fits && expr_as_int(tile->buffer->shape[columns ? rank - 1 : 0], extent);

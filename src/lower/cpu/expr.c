@@ -179,11 +179,6 @@ static Expr *lower_logic(Cpu *cx, Expr *x)
     return expr_binary(cx->arena, x->op.op == X_AND ? X_BITAND : X_BITOR, a, cpu_expr(cx, x->op.b));
 }
 
-static ExprOp mirrored(ExprOp op)
-{
-    return op == X_LT ? X_GT : op == X_LE ? X_GE : op == X_GT ? X_LT : op == X_GE ? X_LE : op;
-}
-
 // A comparison of `int`s that has the innermost index once, as a comparison of 32-bit lanes: index against a bound
 // that the loop does not change. The bound is cut to what the index can meet.
 static Expr *lower_lane_comparison(Cpu *cx, Expr *x)
@@ -200,7 +195,7 @@ static Expr *lower_lane_comparison(Cpu *cx, Expr *x)
     Expr *bound = c == 1 ? int_sub(cx->arena, int_const(cx->arena, 0), rest) : rest;
     Expr *const limits[] = { bound, int_sub(cx->arena, int_const(cx->arena, 0), far), far };
     bound = expr_convert(cx->arena, DTYPE_I32, expr_math(cx->arena, DTYPE_INT, M_CLAMP, 3, (Expr **)limits));
-    const ExprOp op = c == 1 ? x->op.op : mirrored(x->op.op);
+    const ExprOp op = c == 1 ? x->op.op : expr_mirrored(x->op.op);
     return expr_binary(cx->arena, op, cpu_of(cx, nest->inner32), cpu_expr(cx, bound));
 }
 

@@ -52,14 +52,12 @@ static bool is_vectorisable(TileKind kind)
            kind == T_CONTINUE;
 }
 
-static bool has_atomic(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
-
 static void survey_op(TileOp *op, void *context)
 {
     Survey *const s = context;
     tile_uses(op, score_access, s);
     if (!is_vectorisable(op->kind)) s->plain = false;
-    if (op->kind == T_LET && op->let.value && expr_any(op->let.value, has_atomic, NULL)) s->plain = false;
+    if (op->kind == T_LET && op->let.value && expr_has_atomic(op->let.value)) s->plain = false;
     if (op->kind == T_UPDATE && op->update.reduces && op->update.buffer &&
         dtype_info[op->update.buffer->type].wide != op->update.buffer->type)
         for (int i = 0; i < s->forall->forall.n; i++) {
@@ -186,7 +184,7 @@ static Expr *whole_test(Cpu *cx, TileOp *forall)
     for (TileOp *let = forall->forall.body; let != op && n < COUNT(lets); let = let->next) lets[n++] = let;
     while (n > 0) {
         n--;
-        if (expr_any(lets[n]->let.value, has_atomic, NULL)) return NULL;
+        if (expr_has_atomic(lets[n]->let.value)) return NULL;
         cond = expr_replace(cx->arena, cond, lets[n]->let.var, lets[n]->let.value);
     }
     return may_hold(cx, forall, cond);

@@ -170,8 +170,7 @@ static Expr *reduced_row(Cpu *cx, const TileOp *op)
 
 static bool is_tile_load(const Expr *x)
 {
-    return x->kind == E_LOAD && x->type == DTYPE_F32 &&
-           (x->load.buffer->kind == BUFFER_SHARED || x->load.buffer->kind == BUFFER_FRAGMENT);
+    return x->kind == E_LOAD && x->type == DTYPE_F32 && buffer_is_tile(x->load.buffer);
 }
 
 // A body that is one f32 sum, maximum or minimum over the innermost index, but not of a row as it lies: see above.

@@ -34,8 +34,6 @@ typedef struct Run {
     bool     fits;
 } Run;
 
-static bool is_private_tile(const Buffer *b) { return b->kind == BUFFER_SHARED || b->kind == BUFFER_FRAGMENT; }
-
 // Whether it could stand in a run; scratch.c keeps the tiles of such neighbours alive together.
 bool cpu_may_share_rows(const TileOp *op)
 {
@@ -81,7 +79,7 @@ static void note_write(const TileUse *use, void *context)
     const Buffer *const root = buffer_root(use->buffer);
     if (root == run->reducing) return;
     if (root->kind != BUFFER_LOCAL) VEC_PUSH(run->cx->arena, &run->written, root);
-    if (!is_private_tile(root) && root->kind != BUFFER_LOCAL) run->fits = false;       // tensors: other instances look on
+    if (!buffer_is_tile(root) && root->kind != BUFFER_LOCAL) run->fits = false;       // tensors: other instances look on
 }
 
 // The root of a sum over the columns: it can be added to a few columns at a time, if nothing is rounded in between.
@@ -91,7 +89,7 @@ static const Buffer *reduced_root(const Run *run, const TileOp *op)
     Buffer *const b = op->update.buffer;
     for (int d = 0; d < b->rank; d++)
         if (expr_uses(op->update.subs[d], run->row)) return NULL;
-    return b->kind != BUFFER_VIEW && is_private_tile(b) && dtype_info[b->type].wide == b->type ? b : NULL;
+    return b->kind != BUFFER_VIEW && buffer_is_tile(b) && dtype_info[b->type].wide == b->type ? b : NULL;
 }
 
 static void note_op(TileOp *op, Run *run)
@@ -190,7 +188,7 @@ static int64_t note_member(Run *run, TileOp *op)
     }
     if (op->kind == T_COPY) {
         const Buffer *const dst = buffer_root(op->copy.dst.buffer);
-        if (!cpu_can_copy_rows(run->cx, op, run->columns, &rows) || (!is_private_tile(dst) && is_touched(run, dst)))
+        if (!cpu_can_copy_rows(run->cx, op, run->columns, &rows) || (!buffer_is_tile(dst) && is_touched(run, dst)))
             return 0;
         VEC_PUSH(run->cx->arena, &run->written, dst);
         return rows;
@@ -223,7 +221,7 @@ static bool goes_before(const Run *run, const TileOp *op)
 {
     if (op->kind == T_TILE) return op->tile.buffer->kind != BUFFER_LOCAL;
     return run->n > 0 && op->kind == T_FILL && !expr_loads(op->fill.value) &&
-           !is_touched(run, buffer_root(op->fill.dst.buffer)) && is_private_tile(op->fill.dst.buffer);
+           !is_touched(run, buffer_root(op->fill.dst.buffer)) && buffer_is_tile(op->fill.dst.buffer);
 }
 
 // ---- emitting it
@@ -249,7 +247,7 @@ static int64_t rows_together(const Run *run)
     if (run->columns) return COLUMNS_TOGETHER;
     for (int i = 0; i < run->written.count; i++) {
         const Buffer *const b = run->written.items[i];
-        if (!is_private_tile(b)) continue;
+        if (!buffer_is_tile(b)) continue;
         if (row_bytes(b) > most) most = row_bytes(b);
         if (!has(run->written.items, i, b)) all += row_bytes(b);
     }
@@ -304,7 +302,7 @@ static TileOp *op_for_rows(Run *run, const TileOp *from, Expr *first, Expr *coun
 static void note_ahead(Run *run, TileOp *op)
 {
     Place src;
-    if (op->kind == T_COPY && is_private_tile(op->copy.dst.buffer) &&
+    if (op->kind == T_COPY && buffer_is_tile(op->copy.dst.buffer) &&
         buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR && cpu_place_region(run->cx, &src, &op->copy.src))
         cpu_note_ahead(run->cx, op, &src);
 }

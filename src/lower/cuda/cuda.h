@@ -324,6 +324,7 @@ typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: 
 bool is_wgmma(Lowering *lo, const TileOp *op);              // a product of that kind
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
 void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);        // all of a block
+bool has_jumps(Lowering *lo, TileOp *block);               // outside foralls
 void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context);     // by the op and what is inside it
 typedef struct RootUses { const Buffer *root; bool reads, writes; } RootUses;
 RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root);      // the same, of one tensor or tile
@@ -770,7 +771,6 @@ void join_parts(Lowering *lo, TileInfo *tile);
 int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
 void choose_preloads(Lowering *lo);
-bool holds_declaration(Lowering *lo, const TileOp *loop, const TileInfo *tile);
 bool is_preloaded_alone(Lowering *lo, const Channel *channel);
 void preload_operands(Lowering *lo, TileOp *loop);
 void emit_rotated(Lowering *lo, TileOp *pipeline);

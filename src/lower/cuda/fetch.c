@@ -229,24 +229,16 @@ static bool see_gather(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
-static bool leaves_loop(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
-    return op->kind == T_FORALL;
-}
-
 // The product behind which a step of the pipeline is done with the tile; NULL: it is read otherwise, or maybe not at all.
 static TileOp *last_product(Lowering *lo, TileOp *loop, Buffer *root, int group)
 {
     TileOp *last = NULL;
-    bool leaves = false;
-    if (loop->kind != T_PIPELINE || loop->pipeline.n != 1)
+    if (loop->kind != T_PIPELINE || loop->pipeline.n != 1 || has_jumps(lo, loop->pipeline.body))
         return NULL;
-    each_op(lo, loop->pipeline.body, leaves_loop, &leaves);
     for (TileOp *op = loop->pipeline.body; op; op = op->next)
         if (readers_in(lo, op, root) >> group & 1)
             last = op;
-    return !leaves && last && last->kind == T_MATMUL ? last : NULL;
+    return last && last->kind == T_MATMUL ? last : NULL;
 }
 
 static void note_readers(Lowering *lo, Channel *channel, TileOp *op, uint32_t groups)

@@ -6,12 +6,6 @@
 // before: statements have their groups, the producer its channels       after: these tiles have channels, too
 #include "lower/cuda/cuda.h"
 
-static bool leaves_step(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
-    return op->kind == T_FORALL;
-}
-
 static void note_giving(Channel *channel, TileOp *op, int group)
 {
     channel->giver = group;
@@ -68,13 +62,11 @@ void find_handed(Lowering *lo)
         TileInfo *const tile = lo->declared.items[i];
         const OpInfo *const info = op_info(lo, tile->declared);
         const TileOp *const pipeline = info->parent;
-        bool leaves = false;
         if (tile->home != HOME_SHARED || tile->channel || tile->is_private || !pipeline || pipeline->kind != T_PIPELINE ||
             pipeline->pipeline.stages < 2 || pipeline->pipeline.n_stage_labels > 0)
             continue;
-        each_op(lo, pipeline->pipeline.body, leaves_step, &leaves);
         Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_handed = true, .index = lo->channels.count };
-        if (leaves || !find_giver(lo, tile, &channel))
+        if (has_jumps(lo, pipeline->pipeline.body) || !find_giver(lo, tile, &channel))
             continue;
         tell_late(lo, &channel);
         channel.clock = clock_of(lo, info->block, 0, pipeline->pipeline.stages);

@@ -60,7 +60,7 @@ OpInfo *op_info(Lowering *lo, const TileOp *op)
 
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer)
 {
-    return buffer && (buffer->kind == BUFFER_SHARED || buffer->kind == BUFFER_FRAGMENT) ? lo->tiles[buffer->id] : NULL;
+    return buffer && buffer_is_tile(buffer) ? lo->tiles[buffer->id] : NULL;
 }
 
 bool is_wgmma(Lowering *lo, const TileOp *op)
@@ -87,6 +87,19 @@ void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context)
 {
     for (TileOp *op = block; op; op = op->next)
         visit_op(lo, op, visit, context);
+}
+
+static bool see_jump(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
+    return op->kind == T_FORALL;
+}
+
+bool has_jumps(Lowering *lo, TileOp *block)
+{
+    bool any = false;
+    each_op(lo, block, see_jump, &any);
+    return any;
 }
 
 typedef struct UseWalk { TileUseVisit *visit; void *context; } UseWalk;

@@ -192,8 +192,7 @@ static uint32_t reduced_indices(TileOp *forall, const MapUses *uses)
     return reduced;
 }
 
-static bool is_atomic_value(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
-static void note_atomic_value(Expr **slot, void *context) { *(bool *)context |= expr_any(*slot, is_atomic_value, NULL); }
+static void note_atomic_value(Expr **slot, void *context) { *(bool *)context |= expr_has_atomic(*slot); }
 static bool note_atomic_values(Lowering *lo, TileOp *op, void *context)
 {
     tile_each_expr(op, note_atomic_value, context);

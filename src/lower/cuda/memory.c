@@ -324,12 +324,6 @@ static bool shorten_rings(Lowering *lo)
     return deepest > 1;
 }
 
-static bool leaves_pass(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
-    return op->kind == T_FORALL;
-}
-
 // A tile of a pipeline's step that the threads make and products read, in two buffers taken in turn: who writes the
 // next step's need not wait for who reads this step's, and one meeting of a step is enough (hazards.c).
 static void give_sides(Lowering *lo)
@@ -341,9 +335,7 @@ static void give_sides(Lowering *lo)
             lo->has_teams || lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE ||
             pipeline->pipeline.n_stage_labels > 0)
             continue;
-        bool leaves = false;
-        each_op(lo, pipeline->pipeline.body, leaves_pass, &leaves);
-        if (leaves)
+        if (has_jumps(lo, pipeline->pipeline.body))
             continue;
         tile->alternates = true;
         tile->alternates = place_all(lo) <= shared_bytes_max(lo);

@@ -11,21 +11,13 @@ enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 };           // of a thread, besid
 
 typedef struct Search { Lowering *lo; TileOp *loop; int words, most; uint32_t groups; } Search;
 
-bool holds_declaration(Lowering *lo, const TileOp *loop, const TileInfo *tile)
-{
-    for (const TileOp *op = tile->declared; op; op = op_info(lo, op)->parent)
-        if (op == loop)
-            return true;
-    return false;
-}
-
 // Of the fragments that may hold a value during the loop: what is declared behind it does not.
 static int words_during(Lowering *lo, TileOp *loop)
 {
     int words = 0;
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (op_info(lo, tile->declared)->order < op_info(lo, loop)->order || holds_declaration(lo, loop, tile))
+        if (op_info(lo, tile->declared)->order < op_info(lo, loop)->order || is_within(lo, tile->declared, loop))
             words += tile_words(tile);
     }
     return words;
@@ -62,7 +54,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
     if (!(op_groups(lo, op) & search->groups) || p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads ||
         a->transposed || dtype_bits(p->type) != 16 || p->division != DIVIDE_ROWS || !region_is_whole(&a->region) ||
-        !tile->channel || holds_declaration(lo, search->loop, tile))
+        !tile->channel || is_within(lo, tile->declared, search->loop))
         return false;
     const int words = p->k / 4 * p->row_blocks;
     if (search->words + words > search->most)

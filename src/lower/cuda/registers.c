@@ -163,7 +163,7 @@ static bool see_sum(Lowering *lo, TileOp *op, void *context)
 {
     Held *const held = context;
     const TileInfo *const tile = op->kind == T_MATMUL && op->matmul.accumulate ? tile_info(lo, op->matmul.dst.buffer) : NULL;
-    if (tile && !holds_declaration(lo, held->loop, tile))
+    if (tile && !is_within(lo, tile->declared, held->loop))
         hold(held, tile);
     return op->kind == T_FORALL;
 }

@@ -53,8 +53,6 @@ static void end_ordered(Lowering *lo, Nest *nest)
     end_nest(lo, nest);
 }
 
-static bool holds_atomic(const Expr *x, void *context) { return x->kind == E_ATOMIC; }
-
 // One whose result every thread needs: one thread makes it and hands it out.
 static void emit_shared_atomic(Lowering *lo, TileOp *op)
 {
@@ -279,7 +277,7 @@ void emit_op(Lowering *lo, TileOp *op)
         clear_shadow(lo, tile_info(lo, op->tile.buffer));
         return;
     case T_LET: case T_SET:
-        if (op->let.value && expr_any(op->let.value, holds_atomic, NULL))
+        if (op->let.value && expr_has_atomic(op->let.value))
             emit_shared_atomic(lo, op);
         else if (op->kind == T_LET)
             declare_value(lo, op);
