@@ -154,13 +154,15 @@ test_avx2() {
     else skip kernels-avx2 "this processor lacks avx2, fma or f16c"; fi
 }
 
-compile_for() { # compile_for NAME OPTION...
+compile_for() { # compile_for NAME ARGUMENT...
     name=$1; shift
-    if nvrtc_is_here; then part "$name" "$build/kiln" test --compile-only "$@" kernels tests/language/run
+    if nvrtc_is_here; then part "$name" "$build/kiln" test --compile-only "$@"
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
-test_cuda_90() { compile_for cuda-sm_90a --arch=90; }
-test_cuda_80() { compile_for cuda-sm_80 --arch=80; }
+test_cuda_90() { compile_for cuda-sm_90a --arch=90 kernels tests/language/run; }
+test_cuda_80() { compile_for cuda-sm_80 --arch=80 kernels tests/language/run; }
+# With checks, which take shared memory of their own: the kernels that fill it without.
+test_cuda_checked() { compile_for cuda-checked --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
 
 test_emulated() {
     if [ -f "$build/tests/libemulated_gpu.so" ]; then part cuda-emulated run_emulated
@@ -247,7 +249,7 @@ tsan_programs='^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 # ---- all of it
 
 # What others wait for comes first, what is short last.
-tests='build_asan test_programs build_tsan test_native test_emulated test_cuda_90 test_cuda_80 test_checked test_avx2 test_portable test_language
+tests='build_asan test_programs build_tsan test_native test_emulated test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2 test_portable test_language
     test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
 
 run_lane() { # run_lane NAME: whatever no lane has taken yet

@@ -27,7 +27,12 @@ static bool is_target_word(Name name)
     return strcmp(name, "TARGET") == 0 || strcmp(name, "cuda") == 0 || strcmp(name, "cpu") == 0;
 }
 
-static bool is_arch(Name name) { return strcmp(name, "ARCH") == 0; }
+// What the build is for: the architecture, and whether it has checks. NULL: no such name.
+static Expr *find_build_constant(const Checker *cx, Name name)
+{
+    return strcmp(name, "ARCH") == 0    ? int_const(cx->arena, cx->options->arch)
+         : strcmp(name, "CHECKED") == 0 ? expr_bool(cx->arena, cx->options->checked) : NULL;
+}
 
 // ---- constants of files
 
@@ -101,10 +106,9 @@ Entity *find_entity(Checker *cx, Name name)
     if (named)
         return NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a named constant", .flexible = true,
                    .value = expr_float(cx->arena, DTYPE_F64, named->value), .type = DTYPE_F64);
-    if (is_arch(name))
-        return NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a constant of the target", .flexible = true,
-                   .value = int_const(cx->arena, cx->options->arch), .type = DTYPE_INT);
-    return NULL;
+    Expr *const build = find_build_constant(cx, name);
+    return !build ? NULL : NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a constant of the build",
+                               .flexible = true, .value = build, .type = build->type);
 }
 
 static void report_unknown(Checker *cx, Name name, Span span)
@@ -144,7 +148,7 @@ Entity *declare(Checker *cx, Entity entity)
         check_error(cx, entity.span, "'%s' is already declared", entity.name);
         if (before->span.source) check_note(cx, before->span, "here, as %s", before->what ? before->what : "a variable");
         return made;                                       // the first one stays visible
-    } else if (find_constant(entity.name) || is_target_word(entity.name) || is_arch(entity.name)) {
+    } else if (find_constant(entity.name) || is_target_word(entity.name) || find_build_constant(cx, entity.name)) {
         check_error(cx, entity.span, "'%s' is a constant of the language", entity.name);
     } else if (find_file_constant(cx, entity.name, &one)) {
         check_error(cx, entity.span, "'%s' is already declared", entity.name);

@@ -4,12 +4,14 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 enum {
     PLAN_ALIGNMENT = 256,
     COUNT_MAX = 1 << 24,             // of everything in a shape
     TILE_ROWS = 64,                  // query rows of an instance on a GPU
     TILE_ROWS_CPU = 16,
+    CUT_BYTES = 24,
 };
 
 // ---- shapes
@@ -21,11 +23,16 @@ static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile;
 // Instances over the fp8 cache that make a cluster and share what they dequantise: of a step's query rows.
 static int tile_pair(int64_t rows) { return rows > TILE_ROWS ? 2 : 1; }
 
-// How a step's query rows are cut over the fp8 cache. On the CPU one tile takes as many as it can: each dequantises for itself.
-static int fp8_pair(const kiln_ops *ops, int64_t rows) { return ops_on_cpu(ops) ? 1 : tile_pair(rows); }
-static int fp8_rows(const kiln_ops *ops, int64_t rows)
+// How a step's query rows are cut over the fp8 cache, as bindings. On the CPU one tile takes as many rows as it can, because
+// each dequantises for itself; of a GPU's tiles the kernels know the size.
+static const char *fp8_cut(const kiln_ops *ops, int64_t rows, char text[CUT_BYTES])
 {
-    return !ops_on_cpu(ops) ? TILE_ROWS : rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
+    const int tile = rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
+    if (ops_on_cpu(ops))
+        snprintf(text, CUT_BYTES, "PAIR=1, BM=%d", tile);
+    else
+        snprintf(text, CUT_BYTES, "PAIR=%d", tile_pair(rows));
+    return text;
 }
 
 // As many partitions as run at once beside the other dimensions of the grid; on the CPU one to four for each thread.
@@ -205,11 +212,11 @@ static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const kiln_mla_shape *const shape = &a->plan->shape;
     const char *const causal = a->causal && shape->queries > 1 ? "true" : "false";  // one query sees all keys either way
+    char cut[CUT_BYTES];
     if (is_bytes(a->cache))
-        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8",
-                           "CAUSAL=%s, ROUND_SCALE=%s, PAIR=%d, BM=%d", causal, a->round_scales ? "true" : "false",
-                           fp8_pair(call->ops, shape->queries * shape->query_heads),
-                           fp8_rows(call->ops, shape->queries * shape->query_heads));
+        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", "CAUSAL=%s, ROUND_SCALE=%s, %s",
+                           causal, a->round_scales ? "true" : "false",
+                           fp8_cut(call->ops, shape->queries * shape->query_heads, cut));
     return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d",
                        kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"));
 }
@@ -309,9 +316,9 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
 
 static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
 {
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "PAIR=%d, BM=%d, ROUND_SCALE=%s%s%s%s%s",
-                       fp8_pair(call->ops, a->plan->shape.query_heads), fp8_rows(call->ops, a->plan->shape.query_heads),
-                       a->round_scales ? "true" : "false",
+    char cut[CUT_BYTES];
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s, ROUND_SCALE=%s%s%s%s%s",
+                       fp8_cut(call->ops, a->plan->shape.query_heads, cut), a->round_scales ? "true" : "false",
                        a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
                        a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }

@@ -114,24 +114,6 @@ static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **
     return KILN_OK;
 }
 
-// A kernel that has no room for its checks in a GPU's shared memory, as dense latent decoding, goes without: what it takes on
-// trust is looked at before.
-static kiln_status build_for(kiln_ops *ops, kiln_program *program, const char *name, const char *bindings,
-                             kiln_build_options options, kiln_kernel **kernel)
-{
-    const bool may_not_fit = options.check && !ops_on_cpu(ops);
-    char *const message = may_not_fit ? memory_copy_text(kiln_error_message()) : NULL;
-    kiln_status status = kiln_kernel_build(ops->device, program, name, bindings, &options, kernel);
-    if (status == KILN_BAD_SOURCE && message) {
-        options.check = false;
-        status = kiln_kernel_build(ops->device, program, name, bindings, &options, kernel);
-        if (!status)
-            status_fail(KILN_OK, "%s", message);           // as it was: nothing has failed
-    }
-    memory_free(message);
-    return status;
-}
-
 // What looks for wrong values is built to trap in every handle.
 static kiln_status build(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
 {
@@ -142,7 +124,7 @@ static kiln_status build(kiln_ops *ops, const char *file, const char *name, cons
     OpsKernel *const made = status ? NULL : memory_alloc(sizeof *made);
     if (status)
         return status;
-    status = made ? build_for(ops, program, name, bindings, options, &made->kernel)
+    status = made ? kiln_kernel_build(ops->device, program, name, bindings, &options, &made->kernel)
                   : status_fail(KILN_OUT_OF_MEMORY, "out of memory for '%s'", name);
     if (status) {
         memory_free(made);

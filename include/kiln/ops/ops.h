@@ -42,7 +42,7 @@ typedef struct kiln_ops kiln_ops;
 
 /* Opens the operators of a device. The handle holds a use of the device and everything built through it.
  * options  as for kiln_kernel_build; NULL: all zero. `check`: values in device memory are looked at, and kernels trap what
- *          they must not do; of these checks a kernel that has no room for them goes without */
+ *          they must not do */
 KILN_API kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options, kiln_ops **ops);
 /* Frees it; no call may be running or captured for replay. Takes NULL. */
 KILN_API void        kiln_ops_close(kiln_ops *ops);

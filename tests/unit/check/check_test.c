@@ -121,6 +121,20 @@ static void build_time_conditions_discard_the_other_side(void **state)
     expect_not(text, "if (");
 }
 
+static void builds_know_whether_they_are_checked(void **state)
+{
+    Program *const program = program_of("kernel k<int BM = CHECKED ? 16 : 64>(in f32 A[M], out f32 Y[M]) { grid (m : M);"
+                                        "shared f32 a[BM] = A[m*BM +: BM]; if (CHECKED) Y[m] = a[1]; else Y[m] = a[2]; }");
+    for (int i = 0; i < 4; i++) {
+        const CheckOptions options = { .target = i / 2 ? "cuda" : "cpu", .arch = i / 2 ? 90 : 0, .checked = i % 2 };
+        const char *const text = printed(verified(check_kernel(program, "k", &options)));
+        expect(text, options.checked ? "shared f32 a[16];" : "shared f32 a[64];");
+        expect(text, options.checked ? "Y[m] = a[1];" : "Y[m] = a[2];");
+        expect_not(text, options.checked ? "a[2]" : "a[1];");
+        expect_not(text, "if (");
+    }
+}
+
 static void arms_that_need_statements_become_ifs(void **state)
 {
     const char *const text = check_body("Y[m][0] = n > 3 ? early(s) : s;");
@@ -302,7 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(functions_become_their_expression), TEST(early_returns_become_branches), TEST(returns_from_loops_leave_them),
         TEST(arguments_that_change_are_copied), TEST(build_time_conditions_discard_the_other_side),
-        TEST(arms_that_need_statements_become_ifs), TEST(continue_in_forall_nests_the_rest), TEST(loops_that_count_are_counted),
+        TEST(builds_know_whether_they_are_checked), TEST(arms_that_need_statements_become_ifs), TEST(continue_in_forall_nests_the_rest), TEST(loops_that_count_are_counted),
         TEST(loops_whose_bound_changes_are_not), TEST(unrolled_loops_know_their_index), TEST(breaks_of_unrolled_loops_nest_the_rest),
         TEST(a_continue_skips_the_rest_of_its_step_only),
         TEST(literals_take_the_other_type), TEST(narrow_types_are_widened), TEST(fewer_subscripts_than_indices_reduce),

@@ -62,13 +62,13 @@ static const Case cases[] = {
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 
-static Compiled *compile_case(Arena *arena, const Case *c)
+static Compiled *compile_build(Arena *arena, const Case *c, bool checked)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/../kernels/%s", KILN_TEST_DIR, c->file);
     Diags *const diags = diags_new(arena);
     Program *const program = program_load(arena, diags, path);
-    const CheckOptions options = { .target = "cuda", .arch = c->arch, .bindings = c->bindings, .n_bindings = c->n };
+    const CheckOptions options = { .target = "cuda", .arch = c->arch, .checked = checked, .bindings = c->bindings, .n_bindings = c->n };
     TileKernel *const kernel = check_kernel(program, c->kernel, &options);
     const Target target = { .name = "cuda", .cuda = { .arch = c->arch, .explain = true } };
     Compiled *const compiled = kernel ? compile_kernel(kernel, &target, NULL, NULL) : NULL;
@@ -79,6 +79,8 @@ static Compiled *compile_case(Arena *arena, const Case *c)
     }
     return compiled;
 }
+
+static Compiled *compile_case(Arena *arena, const Case *c) { return compile_build(arena, c, false); }
 
 static void sources_hold_the_planned_instructions(void **state)
 {
@@ -218,6 +220,32 @@ static void groups_wait_for_tiles_and_give_them_back_in_their_place(void **state
     }
 }
 
+// Latent attention fills shared memory without checks, which take some. With them nothing is in tensor cores.
+static void kernels_that_fill_shared_memory_fit_with_checks(void **state)
+{
+    static const Case full[] = {
+        { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90, { "written(" }, "mma_", true },
+        { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 80, { "written(" }, "mma_", true },
+        { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90, { "written(" }, "mma_", true },
+        { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 80, { "written(" }, "mma_", true },
+        { "mla/decode_dense_fp8.tile", "mla_decode_pages_fp8", { { 0 } }, 0, 90, { "written(" }, "mma_", true },
+        { "mla/decode_dense_fp8.tile", "mla_decode_pages_fp8", { { 0 } }, 0, 80, { "written(" }, "mma_", true },
+        { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { "written(" }, "mma_", true },
+        { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 80, { "written(" }, "mma_", true },
+    };
+    for (int i = 0; i < COUNT(full); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0)
+            fail_msg("out of memory");
+        const char *const text = strstr(compile_build(arena, &full[i], true)->source, "struct __align__(64) KernelParams");
+        assert_non_null(text);
+        if (!strstr(text, full[i].has[0]) || strstr(text, full[i].lacks))
+            fail_msg("%s for %d is no checked build", full[i].kernel, full[i].arch);
+        arena_free(arena);
+    }
+}
+
 static void what_cannot_be_is_an_error(void **state)
 {
     static const struct { const char *file, *kernel, *messages[3]; } refused[] = {
@@ -283,6 +311,7 @@ int main(void)
         cmocka_unit_test(explanations_say_what_runs),
         cmocka_unit_test(sums_over_warps_take_one_barrier),
         cmocka_unit_test(groups_wait_for_tiles_and_give_them_back_in_their_place),
+        cmocka_unit_test(kernels_that_fill_shared_memory_fit_with_checks),
         cmocka_unit_test(what_cannot_be_is_an_error),
         cmocka_unit_test(ptxas_reports_no_spills),
     };
