@@ -292,6 +292,9 @@ static void whole_grid(void **state)
     for (int i = 0; i < 4 * 3 * 3 * 4; i++)
         check_case((Case){ .type = KILN_BF16, .batch = batches[i / 36], .queries = queries[i / 12 % 3], .keys = keys[i / 4 % 3],
                            .heads = 128, .key_heads = 1, .page_size = 64, .ragged = i & 1, .causal = i & 2, .samples = 64 });
+    for (int i = 0; i < 3 * 3 * 3; i++)
+        check_case((Case){ .type = KILN_F16, .batch = batches[i / 9], .queries = queries[i / 3 % 3], .keys = keys[i % 3],
+                           .heads = 128, .key_heads = 1, .page_size = 64, .ragged = true, .causal = i & 1, .samples = 16 });
     for (int causal = 0; causal < 2; causal++)
         check_case((Case){ .type = KILN_BF16, .batch = 128, .queries = 2, .keys = 4096, .heads = 128, .key_heads = 1, .page_size = 64,
                            .ragged = true, .zeros = true, .causal = causal, .samples = 64 });

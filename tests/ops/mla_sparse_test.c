@@ -3,7 +3,7 @@
 // Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.
 #include "support.h"
 
-enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000 };
+enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000, DISTINCT = 509 };
 
 // One row: attention of q over `n` keys (NULL: a hidden place); natural logarithms.
 typedef struct Row { double out[V], lse, top; } Row;
@@ -39,6 +39,8 @@ typedef struct Case {
     bool none_valid, round_scales, named_e4m3, lengths, sink;
     int  partitions;
     int  samples;                    // query tokens that are compared, drawn at random; 0: all
+    int  keys;                       // > 0: lists of a request's own tokens, so many, each once; all others of the list hidden
+    bool ragged, zeros;              // then: about so many; some have none
 } Case;
 
 static void make_list(Array *indices, int64_t at, int64_t topk, int64_t slots, bool none_valid)
@@ -49,12 +51,58 @@ static void make_list(Array *indices, int64_t at, int64_t topk, int64_t slots, b
     }
 }
 
+// Some of the n tokens that stand in the pages page[0], page[1] ... of `size` slots, in any order, at any places of a list;
+// `order` has numbers 0 .. n - 1.
+static void make_list_of(int32_t *list, int64_t topk, const int32_t *page, int64_t size, int64_t n, int32_t *order)
+{
+    for (int64_t k = 0; k < topk; k++) list[k] = -1;
+    for (int64_t k = 0; k < n && k < topk; k++) {
+        const int64_t from = integer(k, n - 1);
+        const int32_t t = order[from];
+        order[from] = order[k];
+        order[k] = t;
+        list[k] = page[t / size] * (int32_t)size + (int32_t)(t % size);
+    }
+    for (int64_t k = topk - 1; k > 0 && n < topk; k--) {   // what is hidden stands among the others
+        const int64_t from = integer(0, k);
+        const int32_t slot = list[from];
+        list[from] = list[k];
+        list[k] = slot;
+    }
+}
+
 // A cache, lists of its slots, and what those slots hold; `lengths` where only a part of each list counts.
 typedef struct Lists {
     Array  *cache, *indices, *lengths;
-    double *keys;                    // the values of used slots
+    const double **keys;             // the values of used slots
     int64_t slots, topk;
 } Lists;
+
+// Lists of a request's own tokens, in pages that no other request has.
+static void make_own_lists(const Case *c, Lists *l, int64_t page_size)
+{
+    const int64_t each = c->pages / (c->batch + 1), most = each * page_size;           // of a request
+    int32_t *const pages = malloc(sizeof *pages * (size_t)c->pages), *const order = malloc(sizeof *order * (size_t)(most + 1));
+    permute(pages, c->pages);
+    for (int64_t b = 0; b < c->batch; b++) {
+        const int64_t n = c->zeros && integer(0, 1) ? 0 : c->ragged ? integer(c->queries, 2 * c->keys - c->queries) : c->keys;
+        assert_true(n <= most);
+        for (int32_t t = 0; t < n; t++) order[t] = t;
+        for (int64_t j = b * c->queries; j < (b + 1) * c->queries; j++)
+            make_list_of((int32_t *)(void *)l->indices->host + j * l->topk, l->topk, pages + b * each, page_size, n, order);
+    }
+    free(pages);
+    free(order);
+}
+
+// Slot number `used` to be used: a token of its own, or after DISTINCT ones, which take long to make, a copy of an earlier one.
+static const double *fill_slot(const Case *c, Lists *l, int64_t slot, int64_t used, double *values, int64_t *sources)
+{
+    const int64_t from = used % DISTINCT;
+    if (used < DISTINCT) fp8_token(l->cache, slot, values + from * K, c->round_scales), sources[from] = slot;
+    else memcpy(l->cache->host + slot * BYTES, l->cache->host + sources[from] * BYTES, BYTES);
+    return values + from * K;
+}
 
 static Lists make_lists(const Case *c, int64_t topk, int64_t pages, int64_t page_size)
 {
@@ -62,23 +110,23 @@ static Lists make_lists(const Case *c, int64_t topk, int64_t pages, int64_t page
     Lists l = { .slots = pages * page_size, .topk = topk };
     l.cache = ARRAY(c->named_e4m3 ? KILN_E4M3 : KILN_U8, pages, page_size, BYTES);
     l.indices = ARRAY(KILN_I32, c->batch, c->queries, topk);
-    l.keys = values(ARRAY(KILN_F32, l.slots, K));
-    bool *const made = calloc((size_t)l.slots + 1, sizeof *made);
+    double *const kinds = values(ARRAY(KILN_F32, l.slots < DISTINCT ? l.slots : DISTINCT, K));
+    int64_t used = 0, *const sources = malloc(sizeof *sources * DISTINCT);
+    l.keys = calloc((size_t)l.slots + 1, sizeof *l.keys);
     if (c->lengths) {
         l.lengths = ARRAY(KILN_I32, c->batch);
         for (int b = 0; b < c->batch; b++) set(l.lengths, b, b == 0 ? 0 : (double)integer(0, topk));
         array_send(l.lengths);
     }
+    if (c->keys) make_own_lists(c, &l, page_size);
     for (int64_t i = 0; i < rows; i++) {
-        make_list(l.indices, i * topk, topk, l.slots, c->none_valid);
+        if (!c->keys) make_list(l.indices, i * topk, topk, l.slots, c->none_valid);
         for (int64_t k = 0; k < (c->lengths ? (int64_t)get(l.lengths, i / c->queries) : topk); k++) {
-            const int64_t slot = (int64_t)get(l.indices, i * topk + k);
-            if (slot < 0 || slot >= l.slots || made[slot]) continue;
-            fp8_token(l.cache, slot, l.keys + slot * K, c->round_scales);
-            made[slot] = true;
+            const int64_t slot = ((const int32_t *)(const void *)l.indices->host)[i * topk + k];
+            if (slot >= 0 && slot < l.slots && !l.keys[slot]) l.keys[slot] = fill_slot(c, &l, slot, used++, kinds, sources);
         }
     }
-    free(made);
+    free(sources);
     array_send(l.indices);
     array_send(l.cache);
     return l;
@@ -90,7 +138,7 @@ static int64_t keys_of(const Lists *l, const Case *c, int64_t i, const double **
     const int64_t n = l->lengths ? (int64_t)get(l->lengths, i / c->queries) : l->topk;
     for (int64_t k = 0; k < n; k++) {
         const int64_t slot = (int64_t)get(l->indices, i * l->topk + k);
-        keys[k] = slot >= 0 && slot < l->slots ? l->keys + slot * K : NULL;
+        keys[k] = slot >= 0 && slot < l->slots ? l->keys[slot] : NULL;
     }
     return n;
 }
@@ -176,6 +224,8 @@ static void check_decode(Case c)
     assert_close("lse", some_lse, lses, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
     const int64_t nan = first_nan(out);
     if (nan >= 0) fail_msg("out[%lld] was not written", (long long)nan);
+    free(first.keys);
+    free(extra.keys);
     free_arrays(NULL);
 }
 
@@ -233,7 +283,7 @@ static void decode_over_two_caches(void **state)
 }
 
 // A plan of an earlier step, whose lists counted for less, leaves places out: refused where values are looked at. One for
-// more, or for full lists, serves. On a GPU a refusal ends its context: there those that serve do it.
+// more, or for full lists, serves. On a GPU a refusal ends its context: there only some that serve.
 static void plans_for_shorter_lists(void **state)
 {
     enum { B = 3, TOPK = 300, EXTRA = 130 };
@@ -253,7 +303,7 @@ static void plans_for_shorter_lists(void **state)
     assert_ok(kiln_mla_plan_size(o, &shape, &bytes));
     Array *const memory = bytes_new(bytes), *const workspace = bytes_new(1 << 20);
     for (int i = 0; i < (int)(sizeof steps / sizeof *steps); i++) {
-        if (steps[i].refused && !on_cpu()) continue;
+        if (!on_cpu() && (steps[i].refused || steps[i].planned[0] < 0)) continue;
         kiln_mla_plan plan;
         kiln_mla_plan_args make = { .shape = &shape, .memory = memory->tensor.data, .memory_bytes = bytes };
         kiln_mla_decode_sparse_args args = { .plan = &plan, .q = &q->tensor, .cache = &cache->tensor, .indices = &indices->tensor,
@@ -282,16 +332,30 @@ static void nothing_to_decode(void **state)
     check_decode((Case){ .batch = 2, .queries = 0, .heads = 4, .topk = 64, .pages = 1 });
 }
 
+static void decode_lists_of_own_tokens(void **state)
+{
+    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 128, .pages = 40, .keys = 140, .ragged = true });
+    check_decode((Case){ .batch = 5, .queries = 2, .heads = 4, .topk = 300, .pages = 12, .keys = 20, .zeros = true });
+}
+
 // The grid of FlashMLA's tests at full size. Some minutes; with KILN_TEST_LONG.
 static void decode_whole_grid(void **state)
 {
-    static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, lists[] = { 128, 2048, 4096 };
+    static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 }, lists[] = { 128, 2048, 4096 };
     if (!getenv("KILN_TEST_LONG"))
         skip();
-    for (int i = 0; i < 4 * 3 * 2; i++)
+    for (int i = 0; i < 4 * 3 * 3 * 2 * 2; i++) {
+        const int batch = batches[i / 36], n = keys[i / 4 % 3], ragged = i / 2 % 2;
+        check_decode((Case){ .batch = batch, .queries = queries[i / 12 % 3], .heads = 128, .topk = lists[i % 2], .keys = n,
+                             .ragged = ragged, .pages = (batch + 1) * ((ragged ? 2 * n : n) / 64 + 1), .samples = 1 });
+    }
+    for (int i = 0; i < 4 * 3 * 2; i++)                    // lists of any slots of the cache, some more than once
         check_decode((Case){ .batch = batches[i / 6], .queries = queries[i / 2 % 3], .heads = 128, .topk = lists[i % 2], .pages = 64, .samples = 1 });
     for (int i = 0; i < 3; i++)
         check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .pages = 64, .none_valid = true, .samples = 1 });
+    for (int i = 0; i < 2; i++)
+        check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .keys = 4096, .ragged = true, .zeros = true,
+                             .pages = 129 * 129, .samples = 4 });
     check_decode((Case){ .batch = 1, .queries = 1, .heads = 128, .topk = 32768, .pages = 512, .samples = 1 });
 }
 
@@ -416,6 +480,7 @@ int main(void)
         cmocka_unit_test_teardown(decode_part_of_each_list, free_arrays),
         cmocka_unit_test_teardown(decode_with_sinks_and_pages_of_any_size, free_arrays),
         cmocka_unit_test_teardown(decode_over_two_caches, free_arrays),
+        cmocka_unit_test_teardown(decode_lists_of_own_tokens, free_arrays),
         cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
         cmocka_unit_test_teardown(plans_for_shorter_lists, free_arrays),
         cmocka_unit_test_teardown(nothing_to_decode, free_arrays), cmocka_unit_test_teardown(prefill_lists, free_arrays),
