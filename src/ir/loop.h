@@ -30,7 +30,6 @@ typedef enum { LOOP_PLAIN, LOOP_UNROLL, LOOP_VECTORISE, LOOP_NO_UNROLL } LoopFor
 
 struct LoopStmt {
     LoopKind  kind;
-    Span      span;
     LoopStmt *next;
     union {
         struct { LoopStmt *body; }                                              block;

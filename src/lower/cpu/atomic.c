@@ -69,8 +69,7 @@ static Expr *atomic_steps(Cpu *cx, AtomicOp op, Buffer *buffer, Expr **subs, Exp
     if (ordered) cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_fence", 0));
     cpu_enter(cx, out);
     cx->atomics = cx->atomics || tensor;
-    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = span, .branch = { inside, body.first, NULL } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = span, .block = { body.first } });
+    cpu_add_if(cx, inside, &body);
     return cpu_of(cx, result);
 }
 

@@ -52,6 +52,17 @@ LoopList *cpu_enter(Cpu *cx, LoopList *list)
     return before;
 }
 
+void cpu_add_if(Cpu *cx, Expr *cond, const LoopList *body)
+{
+    if (cond) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { cond, body->first, NULL } });
+    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body->first } });
+}
+
+void cpu_add_loop(Cpu *cx, Var *var, Expr *lo, Expr *hi, const LoopList *body)
+{
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body->first } });
+}
+
 void cpu_add_call(Cpu *cx, Expr *x) { cpu_add(cx, (LoopStmt){ .kind = L_CALL, .call = { x } }); }
 
 Var *cpu_declare(Cpu *cx, DType type, const char *name, Expr *value)

@@ -33,7 +33,30 @@ static void mark_element(Cpu *cx, Expr **axes, void *context)
     if (cpu_place_nth(cx, &element, mark->p, axes)) cpu_mark_region(cx, &element, mark->read);
 }
 
-// Loops over the axes of `p` that set the shadow or test it. Elements outside a view are left alone.
+// Sets the shadow of the element at `axes` or tests it. Elements outside a view are left alone.
+static void mark_at(Cpu *cx, const Place *p, Expr **axes, bool read)
+{
+    Expr *inside = NULL;
+    for (int i = 0; i < p->checks.count; i++) {
+        Expr *const at = cpu_linear_at(cx, &p->checks.items[i].at, axes);
+        inside = cpu_both(cx, inside, expr_binary(cx->arena, X_GE, at, int_const(cx->arena, 0)));
+        inside = cpu_both(cx, inside, expr_binary(cx->arena, X_LT, at, cpu_expr(cx, p->checks.items[i].extent)));
+    }
+    Var *const shadow = cx->tiles[p->root->id].shadow;
+    Expr *const at = cpu_linear_at(cx, &p->at, axes);
+    LoopList body = loop_list(cx->arena), trap = body, *const out = cpu_enter(cx, &body);
+    if (read) {
+        cpu_enter(cx, &trap);
+        cpu_emit_trap(cx, p->span, arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
+        cpu_enter(cx, &body);
+        cpu_add_if(cx, expr_binary(cx->arena, X_EQ, expr_index(cx->arena, shadow, at), expr_int(cx->arena, DTYPE_U8, 0)), &trap);
+    } else {
+        cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { shadow, at, expr_int(cx->arena, DTYPE_U8, 1) } });
+    }
+    cpu_enter(cx, out);
+    cpu_add_if(cx, inside, &body);
+}
+
 void cpu_mark_region(Cpu *cx, const Place *p, bool read)
 {
     const Buffer *const root = p->by_elements ? buffer_root(p->buffer) : p->root;
@@ -42,46 +65,20 @@ void cpu_mark_region(Cpu *cx, const Place *p, bool read)
         cpu_each_element(cx, p, mark_element, &(Mark){ p, read });
         return;
     }
-    Var *const shadow = cx->tiles[p->root->id].shadow;
     Expr *axes[MAX_RANK] = { NULL };
-    LoopList lists[MAX_RANK + 1], *const out = cx->out;
     Var *vars[MAX_RANK];
-    for (int a = 0; a <= p->n_axes; a++) {
-        lists[a] = (LoopList){ .arena = cx->arena };
-        lists[a].last = &lists[a].first;
-    }
+    LoopList lists[MAX_RANK + 1] = { loop_list(cx->arena) }, *const out = cx->out;
     for (int a = 0; a < p->n_axes; a++) {
+        lists[a + 1] = loop_list(cx->arena);
         vars[a] = loop_new_var(cx->unit, DTYPE_INT, "c");
         axes[a] = cpu_of(cx, vars[a]);
     }
-    cx->out = &lists[p->n_axes];
-    Expr *inside = NULL;
-    for (int i = 0; i < p->checks.count; i++) {
-        Expr *const at = cpu_linear_at(cx, &p->checks.items[i].at, axes);
-        inside = cpu_both(cx, inside, expr_binary(cx->arena, X_GE, at, int_const(cx->arena, 0)));
-        inside = cpu_both(cx, inside, expr_binary(cx->arena, X_LT, at, cpu_expr(cx, p->checks.items[i].extent)));
-    }
-    Expr *const at = cpu_linear_at(cx, &p->at, axes), *const element = expr_index(cx->arena, shadow, at);
-    LoopList body = { .arena = cx->arena };
-    body.last = &body.first;
-    LoopList *const innermost = cpu_enter(cx, &body);
-    if (read) {
-        LoopList trap = { .arena = cx->arena };
-        trap.last = &trap.first;
-        LoopList *const back = cpu_enter(cx, &trap);
-        cpu_emit_trap(cx, p->span,
-                      arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
-        cpu_enter(cx, back);
-        cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { expr_binary(cx->arena, X_EQ, element, expr_int(cx->arena, DTYPE_U8, 0)), trap.first, NULL } });
-    } else cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { shadow, at, expr_int(cx->arena, DTYPE_U8, 1) } });
-    cpu_enter(cx, innermost);
-    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, body.first, NULL } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body.first } });
+    cpu_enter(cx, &lists[p->n_axes]);
+    mark_at(cx, p, axes, read);
     for (int a = p->n_axes - 1; a >= 0; a--) {
-        cx->out = &lists[a];
-        cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = vars[a], .lo = int_const(cx->arena, 0), .hi = cpu_expr(cx, p->widths[a]),
-                            .step = int_const(cx->arena, 1), .body = lists[a + 1].first } });
+        cpu_enter(cx, &lists[a]);
+        cpu_add_loop(cx, vars[a], int_const(cx->arena, 0), cpu_expr(cx, p->widths[a]), &lists[a + 1]);
     }
-    cx->out = out;
-    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { lists[0].first } });
+    cpu_enter(cx, out);
+    cpu_add_if(cx, NULL, &lists[0]);
 }

@@ -228,7 +228,7 @@ static void emit_axis(Rows *r, int axis)
     r->inside = inside;
     r->axes[axis] = NULL;
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first } });
+    cpu_add_loop(cx, i, lo, hi, &body);
 }
 
 static void emit_element(Rows *r)
@@ -292,8 +292,7 @@ static void emit_rows(Rows *r)
     if (r->dst.n_axes == 0) emit_element(r);
     else emit_axis(r, 0);
     cpu_enter(cx, out);
-    if (writes) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { writes, body.first, NULL } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body.first } });
+    cpu_add_if(cx, writes, &body);
 }
 
 void cpu_copy_places(Cpu *cx, const Place *dst, const Place *src, Span span)
@@ -350,8 +349,8 @@ static void lower_borrowing_copy(Cpu *cx, TileOp *op)
     if (cpu_place_region(cx, &dst, &op->copy.dst)) cpu_copy_places(cx, &dst, &src, op->span);
     memcpy(t->strides, borrowed, sizeof borrowed);
     cpu_enter(cx, out);
-    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span, .branch = { inside, take.first, fill.first } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { take.first } });
+    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, take.first, fill.first } });
+    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { take.first } });
 }
 
 typedef struct Borrow { Cpu *cx; bool *refused; bool *filled; } Borrow;

@@ -115,6 +115,8 @@ Expr *cpu_of(Cpu *cx, Var *var);
 Expr *cpu_quoted(Cpu *cx, const char *text);
 Expr *cpu_both(Cpu *cx, Expr *a, Expr *b);                                 // a & b of bool; either may be NULL
 LoopStmt *cpu_add(Cpu *cx, LoopStmt stmt);
+void  cpu_add_if(Cpu *cx, Expr *cond, const LoopList *body);                // cond NULL: always, as a block
+void  cpu_add_loop(Cpu *cx, Var *var, Expr *lo, Expr *hi, const LoopList *body);       // an `int` counts lo .. hi - 1
 LoopList *cpu_enter(Cpu *cx, LoopList *list);                              // statements go to `list`; returns where they went
 void  cpu_use_prelude(Cpu *cx, const char *macro);
 bool  cpu_has_use(const Cpu *cx, const char *macro);

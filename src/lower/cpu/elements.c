@@ -18,14 +18,15 @@ void cpu_each_element(Cpu *cx, const Place *p, void (*visit)(Cpu *cx, Expr **axe
     visit(cx, axes, context);
     cx->nest = nest;
     cpu_enter(cx, out);
-    LoopStmt *first = body.first;
     for (int a = p->n_axes - 1; a >= 0; a--) {
+        Expr *const width = cpu_expr(cx, p->widths[a]);
         LoopList loop = loop_list(cx->arena);
-        loop_add(&loop, (LoopStmt){ .kind = L_FOR, .span = p->span,
-            .for_ = { .var = vars[a], .lo = int_const(cx->arena, 0), .hi = cpu_expr(cx, p->widths[a]), .step = int_const(cx->arena, 1), .body = first } });
-        first = loop.first;
+        cpu_enter(cx, &loop);
+        cpu_add_loop(cx, vars[a], int_const(cx->arena, 0), width, &body);
+        cpu_enter(cx, out);
+        body = loop;
     }
-    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = p->span, .block = { first } });
+    cpu_add_if(cx, NULL, &body);
 }
 
 // The element of p at these axes. An array of the lowering's own has no region, and no bounds either.
@@ -38,14 +39,7 @@ bool cpu_place_nth(Cpu *cx, Place *element, const Place *p, Expr **axes)
         return true;
     }
     Expr *subs[MAX_RANK];
-    for (int d = 0, a = 0; d < p->buffer->rank; d++) {
-        const Sub *const s = &p->region->subs[d];
-        subs[d] = s->start;
-        if (!s->is_range) continue;
-        Expr *const steps = s->step ? int_mul(cx->arena, axes[a], s->step) : axes[a];
-        subs[d] = int_add(cx->arena, s->start, steps);
-        a++;
-    }
+    region_element(cx->arena, p->region, axes, subs);
     return cpu_place_element(cx, element, p->buffer, subs, p->span);
 }
 
@@ -68,8 +62,7 @@ static void write_element(Cpu *cx, Expr **axes, void *context)
     if (pair->adds) cpu_add_call(cx, cpu_atomic_on_tensor(cx, ATOMIC_ADD, &dst, at, value, NULL));
     else cpu_place_store(cx, &dst, at, pair->src ? cpu_convert(cx, dst.type, value) : value);
     cpu_enter(cx, out);
-    if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, body.first, NULL } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body.first } });
+    cpu_add_if(cx, inside, &body);
 }
 
 void cpu_copy_elements(Cpu *cx, const Place *dst, const Place *src)

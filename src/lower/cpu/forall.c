@@ -244,13 +244,10 @@ static void choose_lanes(Cpu *cx, Nest *nest)
 static LoopStmt loop_of_lanes(Cpu *cx, Nest *nest, Expr *lo, Expr *hi)
 {
     Arena *const a = cx->arena;
-    const Span span = nest->op->span;
     LoopList *const lanes = nest->before_lanes;
-    loop_add(lanes, (LoopStmt){ .kind = L_FOR, .span = span,
-        .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
+    loop_add(lanes, (LoopStmt){ .kind = L_FOR, .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
                   .step = expr_int(a, DTYPE_I32, 1), .body = nest->before[nest->n]->first, .pragma = "KILN_VECTORIZE" } });
-    return (LoopStmt){ .kind = L_FOR, .span = span,
-        .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, nest->n_lanes), .body = lanes->first } };
+    return (LoopStmt){ .kind = L_FOR, .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, nest->n_lanes), .body = lanes->first } };
 }
 
 // From the inside out: each level's statements end in its loop, then what follows it.
@@ -267,7 +264,7 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
         Expr *const to = lanes ? expr_convert(cx->arena, DTYPE_I32, hi[level]) : hi[level];
         append(nest->before[level], nest->after[level]);
         if (!nest->before[level]->first) continue;
-        LoopStmt loop = { .kind = L_FOR, .span = nest->op->span,
+        LoopStmt loop = { .kind = L_FOR,
             .for_ = { .var = lanes ? nest->inner32 : index->var, .lo = from, .hi = to,
                       .step = expr_int(cx->arena, lanes ? DTYPE_I32 : DTYPE_INT, 1), .body = nest->before[level]->first,
                       .pragma = pragma } };
@@ -275,7 +272,7 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
         if (innermost && nest->guard) {
             LoopList guarded = loop_list(cx->arena);
             loop_add(&guarded, loop);
-            loop = (LoopStmt){ .kind = L_IF, .span = loop.span, .branch = { nest->guard, guarded.first, NULL } };
+            loop = (LoopStmt){ .kind = L_IF, .branch = { nest->guard, guarded.first, NULL } };
         }
         loop_add(nest->before[level - 1], loop);
     }
@@ -387,6 +384,5 @@ void cpu_forall(Cpu *cx, TileOp *op)
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     lower_nest(cx, open_nest(cx, op));
     cpu_enter(cx, out);
-    if (acts) cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span, .branch = { cpu_expr(cx, acts), body.first, NULL } });
-    else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
+    cpu_add_if(cx, acts ? cpu_expr(cx, acts) : NULL, &body);
 }

@@ -13,7 +13,7 @@ static void lower_let(Cpu *cx, TileOp *op)
 {
     Expr *const value = op->let.value ? cpu_convert(cx, op->let.var->type, cpu_expr(cx, op->let.value)) : NULL;
     if (!cx->sequential) cpu_note_let(cx, op);
-    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .span = op->span, .declare = { .var = op->let.var, .value = value } });
+    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = op->let.var, .value = value } });
 }
 
 static void lower_store(Cpu *cx, TileOp *op)
@@ -50,8 +50,7 @@ static void lower_if(Cpu *cx, TileOp *op)
 {
     Expr *const cond = cpu_expr(cx, op->branch.cond);
     LoopStmt *const then = lower_conditional_body(cx, op->branch.then);
-    cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span,
-                        .branch = { cond, then, lower_conditional_body(cx, op->branch.otherwise) } });
+    cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { cond, then, lower_conditional_body(cx, op->branch.otherwise) } });
 }
 
 static void lower_assert(Cpu *cx, TileOp *op)
@@ -62,7 +61,7 @@ static void lower_assert(Cpu *cx, TileOp *op)
     LoopList *const out = cpu_enter(cx, &body);
     cpu_emit_trap(cx, op->span, op->assertion.message);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_IF, .span = op->span, .branch = { fails, body.first, NULL } });
+    cpu_add_if(cx, fails, &body);
 }
 
 // The language's format holds {} for each value, or none: then they follow, separated by spaces.
@@ -146,13 +145,12 @@ static void lower_for(Cpu *cx, TileOp *op)
 {
     int64_t step = 1;
     Expr *const lo = fixed(cx, "lo", cpu_expr(cx, op->for_.lo)), *const hi = fixed(cx, "hi", cpu_expr(cx, op->for_.hi));
-    if (op->for_.step && !expr_as_int(op->for_.step, &step)) assert(!"the step of a counted loop is a constant");
+    if (!expr_as_int(op->for_.step, &step)) assert(!"the step of a counted loop is a constant");
     if (step < 0) {
         lower_for_down(cx, op, lo, hi, step);
         return;
     }
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .span = op->span,
-                        .for_ = { .var = op->for_.var, .lo = lo, .hi = hi, .step = int_const(cx->arena, step),
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = op->for_.var, .lo = lo, .hi = hi, .step = int_const(cx->arena, step),
                                   .body = loop_body(cx, op->for_.body, NULL, op->for_.var, step) } });
 }
 
@@ -169,7 +167,7 @@ static void lower_while(Cpu *cx, TileOp *op)
         cpu_block(cx, op->while_.step);
     }
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_WHILE, .span = op->span, .while_ = { cond, body.first } });
+    cpu_add(cx, (LoopStmt){ .kind = L_WHILE, .while_ = { cond, body.first } });
 }
 
 // Nested loops, the last index fastest. An inner bound may use an outer index.
@@ -193,9 +191,7 @@ static void lower_pipeline(Cpu *cx, TileOp *op, int at)
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     lower_pipeline(cx, op, at + 1);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .span = op->span,
-                        .for_ = { .var = index->var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1),
-                                  .body = body.first } });
+    cpu_add_loop(cx, index->var, lo, hi, &body);
 }
 
 // ---- dispatch
@@ -223,10 +219,10 @@ void cpu_op(Cpu *cx, TileOp *op)
     case T_WHILE:       lower_while(cx, op); break;
     case T_PIPELINE:    lower_pipeline(cx, op, 0); break;
     case T_IF:          lower_if(cx, op); break;
-    case T_BREAK:       cpu_add(cx, (LoopStmt){ .kind = L_BREAK, .span = op->span }); break;
+    case T_BREAK:       cpu_add(cx, (LoopStmt){ .kind = L_BREAK }); break;
     case T_CONTINUE:
         if (cx->continue_label) cpu_add(cx, (LoopStmt){ .kind = L_GOTO, .label = { cx->continue_label } });
-        else cpu_add(cx, (LoopStmt){ .kind = L_CONTINUE, .span = op->span });
+        else cpu_add(cx, (LoopStmt){ .kind = L_CONTINUE });
         break;
     case T_RETURN:      cpu_add(cx, (LoopStmt){ .kind = L_GOTO, .label = { cx->return_label } }); break;
     case T_PRINT:       lower_print(cx, op); break;
@@ -382,8 +378,7 @@ LoopUnit *lower_cpu(TileKernel *kernel, const CpuTarget *target, LaunchPlan *pla
 
     cpu_enter(cx, &function);
     cpu_declare_streams(cx);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = number, .lo = cpu_of(cx, params[1]), .hi = cpu_of(cx, params[2]),
-                                                 .step = int_const(cx->arena, 1), .body = instance.first } });
+    cpu_add_loop(cx, number, cpu_of(cx, params[1]), cpu_of(cx, params[2]), &instance);
     if (cpu_has_use(cx, "STREAM")) cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_stream_end", 0));
     plan->scratch_bytes += cx->temp_bytes;
     cpu_choose_preludes(cx);

@@ -157,11 +157,9 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
     cpu_place_store(cx, &dense, cpu_linear_at(cx, &dense.at, at_dense),
                 cpu_convert(cx, type, cpu_place_load(cx, &a, cpu_linear_at(cx, &a.at, at_a))));
     cpu_enter(cx, &outer);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = j, .lo = int_const(cx->arena, 0), .hi = int_const(cx->arena, columns),
-                        .step = int_const(cx->arena, 1), .body = inner.first } });
+    cpu_add_loop(cx, j, int_const(cx->arena, 0), int_const(cx->arena, columns), &inner);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = int_const(cx->arena, 0), .hi = int_const(cx->arena, rows),
-                        .step = int_const(cx->arena, 1), .body = outer.first } });
+    cpu_add_loop(cx, i, int_const(cx->arena, 0), int_const(cx->arena, rows), &outer);
     *side = (Side){ cpu_of(cx, dense.pointer), int_const(cx->arena, 2 * columns), false, rows, 2 * columns };
     return true;
 }
@@ -221,5 +219,5 @@ void cpu_matmul(Cpu *cx, TileOp *op)
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     emit_product(cx, op, kind);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
+    cpu_add_if(cx, NULL, &body);
 }

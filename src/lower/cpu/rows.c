@@ -325,8 +325,7 @@ static void emit_run(Run *run)
         count = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "rows", cpu_expr(cx, int_min(a, left, count))));
     for (int i = 0; i < run->n; i++) cpu_op(cx, op_for_rows(run, run->ops[i], first, count));
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .span = run->ops[0]->span,
-                            .for_ = { .var = row, .lo = int_const(a, 0), .hi = int_const(a, run->extent),
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = row, .lo = int_const(a, 0), .hi = int_const(a, run->extent),
                                       .step = int_const(a, rows), .body = body.first } });
 }
 

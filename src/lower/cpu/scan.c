@@ -27,13 +27,11 @@ static void scan_places(Cpu *cx, const TileOp *op, Place dst, Place src)
     order[n++] = op->scan.axis;
     for (int level = 0; level < n; level++) {
         lists[level] = loop_list(cx->arena);
-        lists[level].last = &lists[level].first;
         vars[level] = loop_new_var(cx->unit, DTYPE_INT, "i");
         axes[order[level]] = cpu_of(cx, vars[level]);
     }
     cx->out = n > 1 ? &lists[n - 2] : out;
     LoopList block = loop_list(cx->arena);
-    block.last = &block.first;
     if (n == 1) cx->out = &block;
     Var *const sum = cpu_declare(cx, wide, "sum", cpu_convert(cx, wide, int_const(cx->arena, 0)));
     LoopList *const around = cpu_enter(cx, &lists[n - 1]);
@@ -42,12 +40,13 @@ static void scan_places(Cpu *cx, const TileOp *op, Place dst, Place src)
     cpu_place_store(cx, &dst, cpu_linear_at(cx, &dst.at, axes), cpu_convert(cx, dst.type, cpu_of(cx, sum)));
     cx->out = around;
     for (int level = n - 1; level >= 0; level--) {
-        LoopList *const to = level > 0 ? &lists[level - 1] : n == 1 ? &block : out;
-        loop_add(to, (LoopStmt){ .kind = L_FOR, .for_ = { .var = vars[level], .lo = int_const(cx->arena, 0),
-                 .hi = cpu_expr(cx, dst.widths[order[level]]), .step = int_const(cx->arena, 1), .body = lists[level].first } });
+        Expr *const width = cpu_expr(cx, dst.widths[order[level]]);
+        LoopList *const back = cpu_enter(cx, level > 0 ? &lists[level - 1] : n == 1 ? &block : out);
+        cpu_add_loop(cx, vars[level], int_const(cx->arena, 0), width, &lists[level]);
+        cpu_enter(cx, back);
     }
     cx->out = out;
-    if (n == 1) cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { block.first } });
+    if (n == 1) cpu_add_if(cx, NULL, &block);
 }
 
 // What a view may cut is copied: what is outside counts as 0, and is not written.
@@ -65,6 +64,6 @@ void cpu_scan(Cpu *cx, TileOp *op)
     if (ready) scan_places(cx, op, to, from);
     if (ready && is_cut(&dst)) cpu_copy_places(cx, &dst, &to, op->span);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .span = op->span, .block = { body.first } });
+    cpu_add_if(cx, NULL, &body);
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &dst, false);
 }

@@ -139,11 +139,7 @@ void cpu_sequential_forall(Cpu *cx, TileOp *op, int at)
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     cpu_sequential_forall(cx, op, at + 1);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){
-                    .kind = L_FOR,
-                    .span = op->span,
-                    .for_ = {
-                        .var = index->var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first } });
+    cpu_add_loop(cx, index->var, lo, hi, &body);
 }
 
 // ---- the kernel
@@ -164,12 +160,11 @@ LoopUnit *lower_sequential(TileKernel *kernel, LaunchPlan *plan)
     cpu_enter(cx, &body);
     cpu_block(cx, kernel->body);
     cpu_enter(cx, &instance);
-    cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body.first } });
+    cpu_add_if(cx, NULL, &body);
     cpu_add(cx, (LoopStmt){ .kind = L_LABEL, .label = { cx->return_label } });
     each_array(cx, kernel->body, free_array);
     cpu_enter(cx, &function);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = number, .lo = cpu_of(cx, params[1]), .hi = cpu_of(cx, params[2]),
-                                                 .step = int_const(cx->arena, 1), .body = instance.first } });
+    cpu_add_loop(cx, number, cpu_of(cx, params[1]), cpu_of(cx, params[2]), &instance);
     plan->scratch_bytes = CPU_HOST_BYTES;
     cpu_choose_preludes(cx);
     return cpu_finish(cx, params, function.first);
