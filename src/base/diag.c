@@ -5,7 +5,7 @@
 //                  ^~~~~
 //   gemm.tile:8:18: note: 'b' is shared bf16[128][64]
 //
-// The source line follows errors and warnings; notes and helps are one line each, below the message they
+// The source line follows errors; notes and helps are one line each, below the message they
 // belong to.
 #include "base/diag.h"
 
@@ -16,10 +16,9 @@ enum { DEFAULT_LIMIT = 20, LINE_COLUMNS_MAX = 120 };
 typedef struct KindInfo { const char *name, *color; } KindInfo;
 
 static const KindInfo kinds[] = {
-    [DIAG_ERROR]   = { "error",   "\033[1;31m" },
-    [DIAG_WARNING] = { "warning", "\033[1;35m" },
-    [DIAG_NOTE]    = { "note",    "\033[1;36m" },
-    [DIAG_HELP]    = { "help",    "\033[1;32m" },
+    [DIAG_ERROR] = { "error", "\033[1;31m" },
+    [DIAG_NOTE]  = { "note",  "\033[1;36m" },
+    [DIAG_HELP]  = { "help",  "\033[1;32m" },
 };
 
 Diags *diags_new(Arena *arena)
@@ -44,12 +43,12 @@ static bool same_span(Span a, Span b)
     return a.source == b.source && a.begin == b.begin && a.end == b.end;
 }
 
-// At one span only the first error is kept, and of its warnings the first too. Nowhere is not a span.
-static bool is_repeated(const Diags *diags, DiagKind kind, Span span)
+// At one span only the first error is kept. Nowhere is not a span.
+static bool is_repeated(const Diags *diags, Span span)
 {
     if (!span.source) return false;
     for (const Diag *diag = diags->first; diag; diag = diag->next)
-        if (diag->kind == kind && same_span(diag->span, span)) return true;
+        if (diag->kind == DIAG_ERROR && same_span(diag->span, span)) return true;
     return false;
 }
 
@@ -58,29 +57,14 @@ static int limit_of(const Diags *diags)
     return diags->limit ? diags->limit : DEFAULT_LIMIT;
 }
 
-static void report(Diags *diags, DiagKind kind, int *count, Span span, const char *format, va_list args)
-{
-    diags->dropping = is_repeated(diags, kind, span);
-    if (diags->dropping) return;
-    diags->dropping = ++*count > limit_of(diags);
-    if (!diags->dropping) keep(diags, kind, span, format, args);
-}
-
 bool diag_error(Diags *diags, Span span, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    report(diags, DIAG_ERROR, &diags->errors, span, format, args);
+    diags->dropping = is_repeated(diags, span) || ++diags->errors > limit_of(diags);
+    if (!diags->dropping) keep(diags, DIAG_ERROR, span, format, args);
     va_end(args);
     return false;
-}
-
-void diag_warning(Diags *diags, Span span, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    report(diags, DIAG_WARNING, &diags->warnings, span, format, args);
-    va_end(args);
 }
 
 void diag_note(Diags *diags, Span span, const char *format, ...)
@@ -100,11 +84,6 @@ void diag_help(Diags *diags, Span span, const char *format, ...)
 }
 
 // ---- printing
-
-static bool starts_group(const Diag *diag)
-{
-    return diag->kind == DIAG_ERROR || diag->kind == DIAG_WARNING;
-}
 
 typedef struct Group { const Diag *first; int source, index; } Group;  // a message with its notes and helps
 
@@ -131,7 +110,7 @@ static int sorted_groups(const Diags *diags, Group **groups)
     *groups = NEW_ARRAY(diags->arena, Group, n ? n : 1);
     int count = 0;
     for (const Diag *diag = diags->first; diag; diag = diag->next) {
-        if (count && !starts_group(diag)) continue;        // a note without an error stands alone
+        if (count && diag->kind != DIAG_ERROR) continue;   // a note without an error stands alone
         (*groups)[count] = (Group){ diag, source_rank(*groups, count, diag->span.source), count };
         count++;
     }
@@ -228,7 +207,7 @@ static void print_diag(Text *out, const Diag *diag, bool color)
     }
     text_print(out, "%s%s:%s ", color ? kind->color : "", kind->name, color ? "\033[0m" : "");
     text_print(out, "%s\n", diag->message);
-    if (diag->span.source && starts_group(diag)) print_source_line(out, diag->span, color);
+    if (diag->span.source && diag->kind == DIAG_ERROR) print_source_line(out, diag->span, color);
 }
 
 void diags_print(const Diags *diags, Text *out, bool color)
@@ -237,7 +216,7 @@ void diags_print(const Diags *diags, Text *out, bool color)
     const int n = sorted_groups(diags, &groups);
     for (int i = 0; i < n; i++) {
         print_diag(out, groups[i].first, color);
-        for (const Diag *diag = groups[i].first->next; diag && !starts_group(diag); diag = diag->next)
+        for (const Diag *diag = groups[i].first->next; diag && diag->kind != DIAG_ERROR; diag = diag->next)
             print_diag(out, diag, color);
     }
     if (diags->errors > limit_of(diags))

@@ -1,4 +1,4 @@
-// diag.h - errors and warnings about the user's source: collected, sorted, printed once.
+// diag.h - errors in the user's source: collected, sorted, printed once.
 //
 // A message names the values at hand; a note shows where the other half was said; a help offers a fix only if
 // it would work. Reporting never stops the caller: it returns a poison value and goes on, so that several
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-typedef enum { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE, DIAG_HELP } DiagKind;
+typedef enum { DIAG_ERROR, DIAG_NOTE, DIAG_HELP } DiagKind;
 
 typedef struct Diag {
     DiagKind     kind;
@@ -24,14 +24,12 @@ typedef struct Diags {
     Arena *arena;
     Diag  *first, **last;
     int    errors;                   // different ones, those past the limit included
-    int    warnings;
-    int    limit;                    // errors kept, and warnings; 0: 20. Past it they are only counted
+    int    limit;                    // errors kept; 0: 20. Past it they are only counted
     bool   dropping;                 // the last message was not kept, so its notes and helps are not either
 } Diags;
 
 Diags *diags_new(Arena *arena);
 bool diag_error(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));  // false
-void diag_warning(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_note(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_help(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diags_print(const Diags *diags, Text *out, bool color);

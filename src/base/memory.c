@@ -28,14 +28,6 @@ void *memory_alloc(size_t bytes)
     return memory;
 }
 
-void *memory_resize(void *memory, size_t bytes)
-{
-    if (must_fail()) return NULL;
-    void *const resized = realloc(memory, bytes ? bytes : 1);
-    if (resized && !memory) atomic_fetch_add(&live_blocks, 1);
-    return resized;
-}
-
 void memory_free(void *memory)
 {
     if (memory) atomic_fetch_sub(&live_blocks, 1);

@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 void *memory_alloc(size_t bytes);                          // zeroed; NULL when out of memory
-void *memory_resize(void *memory, size_t bytes);           // new bytes are not zeroed
 void  memory_free(void *memory);                           // takes NULL
 char *memory_copy_text(const char *text);                  // NULL when out of memory
 

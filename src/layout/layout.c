@@ -193,20 +193,6 @@ bool layout_covers(const Layout *layout)
     return wanted > 0;
 }
 
-int layout_vector(const Layout *layout, int dim)
-{
-    int run = 1;
-    for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
-        if (digit->input != IN_REGISTER)
-            continue;
-        if (digit->dim != dim || digit->stride != run)
-            break;
-        run *= digit->extent;
-    }
-    return run;
-}
-
 void layout_print(Text *out, const Layout *layout)
 {
     static const char *const names[IN_COUNT] = { "register", "lane", "warp", "group" };

@@ -55,8 +55,6 @@ int  layout_coverage(const Layout *layout, int dim);                   // coordi
 void layout_at(const Layout *layout, int reg, int lane, int warp, int group, int *coordinates);
 bool layout_equal(const Layout *a, const Layout *b);
 bool layout_covers(const Layout *layout);                              // every element has a home (by enumeration)
-// Consecutive elements along `dim` that one thread holds in consecutive registers, from register 0.
-int  layout_vector(const Layout *layout, int dim);
 void layout_print(Text *out, const Layout *layout);
 
 // ---- the layouts of tensor-core instructions

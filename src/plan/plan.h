@@ -87,7 +87,5 @@ int64_t plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols,
 // Storing: a self-contained byte string (version, lengths, checksum), and back. NULL or false if damaged.
 void plan_write(Text *out, const LaunchPlan *plan);
 LaunchPlan *plan_read(Arena *arena, const char *bytes, size_t n);
-// The same bytes as a C array, for ahead-of-time programs: const unsigned char NAME[N] = { ... };
-void plan_emit_c(Text *out, const LaunchPlan *plan, const char *name);
 
 #endif

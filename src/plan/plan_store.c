@@ -240,13 +240,3 @@ LaunchPlan *plan_read(Arena *arena, const char *bytes, size_t n)
     if (s.failed || s.at != s.length || !codes_are_sound(plan)) return NULL;
     return plan;
 }
-
-void plan_emit_c(Text *out, const LaunchPlan *plan, const char *name)
-{
-    Text bytes = { .arena = out->arena };
-    plan_write(&bytes, plan);
-    text_print(out, "const unsigned char %s[%zu] = {", name, bytes.length);
-    for (size_t i = 0; i < bytes.length; i++)
-        text_print(out, i % 20 == 0 ? "\n    %u," : "%u,", (unsigned char)bytes.data[i]);
-    text_print(out, "\n};\n");
-}

@@ -4,8 +4,8 @@
 //     acc += a @ b;              //~ error: inner extents of '@' differ: 64 on the left, 128 on the right
 //     //~^ note: 'b' is ...      '^' is the line above, '^^' two above
 //     //~@12 help: did you ...   line 12; line 0 is another file, or nowhere
-// Several may stand on one line. A text that ends with "..." is the beginning of the message. Each error and
-// warning must be listed, and all that is listed must appear; notes and helps may be left out.
+// Several may stand on one line. A text that ends with "..." is the beginning of the message. Each error
+// must be listed, and all that is listed must appear; notes and helps may be left out.
 //
 // A file is loaded with its imports. If it loads without error, these lines ask for more, in their order:
 //     //~ check: gemm<T=f32, BM=64>(M=3)     the kernel or operator, specialised for the CPU; `check cuda:` for CUDA
@@ -15,6 +15,7 @@
 //     errors_test DIRECTORY | FILE...        --print first: show what is reported instead of comparing
 #include "base/memory.h"
 #include "compile/compile.h"
+#include "toolchain/toolchain.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -97,7 +98,7 @@ static void read_request(Case *c, int line, const char *what, const char *target
 
 static void read_expectation(Case *c, int line, char *text)
 {
-    static const char *const kinds[] = { [DIAG_ERROR] = "error", [DIAG_WARNING] = "warning", [DIAG_NOTE] = "note", [DIAG_HELP] = "help" };
+    static const char *const kinds[] = { [DIAG_ERROR] = "error", [DIAG_NOTE] = "note", [DIAG_HELP] = "help" };
     const int own_line = line;
     for (; *text == '^'; text++) line--;
     if (*text == '@') line = (int)strtol(text + 1, &text, 10);
@@ -193,7 +194,6 @@ static void compare(Case *c, const Diags *diags)
             if (found) c->expectations.items[i].met = true;
         }
         if (!found && diag->kind == DIAG_ERROR) fail(c, line, "unexpected error", diag->message);
-        if (!found && diag->kind == DIAG_WARNING) fail(c, line, "unexpected warning", diag->message);
     }
     for (int i = 0; i < c->expectations.count; i++)
         if (!c->expectations.items[i].met) fail(c, c->expectations.items[i].line, "did not appear", c->expectations.items[i].text);
@@ -202,18 +202,10 @@ static void compare(Case *c, const Diags *diags)
 
 static char *read_file(const char *path)
 {
-    FILE *const file = fopen(path, "rb");
-    if (!file) return NULL;
-    char *text = NULL;
-    size_t length = 0;
-    for (size_t got = 1; got > 0; length += got) {
-        text = memory_resize(text, length + 65536);
-        got = fread(text + length, 1, 65535, file);
-    }
-    text[length] = 0;
-    for (size_t i = 0; i < length; i++)
+    size_t length;
+    char *const text = file_read(path, &length);
+    for (size_t i = 0; text && i < length; i++)
         if (!text[i]) text[i] = ' ';                       // a NUL must not hide the expectations behind it
-    fclose(file);
     return text;
 }
 

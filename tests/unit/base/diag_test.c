@@ -101,9 +101,9 @@ static void messages_are_sorted_and_keep_their_notes(void **state)
     diag_error(diags, at(&source, "c"), "third");
     diag_note(diags, at(&source, "a"), "of third");
     diag_error(diags, at(&source, "a"), "first");
-    diag_warning(diags, at(&source, "b"), "second");
+    diag_error(diags, at(&source, "b"), "second");
     assert_string_equal(shown(diags), "a.tile:1:1: error: first\na b c\n^\n"
-                                      "a.tile:1:3: warning: second\na b c\n  ^\n"
+                                      "a.tile:1:3: error: second\na b c\n  ^\n"
                                       "a.tile:1:5: error: third\na b c\n    ^\na.tile:1:1: note: of third\n");
 }
 

@@ -213,22 +213,6 @@ static void test_division_by_zero_gives_zero(void **state)
     assert_int_equal(plan_eval(plan, code, (int64_t[]){ INT64_MIN, -1 }, (int64_t[8]){ 0 }), INT64_MIN);
 }
 
-static void test_the_plan_as_c(void **state)
-{
-    Text bytes = { .arena = arena }, text = { .arena = arena };
-    const LaunchPlan *const plan = full_plan();
-    plan_write(&bytes, plan);
-    plan_emit_c(&text, plan, "small_plan");
-    const char *at = text_cstr(&text);
-    assert_ptr_equal(strstr(at, "const unsigned char small_plan["), at);
-    at = strchr(at, '{') + 1;
-    for (size_t i = 0; i < bytes.length; i++) {
-        char *end;
-        assert_int_equal(strtol(at, &end, 10), (unsigned char)bytes.data[i]);
-        at = end + 1;
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,7 +221,6 @@ int main(void)
         cmocka_unit_test(test_damage_is_refused),
         cmocka_unit_test(test_what_a_launch_cannot_know_is_reported),
         cmocka_unit_test(test_division_by_zero_gives_zero),
-        cmocka_unit_test(test_the_plan_as_c),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
