@@ -147,8 +147,9 @@ kiln_status latent_plan(BenchCase *c)
     kiln_tensor none = first->tensor;                      // a sparse plan does not look at lengths
     void *memory = NULL;
     none.shape[0]--;
-    kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan",
-                                           topk ? "SPARSE=true" : "SPARSE=false", NULL, &kernel);
+    const bool one_tile = bench_integer(c, "SQ", 1) * bench_integer(c, "HQ", 1) <= 64 * bench_integer(c, "HKV", 1);
+    kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan",             // as the operator chooses
+                                           topk ? "SPARSE=true" : one_tile ? "FIXED=4" : "FIXED=6", NULL, &kernel);
     if (status)
         return status;
     if (!length) status = kiln_alloc(c->machine->device, kiln_tensor_bytes(&none) + 1, &memory);
