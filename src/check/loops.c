@@ -228,6 +228,26 @@ static bool unrolled_goes_on(Checker *cx, const Ex *cond_ex, bool *goes_on)
     return check_error(cx, cond_ex->span, "the bounds of 'unroll for' must be known when built");
 }
 
+// One pass of the body; false: no other follows.
+static bool check_unrolled_step(Checker *cx, const St *body, LoopFrame *frame, PresentFact *present)
+{
+    const int errors = cx->errors;
+    Flagged flagged = flagged_so_far(cx);
+    frame->continued = false;
+    frame->skipped = NULL;
+    frame->step_start = cx->out;
+    check_statements(cx, body->kind == ST_BLOCK ? body->block.body : body);
+    cx->present = present;
+    // Behind a `continue` leaving is not certain: other steps still follow where it was taken.
+    if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK || (cx->escape == ESCAPE_DEAD && !frame->continued)) return false;
+    cx->escape = ESCAPE_NONE;
+    cx->out = frame->step_base = end_of(frame->step_base);               // moving on, so that no step walks over all before it
+    flagged.continues = frame->continues;                  // of this step alone
+    finish_construct(cx, flagged, false);
+    frame->step_base = cx->out;
+    return cx->errors == errors;                           // else the same again in every step
+}
+
 static void check_unrolled(Checker *cx, const St *st)
 {
     if (!unrolled_head(cx, st)) return;
@@ -260,23 +280,7 @@ static void check_unrolled(Checker *cx, const St *st)
             check_error(cx, st->span, "more than %d unrolled steps", UNROLL_MAX);
             break;
         }
-        const int errors = cx->errors;
-        Flagged flagged = flagged_so_far(cx);
-        frame.continued = false;
-        frame.skipped = NULL;
-        frame.step_start = cx->out;
-        check_statements(cx, body.kind == ST_BLOCK ? body.block.body : &body);
-        cx->present = present;
-        // Behind a `continue` leaving is not certain: other steps still follow where it was taken.
-        if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK ||
-            (cx->escape == ESCAPE_DEAD && !frame.continued))
-            break;
-        cx->escape = ESCAPE_NONE;
-        cx->out = frame.step_base = end_of(frame.step_base);           // moving on, so that no step walks over all before it
-        flagged.continues = frame.continues;               // of this step alone
-        finish_construct(cx, flagged, false);
-        frame.step_base = cx->out;
-        if (cx->errors > errors) break;             // the same again in every step
+        if (!check_unrolled_step(cx, &body, &frame, present)) break;
         cx->names = entity;
         value = unrolled_step(cx, st->loop.step, entity);
     }

@@ -444,63 +444,62 @@ static int64_t gcd(int64_t a, int64_t b)
 
 static int64_t power_of_two_in(int64_t m) { return m ? m & -m : 0; }
 
+static int64_t multiple_of(Asking *q, const Expr *x);
+
+// A variable that has one value has that value's divisors too.
+static int64_t multiple_of_var(Asking *q, const Var *v)
+{
+    const int64_t own = v->multiple > 1 ? v->multiple : 1, value = v->lo && v->lo == v->hi ? multiple_of(q, v->lo) : own;
+    return value % own == 0 ? value : own;
+}
+
+// As long as nothing wraps around.
+static int64_t multiple_of_binary(Asking *q, const Expr *x)
+{
+    const int64_t a = multiple_of(q, x->op.a);
+    int64_t b, c, m;
+    switch ((int)x->op.op) {
+    case X_ADD: case X_SUB: case X_MOD:
+        return gcd(a, multiple_of(q, x->op.b));
+    case X_MUL:
+        b = multiple_of(q, x->op.b);
+        return !__builtin_mul_overflow(a, b, &m) ? m : a > b ? a : b;
+    case X_DIV:
+        return expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
+    case X_SHL:
+        return expr_as_int(x->op.b, &c) && c >= 0 && c <= 61 && !__builtin_mul_overflow(a, INT64_C(1) << c, &m) ? m : a;
+    case X_BITAND:
+        b = multiple_of(q, x->op.b);
+        if (a == 0 || b == 0) return 0;
+        return power_of_two_in(a) > power_of_two_in(b) ? power_of_two_in(a) : power_of_two_in(b);
+    default:
+        return 1;
+    }
+}
+
 static int64_t multiple_of(Asking *q, const Expr *x)
 {
     if (--q->steps < 0 || !dtype_is_counting(x->type)) return 1;
+    int64_t m;
     switch (x->kind) {
     case E_INT:
         return x->integer.value == INT64_MIN ? INT64_C(1) << 62 : x->integer.value < 0 ? -x->integer.value : x->integer.value;
-    case E_VAR: {
-        const Var *const v = x->var.var;
-        const int64_t own = v->multiple > 1 ? v->multiple : 1;
-        // A variable that has one value has that value's divisors too.
-        if (v->lo && v->lo == v->hi) {
-            const int64_t value = multiple_of(q, v->lo);
-            return value % own == 0 ? value : own;
-        }
-        return own;
-    }
-    case E_UNARY: {
-        const int64_t m = x->op.op == X_NEG ? multiple_of(q, x->op.a) : 1;
+    case E_VAR:
+        return multiple_of_var(q, x->var.var);
+    case E_UNARY:
+        m = x->op.op == X_NEG ? multiple_of(q, x->op.a) : 1;
         return is_exact(q, x) ? m : power_of_two_in(m);
-    }
     case E_SELECT:
         return gcd(multiple_of(q, x->select.a), multiple_of(q, x->select.b));
-    case E_CONVERT: {
-        const int64_t m = multiple_of(q, x->convert.a);    // 1 if it is no integer
+    case E_CONVERT:
+        m = multiple_of(q, x->convert.a);                  // 1 if it is no integer
         return keeps_value(q, x) ? m : x->type == DTYPE_BOOL ? 1 : power_of_two_in(m);
-    }
     case E_MATH:
-        if (x->math.fn == M_MIN || x->math.fn == M_MAX)
-            return gcd(multiple_of(q, x->math.args[0]), multiple_of(q, x->math.args[1]));
-        return 1;
-    case E_BINARY: {
-        int64_t a = multiple_of(q, x->op.a), b = 1, c, m = 1;
-        switch ((int)x->op.op) {
-        case X_ADD: case X_SUB: case X_MOD:
-            m = gcd(a, multiple_of(q, x->op.b));
-            break;
-        case X_MUL:
-            b = multiple_of(q, x->op.b);
-            if (__builtin_mul_overflow(a, b, &m)) m = a > b ? a : b;
-            break;
-        case X_DIV:
-            m = expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
-            break;
-        case X_SHL:
-            if (!expr_as_int(x->op.b, &c) || c < 0 || c > 61 || __builtin_mul_overflow(a, INT64_C(1) << c, &m))
-                m = a ? a : 0;
-            break;
-        case X_BITAND:
-            b = multiple_of(q, x->op.b);
-            m = power_of_two_in(a) > power_of_two_in(b) ? power_of_two_in(a) : power_of_two_in(b);
-            if (a == 0 || b == 0) m = 0;
-            break;
-        default:
-            break;
-        }
-        return is_exact(q, x) ? m : m == 0 ? 0 : power_of_two_in(m);
-    }
+        if (x->math.fn != M_MIN && x->math.fn != M_MAX) return 1;
+        return gcd(multiple_of(q, x->math.args[0]), multiple_of(q, x->math.args[1]));
+    case E_BINARY:
+        m = multiple_of_binary(q, x);
+        return is_exact(q, x) ? m : power_of_two_in(m);
     case E_FLOAT: case E_LOAD: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
         break;
     }
