@@ -12,8 +12,7 @@ OUT=${OUT:-build/bench}; BUILD=${BUILD:-build}; LIMIT=${LIMIT:-110}; TOTAL=${TOT
 began=$(date +%s)
 mkdir -p "$OUT" || exit 1
 KILN_CACHE=$(mktemp -d) || exit 1
-CUDA_CACHE_DISABLE=1                      # NVRTC's own
-export KILN_CACHE CUDA_CACHE_DISABLE
+export KILN_CACHE
 if [ -z "$KILN" ]; then
     { cmake -S . -B "$BUILD" && cmake --build "$BUILD" --target kiln_command -j "$(nproc)"; } > "$OUT/build.log" 2>&1 ||
         { tail -40 "$OUT/build.log"; exit 1; }

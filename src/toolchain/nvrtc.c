@@ -232,12 +232,17 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
     // Of a virtual architecture there is no cubin, and ptxas, half of the time, does not run.
     snprintf(option, sizeof option, "-arch=%s%s", ptx ? "compute_" : "sm_", arch.name + strlen("sm_"));
     // --minimal leaves out the built-in headers, which take longer to read than any kernel.
-    const char *const options[] = { option, "-std=c++17", "--minimal", "-diag-suppress=177", "--ptxas-options=-v" };
+    const char *options[6] = { option, "-std=c++17", "--minimal", "-diag-suppress=177" };
+    int n = 4;
+    if (!ptx)
+        options[n++] = "--ptxas-options=-v";
+    if (nvrtc.major > 12 || (nvrtc.major == 12 && nvrtc.minor >= 9))
+        options[n++] = "--no-cache";                       // its own, from which code comes without what ptxas said
     NvrtcProgram *program = NULL;
     int result = nvrtc.create(&program, source, "kernel.cu", 0, NULL, NULL);
     if (result)
         return status_fail(KILN_TOOLCHAIN, "NVRTC: %s", nvrtc.error(result));
-    result = nvrtc.compile(program, ptx ? COUNT(options) - 1 : COUNT(options), options);
+    result = nvrtc.compile(program, n, options);
     made->log = get_text(program, nvrtc.log_size, nvrtc.log, &made->n_log);
     if (result)
         status = explain_failure(what, arch, result, made->log);

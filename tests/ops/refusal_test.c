@@ -420,6 +420,8 @@ static void spoil(kiln_tensor *t)
 static void spoilt_arguments(void **state)
 {
     enum { ROUNDS = 3000, TENSORS = 6 };
+    if (!on_cpu() && getenv("KILN_TEST_CHECK"))
+        skip();                                            // pages that are none trap, and end the context
     Array *const lengths = ARRAY(KILN_I32, B), *const q = ARRAY(KILN_BF16, B, SQ, HQ, K), *const cache = ARRAY(KILN_BF16, PAGES, SIZE, 1, K),
           *const table = ARRAY(KILN_I32, B, TABLE), *const out = ARRAY(KILN_BF16, B, SQ, HQ, V), *const lse = ARRAY(KILN_F32, B, HQ, SQ);
     for (int b = 0; b < B; b++) set(lengths, b, 70);
