@@ -55,6 +55,12 @@ static bool measure_stores(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
+static void measure_staging(Lowering *lo)
+{
+    lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
+    each_op(lo, lo->kernel->body, measure_stores, NULL);
+}
+
 static bool measure_op(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP) {
@@ -229,8 +235,7 @@ static bool stage_over_spent(Lowering *lo)
         TileOp *const first = is_spent(lo, tile);
         for (int boxes = 8; first && boxes > 2; boxes /= 2) {
             lo->boxes_most = boxes;
-            lo->staging_bytes = lo->n_staged = 0;
-            each_op(lo, lo->kernel->body, measure_stores, NULL);
+            measure_staging(lo);
             if (lo->staging_bytes <= tile->shared.bytes) {
                 lo->staged_over = first;
                 lo->first_under = tile;
@@ -239,8 +244,7 @@ static bool stage_over_spent(Lowering *lo)
         }
     }
     lo->boxes_most = 0;
-    lo->staging_bytes = lo->n_staged = 0;
-    each_op(lo, lo->kernel->body, measure_stores, NULL);
+    measure_staging(lo);
     return false;
 }
 
@@ -251,8 +255,7 @@ static bool stage_over_tiles(Lowering *lo)
     if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned)
         return false;
     lo->one_box = true;
-    lo->staging_bytes = lo->n_staged = 0;
-    each_op(lo, lo->kernel->body, measure_stores, NULL);
+    measure_staging(lo);
     TileInfo *first = NULL;
     TileOp *over = NULL;
     for (int i = 0, bytes = 0; i < lo->n_declared; i++) {
@@ -296,8 +299,7 @@ static bool drop_second_boxes(Lowering *lo)
     if (lo->has_teams || lo->one_box)
         return false;
     lo->one_box = true;
-    lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
-    each_op(lo, lo->kernel->body, measure_stores, NULL);
+    measure_staging(lo);
     return lo->staging_bytes < before;
 }
 
