@@ -2,6 +2,8 @@
 //
 // The consumers are warps(n), or what the kernel's products and tiles ask for. In front of them stands the producer, of a
 // whole group where registers are divided between groups (registers.c), else of one warp.
+//
+// before: jumps are structure       after: lo->crew, the groups and warps of the consumers
 #include "lower/cuda/cuda.h"
 
 typedef struct Sizes { int64_t rows; bool products; int64_t largest; } Sizes;

@@ -4,6 +4,8 @@
 // conditions are functions of launch arguments, indices and read-only tensors, and every write of its tile is such a
 // copy (slice.c says what is known). The producer walks the same tree, skipping all else. A tile's channel belongs to the
 // block that declares the tile: each pass through the block is one turn of the ring, whatever conditions stand inside.
+//
+// before: every tile has a home       after: fetched copies are marked, their tiles have channels; lo->has_producer if any do
 #include "lower/cuda/cuda.h"
 
 typedef struct Known { const Slice *slice; bool all; } Known;

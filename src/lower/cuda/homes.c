@@ -5,6 +5,9 @@
 // iteration layout. What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
 // follow (other subscripts, two layouts at once, a row that would take a register per column) lives in shared
 // memory instead, where every access works; explain says which and why.
+//
+// before: the crew and the groups of placed statements are known
+// after:  every tile has a home and every fragment in registers a layout; every product a kind (products.c)
 #include "lower/cuda/cuda.h"
 
 enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 };           // of a fragment that lies along another's columns

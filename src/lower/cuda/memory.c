@@ -1,4 +1,7 @@
 // memory.c - shared memory of an instance: tiles and their rings, staging, scratch, barriers.
+//
+// before: homes, channels, and the copies that run ahead are known
+// after:  all have offsets, and rings as many buffers as fit; or the kernel is refused, with a note for each tile
 #include "lower/cuda/cuda.h"
 
 // What one thread block can ask for, by compute capability. Code for sm_80 is meant for all later cards, too: those with

@@ -5,6 +5,8 @@
 //
 // Not in every pipeline: in plain loops of all groups ptxas 13.0 took the words for dead after their last use in the body
 // and gave their registers to other left operands (attention backward's dQ came out wrong from its second step on).
+//
+// before: shared tiles are laid out, channels are known       after: choose_preloads() has marked the products that do
 #include "lower/cuda/cuda.h"
 
 enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 };           // of a thread, beside its fragments and operands

@@ -6,6 +6,9 @@
 // twice the contraction (sparse.c). What neither takes (f32 operands, odd
 // contractions) is multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there either
 // (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
+//
+// before: the crew is known, and which tiles must be in shared memory
+// after:  every product has a kind; the result and an operand in registers have layouts, shared operands are read as panels
 #include "lower/cuda/cuda.h"
 
 bool product_region(const Region *region, int64_t *start, int64_t *width)
