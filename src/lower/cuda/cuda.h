@@ -24,7 +24,7 @@
 //                one group tells another; touches.c: what each of them reads and writes
 //   consumer.c   print the consumers' code: a walk over the tree, with waits and barriers around each operation
 //     statements.c the operations
-//     rotate.c, product_loop.c   pipelines whose products run under the next step
+//     rotate.c, lead.c, product_loop.c   pipelines whose products run under the next step
 //   producer.c   print the producer's code: another walk over the same tree
 //     needs.c      the scalars that it computes
 //     ask.c        boxes of the next step, asked for in the L2 cache
@@ -296,6 +296,7 @@ typedef struct Lowering {
     Var      *side, *end;            // of the places of the current step, of the steps (place_loop.c)
     struct Stock *stock;             // there: rows to convert, in registers before their step (stock.c); NULL: none
     bool      is_hoisting;           // scalars of the block are declared already
+    TileOp   *leading;               // a pipeline whose next step's first products are due; NULL: none (lead.c)
     bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
     int       row_part;              // 1 or 2: of a thread's two rows in 16 only this one is printed (rotate.c)
     bool      may_need_elements;     // the producer also has a path without boxes
@@ -774,6 +775,10 @@ void choose_preloads(Lowering *lo);
 bool is_preloaded_alone(Lowering *lo, const Channel *channel);
 void preload_operands(Lowering *lo, TileOp *loop);
 void emit_rotated(Lowering *lo, TileOp *pipeline);
+// lead.c: pipelines whose step begins with products that the step before issues at its end
+bool can_lead(Lowering *lo, TileOp *pipeline);
+void emit_led(Lowering *lo, TileOp *pipeline);
+void emit_leading(Lowering *lo);                           // such products, if they are due
 void emit_scan(Lowering *lo, TileOp *op);                  // scan.c
 
 #endif

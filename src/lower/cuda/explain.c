@@ -213,6 +213,8 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
     if (can_rotate(lo, op))
         text_print(out, "stage 1 of a step runs under stage 0 of the next%s",
                    groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
+    else if (can_lead(lo, op))
+        text_print(out, "stage 0 of a step runs under the end of stage 1 of the one before");
     else if (loop_products(lo, op))
         text_print(out, "products stay in flight from step to step; a buffer is released a step later");
     else if (ahead)

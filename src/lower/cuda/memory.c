@@ -338,7 +338,7 @@ static void give_sides(Lowering *lo)
         TileOp *const pipeline = op_info(lo, tile->declared)->parent;
         if (tile->home != HOME_SHARED || tile->channel || tile->ahead || !tile->is_async || !lo->has_producer ||
             lo->has_teams || lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE ||
-            pipeline->pipeline.n_stage_labels > 0)
+            (pipeline->pipeline.n_stage_labels > 0 && !can_lead(lo, pipeline)))
             continue;
         if (has_jumps(lo, pipeline->pipeline.body))
             continue;

@@ -140,6 +140,10 @@ static void emit_steps(Lowering *lo, TileOp *op)
         emit_rotated(lo, op);
         return;
     }
+    if (can_lead(lo, op)) {
+        emit_led(lo, op);
+        return;
+    }
     if (op_info(lo, op)->ahead) {
         emit_ahead(lo, op);
         return;

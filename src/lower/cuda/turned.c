@@ -50,6 +50,7 @@ void emit_turned_add(Lowering *lo, TileOp *op)
     if (!op_info(lo, op)->staging_is_free)
         emit_group_done(lo);
     fill_boxes(lo, tile, stage);
+    emit_leading(lo);
     emit_call(lo, "fence_async", 0);
     emit_call(lo, "bar_sync", 2, i32_op(lo, X_ADD, group, BAR_TEAMS), i32_const(lo, WARPGROUP_THREADS));
     begin_if(lo, &one, i32_op(lo, X_EQ, i32_op(lo, X_MOD, var_of(lo, lo->thread), WARPGROUP_THREADS), 0));
