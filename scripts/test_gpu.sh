@@ -196,6 +196,7 @@ echo "gpu_device_test 60" | run_lanes
             sanitized_cases | sed -n "s/^[mrs-]*$(echo $tool | cut -c 1)[mrs-]* [^ ]* \([^<]*\)<.*/$tool:\1 90/p"
         done
     fi
+    echo "long:ops_attention_prefill_test 300"
     echo "long:ops_mla_decode_test 300"
     echo "long:ops_mla_sparse_test 300"
     for file in $files; do echo "sm_80:$file 150"; done

@@ -242,13 +242,16 @@ void   set(Array *b, int64_t i, double value) { store(b, place(b, i), value); }
 
 void get_many(const Array *b, int64_t first, int64_t n, double *values)
 {
-    if (b->tensor.type == KILN_BF16 && !b->tensor.has_strides) {       // as vectors
+    int64_t i = 0;
+    if (b->tensor.type == KILN_BF16 && !b->tensor.has_strides) {
         const uint16_t *const words = (const uint16_t *)(const void *)b->host + first;
-        for (int64_t i = 0; i < n; i++)
-            values[i] = ((union { uint32_t bits; float value; }){ .bits = (uint32_t)words[i] << 16 }).value;
-        return;
+        for (; i + 8 <= n; i += 8) {                       // as vectors
+            union { uint32_t bits[8]; float floats[8]; } x;
+            for (int j = 0; j < 8; j++) x.bits[j] = (uint32_t)words[i + j] << 16;
+            for (int j = 0; j < 8; j++) values[i + j] = x.floats[j];
+        }
     }
-    for (int64_t i = 0; i < n; i++) values[i] = load(b, place(b, first + i));
+    for (; i < n; i++) values[i] = load(b, place(b, first + i));
 }
 
 int64_t count(const Array *b) { return tensor_elements(&b->tensor); }
@@ -329,10 +332,15 @@ static void fill_chunk(int64_t i, void *context)
     fill_taken(f->array, first, left < CHUNK ? left : CHUNK, f->at + (uint64_t)first * random_step, f->low, f->high);
 }
 
-void fill_random(Array *b, double low, double high)
+void draw_random(Array *b, double low, double high)
 {
     Fill fill = { b, random_take(count(b)), low, high };
     in_parallel((count(b) + CHUNK - 1) / CHUNK, fill_chunk, &fill);
+}
+
+void fill_random(Array *b, double low, double high)
+{
+    draw_random(b, low, high);
     array_send(b);
 }
 

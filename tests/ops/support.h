@@ -63,7 +63,8 @@ void    set(Array *b, int64_t i, double value);           // rounds to the type
 int64_t count(const Array *b);
 void    get_many(const Array *b, int64_t first, int64_t n, double *values);
 int64_t first_nan(const Array *b);                         // -1: there is none
-void    fill_random(Array *b, double low, double high);
+void    draw_random(Array *b, double low, double high);      // into the mirror alone
+void    fill_random(Array *b, double low, double high);      // and sent
 double *values(const Array *b);                           // all as doubles; the test's, freed with the arrays
 
 // ---- numbers
