@@ -5,6 +5,8 @@
 // panels by ldmatrix; the result is there when the instruction has been issued, so nothing is waited for.
 #include "lower/cuda/cuda.h"
 
+#include <assert.h>
+
 // The shared address of what this lane hands to ldmatrix: row and column are expressions of the lane. What is constant
 // in them becomes the instruction's own offset, since the sum is one of 32 bits.
 Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
@@ -120,6 +122,8 @@ static Warp new_warp(Lowering *lo, Product *p)
 {
     const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
     const bool fp8 = is_fp8(p->type), sparse = p->op->matmul.meta;
+    // Places, and with them B, are found by a step's number: not by a loop's, nor by a group's part (check_sparse, check_parts).
+    assert(!sparse || (!fp8 && p->division != DIVIDE_CONTRACTION));
     Warp w = { .p = p, .acc = tile_info(lo, p->op->matmul.dst.buffer), .rows = p->row_blocks, .columns = p->n_group / 8, .part = part,
                .steps = part / p->step_k, .sparse = sparse, .each = fp8 ? 8 : 4, .step_rows = 16 * lo->crew.warps };
     w.left = p->a_in_registers ? pack_left(lo, p) : emit_array(lo, DTYPE_U32, "a_words", w.each * w.rows);

@@ -28,7 +28,7 @@ static TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail)
     int64_t first, behind;
     TileOp *const next = op->next;
     if (!next || !op_info(lo, next)->fills || !plan_rows(lo, op, &rows) || rows.is_copy || !spread_rows(lo, next, tail) || !tail->is_copy ||
-        tail->store->store.buffer != rows.store->store.buffer)
+        tail->n_rows != rows.n_rows || tail->store->store.buffer != rows.store->store.buffer)
         return NULL;
     return expr_as_int(first_column(lo, &rows, rows.store->store.subs[1]), &first) &&
            expr_as_int(first_column(lo, tail, tail->store->store.subs[1]), &behind) && behind == first + rows.n_columns &&
@@ -37,7 +37,7 @@ static TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail)
 
 static bool has_form(const Rows *a, const Rows *b)
 {
-    bool same = a->unit == b->unit && a->units == b->units && a->n_runs == b->n_runs && a->n_each == b->n_each;
+    bool same = a->unit == b->unit && a->n_columns == b->n_columns && a->n_runs == b->n_runs && a->n_each == b->n_each;
     for (int i = 0; i < a->n_runs && same; i++)
         same = a->runs[i].load->type == b->runs[i].load->type;
     for (int i = 0; i < a->n_each && same; i++)
@@ -45,7 +45,12 @@ static bool has_form(const Rows *a, const Rows *b)
     return same;
 }
 
-typedef struct Conversions { TileOp *op; Rows rows; int n, tails, copies; bool fails; } Conversions;
+typedef struct Conversions {
+    TileOp *op;                      // the first
+    Rows    rows, tail;
+    int     n, tails, copies;        // tails: of the first's form
+    bool    fails;
+} Conversions;
 
 // One, or one in either branch of an if.
 static bool see_conversion(Lowering *lo, TileOp *op, void *context)
@@ -71,8 +76,11 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
         const OpInfo *const first = op_info(lo, all->op);
         all->fails |= all->n > 1 || first->parent != info->parent || first->block == info->block || !has_form(&rows, &all->rows);
     }
+    if (tail_of(lo, op, &tail)) {
+        all->tail = all->n ? all->tail : tail;
+        all->tails += has_form(&tail, &all->tail);         // one set of registers for both branches' tails
+    }
     all->n++;
-    all->tails += tail_of(lo, op, &tail) != NULL;
     return true;
 }
 
@@ -147,7 +155,6 @@ static void declare_lines(Lowering *lo, Rows *rows)
 void declare_stock(Lowering *lo, TileOp *pipeline)
 {
     Conversions all;
-    Rows tail;
     if (!plan_stock(lo, pipeline, &all))
         return;
     const int units = set_units(&all.rows);
@@ -156,11 +163,11 @@ void declare_stock(Lowering *lo, TileOp *pipeline)
     declare_lines(lo, &stock->rows);
     for (int i = 0; i < stock->chunks; i++)
         declare_set(lo, &stock->rows, &stock->set[i], units);
-    if (!tail_of(lo, all.op, &tail) || !op_info(lo, all.op->next)->is_tail)
+    if (!all.tails || !op_info(lo, all.op->next)->is_tail)
         return;
-    stock->tail = tail;
+    stock->tail = all.tail;
     declare_lines(lo, &stock->tail);
-    declare_set(lo, &stock->tail, &stock->tail_set, tail.units);
+    declare_set(lo, &stock->tail, &stock->tail_set, stock->tail.units);
 }
 
 static void aim_lines(Lowering *lo, const Rows *stocked, Rows *rows, Expr *begin)
