@@ -119,6 +119,35 @@ static void forward_windows_and_types(void **state)
     check_forward(KILN_F32, (Sizes){ 1, 50, 60, 2, 1, 32, 32 }, false, 0, false);
 }
 
+// Scores that are all alike: no step changes the maximum, and none may change what was summed before it.
+static void forward_of_long_rows(void **state)
+{
+    enum { KEYS = 65536, D = 64 };
+    Array *const q = ARRAY(KILN_BF16, 1, 1, 1, D), *const k = ARRAY(KILN_BF16, 1, KEYS, 1, D), *const v = ARRAY(KILN_BF16, 1, KEYS, 1, D),
+          *const out = ARRAY(KILN_BF16, 1, 1, 1, D), *const lse = ARRAY(KILN_F32, 1, 1, 1);
+    double score = 0;
+    for (int d = 0; d < D; d++) {
+        set(q, d, d % 3 ? 1 : 0.71875);
+        score += get(q, d);
+    }
+    for (int64_t i = 0; i < (int64_t)KEYS * D; i++) {
+        set(k, i, 1);
+        set(v, i, i < (int64_t)KEYS * D / 2);
+    }
+    array_send(q);
+    array_send(k);
+    array_send(v);
+    for (float scale = 0.5f; scale < 3; scale *= 1.3f) {
+        assert_ok(kiln_attention_forward(ops, NULL, &(kiln_attention_args){
+            .q = &q->tensor, .k = &k->tensor, .v = &v->tensor, .out = &out->tensor, .lse = &lse->tensor, .scale = scale }));
+        assert_ok(kiln_stream_wait(device, NULL));
+        array_fetch(out);
+        array_fetch(lse);
+        assert_float_equal(get(out, 0), 0.5, 1e-3);
+        assert_float_equal(get(lse, 0) / (score * scale + log(KEYS)), 1, 1e-6);
+    }
+}
+
 // ---- packed
 
 static Array *offsets_of(const int *lengths, int n)
@@ -434,7 +463,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(forward, free_arrays), cmocka_unit_test_teardown(forward_head_sizes, free_arrays),
-        cmocka_unit_test_teardown(forward_windows_and_types, free_arrays), cmocka_unit_test_teardown(packed, free_arrays),
+        cmocka_unit_test_teardown(forward_windows_and_types, free_arrays),
+        cmocka_unit_test_teardown(forward_of_long_rows, free_arrays), cmocka_unit_test_teardown(packed, free_arrays),
         cmocka_unit_test_teardown(backward, free_arrays), cmocka_unit_test_teardown(packed_backward, free_arrays),
         cmocka_unit_test_teardown(decode, free_arrays),
     };
