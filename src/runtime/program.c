@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 bool program_color;
 
@@ -64,6 +65,10 @@ kiln_status kiln_program_load_file(const char *path, kiln_program **program)
 {
     if (!path || !program)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_program_load_file: '%s' is null", path ? "program" : "path");
+    struct stat st;                  // asked first: to open a pipe would wait for its writer
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return status_fail(KILN_IO, "cannot read %s: it is %s", path,
+                           S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
     FILE *const file = fopen(path, "re");
     if (!file)
         return status_fail(errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "cannot open %s: %s", path, strerror(errno));
