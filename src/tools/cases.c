@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { POISON_FLOAT = 0xff, POISON_INTEGER = 0xa5 };
 
@@ -73,11 +74,17 @@ void case_build_free(CaseBuild *build)
 
 static int poison_of(DType type) { return dtype_is_float(type) ? POISON_FLOAT : POISON_INTEGER; }
 
+static size_t describe_tensor(const PlanParam *param, const CaseTensor *t, char *text, size_t bytes)
+{
+    int used = snprintf(text, bytes, "%s%s %s", t->spread ? "strided " : "", param->name, kiln_type_name(t->host.type));
+    for (int d = 0; d < t->host.rank && used < (int)bytes; d++)
+        used += snprintf(text + used, bytes - (size_t)used, "[%" PRId64 "]", t->host.shape[d]);
+    return (size_t)used < bytes ? (size_t)used : bytes - 1;
+}
+
 static bool tensor_open(Case *c, CaseTensor *t, const kiln_tensor *like)
 {
     const DType type = dtype_of_type(like->type);
-    if (tensor_elements(like) < 0)
-        return complain(c, "a tensor has more elements than memory can hold");
     t->host = *like;
     t->bytes = kiln_tensor_bytes(like);
     t->block = aligned_alloc(4096, (2 * GUARD_BYTES + t->bytes + 4095) & ~(size_t)4095);
@@ -222,22 +229,56 @@ static bool make_input(Case *c, int i)
 
 // ---- opening
 
+static size_t machine_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes : SIZE_MAX;
+}
+
+// The shapes of all tensors, before any is made: poison and inputs up to one that memory does not hold take minutes, and
+// the system grants more memory than it has.
+static bool make_shapes(Case *c)
+{
+    const LaunchPlan *const plan = c->build->kernel->plan;
+    const size_t most = machine_bytes();
+    int64_t symbols[64] = { 0 }, scalars[PLAN_MAX_PARAMS] = { 0 };
+    size_t total = 0;
+    char what[256];
+    if (!make_symbols(c, symbols) || !make_scalars(c, scalars))
+        return false;
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const param = &plan->params[i];
+        kiln_tensor *const like = &c->inputs[i].host;
+        if (!param->is_tensor || param->absent)
+            continue;
+        *like = (kiln_tensor){ .type = type_of_dtype(param->type), .rank = param->rank };
+        for (int d = 0; d < param->rank; d++) {
+            like->shape[d] = plan_eval(plan, param->shape[d], symbols, scalars);
+            if (like->shape[d] < 0)
+                return complain(c, "dimension %d of '%s' would be %" PRId64, d, param->name, like->shape[d]);
+        }
+        describe_tensor(param, &c->inputs[i], what, sizeof what);
+        if (tensor_elements(like) < 0)
+            return complain(c, "out of memory: %s has more elements than memory can hold", what);
+        const size_t bytes = kiln_tensor_bytes(like);
+        total += param->access & ACCESS_OUT ? 2 * bytes : bytes;           // the reference's result too
+        if (total > most)
+            return complain(c, "out of memory: %s takes %zu bytes; with it the tensors, and the reference's copies of "
+                            "results, take %zu bytes, and this machine has %zu", what, bytes, total, most);
+    }
+    return true;
+}
+
 static bool make_tensors(Case *c)
 {
     const LaunchPlan *const plan = c->build->kernel->plan;
-    int64_t symbols[64] = { 0 }, scalars[PLAN_MAX_PARAMS] = { 0 };
-    if (!make_symbols(c, symbols) || !make_scalars(c, scalars))
+    if (!make_shapes(c))
         return false;
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
         if (!param->is_tensor || param->absent)
             continue;
-        kiln_tensor like = { .type = type_of_dtype(param->type), .rank = param->rank };
-        for (int d = 0; d < param->rank; d++) {
-            like.shape[d] = plan_eval(plan, param->shape[d], symbols, scalars);
-            if (like.shape[d] < 0)
-                return complain(c, "dimension %d of '%s' would be %" PRId64, d, param->name, like.shape[d]);
-        }
+        const kiln_tensor like = c->inputs[i].host;
         if (!tensor_open(c, &c->inputs[i], &like) ||
             ((param->access & ACCESS_OUT) && !tensor_open(c, &c->expected[i], &like)))
             return false;
@@ -329,14 +370,6 @@ void case_close(Case *c)
 }
 
 // ---- what ran
-
-static size_t describe_tensor(const PlanParam *param, const CaseTensor *t, char *text, size_t bytes)
-{
-    int used = snprintf(text, bytes, "%s%s %s", t->spread ? "strided " : "", param->name, kiln_type_name(t->host.type));
-    for (int d = 0; d < t->host.rank && used < (int)bytes; d++)
-        used += snprintf(text + used, bytes - (size_t)used, "[%" PRId64 "]", t->host.shape[d]);
-    return (size_t)used < bytes ? (size_t)used : bytes - 1;
-}
 
 void case_describe(const Case *c, char *text, size_t bytes)
 {

@@ -70,6 +70,16 @@ reference half { for (int i = 0; i < N; i++) Y[i] = X[i]; }
 check half(N = 4) { }
 END
 
+cat >outer.tile <<'END'
+kernel outer(in f32 X[M], in f32 W[N], out f32 Y[M][N], f32 scale)
+{
+    grid (m : M, n : ceildiv(N, 64));
+    fragment f32 w[64] = W[n*64 +: 64];
+    forall (i : 64) w[i] *= scale * X[m];
+    Y[m][n*64 +: 64] = w;
+}
+END
+
 # the command itself
 expect 2 'usage: kiln COMMAND' "$kiln"
 expect 0 'usage: kiln COMMAND' "$kiln" --help
@@ -123,6 +133,11 @@ expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile
 expect 1 'WRONG' "$kiln" run --seconds=0 wrong.tile
 expect 0 'not checked' "$kiln" run --seconds=0 unchecked.tile N=10
 expect 1 'no value for' "$kiln" run unchecked.tile
+# Refused before the inputs are made: 2 GB, which take half a minute.
+expect 1 'out of memory: Y f32[500000000][20000000] takes 40000000000000000 bytes' \
+    timeout 20 "$kiln" run outer.tile M=500000000 N=20000000 scale=1
+expect 1 'out of memory: Y f32[600000000][600000000] has more elements' \
+    timeout 20 "$kiln" run outer.tile M=600000000 N=600000000 scale=1
 expect 1 "'Q' to bind" "$kiln" run good.tile Q=3
 expect 2 'no kernel or operator called' "$kiln" run good.tile thrice
 
