@@ -221,13 +221,34 @@ static bool make_input(Case *c, int i)
     if (!input && c->check->has_code)
         input = &zero;
     if (!input)
-        return complain(c, "the check does not say how to make '%s', a tensor of %s: add `input %s = ...;`", param->name,
+        return complain(c, "%s how to make '%s', a tensor of %s: add `input %s = ...;`",
+                        c->check->decl ? "the check does not say" : "there is no check to say", param->name,
                         dtype_name(param->type), param->name);
     fill_input(input, dtype_of_type(tensor->type), tensor->data, tensor_elements(tensor), seed_of(c, param->name));
     return true;
 }
 
 // ---- opening
+
+// Without a check the command line has to give everything; says what it lacks, as one would type it.
+static bool has_values(Case *c)
+{
+    const LaunchPlan *const plan = c->build->kernel->plan;
+    char lacks[512] = "";
+    size_t n = 0;
+    if (c->check->decl)
+        return true;
+    for (int i = 0; i < plan->n_binds + plan->n_params; i++) {
+        const bool symbol = i < plan->n_binds;
+        const char *const name = symbol ? plan->binds[i].symbol : plan->params[i - plan->n_binds].name;
+        if ((symbol ? plan->binds[i].is_stride : plan->params[i - plan->n_binds].is_tensor) || find_binding(c->check, name))
+            continue;
+        n += (size_t)snprintf(lacks + n, sizeof lacks - n, " %s=VALUE", name);
+        if (n >= sizeof lacks)
+            break;
+    }
+    return !n || complain(c, "'%s' has no `check` to take sizes and arguments from: give%s", c->build->name, lacks);
+}
 
 static size_t machine_bytes(void)
 {
@@ -244,7 +265,7 @@ static bool make_shapes(Case *c)
     int64_t symbols[64] = { 0 }, scalars[PLAN_MAX_PARAMS] = { 0 };
     size_t total = 0;
     char what[256];
-    if (!make_symbols(c, symbols) || !make_scalars(c, scalars))
+    if (!has_values(c) || !make_symbols(c, symbols) || !make_scalars(c, scalars))
         return false;
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];

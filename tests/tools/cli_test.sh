@@ -132,7 +132,8 @@ expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500
 expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile
 expect 1 'WRONG' "$kiln" run --seconds=0 wrong.tile
 expect 0 'not checked' "$kiln" run --seconds=0 unchecked.tile N=10
-expect 1 'no value for' "$kiln" run unchecked.tile
+expect 1 "'twice' has no \`check\` to take sizes and arguments from: give N=VALUE" "$kiln" run unchecked.tile
+expect 1 'give N=VALUE scale=VALUE' "$kiln" run outer.tile M=2
 # Refused before the inputs are made: 2 GB, which take half a minute.
 expect 1 'out of memory: Y f32[500000000][20000000] takes 40000000000000000 bytes' \
     timeout 20 "$kiln" run outer.tile M=500000000 N=20000000 scale=1
