@@ -88,7 +88,8 @@ count_ctest() {
         /^\[  PASSED  \] [0-9]+ test/ { p += $4 }
         /^\[  FAILED  \] [0-9]+ test/ { f += $4 }
         /^\[  SKIPPED \] [0-9]+ test/ { s += $4 }
-        /^\[  SKIPPED \] [^0-9]/      { print "skip " name ": " $4 }
+        /^\[ RUN      \]/             { test = $4 }
+        /^reason: /                   { sub(/^reason: /, ""); print "skip " name ", " test ": " $0 }
         /^[0-9]+ of [0-9]+ .*passed/  { p += $1; f += $3 - $1 }
         /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped/ { p += $1; f += $3; s += $5 }
         /(^|: )skipped[:,] /          { s++; sub(/^skipped: /, ""); print "skip " name ": " $0 }

@@ -221,7 +221,7 @@ awk -F '\t' '$3 || $4' "$logs/results" | while IFS='	' read -r name p f s second
     grep -qx 'skip .*: no time was left' "$log" && continue
     printf '%-44s %7d %7d %7d %7d\n' "$name" "$p" "$f" "$s" "$seconds"
     [ "$f" -gt 0 ] && grep -E -A1 "$FIRST_LINES" "$log" | grep -v '^--$' | head -n 4 | cut -c1-180 | sed 's/^/    /'
-    [ "$s" -gt 0 ] && grep -iE '^(skip|\[  SKIPPED)|: skipped' "$log" | head -n 2 | cut -c1-180 | sed 's/^/    /'
+    [ "$s" -gt 0 ] && grep -iE '^(skip|reason: )|: skipped' "$log" | head -n 3 | cut -c1-180 | sed 's/^/    /'
 done
 echo "$(($(date +%s) - began)) s in all; logs in $logs"
 awk -F '\t' '{ p += $2; f += $3; s += $4 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }' "$logs/results"

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
+
 static const char source[] =
     "kernel add(in u8 A[N], in u8 B[N], out u8 C[N], int first, int count)\n"
     "{\n"
@@ -86,8 +88,8 @@ static Large make(kiln_type type, int rank, int64_t rows, int64_t columns)
         return t;
     }
     t.tensor.data = mmap(NULL, t.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (t.tensor.data == MAP_FAILED)                       // a limit on address space
-        skip();
+    if (t.tensor.data == MAP_FAILED)
+        skip_because("address space is limited");
     return t;
 }
 

@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
+
 static char root[PATH_BYTES];                              // of this run; removed at the end
 static const CpuTarget portable = { .isa = ISA_PORTABLE };
 
@@ -260,8 +262,7 @@ static void full_cache_disk_builds_elsewhere(void **state)
 {
     assert_true(folder_make(join("cache")));
     if (mount("tmpfs", join("cache"), "tmpfs", 0, "size=16k") != 0) {
-        print_message("skipped: mounting a small tmpfs needs root\n");
-        skip();
+        skip_because("mounting a small tmpfs needs root");
     }
     assert_builds();
     assert_int_equal(umount(join("cache")), 0);

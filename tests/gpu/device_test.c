@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
+
 static const char source[] =
     "kernel scale<int BN = 256>(in f32 X[N], out f32 Y[N], f32 a)\n"
     "{\n"
@@ -356,10 +358,10 @@ static void tensors_pass_4_gigabytes(void **state)
     void *x, *y;
     kiln_kernel *corners;
     if (kiln_alloc(gpu, bytes, &x))
-        skip();
+        skip_because("the device has no 4 GiB left");
     if (kiln_alloc(gpu, bytes, &y)) {
         kiln_free(gpu, x);
-        skip();
+        skip_because("the device has no second 4 GiB left");
     }
     assert_ok(kiln_kernel_build(gpu, program, "corners", NULL, NULL, &corners));
     const kiln_tensor tx = kiln_tensor_of(gpu, x, KILN_U8, 2, shape), ty = kiln_tensor_of(gpu, y, KILN_U8, 2, shape);

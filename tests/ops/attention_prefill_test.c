@@ -469,8 +469,7 @@ static const Sizes sizes_of_heads[] = { { 128, 128, 192, 128 }, { 128, 128, 128,
 // The grid of FlashMLA's tests: two sequences of 4096 or 8192 rows and keys, or of about as many; on the CPU a sixteenth.
 static void whole_grid(void **state)
 {
-    if (!getenv("KILN_TEST_LONG"))
-        skip();
+    need_long_tests();
     for (int i = 0; i < 4; i++)
         for (int mean = 8192; mean >= 4096; mean /= 2) {
             const int n = on_cpu() ? mean / 16 : mean, same[] = { n, n };

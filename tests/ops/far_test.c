@@ -18,7 +18,7 @@ static Far far_new(kiln_type type, int rank, const int64_t *shape)
     else if (kiln_alloc(device, f.bytes, &f.tensor.data))
         f.tensor.data = MAP_FAILED;
     if (f.tensor.data == MAP_FAILED)                       // a limit on address space, or a small device
-        skip();
+        skip_because("there is not so much memory, or address space");
     return f;
 }
 

@@ -80,7 +80,7 @@ static void a_step_is_captured(void **state)
     void *context, *native, *graph, *exec;
     kiln_stream *stream;
     if (on_cpu())
-        skip();                                            // graphs are CUDA's
+        skip_because("graphs are CUDA's");
     const Driver d = open_driver();
     const Step captured = make_step(), plain = make_step();
     send_lengths(&captured, some);

@@ -287,8 +287,7 @@ static void nothing_to_do(void **state)
 static void whole_grid(void **state)
 {
     static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 };
-    if (!getenv("KILN_TEST_LONG"))
-        skip();
+    need_long_tests();
     for (int i = 0; i < 4 * 3 * 3 * 4; i++)
         check_case((Case){ .type = KILN_BF16, .batch = batches[i / 36], .queries = queries[i / 12 % 3], .keys = keys[i / 4 % 3],
                            .heads = 128, .key_heads = 1, .page_size = 64, .ragged = i & 1, .causal = i & 2, .samples = 64 });

@@ -342,8 +342,7 @@ static void decode_lists_of_own_tokens(void **state)
 static void decode_whole_grid(void **state)
 {
     static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 }, lists[] = { 128, 2048, 4096 };
-    if (!getenv("KILN_TEST_LONG"))
-        skip();
+    need_long_tests();
     for (int i = 0; i < 4 * 3 * 3 * 2 * 2; i++) {
         const int batch = batches[i / 36], n = keys[i / 4 % 3], ragged = i / 2 % 2;
         check_decode((Case){ .batch = batch, .queries = queries[i / 12 % 3], .heads = 128, .topk = lists[i % 2], .keys = n,
@@ -462,8 +461,7 @@ static void prefill_options(void **state)
 static void prefill_whole_grid(void **state)
 {
     const int many = on_cpu() ? 16 : 1024;
-    if (!getenv("KILN_TEST_LONG"))
-        skip();
+    need_long_tests();
     for (int i = 0; i < 10 * 2; i++)
         check_prefill((Prefill){ .queries = i % 2 ? 62 : 1, .heads = 128, .size = K, .keys = sizes[i / 2].keys, .topk = sizes[i / 2].topk, .samples = 2 });
     for (int i = 0; i < 2 * 2; i++)

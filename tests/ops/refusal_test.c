@@ -421,7 +421,7 @@ static void spoilt_arguments(void **state)
 {
     enum { ROUNDS = 3000, TENSORS = 6 };
     if (!on_cpu() && getenv("KILN_TEST_CHECK"))
-        skip();                                            // pages that are none trap, and end the context
+        skip_because("pages that are none trap, and end the context of a GPU");
     Array *const lengths = ARRAY(KILN_I32, B), *const q = ARRAY(KILN_BF16, B, SQ, HQ, K), *const cache = ARRAY(KILN_BF16, PAGES, SIZE, 1, K),
           *const table = ARRAY(KILN_I32, B, TABLE), *const out = ARRAY(KILN_BF16, B, SQ, HQ, V), *const lse = ARRAY(KILN_F32, B, HQ, SQ);
     for (int b = 0; b < B; b++) set(lengths, b, 70);

@@ -13,6 +13,12 @@ static struct Kept { struct Kept *next; double numbers[]; } *kept;
 
 bool on_cpu(void) { return strcmp(kiln_device_name(device), "cpu") == 0; }
 
+void need_long_tests(void)
+{
+    if (!getenv("KILN_TEST_LONG"))
+        skip_because("takes long: KILN_TEST_LONG is not set");
+}
+
 int open_ops(void **state)
 {
     const char *const name = getenv("KILN_TEST_DEVICE");

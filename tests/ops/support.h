@@ -17,9 +17,12 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
+
 extern kiln_device *device;
 extern kiln_ops    *ops;
 bool on_cpu(void);
+void need_long_tests(void);                                // skips unless KILN_TEST_LONG is set
 
 int open_ops(void **state);                                // group set-up: device and ops
 int close_ops(void **state);                               // frees every array that is left, too

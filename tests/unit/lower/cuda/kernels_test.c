@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "../../../skip.h"
+
 #include "compile/compile.h"
 #include "toolchain/toolchain.h"
 #include "base/memory.h"
@@ -284,8 +286,7 @@ static void ptxas_reports_no_spills(void **state)
 {
     char text[256];
     if (nvrtc_describe(text, sizeof text) != KILN_OK) {
-        print_message("skipped: no NVRTC here\n");
-        skip();
+        skip_because("there is no NVRTC");
     }
     for (int i = 0; i < COUNT(cases); i++) {
         Arena *const arena = arena_new();

@@ -1,0 +1,9 @@
+// skip.h - a cmocka test that skips says why, in a line that scripts/test.sh and scripts/test_gpu.sh print behind its name.
+#ifndef KILN_TESTS_SKIP_H
+#define KILN_TESTS_SKIP_H
+
+#include <cmocka.h>
+
+#define skip_because(why) do { print_message("reason: %s\n", why); skip(); } while (0)
+
+#endif
