@@ -1,34 +1,10 @@
-// mla_sparse_test.c - decoding over lists of slots in the fp8 cache, and prefill over lists of rows, against plain loops.
+// mla_sparse_test.c - decoding over lists of slots in the fp8 cache, and prefill over lists of rows, against sums in double precision.
 //
 // Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.
-#include "support.h"
+#include "latent.h"
 
-enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000, DISTINCT = 509 };
-
-// One row: attention of q over `n` keys (NULL: a hidden place); natural logarithms.
-typedef struct Row { double out[V], lse, top; } Row;
-
-static void attend(Row *r, const double *q, const double *const *keys, int64_t n, int size, double scale, double sink)
-{
-    double sum = 0, *const w = malloc(sizeof *w * (size_t)(n + 1));
-    *r = (Row){ .top = -INFINITY };
-    for (int64_t t = 0; t < n; t++) {
-        w[t] = -INFINITY;
-        if (!keys[t]) continue;
-        w[t] = dot(q, keys[t], size) * scale;
-        r->top = fmax(r->top, w[t]);
-    }
-    for (int64_t t = 0; t < n; t++) {
-        if (!keys[t]) continue;
-        const double e = exp(w[t] - r->top);
-        sum += e;
-        for (int d = 0; d < V; d++) r->out[d] += e * keys[t][d];
-    }
-    const double all = sum + (isinf(sink) ? 0 : exp(sink - r->top));
-    for (int d = 0; d < V; d++) r->out[d] = sum > 0 ? r->out[d] / all : 0;
-    r->lse = sum > 0 ? r->top + log(sum) : -INFINITY;
-    free(w);
-}
+enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000, UNUSED = KINDS };
+static const double ROW_MOST = 0.01;                       // roundings make 0.003 of it
 
 // ---- decoding
 
@@ -38,7 +14,6 @@ typedef struct Case {
     int  extra_topk, extra_pages, extra_page_size;         // of a second cache
     bool none_valid, round_scales, named_e4m3, lengths, sink;
     int  partitions;
-    int  samples;                    // query tokens that are compared, drawn at random; 0: all
     int  keys;                       // > 0: lists of a request's own tokens, so many, each once; all others of the list hidden
     bool ragged, zeros;              // then: about so many; some have none
 } Case;
@@ -71,10 +46,10 @@ static void make_list_of(int32_t *list, int64_t topk, const int32_t *page, int64
     }
 }
 
-// A cache, lists of its slots, and what those slots hold; `lengths` where only a part of each list counts.
+// A cache and lists of its slots; `lengths` where only a part of each list counts.
 typedef struct Lists {
     Array  *cache, *indices, *lengths;
-    const double **keys;             // the values of used slots
+    unsigned char *kinds;            // which of the pool's tokens a slot has a copy of; UNUSED: none
     int64_t slots, topk;
 } Lists;
 
@@ -95,78 +70,71 @@ static void make_own_lists(const Case *c, Lists *l, int64_t page_size)
     free(order);
 }
 
-// Slot number `used` to be used: a token of its own, or after DISTINCT ones, which take long to make, a copy of an earlier one.
-static const double *fill_slot(const Case *c, Lists *l, int64_t slot, int64_t used, double *values, int64_t *sources)
-{
-    const int64_t from = used % DISTINCT;
-    if (used < DISTINCT) fp8_token(l->cache, slot, values + from * K, c->round_scales), sources[from] = slot;
-    else memcpy(l->cache->host + slot * BYTES, l->cache->host + sources[from] * BYTES, BYTES);
-    return values + from * K;
-}
+static int32_t index_of(const Lists *l, int64_t i) { return ((const int32_t *)(const void *)l->indices->host)[i]; }
 
-static Lists make_lists(const Case *c, int64_t topk, int64_t pages, int64_t page_size)
+// How many places of row i's list count.
+static int64_t places_of(const Lists *l, const Case *c, int64_t i) { return l->lengths ? (int64_t)get(l->lengths, i / c->queries) : l->topk; }
+
+static Lists make_lists(const Case *c, const Pool *pool, int64_t topk, int64_t pages, int64_t page_size)
 {
-    const int64_t rows = (int64_t)c->batch * c->queries;
     Lists l = { .slots = pages * page_size, .topk = topk };
     l.cache = ARRAY(c->named_e4m3 ? KILN_E4M3 : KILN_U8, pages, page_size, BYTES);
     l.indices = ARRAY(KILN_I32, c->batch, c->queries, topk);
-    double *const kinds = values(ARRAY(KILN_F32, l.slots < DISTINCT ? l.slots : DISTINCT, K));
-    int64_t used = 0, *const sources = malloc(sizeof *sources * DISTINCT);
-    l.keys = calloc((size_t)l.slots + 1, sizeof *l.keys);
+    l.kinds = malloc((size_t)l.slots + 1);
+    memset(l.kinds, UNUSED, (size_t)l.slots + 1);
     if (c->lengths) {
         l.lengths = ARRAY(KILN_I32, c->batch);
         for (int b = 0; b < c->batch; b++) set(l.lengths, b, b == 0 ? 0 : (double)integer(0, topk));
         array_send(l.lengths);
     }
     if (c->keys) make_own_lists(c, &l, page_size);
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < (int64_t)c->batch * c->queries; i++) {
         if (!c->keys) make_list(l.indices, i * topk, topk, l.slots, c->none_valid);
-        for (int64_t k = 0; k < (c->lengths ? (int64_t)get(l.lengths, i / c->queries) : topk); k++) {
-            const int64_t slot = ((const int32_t *)(const void *)l.indices->host)[i * topk + k];
-            if (slot >= 0 && slot < l.slots && !l.keys[slot]) l.keys[slot] = fill_slot(c, &l, slot, used++, kinds, sources);
+        for (int64_t k = 0; k < places_of(&l, c, i); k++) {
+            const int64_t slot = index_of(&l, i * topk + k);
+            if (slot < 0 || slot >= l.slots || l.kinds[slot] != UNUSED) continue;
+            l.kinds[slot] = (unsigned char)integer(0, KINDS - 1);
+            put_token(l.cache, slot, pool, l.kinds[slot]);
         }
     }
-    free(sources);
     array_send(l.indices);
     array_send(l.cache);
     return l;
 }
 
-// The keys of row i, and how many; a hidden one is NULL.
-static int64_t keys_of(const Lists *l, const Case *c, int64_t i, const double **keys)
+static void count_kinds(const Lists *l, const Case *c, int64_t i, int32_t counts[KINDS])
 {
-    const int64_t n = l->lengths ? (int64_t)get(l->lengths, i / c->queries) : l->topk;
-    for (int64_t k = 0; k < n; k++) {
-        const int64_t slot = (int64_t)get(l->indices, i * l->topk + k);
-        keys[k] = slot >= 0 && slot < l->slots ? l->keys[slot] : NULL;
+    for (int64_t k = 0; k < places_of(l, c, i); k++) {
+        const int64_t slot = index_of(l, i * l->topk + k);
+        if (slot >= 0 && slot < l->slots) counts[l->kinds[slot]]++;
     }
-    return n;
 }
 
-// Rows (token, head) to compare.
-typedef struct Rows {
+typedef struct Comparisons {
     const Case  *c;
+    const Pool  *pool;
     const Lists *first, *extra;
     const Array *q, *sink;
-    int64_t     *tokens;
-    double      *outs, *lses;
-} Rows;
+    Comparison   out, lse;
+} Comparisons;
 
-static void expect_row(int64_t r, void *context)
+// All heads of query token i.
+static void compare_token(int64_t i, void *context)
 {
-    const Rows *const rows = context;
-    const Case *const c = rows->c;
-    const int64_t i = rows->tokens[r], h = r % c->heads;
-    const double **const keys = malloc(sizeof *keys * (size_t)(c->topk + c->extra_topk));
-    double query[K];
-    Row row;
-    int64_t n = keys_of(rows->first, c, i, keys);
-    if (c->extra_topk) n += keys_of(rows->extra, c, i, keys + n);
-    get_many(rows->q, (i * c->heads + h) * K, K, query);
-    attend(&row, query, keys, n, K, 1 / sqrt(K), rows->sink ? get(rows->sink, h) : -INFINITY);
-    memcpy(rows->outs + r * V, row.out, sizeof row.out);
-    rows->lses[r] = isinf(row.lse) ? INFINITY : row.lse;
-    free(keys);
+    Comparisons *const all = context;
+    const Case *const c = all->c;
+    int32_t counts[KINDS] = { 0 };
+    count_kinds(all->first, c, i, counts);
+    if (c->extra_topk) count_kinds(all->extra, c, i, counts);
+    for (int64_t h = 0; h < c->heads; h++) {
+        double q[K];
+        Attended a;
+        get_many(all->q, (i * c->heads + h) * K, K, q);
+        attend(&a, q, all->pool->values, K, counts, K, 1 / sqrt(K), all->sink ? get(all->sink, h) : -INFINITY);
+        if (isinf(a.lse)) a.lse = INFINITY;
+        compare_part(&all->out, (i * c->heads + h) * V, V, a.out);
+        compare_part(&all->lse, (i / c->queries * c->heads + h) * c->queries + i % c->queries, 1, &a.lse);
+    }
 }
 
 static const kiln_tensor *tensor_of(const Array *a) { return a ? &a->tensor : NULL; }
@@ -178,8 +146,9 @@ static void check_decode(Case c)
     seed((unsigned)(c.batch * 100 + c.topk));
     Array *const q = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, K), *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
           *const out = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, V), *const lse = ARRAY(KILN_F32, c.batch, c.heads, c.queries);
-    const Lists first = make_lists(&c, c.topk, c.pages, c.page_size ? c.page_size : 64);
-    const Lists extra = c.extra_topk ? make_lists(&c, c.extra_topk, c.extra_pages, c.extra_page_size) : (Lists){ 0 };
+    const Pool pool = make_fp8_pool(c.round_scales);
+    const Lists first = make_lists(&c, &pool, c.topk, c.pages, c.page_size ? c.page_size : 64);
+    const Lists extra = c.extra_topk ? make_lists(&c, &pool, c.extra_topk, c.extra_pages, c.extra_page_size) : (Lists){ 0 };
     fill_random(q, -1, 1);
     if (sink) fill_random(sink, -1, 4);
 
@@ -208,24 +177,14 @@ static void check_decode(Case c)
     array_unchanged(first.cache, "cache");
     array_unchanged(first.indices, "indices");
 
-    const int64_t tokens = (int64_t)c.batch * c.queries, n_rows = (c.samples && c.samples < tokens ? c.samples : tokens) * c.heads;
-    Array *const some = ARRAY(KILN_BF16, n_rows, V), *const some_lse = ARRAY(KILN_F32, n_rows);
-    double *const outs = values(some), *const lses = values(some_lse);
-    int64_t *const chosen = malloc(sizeof *chosen * (size_t)(n_rows + 1));
-    for (int64_t r = 0; r < n_rows; r++) chosen[r] = n_rows == tokens * c.heads ? r / c.heads : integer(0, tokens - 1);
-    in_parallel(n_rows, expect_row, &(Rows){ &c, &first, &extra, q, sink, chosen, outs, lses });
-    for (int64_t r = 0; r < n_rows; r++) {
-        const int64_t i = chosen[r], h = r % c.heads;
-        memcpy(some->host + r * V * 2, out->host + (i * c.heads + h) * V * 2, (size_t)V * 2);
-        memcpy(some_lse->host + r * 4, lse->host + ((i / c.queries * c.heads + h) * c.queries + i % c.queries) * 4, 4);
-    }
-    free(chosen);
-    assert_close("out", some, outs, (Tolerance){ 8e-4, 2.01 / 128, 5e-6 });
-    assert_close("lse", some_lse, lses, (Tolerance){ 1e-6, 8.01 / 65536, 1e-7 });
-    const int64_t nan = first_nan(out);
-    if (nan >= 0) fail_msg("out[%lld] was not written", (long long)nan);
-    free(first.keys);
-    free(extra.keys);
+    Comparisons all = { .c = &c, .pool = &pool, .first = &first, .extra = &extra, .q = q, .sink = sink,
+                        .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 5e-6 }, .part_most = ROW_MOST },
+                        .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 8.01 / 65536, 1e-7 } } };
+    in_parallel((int64_t)c.batch * c.queries, compare_token, &all);
+    assert_compared(&all.out);
+    assert_compared(&all.lse);
+    free(first.kinds);
+    free(extra.kinds);
     free_arrays(NULL);
 }
 
@@ -338,24 +297,28 @@ static void decode_lists_of_own_tokens(void **state)
     check_decode((Case){ .batch = 5, .queries = 2, .heads = 4, .topk = 300, .pages = 12, .keys = 20, .zeros = true });
 }
 
-// The grid of FlashMLA's tests at full size. Some minutes; with KILN_TEST_LONG.
+// The whole grid of FlashMLA's tests, every element; with KILN_TEST_LONG. On the CPU long caches with fewer requests.
 static void decode_whole_grid(void **state)
 {
     static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 }, lists[] = { 128, 2048, 4096 };
+    const int long_batch = on_cpu() ? 2 : 128;
     need_long_tests();
     for (int i = 0; i < 4 * 3 * 3 * 2 * 2; i++) {
         const int batch = batches[i / 36], n = keys[i / 4 % 3], ragged = i / 2 % 2;
         check_decode((Case){ .batch = batch, .queries = queries[i / 12 % 3], .heads = 128, .topk = lists[i % 2], .keys = n,
-                             .ragged = ragged, .pages = (batch + 1) * ((ragged ? 2 * n : n) / 64 + 1), .samples = 1 });
+                             .ragged = ragged, .pages = (batch + 1) * ((ragged ? 2 * n : n) / 64 + 1) });
     }
     for (int i = 0; i < 4 * 3 * 2; i++)                    // lists of any slots of the cache, some more than once
-        check_decode((Case){ .batch = batches[i / 6], .queries = queries[i / 2 % 3], .heads = 128, .topk = lists[i % 2], .pages = 64, .samples = 1 });
+        check_decode((Case){ .batch = batches[i / 6], .queries = queries[i / 2 % 3], .heads = 128, .topk = lists[i % 2], .pages = 64 });
     for (int i = 0; i < 3; i++)
-        check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .pages = 64, .none_valid = true, .samples = 1 });
+        check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .pages = 64, .none_valid = true });
     for (int i = 0; i < 2; i++)
         check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .keys = 4096, .ragged = true, .zeros = true,
-                             .pages = 129 * 129, .samples = 4 });
-    check_decode((Case){ .batch = 1, .queries = 1, .heads = 128, .topk = 32768, .pages = 512, .samples = 1 });
+                             .pages = 129 * 129 });
+    for (int i = 0; i < 4 * 2; i++)
+        check_decode((Case){ .batch = long_batch, .queries = 1 + i % 2, .heads = 128, .topk = 2048, .keys = 4096 << i / 2, .ragged = true,
+                             .pages = (long_batch + 1) * (129 << i / 2) });
+    check_decode((Case){ .batch = 1, .queries = 1, .heads = 128, .topk = 32768, .pages = 512 });
 }
 
 // ---- prefill
@@ -363,8 +326,38 @@ static void decode_whole_grid(void **state)
 typedef struct Prefill {
     int  queries, heads, size, keys, topk;
     bool sink, lengths;
-    int  samples;                    // queries that are compared, with all heads, drawn at random; 0: all
 } Prefill;
+
+typedef struct Prefilled {
+    const Prefill *c;
+    const Pool    *pool;
+    const Array   *q, *indices, *lengths, *sink;
+    const unsigned char *kinds;
+    Comparison     out, top, lse;
+} Prefilled;
+
+static int places_of_query(const Prefilled *p, int64_t i) { return p->lengths ? (int)get(p->lengths, i) : p->c->topk; }
+
+static void compare_prefilled(int64_t i, void *context)
+{
+    Prefilled *const p = context;
+    const Prefill *const c = p->c;
+    const int32_t *const list = (const int32_t *)(const void *)p->indices->host + i * c->topk;
+    int32_t counts[KINDS] = { 0 };
+    for (int k = 0; k < places_of_query(p, i); k++)
+        if (list[k] >= 0 && list[k] < c->keys) counts[p->kinds[list[k]]]++;
+    for (int64_t row = i * c->heads; row < (i + 1) * c->heads; row++) {
+        double q[K];
+        Attended a;
+        get_many(p->q, row * c->size, c->size, q);
+        attend(&a, q, p->pool->values, c->size, counts, c->size, 1 / sqrt(c->size), p->sink ? get(p->sink, row % c->heads) : -INFINITY);
+        a.top /= log(2);                                   // base 2
+        a.lse /= log(2);
+        compare_part(&p->out, row * V, V, a.out);
+        compare_part(&p->top, row, 1, &a.top);
+        compare_part(&p->lse, row, 1, &a.lse);
+    }
+}
 
 static void check_prefill(Prefill c)
 {
@@ -373,20 +366,25 @@ static void check_prefill(Prefill c)
           *const indices = ARRAY(KILN_I32, c.queries, c.topk), *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
           *const lengths = c.lengths ? ARRAY(KILN_I32, c.queries) : NULL, *const out = ARRAY(KILN_BF16, c.queries, c.heads, V),
           *const top = ARRAY(KILN_F32, c.queries, c.heads), *const lse = ARRAY(KILN_F32, c.queries, c.heads);
-    bool *const used = calloc((size_t)c.keys + 1, sizeof *used);
+    const Pool pool = make_pool(KILN_BF16, c.size);
+    unsigned char *const kinds = malloc((size_t)c.keys + 1);
+    Prefilled all = { .c = &c, .pool = &pool, .q = q, .indices = indices, .lengths = lengths, .sink = sink, .kinds = kinds,
+                      .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 7e-6 }, .part_most = ROW_MOST },
+                      .top = { .name = "max_logits", .got = top, .tolerance = { 1e-6, 2.01 / 65536, 1e-7 } },
+                      .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 2.01 / 65536, 1e-7 } } };
+    memset(kinds, UNUSED, (size_t)c.keys + 1);
     fill_random(q, -1, 1);
     if (sink) fill_random(sink, -1, 4);
     for (int i = 0; i < c.queries; i++) {
         make_list(indices, (int64_t)i * c.topk, c.topk, c.keys, c.queries > 2 && i == 1);
         if (lengths) set(lengths, i, i == 0 ? 0 : (double)integer(0, c.topk));
-        for (int k = 0; k < (lengths ? (int)get(lengths, i) : c.topk); k++) {
-            const double t = get(indices, (int64_t)i * c.topk + k);
-            if (t >= 0 && t < c.keys) used[(int)t] = true;
+        for (int k = 0; k < places_of_query(&all, i); k++) {
+            const int32_t t = ((const int32_t *)(const void *)indices->host)[(int64_t)i * c.topk + k];
+            if (t < 0 || t >= c.keys || kinds[t] != UNUSED) continue;                  // what no list names stays NaN
+            kinds[t] = (unsigned char)integer(0, KINDS - 1);
+            put_token(kv, t, &pool, kinds[t]);
         }
     }
-    for (int t = 0; t < c.keys; t++)                       // what no list names stays NaN
-        for (int d = 0; d < c.size && used[t]; d++) set(kv, (int64_t)t * c.size + d, uniform(-0.3, 0.3));
-    free(used);
     array_send(kv);
     array_send(indices);
     if (lengths) array_send(lengths);
@@ -401,34 +399,11 @@ static void check_prefill(Prefill c)
     array_unchanged(kv, "kv");
     array_unchanged(indices, "indices");
 
-    const int compared = c.samples && c.samples < c.queries ? c.samples : c.queries, rows = compared * c.heads;
-    Array *const some = ARRAY(KILN_BF16, rows, V), *const some_top = ARRAY(KILN_F32, rows), *const some_lse = ARRAY(KILN_F32, rows);
-    double *const outs = values(some), *const tops = values(some_top), *const lses = values(some_lse), *const keys = values(kv), query[K];
-    const double **const list = malloc(sizeof *list * (size_t)(c.topk + 1));
-    for (int r = 0; r < compared; r++) {
-        const int64_t i = compared == c.queries ? r : integer(0, c.queries - 1);
-        const int n = lengths ? (int)get(lengths, i) : c.topk;
-        for (int k = 0; k < n; k++) {
-            const double t = get(indices, (int64_t)i * c.topk + k);
-            list[k] = t >= 0 && t < c.keys ? keys + (int64_t)t * c.size : NULL;
-        }
-        for (int h = 0; h < c.heads; h++) {
-            const int64_t from = i * c.heads + h, to = (int64_t)r * c.heads + h;
-            Row row;
-            for (int d = 0; d < c.size; d++) query[d] = get(q, from * c.size + d);
-            attend(&row, query, list, n, c.size, 1 / sqrt(c.size), sink ? get(sink, h) : -INFINITY);
-            memcpy(outs + to * V, row.out, sizeof row.out);
-            tops[to] = row.top / log(2);                   // base 2
-            lses[to] = row.lse / log(2);
-            memcpy(some->host + to * V * 2, out->host + from * V * 2, (size_t)V * 2);
-            memcpy(some_top->host + to * 4, top->host + from * 4, 4);
-            memcpy(some_lse->host + to * 4, lse->host + from * 4, 4);
-        }
-    }
-    free(list);
-    assert_close("out", some, outs, (Tolerance){ 8e-4, 2.01 / 128, 7e-6 });
-    assert_close("max_logits", some_top, tops, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
-    assert_close("lse", some_lse, lses, (Tolerance){ 1e-6, 2.01 / 65536, 1e-7 });
+    in_parallel(c.queries, compare_prefilled, &all);
+    assert_compared(&all.out);
+    assert_compared(&all.top);
+    assert_compared(&all.lse);
+    free(kinds);
     free_arrays(NULL);
 }
 
@@ -457,15 +432,18 @@ static void prefill_options(void **state)
     check_prefill((Prefill){ .queries = 0, .heads = 16, .size = V, .keys = 70, .topk = 100 });
 }
 
-// The grid of FlashMLA's tests at full size, on the CPU with fewer queries where whole blocks have no valid index.
+// The whole grid of FlashMLA's tests, every element; with KILN_TEST_LONG. On the CPU with fewer queries where lists are long.
 static void prefill_whole_grid(void **state)
 {
-    const int many = on_cpu() ? 16 : 1024;
+    static const int keys[] = { 4096, 8192, 16384, 32768, 49152, 65536, 81920, 98304, 114688, 131072 };
+    const int corner = on_cpu() ? 16 : 1024, many = on_cpu() ? 4 : 4096;
     need_long_tests();
     for (int i = 0; i < 10 * 2; i++)
-        check_prefill((Prefill){ .queries = i % 2 ? 62 : 1, .heads = 128, .size = K, .keys = sizes[i / 2].keys, .topk = sizes[i / 2].topk, .samples = 2 });
+        check_prefill((Prefill){ .queries = i % 2 ? 62 : 1, .heads = 128, .size = K, .keys = sizes[i / 2].keys, .topk = sizes[i / 2].topk });
     for (int i = 0; i < 2 * 2; i++)
-        check_prefill((Prefill){ .queries = i % 2 ? many : 1, .heads = 128, .size = K, .keys = i < 2 ? 32 : 64, .topk = i < 2 ? 2048 : 8192, .samples = 1 });
+        check_prefill((Prefill){ .queries = i % 2 ? corner : 1, .heads = 128, .size = K, .keys = i < 2 ? 32 : 64, .topk = i < 2 ? 2048 : 8192 });
+    for (int i = 0; i < 10; i++)
+        check_prefill((Prefill){ .queries = many, .heads = 128, .size = K, .keys = keys[i], .topk = 2048 });
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 // refusal_test.c - every way to call an operator wrongly, each with the message that names the argument. Nothing runs: the
 // outputs stay as they were.
-#include "support.h"
+#include "latent.h"
 
 #include <stdint.h>
 

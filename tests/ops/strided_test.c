@@ -1,6 +1,6 @@
 // strided_test.c - operators over tensors whose rows lie apart: in padded memory, with heads before rows, as parts of packed
 // tensors. Each call gives what it gives over contiguous copies, and touches no byte between the rows.
-#include "support.h"
+#include "latent.h"
 
 enum { OPERANDS = 12, D = 64, DV = 32, K = KILN_MLA_KEY, V = KILN_MLA_VALUE };
 

@@ -262,15 +262,6 @@ void get_many(const Array *b, int64_t first, int64_t n, double *values)
 
 int64_t count(const Array *b) { return tensor_elements(&b->tensor); }
 
-int64_t first_nan(const Array *b)
-{
-    const int64_t n = count(b);
-    for (int64_t i = 0; i < n; i++)
-        if (isnan(get(b, i)))
-            return i;
-    return -1;
-}
-
 double *values(const Array *b)
 {
     struct Kept *const k = must_have(malloc(sizeof *k + sizeof(double) * (size_t)(count(b) + 1)));
@@ -315,27 +306,23 @@ void permute(int32_t *x, int64_t n)
     }
 }
 
-uint64_t random_take(int64_t n)
+// The next n numbers of the sequence are taken by whoever has the place.
+static uint64_t random_take(int64_t n)
 {
     const uint64_t at = random_state;
     random_state += (uint64_t)n * random_step;
     return at;
 }
 
-uint64_t fill_taken(Array *b, int64_t first, int64_t n, uint64_t at, double low, double high)
-{
-    for (int64_t i = 0; i < n; i++)
-        store(b, place(b, first + i), between(low, high, mix(at += random_step)));
-    return at;
-}
-
 typedef struct Fill { Array *array; uint64_t at; double low, high; } Fill;
 
-static void fill_chunk(int64_t i, void *context)
+static void fill_chunk(int64_t chunk, void *context)
 {
     const Fill *const f = context;
-    const int64_t first = i * CHUNK, left = count(f->array) - first;
-    fill_taken(f->array, first, left < CHUNK ? left : CHUNK, f->at + (uint64_t)first * random_step, f->low, f->high);
+    const int64_t first = chunk * CHUNK, n = count(f->array);
+    uint64_t at = f->at + (uint64_t)first * random_step;
+    for (int64_t i = first; i < n && i < first + CHUNK; i++)
+        store(f->array, place(f->array, i), between(f->low, f->high, mix(at += random_step)));
 }
 
 void draw_random(Array *b, double low, double high)
@@ -385,64 +372,57 @@ void in_parallel(int64_t n, void body(int64_t i, void *context), void *context)
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
-// ---- the fp8 cache
+// ---- comparing
 
-enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES };
+static pthread_mutex_t comparing = PTHREAD_MUTEX_INITIALIZER;
 
-void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
+void compare_part(Comparison *c, int64_t first, int64_t n, const double *expected)
 {
-    unsigned char *const token = cache->host + slot * BYTES;
-    uint16_t words[K];
-    Array bf16 = { .tensor = { .type = KILN_BF16 }, .host = (unsigned char *)words };      // of the host alone
-    for (int g = 0; g < 4; g++) {
-        const float scale = (float)uniform(0.0005, 0.001);
-        memcpy(token + V + 4 * g, &scale, sizeof scale);
-        store(&bf16, 0, scale);
-        const double factor = round_scales ? load(&bf16, 0) : (double)scale;
-        for (int d = g * 128; d < g * 128 + 128; d++) {
-            element_set(DTYPE_E4M3, token, d, uniform(-448, 448));
-            values[d] = element_get(DTYPE_E4M3, token, d) * factor;
+    enum { PIECE = 512 };
+    double ab = 0, aa_bb = 0, size = 0, error = 0, got[PIECE];
+    int64_t wrong = 0, first_wrong = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (i % PIECE == 0) get_many(c->got, first + i, n - i < PIECE ? n - i : PIECE, got);
+        const double a = got[i % PIECE], e = expected[i], off = fabs(a - e);
+        bool right = a == e || (isnan(a) && isnan(e));
+        if (isfinite(a) && isfinite(e)) {
+            ab += a * e;
+            aa_bb += a * a + e * e;
+            size += e * e;
+            error += off * off;
+            right = off < c->tolerance.absolute || off / (fabs(e) + 1e-6) < c->tolerance.relative;
         }
+        if (!right && wrong++ == 0) first_wrong = i;
     }
-    for (int d = 0; d < V; d++) store(&bf16, d, values[d]);
-    fill_taken(&bf16, V, K - V, random_take(K - V), -0.3, 0.3);
-    for (int d = 0; d < K; d++) values[d] = load(&bf16, d);
-    memcpy(token + V + 16, words + V, 128);
+    pthread_mutex_lock(&comparing);
+    c->seen += n;
+    c->ab += ab;
+    c->aa_bb += aa_bb;
+    if (wrong && (c->wrong == 0 || first + first_wrong < c->first)) c->first = first + first_wrong, c->expected = expected[first_wrong];
+    c->wrong += wrong;
+    if (c->part_most > 0 && sqrt(error) > c->part_most * sqrt(size) && c->wrong_parts++ == 0)
+        c->first_part = first, c->off = sqrt(error / size);
+    pthread_mutex_unlock(&comparing);
 }
 
-// ---- comparing
+void assert_compared(const Comparison *c)
+{
+    if (c->wrong)
+        fail_msg("%s: %lld of %lld are wrong; [%lld] is %.9g, expected %.9g", c->name, (long long)c->wrong, (long long)count(c->got),
+                 (long long)c->first, get(c->got, c->first), c->expected);
+    if (c->wrong_parts)
+        fail_msg("%s: %lld parts are wrong as a whole; one from [%lld] on by %.3g of its size, expected at most %.3g", c->name,
+                 (long long)c->wrong_parts, (long long)c->first_part, c->off, c->part_most);
+    const double cosine = c->aa_bb > 0 ? fabs(1 - 2 * c->ab / c->aa_bb) : 0;
+    if (cosine > c->tolerance.cosine)
+        fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", c->name, cosine, c->tolerance.cosine);
+    if (c->seen != count(c->got))
+        fail_msg("%s: %lld of %lld elements were compared", c->name, (long long)c->seen, (long long)count(c->got));
+}
 
 void assert_close(const char *name, const Array *got, const double *expected, Tolerance tolerance)
 {
-    double ab = 0, aa_bb = 0;
-    int64_t wrong = 0, first = -1;
-    for (int64_t i = 0; i < count(got); i++) {
-        const double a = get(got, i), e = expected[i];
-        if (!isfinite(a) || !isfinite(e)) {
-            if (!(isnan(a) && isnan(e)) && a != e)
-                fail_msg("%s[%lld] is %g, expected %g", name, (long long)i, a, e);
-            continue;
-        }
-        ab += a * e;
-        aa_bb += a * a + e * e;
-        if (fabs(a - e) < tolerance.absolute || fabs(a - e) / (fabs(e) + 1e-6) < tolerance.relative)
-            continue;
-        first = wrong++ ? first : i;
-    }
-    if (wrong)
-        fail_msg("%s: %lld of %lld are wrong; [%lld] is %.9g, expected %.9g", name, (long long)wrong, (long long)count(got),
-                 (long long)first, get(got, first), expected[first]);
-    const double cosine = aa_bb > 0 ? fabs(1 - 2 * ab / aa_bb) : 0;
-    if (cosine > tolerance.cosine)
-        fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", name, cosine, tolerance.cosine);
-}
-
-kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths)
-{
-    kiln_mla_plan plan;
-    size_t bytes;
-    assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
-    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = shape, .lengths = lengths,
-        .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes }, &plan));
-    return plan;
+    Comparison c = { .name = name, .got = got, .tolerance = tolerance };
+    compare_part(&c, 0, count(got), expected);
+    assert_compared(&c);
 }

@@ -48,7 +48,6 @@ typedef struct Array {
 Array *array_new(kiln_type type, int rank, const int64_t *shape);
 #define ARRAY(type, ...) array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
 Array *bytes_new(size_t bytes);                           // a workspace
-kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths);     // in memory of its own
 
 // Over the same memory: `extent` of dimension `dim`, from `first` on; two dimensions exchanged.
 Array *array_part(Array *b, int dim, int64_t first, int64_t extent);
@@ -65,7 +64,6 @@ double  get(const Array *b, int64_t i);
 void    set(Array *b, int64_t i, double value);           // rounds to the type
 int64_t count(const Array *b);
 void    get_many(const Array *b, int64_t first, int64_t n, double *values);
-int64_t first_nan(const Array *b);                         // -1: there is none
 void    draw_random(Array *b, double low, double high);      // into the mirror alone
 void    fill_random(Array *b, double low, double high);      // and sent
 double *values(const Array *b);                           // all as doubles; the test's, freed with the arrays
@@ -78,16 +76,8 @@ int64_t integer(int64_t low, int64_t high);                // high included
 void   permute(int32_t *x, int64_t n);                     // 0 .. n-1 in random order
 double dot(const double *x, const double *y, int n);
 
-// The next n numbers of the sequence are taken by whoever has the place; elements first .. first + n - 1 become them.
-uint64_t random_take(int64_t n);
-uint64_t fill_taken(Array *b, int64_t first, int64_t n, uint64_t place, double low, double high);      // the place behind them
-
 // body(0, context) .. body(n - 1, context) in any order, on all processors; these may fail no test and draw no numbers.
 void   in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
-
-// Token `slot` of a cache in the 656-byte format, at random, with scales that bf16 cannot hold; and the 576 values that
-// readers make of it: products in f32, rounded once to bf16.
-void   fp8_token(Array *cache, int64_t slot, double *values, bool round_scales);
 
 // ---- comparing
 
@@ -96,5 +86,20 @@ typedef struct Tolerance { double absolute, relative, cosine; } Tolerance;
 // Infinities and NaN must stand at the same places; elsewhere each element is within the absolute or the relative bound,
 // and all together within the cosine difference 1 - 2<a,b>/(<a,a> + <b,b>).
 void assert_close(const char *name, const Array *got, const double *expected, Tolerance tolerance);
+
+// The same, a part at a time, by any threads. Sums over many tokens hide much: with part_most > 0 each part must be right as
+// a whole, the root of its squared errors at most that share of its size.
+typedef struct Comparison {
+    const char  *name;
+    const Array *got;
+    Tolerance    tolerance;
+    double       part_most;
+    double       ab, aa_bb;          // of what was compared so far, as all below
+    int64_t      seen, wrong, first; // elements; the first wrong one, if any is
+    int64_t      wrong_parts, first_part;
+    double       expected, off;      // of the first wrong element; of the first wrong part, the share
+} Comparison;
+void compare_part(Comparison *c, int64_t first, int64_t n, const double *expected);
+void assert_compared(const Comparison *c);                 // fails, too, if less than all of it was compared
 
 #endif
