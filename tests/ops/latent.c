@@ -56,8 +56,8 @@ void put_token(Array *cache, int64_t slot, const Pool *pool, int kind)
     memcpy(cache->host + (size_t)slot * bytes, pool->tokens->host + (size_t)kind * bytes, bytes);
 }
 
-void attend(Attended *result, const double *q, const double *keys, int stride, const int32_t counts[KINDS], int size,
-            double scale, double sink)
+void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride, const int32_t counts[KINDS],
+            int size, double scale, double sink)
 {
     double sum = 0, scores[KINDS];
     *result = (Attended){ .top = -INFINITY, .lse = -INFINITY };

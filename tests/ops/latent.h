@@ -22,8 +22,8 @@ void put_token(Array *cache, int64_t slot, const Pool *pool, int kind);      // 
 // A row of attention: q of `size` numbers over tokens of all kinds, `counts` of each; keys stand `stride` values apart, the
 // first KILN_MLA_VALUE numbers of one are its value. Natural logarithms. A sink: -INFINITY for none.
 typedef struct Attended { double out[KILN_MLA_VALUE], lse, top; } Attended;
-void attend(Attended *result, const double *q, const double *keys, int stride, const int32_t counts[KINDS], int size,
-            double scale, double sink);
+void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride, const int32_t counts[KINDS],
+            int size, double scale, double sink);
 
 // Token `slot` of a cache in the 656-byte format, at random, with scales that bf16 cannot hold; and the 576 values that
 // readers make of it: products in f32, rounded once to bf16.
