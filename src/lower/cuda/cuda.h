@@ -579,6 +579,7 @@ void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // lo
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
+bool result_is_looped(const TileOp *update, const Iteration *it);       // of a reduction: no thread has an element of it
 Expr *digit_value(Lowering *lo, const Layout *layout, int i);          // of a lane, warp or group digit: i32
 Expr *thread_part(Lowering *lo, const Layout *layout, int dim);        // i32
 Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: nothing is replicated

@@ -3,8 +3,9 @@
 // Products fix the layouts of their accumulators and register operands (products.c). From there layouts spread
 // through the foralls: all fragments that one forall subscripts by plain indices must be projections of one
 // iteration layout. What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
-// follow (other subscripts, two layouts at once, a row that would take a register per column) lives in shared
-// memory instead, where every access works; explain says which and why.
+// follow (other subscripts, two layouts at once, a row that would take a register per column), or that others cannot
+// (results along an index it does not have), lives in shared memory instead, where every access works; explain says
+// which and why.
 //
 // before: the crew and the groups of placed statements are known
 // after:  every tile has a home and every fragment in registers a layout; every product a kind (products.c)
@@ -411,6 +412,29 @@ static void choose_packed(Lowering *lo)
     }
 }
 
+// A fragment leads a forall whose result runs along an index that it does not have: each thread would loop over that
+// index, and hold no element of the result. Without its layout the index is divided like the others.
+static bool release_result(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_FORALL)
+        return false;
+    Iteration it;
+    MapUses uses = { 0 };
+    choose_iteration(lo, op, &it);
+    map_uses(lo, op, &uses);
+    bool is_looped = false;
+    for (int i = 0; i < uses.count; i++)
+        is_looped |= uses.items[i].op->kind == T_UPDATE && result_is_looped(uses.items[i].op, &it);
+    for (int i = 0; i < uses.count && is_looped; i++) {
+        TileInfo *const tile = tile_info(lo, uses.items[i].use.buffer);
+        if (tile && tile->home == HOME_REGISTERS) {
+            conflict(lo, tile, op, &uses, in_line(lo, op, "a result runs along an index that it does not have"));
+            return true;
+        }
+    }
+    return false;
+}
+
 static void settle_homes(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, scan_op, NULL);
@@ -434,6 +458,8 @@ static void settle_homes(Lowering *lo)
                 break;
             give_blocked(lo, tile, elements);
         }
+        if (shared == count_shared(lo) && loops == count_loops(lo))
+            each_op(lo, lo->kernel->body, release_result, NULL);
         if (shared == count_shared(lo) && loops == count_loops(lo))
             return;
     }

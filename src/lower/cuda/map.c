@@ -100,32 +100,37 @@ static void emit_iteration(Lowering *lo, TileOp *op, Iteration *it)
         end_nest(lo, &once);
 }
 
-// The layout's dimensions along which the target of a reduction runs; false: it runs along an index of each thread.
-static bool kept_dimensions(Lowering *lo, const TileOp *update, const Iteration *it, uint32_t *kept)
+// Whether the target of a reduction runs along an index that each thread loops over.
+bool result_is_looped(const TileOp *update, const Iteration *it)
 {
+    for (int i = 0; i < it->n && update->update.reduces && update->update.buffer; i++)
+        for (int d = 0; d < update->update.buffer->rank && it->dim_of[i] < 0; d++)
+            if (expr_uses(update->update.subs[d], it->indices[i].var))
+                return true;
+    return false;
+}
+
+// The layout's dimensions along which the target of a reduction runs.
+static uint32_t kept_dimensions(const TileOp *update, const Iteration *it)
+{
+    uint32_t kept = 0;
     for (int i = 0; i < it->n && update->update.buffer; i++)
         for (int d = 0; d < update->update.buffer->rank; d++)
-            if (expr_uses(update->update.subs[d], it->indices[i].var)) {
-                if (it->dim_of[i] < 0)
-                    return unsupported(lo, update->span,
-                                       "a reduction whose target runs along an index that is not divided "
-                                       "among threads");
-                *kept |= 1u << it->dim_of[i];
-            }
-    return true;
+            if (expr_uses(update->update.subs[d], it->indices[i].var))
+                kept |= 1u << it->dim_of[i];
+    return kept;
 }
 
 static bool find_reduction(Lowering *lo, TileOp *op, void *context)
 {
     Iteration *const it = context;
-    uint32_t kept = 0;
     if (op->kind != T_UPDATE || !op->update.reduces)
         return false;
-    if (!kept_dimensions(lo, op, it, &kept))
-        return true;
+    if (result_is_looped(op, it))
+        return !unsupported(lo, op->span, "a result along an index that another result of the forall drops");
     if (it->n_reductions == COUNT(it->reductions))
         return !unsupported(lo, op->span, "more than %d reductions in one forall", COUNT(it->reductions));
-    it->reductions[it->n_reductions].kept = kept;
+    it->reductions[it->n_reductions].kept = kept_dimensions(op, it);
     it->reductions[it->n_reductions++].update = op;
     return false;
 }
