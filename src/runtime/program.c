@@ -4,17 +4,18 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 bool program_color;
 
-kiln_status program_fail(const Diags *diags)
+static kiln_status fail_with(kiln_status status, const Diags *diags)
 {
     Text text = { .arena = diags->arena };
     diags_print(diags, &text, program_color);
-    return status_fail(KILN_BAD_SOURCE, "%s", text_cstr(&text));
+    return status_fail(status, "%s", text_cstr(&text));
 }
+
+kiln_status program_fail(const Diags *diags) { return fail_with(KILN_BAD_SOURCE, diags); }
 
 static void hash_program(kiln_program *program)
 {
@@ -44,8 +45,8 @@ static kiln_status load(const char *path, const char *text, FindText *find, kiln
         made->uses = 1;
         made->program = text ? program_from_text(arena, diags, path, text, strlen(text))
                       : find ? program_from_texts(arena, diags, path, find) : program_load(arena, diags, path);
-        if (diags->errors)
-            status = program_fail(diags);
+        if (diags->errors)           // without a module: of the file itself
+            status = fail_with(text || made->program->n_modules ? KILN_BAD_SOURCE : KILN_IO, diags);
         else
             hash_program(made);
     } else {
@@ -65,14 +66,8 @@ kiln_status kiln_program_load_file(const char *path, kiln_program **program)
 {
     if (!path || !program)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_program_load_file: '%s' is null", path ? "program" : "path");
-    struct stat st;                  // asked first: to open a pipe would wait for its writer
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return status_fail(KILN_IO, "cannot read %s: it is %s", path,
-                           S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
-    FILE *const file = fopen(path, "re");
-    if (!file)
+    if (access(path, R_OK) != 0)
         return status_fail(errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "cannot open %s: %s", path, strerror(errno));
-    fclose(file);
     return load(path, NULL, NULL, program);
 }
 

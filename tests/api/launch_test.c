@@ -355,8 +355,8 @@ static void build_mistakes(void **state)
     assert_fails(kiln_kernel_build(cpu, program, "scale", NULL, &(kiln_build_options){ .isa = "sse9" }, &k), KILN_BAD_ARGUMENT,
                  "sse9");
     assert_fails(kiln_program_load_file("/no/such/file.tile", &p), KILN_NOT_FOUND, "/no/such/file.tile");
-    assert_fails(kiln_program_load_file("/dev", &p), KILN_IO, "/dev: it is a folder");
-    assert_fails(kiln_program_load_file("/dev/null", &p), KILN_IO, "/dev/null: it is not a regular file");
+    assert_fails(kiln_program_load_file("/dev", &p), KILN_IO, "'/dev': it is a folder");
+    assert_fails(kiln_program_load_file("/dev/null", &p), KILN_IO, "'/dev/null': it is not a regular file");
     assert_fails(kiln_program_load_text("bad.tile", "kernel k( {", &p), KILN_BAD_SOURCE, "bad.tile:1:");
     assert_null(k);
     assert_null(p);
