@@ -137,15 +137,22 @@ char *arena_copy_text(Arena *arena, const char *text, size_t n)
     return copy;
 }
 
-char *arena_printf(Arena *arena, const char *format, ...)
+char *arena_vprintf(Arena *arena, const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
     va_copy(again, args);
     const int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     char *const text = arena_alloc(arena, length < 0 ? 1 : (size_t)length + 1);
     if (length > 0) vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
+    return text;
+}
+
+char *arena_printf(Arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *const text = arena_vprintf(arena, format, args);
+    va_end(args);
     return text;
 }

@@ -7,6 +7,7 @@
 #define KILN_BASE_ARENA_H
 
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -38,6 +39,7 @@ ArenaMark arena_mark(const Arena *arena);
 void   arena_rewind(Arena *arena, ArenaMark mark);         // frees what came after the mark
 char  *arena_copy_text(Arena *arena, const char *text, size_t n);      // NUL-terminated copy
 char  *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char  *arena_vprintf(Arena *arena, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 // NEW(arena, TileOp, .kind = OP_FILL, ...) gives an initialised object.
 #define NEW(arena, Type, ...) \

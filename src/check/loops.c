@@ -141,22 +141,12 @@ static Expr *fixed_bound(Checker *cx, const Ex *ex, const St *body, bool *failed
     return snapshot(cx, bound, "end", ex->span);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
-
 static Var *new_index(Checker *cx, const char *name, Span span, Expr *lo, Expr *hi, int64_t step)
 {
     Var *const var = tile_new_var(cx->kernel, VAR_INDEX, DTYPE_INT, name, span);
     var->lo = lo;
     var->hi = int_sub(cx->arena, hi, int_const(cx->arena, 1));
-    if (step > 1) var->multiple = common_divisor(expr_multiple(lo), step);
+    if (step > 1) var->multiple = gcd(expr_multiple(lo), step);
     return var;
 }
 

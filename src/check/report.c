@@ -3,13 +3,6 @@
 
 #include <strings.h>
 
-static const char *format_text(Checker *cx, const char *format, va_list args)
-{
-    Text text = { .arena = cx->arena };
-    text_vprint(&text, format, args);
-    return text_cstr(&text);
-}
-
 static bool is_within(Span inner, Span outer)
 {
     return inner.source == outer.source && inner.begin >= outer.begin && inner.end <= outer.end;
@@ -27,7 +20,7 @@ bool check_error(Checker *cx, Span span, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    diag_error(cx->diags, span, "%s", format_text(cx, format, args));
+    diag_error(cx->diags, span, "%s", arena_vprintf(cx->arena, format, args));
     va_end(args);
     cx->errors++;
     note_calls(cx, span);
@@ -38,7 +31,7 @@ void check_note(Checker *cx, Span span, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    diag_note(cx->diags, span, "%s", format_text(cx, format, args));
+    diag_note(cx->diags, span, "%s", arena_vprintf(cx->arena, format, args));
     va_end(args);
 }
 
@@ -46,7 +39,7 @@ void check_help(Checker *cx, Span span, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    diag_help(cx->diags, span, "%s", format_text(cx, format, args));
+    diag_help(cx->diags, span, "%s", arena_vprintf(cx->arena, format, args));
     va_end(args);
 }
 

@@ -160,6 +160,7 @@ Range   expr_range(const Expr *x);
 bool    expr_fits(const Expr *x, int64_t lo, int64_t hi);              // provably lo <= x <= hi
 // Provably x >= y, also where bounds of variables are symbolic: k*64 + 64 <= K for k < K / 64.
 bool    expr_at_least(const Expr *x, const Expr *y);
+int64_t gcd(int64_t a, int64_t b);                                     // of 0 and b: the magnitude of b
 int64_t expr_multiple(const Expr *x);                                  // largest known divisor, at least 1; 0 for the constant 0
 // x as c0 + sum c_i * v_i over the given variables, c_i constant; the rest (free of them) in c0. False if it is not.
 bool    expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest);

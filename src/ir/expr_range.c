@@ -432,7 +432,7 @@ bool expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficien
 
 // ---- multiples
 
-static int64_t gcd(int64_t a, int64_t b)
+int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {
         const int64_t t = a % b;

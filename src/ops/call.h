@@ -106,4 +106,8 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter, kiln_kernel **kernel);
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
 
+// ---- the plan of latent decoding (mla.c)
+
+int         mla_request_cost(bool has_lists, int64_t rows);            // of a request beside its blocks, in blocks; for `kiln bench`, too
+
 #endif

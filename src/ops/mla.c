@@ -132,11 +132,8 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
 }
 
-// What a request costs beside its blocks, in blocks. With one tile of rows memory bounds, and other instances use its time.
-static int request_cost(const kiln_mla_shape *s)
-{
-    return s->topk ? 5 : tiles_of(s->queries * (s->query_heads / s->key_heads), TILE_ROWS) > 1 ? 6 : 4;
-}
+// With one tile of rows memory bounds, and other instances use its time.
+int mla_request_cost(bool has_lists, int64_t rows) { return has_lists ? 5 : rows > TILE_ROWS ? 6 : 4; }
 
 kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *a, kiln_mla_plan *plan)
 {
@@ -152,7 +149,8 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
         return status;
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths;         // every list counts for the same
     status = call_other_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s, STEP=%d, FIXED=%d",
-                               full ? "true" : "false", shape.topk ? 1 : 2, request_cost(&shape));
+                               full ? "true" : "false", shape.topk ? 1 : 2,
+                               mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
     if (status)
         return status;
     char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);

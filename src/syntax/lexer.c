@@ -75,10 +75,9 @@ static void complain(const Lexer *lexer, int begin, int end, const char *format,
     if (!lexer->diags) return;
     va_list args;
     va_start(args, format);
-    Text message = { .arena = lexer->arena };
-    text_vprint(&message, format, args);
+    const char *const message = arena_vprintf(lexer->arena, format, args);
     va_end(args);
-    diag_error(lexer->diags, (Span){ lexer->source, begin, end }, "%s", text_cstr(&message));
+    diag_error(lexer->diags, (Span){ lexer->source, begin, end }, "%s", message);
 }
 
 // ---- blanks and comments

@@ -100,10 +100,9 @@ bool parse_error(Parser *parser, Span span, const char *format, ...)
     parser->panicking = true;
     va_list args;
     va_start(args, format);
-    Text message = { .arena = parser->arena };
-    text_vprint(&message, format, args);
+    const char *const message = arena_vprintf(parser->arena, format, args);
     va_end(args);
-    return diag_error(parser->diags, span, "%s", text_cstr(&message));
+    return diag_error(parser->diags, span, "%s", message);
 }
 
 bool parse_error_expected(Parser *parser, const char *what)
@@ -118,10 +117,9 @@ void parse_help(Parser *parser, Span span, const char *format, ...)
     if (parser->given_up) return;
     va_list args;
     va_start(args, format);
-    Text message = { .arena = parser->arena };
-    text_vprint(&message, format, args);
+    const char *const message = arena_vprintf(parser->arena, format, args);
     va_end(args);
-    diag_help(parser->diags, span, "%s", text_cstr(&message));
+    diag_help(parser->diags, span, "%s", message);
 }
 
 // What nests too deeply was not written by hand, so nothing is lost by stopping here.

@@ -5,7 +5,10 @@
 // has the whole table in use. The plan is made before the row is timed: it serves all layers of a step.
 #include "tools/bench.h"
 
+#include "ops/call.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { KEY = 576, VALUE = 512, TOKEN_BYTES = 656, TOKENS = 4099 };         // TOKENS: a prime; the cache repeats so many
@@ -147,9 +150,10 @@ kiln_status latent_plan(BenchCase *c)
     kiln_tensor none = first->tensor;                      // a sparse plan does not look at lengths
     void *memory = NULL;
     none.shape[0]--;
-    const bool one_tile = bench_integer(c, "SQ", 1) * bench_integer(c, "HQ", 1) <= 64 * bench_integer(c, "HKV", 1);
-    kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan",             // as the operator chooses
-                                           topk ? "SPARSE=true" : one_tile ? "FIXED=4" : "FIXED=6", NULL, &kernel);
+    const int64_t rows = bench_integer(c, "SQ", 1) * (bench_integer(c, "HQ", 1) / bench_integer(c, "HKV", 1));
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "SPARSE=%s, FIXED=%d", topk ? "true" : "false", mla_request_cost(topk, rows));
+    kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan", bindings, NULL, &kernel);
     if (status)
         return status;
     if (!length) status = kiln_alloc(c->machine->device, kiln_tensor_bytes(&none) + 1, &memory);

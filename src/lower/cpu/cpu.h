@@ -33,6 +33,8 @@ typedef struct Place {
 
 // ---- tiles (scratch.c)
 
+static inline int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
 typedef struct TileInfo {
     Var     *pointer;                // to the elements
     Expr    *strides[MAX_RANK];      // in elements

@@ -62,8 +62,6 @@ typedef struct Side {
     int64_t rows, columns;           // as it lies
 } Side;
 
-static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
 static bool const_widths(Cpu *cx, const Place *p, int64_t *rows, int64_t *columns, Span span)
 {
     if (p->n_axes == 2 && expr_as_int(p->widths[0], rows) && expr_as_int(p->widths[1], columns)) return true;

@@ -58,8 +58,6 @@ static void walk_block(Walk *w, TileOp *op)
     }
 }
 
-static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
 static bool overlaps(const TileInfo *a, const TileInfo *b, int64_t offset)
 {
     return a->first <= b->last && b->first <= a->last && offset < b->offset + b->bytes && b->offset < offset + a->bytes;

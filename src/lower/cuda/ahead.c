@@ -102,10 +102,9 @@ static bool note_ahead(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-static bool finds_pipeline(Lowering *lo, TileOp *op, void *context)
+static bool is_in_the_way(Lowering *lo, TileOp *op)
 {
-    *(bool *)context |= op->kind == T_PIPELINE || op->kind == T_BREAK || op->kind == T_RETURN;
-    return op->kind == T_FORALL;
+    return op->kind == T_PIPELINE || op->kind == T_BREAK || op->kind == T_RETURN;
 }
 
 // Scalars that the pipeline's own steps change are not known a few steps ahead.
@@ -123,9 +122,7 @@ static bool plan_pipeline(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind != T_PIPELINE || op->pipeline.n != 1 || op->pipeline.stages < 2)
         return op->kind == T_FORALL;
-    bool has_inner = false;
-    each_op(lo, op->pipeline.body, finds_pipeline, &has_inner);
-    if (has_inner)
+    if (block_has(lo, op->pipeline.body, is_in_the_way))
         return false;
     Slice slice = new_slice(lo);
     each_op(lo, op->pipeline.body, forget_changed, &slice);

@@ -79,12 +79,11 @@ void emit_call_if(Lowering *lo, Expr *cond, Expr *call)
 
 void emit_comment(Lowering *lo, const char *format, ...)
 {
-    Text text = { .arena = lo->arena };
     va_list list;
     va_start(list, format);
-    text_vprint(&text, format, list);
+    const char *const text = arena_vprintf(lo->arena, format, list);
     va_end(list);
-    loop_add(lo->out, (LoopStmt){ .kind = L_COMMENT, .comment = { text_cstr(&text) } });
+    loop_add(lo->out, (LoopStmt){ .kind = L_COMMENT, .comment = { text } });
 }
 
 void emit_definition(Lowering *lo, Var *var, Expr *value)

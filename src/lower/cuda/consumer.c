@@ -53,12 +53,6 @@ static void end_shared_reads(Lowering *lo)
         }
 }
 
-static bool finds_staged(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= store_is_staged(lo, op);
-    return is_map(op);
-}
-
 // Where all meet, a turned store behind learns that its staging is free: a meeting of its group less.
 static void free_staging(Lowering *lo, TileOp *op)
 {
@@ -68,9 +62,7 @@ static void free_staging(Lowering *lo, TileOp *op)
             op_info(lo, x)->staging_is_free = true;
             return;
         }
-        bool staged = false;
-        visit_op(lo, x, finds_staged, &staged);
-        if (staged)
+        if (op_has(lo, x, store_is_staged))
             return;
     }
 }
@@ -283,11 +275,9 @@ void emit_block(Lowering *lo, TileOp *block)
 
 // ---- the role
 
-static bool finds_rotation(Lowering *lo, TileOp *op, void *context)
+static bool takes_turns(Lowering *lo, TileOp *op)
 {
-    if (op->kind == T_PIPELINE)
-        *(bool *)context |= can_rotate(lo, op) && groups_take_turns(lo, op);
-    return op->kind == T_FORALL;
+    return op->kind == T_PIPELINE && can_rotate(lo, op) && groups_take_turns(lo, op);
 }
 
 static void emit_walk(Lowering *lo)
@@ -296,9 +286,7 @@ static void emit_walk(Lowering *lo)
     declare_clocks(lo);
     declare_tiles(lo);
     declare_scratch_side(lo);
-    bool rotates = false;
-    each_op(lo, lo->kernel->body, finds_rotation, &rotates);
-    if (rotates)
+    if (block_has(lo, lo->kernel->body, takes_turns))
         begin_turns(lo);
     Nest grid;
     begin_grid(lo, &grid);

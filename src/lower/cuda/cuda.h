@@ -325,6 +325,9 @@ typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: 
 bool is_wgmma(Lowering *lo, const TileOp *op);              // a product of that kind
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
 void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);        // all of a block
+typedef bool OpTest(Lowering *lo, TileOp *op);
+bool op_has(Lowering *lo, TileOp *op, OpTest *test);       // the op passes the test, or what is inside it, not in foralls
+bool block_has(Lowering *lo, TileOp *block, OpTest *test);
 bool has_jumps(Lowering *lo, TileOp *block);               // outside foralls
 void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context);     // by the op and what is inside it
 typedef struct RootUses { const Buffer *root; bool reads, writes; } RootUses;

@@ -5,23 +5,21 @@
 
 bool unsupported(Lowering *lo, Span span, const char *format, ...)
 {
-    Text text = { .arena = lo->arena };
     va_list list;
     va_start(list, format);
-    text_vprint(&text, format, list);
+    const char *const text = arena_vprintf(lo->arena, format, list);
     va_end(list);
     lo->failed = true;
-    return diag_error(lo->diags, span, "%s is not supported on cuda yet", text_cstr(&text));
+    return diag_error(lo->diags, span, "%s is not supported on cuda yet", text);
 }
 
 void note(Lowering *lo, const char *format, ...)
 {
-    Text text = { .arena = lo->arena };
     va_list list;
     va_start(list, format);
-    text_vprint(&text, format, list);
+    const char *const text = arena_vprintf(lo->arena, format, list);
     va_end(list);
-    VEC_PUSH(lo->arena, &lo->notes, text_cstr(&text));
+    VEC_PUSH(lo->arena, &lo->notes, text);
 }
 
 static unsigned hash_op(const TileOp *op) { return (unsigned)((uintptr_t)op >> 4) * 2654435761u; }
@@ -89,18 +87,28 @@ void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context)
         visit_op(lo, op, visit, context);
 }
 
-static bool see_jump(Lowering *lo, TileOp *op, void *context)
+bool op_has(Lowering *lo, TileOp *op, OpTest *test)
 {
-    *(bool *)context |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
-    return op->kind == T_FORALL;
+    if (test(lo, op))
+        return true;
+    TileOp **body;
+    for (int i = 0; op->kind != T_FORALL && (body = tile_bodies(op, i)) != NULL; i++)
+        if (block_has(lo, *body, test))
+            return true;
+    return false;
 }
 
-bool has_jumps(Lowering *lo, TileOp *block)
+bool block_has(Lowering *lo, TileOp *block, OpTest *test)
 {
-    bool any = false;
-    each_op(lo, block, see_jump, &any);
-    return any;
+    for (TileOp *op = block; op; op = op->next)
+        if (op_has(lo, op, test))
+            return true;
+    return false;
 }
+
+static bool is_jump(Lowering *lo, TileOp *op) { return op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN; }
+
+bool has_jumps(Lowering *lo, TileOp *block) { return block_has(lo, block, is_jump); }
 
 typedef struct UseWalk { TileUseVisit *visit; void *context; } UseWalk;
 

@@ -22,36 +22,15 @@ static TileOp *carrier_of(Lowering *lo, TileOp *body)
     return last && last->next && store_is_turned(lo, last->next) ? last->next : NULL;
 }
 
-typedef struct Scan { const Buffer *result; bool reads, writes, leaves; } Scan;
-
-static void scan_use(const TileUse *use, void *context)
-{
-    Scan *const scan = context;
-    if (buffer_root(use->buffer) != scan->result)
-        return;
-    scan->reads |= use->reads;
-    scan->writes |= use->writes || use->atomic;
-}
-
-static bool scan_op(Lowering *lo, TileOp *op, void *context)
-{
-    Scan *const scan = context;
-    scan->leaves |= op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
-    if (op->kind != T_TILE)
-        tile_uses(op, scan_use, scan);
-    return false;
-}
-
 // Is a head's result the step's own, and no longer read when it is made again?
 static bool is_free_in_time(Lowering *lo, TileOp *body, const Buffer *result)
 {
-    if (op_info(lo, tile_info(lo, result)->declared)->block != body)
+    if (op_info(lo, tile_info(lo, result)->declared)->block != body || has_jumps(lo, body))
         return false;
     const int carrier = op_info(lo, carrier_of(lo, body))->order;
     for (TileOp *op = body; op; op = op->next) {
-        Scan scan = { .result = result };
-        visit_op(lo, op, scan_op, &scan);
-        if (scan.leaves || (!is_head(lo, op) && scan.writes) || (scan.reads && op_info(lo, op)->order >= carrier))
+        const RootUses uses = root_uses(lo, op, result);
+        if (op->kind != T_TILE && ((!is_head(lo, op) && uses.writes) || (uses.reads && op_info(lo, op)->order >= carrier)))
             return false;
     }
     return true;

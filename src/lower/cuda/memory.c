@@ -146,28 +146,18 @@ static int place_all(Lowering *lo)
     return lo->shared_bytes = at;
 }
 
-static bool is_atomic_tile(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op->kind == T_ATOMIC_TILE;
-    return op->kind == T_FORALL;
-}
+static bool is_atomic_tile(Lowering *lo, TileOp *op) { return op->kind == T_ATOMIC_TILE; }
 
 // A ring of one buffer waits for memory in every step: worse than one tile's stores without staging.
 static bool would_end_rings(Lowering *lo)
 {
     int deepest = 1;
-    bool adds = false;               // of tiles, which without staging go element by element
     for (int i = 0; i < lo->clocks.count; i++)
         if (lo->clocks.items[i]->buffers > deepest)
             deepest = lo->clocks.items[i]->buffers;
-    each_op(lo, lo->kernel->body, is_atomic_tile, &adds);
+    // Sums of tiles go element by element without staging.
+    const bool adds = block_has(lo, lo->kernel->body, is_atomic_tile);
     return deepest == 2 && !adds && lo->shared_bytes - lo->staging_bytes <= shared_bytes_max(lo);
-}
-
-static bool finds_staged(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= is_map(op) && store_is_staged(lo, op);
-    return is_map(op);
 }
 
 static bool count_staged(Lowering *lo, TileOp *op, void *context)
@@ -180,12 +170,10 @@ static bool count_staged(Lowering *lo, TileOp *op, void *context)
 static TileOp *lends_itself(Lowering *lo, const TileInfo *tile)
 {
     TileOp *const pipeline = op_info(lo, tile->declared)->parent;
-    bool staged = false;
     if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->shared.swizzle_bytes == 0 ||
         !pipeline || pipeline->kind != T_PIPELINE)
         return NULL;
-    each_op(lo, pipeline->pipeline.body, finds_staged, &staged);
-    return staged ? NULL : pipeline;
+    return block_has(lo, pipeline->pipeline.body, store_is_staged) ? NULL : pipeline;
 }
 
 typedef struct Seen { const Buffer *root; bool any; } Seen;

@@ -11,18 +11,9 @@ bool makes_needed(const Lowering *lo, const TileOp *op)
     return sets ? lo->needed[op->let.var->id] : op->kind == T_UPDATE && op->update.var && lo->needed[op->update.var->id];
 }
 
-static bool see_work(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op_info(lo, op)->fetched || makes_needed(lo, op);
-    return op->kind == T_FORALL;
-}
+static bool is_work(Lowering *lo, TileOp *op) { return op_info(lo, op)->fetched || makes_needed(lo, op); }
 
-bool has_work(Lowering *lo, TileOp *op)
-{
-    bool any = false;
-    visit_op(lo, op, see_work, &any);
-    return any;
-}
+bool has_work(Lowering *lo, TileOp *op) { return op_has(lo, op, is_work); }
 
 bool declare_again(Lowering *lo, TileOp *op)
 {

@@ -74,18 +74,13 @@ bool emit_local(Lowering *lo, TileOp *op)
 
 // ---- phases of a step
 
-static bool holds_fill(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op_info(lo, op)->fills;
-    return op->kind == T_FORALL;
-}
+static bool is_fill(Lowering *lo, TileOp *op) { return op_info(lo, op)->fills; }
 
 static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
 {
     Iteration it = own_iteration();
     for (TileOp *op = block; op; op = op->next) {
         const OpInfo *const info = op_info(lo, op);
-        bool fills = false;
         Nest nest;
         if (declare_again(lo, op))
             continue;
@@ -96,9 +91,7 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
         } else if (info->fills && !info->is_place && phase == ASK) {
             (lo->stock ? aim_stock : ask_rows)(lo, op);
         } else if (op->kind == T_IF) {
-            each_op(lo, op->branch.then, holds_fill, &fills);
-            each_op(lo, op->branch.otherwise, holds_fill, &fills);
-            if (!fills)
+            if (!op_has(lo, op, is_fill))
                 continue;
             begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
             emit_phase(lo, op->branch.then, phase);

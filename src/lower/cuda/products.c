@@ -424,18 +424,9 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
-static bool finds_product(Lowering *lo, TileOp *op, void *context)
-{
-    *(bool *)context |= op->kind == T_MATMUL;
-    return op->kind == T_FORALL;
-}
+static bool is_product(Lowering *lo, TileOp *op) { return op->kind == T_MATMUL; }
 
-bool has_products(Lowering *lo, TileOp *list)
-{
-    bool found = false;
-    each_op(lo, list, finds_product, &found);
-    return found;
-}
+bool has_products(Lowering *lo, TileOp *list) { return block_has(lo, list, is_product); }
 
 void choose_products(Lowering *lo)
 {

@@ -188,19 +188,14 @@ static Expr *next_turn(Lowering *lo)
     return expr_select(lo->arena, is_last, i32_const(lo, BAR_TURNS), next);
 }
 
-static bool finds_meeting(Lowering *lo, TileOp *op, void *context)
-{
-    return *(bool *)context |= op_info(lo, op)->barrier_before;
-}
+static bool meets(Lowering *lo, TileOp *op) { return op_info(lo, op)->barrier_before; }
 
 // Not where all groups meet inside a step: one would wait for the other's arrival, the other for its turn.
 bool groups_take_turns(Lowering *lo, TileOp *pipeline)
 {
     if (lo->crew.groups < 2 || lo->crew.groups > 4 || lo->crew.warps != 4 || lo->scratch_bytes > SCALAR_BYTES)
         return false;
-    bool meets = false;
-    each_op(lo, pipeline->pipeline.body, finds_meeting, &meets);
-    return !meets;
+    return !block_has(lo, pipeline->pipeline.body, meets);
 }
 
 static void take_turn(Lowering *lo, TileOp *pipeline)

@@ -11,18 +11,16 @@ static uint32_t all_groups(const Lowering *lo) { return (1u << lo->all.groups) -
 
 bool is_single(uint32_t mask) { return mask && !(mask & (mask - 1)); }
 
-static bool finds_placed(Lowering *lo, TileOp *op, void *context)
+static bool is_placed(Lowering *lo, TileOp *op)
 {
-    bool *const found = context;
-    *found |= is_single(op->groups & all_groups(lo)) && (op->groups & all_groups(lo)) != all_groups(lo);
-    return op->kind == T_FORALL;
+    return is_single(op->groups & all_groups(lo)) && (op->groups & all_groups(lo)) != all_groups(lo);
 }
 
 void find_teams(Lowering *lo)
 {
     lo->all = lo->crew;
     if (lo->all.groups > 1 && !lo->kernel->checked)        // checked.c: all groups do everything together
-        each_op(lo, lo->kernel->body, finds_placed, &lo->has_teams);
+        lo->has_teams = block_has(lo, lo->kernel->body, is_placed);
     if (lo->has_teams)
         lo->crew.groups = 1;         // of every fragment and every placed statement
 }
