@@ -1,4 +1,5 @@
-// cluster_test.c - clusters on the emulated device: kernels made of the prelude run, and faults planted in them are found.
+// cluster_test.c - clusters and bulk stores on the emulated device: kernels made of the prelude run, and faults planted in them
+// are found.
 //
 // A fault is one piece of a kernel's text replaced by another. Some seeds may miss it; one of those tried must find it,
 // and without a fault none may find anything.
@@ -114,6 +115,35 @@ static const char plain[] =
     "    if (threadIdx.x < 32) out[blockIdx.x * 32 + lane] = sum;\n"
     "}\n";
 
+// A block's row goes to the tensor by a bulk store, whose reading is waited for first and its writing then.
+static const char stored[] =
+    "extern \"C\" __global__ void __launch_bounds__(64, 1) run(const __grid_constant__ TensorMap map, const float *in, float *out)\n"
+    "{\n"
+    "    const uint32_t base = shared_base();\n"
+    "    const int32_t lane = threadIdx.x % 32;\n"
+    "    volatile float *const place = out + blockIdx.x * 32 + lane;\n"
+    "    float sum = 0;\n"
+    "    for (int32_t k = 0; k < 8; k++) sum += in[k * 64 + lane] + in[k * 64 + 32 + lane];\n"
+    "    if (threadIdx.x < 32) {\n"
+    "        *place = -1;\n"
+    "        shared_pointer<float>(0)[lane] = sum;\n"
+    "        fence_async_tensors();\n"
+    "        fence_async();\n"
+    "        __syncwarp();\n"
+    "        if (lane == 0) {\n"
+    "            asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\"\n"
+    "                         ::\"l\"(out + blockIdx.x * 32), \"r\"(base), \"r\"(128) : \"memory\");\n"
+    "            tma_commit();\n"
+    "            tma_wait_read(0);\n"
+    "            /* written */ tma_wait_written(0);\n"
+    "        }\n"
+    "        fence_async_tensors();\n"
+    "        __syncwarp();\n"
+    "        if (*place != sum) asm volatile(\"trap;\");\n"
+    "    }\n"
+    "    cluster_sync();\n"
+    "}\n";
+
 typedef struct Fault { const char *name, *text, *from, *to, *expected; } Fault;
 
 static const Fault faults[] = {
@@ -150,6 +180,8 @@ static const Fault faults[] = {
       "read, not ordered behind the write" },
     { "another block's memory is taken for its own", plain, "remote_put_4(there, x)", "asm volatile(\"st.shared.b32 [%0], %1;\" ::\"r\"(there), \"r\"(x))",
       "is another block's" },
+
+    { "read before the store has written", stored, "/* written */ tma_wait_written(0);", "", "trap" },
 };
 
 static const char *const preludes[] = { "cuda/types", "cuda/threads", "cuda/barrier", "cuda/tma", "cuda/cluster" };
@@ -305,6 +337,7 @@ int main(void)
     failed += !runs("multicast", ring);
     failed += !runs("stores that a barrier counts", exchange);
     failed += !runs("plain stores and loads", plain);
+    failed += !runs("a bulk store", stored);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         failed += !is_found(&faults[i]);
     printf("%d failed\n", failed);

@@ -275,7 +275,7 @@ void bulk_wait(uint32_t n, bool only_read)
                 end_async_read(f->block, f->warp, s->from, s->length, true);
             s->length = 0;
         }
-    const auto done = [=](const std::shared_ptr<BulkStore> &s) { return s->group < kept && (s->written || only_read); };
+    const auto done = [=](const std::shared_ptr<BulkStore> &s) { return s->group < kept && s->written; };
     f->stores.erase(std::remove_if(f->stores.begin(), f->stores.end(), done), f->stores.end());
     forget_written(worker);
 }
