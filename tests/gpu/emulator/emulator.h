@@ -14,7 +14,7 @@
 
 namespace emu {
 
-enum { STACK_BYTES = 256 * 1024 };
+enum { PAGE = 4096, STACK_BYTES = 256 * 1024 };             // of a thread: at a multiple of its size, with an inaccessible page at its foot
 enum { WARPS_MAX = 64, CLOCKS = 128 };                      // of a cluster that is watched for races: warps, and copies as well
 enum { WARP = 32, RESERVED_SHARED = 1024, SHARED_BYTES_MAX = 227 * 1024, NAMED_BARRIERS = 16 };
 
@@ -129,7 +129,7 @@ struct Warp {
     uint32_t runnable = 0, alive = 0;                      // lanes
     unsigned priority = 0;
     std::vector<Fiber *> fibers;
-    std::vector<Meeting> meetings;
+    std::vector<std::unique_ptr<Meeting>> meetings;
     std::shared_ptr<MatrixQueue> matrix;
     Order    order;
     int      registers = 0;          // by setmaxnreg
@@ -201,7 +201,7 @@ struct Worker {
 };
 
 // The thread that runs on this worker.
-extern thread_local Worker *worker;
+extern __thread Worker *worker;                            // not thread_local, whose every use asks whether it is initialised
 inline Fiber *self() { return worker->running; }
 
 // ---- fibers.cpp

@@ -21,9 +21,10 @@
 
 namespace emu {
 
-enum { PAGE = 4096, FRUITLESS_LOOKS = 200 };
+enum { FRUITLESS_LOOKS = 200 };
+enum { STAGGER = 9 * 64 };                                 // bytes: threads' stacks would lie in the same few sets of the caches
 
-thread_local Worker *worker;
+__thread Worker *worker;
 
 // What the workers of a launch share.
 struct Run {
@@ -34,7 +35,7 @@ struct Run {
     std::atomic<uint64_t> progress{ 0 };
     std::atomic<int>      working{ 0 };                    // workers that may still change something
 };
-static thread_local Run *run;
+static __thread Run *run;
 static std::mutex report_lock;
 
 uint64_t Random::next()                                    // splitmix64
@@ -79,9 +80,9 @@ emu_switch:
     .size emu_switch, .-emu_switch
 )");
 
-static void *first_frame(void *stack, void (*start)())
+static void *first_frame(void *stack, size_t unused, void (*start)())
 {
-    void **top = (void **)((char *)stack + STACK_BYTES);
+    void **top = (void **)((char *)stack + STACK_BYTES - unused);
     *--top = nullptr;                                      // the return address of `start`: there is none
     *--top = (void *)start;
     for (int i = 0; i < 6; i++)
@@ -91,13 +92,13 @@ static void *first_frame(void *stack, void (*start)())
 static void switch_stacks(void **save, void *to) { emu_switch(save, to); }
 #else
 #include <ucontext.h>
-// A context lies at the foot of its stack; a worker's is made on demand.
-static void *first_frame(void *stack, void (*start)())
+// A context lies at the foot of its stack, above the page; a worker's is made on demand.
+static void *first_frame(void *stack, size_t unused, void (*start)())
 {
-    ucontext_t *const context = (ucontext_t *)stack;
+    ucontext_t *const context = (ucontext_t *)((char *)stack + PAGE);
     getcontext(context);
-    context->uc_stack.ss_sp = (char *)stack + sizeof *context;
-    context->uc_stack.ss_size = STACK_BYTES - sizeof *context;
+    context->uc_stack.ss_sp = context + 1;
+    context->uc_stack.ss_size = STACK_BYTES - PAGE - unused - sizeof *context;
     makecontext(context, start, 0);
     return context;
 }
@@ -117,14 +118,15 @@ static void *new_stack(Worker *w)
         w->free_stacks.pop_back();
         return stack;
     }
-    char *const memory = (char *)mmap(nullptr, PAGE + STACK_BYTES, PROT_READ | PROT_WRITE,
+    char *const memory = (char *)mmap(nullptr, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         fprintf(stderr, "emulated device: no memory for a thread's stack\n");
         abort();
     }
-    mprotect(memory, PAGE, PROT_NONE);
-    return memory + PAGE;
+    char *const stack = (char *)(((uintptr_t)memory + STACK_BYTES - 1) & -(uintptr_t)STACK_BYTES);
+    mprotect(stack, PAGE, PROT_NONE);
+    return stack;
 }
 
 // ---- blocking and waking
@@ -409,7 +411,7 @@ static void start_block(Worker *w, Cluster *c, unsigned rank)
         f->number = t;
         f->thread = { t % l.block.x, t / l.block.x % l.block.y, t / (l.block.x * l.block.y) };
         f->stack_base = stack;
-        f->stack_pointer = first_frame(stack, fiber_main);
+        f->stack_pointer = first_frame(stack, t % 64 * STAGGER, fiber_main);
         warp->fibers.push_back(f);
         warp->runnable |= 1u << f->lane;
         warp->alive |= 1u << f->lane;

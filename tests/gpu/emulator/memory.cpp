@@ -11,7 +11,7 @@
 
 namespace emu {
 
-enum { PAGE = 4096, ALIGNMENT = 256, PATTERN = 0xa5, SLACK = 64 };
+enum { ALIGNMENT = 256, PATTERN = 0xa5, SLACK = 64 };
 
 struct Allocation { char *mapping; size_t mapped, bytes; };
 static std::map<uint64_t, Allocation> allocations;

@@ -30,11 +30,7 @@ struct Cell { uint32_t written; uint8_t writer, mask, by_proxy, lane; uint16_t r
 enum { CELLS_BYTES = (SHARED_BYTES_MAX / 4 + 16) * (int)sizeof(Cell) };
 
 // Cells are as long as there are warps.
-static Cell &cell_of(const Block *block, uint32_t i)
-{
-    const size_t bytes = offsetof(Cell, read) + 4 * (size_t)block->cluster->warps;
-    return *(Cell *)(block->cells + i * bytes);
-}
+static size_t cell_bytes(const Block *block) { return offsetof(Cell, read) + 4 * (size_t)block->cluster->warps; }
 
 void watch_block(Worker *w, Block *block)
 {
@@ -52,9 +48,13 @@ void watch_block(Worker *w, Block *block)
 
 void leave_block(Worker *w, Block *block)
 {
+    enum { KEPT = 16 };                                    // what is not given back to the system, which takes longer than to clear it
     if (!block->cells)
         return;
-    madvise(block->cells, CELLS_BYTES, MADV_DONTNEED);
+    if (w->free_cells.size() < KEPT)
+        memset(block->cells, 0, (block->shared_bytes + 3) / 4 * cell_bytes(block));
+    else
+        madvise(block->cells, CELLS_BYTES, MADV_DONTNEED);
     w->free_cells.push_back(block->cells);
     block->cells = nullptr;
 }
@@ -177,14 +177,21 @@ static uint32_t visible(const Order &order, const Block *block, int writer)
     return is_remote ? order.across.at[writer] : order.seen.at[writer];
 }
 
-struct Range { uint32_t first, last; };                    // of cells
+// Those of an access.
+struct Cells {
+    unsigned char *at;
+    size_t   each;
+    uint32_t first, n;
+    Cell &operator[](uint32_t i) const { return *(Cell *)(at + i * each); }
+};
 
-static Range cells_of(const Block *block, uint32_t offset, uint32_t bytes)
+static Cells cells_of(const Block *block, uint32_t offset, uint32_t bytes)
 {
-    const uint32_t at = offset - RESERVED_SHARED;
+    const uint32_t at = offset - RESERVED_SHARED, first = at / 4;
     if (offset < RESERVED_SHARED || at + bytes > block->shared_bytes)
-        return { 1, 0 };
-    return { at / 4, (at + bytes - 1) / 4 };
+        return { nullptr, 0, 0, 0 };
+    const size_t each = cell_bytes(block);
+    return { block->cells + first * each, each, first, (at + bytes - 1) / 4 - first + 1 };
 }
 
 static uint8_t mask_of(uint32_t offset, uint32_t bytes) { return bytes >= 4 ? 15 : (uint8_t)(((1u << bytes) - 1) << offset % 4); }
@@ -221,10 +228,10 @@ void note_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     if (!block->cells)
         return;
     settle_doubt();
-    const Range r = cells_of(block, offset, bytes);
+    const Cells cells = cells_of(block, offset, bytes);
     const uint8_t mask = mask_of(offset, bytes);
-    for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = cell_of(block, i);
+    for (uint32_t i = 0; i < cells.n; i++) {
+        Cell &cell = cells[i];
         if (cell.written > visible(warp->order, warp->block, cell.writer) && cell.mask & mask)
             report_race(block, offset, "read", "the write", cell.writer, cell.written > warp->order.seen.at[cell.writer] ? "" : " for the cluster");
         if (is_lanes_write(cell, warp) && cell.written && cell.mask & mask)
@@ -270,16 +277,16 @@ void note_write(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
     if (!block->cells)
         return;
     settle_doubt();
-    const Range r = cells_of(block, offset, bytes);
+    const Cells cells = cells_of(block, offset, bytes);
     const uint8_t mask = mask_of(offset, bytes);
-    for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = cell_of(block, i);
+    for (uint32_t i = 0; i < cells.n; i++) {
+        Cell &cell = cells[i];
         if (cell.written > warp->order.seen.at[cell.writer] && cell.mask & mask) {
             if (cell.writer >= WARPS_MAX)
                 report_race(block, offset, "write", "the write", cell.writer, "");
-            doubt(block, i, cell.writer);
+            doubt(block, cells.first + i, cell.writer);
         } else if (cell.written && is_lanes_write(cell, warp) && cell.mask & mask) {
-            doubt(block, i, cell.writer);
+            doubt(block, cells.first + i, cell.writer);
         }
         check_write(block, cell, warp->order.seen, offset, mask, "write");
         if (mask == 15 && cell.reader == warp->agent && cell.read[warp->agent] == warp->order.seen.at[warp->agent] && cell.lanes & ~lanes_now())
@@ -298,9 +305,9 @@ void note_async_write(Block *block, const Issued &issued, uint32_t offset, uint3
 {
     if (!block->cells)
         return;
-    const Range r = cells_of(block, offset, bytes);
-    for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = cell_of(block, i);
+    const Cells cells = cells_of(block, offset, bytes);
+    for (uint32_t i = 0; i < cells.n; i++) {
+        Cell &cell = cells[i];
         if (cell.written > issued.order.seen.at[cell.writer])
             report_race(block, offset, "an asynchronous copy writes", "the write", cell.writer, "");
         if (by_proxy && cell.written && !cell.by_proxy && cell.written > issued.order.fenced.at[cell.writer])
@@ -319,9 +326,9 @@ void begin_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes)
 {
     if (!block->cells)
         return;
-    const Range r = cells_of(block, offset, bytes);
-    for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = cell_of(block, i);
+    const Cells cells = cells_of(block, offset, bytes);
+    for (uint32_t i = 0; i < cells.n; i++) {
+        Cell &cell = cells[i];
         if (cell.written > visible(warp->order, block, cell.writer))
             report_race(block, offset, "read asynchronously", "the write", cell.writer, "");
         if (!cell.by_proxy && cell.written > warp->order.fenced.at[cell.writer])
@@ -335,9 +342,9 @@ void end_async_read(Block *block, Warp *warp, uint32_t offset, uint32_t bytes, b
 {
     if (!block->cells)
         return;
-    const Range r = cells_of(block, offset, bytes);
-    for (uint32_t i = r.first; i <= r.last; i++) {
-        Cell &cell = cell_of(block, i);
+    const Cells cells = cells_of(block, offset, bytes);
+    for (uint32_t i = 0; i < cells.n; i++) {
+        Cell &cell = cells[i];
         cell.reading--;
         if (by_lane) {
             note_lanes_read(cell, warp);
@@ -356,12 +363,12 @@ void fence_proxy(Warp *warp)
     tell_of_mbarriers(warp);
 }
 
-// An access of the kernel's, anywhere.
+// An access of the kernel's, anywhere; most are to the running thread's own stack, where its registers are.
 static inline void access(const void *p, uint32_t bytes, bool writes)
 {
-    const Fiber *const f = worker->running;
-    if ((size_t)((const char *)p - (const char *)f->stack_base) < STACK_BYTES)
+    if (((uintptr_t)p ^ (uintptr_t)__builtin_frame_address(0)) < STACK_BYTES)
         return;
+    const Fiber *const f = worker->running;
     Block *const b = f->block;
     const size_t offset = (size_t)((const unsigned char *)p - b->shared);
     if (offset >= b->shared_bytes || !b->cells)

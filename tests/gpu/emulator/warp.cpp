@@ -10,11 +10,11 @@ namespace emu {
 
 static void finish(Warp *warp, size_t i, void (*meet)(Meeting &))
 {
-    Meeting m = warp->meetings[i];
+    const std::unique_ptr<Meeting> m = std::move(warp->meetings[i]);
     warp->meetings.erase(warp->meetings.begin() + (long)i);
-    meet(m);
+    meet(*m);
     for (int lane = 0; lane < WARP; lane++)
-        if (m.arrived >> lane & 1 && warp->fibers[(size_t)lane]->state == BLOCKED)
+        if (m->arrived >> lane & 1 && warp->fibers[(size_t)lane]->state == BLOCKED)
             wake(warp->fibers[(size_t)lane]);
 }
 
@@ -26,15 +26,15 @@ void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_
     if (!(mask & bit))
         fault(LAUNCH_FAILED, "%s: lane %d is not in its mask %#x", what, f->lane, mask);
     size_t i = 0;
-    while (i < warp->meetings.size() && (warp->meetings[i].meet != meet || warp->meetings[i].mask != mask || warp->meetings[i].arrived & bit))
+    while (i < warp->meetings.size() && (warp->meetings[i]->meet != meet || warp->meetings[i]->mask != mask || warp->meetings[i]->arrived & bit))
         i++;
     if (i == warp->meetings.size()) {
-        warp->meetings.emplace_back();
-        warp->meetings[i].what = what;
-        warp->meetings[i].meet = meet;
-        warp->meetings[i].mask = mask;
+        warp->meetings.emplace_back(new Meeting);          // not make_unique, which clears all of it
+        warp->meetings[i]->what = what;
+        warp->meetings[i]->meet = meet;
+        warp->meetings[i]->mask = mask;
     }
-    Meeting &m = warp->meetings[i];
+    Meeting &m = *warp->meetings[i];
     m.arrived |= bit;
     std::copy(given, given + n, m.given[f->lane]);
     m.taken[f->lane] = taken;
@@ -48,8 +48,8 @@ void thread_left_meetings(Fiber *f)
 {
     Warp *const warp = f->warp;
     for (size_t i = warp->meetings.size(); i-- > 0; )
-        if (warp->meetings[i].arrived == (warp->meetings[i].mask & warp->alive))
-            finish(warp, i, warp->meetings[i].meet);
+        if (warp->meetings[i]->arrived == (warp->meetings[i]->mask & warp->alive))
+            finish(warp, i, warp->meetings[i]->meet);
 }
 
 static void order_lanes(Meeting &) { lanes_met(self()->warp); }
@@ -229,17 +229,17 @@ void store_matrices(const uint32_t *words, int n, bool across, uint32_t address)
 
 // ---- mma.sync: D[16][8] = A[16][K] B[K][8] + C, operands spread over the lanes
 
-// The element of a word that holds `each` of them: a float, or an integer as one.
-static float element(MatrixType type, uint32_t word, int i)
+// The elements of a word: floats, or integers as such.
+static inline void unpack(MatrixType type, uint32_t word, float to[4])
 {
     switch (type) {
-    case TYPE_F16: return from_f16((uint16_t)(word >> 16 * i));
-    case TYPE_BF16: return from_bf16((uint16_t)(word >> 16 * i));
-    case TYPE_TF32: return to_tf32(word);
-    case TYPE_E4M3: return from_e4m3((uint8_t)(word >> 8 * i));
-    case TYPE_E5M2: return from_e5m2((uint8_t)(word >> 8 * i));
-    case TYPE_S8: return (float)(int8_t)(word >> 8 * i);
-    case TYPE_U8: return (float)(uint8_t)(word >> 8 * i);
+    case TYPE_F16: to[0] = from_f16((uint16_t)word), to[1] = from_f16((uint16_t)(word >> 16)); return;
+    case TYPE_BF16: to[0] = from_bf16((uint16_t)word), to[1] = from_bf16((uint16_t)(word >> 16)); return;
+    case TYPE_TF32: to[0] = to_tf32(word); return;
+    case TYPE_E4M3: for (int i = 0; i < 4; i++) to[i] = from_e4m3((uint8_t)(word >> 8 * i)); return;
+    case TYPE_E5M2: for (int i = 0; i < 4; i++) to[i] = from_e5m2((uint8_t)(word >> 8 * i)); return;
+    case TYPE_S8: for (int i = 0; i < 4; i++) to[i] = (float)(int8_t)(word >> 8 * i); return;
+    case TYPE_U8: for (int i = 0; i < 4; i++) to[i] = (float)(uint8_t)(word >> 8 * i); return;
     default: fault(LAUNCH_FAILED, "mma: a type that is not emulated");
     }
 }
@@ -262,6 +262,29 @@ static void spread_kept(const Meeting &m, MatrixType type, int k, uint32_t selec
     }
 }
 
+// D = A B + C, a row at a time: vectors of its columns, each summed in the order of K.
+template <class T> static void add_products(Meeting &m, const float a[16][64], const float b[64][8], int k)
+{
+    typedef T Row __attribute__((vector_size(8 * sizeof(T))));
+    const auto place = [&](int row, int column) -> uint64_t & { return m.taken[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2]; };
+    Row from[64];
+    for (int x = 0; x < k; x++)
+        for (int column = 0; column < 8; column++)
+            from[x][column] = (T)b[x][column];
+    for (int row = 0; row < 16; row++) {
+        Row sum;
+        uint32_t bits[8];
+        for (int column = 0; column < 8; column++)
+            bits[column] = (uint32_t)place(row, column);
+        memcpy(&sum, bits, sizeof sum);
+        for (int x = 0; x < k; x++)
+            sum += (T)a[row][x] * from[x];
+        memcpy(bits, &sum, sizeof sum);
+        for (int column = 0; column < 8; column++)
+            place(row, column) = bits[column];
+    }
+}
+
 // given: the words of A (up to 4) and B (up to 4); K, types, sparse, selector; places of a sparse A. C comes through
 // taken[], which holds D after.
 static void multiply(Meeting &m)
@@ -272,32 +295,23 @@ static void multiply(Meeting &m)
     const int each = 32 / bits_of_type(type_a), words = k / each / 4;     // words: of B; twice as many of a dense A
     float a[16][64], b[64][8];
     for (int lane = 0; lane < WARP; lane++)
-        for (int w = 0; w < words; w++)
-            for (int i = 0; i < each; i++) {
-                const int row = lane / 4, at = (lane % 4 + 4 * w) * each + i;
-                b[at][row] = element(type_b, (uint32_t)m.given[lane][4 + w], i);
-                if (sparse && w >= words / 2)
-                    continue;
-                a[row][at] = element(type_a, (uint32_t)m.given[lane][2 * w], i);
-                a[row + 8][at] = element(type_a, (uint32_t)m.given[lane][2 * w + 1], i);
-            }
-    if (sparse)
-        spread_kept(m, type_a, k, (uint32_t)(m.given[0][8] >> 32), a);
-    for (int lane = 0; lane < WARP; lane++)
-        for (int r = 0; r < 4; r++) {
-            const int row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
-            if (type_a == TYPE_S8 || type_a == TYPE_U8) {
-                int32_t sum = (int32_t)m.taken[lane][r];
-                for (int x = 0; x < k; x++)
-                    sum += (int32_t)a[row][x] * (int32_t)b[x][column];
-                m.taken[lane][r] = (uint32_t)sum;
-            } else {
-                float sum = float_of((uint32_t)m.taken[lane][r]);
-                for (int x = 0; x < k; x++)
-                    sum += a[row][x] * b[x][column];
-                m.taken[lane][r] = bits_of(sum);
+        for (int w = 0; w < words; w++) {
+            const int row = lane / 4, at = (lane % 4 + 4 * w) * each;
+            float part[4];
+            unpack(type_b, (uint32_t)m.given[lane][4 + w], part);
+            for (int i = 0; i < each; i++)
+                b[at + i][row] = part[i];
+            for (int half = 0; half < 2 && !(sparse && w >= words / 2); half++) {
+                unpack(type_a, (uint32_t)m.given[lane][2 * w + half], part);
+                std::copy(part, part + each, a[row + 8 * half] + at);
             }
         }
+    if (sparse)
+        spread_kept(m, type_a, k, (uint32_t)(m.given[0][8] >> 32), a);
+    if (type_a == TYPE_S8 || type_a == TYPE_U8)
+        add_products<int32_t>(m, a, b, k);
+    else
+        add_products<float>(m, a, b, k);
 }
 
 void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
