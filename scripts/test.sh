@@ -270,7 +270,7 @@ run_lane() { # run_lane NAME: whatever no lane has taken yet
 began=$(date +%s)
 find_sanitizers
 run_lane 1 &
-run_lane 2
+run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
 [ -n "$quick" ] && echo "other forms of the same code took few cases (--quick), avx2 and portable C none of these kernels (ALL=1 takes all):" \
     $(find kernels -name '*.tile' | grep -vxF "$others" | sort) "and no form on the CPU but the native one tests/language/run/clusters.tile layouts.tile sparse24.tile"
