@@ -36,6 +36,43 @@ static Trailer make_trailer(const void *bytes, size_t n)
     return trailer;
 }
 
+// ---- one build of an entry at a time
+
+static pthread_mutex_t turns_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t  turn_ended = PTHREAD_COND_INITIALIZER;
+static CacheTurn      *turns;        // taken now
+
+static bool is_taken(const char *name)
+{
+    for (const CacheTurn *t = turns; t; t = t->next)
+        if (strcmp(t->name, name) == 0)
+            return true;
+    return false;
+}
+
+void cache_take_turn(CacheTurn *turn, const char *name)
+{
+    pthread_mutex_lock(&turns_lock);
+    while (is_taken(name))
+        pthread_cond_wait(&turn_ended, &turns_lock);
+    *turn = (CacheTurn){ name, turns };
+    turns = turn;
+    pthread_mutex_unlock(&turns_lock);
+}
+
+void cache_end_turn(CacheTurn *turn)
+{
+    pthread_mutex_lock(&turns_lock);
+    CacheTurn **link = &turns;
+    while (*link != turn)
+        link = &(*link)->next;
+    *link = turn->next;
+    pthread_cond_broadcast(&turn_ended);
+    pthread_mutex_unlock(&turns_lock);
+}
+
+// ---- entries
+
 bool cache_folder(char path[PATH_BYTES])
 {
     const char *const own = getenv("KILN_CACHE"), *const xdg = getenv("XDG_CACHE_HOME"), *const home = getenv("HOME");

@@ -222,22 +222,12 @@ static kiln_status keep_object(const char *folder, const char *name, void **obje
     return open_object(made, object);
 }
 
-kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what,
-                     char name[HASH_NAME], void **object)
+// What is not in the cache.
+static kiln_status build_object(Command command, const char *source, const char *what, const char *name, void **object)
 {
     static const char *const options[] = { "-shared", NULL };
-    Command command;
-    Hash hash = hash_begin();
     char folder[PATH_BYTES];
-    kiln_status status = make_command(&command, target, form);
-    if (!status)
-        status = cc_hash(&hash, target, form);
-    if (status)
-        return status;
-    hash_add_text(&hash, source);
-    hash_name(&hash, name);
-    if ((*object = cc_find(name)) != NULL)
-        return KILN_OK;
+    kiln_status status = KILN_OK;
     // A cache on a full disk, or one that is being removed, must not stop a build: the second try is made elsewhere.
     for (int try = 0; try < 2; try++) {
         if ((status = work_folder_make(try > 0, folder)) != KILN_OK)
@@ -250,6 +240,26 @@ kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, c
         if (status != KILN_IO && !(status && vanished))
             break;
     }
+    return status;
+}
+
+kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what,
+                     char name[HASH_NAME], void **object)
+{
+    Command command;
+    CacheTurn turn;
+    Hash hash = hash_begin();
+    kiln_status status = make_command(&command, target, form);
+    if (!status)
+        status = cc_hash(&hash, target, form);
+    if (status)
+        return status;
+    hash_add_text(&hash, source);
+    hash_name(&hash, name);
+    cache_take_turn(&turn, name);
+    if ((*object = cc_find(name)) == NULL)
+        status = build_object(command, source, what, name, object);
+    cache_end_turn(&turn);
     return status;
 }
 

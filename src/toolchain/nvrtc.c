@@ -295,19 +295,12 @@ static void keep_cubin(const char *name, const Made *made)
     memory_free(entry);
 }
 
-kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME],
-                        char **cubin, size_t *n, CudaResources *resources)
+// What is not in the cache.
+static kiln_status build_cubin(const char *source, CudaArch arch, const char *what, const char *name, char **cubin,
+                               size_t *n, CudaResources *resources)
 {
-    Hash hash = hash_begin();
     Made made = { 0 };
-    kiln_status status = nvrtc_hash(&hash, arch);
-    if (status)
-        return status;
-    hash_add_text(&hash, source);
-    hash_name(&hash, name);
-    if ((*cubin = nvrtc_find(name, n, resources)) != NULL)
-        return KILN_OK;
-    status = run_nvrtc(source, arch, what, false, &made);
+    const kiln_status status = run_nvrtc(source, arch, what, false, &made);
     if (!status) {
         keep_cubin(name, &made);
         if (resources)
@@ -316,6 +309,23 @@ kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, cha
         *n = made.n_code;
     }
     memory_free(made.log);
+    return status;
+}
+
+kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME],
+                        char **cubin, size_t *n, CudaResources *resources)
+{
+    Hash hash = hash_begin();
+    CacheTurn turn;
+    kiln_status status = nvrtc_hash(&hash, arch);
+    if (status)
+        return status;
+    hash_add_text(&hash, source);
+    hash_name(&hash, name);
+    cache_take_turn(&turn, name);
+    if ((*cubin = nvrtc_find(name, n, resources)) == NULL)
+        status = build_cubin(source, arch, what, name, cubin, n, resources);
+    cache_end_turn(&turn);
     return status;
 }
 

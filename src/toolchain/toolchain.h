@@ -40,6 +40,10 @@ bool  cache_write(const char *name, const void *bytes, size_t n);
 typedef struct CacheUse { int64_t entries, bytes; } CacheUse;
 CacheUse cache_measure(void);
 CacheUse cache_clean(int older_than_days);                                // what was removed; 0: everything
+// Between these no other thread of this process makes the entry `name`: who waits for that finds what was made.
+typedef struct CacheTurn { const char *name; struct CacheTurn *next; } CacheTurn;
+void  cache_take_turn(CacheTurn *turn, const char *name);
+void  cache_end_turn(CacheTurn *turn);
 // A private folder for one build: in the cache where that can be written, else in $TMPDIR or /tmp.
 kiln_status work_folder_make(bool outside_cache, char path[PATH_BYTES]);
 

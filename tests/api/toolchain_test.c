@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <setjmp.h>
@@ -297,6 +298,37 @@ static void processes_build_the_same_at_once(void **state)
     assert_int_equal(cache_measure().entries, 6);          // and nothing half-made beside them
 }
 
+static void *build_answer(void *ok)
+{
+    char name[HASH_NAME];
+    void *object;
+    *(bool *)ok = build(answer, name, &object) == KILN_OK && call(object) == 42;
+    cc_close(object);
+    return NULL;
+}
+
+// A compiler that says when it runs, slow enough that all others come meanwhile.
+static void threads_build_the_same_once(void **state)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    bool ok[THREADS] = { false };
+    char text[2 * PATH_BYTES];
+    size_t n = 0;
+    snprintf(text, sizeof text, "#!/bin/sh\necho >>%s/runs\nsleep 0.3\nexec cc \"$@\"\n", root);
+    write_program("slow", text);
+    setenv("CC", join("slow"), 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, build_answer, &ok[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(ok[i]);
+    }
+    char *const runs = file_read(join("runs"), &n);
+    memory_free(runs);
+    assert_int_equal(n, 1);                                // lines
+}
+
 static void cache_removed_during_a_build(void **state)
 {
     char text[4 * PATH_BYTES];
@@ -353,6 +385,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(full_disk_is_said, fresh, clean),
         cmocka_unit_test_setup_teardown(full_cache_disk_builds_elsewhere, fresh, clean),
         cmocka_unit_test_setup_teardown(processes_build_the_same_at_once, fresh, clean),
+        cmocka_unit_test_setup_teardown(threads_build_the_same_once, fresh, clean),
         cmocka_unit_test_setup_teardown(cache_removed_during_a_build, fresh, clean),
         cmocka_unit_test_setup_teardown(entries_survive_any_bytes, fresh, clean),
         cmocka_unit_test_setup_teardown(isa_can_be_lowered_not_raised, fresh, clean),
