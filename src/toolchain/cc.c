@@ -64,9 +64,10 @@ static kiln_status find_compiler(Command *command)
 static const char common_flags[] = "-x c -std=gnu11 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv -pipe";
 // NaN, infinity and the sign of zero keep their meaning: only what cannot be observed is given up.
 #define KERNEL_FLAGS "-fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd"
-// Of checked code the tests are most of its time, which -O1 leaves where they are, in half the time to build.
+// Of checked code the tests are most of its time: what -Og makes of it runs as fast as with -O1, and is built in 0.7 of
+// the time.
 static const char *const form_flags[] = {
-    [CC_KERNEL] = "-O3 " KERNEL_FLAGS, [CC_CHECKED] = "-O1 " KERNEL_FLAGS, [CC_SEQUENTIAL] = "-O1 -ffp-contract=off",
+    [CC_KERNEL] = "-O3 " KERNEL_FLAGS, [CC_CHECKED] = "-Og " KERNEL_FLAGS, [CC_SEQUENTIAL] = "-O1 -ffp-contract=off",
 };
 
 static const char *isa_flags(const CpuTarget *target)
