@@ -126,7 +126,7 @@ static void explanations_say_what_runs(void **state)
         { { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "KV read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 100) }, 1, 90, { NULL }, NULL, true },   // lines of an import
-          { "before lines: 31 softmax.tile:22 39 softmax.tile:35" } },
+          { "before lines: 31 39 softmax.tile:29 softmax.tile:30" } },
     };
     for (int i = 0; i < COUNT(explained); i++) {
         Arena *const arena = arena_new();
