@@ -20,7 +20,7 @@ void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
     uint16_t words[K];
     Array bf16 = { .tensor = { .type = KILN_BF16 }, .host = (unsigned char *)words };      // of the host alone
     for (int g = 0; g < 4; g++) {
-        const float scale = (float)uniform(0.0005, 0.001);
+        const float scale = (float)uniform(0.00025, 0.0005);
         memcpy(token + V + 4 * g, &scale, sizeof scale);
         set(&bf16, 0, scale);
         const double factor = round_scales ? get(&bf16, 0) : (double)scale;
@@ -30,7 +30,7 @@ void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
         }
     }
     for (int d = 0; d < V; d++) set(&bf16, d, values[d]);
-    for (int d = V; d < K; d++) set(&bf16, d, uniform(-0.3, 0.3));
+    for (int d = V; d < K; d++) set(&bf16, d, uniform(-0.17, 0.17));
     for (int d = 0; d < K; d++) values[d] = get(&bf16, d);
     memcpy(token + V + 16, words + V, 128);
 }
@@ -38,7 +38,7 @@ void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
 Pool make_pool(kiln_type type, int row)
 {
     Pool pool = { .tokens = ARRAY(type, KINDS, row), .row = row };
-    fill_random(pool.tokens, -0.3, 0.3);
+    fill_random(pool.tokens, -0.17, 0.17);
     pool.values = values(pool.tokens);
     return pool;
 }

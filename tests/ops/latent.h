@@ -25,6 +25,7 @@ typedef struct Attended { double out[KILN_MLA_VALUE], lse, top; } Attended;
 void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride, const int32_t counts[KINDS],
             int size, double scale, double sink);
 
+// Values have the size of those in FlashMLA's tests, whose tolerances are absolute, too: a standard deviation of 0.1.
 // Token `slot` of a cache in the 656-byte format, at random, with scales that bf16 cannot hold; and the 576 values that
 // readers make of it: products in f32, rounded once to bf16.
 void   fp8_token(Array *cache, int64_t slot, double *values, bool round_scales);
