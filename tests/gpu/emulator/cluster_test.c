@@ -161,7 +161,8 @@ static const Fault faults[] = {
     { "arrived, and not waited", ring, "/* begin */ cluster_sync();", "cluster_arrive(); cluster_sync();", "has arrived and not waited" },
     { "there is no such rank", ring, "mbar_arrive_at(empty + 8 * slot, lane)", "mbar_arrive_at(empty + 8 * slot, lane * 2)", "there is no rank 2" },
 
-    { "nobody waits for what is sent", exchange, "mbar_wait(full, k & 1);", "", "read, not ordered behind the write|not ordered behind the read" },
+    { "nobody waits for what is sent", exchange, "mbar_wait(full, k & 1);", "",     // a block ahead arrives twice
+      "read, not ordered behind the write|not ordered behind the read|1 arrivals at mbarrier" },
     { "it is overwritten before it is read", exchange, "mbar_wait(empty, (k + 1) & 1);", "", "an asynchronous copy writes, not ordered|transaction" },
     { "it is given back too early", exchange, "            sum += shared[lane] + shared[32 + lane];\n            __syncwarp();\n            if (lane == 0) mbar_arrive_at(empty, other);\n",
       "            if (lane == 0) mbar_arrive_at(empty, other);\n            sum += shared[lane] + shared[32 + lane];\n", "an asynchronous copy writes, not ordered" },
