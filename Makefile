@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The commands a newcomer types. Each sets up what it needs (scripts/setup.sh) and builds with CMake.
 BUILD ?= build
 JOBS  ?= $(shell nproc)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 # baselines.py - what PyTorch, cuBLAS and cuDNN need for the rows of `kiln bench`, which starts this and asks.
 #
 # Lines on standard input (src/tools/bench_rival.c has the protocol):

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # cpu.sh - the tables of docs/benchmarks/cpu.md: a build from clean, every CPU row, every kernel's compile time.
 #
 #   bench/cpu.sh [NAME...]       only rows that contain a NAME

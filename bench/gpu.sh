@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # gpu.sh - the tables of docs/benchmarks/h200.md: builds, then times every row in turns with PyTorch's libraries.
 #
 #   bench/gpu.sh [FAMILY...]     of: gemm attention backward memory mla launch compile; default: all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ahead_of_time.c - a kernel that was compiled before this program was, and needs no compiler where it runs.
  *
  *     kiln build --emit=object --output=gen --name=add_f32 kernels/elementwise/add.tile T=f32

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* attention.c - causal attention with grouped heads over the caller's own arrays, compared with a plain loop.
  *
  *     cc attention.c -lkiln -lm -o attention && ./attention kernels/attention/forward.tile

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* decode_loop.c - multi-head latent attention as an inference engine calls it: requests of different lengths share one paged
  * cache for each layer, and every step adds a token to each of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* scale.c - the smallest program: a kernel from a string, run on memory of the caller's.
  *
  *     cc scale.c -lkiln -o scale && ./scale            (or: ./scale cuda:0)

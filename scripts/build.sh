@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # build.sh - configure and build with CMake, quietly unless something is wrong.
 # usage: build.sh FOLDER JOBS [CMAKE-OPTION...]
 set -u

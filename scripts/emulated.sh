@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # emulated.sh - runs a command with the emulated CUDA device (tests/gpu/emulator) in place of a driver and NVRTC.
 # usage: [BUILD=folder] emulated.sh COMMAND...     such as: emulated.sh build/kiln test --device=cuda:0 --quick kernels/gemm
 here=$(cd "$(dirname "$0")/.." && pwd)

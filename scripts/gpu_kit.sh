@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # gpu_kit.sh - what scripts/test_gpu.sh and bench/gpu.sh need on a machine with a GPU that can build nothing.
 # usage: gpu_kit.sh BUILD KIT [FILE|FOLDER...]     the kernels to compile for it; default: all that are tested
 #

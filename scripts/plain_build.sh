@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # plain_build.sh - builds the command, the tests of a GPU and the examples where there is no CMake.
 # usage: plain_build.sh BUILD JOBS
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # setup.sh - install what building and testing need, or say the one line to type.
 # usage: setup.sh build | test
 #   build   a C compiler and cmake: without them it ends with 1

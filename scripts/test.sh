@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
 # usage: [ALL=1] test.sh BUILD         a build made by scripts/build.sh; others are made beside it
 #

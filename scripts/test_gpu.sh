@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # test_gpu.sh - the tests that need an NVIDIA GPU: a line for each part as it ends, then a table and one closing line.
 # usage: test_gpu.sh BUILD
 #

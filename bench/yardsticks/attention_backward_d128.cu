@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention_backward_d128.cu - yardstick: attention backward, bf16, head size 128, no mask, grouped heads (sm_90a)
 //
 // rows: Delta = rowsum(O dO), LSE in base 2, the f32 accumulator of dQ cleared. kernel: dK and dV of 128 keys, 80 queries

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention_backward_d128_causal.cu - yardstick: as attention_backward_d128.cu, bottom-right causal (sm_90a)
 //
 // 64 queries per step waste less on the diagonal than 80. A task is the i-th longest key tile of a head and the i-th

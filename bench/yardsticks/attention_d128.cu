@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention_d128.cu - yardstick: attention forward, bf16, head size 128, bottom-right causal with -DCAUSAL (sm_90a)
 //
 // Q, K, V, O [B][S][H][128], grouped heads, any lengths, LSE (natural) where the pointer is not null. 128 queries x

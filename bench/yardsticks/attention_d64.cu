@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention_d64.cu - yardstick: attention forward, bf16, head size 64, bottom-right causal with -DCAUSAL (sm_90a)
 //
 // As attention_d128.cu, with three groups of 64 rows (192 queries x 128 keys), Q in shared memory, rings of 3:

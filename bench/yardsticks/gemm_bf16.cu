@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // gemm_bf16.cu - yardstick: C[M][N] = A[M][K] * B[N][K]^T, bf16 in and out, f32 accumulation (sm_90a)
 //
 // A persistent grid of 132, tile 128 x 256, K slab 64, ring of 4: one producer thread (TMA), two groups of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla_decode.cu - yardstick: dense decode of multi-head latent attention, bf16, pages of 64 tokens, one KV head (sm_90a)
 //
 // Q [B][ROWS][576] (rows: token-major, head-minor), CACHE [PAGES][64][576], O [B][ROWS][512], LSE [B][ROWS] natural.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla_decode_sparse.cu - yardstick: token-sparse decode over an FP8 cache, 128 query heads (sm_90a)
 //
 // INDEX [B][SQ][TOPK] names cache slots of 656 bytes (512 e4m3, 4 f32 scales, 64 bf16); a slot outside the cache counts as

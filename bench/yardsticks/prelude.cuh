@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Intrinsics of the generated CUDA code for sm_90a. No CUDA header is included anywhere.
 typedef unsigned char u8;
 typedef unsigned short u16;

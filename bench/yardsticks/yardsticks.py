@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 # yardsticks.py - build, check and time the yardstick kernels of this folder beside cuBLAS and cuDNN.
 #
 # A yardstick is target code written before the compiler printed it: what a lowering has to reach. Each is compiled

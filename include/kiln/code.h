@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* code.h - kernels compiled ahead of time by `kiln build`.
  *
  *     kiln build --emit=c --output=gen kernels/gemm/gemm.tile gemm_nt T=f32      writes gen/gemm_nt.c and gen/gemm_nt.h

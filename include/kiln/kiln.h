@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kiln.h - compile tile kernels and run them.
  *
  *     kiln_device  *device;   kiln_device_open("cpu", &device);             or "cuda:0"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // arena.c - a chain of blocks that only grows, and is cut back or freed as a whole.
 //
 //   newest block:  [ header | given out ... | free ]  ->  older block  ->  ...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // arena.h - all memory of one compilation.
 //
 // Allocation zeroes, never returns NULL and is never freed singly. When memory runs out the arena jumps to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // diag.c - collecting diagnostics and printing them with the source lines they are about.
 //
 //   gemm.tile:9:16: error: inner extents of '@' differ: 64 on the left, 128 on the right

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // diag.h - errors in the user's source: collected, sorted, printed once.
 //
 // A message names the values at hand; a note shows where the other half was said; a help offers a fix only if

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // intern.c - a hash table with linear probing, at most half full; names are never removed.
 #include "base/intern.h"
 

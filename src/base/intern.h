@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // intern.h - one pointer per spelling, so that names compare with ==.
 //
 // The table belongs to the arena: all modules of a program are parsed into one arena, and so share their names.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // memory.c - the one place that asks the C library for memory.
 //
 // Counting requests costs one atomic addition beside a malloc, which is why it is not a build option: the

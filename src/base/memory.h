@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // memory.h - the one place that asks the C library for memory, so that tests can make any request fail.
 #ifndef KILN_BASE_MEMORY_H
 #define KILN_BASE_MEMORY_H

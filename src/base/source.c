@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // source.c - places in a source. Lines are counted when asked for: only diagnostics and line tables need them.
 #include "base/source.h"
 

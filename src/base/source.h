@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // source.h - a source file in memory, and places in it.
 #ifndef KILN_BASE_SOURCE_H
 #define KILN_BASE_SOURCE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // status.c - the error message of the calling thread.
 //
 // Short messages live in the thread itself, so that running out of memory can be reported; diagnostics of a whole

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // status.h - how a failing call of the library leaves its message behind: status and text, per thread.
 #ifndef KILN_BASE_STATUS_H
 #define KILN_BASE_STATUS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // text.c - a growing text in an arena.
 #include "base/text.h"
 

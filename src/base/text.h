@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // text.h - a growing text in an arena, and text output with indentation.
 #ifndef KILN_BASE_TEXT_H
 #define KILN_BASE_TEXT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // assigned.c - may a statement change this scalar? Asked of syntax, before it is walked: a variable that nothing
 // assigns stands for its value, a loop whose bound nothing assigns is counted.
 #include "check/context.h"

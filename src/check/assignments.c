@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // assignments.c - x = y, x op= y, copies, fills, atomics and scans: which operation each of them is.
 #include "check/context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // builtins.c - the functions of the language: mathematics by a table, and those with rules of their own.
 #include "check/context.h"
 

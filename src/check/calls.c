@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // calls.c - functions, inlined: arguments, deduction of build parameters, extents, return.
 //
 // A call becomes the function's statements, with its parameters standing for the arguments: scalars for their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cases.c - check name<...>(...) { }: the product of its values, one case each.
 //
 // Values are taken in the order they stand in; each may use the names before it, and build parameters not listed have

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // check.c - the entry points for kernels: find, bind, walk, finish.
 #include "check/context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // check.h - from syntax trees to Tile IR: names, types, shapes, constants, and specialisation, in one walk.
 //
 // A program is a file and everything it imports. A kernel is checked when it is specialised: with its build

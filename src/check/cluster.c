@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cluster.c - `cluster shared`: a tile made once for all instances of a cluster may not depend on the coordinate
 // that tells them apart. What depends on it is found by following values through variables and tiles until nothing
 // new is found; conditions and trip counts around a statement count as its inputs.

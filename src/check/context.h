@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // context.h - the state of one walk from syntax trees to Tile IR, and what its files offer each other.
 //
 // There is one walk. It resolves names, types expressions, folds what is known when built and emits Tile IR, all at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expressions.c - scalar expressions: typed, folded, and cut where a build-time condition decides.
 //
 // An expression may need statements before it: the body of an inlined function, an atomic. They are emitted at the

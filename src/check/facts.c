@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // facts.c - what the compiler learns from `require` and `assume`: bounds and divisors of variables.
 //
 // What is required holds for the whole launch, so the variables themselves carry it. An assumption holds behind its place

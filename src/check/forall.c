@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // forall.c - what independent iterations may do: updates, reductions, and what each may touch.
 //
 // A write tells iterations apart if its subscripts give every iteration an element of its own. That is proved one

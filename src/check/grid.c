@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // grid.c - grid (x : X, y : Y) hints: the instances of a kernel.
 #include "check/context.h"
 

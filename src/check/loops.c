@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // loops.c - for, while, unroll for, forall, pipeline; break and continue.
 #include "check/context.h"
 

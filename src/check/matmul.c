@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul.c - c = a @ b, c += a @ b: operands, extents, types.
 #include "check/context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // operators.c - an operator as a plan: temporaries and kernels in sequence.
 //
 // Its parameters are bound as a kernel's are, into an interface without a body. Statements are declarations of

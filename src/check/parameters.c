@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parameters.c - build parameters: what stands in <...>, given by bindings, defaults, or deduced from a call.
 #include "check/context.h"
 

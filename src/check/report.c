@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // report.c - messages about the user's source, and the texts they are made of.
 #include "check/context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scope.c - names: one name space for build parameters, tensors, symbols and locals.
 //
 // Visible are the names of the function being walked, newest first, then the constants of the files. Nothing is

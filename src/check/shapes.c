@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // shapes.c - parameters of a kernel: tensors, shape symbols and how a launch learns them, preconditions.
 //
 // An extent that is a new name is a symbol. Its first plain appearance binds it (not in an absent tensor); a name

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // slices.c - subscripts: elements and slices of tensors, tiles and views, to read and to write.
 //
 // The n-th bracket belongs to the n-th dimension, whatever the ones before it were; missing trailing brackets

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // specification.c - reference, verify and the code of checks: sequential kernels with another's parameters.
 #include "check/context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // statements.c - statements in order: blocks, declarations, conditions, and the small ones.
 #include "check/context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // types.c - element types of values: literals, widening, the usual arithmetic conversions, assignment.
 //
 // Operands narrower than 32 bits are widened before they are used. Of two operands: a literal takes the other's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // views.c - view T name[shape] = slice: another name for the same bytes.
 //
 // What the slice says is computed at the declaration, so every subscript that could change later is kept in a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // compile.c - the whole compiler on one screen: the passes of each target in their order, then lowering, then text.
 //
 // Every name in the tables is a stage of `kiln dump`, beside "tile" (what the checker made), "loop" and "source".

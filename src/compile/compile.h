@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // compile.h - the whole compiler on one screen: file to program, program to kernel, kernel to source text.
 //
 // The tables of passes in compile.c are the order of things; every pass name is also a stage of `kiln dump`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // program.c - a file and everything it imports, each file once. Paths are relative to the importing file, on disk or
 // among texts that are in memory.
 #include "check/check.h"

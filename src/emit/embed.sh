@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # embed.sh - print a C file that holds the texts of DIR/cpu/prelude/*.c and DIR/cuda/prelude/*.cuh.
 # usage: embed.sh DIR
 set -eu
@@ -9,7 +10,7 @@ for file in "$1"/cpu/prelude/*.c "$1"/cuda/prelude/*.cuh; do
     name=${file#"$1"/}
     name=${name%.*}
     printf '{ "%s",\n' "$(echo "$name" | sed 's|/prelude/|/|')"
-    sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$/\\n"/' "$file"
+    sed -e '1{/SPDX-License-Identifier/d;}' -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$/\\n"/' "$file"
     echo '},'
 done
 echo '{ 0, 0 } };'

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // emit.c - statements and functions of Loop IR as C or CUDA C. Equal units give equal texts.
 #include "emit/print.h"
 

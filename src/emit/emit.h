@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // emit.h - Loop IR to C or CUDA C text.
 #ifndef KILN_EMIT_EMIT_H
 #define KILN_EMIT_EMIT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // emit_expr.c - expressions of Loop IR in C: parentheses by precedence, constants of the exact type and value.
 //
 // Sized signed arithmetic wraps in the language and not in C, so it is computed unsigned; `int` is not, its overflow

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // print.h - what the files of emit/ share: the dialect and the spelling of names, types and expressions.
 #ifndef KILN_EMIT_PRINT_H
 #define KILN_EMIT_PRINT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // constant.c - values of constants in every element type, computed as the targets would.
 #include "ir/constant.h"
 

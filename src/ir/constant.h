@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // constant.h - the values of constants: what a type can hold, and the language's conversions computed exactly.
 //
 // A constant integer is kept as int64_t: sign-extended for signed types, zero-extended for unsigned ones, u64 as

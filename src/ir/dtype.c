@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // dtype.c - the table of element types.
 #include "ir/dtype.h"
 

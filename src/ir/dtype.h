@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // dtype.h - the element types: one row each, read by lexer, checker, printers, targets and the public API.
 #ifndef KILN_IR_DTYPE_H
 #define KILN_IR_DTYPE_H

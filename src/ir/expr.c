@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr.c - building, asking about and rewriting scalar expressions. What folds is in expr_fold.c.
 #include "ir/tile.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr.h - scalar expressions, used by both representations: Tile IR computes indices, conditions and elements
 // with them, Loop IR is made of them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr_fold.c - the builders that compute: constants fold, and identities that are exact for the type apply.
 //
 // Floating point keeps NaN, infinities and the sign of zero: x*1 is x, x+0 is not, x-x is not 0. Sized integers

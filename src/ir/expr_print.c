@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr_print.c - expressions as readable, C-like text: parentheses only where precedence asks for them.
 #include "ir/names.h"
 

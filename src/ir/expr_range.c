@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr_range.c - what is known of an integer expression without running it: bounds, divisors, linear form.
 //
 // Everything here is conservative: an answer is true of every value the variables can take. The bounds of an index

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // linear.h - integer expressions as sums: constant + c1*atom1 + c2*atom2 ..., over the mathematical integers.
 //
 // An atom is what the sum cannot look into (a variable, a quotient, a load ...); equal atoms are one term, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // loop.c - building Loop IR: lists under construction, new variables.
 #include "ir/loop.h"
 

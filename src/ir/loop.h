@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // loop.h - Loop IR: what a C programmer would write. Scalar expressions, variables, arrays, loops, calls to a fixed
 // set of target intrinsics. Both lowerings produce it; emit/ prints it as C (CUDA C is C with other intrinsics).
 //

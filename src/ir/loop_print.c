@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // loop_print.c - Loop IR as text for readers: what emit/ prints, without the spelling of C's types and conversions.
 #include "ir/names.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // loop_verify.c - invariants of Loop IR, checked in front of emission unless NDEBUG is defined.
 #include "ir/names.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // names.c - which names repeat in a kernel or a unit.
 #include "ir/names.h"
 #include "base/intern.h"

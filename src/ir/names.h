@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // names.h - telling apart variables and buffers that share a name: the first keeps it, the others get a number.
 #ifndef KILN_IR_NAMES_H
 #define KILN_IR_NAMES_H

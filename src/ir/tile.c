@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile.c - building Tile IR, and the questions every pass asks of it: what an op touches, computes and contains.
 #include "ir/tile.h"
 

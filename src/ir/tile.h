@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile.h - Tile IR: one specialised kernel as a tree of operations over whole tiles.
 //
 // It means what the source meant, in source order, with one thread of control; functions are inlined, build

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile_copy.c - copying a block of Tile IR, as a pass needs it that keeps two versions of a statement.
 #include "ir/tile.h"
 

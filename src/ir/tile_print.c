@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile_print.c - Tile IR as text: one line per op, blocks indented, close to the source it came from.
 //
 // What an op carries beside its meaning follows it in a comment: the warp groups it was placed on, the stage.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile_verify.c - every invariant that tile.h states, checked after each pass unless NDEBUG is defined.
 //
 // Scopes are a stack of what is visible; an index into it is remembered at every block, and cut back behind it. The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // layout.c - layouts of fragments: making, projecting, asking.
 #include "layout/layout.h"
 

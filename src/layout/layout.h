@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // layout.h - where the elements of a tile live: in whose register, at which byte of shared memory.
 //
 // A fragment's layout is a sum of digits. Every thread of an instance has a number (lane, warp within its warp

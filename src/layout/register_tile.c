@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // register_tile.c - the layout of a product by multiply-adds: every thread computes a rectangle from shared memory.
 #include "layout/layout.h"
 

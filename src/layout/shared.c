@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // shared.c - tiles in shared memory: panels, swizzles, bank conflicts.
 #include "layout/layout.h"
 

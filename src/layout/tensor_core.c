@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tensor_core.c - the layouts that tensor-core instructions fix.
 #include "layout/layout.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention.c - the operators of kiln/ops/attention.h over kernels/attention.
 #include "kiln/ops/attention.h"
 #include "ops/call.h"

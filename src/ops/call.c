@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // call.c - hold the arguments of an operator's call to what they must be, in a fixed order: pointers, types, ranks,
 // extents, strides, device, alignment of each tensor; then what is written against everything else.
 #include "ops/call.h"

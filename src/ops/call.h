@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // call.h - one call of an operator: its arguments held to what they must be, its kernel found, its launch.
 //
 // An operator's function fills a table of what each tensor must be, lets call_check go through it, names the kernel to

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # embed.sh - print a C file that holds the texts of the kernels that the operators use. usage: embed.sh KERNELS FILE...
 set -eu
 folder=$1
@@ -7,7 +8,7 @@ printf '#include "ops/call.h"\n#include <string.h>\n'
 echo 'static const struct { const char *path, *text; } kernels[] = {'
 for file in "$@"; do
     printf '{ "%s",\n' "${file#"$folder"/}"
-    sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$/\\n"/' "$file"
+    sed -e '1{/SPDX-License-Identifier/d;}' -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$/\\n"/' "$file"
     echo '},'
 done
 echo '{ 0, 0 } };'

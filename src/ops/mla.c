@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla.c - the operators of kiln/ops/mla.h over kernels/mla: plan, dense and sparse decoding, sparse prefill.
 #include "kiln/ops/mla.h"
 #include "ops/call.h"

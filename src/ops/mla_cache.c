@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla_cache.c - the operators of kiln/ops/mla.h that fill and read paged caches, over kernels/mla/cache.tile.
 #include "kiln/ops/mla.h"
 #include "ops/call.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ops.c - the handle of the operators: programs and kernels, each loaded or built once.
 #include "ops/call.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // passes.h - passes on Tile IR that know no target. Each is a file of its own that says what holds before and after.
 //
 // Computing once per row what a forall does not change per column is no pass: both lowerings do it where they choose

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // simplify.c - drop what is never reached, read or used.
 //
 // before: a checked kernel                          after: the same results with fewer ops

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // split_bounds.c - one uniform test around a forall in place of one per element.
 //
 //   forall (i : 64, j : 64) if (n*64 + j >= len) s[i][j] = -INFINITY;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // split_quotients.c - a forall over groups of columns gets an index for the group.
 //
 // Scales of 128 columns each are read as S[d / 128]: of a vector of columns that gathers one value sixteen times. With

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // trace_foralls.c - --check builds find iterations of a forall that are not independent.
 //
 // None may read or write what another writes. Where that is not plain from the subscripts, each access tells the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // code.h - the words of a PlanCode: postfix, each operation one word, a constant's value in the word after it.
 //
 //   bits 0-7 kind   8-15 type   16-23 operation, function or source type   24-31 number of operands   32- index

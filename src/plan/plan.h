@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // plan.h - what a launch needs to know of a compiled kernel: parameters, how shapes bind symbols, what is checked,
 // the grid, and how the machine's arguments are laid out. Made by the compiler, kept in the cache beside the
 // code, emitted into ahead-of-time builds, interpreted by the launch code. It holds no pointers into the compiler.

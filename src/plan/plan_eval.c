@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // plan_eval.c - run the postfix programs of a plan. Needs nothing of the compiler but the table of element types.
 #include "plan/code.h"
 #include "ir/constant.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // plan_new.c - from a checked kernel to its launch plan; expressions become postfix code.
 #include "plan/code.h"
 

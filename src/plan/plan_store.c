@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // plan_store.c - a plan as bytes, and back.
 //
 //   "KILNPLAN"  version  total bytes  | fields, in the order of plan_fields() |  checksum of everything before it

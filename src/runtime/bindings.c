@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bindings.c - "T=bf16, BM=64, LSE=none": the values a caller fixes when a kernel is built.
 #include "runtime/build.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // build.h - from programs to kernels that can be launched: the part of the runtime that knows the compiler.
 #ifndef KILN_RUNTIME_BUILD_H
 #define KILN_RUNTIME_BUILD_H

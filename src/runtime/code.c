@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // code.c - kernels and operators from code that was compiled ahead of time and linked in.
 #include "kiln/code.h"
 #include "runtime/build.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cuda_driver.c - find and open libcuda.
 #include "runtime/cuda_driver.h"
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cuda_driver.h - the entry points of libcuda that Kiln uses, in its own words. Nothing of CUDA is needed to build.
 #ifndef KILN_RUNTIME_CUDA_DRIVER_H
 #define KILN_RUNTIME_CUDA_DRIVER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // device.c - the devices of this process by name, and their public functions, which the kind's table carries out.
 //
 // A device, once opened, stays in the table: closing the last use releases what it holds, but the struct lives on, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // device_cpu.c - the CPU as a device: everything is done when a call returns.
 #include "runtime/runtime.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // device_cuda.c - NVIDIA GPUs, through libcuda alone.
 //
 // The device's primary context is used, as the CUDA runtime of other libraries does, so that their pointers and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // dlpack.c - tensors to and from DLPack, by the ABI its specification gives (version 0.8, unversioned managed tensors).
 #include "runtime/runtime.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // element.c - single elements of any type, as doubles or integers.
 //
 // Small formats are decoded from their fields and encoded by searching nothing: the value is scaled to the format's

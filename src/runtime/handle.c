@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // handle.c - the kernel behind its handle: made, asked, freed. Whoever builds it fills it in.
 #include "runtime/runtime.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // kernel.c - build a kernel or operator: the front end under the program's lock, then the toolchain, and before both
 // the index of what was built already.
 //

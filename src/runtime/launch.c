@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // launch.c - check the arguments of a launch against the plan, then lay out the words the code takes.
 //
 // The order is fixed, so that the first message is about the cause: count, kinds, pointers, types, ranks, extents,

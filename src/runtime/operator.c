@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // operator.c - kernels in sequence, with temporaries in a workspace that the caller provides.
 #include "runtime/build.h"
 

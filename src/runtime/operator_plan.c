@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // operator_plan.c - the checker's plan of an operator as the steps that run.
 #include "runtime/build.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // program.c - programs: a file and what it imports, parsed and kept.
 #include "runtime/build.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // runtime.h - the objects behind the public handles, and what the files of the runtime offer each other.
 //
 // The part that launches (devices, tensors, launch, threads) knows nothing of the compiler: with plan/ it is what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // steps_store.c - an operator's temporaries and steps as bytes, for the cache's records (store.c) and for code compiled
 // ahead of time (code.c). Where a step's kernel comes from is for those to say. Lengths are tested: bytes of another
 // version must be refused, never crash.

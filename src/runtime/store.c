@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // store.c - what the cache keeps of a kernel beside its code, so that a later build runs no compiler at all.
 //
 // A record is the name of the code's entry, the plan, the explanation and the source; of an operator: its plan,

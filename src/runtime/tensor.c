@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tensor.c - element types of the public API, and what can be asked of a tensor.
 #include "runtime/runtime.h"
 

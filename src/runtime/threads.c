@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // threads.c - the thread pool that CPU kernels run on.
 //
 // A pool of our own and not OpenMP's: the library is called from hosts that bring another OpenMP runtime or none,

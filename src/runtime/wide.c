@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // wide.c - builds of a CUDA kernel for shapes past what its indices hold.
 //
 // A kernel computes places in 32 bits as far as it can, and so takes shape symbols up to plan->symbol_max. A launch with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ast.h - the syntax tree of a .tile file, as the parser makes it and `kiln dump --stage=ast` prints it.
 //
 // The tree is what was written: nothing is resolved, folded or typed. Every node carries its span. Names are

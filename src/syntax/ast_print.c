@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ast_print.c - the syntax tree as text: one line per declaration or statement, blocks indented.
 #include "syntax/ast_print.h"
 

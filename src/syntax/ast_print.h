@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ast_print.h - the syntax tree as text, for `kiln dump --stage=ast` and for tests.
 //
 // The text reads like the source with every parenthesis written out. Two sources with the same text mean the same.

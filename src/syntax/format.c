@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // format.c - tokens and comments back into text, in canonical form.
 //
 // The tree says where statements start and how deep they stand (marks, by byte offset); the rest is decided token

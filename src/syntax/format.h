@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // format.h - a source in its canonical form, for `kiln fmt`.
 //
 // Changed are blanks and line ends only, never words or comments, so the meaning stays. Set are: indentation by 4,

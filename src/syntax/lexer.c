@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lexer.c - bytes into tokens. Any bytes: a source may hold anything, also NULs and broken UTF-8.
 //
 // What is wrong inside a token is reported here, and the token is delivered all the same, so that the parser does

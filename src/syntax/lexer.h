@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lexer.h - the words of a .tile source, one at a time.
 //
 // Reserved are only the words of C that the language has, the storage classes and the element types. All others

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parse.c - the parser's hands: looking at tokens, complaining once, and finding a place to go on.
 #include "syntax/parse.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parse.h - what the three files of the grammar share: the parser's state, errors and recovery.
 //
 // After the first error of a statement the parser panics: it reports nothing more until it has found a place where

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parse_declaration.c - the grammar of files and of what stands in them: kernels, functions, operators and their
 // references, checks and verifications.
 #include "syntax/parse.h"

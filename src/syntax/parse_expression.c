@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parse_expression.c - the grammar of expressions. C's precedence; '@' binds as strongly as '*'.
 #include "syntax/parse.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parse_statement.c - the grammar of statements.
 #include "syntax/parse.h"
 

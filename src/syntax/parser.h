@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parser.h - a .tile source into its syntax tree.
 //
 // The grammar stands in parse_declaration.c, parse_statement.c and parse_expression.c, a function per rule with the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cache.c - what was compiled before, by the hash of all it was made from.
 //
 // An entry is one file: its bytes, then a trailer with their number and SHA-256. Loaders of ELF files ignore what

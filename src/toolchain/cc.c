@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cc.c - the system's C compiler as the back end of the CPU target.
 //
 // $CC (with arguments, split at spaces), else cc, gcc or clang, whichever is found first. The source goes to a

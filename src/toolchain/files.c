@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // files.c - whole files and folders.
 #include "toolchain/toolchain.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hash.c - SHA-256 (FIPS 180-4). A cache entry must never be taken for another: a wrong kernel would run.
 #include "toolchain/hash.h"
 

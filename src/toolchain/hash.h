@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hash.h - SHA-256, which names and guards what the cache holds.
 #ifndef KILN_TOOLCHAIN_HASH_H
 #define KILN_TOOLCHAIN_HASH_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // isa.c - which instructions the CPU kernels may use here.
 #include "toolchain/toolchain.h"
 

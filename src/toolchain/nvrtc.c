@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // nvrtc.c - NVIDIA's run-time compiler, opened when first needed: CUDA C to cubin, without nvcc or headers.
 //
 // What ptxas reports of registers, stack and spills comes with the log of `--ptxas-options=-v`, and so do its

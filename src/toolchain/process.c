@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // process.c - run a program and keep what it said.
 #define _GNU_SOURCE                  // pipe2
 #include "toolchain/toolchain.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // toolchain.h - from emitted source to loadable code: the system's C compiler, NVRTC, and the cache in front of both.
 //
 // All functions may be called from several threads. They report through status_fail. Results that the cache holds

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench.c - `kiln bench`: the tables of docs/benchmarks, each row beside its rival and the machine's ceiling.
 //
 // Row and rival are timed in turns (A B A B), because clocks move and neighbours come and go. On the CPU the fastest

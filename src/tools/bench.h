@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench.h - what the files of `kiln bench` share: rows, cases at full size, rivals timed in turns, the machine.
 //
 //     bench.c          the command and its tables

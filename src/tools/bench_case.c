@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_case.c - a kernel with its tensors at full size: built, fed, run once and looked at before it may be timed.
 #include "tools/bench.h"
 #include "base/memory.h"

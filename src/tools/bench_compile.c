@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_compile.c - `kiln bench --compile`: how long each kernel of the library takes to build.
 //
 // Every kernel and operator, in the build of its first check case: the compiler alone (reading, checking, passes,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_expect.c - single elements of results, computed in float64 from the inputs, and the work of a launch.
 //
 // A reference that computes whole tensors takes hours at these sizes. One element of a product takes a row and a

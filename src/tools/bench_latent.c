@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_latent.c - rows of latent attention: lengths, page tables, lists, the fp8 cache, the plan; what they cost, and
 // single elements of their results.
 //

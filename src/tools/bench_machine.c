@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_machine.c - cold caches, clocks, and how fast memory is: what `kiln bench` measures with.
 //
 // On a GPU a run begins with the L2 holding nothing of use (a buffer several times its size was written just before),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_rival.c - what a row is compared with, timed in turns with it.
 //
 // OpenBLAS is opened at run time. On a GPU the rivals are libraries that only other programs bring along: the program

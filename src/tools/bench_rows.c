@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_rows.c - what `kiln bench` measures: kernels at sizes where their limit shows, with rival and target.
 //
 // The targets: on a GPU products at cuBLAS' speed (0.95 of it below 4096^3), attention at FlashAttention-3's speed given

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // build.c - `kiln build`: compile now, or write what a program links to need no compiler later.
 //
 // --emit=c gives NAME.c (the code and its launch plan as data) and NAME.h (typed functions around them), --emit=object

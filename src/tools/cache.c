@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cache.c - `kiln cache`: where compiled kernels are kept, how much, and how to be rid of them.
 #include "tools/tool.h"
 

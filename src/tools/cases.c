@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cases.c - build, feed, run and judge one case of a check.
 //
 // Every tensor lies between guards, and whatever nobody has written is poison: NaN for floating point, so that an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cases.h - one case of a check: its kernels, its inputs, a run, a comparison. Used by `kiln test`, `run` and `bench`.
 #ifndef KILN_TOOLS_CASES_H
 #define KILN_TOOLS_CASES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ceiling.c - what the machine can do at most: the figures a kernel's speed is held against.
 //
 // The CPU's are measured where they are used, by two loops compiled like any kernel: one reads memory, one keeps

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // compare.c - whether what a kernel wrote is what the reference wrote.
 #include "tools/cases.h"
 

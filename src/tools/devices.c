@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // devices.c - `kiln devices`: what kernels can run on here, and what compiles them.
 #include "tools/tool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // dump.c - `kiln dump` and `kiln explain`: what the stages of the compiler made of a kernel.
 #include "tools/tool.h"
 #include "syntax/ast_print.h"

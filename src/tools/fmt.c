@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fmt.c - `kiln fmt`: sources in canonical form.
 #include "tools/tool.h"
 #include "syntax/format.h"

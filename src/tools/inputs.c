@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // inputs.c - the numbers a check case runs on, the same on every machine.
 //
 // Element i comes from a hash of (seed, i) alone, so that threads fill a tensor in any order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // main.c - the `kiln` command: a table of subcommands.
 #include "tools/tool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // measure.c - time launches of a case.
 #include "tools/measure.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // measure.h - a kernel timed on one case. Used by `kiln run` and `kiln bench`.
 #ifndef KILN_TOOLS_MEASURE_H
 #define KILN_TOOLS_MEASURE_H

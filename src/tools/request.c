@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // request.c - "FILE [KERNEL] [NAME=VALUE...]" on the command line, as a request for the builder.
 #include "tools/tool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // run.c - `kiln run`: a kernel built, checked, and timed beside what the machine can do.
 #include "tools/measure.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // spread.c - tensors of parameters that are `strided`, or bound to it, with gaps between rows, so that a kernel which takes
 // them for contiguous is found out.
 #include "tools/cases.h"

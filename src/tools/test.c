@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // test.c - `kiln test`: every case of every check in the files, built, run and compared.
 //
 // What differs only in launch values shares a build. Builds run on all processors before the first case runs; cases

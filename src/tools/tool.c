@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tool.c - options, help, terminals and small services for the subcommands.
 #define _GNU_SOURCE                  // qsort's strings, open_memstream
 #include "tools/tool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tool.h - what the subcommands of `kiln` share: options, help, terminals, and how they end.
 #ifndef KILN_TOOLS_TOOL_H
 #define KILN_TOOLS_TOOL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // work.c - count the operations of a kernel's products for given sizes.
 //
 // A small interpreter of Tile IR's scalar code: it follows loops and branches with the values of a sample of grid

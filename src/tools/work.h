@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // work.h - how much a launch has to do at least, and what this machine can do at most.
 #ifndef KILN_TOOLS_WORK_H
 #define KILN_TOOLS_WORK_H

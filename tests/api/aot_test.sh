@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # aot_test.sh - a kernel built ahead of time runs in a program that has no compiler, and says no where it should.
 # usage: aot_test.sh KILN-COMMAND SOURCE-FOLDER LAUNCH-LIBRARY
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # driver_test.sh - machines without a driver, a GPU or NVRTC, or with ones that are too old, refuse or fail: each is said.
 # usage: driver_test.sh KILN
 #

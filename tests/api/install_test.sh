@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # install_test.sh - what `cmake --install` leaves is enough: the examples build against it, by CMake and by hand, and run
 # where no source tree is. usage: install_test.sh CMAKE BUILD-FOLDER SOURCE-FOLDER
 set -eu

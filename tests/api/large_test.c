@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // large_test.c - extents past 2^31, and past 2^28 in products, on the device of KILN_TEST_DEVICE (default: cpu).
 //
 // Memory is asked for in full, and only a few pages of it are ever touched.

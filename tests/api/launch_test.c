@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // launch_test.c - every way to launch a kernel wrongly, each with the message that names the argument; and right ones.
 #include "kiln/kiln.h"
 

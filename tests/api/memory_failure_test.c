@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // memory_failure_test.c - every request for memory fails once, on every path of the API: the call says so, nothing leaks,
 // and the next call works.
 #include "base/memory.h"

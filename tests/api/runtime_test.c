@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // runtime_test.c - devices, memory, tensors, DLPack, elements and the thread pool.
 #include "kiln/kiln.h"
 #include "runtime/runtime.h"

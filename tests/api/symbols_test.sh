@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # symbols_test.sh - only kiln_ names leave the shared library. usage: symbols_test.sh LIBKILN
 set -eu
 command -v nm >/dev/null || { echo "skipped: there is no nm"; exit 0; }

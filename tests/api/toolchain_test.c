@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // toolchain_test.c - a compiler that is missing, fails, or finds the disk full; a cache that cannot be used, is
 // damaged, or is written by two processes at once: each ends in success or a clear error.
 #define _GNU_SOURCE

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # docs_test.sh - what README.md and docs/ say is there, is there.
 # usage: docs_test.sh KILN-COMMAND SOURCE-FOLDER
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // front_end_fuzz.c - any bytes as a .tile source: parsed, formatted, and every kernel of it checked.
 //
 // Besides not crashing, hanging or growing without bound: what parses can be formatted, formatting keeps the tree,

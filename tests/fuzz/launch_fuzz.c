@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // launch_fuzz.c - any bytes as the arguments of a launch: it is refused with a message or runs, and never touches
 // memory that no tensor describes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // replay.c - runs a fuzz target over files and directories; for compilers that have no fuzzer, also over variations.
 //
 //     NAME_fuzz FILE|DIRECTORY...                 each of them once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // device_test.c - the runtime on a CUDA device: memory, launches, streams, graphs, refusals, and going on after a fault.
 #define _GNU_SOURCE                  // environ
 #include "kiln/kiln.h"

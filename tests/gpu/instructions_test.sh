@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # instructions_test.sh - the kernels that are held to hand-written speed became the machine's own instructions: products
 # on tensor cores of the right kind, copies by TMA on Hopper and by cp.async before it.
 # usage: instructions_test.sh KILN

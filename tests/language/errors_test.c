@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // errors_test.c - every diagnostic of the language, held to its exact words: tests/language/errors/NAME.tile.
 //
 // The message stands beside the line that causes it:

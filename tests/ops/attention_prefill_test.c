@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention_prefill_test.c - packed sequences as FlashMLA's tests of MHA prefill have them, forward and backward, up to
 // their full size: every element of every result is compared with a reference in double precision.
 //

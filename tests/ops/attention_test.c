@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // attention_test.c - attention forward, packed, backward and decoding, against plain loops in double precision.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // far_test.c - caches past 4 GiB and 2^31 elements: the last tokens of one give what the first ones give.
 //
 // Memory is asked for in full, and only a few pages of it are ever touched.

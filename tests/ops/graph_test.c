@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // graph_test.c - a decoding step captured in a CUDA graph: a replay plans and decodes for what it finds in device memory then.
 #include "support.h"
 

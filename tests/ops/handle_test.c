@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // handle_test.c - the handle of the operators: opened wrongly and rightly, used by several threads from its first call on,
 // with every request for memory failing once, and with checks of what stands in device memory.
 #include "support.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // latent.c - see latent.h.
 #include "latent.h"
 #include "runtime/runtime.h"

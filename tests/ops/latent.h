@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // latent.h - what the tests of latent attention share: plans, tokens of a cache, and a reference that can follow at full size.
 //
 // By plain loops a reference would take an hour for 128 requests of 32768 keys. But here tokens are copies of KINDS: a sum over

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla_cache_test.c - slots of new tokens, filling a paged cache, and the 656-byte format there and back.
 #include "support.h"
 

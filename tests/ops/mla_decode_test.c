@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla_decode_test.c - dense decoding over a paged cache, against sums in double precision over all tokens that a row sees.
 //
 // What must not be read is NaN: slots past a request's length, pages that no request uses. Entries of the table past a

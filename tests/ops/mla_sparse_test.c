@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mla_sparse_test.c - decoding over lists of slots in the fp8 cache, and prefill over lists of rows, against sums in double precision.
 //
 // Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.

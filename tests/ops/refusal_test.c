@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // refusal_test.c - every way to call an operator wrongly, each with the message that names the argument. Nothing runs: the
 // outputs stay as they were.
 #include "latent.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // strided_test.c - operators over tensors whose rows lie apart: in padded memory, with heads before rows, as parts of packed
 // tensors. Each call gives what it gives over contiguous copies, and touches no byte between the rows.
 #include "latent.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // support.h - what the tests of the operators share: tensors between guards, random numbers, the three-part tolerance.
 //
 // The device is that of KILN_TEST_DEVICE (default: cpu); KILN_TEST_FILTER picks tests by name, with * and ?;

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # cli_test.sh - the `kiln` command: what it prints, where, and how it ends.
 # usage: cli_test.sh KILN-COMMAND
 set -u

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* attention.h - softmax attention: forward, backward, packed ragged batches, decoding against a cache.
  *
  *     s[i][j] = scale * <q[i], k[j]>,  out[i] = sum over visible j of softmax(s[i])[j] * v[j],

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mla.h - multi-head latent attention: decoding over a paged cache, dense or over a list of slots for each token, filling
  * such caches, and prefill over lists.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ops.h - ready-made operators: what they share. The operators stand in kiln/ops/attention.h and kiln/ops/mla.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"

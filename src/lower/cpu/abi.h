@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // abi.h - what emitted CPU code expects of whoever runs it. The emitted side of it is prelude/entry.c.
 //
 //   void SYMBOL(const void *words, int64_t first, int64_t last, void *scratch)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // access.c - where the elements of a slice lie: through views, to a position in a tensor or tile and the conditions
 // under which it is inside.
 //

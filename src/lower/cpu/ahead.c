@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ahead.c - fetching the next step's tile while this one is worked on.
 //
 // Memory is busy only while something is asked of it. A copy (or a borrowed tile) whose place in a tensor moves with

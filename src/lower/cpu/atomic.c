@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // atomic.c - atomics on elements. A tile belongs to one thread here, so on tiles they are plain; on tensors they are
 // the compiler's atomics or, for floating point, a loop of compare and exchange.
 //

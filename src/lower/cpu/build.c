@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // build.c - short forms for building Loop IR, used all over the CPU lowering.
 #include "lower/cpu/cpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // check.c - what --check builds add: subscripts of tiles inside, elements written before they are read.
 //
 // Each tile has a shadow of one byte per element. Declaring the tile clears it, writing sets, reading tests; a trap

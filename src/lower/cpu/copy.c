@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // copy.c - copies with conversion, fills, and atomic sums of tiles: rows at a time, bounds outside the rows.
 //
 // For each axis the bounds become a range of its index; inside the range nothing is tested. What lies outside the

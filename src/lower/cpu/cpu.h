@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cpu.h - what the files of the CPU lowering share.
 //
 // Tile IR variables are used in Loop IR as they are; a unit's ids go on where the kernel's end. Expressions of Tile

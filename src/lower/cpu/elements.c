@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // elements.c - copies, fills and atomic sums of slices whose elements lie nowhere in particular: those of a view that
 // merges dimensions which do not follow each other in its base. Each element is placed on its own, as if it had been
 // subscripted.

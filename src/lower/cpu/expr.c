@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr.c - scalar expressions of Tile IR as Loop IR: loads get addresses and bounds, conversions and functions the
 // prelude's names, and what a loop nest need not compute again moves in front of the loop that it does not depend on.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // forall.c - independent iterations as a loop nest that the C compiler turns into vectors.
 //
 // The innermost loop should run along memory, so the index that most accesses have in their last subscript goes there;

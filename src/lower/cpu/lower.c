@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lower.c - one kernel as one C function: words to variables, a loop over the instances, the body statement by
 // statement. What is said by a single statement of C is said here; the rest has files of its own.
 //

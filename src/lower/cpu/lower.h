@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lower.h - Tile IR to Loop IR for the CPU.
 #ifndef KILN_LOWER_CPU_LOWER_H
 #define KILN_LOWER_CPU_LOWER_H

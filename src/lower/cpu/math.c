@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // math.c - conversions and the language's functions by the names of the CPU prelude.
 //
 // What C's own cast does right stays a conversion; the rest (narrow floats, saturation) becomes a call. A value of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul.c - products through the prelude's register-blocked kernels.
 //
 // An operand that lies in rows (of a tile, a slice of one, or a tensor that a tile borrows) is handed over as it is;

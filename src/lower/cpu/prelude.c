@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // prelude.c - which parts of the prelude an emitted kernel starts with: each costs compile time, so only what is used.
 #include "lower/cpu/cpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // reduce.c - `x op= y`: an update of an element, or a reduction over the indices that x does not have.
 //
 // A reduction accumulates in x's wide type in a variable in front of the innermost loops that x does not depend on,

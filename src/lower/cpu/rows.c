@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rows.c - neighbouring statements that go over the same rows (or columns) of tiles take them a few at a time together,
 // so that what one statement made is still in the first-level cache when the next needs it: the softmax of attention is
 // one pass, not six, and a kernel that memory bounds asks for memory all the time instead of once per statement. A few

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scan.c - cumsum(dst, src, axis): along one axis, for every position of the others. dst may be src.
 #include "lower/cpu/cpu.h"
 

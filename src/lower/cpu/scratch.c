@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scratch.c - a place in the thread's scratch for every tile, by lifetime.
 //
 // A tile lives from its T_TILE op to the end of the last op of the same block that uses it, at any depth: a loop that

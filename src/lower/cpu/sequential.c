@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // sequential.c - references, check code and verify blocks: plain scalar C, one statement for one statement.
 //
 // Nothing of the tile lowering is used but expressions and the statements of lower.c: no tiles, no loop nests, no

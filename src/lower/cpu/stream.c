@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // stream.c - which copies write past the caches: those from tiles into a tensor that the kernel only writes and that
 // is, as launched, larger than caches keep (prelude/stream.c).
 //

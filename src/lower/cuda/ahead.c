@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ahead.c - pipelines before sm_90: copies run ahead through cp.async, issued by the computing threads themselves.
 //
 //     meet

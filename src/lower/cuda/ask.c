@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ask.c - the producer asks for the next step's boxes in the L2 cache.
 //
 // With one buffer per tile a refill's latency is in the way of every step. Where several instances read the same boxes,

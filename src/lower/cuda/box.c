@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // box.c - which slices of tensors are boxes, which the tensor memory accelerator moves.
 //
 // A slice is a box if every subscript is an index or a range of constant width and step 1 and the last dimension is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // box.h - slices of tensors as boxes, for the files that move them (box.c finds them, tma.c prints the copies).
 #ifndef KILN_LOWER_CUDA_BOX_H
 #define KILN_LOWER_CUDA_BOX_H

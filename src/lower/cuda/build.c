@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // build.c - short forms for building Loop IR.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // channels.c - the mbarriers of the rings, as both roles see them.
 //
 // A buffer is full when all threads that fill it have arrived and all announced bytes are there; it is empty when one lane

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // checked.c - what --check builds add: subscripts of tiles inside, elements written before they are read, no overflow
 // of `int`.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cluster.c - the instances of a cluster, and which tiles are fetched once for all of them (sm_90).
 //
 // cluster(x = n): n neighbours along x are launched as one cluster of thread blocks, if they have anything to share.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // consumer.c - the consumers' code: a walk over the tree, and what stands around each operation.
 //
 // They run every statement but the fetched copies. Before the first use of a channel's tiles they wait for its full barrier,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // convert.c - rows that pass through registers on their way to a tile, and on to the tiles of a cluster.
 //
 // before: the tile's buffer is free      after: it holds the rows; the caller fences and arrives

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // crew.c - how many threads an instance has, and their numbers.
 //
 // The consumers are warps(n), or what the kernel's products and tiles ask for. In front of them stands the producer, of a

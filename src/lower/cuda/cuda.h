@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cuda.h - the lowering from Tile IR to CUDA C, seen from inside.
 //
 // An instance of a kernel is one thread block: one or more *consumer* warp groups that compute, and on Hopper, when

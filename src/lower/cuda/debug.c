@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // debug.c - print and assert on the device; calls of its functions for their effect.
 #include "lower/cuda/cuda.h"
 

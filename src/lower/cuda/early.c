@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // early.c - copies to registers whose loads are all made before the first of them is finished.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // explain.c - what was decided, for `kiln explain`.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fetch.c - which copies the producer makes, and the channels through which their tiles pass.
 //
 // A copy can run ahead if nothing it depends on is made by the consumers: addresses, enclosing loop bounds and

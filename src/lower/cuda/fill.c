@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fill.c - a group of placed statements that only fills tiles of a pipeline becomes the producer.
 //
 // `on (2) { ... }` around the gathering, conversion and masks of a step: where nothing of it depends on what the other

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // flights.c - products in flight, and waiting for them where a result is first used.
 //
 // Groups of products complete in order, so waiting for one leaves the later ones in flight. When a flight is known to be

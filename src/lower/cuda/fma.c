@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fma.c - products by multiply-adds: what tensor cores do not compute exactly (f32, f64) or cannot read.
 //
 // Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // gather.c - rows that are copied as they lie, and rows that are asked for.
 //
 // Copies go by cp.async: no register stands in between, and all of a row are in flight. Where a filler does nothing but

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // grid.c - which instance a thread block computes: its number, and the coordinates that this stands for.
 //
 // A persistent block takes one instance after another. The order is chosen so that blocks get alike and instances that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hand.c - tiles of a pipeline's step that one placed group makes and others use: handed over in rings.
 //
 // Like a tile that the producer fetches, such a tile has a buffer for each stage, and for each buffer a full and an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hazards.c - where the consumers' threads must meet.
 //
 // Threads of an instance share tiles in shared memory, and tensors that the kernel both reads and writes, or writes the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hazards.h - what accesses are not ordered yet, as the walk of hazards.c and its signals see it.
 #ifndef KILN_LOWER_CUDA_HAZARDS_H
 #define KILN_LOWER_CUDA_HAZARDS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hints.c - layout(a) = swizzle(n), padded(n): where the rows of a shared tile lie.
 //
 // A swizzled tile stands in panels of n bytes, as TMA and wgmma know them; 0 is row by row. A padded tile has n elements

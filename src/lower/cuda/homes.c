@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // homes.c - a home for every tile: registers with a layout, or shared memory.
 //
 // Products fix the layouts of their accumulators and register operands (products.c). From there layouts spread

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // info.c - what the passes note about operations and tiles, and the walk over operations by which they find them.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // iterate.c - how the iterations of a forall are divided among threads and registers.
 //
 // A forall follows the fragment it touches: the fragment of the highest rank that lives in registers and is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // kernel.c - the lowering's outline: analyses in their order, then the kernel's frame around the two roles.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // launch.c - what the launch hands to the kernel: words of parameters and tensor maps, and the plan that makes them.
 #include "lower/cuda/cuda.h"
 

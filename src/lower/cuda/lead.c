@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lead.c - pipelines with stage labels whose step begins with products that the step before issues at its end.
 //
 //     stage 0 of the first step

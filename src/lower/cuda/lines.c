@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lines.c - where a lane stands in a line: in the tensor's row and in the tile's.
 //
 // before: a Rows says what is loaded (rows.c)      after: its lines have pointers, and a variable that says whether they

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lower.h - Tile IR to Loop IR for CUDA.
 #ifndef KILN_LOWER_CUDA_LOWER_H
 #define KILN_LOWER_CUDA_LOWER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // map.c - foralls, and with them copies and fills: loops over the register digits of the iteration layout, in which
 // every thread does its own elements.
 #include "lower/cuda/cuda.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // masks.c - one test around a masked forall: can the condition hold anywhere in this warp's box of iterations?
 //
 // Conditions are comparisons of affine forms of the indices, joined by && and ||. Such a comparison is hardest or

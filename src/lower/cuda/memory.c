@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // memory.c - shared memory of an instance: tiles and their rings, staging, scratch, barriers.
 //
 // before: homes, channels, and the copies that run ahead are known

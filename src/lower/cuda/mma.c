@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mma.c - products by mma.sync, warp by warp: the generic path; on Hopper small instances, and byte operands whose
 // contraction runs across rows, which wgmma cannot read.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // moves.c - the code of wide loads and stores, and the loops over the registers around them (vector.c chose which).
 //
 // One uniform test decides whether rows divide into whole vectors; then each is inside or outside as a whole. If not, the

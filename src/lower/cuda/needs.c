@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // needs.c - what the producer computes besides its copies: the scalars on which they, their loops and conditions depend.
 //
 // before: it is known which copies are fetched and which statements fill      after: find_needs(): lo->needed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // packed.c - f32 fragments to 16-bit fragments of the same layout: one instruction for two elements.
 #include "lower/cuda/cuda.h"
 

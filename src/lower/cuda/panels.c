@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // panels.c - an accumulator into a shared tile that products read: 16 columns of a warp's rows by one stmatrix.
 //
 // The general path stores pairs, each with an address of its own. Here a lane has one address for a block of 64 rows;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // partial.c - sums and extremes that only the end of a loop needs whole.
 //
 // sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each thread may carry the sum of its own columns,

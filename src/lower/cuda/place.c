@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // place.c - where one element of a tensor or tile is, through views, and what must hold for it to be inside.
 //
 // Accesses to tensors and views are checked here, one test per dimension, minus those that ranges prove.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // place_loop.c - the loop of a pipeline whose filler knows which rows it gathers (places.c).
 //
 // In line with the rows, their numbers make each step begin with two waits for memory, one behind the other. So a step is

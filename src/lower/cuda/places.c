@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // places.c - a filler knows which rows it gathers before it comes to them.
 //
 // Row numbers pass through index tiles of the filler's own: loaded from a list, tested, divided into pages. A statement

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // preload.c - left operands that stay the same through a loop, kept in registers.
 //
 // wgmma reads a left operand in shared memory anew for every instruction. One that is declared outside the loop (the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // producer.c - the producer's code: the tree again, with the fetched copies and what their addresses and conditions need.
 //
 // One thread issues boxes (its whole warp where small rows are copied by lanes). Where the launch's strides allow no

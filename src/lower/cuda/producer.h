@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // producer.h - the producer's code, for the files that print it: producer.c, needs.c, ask.c, place_loop.c.
 #ifndef KILN_LOWER_CUDA_PRODUCER_H
 #define KILN_LOWER_CUDA_PRODUCER_H

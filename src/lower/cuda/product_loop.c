@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // product_loop.c - a loop of nothing but accumulating products: they stay in flight over the back edge.
 //
 // What one step read is released when the next step's products have been issued. A tile that is zeros before the loop is

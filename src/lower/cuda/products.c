@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // products.c - how every `@` is computed.
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // reduce.c - reductions of a forall: partial results in registers, then lanes by shuffles, then warps through
 // shared memory. Every thread that holds the target ends with the same bits: butterflies add the same pairs, and
 // all warps read the scratch in one order.

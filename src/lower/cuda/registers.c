@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // registers.c - how the threads' registers are divided between the producer and the groups of consumers.
 //
 // A launch gives every thread as many. Where a producer stands beside at least two groups, or statements are placed on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rescale.c - an accumulator times a factor of its rows, which in a running softmax is 1 in most steps: a warp whose
 // factors are all 1 skips it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rewritten.c - which `out` tensors a kernel may write the same element of in several places.
 //
 // Then the last statement must win, whichever threads run the two, so that they meet in between (hazards.c). Two places

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // roofline.c - for `kiln explain`: how many operations the products make, how many bytes the tensors have, and the time
 // below which no kernel can do it.
 //

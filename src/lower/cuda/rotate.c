@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rotate.c - pipelines with stage labels: stage 1 of a step is issued inside stage 0 of the next.
 //
 //     head(first); tail(first)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rows.c - which statements are rows of a tensor that become rows of a tile, and how they lie among the lanes.
 //
 // before: tiles have homes, and it is known which of them are read as panels

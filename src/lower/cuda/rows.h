@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rows.h - rows of tensors that become rows of a tile, tile[r][d] = f(tensor[..r..][d]): for the files that move them.
 //
 //   rows.c       which statements have this form, and how their rows lie among the lanes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scalar.c - scalar expressions of Tile IR as expressions of Loop IR.
 //
 // `int` means 64 bits; what provably fits 32 is computed in 32, and the two meet by widening. Values of narrow

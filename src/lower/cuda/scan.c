@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scan.c - inclusive sums along one dimension of a tile in shared memory: a warp per line, 32 elements at a time.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // signals.c - one group of placed statements tells another what it has done, where a meeting would hold both up.
 //
 // The first arrives at a named barrier behind its last access and goes on, the second waits there before its own. What a

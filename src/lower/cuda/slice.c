@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // slice.c - what does not depend on what the consumers compute: the producer can know it.
 //
 // Known are functions of launch arguments, indices, read-only tensors, and of tiles that the producer fills. A scalar is

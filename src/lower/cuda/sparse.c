@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // sparse.c - 2:4 sparse left operands on tensor cores: wgmma.mma_async.sp and mma.sp.
 //
 // The kept elements lie and move like a dense operand of half the contraction; the right operand has all of it. What is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // statements.c - the code of each statement, as all threads of a group of consumers run it.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // stock.c - the rows that the next step converts, in registers before their step: a *stock*.
 //
 // Where it is known which rows the next step converts (places.c) and each step converts one line, both sets belong to the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // store.c - accumulators to tensors through swizzled staging and TMA.
 //
 // Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // structure.c - jumps become structure, slices inside foralls become indices.
 //
 // before: as the source says       after: no continue and no return outside forall where an `if` can say the same;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // teams.c - statements placed on warp groups by `on`.
 //
 // A kernel with placed statements is printed once per warp group: the walk of a group holds the statements that run on

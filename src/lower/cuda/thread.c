@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // thread.c - one iteration of a forall: the statements inside, as the thread runs them that has it.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tiles.c - the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
 #include "lower/cuda/cuda.h"
 

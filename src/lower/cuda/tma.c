@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tma.c - tensor maps, and the copies of boxes between tensors and shared memory that go by them.
 //
 // A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows, those

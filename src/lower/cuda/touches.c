@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // touches.c - which buffers that threads share each op reads or writes, for hazards.c.
 //
 // before: tiles have their homes, fetches and places       after: nothing has changed; the answers stand beside the ops

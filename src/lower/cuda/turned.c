@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // turned.c - f32 sums that were computed transposed (products.c), added to a tensor: a group's 64 columns, rows as they are.
 //
 // A whole group fills two boxes of 32 columns by all rows, meets, and one thread adds both. Staging belongs to the group.

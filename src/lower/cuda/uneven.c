@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // uneven.c - grids whose instances have unequal work: the one coordinate on which the length of their pipelines depends.
 #include "lower/cuda/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // vector.c - loads and stores of several consecutive elements at a time.
 //
 // Where the fastest register digit of a forall runs along the last dimension of a tensor or shared tile, its

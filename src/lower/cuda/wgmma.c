@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // wgmma.c - products on tensor cores of whole warp groups.
 //
 // A product is issued, committed as a group and remembered as a flight (flights.c).

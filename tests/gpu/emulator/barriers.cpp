@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // barriers.cpp - mbarriers, the block's named barriers, and the cluster's barrier.
 //
 // An mbarrier's state is kept beside shared memory; its 8 bytes there hold a mark, so that a stray store is noticed.

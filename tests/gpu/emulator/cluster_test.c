@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cluster_test.c - clusters and bulk stores on the emulated device: kernels made of the prelude run, and faults planted in them
 // are found.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // copies.cpp - asynchronous copies: cp.async, bulk copies and boxes of tensors.
 //
 // A load writes shared memory and tells its mbarrier when the worker chooses, at the latest when nothing else can go on.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // device.h - what CUDA gives a kernel without any include, for kernels compiled for the host.
 //
 // The kernel's text defines int64_t and the like itself (as long long); so those of the host are renamed at the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // driver.cpp - the entry points of libcuda that Kiln uses, and those for graphs: one device, one context.
 //
 // Work is queued and done in order by one thread, whatever its stream, so that launches return at once as a driver's do.

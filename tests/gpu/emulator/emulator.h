@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // emulator.h - what the parts of the emulated CUDA device share. See README.md for what it is and how it is used.
 //
 // Each CUDA thread is a fiber with a stack of its own. A worker (a thread of the host) runs whole clusters: it resumes

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # faults_test.sh - faults planted in Kiln's kernels are found: waits left out, wrong descriptors, deadlocks ...
 # usage: faults_test.sh KILN LIBRARY
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fibers.cpp - CUDA threads as fibers: switching, the order they run in, deadlocks, and faults.
 //
 // A cluster's threads are resumed one by one, in an order that comes from KILN_EMULATOR_SEED. Each cluster draws its own

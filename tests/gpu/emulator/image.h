@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // image.h - how compiled code travels from the emulated NVRTC to the emulated driver.
 #pragma once
 

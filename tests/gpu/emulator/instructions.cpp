@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // instructions.cpp - which PTX instructions are emulated, and what each becomes in C++.
 //
 // A rule's pattern is matched with "OPCODE SHAPE": the shape has a letter for each operand, r for a register or number,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // numbers.h - the small floating-point formats, bit for bit.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // nvrtc.cpp - the entry points of NVRTC: the text is preprocessed, rewritten and compiled for the host by a C++ compiler.
 //
 // What is returned as a cubin is a word of its own, the size, and a shared library. Its version is a hash of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ptx.h - what compiled kernels call: one function for each PTX instruction (or family) that instructions.cpp knows.
 //
 // Registers come as the type of their constraint; shared addresses as 32-bit numbers, bits 24 up the block's rank.

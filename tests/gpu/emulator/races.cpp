@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // races.cpp - accesses to a block's shared memory that no barrier orders, and proxy fences that are missing.
 //
 // Kernels are compiled with -fsanitize=thread, whose calls come here in place of libtsan's. Time is counted per warp: a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rewrite.cpp - the text of a kernel, preprocessed, made into C++ for the host.
 //
 // Inline PTX is translated instruction by instruction; shared memory becomes a call; a table of the kernels is added.

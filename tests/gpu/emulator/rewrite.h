@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rewrite.h - CUDA C++ to C++ for the host.
 #pragma once
 

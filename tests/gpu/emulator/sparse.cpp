@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // sparse.cpp - the places of 2:4 sparse operands, from the PTX ISA's "Sparse matrix storage" (mma.sp, wgmma.mma_async.sp).
 //
 // Of four neighbouring columns of a row two are kept; four bits give their places, the first in the low two. In the 16

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # sticky_test.sh - after a fault a device takes nothing more; `kiln test` opens it anew, in a new process if the driver
 # wants one, so that a fault costs the case alone.
 # usage: BUILD=folder sticky_test.sh KILN

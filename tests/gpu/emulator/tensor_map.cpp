@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tensor_map.cpp - descriptions of tensors for the copy engine: the driver's checks, and boxes of them.
 #include "emulator.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // thread.cpp - what a kernel asks of the thread that it runs in, and the conversions that it shares with the emulator.
 #include "emulator.h"
 #include "numbers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // warp.cpp - what the lanes of a warp do together: shuffles, votes, reductions, matrices between lanes.
 #include "emulator.h"
 #include "numbers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // wgmma.cpp - products of warp groups on tensor cores, asynchronous as they are.
 //
 // Each warp of the group computes its 16 rows. A product is queued when its lanes issue it; from then until the wait

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // arena_test.c - arenas: zeroing, marks, what survives them, limits, and each allocation failing once.
 #include <setjmp.h>
 #include <stdarg.h>

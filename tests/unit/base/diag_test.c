@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // diag_test.c - how diagnostics are kept, sorted and shown.
 #include <setjmp.h>
 #include <stdarg.h>

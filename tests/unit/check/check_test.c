@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // check_test.c - what the checker makes of sources: Tile IR piece by piece, and all of the worked kernels.
 #include "compile/compile.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Programs: each file once, imports beside the importer, and a message for whatever cannot be read.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // emit_test.c - what is printed means what it should: random expressions are compiled and compared with a plain
 // evaluator; statements are compared as text in both dialects.
 #include <setjmp.h>

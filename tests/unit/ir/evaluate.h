@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // evaluate.h - a slow, plain evaluator of expressions, against which folding, ranges and plans are held, and a
 // generator of random expressions that builds each one twice: folded by the builders, and node by node as it stands.
 #ifndef TESTS_EVALUATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // expr_test.c - folding keeps values, ranges and multiples hold, and the identities that passes rely on fire.
 #include <setjmp.h>
 #include <stdarg.h>

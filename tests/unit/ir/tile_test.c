@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile_test.c - questions about Tile IR, copies of blocks, and the violations that the verifier must find.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // conversions_test.c - every type converted to every other, on every path that converts, against the rules in plain C:
 // to floating point to nearest even, f16 and bf16 overflow to infinity, smaller ones saturate; floating to integer truncates
 // and saturates, NaN gives 0; integer to narrower integer keeps the low bits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // leaving_test.c - break, continue and return from anywhere: random bodies of loops, unrolled and not, against an interpreter.
 #include "run.h"
 

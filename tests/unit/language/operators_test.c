@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // operators_test.c - every operator on every pair of types, against a model of the rules in plain C: narrow types widen to
 // i32 and f32; of two operands floating wins, then the wider, then the unsigned; integers wrap; / and % truncate.
 #include "run.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // run.h - for the tests of the language's rules: builds a kernel from text and launches it on arrays, on the device that
 // KILN_TEST_DEVICE names (cpu), where the arrays are copied to and back.
 #ifndef TESTS_LANGUAGE_RUN_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Layouts of fragments and shared tiles, checked by enumeration against plain formulas from the PTX manual.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // plan_test.c - postfix programs give what the expressions mean; plans survive storing; damage is refused.
 #include <setjmp.h>
 #include <stdarg.h>

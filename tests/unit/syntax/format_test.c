@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // format_test.c - canonical form: what it is, that it is stable, and that it means the same.
 #include "syntax_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // lexer_test.c - words, numbers, strings, and bytes that are none of these.
 #include "syntax_test.h"
 

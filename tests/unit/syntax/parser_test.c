@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // parser_test.c - what sources mean, as trees with every parenthesis written out.
 #include "syntax_test.h"
 

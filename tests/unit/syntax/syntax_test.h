@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // syntax_test.h - what the tests of the front end share: an arena per test, parsing a text, reading the sample files.
 #ifndef KILN_SYNTAX_TEST_H
 #define KILN_SYNTAX_TEST_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // atomic.c - atomics on elements of tensors. Relaxed; the fences around those outside forall are calls of their own.
 // needs: base.c, convert.c
 KILN_INLINE void kiln_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // base.c - what every other fragment of the CPU prelude stands on.
 //
 // The prelude is C text that the CPU lowering puts in front of an emitted kernel: it takes the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // check.c - what --check builds call. `shadow` has a byte per element of a tile: 1 once it was written.
 // needs: entry.c
 KILN_INLINE int64_t kiln_inside(const void *host, int64_t x, int64_t extent, const char *where, const char *message)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // convert.c - between the narrow element types and f32 or i32.
 //
 // The scalar functions are branch-free, on bits, so that a loop of them becomes vectors; the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // double_math.c - the language's functions in f64: the C library's. needs: base.c
 KILN_INLINE double kiln_exp_f64(double x) { return __builtin_exp(x); }
 KILN_INLINE double kiln_exp2_f64(double x) { return __builtin_exp2(x); }

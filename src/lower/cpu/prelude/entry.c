@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // entry.c - the emitted side of lower/cpu/abi.h: argument words, scratch, traps and prints; the small integer and
 // byte helpers that the lowering calls by name. needs: base.c
 typedef struct {

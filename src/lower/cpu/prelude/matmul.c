@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul.c - the products a kernel calls: c[m][n] = or += a[m][k] @ b[k][n], for each element type.
 //
 // Each matmul_*.c makes, for a pair of operand types called T:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_amx.c - products on the tile registers of AMX: sixteen times the rate of f32 vectors.
 //
 // A tile register holds 16 rows of 64 bytes. One instruction adds the product of a 16 x 16-unit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_f64.c - f64 @ f64 into f64; a is always read in place. needs: base.c, matmul_vector.c
 //
 // The functions of matmul.c with units of eight bytes, packed one element at a time.

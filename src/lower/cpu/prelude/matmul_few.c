@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_few.c - products with few rows of a: decoding, where b is read once and its bytes decide.
 //
 // Packing b would cost more than multiplying by it, so b is read where it lies and widened in registers: dot products

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_few_bf16.c - products of up to 16 rows of bf16 with the dot product of pairs, b read where it lies.
 //
 // Where b lies as b[n][k] both sides have their pairs along memory. Few rows of a: sums of 16 lanes for each element of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_i32.c - i32 @ i32 into i32, wrapping: for pairs of integer types that no instruction multiplies. needs: base.c
 static __attribute__((unused)) void kiln_matmul_i32(
     int32_t *c, int64_t c_stride, const int32_t *a, int64_t a_stride, int a_transposed, const int32_t *b,

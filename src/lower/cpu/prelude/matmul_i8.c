@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_i8.c - i8 and u8 in any combination into i32, exact for all inputs. needs: matmul.c
 //
 // Define KILN_USE_I8I8, KILN_USE_U8U8, KILN_USE_I8U8 or KILN_USE_U8I8 (a, then b).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_narrow_float.c - bf16, f16, e4m3 and e5m2 into f32. needs: matmul.c
 //
 // bf16 and what converts to it exactly (fp8) use tile products or bf16 dot products; f16 does

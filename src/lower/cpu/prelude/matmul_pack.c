@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_pack.c - lay out the operands of a product as its micro-kernel reads them.
 //
 // b becomes panels [n / NR][panel_k][NR] of 4-byte units; a becomes blocks of 16 rows by 16 units.

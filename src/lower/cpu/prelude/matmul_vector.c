@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_vector.c - the register-blocked product on vectors, for any unit of multiplication.
 //
 // A *unit* is what one lane multiplies: an f32, an f64, an i32, or four bytes holding two bf16,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // reduce.c - a row to one value: sum, greatest, least.
 //
 // The compilers may not reorder a float sum, nor turn a NaN-aware maximum into vectors, without

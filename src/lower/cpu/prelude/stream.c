@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // stream.c - writing large tensors past the caches.
 //
 // An ordinary store first reads the line it writes, and its line later pushes another one out: a kernel that only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // vector_math.c - the f32 functions, written so that a loop of them becomes vectors.
 //
 // No branch, no table walk, no call: only arithmetic, bits and selects, which gcc and clang turn

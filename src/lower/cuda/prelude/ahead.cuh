@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ahead.cuh - copies into shared memory that run ahead by cp.async (before sm_90).
 DEVICE void copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // At most n of this thread's groups are still under way.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // atomic.cuh - atomics on elements; each returns the value before.
 template <class T> DEVICE T atomic_add(T *p, T x) { return atomicAdd(p, x); }
 DEVICE int64_t atomic_add(int64_t *p, int64_t x) { return (int64_t)atomicAdd((uint64_t *)p, (uint64_t)x); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // barrier.cuh - mbarriers: how the producer and the consumers of a ring wait for each other; and launches (sm_90).
 //
 // The unqualified forms: .release.cluster and .acquire.cluster compile to fences of the whole device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // check.cuh - what --check builds call: each stops the kernel where it finds a mistake.
 template <class T> DEVICE T written(T x, uint8_t is_written, uint64_t fault, const char *text)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cluster.cuh - the thread blocks of a cluster: their ranks, their barrier, each other's shared memory (sm_90).
 //
 // Operations on mbarriers are the unqualified ones: .release.cluster and .acquire.cluster compile to fences of the whole

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // convert.cuh - conversions as the language has them: round to nearest even, saturate where it says so.
 DEVICE float bf16_to_f32(uint16_t x) { return __uint_as_float((uint32_t)x << 16); }
 DEVICE float f16_to_f32(uint16_t x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }

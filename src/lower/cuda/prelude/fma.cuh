@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fma.cuh - products by multiply-adds: a rectangle of the result in each thread, operands from shared memory.
 template <class T> struct Element {
     typedef T type;

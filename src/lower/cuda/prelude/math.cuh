@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // math.cuh - the functions of the language, overloaded by type.
 DEVICE float math_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float math_log2(float x) { float r; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // rows.cuh - pieces of 16 bytes of a tile's rows, gathered or converted by the producer's threads (sm_90).
 //
 // 16 bytes without a register in between; outside they become zero and nothing is read.

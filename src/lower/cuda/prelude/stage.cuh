@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // stage.cuh - a warp's 16 rows of an accumulator into a swizzled box of staging (sm_90).
 //
 // Rows of the box are BYTES wide; 16-byte pieces are XORed with the row as TMA will read them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tensor_core.cuh - what surrounds tensor-core products. wgmma itself is printed per shape beside the kernel.
 DEVICE void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // threads.cuh - what threads of a warp or an instance do together.
 template <class T> DEVICE T shuffle_xor(T x, int32_t lanes) { return __shfl_xor_sync(0xffffffffu, x, lanes); }
 template <class T> DEVICE T shuffle_from(T x, int32_t lane) { return __shfl_sync(0xffffffffu, x, lane); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tma.cuh - asynchronous copies of boxes between tensors and shared memory (sm_90).
 // True in one lane of a warp, of which ptxas knows that it is one: copies need no loop over lanes then.
 DEVICE bool elected(void)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // types.cuh - the types and addresses that all generated code uses. No CUDA header is included anywhere.
 typedef signed char int8_t;
 typedef unsigned char uint8_t;

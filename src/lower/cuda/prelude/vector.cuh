@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // vector.cuh - several consecutive elements by one access, with bounds and alignment looked after.
 template <int BYTES> struct Piece;
 template <> struct Piece<16> { typedef uint4 type; };

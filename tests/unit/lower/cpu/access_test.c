@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Slices and views: windows, merged and split dimensions, other element types, packed elements, steps, strides.
 #include "run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // --check builds stop at the line of the mistake, and say nothing about code without one.
 #include "run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // convert_test.c - conversions between element types, against nearest-even by search in f64.
 //
 // To f32: every code of every narrow type, from the format's definition. From f32: samples of the

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # every_isa.sh - build the prelude's tests for each instruction set this machine can run, and run them.
 # usage: every_isa.sh [COMPILER...]      default: cc. What the machine lacks is printed as skipped.
 set -u

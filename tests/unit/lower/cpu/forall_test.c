@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loop nests: every kind of reduction and order of indices, masks, bounds, scatters, local arrays, atomics, scans.
 #include "run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products through pipelines of borrowed and cut tiles, in every orientation and element type.
 #include "run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // matmul_test.c - the prelude's products against plain loops in f64, or exact integers.
 //
 // Built once for each instruction set and compiler. Every type, both orientations of both operands,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // run.h - builds a kernel from text for the CPU and launches it on arrays, for the tests of the CPU lowering.
 #ifndef TESTS_LOWER_CPU_RUN_H
 #define TESTS_LOWER_CPU_RUN_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // vector_math_test.c - every f32 function of the prelude against the C library in f64.
 //
 // Samples the 2^32 inputs by default; KILN_EXHAUSTIVE=1 takes all of them. The functions run in a
