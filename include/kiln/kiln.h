@@ -9,7 +9,8 @@
  * Every function that can fail returns a status; kiln_error_message() then says, for the calling thread, what was
  * wrong and what was expected. Objects come back through the last parameter and are freed by their own function,
  * which takes NULL. All functions may be called from several threads at once, on the same objects too, except
- * that an object must not be freed while it is in use. Shapes are counted in elements, outermost dimension first.
+ * that an object must not be freed while it is in use. A process may fork while other threads are in these functions;
+ * the child may go on with all of its objects but those of CUDA devices. Shapes are counted in elements, outermost dimension first.
  */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H

@@ -208,7 +208,7 @@ static void print_diag(Text *out, const Diag *diag, bool color)
     }
     text_print(out, "%s%s:%s ", color ? kind->color : "", kind->name, color ? "\033[0m" : "");
     text_print(out, "%s\n", diag->message);
-    if (diag->span.source && diag->kind == DIAG_ERROR) print_source_line(out, diag->span, color);
+    if (diag->span.source && diag->kind == DIAG_ERROR && !diag->span.source->hidden) print_source_line(out, diag->span, color);
 }
 
 void diags_print(const Diags *diags, Text *out, bool color)

@@ -5,10 +5,13 @@
 
 #include "base/arena.h"
 
+#include <stdbool.h>
+
 typedef struct Source {
     const char *path;                // as shown in diagnostics
     const char *text;                // NUL-terminated; a leading byte order mark is kept but skipped by the lexer
     int         length;
+    bool        hidden;              // lies outside the program's folder: diagnostics do not show its lines
 } Source;
 
 // A piece of a source. `source` NULL: nowhere (made by the compiler).

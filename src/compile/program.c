@@ -19,6 +19,7 @@ typedef struct Import { Module *module; const char *path; bool open; } Import;  
 typedef struct Loader {
     Program  *program;
     FindText *find;                  // where imports are; NULL: on disk
+    const char *folder;              // of the first file, with the last '/'
     VEC(Import) imports;
     int       depth;
 } Loader;
@@ -97,6 +98,26 @@ static FileRead read_text(Loader *l, const char *path)
     return text ? (FileRead){ .text = text, .n = strlen(text) } : (FileRead){ .problem = "there is no such text" };
 }
 
+// Whoever gives a program's text decides what it imports, and may see no more than what the program's owner laid beside
+// it: a message shows no line of a file elsewhere, and no word of what is no source by its name.
+static bool is_source_name(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".tile") == 0;
+}
+
+static bool is_inside(const Loader *l, const char *normal)
+{
+    return l->find || strncmp(normal, l->folder, strlen(l->folder)) == 0;
+}
+
+static const char *folder_of(Arena *arena, const char *normal)
+{
+    const char *const slash = strrchr(normal, '/');
+    if (slash) return arena_copy_text(arena, normal, (size_t)(slash - normal) + 1);
+    return arena_printf(arena, "%s/", normal_path(arena, "."));
+}
+
 static Import *find_import(Loader *l, const char *normal)
 {
     for (int i = 0; i < l->imports.count; i++)
@@ -120,6 +141,10 @@ static void load_import(Loader *l, const Source *from, const Decl *decl)
         diag_error(diags, decl->name_span, "imports nest deeper than %d files", MAX_IMPORT_DEPTH);
         return;
     }
+    if (!is_source_name(path_of(l, path))) {
+        diag_error(diags, decl->name_span, "cannot import '%s': the name of a source ends in .tile", path);
+        return;
+    }
     const FileRead file = read_text(l, path);
     if (file.problem)
         diag_error(diags, decl->name_span, "cannot import '%s': %s", path, file.problem);
@@ -131,10 +156,11 @@ static void load_text(Loader *l, const char *path, const char *text, size_t n)
 {
     Program *const program = l->program;
     Arena *const arena = program->arena;
-    const char *const shown = l->find ? path_of(l, path) : arena_copy_text(arena, path, strlen(path));
-    Source *const source = NEW(arena, Source, .path = shown, .text = text, .length = (int)n);
+    const char *const normal = path_of(l, path), *const shown = l->find ? normal : arena_copy_text(arena, path, strlen(path));
+    if (!l->folder) l->folder = folder_of(arena, normal);
+    Source *const source = NEW(arena, Source, .path = shown, .text = text, .length = (int)n, .hidden = !is_inside(l, normal));
     const int at = l->imports.count;
-    VEC_PUSH(arena, &l->imports, ((Import){ NULL, path_of(l, path), true }));
+    VEC_PUSH(arena, &l->imports, ((Import){ NULL, normal, true }));
     l->imports.items[at].module = parse_module(arena, program->diags, source);
     l->depth++;
     for (const Decl *d = l->imports.items[at].module->decls; d; d = d->next)

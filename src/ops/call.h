@@ -22,7 +22,7 @@ struct kiln_ops {
     kiln_build_options options;
     char              *isa;          // the text that options.isa is
     pthread_mutex_t    lock;         // of both lists
-    pthread_mutex_t    building;     // held while something is built, so that it is built once
+    char               turn[32];     // its name: taken while something is built, so that it is built once
     struct OpsProgram *programs;     // by file
     struct OpsKernel  *kernels;      // by file, name and bindings
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // ops.c - the handle of the operators: programs and kernels, each loaded or built once.
 #include "ops/call.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // File and name are constants of the library.
@@ -40,7 +42,7 @@ kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options
     made->device = device;
     device_keep(device);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->building, NULL);
+    snprintf(made->turn, sizeof made->turn, "operators %p", (void *)made);
     *ops = made;
     return KILN_OK;
 }
@@ -61,7 +63,6 @@ void kiln_ops_close(kiln_ops *ops)
     }
     kiln_device_close(ops->device);
     pthread_mutex_destroy(&ops->lock);
-    pthread_mutex_destroy(&ops->building);
     memory_free(ops->isa);
     memory_free(ops);
 }
@@ -72,27 +73,39 @@ int  ops_processors(const kiln_ops *ops) { return ops_on_cpu(ops) ? threads_coun
 
 // ---- programs and kernels; entries stay until the handle is closed
 
+static void lock_lists(kiln_ops *ops)
+{
+    fork_hold();
+    pthread_mutex_lock(&ops->lock);
+}
+
+static void unlock_lists(kiln_ops *ops)
+{
+    pthread_mutex_unlock(&ops->lock);
+    fork_release();
+}
+
 static kiln_kernel *find_kernel(kiln_ops *ops, const char *name, const char *bindings)
 {
     kiln_kernel *found = NULL;
-    pthread_mutex_lock(&ops->lock);
+    lock_lists(ops);
     for (const OpsKernel *k = ops->kernels; k && !found; k = k->next)
         if (strcmp(k->name, name) == 0 && strcmp(k->bindings, bindings) == 0)
             found = k->kernel;
-    pthread_mutex_unlock(&ops->lock);
+    unlock_lists(ops);
     return found;
 }
 
 int ops_kernel_count(kiln_ops *ops)
 {
     int n = 0;
-    pthread_mutex_lock(&ops->lock);
+    lock_lists(ops);
     for (const OpsKernel *k = ops->kernels; k; k = k->next) n++;
-    pthread_mutex_unlock(&ops->lock);
+    unlock_lists(ops);
     return n;
 }
 
-// Under `building`, as all that follows: no other thread changes the list.
+// In the turn, as all that follows: no other thread changes the list.
 static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **program)
 {
     for (const OpsProgram *p = ops->programs; p; p = p->next)
@@ -135,10 +148,10 @@ static kiln_status build(kiln_ops *ops, const char *file, const char *name, cons
     made->name = name;
     strcpy(made->bindings, bindings);
     *kernel = made->kernel;
-    pthread_mutex_lock(&ops->lock);
+    lock_lists(ops);
     made->next = ops->kernels;
     ops->kernels = made;
-    pthread_mutex_unlock(&ops->lock);
+    unlock_lists(ops);
     return KILN_OK;
 }
 
@@ -148,10 +161,11 @@ kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const 
     if (*kernel)
         return KILN_OK;
     kiln_status status = KILN_OK;
-    pthread_mutex_lock(&ops->building);
+    Turn turn;
+    turn_take(&turn, ops->turn);
     *kernel = find_kernel(ops, name, bindings);            // another thread may have built it meanwhile
     if (!*kernel)
         status = build(ops, file, name, bindings, kernel);
-    pthread_mutex_unlock(&ops->building);
+    turn_end(&turn);
     return status;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // cuda_driver.c - find and open libcuda.
+#define _GNU_SOURCE                  // secure_getenv
 #include "runtime/cuda_driver.h"
 #include "base/arena.h"
 
@@ -55,7 +56,7 @@ static bool find_entries(CudaDriver *d)
 static void open_driver(void)
 {
     CudaDriver *const d = &driver;
-    const char *const given = getenv("KILN_CUDA");
+    const char *const given = secure_getenv("KILN_CUDA");
     d->library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!d->library) {
         if (given && *given)

@@ -4,6 +4,7 @@
 // A device, once opened, stays in the table: closing the last use releases what it holds, but the struct lives on, so
 // that a tensor which still names it can be refused with a message instead of being followed into freed memory.
 #include "runtime/runtime.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -14,6 +15,18 @@ enum { MAX_DEVICES = 64 };
 static const DeviceKind *const kinds[] = { &device_kind_cpu, &device_kind_cuda };
 static struct { pthread_mutex_t lock; kiln_device *items[MAX_DEVICES]; int count; } opened =
     { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void lock_opened(void)
+{
+    fork_hold();
+    pthread_mutex_lock(&opened.lock);
+}
+
+static void unlock_opened(void)
+{
+    pthread_mutex_unlock(&opened.lock);
+    fork_release();
+}
 
 static const DeviceKind *find_kind(const char *name, size_t n)
 {
@@ -85,9 +98,9 @@ kiln_status kiln_device_open(const char *name, kiln_device **device)
     kiln_status status = parse_name(name, &kind, &index);
     if (status)
         return status;
-    pthread_mutex_lock(&opened.lock);
+    lock_opened();
     status = use_device(kind, index, device);
-    pthread_mutex_unlock(&opened.lock);
+    unlock_opened();
     return status;
 }
 
@@ -95,18 +108,18 @@ void kiln_device_close(kiln_device *device)
 {
     if (!device)
         return;
-    pthread_mutex_lock(&opened.lock);
+    lock_opened();
     if (device->uses > 0 && --device->uses == 0)
         device->kind->close(device);
-    pthread_mutex_unlock(&opened.lock);
+    unlock_opened();
 }
 
 void device_keep(kiln_device *device)
 {
-    pthread_mutex_lock(&opened.lock);
+    lock_opened();
     if (device)
         device->uses++;
-    pthread_mutex_unlock(&opened.lock);
+    unlock_opened();
 }
 
 const char *kiln_device_name(const kiln_device *device) { return device ? device->name : "cpu"; }

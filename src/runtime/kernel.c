@@ -5,6 +5,7 @@
 // The index goes from everything that decides a build (texts, name, bindings, target, compiler, this library) straight
 // to a record with plan and source and to the code, so that a cached build neither checks nor lowers.
 #include "runtime/build.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
 #include <dlfcn.h>
@@ -170,6 +171,7 @@ static kiln_status run_front(Front *front)
 {
     kiln_program *const program = front->request->program;
     kiln_status status;
+    fork_hold();
     pthread_mutex_lock(&program->lock);
     const ArenaMark mark = arena_mark(program->arena);
     Diags *const before = program->program->diags;
@@ -182,6 +184,7 @@ static kiln_status run_front(Front *front)
     program->program->diags = before;
     arena_rewind(program->arena, mark);
     pthread_mutex_unlock(&program->lock);
+    fork_release();
     return status;
 }
 
@@ -218,51 +221,110 @@ static kiln_status build_anew(const BuildRequest *request, kiln_kernel **kernel)
     return status;
 }
 
-// The names of a kernel's record. Case code is not kept: it depends on a case, which has no text of its own.
-static kiln_status record_name(const BuildRequest *request, Arena *arena, char name[HASH_NAME + 8])
+// The compiler's part of a record's name; it fails where there is no compiler.
+static kiln_status hash_toolchain(Hash *hash, const BuildRequest *request)
 {
-    Hash hash = hash_begin();
-    Text bindings = { .arena = arena };
     const Target *const target = &request->target;
-    const bool cuda = strcmp(target->name, "cuda") == 0;
+    return strcmp(target->name, "cuda") == 0 ? nvrtc_hash(hash, code_arch(request->device, target->cuda.arch))
+         : cc_hash(hash, &target->cpu, cc_form(request));
+}
+
+static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
+{
+    const Target *const target = &request->target;
+    Text bindings = { .arena = arena };
     const int facts[] = { request->checked, (int)request->form, (int)target->cpu.isa, target->cpu.bf16, target->cpu.vnni,
                           target->cpu.amx, target->cuda.arch };
-    const kiln_status status = cuda ? nvrtc_hash(&hash, code_arch(request->device, target->cuda.arch))
-        : cc_hash(&hash, &target->cpu, cc_form(request));
     bindings_print(&bindings, request->bindings, request->n_bindings);
-    hash_add_text(&hash, library_identity());
-    hash_add_text(&hash, request->program->hash);
-    hash_add_text(&hash, request->name);
-    hash_add_text(&hash, text_cstr(&bindings));
-    hash_add_text(&hash, target->name);
-    hash_add(&hash, facts, sizeof facts);
-    hash_add(&hash, &target->cuda.wide, sizeof target->cuda.wide);
+    hash_add_text(hash, library_identity());
+    hash_add_text(hash, request->program->hash);
+    hash_add_text(hash, request->name);
+    hash_add_text(hash, text_cstr(&bindings));
+    hash_add_text(hash, target->name);
+    hash_add(hash, facts, sizeof facts);
+    hash_add(hash, &target->cuda.wide, sizeof target->cuda.wide);
+}
+
+enum { RECORD_NAME = HASH_NAME + 8 };
+
+// The name of a kernel's record: of all that decides a build.
+static kiln_status record_name(const BuildRequest *request, Arena *arena, char name[RECORD_NAME])
+{
+    Hash hash = hash_begin();
+    const kiln_status status = hash_toolchain(&hash, request);
+    hash_request(&hash, request, arena);
     hash_name(&hash, name);
     strcat(name, ".plan");
     return status;
 }
 
+// The name of the entry that holds the name of the record that was made last, by whatever compiler: where there is none
+// now, what one made before is taken.
+static void last_name(const BuildRequest *request, Arena *arena, char name[RECORD_NAME])
+{
+    const CudaArch arch = code_arch(request->device, request->target.cuda.arch);
+    Hash hash = hash_begin();
+    hash_add_text(&hash, cpu_identity());
+    hash_add_text(&hash, arch.name);
+    hash_request(&hash, request, arena);
+    hash_name(&hash, name);
+    strcat(name, ".last");
+}
+
+static kiln_status find_record(const BuildRequest *request, const char *name, kiln_kernel **kernel)
+{
+    size_t n;
+    char *const record = cache_read(name, &n);
+    const kiln_status status = record ? kernel_restore(record, n, request->device, kernel) : KILN_NOT_FOUND;
+    memory_free(record);
+    return status;
+}
+
+// `status`: why there is no compiler, which is the answer unless one was there before.
+static kiln_status find_without_compiler(const BuildRequest *request, Arena *arena, kiln_status status, kiln_kernel **kernel)
+{
+    char last[RECORD_NAME], name[RECORD_NAME];
+    size_t n;
+    last_name(request, arena, last);
+    char *const record = cache_read(last, &n);
+    const bool found = record && n == RECORD_NAME && find_record(request, record, kernel) == KILN_OK;
+    memory_free(record);
+    if (found)
+        return KILN_OK;
+    record_name(request, arena, name);                     // again, for its message
+    return status;
+}
+
+static void keep_record(const BuildRequest *request, Arena *arena, const char name[RECORD_NAME], const kiln_kernel *kernel)
+{
+    char last[RECORD_NAME], record[RECORD_NAME] = "";
+    Text text = { .arena = arena };
+    kernel_store(&text, kernel);
+    last_name(request, arena, last);
+    strcpy(record, name);
+    if (cache_write(name, text.data, text.length))
+        cache_write(last, record, sizeof record);
+}
+
+// Case code is not kept: it depends on a case, which has no text of its own.
 static kiln_status find_or_build(const BuildRequest *request, Arena *arena, kiln_kernel **kernel)
 {
-    char name[HASH_NAME + 8];
-    size_t n;
-    kiln_status status = request->form == FORM_CASE_CODE ? KILN_OK : record_name(request, arena, name);
+    char name[RECORD_NAME];
+    if (request->form == FORM_CASE_CODE)
+        return build_anew(request, kernel);
+    kiln_status status = cache_check();
     if (status)
         return status;
-    char *const record = request->form == FORM_CASE_CODE ? NULL : cache_read(name, &n);
-    status = record ? kernel_restore(record, n, request->device, kernel) : KILN_NOT_FOUND;
-    memory_free(record);
+    status = record_name(request, arena, name);
+    if (status)
+        return find_without_compiler(request, arena, status, kernel);
+    status = find_record(request, name, kernel);
     if (status != KILN_NOT_FOUND)
         return status;
     status = build_anew(request, kernel);
-    if (status || request->form == FORM_CASE_CODE)
-        return status;
-    if (setjmp(arena->out_of_memory) == 0) {               // a record that does not fit is merely not kept
-        Text text = { .arena = arena };
-        kernel_store(&text, *kernel);
-        cache_write(name, text.data, text.length);
-    }
-    return KILN_OK;
+    if (!status && setjmp(arena->out_of_memory) == 0)      // a record that does not fit is merely not kept
+        keep_record(request, arena, name, *kernel);
+    return status;
 }
 
 // Runs `find_or_build` with an arena for what it needs on the way.

@@ -79,7 +79,7 @@ static int processors(void)
 
 static int default_threads(void)
 {
-    const char *const text = getenv("KILN_THREADS");
+    const char *const text = secure_getenv("KILN_THREADS");
     const int n = text ? atoi(text) : 0;
     return n < 1 ? processors() : n > MAX_THREADS ? MAX_THREADS : n;
 }

@@ -4,7 +4,9 @@
 // $CC (with arguments, split at spaces), else cc, gcc or clang, whichever is found first. The source goes to a
 // private folder, the object is read back, kept in the cache and opened. Where the cache cannot be written the
 // object is opened from the private folder, which can be removed under it.
+#define _GNU_SOURCE                  // secure_getenv
 #include "toolchain/toolchain.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
 #include <dlfcn.h>
@@ -41,7 +43,7 @@ static bool add_words(Command *command, size_t *used, const char *text)
 static kiln_status find_compiler(Command *command)
 {
     static const char *const usual[] = { "cc", "gcc", "clang" };
-    const char *const cc = getenv("CC");
+    const char *const cc = secure_getenv("CC");
     char path[PATH_BYTES];
     size_t used = 0;
     *command = (Command){ .n = 0 };
@@ -124,7 +126,7 @@ kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form)
         return status;
     hash_programs(hash, &command);
     hash_add_text(hash, cpu_identity());
-    hash_add_text(hash, getenv("CPATH"));
+    hash_add_text(hash, secure_getenv("CPATH"));
     return KILN_OK;
 }
 
@@ -157,6 +159,9 @@ static void cut_after_lines(char *text, int lines)
 
 static kiln_status explain_failure(const Command *command, int rc, char *output, const char *what)
 {
+    if (rc < 0 && errno == ETIMEDOUT)
+        return status_fail(KILN_TOOLCHAIN, "the C compiler '%s' did not end within %d seconds on the code made for %s and was "
+                           "stopped; KILN_BUILD_SECONDS sets another limit", command->words[0], build_seconds(), what);
     if (rc < 0)
         return status_fail(errno == ENOMEM ? KILN_OUT_OF_MEMORY : KILN_TOOLCHAIN,
                            "the C compiler '%s' could not be started: %s", command->words[0], strerror(errno));
@@ -186,27 +191,47 @@ static kiln_status run_compiler(Command command, const char *folder, const char 
     command.words[command.n++] = in;
     command.words[command.n++] = "-lm";                    // after what needs it; with -c it means nothing
     command.words[command.n] = NULL;
-    const int rc = process_run(command.words, folder, output, sizeof output);
+    const int rc = process_run(command.words, folder, build_seconds(), output, sizeof output);
     struct stat st;
     return rc == 0 && stat(out, &st) == 0 && st.st_size > 0 ? KILN_OK : explain_failure(&command, rc, output, what);
 }
 
 static kiln_status open_object(const char *path, void **object)
 {
+    fork_hold();
     *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    fork_release();
     return *object ? KILN_OK : status_fail(KILN_TOOLCHAIN, "the compiled code cannot be opened: %s", dlerror());
 }
 
 static void entry_file(const char *name, char file[HASH_NAME + 8]) { snprintf(file, HASH_NAME + 8, "%s.so", name); }
 
+// Opens the file behind a descriptor. The loader takes two files of one name for the same one, and numbers of descriptors
+// come again; so each gets another spelling of its name: '/' or '/./' for each bit of a counter.
+static void *open_descriptor(int fd)
+{
+    static _Atomic unsigned counter;
+    char path[160] = "/proc/self/fd";
+    for (unsigned count = ++counter; count; count >>= 1)
+        strcat(path, count & 1 ? "/." : "/");
+    snprintf(path + strlen(path), 16, "/%d", fd);
+    void *object;
+    return open_object(path, &object) ? NULL : object;
+}
+
+// What is checked is what is opened: dlopen would crash on a damaged file, and run a foreign one.
 void *cc_find(const char *name)
 {
-    char file[HASH_NAME + 8], path[PATH_BYTES];
+    char file[HASH_NAME + 8], *bytes;
     size_t n;
     entry_file(name, file);
-    char *const bytes = cache_read(file, &n);              // checks it: dlopen would crash on a damaged one
+    const int fd = cache_open(file, &bytes, &n);
+    if (fd < 0)
+        return NULL;
     memory_free(bytes);
-    return bytes && cache_path(file, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *const object = open_descriptor(fd);
+    close(fd);
+    return object;
 }
 
 // Moves the new object into the cache and opens it there, or where it is.
@@ -249,19 +274,21 @@ kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, c
                      char name[HASH_NAME], void **object)
 {
     Command command;
-    CacheTurn turn;
+    Turn turn;
     Hash hash = hash_begin();
     kiln_status status = make_command(&command, target, form);
     if (!status)
         status = cc_hash(&hash, target, form);
+    if (!status)
+        status = cache_check();
     if (status)
         return status;
     hash_add_text(&hash, source);
     hash_name(&hash, name);
-    cache_take_turn(&turn, name);
+    turn_take(&turn, name);
     if ((*object = cc_find(name)) == NULL)
         status = build_object(command, source, what, name, object);
-    cache_end_turn(&turn);
+    turn_end(&turn);
     return status;
 }
 

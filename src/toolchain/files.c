@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // files.c - whole files and folders.
+#define _GNU_SOURCE                  // O_NOFOLLOW, O_DIRECTORY
 #include "toolchain/toolchain.h"
 #include "base/memory.h"
 
@@ -22,11 +23,8 @@ static bool read_all(int fd, char *bytes, size_t n)
     return true;
 }
 
-char *file_read(const char *path, size_t *n)
+char *file_read_open(int fd, size_t *n)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
     struct stat st;
     char *bytes = NULL;
     int error = 0;
@@ -36,7 +34,6 @@ char *file_read(const char *path, size_t *n)
         error = ENOMEM;
     else if (!read_all(fd, bytes, (size_t)st.st_size))
         error = errno;
-    close(fd);
     if (error) {
         memory_free(bytes);
         errno = error;
@@ -46,16 +43,28 @@ char *file_read(const char *path, size_t *n)
     return bytes;
 }
 
-static int write_all(int fd, const char *bytes, size_t n)
+char *file_read(const char *path, size_t *n)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    char *const bytes = file_read_open(fd, n);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return bytes;
+}
+
+bool file_write_open(int fd, const void *bytes, size_t n)
 {
     for (size_t at = 0; at < n; ) {
-        const ssize_t put = write(fd, bytes + at, n - at);
+        const ssize_t put = write(fd, (const char *)bytes + at, n - at);
         if (put >= 0)
             at += (size_t)put;
         else if (errno != EINTR)
-            return errno;
+            return false;
     }
-    return 0;
+    return true;
 }
 
 bool file_write(const char *path, const void *bytes, size_t n)
@@ -63,7 +72,7 @@ bool file_write(const char *path, const void *bytes, size_t n)
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return false;
-    int error = write_all(fd, bytes, n);
+    int error = file_write_open(fd, bytes, n) ? 0 : errno;
     if (close(fd) != 0 && !error)    // a full disk may only show here
         error = errno;
     if (error)
@@ -72,16 +81,21 @@ bool file_write(const char *path, const void *bytes, size_t n)
     return !error;
 }
 
-void folder_remove(const char *path)
+void folder_remove_at(int parent, const char *name)
 {
-    DIR *const dir = opendir(path);
+    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *const dir = fd < 0 ? NULL : fdopendir(fd);
     for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; )
         if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
             unlinkat(dirfd(dir), item->d_name, 0);
     if (dir)
         closedir(dir);
-    rmdir(path);
+    else if (fd >= 0)
+        close(fd);
+    unlinkat(parent, name, AT_REMOVEDIR);
 }
+
+void folder_remove(const char *path) { folder_remove_at(AT_FDCWD, path); }
 
 bool folder_make(const char *path)
 {

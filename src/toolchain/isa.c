@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // isa.c - which instructions the CPU kernels may use here.
+#define _GNU_SOURCE                  // secure_getenv
 #include "toolchain/toolchain.h"
 
 #include <pthread.h>
@@ -88,7 +89,7 @@ kiln_status cpu_target_choose(const char *isa, CpuTarget *target)
     *target = cpu_target_of_machine();
     const bool from_environment = !isa;
     if (!isa)
-        isa = getenv("KILN_ISA");
+        isa = secure_getenv("KILN_ISA");
     if (!isa || !*isa)
         return KILN_OK;
     for (int i = 0; i < COUNT(isa_names); i++) {

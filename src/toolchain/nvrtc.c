@@ -4,7 +4,9 @@
 // What ptxas reports of registers, stack and spills comes with the log of `--ptxas-options=-v`, and so do its
 // warnings that wgmma was serialised, which cost most of a kernel's speed. Log and cubin are cached together, so
 // that the report of a cached kernel is there as well.
+#define _GNU_SOURCE                  // secure_getenv
 #include "toolchain/toolchain.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
 #include <dlfcn.h>
@@ -12,6 +14,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 // The few entry points used, as their manual declares them. 0 is success.
 typedef struct NvrtcProgram NvrtcProgram;
@@ -100,7 +103,7 @@ static void open_nvrtc(void)
         "/usr/lib64/libnvrtc.so*", "/opt/cuda/lib64/libnvrtc.so*",
     };
     Nvrtc *const n = &nvrtc;
-    const char *const given = getenv("KILN_NVRTC");
+    const char *const given = secure_getenv("KILN_NVRTC");
     if (given && *given) {
         if (!open_at(n, given) && !n->problem[0])
             snprintf(n->problem, sizeof n->problem, "KILN_NVRTC is '%.200s', which cannot be opened (%.200s)", given,
@@ -110,9 +113,9 @@ static void open_nvrtc(void)
     for (int i = 0; i < COUNT(names); i++)
         if (open_at(n, names[i]))
             return;
-    if (open_under(n, getenv("CUDA_HOME"), "/lib64/libnvrtc.so*")
-        || open_under(n, getenv("CUDA_PATH"), "/lib64/libnvrtc.so*")
-        || open_under(n, getenv("VIRTUAL_ENV"), "/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so*"))
+    if (open_under(n, secure_getenv("CUDA_HOME"), "/lib64/libnvrtc.so*")
+        || open_under(n, secure_getenv("CUDA_PATH"), "/lib64/libnvrtc.so*")
+        || open_under(n, secure_getenv("VIRTUAL_ENV"), "/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so*"))
         return;
     for (int i = 0; i < COUNT(places); i++)
         if (open_matching(n, places[i]))
@@ -222,35 +225,138 @@ static kiln_status explain_failure(const char *what, CudaArch arch, int result, 
                        *first ? ":\n" : "", first);
 }
 
-typedef struct Made { char *code, *log; size_t n_code, n_log; } Made;
+enum { STACK_BYTES = 64 << 20 };     // of which what is not used costs nothing
 
-static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what, bool ptx, Made *made)
+// One compilation, in a thread of its own: NVRTC cannot be stopped, and lets one thread of a process in at a time, so who
+// asks must be able to go away. The last of the two frees it.
+typedef struct Job {
+    pthread_mutex_t lock;
+    pthread_cond_t  ended;
+    bool  done, left;                // NVRTC has returned; nobody waits any more
+    char *source, option[32];
+    bool  ptx;
+    int   result;
+    char *code, *log;
+    size_t n_code, n_log;
+} Job;
+
+static void free_job(Job *job)
 {
-    char option[32];
-    kiln_status status = need_nvrtc();
-    if (status)
-        return status;
+    pthread_mutex_destroy(&job->lock);
+    pthread_cond_destroy(&job->ended);
+    memory_free(job->source);
+    memory_free(job->code);
+    memory_free(job->log);
+    memory_free(job);
+}
+
+static Job *new_job(const char *source, CudaArch arch, bool ptx)
+{
+    Job *const job = memory_alloc(sizeof *job);
+    char *const copy = job ? memory_copy_text(source) : NULL;
+    pthread_condattr_t clock;
+    if (!copy) {
+        memory_free(job);
+        return NULL;
+    }
+    job->source = copy;
+    job->ptx = ptx;
     // Of a virtual architecture there is no cubin, and ptxas, half of the time, does not run.
-    snprintf(option, sizeof option, "-arch=%s%s", ptx ? "compute_" : "sm_", arch.name + strlen("sm_"));
+    snprintf(job->option, sizeof job->option, "-arch=%s%s", ptx ? "compute_" : "sm_", arch.name + strlen("sm_"));
+    pthread_mutex_init(&job->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&job->ended, &clock);
+    pthread_condattr_destroy(&clock);
+    return job;
+}
+
+static void compile(Job *job)
+{
     // --minimal leaves out the built-in headers, which take longer to read than any kernel.
-    const char *options[6] = { option, "-std=c++17", "--minimal", "-diag-suppress=177" };
+    const char *options[6] = { job->option, "-std=c++17", "--minimal", "-diag-suppress=177" };
     int n = 4;
-    if (!ptx)
+    if (!job->ptx)
         options[n++] = "--ptxas-options=-v";
     if (nvrtc.major > 12 || (nvrtc.major == 12 && nvrtc.minor >= 9))
         options[n++] = "--no-cache";                       // its own, from which code comes without what ptxas said
     NvrtcProgram *program = NULL;
-    int result = nvrtc.create(&program, source, "kernel.cu", 0, NULL, NULL);
-    if (result)
-        return status_fail(KILN_TOOLCHAIN, "NVRTC: %s", nvrtc.error(result));
-    result = nvrtc.compile(program, n, options);
-    made->log = get_text(program, nvrtc.log_size, nvrtc.log, &made->n_log);
-    if (result)
-        status = explain_failure(what, arch, result, made->log);
-    else if (!(made->code = ptx ? get_text(program, nvrtc.ptx_size, nvrtc.ptx, &made->n_code)
-                                : get_text(program, nvrtc.cubin_size, nvrtc.cubin, &made->n_code)))
-        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory for the code of %s", what);
+    job->result = nvrtc.create(&program, job->source, "kernel.cu", 0, NULL, NULL);
+    if (job->result)
+        return;
+    job->result = nvrtc.compile(program, n, options);
+    job->log = get_text(program, nvrtc.log_size, nvrtc.log, &job->n_log);
+    if (!job->result)
+        job->code = job->ptx ? get_text(program, nvrtc.ptx_size, nvrtc.ptx, &job->n_code)
+                             : get_text(program, nvrtc.cubin_size, nvrtc.cubin, &job->n_code);
     nvrtc.destroy(&program);
+}
+
+static void *work(void *context)
+{
+    Job *const job = context;
+    compile(job);
+    pthread_mutex_lock(&job->lock);
+    job->done = true;
+    const bool left = job->left;
+    pthread_cond_signal(&job->ended);
+    pthread_mutex_unlock(&job->lock);
+    if (left)
+        free_job(job);
+    return NULL;
+}
+
+// False: no time is left, and the job is the thread's alone.
+static bool wait_for(Job *job, int seconds)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += seconds;
+    pthread_mutex_lock(&job->lock);
+    while (!job->done && pthread_cond_timedwait(&job->ended, &job->lock, &end) == 0) {}
+    const bool done = job->done;
+    job->left = !done;
+    pthread_mutex_unlock(&job->lock);
+    return done;
+}
+
+typedef struct Made { char *code, *log; size_t n_code; } Made;
+
+static kiln_status take_result(Job *job, const char *what, CudaArch arch, Made *made)
+{
+    if (job->result)
+        return explain_failure(what, arch, job->result, job->log);
+    if (!job->code)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the code of %s", what);
+    *made = (Made){ job->code, job->log, job->n_code };
+    job->code = job->log = NULL;
+    return KILN_OK;
+}
+
+static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what, bool ptx, Made *made)
+{
+    pthread_t thread;
+    kiln_status status = need_nvrtc();
+    if (status)
+        return status;
+    Job *const job = new_job(source, arch, ptx);
+    if (!job)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory to compile %s", what);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    const int error = pthread_create(&thread, &attributes, work, job);
+    pthread_attr_destroy(&attributes);
+    if (error) {
+        free_job(job);
+        return status_fail(KILN_OUT_OF_MEMORY, "no thread can be started to compile %s: %s", what, strerror(error));
+    }
+    if (!wait_for(job, build_seconds()))
+        return status_fail(KILN_TOOLCHAIN, "NVRTC did not end within %d seconds on the code made for %s, or on what another "
+                           "thread gave it before; KILN_BUILD_SECONDS sets another limit", build_seconds(), what);
+    status = take_result(job, what, arch, made);
+    free_job(job);
     return status;
 }
 
@@ -317,16 +423,18 @@ kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, cha
                         char **cubin, size_t *n, CudaResources *resources)
 {
     Hash hash = hash_begin();
-    CacheTurn turn;
+    Turn turn;
     kiln_status status = nvrtc_hash(&hash, arch);
+    if (!status)
+        status = cache_check();
     if (status)
         return status;
     hash_add_text(&hash, source);
     hash_name(&hash, name);
-    cache_take_turn(&turn, name);
+    turn_take(&turn, name);
     if ((*cubin = nvrtc_find(name, n, resources)) == NULL)
         status = build_cubin(source, arch, what, name, cubin, n, resources);
-    cache_end_turn(&turn);
+    turn_end(&turn);
     return status;
 }
 

@@ -16,8 +16,11 @@ enum { PATH_BYTES = 4096 };
 
 // Runs argv[0] (a path, or looked for in PATH) with standard input empty; TMPDIR is set to `folder` if not NULL.
 // `output` receives the first bytes of both its outputs, NUL-terminated. Returns its exit status, 128 + a signal's
-// number, or -1 when it could not be started (errno says why).
-int process_run(char *const argv[], const char *folder, char *output, size_t output_bytes);
+// number, or -1: it could not be started (errno says why), or was ended after `seconds`, with all that it had started
+// (errno is ETIMEDOUT). What it leaves running in the background is not waited for.
+int process_run(char *const argv[], const char *folder, int seconds, char *output, size_t output_bytes);
+// What a compiler may take: $KILN_BUILD_SECONDS (3600 at most), else 600.
+int build_seconds(void);
 // The path of a program, as a shell would find it. False if there is none.
 bool process_find(const char *program, char path[PATH_BYTES]);
 
@@ -25,26 +28,28 @@ bool process_find(const char *program, char path[PATH_BYTES]);
 
 // A whole file in memory_alloc'ed bytes with a NUL behind them; NULL: errno says why.
 char *file_read(const char *path, size_t *n);
+char *file_read_open(int fd, size_t *n);                                  // the same of a file that is open, and stays so
 bool  file_write(const char *path, const void *bytes, size_t n);           // false: errno says why; no file is left
+bool  file_write_open(int fd, const void *bytes, size_t n);                // false: errno says why
 void  folder_remove(const char *path);                                    // with the files in it, one level deep
+void  folder_remove_at(int parent, const char *name);                      // the same; `parent`: a folder's descriptor
 bool  folder_make(const char *path);                                      // and its parents
 
 // ---- the cache (cache.c)
 //
 // $KILN_CACHE, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln. Entries are files that end in a checksum, written
-// aside and renamed into place. A cache that cannot be used only costs time: nothing fails because of it.
+// aside and renamed into place. A cache that cannot be used only costs time: nothing fails because of it. One that
+// others can write is not used at all, and builds say so (cache_check).
 
+kiln_status cache_check(void);                                            // fails if the folder is there and not trusted
 bool  cache_folder(char path[PATH_BYTES]);                                // false: there is none to use
-bool  cache_path(const char *name, char path[PATH_BYTES]);
 char *cache_read(const char *name, size_t *n);                            // NULL: not there, or damaged (and removed)
+// The same, and a descriptor of what was read, to be closed; -1 with `*bytes` NULL.
+int   cache_open(const char *name, char **bytes, size_t *n);
 bool  cache_write(const char *name, const void *bytes, size_t n);
 typedef struct CacheUse { int64_t entries, bytes; } CacheUse;
 CacheUse cache_measure(void);
 CacheUse cache_clean(int older_than_days);                                // what was removed; 0: everything
-// Between these no other thread of this process makes the entry `name`: who waits for that finds what was made.
-typedef struct CacheTurn { const char *name; struct CacheTurn *next; } CacheTurn;
-void  cache_take_turn(CacheTurn *turn, const char *name);
-void  cache_end_turn(CacheTurn *turn);
 // A private folder for one build: in the cache where that can be written, else in $TMPDIR or /tmp.
 kiln_status work_folder_make(bool outside_cache, char path[PATH_BYTES]);
 

@@ -51,7 +51,7 @@ static kiln_status disassemble(const char *name, const char *elsewhere, const ch
     char *const argv[] = { tool, (char *)option, file, NULL };
     if (!output || !file_write(file, bytes, n))
         status = status_fail(KILN_IO, "cannot write %s", file);
-    else if (process_run(argv, NULL, output, OUTPUT_BYTES) != 0)
+    else if (process_run(argv, NULL, build_seconds(), output, OUTPUT_BYTES) != 0)
         status = status_fail(KILN_TOOLCHAIN, "%s failed: %.400s", tool, output);
     else
         fputs(output, stdout);

@@ -77,6 +77,39 @@ static void what_cannot_be_read_is_named(void **state)
     expect("secret.tile", 0, "Permission denied");
 }
 
+// Whoever writes a program must not learn from its errors what other files hold.
+static void files_elsewhere_are_not_shown(void **state)
+{
+    const char secret[] = "swordfish: $1$ hash\n";
+    char path[64] = "/tmp/kiln-elsewhere-XXXXXX", name[96], text[256];
+    assert_non_null(mkdtemp(path));
+    snprintf(name, sizeof name, "%s/shadow", path);
+    write_file(name, secret);
+    snprintf(text, sizeof text, "import \"%s\"\n", name);
+    write_file("m.tile", text);
+    expect("m.tile", 1, "the name of a source ends in .tile");
+    assert_int_equal(symlink(name, "link.tile"), 0);       // its own name counts
+    write_file("m.tile", "import \"link.tile\"\n");
+    expect("m.tile", 1, "the name of a source ends in .tile");
+    unlink("link.tile");
+    unlink(name);
+    snprintf(name, sizeof name, "%s/theirs.tile", path);
+    write_file(name, "kernel k( /* swordfish */\n");
+    snprintf(text, sizeof text, "import \"%s\"\n", name);
+    write_file("m.tile", text);
+    Loaded l = load("m.tile");
+    assert_int_equal(l.diags->errors, 1);
+    assert_non_null(strstr(l.text, "theirs.tile:"));
+    assert_null(strstr(l.text, "swordfish"));
+    arena_free(l.arena);
+    write_file("ours.tile", "kernel k( /* swordfish */\n");
+    write_file("m.tile", "import \"ours.tile\"\n");
+    expect("m.tile", 2, "swordfish");
+    unlink("ours.tile");
+    unlink(name);
+    rmdir(path);
+}
+
 static int enter_folder(void **state)
 {
     static char folder[] = "/tmp/kiln-program-XXXXXX";
@@ -98,6 +131,7 @@ int main(void)
         cmocka_unit_test(each_import_is_read_once),
         cmocka_unit_test(imports_in_a_circle_are_an_error),
         cmocka_unit_test(what_cannot_be_read_is_named),
+        cmocka_unit_test(files_elsewhere_are_not_shown),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
