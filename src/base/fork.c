@@ -1,68 +1,73 @@
 // SPDX-License-Identifier: MIT
-// fork.c - the gate that forks wait at, and turns that a child forgets.
-#define _GNU_SOURCE                  // a lock that prefers writers
+// fork.c - sections that forks wait for, and turns that a child forgets.
 #include "base/fork.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
-// Sections hold it for reading, a fork for writing. A fork must not starve among many short sections.
-static pthread_rwlock_t gate;
-static pthread_once_t   once = PTHREAD_ONCE_INIT;
-static _Thread_local int depth;      // of this thread's sections: only the outermost takes the gate
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   // of all that follows; a fork holds it
+static pthread_cond_t  changed = PTHREAD_COND_INITIALIZER;
+static int   inside;                 // threads in short sections
+static bool  forking;                // a fork waits for them: no other thread goes in
+static Turn *turns;                  // taken now
 
-static pthread_mutex_t turns_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t  turn_ended = PTHREAD_COND_INITIALIZER;
-static Turn           *turns;        // taken now
-
-static void make_gate(void)
-{
-    pthread_rwlockattr_t kind;
-    pthread_rwlockattr_init(&kind);
-    pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(&gate, &kind);
-    pthread_rwlockattr_destroy(&kind);
-}
+static _Thread_local int depth;      // of this thread's sections: only the outermost counts
 
 static void before_fork(void)
 {
-    pthread_rwlock_wrlock(&gate);
-    pthread_mutex_lock(&turns_lock);
+    pthread_mutex_lock(&lock);
+    while (forking)                  // another thread's
+        pthread_cond_wait(&changed, &lock);
+    forking = true;
+    while (inside > 0)
+        pthread_cond_wait(&changed, &lock);
 }
 
 static void in_parent(void)
 {
-    pthread_mutex_unlock(&turns_lock);
-    pthread_rwlock_unlock(&gate);
+    forking = false;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
 }
 
-// Who held or waited for a turn is not here any more.
+// Who waited, or held a turn, is not here any more.
 static void in_child(void)
 {
+    forking = false;
     turns = NULL;
-    pthread_cond_init(&turn_ended, NULL);
-    pthread_mutex_unlock(&turns_lock);
-    make_gate();
+    pthread_cond_init(&changed, NULL);
+    pthread_mutex_unlock(&lock);
 }
 
-static void prepare(void)
+static void prepare(void) { pthread_atfork(before_fork, in_parent, in_child); }
+
+static void enter_lock(void)
 {
-    make_gate();
-    pthread_atfork(before_fork, in_parent, in_child);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&lock);
 }
 
 void fork_hold(void)
 {
-    pthread_once(&once, prepare);
-    if (depth++ == 0)
-        pthread_rwlock_rdlock(&gate);
+    if (depth++ > 0)
+        return;
+    enter_lock();
+    while (forking)
+        pthread_cond_wait(&changed, &lock);
+    inside++;
+    pthread_mutex_unlock(&lock);
 }
 
 void fork_release(void)
 {
-    if (--depth == 0)
-        pthread_rwlock_unlock(&gate);
+    if (--depth > 0)
+        return;
+    pthread_mutex_lock(&lock);
+    if (--inside == 0 && forking)
+        pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
 }
 
 static bool is_taken(const char *name)
@@ -75,23 +80,21 @@ static bool is_taken(const char *name)
 
 void turn_take(Turn *turn, const char *name)
 {
-    pthread_once(&once, prepare);
-    pthread_mutex_lock(&turns_lock);
+    enter_lock();
     while (is_taken(name))
-        pthread_cond_wait(&turn_ended, &turns_lock);
+        pthread_cond_wait(&changed, &lock);
     *turn = (Turn){ name, turns };
     turns = turn;
-    pthread_mutex_unlock(&turns_lock);
+    pthread_mutex_unlock(&lock);
 }
 
 void turn_end(Turn *turn)
 {
-    pthread_mutex_lock(&turns_lock);
+    pthread_mutex_lock(&lock);
     Turn **link = &turns;
-    while (*link && *link != turn)
+    while (*link != turn)
         link = &(*link)->next;
-    if (*link)                       // not so in a child that was forked inside the turn
-        *link = turn->next;
-    pthread_cond_broadcast(&turn_ended);
-    pthread_mutex_unlock(&turns_lock);
+    *link = turn->next;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
 }
