@@ -23,14 +23,14 @@
 typedef struct Form { const char *name; bool checked; Target target; } Form;
 
 static const Form forms[] = {
-    { "amx",           false, { "cpu", .cpu = { ISA_AVX512, .bf16 = true, .vnni = true, .amx = true } } },
-    { "avx512",        false, { "cpu", .cpu = { ISA_AVX512 } } },
-    { "avx2",          false, { "cpu", .cpu = { ISA_AVX2 } } },
-    { "portable",      false, { "cpu", .cpu = { ISA_PORTABLE } } },
-    { "check",         true,  { "cpu", .cpu = { ISA_PORTABLE } } },
-    { "sm_90a",        false, { "cuda", .cuda = { .arch = 90, .explain = true } } },
-    { "sm_80",         false, { "cuda", .cuda = { .arch = 80, .explain = true } } },
-    { "sm_90a-check",  true,  { "cuda", .cuda = { .arch = 90, .explain = true } } },
+    { "amx",           false, { .name = "cpu", .cpu = { .isa = ISA_AVX512, .bf16 = true, .vnni = true, .amx = true } } },
+    { "avx512",        false, { .name = "cpu", .cpu = { .isa = ISA_AVX512 } } },
+    { "avx2",          false, { .name = "cpu", .cpu = { .isa = ISA_AVX2 } } },
+    { "portable",      false, { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
+    { "check",         true,  { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
+    { "sm_90a",        false, { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
+    { "sm_80",         false, { .name = "cuda", .cuda = { .arch = 80, .explain = true } } },
+    { "sm_90a-check",  true,  { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
 };
 
 // ---- writing
