@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
-# usage: [ALL=1] test.sh BUILD         a build made by scripts/build.sh; others are made beside it
+# usage: [ALL=1] [TURN=0|1|2] test.sh BUILD         a build made by scripts/build.sh; others are made beside it
 #
-# Every case of every kernel runs natively, and is compiled for Hopper and as generic CUDA code. Other forms of the same
-# code (other instruction sets, with checks) take few cases, in which every value of every parameter occurs; of kernels
-# that say the same of tensors laid out in other ways, other instruction sets take one, and other forms take none of the
-# language's lists of GPUs' layouts, clusters and sparse products. With ALL=1 they take every case.
+# Each kernel runs natively, and is compiled for Hopper and as generic CUDA code: of a third of the files every case, of the
+# others few cases, in which every value of every parameter occurs. Which third it is changes each day (TURN chooses), and
+# is printed. Other forms of the same code (other instruction sets, with checks) take few cases; of kernels that say the
+# same of tensors laid out in other ways, other instruction sets take one, and other forms take none of the language's
+# lists of GPUs' layouts, clusters and sparse products. With ALL=1 everything takes every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; builds with ASan and UBSan
@@ -22,9 +23,12 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-others=kernels quick=
+others=kernels quick= whole=kernels brief=
 if [ -z "${ALL:-}" ]; then
     quick=yes
+    turn=${TURN:-$(($(date +%s) / 86400 % 3))}
+    whole=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
+    brief=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
     others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
 fi
 rm -rf "$logs" "$build/test-cache"
@@ -40,6 +44,11 @@ export TSAN_OPTIONS="halt_on_error=1 atexit_sleep_ms=100"
 # counts FILE: "P F S" of the last line of the kind "P passed, F failed[, S skipped]", or nothing.
 counts() {
     sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' "$1" | tail -n 1
+}
+
+# add_counts FILE: one line for all such lines.
+add_counts() {
+    awk '/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; s += $5 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped" }' "$1"
 }
 
 # count NAME P F S: the part has ended. In one move, for who waits for it.
@@ -124,8 +133,7 @@ run_emulated() {
     for seed in 1 2 3; do emulated $seed $seed $pipelined || status=1; done
     echo "with --arch=80"
     emulated 0 132 --arch=80 kernels/gemm kernels/norm kernels/topk/topk.tile kernels/attention/forward.tile kernels/mla/decode_fp8.tile || status=1
-    awk '/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; s += $5 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped" }' \
-        "$logs/emulated.txt"
+    add_counts "$logs/emulated.txt"
     return $status
 }
 
@@ -139,6 +147,21 @@ emulated() { # emulated SEED SMS ARGUMENT...
     return $result
 }
 
+# in_turns FILES OPTION...: every case of FILES and of the kernels whose turn it is, few of the other kernels.
+in_turns() {
+    files=$1; shift
+    {
+        status=0
+        # shellcheck disable=SC2086
+        "$build/kiln" test "$@" $files $whole || status=1
+        # shellcheck disable=SC2086
+        [ -z "$brief" ] || "$build/kiln" test --quick "$@" $brief || status=1
+    } >"$logs/turns-$lane.txt" 2>&1
+    cat "$logs/turns-$lane.txt"
+    add_counts "$logs/turns-$lane.txt"
+    return $status
+}
+
 nvrtc_is_here() { "$build/kiln" devices 2>&1 | grep -q 'NVRTC [0-9]'; }
 
 machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1; done; }
@@ -146,7 +169,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 # ---- this build
 
 test_programs() { part programs run_ctest "$build"; }
-test_native()   { part kernels-native "$build/kiln" test kernels; }
+test_native()   { part kernels-native in_turns ""; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $others; }
 test_checked()  { part kernels-check "$build/kiln" test ${quick:+--quick} --check kernels; }
@@ -167,13 +190,13 @@ test_avx2() {
 
 compile_for() { # compile_for NAME ARGUMENT...
     name=$1; shift
-    if nvrtc_is_here; then part "$name" "$build/kiln" test --compile-only "$@"
+    if nvrtc_is_here; then part "$name" "$@"
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
-test_cuda_90() { compile_for cuda-sm_90a --arch=90 kernels tests/language/run; }
-test_cuda_80() { compile_for cuda-sm_80 --arch=80 kernels tests/language/run; }
+test_cuda_90() { compile_for cuda-sm_90a in_turns tests/language/run --compile-only --arch=90; }
+test_cuda_80() { compile_for cuda-sm_80 in_turns tests/language/run --compile-only --arch=80; }
 # With checks, which take shared memory of their own: the kernels that fill it without.
-test_cuda_checked() { compile_for cuda-checked --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
+test_cuda_checked() { compile_for cuda-checked "$build/kiln" test --compile-only --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
 
 test_emulated() {
     if [ -f "$build/tests/libemulated_gpu.so" ]; then part cuda-emulated run_emulated
@@ -275,7 +298,8 @@ find_sanitizers
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
-[ -n "$quick" ] && echo "other forms of the same code took few cases (--quick), avx2 and portable C none of these kernels (ALL=1 takes all):" \
+[ -n "$quick" ] && echo "natively, for Hopper and as generic code, in this turn ($turn), every case of:" $whole "and few (--quick) of the others;" \
+    "other forms of the same code took few cases (--quick), avx2 and portable C none of these kernels (ALL=1 takes all):" \
     $(find kernels -name '*.tile' | grep -vxF "$others" | sort) "and no form on the CPU but the native one tests/language/run/clusters.tile layouts.tile sparse24.tile"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'
