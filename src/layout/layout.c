@@ -3,6 +3,7 @@
 #include "layout/layout.h"
 
 #include <assert.h>
+#include <stdint.h>
 
 Layout layout_new(int rank, const int *extents)
 {
@@ -111,6 +112,116 @@ Layout layout_project(const Layout *layout, int rank, const int *keep)
         const int dim = digit->dim == REPLICATED ? REPLICATED : to[digit->dim];
         if (dim != REPLICATED || digit->input != IN_REGISTER)
             layout_add(&result, digit->input, digit->extent, dim, digit->stride);
+    }
+    return result;
+}
+
+// ---- splitting and merging
+
+typedef struct Part { int extent, unit; bool is_slowest; } Part;       // unit: of the dimension that it is a part of
+
+// Of dimension `dim`; returns the number of the first.
+static int parts_of(const DimensionSplit *dims, int dim, Part *parts)
+{
+    int first = 0, unit = 1;
+    for (int d = 0; d < dim; d++)
+        first += dims[d].n;
+    for (int i = dims[dim].n - 1; i >= 0; i--) {
+        parts[i] = (Part){ dims[dim].extent[i], unit, i == 0 };
+        unit *= dims[dim].extent[i];
+    }
+    return first;
+}
+
+// Gives one digit to the parts that it runs through, the fastest first.
+static bool split_digit(Layout *result, Digit digit, const Part *parts, int n, int first)
+{
+    for (int i = n - 1; i >= 0 && digit.extent > 1; i--) {
+        const Part *const part = &parts[i];
+        const int end = part->unit * part->extent;
+        if (!part->is_slowest && digit.stride >= end)
+            continue;
+        const bool fits = part->is_slowest || (int64_t)digit.stride * digit.extent <= end;
+        if (digit.stride % part->unit != 0 || (!fits && end % digit.stride != 0))
+            return false;
+        const int take = fits ? digit.extent : end / digit.stride;
+        if (digit.extent % take != 0 || result->n == LAYOUT_MAX_DIGITS)
+            return false;
+        layout_add(result, digit.input, take, first + i, digit.stride / part->unit);
+        digit.stride *= take;
+        digit.extent /= take;
+    }
+    return true;
+}
+
+bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *result)
+{
+    Part parts[LAYOUT_MAX_RANK];
+    int rank = 0;
+    *result = (Layout){ 0 };
+    for (int d = 0; d < layout->rank; d++)
+        for (int i = 0; i < dims[d].n; i++) {
+            if (rank == LAYOUT_MAX_RANK)
+                return false;
+            result->extent[rank++] = dims[d].extent[i];
+        }
+    result->rank = rank;
+    for (int i = 0; i < layout->n; i++) {
+        const Digit *const digit = &layout->digit[i];
+        if (digit->dim == REPLICATED) {
+            if (result->n == LAYOUT_MAX_DIGITS)
+                return false;
+            layout_add(result, digit->input, digit->extent, REPLICATED, 0);
+            continue;
+        }
+        const int first = parts_of(dims, digit->dim, parts);
+        if (!split_digit(result, *digit, parts, dims[digit->dim].n, first))
+            return false;
+    }
+    // The digits of a part stay below its extent, so that none carries into the next.
+    for (int d = 0, at = 0; d < layout->rank; at += dims[d++].n)
+        for (int i = 1; i < dims[d].n; i++)
+            if (layout_coverage(result, at + i) > dims[d].extent[i])
+                return false;
+    return true;
+}
+
+// A digit that goes on where the digit of the same input before it ends, in the next part of one dimension, was one with it.
+static bool joins(const Layout *layout, const Digit *digit, bool is_next_part)
+{
+    const Digit *const last = layout->n ? &layout->digit[layout->n - 1] : NULL;
+    return last && is_next_part && last->input == digit->input && last->dim == digit->dim &&
+           last->stride * last->extent == digit->stride;
+}
+
+Layout layout_merge(const Layout *layout, int rank, const DimensionSplit *dims, const int *part)
+{
+    Layout result = { .rank = rank };
+    int to[LAYOUT_MAX_RANK], unit[LAYOUT_MAX_RANK], next_of[LAYOUT_MAX_RANK];      // next_of: the part that is next faster
+    for (int d = 0; d < layout->rank; d++)
+        to[d] = next_of[d] = REPLICATED, unit[d] = 0;
+    for (int d = 0; d < rank; d++) {
+        Part parts[LAYOUT_MAX_RANK];
+        const int first = parts_of(dims, d, parts);
+        result.extent[d] = parts[0].unit * parts[0].extent;
+        for (int i = 0; i < dims[d].n; i++) {
+            to[part[first + i]] = d;
+            unit[part[first + i]] = parts[i].unit;
+            next_of[part[first + i]] = i + 1 < dims[d].n ? part[first + i + 1] : REPLICATED;
+        }
+    }
+    int last = REPLICATED;           // the part of the digit before
+    for (int i = 0; i < layout->n; i++) {
+        const Digit *const digit = &layout->digit[i];
+        const int dim = digit->dim == REPLICATED ? REPLICATED : to[digit->dim];
+        const Digit merged = { digit->input, digit->extent, dim, dim == REPLICATED ? 0 : digit->stride * unit[digit->dim] };
+        if (dim == REPLICATED && digit->input == IN_REGISTER)
+            continue;
+        if (joins(&result, &merged, dim != REPLICATED && next_of[digit->dim] == last && last != REPLICATED))
+            result.digit[result.n - 1].extent *= merged.extent;
+        else
+            layout_add(&result, merged.input, merged.extent, dim, merged.stride);
+        last = dim == REPLICATED ? REPLICATED : digit->dim;
     }
     return result;
 }

@@ -49,6 +49,16 @@ Layout layout_blocked(int rank, const int *extents, Crew crew, int vector);
 // that becomes dimension i. Threads that differ in a dropped dimension replicate; its registers vanish.
 Layout layout_project(const Layout *layout, int rank, const int *keep);
 
+// Dimensions seen as several, and several as one: dimension d of a tile as indices of the given extents, the slowest
+// first, coordinate = index[0] * (extent[1] * extent[2] ...) + ... + index[n - 1]. The same registers, named differently.
+typedef struct DimensionSplit { int n, extent[LAYOUT_MAX_RANK]; } DimensionSplit;
+
+// The parts of dimension 0 come first, then those of dimension 1, and so on. False: a digit would stand in two parts.
+bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *parts);
+// The reverse; part[i]: the dimension of `parts` that is part i, in the order of layout_split. Others are dropped, as by
+// layout_project.
+Layout layout_merge(const Layout *parts, int rank, const DimensionSplit *dims, const int *part);
+
 // ---- asking
 int  layout_extent_of(const Layout *layout, LayoutInput input);        // product of the input's extents
 int  layout_registers(const Layout *layout);

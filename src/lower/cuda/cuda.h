@@ -468,6 +468,11 @@ void explain_roofline(Lowering *lo);                       // roofline.c
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
+// Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of dimension
+// 0, the slowest first, then those of dimension 1, and so on; dims says how many and of which extents. Each stands once.
+typedef struct Subscripts { DimensionSplit dims[MAX_RANK]; int n, index[LAYOUT_MAX_RANK]; bool is_split; } Subscripts;
+bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
+bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts);         // with a dimension for each index
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 
 // ---- cluster.c

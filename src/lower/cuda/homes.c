@@ -168,17 +168,29 @@ static const char *want_different(Lowering *lo, const TileOp *map, const TileInf
                         first ? line_of_other : line);
 }
 
+// Whether the tile, seen with a dimension for each of its indices, lies as the iterations do.
+static bool follows(const TileInfo *tile, const Subscripts *subs, const Layout *iteration, const int *dims)
+{
+    Layout parts;
+    if (!subs->is_split || !split_layout(tile, subs, &parts))
+        return false;
+    Layout layout = layout_project(iteration, subs->n, dims);
+    memcpy(layout.extent, parts.extent, sizeof layout.extent);
+    return layout_equal(&parts, &layout);
+}
+
 static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, const Iteration *it, Spread *spread)
 {
     const TileUse *const use = &uses->items[which_use].use;
     TileInfo *const tile = tile_info(lo, use->buffer);
     if (!tile || tile->home != HOME_REGISTERS)
         return;
-    int which[MAX_RANK], dims[MAX_RANK];
-    bool fits = use->subs && subscripts_are_indices(use->subs, use->buffer->rank, it->indices, it->n, which);
-    for (int d = 0; fits && d < use->buffer->rank; d++) {
-        dims[d] = it->dim_of[which[d]];
-        fits = dims[d] >= 0;
+    Subscripts subs;
+    int dims[LAYOUT_MAX_RANK];
+    bool fits = use->subs && match_subscripts(lo, use->subs, use->buffer->rank, it->indices, it->n, &subs);
+    for (int i = 0; fits && i < subs.n; i++) {
+        dims[i] = it->dim_of[subs.index[i]];
+        fits = dims[i] >= 0;
     }
     if (!fits) {
         spread->changed = true;
@@ -186,7 +198,8 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
                  in_line(lo, map, "its subscripts are not the indices that the forall is divided by"));
         return;
     }
-    Layout layout = layout_project(&it->layout, use->buffer->rank, dims);
+    Layout layout = subs.is_split ? layout_merge(&it->layout, use->buffer->rank, subs.dims, dims)
+                                  : layout_project(&it->layout, use->buffer->rank, dims);
     for (int d = 0; d < layout.rank; d++) {
         int64_t extent = 0;
         expr_as_int(tile->buffer->shape[d], &extent);
@@ -198,7 +211,7 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
         }
     }
     if (tile->has_layout) {
-        if (!layout_equal(&tile->layout, &layout)) {
+        if (!layout_equal(&tile->layout, &layout) && !follows(tile, &subs, &it->layout, dims)) {
             spread->changed = true;
             conflict(lo, tile, map, uses, want_different(lo, map, tile));
         }

@@ -119,6 +119,65 @@ bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indice
     return true;
 }
 
+// One subscript as indices that count it through together: y*H + h with y < Y and h < H.
+static bool match_split(Lowering *lo, Expr *sub, const LoopIndex *indices, int n, DimensionSplit *split, int *index)
+{
+    Var *vars[LAYOUT_MAX_RANK];
+    int64_t coefficients[LAYOUT_MAX_RANK], constant, unit = 1;
+    Expr *rest;
+    int used = 0;
+    if (n > LAYOUT_MAX_RANK)
+        return false;
+    for (int i = 0; i < n; i++)
+        vars[i] = indices[i].var;
+    if (!expr_affine(lo->arena, sub, vars, n, coefficients, &rest) || !expr_as_int(rest, &constant) || constant != 0)
+        return false;
+    for (int i = 0; i < n; i++)
+        used += coefficients[i] != 0;
+    split->n = used;
+    for (int part = used - 1; part >= 0; part--) {           // the fastest first
+        int64_t extent = 0;
+        for (int i = 0; i < n && extent == 0; i++)
+            if (coefficients[i] == unit && full_extent(&indices[i], &extent)) {
+                index[part] = i;
+                coefficients[i] = 0;
+            }
+        if (extent == 0 || unit * extent > 1 << 20)
+            return false;
+        split->extent[part] = (int)extent;
+        unit *= extent;
+    }
+    return used > 1;
+}
+
+bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result)
+{
+    *result = (Subscripts){ 0 };
+    bool seen[LAYOUT_MAX_RANK * 2] = { false };
+    for (int d = 0; d < rank; d++) {
+        DimensionSplit *const split = &result->dims[d];
+        int index[LAYOUT_MAX_RANK] = { loop_index_of(indices, n, subs[d]) };
+        if (index[0] >= 0)
+            *split = (DimensionSplit){ 1, { 1 } };
+        else if (!match_split(lo, subs[d], indices, n, split, index))
+            return false;
+        result->is_split |= split->n > 1;
+        for (int i = 0; i < split->n; i++) {
+            if (result->n == LAYOUT_MAX_RANK || seen[index[i]])
+                return false;
+            seen[index[i]] = true;
+            result->index[result->n++] = index[i];
+        }
+    }
+    return true;
+}
+
+bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts)
+{
+    *parts = tile->layout;
+    return !subs->is_split || layout_split(&tile->layout, subs->dims, parts);
+}
+
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer)
 {
     const TileInfo *const tile = tile_info(lo, buffer);
@@ -145,22 +204,25 @@ static void follow(Iteration *it, const Layout *layout, const int *which)
 
 static bool choose_leader(Lowering *lo, const MapUses *uses, Iteration *it)
 {
-    const TileInfo *leader = NULL;
-    int which[MAX_RANK];
+    Subscripts leader = { 0 };
+    Layout layout;
+    bool found = false;
     for (int i = 0; i < uses->count; i++) {
         const TileUse *const use = &uses->items[i].use;
         const TileInfo *const tile = tile_info(lo, use->buffer);
-        int here[MAX_RANK];
+        Subscripts here;
+        Layout parts;
         if (!tile || tile->home != HOME_REGISTERS || !tile->has_layout || !use->subs ||
-            (leader && leader->buffer->rank >= tile->buffer->rank) ||
-            !subscripts_are_indices(use->subs, tile->buffer->rank, it->indices, it->n, here))
+            !match_subscripts(lo, use->subs, tile->buffer->rank, it->indices, it->n, &here) ||
+            (found && leader.n >= here.n) || !split_layout(tile, &here, &parts))
             continue;
-        leader = tile;
-        memcpy(which, here, sizeof which);
+        found = true;
+        leader = here;
+        layout = parts;
     }
-    if (leader)
-        follow(it, &leader->layout, which);
-    return leader != NULL;
+    if (found)
+        follow(it, &layout, leader.index);
+    return found;
 }
 
 static int widest_vector(const MapUses *uses)

@@ -128,14 +128,18 @@ static int same_digit(const Iteration *it, int index, const Digit *digit)
 // The register number: the tile's register digits, each at the loop variable of the same digit of the iteration.
 static bool place_registers(Lowering *lo, TileInfo *tile, Expr **subs, const Iteration *it, Place *place)
 {
-    const Layout *const layout = &tile->layout;
+    Subscripts match = { 0 };
+    Layout layout = tile->layout;
+    if (it && tile->buffer->rank && (!match_subscripts(lo, subs, tile->buffer->rank, it->indices, it->n, &match) ||
+                                     !split_layout(tile, &match, &layout)))
+        return false;
     Expr *at = i32_const(lo, 0);
     int stride = 1;
-    for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
+    for (int i = 0; i < layout.n; i++) {
+        const Digit *const digit = &layout.digit[i];
         if (digit->input != IN_REGISTER)
             continue;
-        const int index = it ? loop_index_of(it->indices, it->n, subs[digit->dim]) : -1;
+        const int index = it && digit->dim >= 0 ? match.index[digit->dim] : -1;
         const int same = index < 0 || it->dim_of[index] < 0 ? -1 : same_digit(it, index, digit);
         if (same < 0)
             return false;

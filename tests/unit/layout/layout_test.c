@@ -108,6 +108,49 @@ static void projections_follow_their_rows(void **state)
     assert_true(layout_equal(&rows, &rows));
 }
 
+// Rows x columns of an accumulator, with the columns (or rows) as `slow` times `fast`.
+static void expect_split(int rows, int columns, bool of_rows, int slow, int fast)
+{
+    const Crew crew = { 2, 4 };
+    const Layout layout = layout_accumulator(rows, columns, crew, DIVIDE_ROWS);
+    const DimensionSplit two = { 2, { slow, fast } };
+    const DimensionSplit dims[2] = { of_rows ? two : (DimensionSplit){ 1, { rows } }, of_rows ? (DimensionSplit){ 1, { columns } } : two };
+    Layout parts;
+    assert_true(layout_split(&layout, dims, &parts));
+    assert_int_equal(parts.rank, 3);
+    for (int group = 0; group < crew.groups; group++)
+        for (int warp = 0; warp < crew.warps; warp++)
+            for (int lane = 0; lane < WARP_LANES; lane++)
+                for (int reg = 0; reg < layout_registers(&layout); reg++) {
+                    int at[LAYOUT_MAX_RANK], of[LAYOUT_MAX_RANK];
+                    layout_at(&layout, reg, lane, warp, group, at);
+                    layout_at(&parts, reg, lane, warp, group, of);
+                    const int row = of_rows ? of[0] * fast + of[1] : of[0], column = of_rows ? of[2] : of[1] * fast + of[2];
+                    assert_int_equal(row, at[0]);
+                    assert_int_equal(column, at[1]);
+                    assert_true(of[of_rows ? 1 : 2] < fast);
+                }
+    const Layout whole = layout_merge(&parts, 2, dims, (int[]){ 0, 1, 2 });
+    assert_true(layout_equal(&layout, &whole));
+}
+
+static void dimensions_split_and_merge(void **state)
+{
+    for (int fast = 1; fast <= 128; fast *= 2) {
+        expect_split(128, 128, false, 128 / fast, fast);
+        expect_split(256, 64, true, 256 / fast, fast);
+    }
+    expect_split(128, 80, false, 5, 16);
+    expect_split(128, 80, false, 1, 80);
+    expect_split(128, 96, false, 2, 48);
+    // A lane or a register would stand in two parts.
+    const Layout layout = layout_accumulator(64, 48, (Crew){ 1, 4 }, DIVIDE_ROWS);
+    Layout parts;
+    assert_true(layout_split(&layout, (DimensionSplit[]){ { 1, { 64 } }, { 2, { 6, 8 } } }, &parts));
+    assert_false(layout_split(&layout, (DimensionSplit[]){ { 1, { 64 } }, { 2, { 4, 12 } } }, &parts));
+    assert_false(layout_split(&layout, (DimensionSplit[]){ { 1, { 64 } }, { 2, { 16, 3 } } }, &parts));
+}
+
 static void panels_are_one_to_one(void **state)
 {
     static const int shapes[][4] = { { 64, 64, 2 }, { 128, 128, 2 }, { 80, 64, 2 }, { 5, 16, 2 }, { 64, 32, 2 }, { 256, 128, 1 },
@@ -190,6 +233,7 @@ int main(void)
         cmocka_unit_test(accumulators_give_each_element_one_home),
         cmocka_unit_test(blocked_layouts_reach_every_element),
         cmocka_unit_test(projections_follow_their_rows),
+        cmocka_unit_test(dimensions_split_and_merge),
         cmocka_unit_test(panels_are_one_to_one),
         cmocka_unit_test(swizzled_columns_have_no_conflicts),
         cmocka_unit_test(register_tiles_are_rectangles),
