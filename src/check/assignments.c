@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // assignments.c - x = y, x op= y, copies, fills, atomics and scans: which operation each of them is.
 #include "check/context.h"
+#include "syntax/foreign.h"
 
 // ---- operators of updates
 
@@ -89,11 +90,20 @@ static void report_no_reduction(Checker *cx, Span span, Operator op, const char 
     }
 }
 
+static bool is_index(const Checker *cx, const Expr *x)
+{
+    for (int i = 0; x->kind == E_VAR && i < cx->forall->n_vars; i++)
+        if (cx->forall->vars[i] == x->var.var) return true;
+    return false;
+}
+
 static void reduce_variable(Checker *cx, const Place *place, Operator op, Value value, Span span)
 {
     Value old = scalar_value(expr_var(cx->arena, place->var), place->span);
     if (!reduces_with(op)) {
         report_no_reduction(cx, span, op, place->entity->name);
+        if (op == OP_ASSIGN && is_index(cx, value.expr))
+            check_help(cx, span, "to find where the largest is, %s", foreign_advice(cx->arena, find_foreign("argmax")));
         return;
     }
     if (combine(cx, span, op, &old, &value).kind == VALUE_POISON) return;

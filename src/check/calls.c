@@ -6,6 +6,7 @@
 // themselves or for a view of the slice passed. A single `return` at the end gives its expression directly; others
 // set a variable, and what must not run after them is put under a condition (see Escape in context.h).
 #include "check/context.h"
+#include "syntax/foreign.h"
 
 // ---- arguments
 
@@ -515,8 +516,10 @@ static Value report_unknown_function(Checker *cx, const Ex *ex)
                 return POISON;
             }
         }
+    const ForeignWord *const foreign = find_foreign(name);
     check_error(cx, ex->call.name_span, "there is no function '%s'", name);
-    const char *const near = nearest_name(name, candidates, n);
+    const char *const near = foreign ? NULL : nearest_name(name, candidates, n);
+    if (foreign) check_help(cx, ex->call.name_span, "%s", foreign_advice(cx->arena, foreign));
     if (near) check_help(cx, ex->call.name_span, "did you mean '%s'?", near);
     return POISON;
 }

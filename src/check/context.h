@@ -14,6 +14,7 @@
 #ifndef KILN_CHECK_CONTEXT_H
 #define KILN_CHECK_CONTEXT_H
 
+#include "base/near.h"
 #include "check/check.h"
 
 enum {
@@ -199,7 +200,6 @@ const char *show_region(Checker *cx, const Region *region);            // bf16[1
 const char *show_value(Checker *cx, const Value *value);               // what it is: "a type", "f32", "bf16[128][64]"
 const char *operator_text(Operator op);
 const char *update_text(Operator op);                                  // "+=", "min="
-const char *nearest_name(const char *name, const char *const *candidates, int n);   // NULL if none is near
 
 // ---- names (scope.c)
 Entity *declare(Checker *cx, Entity entity);                           // poison if the name is taken (reported)

@@ -4,6 +4,7 @@
 // Visible are the names of the function being walked, newest first, then the constants of the files. Nothing is
 // redeclared while visible; leaving a block forgets its names, so that siblings may use them again.
 #include "check/context.h"
+#include "syntax/foreign.h"
 
 #include <math.h>
 
@@ -119,8 +120,13 @@ static void report_unknown(Checker *cx, Name name, Span span)
     for (const Entity *e = cx->names; e && n < 400; e = e->next) candidates[n++] = e->name;
     for (int i = 0; i < COUNT(named_constants); i++) candidates[n++] = named_constants[i].name;
     check_error(cx, span, "'%s' is not declared", name);
-    if (find_function(cx, name)) {
+    const ForeignWord *const foreign = find_foreign(name);
+    if (find_function(cx, name) || is_builtin(name)) {
         check_help(cx, span, "'%s' is a function; call it with (...)", name);
+        return;
+    }
+    if (foreign) {
+        check_help(cx, span, "%s", foreign_advice(cx->arena, foreign));
         return;
     }
     const char *const near = nearest_name(name, candidates, n);

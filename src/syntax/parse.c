@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // parse.c - the parser's hands: looking at tokens, complaining once, and finding a place to go on.
 #include "syntax/parse.h"
+#include "syntax/foreign.h"
 
 // ---- tokens
 
@@ -110,7 +111,10 @@ bool parse_error_expected(Parser *parser, const char *what)
 {
     if (parser->token.kind == TOK_ERROR) parser->panicking = true;     // the lexer has told
     if (parser->panicking) return false;
-    return parse_error(parser, parse_here(parser), "expected %s, found %s", what, parse_describe(parser));
+    parse_error(parser, parse_here(parser), "expected %s, found %s", what, parse_describe(parser));
+    const ForeignWord *const foreign = parser->token.kind == TOK_NAME ? find_foreign(parser->token.name) : NULL;
+    if (foreign && foreign->kind != FOREIGN_DECLARATION) parse_help(parser, parse_here(parser), "%s", foreign_advice(parser->arena, foreign));
+    return false;
 }
 
 void parse_help(Parser *parser, Span span, const char *format, ...)

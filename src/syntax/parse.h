@@ -60,6 +60,7 @@ Ex  *parse_expression(Parser *parser);
 Ex  *parse_build_value(Parser *parser);                                // between < and >
 Ex  *parse_arguments(Parser *parser, TokenKind close);                 // behind the opening bracket, to behind the other
 TypeRef parse_type(Parser *parser, const char *what);
+void parse_no_pointer(Parser *parser);                                 // behind a type: complains of '*' and '&'
 Ex  *parse_extents(Parser *parser);                                    // {'[' expression ']'}
 St  *parse_statement(Parser *parser);
 St  *parse_body(Parser *parser, const char *owner);                    // a block's statements, behind its '}'

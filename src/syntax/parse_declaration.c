@@ -2,6 +2,8 @@
 // parse_declaration.c - the grammar of files and of what stands in them: kernels, functions, operators and their
 // references, checks and verifications.
 #include "syntax/parse.h"
+#include "base/near.h"
+#include "syntax/foreign.h"
 
 // ---- parameters
 
@@ -65,7 +67,10 @@ static Param *parse_param(Parser *parser)
     if (at_param_word(parser))
         parse_error(parser, parse_here(parser),
                     "the order is: optional, then in, out or inout, then strided, then the type");
+    if (parser->token.kind == TOK_CONST)
+        parse_error(parser, parse_here(parser), "parameters are not declared const: a tensor that is only read is 'in'");
     param->type = parse_type(parser, "the type of a parameter");
+    parse_no_pointer(parser);
     param->name = parse_name(parser, "the name of a parameter", &param->span);
     if (!parser->panicking) param->extents = parse_extents(parser);
     if (param->extents && param->mode == MODE_SCALAR)
@@ -260,12 +265,18 @@ static void skip_declaration(Parser *parser)
     parser->panicking = false;
 }
 
-// Whether one letter more, less or other makes `word` of `name`.
-static bool is_nearly(const char *name, const char *word)
+// What was meant by a file's word that begins no declaration.
+static void help_declaration(Parser *parser)
 {
-    while (*name && *name == *word) name++, word++;
-    const bool other = *name && *word && strcmp(name + 1, word + 1) == 0;
-    return other || (*name && strcmp(name + 1, word) == 0) || (*word && strcmp(name, word + 1) == 0);
+    const Token token = parser->token;
+    const char *const word = arena_copy_text(parser->arena, parser->source->text + token.begin, (size_t)(token.end - token.begin));
+    const ForeignWord *const foreign = find_foreign_of(word, FOREIGN_DECLARATION);
+    const char *words[COUNT(decl_infos)];
+    for (int i = 0; i < COUNT(decl_infos); i++) words[i] = decl_infos[i].word;
+    const char *const near = token.kind == TOK_NAME ? nearest_name(word, words, COUNT(words)) : NULL;
+    if (foreign) parse_help(parser, parse_here(parser), "%s", foreign_advice(parser->arena, foreign));
+    else if (near) parse_help(parser, parse_here(parser), "did you mean '%s'?", near);
+    else if (token.kind == TOK_TYPE) parse_help(parser, parse_here(parser), "a function is written fn %s name(...)", word);
 }
 
 static void complain_declaration(Parser *parser)
@@ -279,9 +290,7 @@ static void complain_declaration(Parser *parser)
     const bool told = !parser->panicking;
     parse_error_expected(parser,
                          "a declaration: kernel, fn, operator, import, const, extern, reference, check or verify");
-    for (int i = 0; i < COUNT(decl_infos) && told && token.kind == TOK_NAME; i++)
-        if (is_nearly(token.name, decl_infos[i].word))
-            parse_help(parser, parse_here(parser), "did you mean '%s'?", decl_infos[i].word);
+    if (told) help_declaration(parser);
 }
 
 // declaration: constant | import | kernel | fn | operator | extern | reference | check | verify

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // parse_expression.c - the grammar of expressions. C's precedence; '@' binds as strongly as '*'.
 #include "syntax/parse.h"
+#include "syntax/foreign.h"
 
 static Ex *new_ex(Parser *parser, int begin, Ex ex)
 {
@@ -75,13 +76,24 @@ static Ex *parse_name_or_call(Parser *parser)
     return new_ex(parser, begin, call);
 }
 
+// The type of a cast: one of the language, or one of another's in front of an operand. NULL: this is no cast.
+static const char *cast_type(const Parser *parser)
+{
+    if (parse_ahead(parser, 1).kind != TOK_RPAREN) return NULL;
+    if (parser->token.kind == TOK_TYPE) return dtype_name(parser->token.type);
+    const TokenKind operand = parse_ahead(parser, 2).kind;
+    const bool is_cast = operand == TOK_NAME || operand == TOK_INT || operand == TOK_FLOAT || operand == TOK_LPAREN;
+    const ForeignWord *const foreign = is_cast && parser->token.kind == TOK_NAME ? find_foreign_of(parser->token.name, FOREIGN_TYPE) : NULL;
+    return foreign ? foreign->ours : NULL;
+}
+
 // '(' expression ')'
 static Ex *parse_parenthesised(Parser *parser)
 {
     const int begin = parser->token.begin;
     parse_advance(parser);
-    if (parser->token.kind == TOK_TYPE && parse_ahead(parser, 1).kind == TOK_RPAREN) {
-        const char *const type = dtype_name(parser->token.type);
+    const char *const type = cast_type(parser);
+    if (type) {
         const Span span = { parser->source, begin, parse_ahead(parser, 1).end };
         parse_error(parser, span, "casts do not exist; a conversion is written convert<%s>(...)", type);
         return hole(parser);
@@ -186,6 +198,26 @@ static Ex parse_subscript(Parser *parser, Ex *base)
     return ex;
 }
 
+// std::max
+static bool at_scope_of_library(const Parser *parser, const Ex *owner)
+{
+    return parser->token.kind == TOK_COLON && owner->kind == EX_NAME && foreign_is_library(owner->name.name)
+        && parse_ahead(parser, 1).kind == TOK_COLON;
+}
+
+// blockIdx.x, torch.relu, std::max: what there is in place of it, if the member or its owner is known.
+static void complain_member(Parser *parser, const Ex *owner)
+{
+    const Token member = parse_ahead(parser, parser->token.kind == TOK_COLON ? 2 : 1);
+    const bool quiet = parser->panicking;
+    parse_error(parser, parse_here(parser), "there are no structures and no members");
+    const ForeignWord *const foreign = owner->kind == EX_NAME && member.kind == TOK_NAME
+                                           ? find_foreign_member(owner->name.name, member.name) : NULL;
+    if (foreign && !quiet) parse_help(parser, owner->span, "%s", foreign_advice(parser->arena, foreign));
+    else if (!quiet && owner->kind == EX_NAME && foreign_is_library(owner->name.name) && member.kind == TOK_NAME)
+        parse_help(parser, owner->span, "what there is has no prefix: %s(...)", member.name);
+}
+
 // postfix: primary { '[' subscript ']' }
 static Ex *parse_postfix(Parser *parser)
 {
@@ -202,8 +234,7 @@ static Ex *parse_postfix(Parser *parser)
     parser->in_build_list = outer_list;
     if (parser->token.kind == TOK_LPAREN && !outer_list)
         parse_error(parser, parse_here(parser), "only the name of a function can be called");
-    if (parser->token.kind == TOK_DOT || parser->token.kind == TOK_ARROW)
-        parse_error(parser, parse_here(parser), "there are no structures and no members");
+    if (parser->token.kind == TOK_DOT || parser->token.kind == TOK_ARROW || at_scope_of_library(parser, ex)) complain_member(parser, ex);
     return ex;
 }
 
@@ -286,24 +317,34 @@ Ex *parse_expression(Parser *parser)
 
 // ---- types and extents
 
-typedef struct ForeignType { const char *name, *ours; } ForeignType;
-
-static const ForeignType foreign_types[] = {
-    { "float", "f32" }, { "double", "f64" }, { "half", "f16" }, { "bfloat16", "bf16" }, { "float16", "f16" },
-    { "float32", "f32" }, { "float64", "f64" }, { "long", "i64" }, { "short", "i16" }, { "char", "i8" }, { "unsigned", "u32" },
-    { "int8_t", "i8" }, { "int16_t", "i16" }, { "int32_t", "i32" }, { "int64_t", "i64" }, { "size_t", "int" },
-    { "uint8_t", "u8" }, { "uint16_t", "u16" }, { "uint32_t", "u32" }, { "uint64_t", "u64" }, { "e4m3fn", "e4m3" },
-};
+// What other languages call their types, and what stands there in front of one.
+static void complain_type(Parser *parser, const ForeignWord *foreign)
+{
+    if (foreign->ours) parse_error(parser, parse_here(parser), "'%s' is called %s here", foreign->word, foreign->ours);
+    else parse_error(parser, parse_here(parser), "there is no type '%s'; %s", foreign->word, foreign->advice);
+}
 
 // type: element-type | name of a type parameter
 TypeRef parse_type(Parser *parser, const char *what)
 {
     const TypeRef type = { .span = parse_here(parser) };
     if (parser->token.kind == TOK_TYPE) return (TypeRef){ parse_advance(parser).type, NULL, type.span };
-    for (int i = 0; i < COUNT(foreign_types); i++)
-        if (parse_is_word(parser, foreign_types[i].name))
-            parse_error(parser, type.span, "'%s' is called %s here", foreign_types[i].name, foreign_types[i].ours);
+    const ForeignWord *const foreign = parser->token.kind == TOK_NAME ? find_foreign_of(parser->token.name, FOREIGN_TYPE) : NULL;
+    if (foreign) complain_type(parser, foreign);
     return (TypeRef){ DTYPE_NONE, parse_name(parser, what, NULL), type.span };
+}
+
+void parse_no_pointer(Parser *parser)
+{
+    const TokenKind kind = parser->token.kind;
+    if (kind != TOK_STAR && kind != TOK_AMP) return;
+    const Token name = parse_ahead(parser, 1);
+    const bool quiet = parser->panicking;
+    parse_error(parser, parse_here(parser), kind == TOK_STAR ? "there are no pointers" : "there are no references");
+    if (!quiet && kind == TOK_STAR)
+        parse_help(parser, parse_here(parser), "a tensor is a parameter with its extents: in f32 %s[N]",
+                   name.kind == TOK_NAME ? name.name : "X");
+    if (!quiet && kind == TOK_AMP) parse_help(parser, parse_here(parser), "a function changes its 'inout' and 'out' parameters");
 }
 
 // extents: { '[' expression ']' }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // parse_statement.c - the grammar of statements.
 #include "syntax/parse.h"
+#include "syntax/foreign.h"
 
 static St *new_st(Parser *parser, int begin, St st)
 {
@@ -83,9 +84,11 @@ static St *parse_declaration(Parser *parser)
     St st = { .kind = ST_DECL };
     st.decl.is_const = parse_accept(parser, TOK_CONST);
     st.decl.storage = parse_storage(parser);
-    if (parser->token.kind == TOK_NAME && parse_ahead(parser, 1).kind != TOK_NAME)
+    const TokenKind second = parse_ahead(parser, 1).kind;
+    if (parser->token.kind == TOK_NAME && second != TOK_NAME && second != TOK_STAR)
         parse_error(parser, parse_here(parser), "expected an element type before '%s'", parser->token.name);
     st.decl.type = parse_type(parser, "an element type");
+    parse_no_pointer(parser);
     if (!parser->panicking) st.decl.names = parse_declarators(parser);
     return new_st(parser, begin, st);
 }
@@ -184,6 +187,7 @@ static bool at_declaration_statement(const Parser *parser)
         const TokenKind next = parse_ahead(parser, 1).kind;
         if (next == TOK_SHARED) return parse_is_word(parser, "cluster");
         if (next == TOK_TYPE) return parse_is_word(parser, "temp");
+        if (next == TOK_STAR && parse_ahead(parser, 2).kind == TOK_NAME && find_foreign_of(parser->token.name, FOREIGN_TYPE)) return true;
         const Token second = parse_ahead(parser, 1);       // `m max = 3` is a mistake of its own
         if (next == TOK_NAME && (strcmp(second.name, "max") == 0 || strcmp(second.name, "min") == 0)) return false;
         return next == TOK_NAME && !parse_ahead(parser, 1).line_start;
@@ -305,13 +309,15 @@ static St *parse_while(Parser *parser)
     return new_st(parser, begin, st);
 }
 
+static const char no_range[] = "'for' has C's three parts; a range is written forall (i : n), or pipeline (i : n) for steps in order";
+
 // [ simple ] ';' [ expression ] ';' [ simple ]
 static void parse_for_head(Parser *parser, St *st)
 {
     if (parser->token.kind != TOK_SEMICOLON && parser->token.kind != TOK_COLON) st->loop.init = parse_simple(parser);
     if (parser->token.kind == TOK_COLON) parser->panicking = false;
     if (parser->token.kind == TOK_COLON)
-        parse_error(parser, parse_here(parser), "'for' has C's three parts; a range is written forall (i : n), or pipeline (i : n) for steps in order");
+        parse_error(parser, parse_here(parser), "%s", no_range);
     parse_expect(parser, TOK_SEMICOLON, "after the first part of 'for'");
     if (parser->panicking) return;
     if (parser->token.kind != TOK_SEMICOLON) st->loop.cond = parse_expression(parser);
@@ -327,6 +333,7 @@ static St *parse_for(Parser *parser)
     const int begin = parser->token.begin;
     St st = { .kind = ST_FOR, .loop = { .unroll = parse_accept(parser, TOK_UNROLL) } };
     parse_expect(parser, TOK_FOR, "after 'unroll'");
+    if (parser->token.kind == TOK_NAME) parse_error(parser, parse_here(parser), "%s", no_range);
     const int outer = parse_open(parser, "after 'for'");
     // `for (i : n)` reads as a statement that does nothing, which would hide what is wrong with it.
     if (parser->token.kind == TOK_NAME && parse_ahead(parser, 1).kind == TOK_COLON && !parser->panicking)
@@ -588,15 +595,6 @@ static const WordStatement word_statements[] = {
     { "temp",      TOK_NAME,   parse_declaration_statement }, { "temp", TOK_TYPE, parse_declaration_statement },
 };
 
-// Statements of C and other languages that people will write.
-typedef struct ForeignStatement { const char *word, *advice; } ForeignStatement;
-
-static const ForeignStatement foreign_statements[] = {
-    { "switch", "use if and else" }, { "do", "use while" }, { "goto", "use loops, break and continue" },
-    { "parallel", "use forall" }, { "barrier", "the compiler places all barriers" },
-    { "__syncthreads", "the compiler places all barriers" }, { "alloc", "declare a tile: shared f32 a[64][64];" },
-};
-
 static const WordStatement *find_word_statement(const Parser *parser)
 {
     const TokenKind next = parse_ahead(parser, 1).kind;
@@ -614,10 +612,9 @@ static St *parse_named_statement(Parser *parser)
     const WordStatement *const statement = find_word_statement(parser);
     if (statement) return statement->parse(parser);
     const bool assigned = second.kind == TOK_LBRACKET || assignments[second.kind] != 0;
-    for (int i = 0; i < COUNT(foreign_statements) && !assigned; i++)
-        if (parse_is_word(parser, foreign_statements[i].word))
-            parse_error(parser, parse_here(parser), "there is no '%s'; %s", foreign_statements[i].word,
-                        foreign_statements[i].advice);
+    const ForeignWord *const foreign = assigned ? NULL : find_foreign_of(parser->token.name, FOREIGN_WORD);
+    if (foreign)
+        parse_error(parser, parse_here(parser), "there is no '%s'; %s", foreign->word, foreign_advice(parser->arena, foreign));
     return parser->panicking ? hole(parser) : parse_simple_statement(parser);
 }
 
