@@ -6,6 +6,7 @@
 // themselves or for a view of the slice passed. A single `return` at the end gives its expression directly; others
 // set a variable, and what must not run after them is put under a condition (see Escape in context.h).
 #include "check/context.h"
+#include "base/c_words.h"
 #include "syntax/foreign.h"
 
 // ---- arguments
@@ -470,6 +471,8 @@ static Value call_function(Checker *cx, const Decl *fn, const Ex *ex)
 
 static Value call_extern(Checker *cx, const Decl *fn, const Ex *ex, bool is_statement)
 {
+    if (is_c_word(fn->name))
+        return FAIL(cx, fn->name_span, "'%s' is a word of C or C++, not the name of a function", fn->name);
     if (strcmp(fn->target, cx->options->target) != 0) {
         check_error(cx, ex->span, "'%s' exists only on %s, and this is built for %s", fn->name, fn->target,
                     cx->options->target);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // emit.c - statements and functions of Loop IR as C or CUDA C. Equal units give equal texts.
+#include "emit/escape.h"
 #include "emit/print.h"
 
 #include <assert.h>
@@ -73,16 +74,28 @@ static void emit_store(const Emitter *e, const LoopStmt *s)
     text_print(e->out, ";\n");
 }
 
+static void emit_reductions(const Emitter *e, const LoopReduction *r)
+{
+    text_print(e->out, "#pragma omp simd");
+    for (; r; r = r->next) {
+        text_print(e->out, " reduction(%s:", r->clause);
+        emit_name(e, r->var);
+        text_print(e->out, ")");
+    }
+}
+
 static void emit_for(const Emitter *e, const LoopStmt *s, int depth)
 {
     static const char *const forms[2][4] = {
         [EMIT_C]    = { [LOOP_UNROLL] = "KILN_UNROLL", [LOOP_VECTORISE] = "KILN_VECTORIZE", [LOOP_NO_UNROLL] = "KILN_NO_UNROLL" },
         [EMIT_CUDA] = { [LOOP_UNROLL] = "#pragma unroll", [LOOP_NO_UNROLL] = "#pragma unroll 1" },
     };
-    const char *const line = s->for_.pragma ? s->for_.pragma : forms[e->dialect][s->for_.form];
+    const char *const line = forms[e->dialect][s->for_.form];
     int64_t step = 1;
-    if (line) {
-        text_print(e->out, "%s\n", line);
+    if (line || s->for_.reductions) {
+        if (s->for_.reductions) emit_reductions(e, s->for_.reductions);
+        else text_print(e->out, "%s", line);
+        text_print(e->out, "\n");
         text_indent(e->out, depth);
     }
     text_print(e->out, "for (");
@@ -129,11 +142,10 @@ static void emit_if(const Emitter *e, const LoopStmt *s, int depth)
     }
 }
 
-// A comment ends with its line, whatever its text holds.
 static void emit_comment(const Emitter *e, const char *text)
 {
     text_print(e->out, "// ");
-    for (; *text; text++) text_add(e->out, *text == '\n' || *text == '\\' ? " " : text, 1);
+    escape_comment(e->out, text, strlen(text));
     text_print(e->out, "\n");
 }
 

@@ -14,25 +14,6 @@
 
 // ---- names
 
-// Words that may not be variables in C or CUDA C, or that the compilers define as macros.
-static const char *const reserved_words[] = {
-    "alignas", "alignof", "and", "asm", "assert", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
-    "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
-    "float", "for", "friend", "goto", "half", "if", "inline", "int", "linux", "long", "main", "mutable", "namespace", "new", "not",
-    "nullptr", "operator", "or", "private", "protected", "public", "register", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename",
-    "typeof", "union", "unix", "unsigned", "using", "virtual", "void", "volatile", "while", "xor",
-    "blockDim", "blockIdx", "gridDim", "threadIdx", "warpSize", "NULL", "INFINITY", "NAN",
-};
-
-static bool is_reserved(const char *name)
-{
-    if (strncmp(name, "kiln", 4) == 0 || strncmp(name, "KILN", 4) == 0 || name[0] == '_') return true;
-    for (int i = 0; i < COUNT(reserved_words); i++)
-        if (strcmp(name, reserved_words[i]) == 0) return true;
-    return false;
-}
-
 static bool ends_in_number(const char *name)
 {
     size_t n = strlen(name);
@@ -41,13 +22,12 @@ static bool ends_in_number(const char *name)
     return n < length && n > 0 && name[n - 1] == '_';
 }
 
-// `i`, `i_2`, `i_3`; a name that already looks like that, or is reserved, always gets its number: all stay different.
+// `v_i`, `v_i_2`, `v_i_3`; a name that already looks like that always gets its number: all stay different. 
 void emit_name(const Emitter *e, const Var *var)
 {
     const char *const name = var->name ? var->name : "t";
     const int number = names_number(e->names, var->name, var);
-    if (number > 1 || is_reserved(name) || ends_in_number(name)) text_print(e->out, "%s_%d", name, number);
-    else text_print(e->out, "%s", name);
+    text_print(e->out, number > 1 || ends_in_number(name) ? LOOP_VAR_PREFIX "%s_%d" : LOOP_VAR_PREFIX "%s", name, number);
 }
 
 // ---- types

@@ -27,6 +27,9 @@ typedef enum {
 } LoopKind;
 
 typedef enum { SPACE_AUTO, SPACE_SHARED, SPACE_CONST } LoopSpace;
+// A variable that a vectorised loop reduces into; `clause` is OpenMP's operator.
+typedef struct LoopReduction { const char *clause; Var *var; struct LoopReduction *next; } LoopReduction;
+
 typedef enum { LOOP_PLAIN, LOOP_UNROLL, LOOP_VECTORISE, LOOP_NO_UNROLL } LoopForm;
 
 struct LoopStmt {
@@ -39,7 +42,7 @@ struct LoopStmt {
         struct { Var *pointer; Expr *at, *value; }                              store;
         struct { Expr *call; }                                                  call;
         struct { Var *var; Expr *lo, *hi, *step; LoopForm form; LoopStmt *body;
-                 const char *pragma; }                                          for_;    // pragma: a line before it; NULL: as form says
+                 const LoopReduction *reductions; }                             for_;    // NULL: none
         struct { Expr *cond; LoopStmt *body; }                                  while_;
         struct { Expr *cond; LoopStmt *then, *otherwise; }                      branch;
         struct { const char *name; }                                            label;   // also GOTO
@@ -64,6 +67,10 @@ typedef struct LoopUnit {
     VEC(LoopFunction *) functions;
     int          n_vars;             // ids given so far
 } LoopUnit;
+
+// Before the name of each variable where it is printed as C: then none that the source chose is a word, a macro or a
+// function of C, CUDA, their headers or the preludes.
+#define LOOP_VAR_PREFIX "v_"
 
 // ---- building: a list under construction
 typedef struct LoopList { LoopStmt *first, **last; Arena *arena; } LoopList;

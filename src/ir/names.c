@@ -50,10 +50,12 @@ static void add_name(Names *names, const char *name, const void *thing)
 static void add_var(Names *names, const Var *v) { if (v) add_name(names, v->name, v); }
 static void add_buffer(Names *names, const Buffer *b) { if (b) add_name(names, b->name, b); }
 
-// What is called keeps its name; a variable of that name gets a number.
+// What is called keeps its name; a variable whose name in C would be that gets a number.
 static void add_called(Names *names, const char *name)
 {
-    const char *const one = intern_text(names->arena, name);
+    const size_t prefix = strlen(LOOP_VAR_PREFIX);
+    if (strncmp(name, LOOP_VAR_PREFIX, prefix) != 0) return;
+    const char *const one = intern_text(names->arena, name + prefix);
     add_entry(names, (NameEntry){ one, one, -1, 0 });
 }
 

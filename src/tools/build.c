@@ -5,7 +5,9 @@
 // gives the .c compiled. The .c includes nothing of Kiln's, because the emitted code has names of its own that the
 // public header knows in another sense; it repeats the layout of kiln_code instead.
 #include "tools/tool.h"
+#include "base/c_words.h"
 #include "base/memory.h"
+#include "emit/escape.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -45,17 +47,26 @@ static void add_isa_guard(Text *out, CpuIsa isa)
                    "or make it with --isa=portable\n#endif\n", macros[isa], macros[isa]);
 }
 
+static void add_description(Text *out, const LaunchPlan *plan)
+{
+    const char *const key = plan->key ? plan->key : plan->name;
+    escape_comment(out, key, strlen(key));
+    text_print(out, ", compiled by kiln %s for %s. Made by `kiln build`; do not edit.\n", KILN_VERSION, plan->target);
+}
+
 static void add_head(Text *out, const Emission *e, const Compiled *compiled)
 {
     const bool cuda = compiled->plan->arch != 0;
     char compiler[512] = "";
     if (!cuda)
         cc_describe(compiler, sizeof compiler);
-    text_print(out, "/* %s.c - %s, compiled by kiln %s for %s. Made by `kiln build`; do not edit.\n", e->name,
-               compiled->plan->key ? compiled->plan->key : compiled->plan->name, KILN_VERSION, compiled->plan->target);
-    if (!cuda)
-        text_print(out, " * Compile it as Kiln does, where instruction sets matter:\n *     %s\n", compiler);
-    text_print(out, " */\n");
+    text_print(out, "/* %s.c - ", e->name);
+    add_description(out, compiled->plan);
+    if (!cuda) {
+        text_print(out, " * Compile it as Kiln does, where instruction sets matter:\n *     ");
+        escape_comment(out, compiler, strlen(compiler));
+    }
+    text_print(out, cuda ? " */\n" : "\n */\n");
     if (!cuda)
         add_isa_guard(out, e->request->build.target.cpu.isa);
 }
@@ -102,45 +113,8 @@ static kiln_status make_c(Text *out, const Emission *e, const Compiled *compiled
 
 // ---- the .h
 
-// Whether C or C++ takes the word for itself; those that are words of the language as well cannot be names.
-static bool is_c_word(const char *name)
-{
-    static const char *const words[] = {
-        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "case", "catch", "char", "class", "co_await",
-        "co_return", "co_yield", "compl", "concept", "consteval", "constexpr", "constinit", "const_cast", "decltype",
-        "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit", "export", "friend", "float", "goto",
-        "inline", "int", "long", "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "or",
-        "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "short",
-        "signed", "sizeof", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local",
-        "throw", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void",
-        "volatile", "wchar_t", "xor", "xor_eq",
-    };
-    for (int i = 0; i < COUNT(words); i++)
-        if (strcmp(words[i], name) == 0)
-            return true;
-    return false;
-}
-
-// What the functions call their own parameters.
-static bool is_taken(const char *name)
-{
-    static const char *const own[] = { "args", "bytes", "kernel", "stream", "workspace", "workspace_bytes" };
-    for (int i = 0; i < COUNT(own); i++)
-        if (strcmp(own[i], name) == 0)
-            return true;
-    return is_c_word(name);
-}
-
-static const char *c_name(const Emission *e, const LaunchPlan *plan, const char *name)
-{
-    bool taken = is_taken(name);
-    while (taken) {
-        name = arena_printf(e->arena, "%s_", name);
-        taken = false;
-        for (int i = 0; i < plan->n_params; i++) taken |= strcmp(plan->params[i].name, name) == 0;
-    }
-    return name;
-}
+// No macro or function of a program that includes the header is called so.
+static const char *c_name(const Emission *e, const char *name) { return arena_printf(e->arena, "arg_%s", name); }
 
 static void add_shape(Text *out, const PlanParam *param)
 {
@@ -155,7 +129,7 @@ static void add_parameters(Text *out, const Emission *e, const LaunchPlan *plan)
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const p = &plan->params[i];
         const char *const type = p->is_tensor ? "const kiln_tensor *" : dtype_is_float(p->type) ? "double " : "int64_t ";
-        text_print(out, ", %s%s", type, c_name(e, plan, p->name));
+        text_print(out, ", %s%s", type, c_name(e, p->name));
     }
 }
 
@@ -163,7 +137,7 @@ static void add_arguments(Text *out, const Emission *e, const LaunchPlan *plan)
 {
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const p = &plan->params[i];
-        const char *const name = c_name(e, plan, p->name);
+        const char *const name = c_name(e, p->name);
         text_print(out, "    args[%d].kind = %s;\n", i, p->absent ? "KILN_ARG_NONE" : p->is_tensor ? "KILN_ARG_TENSOR"
                    : dtype_is_float(p->type) ? "KILN_ARG_FLOAT" : "KILN_ARG_INT");
         if (!p->absent)
@@ -193,8 +167,9 @@ static void make_header(Text *out, const Emission *e, const LaunchPlan *plan, bo
     Text guard = { .arena = e->arena };
     for (const char *p = e->name; *p; p++)
         text_print(&guard, "%c", toupper((unsigned char)*p));
-    text_print(out, "/* %s.h - %s, compiled by kiln %s for %s. Made by `kiln build`; do not edit.\n *\n", e->name,
-               plan->key ? plan->key : plan->name, KILN_VERSION, plan->target);
+    text_print(out, "/* %s.h - ", e->name);
+    add_description(out, plan);
+    text_print(out, " *\n");
     for (int i = 0; i < plan->n_params; i++)
         if (plan->params[i].is_tensor)
             add_shape(out, &plan->params[i]);
@@ -279,9 +254,9 @@ static void make_operator_c(Text *out, const Emission *e, const kiln_kernel *ker
     Text plan = { .arena = e->arena }, bytes = { .arena = e->arena };
     plan_write(&plan, kernel->plan);
     steps_write(&bytes, steps, NULL);
-    text_print(out,
-               "/* %s.c - the steps of the operator %s, compiled by kiln %s. Made by `kiln build`; do not edit. */\n",
-               e->name, kernel->plan->key ? kernel->plan->key : kernel->plan->name, KILN_VERSION);
+    text_print(out, "/* %s.c - the steps of the operator ", e->name);
+    add_description(out, kernel->plan);
+    text_print(out, " */\n");
     add_bytes(out, arena_printf(e->arena, "%s_plan", e->name), plan.data, plan.length);
     add_bytes(out, arena_printf(e->arena, "%s_steps", e->name), bytes.data, bytes.length);
     for (int i = 0; i < steps->n_steps; i++)
@@ -347,8 +322,9 @@ static int emit_files(const BuildOptions *options, const ToolRequest *request, A
         return fail_usage("--emit=%s: expected c, header or object", options->emit);
     if (!is_identifier(e.name))
         return fail_usage("--name=%s is not a C identifier", e.name);
-    if (is_c_word(e.name))
-        return fail_usage("'%s' is a word of C or C++: --name=NAME gives files and functions another", e.name);
+    if (is_c_word(e.name) || is_c_header_name(e.name))
+        return fail_usage("'%s' is a %s: --name=NAME gives files and functions another", e.name,
+                          is_c_word(e.name) ? "word of C or C++" : "name of C's headers");
     if (!folder_make(options->output))
         return fail_usage("cannot make the folder %s: %s", options->output, strerror(errno));
     const bool is_operator = program_find(request->build.program->program, DECL_OPERATOR, request->build.name);

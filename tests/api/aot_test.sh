@@ -123,10 +123,10 @@ if command -v c++ >/dev/null; then                         # the header is C++ t
 fi
 # Names that the functions have for themselves, or that are words of C or C++.
 cat >names.tile <<'END'
-kernel names(in f32 stream[class], out f32 kernel[class], in f32 args_[class], f32 args, f32 double, int new)
+kernel names(in f32 stream[class], out f32 kernel[class], in f32 NULL[class], f32 args, f32 EOF, int int32_t)
 {
     grid (n : ceildiv(class, 64));
-    forall (i : 64) if (n*64 + i < class) kernel[n*64 + i] = stream[n*64 + i]*double + args*args_[n*64 + i] + new;
+    forall (i : 64) if (n*64 + i < class) kernel[n*64 + i] = stream[n*64 + i]*EOF + args*NULL[n*64 + i] + int32_t;
 }
 operator register(in f32 workspace[N], out f32 bytes[N])
 {
@@ -135,7 +135,7 @@ operator register(in f32 workspace[N], out f32 bytes[N])
 END
 "$kiln" build --emit=header --output=gen names.tile names >>files
 "$kiln" build --emit=header --output=gen --name=kept names.tile register >>files
-printf '#include "gen/names.h"\n#include "gen/kept.h"\nint main(void) { return names_code.plan == kept_code.plan; }\n' >names.c
+printf '#include <stdio.h>\n#include "gen/names.h"\n#include "gen/kept.h"\nint main(void) { return names_code.plan == kept_code.plan; }\n' >names.c
 $cc -std=c11 -Wall -Wextra -Werror -I"$source/include" -fsyntax-only names.c
 if command -v c++ >/dev/null; then c++ -x c++ -Wall -Wextra -Werror -I"$source/include" -fsyntax-only names.c; fi
 
@@ -147,4 +147,5 @@ refused() { # refused MESSAGE OPTION...
 refused 'expected c, header or object' --emit=tape kernel.tile
 refused 'not a C identifier' --emit=c --name=9lives kernel.tile
 refused "'register' is a word of C or C++: --name=NAME gives" --emit=c names.tile register
+refused "'uint8_t' is a name of C's headers: --name=NAME gives" --emit=c --name=uint8_t kernel.tile
 echo "ahead-of-time build: ok"

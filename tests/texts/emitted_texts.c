@@ -5,8 +5,9 @@
 //
 // `write` makes a file for each source and form. It holds, for each build of the file's checks, the hash of the launch plan
 // and the text of every step, or the error. Nothing is compiled and nothing runs, so all forms can be made anywhere.
-// `compare` says what differs. With --names, identifiers may have been renamed one to one within a file, and comments
-// may differ; the renamed ones are listed, for people to look at.
+// `compare` says what differs. With --names, identifiers may have been renamed one to one within a text, and comments
+// may differ; the renamed ones are listed, for people to look at. Variables of the kernel (their names begin with the
+// prefix of variables) and all other names are renamed apart: a kernel's `first` is not the `first` of a prelude.
 // scripts/compare_texts.sh does both.
 #define _GNU_SOURCE                  // scandir, mkdir
 #include "runtime/build.h"
@@ -182,22 +183,39 @@ static Token next_token(const char **at, int *line)
     return (Token){ p, (size_t)(end - p), name };
 }
 
-// Renamings of one file, both ways.
-typedef struct Names { struct { char *before, *after; } *items; int n; } Names;
+// Renamings of one text, both ways.
+typedef struct Renamed { char *before, *after; bool variable; } Renamed;
+typedef struct Names { Renamed *items; int n; } Names;
 
 static bool is(const Token *t, const char *text) { return strlen(text) == t->n && memcmp(text, t->at, t->n) == 0; }
 
+static bool is_variable(const Token *t)
+{
+    return t->n > strlen(LOOP_VAR_PREFIX) && memcmp(t->at, LOOP_VAR_PREFIX, strlen(LOOP_VAR_PREFIX)) == 0;
+}
+
 static bool agree_on(Names *names, const Token *a, const Token *b)
 {
+    const bool variable = is_variable(b);
     for (int i = 0; i < names->n; i++)
-        if (is(a, names->items[i].before) || is(b, names->items[i].after))
+        if (names->items[i].variable == variable && (is(a, names->items[i].before) || is(b, names->items[i].after)))
             return is(a, names->items[i].before) && is(b, names->items[i].after);
     names->items = realloc(names->items, sizeof *names->items * (size_t)(names->n + 1));
     if (!names->items)
         exit(2);
-    names->items[names->n].before = strndup(a->at, a->n);
-    names->items[names->n++].after = strndup(b->at, b->n);
+    names->items[names->n++] = (Renamed){ strndup(a->at, a->n), strndup(b->at, b->n), variable };
     return true;
+}
+
+static void forget(Names *names, bool show)
+{
+    for (int i = 0; i < names->n; i++) {
+        if (show && strcmp(names->items[i].before, names->items[i].after) != 0)
+            printf("renamed: %s is now %s\n", names->items[i].before, names->items[i].after);
+        free(names->items[i].before);
+        free(names->items[i].after);
+    }
+    names->n = 0;
 }
 
 static void print_line_at(const char *mark, const char *text, int line)
@@ -232,17 +250,14 @@ static bool same_but_for_names(const char *file, const char *before, const char 
     bool same = true;
     for (bool more = true; same && more; ) {
         const Token x = next_token(&a, &line_a), y = next_token(&b, &line_b);
+        if (is(&x, "plan") && is(&y, "plan"))              // another text
+            forget(&names, same);
         same = x.name == y.name && (x.name ? agree_on(&names, &x, &y) : x.n == y.n && memcmp(x.at, y.at, x.n) == 0);
         more = x.n > 0 && y.n > 0;
         if (!same)
             report(file, before, line_a, after, line_b);
     }
-    for (int i = 0; i < names.n; i++) {
-        if (same && strcmp(names.items[i].before, names.items[i].after) != 0)
-            printf("renamed: %s is now %s\n", names.items[i].before, names.items[i].after);
-        free(names.items[i].before);
-        free(names.items[i].after);
-    }
+    forget(&names, same);
     free(names.items);
     return same;
 }

@@ -128,6 +128,25 @@ expect 1 'stop: stopping.tile:5:5: this assumption does not hold' "$kiln" test -
 expect 0 'printf("stopping.tile:4:5: 100%% of %lld: %g\n"' "$kiln" dump --arch=90 --stage=source stopping.tile
 expect 0 '"stop: stopping.tile:6:5: v is small")' "$kiln" dump --arch=90 --stage=source stopping.tile
 
+# text that a source or its name brings into emitted code stays in its literal, on both targets
+injected=$(printf 'a\r#error in the name\r.tile')
+cat >"$injected" <<'EOF'
+kernel say(in f32 X[1], out f32 Y[1]) {
+    grid ();
+    print("b\r#error in a print\r\n#error again {} ??/", 7);
+    Y[0] = 4;
+    assert(X[0] <= 4, "c\r#error in a message\r\"); #error");
+}
+reference say { Y[0] = 4; }
+check say() { }
+EOF
+expect 0 '1 passed, 0 failed' "$kiln" test "$injected"
+expect 0 '#error in a print' "$kiln" test "$injected"
+for form in --arch=90 --arch=80 --isa=portable; do
+    expect 0 'no line of its own' sh -c '"$0" dump $1 --stage=source "$2" | tr "\r" "\n" >emitted; grep "say.*__\|say_" emitted >/dev/null &&
+        ! grep "^ *#error" emitted && echo no line of its own' "$kiln" $form "$injected"
+done
+
 # run
 expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500
 expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // build.c - short forms for building Loop IR, used all over the CPU lowering.
 #include "lower/cpu/cpu.h"
+#include "emit/escape.h"
 
 #include <stdio.h>
 
@@ -20,14 +21,7 @@ Expr *cpu_literal(Cpu *cx, const char *format, ...)
 Expr *cpu_quoted(Cpu *cx, const char *text)
 {
     Text t = { .arena = cx->arena };
-    text_print(&t, "\"");
-    for (const char *p = text; *p; p++) {
-        const unsigned char c = (unsigned char)*p;
-        if (c == '"' || c == '\\') text_print(&t, "\\%c", c);
-        else if (c < 32 || c > 126) text_print(&t, "\\%03o", c);
-        else text_print(&t, "%c", c);
-    }
-    text_print(&t, "\"");
+    escape_string(&t, text, strlen(text));
     Expr *const x = NEW(cx->arena, Expr, .kind = E_CALL, .type = DTYPE_INT);
     x->call.name = text_cstr(&t);
     x->call.n = -1;

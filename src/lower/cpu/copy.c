@@ -117,7 +117,7 @@ static void element_loop(Rows *r, Expr *lo, Expr *hi, bool zero)
     store_element(r, position(r, &r->dst, cpu_of(cx, i)), value);
     cpu_enter(cx, out);
     cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first,
-                        .pragma = r->kind == ROW_ATOMIC_ADD || r->dst.packed ? NULL : "KILN_VECTORIZE" } });
+                        .form = r->kind == ROW_ATOMIC_ADD || r->dst.packed ? LOOP_PLAIN : LOOP_VECTORISE } });
 }
 
 static Expr *bytes_between(Cpu *cx, Expr *lo, Expr *hi, DType type)

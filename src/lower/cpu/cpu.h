@@ -68,7 +68,7 @@ typedef struct Nest {
     VEC(const Buffer *) written;     // roots that the body writes
     int8_t  *depth;                  // by variable id: the level that defines it
     int      n_depths;
-    Text     reductions;             // clauses of the innermost loop
+    LoopReduction *reductions, **last_reduction;           // of the innermost loop
     Var     *block, *lane;           // the innermost loop takes n_lanes at a time (reduce.c); NULL: one
     int      n_lanes;
     LoopList *before_lanes;

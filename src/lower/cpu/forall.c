@@ -247,7 +247,7 @@ static LoopStmt loop_of_lanes(Cpu *cx, Nest *nest, Expr *lo, Expr *hi)
     Arena *const a = cx->arena;
     LoopList *const lanes = nest->before_lanes;
     loop_add(lanes, (LoopStmt){ .kind = L_FOR, .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
-                  .step = expr_int(a, DTYPE_I32, 1), .body = nest->before[nest->n]->first, .pragma = "KILN_VECTORIZE" } });
+                  .step = expr_int(a, DTYPE_I32, 1), .body = nest->before[nest->n]->first, .form = LOOP_VECTORISE } });
     return (LoopStmt){ .kind = L_FOR, .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, nest->n_lanes), .body = lanes->first } };
 }
 
@@ -258,9 +258,7 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
         const LoopIndex *const index = &nest->op->forall.indices[nest->order[level - 1]];
         const bool innermost = level == nest->n;
         const bool lanes = innermost && nest->inner32;
-        const char *pragma = NULL;
-        if (innermost && nest->plain && !cpu_is_checked(cx))
-            pragma = nest->reductions.length ? text_cstr(&nest->reductions) : "KILN_VECTORIZE";
+        const bool vectorises = innermost && nest->plain && !cpu_is_checked(cx);
         Expr *const from = lanes ? expr_convert(cx->arena, DTYPE_I32, lo[level]) : lo[level];
         Expr *const to = lanes ? expr_convert(cx->arena, DTYPE_I32, hi[level]) : hi[level];
         append(nest->before[level], nest->after[level]);
@@ -268,7 +266,7 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
         LoopStmt loop = { .kind = L_FOR,
             .for_ = { .var = lanes ? nest->inner32 : index->var, .lo = from, .hi = to,
                       .step = expr_int(cx->arena, lanes ? DTYPE_I32 : DTYPE_INT, 1), .body = nest->before[level]->first,
-                      .pragma = pragma } };
+                      .form = vectorises ? LOOP_VECTORISE : LOOP_PLAIN, .reductions = vectorises ? nest->reductions : NULL } };
         if (innermost && nest->lane) loop = loop_of_lanes(cx, nest, lo[level], hi[level]);
         if (innermost && nest->guard) {
             LoopList guarded = loop_list(cx->arena);
@@ -286,7 +284,7 @@ static Nest *open_nest(Cpu *cx, TileOp *op)
     Survey survey = { .cx = cx, .forall = op, .nest = nest, .plain = true };
     nest->n_depths = cx->kernel->n_vars + 1;
     nest->depth = NEW_ARRAY(cx->arena, int8_t, nest->n_depths);
-    nest->reductions.arena = cx->arena;
+    nest->last_reduction = &nest->reductions;
     each_op(op->forall.body, survey_op, &survey);
     each_op(op->forall.body, note_definition, nest);
     each_op(op->forall.body, note_writes, &(Notes){ cx, nest });

@@ -202,7 +202,7 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
     LoopList start = loop_list(a);
     loop_add(&start, (LoopStmt){ .kind = L_STORE, .store = { sums, cpu_of(cx, lane), neutral(cx, op->update.op, DTYPE_F32) } });
     cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
-                            .step = expr_int(a, DTYPE_I32, 1), .body = start.first, .pragma = "KILN_VECTORIZE" } });
+                            .step = expr_int(a, DTYPE_I32, 1), .body = start.first, .form = LOOP_VECTORISE } });
     cpu_enter(cx, here);
     Expr *const at = cpu_of(cx, nest->lane), *const sum = expr_index(a, sums, at);
     cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op->update.op, sum, value) } });
@@ -212,9 +212,6 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
             cpu_call(cx, DTYPE_F32, row_function(op->update.op), 2, cpu_of(cx, sums), int_const(a, nest->n_lanes)));
     cpu_enter(cx, back);
 }
-
-// Printed as it is, so that a clause can name it: no other name looks like this.
-static const char *accumulator_name(Cpu *cx) { return arena_printf(cx->arena, "reduced%dacc", cx->n_labels++); }
 
 // Scaling by 1 changes nothing: a body that only multiplies by what its innermost loop does not change can skip the
 // loop. The accumulator of attention is scaled in every step and its factor is 1 in most.
@@ -255,13 +252,13 @@ void cpu_update(Cpu *cx, TileOp *op)
     }
     LoopList *const here = cpu_enter(cx, nest->before[depth]);
     const DType acc_type = accumulator_type(cx, op->update.op, wide);
-    Var *const acc = cpu_declare(cx, acc_type, accumulator_name(cx), neutral(cx, op->update.op, acc_type));
+    Var *const acc = cpu_declare(cx, acc_type, "reduced", neutral(cx, op->update.op, acc_type));
     cpu_enter(cx, here);
     cpu_assign(cx, acc, accumulated(cx, op->update.op, cpu_of(cx, acc), cpu_convert(cx, acc_type, value)));
-    if (!nest->reductions.length) text_print(&nest->reductions, "#pragma omp simd");
     if (dtype_is_float(acc_type) && (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX))
         cpu_use_prelude(cx, "EXTREMES");
-    text_print(&nest->reductions, " reduction(%s:%s)", clause_of(op->update.op, acc_type), acc->name);
+    *nest->last_reduction = NEW(cx->arena, LoopReduction, .clause = clause_of(op->update.op, acc_type), .var = acc);
+    nest->last_reduction = &(*nest->last_reduction)->next;
 
     LoopList *const back = cpu_enter(cx, nest->after[depth]);
     const int conditional = nest->conditional;

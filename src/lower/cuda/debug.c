@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT
 // debug.c - print and assert on the device; calls of its functions for their effect.
 #include "lower/cuda/cuda.h"
+#include "emit/escape.h"
 
 static Expr *quoted(Lowering *lo, const char *text)
 {
     Text out = { .arena = lo->arena };
-    text_print(&out, "\"");
-    for (const char *p = text; *p; p++) {
-        if (*p == '\n') text_print(&out, "\\n");
-        else if (*p == '"' || *p == '\\') text_print(&out, "\\%c", *p);
-        else text_print(&out, "%c", *p);
-    }
-    text_print(&out, "\"");
+    escape_string(&out, text, strlen(text));
     return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL);        // a literal
 }
 

@@ -325,7 +325,7 @@ std::string place_shared(const std::string &s)
 {
     static const std::regex declaration("extern\\s+__shared__\\s+(?:__align__\\s*\\(\\s*\\d+\\s*\\)\\s*)?([A-Za-z_][A-Za-z_0-9 ]*?)\\s*([A-Za-z_][A-Za-z_0-9]*)\\s*\\[\\s*\\]\\s*;");
     const std::string out = std::regex_replace(s, declaration, "\n#define $2 (($1 *)ptx::shared_memory_here())\n");
-    if (out.find("__shared__") != std::string::npos)
+    if (std::regex_search(out, std::regex("\\b__shared__\\b")))
         throw Problem{ "shared variables other than 'extern __shared__ T name[];' are not emulated" };
     return out;
 }

@@ -176,19 +176,19 @@ static void test_statements_in_c(void **state)
     Text text = { .arena = arena };
     emit_unit(&text, small_unit(), EMIT_C);
     assert_string_equal(text_cstr(&text),
-        "\nstatic void scale(uint16_t *from, float *restrict to)\n"
+        "\nstatic void scale(uint16_t *v_from, float *restrict v_to)\n"
         "{\n"
-        "    _Alignas(16) float tile[64];\n"
-        "    _Bool flag = 0;\n"
+        "    _Alignas(16) float v_tile[64];\n"
+        "    _Bool v_flag = 0;\n"
         "    KILN_UNROLL\n"
-        "    for (int64_t i = 1; i < 65; i++) {\n"
-        "        to[i - 1] = kiln_f32_from_bf16(from[i]) * 0.1f;\n"
-        "        if (flag) {\n"
+        "    for (int64_t v_i = 1; v_i < 65; v_i++) {\n"
+        "        v_to[v_i - 1] = kiln_f32_from_bf16(v_from[v_i]) * 0.1f;\n"
+        "        if (v_flag) {\n"
         "            break;\n"
         "        }\n"
         "    }\n"
         "    KILN_NO_UNROLL\n"
-        "    for (int32_t i_2 = 8; i_2 > 0; i_2 += -2) {\n"
+        "    for (int32_t v_i_2 = 8; v_i_2 > 0; v_i_2 += -2) {\n"
         "    }\n"
         "    // ends here   not there\n"
         "}\n");
@@ -199,10 +199,10 @@ static void test_statements_in_cuda(void **state)
     Text text = { .arena = arena };
     emit_unit(&text, small_unit(), EMIT_CUDA);
     const char *const out = text_cstr(&text);
-    assert_non_null(strstr(out, "    __shared__ __align__(16) float tile[64];\n"));
-    assert_non_null(strstr(out, "    bool flag = 0;\n"));
-    assert_non_null(strstr(out, "    #pragma unroll\n    for (int64_t i = 1; i < 65; i++) {\n"));
-    assert_non_null(strstr(out, "static void scale(uint16_t *from, float *__restrict__ to)\n"));
+    assert_non_null(strstr(out, "    __shared__ __align__(16) float v_tile[64];\n"));
+    assert_non_null(strstr(out, "    bool v_flag = 0;\n"));
+    assert_non_null(strstr(out, "    #pragma unroll\n    for (int64_t v_i = 1; v_i < 65; v_i++) {\n"));
+    assert_non_null(strstr(out, "static void scale(uint16_t *v_from, float *__restrict__ v_to)\n"));
 }
 
 static void test_equal_units_give_equal_texts(void **state)

@@ -30,9 +30,9 @@ static const Case cases[] = {
     { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096) }, 2, 90,
       { "wgmma_64x256x16_bf16_ss", "tma_load_2d", "stage_16<128>", "wgmma_wait(1)" }, "load_vector", true },
     { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096), INT("CLUSTER", 2) }, 3, 90,
-      { "tma_multicast<3>(", "tma_load_2d(shared_address(b)", "mbar_arrive_at(", "cluster_sync()" }, "load_vector", true },
+      { "tma_multicast<3>(", "tma_load_2d(shared_address(v_b)", "mbar_arrive_at(", "cluster_sync()" }, "load_vector", true },
     { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("CLUSTER", 4) }, 2, 90,
-      { "tma_multicast<15>(shared_address(k)", "tma_multicast<15>(shared_address(v)", "tma_load_4d(shared_address(q)" }, NULL, true },
+      { "tma_multicast<15>(shared_address(v_k)", "tma_multicast<15>(shared_address(v_v)", "tma_load_4d(shared_address(v_q)" }, NULL, true },
     { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("CAUSAL", 1), INT("CLUSTER", 2) }, 3, 90,
       { "__syncthreads()" }, "blockIdx.x % 2u", true },
     { "mla/decode.tile", "mla_decode", { INT("PAIR", 2) }, 1, 90, { "tma_load_rows<64, 128, 2, 4, 8192, 64, 3>", "mbar_arrive_at(" }, "load_vector", true },
@@ -180,14 +180,14 @@ static void name_barriers(const char *explanation, char names[4], int full[4], i
 static void print_deeds(Text *out, const Compiled *compiled, int group)
 {
     static const struct { const char *line, *deed; } marks[] = {
-        { "for (int32_t t", "step" }, { "wgmma_commit", "product" }, { "bar_sync(3", "told" }, { "if (t + 1 >= T)", "last?" },
-        { "if (0 >= T)", "none?" } };
+        { "for (int32_t v_t", "step" }, { "wgmma_commit", "product" }, { "bar_sync(3", "told" }, { "if (v_t + 1 >= v_T)", "last?" },
+        { "if (0 >= v_T)", "none?" } };
     char names[4] = { 0 };
     int full[4], empty[4], now = -1, at, left;
     name_barriers(compiled->explanation, names, full, empty);
     for (const char *line = compiled->source; (line = strchr(line, '\n')); line++) {
         const char *const begin = line + 1 + strspn(line + 1, " ");
-        sscanf(begin, "if (group%*[_0-9] == %d)", &now);
+        sscanf(begin, "if (v_group%*[_0-9] == %d)", &now);
         if (now != group) continue;
         for (int i = 0; i < COUNT(marks); i++)
             if (strncmp(begin, marks[i].line, strlen(marks[i].line)) == 0) text_print(out, " %s", marks[i].deed);
