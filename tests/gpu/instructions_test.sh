@@ -58,6 +58,8 @@ at_least 24 90 mla/decode.tile mla_decode "PS=64" "UTMASTG.4D" "$store"
 holds 90 mla/decode.tile mla_decode "PS=64 CAUSAL=true" "UTMAPF.L2.4D" "cp.async.bulk.prefetch.tensor.4d.L2"
 # A reduction over a part of the columns leaves the product on tensor cores.
 holds 90 topk/indexer.tile indexer_logits "" "QGMMA.64x128x32.F32.E4M3.E4M3" "wgmma.mma_async.*k32.f32.e4m3.e4m3"
+# Slices of a tile at places known at run time: both products of a step.
+at_least 12 90 linear/mamba2.tile mamba2_chunk_scan "" "HGMMA.64x64x16.F32" "wgmma.mma_async.*k16.f32.f16.f16"
 holds 80 gemm/gemm.tile gemm_nt "T=bf16" "HMMA.16816.F32.BF16 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k16.*bf16 ldmatrix cp.async.cg.shared.global"
 holds 80 gemm/gemm.tile gemm_nt "T=i8 TC=i32 ACC=i32 BK=128" "IMMA.16832.S8.S8 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k32.*s8 ldmatrix cp.async.cg.shared.global"
 holds 80 gemm/sparse24.tile gemm_sparse24_nt "T=bf16" "HMMA.SP.16832.F32.BF16 LDSM LDGSTS.E" "mma.sp.*m16n8k32.*bf16 ldmatrix cp.async.cg.shared.global"

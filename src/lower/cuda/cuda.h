@@ -176,6 +176,7 @@ typedef struct Product {
     int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
     int         step_k;              // of one instruction; of the kept elements, where the left operand is sparse
     bool        odd_rows, odd_columns;                     // bytes turned in pairs (layout_accumulator_bytes)
+    bool        anywhere;            // an operand's slice begins where ldmatrix can read it and wgmma cannot
     bool        preloads;            // the left operand is loaded before the loop around
     Var        *preloaded;           // its words
     bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
@@ -647,6 +648,7 @@ void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become i
 // ---- products.c, wgmma.c, mma.c, fma.c
 bool has_padded_rows(const Product *p);                    // of an operand in shared memory
 bool product_region(const Region *region, int64_t *start, int64_t *width);       // two ranges at fixed places
+bool product_is_fixed(const Product *p);                   // both operands are such ranges
 const char *plan_fma(Lowering *lo, Product *p);            // NULL: can be done
 bool settle_fma(Lowering *lo, Product *p);
 void emit_fma(Lowering *lo, Product *p);

@@ -51,7 +51,7 @@ static bool is_plain_head(Lowering *lo, TileOp *op, TileOp *body)
 {
     const Product *const p = op_info(lo, op)->product;
     return is_head(lo, op) && !op->matmul.meta && !p->a_in_registers && !is_parted(lo, op) &&
-           tile_info(lo, p->left.region.buffer)->channel && tile_info(lo, p->right.region.buffer)->channel &&
+           product_is_fixed(p) && tile_info(lo, p->left.region.buffer)->channel && tile_info(lo, p->right.region.buffer)->channel &&
            is_free_in_time(lo, body, op->matmul.dst.buffer);
 }
 

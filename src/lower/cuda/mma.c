@@ -25,13 +25,16 @@ Expr *lane_bits(Lowering *lo, int shift, int mask)
     return i32_op(lo, X_BITAND, x, mask);
 }
 
-typedef struct Corner { int64_t row, column; } Corner;
-static Corner corner_of(const Region *region)
+// Where a slice begins: i32.
+typedef struct Corner { Expr *row, *column; } Corner;
+static Expr *start_of(Lowering *lo, const Sub *sub)
 {
-    Corner c = { 0, 0 };
-    expr_as_int(region->subs[0].start, &c.row);
-    expr_as_int(region->subs[1].start, &c.column);
-    return c;
+    int64_t start;
+    return expr_as_int(sub->start, &start) ? i32_const(lo, start) : cast(lo, DTYPE_I32, lower_expr(lo, sub->start, NULL));
+}
+static Corner corner_of(Lowering *lo, const Region *region)
+{
+    return (Corner){ start_of(lo, &region->subs[0]), start_of(lo, &region->subs[1]) };
 }
 
 // Four 8 x 8 matrices of 2-byte units: `line` is a row of A (or column of B), k the contraction; the second 8 lines or
@@ -39,7 +42,7 @@ static Corner corner_of(const Region *region)
 void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at)
 {
     const TileInfo *const tile = tile_info(lo, x->region.buffer);
-    const Corner corner = corner_of(&x->region);
+    const Corner corner = corner_of(lo, &x->region);
     const int piece = 16 / (dtype_bits(x->type) / 8);      // of the contraction
     Expr *const low = lane_bits(lo, 0, 7), *const second = lane_bits(lo, 3, 1), *const third = lane_bits(lo, 4, 1);
     Expr *l = i32_add(lo, line, i32_mul(lo, lines_first ? second : third, 8));
@@ -48,8 +51,8 @@ void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k,
         l = i32_add(lo, l, low);
     else
         c = i32_add(lo, c, low);
-    Expr *const row = i32_add(lo, across ? c : l, i32_const(lo, corner.row));
-    Expr *const column = i32_add(lo, across ? l : c, i32_const(lo, corner.column));
+    Expr *const row = i32_add(lo, across ? c : l, corner.row);
+    Expr *const column = i32_add(lo, across ? l : c, corner.column);
     emit_call(lo, across ? "ldmatrix_x4_trans" : "ldmatrix_x4", 2, expr_address(lo->arena, words, at),
               lane_address(lo, tile, row, column));
 }
@@ -59,12 +62,12 @@ void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k,
 static void load_bytes_across(Lowering *lo, const Operand *x, Expr *line, Expr *k, const char *sort, Var *words, Expr *at)
 {
     const TileInfo *const tile = tile_info(lo, x->region.buffer);
-    const Corner corner = corner_of(&x->region);
-    Expr *c = i32_add(lo, i32_add(lo, k, i32_const(lo, corner.row)), i32_mul(lo, lane_bits(lo, 4, 1), 16));
+    const Corner corner = corner_of(lo, &x->region);
+    Expr *c = i32_add(lo, i32_add(lo, k, corner.row), i32_mul(lo, lane_bits(lo, 4, 1), 16));
     c = i32_add(lo, c, i32_mul(lo, lane_bits(lo, 1, 3), 4));
     c = i32_add(lo, c, i32_add(lo, lane_bits(lo, 0, 1), i32_mul(lo, lane_bits(lo, 3, 1), 2)));
     emit_call(lo, "ldmatrix_x4_trans", 2, expr_address(lo->arena, words, at),
-              lane_address(lo, tile, c, i32_add(lo, line, i32_const(lo, corner.column))));
+              lane_address(lo, tile, c, i32_add(lo, line, corner.column)));
     emit_call(lo, sort, 1, expr_address(lo->arena, words, at));
 }
 

@@ -3,10 +3,11 @@
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
 // shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, in instances of one or
-// two warps, and where the contraction runs across rows of bytes, it is mma.sync. With a sparse left operand both have
-// twice the contraction (sparse.c). What neither takes (f32 operands, odd
-// contractions) is multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there either
-// (slices at odd places) is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
+// two warps, and where the contraction runs across rows of bytes, it is mma.sync. An operand may be a slice, also at a
+// place known at run time: wgmma reads it where the swizzle's pattern begins anew, ldmatrix and mma.sync elsewhere. With a
+// sparse left operand both have twice the contraction (sparse.c). What neither takes (f32 operands, odd contractions) is
+// multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there either is a loop nest.
+// The groups divide the rows where there are 64 for each, else the columns.
 //
 // before: the crew is known, and which tiles must be in shared memory
 // after:  every product has a kind; the result and an operand in registers have layouts, shared operands are read as panels
@@ -26,13 +27,45 @@ bool product_region(const Region *region, int64_t *start, int64_t *width)
     return n == 2;
 }
 
+bool product_is_fixed(const Product *p)
+{
+    int64_t start[2], width[2];
+    return product_region(&p->left.region, start, width) && product_region(&p->right.region, start, width);
+}
+
+// Two ranges of static widths, wherever they begin.
+static bool has_two_ranges(const Region *region, const Sub **ranges)
+{
+    int64_t width;
+    int n = 0;
+    for (int d = 0; d < region->buffer->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        if (!sub->is_range || n == 2 || sub->step || !expr_as_int(sub->width, &width))
+            return false;
+        ranges[n++] = sub;
+    }
+    return n == 2;
+}
+
+// A start that is only known at run time may not leave the panel in which the slice begins.
+static bool stays_in_panel(const Sub *columns, const SharedLayout *layout)
+{
+    int64_t start, width;
+    if (expr_as_int(columns->start, &start) || layout->columns == layout->panel_columns)
+        return true;
+    const int64_t multiple = expr_multiple(columns->start);
+    expr_as_int(columns->width, &width);
+    return multiple % layout->panel_columns == 0 || (layout->panel_columns % width == 0 && multiple % width == 0);
+}
+
 // The tile that an operand reads; NULL if it is a tensor or a view.
 static TileInfo *operand_tile(const Lowering *lo, const Operand *operand)
 {
     return tile_info(lo, operand->region.buffer);
 }
 
-static const char *check_shared_operand(const Lowering *lo, const Operand *x, bool contraction_is_last)
+// *anywhere: it begins where wgmma cannot.
+static const char *check_shared_operand(const Lowering *lo, const Operand *x, bool contraction_is_last, bool *anywhere)
 {
     const TileInfo *const tile = operand_tile(lo, x);
     if (!tile)
@@ -41,9 +74,9 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
         return "an operand in shared memory is converted";
     if (x->type != tile->buffer->type)
         return "an operand that must go through shared memory is converted";
-    int64_t start[2], width[2];
-    if (!product_region(&x->region, start, width))
-        return "an operand's slice is not at a fixed place";
+    const Sub *ranges[2];
+    if (!has_two_ranges(&x->region, ranges))
+        return "an operand's slice is no two ranges";
     if (!contraction_is_last && dtype_bits(x->type) > 16)
         return "only 16-bit operands and bytes can be read with the contraction across rows";
     SharedLayout layout;
@@ -54,8 +87,12 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
                    ? "the rows of an operand are no multiple of 32 bytes"
                    : "the layout of an operand puts its rows where tensor cores cannot read them";
     const int64_t piece = contraction_is_last ? 32 / layout.element_bytes : layout.panel_columns;
-    if (start[0] % (contraction_is_last ? 8 : 16) != 0 || start[1] % piece != 0)
+    const int64_t column = expr_multiple(ranges[1]->start);
+    if (column % (16 / layout.element_bytes) != 0)
         return "an operand's slice does not begin where an instruction can begin";
+    // wgmma reads whole pieces of the swizzle; ldmatrix, row by row, begins anywhere.
+    *anywhere |= expr_multiple(ranges[0]->start) % (contraction_is_last ? 8 : 16) != 0 || column % piece != 0 ||
+                 !stays_in_panel(ranges[1], &layout);
     return NULL;
 }
 
@@ -78,7 +115,7 @@ bool has_padded_rows(const Product *p)
 // A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
-    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->odd_rows && !p->odd_columns &&
+    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->anywhere && !p->odd_rows && !p->odd_columns &&
            !has_padded_rows(p);
 }
 
@@ -99,6 +136,7 @@ static const char *check_operands(Lowering *lo, Product *product)
         return "the contraction is no multiple of an instruction's";
     if (!at || at->buffer->rank != 2)
         return "an operand is no tile of its own";
+    product->anywhere = false;
     product->type = a->type;
     product->step_k = operand_step(a->type);
     product->odd_rows = a->transposed && dtype_bits(a->type) == 8;
@@ -106,9 +144,9 @@ static const char *check_operands(Lowering *lo, Product *product)
     product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->home == HOME_REGISTERS && !a->transposed &&
                               region_is_whole(&a->region) && dtype_bits(a->type) == 16 &&
                               product->division == DIVIDE_ROWS;
-    const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed);
+    const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed, &product->anywhere);
     if (!why)
-        why = check_shared_operand(lo, b, b->transposed);
+        why = check_shared_operand(lo, b, b->transposed, &product->anywhere);
     return why || !op->matmul.meta ? why : check_sparse(lo, product, uses_wgmma(lo, product));
 }
 
@@ -146,6 +184,8 @@ static int panel_columns(const Lowering *lo, const Operand *x)
 static const char *check_parts(const Lowering *lo, const Product *product)
 {
     const int part = product->k / lo->crew.groups;
+    if (!product_is_fixed(product))
+        return "an operand's slice is not at a fixed place";
     if (lo->has_teams)
         return "statements are placed on groups";
     if (product->op->matmul.meta || product->op->matmul.promote ||
@@ -218,10 +258,12 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
 // ldmatrix brings 16 columns at a time: where the last are 8, it reads 8 rows more of a right operand that lies along k.
 static int right_rows(const Lowering *lo, const Product *product)
 {
-    int64_t start[2], width[2];
-    if (product->kind != PRODUCT_MMA || !product->right.transposed ||
-        !product_region(&product->right.region, start, width))
+    int64_t start[2] = { 0 }, width[2];
+    if (product->kind != PRODUCT_MMA || !product->right.transposed)
         return 0;
+    if (!product_region(&product->right.region, start, width) &&       // the last place that it can begin at
+        expr_as_int(product->right.region.buffer->shape[0], &start[0]))
+        start[0] -= product->n;
     const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
     return (int)start[0] + product->n_group * (column_groups - 1) + (product->n_group + 15) / 16 * 16;
 }

@@ -88,6 +88,24 @@ typedef struct SharedOperand {
     int  step_k;
 } SharedOperand;
 
+// Bytes to where a slice begins, as far as that is known at run time alone; the rest goes to `row` and `column`.
+static Expr *run_time_offset(Lowering *lo, const SharedLayout *s, const Region *region, int64_t *row, int64_t *column)
+{
+    Expr *bytes = NULL;
+    *row = *column = 0;
+    if (!expr_as_int(region->subs[0].start, row))
+        bytes = i32_mul(lo, cast(lo, DTYPE_I32, lower_expr(lo, region->subs[0].start, NULL)), s->pitch_bytes);
+    if (!expr_as_int(region->subs[1].start, column)) {
+        Expr *const at = cast(lo, DTYPE_I32, lower_expr(lo, region->subs[1].start, NULL));
+        Expr *const panel = i32_op(lo, X_SHR, at, __builtin_ctz((unsigned)s->panel_columns));
+        Expr *const within = i32_mul(lo, i32_op(lo, X_BITAND, at, s->panel_columns - 1), s->element_bytes);
+        Expr *const sum = s->columns == s->panel_columns ? i32_mul(lo, at, s->element_bytes)
+                                                         : i32_add(lo, i32_mul(lo, panel, s->panel_bytes), within);
+        bytes = bytes ? i32_add(lo, bytes, sum) : sum;
+    }
+    return bytes;
+}
+
 // `across`: the contraction runs down the tile's rows. group_bytes: what a warp group adds to the address.
 static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, int step_k, const char *name,
                                    Expr *group_bytes)
@@ -95,12 +113,13 @@ static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, 
     const TileInfo *const tile = tile_info(lo, x->region.buffer);
     const SharedLayout *const s = &tile->shared;
     int64_t row, column;
-    expr_as_int(x->region.subs[0].start, &row);
-    expr_as_int(x->region.subs[1].start, &column);
+    Expr *const start = run_time_offset(lo, s, &x->region, &row, &column);
     const int swizzle = s->swizzle_bytes == 128 ? 1 : s->swizzle_bytes == 64 ? 2 : 3;
     Expr *address = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
     if (group_bytes)
         address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, group_bytes));
+    if (start)
+        address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, start));
     Expr *const value = call_expr(lo, DTYPE_U64, "matrix_descriptor", 4, address, i32_const(lo, swizzle),
                                   i32_const(lo, across ? s->panel_bytes : 16), i32_const(lo, 8 * s->swizzle_bytes));
     return (SharedOperand){ emit_declare(lo, DTYPE_U64, name, value), s, (int)row, (int)column, across, step_k };
