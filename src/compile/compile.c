@@ -35,10 +35,21 @@ static const Pass cuda_passes[] = {
     { NULL, NULL },
 };
 
+static const Pass *passes_of_target(const Target *target) { return strcmp(target->name, "cuda") == 0 ? cuda_passes : cpu_passes; }
+
 static const Pass *passes_of(const TileKernel *kernel, const Target *target)
 {
-    if (kernel->is_sequential) return sequential_passes;
-    return strcmp(target->name, "cuda") == 0 ? cuda_passes : cpu_passes;
+    return kernel->is_sequential ? sequential_passes : passes_of_target(target);
+}
+
+int compile_stages(const Target *target, const char **names, int max)
+{
+    static const char *const last[] = { "loop", "source" };
+    int n = 0;
+    if (n < max) names[n++] = "tile";
+    for (const Pass *pass = passes_of_target(target); pass->name && n < max; pass++) names[n++] = pass->name;
+    for (int i = 0; i < COUNT(last) && n < max; i++) names[n++] = last[i];
+    return n;
 }
 
 static bool wants(const char *stage, const char *name) { return stage && strcmp(stage, name) == 0; }

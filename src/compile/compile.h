@@ -45,5 +45,6 @@ typedef struct Compiled {
 // Runs passes, lowering and emission on a checked kernel. NULL when a diagnostic was reported.
 // `stage` non-NULL: the text of that stage ("tile", a pass name, "loop", "source") is added to `dump`.
 Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *stage, Text *dump);
+int compile_stages(const Target *target, const char **names, int max);         // in their order; how many
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // bindings.c - "T=bf16, BM=64, LSE=none": the values a caller fixes when a kernel is built.
 #include "runtime/build.h"
+#include "base/near.h"
+#include "syntax/foreign.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -135,6 +137,36 @@ static void list_names(Names *names, const Decl *decl)
                 list_name(names, ex->name.name);
 }
 
+static const char *did_you_mean(Arena *arena, const char *near)
+{
+    return near ? arena_printf(arena, "; did you mean '%s'?", near) : "";
+}
+
+// "; did you mean 'f16'?" of a value that is none.
+static const char *near_value(Arena *arena, Word word)
+{
+    const char *candidates[DTYPE_COUNT + 8], *const text = arena_copy_text(arena, word.at, (size_t)word.n);
+    static const char *const words[] = { "true", "false", "none", "strided" };
+    const ForeignWord *const foreign = find_foreign_of(text, FOREIGN_TYPE);
+    int n = 0;
+    for (int i = 0; i < COUNT(words); i++)
+        candidates[n++] = words[i];
+    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++)
+        candidates[n++] = dtype_name((DType)t);
+    return did_you_mean(arena, foreign && foreign->ours ? foreign->ours : nearest_name(text, candidates, n));
+}
+
+static const char *near_decl(Arena *arena, const Program *program, const char *name)
+{
+    const char *candidates[256];
+    int n = 0;
+    for (int m = 0; m < program->n_modules; m++)
+        for (const Decl *d = program->modules[m]->decls; d && n < COUNT(candidates); d = d->next)
+            if (d->kind == DECL_KERNEL || d->kind == DECL_OPERATOR)
+                candidates[n++] = d->name;
+    return did_you_mean(arena, nearest_name(name, candidates, n));
+}
+
 static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *binding)
 {
     for (const BuildParam *p = decl->build; p; p = p->next)
@@ -151,8 +183,8 @@ static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *bindin
             return expect(binding, binding->kind == BIND_INT && binding->integer >= 0, "an extent");
     Names names = { .text = { .arena = arena } };
     list_names(&names, decl);
-    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s", decl->name, binding->name,
-                       text_cstr(&names.text));
+    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s%s", decl->name, binding->name,
+                       text_cstr(&names.text), did_you_mean(arena, nearest_name(binding->name, names.items, names.n)));
 }
 
 static kiln_status check_twice(const Binding *bindings, int n)
@@ -176,8 +208,8 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
     VEC(Binding) list = { 0 };
     *n = 0;
     if (!decl)
-        return status_fail(KILN_NOT_FOUND, "%s has no kernel or operator called '%s'",
-                           program->program->modules[0]->source->path, name);
+        return status_fail(KILN_NOT_FOUND, "%s has no kernel or operator called '%s'%s",
+                           program->program->modules[0]->source->path, name, near_decl(arena, program->program, name));
     for (const char *at = skip_spaces(text ? text : ""), *end; *at; at = skip_spaces(end + (*end != 0))) {
         end = at + strcspn(at, ",");
         const char *const equals = memchr(at, '=', (size_t)(end - at));
@@ -188,8 +220,8 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
         if (!parse_value(arena, value, &binding))
             return status_fail(KILN_BAD_ARGUMENT,
                                "bindings: '%.*s' (of '%s') is neither a number, a type, true, false, none "
-                               "nor strided",
-                               value.n, value.at, binding.name);
+                               "nor strided%s",
+                               value.n, value.at, binding.name, near_value(arena, value));
         kiln_status status = check_binding(arena, decl, &binding);
         VEC_PUSH(arena, &list, binding);
         if (!status)

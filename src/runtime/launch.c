@@ -228,10 +228,13 @@ static kiln_status check_shapes(const Launch *launch)
         const PlanCheck *const check = &plan->checks[i];
         const int64_t is = extent_of(launch, check->param, check->dim);
         const int64_t expected = plan_eval(plan, check->expected, launch->symbols, launch->scalars);
-        const char *const text = check->text ? check->text : "";
-        char source[160];
+        const char *text = check->text ? check->text : "";
+        char source[160], number[24];
         if (is == expected)
             continue;
+        snprintf(number, sizeof number, "%" PRId64, expected);
+        if (strcmp(text, number) == 0)
+            text = "";                                     // it says nothing more
         name_source(launch, text, source, sizeof source);
         if (source[0])
             return status_fail(KILN_BAD_SHAPE, "%s: '%s' of '%s' (dimension %d) is %" PRId64 "%s", plan->name, text,

@@ -7,6 +7,7 @@
 // whoever comes second, and large products then differed by 10% from run to run.
 #include "tools/bench.h"
 
+#include <errno.h>
 #include <math.h>
 #include <time.h>
 #include <unistd.h>
@@ -378,6 +379,20 @@ static int bench_all(Bench *b, kiln_device **device)
     return passed == 0 ? fail_no_row(b->options) : result;
 }
 
+static bool any_wanted(const BenchOptions *o)
+{
+    int n;
+    const bool is_cpu = strncmp(o->device, "cpu", 3) == 0;
+    const Row *const rows = bench_rows(is_cpu, &n);
+    for (int i = 0; i < n; i++)
+        if (is_wanted(o, rows[i].name))
+            return true;
+    for (int i = 0; i < COUNT(launch_rows) && !is_cpu; i++)
+        if (is_wanted(o, launch_rows[i].name))
+            return true;
+    return false;
+}
+
 static bool list_row(const BenchOptions *o, const Row *row)
 {
     const bool wanted = is_wanted(o, row->name);
@@ -421,17 +436,19 @@ static int bench(Arena *arena, void *context)
     kiln_device *device = NULL;
     if (o->list)
         return list_rows(o);
+    if (!o->compile && !any_wanted(o))
+        return fail_no_row(o);
     if (kiln_device_open(o->device, &device))
         return fail_status(NULL);
     if (o->save && !(b.json = fopen(o->save, "w")))
-        return fail_usage("cannot write %s", o->save);
+        return fail_usage("cannot write %s: %s", o->save, strerror(errno));
     if (o->beside && !rival_start_process(o->beside))
         return fail_usage("cannot start '%s'", o->beside);
     const int result = run_bench(&b, &device);
     rival_end_process();
-    if (o->save)
-        fclose(b.json);
     kiln_device_close(device);
+    if (o->save && (ferror(b.json) | fclose(b.json)) != 0)
+        return fail_usage("cannot write all of %s: %s", o->save, strerror(errno));
     return result;
 }
 

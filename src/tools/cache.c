@@ -37,6 +37,8 @@ int tool_cache(int argc, char **argv)
         return end;
     if (n > 0)
         return fail_usage("cache takes no argument, but '%s' was given", argv[0]);
+    if (days && !wants_clean)
+        return fail_usage("--older=%lld goes with --clean", (long long)days);
     if (cache_check())
         return fail_status(NULL);
     if (!cache_folder(folder))

@@ -33,7 +33,7 @@ int tool_devices(int argc, char **argv)
     if (end >= 0)
         return end;
     if (n > 0)
-        return fail_usage("devices takes no argument");
+        return fail_usage("devices takes no argument, but '%s' was given", argv[0]);
     if (json)
         printf("{\"version\": \"%s\"", KILN_VERSION);
     print_device(json, "cpu");

@@ -106,6 +106,17 @@ static int dump_late(const ToolRequest *request, const LateStage *stage)
                                                                                                      : EXIT_OK;
 }
 
+static int fail_stage(const ToolRequest *request, const char *stage)
+{
+    const char *names[64] = { "ast" };
+    int n = 1 + compile_stages(&request->build.target, names + 1, COUNT(names) - 8);
+    for (int i = 0; i < COUNT(late_stages); i++)
+        names[n++] = late_stages[i].name;
+    fail_usage("there is no stage called '%s' for this kernel and target; see 'kiln dump --help'", stage);
+    print_near(stage, names, n);
+    return EXIT_USAGE;
+}
+
 static int dump_stage(ToolRequest *request, Arena *arena, const char *stage)
 {
     if (strcmp(stage, "ast") == 0)
@@ -121,8 +132,7 @@ static int dump_stage(ToolRequest *request, Arena *arena, const char *stage)
     print_text(&out);
     if (status)
         return fail_status(NULL);
-    return out.length ? EXIT_OK : fail_usage("there is no stage called '%s' for this kernel and target; see "
-                                             "'kiln dump --help'", stage);
+    return out.length ? EXIT_OK : fail_stage(request, stage);
 }
 
 typedef struct DumpOptions { TargetOptions target; const char *stage; int n_args; char **args; } DumpOptions;

@@ -3,6 +3,7 @@
 #include "tools/tool.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static bool is_value(const char *arg) { return strchr(arg, '=') != NULL; }
 
@@ -21,12 +22,32 @@ static const char *choose_name(const Program *program, const char *given)
     return first;
 }
 
+static int fail_name(const Program *program, const char *file, const char *given)
+{
+    const char *names[256];
+    int n = 0;
+    for (int m = 0; m < program->n_modules; m++)
+        for (const Decl *d = program->modules[m]->decls; d && n < COUNT(names); d = d->next)
+            if (d->kind == DECL_KERNEL || d->kind == DECL_OPERATOR)
+                names[n++] = d->name;
+    if (!given)
+        return fail_usage("%s has no kernel", file);
+    fail_usage("%s has no kernel or operator called '%s'", file, given);
+    print_near(given, names, n);
+    return EXIT_USAGE;
+}
+
 static int open_device(ToolRequest *request, const TargetOptions *options)
 {
     const char *const name = options->device ? options->device : options->arch ? NULL : "cpu";
     const kiln_build_options build = { .check = options->check, .arch = (int)options->arch, .isa = options->isa };
     if (name && kiln_device_open(name, &request->build.device))
         return fail_status(NULL);
+    const bool is_cpu = request->build.device && device_is_cpu(request->build.device);
+    if (is_cpu && options->arch)
+        return fail_usage("--arch is for CUDA, and %s is none: --device=cuda:0, or no --device", name);
+    if (!is_cpu && options->isa)
+        return fail_usage("--isa is for the CPU");
     request->build.checked = options->check;
     return target_choose(request->build.device, &build, &request->build.target) ? fail_status(NULL) : -1;
 }
@@ -35,7 +56,7 @@ int request_open(ToolRequest *request, Arena *arena, const TargetOptions *option
 {
     *request = (ToolRequest){ .bindings = { .arena = arena } };
     if (n_args == 0 || is_value(args[0]))
-        return fail_usage("which file? see --help");
+        return fail_usage("which file? a FILE comes first, then KERNEL and NAME=VALUE; see --help");
     const char *given = NULL;
     request->values = NEW_ARRAY(arena, const char *, n_args);
     for (int i = 1; i < n_args; i++) {
@@ -48,11 +69,15 @@ int request_open(ToolRequest *request, Arena *arena, const TargetOptions *option
             given = args[i];
         }
     }
-    if (kiln_program_load_file(args[0], &request->build.program))
-        return fail_status(NULL);
+    if (kiln_program_load_file(args[0], &request->build.program)) {
+        const int result = fail_status(NULL);
+        if (access(args[0], F_OK) != 0)
+            print_near_file(args[0]);
+        return result;
+    }
     request->build.name = choose_name(request->build.program->program, given);
     if (!request->build.name)
-        return fail_usage(given ? "%s has no kernel or operator called '%s'" : "%s has no kernel", args[0], given);
+        return fail_name(request->build.program->program, args[0], given);
     return open_device(request, options);
 }
 

@@ -275,7 +275,7 @@ static int run(Arena *arena, void *context)
     r.cases = (CaseOptions){ r.request.build.device, { .check = r.options->target.check, .isa = r.options->target.isa,
                                                        .arch = (int)r.options->target.arch } };
     if (result < 0 && !r.cases.device)
-        result = fail_usage("run needs a device: --device=cuda:0");
+        result = fail_usage("run: --arch needs a CUDA device: --device=cuda:0");
     if (result < 0)
         result = choose_case(&r);
     if (result < 0)
@@ -288,7 +288,7 @@ int tool_run(int argc, char **argv)
 {
     RunOptions o = { .seconds = 1, .args = argv };
     const Option options[] = {
-        TARGET_OPTIONS(o.target),
+        DEVICE_OPTIONS(o.target, "CUDA: 90 or 80 instead of the device's"),
         { "--seconds", OPTION_NUMBER, &o.seconds, "N", "time for about N seconds (default: 1)" },
         { "--no-check", OPTION_FLAG, &o.no_check, NULL, "do not run the reference" },
         { "--demo", OPTION_FLAG, &o.demo, NULL, "attention at the sizes of a real model, unless values are given" },

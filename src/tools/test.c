@@ -484,6 +484,10 @@ static int test_with(TestOptions *o)
         kiln_device_close(o->cases.device);
         return fail_usage("test: --arch needs --compile-only, or a CUDA device (--device=cuda:0)");
     }
+    if (o->isa && !(o->cases.device && device_is_cpu(o->cases.device))) {
+        kiln_device_close(o->cases.device);
+        return fail_usage("test: --isa is for the CPU");
+    }
     Target target;                                         // what cannot be is said once, not skipped case by case
     const int result = target_choose(o->cases.device, &o->cases.build, &target) ? fail_status(NULL) : with_arena(test_files, o);
     kiln_device_close(o->cases.device);

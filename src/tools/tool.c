@@ -3,7 +3,9 @@
 #define _GNU_SOURCE                  // qsort's strings, open_memstream
 #include "tools/tool.h"
 #include "base/memory.h"
+#include "base/near.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -42,8 +44,25 @@ static int take_number(const Option *option, const char *text)
 {
     char *end;
     errno = 0;
-    *(int64_t *)option->value = strtoll(text, &end, 10);
-    return *text && !*end && !errno ? -1 : fail_usage("%s takes a whole number, not '%s'", option->name, text);
+    const long long number = strtoll(text, &end, 10);
+    *(int64_t *)option->value = number;
+    if (!*text || *end || isspace((unsigned char)*text))
+        return fail_usage("%s takes a whole number, not '%s'", option->name, text);
+    return !errno && number >= 0 && number <= INT32_MAX ? -1 : fail_usage("%s takes a number from 0 to %d, not %s", option->name, INT32_MAX, text);
+}
+
+static int fail_option(const Usage *usage, const char *text)
+{
+    const char *names[64];
+    int n = 0;
+    for (; n < usage->n_options && n < COUNT(names); n++)
+        names[n] = usage->options[n].name;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    const int words = (int)strcspn(strchr(usage->line, ' ') + 1, " ") + 5;
+    fail_usage("unknown option '%s'; see '%.*s --help'", text, words, usage->line);
+    print_near(name, names, n);
+    return EXIT_USAGE;
 }
 
 // One option at argv[*i]; -1 when it was taken.
@@ -53,8 +72,7 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
     const size_t n = strcspn(text, "=");
     const Option *const option = find_option(usage, text, n);
     if (!option)
-        return fail_usage("unknown option '%s'; see '%.*s --help'", text, (int)strcspn(strchr(usage->line, ' ') + 1, " ")
-                          + 5, usage->line);
+        return fail_option(usage, text);
     if (option->kind == OPTION_FLAG) {
         *(bool *)option->value = true;
         return text[n] ? fail_usage("%s takes no value", option->name) : -1;
@@ -62,7 +80,7 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
     const char *value = text[n] ? text + n + 1 : NULL;
     if (!value && *i + 1 < argc)
         value = argv[++*i];
-    if (!value)
+    if (!value || !*value)
         return fail_usage("%s needs a value: %s=%s", option->name, option->name, option->argument);
     if (option->kind == OPTION_NUMBER)
         return take_number(option, value);
@@ -143,13 +161,23 @@ void print_json_text(FILE *out, const char *text)
     putc('"', out);
 }
 
+// Messages about a source begin with its place; all others are the command's own.
+static bool has_place(const char *message)
+{
+    const char *const error = strstr(message, ": error: "), *const line = strchr(message, '\n');
+    return error && (!line || error < line) && error > message && isdigit((unsigned char)error[-1]);
+}
+
 int fail_status(const char *what)
 {
+    static const char placeless[] = "error: ";
+    const char *message = kiln_error_message();
     progress_end();
     fflush(stdout);
-    const char *const message = kiln_error_message();
-    if (what)
-        fprintf(stderr, "kiln: %s: ", what);
+    if (strncmp(message, placeless, strlen(placeless)) == 0)
+        message += strlen(placeless);
+    if (what || !has_place(message))
+        fprintf(stderr, "kiln: %s%s", what ? what : "", what ? ": " : "");
     fprintf(stderr, "%s%s", message, *message && message[strlen(message) - 1] == '\n' ? "" : "\n");
     return EXIT_FAILED;
 }
@@ -164,6 +192,13 @@ int fail_usage(const char *format, ...)
     va_end(args);
     putc('\n', stderr);
     return EXIT_USAGE;
+}
+
+void print_near(const char *name, const char *const *candidates, int n)
+{
+    const char *const near = nearest_name(name, candidates, n);
+    if (near)
+        fprintf(stderr, "kiln: did you mean '%s'?\n", near);
 }
 
 int compare_doubles(const void *a, const void *b)
@@ -209,6 +244,26 @@ static void add_folder(Paths *paths, const char *folder)
         closedir(dir);
 }
 
+void print_near_file(const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash ? slash + 1 : path;
+    const int n_folder = (int)(name - path);
+    char folder[PATH_BYTES], near[PATH_BYTES] = "";
+    snprintf(folder, sizeof folder, "%.*s", n_folder, path);
+    DIR *const dir = opendir(n_folder ? folder : ".");
+    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; ) {
+        const char *const both[] = { near, item->d_name };
+        const bool plain = ends_with(item->d_name, ".tile") || item->d_type == DT_DIR;
+        const char *const nearer = plain && item->d_name[0] != '.' ? nearest_name(name, both, 2) : NULL;
+        if (nearer && nearer != near)
+            snprintf(near, sizeof near, "%s", nearer);
+    }
+    if (dir)
+        closedir(dir);
+    if (*near)
+        fprintf(stderr, "kiln: did you mean '%s%s'?\n", folder, near);
+}
+
 static int compare_paths(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths, int *n)
@@ -217,8 +272,11 @@ bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths,
     for (int i = 0; i < n_args; i++) {
         struct stat st;
         const int before = found.list.count;
-        if (stat(args[i], &st) != 0)
-            return fail_usage("%s: %s", args[i], strerror(errno)), false;
+        if (stat(args[i], &st) != 0) {
+            fail_usage("%s: %s", args[i], strerror(errno));
+            print_near_file(args[i]);
+            return false;
+        }
         if (S_ISDIR(st.st_mode))
             add_folder(&found, args[i]);
         else

@@ -31,7 +31,7 @@ typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER } OptionKind;
 typedef struct Option {
     const char *name;                // "--device"
     OptionKind  kind;
-    void       *value;               // bool *, const char ** or int64_t *
+    void       *value;               // bool *, const char ** or int64_t *; a number is 0 to INT32_MAX
     const char *argument, *help;     // "NAME", "run on this device"
 } Option;
 typedef struct Usage {
@@ -57,6 +57,8 @@ void progress_end(void);
 void print_json_text(FILE *out, const char *text);         // quoted and escaped
 int  fail_status(const char *what);                        // prints the library's message; EXIT_FAILED
 int  fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void print_near(const char *name, const char *const *candidates, int n);        // "did you mean ...?", if one is near
+void print_near_file(const char *path);                    // the same among the .tile files and folders beside it
 double seconds_now(void);
 int  compare_doubles(const void *a, const void *b);        // for qsort
 
@@ -66,9 +68,10 @@ typedef struct TargetOptions {
     int64_t     arch;                // without a device: compile only
     bool        check;
 } TargetOptions;
-#define TARGET_OPTIONS(t)                                                                                              \
+#define TARGET_OPTIONS(t) DEVICE_OPTIONS(t, "compile for CUDA architecture 90 or 80, with or without a GPU")
+#define DEVICE_OPTIONS(t, arch_help)                                                                                   \
     { "--device", OPTION_TEXT, &(t).device, "NAME", "cpu, cuda:0 ... (default: cpu)" },                                \
-    { "--arch", OPTION_NUMBER, &(t).arch, "N", "compile for CUDA architecture 90 or 80, with or without a GPU" },      \
+    { "--arch", OPTION_NUMBER, &(t).arch, "N", arch_help },                                                            \
     { "--isa", OPTION_TEXT, &(t).isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },              \
     { "--check", OPTION_FLAG, &(t).check, NULL, "trap accesses outside tiles and reads of undefined tiles" }
 typedef struct ToolRequest {

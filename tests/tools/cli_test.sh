@@ -84,13 +84,66 @@ END
 # the command itself
 expect 2 'usage: kiln COMMAND' "$kiln"
 expect 0 'usage: kiln COMMAND' "$kiln" --help
-expect 0 'kiln ' "$kiln" --version
-expect 2 "'brew' is not a command" "$kiln" brew
-for command in run test build bench dump explain fmt devices cache; do
-    expect 0 "usage: kiln $command" "$kiln" $command --help
-    expect 0 'examples:' "$kiln" $command --help
-    expect 2 "unknown option '--nonsense'" "$kiln" $command --nonsense
+for word in --version -V version; do expect 0 'kiln ' "$kiln" $word; done
+for word in -h help; do expect 0 'usage: kiln COMMAND' "$kiln" $word; done
+expect 2 "kiln: 'brew' is not a command" "$kiln" brew
+expect 2 "'brew' is not a command" "$kiln" help brew
+expect 2 "did you mean 'test'?" "$kiln" tset
+commands=$("$kiln" --help | sed -nE 's/^  ([a-z]+) .*/\1/p')
+[ "$(echo "$commands" | wc -w)" -ge 9 ] || { echo "FAIL: kiln --help lists no commands"; failed=$((failed + 1)); }
+for command in $commands; do
+    for how in "help $command" "$command --help" "$command -h"; do
+        # shellcheck disable=SC2086
+        expect 0 "usage: kiln $command" "$kiln" $how
+        grep -q '^examples:' out || { echo "FAIL: kiln $how shows no examples"; failed=$((failed + 1)); }
+    done
+    expect 2 "kiln: unknown option '--nonsense'; see 'kiln $command --help'" "$kiln" "$command" --nonsense
+    # Whatever its options take: nothing given, and numbers that are none.
+    for option in $("$kiln" "$command" --help | sed -nE 's/^  (--[a-z-]+)=.*/\1/p'); do
+        expect 2 "kiln: $option needs a value" "$kiln" "$command" "$option"
+        expect 2 "kiln: $option needs a value" "$kiln" "$command" "$option="
+    done
+    for option in $("$kiln" "$command" --help | sed -nE 's/^  (--[a-z-]+)=(N|DAYS) .*/\1/p'); do
+        expect 2 "kiln: $option takes a whole number" "$kiln" "$command" "$option=3x"
+        expect 2 "kiln: $option takes a number from 0" "$kiln" "$command" "$option=-1"
+        expect 2 "kiln: $option takes a number from 0" "$kiln" "$command" "$option=4294967386"
+    done
+    for option in $("$kiln" "$command" --help | sed -nE 's/^  (--[a-z-]+) .*/\1/p'); do
+        expect 2 "kiln: $option takes no value" "$kiln" "$command" "$option=yes"
+    done
 done
+expect 2 "did you mean '--check'?" "$kiln" test --chekc
+if [ -w /dev/full ]; then
+    for words in --help "run --help" "fmt --print good.tile" "build good.tile"; do
+        # shellcheck disable=SC2086
+        expect 1 'kiln: cannot write the output: No space left' sh -c 'exec >/dev/full; exec "$@"' - "$kiln" $words
+    done
+fi
+expect 1 'kiln: cannot write the output' sh -c 'exec >&-; exec "$@"' - "$kiln" --help
+
+# a file that is none
+for command in run test build dump explain fmt; do
+    for file in missing.tile gone/missing.tile; do
+        expect "$([ $command = test ] || [ $command = fmt ] && echo 2 || echo 1)" 'No such file' "$kiln" $command $file
+        grep -q '^kiln: ' err || { echo "FAIL: kiln $command $file says no kiln:"; failed=$((failed + 1)); }
+    done
+    expect "$([ $command = test ] || [ $command = fmt ] && echo 2 || echo 1)" "kiln: did you mean 'good.tile'?" "$kiln" $command goood.tile
+done
+for command in run build dump explain; do
+    expect 1 "kiln: cannot read '.': it is a folder" "$kiln" $command .
+    expect 2 'kiln: which file?' "$kiln" $command N=3
+    expect 2 "did you mean 'twice'?" "$kiln" $command good.tile twise
+    expect 1 "kiln: 'twice' has nothing called 'BNN' to bind: it has T, BN, N; did you mean 'BN'?" "$kiln" $command good.tile BNN=3
+done
+expect 1 "nor strided; did you mean 'f16'?" "$kiln" build good.tile T=half
+expect 1 "kiln: bindings: expected NAME=VALUE" "$kiln" build good.tile N=
+expect 2 "did you mean 'simplify'?" "$kiln" dump --stage=simplfy good.tile
+expect 2 'run: --arch needs a CUDA device' "$kiln" run --arch=90 good.tile
+expect 2 '--arch is for CUDA, and cpu is none' "$kiln" run --device=cpu --arch=90 good.tile
+expect 2 '--isa is for the CPU' "$kiln" build --arch=90 --isa=avx2 good.tile
+expect 1 'kiln: no device is called' "$kiln" run --device=abacus good.tile
+expect 2 'kiln: --older=3 goes with --clean' "$kiln" cache --older=3
+expect 2 'kiln: cannot write gone/table: No such file' "$kiln" bench --save=gone/table gemm
 
 # test
 expect 0 '8 passed, 0 failed, 0 skipped' "$kiln" test good.tile
@@ -108,6 +161,8 @@ expect 2 'expected avx512' sh -c '"$0" test --isa=sse9 good.tile; exit 2' "$kiln
 expect 0 '8 passed' "$kiln" test --isa=portable good.tile
 expect 2 '--arch needs --compile-only, or a CUDA device' "$kiln" test --arch=90 good.tile
 expect 2 "no row's name contains 'nonsense'" "$kiln" bench --list nonsense
+expect 2 "no row's name contains 'nonsense'" "$kiln" bench nonsense
+[ -s out ] && { echo "FAIL: bench printed a table of nothing"; failed=$((failed + 1)); }
 expect 0 '8 passed' "$kiln" test --check .//good.tile
 expect 0 '"passed": 8, "failed": 0' "$kiln" test --json good.tile
 expect 1 '"outcome": "failed"' "$kiln" test --json wrong.tile
