@@ -33,6 +33,7 @@ typedef struct Result {
     char    rival_name[64];
     int     registers, spill_bytes;
     bool    failed;
+    const char *correct;             // in JSON: elements of its results were compared, or it did not come to that
     char    problem[512];
 } Result;
 
@@ -112,7 +113,7 @@ static void measure_row(Bench *b, const Row *row, Result *r)
 {
     static BenchCase c;
     static Rival rival;
-    *r = (Result){ .row = row, .ratio = NAN };
+    *r = (Result){ .row = row, .ratio = NAN, .correct = "true" };
     rival.kind = RIVAL_NONE;
     bool ok = bench_case_open(&c, b->arena, row, b->options->kernels, &b->machine);
     if (ok) {
@@ -127,6 +128,7 @@ static void measure_row(Bench *b, const Row *row, Result *r)
         r->spill_bytes = c.build.kernel->report.spill_bytes;
     } else {
         r->failed = true;
+        r->correct = c.wrong ? "false" : "null";
         snprintf(r->problem, sizeof r->problem, "%.500s", c.problem[0] ? c.problem : kiln_error_message());
     }
     rival_close(&rival);
@@ -223,19 +225,25 @@ static void print_number(FILE *out, const char *name, double value)
         fprintf(out, ", \"%s\": %.9g", name, value);
 }
 
+static void print_json_problem(FILE *out, const char *problem)
+{
+    fprintf(out, ", \"problem\": ");
+    print_json_text(out, problem);
+    fprintf(out, "}");
+}
+
 static void save_result(Bench *b, const Result *r)
 {
     begin_json(b);
-    fprintf(b->json, "\"name\": \"%s\", \"kernel\": \"%s\", \"values\": \"%s\"", r->row->name, r->row->kernel,
-            r->row->values);
+    fprintf(b->json, "\"name\": \"%s\", \"kernel\": \"%s\", \"values\": \"%s\", \"correct\": %s", r->row->name,
+            r->row->kernel, r->row->values, r->correct);
     if (r->failed) {
-        fprintf(b->json, ", \"problem\": ");
-        print_json_text(b->json, r->problem);
-        fprintf(b->json, "}");
+        print_json_problem(b->json, r->problem);
         return;
     }
-    fprintf(b->json, ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"rival\": \"%s\", \"verdict\": \"%s\"",
-            r->runs, r->registers, r->spill_bytes, r->rival_name, verdict(r));
+    fprintf(b->json, ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"verdict\": \"%s\", \"rival\": ",
+            r->runs, r->registers, r->spill_bytes, verdict(r));
+    print_json_text(b->json, r->rival_name);
     const struct { const char *name; double value; } numbers[] = {
         { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
         { "rival_median_seconds", r->rival.median }, { "rival_fastest_seconds", r->rival.fastest },
@@ -288,9 +296,13 @@ static bool measure_launch(Bench *b, const Row *row, bool first)
     else if (!b->options->json)
         printf("| %s | %.2f (%.2f to %.2f) | %.1f | %s |\n", row->name, 1e6 * s.median, 1e6 * s.fastest, 1e6 * s.slowest,
                1e6 * row->target, s.median <= row->target ? "met" : "not met");
-    if (ok && b->json) {
+    if (b->json) {
         begin_json(b);
-        fprintf(b->json, "\"name\": \"%s\", \"host_seconds\": %.9g, \"target\": %.9g}", row->name, s.median, row->target);
+        fprintf(b->json, "\"name\": \"%s\", \"correct\": %s", row->name, ok ? "true" : c.wrong ? "false" : "null");
+        if (ok)
+            fprintf(b->json, ", \"host_seconds\": %.9g, \"target\": %.9g}", s.median, row->target);
+        else
+            print_json_problem(b->json, c.problem[0] ? c.problem : kiln_error_message());
     }
     fflush(stdout);
     bench_case_close(&c);
@@ -416,8 +428,11 @@ static int list_rows(const BenchOptions *o)
 static int run_bench(Bench *b, kiln_device **device)
 {
     int result;
-    if (b->json)
-        fprintf(b->json, "{\"device\": \"%s\", \"rows\": [", kiln_device_describe(*device));
+    if (b->json) {
+        fprintf(b->json, "{\"device\": ");
+        print_json_text(b->json, kiln_device_describe(*device));
+        fprintf(b->json, ", \"rows\": [");
+    }
     if (b->options->compile)
         result = bench_compile(b->arena, *device, b->options->kernels, b->json);
     else

@@ -89,6 +89,7 @@ typedef struct BenchCase {
     BenchTensor   tensors[PLAN_MAX_PARAMS];
     kiln_arg      args[PLAN_MAX_PARAMS];
     void         *workspace; size_t workspace_bytes;
+    bool          wrong;             // the problem is an element that differs
     char          problem[1024];
 } BenchCase;
 

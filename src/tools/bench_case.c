@@ -227,7 +227,8 @@ static bool compare_samples(Sampling *s, int n)
         if (kiln_download(c->machine->device, element, (char *)s->output->tensor.data + (size_t)s->index[i] * size, size))
             return complain_status(c);
         const double got = element_get(type, element, 0), expected = s->expected[i];
-        if (!(fabs(got - expected) <= units[type] * (fabs(expected) + sqrt(squares))))
+        c->wrong = !(fabs(got - expected) <= units[type] * (fabs(expected) + sqrt(squares)));
+        if (c->wrong)
             return complain(c, "WRONG: element %" PRId64 " of '%s' is %g, not %g", s->index[i], s->output->name, got,
                             expected);
     }

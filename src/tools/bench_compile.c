@@ -77,6 +77,25 @@ static void use_first_case(Compiling *what)
 
 typedef struct Worst { CompileTimes gemm, any; int n, failed; } Worst;
 
+static void begin_row(FILE *json, const Worst *worst, const char *name)
+{
+    fprintf(json, "%s\n  {\"name\": ", worst->n + worst->failed ? "," : "");
+    print_json_text(json, name);
+}
+
+static void report_failure(FILE *json, Worst *worst, const char *name)
+{
+    const char *const message = kiln_error_message();
+    fprintf(stderr, "kiln: %s: %.*s\n", name, (int)strcspn(message, "\n"), message);
+    if (json) {
+        begin_row(json, worst, name);
+        fprintf(json, ", \"problem\": ");
+        print_json_text(json, message);
+        fprintf(json, "}");
+    }
+    worst->failed++;
+}
+
 static void keep_worst(CompileTimes *worst, const CompileTimes *t)
 {
     worst->front = t->front > worst->front ? t->front : worst->front;
@@ -91,15 +110,13 @@ static void compile_one(const Compiling *what, kiln_device *device, FILE *json, 
     const bool ok = time_all(what, device, &t);
     progress_end();
     if (!ok) {
-        const char *const message = kiln_error_message();
-        fprintf(stderr, "kiln: %s: %.*s\n", what->name, (int)strcspn(message, "\n"), message);
-        worst->failed++;
+        report_failure(json, worst, what->name);
         return;
     }
-    if (json)
-        fprintf(json,
-                "%s\n  {\"name\": \"%s\", \"front_seconds\": %.6f, \"cold_seconds\": %.6f, \"cached_seconds\": %.6f}",
-                worst->n ? "," : "", what->name, t.front, t.cold, t.cached);
+    if (json) {
+        begin_row(json, worst, what->name);
+        fprintf(json, ", \"front_seconds\": %.6f, \"cold_seconds\": %.6f, \"cached_seconds\": %.6f}", t.front, t.cold, t.cached);
+    }
     if (json != stdout)
         printf("| %s%s | %.2f | %.2f | %.2f |\n", what->name, what->is_operator ? " (operator)" : "", 1e3 * t.front,
                t.cold, 1e3 * t.cached);
@@ -116,8 +133,7 @@ static void compile_file(const char *path, kiln_device *device, FILE *json, Wors
 {
     Compiling what = { .path = path };
     if (kiln_program_load_file(path, &what.program)) {
-        fprintf(stderr, "kiln: %s\n", kiln_error_message());
-        worst->failed++;
+        report_failure(json, worst, path);
         return;
     }
     for (const Decl *d = what.program->program->modules[0]->decls; d; d = d->next) {

@@ -130,43 +130,77 @@ static const CheckCase *smaller_case(const Running *r)
     return copy;
 }
 
-static int report_check(bool ok, const Case *c, const char *size, double seconds)
-{
-    if (ok)
-        printf("  %scorrect%s: agrees with its %s%s (%.2f s)\n", paint(stdout, GREEN), paint(stdout, PLAIN),
-               c->build->verify ? "verify block" : "reference", size, seconds);
-    else
-        printf("  %sWRONG%s%s: %s\n", paint(stdout, RED), paint(stdout, PLAIN), size, c->problem);
-    return ok ? EXIT_OK : EXIT_FAILED;
-}
+// What a comparison found. `with` NULL: there was none, and `text` says why; else `text` is what was wrong, if it was.
+typedef struct Verdict {
+    const char *with;                // "reference" or "verify block"
+    const char *size;                // where another size than the timed one was compared: its values; else NULL
+    bool        wrong;
+    double      seconds;
+    char        text[1024];
+} Verdict;
 
-static int check_now(const Running *r, const CaseBuild *build, const CheckCase *check, const char *size)
+static void check_now(const Running *r, const CaseBuild *build, const CheckCase *check, Verdict *v)
 {
     static Case c;
     progress("checking against the reference");
     const double begin = seconds_now();
-    const bool ok = case_open(&c, build, check, &r->cases) && case_run(&c) && case_check(&c);
+    v->with = build->verify ? "verify block" : "reference";
+    v->wrong = !(case_open(&c, build, check, &r->cases) && case_run(&c) && case_check(&c));
+    v->seconds = seconds_now() - begin;
     progress_end();
-    const int result = report_check(ok, &c, size, seconds_now() - begin);
+    snprintf(v->text, sizeof v->text, "%s", v->wrong ? c.problem : "");
     case_close(&c);
-    return result;
 }
 
-static int check_result(const Running *r, const CaseBuild *build, Case *timed)
+static void check_result(const Running *r, const CaseBuild *build, Case *timed, Verdict *v)
 {
-    if (r->options->no_check || r->options->json)
-        return EXIT_OK;
-    if (!build->reference && !build->verify)
-        return printf("  not checked: it has neither a reference nor a verify block\n"), EXIT_OK;
-    if (is_small(r, timed))
-        return check_now(r, build, r->wanted, "");
-    if (!r->base)
-        return printf("  not checked: too large for its reference, and it has no check with smaller sizes\n"), EXIT_OK;
-    Text size = { .arena = r->arena };
-    const CheckCase *const smaller = smaller_case(r);
-    text_print(&size, " at ");
-    bindings_print(&size, smaller->launch, smaller->n_launch);
-    return check_now(r, build, smaller, text_cstr(&size));
+    *v = (Verdict){ .with = NULL };
+    if (r->options->no_check)
+        snprintf(v->text, sizeof v->text, "--no-check was given");
+    else if (!build->reference && !build->verify)
+        snprintf(v->text, sizeof v->text, "it has neither a reference nor a verify block");
+    else if (is_small(r, timed))
+        check_now(r, build, r->wanted, v);
+    else if (!r->base)
+        snprintf(v->text, sizeof v->text, "too large for its reference, and it has no check with smaller sizes");
+    else {
+        Text size = { .arena = r->arena };
+        const CheckCase *const smaller = smaller_case(r);
+        bindings_print(&size, smaller->launch, smaller->n_launch);
+        v->size = text_cstr(&size);
+        check_now(r, build, smaller, v);
+    }
+}
+
+static void print_verdict(const Verdict *v)
+{
+    const char *const at = v->size ? " at " : "", *const size = v->size ? v->size : "";
+    if (!v->with)
+        printf("  not checked: %s\n", v->text);
+    else if (v->wrong)
+        printf("  %sWRONG%s%s%s: %s\n", paint(stdout, RED), paint(stdout, PLAIN), at, size, v->text);
+    else
+        printf("  %scorrect%s: agrees with its %s%s%s (%.2f s)\n", paint(stdout, GREEN), paint(stdout, PLAIN), v->with, at,
+               size, v->seconds);
+}
+
+static void print_json_field(const char *name, const char *text)
+{
+    fprintf(json_output(), ", \"%s\": ", name);
+    print_json_text(json_output(), text);
+}
+
+static void print_verdict_json(const Verdict *v)
+{
+    fprintf(json_output(), ", \"correct\": %s", !v->with ? "null" : v->wrong ? "false" : "true");
+    if (!v->with)
+        print_json_field("not_checked", v->text);
+    else
+        print_json_field("compared_with", v->with);
+    if (v->size)
+        print_json_field("compared_at", v->size);
+    if (v->wrong)
+        print_json_field("problem", v->text);
 }
 
 // ---- timing
@@ -212,14 +246,17 @@ static void print_measurement(const Running *r, const Case *c, const Measurement
     }
 }
 
-static void print_measurement_json(const Running *r, const Measurement *m)
+// One object; a wrong kernel has no times, as one that fails to run.
+static void print_json(const Running *r, const Verdict *v, const Measurement *m)
 {
-    printf("{\"device\": ");
-    print_json_text(stdout, kiln_device_describe(r->cases.device));
-    printf(", \"case\": ");
-    print_json_text(stdout, r->wanted->label);
-    printf(", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f, "
-           "\"operations\": %.0f, \"bytes\": %.0f}\n", m->runs, m->median, m->fastest, m->slowest, m->operations, m->bytes);
+    fprintf(json_output(), "{\"device\": ");
+    print_json_text(json_output(), kiln_device_describe(r->cases.device));
+    print_json_field("case", r->wanted->label);
+    print_verdict_json(v);
+    if (m)
+        fprintf(json_output(), ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, "
+                "\"slowest_seconds\": %.9f, \"operations\": %.0f, \"bytes\": %.0f", m->runs, m->median, m->fastest, m->slowest, m->operations, m->bytes);
+    fprintf(json_output(), "}\n");
 }
 
 static int fail_case(const Case *c)
@@ -229,21 +266,36 @@ static int fail_case(const Case *c)
     return EXIT_FAILED;
 }
 
+static int time_case(Running *r, Case *c, const Verdict *v)
+{
+    Measurement m;
+    progress("timing");
+    const bool ok = measure_case(c, (double)r->options->seconds, &m);
+    progress_end();
+    if (!ok)
+        return fail_case(c);
+    if (r->options->json)
+        print_json(r, v, &m);
+    else
+        print_measurement(r, c, &m);
+    return EXIT_OK;
+}
+
 static int run_case(Running *r, const CaseBuild *build)
 {
     static Case c;
-    Measurement m;
-    int result = EXIT_OK;
+    static Verdict v;
+    int result = EXIT_FAILED;
     if (!case_open(&c, build, r->wanted, &r->cases)) {
-        result = fail_case(&c);
-    } else if ((result = check_result(r, build, &c)) == EXIT_OK) {
-        progress("timing");
-        const bool ok = measure_case(&c, (double)r->options->seconds, &m);
-        progress_end();
-        if (!ok)
-            result = fail_case(&c);
-        else
-            r->options->json ? print_measurement_json(r, &m) : print_measurement(r, &c, &m);
+        fail_case(&c);
+    } else {
+        check_result(r, build, &c, &v);
+        if (!r->options->json && !r->options->no_check)
+            print_verdict(&v);
+        else if (r->options->json && v.wrong)
+            print_json(r, &v, NULL);
+        if (!v.wrong)
+            result = time_case(r, &c, &v);
     }
     case_close(&c);
     return result;
@@ -271,6 +323,8 @@ static int build_and_run(Running *r)
 static int run(Arena *arena, void *context)
 {
     Running r = { .options = context, .arena = arena };
+    if (r.options->json)
+        json_output();
     int result = request_open(&r.request, arena, &r.options->target, r.options->n_args, r.options->args);
     r.cases = (CaseOptions){ r.request.build.device, { .check = r.options->target.check, .isa = r.options->target.isa,
                                                        .arch = (int)r.options->target.arch } };
@@ -281,6 +335,7 @@ static int run(Arena *arena, void *context)
     if (result < 0)
         result = build_and_run(&r);
     request_close(&r.request);
+    json_output_end();
     return result;
 }
 
@@ -292,7 +347,7 @@ int tool_run(int argc, char **argv)
         { "--seconds", OPTION_NUMBER, &o.seconds, "N", "time for about N seconds (default: 1)" },
         { "--no-check", OPTION_FLAG, &o.no_check, NULL, "do not run the reference" },
         { "--demo", OPTION_FLAG, &o.demo, NULL, "attention at the sizes of a real model, unless values are given" },
-        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object with the times" },
+        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object: whether it is correct, and the times" },
     };
     const Usage usage = {
         "kiln run [OPTION...] FILE [KERNEL] [NAME=VALUE...]",

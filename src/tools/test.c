@@ -178,20 +178,20 @@ static bool collect(Arena *arena, TestFile *file, const TestOptions *options)
 
 // ---- reporting
 
-static void report_json(Tally *tally, const char *file, const char *label, const char *outcome, const char *why,
-                        double seconds)
+static void report_json(Tally *tally, const char *file, const char *label, const char *outcome, const char *correct,
+                        const char *why, double seconds)
 {
-    printf("%s\n  {\"file\": ", tally->first ? "" : ",");
+    fprintf(json_output(), "%s\n  {\"file\": ", tally->first ? "" : ",");
     tally->first = false;
-    print_json_text(stdout, file);
-    printf(", \"case\": ");
-    print_json_text(stdout, label);
-    printf(", \"outcome\": \"%s\", \"seconds\": %.6f", outcome, seconds);
+    print_json_text(json_output(), file);
+    fprintf(json_output(), ", \"case\": ");
+    print_json_text(json_output(), label);
+    fprintf(json_output(), ", \"outcome\": \"%s\", \"correct\": %s, \"seconds\": %.6f", outcome, correct, seconds);
     if (*why) {
-        printf(", \"message\": ");
-        print_json_text(stdout, why);
+        fprintf(json_output(), ", \"message\": ");
+        print_json_text(json_output(), why);
     }
-    printf("}");
+    fprintf(json_output(), "}");
 }
 
 static void report(const TestOptions *options, Tally *tally, const char *file, const char *label, const char *outcome,
@@ -202,7 +202,8 @@ static void report(const TestOptions *options, Tally *tally, const char *file, c
     tally->skipped += skipped;
     tally->passed += !failed && !skipped;
     if (options->json) {
-        report_json(tally, file, label, outcome, why, seconds);
+        const bool compared = !options->compile_only && !skipped;
+        report_json(tally, file, label, outcome, !compared ? "null" : failed ? "false" : "true", why, seconds);
         return;
     }
     progress_end();
@@ -391,6 +392,7 @@ static void go_on_in_a_new_process(const TestOptions *options, const Reached *r)
              b->passed, b->failed, b->skipped);
     setenv(BEHIND_A_FAULT, text, true);
     fflush(NULL);
+    json_output_end();
     execv("/proc/self/exe", options->command);
 }
 
@@ -446,13 +448,14 @@ static int test_files(Arena *arena, void *context)
     if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
         return EXIT_USAGE;
     if (options->json && tally->first)
-        printf("{\"device\": \"%s\", \"cases\": [",
+        fprintf(json_output(), "{\"device\": \"%s\", \"cases\": [",
                options->cases.device ? kiln_device_name(options->cases.device) : "none");
     for (; reached.file < n && (options->compile_only || options->cases.device); reached.file++, reached.next = 0)
         test_file(arena, options, &reached, paths[reached.file]);
     if (options->json)
-        printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally->passed, tally->failed, tally->skipped);
-    else
+        fprintf(json_output(), "\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally->passed, tally->failed, tally->skipped);
+    json_output_end();
+    if (!options->json)
         printf("%d passed, %d failed, %d skipped\n", tally->passed, tally->failed, tally->skipped);
     if (tally->passed + tally->failed + tally->skipped == 0)
         return fail_usage(options->filter ? "no case matches '%s'" : "no checks in these files%s",

@@ -146,19 +146,29 @@ void progress_end(void)
     progress_shown = false;
 }
 
-void print_json_text(FILE *out, const char *text)
+static FILE *json_file;
+
+FILE *json_output(void)
 {
-    putc('"', out);
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(out, c == '\n' ? "\\n" : "\\u%04x", c);
-        else
-            putc(c, out);
-    }
-    putc('"', out);
+    if (json_file)
+        return json_file;
+    fflush(stdout);
+    const int out = dup(STDOUT_FILENO);
+    json_file = out >= 0 ? fdopen(out, "w") : NULL;
+    if (!json_file)
+        return stdout;
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    return json_file;
+}
+
+void json_output_end(void)
+{
+    if (!json_file)
+        return;
+    fflush(NULL);
+    dup2(fileno(json_file), STDOUT_FILENO);
+    fclose(json_file);
+    json_file = NULL;
 }
 
 // Messages about a source begin with its place; all others are the command's own.

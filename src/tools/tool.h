@@ -3,6 +3,7 @@
 #ifndef KILN_TOOLS_TOOL_H
 #define KILN_TOOLS_TOOL_H
 
+#include "base/json.h"
 #include "runtime/build.h"
 
 #include <stdio.h>
@@ -54,7 +55,9 @@ const char *paint(FILE *file, const char *ansi);           // the escape sequenc
 #define PLAIN "\033[0m"
 void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));   // one line, overwritten; terminals only
 void progress_end(void);
-void print_json_text(FILE *out, const char *text);         // quoted and escaped
+// Where an object of JSON goes: standard output. From the first call on, what kernels print goes to standard error.
+FILE *json_output(void);
+void  json_output_end(void);
 int  fail_status(const char *what);                        // prints the library's message; EXIT_FAILED
 int  fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void print_near(const char *name, const char *const *candidates, int n);        // "did you mean ...?", if one is near

@@ -3,7 +3,7 @@
 # cli_test.sh - the `kiln` command: what it prints, where, and how it ends.
 # usage: cli_test.sh KILN-COMMAND
 set -u
-kiln=$1
+kiln=$1 source=$(cd "$(dirname "$0")/../.." && pwd)
 [ -x "$kiln" ] || { echo "there is no command at $kiln"; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -165,7 +165,9 @@ expect 2 "no row's name contains 'nonsense'" "$kiln" bench nonsense
 [ -s out ] && { echo "FAIL: bench printed a table of nothing"; failed=$((failed + 1)); }
 expect 0 '8 passed' "$kiln" test --check .//good.tile
 expect 0 '"passed": 8, "failed": 0' "$kiln" test --json good.tile
-expect 1 '"outcome": "failed"' "$kiln" test --json wrong.tile
+expect 0 '"outcome": "passed", "correct": true' "$kiln" test --json good.tile
+expect 1 '"outcome": "failed", "correct": false' "$kiln" test --json wrong.tile
+expect 0 '"outcome": "passed", "correct": null' "$kiln" test --json --compile-only good.tile
 expect 0 '"passed": 5' "$kiln" test --json --quick good.tile
 expect 0 '25 passed' "$kiln" test listed.tile
 for value in '7 passed' 'twice<f32' 'twice<bf16' 'twice<f16' 'BN=64' '(N=64)' '(N=100)' '(N=1000)'; do
@@ -205,6 +207,27 @@ done
 # run
 expect 0 'correct' "$kiln" run --seconds=0 good.tile twice N=500
 expect 0 '"median_seconds"' "$kiln" run --json --seconds=0 good.tile
+expect 0 '"correct": true, "compared_with": "reference", "runs"' "$kiln" run --json --seconds=0 good.tile
+expect 1 '"correct": false, "compared_with": "reference", "problem": "Y: 16 of 1000' "$kiln" run --json --seconds=0 wrong.tile
+expect 1 '"correct": false' "$kiln" run --json --seconds=0 wrong.tile twice T=bf16 N=700
+expect 0 '"correct": null, "not_checked": "it has neither a reference nor a verify block", "runs"' \
+    "$kiln" run --json --seconds=0 unchecked.tile N=10
+expect 0 '"correct": null, "not_checked": "--no-check was given"' "$kiln" run --json --seconds=0 --no-check wrong.tile
+expect 0 '"correct": true, "compared_with": "reference", "compared_at": "N=1000", "runs"' \
+    "$kiln" run --json --seconds=0 good.tile twice N=60000000
+mkdir -p library/gemm
+sed 's/acc += a @ transpose(b)/acc += a @ transpose(a)/' "$source/kernels/gemm/gemm.tile" >library/gemm/gemm.tile
+expect 1 '"correct": false, "problem": "WRONG: element 0 of ' "$kiln" bench --json --seconds=0 --kernels=library 'gemm f32 512'
+expect 0 '"correct": true, "runs"' "$kiln" bench --json --seconds=0 --kernels="$source/kernels" 'gemm f32 512'
+cat >printing.tile <<'END'
+kernel loud(out f32 Y[1]) { grid (); print("\"loud\" {", 1); Y[0] = 4; }
+reference loud { Y[0] = 4; }
+check loud() { }
+END
+for command in run test; do                                # the object alone is on standard output
+    expect 0 'one object' sh -c '"$0" $1 --json printing.tile 2>said | grep -v "^ *{.*}$\|^]\|cases.*\[$" | grep . ; grep -q loud said && echo one object' "$kiln" $command
+    expect 1 '' sh -c '"$0" $1 --json printing.tile 2>/dev/null | grep -q "^printing.tile"' "$kiln" $command
+done
 expect 1 'WRONG' "$kiln" run --seconds=0 wrong.tile
 expect 0 'not checked' "$kiln" run --seconds=0 unchecked.tile N=10
 expect 1 "'twice' has no \`check\` to take sizes and arguments from: give N=VALUE" "$kiln" run unchecked.tile
