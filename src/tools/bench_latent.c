@@ -225,7 +225,7 @@ static Attended attend_keys(const BenchCase *c, int64_t q_row, const BenchTensor
         sum += exp(s - top);
         out += exp(s - top) * bench_input(kv, at + d);
     }
-    return (Attended){ sum > 0 ? out / sum : 0, sum > 0 ? top + log(sum) : INFINITY, top };
+    return (Attended){ sum == 0 ? 0 : out / sum, sum == 0 ? INFINITY : top + log(sum), top };
 }
 
 static int64_t key_of_page(const BenchCase *c, int64_t request, int64_t t)

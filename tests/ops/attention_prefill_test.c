@@ -264,7 +264,7 @@ static void expect_row(Head *at, int64_t i, int h)
             add_to(at->dk[c], slope, q, size);
         }
     compare(tally_of(at, OUT), OUT, place * width, width, out, tile_of(b, OUT, at->x, i, h));
-    compare_one(tally_of(at, LSE), LSE, h * b->rows[b->n] + token, sum > 0 ? top + log(sum) : -INFINITY);
+    compare_one(tally_of(at, LSE), LSE, h * b->rows[b->n] + token, sum == 0 ? -INFINITY : top + log(sum));
     compare(tally_of(at, DQ), DQ, place * size, size, dq, tile_of(b, DQ, at->x, i, h));
 }
 

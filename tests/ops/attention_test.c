@@ -27,7 +27,7 @@ static double weigh(const View *x, int i, int lo, int hi, int size, double scale
     }
     for (int j = lo; j < hi; j++) sum += exp(w[j] - top);
     for (int j = lo; j < hi; j++) w[j] = exp(w[j] - top) / sum;
-    return sum > 0 ? top + log(sum) : -INFINITY;
+    return sum == 0 ? -INFINITY : top + log(sum);
 }
 
 static double attend(const View *x, const Sizes *s, int i, int rows, int keys, bool causal, int window, double scale, double *w,
@@ -436,8 +436,8 @@ static void check_decode(Sizes s, bool masked, int64_t splits, const int *length
                 sum += e;
                 for (int d = 0; d < s.value_size; d++) o[d] += e * x.v[j * x.v_step + d];
             }
-            for (int d = 0; d < s.value_size; d++) o[d] = sum > 0 ? o[d] / sum : 0;
-            lses[b * s.heads + h] = sum > 0 ? log(sum) : -INFINITY;
+            for (int d = 0; d < s.value_size; d++) o[d] = sum == 0 ? 0 : o[d] / sum;
+            lses[b * s.heads + h] = sum == 0 ? -INFINITY : log(sum);
         }
     if (args.lse) {
         array_fetch(lse);
