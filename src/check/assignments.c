@@ -54,8 +54,8 @@ static Value combine(Checker *cx, Span span, Operator op, Value *old, Value *val
     if (both_bool && is_bitwise(op)) return check_binary(cx, span, op, *old, *value);
     if (op == OP_MIN || op == OP_MAX) {
         if (!convert_pair(cx, old, value, update_text(op))) return POISON;
-        Expr *const result = expr_math(cx->arena, old->expr->type, op == OP_MIN ? M_MIN : M_MAX, 2,
-                                       (Expr *[]){ old->expr, value->expr });
+        Expr *const result = written_math(cx, old->expr->type, op == OP_MIN ? M_MIN : M_MAX, 2,
+                                          (Expr *[]){ old->expr, value->expr });
         return scalar_value(result, span);
     }
     const Value result = check_binary(cx, span, op, *old, *value);

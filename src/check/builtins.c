@@ -2,7 +2,7 @@
 // builtins.c - the functions of the language: mathematics by a table, and those with rules of their own.
 #include "check/context.h"
 
-// What a function takes. NUMBER, FLOAT and INTEGER arguments are brought to one type, which is the result's too.
+// What a function takes. NUMBER, FLOAT and INTEGER arguments are brought to one type; math_type says what comes of it.
 typedef enum { TAKES_FLOAT, TAKES_NUMBER, TAKES_INTEGER, TAKES_ONE_INTEGER, TAKES_DOT4, TAKES_RANDOM } Takes;
 
 static const Takes takes[M_COUNT] = {
@@ -30,6 +30,15 @@ static bool has_args(Checker *cx, const Ex *ex, int n)
     const int given = count_args(ex->call.args);
     if (given == n) return true;
     return check_error(cx, ex->span, "'%s' takes %d argument%s, not %d", ex->call.name, n, n == 1 ? "" : "s", given);
+}
+
+// Sequential code widens what it reads; where bits are looked at, those in memory are meant.
+static Value as_in_memory(Checker *cx, const Ex *arg, Value v)
+{
+    if (!cx->sequential || v.kind != VALUE_SCALAR) return v;
+    if (arg->kind == EX_NAME && is_argument(v.entity)) return entity_value(cx, v.entity, v.span);
+    if (arg->kind == EX_SUBSCRIPT && v.expr->kind == E_CONVERT) v.expr = v.expr->convert.a;
+    return v;
 }
 
 // ---- mathematics
@@ -77,12 +86,12 @@ static bool common_arguments(Checker *cx, const Ex *ex, Takes what, Value *args,
 static Value math_value(Checker *cx, const Ex *ex, DType type, MathFn fn, const Value *args, int n)
 {
     Expr *exprs[ARGUMENTS_MAX];
-    bool flexible = true;
+    bool flexible = type == args[0].expr->type;
     for (int i = 0; i < n; i++) {
         exprs[i] = args[i].expr;
         flexible &= args[i].flexible;
     }
-    Expr *const result = expr_math(cx->arena, type, fn, n, exprs);
+    Expr *const result = written_math(cx, type, fn, n, exprs);
     if (!expr_is_const(result) && result->kind != E_VAR) result->span = ex->span;
     const Value value = { .kind = VALUE_SCALAR, .span = ex->span, .expr = result, .flexible = flexible && expr_is_const(result) };
     if (!flexible || value.flexible) return value;
@@ -133,12 +142,16 @@ static Value check_math(Checker *cx, const Ex *ex, MathFn fn)
     if (ex->call.has_build) return FAIL(cx, ex->span, "'%s' has no build parameters", ex->call.name);
     Value args[ARGUMENTS_MAX];
     int i = 0;
-    for (const Ex *arg = ex->call.args; arg; arg = arg->next) args[i++] = check_expression(cx, arg);
+    const bool looks_at_bits = takes[fn] == TAKES_ONE_INTEGER || takes[fn] == TAKES_DOT4;
+    for (const Ex *arg = ex->call.args; arg; arg = arg->next, i++) {
+        args[i] = check_expression(cx, arg);
+        if (looks_at_bits) args[i] = as_in_memory(cx, arg, args[i]);
+    }
     if (takes[fn] == TAKES_RANDOM) return check_random(cx, ex, args);
     if (takes[fn] == TAKES_DOT4) return check_dot4(cx, ex, args);
     if (!common_arguments(cx, ex, takes[fn], args, n)) return POISON;
     if (fn == M_CEILDIV && !is_valid_divisor(cx, ex, &args[1])) return POISON;
-    return math_value(cx, ex, args[0].expr->type, fn, args, n);
+    return math_value(cx, ex, math_type(fn, args[0].expr->type), fn, args, n);
 }
 
 // ---- conversions
@@ -177,11 +190,9 @@ static Value check_bitcast(Checker *cx, const Ex *ex)
 {
     const DType type = conversion_type(cx, ex);
     if (!has_args(cx, ex, 1)) return POISON;
-    Value v = settle(cx, check_expression(cx, ex->call.args));
+    const Value v = settle(cx, as_in_memory(cx, ex->call.args, check_expression(cx, ex->call.args)));
     if (v.kind == VALUE_POISON || type == DTYPE_NONE) return POISON;
     if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "'bitcast' takes a number, not %s", show_value(cx, &v));
-    // Sequential code has widened what it read; the bits meant are those in memory.
-    if (cx->sequential && v.expr->kind == E_CONVERT && v.expr->convert.a->kind == E_LOAD) v.expr = v.expr->convert.a;
     if (dtype_bits(v.expr->type) != dtype_bits(type))
         return FAIL(cx, ex->span, "'bitcast' keeps the size: %s has %d bits, %s %d", dtype_name(v.expr->type),
                     dtype_bits(v.expr->type),

@@ -73,7 +73,7 @@ typedef struct Value {
     bool        flexible;            // SCALAR: made of literals; int or f64 until an operand or a variable gives the type
     DType       type;                // TYPE
     Region      region;              // REGION
-    Entity     *entity;              // REGION: the name it was reached by
+    Entity     *entity;              // REGION, and SCALAR by its name: the name it was reached by
     const char *text; int length;    // TEXT and TARGET
 } Value;
 
@@ -237,9 +237,16 @@ Expr *check_int(Checker *cx, const Ex *ex, const char *what);          // conver
 bool  check_const_int(Checker *cx, const Ex *ex, const char *what, int64_t *value);
 Expr *check_condition(Checker *cx, const Ex *ex);                      // bool; NULL if poison
 Value check_binary(Checker *cx, Span span, Operator op, Value a, Value b);
+bool  is_argument(const Entity *entity);                               // a scalar argument of the kernel
 bool  is_const_bool(const Expr *x, bool *value);
 bool  is_stable(const Expr *x);                                        // no loads, no variables that change
 Expr *snapshot(Checker *cx, Expr *x, const char *name, Span span);     // x, or a new variable that holds it
+
+// ---- operations of the source, which algebra makes no constants of (written.c)
+Expr *written_unary(Checker *cx, ExprOp op, Expr *x);
+Expr *written_binary(Checker *cx, ExprOp op, Expr *x, Expr *y);
+Expr *written_select(Checker *cx, Expr *cond, Expr *x, Expr *y);
+Expr *written_math(Checker *cx, DType type, MathFn fn, int n, Expr **args);
 
 // ---- built-in functions (builtins.c)
 bool  is_builtin(Name name);

@@ -73,7 +73,7 @@ static Value check_shift(Checker *cx, Span span, Operator op, Value a, Value b)
     if (by && a.expr->type == DTYPE_INT && expr_is_const(a.expr) && expr_is_const(by)
         && !expr_is_const(expr_binary(cx->arena, expr_ops[op], a.expr, by)))
         return FAIL(cx, span, "the result does not fit into 64 bits");
-    return by ? made(expr_binary(cx->arena, expr_ops[op], a.expr, by), span, flexible) : POISON;
+    return by ? made(written_binary(cx, expr_ops[op], a.expr, by), span, flexible) : POISON;
 }
 
 static bool is_number(const Value *v) { return v->kind == VALUE_SCALAR; }
@@ -95,7 +95,7 @@ Value check_binary(Checker *cx, Span span, Operator op, Value a, Value b)
     int64_t divisor;
     if ((op == OP_DIV || op == OP_MOD) && expr_as_int(b.expr, &divisor) && divisor == 0)
         return FAIL(cx, span, "division by zero");
-    Expr *const result = expr_binary(cx->arena, expr_ops[op], a.expr, b.expr);
+    Expr *const result = written_binary(cx, expr_ops[op], a.expr, b.expr);
     if (a.expr->type == DTYPE_INT && expr_is_const(a.expr) && expr_is_const(b.expr) && !expr_is_const(result))
         return FAIL(cx, span, "the result does not fit into 64 bits");
     // true & false stays a truth value, as C's would not but everyone means.
@@ -108,7 +108,7 @@ static Value check_unary(Checker *cx, const Ex *ex)
 {
     if (ex->unary.op == OP_NOT) {
         Expr *const x = check_condition(cx, ex->unary.a);
-        return x ? made(expr_unary(cx->arena, X_NOT, x), ex->span, false) : POISON;
+        return x ? made(written_unary(cx, X_NOT, x), ex->span, false) : POISON;
     }
     Value v = check_expression(cx, ex->unary.a);
     if (v.kind == VALUE_POISON) return v;
@@ -126,7 +126,7 @@ static Value check_unary(Checker *cx, const Ex *ex)
     const bool flexible = v.flexible;
     if (!flexible) v = convert_value(cx, v, widened(v.expr->type));
     if (v.kind == VALUE_POISON) return v;
-    return made(expr_unary(cx->arena, ex->unary.op == OP_NEG ? X_NEG : X_BITNOT, v.expr), ex->span, flexible);
+    return made(written_unary(cx, ex->unary.op == OP_NEG ? X_NEG : X_BITNOT, v.expr), ex->span, flexible);
 }
 
 // ---- arms that may not be evaluated
@@ -182,7 +182,7 @@ static Value check_logic(Checker *cx, const Ex *ex)
         cx->out = end_of(cx->out);
         return right;
     }
-    if (!ops) return made(expr_binary(cx->arena, is_or ? X_OR : X_AND, a, right.expr), ex->span, false);
+    if (!ops) return made(written_binary(cx, is_or ? X_OR : X_AND, a, right.expr), ex->span, false);
     Expr *const decided = expr_bool(cx->arena, is_or);
     return is_or ? select_by_if(cx, ex->span, a, decided, NULL, right.expr, ops)
                  : select_by_if(cx, ex->span, a, right.expr, ops, decided, NULL);
@@ -213,19 +213,21 @@ static Value check_select(Checker *cx, const Ex *ex)
         b = settle(cx, b);
         return select_by_if(cx, ex->span, cond, a.expr, ops_a, b.expr, ops_b);
     }
-    Value chosen = made(expr_select(cx->arena, cond, a.expr, b.expr), ex->span, false);
+    Value chosen = made(written_select(cx, cond, a.expr, b.expr), ex->span, false);
     chosen.flexible = a.flexible && b.flexible;
     return chosen;
 }
 
 // ---- all kinds
 
+// A scalar argument of the kernel, be it fixed by a binding or not.
+bool is_argument(const Entity *entity) { return entity && entity->var && entity->var->kind == VAR_ARGUMENT; }
+
 // What a value read from memory or an argument computes in: sequential code widens at once.
 static Value widen_read(Checker *cx, Value v)
 {
     if (!cx->sequential || v.kind != VALUE_SCALAR || v.flexible) return v;
-    const bool is_read = v.expr->kind == E_LOAD || (v.expr->kind == E_VAR && v.expr->var.var->kind == VAR_ARGUMENT);
-    if (!is_read) return v;
+    if (v.expr->kind != E_LOAD && !is_argument(v.entity)) return v;
     if (dtype_is_float(v.expr->type)) v.expr = expr_convert(cx->arena, DTYPE_F64, v.expr);
     else if (dtype_is_integer(v.expr->type) && dtype_bits(v.expr->type) < 64)
         v.expr = expr_convert(cx->arena, DTYPE_INT, v.expr);
@@ -283,7 +285,8 @@ Expr *check_int(Checker *cx, const Ex *ex, const char *what)
                     v.flexible ? "a fraction" : dtype_name(v.expr->type));
         return NULL;
     }
-    return convert_expr(cx, v, DTYPE_INT);
+    Expr *const x = convert_expr(cx, v, DTYPE_INT);
+    return x ? expr_folded(cx->arena, x) : NULL;
 }
 
 bool check_const_int(Checker *cx, const Ex *ex, const char *what, int64_t *value)

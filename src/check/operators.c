@@ -307,7 +307,9 @@ static void plan_call(Planner *plan, const St *st)
     for (int i = 0; i < kernel->n_params; i++)
         if (!kernel->params[i].is_tensor && !(args.args[i].scalar = convert_expr(cx, args.values[i],
                                                                                  kernel->params[i].scalar->type))) return;
-    VEC_PUSH(cx->arena, &plan->steps, ((OperatorStep){ kernel, args.args, args.n, plan->when }));
+    Expr *const when = plan->when ? expr_folded(cx->arena, plan->when) : NULL;
+    if (when && expr_is_int(when, 0)) return;              // never, as shapes are
+    VEC_PUSH(cx->arena, &plan->steps, ((OperatorStep){ kernel, args.args, args.n, when && expr_is_const(when) ? NULL : when }));
 }
 
 // ---- statements

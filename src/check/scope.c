@@ -117,7 +117,8 @@ static void report_unknown(Checker *cx, Name name, Span span)
 {
     const char *candidates[512];
     int n = 0;
-    for (const Entity *e = cx->names; e && n < 400; e = e->next) candidates[n++] = e->name;
+    for (const Entity *e = cx->names; e && n < 400; e = e->next)
+        if (e->kind != ENTITY_POISON) candidates[n++] = e->name;
     for (int i = 0; i < COUNT(named_constants); i++) candidates[n++] = named_constants[i].name;
     check_error(cx, span, "'%s' is not declared", name);
     const ForeignWord *const foreign = find_foreign(name);

@@ -318,7 +318,7 @@ static void note_values(Checker *cx, const Ex *ex)
 
 void check_require(Checker *cx, const St *st)
 {
-    Expr *const cond = check_condition(cx, st->require.cond);
+    Expr *cond = check_condition(cx, st->require.cond);
     const char *message = "a precondition does not hold";
     bool known;
     if (st->require.message && st->require.message->kind == EX_STRING) message = st->require.message->string.text;
@@ -328,6 +328,7 @@ void check_require(Checker *cx, const St *st)
         check_error(cx, st->span, "a precondition stands outside of conditions and loops");
         return;
     }
+    cond = expr_folded(cx->arena, cond);
     if (is_const_bool(cond, &known)) {
         if (known) return;
         check_error(cx, st->require.cond->span, "%s", message);

@@ -216,7 +216,7 @@ static void check_if(Checker *cx, const St *st)
 static bool stands_for_itself(Checker *cx, const Expr *value)
 {
     if (!is_stable(value)) return false;
-    if (expr_is_const(value)) return true;
+    if (expr_is_const(expr_folded(cx->arena, (Expr *)value))) return true;
     const bool counts = value->type == DTYPE_INT || value->type == DTYPE_BOOL;
     return counts && (cx->forall || cx->is_launch_time);
 }
@@ -372,12 +372,13 @@ static const char *message_text(Checker *cx, const Ex *message, const char *othe
 
 static void check_assertion(Checker *cx, const St *st)
 {
-    Expr *const cond = check_condition(cx, st->require.cond);
+    Expr *cond = check_condition(cx, st->require.cond);
     const bool assume = st->kind == ST_ASSUME;
     const char *const message = message_text(cx, st->require.message,
                                              assume ? "this assumption does not hold" : "this assertion does not hold");
     bool known;
     if (!cond) return;
+    cond = expr_folded(cx->arena, cond);
     if (is_const_bool(cond, &known)) {
         if (known) return;
         if (assume) {

@@ -19,11 +19,11 @@ Value scalar_value(Expr *expr, Span span) { return (Value){ .kind = VALUE_SCALAR
 static bool is_poison(const Value *v) { return v->kind == VALUE_POISON; }
 
 // The conversion goes into the arms of a choice between constants, which then are constants of the right type.
-static Expr *convert_arms(Arena *a, DType to, Expr *x)
+static Expr *convert_arms(Checker *cx, DType to, Expr *x)
 {
     if (x->kind != E_SELECT || x->type == to || (!expr_is_const(x->select.a) && !expr_is_const(x->select.b)))
-        return expr_convert(a, to, x);
-    Expr *const made = expr_select(a, x->select.cond, convert_arms(a, to, x->select.a), convert_arms(a, to, x->select.b));
+        return expr_convert(cx->arena, to, x);
+    Expr *const made = written_select(cx, x->select.cond, convert_arms(cx, to, x->select.a), convert_arms(cx, to, x->select.b));
     if (made->kind == E_SELECT) made->span = x->span;
     return made;
 }
@@ -31,7 +31,7 @@ static Expr *convert_arms(Arena *a, DType to, Expr *x)
 Value settle(Checker *cx, Value v)
 {
     if (v.kind != VALUE_SCALAR || !v.flexible) return v;
-    if (dtype_is_float(v.expr->type)) v.expr = convert_arms(cx->arena, default_float(cx), v.expr);
+    if (dtype_is_float(v.expr->type)) v.expr = convert_arms(cx, default_float(cx), v.expr);
     v.flexible = false;
     return v;
 }
@@ -70,7 +70,7 @@ Value convert_value(Checker *cx, Value v, DType to)
     if (v.kind != VALUE_SCALAR)
         return FAIL(cx, v.span, "expected a value of %s, found %s", dtype_name(to), show_value(cx, &v));
     if (v.flexible && !literal_fits(cx, &v, to)) return POISON;
-    v.expr = to == DTYPE_BOOL ? truth(cx, v) : convert_arms(cx->arena, to, v.expr);
+    v.expr = to == DTYPE_BOOL ? truth(cx, v) : convert_arms(cx, to, v.expr);
     v.flexible = false;
     return v;
 }
@@ -91,7 +91,7 @@ Expr *truth(Checker *cx, Value v)
     if (v.expr->type == DTYPE_BOOL) return v.expr;
     const DType type = widened(v.expr->type);
     Expr *const zero = dtype_is_float(type) ? expr_float(cx->arena, type, 0) : expr_int(cx->arena, type, 0);
-    return expr_binary(cx->arena, X_NE, expr_convert(cx->arena, type, v.expr), zero);
+    return written_binary(cx, X_NE, expr_convert(cx->arena, type, v.expr), zero);
 }
 
 // ---- the usual arithmetic conversions

@@ -15,6 +15,12 @@ const MathInfo math_info[M_COUNT] = {
     [M_DOT4] = { "dot4", 3 },    [M_RANDOM] = { "random", 2 },
 };
 
+DType math_type(MathFn fn, DType of)
+{
+    if (fn == M_RANDOM) return DTYPE_F32;
+    return fn == M_POPCOUNT || fn == M_CLZ || fn == M_FFS ? DTYPE_I32 : of;
+}
+
 // ---- leaves and what never folds
 
 static Expr **copy_exprs(Arena *a, Expr *const *items, int n)
@@ -251,3 +257,16 @@ Expr *expr_replace(Arena *a, Expr *x, const Var *var, Expr *by)
 {
     return expr_map(a, x, replace_var, &(Replacement){ var, by });
 }
+
+// An operation that the builders make a constant of.
+static Expr *fold_node(Expr *x, void *context)
+{
+    if (x->kind != E_UNARY && x->kind != E_BINARY && x->kind != E_SELECT && x->kind != E_MATH) return x;
+    Expr **slots[MAX_SLOTS], *parts[MAX_SLOTS];
+    const int n = expr_children(x, slots, MAX_SLOTS);
+    for (int i = 0; i < n; i++) parts[i] = *slots[i];
+    Expr *const made = rebuild(context, x, parts);
+    return expr_is_const(made) ? made : x;
+}
+
+Expr *expr_folded(Arena *a, Expr *x) { return expr_map(a, x, fold_node, a); }

@@ -68,6 +68,7 @@ typedef enum {
 } MathFn;
 typedef struct MathInfo { const char *name; int arguments; } MathInfo;
 extern const MathInfo math_info[M_COUNT];
+DType math_type(MathFn fn, DType of);                      // of its result, where its arguments are `of`
 
 typedef enum { ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_EXCHANGE, ATOMIC_CAS } AtomicOp;
 
@@ -154,6 +155,7 @@ int  expr_children(Expr *x, Expr ***slots, int max);                   // the op
 Expr *expr_replace(Arena *a, Expr *x, const Var *var, Expr *by);
 typedef Expr *ExprMap(Expr *x, void *context);                         // post-order; returns x or its replacement
 Expr *expr_map(Arena *a, Expr *x, ExprMap *map, void *context);        // rebuilt through the folding builders
+Expr *expr_folded(Arena *a, Expr *x);                                  // what was kept as written (check/written.c) folds
 
 // ---- ranges and multiples (int only; conservative)
 typedef struct Range { int64_t lo, hi; bool has_lo, has_hi; } Range;

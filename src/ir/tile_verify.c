@@ -158,8 +158,11 @@ static bool verify_expr(Verifier *v, const Expr *x)
     case E_MATH:
         if (x->math.n != math_info[x->math.fn].arguments)
             return fail(v, "'%s' has %d arguments", math_info[x->math.fn].name, x->math.n);
-        for (int i = 0; i < x->math.n; i++)
+        for (int i = 0; i < x->math.n; i++) {
             if (!verify_expr(v, x->math.args[i])) return false;
+            if (x->math.args[i]->type != x->math.args[0]->type || x->type != math_type(x->math.fn, x->math.args[0]->type))
+                return fail(v, "'%s' mixes types", expr_text(v->arena, x));
+        }
         return true;
     case E_ATOMIC:
         return verify_subscripts(v, x->atomic.buffer, x->atomic.subs) &&

@@ -2,6 +2,7 @@
 // simplify.c - drop what is never reached, read or used.
 //
 // before: a checked kernel                          after: the same results with fewer ops
+// folds:  what the checker kept as it was written (check/written.c)
 // drops:  the other side of an `if` on a constant; loops that are empty; tiles that nothing reads, with what fills
 //         them; scalars that nothing uses; loops and ifs left without a body
 // never:  moves an op, or drops a trap: in --check builds only unreachable code goes
@@ -13,6 +14,19 @@ typedef struct Facts {
     int        *tile_reads;          // by id of the root
     bool        changed;
 } Facts;
+
+// ---- folding
+
+static void fold_slot(Expr **slot, void *kernel) { *slot = expr_folded(((TileKernel *)kernel)->arena, *slot); }
+
+static void fold_block(TileKernel *kernel, TileOp *op)
+{
+    for (; op; op = op->next) {
+        tile_each_expr(op, fold_slot, kernel);
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) fold_block(kernel, *body);
+    }
+}
 
 // ---- counting
 
@@ -152,6 +166,7 @@ static void simplify_block(Facts *f, TileOp **link)
 void simplify(TileKernel *kernel)
 {
     bool changed = true;
+    fold_block(kernel, kernel->body);
     // Each round may free what the one before kept alive; chains are short, and what is left over is only slower.
     for (int round = 0; changed && round < 8; round++) {
         Facts f = { .kernel = kernel, .var_uses = NEW_ARRAY(kernel->arena, int, kernel->n_vars + 1),

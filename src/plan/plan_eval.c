@@ -118,8 +118,13 @@ static int64_t math_int(DType type, MathFn fn, const Value *v)
     case M_ABS:      return a < 0 && !wide ? constant_wrap(type, (int64_t)(0 - u)) : a;
     case M_MIN:      return less ? a : b;
     case M_MAX:      return less ? b : a;
-    case M_CLAMP:    { const int64_t low = less ? b : a; return low > v[2].i ? v[2].i : low; }
-    case M_CEILDIV:  return b <= 0 ? 0 : a / b + (a % b > 0);
+    case M_CLAMP: {
+        const int64_t low = less ? b : a, hi = v[2].i;
+        return (wide ? (uint64_t)low > (uint64_t)hi : low > hi) ? hi : low;
+    }
+    case M_CEILDIV:
+        if (wide) return b == 0 ? 0 : (int64_t)((uint64_t)a / (uint64_t)b + ((uint64_t)a % (uint64_t)b > 0));
+        return b <= 0 ? 0 : a / b + (a % b > 0);
     case M_FMA:      return constant_wrap(type, (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)v[2].i));
     case M_POPCOUNT: return __builtin_popcountll(u);
     case M_CLZ:      return u ? __builtin_clzll(u) - (64 - bits) : bits;

@@ -66,5 +66,11 @@ holds 80 gemm/sparse24.tile gemm_sparse24_nt "T=bf16" "HMMA.SP.16832.F32.BF16 LD
 holds 80 gemm/sparse24.tile gemm_sparse24_nt "T=i8 TC=i32 ACC=i32" "IMMA.SP.16864.S8.S8" "mma.sp.*m16n8k64.*s8"
 holds 80 attention/forward.tile attention_forward "D=128" "HMMA.16816.F32.BF16 LDSM LDGSTS.E" "mma.sync.aligned.m16n8k16.*bf16 ldmatrix cp.async.cg.shared.global"
 
+# Sized integers wrap: nothing may be concluded from x + 1 > x, so that x need not be read.
+echo 'kernel wraps(in i32 X[N], out i32 Y[N]) { grid (n : N); i32 x = X[n]; Y[n] = x + 1 > x ? 5 : 7; }' >"$work/wraps.tile"
+checked=$((checked + 1))
+"$kiln" dump --arch=90 --stage=ptx "$work/wraps.tile" wraps >"$work/text" 2>&1
+if grep -q 'ld[.]global' "$work/text"; then passed=$((passed + 1)); else echo "FAIL: i32 does not wrap: x is not read"; head -n 3 "$work/text"; fi
+
 echo "$passed of $checked instructions passed"
 [ "$passed" -eq "$checked" ]

@@ -159,8 +159,8 @@ INTEGER_MATH(int32_t)
 INTEGER_MATH(int64_t)
 INTEGER_MATH(uint32_t)
 INTEGER_MATH(uint64_t)
-DEVICE int32_t math_abs(int32_t x) { return x < 0 ? -x : x; }
-DEVICE int64_t math_abs(int64_t x) { return x < 0 ? -x : x; }
+DEVICE int32_t math_abs(int32_t x) { return x < 0 ? (int32_t)(0u - (uint32_t)x) : x; }   // the least wraps
+DEVICE int64_t math_abs(int64_t x) { return x < 0 ? (int64_t)(0ull - (uint64_t)x) : x; }
 DEVICE int32_t math_popcount(uint32_t x) { return __popc(x); }
 DEVICE int32_t math_popcount(int32_t x) { return __popc((uint32_t)x); }
 DEVICE int32_t math_popcount(uint64_t x) { return __popcll(x); }
