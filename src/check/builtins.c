@@ -193,6 +193,8 @@ static Value check_bitcast(Checker *cx, const Ex *ex)
     const Value v = settle(cx, as_in_memory(cx, ex->call.args, check_expression(cx, ex->call.args)));
     if (v.kind == VALUE_POISON || type == DTYPE_NONE) return POISON;
     if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "'bitcast' takes a number, not %s", show_value(cx, &v));
+    if (type == DTYPE_BOOL && v.expr->type != DTYPE_BOOL)
+        return FAIL(cx, ex->span, "'bitcast' makes no bool; write x != 0");
     if (dtype_bits(v.expr->type) != dtype_bits(type))
         return FAIL(cx, ex->span, "'bitcast' keeps the size: %s has %d bits, %s %d", dtype_name(v.expr->type),
                     dtype_bits(v.expr->type),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// operators_test.c - every operator on every pair of types, against a model of the rules in plain C: narrow types widen to
+// operators_test.c - every operator, and the functions that are exact, on every type or pair of types, against a model of the rules in plain C: narrow types widen to
 // i32 and f32; of two operands floating wins, then the wider, then the unsigned; integers wrap; / and % truncate.
 #include "run.h"
 
-enum { PAIRS = 256, TYPES = 13, OPS = 32 };
+enum { PAIRS = 256, TYPES = 13 };
 typedef enum { I32, U32, I64, U64, F32, F64 } Wide;
 typedef struct Type { const char *name; kiln_type type; int bytes; Wide wide; } Type;
 
@@ -95,20 +95,31 @@ static Number number(int t, int i)
 // ---- the operators: their text, and what they are
 
 typedef enum { ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, LT, LE, GT, GE, EQ, NE, BOTH, EITHER, NOT, NEG, INVERT, SELECT, MIN,
-               MAX, CLAMP, ABS, UPDATE_ADD, UPDATE_SUB, UPDATE_MUL, UPDATE_MIN, UPDATE_AND, UPDATE_SHR } Op;
+               MAX, CLAMP, ABS, POPCOUNT, CLZ, FFS, NEG_FFS, MIN_FFS, CEILDIV, CLAMP_BOTH, FMA, SQRT, FLOOR, CEIL, ROUND, RINT, TRUNC,
+               UPDATE_ADD, UPDATE_SUB, UPDATE_MUL, UPDATE_MIN, UPDATE_AND, UPDATE_SHR, OPS } Op;
 
-// Whether it takes integers only, and whether it changes `u`, of the type of `a`.
-static const struct { const char *text; bool integers, update; } operators[OPS] = {
-#define ANY(text)     { text, false, false }
-#define INTEGER(text) { text, true, false }
-#define UPDATE(text)  { text, false, true }
-#define UPDATE_INTEGER(text) { text, true, true }
+// What it takes, and whether it changes `u`, of the type of `a`. One that does not look at `b` is tested beside one type.
+typedef enum { ANY_TYPE, INTEGERS, FLOATS } Takes;
+static const struct { const char *text; Takes takes; bool alone, update; } operators[OPS] = {
+#define ANY(text)     { text, ANY_TYPE, false, false }
+#define INTEGER(text) { text, INTEGERS, false, false }
+#define FLOAT(text)   { text, FLOATS, false, false }
+#define ANY_ALONE(text)     { text, ANY_TYPE, true, false }
+#define INTEGER_ALONE(text) { text, INTEGERS, true, false }
+#define FLOAT_ALONE(text)   { text, FLOATS, true, false }
+#define UPDATE(text)  { text, ANY_TYPE, false, true }
+#define UPDATE_INTEGER(text) { text, INTEGERS, false, true }
     [ADD] = ANY("a + b"), [SUB] = ANY("a - b"), [MUL] = ANY("a * b"), [DIV] = ANY("b != 0 ? a / b : 7"),
     [MOD] = INTEGER("b != 0 ? a % b : 7"), [AND] = INTEGER("a & b"), [OR] = INTEGER("a | b"), [XOR] = INTEGER("a ^ b"),
     [SHL] = INTEGER("a << (b & 7)"), [SHR] = INTEGER("a >> (b & 7)"), [LT] = ANY("a < b"), [LE] = ANY("a <= b"),
     [GT] = ANY("a > b"), [GE] = ANY("a >= b"), [EQ] = ANY("a == b"), [NE] = ANY("a != b"), [BOTH] = ANY("a && b"),
-    [EITHER] = ANY("a || b"), [NOT] = ANY("!a"), [NEG] = ANY("-a"), [INVERT] = INTEGER("~a"), [SELECT] = ANY("a < 3 ? a : b"),
-    [MIN] = ANY("min(a, b)"), [MAX] = ANY("max(a, b)"), [CLAMP] = ANY("clamp(a, -5, 100)"), [ABS] = ANY("abs(a)"),
+    [EITHER] = ANY("a || b"), [NOT] = ANY_ALONE("!a"), [NEG] = ANY_ALONE("-a"), [INVERT] = INTEGER_ALONE("~a"), [SELECT] = ANY("a < 3 ? a : b"),
+    [MIN] = ANY("min(a, b)"), [MAX] = ANY("max(a, b)"), [CLAMP] = ANY_ALONE("clamp(a, -5, 100)"), [ABS] = ANY_ALONE("abs(a)"),
+    [POPCOUNT] = INTEGER_ALONE("popcount(a)"), [CLZ] = INTEGER_ALONE("clz(a)"), [FFS] = INTEGER_ALONE("ffs(a)"),
+    [NEG_FFS] = INTEGER_ALONE("-ffs(a)"), [MIN_FFS] = INTEGER("min(ffs(a), b)"), [CEILDIV] = INTEGER("b > 0 ? ceildiv(a, b) : 7"),
+    [CLAMP_BOTH] = ANY("clamp(a, b, a)"), [FMA] = FLOAT("fma(a, b, a)"), [SQRT] = FLOAT_ALONE("sqrt(a)"),
+    [FLOOR] = FLOAT_ALONE("floor(a)"), [CEIL] = FLOAT_ALONE("ceil(a)"), [ROUND] = FLOAT_ALONE("round(a)"),
+    [RINT] = FLOAT_ALONE("rint(a)"), [TRUNC] = FLOAT_ALONE("trunc(a)"),
     [UPDATE_ADD] = UPDATE("u += b"), [UPDATE_SUB] = UPDATE("u -= b"), [UPDATE_MUL] = UPDATE("u *= b"),
     [UPDATE_MIN] = UPDATE("u min= b"), [UPDATE_AND] = UPDATE_INTEGER("u &= b"), [UPDATE_SHR] = UPDATE_INTEGER("u >>= b & 7"),
 };
@@ -151,6 +162,25 @@ static Number shift(Op op, Number a, int by)
     return integer(a.type, is_unsigned(a.type) ? (uint64_t)a.bits >> by : (uint64_t)(a.bits >> by));
 }
 
+static Number count_bits(Op op, Number x)
+{
+    const int bits = x.type == I32 || x.type == U32 ? 32 : 64;
+    int ones = 0, leading = bits, first = 0;
+    for (int i = 0; i < bits; i++)
+        if ((uint64_t)x.bits >> i & 1) {
+            ones++;
+            leading = bits - 1 - i;
+            if (!first) first = i + 1;
+        }
+    return integer(I32, (uint64_t)(op == POPCOUNT ? ones : op == CLZ ? leading : op == FFS ? first : -first));
+}
+
+static Number rounded_up(Number a, Number b)               // a / b, for b > 0
+{
+    if (is_unsigned(a.type)) return integer(a.type, (uint64_t)a.bits / (uint64_t)b.bits + ((uint64_t)a.bits % (uint64_t)b.bits > 0));
+    return integer(a.type, (uint64_t)(a.bits / b.bits + (a.bits % b.bits > 0)));
+}
+
 static Number evaluate(Op op, Number p, Number q)
 {
     const Wide t = common(p.type, q.type);
@@ -183,6 +213,18 @@ static Number evaluate(Op op, Number p, Number q)
     case ABS:
         if (is_float(p.type)) return real(p.type, fabs(p.real));
         return integer(p.type, is_unsigned(p.type) || p.bits >= 0 ? (uint64_t)p.bits : 0 - (uint64_t)p.bits);
+    case POPCOUNT: case CLZ: case FFS: case NEG_FFS: return count_bits(op, p);
+    case MIN_FFS:    return evaluate(MIN, count_bits(FFS, p), q);
+    case CEILDIV:    return is_true(q) && (is_unsigned(q.type) || q.bits > 0) ? rounded_up(a, b) : integer(t, 7);
+    case CLAMP_BOTH: return extreme(extreme(a, b, 1), a, -1);
+    case FMA:   return real(t, t == F32 ? fmaf((float)a.real, (float)b.real, (float)a.real) : fma(a.real, b.real, a.real));
+    case SQRT:  return real(p.type, sqrt(p.real));
+    case FLOOR: return real(p.type, floor(p.real));
+    case CEIL:  return real(p.type, ceil(p.real));
+    case ROUND: return real(p.type, round(p.real));
+    case RINT:  return real(p.type, nearbyint(p.real));
+    case TRUNC: return real(p.type, trunc(p.real));
+    case OPS:   break;
     case UPDATE_ADD: return evaluate(ADD, p, q);
     case UPDATE_SUB: return evaluate(SUB, p, q);
     case UPDATE_MUL: return evaluate(MUL, p, q);
@@ -199,7 +241,8 @@ static bool result_is_float(int a, int b) { return is_float(types[a].wide) || is
 
 static bool applies(int op, int a, int b)
 {
-    if (result_is_float(a, b) && operators[op].integers) return false;
+    if (operators[op].alone && b != 0) return false;
+    if (result_is_float(a, b) ? operators[op].takes == INTEGERS : operators[op].takes == FLOATS) return false;
     if (op == CLAMP) return !is_unsigned(types[a].wide);
     // A floating result stored in an integer, f16 or bf16 is what conversions_test.c is about.
     if (operators[op].update && result_is_float(a, b)) return types[a].type == KILN_F32 || types[a].type == KILN_F64;
