@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // handle.c - the kernel behind its handle: made, asked, freed. Whoever builds it fills it in.
-#include "runtime/runtime.h"
+#include "runtime/prepared.h"
 #include "base/memory.h"
 
 kiln_kernel *kernel_new(kiln_device *device)
@@ -28,6 +28,7 @@ void kiln_kernel_free(kiln_kernel *kernel)
         kernel->free_steps(kernel->steps);
     else if (kernel->device)
         kernel->device->kind->unload(kernel);
+    prepared_free(kernel->prepared);
     memory_free(kernel->cubin);
     kiln_device_close(kernel->device);
     pthread_mutex_destroy(&kernel->lock);

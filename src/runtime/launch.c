@@ -4,7 +4,7 @@
 // The order is fixed, so that the first message is about the cause: count, kinds, pointers, types, ranks, extents,
 // strides, device, alignment of each argument; then what binds and must agree between them; then overlap; then the
 // author's `require`s. Nothing has been started when one of these fails, and every message names the argument.
-#include "runtime/runtime.h"
+#include "runtime/prepared.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,6 +129,12 @@ static kiln_status check_strides(const Launch *launch, int i)
     return KILN_OK;
 }
 
+int launch_alignment(const LaunchPlan *plan, const PlanParam *param)
+{
+    const int bytes = dtype_bits(param->type) / 8;
+    return plan->min_alignment > bytes ? plan->min_alignment : bytes > 1 ? bytes : 1;
+}
+
 static kiln_status check_place(const Launch *launch, const kiln_device *device, int i)
 {
     const PlanParam *const param = &launch->plan->params[i];
@@ -137,10 +143,9 @@ static kiln_status check_place(const Launch *launch, const kiln_device *device, 
     if (!same)
         return status_fail(KILN_BAD_DEVICE, "%s: '%s' is memory of %s, but the kernel runs on %s", launch->plan->name,
                            param->name, tensor->device ? tensor->device->name : "the host", kiln_device_name(device));
-    int64_t alignment = dtype_bits(param->type) / 8;
-    alignment = launch->plan->min_alignment > alignment ? launch->plan->min_alignment : alignment;
-    if (alignment > 1 && tensor->data && (uintptr_t)tensor->data % (uintptr_t)alignment != 0)
-        return status_fail(KILN_BAD_ALIGNMENT, "%s: the data of '%s' (%p) is not aligned to %" PRId64 " bytes",
+    const int alignment = launch_alignment(launch->plan, param);
+    if (tensor->data && (uintptr_t)tensor->data % (uintptr_t)alignment != 0)
+        return status_fail(KILN_BAD_ALIGNMENT, "%s: the data of '%s' (%p) is not aligned to %d bytes",
                            launch->plan->name, param->name, tensor->data, alignment);
     return KILN_OK;
 }
@@ -354,6 +359,16 @@ static void lay_out_words(Launch *launch)
         launch->words[launch->n_words++] = launch->grid[i];
 }
 
+void launch_address_words(const LaunchPlan *plan, int *words)
+{
+    int n = 0;
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const param = &plan->params[i];
+        words[i] = n;
+        n += param->absent ? 0 : 1 + (param->is_tensor && param->strided ? param->rank : 0);
+    }
+}
+
 kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_device *device, const kiln_arg *args,
                            int n_args)
 {
@@ -399,19 +414,28 @@ static kiln_status check_kernel_and_stream(const kiln_kernel *kernel, const kiln
 kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
                              void *workspace, size_t workspace_bytes)
 {
+    kiln_kernel *runs = kernel;      // it, or one that is built for larger shapes
     Launch launch;
     launch.too_large = 0;
     kiln_status status = check_kernel_and_stream(kernel, stream);
+    if (!status && prepared_launch(kernel, stream, args, n_args, workspace, workspace_bytes, &status))
+        return status;
     if (!status)
         status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
     if (status && kernel && launch.too_large && kernel->widen &&
-        !(status = kernel->widen(kernel, launch.too_large, &kernel)))
-        status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
+        !(status = kernel->widen(kernel, launch.too_large, &runs)))
+        status = launch_prepare(&launch, runs->plan, runs->device, args, n_args);
     if (status)
         return status;
-    if (kernel->steps)
-        return kernel->run_steps(kernel, stream, &launch, workspace, workspace_bytes);
-    return launch.instances ? kernel->device->kind->launch(kernel, stream, &launch) : KILN_OK;
+    Kept *const kept = prepared_begin(kernel, &launch, n_args);
+    if (runs->steps)
+        status = runs->run_steps(runs, stream, &launch, workspace, workspace_bytes, kept);
+    else if (launch.instances) {
+        prepared_step(kept, runs, &launch, NULL);
+        status = runs->device->kind->launch(runs, stream, &launch);
+    }
+    prepared_end(kernel, kept, !status, true);
+    return status;
 }
 
 kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args)

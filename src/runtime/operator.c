@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // operator.c - kernels in sequence, with temporaries in a workspace that the caller provides.
 #include "runtime/build.h"
+#include "runtime/prepared.h"
 
 #include <inttypes.h>
 
@@ -40,13 +41,19 @@ kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n
     kiln_tensor temps[MAX_TEMPS];
     if (!kernel || !bytes)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_workspace_size: '%s' is null", kernel ? "bytes" : "kernel");
+    if (prepared_size(kernel, args, n_args, bytes))
+        return KILN_OK;
     *bytes = 0;
-    const kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
+    kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
     if (status && launch.too_large && kernel->widen)
         return KILN_OK;              // a kernel, which needs none; its launch builds it for these shapes
     if (status || !kernel->steps)
         return status;
-    return place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
+    status = place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
+    Kept *const kept = prepared_begin(kernel, &launch, n_args);
+    prepared_temps(kept, temps, NULL, 0, *bytes);
+    prepared_end(kernel, kept, !status, false);
+    return status;
 }
 
 // ---- steps
@@ -94,9 +101,19 @@ static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *ou
     return status;
 }
 
-static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace,
-                             size_t bytes)
+// Which argument of the operator, or which temporary, each argument of a step is.
+static void find_sources(const Step *step, int n_outer, int *from)
 {
+    for (int i = 0; i < step->n_args; i++) {
+        const StepArg *const arg = &step->args[i];
+        from[i] = arg->none ? -1 : arg->param >= 0 ? arg->param : arg->temp >= 0 ? n_outer + arg->temp : -1;
+    }
+}
+
+static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace,
+                             size_t bytes, Kept *kept)
+{
+    int from[PLAN_MAX_PARAMS];
     const Steps *const steps = kernel->steps;
     kiln_tensor temps[MAX_TEMPS];
     size_t needed;
@@ -109,6 +126,7 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
     if (!status && needed && (uintptr_t)workspace % TEMP_ALIGNMENT != 0)
         status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes", kernel->plan->name,
                              workspace, TEMP_ALIGNMENT);
+    prepared_temps(kept, temps, workspace, status ? 0 : steps->n_temps, needed);
     const bool prepared = !status;       // what fails from here on is a step
     // What later steps refuse is found out before the first is started, and then the first is prepared last.
     Prepared step;
@@ -118,7 +136,11 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
     for (int i = 0; !status && i < steps->n_steps; i++) {
         at = i;
         if (i > 0) status = prepare_step(kernel, i, launch, temps, &step);
-        if (!status && step.kernel) status = step.kernel->device->kind->launch(step.kernel, stream, &step.launch);
+        if (status || !step.kernel)
+            continue;
+        find_sources(&steps->steps[i], launch->plan->n_params, from);
+        prepared_step(kept, step.kernel, &step.launch, from);
+        status = step.kernel->device->kind->launch(step.kernel, stream, &step.launch);
     }
     if (status && prepared)
         status_prefix("%s, step %d", kernel->plan->name, at + 1);

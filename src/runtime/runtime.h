@@ -12,10 +12,12 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 
 typedef struct Steps Steps;          // of an operator (operator.c)
 typedef struct Wide Wide;            // builds for larger shapes (wide.c)
 typedef struct Launch Launch;
+struct Kept;
 typedef void KernelEntry(const void *words, int64_t first, int64_t last, void *scratch);
 
 // ---- threads (threads.c)
@@ -42,6 +44,8 @@ struct Launch {
 
 kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_device *device, const kiln_arg *args,
                            int n_args);
+void launch_address_words(const LaunchPlan *plan, int *words);         // of each parameter that is a tensor: where its address goes
+int  launch_alignment(const LaunchPlan *plan, const PlanParam *param);     // of its address
 
 // ---- devices (device.c, device_cpu.c, device_cuda.c)
 
@@ -103,12 +107,14 @@ struct kiln_kernel {
     char          object_name[41];   // of the code in the cache
     // Operators only, so that what merely launches need not link what builds.
     Steps        *steps;
-    kiln_status (*run_steps)(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace, size_t bytes);
+    kiln_status (*run_steps)(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch, void *workspace, size_t bytes,
+                             struct Kept *kept);
     void        (*free_steps)(Steps *steps);
     // CUDA kernels and operators that can be built again
     Wide         *wide;
     kiln_status (*widen)(kiln_kernel *kernel, uint64_t symbols, kiln_kernel **wide);
     void        (*free_wide)(Wide *wide);
+    struct PreparedCache *_Atomic prepared;                // launches that were checked before (prepared.h)
     pthread_mutex_t lock;            // CUDA: loading, and the kept tensor maps
     // CPU
     KernelEntry  *entry;
