@@ -216,6 +216,11 @@ static kiln_status check_shape(Call *call, const Want *want)
                      t->strides[bad], stride);
 }
 
+static int alignment_of(const Call *call, const kiln_tensor *t)
+{
+    return t->type == KILN_I32 && ops_on_cpu(call->ops) ? kiln_type_bits(t->type) / 8 : ALIGNMENT;
+}
+
 static kiln_status check_place(const Call *call, const Want *want)
 {
     const kiln_tensor *const t = want->tensor;
@@ -228,8 +233,7 @@ static kiln_status check_place(const Call *call, const Want *want)
     if (!t->data)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' has no data: its pointer is null and it has %" PRId64 " elements",
                          want->name, tensor_elements(t));
-    const int bytes = kiln_type_bits(t->type) / 8;
-    const int alignment = t->type == KILN_I32 && ops_on_cpu(call->ops) ? bytes : ALIGNMENT;
+    const int alignment = alignment_of(call, t);
     if ((uintptr_t)t->data % (uintptr_t)alignment != 0)
         return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name,
                          t->data, alignment);
@@ -282,23 +286,127 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
     return KILN_OK;
 }
 
-kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
+// ---- tables that were checked before
+
+// What stays the same while types, shapes and strides do.
+typedef struct KnownTable {
+    struct CallSymbol symbols[CALL_SYMBOLS];
+    int      n_symbols;
+    struct { bool is_strided, is_empty; int alignment; intptr_t low, high; } tensors[CALL_TENSORS];   // the bytes it reaches
+} KnownTable;
+
+static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int n)
+{
+    known_key_begin(key);
+    known_key_word(key, (int64_t)(uintptr_t)call->name);
+    known_key_word(key, call->n_symbols);
+    for (int i = 0; i < call->n_symbols; i++)
+        known_key_word(key, call->symbols[i].value);
+    for (int i = 0; i < n; i++) {
+        const kiln_tensor *const t = wants[i].tensor;
+        known_key_word(key, (int64_t)wants[i].role | (int64_t)wants[i].types << 8 | (int64_t)(t != NULL) << 40);
+        known_key_word(key, (int64_t)(uintptr_t)wants[i].shape);
+        if (!t)
+            continue;
+        key->too_long |= t->rank < 0 || t->rank > KILN_MAX_RANK;
+        known_key_word(key, (int64_t)t->type | (int64_t)t->rank << 8 | (int64_t)t->has_strides << 16);
+        known_key_word(key, (int64_t)(uintptr_t)t->device);
+        for (int d = 0; !key->too_long && d < t->rank; d++) {
+            known_key_word(key, t->shape[d]);
+            if (t->has_strides)
+                known_key_word(key, t->strides[d]);
+        }
+    }
+}
+
+static void keep_table(const Call *call, const KnownKey *key, const Want *wants, int n)
+{
+    KnownTable table = { .n_symbols = call->n_symbols };
+    memcpy(table.symbols, call->symbols, sizeof table.symbols);
+    for (int i = 0; i < n; i++) {
+        const kiln_tensor *const t = wants[i].tensor;
+        uintptr_t begin, end;
+        if (!t)
+            continue;
+        table.tensors[i].is_strided = call->strided[i] != NULL;
+        table.tensors[i].is_empty = !tensor_range(t, &begin, &end);
+        table.tensors[i].alignment = alignment_of(call, t);
+        if (!table.tensors[i].is_empty) {
+            table.tensors[i].low = (intptr_t)(begin - (uintptr_t)t->data);
+            table.tensors[i].high = (intptr_t)(end - (uintptr_t)t->data);
+        }
+    }
+    known_keep(&call->ops->known, key, &table, sizeof table);
+}
+
+// The addresses of a table that is known: there, aligned, and nothing written within the bounds of anything else. What is
+// not so is looked at as if it were new.
+static bool addresses_fit(const KnownTable *table, const Want *wants, int n, const void *memory, size_t bytes)
+{
+    uintptr_t begin[CALL_TENSORS + 1], end[CALL_TENSORS + 1];
+    begin[n] = (uintptr_t)memory, end[n] = begin[n] + (memory ? bytes : 0);
+    if ((bytes && !memory) || begin[n] % MEMORY_ALIGNMENT != 0)
+        return false;
+    for (int i = 0; i < n; i++) {
+        begin[i] = end[i] = 0;
+        if (!wants[i].tensor || table->tensors[i].is_empty)
+            continue;
+        const uintptr_t at = (uintptr_t)wants[i].tensor->data;
+        if (!at || at % (uintptr_t)table->tensors[i].alignment != 0)
+            return false;
+        begin[i] = at + (uintptr_t)table->tensors[i].low, end[i] = at + (uintptr_t)table->tensors[i].high;
+    }
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j < i; j++)
+            if (begin[i] < end[j] && begin[j] < end[i] && (i == n || is_written(&wants[i]) || is_written(&wants[j])))
+                return false;
+    return true;
+}
+
+static bool is_known(Call *call, const KnownKey *key, const Want *wants, int n, const void *memory, size_t bytes)
+{
+    KnownTable table;
+    if (!known_find(&call->ops->known, key, &table, sizeof table) ||
+        (!call->sizing && !addresses_fit(&table, wants, n, memory, bytes)))
+        return false;
+    memcpy(call->symbols, table.symbols, sizeof table.symbols);
+    call->n_symbols = table.n_symbols;
+    for (int i = 0; i < n; i++)
+        call->strided[i] = table.tensors[i].is_strided ? wants[i].shape : NULL;
+    return true;
+}
+
+static kiln_status check_table(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
 {
     kiln_status status = KILN_OK;
     int dim;
     int64_t stride;
-    assert(n <= CALL_TENSORS && "as many as fit");
-    call->n_tensors = n;
     for (int i = 0; !status && i < n; i++)
         if (wants[i].tensor || !is_optional(&wants[i]))
             status = check_tensor(call, &wants[i], &wants[0]);
     if (!status && !call->sizing) status = check_overlap(call, wants, n);
     if (!status && !call->sizing) status = check_memory(call, wants, n, memory_name, memory, bytes);
     for (int i = 0; !status && i < n; i++)
+        if (wants[i].tensor)
+            call->strided[i] = tensor_is_contiguous(wants[i].tensor, &dim, &stride) ? NULL : wants[i].shape;
+    return status;
+}
+
+kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
+{
+    KnownKey key;
+    kiln_status status = KILN_OK;
+    assert(n <= CALL_TENSORS && "as many as fit");
+    call->n_tensors = n;
+    key_of_table(&key, call, wants, n);
+    if (!is_known(call, &key, wants, n, memory, bytes)) {
+        status = check_table(call, wants, n, memory_name, memory, bytes);
+        if (!status) keep_table(call, &key, wants, n);
+    }
+    for (int i = 0; !status && i < n; i++)
         if ((call->present[i] = wants[i].tensor != NULL)) {
             call->tensors[i] = *wants[i].tensor;
             call->tensors[i].device = call->ops->device;
-            call->strided[i] = tensor_is_contiguous(wants[i].tensor, &dim, &stride) ? NULL : wants[i].shape;
             if (call->sizing)
                 make_address(call, i);
         }
@@ -329,8 +437,26 @@ kiln_status call_named(const Call *call, kiln_status status)
     return status;
 }
 
-static kiln_status find_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
-                               va_list args)
+// All that the text of its bindings is made from; formats have %s and %d alone.
+static void key_of_kernel(KnownKey *key, const Call *call, const char *name, const char *format, va_list args)
+{
+    known_key_begin(key);
+    known_key_word(key, (int64_t)(uintptr_t)name);
+    known_key_word(key, (int64_t)(uintptr_t)format);
+    for (const char *at = format; (at = strchr(at, '%')) != NULL; at += 2) {
+        assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s and %d alone");
+        if (at[1] == 's')
+            known_key_text(key, va_arg(args, const char *));
+        else
+            known_key_word(key, va_arg(args, int));
+    }
+    for (int i = 0; i < call->n_tensors; i++)
+        if (call->strided[i])
+            known_key_word(key, (int64_t)(uintptr_t)call->strided[i]);
+}
+
+static kiln_status build_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
+                                va_list args)
 {
     char bindings[OPS_BINDINGS_BYTES];
     size_t n = (size_t)vsnprintf(bindings, sizeof bindings, format, args);
@@ -341,6 +467,22 @@ static kiln_status find_kernel(const Call *call, const char *file, const char *n
     if (n >= sizeof bindings)
         return call_fail(call, KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
+}
+
+static kiln_status find_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
+                               va_list args)
+{
+    KnownKey key;
+    va_list again;
+    va_copy(again, args);
+    key_of_kernel(&key, call, name, format, again);
+    va_end(again);
+    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel))
+        return KILN_OK;
+    const kiln_status status = build_kernel(call, file, name, kernel, format, args);
+    if (!status)
+        known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
+    return status;
 }
 
 void call_add(Call *call, kiln_arg arg)
@@ -373,10 +515,8 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
                                kiln_kernel **kernel)
 {
-    char bindings[OPS_BINDINGS_BYTES] = "";
-    if (call->strided[i])
-        snprintf(bindings, sizeof bindings, "%s=strided", parameter);
-    return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
+    const Call none = { .ops = call->ops, .name = call->name };        // of no tensors but that one
+    return call_other_kernel(&none, file, name, kernel, "%s%s", call->strided[i] ? parameter : "", call->strided[i] ? "=strided" : "");
 }
 
 kiln_status call_size(const Call *call, size_t *bytes)

@@ -10,6 +10,7 @@
 #include "kiln/ops/ops.h"
 
 #include "base/status.h"
+#include "ops/known.h"
 #include "runtime/build.h"
 
 #include <assert.h>
@@ -25,6 +26,7 @@ struct kiln_ops {
     char               turn[32];     // its name: taken while something is built, so that it is built once
     struct OpsProgram *programs;     // by file
     struct OpsKernel  *kernels;      // by file, name and bindings
+    Known              known;        // tables of tensors that were checked, kernels by what their bindings are made from
 };
 
 // The text of "mla/decode.tile" in the library; NULL: there is none (kernel_texts.c, made by embed.sh).
@@ -64,7 +66,7 @@ typedef struct Call {
     kiln_ops   *ops;
     const char *name;                // of the public function
     bool        sizing;              // only the workspace's size is wanted: tensors need no data
-    struct { const char *name; int length; int64_t value; const char *from; } symbols[CALL_SYMBOLS];
+    struct CallSymbol { const char *name; int length; int64_t value; const char *from; } symbols[CALL_SYMBOLS];
     int         n_symbols;
     kiln_tensor tensors[CALL_TENSORS];                     // in the table's order; sizing: with addresses made up
     bool        present[CALL_TENSORS];

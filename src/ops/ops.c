@@ -42,6 +42,7 @@ kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options
     made->device = device;
     device_keep(device);
     pthread_mutex_init(&made->lock, NULL);
+    known_open(&made->known);
     snprintf(made->turn, sizeof made->turn, "operators %p", (void *)made);
     *ops = made;
     return KILN_OK;
@@ -62,6 +63,7 @@ void kiln_ops_close(kiln_ops *ops)
         memory_free(p);
     }
     kiln_device_close(ops->device);
+    known_close(&ops->known);
     pthread_mutex_destroy(&ops->lock);
     memory_free(ops->isa);
     memory_free(ops);

@@ -99,6 +99,61 @@ static kiln_status step(Worker *w)
     return status ? status : decode_planned(w, &plan);
 }
 
+// ---- calls like one before
+
+typedef struct Warm { kiln_tensor q, k, v, out; kiln_attention_decode_args args; } Warm;
+
+static kiln_status call_warm(Warm *w) { return kiln_attention_decode(ops, NULL, &w->args); }
+
+// Each is like the first, which was right, but for one thing: it is refused in the words that a first call is refused with.
+static void warm_calls_are_checked(void **state)
+{
+    Array *const q = ARRAY(KILN_BF16, 2, 4, 64), *const k = ARRAY(KILN_BF16, 2, 300, 2, 64), *const v = ARRAY(KILN_BF16, 2, 300, 2, 64);
+    Array *const out = ARRAY(KILN_BF16, 2, 4, 64), *const other = ARRAY(KILN_BF16, 2, 4, 64), *const memory = bytes_new(1 << 16);
+    fill_random(q, -1, 1);
+    fill_random(k, -1, 1);
+    fill_random(v, -1, 1);
+    Warm w = { q->tensor, k->tensor, v->tensor, out->tensor, { .splits = 2, .workspace = memory->tensor.data, .workspace_bytes = 1 << 16 } };
+    w.args.q = &w.q, w.args.k = &w.k, w.args.v = &w.v, w.args.out = &w.out;
+    for (int i = 0; i < 3; i++)
+        assert_ok(call_warm(&w));
+    const Warm right = w;
+#define WRONG(change, status, message)                                                                                 \
+    do { change; assert_fails(call_warm(&w), status, message); w = right; assert_ok(call_warm(&w)); } while (0)
+    WRONG(w.k.data = NULL, KILN_BAD_ARGUMENT, "'k' has no data");
+    WRONG(w.v.data = (char *)w.v.data + 2, KILN_BAD_ALIGNMENT, "'v'");
+    WRONG(w.out.data = w.q.data, KILN_BAD_ARGUMENT, "'q' and 'out' overlap");
+    WRONG(w.args.workspace = w.k.data, KILN_BAD_ARGUMENT, "overlap");
+    WRONG(w.args.workspace = NULL, KILN_BAD_ARGUMENT, "'workspace' is null");
+    WRONG(w.args.workspace = (char *)w.args.workspace + 16, KILN_BAD_ALIGNMENT, "'workspace'");
+    WRONG(w.args.workspace_bytes = 64, KILN_BAD_ARGUMENT, "workspace of");
+    WRONG(w.q.shape[1] = 3, KILN_BAD_SHAPE, "dimension 1 of 'out' is 4, expected 3");
+    WRONG(w.v.type = KILN_F16, KILN_BAD_TYPE, "'v'");
+    WRONG((w.k.has_strides = true, w.k.strides[3] = 2), KILN_BAD_SHAPE, "contiguous");
+    WRONG(w.q.rank = 2, KILN_BAD_SHAPE, "'q' has rank 2");
+    WRONG(w.args.splits = -1, KILN_BAD_ARGUMENT, "'splits' is -1");
+    WRONG(w.args.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
+    WRONG(w.args.q = NULL, KILN_BAD_ARGUMENT, "'q' is null");
+#undef WRONG
+    // Another address, another scale, another number of shares: what is kept serves the first, and not the others.
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(out);
+    w.out = other->tensor;
+    assert_ok(call_warm(&w));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(other);
+    for (int64_t i = 0; i < count(out); i++)
+        assert_true(get(out, i) == get(other, i));
+    w.args.scale = 3;
+    assert_ok(call_warm(&w));
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(other);
+    int same = 0;
+    for (int64_t i = 0; i < count(out); i++)
+        same += get(out, i) == get(other, i);
+    assert_true(same < count(out) / 2);
+}
+
 static void *work(void *context)
 {
     Worker *const w = context;
@@ -272,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(opening, free_arrays), cmocka_unit_test_teardown(sizes_are_the_warm_up, free_arrays), cmocka_unit_test_teardown(several_threads, free_arrays),
+        cmocka_unit_test_teardown(warm_calls_are_checked, free_arrays),
         cmocka_unit_test_teardown(memory_runs_out, free_arrays), cmocka_unit_test_teardown(values_in_device_memory, free_arrays),
         cmocka_unit_test_teardown(a_gpu_traps, free_arrays),
     };
