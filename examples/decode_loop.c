@@ -178,7 +178,8 @@ int main(int argc, char **argv)
         grow(&batch);
         upload(&lengths, batch.lengths);
         upload(&table, batch.table);
-        must(kiln_mla_slots(ops, stream, &(kiln_mla_slots_args){ &table, &lengths, &slots, PAGE }));
+        must(kiln_mla_slots(ops, stream, &(kiln_mla_slots_args){
+            .table = &table, .lengths = &lengths, .slots = &slots, .page_size = PAGE }));
         must(kiln_mla_plan_make(ops, stream, &planning, &plan));
         for (int l = 0; l < LAYERS; l++) {
             random_bf16(host_keys, REQUESTS * KEY);                 /* what the layer's projections would give */
@@ -186,7 +187,7 @@ int main(int argc, char **argv)
             upload(&keys, host_keys);
             upload(&q, host_q);
             decoding.cache = &caches[l];
-            must(kiln_mla_append(ops, stream, &(kiln_mla_append_args){ &keys, &slot_list, &caches[l] }));
+            must(kiln_mla_append(ops, stream, &(kiln_mla_append_args){ .keys = &keys, .slots = &slot_list, .cache = &caches[l] }));
             must(kiln_mla_decode(ops, stream, &decoding));
             must(kiln_stream_wait(device, stream));                 /* for the uploads above: an engine's own kernels would not */
         }

@@ -26,6 +26,22 @@ extern "C" {
 #define KILN_API __attribute__((visibility("default")))
 #define KILN_VERSION "0.1.0"
 
+/* That of the library that runs; KILN_VERSION is that of the header a program was compiled with. */
+KILN_API const char *kiln_version(void);
+
+/* Structs that say what a call is to do (kiln_build_options, and kiln_..._args of the operators) may grow at their ends. Their
+ * first field says how large the caller's is: sizeof of it; or 0, which stands for the size that the library's own header gives,
+ * for programs that are built together with the library. A size that the library does not know is KILN_BAD_ARGUMENT. Bindings, and
+ * programs that are to run with later libraries, say the size: by hand, or with KILN_ARGS, which gives a struct that is
+ * all zero but for it:
+ *     kiln_attention_args args = KILN_ARGS(kiln_attention_args);
+ * kiln_tensor, kiln_arg, kiln_mla_shape and kiln_mla_plan, of which there are arrays and copies, never change. */
+#ifdef __cplusplus
+#define KILN_ARGS(type) ([] { type kiln_made{}; kiln_made.struct_size = sizeof kiln_made; return kiln_made; }())
+#else
+#define KILN_ARGS(type) ((type){ .struct_size = sizeof(type) })
+#endif
+
 /* ---- status */
 
 typedef enum kiln_status {
@@ -93,7 +109,9 @@ KILN_API kiln_status kiln_download(kiln_device *device, void *host, const void *
  * stream is done in the order in which it was queued, work of two in any. A stream or event is closed before its device;
  * one of another device is KILN_BAD_DEVICE. */
 KILN_API kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream);
-/* Wraps a stream of the caller's (a CUstream or cudaStream_t) of the same device; it stays the caller's. */
+/* Wraps a stream of the caller's (a CUstream or cudaStream_t) of the same device; it stays the caller's. A `native` of 0 is CUDA's
+ * legacy default stream, as NULL in place of a kiln_stream is; its own value for that, 1, and that of the stream of each
+ * thread, 2, are taken as well. On the CPU `native` is not looked at. */
 KILN_API kiln_status kiln_stream_wrap(kiln_device *device, void *native, kiln_stream **stream);
 KILN_API void        kiln_stream_close(kiln_stream *stream);
 /* Until all its work is done; tells what went wrong in it: KILN_TRAPPED, KILN_DEVICE_FAILED. */
@@ -128,10 +146,17 @@ KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);          /* of its
  * at a whole byte. */
 KILN_API kiln_status kiln_tensor_slice(const kiln_tensor *tensor, int dim, int64_t first, int64_t extent, kiln_tensor *slice);
 
-/* DLPack (the DLManagedTensor of its version 0.8 ABI). Import shares the memory: keep the source alive while the
- * tensor is used, then call its deleter yourself. Export allocates a managed tensor whose deleter frees only itself. */
+/* DLPack. Import shares the memory: keep the source alive while the tensor is used, then call its deleter yourself. Export
+ * allocates a managed tensor whose deleter frees only itself: the memory has to outlive it. The first two take and make a
+ * DLManagedTensor, which a capsule named "dltensor" holds; the others the DLManagedTensorVersioned of DLPack 1.x, of a capsule
+ * named "dltensor_versioned". A major version other than 1 is KILN_UNSUPPORTED; its deleter can be called all the same.
+ * flags  KILN_DLPACK_*: what the source says; what the copy is to say. Import with `flags` NULL refuses a tensor that may only be
+ *        read (KILN_BAD_ARGUMENT): Kiln writes where a kernel's parameter is `out` or `inout`, whatever the flags were */
+enum { KILN_DLPACK_READ_ONLY = 1, KILN_DLPACK_COPIED = 2 };
 KILN_API kiln_status kiln_tensor_from_dlpack(const void *managed, kiln_tensor *tensor);
 KILN_API kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed);
+KILN_API kiln_status kiln_tensor_from_dlpack_versioned(const void *managed, kiln_tensor *tensor, uint64_t *flags);
+KILN_API kiln_status kiln_tensor_to_dlpack_versioned(const kiln_tensor *tensor, uint64_t flags, void **managed);
 
 /* ---- programs and kernels */
 
@@ -144,6 +169,7 @@ KILN_API kiln_status kiln_program_load_text(const char *name, const char *text, 
 KILN_API void        kiln_program_free(kiln_program *program);
 
 typedef struct kiln_build_options {
+    size_t struct_size;                      /* sizeof, or 0: see KILN_ARGS */
     bool check;                              /* trap accesses outside tiles, reads of undefined tiles, false asserts */
     int  arch;                               /* CUDA: 90 or 80; 0: the device's */
     const char *isa;                         /* CPU: "avx512", "avx2", "portable"; NULL: the machine's */
@@ -174,10 +200,39 @@ typedef struct kiln_arg {
     };
 } kiln_arg;
 
+#ifdef __cplusplus
+static inline kiln_arg kiln_arg_none() { return kiln_arg(); }
+static inline kiln_arg kiln_arg_tensor(const kiln_tensor *t)
+{
+    kiln_arg a = kiln_arg();
+    a.kind = KILN_ARG_TENSOR;
+    a.tensor = t;
+    return a;
+}
+static inline kiln_arg kiln_arg_int(int64_t i)
+{
+    kiln_arg a = kiln_arg();
+    a.kind = KILN_ARG_INT;
+    a.integer = i;
+    return a;
+}
+static inline kiln_arg kiln_arg_float(double x)
+{
+    kiln_arg a = kiln_arg();
+    a.kind = KILN_ARG_FLOAT;
+    a.real = x;
+    return a;
+}
+#define KILN_NONE        kiln_arg_none()
+#define KILN_TENSOR(t)   kiln_arg_tensor(t)
+#define KILN_INT(i)      kiln_arg_int(i)
+#define KILN_FLOAT(x)    kiln_arg_float(x)
+#else
 #define KILN_NONE        ((kiln_arg){ .kind = KILN_ARG_NONE })
 #define KILN_TENSOR(t)   ((kiln_arg){ .kind = KILN_ARG_TENSOR, .tensor = (t) })
 #define KILN_INT(i)      ((kiln_arg){ .kind = KILN_ARG_INT, .integer = (i) })
 #define KILN_FLOAT(x)    ((kiln_arg){ .kind = KILN_ARG_FLOAT, .real = (x) })
+#endif
 
 /* Queues one run of `kernel` on `stream` (NULL: the default one); returns without waiting for it (the CPU: when done).
  * args      one per parameter of the source, in order; read before this returns

@@ -51,6 +51,13 @@ kiln_status status_fail(kiln_status status, const char *format, ...)
     return status;
 }
 
+kiln_status status_check_size(const char *what, size_t given, size_t known)
+{
+    return given == 0 || given == known ? KILN_OK
+         : status_fail(KILN_BAD_ARGUMENT, "%s: 'struct_size' is %zu, expected %zu, or 0: the caller was built for another version "
+                       "than this library's, %s", what, given, known, kiln_version());
+}
+
 static void replace(const char *format, ...)
 {
     va_list args;
@@ -68,6 +75,8 @@ void status_prefix(const char *format, ...)
     va_end(args);
     replace("%s: %s", prefix, kiln_error_message());
 }
+
+const char *kiln_version(void) { return KILN_VERSION; }
 
 const char *kiln_error_message(void) { return message.longer ? message.longer : message.text; }
 

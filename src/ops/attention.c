@@ -57,7 +57,7 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 {
     Call call;
     double scale;
-    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a);
+    kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, sizeof *a);
     if (status)
         return status;
     const Want wants[] = {
@@ -137,7 +137,7 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
 kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *a)
 {
     Call call;
-    const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a);
+    const kiln_status status = call_begin(&call, "kiln_attention_forward_varlen", ops, a, sizeof *a);
     return status ? status : forward_varlen(&call, stream, a);
 }
 
@@ -161,7 +161,7 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
 {
     Call call;
     kiln_tensor q, k, v;
-    kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a);
+    kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, sizeof *a);
     if (!status && (a->head_size < 1 || a->head_size > HEAD_MAX))
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size,
                            HEAD_MAX);
@@ -177,7 +177,7 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
 {
     Call call;
     kiln_tensor k, v;
-    kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a);
+    kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, sizeof *a);
     if (!status && !a->q)
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
     if (!status && a->q->rank != 3)
@@ -220,7 +220,7 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
 kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_attention_backward_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_backward(&call, a);
     return status ? status : call_size(&call, bytes);
 }
@@ -228,7 +228,7 @@ kiln_status kiln_attention_backward_workspace_size(kiln_ops *ops, const kiln_att
 kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const kiln_attention_backward_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a);
+    kiln_status status = call_begin(&call, "kiln_attention_backward", ops, a, sizeof *a);
     if (!status) status = prepare_backward(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
@@ -273,7 +273,7 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
 {
     Call call;
     kiln_kernel *offsets;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets);      // the call finds it built
     return status ? status : call_size(&call, bytes);
@@ -283,7 +283,7 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
                                            const kiln_attention_backward_varlen_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a);
+    kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a, sizeof *a);
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status)
@@ -341,7 +341,7 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
 kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_attention_decode_args *a, size_t *bytes)
 {
     Call call;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_attention_decode_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_decode(&call, a);
     return status ? status : call_size(&call, bytes);
 }
@@ -349,7 +349,7 @@ kiln_status kiln_attention_decode_workspace_size(kiln_ops *ops, const kiln_atten
 kiln_status kiln_attention_decode(kiln_ops *ops, kiln_stream *stream, const kiln_attention_decode_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a);
+    kiln_status status = call_begin(&call, "kiln_attention_decode", ops, a, sizeof *a);
     if (!status) status = prepare_decode(&call, a);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }

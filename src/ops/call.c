@@ -22,17 +22,18 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
     return status_fail(status, "%s: %s", call->name, text);
 }
 
-kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args)
+kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
 {
     *call = (Call){ .ops = ops, .name = name };
     if (!ops || !args)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
-    return KILN_OK;
+    return known ? status_check_size(name, *(const size_t *)args, known) : KILN_OK;
 }
 
-kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t *bytes)
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
+                              size_t *bytes)
 {
-    const kiln_status status = call_begin(call, name, ops, args);
+    const kiln_status status = call_begin(call, name, ops, args, known);
     if (!status && !bytes)
         return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
     if (bytes)

@@ -76,10 +76,10 @@ typedef struct Call {
     kiln_arg    args[CALL_TENSORS]; int n_args;            // of its launch
 } Call;
 
-// Handle and arguments are there.
-kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args);
+// Handle and arguments are there, a struct of `known` bytes whose first field, struct_size, says its size; 0: one of fixed size.
+kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known);
 // The same for a size function, which gives 0 bytes where it fails.
-kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t *bytes);
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known, size_t *bytes);
 // A name of shapes that is known before any tensor; `from`: the argument that says so.
 void        call_bind(Call *call, const char *name, int64_t value, const char *from);
 // `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.

@@ -93,7 +93,7 @@ kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_
 {
     Call call;
     kiln_mla_shape shape;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_plan_size", ops, given, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_plan_size", ops, given, 0, bytes);
     if (!status) status = check_shape(&call, given, &shape);
     if (!status) *bytes = plan_bytes(&shape);
     return status;
@@ -141,7 +141,7 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     Call call;
     kiln_mla_shape shape = { 0 };
     kiln_kernel *kernel;
-    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_plan_make", ops, a, sizeof *a);
     if (!status && (!plan || !a->shape))
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'%s' is null", plan ? "shape" : "plan");
     if (!status) status = check_shape(&call, a->shape, &shape);
@@ -287,7 +287,7 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
 {
     Call call;
     Looks looks;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_dense(&call, a);
     if (!status) status = find_looks(&call, &looks);       // the call finds them built
     return status ? status : call_size(&call, bytes);
@@ -296,7 +296,7 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
 kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a, sizeof *a);
     if (!status) status = prepare_dense(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status) status = look(&call, stream);
@@ -388,7 +388,7 @@ kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_
 {
     Call call;
     kiln_kernel *covers;
-    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, bytes);
+    kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_sparse(&call, a);
     if (!status) status = find_sparse_look(&call, &covers);        // the call finds it built
     return status ? status : call_size(&call, bytes);
@@ -397,7 +397,7 @@ kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_
 kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_sparse_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a, sizeof *a);
     if (!status) status = prepare_sparse(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status) status = look_sparse(&call, stream);
@@ -411,7 +411,7 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     Call call;
     double scale;
     kiln_tensor flat_kv, flat_indices;
-    kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a, sizeof *a);
     if (status)
         return status;
     const kiln_tensor *const kv = call_without_key_head(a->kv, 2, &flat_kv);

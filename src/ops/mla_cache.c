@@ -16,7 +16,7 @@ static kiln_status check_page(const Call *call, int64_t size, const char *what)
 kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_slots_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a, sizeof *a);
     if (status)
         return status;
     const Want wants[] = {
@@ -36,7 +36,7 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
 kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_append", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_append", ops, a, sizeof *a);
     if (status)
         return status;
     const Want wants[] = {
@@ -55,7 +55,7 @@ kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_a
 kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a, sizeof *a);
     if (status)
         return status;
     kiln_tensor flat_cache, flat_keys;
@@ -78,7 +78,7 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
 kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *a)
 {
     Call call;
-    kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a);
+    kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a, sizeof *a);
     if (status)
         return status;
     kiln_tensor flat_cache, flat_keys;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// dlpack.c - tensors to and from DLPack, by the ABI its specification gives (version 0.8, unversioned managed tensors).
+// dlpack.c - tensors to and from DLPack, by the ABI its specification gives: managed tensors without a version, and those of 1.x.
 #include "runtime/runtime.h"
 #include "base/memory.h"
 
@@ -22,6 +22,18 @@ struct DLManagedTensor {
     void   (*deleter)(DLManagedTensor *self);
 };
 
+// From version 1.0 on. What stands before dl_tensor keeps its place in all versions, so that any can be read and deleted.
+typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+struct DLManagedTensorVersioned {
+    uint32_t major, minor;
+    void    *manager_ctx;
+    void   (*deleter)(DLManagedTensorVersioned *self);
+    uint64_t flags;
+    DLTensor dl_tensor;
+};
+
+enum { DL_MAJOR = 1, DL_MINOR = 1 };                       // 1.1 has the codes of all types below
+enum { DL_SUBBYTE_PADDED = 4 };                            // a flag: elements below 8 bits take a byte each
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6, DL_E4M3FN = 10, DL_E5M2 = 12, DL_E2M1FN = 17 };
 
@@ -34,15 +46,14 @@ static const struct { kiln_type type; uint8_t code, bits; } dl_types[] = {
     { KILN_U4, DL_UINT, 4 },     { KILN_U2, DL_UINT, 2 },      { KILN_BOOL, DL_BOOL, 8 },
 };
 
-static kiln_status import_device(DLDevice from, kiln_device **device)
+static kiln_status import_device(const char *function, DLDevice from, kiln_device **device)
 {
     char name[16];
     *device = NULL;
     if (from.device_type == DL_CPU || from.device_type == DL_CUDA_HOST)
         return KILN_OK;
     if (from.device_type != DL_CUDA)
-        return status_fail(KILN_BAD_DEVICE, "kiln_tensor_from_dlpack: device type %d is neither the CPU (1) nor CUDA (2)",
-                           from.device_type);
+        return status_fail(KILN_BAD_DEVICE, "%s: device type %d is neither the CPU (1) nor CUDA (2)", function, from.device_type);
     snprintf(name, sizeof name, "cuda:%d", from.device_id);
     const kiln_status status = kiln_device_open(name, device);
     // The tensor holds no use of the device: whoever launches on it does. The struct stays, as devices do.
@@ -51,22 +62,18 @@ static kiln_status import_device(DLDevice from, kiln_device **device)
     return status;
 }
 
-kiln_status kiln_tensor_from_dlpack(const void *managed, kiln_tensor *tensor)
+static kiln_status import_tensor(const char *function, const DLTensor *from, kiln_tensor *tensor)
 {
-    if (!managed || !tensor)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_from_dlpack: '%s' is null", managed ? "tensor" : "managed");
-    const DLTensor *const from = &((const DLManagedTensor *)managed)->dl_tensor;
     kiln_tensor made = { .rank = from->ndim };
     if (from->ndim < 0 || from->ndim > KILN_MAX_RANK)
-        return status_fail(KILN_BAD_SHAPE, "kiln_tensor_from_dlpack: rank %d is not between 0 and %d", from->ndim,
-                           KILN_MAX_RANK);
+        return status_fail(KILN_BAD_SHAPE, "%s: rank %d is not between 0 and %d", function, from->ndim, KILN_MAX_RANK);
     for (int i = 0; i < COUNT(dl_types); i++)
         if (dl_types[i].code == from->dtype.code && dl_types[i].bits == from->dtype.bits && from->dtype.lanes == 1)
             made.type = dl_types[i].type;
     if (!made.type)
-        return status_fail(KILN_BAD_TYPE, "kiln_tensor_from_dlpack: type code %d with %d bits and %d lanes has no "
-                           "counterpart", from->dtype.code, from->dtype.bits, from->dtype.lanes);
-    const kiln_status status = import_device(from->device, &made.device);
+        return status_fail(KILN_BAD_TYPE, "%s: type code %d with %d bits and %d lanes has no counterpart", function,
+                           from->dtype.code, from->dtype.bits, from->dtype.lanes);
+    const kiln_status status = import_device(function, from->device, &made.device);
     if (status)
         return status;
     made.data = from->data ? (char *)from->data + from->byte_offset : NULL;
@@ -79,12 +86,42 @@ kiln_status kiln_tensor_from_dlpack(const void *managed, kiln_tensor *tensor)
     return KILN_OK;
 }
 
+kiln_status kiln_tensor_from_dlpack(const void *managed, kiln_tensor *tensor)
+{
+    if (!managed || !tensor)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_from_dlpack: '%s' is null", managed ? "tensor" : "managed");
+    return import_tensor("kiln_tensor_from_dlpack", &((const DLManagedTensor *)managed)->dl_tensor, tensor);
+}
+
+kiln_status kiln_tensor_from_dlpack_versioned(const void *managed, kiln_tensor *tensor, uint64_t *flags)
+{
+    static const char function[] = "kiln_tensor_from_dlpack_versioned";
+    if (!managed || !tensor)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", function, managed ? "tensor" : "managed");
+    const DLManagedTensorVersioned *const from = managed;
+    if (from->major != DL_MAJOR)
+        return status_fail(KILN_UNSUPPORTED, "%s: the tensor is of DLPack %u.%u, expected %d.x", function, (unsigned)from->major,
+                           (unsigned)from->minor, DL_MAJOR);
+    if ((from->flags & KILN_DLPACK_READ_ONLY) && !flags)
+        return status_fail(KILN_BAD_ARGUMENT, "%s: the tensor may only be read; give 'flags' to take it all the same", function);
+    if ((from->flags & DL_SUBBYTE_PADDED) && from->dl_tensor.dtype.bits < 8)
+        return status_fail(KILN_BAD_TYPE, "%s: elements of %d bits take a byte each, expected packed ones", function,
+                           from->dl_tensor.dtype.bits);
+    const kiln_status status = import_tensor(function, &from->dl_tensor, tensor);
+    if (!status && flags)
+        *flags = from->flags & (KILN_DLPACK_READ_ONLY | KILN_DLPACK_COPIED);
+    return status;
+}
+
+// ---- export
+
 typedef struct Export {
-    DLManagedTensor managed;
+    union { DLManagedTensor plain; DLManagedTensorVersioned versioned; };
     int64_t shape[KILN_MAX_RANK], strides[KILN_MAX_RANK];
 } Export;
 
-static void delete_export(DLManagedTensor *self) { memory_free(self->manager_ctx); }
+static void delete_plain(DLManagedTensor *self) { memory_free(self->manager_ctx); }
+static void delete_versioned(DLManagedTensorVersioned *self) { memory_free(self->manager_ctx); }
 
 static void fill_strides(int64_t *strides, const kiln_tensor *tensor)
 {
@@ -93,30 +130,59 @@ static void fill_strides(int64_t *strides, const kiln_tensor *tensor)
         strides[i] = tensor->has_strides ? tensor->strides[i] : stride;
 }
 
-kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed)
+static DLDataType export_type(kiln_type type)
+{
+    for (int i = 0; i < COUNT(dl_types); i++)
+        if (dl_types[i].type == type)
+            return (DLDataType){ dl_types[i].code, dl_types[i].bits, 1 };
+    return (DLDataType){ .lanes = 0 };
+}
+
+// Memory for a managed tensor, and the tensor that goes into it.
+static kiln_status export_tensor(const char *function, const kiln_tensor *tensor, void **managed, Export **made, DLTensor *to)
 {
     if (!tensor || !managed)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_to_dlpack: '%s' is null", tensor ? "managed" : "tensor");
+        return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", function, tensor ? "managed" : "tensor");
     if (tensor->rank < 0 || tensor->rank > KILN_MAX_RANK)
-        return status_fail(KILN_BAD_SHAPE, "kiln_tensor_to_dlpack: rank %d is not between 0 and %d", tensor->rank,
-                           KILN_MAX_RANK);
-    DLDataType type = { .lanes = 0 };
-    for (int i = 0; i < COUNT(dl_types); i++)
-        if (dl_types[i].type == tensor->type)
-            type = (DLDataType){ dl_types[i].code, dl_types[i].bits, 1 };
+        return status_fail(KILN_BAD_SHAPE, "%s: rank %d is not between 0 and %d", function, tensor->rank, KILN_MAX_RANK);
+    const DLDataType type = export_type(tensor->type);
     if (!type.lanes)
-        return status_fail(KILN_BAD_TYPE, "kiln_tensor_to_dlpack: DLPack has no type for %s",
-                           kiln_type_name(tensor->type));
-    Export *const made = memory_alloc(sizeof *made);
-    if (!made)
-        return status_fail(KILN_OUT_OF_MEMORY, "kiln_tensor_to_dlpack: out of memory");
+        return status_fail(KILN_BAD_TYPE, "%s: DLPack has no type for %s", function, kiln_type_name(tensor->type));
+    Export *const e = *made = memory_alloc(sizeof **made);
+    if (!e)
+        return status_fail(KILN_OUT_OF_MEMORY, "%s: out of memory", function);
     const bool cpu = device_is_cpu(tensor->device);
-    memcpy(made->shape, tensor->shape, sizeof made->shape);
-    fill_strides(made->strides, tensor);
-    made->managed = (DLManagedTensor){
-        .dl_tensor = { .data = tensor->data, .device = { cpu ? DL_CPU : DL_CUDA, cpu ? 0 : tensor->device->index },
-                       .ndim = tensor->rank, .dtype = type, .shape = made->shape, .strides = made->strides },
-        .manager_ctx = made, .deleter = delete_export };
-    *managed = &made->managed;
+    memcpy(e->shape, tensor->shape, sizeof e->shape);
+    fill_strides(e->strides, tensor);
+    *to = (DLTensor){ .data = tensor->data, .device = { cpu ? DL_CPU : DL_CUDA, cpu ? 0 : tensor->device->index },
+                      .ndim = tensor->rank, .dtype = type, .shape = e->shape, .strides = e->strides };
+    return KILN_OK;
+}
+
+kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed)
+{
+    Export *made;
+    DLTensor to;
+    const kiln_status status = export_tensor("kiln_tensor_to_dlpack", tensor, managed, &made, &to);
+    if (status)
+        return status;
+    made->plain = (DLManagedTensor){ .dl_tensor = to, .manager_ctx = made, .deleter = delete_plain };
+    *managed = &made->plain;
+    return KILN_OK;
+}
+
+kiln_status kiln_tensor_to_dlpack_versioned(const kiln_tensor *tensor, uint64_t flags, void **managed)
+{
+    Export *made;
+    DLTensor to;
+    if (flags & ~(uint64_t)(KILN_DLPACK_READ_ONLY | KILN_DLPACK_COPIED))
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_to_dlpack_versioned: 'flags' is %#llx, expected KILN_DLPACK_*",
+                           (unsigned long long)flags);
+    const kiln_status status = export_tensor("kiln_tensor_to_dlpack_versioned", tensor, managed, &made, &to);
+    if (status)
+        return status;
+    made->versioned = (DLManagedTensorVersioned){ .major = DL_MAJOR, .minor = DL_MINOR, .manager_ctx = made,
+                                                  .deleter = delete_versioned, .flags = flags, .dl_tensor = to };
+    *managed = &made->versioned;
     return KILN_OK;
 }

@@ -349,6 +349,9 @@ kiln_status target_choose(const kiln_device *device, const kiln_build_options *o
     static const kiln_build_options none;
     const kiln_build_options *const o = options ? options : &none;
     *target = (Target){ .name = "cpu" };
+    const kiln_status status = status_check_size("kiln_build_options", o->struct_size, sizeof *o);
+    if (status)
+        return status;
     if (!device && !o->arch)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: 'device' is null and options->arch is not set");
     if (device && device_is_cpu(device)) {

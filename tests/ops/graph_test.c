@@ -66,8 +66,10 @@ static void run_step(const Step *s, kiln_stream *stream)
     const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = HQ, .partitions = 5 };
     const kiln_tensor slots = kiln_tensor_of(device, s->slots->tensor.data, KILN_I32, 1, (int64_t[]){ B });
     kiln_mla_plan plan;
-    assert_ok(kiln_mla_slots(ops, stream, &(kiln_mla_slots_args){ &s->table->tensor, &s->lengths->tensor, &s->slots->tensor, SIZE }));
-    assert_ok(kiln_mla_append(ops, stream, &(kiln_mla_append_args){ &s->keys->tensor, &slots, &s->cache->tensor }));
+    assert_ok(kiln_mla_slots(ops, stream, &(kiln_mla_slots_args){
+        .table = &s->table->tensor, .lengths = &s->lengths->tensor, .slots = &s->slots->tensor, .page_size = SIZE }));
+    assert_ok(kiln_mla_append(ops, stream, &(kiln_mla_append_args){
+        .keys = &s->keys->tensor, .slots = &slots, .cache = &s->cache->tensor }));
     assert_ok(kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &s->lengths->tensor,
         .memory = s->plan->tensor.data, .memory_bytes = s->plan->bytes }, &plan));
     assert_ok(kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &s->q->tensor, .cache = &s->cache->tensor,

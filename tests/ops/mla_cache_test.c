@@ -16,7 +16,8 @@ static void slots_of_new_tokens(void **state)
     for (int b = 0; b < B; b++) set(length, b, lengths[b]);
     array_send(table);
     array_send(length);
-    assert_ok(kiln_mla_slots(ops, NULL, &(kiln_mla_slots_args){ &table->tensor, &length->tensor, &slots->tensor, SIZE }));
+    assert_ok(kiln_mla_slots(ops, NULL, &(kiln_mla_slots_args){
+        .table = &table->tensor, .lengths = &length->tensor, .slots = &slots->tensor, .page_size = SIZE }));
     finish();
     array_fetch(slots);
     for (int b = 0; b < B; b++)
@@ -52,7 +53,8 @@ static void append_writes_its_slots_alone(kiln_type type, bool with_slots, int64
         const int64_t slot = with_slots ? (int64_t)get(slots, n) : n;
         for (int64_t d = 0; slot >= 0 && slot < PAGES * SIZE && d < row; d++) set(cache, slot * row + d, get(keys, n * row + d));
     }
-    assert_ok(kiln_mla_append(ops, NULL, &(kiln_mla_append_args){ &keys->tensor, with_slots ? &slots->tensor : NULL, &cache->tensor }));
+    assert_ok(kiln_mla_append(ops, NULL, &(kiln_mla_append_args){
+        .keys = &keys->tensor, .slots = with_slots ? &slots->tensor : NULL, .cache = &cache->tensor }));
     finish();
     array_unchanged(cache, "cache, beside the slots");
     array_unchanged(keys, "keys");
@@ -93,7 +95,7 @@ static void quantize_keeps_what_eight_bits_can(bool full_scales, bool with_slots
             set(keys, n * K + d, n == 2 ? 0 : n == 4 && d == 200 ? NAN : uniform(-1, 1) * ldexp(1, n - 6));
     array_send(keys);
     assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){
-        &keys->tensor, with_slots ? &slots->tensor : NULL, &cache->tensor, full_scales }));
+        .keys = &keys->tensor, .slots = with_slots ? &slots->tensor : NULL, .cache = &cache->tensor, .full_scales = full_scales }));
     finish();
     array_fetch(cache);
     for (int n = 0; n < N; n++) {
@@ -151,7 +153,7 @@ static void dequantize_multiplies_and_rounds_once(bool round_scales)
     }
     array_send(cache);
     assert_ok(kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){
-        &cache->tensor, &slots->tensor, &keys->tensor, round_scales }));
+        .cache = &cache->tensor, .slots = &slots->tensor, .keys = &keys->tensor, .round_scales = round_scales }));
     finish();
     array_fetch(keys);
     for (int n = 0; n < N; n++)
@@ -185,7 +187,7 @@ static void dequantize(void **state)
 static void nothing_to_do(void **state)
 {
     Array *const keys = ARRAY(KILN_BF16, 0, K), *const cache = ARRAY(KILN_U8, 2, 16, BYTES);
-    assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ &keys->tensor, NULL, &cache->tensor, false }));
+    assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .cache = &cache->tensor }));
     finish();
     array_unchanged(cache, "cache");
 }

@@ -267,10 +267,10 @@ static void caches(void **state)
     Array *const caches16 = ARRAY(KILN_BF16, PAGES, SIZE, 1, K), *const caches8 = ARRAY(KILN_U8, PAGES, SIZE, 656);
     kiln_tensor keys = at(ARRAY(KILN_BF16, 3, 1, K)), rows = at(ARRAY(KILN_BF16, 3, K)), slots = at(ARRAY(KILN_I32, 3)), cache = at(caches16),
                 bytes = at(caches8), table = at(ARRAY(KILN_I32, B, TABLE)), lengths = at(ARRAY(KILN_I32, B)), places = at(ARRAY(KILN_I32, B, SQ));
-    kiln_mla_append_args append = { &keys, &slots, &cache };
-    kiln_mla_quantize_args quantize = { &rows, &slots, &bytes, false };
-    kiln_mla_dequantize_args dequantize = { &bytes, &slots, &rows, false };
-    kiln_mla_slots_args find = { &table, &lengths, &places, SIZE };
+    kiln_mla_append_args append = { .keys = &keys, .slots = &slots, .cache = &cache };
+    kiln_mla_quantize_args quantize = { .keys = &rows, .slots = &slots, .cache = &bytes };
+    kiln_mla_dequantize_args dequantize = { .cache = &bytes, .slots = &slots, .keys = &rows };
+    kiln_mla_slots_args find = { .table = &table, .lengths = &lengths, .slots = &places, .page_size = SIZE };
 #define APPEND kiln_mla_append(ops, NULL, &append)
 #define QUANTIZE kiln_mla_quantize(ops, NULL, &quantize)
 #define DEQUANTIZE kiln_mla_dequantize(ops, NULL, &dequantize)

@@ -24,6 +24,7 @@ extern "C" {
 /* ---- forward, sequences of equal length */
 
 typedef struct kiln_attention_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [B][S][H][D] */
     const kiln_tensor *k;            /* in   [B][SKV][HKV][D] */
     const kiln_tensor *v;            /* in   [B][SKV][HKV][DV] */
@@ -39,6 +40,7 @@ KILN_API kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, 
 /* ---- forward, a ragged batch packed without padding */
 
 typedef struct kiln_attention_varlen_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [TQ][H][D]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 */
     const kiln_tensor *k;            /* in   [TK][HKV][D]: the same with k_offsets */
     const kiln_tensor *v;            /* in   [TK][HKV][DV] */
@@ -57,6 +59,7 @@ KILN_API kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *s
 /* The same with q, k and v, or k and v, of each token and head side by side in one tensor. For the gradients give the backward
  * call the parts: kiln_tensor_slice(&dqkv, 2, 0, D, &dq) and so on. */
 typedef struct kiln_attention_qkvpacked_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *qkv;          /* in   [T][H][2 * D + DV]: q, then k, then v */
     const kiln_tensor *offsets;      /* in   i32 [B + 1], from 0 to T, never falling */
     int64_t head_size;               /* D */
@@ -71,6 +74,7 @@ typedef struct kiln_attention_qkvpacked_args {
 KILN_API kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_qkvpacked_args *args);
 
 typedef struct kiln_attention_kvpacked_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [TQ][H][D] */
     const kiln_tensor *kv;           /* in   [TK][HKV][D + DV]: k, then v */
     const kiln_tensor *q_offsets;    /* in   i32 [B + 1] */
@@ -88,6 +92,7 @@ KILN_API kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream 
 /* ---- backward, sequences of equal length: the gradients of q, k and v, from what the forward call took and gave */
 
 typedef struct kiln_attention_backward_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [B][S][H][D] */
     const kiln_tensor *k;            /* in   [B][SKV][HKV][D] */
     const kiln_tensor *v;            /* in   [B][SKV][HKV][DV] */
@@ -111,6 +116,7 @@ KILN_API kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream,
 /* ---- backward, a ragged batch packed without padding */
 
 typedef struct kiln_attention_backward_varlen_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [TQ][H][D], as in the forward call; so are the next five */
     const kiln_tensor *k;            /* in   [TK][HKV][D] */
     const kiln_tensor *v;            /* in   [TK][HKV][DV] */
@@ -139,6 +145,7 @@ KILN_API kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *
 /* ---- decoding: one query row for each request against a cache of S keys, which are divided among processors */
 
 typedef struct kiln_attention_decode_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [B][H][D] */
     const kiln_tensor *k;            /* in   [B][S][HKV][D] */
     const kiln_tensor *v;            /* in   [B][S][HKV][DV] */

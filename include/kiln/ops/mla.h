@@ -61,6 +61,7 @@ typedef struct kiln_mla_plan {
 KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *shape, size_t *bytes);
 
 typedef struct kiln_mla_plan_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_mla_shape *shape;
     const kiln_tensor *lengths;      /* dense: in i32 [batch]: tokens in the cache of each request, the new ones among them;
                                       *        0 is fine */
@@ -77,6 +78,7 @@ KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, cons
 /* ---- dense decoding over a paged cache */
 
 typedef struct kiln_mla_decode_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_mla_plan *plan;       /* dense, made for the same lengths */
     const kiln_tensor *q;            /* in   bf16 or f16 [batch][queries][query_heads][576] */
     const kiln_tensor *cache;        /* in   as q [pages][page size][key_heads][576]; page size 16, 32, 64, 128 or 256; or, with
@@ -99,6 +101,7 @@ KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const k
 /* ---- sparse decoding over the fp8 cache */
 
 typedef struct kiln_mla_decode_sparse_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache; made for lists that count for as much
                                       * as these, or for more, as full ones do: then parts are right, but not equal */
     const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][576]; one key head */
@@ -130,6 +133,7 @@ KILN_API kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, 
 
 /* Where the last `queries` tokens of each request stand: once a step, for every layer's append. */
 typedef struct kiln_mla_slots_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *table;        /* in   i32 [batch][pages per request] */
     const kiln_tensor *lengths;      /* in   i32 [batch]: the new tokens among them */
     const kiln_tensor *slots;        /* out  i32 [batch][queries]; -1 for a token before the first or past the table */
@@ -139,6 +143,7 @@ typedef struct kiln_mla_slots_args {
 KILN_API kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_slots_args *args);
 
 typedef struct kiln_mla_append_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *keys;         /* in    bf16 or f16 [N][key_heads][576] */
     const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
     const kiln_tensor *cache;        /* inout as keys [pages][page size][key_heads][576] */
@@ -149,6 +154,7 @@ KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const k
 /* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (or 2^-126, if that
  * is more), and the e4m3 of value / scale; the last 64 values as bf16. A NaN stays one, of its own value alone. */
 typedef struct kiln_mla_quantize_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
     const kiln_tensor *slots;        /* in    i32 [N]; NULL: 0, 1, 2 ... */
     const kiln_tensor *cache;        /* inout u8, i8 or e4m3 [pages][page size][656] */
@@ -159,6 +165,7 @@ typedef struct kiln_mla_quantize_args {
 KILN_API kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_quantize_args *args);
 
 typedef struct kiln_mla_dequantize_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
     const kiln_tensor *slots;        /* in   i32 [N]; NULL: 0, 1, 2 ... */
     const kiln_tensor *keys;         /* out  bf16 [N][576] */
@@ -170,6 +177,7 @@ KILN_API kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, con
 /* ---- sparse prefill: each query token attends to its own list of rows. Batches are one long list: offset the indices */
 
 typedef struct kiln_mla_prefill_sparse_args {
+    size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 [S][H][D]; D is 576 or 512 */
     const kiln_tensor *kv;           /* in   bf16 [SKV][D] */
     const kiln_tensor *indices;      /* in   i32 [S][topk]: rows of kv, in any order. One below 0 or past SKV - 1 hides its
