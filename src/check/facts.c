@@ -98,6 +98,14 @@ static void learn_multiple(Learning *l, const Expr *x, int64_t c)
     if (var) var->multiple = common_multiple(var->multiple > 1 ? var->multiple : 1, c);
 }
 
+// A launch that divides by 0 is refused, and what is required is computed there.
+static void learn_divisor(Learning *l, const Expr *x)
+{
+    if (l->assumed || x->kind != E_BINARY || (x->op.op != X_DIV && x->op.op != X_MOD) || x->type != DTYPE_INT) return;
+    const Range r = expr_range(x->op.b);
+    if (r.has_lo && r.lo == 0) learn_bound(l, x->op.b, X_GE, int_const(l->cx->arena, 1));
+}
+
 static void learn(Learning *l, const Expr *cond)
 {
     int64_t c, rest;
@@ -112,6 +120,8 @@ static void learn(Learning *l, const Expr *cond)
     if (cond->op.op == X_EQ && expr_as_int(b, &rest) && rest == 0 && a->kind == E_BINARY && a->op.op == X_MOD &&
         expr_as_int(a->op.b, &c))
         learn_multiple(l, a->op.a, c);
+    learn_divisor(l, a);
+    learn_divisor(l, b);
     learn_bound(l, a, cond->op.op, b);
     learn_bound(l, b, expr_mirrored(cond->op.op), a);
 }

@@ -170,8 +170,9 @@ static void emit_binary(const Emitter *e, const Expr *x)
     const int left = logic && (a->kind != E_BINARY || a->op.op == x->op.op || op_info[a->op.op].level > 6) ? info.level : level;
     const int right = logic && (b->kind != E_BINARY || op_info[b->op.op].level > 6) ? info.level + 1
                     : is_obscure(x->op.op) ? level : level + 1;
-    // The builders write x - c as x + -c.
-    if (x->op.op == X_ADD && expr_as_int(b, &c) && c < 0 && c > INT64_MIN && !dtype_is_unsigned(x->type)) {
+    // The builders write x - c as x + -c. The least number of a type has no -c in it.
+    const int64_t least = dtype_bits(x->type) == 64 ? INT64_MIN : INT32_MIN;
+    if (x->op.op == X_ADD && expr_as_int(b, &c) && c < 0 && c > least && !dtype_is_unsigned(x->type)) {
         emit_at(e, a, LEVEL_ADD, false);
         text_print(e->out, " - ");
         emit_int(e, x->type, -c, false);

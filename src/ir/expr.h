@@ -37,8 +37,10 @@ typedef enum {
 
 typedef enum {                       // arithmetic is done in `type` (operands have that type already), except
     X_NEG, X_NOT, X_BITNOT,          // comparisons: operands share a type, the result is bool
-    X_ADD, X_SUB, X_MUL, X_DIV, X_MOD,
-    X_SHL, X_SHR, X_BITAND, X_BITOR, X_BITXOR,
+    X_ADD, X_SUB, X_MUL,
+    X_DIV, X_MOD,                    // of integers: x / 0 is 0, x % 0 is x, the least number / -1 wraps
+    X_SHL, X_SHR,                    // the count is taken modulo the width of the type
+    X_BITAND, X_BITOR, X_BITXOR,
     X_LT, X_LE, X_GT, X_GE, X_EQ, X_NE,
     X_AND, X_OR,                     // && and ||: the right side's accesses are made only if needed
     X_OP_COUNT
@@ -62,7 +64,7 @@ static inline bool op_compare(ExprOp op, bool less, bool equal, bool greater)
 typedef enum {
     M_EXP, M_EXP2, M_LOG, M_LOG2, M_SQRT, M_RSQRT, M_POW, M_SIN, M_COS, M_TANH, M_ERF,
     M_ABS, M_FLOOR, M_CEIL, M_ROUND, M_RINT, M_TRUNC, M_MIN, M_MAX, M_CLAMP, M_FMA,
-    M_CEILDIV,                       // rounds toward plus infinity; divisor > 0
+    M_CEILDIV,                       // rounds toward plus infinity; 0 if the divisor is not positive
     M_POPCOUNT, M_CLZ, M_FFS, M_DOT4, M_RANDOM,
     M_COUNT
 } MathFn;
@@ -161,6 +163,9 @@ Expr *expr_folded(Arena *a, Expr *x);                                  // what w
 typedef struct Range { int64_t lo, hi; bool has_lo, has_hi; } Range;
 Range   expr_range(const Expr *x);
 bool    expr_fits(const Expr *x, int64_t lo, int64_t hi);              // provably lo <= x <= hi
+bool    expr_divides(const Expr *x);                                   // provably neither 0 nor -1: any number over it is one
+bool    expr_is_count(const Expr *x, DType type);                      // provably a count that `type` can be shifted by
+bool    expr_is_exact(const Expr *x);                                  // arithmetic of integers that provably does not wrap
 // Provably x >= y, also where bounds of variables are symbolic: k*64 + 64 <= K for k < K / 64.
 bool    expr_at_least(const Expr *x, const Expr *y);
 int64_t gcd(int64_t a, int64_t b);                                     // of 0 and b: the magnitude of b

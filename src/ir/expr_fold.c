@@ -35,7 +35,7 @@ static Expr *expr_node(Arena *a, DType type, ExprOp op, Expr *x, Expr *y)
                .op = { op, x, y });
 }
 
-// Integer arithmetic on constants; false where the result is undefined or (for `int`) overflows.
+// Integer arithmetic on constants; false where a --check build traps: a divisor of 0, and overflow of `int`.
 static bool compute_int(ExprOp op, DType type, int64_t x, int64_t y, int64_t *result)
 {
     const int bits = dtype_bits(type);
@@ -60,7 +60,8 @@ static bool compute_int(ExprOp op, DType type, int64_t x, int64_t y, int64_t *re
         } else *result = op == X_DIV ? x / y : x % y;
         break;
     case X_SHL: case X_SHR:
-        if (y < 0 || y >= bits) return false;
+        if (type == DTYPE_INT && (y < 0 || y >= bits)) return false;
+        y &= bits - 1;
         if (op == X_SHR) *result = dtype_is_unsigned(type) ? (int64_t)(ux >> y) : x >> y;
         else {
             *result = (int64_t)(ux << y);

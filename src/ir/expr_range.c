@@ -166,9 +166,9 @@ static Range range_bitor(Range a, Range b)
     return between(0, most ? (int64_t)(UINT64_MAX >> __builtin_clzll(most)) : 0);
 }
 
-static Range range_shr(Range a, Range b)
+static Range range_shr(Range a, Range b, int bits)
 {
-    if (!(b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 63)) return unknown;
+    if (!(b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < bits)) return unknown;
     a.lo >>= b.lo;
     a.hi >>= b.lo;
     return a;
@@ -191,9 +191,10 @@ static Range plain_range(Asking *q, const Expr *x)
     case X_DIV:    return range_div(a, b);
     case X_MOD:    return range_mod(a, b);
     case X_BITAND: return range_bitand(a, b);
-    case X_SHR:    return range_shr(a, b);
+    case X_SHR:    return range_shr(a, b, dtype_bits(x->type));
     case X_SHL:
-        return b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 62 ? range_scale(a, INT64_C(1) << b.lo) : unknown;
+        return b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 62 && b.lo < dtype_bits(x->type)
+             ? range_scale(a, INT64_C(1) << b.lo) : unknown;
     case X_BITOR: case X_BITXOR:
         return range_bitor(a, b);
     case X_NEG: case X_NOT: case X_BITNOT: case X_LT: case X_LE: case X_GT: case X_GE: case X_EQ: case X_NE:
@@ -408,6 +409,16 @@ bool expr_fits(const Expr *x, int64_t lo, int64_t hi)
     return r.has_lo && r.has_hi && r.lo >= lo && r.hi <= hi;
 }
 
+bool expr_divides(const Expr *x)
+{
+    const Range r = expr_range(x);
+    return (r.has_lo && r.lo > 0) || (r.has_hi && r.hi < -1);
+}
+
+bool expr_is_count(const Expr *x, DType type) { return expr_fits(x, 0, dtype_bits(type) - 1); }
+
+bool expr_is_exact(const Expr *x) { return is_exact(&(Asking){ ASKING_STEPS }, x); }
+
 bool expr_affine(Arena *a, Expr *x, Var *const *vars, int n, int64_t *coefficients, Expr **rest)
 {
     Linear sum = { 0 }, free_part = { 0 };
@@ -468,7 +479,7 @@ static int64_t multiple_of_binary(Asking *q, const Expr *x)
     case X_DIV:
         return expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
     case X_SHL:
-        return expr_as_int(x->op.b, &c) && c >= 0 && c <= 61 && !__builtin_mul_overflow(a, INT64_C(1) << c, &m) ? m : a;
+        return expr_as_int(x->op.b, &c) && c >= 0 && c < 62 && c < dtype_bits(x->type) && !__builtin_mul_overflow(a, INT64_C(1) << c, &m) ? m : a;
     case X_BITAND:
         b = multiple_of(q, x->op.b);
         if (a == 0 || b == 0) return 0;

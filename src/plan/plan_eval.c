@@ -5,70 +5,101 @@
 
 #include <math.h>
 
-typedef union Value { int64_t i; double f; } Value;
+// What is computed carries why it has no value, so that an arm which is not taken may divide by 0.
+typedef struct Value {
+    union { int64_t i; double f; };
+    PlanFault fault;
+} Value;
 
-static int64_t divide(DType type, ExprOp op, int64_t a, int64_t b)
+static const Value overflow = { .fault = PLAN_OVERFLOWS };
+
+static Value wrapped(DType type, int64_t value) { return (Value){ .i = constant_wrap(type, value) }; }
+
+// Sums of `int` overflow, of sized integers they wrap.
+static Value sum_or_product(DType type, ExprOp op, int64_t a, int64_t b)
 {
-    const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
-    if (b == 0) return 0;
-    if (type == DTYPE_U64) return (int64_t)(op == X_DIV ? ua / ub : ua % ub);
-    if (b == -1) return op == X_DIV ? (int64_t)(0 - ua) : 0;
-    return op == X_DIV ? a / b : a % b;
+    int64_t r;
+    const bool fits = op == X_ADD ? !__builtin_add_overflow(a, b, &r)
+                    : op == X_SUB ? !__builtin_sub_overflow(a, b, &r) : !__builtin_mul_overflow(a, b, &r);
+    return fits || type != DTYPE_INT ? wrapped(type, r) : overflow;
 }
 
-static int64_t shift(DType type, ExprOp op, int64_t a, int64_t b)
-{
-    if (b < 0 || b >= dtype_bits(type)) return 0;
-    if (op == X_SHL) return (int64_t)((uint64_t)a << b);
-    return type == DTYPE_U64 ? (int64_t)((uint64_t)a >> b) : a >> b;
-}
-
-static int64_t binary_int(DType type, ExprOp op, int64_t a, int64_t b)
+static Value divide(DType type, ExprOp op, int64_t a, int64_t b)
 {
     const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
-    const bool wide = type == DTYPE_U64;
-    if (op_compares(op)) return op_compare(op, wide ? ua < ub : a < b, a == b, wide ? ua > ub : a > b);
-    int64_t r = 0;
+    if (b == 0) return (Value){ .fault = PLAN_DIVIDES_BY_ZERO };
+    if (type == DTYPE_U64) return (Value){ .i = (int64_t)(op == X_DIV ? ua / ub : ua % ub) };
+    if (b == -1) return op == X_DIV ? sum_or_product(type, X_SUB, 0, a) : (Value){ .i = 0 };
+    return wrapped(type, op == X_DIV ? a / b : a % b);
+}
+
+static Value shift(DType type, ExprOp op, int64_t a, int64_t count)
+{
+    const int bits = dtype_bits(type), n = (int)(count & (bits - 1));
+    if (type == DTYPE_INT && n != count) return (Value){ .fault = PLAN_SHIFTS_TOO_FAR };
+    if (op == X_SHR) return (Value){ .i = type == DTYPE_U64 ? (int64_t)((uint64_t)a >> n) : a >> n };
+    const int64_t r = (int64_t)((uint64_t)a << n);
+    return type == DTYPE_INT && r >> n != a ? overflow : wrapped(type, r);
+}
+
+static bool compare(DType type, ExprOp op, Value a, Value b)
+{
+    if (dtype_is_float(type)) return op_compare(op, a.f < b.f, a.f == b.f, a.f > b.f);
+    if (type == DTYPE_U64) return op_compare(op, (uint64_t)a.i < (uint64_t)b.i, a.i == b.i, (uint64_t)a.i > (uint64_t)b.i);
+    return op_compare(op, a.i < b.i, a.i == b.i, a.i > b.i);
+}
+
+static Value binary_int(DType type, ExprOp op, int64_t a, int64_t b)
+{
     switch ((int)op) {
-    case X_ADD:    r = (int64_t)(ua + ub); break;
-    case X_SUB:    r = (int64_t)(ua - ub); break;
-    case X_MUL:    r = (int64_t)(ua * ub); break;
-    case X_DIV: case X_MOD: r = divide(type, op, a, b); break;
-    case X_SHL: case X_SHR: r = shift(type, op, a, b); break;
-    case X_BITAND: r = a & b; break;
-    case X_BITOR:  r = a | b; break;
-    case X_BITXOR: r = a ^ b; break;
-    case X_AND:    return a && b;
-    case X_OR:     return a || b;
+    case X_ADD: case X_SUB: case X_MUL: return sum_or_product(type, op, a, b);
+    case X_DIV: case X_MOD: return divide(type, op, a, b);
+    case X_SHL: case X_SHR: return shift(type, op, a, b);
+    case X_BITAND: return wrapped(type, a & b);
+    case X_BITOR:  return wrapped(type, a | b);
+    default:       return wrapped(type, a ^ b);
     }
-    return constant_wrap(type, r);
+}
+
+static double binary_float(ExprOp op, double a, double b)
+{
+    switch ((int)op) {
+    case X_ADD: return a + b;
+    case X_SUB: return a - b;
+    case X_MUL: return a * b;
+    case X_DIV: return a / b;
+    default:    return 0;
+    }
+}
+
+// && and ||: the right side counts only where the left one does not decide.
+static Value logic(ExprOp op, Value a, Value b)
+{
+    if (a.fault || (a.i != 0) == (op == X_OR)) return a.fault ? a : (Value){ .i = op == X_OR };
+    return b.fault ? b : (Value){ .i = b.i != 0 };
 }
 
 static Value binary(DType type, ExprOp op, Value a, Value b)
 {
-    if (!dtype_is_float(type)) return (Value){ .i = binary_int(type, op, a.i, b.i) };
-    if (op_compares(op)) return (Value){ .i = op_compare(op, a.f < b.f, a.f == b.f, a.f > b.f) };
-    double r = 0;
-    switch ((int)op) {
-    case X_ADD: r = a.f + b.f; break;
-    case X_SUB: r = a.f - b.f; break;
-    case X_MUL: r = a.f * b.f; break;
-    case X_DIV: r = a.f / b.f; break;
-    }
-    return (Value){ .f = constant_round(type, r) };
+    if (op == X_AND || op == X_OR) return logic(op, a, b);
+    if (a.fault || b.fault) return a.fault ? a : b;
+    if (op_compares(op)) return (Value){ .i = compare(type, op, a, b) };
+    return dtype_is_float(type) ? (Value){ .f = constant_round(type, binary_float(op, a.f, b.f)) }
+                                : binary_int(type, op, a.i, b.i);
 }
 
 static Value unary(DType type, ExprOp op, Value a)
 {
+    if (a.fault) return a;
     if (op == X_NEG && dtype_is_float(type)) return (Value){ .f = -a.f };
-    if (op == X_NEG) return (Value){ .i = constant_wrap(type, (int64_t)(0 - (uint64_t)a.i)) };
-    if (op == X_NOT) return (Value){ .i = !a.i };
-    return (Value){ .i = constant_wrap(type, ~a.i) };
+    if (op == X_NEG) return sum_or_product(type, X_SUB, 0, a.i);
+    return op == X_NOT ? (Value){ .i = !a.i } : wrapped(type, ~a.i);
 }
 
 static Value convert(DType to, DType from, Value a)
 {
     Value r = a;
+    if (a.fault) return a;
     if (dtype_is_float(from)) {
         if (dtype_is_float(to)) r.f = constant_round(to, a.f);
         else r.i = constant_truncate(to, a.f);
@@ -107,35 +138,42 @@ static double math_float(MathFn fn, const Value *v)
     }
 }
 
-static int64_t math_int(DType type, MathFn fn, const Value *v)
+static bool is_less(DType type, int64_t a, int64_t b)
 {
-    const bool wide = type == DTYPE_U64;
+    return type == DTYPE_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
+
+static Value ceiling(DType type, int64_t a, int64_t b)
+{
+    if (b == 0 || (b < 0 && type != DTYPE_U64)) return (Value){ .fault = PLAN_NO_DIVISOR };
+    const int64_t whole = divide(type, X_DIV, a, b).i, rest = divide(type, X_MOD, a, b).i;
+    return (Value){ .i = whole + is_less(type, 0, rest) };
+}
+
+static Value math_int(DType type, MathFn fn, const Value *v)
+{
     const int bits = dtype_bits(type);
     const uint64_t u = bits >= 64 ? (uint64_t)v[0].i : (uint64_t)v[0].i & ((UINT64_C(1) << bits) - 1);
-    const int64_t a = v[0].i, b = v[1].i;
-    const bool less = wide ? (uint64_t)a < (uint64_t)b : a < b;
+    const int64_t a = v[0].i, b = v[1].i, greater = is_less(type, a, b) ? b : a;
     switch ((int)fn) {
-    case M_ABS:      return a < 0 && !wide ? constant_wrap(type, (int64_t)(0 - u)) : a;
-    case M_MIN:      return less ? a : b;
-    case M_MAX:      return less ? b : a;
-    case M_CLAMP: {
-        const int64_t low = less ? b : a, hi = v[2].i;
-        return (wide ? (uint64_t)low > (uint64_t)hi : low > hi) ? hi : low;
-    }
-    case M_CEILDIV:
-        if (wide) return b == 0 ? 0 : (int64_t)((uint64_t)a / (uint64_t)b + ((uint64_t)a % (uint64_t)b > 0));
-        return b <= 0 ? 0 : a / b + (a % b > 0);
-    case M_FMA:      return constant_wrap(type, (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)v[2].i));
-    case M_POPCOUNT: return __builtin_popcountll(u);
-    case M_CLZ:      return u ? __builtin_clzll(u) - (64 - bits) : bits;
-    case M_FFS:      return __builtin_ffsll((long long)u);
-    default:         return a;                             // floor and the like of an integer
+    case M_ABS:      return is_less(type, a, 0) ? sum_or_product(type, X_SUB, 0, a) : v[0];
+    case M_MIN:      return is_less(type, a, b) ? v[0] : v[1];
+    case M_MAX:      return (Value){ .i = greater };
+    case M_CLAMP:    return (Value){ .i = is_less(type, v[2].i, greater) ? v[2].i : greater };
+    case M_CEILDIV:  return ceiling(type, a, b);
+    case M_FMA:      return wrapped(type, (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)v[2].i));
+    case M_POPCOUNT: return (Value){ .i = __builtin_popcountll(u) };
+    case M_CLZ:      return (Value){ .i = u ? __builtin_clzll(u) - (64 - bits) : bits };
+    case M_FFS:      return (Value){ .i = __builtin_ffsll((long long)u) };
+    default:         return v[0];                          // floor and the like of an integer
     }
 }
 
 static Value math(DType type, MathFn fn, const Value *v)
 {
-    if (!dtype_is_float(type)) return (Value){ .i = math_int(type, fn, v) };
+    for (int i = 0; i < 3; i++)
+        if (v[i].fault) return v[i];
+    if (!dtype_is_float(type)) return math_int(type, fn, v);
     return (Value){ .f = constant_round(type, math_float(fn, v)) };
 }
 
@@ -143,11 +181,21 @@ static Value math(DType type, MathFn fn, const Value *v)
 static Value math_of(int64_t word, Value *v)
 {
     for (int i = plan_operands(word); i < 3; i++)
-        v[i].i = 0;
+        v[i] = (Value){ .i = 0 };
     return math(plan_type(word), (MathFn)plan_what(word), v);
 }
 
-int64_t plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars)
+const char *plan_fault_text(PlanFault fault)
+{
+    static const char *const texts[] = {
+        [PLAN_FINE] = "has a value", [PLAN_DIVIDES_BY_ZERO] = "divides by 0", [PLAN_OVERFLOWS] = "does not fit into 64 bits",
+        [PLAN_SHIFTS_TOO_FAR] = "shifts by less than 0 or more than 63",
+        [PLAN_NO_DIVISOR] = "takes 'ceildiv' by a divisor that is not positive",
+    };
+    return texts[fault];
+}
+
+PlanFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars, int64_t *value)
 {
     Value stack[PLAN_STACK + 3];                           // a launch runs dozens of codes, so nothing clears it
     int top = 0;
@@ -156,19 +204,21 @@ int64_t plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols,
         const int64_t word = words[at];
         Value *const v = &stack[top - plan_operands(word)];
         switch (plan_kind(word)) {
-        case P_CONST:   v->i = words[++at]; break;
-        case P_SYMBOL:  v->i = symbols[plan_index(word)]; break;
-        case P_SCALAR:  v->i = scalars[plan_index(word)]; break;
+        case P_CONST:   *v = (Value){ .i = words[++at] }; break;
+        case P_SYMBOL:  *v = (Value){ .i = symbols[plan_index(word)] }; break;
+        case P_SCALAR:  *v = (Value){ .i = scalars[plan_index(word)] }; break;
         case P_UNARY:   *v = unary(plan_type(word), (ExprOp)plan_what(word), v[0]); break;
         case P_BINARY:  *v = binary(plan_type(word), (ExprOp)plan_what(word), v[0], v[1]); break;
-        case P_SELECT:  *v = v[0].i ? v[1] : v[2]; break;
+        case P_SELECT:  *v = v[0].fault ? v[0] : v[0].i ? v[1] : v[2]; break;
         case P_CONVERT: *v = convert(plan_type(word), (DType)plan_what(word), v[0]); break;
         case P_MATH:    *v = math_of(word, v); break;
         case P_KIND_COUNT: break;
         }
         top += 1 - plan_operands(word);
     }
-    return top > 0 ? stack[0].i : 0;
+    const bool has_value = top > 0 && !stack[0].fault;
+    *value = has_value ? stack[0].i : 0;
+    return top > 0 ? stack[0].fault : PLAN_FINE;
 }
 
 static bool operation_is_known(const LaunchPlan *plan, int64_t word)

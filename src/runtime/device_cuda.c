@@ -356,9 +356,13 @@ static const signed char map_types[DTYPE_COUNT] = {        // CUtensorMapDataTyp
     [DTYPE_BOOL] = 1,
 };
 
+// Of what stands for the tensors of a launch, which were found to be sound.
 static int64_t eval(const Launch *launch, PlanCode code)
 {
-    return code.length ? plan_eval(launch->plan, code, launch->symbols, launch->scalars) : 0;
+    int64_t value = 0;
+    if (code.length)
+        plan_eval(launch->plan, code, launch->symbols, launch->scalars, &value);
+    return value;
 }
 
 static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dtype_bits(type) / 8; }

@@ -7,6 +7,7 @@
 #include "runtime/prepared.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 // ---- one argument
@@ -214,6 +215,30 @@ static kiln_status bind_symbols(Launch *launch)
     return KILN_OK;
 }
 
+// The value of `code`; where it has none, that is said of `what`, with the values it may have been made of.
+kiln_status launch_eval(const Launch *launch, PlanCode code, int64_t *value, const char *what, ...)
+{
+    const LaunchPlan *const plan = launch->plan;
+    const PlanFault fault = plan_eval(plan, code, launch->symbols, launch->scalars, value);
+    if (!fault)
+        return KILN_OK;
+    char subject[240], values[240] = "";
+    va_list args;
+    va_start(args, what);
+    vsnprintf(subject, sizeof subject, what, args);
+    va_end(args);
+    size_t n = 0;
+    for (int i = 0; i < plan->n_binds && n < sizeof values; i++)
+        n += (size_t)snprintf(values + n, sizeof values - n, "%s%s = %" PRId64, n ? ", " : "", plan->binds[i].symbol,
+                              launch->symbols[i]);
+    for (int i = 0; i < plan->n_params && n < sizeof values; i++)
+        if (!plan->params[i].is_tensor && !dtype_is_float(plan->params[i].type))
+            n += (size_t)snprintf(values + n, sizeof values - n, "%s%s = %" PRId64, n ? ", " : "", plan->params[i].name,
+                                  launch->scalars[i]);
+    return status_fail(KILN_BAD_SHAPE, "%s: %s %s%s%s%s", plan->name, subject, plan_fault_text(fault), *values ? " (" : "",
+                       values, *values ? ")" : "");
+}
+
 // Where the other half of a mismatch came from: "because 'A' has K = 64".
 static void name_source(const Launch *launch, const char *text, char *out, size_t n)
 {
@@ -232,9 +257,13 @@ static kiln_status check_shapes(const Launch *launch)
     for (int i = 0; i < plan->n_checks; i++) {
         const PlanCheck *const check = &plan->checks[i];
         const int64_t is = extent_of(launch, check->param, check->dim);
-        const int64_t expected = plan_eval(plan, check->expected, launch->symbols, launch->scalars);
         const char *text = check->text ? check->text : "";
         char source[160], number[24];
+        int64_t expected;
+        const kiln_status status = launch_eval(launch, check->expected, &expected, "dimension %d of '%s', %s,", check->dim,
+                                               plan->params[check->param].name, text);
+        if (status)
+            return status;
         if (is == expected)
             continue;
         snprintf(number, sizeof number, "%" PRId64, expected);
@@ -273,9 +302,15 @@ static kiln_status check_overlap(const Launch *launch)
 static kiln_status check_requires(const Launch *launch)
 {
     const LaunchPlan *const plan = launch->plan;
-    for (int i = 0; i < plan->n_requires; i++)
-        if (!plan_eval(plan, plan->requires[i].cond, launch->symbols, launch->scalars))
-            return status_fail(KILN_BAD_SHAPE, "%s: %s", plan->name, plan->requires[i].message);
+    for (int i = 0; i < plan->n_requires; i++) {
+        const PlanRequire *const require = &plan->requires[i];
+        int64_t holds;
+        const kiln_status status = launch_eval(launch, require->cond, &holds, "the requirement \"%s\"", require->message);
+        if (status)
+            return status;
+        if (!holds)
+            return status_fail(KILN_BAD_SHAPE, "%s: %s", plan->name, require->message);
+    }
     return KILN_OK;
 }
 
@@ -305,7 +340,10 @@ static kiln_status measure_grid(Launch *launch)
 {
     launch->instances = 1;
     for (int i = 0; i < launch->plan->n_grid; i++) {
-        const int64_t extent = plan_eval(launch->plan, launch->plan->grid[i], launch->symbols, launch->scalars);
+        int64_t extent;
+        const kiln_status status = launch_eval(launch, launch->plan->grid[i], &extent, "extent %d of the grid", i);
+        if (status)
+            return status;
         launch->grid[i] = extent < 0 ? 0 : extent;
     }
     for (int i = 0; i < launch->plan->n_grid; i++)

@@ -13,7 +13,10 @@ static kiln_status make_temp(const Launch *launch, const Temp *temp, kiln_device
 {
     *tensor = (kiln_tensor){ .type = type_of_dtype(temp->type), .rank = temp->rank, .device = device };
     for (int d = 0; d < temp->rank; d++) {
-        const int64_t extent = plan_eval(launch->plan, temp->shape[d], launch->symbols, launch->scalars);
+        int64_t extent;
+        const kiln_status status = launch_eval(launch, temp->shape[d], &extent, "dimension %d of a temporary", d);
+        if (status)
+            return status;
         tensor->shape[d] = extent < 0 ? 0 : extent;
     }
     if (tensor_elements(tensor) < 0)
@@ -58,20 +61,22 @@ kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n
 
 // ---- steps
 
-static kiln_arg make_arg(const StepArg *arg, const Launch *launch, const kiln_tensor *temps)
+static kiln_status make_scalar(const StepArg *arg, const Launch *launch, int i, kiln_arg *made)
 {
-    if (arg->none)
-        return KILN_NONE;
-    if (arg->param >= 0)
-        return launch->args[arg->param];
-    if (arg->temp >= 0)
-        return KILN_TENSOR(&temps[arg->temp]);
-    const int64_t value = plan_eval(launch->plan, arg->scalar, launch->symbols, launch->scalars);
-    if (!arg->is_float)
-        return KILN_INT(value);
+    int64_t value;
     double real;
+    const kiln_status status = launch_eval(launch, arg->scalar, &value, "argument %d of a step", i + 1);
     memcpy(&real, &value, sizeof real);
-    return KILN_FLOAT(real);
+    *made = arg->is_float ? KILN_FLOAT(real) : KILN_INT(value);
+    return status;
+}
+
+static kiln_status make_arg(const StepArg *arg, const Launch *launch, const kiln_tensor *temps, int i, kiln_arg *made)
+{
+    if (!arg->none && arg->param < 0 && arg->temp < 0)
+        return make_scalar(arg, launch, i, made);
+    *made = arg->none ? KILN_NONE : arg->param >= 0 ? launch->args[arg->param] : KILN_TENSOR(&temps[arg->temp]);
+    return KILN_OK;
 }
 
 // One step, checked and laid out. `kernel` NULL: it is not to run.
@@ -87,11 +92,17 @@ static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *ou
     const Step *const step = &owner->steps->steps[i_step];
     kiln_kernel *kernel = step->kernel, *wide;
     p->kernel = NULL;
-    if (step->when.length && !plan_eval(outer->plan, step->when, outer->symbols, outer->scalars))
-        return KILN_OK;
-    for (int i = 0; i < step->n_args; i++)
-        p->args[i] = make_arg(&step->args[i], outer, temps);
-    kiln_status status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
+    int64_t runs = 1;
+    kiln_status status = KILN_OK;
+    if (step->when.length)
+        status = launch_eval(outer, step->when, &runs, "the condition of step %d", i_step + 1);
+    if (status || !runs)
+        return status;
+    for (int i = 0; !status && i < step->n_args; i++)
+        status = make_arg(&step->args[i], outer, temps, i, &p->args[i]);
+    if (status)
+        return status;
+    status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
     if (status && p->launch.too_large && owner->widen && !(status = owner->widen(owner, UINT64_MAX, &wide))) {
         kernel = wide->steps->steps[i_step].kernel;
         status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);

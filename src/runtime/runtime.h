@@ -46,6 +46,8 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
                            int n_args);
 void launch_address_words(const LaunchPlan *plan, int *words);         // of each parameter that is a tensor: where its address goes
 int  launch_alignment(const LaunchPlan *plan, const PlanParam *param);     // of its address
+kiln_status launch_eval(const Launch *launch, PlanCode code, int64_t *value, const char *what, ...)
+    __attribute__((format(printf, 4, 5)));                 // `what` has no value: an error that says so
 
 // ---- devices (device.c, device_cpu.c, device_cuda.c)
 

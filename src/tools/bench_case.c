@@ -159,7 +159,7 @@ static bool make_tensors(BenchCase *c)
         if (!param->is_tensor || param->absent)
             continue;
         for (int d = 0; d < param->rank; d++)
-            shape[d] = plan_eval(plan, param->shape[d], symbols, scalars);
+            plan_eval(plan, param->shape[d], symbols, scalars, &shape[d]);
         t->tensor = kiln_tensor_of(c->machine->device, NULL, type_of_dtype(param->type), param->rank, shape);
         if (kiln_alloc(c->machine->device, kiln_tensor_bytes(&t->tensor), &memory))
             return complain_status(c);

@@ -275,7 +275,9 @@ static bool make_shapes(Case *c)
             continue;
         *like = (kiln_tensor){ .type = type_of_dtype(param->type), .rank = param->rank };
         for (int d = 0; d < param->rank; d++) {
-            like->shape[d] = plan_eval(plan, param->shape[d], symbols, scalars);
+            const PlanFault fault = plan_eval(plan, param->shape[d], symbols, scalars, &like->shape[d]);
+            if (fault)
+                return complain(c, "dimension %d of '%s' %s", d, param->name, plan_fault_text(fault));
             if (like->shape[d] < 0)
                 return complain(c, "dimension %d of '%s' would be %" PRId64, d, param->name, like->shape[d]);
         }

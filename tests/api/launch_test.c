@@ -451,6 +451,39 @@ static void operators_need_their_workspace(void **state)
     kiln_kernel_free(k);
 }
 
+// What a launch computes may have no value: that is said of the place, with what it was computed from.
+static void divisions_of_a_launch(void **state)
+{
+    static const struct { const char *kernel; int64_t d; const char *message; } cases[] = {
+        { "grid (n : N / d);", 0, "k: extent 0 of the grid divides by 0 (N = 4, d = 0)" },
+        { "grid (m : 1, n : N % d);", 0, "extent 1 of the grid divides by 0" },
+        { "grid (n : ceildiv(N, d));", -1, "extent 0 of the grid takes 'ceildiv' by a divisor that is not positive (N = 4, d = -1)" },
+        { "grid (n : d / -1);", INT64_MIN, "extent 0 of the grid does not fit into 64 bits" },
+        { "grid (n : N << d);", 64, "extent 0 of the grid shifts by less than 0 or more than 63" },
+        { "grid (n : N * d);", INT64_MAX, "extent 0 of the grid does not fit into 64 bits" },
+        { "require(N % d == 0, \"whole\"); grid ();", 0, "k: the requirement \"whole\" divides by 0" },
+        { "require(d == 0 || N % d == 0, \"whole\"); grid (n : d != 0 ? N / d : 1);", 0, NULL },
+        { "grid (n : N / d);", 3, NULL },
+    };
+    int32_t data[4] = { 0 };
+    const kiln_tensor t = kiln_tensor_of(NULL, data, KILN_I32, 1, (int64_t[]){ 4 });
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        char text[256];
+        kiln_program *p;
+        kiln_kernel *k;
+        snprintf(text, sizeof text, "kernel k(inout i32 Y[N], int d) { %s Y[0] = 1; }", cases[i].kernel);
+        assert_ok(kiln_program_load_text("divided.tile", text, &p));
+        assert_ok(kiln_kernel_build(cpu, p, "k", NULL, NULL, &k));
+        const kiln_arg args[] = { KILN_TENSOR(&t), KILN_INT(cases[i].d) };
+        if (cases[i].message)
+            assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE, cases[i].message);
+        else
+            assert_ok(kiln_launch(k, NULL, args, 2));
+        kiln_kernel_free(k);
+        kiln_program_free(p);
+    }
+}
+
 // ---- several threads build and launch at once
 
 static void *build_and_launch(void *context)
@@ -515,6 +548,7 @@ int main(void)
         cmocka_unit_test_setup(operators_start_nothing_that_fails, reset), cmocka_unit_test_setup(messages_stay, reset),
         cmocka_unit_test_setup(traps_say_where, reset),
         cmocka_unit_test_setup(operators_need_their_workspace, reset),
+        cmocka_unit_test_setup(divisions_of_a_launch, reset),
         cmocka_unit_test_setup(threads_build_and_launch_at_once, reset),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

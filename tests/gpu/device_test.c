@@ -81,6 +81,24 @@ static const char source[] =
     "    Y[c * (M - 1)][N - 64 +: 64] = x;\n"
     "}\n"
     "kernel overflow(in f32 X[N], out f32 Y[N], int v) { grid (); Y[0] = v * v / 4; }\n"
+    "kernel arithmetic(in f32 X[N], out f32 Y[N], int v)\n"
+    "{\n"
+    "    grid ();\n"
+    "    int zero = v < 0, least = -9223372036854775807 - (v < 0 ? 0 : 1), a = 7;\n"
+    "    i32 nought = zero;\n"
+    "    shared i32 t[4] = 7;\n"
+    "    if (v == 1) a = a / zero;\n"
+    "    if (v == 2) a = 7 % nought;\n"
+    "    if (v == 3) a = least / (zero - 1);\n"
+    "    if (v == 4) a = -least;\n"
+    "    if (v == 5) a = abs(least);\n"
+    "    if (v == 6) a = a << 64 + zero;\n"
+    "    if (v == 7) a = a << 62 + zero;\n"
+    "    if (v == 8) a = ceildiv(a, zero);\n"
+    "    if (v == 9) forall (i : 4) t[i] /= nought;\n"
+    "    if (v == 10) a = least - 1;\n"
+    "    Y[0] = a + t[3];\n"
+    "}\n"
     "kernel asserts(in f32 X[N], out f32 Y[N], int v)\n"
     "{\n"
     "    grid (n : 2) warps(4);\n"
@@ -600,11 +618,19 @@ static void a_fault_names_the_kernel(void **state)
 static Trap traps[] = {
     { "outside", true, 0, 1, 3 }, { "unwritten", true, 128, 127, 0 }, { "unwritten_step", true, 2, 1, 0 },
     { "unwritten_product", true, 256, 255, 0 }, { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 }, { "asserts", false, N, N - 1, 1 },
+    { "arithmetic", true, 0, 1, 0 }, { "arithmetic", true, 0, 2, 0 }, { "arithmetic", true, 0, 3, 0 }, { "arithmetic", true, 0, 4, 0 },
+    { "arithmetic", true, 0, 5, 0 }, { "arithmetic", true, 0, 6, 0 }, { "arithmetic", true, 0, 7, 0 }, { "arithmetic", true, 0, 8, 0 },
+    { "arithmetic", true, 0, 9, 0 }, { "arithmetic", true, 0, 10, 0 },
 };
 static const struct CMUnitTest faults[] = {
     cmocka_unit_test_prestate(trap_names_its_place, &traps[0]), cmocka_unit_test_prestate(trap_names_its_place, &traps[1]),
     cmocka_unit_test_prestate(trap_names_its_place, &traps[2]), cmocka_unit_test_prestate(trap_names_its_place, &traps[3]),
     cmocka_unit_test_prestate(trap_names_its_place, &traps[4]), cmocka_unit_test_prestate(trap_names_its_place, &traps[5]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[6]), cmocka_unit_test_prestate(trap_names_its_place, &traps[7]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[8]), cmocka_unit_test_prestate(trap_names_its_place, &traps[9]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[10]), cmocka_unit_test_prestate(trap_names_its_place, &traps[11]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[12]), cmocka_unit_test_prestate(trap_names_its_place, &traps[13]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[14]), cmocka_unit_test_prestate(trap_names_its_place, &traps[15]),
     cmocka_unit_test(a_fault_names_the_kernel),
 };
 enum { FAULTS = sizeof faults / sizeof *faults };

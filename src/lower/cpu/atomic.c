@@ -35,7 +35,7 @@ static Expr *on_tile(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value
     if (op == ATOMIC_CAS)
         next = expr_select(cx->arena, expr_binary(cx->arena, X_EQ, cpu_of(cx, old), cpu_convert(cx, wide, compare)),
                            next, cpu_of(cx, old));
-    else if (op != ATOMIC_EXCHANGE) next = cpu_update_value(cx, update_of(op), wide, cpu_of(cx, old), next);
+    else if (op != ATOMIC_EXCHANGE) next = cpu_update_value(cx, update_of(op), wide, cpu_of(cx, old), next, (Span){ 0 });
     cpu_place_store(cx, p, at, cpu_convert(cx, p->type, next));
     return cpu_of(cx, old);
 }

@@ -46,8 +46,11 @@ static bool narrow_range(Rows *r, const Place *p, int axis, Expr **lo, Expr **hi
         Expr *const rest = cpu_linear_at(cx, &c->at, axes), *const step = cpu_expr(cx, c->at.coef[axis]);
         Expr *const extent = cpu_expr(cx, c->extent);
         Expr *first = int_sub(cx->arena, int_const(cx->arena, 0), rest), *end = int_sub(cx->arena, extent, rest);
-        int64_t one;
-        if (!expr_as_int(step, &one) || one != 1) {        // ceil of both
+        int64_t constant;
+        if (!expr_as_int(step, &constant)) {
+            first = cpu_call(cx, DTYPE_INT, "kiln_enters", 3, rest, extent, step);
+            end = cpu_call(cx, DTYPE_INT, "kiln_leaves", 3, rest, extent, step);
+        } else if (constant != 1) {                        // ceil of both
             Expr *const up = int_sub(cx->arena, step, int_const(cx->arena, 1));
             first = cpu_call(cx, DTYPE_INT, "kiln_floordiv", 2, int_add(cx->arena, first, up), step);
             end = cpu_call(cx, DTYPE_INT, "kiln_floordiv", 2, int_add(cx->arena, end, up), step);

@@ -131,6 +131,11 @@ Expr *cpu_expr(Cpu *cx, Expr *x);
 Expr *cpu_convert(Cpu *cx, DType to, Expr *x);                       // x is Loop IR
 Expr *cpu_bitcast(Cpu *cx, DType to, Expr *x);
 Expr *cpu_math(Cpu *cx, Expr *x, Expr **args);                       // args are Loop IR
+const char *cpu_kind_name(DType type);                               // the kind of number as the prelude names it
+Expr *cpu_operation(Cpu *cx, ExprOp op, Expr *a, Expr *b, const Expr *right, Span span);    // arithmetic.c
+Expr *cpu_negation(Cpu *cx, Expr *a, Span span);
+Expr *cpu_magnitude(Cpu *cx, Expr *a, Span span);                    // abs, of signed integers
+Expr *cpu_ceildiv(Cpu *cx, Expr *a, Expr *b, const Expr *right, Span span);
 int   cpu_expr_depth(Cpu *cx, const Expr *x);                              // level of the nest that it needs
 Expr *cpu_zero_of(Cpu *cx, DType type);
 
@@ -177,7 +182,7 @@ void cpu_matmul(Cpu *cx, TileOp *op);                                // matmul.c
 void cpu_atomic(Cpu *cx, TileOp *op);                                // atomic.c
 Expr *cpu_atomic_expr(Cpu *cx, Expr *x);
 Expr *cpu_atomic_on_tensor(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value, Expr *compare);
-Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value);   // reduce.c: old op value, Loop IR
+Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value, Span span);   // reduce.c: old op value, Loop IR
 void cpu_copy_places(Cpu *cx, const Place *dst, const Place *src, Span span);
 
 // ---- sequential.c

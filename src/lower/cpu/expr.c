@@ -101,7 +101,7 @@ static bool must_stay(const Expr *x, void *context)
     return x->kind == E_ATOMIC || x->kind == E_CALL || x->kind == E_INDEX || x->kind == E_ADDRESS;
 }
 
-// What could fault if it were computed although nobody asked.
+// What could fault, or cost as much as a division does, if it were computed although nobody asked.
 static bool may_fault(const Expr *x, void *context)
 {
     if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD) && dtype_is_integer(x->type)) return true;
@@ -200,20 +200,6 @@ static Expr *lower_lane_comparison(Cpu *cx, Expr *x)
     return expr_binary(cx->arena, op, cpu_of(cx, nest->inner32), cpu_expr(cx, bound));
 }
 
-static Expr *lower_checked_int(Cpu *cx, Expr *x, Expr *a, Expr *b)
-{
-    const char *name = NULL;
-    switch ((int)x->op.op) {
-    case X_ADD: name = "kiln_checked_add"; break;
-    case X_SUB: name = "kiln_checked_sub"; break;
-    case X_MUL: name = "kiln_checked_mul"; break;
-    case X_DIV: name = "kiln_checked_div"; break;
-    case X_MOD: name = "kiln_checked_mod"; break;
-    }
-    if (!name || !x->span.source) return NULL;
-    return cpu_call(cx, DTYPE_INT, name, 4, cpu_of(cx, cx->host), a, b, cpu_where(cx, x->span));
-}
-
 static Expr *lower_binary(Cpu *cx, Expr *x)
 {
     if (x->op.op == X_AND || x->op.op == X_OR) return lower_logic(cx, x);
@@ -222,13 +208,13 @@ static Expr *lower_binary(Cpu *cx, Expr *x)
         if (lanes) return lanes;
     }
     Expr *const a = cpu_expr(cx, x->op.a), *const b = cpu_expr(cx, x->op.b);
-    if (cpu_is_checked(cx) && x->type == DTYPE_INT) {
-        Expr *const checked = lower_checked_int(cx, x, a, b);
-        if (checked) return checked;
-    }
-    if (x->op.op == X_MOD && dtype_is_float(x->type))
-        return cpu_call(cx, x->type, x->type == DTYPE_F64 ? "__builtin_fmod" : "__builtin_fmodf", 2, a, b);
-    return expr_binary(cx->arena, x->op.op, a, b);
+    return cpu_operation(cx, x->op.op, a, b, x->op.b, x->span);
+}
+
+static Expr *lower_unary(Cpu *cx, Expr *x)
+{
+    Expr *const a = cpu_expr(cx, x->op.a);
+    return x->op.op == X_NEG ? cpu_negation(cx, a, x->span) : expr_unary(cx->arena, x->op.op, a);
 }
 
 static Expr *lower_node(Cpu *cx, Expr *x)
@@ -238,7 +224,7 @@ static Expr *lower_node(Cpu *cx, Expr *x)
     case E_VAR:
         return x->var.var->id < cx->kernel->n_vars && cx->var_map[x->var.var->id] ? cx->var_map[x->var.var->id] : x;
     case E_LOAD:    return lower_load(cx, x);
-    case E_UNARY:   return expr_unary(cx->arena, x->op.op, cpu_expr(cx, x->op.a));
+    case E_UNARY:   return lower_unary(cx, x);
     case E_BINARY:  return lower_binary(cx, x);
     case E_SELECT: {
         Expr *const cond = cpu_expr(cx, x->select.cond), *const a = lower_conditional(cx, x->select.a);

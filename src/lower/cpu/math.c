@@ -100,7 +100,7 @@ Expr *cpu_bitcast(Cpu *cx, DType to, Expr *x)
 
 // ---- functions
 
-static const char *kind_name(DType t)
+const char *cpu_kind_name(DType t)
 {
     switch ((int)t) {
     case DTYPE_F64: return "f64";
@@ -114,7 +114,7 @@ static const char *kind_name(DType t)
 
 static Expr *call_kind(Cpu *cx, DType type, const char *name, DType kind, int n, Expr **args)
 {
-    return expr_call(cx->arena, type, arena_printf(cx->arena, "kiln_%s_%s", name, kind_name(kind)), n, args);
+    return expr_call(cx->arena, type, arena_printf(cx->arena, "kiln_%s_%s", name, cpu_kind_name(kind)), n, args);
 }
 
 // popcount and its kin look at bits: unsigned, 32 or 64.
@@ -145,8 +145,10 @@ Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
     case M_ABS:
         if (dtype_is_float(type))
             return cpu_call(cx, type, type == DTYPE_F64 ? "__builtin_fabs" : "__builtin_fabsf", 1, args[0]);
-        return dtype_is_unsigned(type) ? args[0] : call_kind(cx, type, "abs", type, 1, args);
-    case M_MIN: case M_MAX: case M_CEILDIV:
+        return dtype_is_unsigned(type) ? args[0] : cpu_magnitude(cx, args[0], x->span);
+    case M_CEILDIV:
+        return cpu_ceildiv(cx, args[0], args[1], x->math.args[1], x->span);
+    case M_MIN: case M_MAX:
         return call_kind(cx, type, math_info[x->math.fn].name, type, 2, args);
     case M_CLAMP:
         if (!dtype_is_float(type)) return call_kind(cx, type, "limit", type, 3, args);

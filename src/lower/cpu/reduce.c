@@ -26,7 +26,7 @@ static ExprOp binary_of(UpdateOp op)
     return X_ADD;
 }
 
-Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value)
+Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value, Span span)
 {
     if (op == UPDATE_MIN || op == UPDATE_MAX) {
         if (type == DTYPE_BOOL) return expr_binary(cx->arena, op == UPDATE_MIN ? X_BITAND : X_BITOR, old, value);
@@ -34,9 +34,7 @@ Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value)
         Expr *const both_sides = expr_math(cx->arena, type, op == UPDATE_MIN ? M_MIN : M_MAX, 2, args);
         return both_sides->kind == E_MATH ? cpu_math(cx, both_sides, both_sides->math.args) : both_sides;
     }
-    if (op == UPDATE_MOD && dtype_is_float(type))
-        return cpu_call(cx, type, type == DTYPE_F64 ? "__builtin_fmod" : "__builtin_fmodf", 2, old, value);
-    return expr_binary(cx->arena, binary_of(op), old, value);
+    return cpu_operation(cx, binary_of(op), old, value, value, span);
 }
 
 static Expr *neutral(Cpu *cx, UpdateOp op, DType type)
@@ -61,11 +59,12 @@ static Expr *neutral(Cpu *cx, UpdateOp op, DType type)
 }
 
 // One step of an accumulator that is never NaN where `op` is min or max: a NaN value loses by the comparison alone.
-static Expr *accumulated(Cpu *cx, UpdateOp op, Expr *acc, Expr *value)
+static Expr *accumulated(Cpu *cx, const TileOp *update, Expr *acc, Expr *value)
 {
+    const UpdateOp op = update->update.op;
     if (op == UPDATE_MIN || op == UPDATE_MAX)
         return expr_select(cx->arena, expr_binary(cx->arena, op == UPDATE_MIN ? X_LT : X_GT, value, acc), value, acc);
-    return cpu_update_value(cx, op == UPDATE_SUB ? UPDATE_ADD : op, acc->type, acc, value);
+    return cpu_update_value(cx, op == UPDATE_SUB ? UPDATE_ADD : op, acc->type, acc, value, update->span);
 }
 
 // old = old op value, where old is an element or a variable.
@@ -74,7 +73,7 @@ static void combine(Cpu *cx, TileOp *op, DType wide, Expr *value)
     if (op->update.var) {
         Var *const var = op->update.var;
         Expr *const old = cpu_convert(cx, wide, cpu_expr(cx, cpu_of(cx, var)));
-        cpu_assign(cx, var, cpu_convert(cx, var->type, cpu_update_value(cx, op->update.op, wide, old, value)));
+        cpu_assign(cx, var, cpu_convert(cx, var->type, cpu_update_value(cx, op->update.op, wide, old, value, op->span)));
         return;
     }
     Place p;
@@ -84,7 +83,7 @@ static void combine(Cpu *cx, TileOp *op, DType wide, Expr *value)
     if (p.root->kind != BUFFER_TENSOR && cx->tiles[p.root->id].shadow) cpu_mark_region(cx, &p, true);
     Expr *const old = cpu_convert(cx, wide, cpu_place_load(cx, &p, at));
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
-    cpu_place_store(cx, &p, at, cpu_convert(cx, p.type, cpu_update_value(cx, op->update.op, wide, old, value)));
+    cpu_place_store(cx, &p, at, cpu_convert(cx, p.type, cpu_update_value(cx, op->update.op, wide, old, value, op->span)));
     cpu_enter(cx, out);
     if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, body.first, NULL } });
     else for (LoopStmt *s = body.first; s; s = s->next) cpu_add(cx, *s);
@@ -205,7 +204,7 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
                             .step = expr_int(a, DTYPE_I32, 1), .body = start.first, .form = LOOP_VECTORISE } });
     cpu_enter(cx, here);
     Expr *const at = cpu_of(cx, nest->lane), *const sum = expr_index(a, sums, at);
-    cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op->update.op, sum, value) } });
+    cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op, sum, value) } });
     LoopList *const back = cpu_enter(cx, nest->after[depth]);
     cpu_use_prelude(cx, "REDUCE");
     combine(cx, op, DTYPE_F32,
@@ -254,7 +253,7 @@ void cpu_update(Cpu *cx, TileOp *op)
     const DType acc_type = accumulator_type(cx, op->update.op, wide);
     Var *const acc = cpu_declare(cx, acc_type, "reduced", neutral(cx, op->update.op, acc_type));
     cpu_enter(cx, here);
-    cpu_assign(cx, acc, accumulated(cx, op->update.op, cpu_of(cx, acc), cpu_convert(cx, acc_type, value)));
+    cpu_assign(cx, acc, accumulated(cx, op, cpu_of(cx, acc), cpu_convert(cx, acc_type, value)));
     if (dtype_is_float(acc_type) && (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX))
         cpu_use_prelude(cx, "EXTREMES");
     *nest->last_reduction = NEW(cx->arena, LoopReduction, .clause = clause_of(op->update.op, acc_type), .var = acc);

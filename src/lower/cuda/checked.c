@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// checked.c - what --check builds add: subscripts of tiles inside, elements written before they are read, no overflow
-// of `int`.
+// checked.c - what --check builds add: subscripts of tiles inside, elements written before they are read. What they ask of
+// arithmetic is in arithmetic.c.
 //
 // Such a build takes the general path everywhere (no producer, no groups of their own, products as loops), so that every
 // access to a tile goes through scalar.c and map.c, element by element, and a trap stands in nobody's pipeline. Each tile
@@ -104,24 +104,4 @@ Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *l
     return call_expr(lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
                      trap_text(lo, span,
                                arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
-}
-
-// a op b as `int`, if it may leave 64 bits (or divide by zero). NULL: it cannot.
-Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b)
-{
-    const Range r = expr_range(x), divisor = expr_range(x->op.b);
-    if (!lo->kernel->checked || x->type != DTYPE_INT || !x->span.source)
-        return NULL;
-    const bool divides = x->op.op == X_DIV || x->op.op == X_MOD;
-    if (divides ? (divisor.has_lo && divisor.lo > 0) : (r.has_lo && r.has_hi))
-        return NULL;
-    const char *const name = x->op.op == X_ADD ? "add" : x->op.op == X_SUB ? "sub" : x->op.op == X_MUL ? "mul"
-                           : x->op.op == X_DIV ? "div" : x->op.op == X_MOD ? "mod" : NULL;
-    if (!name)
-        return NULL;
-    const char *const sign = x->op.op == X_ADD ? "+" : x->op.op == X_SUB ? "-" : x->op.op == X_MUL ? "*" : "/";
-    const char *const message = divides ? "division by zero, or 'int' overflows"
-                                        : arena_printf(lo->arena, "'int' overflows in '%s'", sign);
-    return call_expr(lo, DTYPE_I64, arena_printf(lo->arena, "checked_%s", name), 4, a, b, fault_record(lo),
-                     trap_text(lo, x->span, message));
 }

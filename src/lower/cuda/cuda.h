@@ -546,7 +546,6 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it);          // `int` 
 Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it);
 Expr *lower_as(Lowering *lo, DType type, Expr *x, const Iteration *it);          // converted to a stored type
 Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x);       // x is lowered already
-Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b);
 DType loop_type(DType type);                               // how Loop IR names it: `int` is i64
 Var  *loop_var(Lowering *lo, Var *var);                    // the variable that stands for a Tile IR variable
 Var **var_slot(Lowering *lo, const Var *var);              // where that is noted
@@ -741,7 +740,13 @@ void  clear_shadow(Lowering *lo, const TileInfo *tile);
 void  mark_written(Lowering *lo, const Place *place);
 Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
 Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);
-Expr *test_overflow(Lowering *lo, const Expr *x, Expr *a, Expr *b);
+
+// ---- arithmetic.c: x with its operands lowered and brought to one type
+Expr *integer_operation(Lowering *lo, const Expr *x, Expr *a, Expr *b);          // of floating types too
+Expr *integer_negation(Lowering *lo, const Expr *x, Expr *a);
+Expr *integer_magnitude(Lowering *lo, const Expr *x, Expr *a);
+Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b);
+Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr *a, Expr *b);
 
 // ---- consumer.c
 void emit_consumer(Lowering *lo);

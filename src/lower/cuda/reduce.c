@@ -131,7 +131,7 @@ void add_to_reduction(Lowering *lo, Iteration *it, int which)
     Expr *const value = lower_as(lo, type, update->update.value, it);
     const bool compares = dtype_is_float(type) && (update->update.op == UPDATE_MIN || update->update.op == UPDATE_MAX);
     Expr *const first = compares && !it->is_linear ? is_first_value(lo, it, which) : NULL;
-    Expr *const sum = combine(lo, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value);
+    Expr *const sum = combine(lo, update, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value);
     emit_element(lo, partial, at, first ? expr_select(lo->arena, first, value, sum) : sum);
 }
 
@@ -149,7 +149,7 @@ static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
             for (int step = offset; step < offset * digit->extent; step *= 2) {
                 Expr *const mine = expr_index(lo->arena, partial, at);
                 Expr *const other = call_expr(lo, type, "shuffle_xor", 2, mine, i32_const(lo, step));
-                emit_element(lo, partial, at, combine(lo, gathering_op(update->update.op), type, mine, other));
+                emit_element(lo, partial, at, combine(lo, update, gathering_op(update->update.op), type, mine, other));
             }
         offset *= digit->extent;
     }
@@ -222,7 +222,7 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
     }
     Expr *sum = expr_index(lo->arena, scratch, base);
     for (int i = 1; i < replicas; i++)
-        sum = combine(lo, gathering_op(update->update.op), type, sum,
+        sum = combine(lo, update, gathering_op(update->update.op), type, sum,
                       expr_index(lo->arena, scratch, i32_add(lo, base, i32_const(lo, i))));
     emit_element(lo, partial, at, sum);
 }
@@ -248,7 +248,7 @@ static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
     Expr *const part = expr_index(lo->arena, it->reductions[which].partial, at);
     if (update->update.var) {
         Var *const var = loop_var(lo, update->update.var);
-        Expr *const sum = combine(lo, update->update.op, type,
+        Expr *const sum = combine(lo, update, update->update.op, type,
                                   lower_as(lo, type, expr_var(lo->arena, update->update.var), it), part);
         emit_assign(lo, var, to_dtype(lo, update->update.var->type, type, sum));
         return;
@@ -290,7 +290,7 @@ static void chains_body(Lowering *lo, Iteration *it, int which, Expr *at, bool f
     TileOp *const update = it->reductions[which].update;
     Var *const partial = it->reductions[which].partial;
     Expr *const second = i32_add(lo, at, i32_const(lo, partial_count(it, which)));
-    emit_element(lo, partial, at, combine(lo, gathering_op(update->update.op), reduction_type(update),
+    emit_element(lo, partial, at, combine(lo, update, gathering_op(update->update.op), reduction_type(update),
                                           expr_index(lo->arena, partial, at), expr_index(lo->arena, partial, second)));
 }
 

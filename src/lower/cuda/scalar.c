@@ -146,32 +146,6 @@ static void unify(Lowering *lo, Expr **a, Expr **b)
         *b = cast(lo, (*a)->type, *b);
 }
 
-// Sized integers wrap, and signed ones do not in CUDA C: they are computed unsigned.
-static bool wraps(ExprOp op, DType type)
-{
-    const bool arithmetic = op == X_ADD || op == X_SUB || op == X_MUL || op == X_NEG;
-    return arithmetic && (type == DTYPE_I32 || type == DTYPE_I64);
-}
-
-static Expr *as_unsigned(Lowering *lo, DType to, Expr *x)
-{
-    const bool was_unsigned = x->kind == E_CALL && x->call.n == 1 && x->call.name[0] == '(' && x->call.args[0]->type == to;
-    return was_unsigned ? x->call.args[0] : expr_is_const(x) ? expr_convert(lo->arena, to, x) : cast(lo, to, x);
-}
-
-// b is NULL for a unary operator.
-static Expr *wrapping(Lowering *lo, ExprOp op, DType type, Expr *a, Expr *b)
-{
-    const DType bits = type == DTYPE_I64 ? DTYPE_U64 : DTYPE_U32;
-    int64_t c;
-    if (op == X_ADD && expr_as_int(b, &c) && c < 0 && c > INT32_MIN) {   // x - c, as it was written
-        op = X_SUB;
-        b = expr_int(lo->arena, b->type, -c);
-    }
-    a = as_unsigned(lo, bits, a);
-    return cast(lo, type, b ? expr_binary(lo->arena, op, a, as_unsigned(lo, bits, b)) : expr_unary(lo->arena, op, a));
-}
-
 static bool leaves_registers(const Expr *x, void *context)
 {
     const Lowering *const lo = context;
@@ -202,21 +176,17 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
     if (x->kind == E_UNARY) {
         if (x->type == DTYPE_INT && !fits_i32(expr_range(x)))
             a = cast(lo, DTYPE_I64, a);
-        return wraps(x->op.op, x->type) ? wrapping(lo, x->op.op, x->type, a, NULL) : expr_unary(lo->arena, x->op.op, a);
+        return x->op.op == X_NEG ? integer_negation(lo, x, a) : expr_unary(lo->arena, x->op.op, a);
     }
     Expr *b = lower_expr(lo, x->op.b, it);
     // A quotient or remainder of 32-bit values is one, but for the least dividend.
     const Range dividend = x->op.op == X_DIV || x->op.op == X_MOD ? expr_range(x->op.a) : (Range){ 0 };
     const bool divides = a->type == DTYPE_I32 && b->type == DTYPE_I32 && dividend.has_lo && dividend.lo > INT32_MIN;
-    if (x->type == DTYPE_INT && !divides && !fits_i32(expr_range(x)))
+    const bool shifts_far = x->op.op == X_SHR && !expr_fits(x->op.b, 0, 31);
+    if (x->type == DTYPE_INT && !divides && (shifts_far || !fits_i32(expr_range(x))))
         a = cast(lo, DTYPE_I64, a);
     if (x->op.op == X_AND || x->op.op == X_OR)
         return expr_binary(lo->arena, x->op.op, a, b);
-    Expr *const tested = test_overflow(lo, x, a, b);
-    if (tested)
-        return tested;
-    if (wraps(x->op.op, x->type))
-        return wrapping(lo, x->op.op, x->type, a, b);
     unify(lo, &a, &b);
     if (!op_compares(x->op.op) && x->type != DTYPE_INT) {
         a = cast(lo, loop_type(x->type), a);
@@ -224,7 +194,7 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
     }
     if (x->op.op == X_DIV && a->type == DTYPE_F32)
         return divide(lo, x, a, b, it);
-    return expr_binary(lo->arena, x->op.op, a, b);
+    return integer_operation(lo, x, a, b);
 }
 
 static Expr *lower_math(Lowering *lo, Expr *x, const Iteration *it)
@@ -247,22 +217,11 @@ static Expr *lower_math(Lowering *lo, Expr *x, const Iteration *it)
         for (int i = 0; i < x->math.n; i++)
             args[i] = cast(lo, loop_type(x->math.args[i]->type), args[i]);
     }
+    if (x->math.fn == M_CEILDIV)
+        return integer_ceildiv(lo, x, args[0], args[1]);
+    if (x->math.fn == M_ABS && dtype_is_integer(type))
+        return integer_magnitude(lo, x, args[0]);
     return expr_call(lo->arena, type, arena_printf(lo->arena, "math_%s", math_info[x->math.fn].name), x->math.n, args);
-}
-
-Expr *combine(Lowering *lo, UpdateOp op, DType type, Expr *a, Expr *b)
-{
-    static const ExprOp plain[] = {
-        [UPDATE_ADD] = X_ADD, [UPDATE_SUB] = X_SUB, [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV, [UPDATE_MOD] = X_MOD,
-        [UPDATE_SHL] = X_SHL, [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR, [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR,
-    };
-    a = cast(lo, type, a);
-    b = cast(lo, type, b);
-    if (op == UPDATE_MIN || op == UPDATE_MAX)
-        return call_expr(lo, type, op == UPDATE_MIN ? "math_min" : "math_max", 2, a, b);
-    if (type == DTYPE_BOOL)          // | & ^ of bools; both sides are computed, for one may come by a shuffle
-        return expr_binary(lo->arena, op == UPDATE_OR ? X_BITOR : op == UPDATE_AND ? X_BITAND : X_NE, a, b);
-    return wraps(plain[op], type) ? wrapping(lo, plain[op], type, a, b) : expr_binary(lo->arena, plain[op], a, b);
 }
 
 // ---- elements

@@ -50,7 +50,7 @@ static void scan_chunk(Lowering *lo, TileOp *op, Expr **position, Expr *inside, 
     emit_assign(lo, value, lower_as(lo, wide, expr_load(lo->arena, op->scan.src.buffer, subs), NULL));
     end_nest(lo, &guard);
     Expr *const sums = call_expr(lo, wide, "warp_scan", 2, var_of(lo, value), var_of(lo, lo->lane));
-    emit_assign(lo, value, expr_binary(lo->arena, X_ADD, sums, var_of(lo, carry)));
+    emit_assign(lo, value, call_expr(lo, wide, "wrapping_sum", 2, sums, var_of(lo, carry)));
     begin_if(lo, &guard, inside);
     store_sum(lo, op, position, wide, value);
     end_nest(lo, &guard);

@@ -31,7 +31,7 @@ void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const I
     if (!place_element(lo, buffer, update->update.subs, it, &place, update->span))
         return;
     Expr *const there = test_written(lo, &place, element_at(lo, &place, buffer->type), update->span);
-    Expr *const made = combine(lo, update->update.op, type, to_dtype(lo, type, buffer->type, there), value);
+    Expr *const made = combine(lo, update, update->update.op, type, to_dtype(lo, type, buffer->type, there), value);
     store_at(lo, &place, to_dtype(lo, buffer->type, type, made), it);
 }
 
@@ -50,7 +50,7 @@ static void emit_update(Lowering *lo, TileOp *op, Iteration *it)
         return;
     }
     Var *const var = op->update.var;
-    Expr *const made = combine(lo, op->update.op, type, lower_as(lo, type, expr_var(lo->arena, var), it), value);
+    Expr *const made = combine(lo, op, op->update.op, type, lower_as(lo, type, expr_var(lo->arena, var), it), value);
     emit_assign(lo, loop_var(lo, var), to_dtype(lo, var->type, type, made));
 }
 

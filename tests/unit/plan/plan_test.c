@@ -64,6 +64,13 @@ static TileKernel *small_kernel(Random *r)
     return k;
 }
 
+static int64_t value_of(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars)
+{
+    int64_t value;
+    assert_int_equal(plan_eval(plan, code, symbols, scalars, &value), PLAN_FINE);
+    return value;
+}
+
 static void test_postfix_programs_compute_what_expressions_mean(void **state)
 {
     static const DType types[] = { DTYPE_INT, DTYPE_INT, DTYPE_I32, DTYPE_U32, DTYPE_BOOL, DTYPE_F32, DTYPE_F64 };
@@ -94,7 +101,8 @@ static void test_postfix_programs_compute_what_expressions_mean(void **state)
         env.bindings[env.n++] = (EvalBinding){ k->params[real].scalar, { .f = value } };
         const Result expected = evaluate(twin.plain, &env);
         if (!expected.undefined) {
-            const int64_t word = plan_eval(plan, code, symbols, scalars);
+            int64_t word;
+            assert_int_equal(plan_eval(plan, code, symbols, scalars, &word), PLAN_FINE);
             double number;
             memcpy(&number, &word, sizeof number);
             const bool same = dtype_is_float(type) ? number == expected.f || (isnan(number) && isnan(expected.f)) : word == expected.i;
@@ -148,11 +156,11 @@ static void test_a_plan_survives_storing(void **state)
     assert_int_equal(back->scratch_bytes, 123456789012);
     assert_int_equal(back->maps[0].swizzle, 128);
     const int64_t symbols[] = { 130, 77 }, scalars[8] = { 0, 5 };
-    assert_int_equal(plan_eval(back, back->grid[0], symbols, scalars), 3);
-    assert_int_equal(plan_eval(back, back->maps[0].dim[0], symbols, scalars), 77);
-    assert_int_equal(plan_eval(back, back->checks[0].expected, symbols, scalars), 40);
-    assert_int_equal(plan_eval(back, back->extras[0].value, symbols, scalars), 131);
-    assert_int_equal(plan_eval(back, back->requires[0].cond, symbols, scalars), 0);
+    assert_int_equal(value_of(back, back->grid[0], symbols, scalars), 3);
+    assert_int_equal(value_of(back, back->maps[0].dim[0], symbols, scalars), 77);
+    assert_int_equal(value_of(back, back->checks[0].expected, symbols, scalars), 40);
+    assert_int_equal(value_of(back, back->extras[0].value, symbols, scalars), 131);
+    assert_int_equal(value_of(back, back->requires[0].cond, symbols, scalars), 0);
 }
 
 static uint64_t checksum(const char *bytes, size_t n)
@@ -179,9 +187,9 @@ static void test_damage_is_refused(void **state)
         const LaunchPlan *const plan = plan_read(arena, bytes.data, bytes.length);
         const int64_t symbols[64] = { 1, 2 }, scalars[PLAN_MAX_PARAMS] = { 3 };
         if (plan) {
-            for (int g = 0; g < plan->n_grid; g++) plan_eval(plan, plan->grid[g], symbols, scalars);
-            for (int c = 0; c < plan->n_checks; c++) plan_eval(plan, plan->checks[c].expected, symbols, scalars);
-            for (int q = 0; q < plan->n_requires; q++) plan_eval(plan, plan->requires[q].cond, symbols, scalars);
+            for (int g = 0; g < plan->n_grid; g++) plan_eval(plan, plan->grid[g], symbols, scalars, &(int64_t){ 0 });
+            for (int c = 0; c < plan->n_checks; c++) plan_eval(plan, plan->checks[c].expected, symbols, scalars, &(int64_t){ 0 });
+            for (int q = 0; q < plan->n_requires; q++) plan_eval(plan, plan->requires[q].cond, symbols, scalars, &(int64_t){ 0 });
         }
         memcpy(bytes.data + bytes.length - 8, before, 8);
         bytes.data[i] ^= 0x41;
@@ -204,14 +212,59 @@ static void test_what_a_launch_cannot_know_is_reported(void **state)
     assert_non_null(strstr(text_cstr(&text), "'here' is not known there"));
 }
 
-static void test_division_by_zero_gives_zero(void **state)
+// x op y of `type` for values given at launch.
+static PlanFault eval_pair(DType type, ExprOp op, int64_t x, int64_t y, int64_t *value)
 {
     Random r = { .state = 1, .arena = arena };
     TileKernel *const k = small_kernel(&r);
     LaunchPlan *const plan = plan_new(arena, k, "entry");
-    const PlanCode code = plan_add_code(arena, plan, k, expr_binary(arena, X_DIV, expr_var(arena, r.ints[0]), expr_var(arena, r.ints[1])));
-    assert_int_equal(plan_eval(plan, code, (int64_t[]){ 7, 0 }, (int64_t[8]){ 0 }), 0);
-    assert_int_equal(plan_eval(plan, code, (int64_t[]){ INT64_MIN, -1 }, (int64_t[8]){ 0 }), INT64_MIN);
+    Expr *const a = expr_convert(arena, type, expr_var(arena, r.ints[0])), *const b = expr_convert(arena, type, expr_var(arena, r.ints[1]));
+    return plan_eval(plan, plan_add_code(arena, plan, k, expr_binary(arena, op, a, b)), (int64_t[]){ x, y }, (int64_t[8]){ 0 }, value);
+}
+
+static void test_what_has_no_value_says_why(void **state)
+{
+    static const struct { ExprOp op; int64_t x, y; PlanFault fault; } of_int[] = {
+        { X_DIV, 7, 0, PLAN_DIVIDES_BY_ZERO }, { X_MOD, 7, 0, PLAN_DIVIDES_BY_ZERO },
+        { X_DIV, INT64_MIN, -1, PLAN_OVERFLOWS }, { X_MOD, INT64_MIN, -1, PLAN_FINE },
+        { X_ADD, INT64_MAX, 1, PLAN_OVERFLOWS }, { X_SUB, INT64_MIN, 1, PLAN_OVERFLOWS }, { X_MUL, INT64_MAX, 2, PLAN_OVERFLOWS },
+        { X_SHL, 1, 63, PLAN_OVERFLOWS }, { X_SHL, 1, 64, PLAN_SHIFTS_TOO_FAR }, { X_SHR, 1, -1, PLAN_SHIFTS_TOO_FAR },
+        { X_SHL, 1, 62, PLAN_FINE },
+    };
+    int64_t value;
+    for (int i = 0; i < COUNT(of_int); i++) {
+        assert_int_equal(eval_pair(DTYPE_INT, of_int[i].op, of_int[i].x, of_int[i].y, &value), of_int[i].fault);
+        if (of_int[i].fault) assert_int_equal(value, 0);
+        assert_int_equal(eval_pair(DTYPE_I64, of_int[i].op, of_int[i].x, of_int[i].y, &value) == PLAN_DIVIDES_BY_ZERO, of_int[i].y == 0);
+    }
+    assert_int_equal(eval_pair(DTYPE_I32, X_DIV, INT32_MIN, -1, &value), PLAN_FINE);
+    assert_int_equal(value, INT32_MIN);
+    assert_int_equal(eval_pair(DTYPE_I32, X_SHL, 1, 33, &value), PLAN_FINE);
+    assert_int_equal(value, 2);
+    assert_int_equal(eval_pair(DTYPE_U64, X_DIV, -1, 2, &value), PLAN_FINE);
+    assert_int_equal(value, INT64_MAX);
+}
+
+static void test_an_arm_that_is_not_taken_may_divide_by_zero(void **state)
+{
+    Random r = { .state = 1, .arena = arena };
+    TileKernel *const k = small_kernel(&r);
+    LaunchPlan *const plan = plan_new(arena, k, "entry");
+    Expr *const x = expr_var(arena, r.ints[0]), *const y = expr_var(arena, r.ints[1]), *const zero = int_const(arena, 0);
+    Expr *const quotient = expr_binary(arena, X_DIV, x, y), *const some = expr_binary(arena, X_NE, y, zero);
+    Expr *const chosen = expr_select(arena, some, quotient, int_const(arena, 5));
+    Expr *const both = expr_binary(arena, X_AND, some, expr_binary(arena, X_EQ, quotient, int_const(arena, 3)));
+    Expr *const ceiling = int_ceildiv(arena, x, y);
+    const PlanCode choose = plan_add_code(arena, plan, k, chosen), decide = plan_add_code(arena, plan, k, both);
+    const PlanCode ceil = plan_add_code(arena, plan, k, ceiling);
+    assert_int_equal(value_of(plan, choose, (int64_t[]){ 7, 0 }, (int64_t[8]){ 0 }), 5);
+    assert_int_equal(value_of(plan, choose, (int64_t[]){ 7, 2 }, (int64_t[8]){ 0 }), 3);
+    assert_int_equal(value_of(plan, decide, (int64_t[]){ 7, 0 }, (int64_t[8]){ 0 }), 0);
+    assert_int_equal(value_of(plan, decide, (int64_t[]){ 7, 2 }, (int64_t[8]){ 0 }), 1);
+    assert_int_equal(value_of(plan, ceil, (int64_t[]){ 7, 2 }, (int64_t[8]){ 0 }), 4);
+    int64_t value;
+    assert_int_equal(plan_eval(plan, ceil, (int64_t[]){ 7, 0 }, (int64_t[8]){ 0 }, &value), PLAN_NO_DIVISOR);
+    assert_int_equal(plan_eval(plan, ceil, (int64_t[]){ 7, -2 }, (int64_t[8]){ 0 }, &value), PLAN_NO_DIVISOR);
 }
 
 int main(void)
@@ -221,7 +274,8 @@ int main(void)
         cmocka_unit_test(test_a_plan_survives_storing),
         cmocka_unit_test(test_damage_is_refused),
         cmocka_unit_test(test_what_a_launch_cannot_know_is_reported),
-        cmocka_unit_test(test_division_by_zero_gives_zero),
+        cmocka_unit_test(test_what_has_no_value_says_why),
+        cmocka_unit_test(test_an_arm_that_is_not_taken_may_divide_by_zero),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

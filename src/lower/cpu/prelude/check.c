@@ -11,27 +11,57 @@ KILN_INLINE int64_t kiln_written(const void *host, const uint8_t *shadow, int64_
     if (!shadow[at]) kiln_trap(host, where, message);
     return at;
 }
-#define KILN_DEFINE_CHECKED(NAME, OP, TEXT)                                                       \
-    KILN_INLINE int64_t kiln_checked_##NAME(const void *host, int64_t a, int64_t b, const char *where) \
+// Of `int`: what overflows.
+#define KILN_DEFINE_CHECKED(NAME, SIGN)                                                           \
+    KILN_INLINE int64_t kiln_checked_##NAME##_int(const void *host, int64_t a, int64_t b, const char *where) \
     {                                                                                             \
         int64_t c;                                                                                \
-        if (__builtin_##OP##_overflow(a, b, &c)) kiln_trap(host, where, TEXT);             \
+        if (__builtin_##NAME##_overflow(a, b, &c)) kiln_trap(host, where, "'int' overflows in '" SIGN "'"); \
         return c;                                                                                 \
     }
-KILN_DEFINE_CHECKED(add, add, "'int' overflows in '+'")
-KILN_DEFINE_CHECKED(sub, sub, "'int' overflows in '-'")
-KILN_DEFINE_CHECKED(mul, mul, "'int' overflows in '*'")
-KILN_INLINE int64_t kiln_checked_div(const void *host, int64_t a, int64_t b, const char *where)
+KILN_DEFINE_CHECKED(add, "+")
+KILN_DEFINE_CHECKED(sub, "-")
+KILN_DEFINE_CHECKED(mul, "*")
+KILN_INLINE int64_t kiln_checked_abs(const void *host, int64_t x, const char *where)
 {
-    if (b == 0) kiln_trap(host, where, "division by zero");
-    if (b == -1 && a == INT64_MIN) kiln_trap(host, where, "'int' overflows in '/'");
-    return a / b;
+    if (x == INT64_MIN) kiln_trap(host, where, "'int' overflows in 'abs'");
+    return kiln_abs_int(x);
 }
-KILN_INLINE int64_t kiln_checked_mod(const void *host, int64_t a, int64_t b, const char *where)
+KILN_INLINE int64_t kiln_checked_shl_int(const void *host, int64_t a, int64_t n, const char *where)
 {
-    if (b == 0) kiln_trap(host, where, "remainder of a division by zero");
-    return b == -1 ? 0 : a % b;
+    if (n < 0 || n > 63) kiln_trap(host, where, "'<<' by less than 0 or more than 63");
+    const int64_t c = (int64_t)((uint64_t)a << (n & 63));
+    if (c >> (n & 63) != a) kiln_trap(host, where, "'int' overflows in '<<'");
+    return c;
 }
+KILN_INLINE int64_t kiln_checked_shr_int(const void *host, int64_t a, int64_t n, const char *where)
+{
+    if (n < 0 || n > 63) kiln_trap(host, where, "'>>' by less than 0 or more than 63");
+    return a >> (n & 63);
+}
+// Of every type, by its name and the name of its kind: divisors that there are none of.
+#define KILN_DEFINE_CHECKED_DIVISION(NAME, K, TYPE, OVERFLOWS)                                    \
+    KILN_INLINE TYPE kiln_checked_div_##NAME(const void *host, TYPE a, TYPE b, const char *where) \
+    {                                                                                             \
+        if (b == 0) kiln_trap(host, where, "division by zero");                                   \
+        if (OVERFLOWS) kiln_trap(host, where, "'int' overflows in '/'");                          \
+        return kiln_any_div_##K(a, b);                                                                \
+    }                                                                                             \
+    KILN_INLINE TYPE kiln_checked_mod_##NAME(const void *host, TYPE a, TYPE b, const char *where) \
+    {                                                                                             \
+        if (b == 0) kiln_trap(host, where, "remainder of a division by zero");                    \
+        return kiln_any_mod_##K(a, b);                                                                \
+    }                                                                                             \
+    KILN_INLINE TYPE kiln_checked_ceildiv_##NAME(const void *host, TYPE a, TYPE b, const char *where) \
+    {                                                                                             \
+        if (b <= 0) kiln_trap(host, where, "'ceildiv' by a divisor that is not positive");        \
+        return kiln_any_ceildiv_##K(a, b);                                                        \
+    }
+KILN_DEFINE_CHECKED_DIVISION(int, int, int64_t, a == INT64_MIN && b == -1)
+KILN_DEFINE_CHECKED_DIVISION(i64, int, int64_t, 0)
+KILN_DEFINE_CHECKED_DIVISION(i32, i32, int32_t, 0)
+KILN_DEFINE_CHECKED_DIVISION(u32, u32, uint32_t, 0)
+KILN_DEFINE_CHECKED_DIVISION(u64, u64, uint64_t, 0)
 
 // ---- iterations that depend on each other: who wrote and who read each element, since the forall began
 typedef struct { int64_t key, writer, reader; } KilnTouch;             // reader -1: several

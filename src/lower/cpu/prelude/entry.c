@@ -86,19 +86,48 @@ KILN_DEFINE_ANY(uint8_t, uint8_t)
     {                                                                                             \
         const TYPE q = a / b;                                                                     \
         return q + (a % b > 0);                                                                   \
-    }
+    }                                                                                             \
+    KILN_INLINE TYPE kiln_any_ceildiv_##K(TYPE a, TYPE b) { return b <= 0 ? 0 : kiln_ceildiv_##K(a, b); }
 KILN_DEFINE_INTEGER(int, int64_t)
 KILN_DEFINE_INTEGER(i32, int32_t)
 KILN_DEFINE_INTEGER(u32, uint32_t)
 KILN_DEFINE_INTEGER(u64, uint64_t)
-KILN_INLINE int64_t kiln_abs_int(int64_t x) { return x < 0 ? -x : x; }
-KILN_INLINE int32_t kiln_abs_i32(int32_t x) { return x < 0 ? -x : x; }
+KILN_INLINE int64_t kiln_abs_int(int64_t x) { return x < 0 ? (int64_t)(0 - (uint64_t)x) : x; }
+KILN_INLINE int32_t kiln_abs_i32(int32_t x) { return x < 0 ? (int32_t)(0 - (uint32_t)x) : x; }
 
-// Quotient rounded down and up, for any divisor but 0: where a step enters a range.
+// Division by what may be 0 or -1, for which machines stop the program: x / 0 is 0 and x % 0 is x; what -1 makes of the
+// least number wraps.
+#define KILN_DEFINE_SIGNED_DIVISION(K, TYPE, BITS)                                                \
+    KILN_INLINE TYPE kiln_any_div_##K(TYPE a, TYPE b)                                                 \
+    {                                                                                             \
+        return (BITS)b + 1 <= 1 ? (TYPE)((BITS)a * (BITS)b) : a / b;                              \
+    }                                                                                             \
+    KILN_INLINE TYPE kiln_any_mod_##K(TYPE a, TYPE b) { return (BITS)b + 1 <= 1 ? a & ~b : a % b; }
+#define KILN_DEFINE_UNSIGNED_DIVISION(K, TYPE)                                                    \
+    KILN_INLINE TYPE kiln_any_div_##K(TYPE a, TYPE b) { return b ? a / b : 0; }                       \
+    KILN_INLINE TYPE kiln_any_mod_##K(TYPE a, TYPE b) { return b ? a % b : a; }
+KILN_DEFINE_SIGNED_DIVISION(int, int64_t, uint64_t)
+KILN_DEFINE_SIGNED_DIVISION(i32, int32_t, uint32_t)
+KILN_DEFINE_UNSIGNED_DIVISION(u32, uint32_t)
+KILN_DEFINE_UNSIGNED_DIVISION(u64, uint64_t)
+
+// Quotient rounded down, for any divisor but 0: where a step enters a range.
 KILN_INLINE int64_t kiln_floordiv(int64_t a, int64_t b)
 {
     const int64_t q = a / b;
     return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+// The first i of those for which first + i * step is in 0 .. extent - 1, and the one behind the last. A step may be anything.
+KILN_INLINE int64_t kiln_enters(int64_t first, int64_t extent, int64_t step)
+{
+    if (step > 0) return first < 0 ? -kiln_floordiv(first, step) : 0;
+    return step < 0 && first >= extent ? kiln_floordiv(first - extent, step < -INT64_MAX ? INT64_MAX : -step) + 1 : 0;
+}
+KILN_INLINE int64_t kiln_leaves(int64_t first, int64_t extent, int64_t step)
+{
+    if (step > 0) return first < extent ? -kiln_floordiv(first - extent, step) : 0;
+    if (step == 0) return first >= 0 && first < extent ? INT64_MAX : 0;
+    return first >= 0 ? kiln_floordiv(first, step < -INT64_MAX ? INT64_MAX : -step) + 1 : 0;
 }
 
 KILN_INLINE int32_t kiln_popcount_u32(uint32_t x) { return __builtin_popcount(x); }

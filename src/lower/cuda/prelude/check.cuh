@@ -31,11 +31,32 @@ DEVICE int64_t checked_mul(int64_t a, int64_t b, uint64_t fault, const char *tex
 }
 DEVICE int64_t checked_div(int64_t a, int64_t b, uint64_t fault, const char *text)
 {
-    if (b == 0 || (b == -1 && a == (int64_t)0x8000000000000000ull)) trapped(fault, text);
-    return a / b;
+    if (b == -1 && a == (int64_t)0x8000000000000000ull) trapped(fault, text);
+    return math_any_div(a, b);
 }
-DEVICE int64_t checked_mod(int64_t a, int64_t b, uint64_t fault, const char *text)
+DEVICE int64_t checked_shl(int64_t a, int64_t n, uint64_t fault, const char *text)
 {
-    if (b == 0) trapped(fault, text);
-    return b == -1 ? 0 : a % b;
+    const int64_t c = (int64_t)((uint64_t)a << (n & 63));
+    if (c >> (n & 63) != a) trapped(fault, text);
+    return c;
+}
+DEVICE int64_t checked_abs(int64_t x, uint64_t fault, const char *text)
+{
+    if (x == (int64_t)0x8000000000000000ull) trapped(fault, text);
+    return math_abs(x);
+}
+DEVICE int64_t shift_count(int64_t n, uint64_t fault, const char *text)
+{
+    if (n < 0 || n > 63) trapped(fault, text);
+    return n;
+}
+template <class T> DEVICE T nonzero(T divisor, uint64_t fault, const char *text)
+{
+    if (divisor == 0) trapped(fault, text);
+    return divisor;
+}
+template <class T> DEVICE T positive(T divisor, uint64_t fault, const char *text)
+{
+    if (divisor <= 0) trapped(fault, text);
+    return divisor;
 }

@@ -52,7 +52,7 @@ template <class E, class Tile, bool ACROSS, int RUNS, int RUN, int STRIDE, int R
 
 DEVICE float fma_add(float a, float b, float sum) { return fmaf(a, b, sum); }
 DEVICE double fma_add(double a, double b, double sum) { return fma(a, b, sum); }
-DEVICE int32_t fma_add(int32_t a, int32_t b, int32_t sum) { return a * b + sum; }
+DEVICE int32_t fma_add(int32_t a, int32_t b, int32_t sum) { return (int32_t)((uint32_t)a * (uint32_t)b + (uint32_t)sum); }
 
 // Registers of acc: column and row within the run, run of columns, run of rows (RegisterTile).
 template <class A, class B, int STEPS, int K, class W>
@@ -95,5 +95,5 @@ DEVICE void fma_product(W *acc, const typename A::T *left, int32_t row, const ty
     fma_add_product<A, B, STEPS, K>(sum, left, row, right, column);
 #pragma unroll
     for (int i = 0; i < N; i++)
-        acc[i] += sum[i];
+        acc[i] = wrapping_sum(acc[i], sum[i]);
 }

@@ -10,7 +10,7 @@ template <class T> DEVICE T warp_scan(T x, int32_t lane)
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
         const T before = __shfl_up_sync(0xffffffffu, x, d);
-        if (lane >= d) x += before;
+        if (lane >= d) x = wrapping_sum(x, before);
     }
     return x;
 }

@@ -25,6 +25,10 @@ template <class To, class From> DEVICE To bitcast(From x)
     memcpy(&to, &x, sizeof to);
     return to;
 }
+// Signed integers wrap as the language says, not as C++ assumes.
+template <class T> DEVICE T wrapping_sum(T a, T b) { return a + b; }
+DEVICE int32_t wrapping_sum(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+DEVICE int64_t wrapping_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 template <class T> DEVICE T param_scalar(uint64_t word)
 {
     T x;

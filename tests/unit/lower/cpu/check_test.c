@@ -43,6 +43,38 @@ static void an_overflowing_int_traps(void **state)
     expect_trap(text, NULL, 1 << 20);
 }
 
+// One operation on v: what is said for a value that has no result (NULL: nothing), and a value that has one.
+static void expect_arithmetic(const char *operation, int64_t bad, const char *message, int64_t good)
+{
+    char text[256], where[128];
+    snprintf(text, sizeof text, "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    %s\n    X[0] = a > 0;\n}\n", operation);
+    snprintf(where, sizeof where, "test.tile:4:%s", message ? message : "");
+    expect_trap(text, message ? where : NULL, bad);
+    expect_trap(text, NULL, good);
+}
+
+static void arithmetic_without_a_result_traps(void **state)
+{
+    expect_arithmetic("int a = 7 / v;", 0, "13: division by zero", -1);
+    expect_arithmetic("int a = 7 % v;", 0, "13: remainder of a division by zero", -1);
+    expect_arithmetic("i32 a = 7 / convert<i32>(v);", INT64_C(1) << 32, "13: division by zero", 1);
+    expect_arithmetic("u64 a = convert<u64>(7) % convert<u64>(v);", 0, "13: remainder of a division by zero", -1);
+    expect_arithmetic("int a = v / -1;", INT64_MIN, "13: 'int' overflows in '/'", -INT64_MAX);
+    expect_arithmetic("int a = v % -1;", INT64_MIN, NULL, 0);
+    expect_arithmetic("int a = -v;", INT64_MIN, "13: 'int' overflows in '-'", INT64_MAX);
+    expect_arithmetic("int a = abs(v);", INT64_MIN, "13: 'int' overflows in 'abs'", -INT64_MAX);
+    expect_arithmetic("int a = v - 2;", INT64_MIN + 1, "13: 'int' overflows in '", INT64_MIN + 2);
+    expect_arithmetic("int a = v << 4;", INT64_C(1) << 59, "13: 'int' overflows in '<<'", INT64_C(1) << 58);
+    expect_arithmetic("int a = 1 << v;", 64, "13: '<<' by less than 0 or more than 63", 62);
+    expect_arithmetic("int a = 1 >> v;", -1, "13: '>>' by less than 0 or more than 63", 63);
+    expect_arithmetic("int a = ceildiv(v, v);", -3, "13: 'ceildiv' by a divisor that is not positive", 3);
+    expect_arithmetic("int a = 1; a /= v;", 0, "16: division by zero", 1);
+    expect_arithmetic("fragment i32 f[4] = 1; int a = 1; forall (i : 4) f[i] %= convert<i32>(v);", 0, "54: remainder of a division by zero", 1);
+    expect_arithmetic("fragment int f[4] = v; int a = 0; forall (i : 4) a += f[i];", INT64_C(1) << 61, "54: 'int' overflows in '+'", INT64_C(1) << 60);
+    // Sized integers wrap, and take the count of a shift modulo their width.
+    expect_arithmetic("i32 a = 1; a = (a << convert<i32>(v)) - 2147483647; i64 b = 1; b = b * v * v; a = -(a - 2);", INT64_MAX, NULL, 31);
+}
+
 static void asserts_and_assumptions_stop_the_launch(void **state)
 {
     static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    assert(v < 3, \"v is small\");\n    assume(v < 2);\n    X[0] = v;\n}\n";
@@ -72,6 +104,7 @@ int main(void)
         cmocka_unit_test(a_subscript_past_a_tile_traps),
         cmocka_unit_test(reading_what_nothing_wrote_traps),
         cmocka_unit_test(an_overflowing_int_traps),
+        cmocka_unit_test(arithmetic_without_a_result_traps),
         cmocka_unit_test(asserts_and_assumptions_stop_the_launch),
         cmocka_unit_test(dependent_iterations_trap),
     };
