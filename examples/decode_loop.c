@@ -4,11 +4,21 @@
  *
  *     cc decode_loop.c -lkiln -lm -o decode_loop && ./decode_loop --device cpu            (or: --device cuda:0)
  *
+ * The same program for machines without a compiler: the list of the kernels that it called, an archive of them in several
+ * forms, and a program that links it.
+ *
+ *     ./decode_loop --device cpu --list >decode.list
+ *     kiln build --emit=archive --isa=avx512,avx2,portable --name=decode --output=gen decode.list
+ *     cc -DSHIPPED -Igen decode_loop.c -Lgen -ldecode -lkiln_launch -lpthread -ldl -lm -o shipped && ./shipped --device cpu
+ *
  * A step: give new pages to the requests that need one; find the slots of the new tokens; plan, once; then for each layer
  * append the new keys to its cache and decode. Random numbers stand for what a model's projections would give. At the end
  * the last layer's result is compared with a plain loop.
  */
 #include <kiln/ops/mla.h>
+#ifdef SHIPPED
+#include "decode.h"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -120,12 +130,34 @@ static double largest_error(const Batch *batch, const uint16_t *cache, const uin
 
 /* ---- the loop */
 
-static const char *device_of(int argc, char **argv)
+static kiln_status open_operators(kiln_ops **ops)
 {
-    if (argc == 1) return "cpu";
-    if (argc == 3 && strcmp(argv[1], "--device") == 0) return argv[2];
-    fprintf(stderr, "usage: %s [--device NAME]\n", argv[0]);
-    exit(2);
+#ifdef SHIPPED
+    return kiln_ops_open_archive(device, &decode_archive, ops);
+#else
+    return kiln_ops_open(device, NULL, ops);
+#endif
+}
+
+static void print_list(kiln_ops *ops)
+{
+    char text[4096];
+    if (kiln_ops_list(ops, text, sizeof text) < sizeof text) fputs(text, stdout);
+}
+
+typedef struct Options { const char *device; int list; } Options;
+
+static Options read_options(int argc, char **argv)
+{
+    Options options = { "cpu", 0 };
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--list") == 0) options.list = 1;
+        else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) options.device = argv[++i];
+        else {
+            fprintf(stderr, "usage: %s [--device NAME] [--list]\n", argv[0]);
+            exit(2);
+        }
+    return options;
 }
 
 int main(int argc, char **argv)
@@ -134,8 +166,9 @@ int main(int argc, char **argv)
     Batch batch;
     kiln_ops *ops;
     kiln_stream *stream;
-    must(kiln_device_open(device_of(argc, argv), &device));
-    must(kiln_ops_open(device, NULL, &ops));
+    const Options options = read_options(argc, argv);
+    must(kiln_device_open(options.device, &device));
+    must(open_operators(&ops));
     must(kiln_stream_open(device, &stream));
 
     kiln_tensor lengths = new_tensor(KILN_I32, 1, (int64_t[]){ REQUESTS });
@@ -198,9 +231,13 @@ int main(int argc, char **argv)
     must(kiln_download(device, host_out, out.data, kiln_tensor_bytes(&out)));
     for (int b = 0; b < REQUESTS; b++)
         for (int h = 0; h < HEADS; h += 5) worst = fmax(worst, largest_error(&batch, host_cache, host_q, host_out, b, h));
-    printf("%d steps of %d layers for %d requests on %s; lengths now", STEPS, LAYERS, REQUESTS, kiln_device_describe(device));
-    for (int b = 0; b < REQUESTS; b++) printf(" %d", batch.lengths[b]);
-    printf("; largest difference %.2g\n", worst);
+    if (options.list) {
+        print_list(ops);
+    } else {
+        printf("%d steps of %d layers for %d requests on %s; lengths now", STEPS, LAYERS, REQUESTS, kiln_device_describe(device));
+        for (int b = 0; b < REQUESTS; b++) printf(" %d", batch.lengths[b]);
+        printf("; largest difference %.2g\n", worst);
+    }
 
     for (int l = 0; l < LAYERS; l++) kiln_free(device, caches[l].data);
     void *const others[] = { lengths.data, table.data, slots.data, keys.data, q.data, out.data, lse.data, planning.memory,

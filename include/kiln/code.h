@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* code.h - kernels compiled ahead of time by `kiln build`.
+/* code.h - kernels and operators compiled ahead of time by `kiln build`, for programs that run where no compiler is.
  *
- *     kiln build --emit=c --output=gen kernels/gemm/gemm.tile gemm_nt T=f32      writes gen/gemm_nt.c and gen/gemm_nt.h
+ *     kiln build --emit=object --isa=avx512,avx2,portable --arch=90,80 --output=gen kernels/gemm/gemm.tile gemm_nt T=f32
+ *
+ * writes gen/gemm_nt.o and gen/gemm_nt.h:
  *
  *     #include "gemm_nt.h"
  *     kiln_kernel *kernel;   gemm_nt_open(device, &kernel);
  *     gemm_nt(kernel, NULL, &a, &b, &c);
  *
- * An operator becomes NAME.c, a file for each different kernel it runs (NAME_1.c ...) and NAME.h, whose launch takes
- * memory for the temporaries and whose NAME_workspace_size says how much.
+ * The object holds the kernel once for each form that was named; which of them runs is decided when it is opened, by what
+ * the processor has and KILN_ISA allows, or by the GPU. A form is made of its own instructions, wherever it is compiled.
+ * An operator's launch takes memory for the temporaries, and its NAME_workspace_size says how much. --emit=c writes C
+ * instead: NAME.c, NAME_FORM.c for further forms, NAME_1.c ... for an operator's kernels.
  *
- * The program links libkiln_launch.a (and -lpthread -ldl -lm), which has the runtime and no compiler.
+ * The operators of kiln/ops come from an archive, as do many kernels at once: docs/operators.md.
+ *
+ * The program links libkiln_launch.a (and -lpthread -ldl -lm), which has the runtime and the operators and no compiler.
  */
 #ifndef KILN_CODE_H
 #define KILN_CODE_H
@@ -23,30 +29,32 @@ extern "C" {
 
 /* What a generated file holds. Its parts are Kiln's own business. */
 typedef struct kiln_code {
-    const unsigned char *plan;
-    size_t               plan_bytes;
-    void               (*entry)(const void *words, int64_t first, int64_t last, void *scratch);   /* CPU, else NULL */
-    const unsigned char *cubin;                                                                    /* CUDA, else NULL */
-    size_t               cubin_bytes;
+    const char            *form;             /* what it runs on: "avx2", "sm_90a" */
+    const struct kiln_code *next;            /* the same for something else, less good; NULL: that was all */
+    const unsigned char   *plan;
+    size_t                 plan_bytes;
+    void                 (*entry)(const void *words, int64_t first, int64_t last, void *scratch);   /* CPU, else NULL */
+    const unsigned char   *cubin;                                                                    /* CUDA, else NULL */
+    size_t                 cubin_bytes;
+    const unsigned char   *steps;            /* of an operator, with the kernel of each; else NULL */
+    size_t                 steps_bytes;
+    const struct kiln_code *const *kernels;
+    int                    n_kernels;
 } kiln_code;
 
-/* A kernel from generated code, which must stay as long as the kernel is used. Free it with kiln_kernel_free.
- * errors  KILN_BAD_DEVICE: the code is for another kind of device; KILN_UNSUPPORTED: for another architecture, or made by
+/* What a generated archive holds. */
+typedef struct kiln_archive {
+    const char *const      *names;           /* the lines of its list */
+    const kiln_code *const *codes;
+    int                     n;
+} kiln_archive;
+
+enum { KILN_CODE_LAYOUT = 2 };               /* of these structs; generated headers hold it against their own */
+
+/* A kernel or operator from generated code, which must stay as long as it is used. Free it with kiln_kernel_free.
+ * errors  KILN_BAD_DEVICE: the code is for another kind of device; KILN_UNSUPPORTED: for other processors, or made by
  *         another version of Kiln */
 KILN_API kiln_status kiln_kernel_from_code(kiln_device *device, const kiln_code *code, kiln_kernel **kernel);
-
-/* What a generated file of an operator holds: its steps, and the kernel of each. */
-typedef struct kiln_operator_code {
-    const unsigned char     *plan;
-    size_t                   plan_bytes;
-    const unsigned char     *steps;
-    size_t                   steps_bytes;
-    const kiln_code *const  *kernels;
-    int                      n_kernels;
-} kiln_operator_code;
-
-/* The same for an operator. */
-KILN_API kiln_status kiln_operator_from_code(kiln_device *device, const kiln_operator_code *code, kiln_kernel **kernel);
 
 #ifdef __cplusplus
 }

@@ -172,10 +172,10 @@ typedef struct kiln_build_options {
     size_t struct_size;                      /* sizeof, or 0: see KILN_ARGS */
     bool check;                              /* trap accesses outside tiles, reads of undefined tiles, false asserts */
     int  arch;                               /* CUDA: 90 or 80; 0: the device's */
-    const char *isa;                         /* CPU: "avx512", "avx2", "portable"; NULL: the machine's */
+    const char *isa;                         /* CPU: a form (docs/operators.md): "avx512", "avx2", "portable"; NULL: the machine's */
 } kiln_build_options;
 
-/* Builds a kernel or operator for a device, or takes it from the cache.
+/* Builds a kernel or operator for a device, or takes it from the cache, for which no compiler need be there.
  * bindings  "T=bf16, BM=64, LSE=none, M=4096, Q=strided": build parameters, shape symbols fixed now, absent optional
  *           tensors, tensors whose rows (the last dimension) lie positive multiples of 16 bytes apart; NULL: all defaults
  * options   NULL: all zero

@@ -10,10 +10,10 @@
 #include "plan/plan.h"
 
 // What the CPU kernel is compiled for.
-typedef enum { ISA_PORTABLE, ISA_AVX2, ISA_AVX512 } CpuIsa;
+typedef enum { ISA_PORTABLE, ISA_AVX2, ISA_AVX512, ISA_NEON, ISA_SVE256 } CpuIsa;    // of one machine: each has those before it
 typedef struct CpuTarget {
     CpuIsa isa;
-    bool   bf16, vnni, amx;          // with AVX512: dot-product instructions the machine has
+    bool   bf16, vnni, amx;          // dot products of pairs of bf16, of four bytes; tile registers
 } CpuTarget;
 typedef struct CudaTarget {
     int  arch;                       // 90: sm_90a, the Hopper path; 80: the generic path

@@ -7,6 +7,7 @@
 #ifndef KILN_OPS_CALL_H
 #define KILN_OPS_CALL_H
 
+#include "kiln/code.h"
 #include "kiln/ops/ops.h"
 
 #include "base/status.h"
@@ -18,13 +19,18 @@
 
 // ---- the handle (ops.c)
 
+typedef kiln_status MakeKernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
+
 struct kiln_ops {
     kiln_device       *device;       // a use of it is held
+    MakeKernel        *make;         // builds a kernel (ops_build.c), or takes it from the archive
+    const kiln_archive *archive;
     kiln_build_options options;
     char              *isa;          // the text that options.isa is
     pthread_mutex_t    lock;         // of both lists
     char               turn[32];     // its name: taken while something is built, so that it is built once
-    struct OpsProgram *programs;     // by file
+    struct OpsProgram *programs;     // by file; only what builds has them
+    void             (*free_programs)(kiln_ops *ops);
     struct OpsKernel  *kernels;      // by file, name and bindings
     Known              known;        // tables of tensors that were checked, kernels by what their bindings are made from
 };
@@ -32,6 +38,9 @@ struct kiln_ops {
 // The text of "mla/decode.tile" in the library; NULL: there is none (kernel_texts.c, made by embed.sh).
 const char *kernel_text(const char *path);
 
+kiln_ops   *ops_new(kiln_device *device, MakeKernel *make);            // NULL: out of memory
+// What looks for wrong values is built to trap in every handle.
+bool        ops_is_checked(const char *file);
 // The kernel of a file of the library with these bindings, built on the first call.
 kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
 int         ops_kernel_count(kiln_ops *ops);               // built so far

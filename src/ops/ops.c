@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops.c - the handle of the operators: programs and kernels, each loaded or built once.
+// ops.c - the handle of the operators: its kernels, each built, or taken from an archive, once.
 #include "ops/call.h"
 #include "base/fork.h"
 #include "base/memory.h"
@@ -8,12 +8,6 @@
 #include <string.h>
 
 // File and name are constants of the library.
-typedef struct OpsProgram {
-    struct OpsProgram *next;
-    const char   *file;
-    kiln_program *program;
-} OpsProgram;
-
 typedef struct OpsKernel {
     struct OpsKernel *next;
     const char  *file, *name;
@@ -21,31 +15,17 @@ typedef struct OpsKernel {
     kiln_kernel *kernel;
 } OpsKernel;
 
-kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options, kiln_ops **ops)
+kiln_ops *ops_new(kiln_device *device, MakeKernel *make)
 {
-    if (!device || !ops)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_ops_open: '%s' is null", device ? "ops" : "device");
-    Target target;
-    const kiln_status status = target_choose(device, options, &target);
-    if (status)
-        return status;
-    kiln_ops *const made = memory_alloc(sizeof *made);
-    char *const isa = options && options->isa ? memory_copy_text(options->isa) : NULL;
-    if (!made || (options && options->isa && !isa)) {
-        memory_free(made);
-        memory_free(isa);
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the operators' handle");
-    }
-    if (options)
-        made->options = *options;
-    made->options.isa = made->isa = isa;
-    made->device = device;
+    kiln_ops *const ops = memory_alloc(sizeof *ops);
+    if (!ops)
+        return NULL;
+    *ops = (kiln_ops){ .device = device, .make = make };
     device_keep(device);
-    pthread_mutex_init(&made->lock, NULL);
-    known_open(&made->known);
-    snprintf(made->turn, sizeof made->turn, "operators %p", (void *)made);
-    *ops = made;
-    return KILN_OK;
+    pthread_mutex_init(&ops->lock, NULL);
+    known_open(&ops->known);
+    snprintf(ops->turn, sizeof ops->turn, "operators %p", (void *)ops);
+    return ops;
 }
 
 void kiln_ops_close(kiln_ops *ops)
@@ -57,11 +37,8 @@ void kiln_ops_close(kiln_ops *ops)
         kiln_kernel_free(k->kernel);
         memory_free(k);
     }
-    for (OpsProgram *p = ops->programs, *next; p; p = next) {
-        next = p->next;
-        kiln_program_free(p->program);
-        memory_free(p);
-    }
+    if (ops->free_programs)
+        ops->free_programs(ops);
     kiln_device_close(ops->device);
     known_close(&ops->known);
     pthread_mutex_destroy(&ops->lock);
@@ -72,8 +49,9 @@ void kiln_ops_close(kiln_ops *ops)
 bool ops_on_cpu(const kiln_ops *ops) { return device_is_cpu(ops->device); }
 bool ops_look_at_values(const kiln_ops *ops) { return ops->options.check || ops_on_cpu(ops); }
 int  ops_processors(const kiln_ops *ops) { return ops_on_cpu(ops) ? threads_count() : ops->device->processors; }
+bool ops_is_checked(const char *file) { return strstr(file, "inputs.tile") != NULL; }
 
-// ---- programs and kernels; entries stay until the handle is closed
+// ---- kernels; entries stay until the handle is closed
 
 static void lock_lists(kiln_ops *ops)
 {
@@ -107,41 +85,57 @@ int ops_kernel_count(kiln_ops *ops)
     return n;
 }
 
-// In the turn, as all that follows: no other thread changes the list.
-static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **program)
+// A line of an archive's list: "cpu attention/decode.tile flash_decode T=bf16, D=128".
+static int print_line(char *text, size_t bytes, const kiln_ops *ops, const char *file, const char *name, const char *bindings)
 {
-    for (const OpsProgram *p = ops->programs; p; p = p->next)
-        if (strcmp(p->file, file) == 0) {
-            *program = p->program;
-            return KILN_OK;
-        }
-    OpsProgram *const made = memory_alloc(sizeof *made);
-    if (!made)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for %s", file);
-    const kiln_status status = program_load_texts(file, kernel_text, &made->program);
-    if (status) {
-        memory_free(made);
-        return status;
+    return snprintf(text, bytes, "%s %s %s%s%s", ops_on_cpu(ops) ? "cpu" : "cuda", file, name, *bindings ? " " : "", bindings);
+}
+
+size_t kiln_ops_list(kiln_ops *ops, char *text, size_t bytes)
+{
+    char line[OPS_BINDINGS_BYTES + 128];
+    size_t at = 0;
+    if (!ops)
+        return 0;
+    lock_lists(ops);
+    for (const OpsKernel *k = ops->kernels; k; k = k->next) {
+        print_line(line, sizeof line, ops, k->file, k->name, k->bindings);
+        at += (size_t)snprintf(at < bytes ? text + at : NULL, at < bytes ? bytes - at : 0, "%s\n", line);
     }
-    made->file = file;
-    made->next = ops->programs;
-    ops->programs = made;
-    *program = made->program;
+    unlock_lists(ops);
+    return at;
+}
+
+static kiln_status take_from_archive(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
+{
+    const kiln_archive *const archive = ops->archive;
+    char line[OPS_BINDINGS_BYTES + 128];
+    print_line(line, sizeof line, ops, file, name, bindings);
+    const char *const of_any = strchr(line, ' ') + 1;      // the line for both kinds of device
+    for (int i = 0; i < archive->n; i++)
+        if (strcmp(archive->names[i], line) == 0 || strcmp(archive->names[i], of_any) == 0)
+            return kiln_kernel_from_code(ops->device, archive->codes[i], kernel);
+    return status_fail(KILN_NOT_FOUND, "the archive lacks a kernel; add this line to the list that it is built from: %s", line);
+}
+
+kiln_status kiln_ops_open_archive(kiln_device *device, const kiln_archive *archive, kiln_ops **ops)
+{
+    if (!device || !archive || !ops)
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_ops_open_archive: '%s' is null", !device ? "device" : !ops ? "ops" : "archive");
+    kiln_ops *const made = ops_new(device, take_from_archive);
+    if (!made)
+        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the operators' handle");
+    made->archive = archive;
+    *ops = made;
     return KILN_OK;
 }
 
-// What looks for wrong values is built to trap in every handle.
-static kiln_status build(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
+// Makes a kernel and puts it into the list.
+static kiln_status add_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel)
 {
-    kiln_program *program = NULL;
-    kiln_build_options options = ops->options;
-    options.check |= strstr(file, "inputs.tile") != NULL;
-    kiln_status status = find_program(ops, file, &program);
-    OpsKernel *const made = status ? NULL : memory_alloc(sizeof *made);
-    if (status)
-        return status;
-    status = made ? kiln_kernel_build(ops->device, program, name, bindings, &options, &made->kernel)
-                  : status_fail(KILN_OUT_OF_MEMORY, "out of memory for '%s'", name);
+    OpsKernel *const made = memory_alloc(sizeof *made);
+    const kiln_status status = made ? ops->make(ops, file, name, bindings, &made->kernel)
+                                    : status_fail(KILN_OUT_OF_MEMORY, "out of memory for '%s'", name);
     if (status) {
         memory_free(made);
         return status;
@@ -167,7 +161,7 @@ kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const 
     turn_take(&turn, ops->turn);
     *kernel = find_kernel(ops, name, bindings);            // another thread may have built it meanwhile
     if (!*kernel)
-        status = build(ops, file, name, bindings, kernel);
+        status = add_kernel(ops, file, name, bindings, kernel);
     turn_end(&turn);
     return status;
 }

@@ -45,7 +45,9 @@ typedef struct BuildRequest {
 // The target a device and options ask for.
 kiln_status target_choose(const kiln_device *device, const kiln_build_options *options, Target *target);
 kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel);
-// The same up to the source text and plan, without toolchain or cache: for dumps and ahead-of-time builds. `use` is
+// A kernel, or an operator with its steps' kernels, of plan and source alone: for ahead-of-time builds.
+kiln_status kernel_translate(const BuildRequest *request, kiln_kernel **kernel);
+// The same up to the source text and plan, without toolchain or cache: for dumps. `use` is
 // called while the results live, for each step of an operator, and may be NULL. What it returns is returned.
 typedef kiln_status UseCompiled(const Compiled *compiled, void *context);
 kiln_status kernel_compile(const BuildRequest *request, const char *stage, Text *dump, UseCompiled *use, void *context);

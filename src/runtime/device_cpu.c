@@ -67,12 +67,12 @@ static void read_model(char *model, size_t n)
 
 static kiln_status cpu_open(kiln_device *device)
 {
-    const CpuTarget target = cpu_target_of_machine();      // also asks the system for tile registers
+    const CpuForm *const form = cpu_form_of_machine();     // also asks the system for tile registers
     char model[96];
     read_model(model, sizeof model);
     device->processors = threads_count();
-    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s, %d threads", model, cpu_isa_name(target.isa),
-             target.bf16 ? " bf16" : "", target.vnni ? " vnni" : "", target.amx ? " amx" : "", device->processors);
+    snprintf(device->description, sizeof device->description, "%s, %s, %d threads", model, form->name,
+             device->processors);
     return KILN_OK;
 }
 

@@ -206,18 +206,30 @@ static kiln_status make_all_code(kiln_kernel *kernel, const BuildRequest *reques
     return status;
 }
 
-static kiln_status build_anew(const BuildRequest *request, kiln_kernel **kernel)
+kiln_status kernel_translate(const BuildRequest *request, kiln_kernel **kernel)
 {
     Front front = { .request = request, .kernel = kernel_new(request->device) };
     if (!front.kernel)
         return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
-    kiln_status status = run_front(&front);
-    if (!status)
-        status = make_all_code(front.kernel, request);
+    const kiln_status status = run_front(&front);
     if (status)
         kiln_kernel_free(front.kernel);
     else
         *kernel = front.kernel;
+    return status;
+}
+
+static kiln_status build_anew(const BuildRequest *request, kiln_kernel **kernel)
+{
+    kiln_kernel *made;
+    kiln_status status = kernel_translate(request, &made);
+    if (status)
+        return status;
+    status = make_all_code(made, request);
+    if (status)
+        kiln_kernel_free(made);
+    else
+        *kernel = made;
     return status;
 }
 

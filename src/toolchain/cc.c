@@ -40,9 +40,12 @@ static bool add_words(Command *command, size_t *used, const char *text)
 }
 
 // The compiler and the arguments that $CC brings.
-static kiln_status find_compiler(Command *command)
+static kiln_status find_compiler(Command *command, const char *machine)
 {
-    static const char *const usual[] = { "cc", "gcc", "clang" };
+    const bool here = !machine || strcmp(machine, cpu_machine()) == 0;
+    char other[64];
+    snprintf(other, sizeof other, "%s-linux-gnu-gcc", here ? "" : machine);
+    const char *const usual[] = { here ? "cc" : other, here ? "gcc" : other, here ? "clang" : other };
     const char *const cc = secure_getenv("CC");
     char path[PATH_BYTES];
     size_t used = 0;
@@ -60,6 +63,9 @@ static kiln_status find_compiler(Command *command)
             add_words(command, &used, usual[i]);
             return KILN_OK;
         }
+    if (!here)
+        return status_fail(KILN_TOOLCHAIN, "no C compiler for %s: %s is not in PATH; install it (apt-get install "
+                           "gcc-%s-linux-gnu) or name one in CC", machine, other, machine);
     return status_fail(KILN_TOOLCHAIN, "no C compiler: none of cc, gcc, clang is in PATH; install one "
                        "(apt-get install gcc) or name it in CC");
 }
@@ -73,32 +79,22 @@ static const char *const form_flags[] = {
     [CC_KERNEL] = "-O3 " KERNEL_FLAGS, [CC_CHECKED] = "-Og " KERNEL_FLAGS, [CC_SEQUENTIAL] = "-O1 -ffp-contract=off",
 };
 
-static const char *isa_flags(const CpuTarget *target)
+const char *cc_isa_flags(const CpuTarget *target)
 {
-    const CpuTarget machine = cpu_target_of_machine();
-    if (memcmp(target, &machine, sizeof machine) == 0)
-        return target->isa == ISA_AVX512 && target->amx ? "-march=native -mprefer-vector-width=512" :
-               // The processor may have tile registers that the system does not grant.
-               target->isa == ISA_AVX512 ? "-march=native -mprefer-vector-width=512 -mno-amx-tile -mno-amx-bf16 -mno-amx-int8" :
-               target->isa == ISA_AVX2   ? "-march=native" : "";
-    switch (target->isa) {
-    case ISA_AVX512:   return "-march=x86-64-v4 -mprefer-vector-width=512";
-    case ISA_AVX2:     return "-march=x86-64-v3";
-    case ISA_PORTABLE: break;
-    }
-    return "";
+    const CpuForm *const form = cpu_form_of(target);
+    return form == cpu_form_of_machine() ? form->native : form->flags;
 }
 
-static kiln_status make_command(Command *command, const CpuTarget *target, CcForm form)
+static kiln_status make_command(Command *command, const char *machine, const char *flags, CcForm form)
 {
-    const kiln_status status = find_compiler(command);
+    const kiln_status status = find_compiler(command, machine);
     if (status)
         return status;
     char *const last = command->words[command->n - 1];
     size_t used = (size_t)(last - command->text) + strlen(last) + 1;
     const bool fits = add_words(command, &used, common_flags)
                    && add_words(command, &used, form_flags[form])
-                   && add_words(command, &used, form == CC_SEQUENTIAL ? "" : isa_flags(target));
+                   && add_words(command, &used, form == CC_SEQUENTIAL ? "" : flags);
     return fits ? KILN_OK : status_fail(KILN_TOOLCHAIN, "CC has too many arguments");
 }
 
@@ -121,7 +117,7 @@ static void hash_programs(Hash *hash, const Command *command)
 kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form)
 {
     Command command;
-    const kiln_status status = make_command(&command, target, form);
+    const kiln_status status = make_command(&command, NULL, cc_isa_flags(target), form);
     if (status)
         return status;
     hash_programs(hash, &command);
@@ -130,11 +126,10 @@ kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form)
     return KILN_OK;
 }
 
-kiln_status cc_describe(char *text, size_t bytes)
+kiln_status cc_describe(const char *machine, const char *flags, char *text, size_t bytes)
 {
     Command command;
-    const CpuTarget machine = cpu_target_of_machine();
-    const kiln_status status = make_command(&command, &machine, CC_KERNEL);
+    const kiln_status status = make_command(&command, machine, flags, CC_KERNEL);
     size_t at = 0;
     for (int i = 0; !status && i < command.n && at < bytes; i++)
         at += (size_t)snprintf(text + at, bytes - at, i ? " %s" : "%s", command.words[i]);
@@ -276,7 +271,7 @@ kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, c
     Command command;
     Turn turn;
     Hash hash = hash_begin();
-    kiln_status status = make_command(&command, target, form);
+    kiln_status status = make_command(&command, NULL, cc_isa_flags(target), form);
     if (!status)
         status = cc_hash(&hash, target, form);
     if (!status)
@@ -298,13 +293,13 @@ void cc_close(void *object)
         dlclose(object);
 }
 
-kiln_status cc_object(const char *source, const CpuTarget *target, const char *path)
+kiln_status cc_object(const char *source, const char *machine, const char *flags, const char *path)
 {
     static const char *const options[] = { "-c", NULL };
     Command command;
     char folder[PATH_BYTES], made[PATH_BYTES + 16];
     size_t n;
-    kiln_status status = make_command(&command, target, CC_KERNEL);
+    kiln_status status = make_command(&command, machine, flags, CC_KERNEL);
     if (!status)
         status = work_folder_make(true, folder);
     if (status)
@@ -316,5 +311,35 @@ kiln_status cc_object(const char *source, const CpuTarget *target, const char *p
         status = status_fail(KILN_IO, "cannot write %s: %s", path, strerror(errno));
     memory_free(bytes);
     folder_remove(folder);
+    return status;
+}
+
+kiln_status cc_join(const char *machine, const char *const *objects, int n, const char *path)
+{
+    const size_t length = strlen(path);
+    const bool archive = length < 2 || strcmp(path + length - 2, ".o") != 0;
+    const char *const own = secure_getenv("AR"), *const ar = own && *own ? own : "ar";
+    char output[OUTPUT_BYTES];
+    char **const words = memory_alloc(sizeof *words * (size_t)(n + 8));
+    Command command = { .n = 0 };
+    int at = 0;
+    kiln_status status = words ? KILN_OK : status_fail(KILN_OUT_OF_MEMORY, "out of memory for a list of objects");
+    if (!status && !archive)
+        status = find_compiler(&command, machine);
+    if (!status && archive)
+        words[at++] = (char *)ar, words[at++] = "rcsD", words[at++] = (char *)path;
+    for (int i = 0; !status && i < command.n; i++)
+        words[at++] = command.words[i];
+    if (!status && !archive)
+        words[at++] = "-nostdlib", words[at++] = "-r", words[at++] = "-o", words[at++] = (char *)path;
+    for (int i = 0; !status && i < n; i++)
+        words[at++] = (char *)objects[i];
+    if (!status) {
+        words[at] = NULL;
+        unlink(path);                                      // ar would add to it
+        if (process_run(words, NULL, build_seconds(), output, sizeof output) != 0)
+            status = status_fail(KILN_TOOLCHAIN, "'%s' could not make %s%s%s", words[0], path, *output ? ":\n" : "", output);
+    }
+    memory_free(words);
     return status;
 }

@@ -55,10 +55,25 @@ kiln_status work_folder_make(bool outside_cache, char path[PATH_BYTES]);
 
 // ---- the machine (isa.c)
 
-CpuTarget   cpu_target_of_machine(void);
-// `isa`: "avx512", "avx2", "portable" or NULL (then $KILN_ISA, then the machine's best).
-kiln_status cpu_target_choose(const char *isa, CpuTarget *target);
-const char *cpu_isa_name(CpuIsa isa);
+// A form of CPU code: what --isa and KILN_ISA name, and what code compiled ahead of time says it needs. One that names
+// instructions is made of these and of nothing better, wherever it is compiled.
+typedef struct CpuForm {
+    const char *name;                // "avx2"
+    const char *machine;             // "x86_64", "aarch64"; NULL: any
+    CpuTarget   target;
+    const char *flags, *native;      // of the C compiler: for other machines, and for this one
+} CpuForm;
+
+const char    *cpu_machine(void);                          // "" if it is none that a form names
+const CpuForm *cpu_form_of_machine(void);                  // the best that runs here
+const CpuForm *cpu_form_find(const char *name);            // NULL: there is none
+const CpuForm *cpu_form_of(const CpuTarget *target);
+bool           cpu_form_runs(const char *name, const CpuForm *limit);     // here, if `limit` does
+void           cpu_form_names(const char *machine, char *text, size_t bytes);   // "avx2 or portable"; NULL: of all machines
+// `isa`: a form's name, or NULL (then $KILN_ISA, then the machine's best).
+kiln_status    cpu_form_choose(const char *isa, const CpuForm **form);
+kiln_status    cpu_target_choose(const char *isa, CpuTarget *target);
+CpuTarget      cpu_target_of_machine(void);
 const char *cpu_identity(void);                                           // differs where -march=native differs
 
 // ---- the C compiler (cc.c)
@@ -73,10 +88,15 @@ kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, c
 // The object of a former build, from the cache; NULL if it is not there any more.
 void *cc_find(const char *name);
 void  cc_close(void *object);
-// One line for people and for keys: the compiler's command. For `kiln devices`.
-kiln_status cc_describe(char *text, size_t bytes);
-// Compiles to an object file for ahead-of-time builds.
-kiln_status cc_object(const char *source, const CpuTarget *target, const char *path);
+// What code for a form that stays here is compiled with.
+const char *cc_isa_flags(const CpuTarget *target);
+// One line for people: the command that compiles a kernel, with the flags of an instruction set, for a machine (NULL: this
+// one). Where that is another one, the compiler is $CC, else its gcc: aarch64-linux-gnu-gcc.
+kiln_status cc_describe(const char *machine, const char *flags, char *text, size_t bytes);
+// The same command run, to an object file.
+kiln_status cc_object(const char *source, const char *machine, const char *flags, const char *path);
+// Puts objects together: into one (`path` ends in .o), or into an archive, by $AR or ar.
+kiln_status cc_join(const char *machine, const char *const *objects, int n, const char *path);
 
 // ---- NVRTC (nvrtc.c)
 

@@ -42,7 +42,7 @@ int tool_devices(int argc, char **argv)
         snprintf(name, sizeof name, "cuda:%d", i);
         print_device(json, name);
     }
-    const bool cc = cc_describe(text, sizeof text) == KILN_OK;
+    const bool cc = cc_describe(NULL, cpu_form_of_machine()->native, text, sizeof text) == KILN_OK;
     print_row(json, "cc", cc, cc ? text : kiln_error_message());
     const bool nvrtc = nvrtc_describe(text, sizeof text) == KILN_OK;
     print_row(json, "nvrtc", nvrtc, nvrtc ? text : kiln_error_message());

@@ -80,7 +80,7 @@ static kiln_status print_assembly(const Compiled *compiled, void *context)
     if (status)
         return status;
     snprintf(path, sizeof path, "%s/kernel.o", folder);
-    status = cc_object(compiled->source, &((const Target *)context)->cpu, path);
+    status = cc_object(compiled->source, NULL, cc_isa_flags(&((const Target *)context)->cpu), path);
     char *const bytes = status ? NULL : file_read(path, &n);
     if (!status)
         status = disassemble("objdump", NULL, "-d", bytes, n);

@@ -75,12 +75,12 @@ int main(void)
             return fprintf(stderr, "twice: z[%d] is %g\n", i, z[i]), 1;
     must(twice(operator, NULL, &tx, &ty, &tz, 1, NULL, 0), KILN_BAD_ARGUMENT);
     must(twice(operator, NULL, &tx, &ty, &tz, 0, workspace, sizeof workspace), KILN_BAD_SHAPE);
-    kiln_operator_code short_of = twice_code;
+    kiln_code short_of = twice_code;
     short_of.steps_bytes -= 8;
     kiln_kernel *no_operator = NULL;
-    must(kiln_operator_from_code(cpu, &short_of, &no_operator), KILN_UNSUPPORTED);
+    must(kiln_kernel_from_code(cpu, &short_of, &no_operator), KILN_UNSUPPORTED);
     short_of = twice_code, short_of.n_kernels = 2;
-    must(kiln_operator_from_code(cpu, &short_of, &no_operator), KILN_UNSUPPORTED);
+    must(kiln_kernel_from_code(cpu, &short_of, &no_operator), KILN_UNSUPPORTED);
     kiln_kernel_free(operator);
     tx.data = xd, tx.type = KILN_F64, ty.data = yd, ty.type = KILN_F64;
     must(saxpy(kernel, NULL, &tx, &ty, &tz, NULL, 2, 3), KILN_BAD_TYPE);
@@ -144,7 +144,7 @@ refused() { # refused MESSAGE OPTION...
     if "$kiln" build "$@" --output=gen 2>message; then echo "accepted: $*"; exit 1; fi
     grep -q "$said" message || { cat message; exit 1; }
 }
-refused 'expected c, header or object' --emit=tape kernel.tile
+refused 'expected c, header, object or archive' --emit=tape kernel.tile
 refused 'not a C identifier' --emit=c --name=9lives kernel.tile
 refused "'register' is a word of C or C++: --name=NAME gives" --emit=c names.tile register
 refused "'uint8_t' is a name of C's headers: --name=NAME gives" --emit=c --name=uint8_t kernel.tile

@@ -45,6 +45,14 @@ typedef struct kiln_ops kiln_ops;
  * options  as for kiln_kernel_build; NULL: all zero. `check`: values in device memory are looked at, and kernels trap what
  *          they must not do */
 KILN_API kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options, kiln_ops **ops);
+/* The operators without a compiler: every kernel comes from the archive of `kiln build --emit=archive` (kiln/code.h), which
+ * must stay as long as the handle. A call whose kernel is not there is KILN_NOT_FOUND, and the message is the line that the
+ * archive's list lacks. */
+struct kiln_archive;
+KILN_API kiln_status kiln_ops_open_archive(kiln_device *device, const struct kiln_archive *archive, kiln_ops **ops);
+/* Writes the lines of such a list for all kernels that calls on this handle have built so far, as much of it as fits, and
+ * returns its length: 0 for none. */
+KILN_API size_t      kiln_ops_list(kiln_ops *ops, char *text, size_t bytes);
 /* Frees it; no call may be running or captured for replay. Takes NULL. */
 KILN_API void        kiln_ops_close(kiln_ops *ops);
 
