@@ -135,7 +135,8 @@ static void *worker(void *index)
     return NULL;
 }
 
-// In a child made by fork only the calling thread lives on.
+// In a child made by fork only the calling thread lives on. Nothing is left as it was found, so the fork need not wait for
+// the lock; if it held that, it would wait for the sections of base/fork.h, and they for the lock.
 static void start_anew(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -154,7 +155,7 @@ static void start_threads(void)
 {
     static bool told;
     if (!told) {
-        pthread_atfork(lock_pool, unlock_pool, start_anew);
+        pthread_atfork(NULL, NULL, start_anew);
         told = true;
     }
     if (pool.wanted < 0)
