@@ -3,7 +3,6 @@
 #include "tools/emission.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct BuildOptions {
@@ -103,13 +102,12 @@ static int build_request(const ToolRequest *request)
 
 static int build_into_cache(const BuildOptions *o, Arena *arena)
 {
-    char *end = NULL;
     ToolRequest request;
-    const TargetOptions target = { .device = o->device, .isa = o->isas, .arch = o->archs ? strtol(o->archs, &end, 10) : 0,
-                                   .check = o->check };
-    if (end && *end)
-        return fail_usage("--arch=%s: expected a number; several are for --emit", o->archs);
-    int result = request_open(&request, arena, &target, o->n_args, o->args);
+    TargetOptions target = { .device = o->device, .isa = o->isas, .check = o->check };
+    int result = o->archs ? read_number("--arch", o->archs, &target.arch) : -1;
+    if (result >= 0)
+        return result;
+    result = request_open(&request, arena, &target, o->n_args, o->args);
     if (result < 0)
         result = request_bind(&request, arena);
     if (result < 0)

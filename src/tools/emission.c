@@ -66,8 +66,11 @@ static int for_each_word(CodeForms *forms, const char *list, int (*add)(CodeForm
 
 static int add_arch(CodeForms *forms, const char *word)
 {
-    const int path = atoi(word);
-    return path == 80 || path == 90 ? add_cuda_form(forms, path, 0) : fail_usage("--arch=%s: expected 90 or 80", word);
+    int64_t path;
+    const int result = read_number("--arch", word, &path);
+    if (result >= 0)
+        return result;
+    return path == 80 || path == 90 ? add_cuda_form(forms, (int)path, 0) : fail_usage("--arch=%s: expected 90 or 80", word);
 }
 
 int forms_choose(CodeForms *forms, Arena *arena, const char *isas, const char *archs, const kiln_device *device)

@@ -40,15 +40,15 @@ static const Option *find_option(const Usage *usage, const char *text, size_t n)
     return NULL;
 }
 
-static int take_number(const Option *option, const char *text)
+int read_number(const char *option, const char *text, int64_t *value)
 {
     char *end;
     errno = 0;
     const long long number = strtoll(text, &end, 10);
-    *(int64_t *)option->value = number;
+    *value = number;
     if (!*text || *end || isspace((unsigned char)*text))
-        return fail_usage("%s takes a whole number, not '%s'", option->name, text);
-    return !errno && number >= 0 && number <= INT32_MAX ? -1 : fail_usage("%s takes a number from 0 to %d, not %s", option->name, INT32_MAX, text);
+        return fail_usage("%s takes a whole number, not '%s'", option, text);
+    return !errno && number >= 0 && number <= INT32_MAX ? -1 : fail_usage("%s takes a number from 0 to %d, not %s", option, INT32_MAX, text);
 }
 
 static int fail_option(const Usage *usage, const char *text)
@@ -83,7 +83,7 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
     if (!value || !*value)
         return fail_usage("%s needs a value: %s=%s", option->name, option->name, option->argument);
     if (option->kind == OPTION_NUMBER)
-        return take_number(option, value);
+        return read_number(option->name, value, option->value);
     *(const char **)option->value = value;
     return -1;
 }

@@ -44,6 +44,8 @@ typedef struct Usage {
 // Takes the options out of argv; what is left stands in argv[0 .. *n). Returns -1 to go on, else the exit status
 // (after --help, or a mistake that was printed).
 int parse_options(const Usage *usage, int argc, char **argv, int *n);
+// The number that an option says, 0 or more: -1, or the exit status after a mistake that was printed.
+int read_number(const char *option, const char *text, int64_t *value);
 
 // ---- printing
 bool is_terminal(FILE *file);
