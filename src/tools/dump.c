@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // dump.c - `kiln dump` and `kiln explain`: what the stages of the compiler made of a kernel.
-#include "tools/tool.h"
+#include "tools/work.h"
 #include "syntax/ast_print.h"
 #include "base/memory.h"
 
@@ -205,6 +205,7 @@ static int explain_request(ToolRequest *request, Arena *arena)
         printf("step %d: ", i + 1);
         print_report(kernel->steps->steps[i].kernel);
     }
+    explain_roofline(&request->build, kernel);
     kiln_kernel_free(kernel);
     return EXIT_OK;
 }

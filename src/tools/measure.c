@@ -42,7 +42,7 @@ static bool time_launches(Case *c, double seconds, kiln_event *begin, kiln_event
 bool measure_case(Case *c, double seconds, Measurement *m)
 {
     kiln_event *begin = NULL, *end = NULL;
-    *m = (Measurement){ .bytes = count_bytes(c), .operations = operations_of(c) };
+    *m = (Measurement){ .work = work_of_case(c) };
     c->problem[0] = 0;
     bool ok = kiln_event_open(c->options.device, &begin) == KILN_OK &&
               kiln_event_open(c->options.device, &end) == KILN_OK;
@@ -52,28 +52,6 @@ bool measure_case(Case *c, double seconds, Measurement *m)
     kiln_event_close(begin);
     kiln_event_close(end);
     return ok;
-}
-
-// ---- counting
-
-typedef struct Counting { const CheckCase *check; double operations; } Counting;
-
-static kiln_status count_compiled(const Compiled *compiled, void *context)
-{
-    Counting *const counting = context;
-    counting->operations += count_operations(compiled->kernel, counting->check);
-    return KILN_OK;
-}
-
-double operations_of(const Case *c)
-{
-    const CaseBuild *const build = c->build;
-    BuildRequest request = { .program = build->program, .name = build->name, .bindings = build->bindings,
-                             .n_bindings = build->n_bindings, .target = { .name = "cpu" } };
-    Counting counting = { .check = c->check };
-    if (build->kernel->steps || kernel_compile(&request, NULL, NULL, count_compiled, &counting))
-        return 0;
-    return counting.operations;
 }
 
 // ---- values from the command line

@@ -8,7 +8,7 @@
 typedef struct Measurement {
     int    runs;
     double median, fastest, slowest; // seconds of one launch
-    double operations, bytes;        // of one launch; operations 0: not counted
+    Work   work;                     // of one launch
 } Measurement;
 
 // Times launches of an open case: at least ten, for about `seconds`. False with c->problem filled in.
@@ -18,7 +18,4 @@ bool measure_case(Case *c, double seconds, Measurement *measurement);
 // others to the launch. `base` may be NULL. The copy is the arena's.
 CheckCase *case_with_values(Arena *arena, kiln_program *program, const char *name, const CheckCase *base,
                             const Binding *values, int n);
-// Operations of a case, by compiling it once more; 0 for operators.
-double operations_of(const Case *c);
-
 #endif

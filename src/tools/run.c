@@ -117,7 +117,8 @@ static CaseBuild build_of(const Running *r, const CheckCase *check)
 static bool is_small(const Running *r, const Case *c)
 {
     const double most = r->options->demo ? CHECKED_IN_DEMO_MAX : CHECKED_OPERATIONS_MAX;
-    return operations_of(c) <= most && count_bytes(c) <= CHECKED_BYTES_MAX;
+    const Work work = work_of_case(c);
+    return !work.gave_up && work.operations <= most && count_bytes(c) <= CHECKED_BYTES_MAX;
 }
 
 // The launch values of the check's own largest case, with the build that was asked for.
@@ -223,27 +224,52 @@ static void print_rate(const char *what, double rate, double ceiling, double uni
     putchar('\n');
 }
 
+static void print_uncounted(const Work *work)
+{
+    if (work->operations_unknown)
+        printf("  operations are not counted: %s\n", work->operations_unknown);
+    if (work->bytes_unknown)
+        printf("  bytes are not counted: %s\n", work->bytes_unknown);
+}
+
+static void print_floor(const Work *work, const Ceiling *ceiling, double t)
+{
+    const double floor = fmax(work->operations / ceiling->operations_per_second, work->bytes / ceiling->bytes_per_second);
+    printf("  %-10s %10.3f ms for %.3f Gop and %.2f MB: %.0f%% of the roofline\n", "floor", 1e3 * floor,
+           1e-9 * work->operations, 1e-6 * work->bytes, 100 * floor / t);
+}
+
 static void print_measurement(const Running *r, const Case *c, const Measurement *m)
 {
     progress("measuring the machine");
     Ceiling ceiling = ceiling_of(r->cases.device, main_type(c->build->kernel->plan));
     progress_end();
-    const bool in_caches = m->bytes < CACHED_BYTES;        // runs one after another then meet no memory at all
+    const Work *const work = &m->work;
+    // Runs one after another then meet no memory at all.
+    const bool in_caches = (work->bytes_unknown ? count_bytes(c) : work->bytes) < CACHED_BYTES;
+    const bool multiplies = work->operations > 0 && !work->operations_unknown;
     if (in_caches)
         ceiling.bytes_per_second = INFINITY;
     const double t = m->median;
     printf("  %-10s %10.3f ms median of %d runs (%.3f to %.3f)\n", "time", 1e3 * t, m->runs, 1e3 * m->fastest,
            1e3 * m->slowest);
-    if (m->operations > 0)
-        print_rate("products", m->operations / t, ceiling.operations_per_second, 1e9, "GFLOP/s");
-    print_rate("memory", m->bytes / t, ceiling.bytes_per_second, 1e9, "GB/s");
+    if (multiplies)
+        print_rate("products", work->operations / t, ceiling.operations_per_second, 1e9, "GFLOP/s");
+    if (!work->bytes_unknown)
+        print_rate("memory", work->bytes / t, ceiling.bytes_per_second, 1e9, "GB/s");
     if (ceiling.what)
         printf("  (possible: %s)\n", ceiling.what);
-    if (ceiling.operations_per_second > 0 && (m->operations > 0 || !in_caches)) {
-        const double floor = fmax(m->operations / ceiling.operations_per_second, m->bytes / ceiling.bytes_per_second);
-        printf("  %-10s %10.3f ms for %.3f Gop and %.2f MB: %.0f%% of the roofline\n", "floor", 1e3 * floor,
-               1e-9 * m->operations, 1e-6 * m->bytes, 100 * floor / t);
-    }
+    print_uncounted(work);
+    if (ceiling.operations_per_second > 0 && (multiplies || !in_caches) && !work->operations_unknown && !work->bytes_unknown)
+        print_floor(work, &ceiling, t);
+}
+
+static void print_json_count(const char *name, double count, const char *unknown)
+{
+    if (unknown)
+        fprintf(json_output(), ", \"%s\": null, \"%s_not_counted\": \"%s\"", name, name, unknown);
+    else
+        fprintf(json_output(), ", \"%s\": %.0f", name, count);
 }
 
 // One object; a wrong kernel has no times, as one that fails to run.
@@ -253,9 +279,12 @@ static void print_json(const Running *r, const Verdict *v, const Measurement *m)
     print_json_text(json_output(), kiln_device_describe(r->cases.device));
     print_json_field("case", r->wanted->label);
     print_verdict_json(v);
-    if (m)
-        fprintf(json_output(), ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, "
-                "\"slowest_seconds\": %.9f, \"operations\": %.0f, \"bytes\": %.0f", m->runs, m->median, m->fastest, m->slowest, m->operations, m->bytes);
+    if (m) {
+        fprintf(json_output(), ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f",
+                m->runs, m->median, m->fastest, m->slowest);
+        print_json_count("operations", m->work.operations, m->work.operations_unknown);
+        print_json_count("bytes", m->work.bytes, m->work.bytes_unknown);
+    }
     fprintf(json_output(), "}\n");
 }
 

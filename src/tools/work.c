@@ -1,184 +1,133 @@
 // SPDX-License-Identifier: MIT
-// work.c - count the operations of a kernel's products for given sizes.
-//
-// A small interpreter of Tile IR's scalar code: it follows loops and branches with the values of a sample of grid
-// points and loop steps and scales up. Data it does not have; what depends on data counts as 0 or not at all.
+// work.c - how much a launch has to do: from its reference, or from the tiles of a kernel that has none.
 #include "tools/work.h"
 
-#include <string.h>
+// ---- tiles: products as far as tensors fill their operands
 
-enum { SAMPLES = 24 };
+static const int64_t STEPS_MAX = 20000000;
+
+typedef struct Filled { bool known; int64_t n[MAX_RANK]; } Filled;         // so much of each dimension holds elements of a tensor
 
 typedef struct Walk {
-    const CheckCase *check;
-    int64_t *values;                 // by Var.id
-    bool    *known;
-    bool     ended;                  // a break, continue or return was passed
+    Ranges  ranges;
+    Filled *filled;                  // by Buffer.id
+    bool    ended;                   // a break, continue or return was passed
+    int64_t steps;
+    const char *unknown;
 } Walk;
 
-static bool eval(const Walk *w, const Expr *x, int64_t *value);
-
-static bool eval_binary(const Walk *w, const Expr *x, int64_t *value)
-{
-    int64_t a, b;
-    if (!eval(w, x->op.a, &a))
-        return false;
-    if (x->op.op == X_AND && !a)
-        return *value = 0, true;
-    if (x->op.op == X_OR && a)
-        return *value = 1, true;
-    if (!eval(w, x->op.b, &b))
-        return false;
-    switch (x->op.op) {
-    case X_ADD: *value = a + b; return true;
-    case X_SUB: *value = a - b; return true;
-    case X_MUL: *value = a * b; return true;
-    case X_DIV: *value = b ? a / b : 0; return b != 0;
-    case X_MOD: *value = b ? a % b : 0; return b != 0;
-    case X_SHL: *value = a << (b & 63); return true;
-    case X_SHR: *value = a >> (b & 63); return true;
-    case X_BITAND: *value = a & b; return true;
-    case X_BITOR: *value = a | b; return true;
-    case X_BITXOR: *value = a ^ b; return true;
-    case X_LT: *value = a < b; return true;
-    case X_LE: *value = a <= b; return true;
-    case X_GT: *value = a > b; return true;
-    case X_GE: *value = a >= b; return true;
-    case X_EQ: *value = a == b; return true;
-    case X_NE: *value = a != b; return true;
-    case X_AND: case X_OR: *value = b != 0; return true;
-    case X_NEG: case X_NOT: case X_BITNOT: case X_OP_COUNT: break;
-    }
-    return false;
-}
-
-static bool eval_math(const Walk *w, const Expr *x, int64_t *value)
-{
-    int64_t a, b;
-    if (x->math.n != 2 || !eval(w, x->math.args[0], &a) || !eval(w, x->math.args[1], &b))
-        return false;
-    if (x->math.fn == M_MIN)
-        return *value = a < b ? a : b, true;
-    if (x->math.fn == M_MAX)
-        return *value = a > b ? a : b, true;
-    if (x->math.fn != M_CEILDIV || b <= 0)
-        return false;
-    *value = a / b + (a % b > 0);
-    return true;
-}
-
-static bool eval(const Walk *w, const Expr *x, int64_t *value)
-{
-    int64_t cond;
-    if (dtype_is_float(x->type))
-        return false;
-    switch (x->kind) {
-    case E_INT:
-        return *value = x->integer.value, true;
-    case E_VAR:
-        return *value = w->values[x->var.var->id], w->known[x->var.var->id];
-    case E_UNARY:
-        if (!eval(w, x->op.a, value))
-            return false;
-        *value = x->op.op == X_NEG ? -*value : x->op.op == X_NOT ? !*value : ~*value;
-        return true;
-    case E_BINARY:
-        return eval_binary(w, x, value);
-    case E_SELECT:
-        return eval(w, x->select.cond, &cond) && eval(w, cond ? x->select.a : x->select.b, value);
-    case E_CONVERT:
-        return eval(w, x->convert.a, value);
-    case E_MATH:
-        return eval_math(w, x, value);
-    case E_FLOAT: case E_LOAD: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
-        break;
-    }
-    return false;
-}
-
-static void set_var(Walk *w, const Var *var, const Expr *value)
-{
-    w->known[var->id] = value && eval(w, value, &w->values[var->id]);
-}
+static const char by_data[] = "it has no reference, and its loops depend on what is not known here";
+static const char too_many_tiles[] = "it has no reference, and too many tiles to look at each";
 
 static double walk_block(Walk *w, TileOp *op);
 
-// Nested loops over indices: a sample of the steps of each, scaled up.
-static double walk_indices(Walk *w, const LoopIndex *indices, int n, TileOp *body)
+static void walk_index(Walk *w, const Var *var, int64_t at)
+{
+    w->ranges.vars[var->id] = (Interval){ at, at, true };
+    w->ended = false;                // break and return inside: as if the loop went on
+}
+
+static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t step, TileOp *body)
 {
     int64_t lo, hi;
     double sum = 0;
     if (n == 0)
         return walk_block(w, body);
-    if (!eval(w, indices->lo, &lo) || !eval(w, indices->hi, &hi) || hi <= lo)
+    if (!value_of(&w->ranges, indices->lo, &lo) || !value_of(&w->ranges, indices->hi, &hi)) {
+        w->unknown = by_data;
         return 0;
-    const int64_t steps = hi - lo, taken = steps < SAMPLES ? steps : SAMPLES;
-    for (int64_t i = 0; i < taken; i++) {
-        w->values[indices->var->id] = lo + (taken == 1 ? 0 : i * (steps - 1) / (taken - 1));
-        w->known[indices->var->id] = true;
-        sum += walk_indices(w, indices + 1, n - 1, body);
-        w->ended = false;            // break and return inside: as if the loop went on
     }
-    return sum / (double)taken * (double)steps;
+    for (int64_t i = lo; (step > 0 ? i < hi : i > hi) && !w->unknown; i += step) {
+        walk_index(w, indices->var, i);
+        sum += walk_indices(w, indices + 1, n - 1, 1, body);
+    }
+    w->ended = false;
+    return sum;
 }
 
-static double extent(const Walk *w, const Region *region, int axis)
+static int range_at(const Region *r, int axis)
 {
-    int64_t n;
-    return eval(w, region_extent(region, axis), &n) && n > 0 ? (double)n : 0;
+    int d = 0;
+    while (!r->subs[d].is_range || axis-- > 0)
+        d++;
+    return d;
 }
+
+// How much of a region's axis is inside its tensor, or holds what is.
+static int64_t inside(const Walk *w, const Region *r, int axis)
+{
+    const int d = range_at(r, axis);
+    const Filled *const filled = &w->filled[r->buffer->id];
+    int64_t start, width, extent;
+    if (!value_of(&w->ranges, r->subs[d].width, &width))
+        return 0;
+    if (!value_of(&w->ranges, r->subs[d].start, &start))
+        return width;
+    if (r->buffer->kind == BUFFER_TENSOR ? !value_of(&w->ranges, r->buffer->shape[d], &extent) : !filled->known)
+        return width;
+    extent = (r->buffer->kind == BUFFER_TENSOR ? extent : filled->n[d]) - start;
+    return extent < 0 ? 0 : extent < width ? extent : width;
+}
+
+static void fill_tile(Walk *w, const TileOp *op)
+{
+    const Region *const dst = &op->copy.dst;
+    Filled *const filled = &w->filled[dst->buffer->id];
+    filled->known = region_rank(dst) == dst->buffer->rank && region_rank(&op->copy.src) == dst->buffer->rank && region_is_whole(dst);
+    for (int d = 0; filled->known && d < dst->buffer->rank; d++)
+        filled->n[d] = inside(w, &op->copy.src, d);
+}
+
+static double smaller(int64_t a, int64_t b) { return (double)(a < b ? a : b); }
 
 static double count_product(const Walk *w, const TileOp *op)
 {
-    const Operand *const a = &op->matmul.a;
-    const double k = extent(w, &a->region, a->transposed ? 0 : 1);
-    return 2 * extent(w, &op->matmul.dst, 0) * extent(w, &op->matmul.dst, 1) * k;
+    const Operand *const a = &op->matmul.a, *const b = &op->matmul.b;
+    const double m = smaller(inside(w, &op->matmul.dst, 0), inside(w, &a->region, a->transposed));
+    const double n = smaller(inside(w, &op->matmul.dst, 1), inside(w, &b->region, !b->transposed));
+    return 2 * m * n * smaller(inside(w, &a->region, !a->transposed), inside(w, &b->region, b->transposed));
 }
 
 static double walk_branch(Walk *w, const TileOp *op)
 {
     int64_t cond;
-    if (eval(w, op->branch.cond, &cond))
+    if (value_of(&w->ranges, op->branch.cond, &cond))
         return walk_block(w, cond ? op->branch.then : op->branch.otherwise);
     const double then = walk_block(w, op->branch.then);
     w->ended = false;
     const double otherwise = walk_block(w, op->branch.otherwise);
     w->ended = false;
-    return then > otherwise ? then : otherwise;
+    if (then != otherwise)
+        w->unknown = by_data;
+    return then;
 }
 
 static double walk_op(Walk *w, TileOp *op)
 {
+    int64_t step = 1;
     switch (op->kind) {
-    case T_MATMUL:
-        return count_product(w, op);
+    case T_MATMUL: return count_product(w, op);
+    case T_COPY: fill_tile(w, op); return 0;
     case T_LET: case T_SET:
-        set_var(w, op->let.var, op->let.value);
+        w->ranges.vars[op->let.var->id] = op->let.value ? interval_of(&w->ranges, op->let.value) : (Interval){ 0, 0, false };
         return 0;
     case T_UPDATE:
         if (op->update.var)
-            w->known[op->update.var->id] = false;
+            w->ranges.vars[op->update.var->id].known = false;
         return 0;
-    case T_PIPELINE:
-        return walk_indices(w, op->pipeline.indices, op->pipeline.n, op->pipeline.body);
-    case T_FOR: {
-        LoopIndex index = { op->for_.var, op->for_.lo, op->for_.hi };
-        int64_t step = 1;
-        eval(w, op->for_.step, &step);
-        return walk_indices(w, &index, 1, op->for_.body) / (double)(step > 0 ? step : 1);
-    }
-    case T_WHILE: {
-        const double once = walk_block(w, op->while_.body);
+    case T_PIPELINE: return walk_indices(w, op->pipeline.indices, op->pipeline.n, 1, op->pipeline.body);
+    case T_FOR:
+        expr_as_int(op->for_.step, &step);
+        return walk_indices(w, &(LoopIndex){ op->for_.var, op->for_.lo, op->for_.hi }, 1, step, op->for_.body);
+    case T_WHILE:
+        if (walk_block(w, op->while_.body) > 0)
+            w->unknown = by_data;
         w->ended = false;
-        return once;
-    }
-    case T_IF:
-        return walk_branch(w, op);
-    case T_BREAK: case T_CONTINUE: case T_RETURN:
-        w->ended = true;
         return 0;
-    case T_TILE: case T_STORE: case T_ATOMIC: case T_ATOMIC_TILE: case T_FILL: case T_COPY: case T_SCAN: case T_FORALL:
-    case T_PRINT: case T_ASSERT: case T_EXTERN:
+    case T_IF: return walk_branch(w, op);
+    case T_BREAK: case T_CONTINUE: case T_RETURN: w->ended = true; return 0;
+    case T_TILE: case T_STORE: case T_ATOMIC: case T_ATOMIC_TILE: case T_FILL: case T_SCAN: case T_FORALL: case T_PRINT:
+    case T_ASSERT: case T_EXTERN:
         break;
     }
     return 0;
@@ -187,35 +136,93 @@ static double walk_op(Walk *w, TileOp *op)
 static double walk_block(Walk *w, TileOp *op)
 {
     double sum = 0;
-    for (; op && !w->ended; op = op->next)
+    for (; op && !w->ended && !w->unknown; op = op->next) {
+        if (++w->steps > STEPS_MAX)
+            w->unknown = too_many_tiles;
         sum += walk_op(w, op);
+    }
     return sum;
 }
 
-static void bind(Walk *w, const Var *var, const char *name)
+static bool any_product(TileOp *op)
 {
-    const CheckCase *const check = w->check;
-    for (int i = 0; i < check->n_launch; i++)
-        if (strcmp(check->launch[i].name, name) == 0 && check->launch[i].kind == BIND_INT) {
-            w->values[var->id] = check->launch[i].integer;
-            w->known[var->id] = true;
-        }
+    for (; op; op = op->next) {
+        TileOp **body;
+        if (op->kind == T_MATMUL)
+            return true;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            if (any_product(*body))
+                return true;
+    }
+    return false;
 }
 
-double count_operations(const TileKernel *kernel, const CheckCase *check)
+// Every tensor once; those that are read and written, twice.
+static double tensor_bytes(const Ranges *ranges, const char **unknown)
 {
-    Arena *const arena = kernel->arena;
-    Walk w = { .check = check, .values = NEW_ARRAY(arena, int64_t, kernel->n_vars + 1),
-               .known = NEW_ARRAY(arena, bool, kernel->n_vars + 1) };
+    double bytes = 0;
+    for (int i = 0; i < ranges->kernel->n_params; i++) {
+        const TileParam *const p = &ranges->kernel->params[i];
+        double size = p->is_tensor && !p->absent ? dtype_bits(p->tensor->type) / 8.0 : 0;
+        for (int d = 0; size > 0 && d < p->tensor->rank; d++) {
+            int64_t extent;
+            if (!value_of(ranges, p->tensor->shape[d], &extent))
+                *unknown = by_data;
+            else
+                size *= (double)extent;
+        }
+        bytes += size > 0 && p->tensor->access == ACCESS_INOUT ? 2 * size : size;
+    }
+    return bytes;
+}
+
+Work count_tiles(const TileKernel *kernel, const WorkValues *values)
+{
+    Walk w = { .ranges = ranges_of(kernel, values), .filled = NEW_ARRAY(kernel->arena, Filled, kernel->n_buffers + 1) };
+    Work work = { .operations = 0 };
     LoopIndex grid[MAX_RANK];
-    for (int i = 0; i < kernel->n_binds; i++)
-        bind(&w, kernel->binds[i].symbol, kernel->binds[i].symbol->name);
-    for (int i = 0; i < kernel->n_params; i++)
-        if (!kernel->params[i].is_tensor && kernel->params[i].scalar)
-            bind(&w, kernel->params[i].scalar, kernel->params[i].name);
     for (int i = 0; i < kernel->n_grid; i++)
-        grid[i] = (LoopIndex){ kernel->grid[i].var, int_const(arena, 0), kernel->grid[i].extent };
-    return walk_indices(&w, grid, kernel->n_grid, kernel->body);
+        grid[i] = (LoopIndex){ kernel->grid[i].var, int_const(kernel->arena, 0), kernel->grid[i].extent };
+    if (any_product(kernel->body))
+        work.operations = walk_indices(&w, grid, kernel->n_grid, 1, kernel->body);
+    work.operations_unknown = w.unknown;
+    work.gave_up = w.unknown == too_many_tiles;
+    work.bytes = tensor_bytes(&w.ranges, &work.bytes_unknown);
+    return work;
+}
+
+// ---- a launch
+
+typedef struct Counting { const WorkValues *values; bool has_reference; int n; Work work; } Counting;
+
+static kiln_status count_compiled(const Compiled *compiled, void *context)
+{
+    Counting *const c = context;
+    if (c->n++ > 0)                  // steps of an operator, whose sizes are its own
+        c->work.operations_unknown = c->work.bytes_unknown = "it has several steps, and no reference";
+    else
+        c->work = (c->has_reference ? count_reference : count_tiles)(compiled->kernel, c->values);
+    return KILN_OK;
+}
+
+Work work_of(kiln_program *program, const char *name, const Binding *bindings, int n_bindings, const WorkValues *values)
+{
+    Counting c = { .values = values, .has_reference = program_find(program->program, DECL_REFERENCE, name) };
+    const BuildRequest request = { .program = program, .name = name, .bindings = bindings, .n_bindings = n_bindings,
+                                   .target = { .name = "cpu" }, .form = c.has_reference ? FORM_REFERENCE : FORM_KERNEL };
+    if (kernel_compile(&request, NULL, NULL, count_compiled, &c))
+        c.work.operations_unknown = c.work.bytes_unknown = "it does not compile for the CPU";
+    return c.work;
+}
+
+Work work_of_case(const Case *c)
+{
+    const kiln_tensor *tensors[PLAN_MAX_PARAMS] = { NULL };
+    for (int i = 0; i < c->build->kernel->plan->n_params; i++)
+        if (c->inputs[i].block)
+            tensors[i] = &c->inputs[i].host;
+    return work_of(c->build->program, c->build->name, c->build->bindings, c->build->n_bindings,
+                   &(WorkValues){ c->check->launch, c->check->n_launch, tensors });
 }
 
 double count_bytes(const Case *c)

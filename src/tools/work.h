@@ -4,12 +4,16 @@
 #define KILN_TOOLS_WORK_H
 
 #include "tools/cases.h"
+#include "tools/count.h"
 
-// Operations of matrix products (a multiplication and an addition are two), counted by walking the Tile IR with the
-// sizes of a case; 0 where it has none or they depend on data.
-double count_operations(const TileKernel *kernel, const CheckCase *check);
-// Bytes of all tensors, each once: what must move however clever the kernel is. inout counts twice.
+// Of a kernel or operator with these bindings: what its reference does, else what its tiles do (count.h).
+Work work_of(kiln_program *program, const char *name, const Binding *bindings, int n_bindings, const WorkValues *values);
+Work work_of_case(const Case *c);
+// Bytes of all tensors, each once; inout counts twice.
 double count_bytes(const Case *c);
+
+// For `kiln explain`, a line: the least time for it on a GPU of the request's architecture.
+void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel);
 
 // The machine's own figures, measured here (CPU) or known for the model (GPU). 0: not known.
 typedef struct Ceiling { double bytes_per_second, operations_per_second; const char *what; } Ceiling;

@@ -31,7 +31,7 @@
 //     ask.c        boxes of the next step, asked for in the L2 cache
 //     place_loop.c steps of a filler that knows its rows ahead
 //   launch.c     what the launch hands to the kernel, and the plan that makes it
-//   explain.c    say what was decided; roofline.c: and how much there is to do
+//   explain.c    say what was decided
 //
 // Both walks use
 //
@@ -465,7 +465,6 @@ const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by bu
 const bool *find_sums(Lowering *lo);                       // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
 const char *line_of(Lowering *lo, const TileOp *op);       // of the source: "31", in an imported file "softmax.tile:13"
-void explain_roofline(Lowering *lo);                       // roofline.c
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);

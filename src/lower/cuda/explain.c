@@ -271,5 +271,4 @@ void explain(Lowering *lo)
     explain_cluster(lo);
     for (int i = 0; i < lo->notes.count; i++)
         text_print(out, "%s\n", lo->notes.items[i]);
-    explain_roofline(lo);
 }
