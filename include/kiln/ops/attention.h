@@ -7,7 +7,8 @@
  * Letters: B batch, S query rows, SKV key rows, H query heads, HKV key heads (H is a multiple of HKV: query head h reads
  * key head h / (H / HKV)), D size of queries and keys, DV of values; D and DV are multiples of 16 up to 256. Types: bf16,
  * f16 or f32, the same for all but lse, which is f32. Masks are bottom-right: query i of S sees key j of SKV if
- * j <= i + SKV - S. A row that sees no key gives out 0 and lse -infinity, and no gradient.
+ * j <= i + SKV - S. A row that sees no key gives out 0 and lse -infinity, and no gradient. One that sees a score of NaN or
+ * +infinity gives NaN, both, and gradients of NaN; a key whose score is -infinity counts as hidden.
  *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
  * kernels/attention/forward.tile, varlen.tile, backward.tile, backward_varlen.tile and decode.tile.

@@ -4,8 +4,9 @@
  *
  * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). With
  *     s[t] = scale * <q, key t>,   out = sum over t of softmax(s)[t] * key t [0 .. 511],   lse = ln sum over t of exp(s[t])
- * for each query row; a row that sees no key gives out 0 and lse +infinity. All H query heads read the same latent keys
- * (HKV = 1), or groups of H / HKV of them read one of HKV.
+ * for each query row; a row that sees no key gives out 0 and lse +infinity; one that sees a score of NaN or +infinity gives NaN,
+ * both, and a key whose score is -infinity counts as hidden. All H query heads read the same latent keys (HKV = 1), or groups of
+ * H / HKV of them read one of HKV.
  *
  * A decoding step plans once and then runs every layer with that plan:
  *
@@ -186,7 +187,8 @@ typedef struct kiln_mla_prefill_sparse_args {
     const kiln_tensor *sink;         /* in   f32 [H]: a logit, natural and not scaled, that joins the denominator of out only;
                                       *      NULL: none */
     const kiln_tensor *out;          /* out  bf16 [S][H][512] */
-    const kiln_tensor *max_logits;   /* out  f32 [S][H], base 2: the largest scale * log2(e) * <q, k>; none seen: -infinity */
+    const kiln_tensor *max_logits;   /* out  f32 [S][H], base 2: the largest scale * log2(e) * <q, k>; none seen: -infinity; NaN
+                                      *      where lse is */
     const kiln_tensor *lse;          /* out  f32 [S][H], base 2: log2 of the sum of 2^that; none seen: -infinity, and out is 0.
                                       *      The decoding calls give natural logarithms and +infinity */
     double scale;                    /* > 0; 0: 1/sqrt(D) */
