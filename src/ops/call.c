@@ -310,7 +310,7 @@ static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int
         if (!t)
             continue;
         key->too_long |= t->rank < 0 || t->rank > KILN_MAX_RANK;
-        known_key_word(key, (int64_t)t->type | (int64_t)t->rank << 8 | (int64_t)t->has_strides << 16);
+        known_key_word(key, (int64_t)t->type ^ (int64_t)((uint64_t)t->rank << 32) ^ (int64_t)t->has_strides << 16);
         known_key_word(key, (int64_t)(uintptr_t)t->device);
         for (int d = 0; !key->too_long && d < t->rank; d++) {
             known_key_word(key, t->shape[d]);
