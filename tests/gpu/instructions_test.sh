@@ -72,5 +72,22 @@ checked=$((checked + 1))
 "$kiln" dump --arch=90 --stage=ptx "$work/wraps.tile" wraps >"$work/text" 2>&1
 if grep -q 'ld[.]global' "$work/text"; then passed=$((passed + 1)); else echo "FAIL: i32 does not wrap: x is not read"; head -n 3 "$work/text"; fi
 
+# The functions and atomics of integers and floats are there for every type: other compilers choose overloads more freely.
+compiles() { # compiles NAME TEXT: a kernel, built as PTX
+    echo "$2" >"$work/$1.tile"
+    checked=$((checked + 1))
+    if "$kiln" dump --arch=90 --stage=ptx "$work/$1.tile" >"$work/text" 2>&1; then passed=$((passed + 1))
+    else echo "FAIL: $1 does not compile"; head -n 5 "$work/text"; fi
+}
+for type in i32 u32 i64 u64 u8 bool; do
+    compiles "functions_$type" "kernel k(in $type X[N], out i64 Y[N], int n) { grid (); forall (i : N) { $type x = X[i];
+        Y[i] = min(x, 3) + max(x, n) + clamp(x, 0, x) + abs(x) + ceildiv(x, 3) + min(ffs(x), x) - clz(x) + -popcount(x) + clz(n) + ffs(i); } }"
+done
+for type in i32 u32 i64 u64 f32 f64; do
+    bits=; case $type in f*) ;; *) bits="Y[4] = atomic_and(X[4], 6); Y[5] = atomic_or(X[5], 6); Y[6] = atomic_cas(X[6], 6, 7);" ;; esac
+    compiles "atomics_$type" "kernel k(inout $type X[8], out $type Y[8]) { grid ();
+        Y[0] = atomic_add(X[0], 1); Y[1] = atomic_min(X[1], 1); Y[2] = atomic_max(X[2], 1); Y[3] = atomic_exchange(X[3], 1); $bits }"
+done
+
 echo "$passed of $checked instructions passed"
 [ "$passed" -eq "$checked" ]

@@ -239,12 +239,14 @@ template <class T> inline T atomic_add(T *p, T x) { return atomic_update(p, [x](
 template <class T> inline T atomic_exchange(T *p, T x) { return atomic_update(p, [x](T) { return x; }); }
 template <class T> inline T atomic_cas(T *p, T expected, T x) { return atomic_update(p, [=](T old) { return old == expected ? x : old; }); }
 }
-template <class T, class U> static inline T atomicAdd(T *p, U x) { return ptx::atomic_add(p, (T)x); }
+// For the types that CUDA has them for: what else is called does not compile there either.
+template <class T> constexpr bool is_word = std::is_integral<T>::value && sizeof(T) >= 4;
+template <class T, class U> static inline T atomicAdd(T *p, U x) { static_assert(std::is_unsigned<T>::value || std::is_same<T, int>::value || std::is_floating_point<T>::value); return ptx::atomic_add(p, (T)x); }
 template <class T, class U> static inline T atomicSub(T *p, U x) { return ptx::atomic_add(p, (T)(0 - (T)x)); }
-template <class T, class U> static inline T atomicExch(T *p, U x) { return ptx::atomic_exchange(p, (T)x); }
-template <class T, class U, class V> static inline T atomicCAS(T *p, U expected, V x) { return ptx::atomic_cas(p, (T)expected, (T)x); }
-template <class T, class U> static inline T atomicMin(T *p, U x) { return ptx::atomic_update(p, [=](T old) { return old < (T)x ? old : (T)x; }); }
-template <class T, class U> static inline T atomicMax(T *p, U x) { return ptx::atomic_update(p, [=](T old) { return old > (T)x ? old : (T)x; }); }
+template <class T, class U> static inline T atomicExch(T *p, U x) { static_assert(is_word<T> || std::is_same<T, float>::value); return ptx::atomic_exchange(p, (T)x); }
+template <class T, class U, class V> static inline T atomicCAS(T *p, U expected, V x) { static_assert(std::is_unsigned<T>::value || std::is_same<T, int>::value); return ptx::atomic_cas(p, (T)expected, (T)x); }
+template <class T, class U> static inline T atomicMin(T *p, U x) { static_assert(is_word<T>); return ptx::atomic_update(p, [=](T old) { return old < (T)x ? old : (T)x; }); }
+template <class T, class U> static inline T atomicMax(T *p, U x) { static_assert(is_word<T>); return ptx::atomic_update(p, [=](T old) { return old > (T)x ? old : (T)x; }); }
 template <class T, class U> static inline T atomicAnd(T *p, U x) { return ptx::atomic_update(p, [=](T old) { return (T)(old & (T)x); }); }
 template <class T, class U> static inline T atomicOr(T *p, U x) { return ptx::atomic_update(p, [=](T old) { return (T)(old | (T)x); }); }
 template <class T, class U> static inline T atomicXor(T *p, U x) { return ptx::atomic_update(p, [=](T old) { return (T)(old ^ (T)x); }); }

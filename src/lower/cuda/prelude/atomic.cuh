@@ -43,6 +43,7 @@ template <class T> DEVICE T atomic_cas(T *p, T expected, T x) { return atomicCAS
 DEVICE int64_t atomic_and(int64_t *p, int64_t x) { return (int64_t)atomicAnd((uint64_t *)p, (uint64_t)x); }
 DEVICE int64_t atomic_or(int64_t *p, int64_t x) { return (int64_t)atomicOr((uint64_t *)p, (uint64_t)x); }
 DEVICE int64_t atomic_exchange(int64_t *p, int64_t x) { return (int64_t)atomicExch((uint64_t *)p, (uint64_t)x); }
+DEVICE double atomic_exchange(double *p, double x) { return __longlong_as_double((long long)atomicExch((uint64_t *)p, (uint64_t)__double_as_longlong(x))); }
 DEVICE int64_t atomic_cas(int64_t *p, int64_t expected, int64_t x) { return (int64_t)atomicCAS((uint64_t *)p, (uint64_t)expected, (uint64_t)x); }
 // Floats order like their bits, the negative ones backwards; -0 counts as 0, and NaN changes nothing.
 #define ATOMIC_EXTREMES(FLOAT, SIGNED, UNSIGNED, BITS, VALUE)                                               \
