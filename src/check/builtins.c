@@ -181,9 +181,7 @@ static Value check_convert(Checker *cx, const Ex *ex)
     }
     if (v.kind == VALUE_POISON || type == DTYPE_NONE) return POISON;
     if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "'convert' takes a number, not %s", show_value(cx, &v));
-    Value plain = v;
-    plain.flexible = false;                                // convert<i8>(300) is said on purpose
-    return convert_value(cx, plain, type);
+    return cast_value(cx, v, type);                        // convert<i8>(300) is said on purpose
 }
 
 static Value check_bitcast(Checker *cx, const Ex *ex)

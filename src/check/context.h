@@ -43,6 +43,7 @@ struct Entity {
     const char *what;                // "a build parameter", "a shape symbol" ...: for messages; NULL: a variable
     Expr       *value;
     bool        flexible;            // a literal constant, whose type adapts
+    bool        is_constant;         // VALUE declared const, or a build parameter: fits where it is stored
     Var        *var;
     DType       type;
     Buffer     *buffer;
@@ -70,7 +71,8 @@ typedef struct Value {
     ValueKind   kind;
     Span        span;
     Expr       *expr;                // SCALAR
-    bool        flexible;            // SCALAR: made of literals; int or f64 until an operand or a variable gives the type
+    bool        flexible;            // SCALAR: made of literals; int, u64 or f64 until an operand or a variable gives the type
+    bool        is_bits;             // SCALAR: written as bits, which are a number of any type with as many
     DType       type;                // TYPE
     Region      region;              // REGION
     Entity     *entity;              // REGION, and SCALAR by its name: the name it was reached by
@@ -228,7 +230,7 @@ Value convert_value(Checker *cx, Value v, DType to);                   // as ass
 Expr *convert_expr(Checker *cx, Value v, DType to);                    // NULL if poison
 bool  convert_pair(Checker *cx, Value *a, Value *b, const char *what); // usual arithmetic conversions
 Expr *truth(Checker *cx, Value v);                                     // as a condition; NULL if poison
-const char *fits_in(int64_t value, DType type, Arena *arena);          // NULL if it does, else the range as text
+Value cast_value(Checker *cx, Value v, DType to);                      // as convert<> does: it need not fit
 
 // ---- expressions (expressions.c)
 Value check_expression(Checker *cx, const Ex *ex);

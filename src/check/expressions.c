@@ -51,6 +51,32 @@ static Value made(Expr *expr, Span span, bool flexible)
     return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = expr, .flexible = flexible && expr_is_const(expr) };
 }
 
+// A literal that no `int` holds is an u64 as long as it needs to be.
+static Value made_of_literals(Checker *cx, Value v, bool is_bits)
+{
+    int64_t value;
+    v.is_bits = v.flexible && is_bits;
+    if (v.flexible && v.expr->type == DTYPE_U64 && expr_as_int(v.expr, &value) && value >= 0) v.expr = int_const(cx->arena, value);
+    return v;
+}
+
+// Whether a constant operation on literals leaves 64 bits.
+static bool leaves_64_bits(Operator op, const Expr *a, const Expr *b, const Expr *result)
+{
+    int64_t x, y;
+    uint64_t r;
+    if (!expr_as_int(a, &x) || !expr_as_int(b, &y)) return false;
+    if (a->type == DTYPE_INT) return !expr_is_const(result);
+    const uint64_t ux = (uint64_t)x, uy = (uint64_t)y;
+    switch ((int)op) {
+    case OP_ADD: return __builtin_add_overflow(ux, uy, &r);
+    case OP_SUB: return __builtin_sub_overflow(ux, uy, &r);
+    case OP_MUL: return __builtin_mul_overflow(ux, uy, &r);
+    case OP_SHL: return ux << (y & 63) >> (y & 63) != ux;
+    default:     return false;
+    }
+}
+
 static Value compare_kinds(Checker *cx, Span span, Operator op, const Value *a, const Value *b)
 {
     if (op != OP_EQ && op != OP_NE) return FAIL(cx, span, "types and targets compare with == and != only");
@@ -70,10 +96,11 @@ static Value check_shift(Checker *cx, Span span, Operator op, Value a, Value b)
         return FAIL(cx, span, "a shift by %lld: %s has %d bits", (long long)count, dtype_name(a.expr->type),
                     dtype_bits(a.expr->type));
     Expr *const by = convert_expr(cx, b, a.expr->type);
-    if (by && a.expr->type == DTYPE_INT && expr_is_const(a.expr) && expr_is_const(by)
-        && !expr_is_const(expr_binary(cx->arena, expr_ops[op], a.expr, by)))
+    if (!by) return POISON;
+    Expr *const result = written_binary(cx, expr_ops[op], a.expr, by);
+    if ((flexible || a.expr->type == DTYPE_INT) && leaves_64_bits(op, a.expr, by, result))
         return FAIL(cx, span, "the result does not fit into 64 bits");
-    return by ? made(written_binary(cx, expr_ops[op], a.expr, by), span, flexible) : POISON;
+    return made_of_literals(cx, made(result, span, flexible), true);
 }
 
 static bool is_number(const Value *v) { return v->kind == VALUE_SCALAR; }
@@ -96,13 +123,17 @@ Value check_binary(Checker *cx, Span span, Operator op, Value a, Value b)
     if ((op == OP_DIV || op == OP_MOD) && expr_as_int(b.expr, &divisor) && divisor == 0)
         return FAIL(cx, span, "division by zero");
     Expr *const result = written_binary(cx, expr_ops[op], a.expr, b.expr);
-    if (a.expr->type == DTYPE_INT && expr_is_const(a.expr) && expr_is_const(b.expr) && !expr_is_const(result))
+    if ((a.flexible || a.expr->type == DTYPE_INT) && leaves_64_bits(op, a.expr, b.expr, result))
         return FAIL(cx, span, "the result does not fit into 64 bits");
     // true & false stays a truth value, as C's would not but everyone means.
     if (both_bool && (op == OP_AND || op == OP_OR || op == OP_XOR))
         return made(truth(cx, scalar_value(result, span)), span, false);
-    return made(result, span, a.flexible && b.flexible && !is_comparison(op));
+    const bool is_bits = op == OP_AND || op == OP_OR || op == OP_XOR;
+    return made_of_literals(cx, made(result, span, a.flexible && b.flexible && !is_comparison(op)), is_bits);
 }
+
+// 9223372036854775808, which no `int` is, and whose negation is the least of them.
+static bool is_least_negated(const Expr *x) { return x->type == DTYPE_U64 && x->integer.value == INT64_MIN; }
 
 static Value check_unary(Checker *cx, const Ex *ex)
 {
@@ -126,7 +157,11 @@ static Value check_unary(Checker *cx, const Ex *ex)
     const bool flexible = v.flexible;
     if (!flexible) v = convert_value(cx, v, widened(v.expr->type));
     if (v.kind == VALUE_POISON) return v;
-    return made(written_unary(cx, ex->unary.op == OP_NEG ? X_NEG : X_BITNOT, v.expr), ex->span, flexible);
+    const bool negates = ex->unary.op == OP_NEG, is_least = negates && flexible && is_least_negated(v.expr);
+    Expr *const result = is_least ? int_const(cx->arena, INT64_MIN) : written_unary(cx, negates ? X_NEG : X_BITNOT, v.expr);
+    if (negates && flexible && !is_least && (result->type == DTYPE_U64 || !expr_is_const(result)))
+        return FAIL(cx, ex->span, "the result does not fit into 64 bits");
+    return made_of_literals(cx, made(result, ex->span, flexible), !negates);
 }
 
 // ---- arms that may not be evaluated
@@ -237,8 +272,9 @@ static Value widen_read(Checker *cx, Value v)
 Value check_expression(Checker *cx, const Ex *ex)
 {
     switch (ex->kind) {
-    case EX_INT:    return (Value){ .kind = VALUE_SCALAR, .span = ex->span,
-                                   .expr = int_const(cx->arena, (int64_t)ex->integer.value), .flexible = true };
+    case EX_INT:    return (Value){ .kind = VALUE_SCALAR, .span = ex->span, .flexible = true, .is_bits = ex->integer.is_bits,
+                                   .expr = expr_int(cx->arena, ex->integer.value > INT64_MAX ? DTYPE_U64 : DTYPE_INT,
+                                                    (int64_t)ex->integer.value) };
     case EX_FLOAT:  return (Value){ .kind = VALUE_SCALAR, .span = ex->span,
                                    .expr = expr_float(cx->arena, DTYPE_F64, ex->real.value), .flexible = true };
     case EX_BOOL:   return scalar_value(expr_bool(cx->arena, ex->boolean.value), ex->span);

@@ -216,7 +216,7 @@ static bool check_promote(Checker *cx, const Ex **ex, bool accumulate, int *prom
     if (!steps || !steps->next || steps->next->next) return check_error(cx, call->span, "'promote' takes (n, a @ b)");
     if (!accumulate) return check_error(cx, call->span, "'promote' adds: c += promote(n, a @ b)");
     if (!check_const_int(cx, steps, "the number of steps", &value)) return false;
-    if (value < 1 || value > 1024) return check_error(cx, steps->span, "%lld steps: at least 1", (long long)value);
+    if (value < 1 || value > 1024) return check_error(cx, steps->span, "%lld steps: there are 1 to 1024", (long long)value);
     *promote = (int)value;
     *ex = steps->next;
     if ((*ex)->kind == EX_BINARY && (*ex)->binary.op == OP_MATMUL) return true;

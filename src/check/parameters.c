@@ -34,6 +34,7 @@ static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
             entity.value = convert_expr(cx, value, type);
             if (entity.value) entity.kind = ENTITY_VALUE;
             entity.type = type;
+            entity.is_constant = true;
             return entity;
         }
     }

@@ -81,6 +81,7 @@ static Entity *evaluate_file_constant(Checker *cx, const Decl *decl, const Decla
             made->kind = ENTITY_VALUE;
             made->value = value;
             made->type = type;
+            made->is_constant = true;
         }
     }
     cx->constants--;

@@ -188,14 +188,23 @@ static bool tensor_shape(Checker *cx, const Param *param, int index, bool absent
     return ok;
 }
 
+// Rows that began within a byte would be written by two instances at once. Known when built, or else at launch.
 static bool packed_rows_fill_bytes(Checker *cx, const Param *param, const Buffer *tensor)
 {
-    int64_t last;
+    Arena *const a = cx->arena;
     const int bits = dtype_bits(tensor->type);
-    if (bits >= 8 || tensor->rank == 0 || !expr_as_int(tensor->shape[tensor->rank - 1], &last) || last * bits % 8 == 0)
-        return true;
-    return check_error(cx, param->span, "a row of %lld %s fills no whole bytes", (long long)last,
-                       dtype_name(tensor->type));
+    if (bits >= 8 || tensor->rank == 0) return true;
+    Expr *const last = tensor->shape[tensor->rank - 1], *const zero = int_const(a, 0);
+    Expr *const cond = expr_binary(a, X_EQ, expr_binary(a, X_MOD, last, int_const(a, 8 / bits)), zero);
+    bool known;
+    if (is_const_bool(cond, &known))
+        return known || check_error(cx, param->span, "a row of %s %s fills no whole bytes: %d are one", show_expr(cx, last),
+                                    dtype_name(tensor->type), 8 / bits);
+    const char *const message = arena_printf(a, "the rows of '%s', %s of %s, must fill whole bytes: %d are one", param->name,
+                                             show_expr(cx, last), dtype_name(tensor->type), 8 / bits);
+    VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, message, param->span }));
+    learn_required(cx, cond);
+    return true;
 }
 
 // Bound to `strided`: the last dimension is contiguous, the strides of the others are symbols, which a launch binds to

@@ -75,6 +75,25 @@ static bool is_outside(Checker *cx, const Expr *x, int64_t room)
     return r.lo < 0 || r.hi > room;
 }
 
+// So that sums of a few of them are numbers, too: nothing is that far from anything.
+#define PLACE_MAX (INT64_C(1) << 60)
+
+// A start, width or step that is a constant.
+static bool is_near(Checker *cx, const Expr *x, Span span, const char *what)
+{
+    int64_t value;
+    if (!x || !expr_as_int(x, &value) || (value >= -PLACE_MAX && value <= PLACE_MAX)) return true;
+    return check_error(cx, span, "%s of %lld: there are -2^60 to 2^60", what, (long long)value);
+}
+
+static bool reaches_near(Checker *cx, const Sub *sub, Span span)
+{
+    int64_t width, step, last;
+    if (!sub->step || !expr_as_int(sub->step, &step) || !expr_as_int(sub->width, &width) || width < 1) return true;
+    if (!__builtin_mul_overflow(width - 1, step, &last) && last <= PLACE_MAX) return true;
+    return check_error(cx, span, "%lld elements, each %lld behind the one before, reach past 2^60", (long long)width, (long long)step);
+}
+
 static bool check_inside(Checker *cx, const Buffer *buffer, int d, const Sub *sub, Span span)
 {
     int64_t extent, width = 1, step = 1;
@@ -106,6 +125,7 @@ static bool check_sub(Checker *cx, const Buffer *buffer, int d, const Ex *ex, Su
         return true;
     }
     sub->start = check_int(cx, ex->sub.start, "a subscript");
+    if (!is_near(cx, sub->start, ex->sub.start->span, sub->is_range ? "a start" : "a subscript")) return false;
     if (!sub->is_range) return sub->start && check_inside(cx, buffer, d, sub, ex->sub.start->span);
     sub->width = check_int(cx, ex->sub.width, "a width");
     int64_t constant;
@@ -122,8 +142,9 @@ static bool check_sub(Checker *cx, const Buffer *buffer, int d, const Ex *ex, Su
             if (constant == 1) sub->step = NULL;
         }
     }
-    if (!sub->start || !sub->width) return false;
+    if (!sub->start || !sub->width || !is_near(cx, sub->width, ex->sub.width->span, "a width")) return false;
     const Span span = span_join(ex->sub.start->span, ex->sub.width->span);
+    if (!reaches_near(cx, sub, span)) return false;
     return check_inside(cx, buffer, d, sub, span);
 }
 

@@ -250,6 +250,7 @@ static void check_scalar_declaration(Checker *cx, const St *st, const Declarator
     Entity entity = { .kind = ENTITY_POISON, .name = one->name, .span = one->span, .may_read = true,
                      .may_write = !st->decl.is_const };
     if (st->decl.is_const) entity.what = "a constant";
+    entity.is_constant = st->decl.is_const;
     Expr *value = NULL;
     if (one->init) value = convert_expr(cx, check_scalar(cx, one->init), type);
     else if (st->decl.is_const) check_error(cx, one->span, "a constant needs a value");
@@ -428,6 +429,8 @@ static const LayoutName layouts[] = {
     { "columns", HINT_COLUMNS, false }, { "partial", HINT_PARTIAL, false }, { "transposed", HINT_TRANSPOSED, false },
 };
 
+enum { PADDING_MAX = 1024 };        // elements between rows; more is none that memory has
+
 static void check_layout(Checker *cx, const St *st)
 {
     Entity *entity;
@@ -454,8 +457,8 @@ static void check_layout(Checker *cx, const St *st)
                             of_shared ? "shared tiles" : "fragments");
             else if (layouts[i].hint == HINT_SWIZZLE && value != 0 && value != 32 && value != 64 && value != 128)
                 check_error(cx, hint->span, "a swizzle of %lld bytes: there are 0, 32, 64 and 128", (long long)value);
-            else if (value < 0)
-                check_error(cx, hint->span, "a padding of %lld", (long long)value);
+            else if (value < 0 || value > PADDING_MAX)
+                check_error(cx, hint->span, "a padding of %lld elements: there are 0 to %d", (long long)value, PADDING_MAX);
             else if (buffer->hint && (buffer->hint != layouts[i].hint || buffer->hint_value != value)) {
                 check_error(cx, hint->span, "'%s' has another layout already", buffer->name);
                 check_note(cx, buffer->hint_span, "it is given here");

@@ -36,43 +36,87 @@ Value settle(Checker *cx, Value v)
     return v;
 }
 
-const char *fits_in(int64_t value, DType type, Arena *arena)
+// ---- constants: what a type can hold of them
+
+static const char *number_text(Checker *cx, const Expr *x)
 {
-    const int bits = dtype_bits(type);
-    if (!dtype_is_integer(type) || bits == 64) return NULL;
-    // Bit patterns are written as they please: -1 for all ones, 0x80000000 for the sign alone.
-    const int64_t lo = -(INT64_C(1) << (bits - 1)), hi = (INT64_C(1) << bits) - 1;
-    if (value >= lo && value <= hi) return NULL;
-    const bool is_unsigned = dtype_is_unsigned(type);
-    return arena_printf(arena, "%lld .. %lld", is_unsigned ? 0LL : (long long)lo, is_unsigned ? (long long)hi : -(long long)lo - 1);
+    if (x->kind == E_FLOAT) return arena_printf(cx->arena, "%g", x->real.value);
+    return arena_printf(cx->arena, x->type == DTYPE_U64 ? "%llu" : "%lld", (unsigned long long)x->integer.value);
 }
 
-// A literal as a value of type `to`, if it can be one.
-static bool literal_fits(Checker *cx, const Value *v, DType to)
+static bool report_misfit(Checker *cx, Span span, const Expr *x, DType to)
 {
-    if (!dtype_is_integer(to)) return true;
-    if (v->expr->kind == E_FLOAT) {
-        const double x = v->expr->real.value;
-        if (x == floor(x) && fabs(x) < 9e18) return true;
-        return check_error(cx, v->span, "%g is no value of %s", x, dtype_name(to));
-    }
-    if (v->expr->kind != E_INT) return true;
-    const char *const range = fits_in(v->expr->integer.value, to, cx->arena);
-    if (range)
-        check_error(cx, v->span, "%lld does not fit into %s (%s)", (long long)v->expr->integer.value, dtype_name(to),
-                    range);
-    return !range;
+    int64_t lo, hi;
+    const char *range = "0 .. 18446744073709551615";
+    if (dtype_is_float(to)) range = arena_printf(cx->arena, "%g .. %g", -dtype_most(to), dtype_most(to));
+    else if (dtype_limits(to, &lo, &hi)) range = arena_printf(cx->arena, "%lld .. %lld", (long long)lo, (long long)hi);
+    return check_error(cx, span, "%s does not fit into %s (%s)", number_text(cx, x), dtype_name(to), range);
 }
 
-Value convert_value(Checker *cx, Value v, DType to)
+static bool integer_fits(const Expr *x, DType to, bool is_bits)
+{
+    int64_t lo, hi;
+    const int64_t value = x->integer.value;
+    const bool is_huge = x->type == DTYPE_U64 && value < 0;              // it is above all of int64_t
+    const int bits = dtype_bits(to);
+    if (bits == 64) return is_bits || (to == DTYPE_U64 ? is_huge || value >= 0 : !is_huge);
+    if (is_huge) return false;
+    if (is_bits) return value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << bits;
+    return dtype_limits(to, &lo, &hi) && value >= lo && value <= hi;
+}
+
+static double real_of(const Expr *x)
+{
+    if (x->kind == E_FLOAT) return x->real.value;
+    return x->type == DTYPE_U64 ? (double)(uint64_t)x->integer.value : (double)x->integer.value;
+}
+
+// A fraction is no integer; one that is whole is held to the range as an integer is.
+static bool whole_fits(Checker *cx, Span span, const Expr *x, DType to)
+{
+    const double value = x->real.value;
+    if (value != floor(value) || isinf(value))
+        return check_error(cx, span, "%s is no value of %s", number_text(cx, x), dtype_name(to));
+    const bool fits = to == DTYPE_U64 ? value >= 0 && value < 0x1p64 : value < 0x1p63 && (double)constant_truncate(to, value) == value;
+    return fits || report_misfit(cx, span, x, to);
+}
+
+// Whether a constant is a number of type `to`; reports.
+static bool constant_fits(Checker *cx, Span span, const Expr *x, DType to, bool is_bits)
+{
+    if (x->kind == E_SELECT)
+        return constant_fits(cx, span, x->select.a, to, is_bits) && constant_fits(cx, span, x->select.b, to, is_bits);
+    if (!expr_is_const(x) || (!dtype_is_integer(to) && !dtype_is_float(to))) return true;
+    if (dtype_is_float(to)) return !constant_overflows(to, real_of(x)) || report_misfit(cx, span, x, to);
+    if (x->kind == E_FLOAT) return whole_fits(cx, span, x, to);
+    return integer_fits(x, to, is_bits) || report_misfit(cx, span, x, to);
+}
+
+static bool must_fit(const Value *v, DType to)
+{
+    if (v->flexible) return true;
+    return v->entity && v->entity->is_constant && v->expr->kind == E_INT && dtype_is_integer(to);
+}
+
+// ---- conversions
+
+Value cast_value(Checker *cx, Value v, DType to)
 {
     if (is_poison(&v) || to == DTYPE_NONE) return POISON;
     if (v.kind != VALUE_SCALAR)
         return FAIL(cx, v.span, "expected a value of %s, found %s", dtype_name(to), show_value(cx, &v));
-    if (v.flexible && !literal_fits(cx, &v, to)) return POISON;
     v.expr = to == DTYPE_BOOL ? truth(cx, v) : convert_arms(cx, to, v.expr);
     v.flexible = false;
     return v;
+}
+
+// The bits of a constant of another type are as good as its number.
+Value convert_value(Checker *cx, Value v, DType to)
+{
+    if (v.kind == VALUE_SCALAR && to != DTYPE_NONE && must_fit(&v, to) &&
+        !constant_fits(cx, v.span, v.expr, to, v.is_bits || !v.flexible))
+        return POISON;
+    return cast_value(cx, v, to);
 }
 
 Expr *convert_expr(Checker *cx, Value v, DType to)
@@ -122,6 +166,12 @@ static DType literal_type(Checker *cx, const Value *literal, DType other)
     return other;
 }
 
+// What a literal is by itself: f64, int, or u64 where that is too small.
+static DType literal_class(const Value *v)
+{
+    return v->flexible && dtype_is_float(v->expr->type) ? DTYPE_F64 : widened(v->expr->type);
+}
+
 bool convert_pair(Checker *cx, Value *a, Value *b, const char *what)
 {
     if (is_poison(a) || is_poison(b)) return false;
@@ -143,10 +193,9 @@ bool convert_pair(Checker *cx, Value *a, Value *b, const char *what)
         *b = settle(cx, *b);
     }
     const bool flexible = a->flexible && b->flexible;
-    const DType ta = a->flexible && a->expr->type != DTYPE_INT ? DTYPE_F64 : widened(a->expr->type);
-    const DType tb = b->flexible && b->expr->type != DTYPE_INT ? DTYPE_F64 : widened(b->expr->type);
+    const DType ta = literal_class(a), tb = literal_class(b);
     DType type;
-    if (flexible) type = ta == DTYPE_F64 || tb == DTYPE_F64 ? DTYPE_F64 : DTYPE_INT;
+    if (flexible) type = ta == DTYPE_F64 || tb == DTYPE_F64 ? DTYPE_F64 : common_integer(ta, tb);
     else if (a->flexible) type = literal_type(cx, a, tb);
     else if (b->flexible) type = literal_type(cx, b, ta);
     else type = common_type(cx, ta, tb);

@@ -2,6 +2,7 @@
 // constant.c - values of constants in every element type, computed as the targets would.
 #include "ir/constant.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -102,6 +103,19 @@ bool constant_float_from_int(DType to, DType from, int64_t value, double *result
     if (to != DTYPE_F64 && (value > (INT64_C(1) << 53) || value < -(INT64_C(1) << 53))) return false;
     *result = constant_round(to, (double)value);
     return true;
+}
+
+double dtype_most(DType type)
+{
+    FloatFormat format;
+    return find_format(type, &format) ? format.most : type == DTYPE_F32 ? FLT_MAX : DBL_MAX;
+}
+
+bool constant_overflows(DType type, double value)
+{
+    FloatFormat format;
+    if (!isfinite(value)) return false;
+    return find_format(type, &format) && format.saturates ? fabs(value) > format.most : isinf(constant_round(type, value));
 }
 
 bool dtype_limits(DType type, int64_t *lo, int64_t *hi)

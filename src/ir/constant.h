@@ -17,5 +17,7 @@ uint64_t constant_bits(DType type, double value);          // of a floating type
 
 bool dtype_holds(DType wide, DType narrow);                // every value of `narrow` is one of `wide`
 bool dtype_limits(DType type, int64_t *lo, int64_t *hi);   // of integers and bool; false for u64 and floats
+double dtype_most(DType type);                             // of a floating type: its largest number
+bool constant_overflows(DType type, double value);         // a finite value that the floating type has no number for
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,37 +27,32 @@ static bool word_is(Word word, const char *text)
     return (int)strlen(text) == word.n && memcmp(word.at, text, (size_t)word.n) == 0;
 }
 
-static bool parse_integer(const char *text, int64_t *value)
+// As the language writes them: decimal, or hexadecimal behind 0x; there are no octal numbers.
+static bool is_integer(const char *text, int *base)
 {
-    char *end;
+    const char *digits = text + (*text == '-' || *text == '+');
+    *base = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') ? 16 : 10;
+    digits += *base == 16 ? 2 : 0;
+    return *digits && digits[strspn(digits, *base == 16 ? "0123456789abcdefABCDEF" : "0123456789")] == 0;
+}
+
+static kiln_status parse_integer(const char *name, const char *text, int base, int64_t *value)
+{
+    const char *const digits = text + (*text == '-' || *text == '+');
+    if (base == 10 && digits[0] == '0' && digits[1])
+        return status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s'): octal numbers do not exist; write it without the leading 0",
+                           text, name);
     errno = 0;
-    *value = strtoll(text, &end, 0);
-    return *text && !*end && !errno;
+    *value = strtoll(text, NULL, base);
+    return !errno ? KILN_OK : status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s') does not fit into 64 bits (%lld .. %lld)",
+                                          text, name, (long long)INT64_MIN, (long long)INT64_MAX);
 }
 
 static bool parse_float(const char *text, double *value)
 {
     char *end;
     *value = strtod(text, &end);
-    return *text && !*end;
-}
-
-static bool parse_value(Arena *arena, Word word, Binding *binding)
-{
-    const char *const text = arena_copy_text(arena, word.at, (size_t)word.n);
-    binding->kind = BIND_INT;
-    if (word_is(word, "true") || word_is(word, "false"))
-        return binding->integer = word_is(word, "true"), true;
-    if (word_is(word, "none"))
-        return binding->kind = BIND_NONE, true;
-    if (word_is(word, "strided"))
-        return binding->kind = BIND_STRIDED, true;
-    if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE)
-        return binding->kind = BIND_TYPE, true;
-    if (parse_integer(text, &binding->integer))
-        return true;
-    binding->kind = BIND_FLOAT;
-    return parse_float(text, &binding->real);
+    return *text && !*end && (!isinf(*value) || !strpbrk(text, "0123456789"));       // inf is one, 1e400 is not
 }
 
 // ---- what a name may be bound to
@@ -156,6 +152,28 @@ static const char *near_value(Arena *arena, Word word)
     return did_you_mean(arena, foreign && foreign->ours ? foreign->ours : nearest_name(text, candidates, n));
 }
 
+static kiln_status parse_value(Arena *arena, Word word, Binding *binding)
+{
+    int base;
+    const char *const text = arena_copy_text(arena, word.at, (size_t)word.n);
+    binding->kind = BIND_INT;
+    if (word_is(word, "true") || word_is(word, "false"))
+        return binding->integer = word_is(word, "true"), KILN_OK;
+    if (word_is(word, "none"))
+        return binding->kind = BIND_NONE, KILN_OK;
+    if (word_is(word, "strided"))
+        return binding->kind = BIND_STRIDED, KILN_OK;
+    if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE)
+        return binding->kind = BIND_TYPE, KILN_OK;
+    if (is_integer(text, &base))
+        return parse_integer(binding->name, text, base, &binding->integer);
+    binding->kind = BIND_FLOAT;
+    if (parse_float(text, &binding->real))
+        return KILN_OK;
+    return status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s') is neither a number, a type, true, false, none nor strided%s",
+                       text, binding->name, near_value(arena, word));
+}
+
 static const char *near_decl(Arena *arena, const Program *program, const char *name)
 {
     const char *candidates[256];
@@ -217,12 +235,10 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
         Binding binding = { .name = arena_copy_text(arena, key.at, (size_t)key.n) };
         if (!equals || !key.n || !value.n)
             return status_fail(KILN_BAD_ARGUMENT, "bindings: expected NAME=VALUE, found '%.*s'", (int)(end - at), at);
-        if (!parse_value(arena, value, &binding))
-            return status_fail(KILN_BAD_ARGUMENT,
-                               "bindings: '%.*s' (of '%s') is neither a number, a type, true, false, none "
-                               "nor strided%s",
-                               value.n, value.at, binding.name, near_value(arena, value));
-        kiln_status status = check_binding(arena, decl, &binding);
+        kiln_status status = parse_value(arena, value, &binding);
+        if (status)
+            return status;
+        status = check_binding(arena, decl, &binding);
         VEC_PUSH(arena, &list, binding);
         if (!status)
             status = check_twice(list.items, list.count - 1);

@@ -80,8 +80,8 @@ static int processors(void)
 static int default_threads(void)
 {
     const char *const text = secure_getenv("KILN_THREADS");
-    const int n = text ? atoi(text) : 0;
-    return n < 1 ? processors() : n > MAX_THREADS ? MAX_THREADS : n;
+    const long n = text ? strtol(text, NULL, 10) : 0;
+    return n < 1 ? processors() : n > MAX_THREADS ? MAX_THREADS : (int)n;
 }
 
 static bool run_piece(Job *job)

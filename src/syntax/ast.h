@@ -45,7 +45,7 @@ struct Ex {
     Span   span;
     Ex    *next;                     // the following argument, set item, extent ...
     union {
-        struct { uint64_t value; }                                  integer;   // a literal; sign is an operator
+        struct { uint64_t value; bool is_bits; }                    integer;   // a literal; sign is an operator; is_bits: hex, binary
         struct { double value; }                                    real;
         struct { bool value; }                                      boolean;
         struct { const char *text; int length; }                    string;    // escapes resolved

@@ -219,7 +219,8 @@ static Token lex_number(Lexer *lexer, Token token)
     const int begin = token.begin, end = lexer->at = token.end = number_end(lexer, begin);
     char number[NUMBER_CHARS_MAX];
     token.kind = TOK_INT;
-    token.integer = 0;
+    token.integer.value = 0;
+    token.integer.is_bits = false;
     if (!copy_number(lexer, begin, end, number)) {
         complain(lexer, begin, end, "a number of more than %d characters", NUMBER_CHARS_MAX - 1);
         return token;
@@ -229,11 +230,12 @@ static Token lex_number(Lexer *lexer, Token token)
         token.kind = TOK_FLOAT;
         token.real = parse_real(lexer, begin, end, number);
     } else if (prefix == 'x' || prefix == 'b') {
-        token.integer = parse_integer(lexer, begin, end, number + 2, prefix == 'x' ? 16 : 2);
+        token.integer.value = parse_integer(lexer, begin, end, number + 2, prefix == 'x' ? 16 : 2);
+        token.integer.is_bits = true;
     } else if (number[0] == '0' && is_digit((unsigned char)number[1])) {
         complain(lexer, begin, end, "octal numbers do not exist: write it in decimal, without the leading 0");
     } else {
-        token.integer = parse_integer(lexer, begin, end, number, 10);
+        token.integer.value = parse_integer(lexer, begin, end, number, 10);
     }
     return token;
 }

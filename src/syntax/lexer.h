@@ -35,7 +35,7 @@ typedef struct Token {
     union {
         Name     name;               // NAME
         DType    type;               // TYPE
-        uint64_t integer;            // INT
+        struct { uint64_t value; bool is_bits; } integer;  // INT; is_bits: hexadecimal or binary
         double   real;               // FLOAT
         struct { const char *text; int length; } string;   // STRING, escapes resolved
     };

@@ -140,7 +140,7 @@ static Ex *parse_primary(Parser *parser)
     switch ((int)token.kind) {
     case TOK_INT:
         parse_advance(parser);
-        return new_ex(parser, begin, (Ex){ .kind = EX_INT, .integer = { token.integer } });
+        return new_ex(parser, begin, (Ex){ .kind = EX_INT, .integer = { token.integer.value, token.integer.is_bits } });
     case TOK_FLOAT:
         parse_advance(parser);
         return new_ex(parser, begin, (Ex){ .kind = EX_FLOAT, .real = { token.real } });

@@ -63,8 +63,8 @@ static int64_t milliseconds(void)
 int build_seconds(void)
 {
     const char *const text = secure_getenv("KILN_BUILD_SECONDS");
-    const int n = text ? atoi(text) : 0;
-    return n < 1 ? BUILD_SECONDS : n < BUILD_SECONDS_MAX ? n : BUILD_SECONDS_MAX;
+    const long n = text ? strtol(text, NULL, 10) : 0;
+    return n < 1 ? BUILD_SECONDS : n < BUILD_SECONDS_MAX ? (int)n : BUILD_SECONDS_MAX;
 }
 
 typedef struct Child { pid_t pid; int pipe, status; bool ended; } Child;

@@ -347,6 +347,13 @@ static void build_mistakes(void **state)
     assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE, "'T' is bound to an integer, expected a type");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT, "'N' is bound to -1, expected an extent");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT, "expected NAME=VALUE, found 'BN'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=010", NULL, &k), KILN_BAD_ARGUMENT, "'010' (of 'BN'): octal numbers do not exist");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=99999999999999999999", NULL, &k), KILN_BAD_ARGUMENT,
+                 "'99999999999999999999' (of 'BN') does not fit into 64 bits (-9223372036854775808 .. 9223372036854775807)");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e400", NULL, &k), KILN_BAD_ARGUMENT, "'1e400' (of 'a') is neither");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e39", NULL, &k), KILN_BAD_SOURCE, "1e+39 does not fit into f32");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "mode=0x80000000", NULL, &k), KILN_BAD_SOURCE,
+                 "2147483648 does not fit into i32 (-2147483648 .. 2147483647)");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT, "'BN' is bound twice");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q' to bind: it has T, ");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, ", N");
@@ -484,6 +491,25 @@ static void divisions_of_a_launch(void **state)
     }
 }
 
+static void packed_rows_fill_bytes(void **state)
+{
+    kiln_program *p;
+    kiln_kernel *k;
+    uint8_t data[16] = { 0 };
+    int32_t out[1];
+    kiln_tensor x = kiln_tensor_of(NULL, data, KILN_I4, 2, (int64_t[]){ 2, 8 });
+    const kiln_tensor y = kiln_tensor_of(NULL, out, KILN_I32, 1, (int64_t[]){ 1 });
+    const kiln_arg args[] = { KILN_TENSOR(&x), KILN_TENSOR(&y) };
+    assert_ok(kiln_program_load_text("packed.tile", "kernel k(in i4 X[M][N], out i32 Y[1]) { grid (); Y[0] = X[0][0]; }", &p));
+    assert_ok(kiln_kernel_build(cpu, p, "k", NULL, NULL, &k));
+    assert_ok(kiln_launch(k, NULL, args, 2));
+    x.shape[1] = 7;
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE, "k: the rows of 'X', N of i4, must fill whole bytes: 2 are one");
+    kiln_kernel_free(k);
+    assert_fails(kiln_kernel_build(cpu, p, "k", "N=7", NULL, &k), KILN_BAD_SOURCE, "a row of 7 i4 fills no whole bytes: 2 are one");
+    kiln_program_free(p);
+}
+
 // ---- several threads build and launch at once
 
 static void *build_and_launch(void *context)
@@ -549,6 +575,7 @@ int main(void)
         cmocka_unit_test_setup(traps_say_where, reset),
         cmocka_unit_test_setup(operators_need_their_workspace, reset),
         cmocka_unit_test_setup(divisions_of_a_launch, reset),
+        cmocka_unit_test_setup(packed_rows_fill_bytes, reset),
         cmocka_unit_test_setup(threads_build_and_launch_at_once, reset),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -46,7 +46,7 @@ static void integers(void **state)
     for (int i = 0; i < COUNT(cases); i++) {
         const Token token = first_of(cases[i].text);
         assert_int_equal(token.kind, TOK_INT);
-        assert_true(token.integer == cases[i].value);
+        assert_true(token.integer.value == cases[i].value);
         assert_int_equal(diags->errors, 0);
     }
 }
