@@ -9,6 +9,7 @@
 #include "tools/emission.h"
 #include "ops/call.h"
 #include "base/memory.h"
+#include "emit/escape.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -147,13 +148,6 @@ static int add_lines(List *list, const char *text)
 
 // ---- the table
 
-static void add_quoted(Text *out, const char *text)
-{
-    text_print(out, "    \"");
-    for (; *text; text++) text_print(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
-    text_print(out, "\",\n");
-}
-
 static void add_table(List *list)
 {
     Text text = { .arena = list->e->arena }, *const out = &text;
@@ -161,7 +155,10 @@ static void add_table(List *list)
     text_print(out, "/* %s.c - the kernels of the operators, by their lines. Made by `kiln build`; do not edit. */\n", name);
     for (int i = 0; i < list->codes.count; i++) text_print(out, "extern const char %s_code;\n", list->codes.items[i]);
     text_print(out, "static const char *const %s_lines[] = {\n", name);
-    for (int i = 0; i < list->lines.count; i++) add_quoted(out, list->lines.items[i]);
+    for (int i = 0; i < list->lines.count; i++) {
+        escape_string(out, list->lines.items[i], strlen(list->lines.items[i]));
+        text_print(out, ",\n");
+    }
     text_print(out, "    0 };\nstatic const void *const %s_codes[] = {\n", name);
     for (int i = 0; i < list->codes.count; i++) text_print(out, "    &%s_code,\n", list->codes.items[i]);
     text_print(out, "    0 };\n\n/* Laid out as kiln_archive in kiln/code.h. */\n"

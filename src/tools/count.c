@@ -23,6 +23,7 @@ typedef struct Walk {
     Flow      flow;
     int64_t   steps;
     int       unsure;                // depth of branches that may or may not be taken
+    bool      behind;                // the rest of an iteration that may have been left
     Work      work;                  // the bytes are added up at the end
 } Walk;
 
@@ -35,6 +36,14 @@ static void lose(const char **unknown, const char *why)
 {
     if (!*unknown)
         *unknown = why;
+}
+
+// What is left does not bound it either.
+static void lose_both(Walk *w, const char *why)
+{
+    w->work.at_most = false;
+    lose(&w->work.operations_unknown, why);
+    lose(&w->work.bytes_unknown, why);
 }
 
 // ---- elements
@@ -63,6 +72,7 @@ static void touch(Walk *w, Buffer *buffer, const Interval *at, bool reads)
     bool sure = w->unsure == 0;
     for (int d = 0; d < buffer->rank; d++) {
         if (!t->shape[d].known || t->shape[d].lo != t->shape[d].hi) {
+            w->work.at_most = false;
             lose(&w->work.bytes_unknown, computed);
             return;
         }
@@ -76,8 +86,10 @@ static void touch(Walk *w, Buffer *buffer, const Interval *at, bool reads)
     const int64_t before = boxes->effort;
     boxes_add(w->arena, boxes, box);
     w->steps += (boxes->effort - before) / 8;
-    if (boxes->scattered)
+    if (boxes->scattered) {
+        w->work.at_most = false;
         lose(&w->work.bytes_unknown, "the elements it takes are too scattered");
+    }
 }
 
 static void touch_element(Walk *w, Buffer *buffer, Expr *const *subs, bool reads)
@@ -252,6 +264,17 @@ static void forget_block(Walk *w, TileOp *op)
 // ---- loops and branches
 
 static double walk_block(Walk *w, TileOp *op);
+
+static double walk_iteration(Walk *w, TileOp *body)
+{
+    const int unsure = w->unsure;
+    const bool behind = w->behind;
+    const double sum = walk_block(w, body);
+    w->unsure = unsure;
+    w->behind = behind;
+    return sum;
+}
+
 static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t step, TileOp *body);
 
 // False: the loop ends.
@@ -290,12 +313,14 @@ static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t ste
 {
     int64_t lo, hi;
     if (n == 0)
-        return walk_block(w, body);
+        return walk_iteration(w, body);
     if (!value_of(&w->ranges, indices->lo, &lo) || !value_of(&w->ranges, indices->hi, &hi)) {
         w->ranges.vars[indices->var->id].known = false;
         w->unsure++;
-        if (walk_indices(w, indices + 1, n - 1, 1, body) > 0)
+        if (walk_indices(w, indices + 1, n - 1, 1, body) > 0) {
+            w->work.at_most = false;
             lose(&w->work.operations_unknown, computed);
+        }
         w->unsure--;
         w->flow = FLOW_ON;
         forget_block(w, body);
@@ -307,18 +332,30 @@ static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t ste
     return (w->exact[indices->var->id] ? walk_exactly : walk_at_once)(w, indices, n, lo, steps, step, body);
 }
 
+// A side that goes to the next iteration leaves the rest of this one in doubt, another jump all that follows.
+static void leave_in_doubt(Walk *w, bool goes_on, bool jumps)
+{
+    if (goes_on) {
+        w->unsure++;
+        w->behind = true;
+    }
+    if (jumps) {
+        lose(&w->work.operations_unknown, computed);
+        lose(&w->work.bytes_unknown, computed);
+    }
+}
+
 static double walk_unknown_branch(Walk *w, const TileOp *op)
 {
     w->unsure++;
     const double then = walk_block(w, op->branch.then);
-    const bool left = w->flow != FLOW_ON;
+    const Flow first = w->flow;
     w->flow = FLOW_ON;
     const double otherwise = walk_block(w, op->branch.otherwise);
     w->unsure--;
-    if (then != otherwise || left || w->flow != FLOW_ON)
+    if (then != otherwise)
         lose(&w->work.operations_unknown, computed);
-    if (left || w->flow != FLOW_ON)
-        lose(&w->work.bytes_unknown, computed);
+    leave_in_doubt(w, first == FLOW_CONTINUE || w->flow == FLOW_CONTINUE, first > FLOW_CONTINUE || w->flow > FLOW_CONTINUE);
     w->flow = FLOW_ON;
     forget_block(w, op->branch.then);
     forget_block(w, op->branch.otherwise);
@@ -338,7 +375,7 @@ static double walk_while(Walk *w, const TileOp *op)
     int64_t cond = 0;
     while (value_of(&w->ranges, op->while_.cond, &cond) && cond) {
         w->steps++;
-        sum += walk_block(w, op->while_.body);
+        sum += walk_iteration(w, op->while_.body);
         if (!goes_on(w))
             return sum;
         sum += walk_block(w, op->while_.step);
@@ -346,8 +383,10 @@ static double walk_while(Walk *w, const TileOp *op)
     if (value_of(&w->ranges, op->while_.cond, &cond))
         return sum;
     w->unsure++;
-    if (walk_block(w, op->while_.body) > 0)
+    if (walk_block(w, op->while_.body) > 0) {
+        w->work.at_most = false;
         lose(&w->work.operations_unknown, computed);
+    }
     w->unsure--;
     w->flow = FLOW_ON;
     forget_block(w, op->while_.body);
@@ -399,9 +438,11 @@ static double walk_op(Walk *w, TileOp *op)
     case T_BREAK: w->flow = FLOW_BREAK; break;
     case T_CONTINUE: w->flow = FLOW_CONTINUE; break;
     case T_RETURN: w->flow = FLOW_RETURN; break;
-    case T_MATMUL: case T_SCAN: case T_EXTERN: lose(&w->work.operations_unknown, computed); break;
+    case T_MATMUL: case T_SCAN: case T_EXTERN: lose_both(w, "its reference does more than scalar code"); break;
     case T_TILE: case T_PRINT: case T_ASSERT: break;
     }
+    if (n > 0 && w->behind)
+        lose(&w->work.operations_unknown, computed);
     return n;
 }
 
@@ -427,8 +468,7 @@ static double walk_instances(Walk *w, int i)
     }
     const Var *const var = k->grid[i].var;
     if (!value_of(&w->ranges, k->grid[i].extent, &extent)) {
-        lose(&w->work.operations_unknown, computed);
-        lose(&w->work.bytes_unknown, computed);
+        lose_both(w, computed);
         return 0;
     }
     if (extent <= 0)
@@ -461,13 +501,13 @@ static double add_up(Walk *w, Touched *t)
 Work count_reference(const TileKernel *k, const WorkValues *values)
 {
     Walk w = { .ranges = ranges_of(k, values), .arena = k->arena, .exact = find_exact(k),
-               .touched = NEW_ARRAY(k->arena, Touched, k->n_buffers + 1) };
+               .touched = NEW_ARRAY(k->arena, Touched, k->n_buffers + 1), .work.at_most = true };
     w.work.operations = 2 * walk_instances(&w, k->n_grid - 1);
     for (int i = 0; i <= k->n_buffers; i++)
         if (w.touched[i].buffer)
             w.work.bytes += add_up(&w, &w.touched[i]);
     w.work.gave_up = is_lost(&w);
     if (w.work.gave_up)
-        w.work.operations_unknown = w.work.bytes_unknown = too_many_steps;
+        lose_both(&w, too_many_steps);
     return w.work;
 }

@@ -28,6 +28,7 @@ typedef struct WorkValues {
 typedef struct Work {
     double operations, bytes;
     const char *operations_unknown, *bytes_unknown;        // NULL: counted; else why not, and the number means little
+    bool at_most;                                          // what is unknown is not more than that
     bool gave_up;                                          // there is more than was looked at
 } Work;
 

@@ -224,12 +224,12 @@ static void print_rate(const char *what, double rate, double ceiling, double uni
     putchar('\n');
 }
 
-static void print_uncounted(const Work *work)
+static void print_uncounted(const char *what, double most, const char *unknown, bool at_most, const char *unit)
 {
-    if (work->operations_unknown)
-        printf("  operations are not counted: %s\n", work->operations_unknown);
-    if (work->bytes_unknown)
-        printf("  bytes are not counted: %s\n", work->bytes_unknown);
+    if (unknown && at_most)
+        printf("  %s: at most %.3f %s; %s\n", what, most, unit, unknown);
+    else if (unknown)
+        printf("  %s are not counted: %s\n", what, unknown);
 }
 
 static void print_floor(const Work *work, const Ceiling *ceiling, double t)
@@ -259,17 +259,21 @@ static void print_measurement(const Running *r, const Case *c, const Measurement
         print_rate("memory", work->bytes / t, ceiling.bytes_per_second, 1e9, "GB/s");
     if (ceiling.what)
         printf("  (possible: %s)\n", ceiling.what);
-    print_uncounted(work);
+    print_uncounted("operations", 1e-9 * work->operations, work->operations_unknown, work->at_most, "Gop");
+    print_uncounted("bytes", 1e-6 * work->bytes, work->bytes_unknown, work->at_most, "MB");
     if (ceiling.operations_per_second > 0 && (multiplies || !in_caches) && !work->operations_unknown && !work->bytes_unknown)
         print_floor(work, &ceiling, t);
 }
 
-static void print_json_count(const char *name, double count, const char *unknown)
+static void print_json_count(const char *name, double count, const char *unknown, bool at_most)
 {
-    if (unknown)
-        fprintf(json_output(), ", \"%s\": null, \"%s_not_counted\": \"%s\"", name, name, unknown);
-    else
+    if (!unknown) {
         fprintf(json_output(), ", \"%s\": %.0f", name, count);
+        return;
+    }
+    fprintf(json_output(), ", \"%s\": null, \"%s_not_counted\": \"%s\"", name, name, unknown);
+    if (at_most)
+        fprintf(json_output(), ", \"%s_at_most\": %.0f", name, count);
 }
 
 // One object; a wrong kernel has no times, as one that fails to run.
@@ -282,8 +286,8 @@ static void print_json(const Running *r, const Verdict *v, const Measurement *m)
     if (m) {
         fprintf(json_output(), ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f",
                 m->runs, m->median, m->fastest, m->slowest);
-        print_json_count("operations", m->work.operations, m->work.operations_unknown);
-        print_json_count("bytes", m->work.bytes, m->work.bytes_unknown);
+        print_json_count("operations", m->work.operations, m->work.operations_unknown, m->work.at_most);
+        print_json_count("bytes", m->work.bytes, m->work.bytes_unknown, m->work.at_most);
     }
     fprintf(json_output(), "}\n");
 }
