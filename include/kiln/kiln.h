@@ -166,6 +166,17 @@ typedef struct kiln_kernel kiln_kernel;
 KILN_API kiln_status kiln_program_load_file(const char *path, kiln_program **program);
 /* name: shown in messages; imports are looked for beside it. */
 KILN_API kiln_status kiln_program_load_text(const char *name, const char *text, kiln_program **program);
+
+typedef struct kiln_program_options {
+    const char *const *folders;              /* looked in for imports, in this order */
+    int                n_folders;
+} kiln_program_options;
+
+/* The same of a file (`text` NULL) or a text, with options (NULL: all zero). An import is looked for beside the file that
+ * imports it, then in `folders`, then in those of $KILN_PATH (with ':' between them), then in the library's kernels, where
+ * they are installed. Messages show lines of files in these folders and below the program's own, of no others. */
+KILN_API kiln_status kiln_program_load(const char *path, const char *text, const kiln_program_options *options,
+                                       kiln_program **program);
 KILN_API void        kiln_program_free(kiln_program *program);
 
 typedef struct kiln_build_options {

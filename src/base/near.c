@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// near.c - near misses among names.
+// near.c - near misses among names, and among files.
+#define _DEFAULT_SOURCE              // DT_DIR
 #include "base/near.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -43,4 +46,27 @@ const char *nearest_name(const char *name, const char *const *candidates, int n)
         }
     }
     return nearest;
+}
+
+static bool is_source_or_folder(const struct dirent *item)
+{
+    const size_t n = strlen(item->d_name);
+    return item->d_name[0] != '.' && ((n > 5 && strcmp(item->d_name + n - 5, ".tile") == 0) || item->d_type == DT_DIR);
+}
+
+bool nearest_file(const char *path, char *near, size_t bytes)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash ? slash + 1 : path;
+    char folder[4096];
+    *near = 0;
+    if ((size_t)(name - path) >= sizeof folder) return false;
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
+    DIR *const dir = opendir(*folder ? folder : ".");
+    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; ) {
+        const char *const both[] = { item->d_name, near };
+        const char *const nearer = is_source_or_folder(item) && strlen(item->d_name) < bytes ? nearest_name(name, both, *near ? 2 : 1) : NULL;
+        if (nearer && nearer != near) snprintf(near, bytes, "%s", item->d_name);
+    }
+    if (dir) closedir(dir);
+    return *near != 0;
 }

@@ -30,6 +30,11 @@ typedef struct Target {
 // Reads a file and its imports (paths are relative to the importing file). Never returns NULL; errors are in diags.
 Program *program_load(Arena *arena, Diags *diags, const char *path);
 Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length);
+// The same with folders that are looked in, in their order, for what is not beside the importing file.
+typedef struct ImportFolders { const char *const *items; int n; } ImportFolders;
+Program *program_load_with(Arena *arena, Diags *diags, const char *path, const ImportFolders *folders);
+Program *program_from_text_with(Arena *arena, Diags *diags, const char *path, const char *text, size_t length,
+                                const ImportFolders *folders);
 // The same where all files are texts in memory, which outlive the program: `find` gives the text of "mla/decode.tile", or NULL.
 typedef const char *FindText(const char *path);
 Program *program_from_texts(Arena *arena, Diags *diags, const char *path, FindText *find);

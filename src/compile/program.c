@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// program.c - a file and everything it imports, each file once. Paths are relative to the importing file, on disk or
-// among texts that are in memory.
+// program.c - a file and everything it imports, each file once. A path is relative to the importing file, on disk or
+// among texts that are in memory; on disk, what is not there is looked for in the folders of imports, in their order.
 #include "check/check.h"
+#include "base/near.h"
 #include "compile/compile.h"
 #include "syntax/parser.h"
 
@@ -19,7 +20,8 @@ typedef struct Import { Module *module; const char *path; bool open; } Import;  
 typedef struct Loader {
     Program  *program;
     FindText *find;                  // where imports are; NULL: on disk
-    const char *folder;              // of the first file, with the last '/'
+    const ImportFolders *folders;
+    VEC(const char *) own;           // real names, with the last '/': the first file's folder, then those of imports
     VEC(Import) imports;
     int       depth;
 } Loader;
@@ -108,7 +110,9 @@ static bool is_source_name(const char *path)
 
 static bool is_inside(const Loader *l, const char *normal)
 {
-    return l->find || strncmp(normal, l->folder, strlen(l->folder)) == 0;
+    for (int i = 0; i < l->own.count; i++)
+        if (strncmp(normal, l->own.items[i], strlen(l->own.items[i])) == 0) return true;
+    return l->find != NULL;
 }
 
 static const char *folder_of(Arena *arena, const char *normal)
@@ -116,6 +120,58 @@ static const char *folder_of(Arena *arena, const char *normal)
     const char *const slash = strrchr(normal, '/');
     if (slash) return arena_copy_text(arena, normal, (size_t)(slash - normal) + 1);
     return arena_printf(arena, "%s/", normal_path(arena, "."));
+}
+
+// The program's own folders are the first file's and those that its owner has named.
+static void note_folders(Loader *l, const char *first)
+{
+    Arena *const arena = l->program->arena;
+    VEC_PUSH(arena, &l->own, folder_of(arena, first));
+    for (int i = 0; i < l->folders->n; i++)
+        VEC_PUSH(arena, &l->own, arena_printf(arena, "%s/", normal_path(arena, l->folders->items[i])));
+}
+
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+// Beside the importing file, else in the first folder that has it; beside the file if nothing does.
+static const char *locate_import(Loader *l, const char *importer, const char *name)
+{
+    const char *const beside = path_beside(l->program->arena, importer, name);
+    if (l->find || name[0] == '/' || is_there(beside)) return beside;
+    for (int i = 0; i < l->folders->n; i++) {
+        const char *const path = arena_printf(l->program->arena, "%s/%s", l->folders->items[i], name);
+        if (is_there(path)) return path;
+    }
+    return beside;
+}
+
+// "did you mean": a file of nearly that name in a folder of the program's own.
+static bool help_near(Loader *l, const Decl *decl, const char *path)
+{
+    Arena *const arena = l->program->arena;
+    char near[256];
+    const char *const slash = strrchr(path, '/'), *const last = strrchr(decl->name, '/');
+    const char *const folder = slash ? arena_copy_text(arena, path, (size_t)(slash - path)) : ".";
+    if (!is_inside(l, arena_printf(arena, "%s/", normal_path(arena, folder))) || !nearest_file(path, near, sizeof near)) return false;
+    diag_help(l->program->diags, decl->name_span, "did you mean \"%.*s%s\"?", last ? (int)(last - decl->name) + 1 : 0, decl->name, near);
+    return true;
+}
+
+static void help_missing(Loader *l, const Decl *decl, const char *beside)
+{
+    Arena *const arena = l->program->arena;
+    bool near = help_near(l, decl, beside);
+    Text searched = { .arena = arena };
+    for (int i = 0; i < l->folders->n && decl->name[0] != '/'; i++) {
+        text_print(&searched, "%s%s", i ? ", " : "", l->folders->items[i]);
+        near = near || help_near(l, decl, arena_printf(arena, "%s/%s", l->folders->items[i], decl->name));
+    }
+    if (searched.length)
+        diag_help(l->program->diags, decl->name_span, "it was looked for beside this file, then in %s", text_cstr(&searched));
 }
 
 static Import *find_import(Loader *l, const char *normal)
@@ -130,7 +186,7 @@ static void load_text(Loader *l, const char *path, const char *text, size_t n);
 static void load_import(Loader *l, const Source *from, const Decl *decl)
 {
     Diags *const diags = l->program->diags;
-    const char *const path = path_beside(l->program->arena, from->path, decl->name);
+    const char *const path = locate_import(l, from->path, decl->name);
     const Import *const known = find_import(l, path_of(l, path));
     if (known && known->open) {
         diag_error(diags, decl->name_span, "\"%s\" imports itself, directly or through what it imports", decl->name);
@@ -146,10 +202,12 @@ static void load_import(Loader *l, const Source *from, const Decl *decl)
         return;
     }
     const FileRead file = read_text(l, path);
-    if (file.problem)
-        diag_error(diags, decl->name_span, "cannot import '%s': %s", path, file.problem);
-    else
+    if (!file.problem) {
         load_text(l, path, file.text, file.n);
+        return;
+    }
+    diag_error(diags, decl->name_span, "cannot import '%s': %s", path, file.problem);
+    if (!l->find && !is_there(path)) help_missing(l, decl, path);
 }
 
 static void load_text(Loader *l, const char *path, const char *text, size_t n)
@@ -157,7 +215,7 @@ static void load_text(Loader *l, const char *path, const char *text, size_t n)
     Program *const program = l->program;
     Arena *const arena = program->arena;
     const char *const normal = path_of(l, path), *const shown = l->find ? normal : arena_copy_text(arena, path, strlen(path));
-    if (!l->folder) l->folder = folder_of(arena, normal);
+    if (l->own.count == 0) note_folders(l, normal);
     Source *const source = NEW(arena, Source, .path = shown, .text = text, .length = (int)n, .hidden = !is_inside(l, normal));
     const int at = l->imports.count;
     VEC_PUSH(arena, &l->imports, ((Import){ NULL, normal, true }));
@@ -177,31 +235,40 @@ static Program *finish(Loader *l)
     return program;
 }
 
-Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length)
+static const ImportFolders no_folders;
+
+static Program *load_first(Loader *l, const char *path)
 {
-    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags) };
-    if (length > PARSE_SOURCE_BYTES_MAX) {
-        diag_error(diags, (Span){ NULL, 0, 0 }, "%s: it is larger than a source may be", path);
-        return finish(&l);
-    }
-    load_text(&l, path, arena_copy_text(arena, text, length), length);
+    const FileRead file = read_text(l, path);
+    if (file.problem) diag_error(l->program->diags, (Span){ NULL, 0, 0 }, "cannot read '%s': %s", path, file.problem);
+    else load_text(l, path, file.text, file.n);
+    return finish(l);
+}
+
+Program *program_from_text_with(Arena *arena, Diags *diags, const char *path, const char *text, size_t length,
+                                const ImportFolders *folders)
+{
+    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags), .folders = folders };
+    if (length > PARSE_SOURCE_BYTES_MAX) diag_error(diags, (Span){ NULL, 0, 0 }, "%s: it is larger than a source may be", path);
+    else load_text(&l, path, arena_copy_text(arena, text, length), length);
     return finish(&l);
 }
 
-Program *program_load(Arena *arena, Diags *diags, const char *path)
+Program *program_load_with(Arena *arena, Diags *diags, const char *path, const ImportFolders *folders)
 {
-    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags) };
-    const FileRead file = read_regular_file(arena, path);
-    if (file.problem) diag_error(diags, (Span){ NULL, 0, 0 }, "cannot read '%s': %s", path, file.problem);
-    else load_text(&l, path, file.text, file.n);
-    return finish(&l);
+    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags), .folders = folders };
+    return load_first(&l, path);
 }
+
+Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length)
+{
+    return program_from_text_with(arena, diags, path, text, length, &no_folders);
+}
+
+Program *program_load(Arena *arena, Diags *diags, const char *path) { return program_load_with(arena, diags, path, &no_folders); }
 
 Program *program_from_texts(Arena *arena, Diags *diags, const char *path, FindText *find)
 {
-    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags), .find = find };
-    const FileRead file = read_text(&l, path);
-    if (file.problem) diag_error(diags, (Span){ NULL, 0, 0 }, "cannot read '%s': %s", path, file.problem);
-    else load_text(&l, path, file.text, file.n);
-    return finish(&l);
+    Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags), .find = find, .folders = &no_folders };
+    return load_first(&l, path);
 }

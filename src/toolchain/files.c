@@ -97,7 +97,7 @@ void folder_remove_at(int parent, const char *name)
 
 void folder_remove(const char *path) { folder_remove_at(AT_FDCWD, path); }
 
-bool folder_make(const char *path)
+static bool make_folder(const char *path, mode_t mode)
 {
     char part[PATH_BYTES];
     const size_t n = strlen(path);
@@ -108,9 +108,15 @@ bool folder_make(const char *path)
             continue;
         memcpy(part, path, i);
         part[i] = 0;
-        if (mkdir(part, 0700) != 0 && errno != EEXIST && access(part, X_OK) != 0)
+        if (mkdir(part, mode) != 0 && errno != EEXIST && access(part, X_OK) != 0)
             return false;
     }
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (stat(path, &st) != 0)
+        return false;
+    errno = ENOTDIR;
+    return S_ISDIR(st.st_mode);
 }
+
+bool folder_make(const char *path) { return make_folder(path, 0700); }
+bool folder_make_shared(const char *path) { return make_folder(path, 0777); }

@@ -33,7 +33,9 @@ bool  file_write(const char *path, const void *bytes, size_t n);           // fa
 bool  file_write_open(int fd, const void *bytes, size_t n);                // false: errno says why
 void  folder_remove(const char *path);                                    // with the files in it, one level deep
 void  folder_remove_at(int parent, const char *name);                      // the same; `parent`: a folder's descriptor
-bool  folder_make(const char *path);                                      // and its parents
+bool  folder_make(const char *path);                                      // and its parents; for the user alone
+bool  folder_make_shared(const char *path);                               // the same, for whom the umask lets
+bool  library_folder(char path[PATH_BYTES]);                              // of the library's kernels (library.c); false: not here
 
 // ---- the cache (cache.c)
 //

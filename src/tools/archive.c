@@ -61,14 +61,14 @@ static bool read_line(Arena *arena, const char *text, Line *line)
 
 // ---- what it asks for
 
-static kiln_status load_program(const List *list, const Line *line, kiln_program **program)
+static kiln_status load_line(const List *list, const Line *line, kiln_program **program)
 {
     const char *const slash = strrchr(list->path, '/'), *path = line->file;
     if (kernel_text(line->file))
         return program_load_texts(line->file, kernel_text, program);
     if (slash && *path != '/')
         path = arena_printf(list->e->arena, "%.*s/%s", (int)(slash - list->path), list->path, path);
-    return kiln_program_load_file(path, program);
+    return load_program(path, list->e->folders, program);
 }
 
 static bool knows_kernel(const kiln_program *program, const char *name)
@@ -123,7 +123,7 @@ static int add_line(List *list, const Line *line)
         return fail_usage("expected [cpu|cuda] FILE KERNEL [as NAME] [PARAMETER=VALUE, ...]");
     if (forms.n == 0)
         return -1;
-    if (load_program(list, line, &program))
+    if (load_line(list, line, &program))
         return fail_status(NULL);
     list->e->forms = &forms;
     const int result = add_program(list, line, program);

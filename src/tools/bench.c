@@ -446,7 +446,9 @@ static int run_bench(Bench *b, kiln_device **device)
 
 static int bench(Arena *arena, void *context)
 {
-    const BenchOptions *const o = context;
+    BenchOptions *const o = context;
+    if (!o->kernels)
+        o->kernels = kernels_folder(arena);
     Bench b = { .options = o, .arena = arena, .json = o->json ? stdout : NULL };
     kiln_device *device = NULL;
     if (o->list)
@@ -469,10 +471,10 @@ static int bench(Arena *arena, void *context)
 
 int tool_bench(int argc, char **argv)
 {
-    BenchOptions o = { .device = "cpu", .kernels = "kernels", .seconds = 1, .args = argv };
+    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv };
     const Option options[] = {
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: cpu)" },
-        { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: kernels)" },
+        { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: as they are installed)" },
         { "--beside", OPTION_TEXT, &o.beside, "COMMAND", "a program that times other implementations of the same rows" },
         { "--seconds", OPTION_NUMBER, &o.seconds, "N", "CPU: time each row and its rival for about N seconds (default: 1)" },
         { "--row-limit", OPTION_NUMBER, &o.row_limit, "N", "end the program when a row takes more than N seconds: a kernel may hang" },

@@ -8,6 +8,7 @@
 typedef struct BuildOptions {
     const char *emit, *output, *name, *device, *isas, *archs;
     bool        check;
+    Folders     folders;
     int         n_args;
     char      **args;
 } BuildOptions;
@@ -36,7 +37,7 @@ static kiln_status emit_unit(Emission *e, const BuildRequest *request, EmitKind 
 static int emit_request(const BuildOptions *o, Emission *e, EmitKind kind)
 {
     ToolRequest request;
-    const TargetOptions target = { .check = o->check };
+    const TargetOptions target = { .check = o->check, .folders = o->folders };
     int result = request_open(&request, e->arena, &target, o->n_args, o->args);
     if (result < 0)
         result = request_bind(&request, e->arena);
@@ -63,8 +64,8 @@ static int emit_archive(const BuildOptions *o, Emission *e)
 
 static int emit_with_forms(const BuildOptions *o, Arena *arena, EmitKind kind, const CodeForms *forms)
 {
-    Emission e = { .arena = arena, .forms = forms, .folder = o->output };
-    if (!folder_make(o->output))
+    Emission e = { .arena = arena, .forms = forms, .folder = o->output, .folders = &o->folders };
+    if (!folder_make_shared(o->output))
         return fail_usage("cannot make the folder %s: %s", o->output, strerror(errno));
     return kind == EMIT_ARCHIVE ? emit_archive(o, &e) : emit_request(o, &e, kind);
 }
@@ -103,7 +104,7 @@ static int build_request(const ToolRequest *request)
 static int build_into_cache(const BuildOptions *o, Arena *arena)
 {
     ToolRequest request;
-    TargetOptions target = { .device = o->device, .isa = o->isas, .check = o->check };
+    TargetOptions target = { .device = o->device, .isa = o->isas, .check = o->check, .folders = o->folders };
     int result = o->archs ? read_number("--arch", o->archs, &target.arch) : -1;
     if (result >= 0)
         return result;
@@ -133,6 +134,7 @@ int tool_build(int argc, char **argv)
         { "--arch", OPTION_TEXT, &o.archs, "N", "CUDA architectures: 90, 80 or 90,80; needs no GPU" },
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ...: what it is compiled for (default: cpu)" },
         { "--check", OPTION_FLAG, &o.check, NULL, "trap accesses outside tiles and reads of undefined tiles" },
+        FOLDER_OPTION(o.folders),
     };
     const Usage usage = {
         "kiln build [OPTION...] FILE [KERNEL] [NAME=VALUE...]\n       kiln build --emit=archive [OPTION...] LIST",

@@ -38,6 +38,7 @@ typedef struct Emission {
     Arena           *arena;
     const CodeForms *forms;
     const char      *folder;         // --output
+    const Folders   *folders;        // of imports
     const char      *name;           // the C identifier of the unit at hand; of all for an archive
     struct { Piece **items; int count, capacity; } pieces;
 } Emission;

@@ -69,7 +69,7 @@ int request_open(ToolRequest *request, Arena *arena, const TargetOptions *option
             given = args[i];
         }
     }
-    if (kiln_program_load_file(args[0], &request->build.program)) {
+    if (load_program(args[0], &options->folders, &request->build.program)) {
         const int result = fail_status(NULL);
         if (access(args[0], F_OK) != 0)
             print_near_file(args[0]);

@@ -15,6 +15,7 @@ typedef struct TestOptions {
     const char *device, *filter, *isa;
     bool        check, compile_only, json, quick, verbose;
     int64_t     arch;
+    Folders     folders;
     int         n_args;
     char      **args;
     char      **command;             // the whole command, as it was given
@@ -401,7 +402,7 @@ static void test_file(Arena *arena, TestOptions *options, Reached *reached, cons
     TestFile file = { .path = path };
     const double begin = seconds_now();
     Tally *const tally = &reached->tally;
-    if (kiln_program_load_file(path, &file.program) || !collect(arena, &file, options)) {
+    if (load_program(path, &options->folders, &file.program) || !collect(arena, &file, options)) {
         report(options, tally, path, "(reading)", "failed", kiln_error_message(), 0);
         kiln_program_free(file.program);
         return;
@@ -508,6 +509,7 @@ int tool_test(int argc, char **argv)
         { "--isa", OPTION_TEXT, &o.isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },
         { "--arch", OPTION_NUMBER, &o.arch, "N", "CUDA: 90 or 80 instead of the device's" },
         { "--compile-only", OPTION_FLAG, &o.compile_only, NULL, "build each specialisation, run nothing; --arch needs no GPU then" },
+        FOLDER_OPTION(o.folders),
         { "--quick", OPTION_FLAG, &o.quick, NULL, "few cases, in which every value of every parameter occurs" },
         { "--verbose", OPTION_FLAG, &o.verbose, NULL, "a line for every case" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object" },

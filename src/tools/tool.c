@@ -25,7 +25,8 @@ static void print_help(const Usage *usage)
     for (int i = 0; i < usage->n_options; i++) {
         const Option *const o = &usage->options[i];
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", o->name, o->argument ? "=" : "", o->argument ? o->argument : "");
+        const char *const between = !o->argument ? "" : o->kind == OPTION_FOLDER ? " " : "=";
+        snprintf(left, sizeof left, "%s%s%s", o->name, between, o->argument ? o->argument : "");
         printf("  %-22s %s\n", left, o->help);
     }
     if (usage->examples)
@@ -35,7 +36,9 @@ static void print_help(const Usage *usage)
 static const Option *find_option(const Usage *usage, const char *text, size_t n)
 {
     for (int i = 0; i < usage->n_options; i++)
-        if (strlen(usage->options[i].name) == n && memcmp(usage->options[i].name, text, n) == 0)
+        if (usage->options[i].kind == OPTION_FOLDER && strncmp(text, usage->options[i].name, 2) == 0)
+            return &usage->options[i];
+        else if (strlen(usage->options[i].name) == n && memcmp(usage->options[i].name, text, n) == 0)
             return &usage->options[i];
     return NULL;
 }
@@ -49,6 +52,18 @@ int read_number(const char *option, const char *text, int64_t *value)
     if (!*text || *end || isspace((unsigned char)*text))
         return fail_usage("%s takes a whole number, not '%s'", option, text);
     return !errno && number >= 0 && number <= INT32_MAX ? -1 : fail_usage("%s takes a number from 0 to %d, not %s", option, INT32_MAX, text);
+}
+
+static int take_folder(const Option *option, const char *text)
+{
+    Folders *const folders = option->value;
+    struct stat st;
+    if (stat(text, &st) != 0 || !S_ISDIR(st.st_mode))
+        return fail_usage("%s %s: there is no such folder", option->name, text);
+    if (folders->n == COUNT(folders->items))
+        return fail_usage("%s is given more than %d times", option->name, COUNT(folders->items));
+    folders->items[folders->n++] = text;
+    return -1;
 }
 
 static int fail_option(const Usage *usage, const char *text)
@@ -77,13 +92,16 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
         *(bool *)option->value = true;
         return text[n] ? fail_usage("%s takes no value", option->name) : -1;
     }
-    const char *value = text[n] ? text + n + 1 : NULL;
+    const bool joined = option->kind == OPTION_FOLDER ? text[2] != 0 : text[n] != 0;
+    const char *value = !joined ? NULL : option->kind == OPTION_FOLDER ? text + 2 : text + n + 1;
     if (!value && *i + 1 < argc)
         value = argv[++*i];
     if (!value || !*value)
-        return fail_usage("%s needs a value: %s=%s", option->name, option->name, option->argument);
+        return fail_usage("%s needs a value: %s%s%s", option->name, option->name, option->kind == OPTION_FOLDER ? " " : "=", option->argument);
     if (option->kind == OPTION_NUMBER)
         return read_number(option->name, value, option->value);
+    if (option->kind == OPTION_FOLDER)
+        return take_folder(option, value);
     *(const char **)option->value = value;
     return -1;
 }
@@ -256,22 +274,10 @@ static void add_folder(Paths *paths, const char *folder)
 
 void print_near_file(const char *path)
 {
-    const char *const slash = strrchr(path, '/'), *const name = slash ? slash + 1 : path;
-    const int n_folder = (int)(name - path);
-    char folder[PATH_BYTES], near[PATH_BYTES] = "";
-    snprintf(folder, sizeof folder, "%.*s", n_folder, path);
-    DIR *const dir = opendir(n_folder ? folder : ".");
-    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; ) {
-        const char *const both[] = { near, item->d_name };
-        const bool plain = ends_with(item->d_name, ".tile") || item->d_type == DT_DIR;
-        const char *const nearer = plain && item->d_name[0] != '.' ? nearest_name(name, both, 2) : NULL;
-        if (nearer && nearer != near)
-            snprintf(near, sizeof near, "%s", nearer);
-    }
-    if (dir)
-        closedir(dir);
-    if (*near)
-        fprintf(stderr, "kiln: did you mean '%s%s'?\n", folder, near);
+    const char *const slash = strrchr(path, '/');
+    char near[256];
+    if (nearest_file(path, near, sizeof near))
+        fprintf(stderr, "kiln: did you mean '%.*s%s'?\n", slash ? (int)(slash - path) + 1 : 0, path, near);
 }
 
 static int compare_paths(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -298,6 +304,17 @@ bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths,
     *paths = found.list.items;
     *n = found.list.count;
     return true;
+}
+
+kiln_status load_program(const char *path, const Folders *folders, kiln_program **program)
+{
+    return kiln_program_load(path, NULL, &(kiln_program_options){ folders->items, folders->n }, program);
+}
+
+const char *kernels_folder(Arena *arena)
+{
+    char path[PATH_BYTES];
+    return library_folder(path) ? arena_copy_text(arena, path, strlen(path)) : "kernels";
 }
 
 const char *device_name_or_default(const char *given)

@@ -26,13 +26,15 @@ int tool_bench(int argc, char **argv);
 int tool_fmt(int argc, char **argv);
 int tool_devices(int argc, char **argv);
 int tool_cache(int argc, char **argv);
+int tool_list(int argc, char **argv);
 
-// ---- options: --name, --name=value or --name value
-typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER } OptionKind;
+// ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times
+typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_FOLDER } OptionKind;
+typedef struct Folders { const char *items[32]; int n; } Folders;
 typedef struct Option {
     const char *name;                // "--device"
     OptionKind  kind;
-    void       *value;               // bool *, const char ** or int64_t *; a number is 0 to INT32_MAX
+    void       *value;               // bool *, const char **, int64_t * or Folders *; a number is 0 to INT32_MAX
     const char *argument, *help;     // "NAME", "run on this device"
 } Option;
 typedef struct Usage {
@@ -72,13 +74,16 @@ typedef struct TargetOptions {
     const char *device, *isa;
     int64_t     arch;                // without a device: compile only
     bool        check;
+    Folders     folders;
 } TargetOptions;
+#define FOLDER_OPTION(f) { "-I", OPTION_FOLDER, &(f), "DIR", "look for imports there, before $KILN_PATH and the library" }
 #define TARGET_OPTIONS(t) DEVICE_OPTIONS(t, "compile for CUDA architecture 90 or 80, with or without a GPU")
 #define DEVICE_OPTIONS(t, arch_help)                                                                                   \
     { "--device", OPTION_TEXT, &(t).device, "NAME", "cpu, cuda:0 ... (default: cpu)" },                                \
     { "--arch", OPTION_NUMBER, &(t).arch, "N", arch_help },                                                            \
     { "--isa", OPTION_TEXT, &(t).isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },              \
-    { "--check", OPTION_FLAG, &(t).check, NULL, "trap accesses outside tiles and reads of undefined tiles" }
+    { "--check", OPTION_FLAG, &(t).check, NULL, "trap accesses outside tiles and reads of undefined tiles" },           \
+    FOLDER_OPTION((t).folders)
 typedef struct ToolRequest {
     BuildRequest build;
     const char **values; int n_values;                     // the NAME=VALUE arguments
@@ -89,6 +94,10 @@ int  request_open(ToolRequest *request, Arena *arena, const TargetOptions *optio
 int  request_bind(ToolRequest *request, Arena *arena);     // takes all values as bindings of the build
 void request_close(ToolRequest *request);
 
+// Reads a program, with folders for its imports.
+kiln_status load_program(const char *path, const Folders *folders, kiln_program **program);
+// The kernels of the library, as they are installed or built, else ./kernels; from the arena.
+const char *kernels_folder(Arena *arena);
 // All .tile files among the arguments and below the folders among them, sorted; `paths` from the arena.
 // False after printing what is missing.
 bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths, int *n);

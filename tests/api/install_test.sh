@@ -22,11 +22,51 @@ cc=${CC:-cc}
 library=$(dirname "$(find "$folder/prefix" -name libkiln.so | head -n 1)")
 $cc -std=c11 -Wall -Wextra -Werror -I prefix/include examples/scale.c -L "$library" -lkiln -Wl,-rpath,"$library" -o scale
 ./scale >/dev/null
+# Imports are found in the installed kernels, by a program of the library and by the command.
+cat >imports.c <<'END'
+#include <kiln/kiln.h>
+#include <stdio.h>
+int main(void)
+{
+    kiln_device *device;
+    kiln_program *program;
+    kiln_kernel *kernel;
+    const char *const text = "import \"attention/softmax.tile\" import \"own.tile\" kernel k(out f32 Y[1]) { grid (); Y[0] = own(finite(2)); }";
+    const char *const folders[] = { "nowhere", "own" };
+    const kiln_program_options options = { folders, 2 }, bad = { NULL, 2 };
+    if (kiln_program_load("main.tile", text, &bad, &program) != KILN_BAD_ARGUMENT || kiln_program_load("main.tile", text, NULL, &program) != KILN_BAD_SOURCE)
+        return 2;
+    if (kiln_device_open("cpu", &device) || kiln_program_load("main.tile", text, &options, &program)
+        || kiln_kernel_build(device, program, "k", NULL, NULL, &kernel)) {
+        puts(kiln_error_message());
+        return 1;
+    }
+    return 0;
+}
+END
+mkdir own
+echo 'fn f32 own(f32 x) { return x; }' >own/own.tile
+$cc -std=c11 -Wall -Wextra -Werror -I prefix/include imports.c -L "$library" -lkiln -Wl,-rpath,"$library" -o imports
+./imports
 if command -v pkg-config >/dev/null; then
-    # shellcheck disable=SC2046
     PKG_CONFIG_PATH=$library/pkgconfig; export PKG_CONFIG_PATH
-    $cc -std=c11 examples/scale.c $(pkg-config --cflags --libs kiln) -Wl,-rpath,"$library" -o by_pkg_config
-    ./by_pkg_config >/dev/null
+    prefix/bin/kiln build --emit=object --output=generated --name=add_f32 "prefix/share/kiln/kernels/elementwise/add.tile" T=f32 >/dev/null
+    # shellcheck disable=SC2046
+    for how in "kiln" "kiln_static" "--static kiln"; do
+        $cc -std=c11 examples/scale.c $(pkg-config --cflags --libs $how) -Wl,-rpath,"$library" -o by_pkg_config
+        ./by_pkg_config >/dev/null || { echo "built with pkg-config $how it fails"; exit 1; }
+    done
+    mkdir archives
+    cp "$library"/libkiln_static.a archives/libkiln.a
+    # What Libs.private says is enough where -lkiln is an archive.
+    # shellcheck disable=SC2046
+    $cc -std=c11 examples/scale.c $(pkg-config --cflags kiln) -L archives $(pkg-config --static --libs kiln) -o archived
+    ./archived >/dev/null
+    # shellcheck disable=SC2046
+    for how in "kiln_launch" "--static kiln_launch"; do
+        $cc -std=c11 -I generated examples/ahead_of_time.c generated/add_f32.o $(pkg-config --cflags --libs $how) -lm -o launched
+        ./launched >/dev/null || { echo "built with pkg-config $how it fails"; exit 1; }
+    done
 fi
 for header in prefix/include/kiln/*.h prefix/include/kiln/ops/*.h; do      # each stands alone, and is C++ too
     printf '#include "%s"\nint main(void) { return 0; }\n' "$header" >alone.c
@@ -34,4 +74,14 @@ for header in prefix/include/kiln/*.h prefix/include/kiln/ops/*.h; do      # eac
     if command -v c++ >/dev/null; then c++ -x c++ -Wall -Wextra -Werror -I prefix/include -fsyntax-only alone.c; fi
 done
 prefix/bin/kiln devices >/dev/null
+
+# What is installed refers to nothing outside of it, and may be moved.
+mv prefix moved
+mkdir elsewhere
+cd elsewhere
+[ "$(../moved/bin/kiln list --json add | grep -c '"name": "add"')" = 1 ]
+../moved/bin/kiln list | head -n 1 | grep -qx "$folder/moved/share/kiln/kernels"
+../moved/bin/kiln bench --seconds=0 'gemm f32 512' >bench.log 2>&1 || { cat bench.log; exit 1; }
+printf 'import "attention/softmax.tile"\nkernel k(out f32 Y[1]) { grid (); Y[0] = finite(2); }\n' >main.tile
+../moved/bin/kiln build main.tile >/dev/null
 echo "install: ok"

@@ -9,7 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 export KILN_CACHE="$folder/cache" NO_COLOR=1
-unset KILN_TEST_DEVICE KILN_ISA
+unset KILN_TEST_DEVICE KILN_ISA KILN_PATH
 failed=0
 
 # expect STATUS TEXT COMMAND...: it ends with STATUS and says TEXT on either output.
@@ -263,6 +263,44 @@ expect 2 'Not a directory' "$kiln" fmt /dev/null/x.tile
 echo 'kernel k( {' >syntax.tile
 expect 1 'syntax.tile:1:' "$kiln" fmt --print syntax.tile
 
+# imports: beside the file, then -I in their order, then KILN_PATH, then the library's; lines of other folders are not shown
+mkdir -p app one two three secret
+for where in app one two three; do echo "fn f32 $where(" >$where/part.tile; done
+echo 'password = hunter2;' >secret/part.tile
+printf 'import "part.tile"\nimport "norm/softmax.tile"\nkernel k(out f32 Y[1]) { grid (); Y[0] = 1; }\n' >app/main.tile
+expect 1 'app/part.tile:1:12: error' env KILN_PATH="$folder/three" "$kiln" build -I one -Itwo app/main.tile
+rm app/part.tile
+expect 1 'one/part.tile:1:12: error' env KILN_PATH="$folder/three" "$kiln" build -I one -Itwo app/main.tile
+expect 1 'fn f32 two(' env KILN_PATH="$folder/three" "$kiln" test -I two -I one app/main.tile
+expect 1 'three/part.tile:1:14: error' env KILN_PATH="/nowhere::$folder/three" "$kiln" dump app/main.tile
+expect 1 "app/main.tile:1:8: error: cannot import 'app/part.tile': there is no such file" "$kiln" explain app/main.tile
+printf 'import "far.tile"\n' >app/far_one.tile
+expect 1 "it was looked for beside this file, then in two, $folder/three" env KILN_PATH="$folder/three" "$kiln" run -I two app/far_one.tile
+printf 'import "norm/sofmax.tile"\nkernel k(out f32 Y[1]) { grid (); Y[0] = 1; }\n' >app/near.tile
+expect 1 'did you mean "norm/softmax.tile"?' "$kiln" build app/near.tile
+sed -i 's/sofmax/softmax/' app/near.tile
+expect 0 'k for cpu' "$kiln" build app/near.tile
+for path in ../secret/part.tile "$folder/secret/part.tile"; do
+    printf 'import "%s"\nkernel k(out f32 Y[1]) { grid (); Y[0] = 1; }\n' "$path" >app/main.tile
+    expect 1 'secret/part.tile:1:1: error' "$kiln" build -I one app/main.tile
+    if grep -q hunter2 out err; then echo "FAIL: a line of another folder was shown"; failed=$((failed + 1)); fi
+done
+printf 'import "../secret/part.tile"\n' >one/out.tile                                  # from a folder of imports as well
+printf 'import "out.tile"\nkernel k(out f32 Y[1]) { grid (); Y[0] = 1; }\n' >app/main.tile
+expect 1 'secret/part.tile:1:1: error' "$kiln" build -I one app/main.tile
+if grep -q hunter2 out err; then echo "FAIL: a line of another folder was shown"; failed=$((failed + 1)); fi
+expect 2 '-I nowhere: there is no such folder' "$kiln" build -I nowhere good.tile
+expect 2 'kiln: -I needs a value: -I DIR' "$kiln" build good.tile -I
+
+# what build writes is for whom the umask lets
+for mask in 022 077 002; do
+    expect 0 'twice.o' sh -c "umask $mask; exec \"\$@\"" - "$kiln" build --emit=object --output=made$mask/deep good.tile
+    for made in "made$mask 777" "made$mask/deep 777" "made$mask/deep/twice.o 666" "made$mask/deep/twice.h 666"; do
+        want=$(printf %o $((0${made#* } & ~0$mask))) is=$(stat -c %a "${made% *}")
+        [ "$is" = "$want" ] || { echo "FAIL: ${made% *} has mode $is, expected $want"; failed=$((failed + 1)); }
+    done
+done
+
 # hostile sources: an error at a place, or none; never a crash, nor a long time
 repeat() { head -c "$2" /dev/zero | tr '\0' "$1"; }        # repeat CHARACTER TIMES
 head='kernel k(out f32 Y[1]) { grid (); Y[0] = '
@@ -294,6 +332,20 @@ else
     cp good.tile locked.tile && chmod 000 locked.tile
     expect 1 'Permission denied' "$kiln" build locked.tile
 fi
+
+# list
+mkdir -p library/family
+{ printf '// SPDX-License-Identifier: MIT\n// good.tile - doubles what it is given. In one pass.\n\n'; cat good.tile unchecked.tile | sed '0,/twice/!s/kernel twice/kernel helper/'; } |
+    sed 's/^\/\/ Doubles./\/\/ Doubles X,\n\/\/ exactly. Slowly./' >library/family/good.tile
+expect 0 'family/good.tile: doubles what it is given.' "$kiln" list --kernels=library
+expect 0 '  twice: Doubles X, exactly.' "$kiln" list --kernels=library tw
+grep -q helper out && { echo 'FAIL: list shows what no check is of'; failed=$((failed + 1)); }
+expect 0 '"signature": "twice<type T = f32, int BN = 64>(in T X[N], out T Y[N])"' "$kiln" list --json --kernels=library
+expect 2 "did you mean 'twice'?" "$kiln" list --kernels=library twiec
+expect 2 'did you mean '"'gemm_nt'?" "$kiln" list gem_nt
+expect 0 '  gemm_nt(in T A[M][K], in T B[N][K], out TC C[M][N])' "$kiln" list gemm/gemm.tile
+expect 1 'broken.tile:1:1: error' sh -c 'mkdir -p bad; echo x >bad/broken.tile; exec "$@"' - "$kiln" list --kernels=bad
+expect 2 'gone: No such file' "$kiln" list --kernels=gone
 
 # devices, cache
 expect 0 'cpu ' "$kiln" devices
