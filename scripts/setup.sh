@@ -3,7 +3,8 @@
 # setup.sh - install what building and testing need, or say the one line to type.
 # usage: setup.sh build | test
 #   build   a C compiler and cmake: without them it ends with 1
-#   test    cmocka as well; and clang with its run-time libraries, which tests use where they are there
+#   test    cmocka as well; clang with its run-time libraries, and what builds and runs code for ARM, which tests use where
+#           they are there
 set -u
 
 missing=
@@ -63,6 +64,17 @@ if [ "${1:-build}" = test ] && ! has_fuzzer; then
     if ! may_install || ! install clang $(clang_runtime) 2>/dev/null; then
         echo "clang with its sanitizers is not here: tests do with gcc's, and fuzz without coverage; to have it, type:"
         echo "    sudo apt-get install -y clang $(clang_runtime)"
+    fi
+fi
+if [ "${1:-build}" = test ]; then
+    missing=
+    need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    need /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross
+    need qemu-aarch64 qemu-user
+    # shellcheck disable=SC2086
+    if [ -n "$missing" ] && { ! may_install || ! install $missing 2>/dev/null; }; then
+        echo "what builds and runs code for ARM is not here: its test skips; to have it, type:"
+        echo "    sudo apt-get install -y$missing"
     fi
 fi
 exit 0

@@ -19,17 +19,20 @@ static bool uses_any(const Cpu *cx, const char *const *macros, int n)
 // The instruction set is the target's, not the compiler's guess: tile registers need the system's permission too.
 static const char *isa_macros(Cpu *cx)
 {
+    static const struct { const char *own, *vnni, *bf16, *amx; } macros[] = {
+        [ISA_PORTABLE] = { NULL, NULL, NULL, NULL },
+        [ISA_AVX2]     = { "KILN_AVX2", NULL, NULL, NULL },
+        [ISA_AVX512]   = { "KILN_AVX512", "KILN_VNNI", "KILN_BF16", "KILN_AMX" },
+        [ISA_NEON]     = { "KILN_NEON", "KILN_ARM_DOT", "KILN_ARM_BF16", NULL },
+        [ISA_SVE256]   = { "KILN_SVE256", "KILN_ARM_DOT", "KILN_ARM_BF16", NULL },
+    };
     const CpuTarget *const t = cx->target;
     Text text = { .arena = cx->arena };
-    text_print(&text, "#define KILN_ISA_GIVEN 1\n");
-    if (t->isa == ISA_AVX2) text_print(&text, "#define KILN_AVX2 1\n");
-    if (t->isa == ISA_AVX512) {
-        text_print(&text, "#define KILN_AVX512 1\n");
-        if (t->vnni) text_print(&text, "#define KILN_VNNI 1\n");
-        if (t->amx) text_print(&text, "#define KILN_AMX 1\n");
-        // Without tiles: on machines with both, the vector instruction is slower than two f32 products.
-        else if (t->bf16) text_print(&text, "#define KILN_BF16 1\n");
-    }
+    // bf16 without tiles: on machines with both, the vector instruction is slower than two f32 products.
+    const char *const names[] = { "KILN_ISA_GIVEN", macros[t->isa].own, t->vnni ? macros[t->isa].vnni : NULL,
+                                  t->amx ? macros[t->isa].amx : NULL, t->bf16 && !t->amx ? macros[t->isa].bf16 : NULL };
+    for (int i = 0; i < COUNT(names); i++)
+        if (names[i]) text_print(&text, "#define %s 1\n", names[i]);
     return text_cstr(&text);
 }
 

@@ -11,6 +11,8 @@
 //   KILN_AMX      tile products for bf16 and int8 (the process must have asked for tile data)
 //   KILN_AVX512   F, BW, DQ and VL        KILN_BF16, KILN_VNNI   its dot products
 //   KILN_AVX2     with FMA and F16C       none of them           portable C, 16-byte vectors
+//   KILN_NEON     of ARMv8                KILN_SVE256            SVE, with registers of 256 bits
+//   KILN_ARM_DOT, KILN_ARM_BF16           with either: dot products of bytes, of bf16
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,7 +42,7 @@
 
 #if KILN_AVX512
 #define KILN_VECTOR_BYTES 64
-#elif KILN_AVX2
+#elif KILN_AVX2 || KILN_SVE256
 #define KILN_VECTOR_BYTES 32
 #else
 #define KILN_VECTOR_BYTES 16

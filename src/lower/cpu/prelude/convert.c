@@ -206,6 +206,31 @@ static __attribute__((unused)) void kiln_row_f32_from_f16(float *restrict to, co
     }
     for (; i < n; i++) to[i] = kiln_f32_from_f16(from[i]);
 }
+#elif KILN_NEON
+static __attribute__((unused)) void kiln_row_f16_from_f32(uint16_t *restrict to, const float *restrict from, int64_t n)
+{
+    typedef uint16_t Half __attribute__((vector_size(8)));
+    typedef Half Any __attribute__((aligned(1), may_alias));
+    int64_t i = 0;
+    for (; n - i >= KILN_LANES; i += KILN_LANES) {
+        Half narrow;
+        __asm__("fcvtn %0.4h, %1.4s" : "=w"(narrow) : "w"(*(const kiln_vf32_any *)(from + i)));
+        *(Any *)(to + i) = narrow;
+    }
+    for (; i < n; i++) to[i] = kiln_f16_from_f32(from[i]);
+}
+static __attribute__((unused)) void kiln_row_f32_from_f16(float *restrict to, const uint16_t *restrict from, int64_t n)
+{
+    typedef uint16_t Half __attribute__((vector_size(8)));
+    typedef Half Any __attribute__((aligned(1), may_alias));
+    int64_t i = 0;
+    for (; n - i >= KILN_LANES; i += KILN_LANES) {
+        kiln_vf32 wide;
+        __asm__("fcvtl %0.4s, %1.4h" : "=w"(wide) : "w"(*(const Any *)(from + i)));
+        *(kiln_vf32_any *)(to + i) = wide;
+    }
+    for (; i < n; i++) to[i] = kiln_f32_from_f16(from[i]);
+}
 #else
 KILN_DEFINE_ROW(kiln_row_f16_from_f32, uint16_t, float, kiln_f16_from_f32)
 KILN_DEFINE_ROW(kiln_row_f32_from_f16, float, uint16_t, kiln_f32_from_f16)

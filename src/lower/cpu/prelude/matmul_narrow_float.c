@@ -4,15 +4,22 @@
 // bf16 and what converts to it exactly (fp8) use tile products or bf16 dot products; f16 does
 // not fit bf16 and goes through f32. KILN_BF16 is for machines whose dot product beats two f32
 // products: on Intel's vdpbf16ps issues every second cycle, which is half their f32 rate, so there
-// it is tiles or f32.
+// it is tiles or f32. KILN_ARM_BF16: bfdot.
 #if KILN_AMX
 #define KILN_DEFINE_NARROW(T, A, B, TO_F32_A, TO_F32_B, TO_PAIRS_A, TO_PAIRS_B, IN_PLACE) \
     KILN_DEFINE_AMX_MATMUL(T, A, B, float, "tdpbf16ps", TO_PAIRS_A, TO_PAIRS_B, IN_PLACE)
-#elif KILN_BF16
+#elif KILN_BF16 || KILN_ARM_BF16
+#if KILN_BF16
+#define KILN_DOT_OF_BF16(sum, x, b) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(x))
+#elif KILN_SVE256
+#define KILN_DOT_OF_BF16(sum, x, b) __asm__("bfdot %0.s, %1.h, %2.h" : "+w"(sum) : "w"(x), "w"(b))
+#else
+#define KILN_DOT_OF_BF16(sum, x, b) __asm__("bfdot %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(x), "w"(b))
+#endif
 KILN_INLINE kiln_vf32 kiln_dot_bf16(kiln_vf32 sum, uint32_t pair, kiln_vf32 b)
 {
     const kiln_vu32 x = (kiln_vu32){ 0 } + pair;
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(x));
+    KILN_DOT_OF_BF16(sum, x, b);
     return sum;
 }
 #define KILN_DEFINE_NARROW(T, A, B, TO_F32_A, TO_F32_B, TO_PAIRS_A, TO_PAIRS_B, IN_PLACE)    \

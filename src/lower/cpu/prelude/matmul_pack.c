@@ -111,6 +111,15 @@ KILN_INLINE kiln_vu32 kiln_f32_lanes_from_f16(const char *from)
     __asm__("vcvtph2ps %1, %0" : "=v"(wide) : "vm"(*(const Any *)from));
     return wide;
 }
+#elif KILN_NEON
+KILN_INLINE kiln_vu32 kiln_f32_lanes_from_f16(const char *from)
+{
+    typedef uint16_t Half __attribute__((vector_size(8)));
+    typedef Half Any __attribute__((aligned(1), may_alias));
+    kiln_vu32 wide;
+    __asm__("fcvtl %0.4s, %1.4h" : "=w"(wide) : "w"(*(const Any *)from));
+    return wide;
+}
 #else
 KILN_INLINE kiln_vu32 kiln_f32_lanes_from_f16(const char *from)
 {

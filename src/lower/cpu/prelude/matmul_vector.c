@@ -12,7 +12,7 @@
 //   NAME(c, c_stride, a, a_i, a_k, packed, panel_k, m, n, k, accumulate)
 // with MULTIPLY(sum, a_unit, b_vector) giving the new sum. k and panel_k count units;
 // panel_k is the length of a packed panel, at least k.
-#if KILN_AVX512
+#if KILN_AVX512 || KILN_NEON || KILN_SVE256
 enum { KILN_MR = 14 };          // 28 sums, 2 of b, 1 broadcast: 31 of 32 registers
 #elif KILN_AVX2
 enum { KILN_MR = 6 };           // 12 sums, 2 of b, 1 broadcast: 15 of 16 registers

@@ -198,21 +198,22 @@ int main(void)
         { 15, 64, 96 }, { 13, 96, 32 }, { 16, 96, 96 }, { 16, 32, 256 }, { 9, 32, 64 },
     }, dots[][3] = { { 1, 33, 64 }, { 4, 30, 32 }, { 7, 5, 96 }, { 12, 48, 32 }, { 16, 30, 64 } },
       sums[][3] = { { 1, 32, 6 }, { 12, 64, 30 } };
+    const int thin = getenv("KILN_SPARSE") ? 97 : 1;       // for emulated processors
     int bad = 0, cases = 0;
     for (int p = FEW; p < PRODUCTS; p++)
         for (int flags = 0; flags < 4; flags++) {
             const int bt = flags & 1, accumulate = flags >> 1;
             for (size_t e = 0; e < sizeof few / sizeof *few; e++, cases++)
-                bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2], 0, bt, accumulate, 0 });
+                if (cases % thin == 0) bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2], 0, bt, accumulate, 0 });
             for (size_t e = 0; bt && e < sizeof dots / sizeof *dots; e++, cases++)
-                bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2], 0, bt, accumulate, 0 });
+                if (cases % thin == 0) bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2], 0, bt, accumulate, 0 });
             for (size_t e = 0; !bt && e < sizeof sums / sizeof *sums; e++, cases++)
-                bad += check(p, &(Case){ sums[e][0], sums[e][1], sums[e][2], 0, bt, accumulate, 0 });
+                if (cases % thin == 0) bad += check(p, &(Case){ sums[e][0], sums[e][1], sums[e][2], 0, bt, accumulate, 0 });
         }
     for (int p = 0; p < FEW; p++)
         for (size_t e = 0; e < sizeof extents / sizeof *extents; e++)
             for (int flags = 0; flags < 16; flags++, cases++)
-                bad += check(p, &(Case){ extents[e][0], extents[e][1], extents[e][2], flags & 1, flags >> 1 & 1,
+                if (cases % thin == 0) bad += check(p, &(Case){ extents[e][0], extents[e][1], extents[e][2], flags & 1, flags >> 1 & 1,
                                               flags >> 2 & 1, flags >> 3 });
     printf("%d products, %d wrong\n", cases, bad);
     return bad != 0;
