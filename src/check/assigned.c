@@ -3,98 +3,127 @@
 // assigns stands for its value, a loop whose bound nothing assigns is counted.
 #include "check/context.h"
 
+// One name is looked for, or (name NULL) all that are assigned are put into a table.
+typedef struct Question { const Checker *cx; Name name; Table *all; } Question;
+
 bool is_name(const Ex *ex, Name name) { return ex->kind == EX_NAME && ex->name.name == name; }
 
-static bool expression_assigns(Checker *cx, const Ex *ex, Name name);
+// What is changed here.
+static bool hits(Question *q, const Ex *target)
+{
+    const Ex *const base = subscript_base(target);
+    if (q->name || base->kind != EX_NAME) return q->name && is_name(base, q->name);
+    *table_at(q->all, base->name.name) = q->all;
+    return false;
+}
 
-static bool list_assigns(Checker *cx, const Ex *list, Name name)
+static bool expression_assigns(Question *q, const Ex *ex);
+static bool block_assigns(Question *q, const St *list);
+
+static bool list_assigns(Question *q, const Ex *list)
 {
     for (; list; list = list->next)
-        if (expression_assigns(cx, list, name)) return true;
+        if (expression_assigns(q, list)) return true;
     return false;
 }
 
 // Only a call can: through an `out` or `inout` parameter.
-static bool call_assigns(Checker *cx, const Ex *ex, Name name)
+static bool call_assigns(Question *q, const Ex *ex)
 {
-    const Decl *const fn = find_function(cx, ex->call.name);
-    if (!fn) return list_assigns(cx, ex->call.args, name);
+    const Decl *const fn = find_function(q->cx, ex->call.name);
+    if (!fn) return list_assigns(q, ex->call.args);
     const Param *param = fn->params;
     for (const Ex *arg = ex->call.args; arg; arg = arg->next, param = param ? param->next : NULL) {
-        if (is_name(subscript_base(arg), name) && param && (param->mode == MODE_OUT || param->mode == MODE_INOUT)) return true;
-        if (expression_assigns(cx, arg, name)) return true;
+        if (param && (param->mode == MODE_OUT || param->mode == MODE_INOUT) && hits(q, arg)) return true;
+        if (expression_assigns(q, arg)) return true;
     }
     return false;
 }
 
-static bool expression_assigns(Checker *cx, const Ex *ex, Name name)
+static bool expression_assigns(Question *q, const Ex *ex)
 {
     if (!ex) return false;
     switch (ex->kind) {
     case EX_INT: case EX_FLOAT: case EX_BOOL: case EX_STRING: case EX_NAME: case EX_TYPE: case EX_NONE:
         return false;
-    case EX_UNARY:     return expression_assigns(cx, ex->unary.a, name);
-    case EX_BINARY:    return expression_assigns(cx, ex->binary.a, name) || expression_assigns(cx, ex->binary.b, name);
+    case EX_UNARY:     return expression_assigns(q, ex->unary.a);
+    case EX_BINARY:    return expression_assigns(q, ex->binary.a) || expression_assigns(q, ex->binary.b);
     case EX_SELECT:
-        return expression_assigns(cx, ex->select.cond, name) || expression_assigns(cx, ex->select.a, name)
-            || expression_assigns(cx, ex->select.b, name);
-    case EX_CALL:      return call_assigns(cx, ex, name);
+        return expression_assigns(q, ex->select.cond) || expression_assigns(q, ex->select.a)
+            || expression_assigns(q, ex->select.b);
+    case EX_CALL:      return call_assigns(q, ex);
     case EX_SUBSCRIPT:
-        return expression_assigns(cx, ex->sub.base, name) || expression_assigns(cx, ex->sub.start, name)
-            || expression_assigns(cx, ex->sub.width, name) || expression_assigns(cx, ex->sub.step, name);
-    case EX_SET:       return list_assigns(cx, ex->set.items, name);
+        return expression_assigns(q, ex->sub.base) || expression_assigns(q, ex->sub.start)
+            || expression_assigns(q, ex->sub.width) || expression_assigns(q, ex->sub.step);
+    case EX_SET:       return list_assigns(q, ex->set.items);
     }
     return false;
 }
 
-static bool indices_assign(Checker *cx, const IndexVar *index, Name name)
+static bool indices_assign(Question *q, const IndexVar *index)
 {
     for (; index; index = index->next)
-        if (expression_assigns(cx, index->lo, name) || expression_assigns(cx, index->hi, name)) return true;
+        if (expression_assigns(q, index->lo) || expression_assigns(q, index->hi)) return true;
     return false;
 }
 
-static bool declarators_assign(Checker *cx, const Declarator *one, Name name)
+static bool declarators_assign(Question *q, const Declarator *one)
 {
     for (; one; one = one->next)
-        if (expression_assigns(cx, one->init, name)) return true;
+        if (expression_assigns(q, one->init)) return true;
     return false;
 }
 
-static bool statement_assigns(Checker *cx, const St *st, Name name)
+static bool statement_assigns(Question *q, const St *st)
 {
     switch (st->kind) {
-    case ST_BLOCK:    return statements_assign(cx, st->block.body, name);
-    case ST_DECL:     return declarators_assign(cx, st->decl.names, name);
-    case ST_VIEW:     return declarators_assign(cx, st->view.name, name);
+    case ST_BLOCK:    return block_assigns(q, st->block.body);
+    case ST_DECL:     return declarators_assign(q, st->decl.names);
+    case ST_VIEW:     return declarators_assign(q, st->view.name);
     case ST_ASSIGN: case ST_ATOMIC:
-        return is_name(subscript_base(st->assign.target), name) || expression_assigns(cx, st->assign.target, name)
-            || expression_assigns(cx, st->assign.value, name);
-    case ST_CALL:     return expression_assigns(cx, st->call.call, name);
+        return hits(q, st->assign.target) || expression_assigns(q, st->assign.target)
+            || expression_assigns(q, st->assign.value);
+    case ST_CALL:     return expression_assigns(q, st->call.call);
     case ST_IF:
-        return expression_assigns(cx, st->branch.cond, name) || statements_assign(cx, st->branch.then, name)
-            || statements_assign(cx, st->branch.otherwise, name);
+        return expression_assigns(q, st->branch.cond) || block_assigns(q, st->branch.then)
+            || block_assigns(q, st->branch.otherwise);
     case ST_FOR:
-        return statements_assign(cx, st->loop.init, name) || expression_assigns(cx, st->loop.cond, name)
-            || statements_assign(cx, st->loop.step, name) || statements_assign(cx, st->loop.body, name);
-    case ST_WHILE: return expression_assigns(cx, st->while_.cond, name) || statements_assign(cx, st->while_.body, name);
-    case ST_FORALL:   return indices_assign(cx, st->forall.indices, name) || statements_assign(cx, st->forall.body, name);
+        return block_assigns(q, st->loop.init) || expression_assigns(q, st->loop.cond)
+            || block_assigns(q, st->loop.step) || block_assigns(q, st->loop.body);
+    case ST_WHILE: return expression_assigns(q, st->while_.cond) || block_assigns(q, st->while_.body);
+    case ST_FORALL:   return indices_assign(q, st->forall.indices) || block_assigns(q, st->forall.body);
     case ST_PIPELINE:
-        return indices_assign(cx, st->pipeline.indices, name) || statements_assign(cx, st->pipeline.body, name);
-    case ST_ON:       return statements_assign(cx, st->on.body, name);
-    case ST_RETURN:   return expression_assigns(cx, st->return_.value, name);
+        return indices_assign(q, st->pipeline.indices) || block_assigns(q, st->pipeline.body);
+    case ST_ON:       return block_assigns(q, st->on.body);
+    case ST_RETURN:   return expression_assigns(q, st->return_.value);
     case ST_REQUIRE: case ST_ASSUME: case ST_ASSERT:
-        return expression_assigns(cx, st->require.cond, name);
-    case ST_PRINT:    return list_assigns(cx, st->print.args, name);
+        return expression_assigns(q, st->require.cond);
+    case ST_PRINT:    return list_assigns(q, st->print.args);
     case ST_STAGE: case ST_BREAK: case ST_CONTINUE: case ST_GRID: case ST_LAYOUT: case ST_TOLERANCE: case ST_INPUT:
         return false;
     }
     return false;
 }
 
-bool statements_assign(Checker *cx, const St *list, Name name)
+static bool block_assigns(Question *q, const St *list)
 {
     for (; list; list = list->next)
-        if (statement_assigns(cx, list, name)) return true;
+        if (statement_assigns(q, list)) return true;
     return false;
+}
+
+bool statements_assign(Checker *cx, const St *list, Name name)
+{
+    return block_assigns(&(Question){ cx, name, NULL }, list);
+}
+
+// Each declaration in a body asks, so the answers for all names are kept.
+bool body_assigns(Checker *cx, const Decl *decl, Name name)
+{
+    void **const all = table_at(&cx->assigned, decl);
+    if (!*all) {
+        *all = NEW(cx->arena, Table, .arena = cx->arena);
+        block_assigns(&(Question){ cx, NULL, *all }, decl->body);
+    }
+    return table_find(*all, name) != NULL;
 }

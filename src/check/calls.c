@@ -227,7 +227,7 @@ static void bind_scalar(Checker *cx, const Decl *fn, const Param *param, const A
         declare(cx, entity);
     } else if (!changes_scalar(param)) {
         Expr *value = convert_expr(cx, argument->value, type);
-        const bool assigned = statements_assign(cx, fn->body, param->name);
+        const bool assigned = body_assigns(cx, fn, param->name);
         if (!value) {
             declare(cx, entity);
         } else if (!assigned && is_stable(value) && (expr_is_const(value) || value->kind == E_VAR)) {

@@ -30,6 +30,7 @@ Checker *new_checker(Program *program, const Decl *decl, const CheckOptions *opt
     Checker *const cx = NEW(program->arena, Checker, .program = program, .arena = program->arena, .diags = program->diags,
                             .options = options, .decl = decl, .body_of = decl);
     cx->binding_used = NEW_ARRAY(cx->arena, bool, options->n_bindings + 1);
+    find_declarations(cx);
     return cx;
 }
 
@@ -91,6 +92,7 @@ TileKernel *check_kernel(Program *program, const char *name, const CheckOptions 
     report_unused_bindings(cx);
     check_kernel_body(cx, decl);
     finish_parameters(cx);
+    if (cx->errors == 0) check_nesting(cx, k->body);
     if (cx->errors == 0) check_cluster(cx);
     return cx->errors == 0 ? k : NULL;
 }

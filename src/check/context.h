@@ -15,12 +15,17 @@
 #define KILN_CHECK_CONTEXT_H
 
 #include "base/near.h"
+#include "base/table.h"
 #include "check/check.h"
 
+// Limits of the language, the same on every target; docs/language.md lists them. What inlining and unrolling make is
+// counted while it is made.
 enum {
     UNROLL_MAX = 4096,               // steps of one unrolled loop
-    OPS_MAX = 200000,                // operations of one kernel
+    OPS_MAX = 100000,                // operations of one kernel
+    STEPS_MAX = 2000000,             // statements and operands of one kernel: those that emit nothing, too
     CALLS_MAX = 64,                  // functions inlined into each other
+    NESTING_MAX = 200,               // statements in each other, so that no walk of the operations runs deeper
 };
 
 // ---- names
@@ -52,6 +57,7 @@ struct Entity {
     int         forall_depth;        // foralls around the declaration
     uint32_t    depends;             // VARIABLE declared in a forall: indices its value depends on
     Entity     *next;                // the one declared before, in the same function
+    const struct NameNode *all;      // this one and those before, by name (scope.c)
 };
 
 // ---- values
@@ -159,10 +165,12 @@ typedef struct Checker {
     const CheckOptions *options;
     const Decl  *decl;               // the kernel, operator or specification
     TileKernel  *kernel;             // being made
-    Entity      *names;              // visible, newest first
+    Entity      *names;              // visible, newest first; show() adds one
+    Table        functions, constants, assigned;           // found once: of the files, by name; by declaration
     const Decl  *body_of;            // the declaration whose body is being walked
     TileOp     **out;
-    int          n_ops;
+    int          n_ops, n_steps;     // so far, of OPS_MAX and STEPS_MAX
+    int          nesting;            // statements around this place, those of callers too
     PresentFact *present;
     LoopFrame   *loop;
     ForallFrame *forall;
@@ -178,8 +186,8 @@ typedef struct Checker {
     bool         sequential;         // reference, verify, case code: f64, no tiles
     bool         fills_inputs;       // case code: `in` may be written, random_int exists
     bool         has_grid, is_launch_time;     // LAUNCH_TIME: before the grid
-    bool         too_much;           // OPS_MAX was reported
-    int          constants;          // file constants being evaluated, one in another
+    bool         too_much;           // OPS_MAX or STEPS_MAX was reported
+    int          constant_depth;     // file constants being evaluated, one in another
     int          errors;             // reported here; the diagnostics themselves drop what was said before
     bool        *binding_used;
     VEC(TileParam) params;
@@ -205,6 +213,8 @@ const char *update_text(Operator op);                                  // "+=", 
 
 // ---- names (scope.c)
 Entity *declare(Checker *cx, Entity entity);                           // poison if the name is taken (reported)
+void    find_declarations(Checker *cx);                                // of the program's files, once
+void    show(Checker *cx, Entity *entity);                              // visible from here to the end of its block
 Entity *find_entity(Checker *cx, Name name);                           // NULL if there is none, nothing reported
 Entity *get_entity(Checker *cx, Name name, Span span);                 // reported and poison if there is none
 bool    find_file_constant_named(const Checker *cx, Name name);
@@ -213,7 +223,7 @@ void    assume_present(Checker *cx, const Ex *cond, bool truth);       // what a
 Value   entity_value(Checker *cx, Entity *entity, Span span);
 Value   check_name(Checker *cx, const Ex *ex);                           // an EX_NAME, read
 DType   resolve_type(Checker *cx, const TypeRef *ref);                 // NONE after an error
-Decl   *find_function(const Checker *cx, Name name);                   // fn or extern
+const Decl *find_function(const Checker *cx, Name name);               // fn or extern
 bool    resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings, int n);
 const char *build_key(Checker *cx, const Decl *decl);
 void    declare_build_param(Checker *cx, const BuildParam *param, Value value);
@@ -276,10 +286,17 @@ void  check_return(Checker *cx, const St *st);
 // ---- who changes what (assigned.c)
 bool  is_name(const Ex *ex, Name name);
 bool  statements_assign(Checker *cx, const St *list, Name name);       // may a statement change this scalar?
+bool  body_assigns(Checker *cx, const Decl *decl, Name name);          // may one of the declaration's?
 
 // ---- what preconditions and assumptions say (facts.c)
 void  learn_required(Checker *cx, const Expr *cond);
 void  learn_assumed(Checker *cx, const Expr *cond);                    // behind the T_ASSERT
+
+// ---- limits (limits.c)
+bool  count_op(Checker *cx, Span span);                                // false: too many, now or before; reported once
+bool  count_step(Checker *cx, Span span);
+void  report_nesting(Checker *cx, Span span);
+bool  check_nesting(Checker *cx, TileOp *block);                       // of operations, before the first walk of them
 
 // ---- statements (statements.c, loops.c, assignments.c, matmul.c)
 TileOp *emit(Checker *cx, TileOp op);                                  // appends a copy

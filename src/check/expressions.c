@@ -271,6 +271,7 @@ static Value widen_read(Checker *cx, Value v)
 
 Value check_expression(Checker *cx, const Ex *ex)
 {
+    if (!count_step(cx, ex->span)) return POISON;
     switch (ex->kind) {
     case EX_INT:    return (Value){ .kind = VALUE_SCALAR, .span = ex->span, .flexible = true, .is_bits = ex->integer.is_bits,
                                    .expr = expr_int(cx->arena, ex->integer.value > INT64_MAX ? DTYPE_U64 : DTYPE_INT,

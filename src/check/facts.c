@@ -38,8 +38,7 @@ static Var *renewed(Learning *l, Var *var)
         Entity *const entity = NEW(cx->arena, Entity, .kind = one->kind);
         *entity = *one;
         entity->var = made;
-        entity->next = cx->names;
-        cx->names = entity;
+        show(cx, entity);
     }
     l->from[l->n] = var;
     return l->to[l->n++] = made;

@@ -373,7 +373,7 @@ void check_forall(Checker *cx, const St *st)
     const int errors = cx->errors;
     cx->forall = &frame;
     check_loop_body(cx, FRAME_FORALL, st->span, st->forall.body, &op->forall.body);
-    if (cx->errors == errors && n >= 0) check_forall_uses(cx, &frame);
+    if (cx->errors == errors && n >= 0 && check_nesting(cx, op->forall.body)) check_forall_uses(cx, &frame);
     cx->forall = frame.outer;
     cx->names = names;
 }
@@ -460,6 +460,7 @@ void check_pipeline(Checker *cx, const St *st)
     cx->pipeline = outer;
     cx->stage = outer_stage;
     cx->names = names;
+    if (!check_nesting(cx, op->pipeline.body)) return;
     StageWrites writes = { .cx = cx };
     if (op->pipeline.n_stage_labels > 1) collect_stage_writes(&writes, op->pipeline.body);
     drop_inner_stages(op->pipeline.body, false);

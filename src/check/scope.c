@@ -36,40 +36,60 @@ static Expr *find_build_constant(const Checker *cx, Name name)
          : strcmp(name, "CHECKED") == 0 ? expr_bool(cx->arena, cx->options->checked) : NULL;
 }
 
-// ---- constants of files
+// ---- what the files declare
 
-static const Decl *find_file_constant(const Checker *cx, Name name, const Declarator **found)
-{
-    for (int m = 0; m < cx->program->n_modules; m++)
-        for (const Decl *decl = cx->program->modules[m]->decls; decl; decl = decl->next) {
-            if (decl->kind != DECL_CONST || !decl->body) continue;
-            for (const Declarator *one = decl->body->decl.names; one; one = one->next)
-                if (one->name == name) {
-                    *found = one;
-                    return decl;
-                }
-        }
-    return NULL;
-}
-
-bool find_file_constant_named(const Checker *cx, Name name)
-{
+typedef struct FileConstant {
+    const Decl *decl;
     const Declarator *one;
-    return find_file_constant(cx, name, &one) != NULL;
+    Entity     *made;                // NULL: it was not used yet
+    bool        under_way;
+} FileConstant;
+
+static void note_declared(Table *table, Name name, void *what)
+{
+    void **const place = table_at(table, name);
+    if (!*place) *place = what;                            // the first of two
 }
 
-// A file's constant is computed where it is used, with only other constants of files in sight.
-static Entity *evaluate_file_constant(Checker *cx, const Decl *decl, const Declarator *one)
+static void note_constants(Checker *cx, const Decl *decl)
 {
+    for (const Declarator *one = decl->body->decl.names; one; one = one->next)
+        note_declared(&cx->constants, one->name, NEW(cx->arena, FileConstant, .decl = decl, .one = one));
+}
+
+void find_declarations(Checker *cx)
+{
+    cx->functions.arena = cx->constants.arena = cx->assigned.arena = cx->arena;
+    for (int m = 0; m < cx->program->n_modules; m++)
+        for (Decl *decl = cx->program->modules[m]->decls; decl; decl = decl->next) {
+            if (decl->kind == DECL_CONST && decl->body) note_constants(cx, decl);
+            if (decl->kind == DECL_FN || decl->kind == DECL_EXTERN) note_declared(&cx->functions, decl->name, decl);
+        }
+}
+
+const Decl *find_function(const Checker *cx, Name name) { return table_find(&cx->functions, name); }
+
+static FileConstant *find_file_constant(const Checker *cx, Name name) { return table_find(&cx->constants, name); }
+
+bool find_file_constant_named(const Checker *cx, Name name) { return find_file_constant(cx, name) != NULL; }
+
+// A file's constant is computed where it is first used, with only other constants of files in sight.
+static Entity *evaluate_file_constant(Checker *cx, FileConstant *constant)
+{
+    if (constant->made) return constant->made;
+    const Decl *const decl = constant->decl;
+    const Declarator *const one = constant->one;
     Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = one->name, .span = one->span,
                              .what = "a constant");
-    if (cx->constants >= CALLS_MAX) {
-        check_error(cx, one->span, "the value of '%s' depends on itself", one->name);
+    if (constant->under_way || cx->constant_depth >= CALLS_MAX) {
+        if (constant->under_way) check_error(cx, one->span, "the value of '%s' depends on itself", one->name);
+        else check_error(cx, one->span, "more than %d constants computed from each other", CALLS_MAX);
         return made;
     }
+    constant->under_way = true;
     Entity *const names = cx->names;
     cx->names = NULL;
-    cx->constants++;
+    cx->constant_depth++;
     const DType type = resolve_type(cx, &decl->body->decl.type);
     if (!one->init) {
         check_error(cx, one->span, "a constant needs a value");
@@ -84,27 +104,59 @@ static Entity *evaluate_file_constant(Checker *cx, const Decl *decl, const Decla
             made->is_constant = true;
         }
     }
-    cx->constants--;
+    cx->constant_depth--;
     cx->names = names;
-    return made;
+    constant->under_way = false;
+    return constant->made = made;
 }
 
 // ---- finding and declaring
 
+// Names that are visible together, as a tree by two bits of the name's hash at a time. A new name copies the nodes on its
+// way, so that the tree of an outer block is there again when the block ends.
+typedef struct NameNode NameNode;
+struct NameNode { Entity *entity; const NameNode *child[4]; };
+
+static uint64_t hash_of(Name name) { return (uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15); }
+
+static const NameNode *with_name(Arena *arena, const NameNode *old, Entity *entity)
+{
+    const NameNode *root = NULL, **link = &root;
+    for (uint64_t hash = hash_of(entity->name);; hash <<= 2) {
+        NameNode *const node = NEW(arena, NameNode, .entity = entity);
+        *link = node;
+        if (!old) return root;
+        *node = *old;
+        if (node->entity->name == entity->name) {
+            node->entity = entity;
+            return root;
+        }
+        link = &node->child[hash >> 62];
+        old = *link;
+    }
+}
+
+void show(Checker *cx, Entity *entity)
+{
+    entity->all = with_name(cx->arena, cx->names ? cx->names->all : NULL, entity);
+    entity->next = cx->names;
+    cx->names = entity;
+}
+
 static Entity *find_declared(Checker *cx, Name name)
 {
-    for (Entity *e = cx->names; e; e = e->next)
-        if (e->name == name) return e;
-    return NULL;
+    uint64_t hash = hash_of(name);
+    const NameNode *node = cx->names ? cx->names->all : NULL;
+    for (; node && node->entity->name != name; hash <<= 2) node = node->child[hash >> 62];
+    return node ? node->entity : NULL;
 }
 
 Entity *find_entity(Checker *cx, Name name)
 {
     Entity *const local = find_declared(cx, name);
     if (local) return local;
-    const Declarator *one = NULL;
-    const Decl *const constant = find_file_constant(cx, name, &one);
-    if (constant) return evaluate_file_constant(cx, constant, one);
+    FileConstant *const constant = find_file_constant(cx, name);
+    if (constant) return evaluate_file_constant(cx, constant);
     const NamedConstant *const named = find_constant(name);
     if (named)
         return NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a named constant", .flexible = true,
@@ -141,8 +193,8 @@ Entity *get_entity(Checker *cx, Name name, Span span)
     if (found) return found;
     report_unknown(cx, name, span);
     // Declared as poison, so that each unknown name is reported once.
-    Entity *const poison = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = name, .span = span, .next = cx->names);
-    cx->names = poison;
+    Entity *const poison = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = name, .span = span);
+    show(cx, poison);
     return poison;
 }
 
@@ -151,7 +203,7 @@ Entity *declare(Checker *cx, Entity entity)
     Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON);
     *made = entity;
     made->forall_depth = forall_depth(cx);
-    const Declarator *one = NULL;
+    const FileConstant *const constant = find_file_constant(cx, entity.name);
     const Entity *const before = find_declared(cx, entity.name);
     if (before && before->kind != ENTITY_POISON) {
         check_error(cx, entity.span, "'%s' is already declared", entity.name);
@@ -159,12 +211,11 @@ Entity *declare(Checker *cx, Entity entity)
         return made;                                       // the first one stays visible
     } else if (find_constant(entity.name) || is_target_word(entity.name) || find_build_constant(cx, entity.name)) {
         check_error(cx, entity.span, "'%s' is a constant of the language", entity.name);
-    } else if (find_file_constant(cx, entity.name, &one)) {
+    } else if (constant) {
         check_error(cx, entity.span, "'%s' is already declared", entity.name);
-        check_note(cx, one->span, "here, as a constant of the file");
+        check_note(cx, constant->one->span, "here, as a constant of the file");
     }
-    made->next = cx->names;
-    cx->names = made;
+    show(cx, made);
     return made;
 }
 
@@ -253,12 +304,4 @@ DType resolve_type(Checker *cx, const TypeRef *ref)
     const char *const near = nearest_name(ref->name, candidates, n);
     if (near) check_help(cx, ref->span, "did you mean '%s'?", near);
     return DTYPE_NONE;
-}
-
-Decl *find_function(const Checker *cx, Name name)
-{
-    for (int m = 0; m < cx->program->n_modules; m++)
-        for (Decl *decl = cx->program->modules[m]->decls; decl; decl = decl->next)
-            if ((decl->kind == DECL_FN || decl->kind == DECL_EXTERN) && decl->name == name) return decl;
-    return NULL;
 }

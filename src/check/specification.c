@@ -47,6 +47,7 @@ static TileKernel *check_sequential(Program *program, const Decl *decl, const Ch
     report_unused_bindings(cx);
     check_statements(cx, decl->body);
     finish_parameters(cx);
+    if (cx->errors == 0) check_nesting(cx, k->body);
     return cx->errors == 0 ? k : NULL;
 }
 

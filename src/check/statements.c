@@ -16,10 +16,7 @@ TileOp *emit(Checker *cx, TileOp op)
     made->stage = cx->stage;
     *cx->out = made;
     cx->out = &made->next;
-    if (++cx->n_ops > OPS_MAX && !cx->too_much) {
-        cx->too_much = true;
-        check_error(cx, op.span, "the kernel grows past %d operations; unroll less", OPS_MAX);
-    }
+    count_op(cx, op.span);
     return made;
 }
 
@@ -212,10 +209,12 @@ static void check_if(Checker *cx, const St *st)
 // ---- declarations
 
 // An unchanging scalar stands for its value where that costs nothing and tells more: constants, what a launch can
-// compute, and index arithmetic inside forall, which masks and addresses are recognised by.
+// compute, and index arithmetic inside forall, which masks and addresses are recognised by. Not what is large: each use
+// repeats it, so that a chain of such scalars would double at every link.
 static bool stands_for_itself(Checker *cx, const Expr *value)
 {
-    if (!is_stable(value)) return false;
+    enum { NODES_MAX = 64 };
+    if (expr_larger(value, NODES_MAX) || !is_stable(value)) return false;
     if (expr_is_const(expr_folded(cx->arena, (Expr *)value))) return true;
     const bool counts = value->type == DTYPE_INT || value->type == DTYPE_BOOL;
     return counts && (cx->forall || cx->is_launch_time);
@@ -258,7 +257,7 @@ static void check_scalar_declaration(Checker *cx, const St *st, const Declarator
         declare(cx, entity);
         return;
     }
-    const bool assigned = !st->decl.is_const && statements_assign(cx, cx->body_of->body, one->name);
+    const bool assigned = !st->decl.is_const && body_assigns(cx, cx->body_of, one->name);
     declare_scalar(cx, entity, type, value, assigned);
 }
 
@@ -531,7 +530,7 @@ static bool allowed_here(Checker *cx, const St *st)
     return true;
 }
 
-static void check_statement(Checker *cx, const St *st)
+static void check_one(Checker *cx, const St *st)
 {
     if (!allowed_here(cx, st)) return;
     switch (st->kind) {
@@ -562,6 +561,14 @@ static void check_statement(Checker *cx, const St *st)
     }
 }
 
+static void check_statement(Checker *cx, const St *st)
+{
+    if (!count_step(cx, st->span)) return;
+    if (++cx->nesting > NESTING_MAX) report_nesting(cx, st->span);
+    else check_one(cx, st);
+    cx->nesting--;
+}
+
 void check_statements(Checker *cx, const St *list)
 {
     TileOp **const nowhere = NEW_ARRAY(cx->arena, TileOp *, 1), **live = NULL;
@@ -573,7 +580,10 @@ void check_statements(Checker *cx, const St *list)
             left = cx->escape;
             cx->unreached++;
         }
-        if (live) cx->out = end_of(nowhere);
+        if (live) {
+            *nowhere = NULL;
+            cx->out = nowhere;
+        }
         check_statement(cx, st);
         if (live) cx->escape = left;
     }

@@ -132,6 +132,10 @@ bool expr_any(const Expr *x, ExprVisit *visit, void *context)
     return false;
 }
 
+static bool count_node(const Expr *x, void *left) { return --*(int *)left < 0; }
+
+bool expr_larger(const Expr *x, int most) { return expr_any(x, count_node, &most); }
+
 static bool is_var(const Expr *x, void *var)
 {
     return (x->kind == E_VAR && x->var.var == var)

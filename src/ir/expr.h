@@ -149,6 +149,7 @@ bool expr_uses(const Expr *x, const Var *var);
 bool expr_loads(const Expr *x);                                        // any E_LOAD or E_ATOMIC in it
 bool expr_has_atomic(const Expr *x);
 bool expr_is_pure(const Expr *x);                                      // no E_ATOMIC, no call: may be dropped or repeated
+bool expr_larger(const Expr *x, int most);                              // has more than `most` nodes, counted as a tree
 typedef bool ExprVisit(const Expr *x, void *context);                  // true: stop
 bool expr_any(const Expr *x, ExprVisit *visit, void *context);         // pre-order; true if a visit stopped it
 int  expr_children(Expr *x, Expr ***slots, int max);                   // the operand slots, for rewriting copies

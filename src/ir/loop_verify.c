@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // loop_verify.c - invariants of Loop IR, checked in front of emission unless NDEBUG is defined.
+#include "base/table.h"
 #include "ir/names.h"
 
 #include <stdarg.h>
@@ -8,7 +9,8 @@ typedef struct Verifier {
     Arena                *arena;
     Text                 *why;
     const LoopFunction   *function;
-    VEC(const Var *)      vars;      // visible
+    VEC(const Var *)      vars;      // visible, in order of declaration
+    Table                 visible;   // the same
     VEC(const char *)     labels;    // of the function
     int                   loops;
     bool                  failed;
@@ -30,8 +32,7 @@ static bool fail(Verifier *v, const char *format, ...)
 
 static bool is_visible(const Verifier *v, const Var *var)
 {
-    for (int i = v->vars.count - 1; i >= 0; i--)
-        if (v->vars.items[i] == var) return true;
+    if (table_find(&v->visible, var)) return true;
     // Thread numbers, and what a literal signature declares, come from outside.
     return var->kind == VAR_THREAD || (v->function->signature && v->function->n_params == 0 && var->kind == VAR_ARGUMENT);
 }
@@ -40,6 +41,13 @@ static void declare(Verifier *v, const Var *var)
 {
     if (is_visible(v, var) && var->kind != VAR_THREAD) fail(v, "'%s' is declared twice", var->name);
     VEC_PUSH(v->arena, &v->vars, var);
+    *table_at(&v->visible, var) = &v->vars;                // anything but NULL
+}
+
+// Those declared since there were so many.
+static void forget(Verifier *v, int count)
+{
+    while (v->vars.count > count) *table_at(&v->visible, v->vars.items[--v->vars.count]) = NULL;
 }
 
 static bool verify_var(Verifier *v, const Var *var)
@@ -73,7 +81,7 @@ static bool verify_nested(Verifier *v, const LoopStmt *block)
 {
     const int vars = v->vars.count;
     const bool good = verify_block(v, block);
-    v->vars.count = vars;
+    forget(v, vars);
     return good;
 }
 
@@ -86,7 +94,7 @@ static bool verify_for(Verifier *v, const LoopStmt *s)
     v->loops++;
     const bool good = verify_nested(v, s->for_.body);
     v->loops--;
-    v->vars.count = vars;
+    forget(v, vars);
     return good;
 }
 
@@ -153,7 +161,8 @@ static void collect_labels(Verifier *v, const LoopStmt *s)
 bool loop_verify(const LoopUnit *unit, Text *why)
 {
     for (int f = 0; f < unit->functions.count; f++) {
-        Verifier v = { .arena = unit->arena, .why = why, .function = unit->functions.items[f] };
+        Verifier v = { .arena = unit->arena, .why = why, .function = unit->functions.items[f],
+                       .visible = { .arena = unit->arena } };
         for (int i = 0; i < v.function->n_params; i++) declare(&v, v.function->params[i]);
         collect_labels(&v, v.function->body);
         if (v.failed || !verify_block(&v, v.function->body)) return false;

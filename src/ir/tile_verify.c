@@ -3,13 +3,14 @@
 //
 // Scopes are a stack of what is visible; an index into it is remembered at every block, and cut back behind it. The
 // first violation is described with the op at hand; everything after it is left unread.
+#include "base/table.h"
 #include "ir/names.h"
 
 #include <stdarg.h>
 
 typedef struct Scope {
-    VEC(const Var *)    vars;
-    VEC(const Buffer *) buffers;
+    VEC(const void *) stack;         // variables and buffers
+    Table             visible;       // the same
 } Scope;
 
 typedef struct Verifier {
@@ -49,33 +50,33 @@ static bool fail(Verifier *v, const char *format, ...)
 
 // ---- scopes
 
-static bool var_visible(const Verifier *v, const Var *var)
+static bool is_visible(const Verifier *v, const void *thing) { return table_find(&v->scope.visible, thing) != NULL; }
+
+static void enter(Verifier *v, const void *thing)
 {
-    for (int i = v->scope.vars.count - 1; i >= 0; i--)
-        if (v->scope.vars.items[i] == var) return true;
-    return false;
+    VEC_PUSH(v->arena, &v->scope.stack, thing);
+    *table_at(&v->scope.visible, thing) = v;               // anything but NULL
 }
 
-static bool buffer_visible(const Verifier *v, const Buffer *buffer)
+// What came since there were so many.
+static void leave(Verifier *v, int count)
 {
-    for (int i = v->scope.buffers.count - 1; i >= 0; i--)
-        if (v->scope.buffers.items[i] == buffer) return true;
-    return false;
+    while (v->scope.stack.count > count) *table_at(&v->scope.visible, v->scope.stack.items[--v->scope.stack.count]) = NULL;
 }
 
 static void declare_var(Verifier *v, const Var *var)
 {
     if (var->id < 0 || var->id >= v->kernel->n_vars) fail(v, "variable '%s' has an id outside the kernel's", var->name);
-    if (var_visible(v, var)) fail(v, "variable '%s' is declared twice", var->name);
-    VEC_PUSH(v->arena, &v->scope.vars, var);
+    if (is_visible(v, var)) fail(v, "variable '%s' is declared twice", var->name);
+    enter(v, var);
 }
 
 static void declare_buffer(Verifier *v, const Buffer *buffer)
 {
     if (buffer->id < 0 || buffer->id >= v->kernel->n_buffers)
         fail(v, "buffer '%s' has an id outside the kernel's", buffer->name);
-    if (buffer_visible(v, buffer)) fail(v, "'%s' is declared twice", buffer->name);
-    VEC_PUSH(v->arena, &v->scope.buffers, buffer);
+    if (is_visible(v, buffer)) fail(v, "'%s' is declared twice", buffer->name);
+    enter(v, buffer);
 }
 
 // ---- expressions
@@ -97,7 +98,7 @@ static bool verify_buffer(Verifier *v, const Buffer *b)
     if (!b) return fail(v, "a buffer is missing");
     if (b->rank < 0 || b->rank > MAX_RANK) return fail(v, "'%s' has rank %d", b->name, b->rank);
     if (b->kind != BUFFER_VIEW)
-        return buffer_visible(v, b) || fail(v, "'%s' is used out of scope or before its declaration", b->name);
+        return is_visible(v, b) || fail(v, "'%s' is used out of scope or before its declaration", b->name);
     for (int d = 0; d < b->rank; d++)
         if (!verify_integer(v, b->shape[d], "an extent of a view")) return false;
     return verify_region(v, &b->base);
@@ -137,7 +138,7 @@ static bool verify_expr(Verifier *v, const Expr *x)
     case E_FLOAT: return dtype_is_float(x->type) || fail(v, "a floating constant of %s", dtype_name(x->type));
     case E_VAR:
         if (x->type != x->var.var->type) return fail(v, "'%s' is read as %s", x->var.var->name, dtype_name(x->type));
-        return var_visible(v, x->var.var) ||
+        return is_visible(v, x->var.var) ||
                fail(v, "variable '%s' is used out of scope or before its declaration", x->var.var->name);
     case E_LOAD:
         if (x->type != x->load.buffer->type)
@@ -242,13 +243,12 @@ static bool verify_block(Verifier *v, const TileOp *op);
 // A nested block, which ends the life of what it declares.
 static bool verify_nested(Verifier *v, const TileOp *block)
 {
-    const int vars = v->scope.vars.count, buffers = v->scope.buffers.count;
+    const int visible = v->scope.stack.count;
     const bool directly = v->in_pipeline_block;
     v->in_pipeline_block = false;
     const bool good = verify_block(v, block);
     v->in_pipeline_block = directly;
-    v->scope.vars.count = vars;
-    v->scope.buffers.count = buffers;
+    leave(v, visible);
     return good;
 }
 
@@ -283,7 +283,7 @@ static bool verify_assignment(Verifier *v, const TileOp *op)
     }
     if (!op->let.value) return fail(v, "'%s' is set to nothing", var->name);
     if (!var->assigned) return fail(v, "'%s' is set but not marked as assigned", var->name);
-    return var_visible(v, var) || fail(v, "'%s' is set out of scope", var->name);
+    return is_visible(v, var) || fail(v, "'%s' is set out of scope", var->name);
 }
 
 static bool verify_update(Verifier *v, const TileOp *op)
@@ -293,7 +293,7 @@ static bool verify_update(Verifier *v, const TileOp *op)
     if (op->update.reduces && !v->foralls) return fail(v, "a reduction stands outside of forall");
     if (op->update.var) {
         if (!op->update.var->assigned) return fail(v, "'%s' is updated but not marked as assigned", op->update.var->name);
-        return var_visible(v, op->update.var) || fail(v, "'%s' is updated out of scope", op->update.var->name);
+        return is_visible(v, op->update.var) || fail(v, "'%s' is updated out of scope", op->update.var->name);
     }
     return verify_subscripts(v, op->update.buffer, op->update.subs);
 }
@@ -311,7 +311,7 @@ static bool verify_indices(Verifier *v, const LoopIndex *indices, int n)
 
 static bool verify_forall(Verifier *v, const TileOp *op)
 {
-    const int vars = v->scope.vars.count, loops = v->loops;
+    const int visible = v->scope.stack.count, loops = v->loops;
     if (!verify_indices(v, op->forall.indices, op->forall.n)) return false;
     v->foralls++;
     v->steps++;
@@ -320,13 +320,13 @@ static bool verify_forall(Verifier *v, const TileOp *op)
     v->loops = loops;
     v->steps--;
     v->foralls--;
-    v->scope.vars.count = vars;
+    leave(v, visible);
     return good;
 }
 
 static bool verify_pipeline(Verifier *v, const TileOp *op)
 {
-    const int vars = v->scope.vars.count, buffers = v->scope.buffers.count, loops = v->loops;
+    const int visible = v->scope.stack.count, loops = v->loops;
     const bool directly = v->in_pipeline_block;
     if (v->foralls) return fail(v, "a pipeline stands inside forall");
     if (op->pipeline.stages < 1) return fail(v, "a pipeline of %d stages", op->pipeline.stages);
@@ -341,14 +341,13 @@ static bool verify_pipeline(Verifier *v, const TileOp *op)
     v->in_pipeline_block = directly;
     v->loops = loops;
     v->steps--;
-    v->scope.vars.count = vars;
-    v->scope.buffers.count = buffers;
+    leave(v, visible);
     return good;
 }
 
 static bool verify_for(Verifier *v, const TileOp *op)
 {
-    const int vars = v->scope.vars.count;
+    const int visible = v->scope.stack.count;
     int64_t step;
     if (!verify_integer(v, op->for_.lo, "a lower bound") || !verify_integer(v, op->for_.hi, "an upper bound"))
         return false;
@@ -359,7 +358,7 @@ static bool verify_for(Verifier *v, const TileOp *op)
     const bool good = verify_nested(v, op->for_.body);
     v->loops--;
     v->steps--;
-    v->scope.vars.count = vars;
+    leave(v, visible);
     return good && !v->failed;
 }
 
@@ -464,6 +463,6 @@ static bool verify_interface(Verifier *v)
 
 bool tile_verify(const TileKernel *kernel, Text *why)
 {
-    Verifier v = { .kernel = kernel, .arena = kernel->arena, .why = why };
+    Verifier v = { .kernel = kernel, .arena = kernel->arena, .why = why, .scope.visible = { .arena = kernel->arena } };
     return verify_interface(&v) && verify_block(&v, kernel->body) && !v.failed;
 }

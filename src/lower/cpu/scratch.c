@@ -7,14 +7,14 @@
 #include "lower/cpu/abi.h"
 #include "lower/cpu/cpu.h"
 
-enum { ALIGNMENT = 64, MAX_DEPTH = 64 };
+enum { ALIGNMENT = 64 };
 
 typedef struct Frame { VEC(Buffer *) users; } Frame;      // tiles of this depth that the op at hand uses
 
 typedef struct Walk {
     Cpu  *cx;
     int   place, depth;
-    Frame frames[MAX_DEPTH];
+    VEC(Frame) frames;               // by depth
     int  *depth_of;                  // by buffer id: of the block that holds the T_TILE op
     VEC(Buffer *) tiles;
 } Walk;
@@ -25,18 +25,19 @@ static void touch(const TileUse *use, void *context)
     Buffer *const root = buffer_root(use->buffer);
     if (root->kind != BUFFER_SHARED && root->kind != BUFFER_FRAGMENT) return;
     w->cx->tiles[root->id].uses++;
-    VEC_PUSH(w->cx->arena, &w->frames[w->depth_of[root->id]].users, root);
+    VEC_PUSH(w->cx->arena, &w->frames.items[w->depth_of[root->id]].users, root);
 }
 
 static void walk_block(Walk *w, TileOp *op)
 {
     const int depth = w->depth;
+    if (w->frames.count == depth) VEC_PUSH(w->cx->arena, &w->frames, (Frame){ 0 });
     bool in_run = false;
     int run = w->place;
     for (; op; op = op->next) {
         in_run = in_run && (cpu_may_share_rows(op) || op->kind == T_TILE);
         if (!in_run) {
-            w->frames[depth].users.count = 0;
+            w->frames.items[depth].users.count = 0;
             run = w->place;
         }
         in_run = in_run || cpu_may_share_rows(op);
@@ -53,8 +54,8 @@ static void walk_block(Walk *w, TileOp *op)
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) walk_block(w, *body);
         w->depth--;
-        for (int i = 0; i < w->frames[depth].users.count; i++)
-            w->cx->tiles[w->frames[depth].users.items[i]->id].last = w->place;
+        const Frame *const frame = &w->frames.items[depth];
+        for (int i = 0; i < frame->users.count; i++) w->cx->tiles[frame->users.items[i]->id].last = w->place;
         w->place++;
     }
 }

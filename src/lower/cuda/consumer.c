@@ -57,7 +57,7 @@ static void end_shared_reads(Lowering *lo)
 // Where all meet, a turned store behind learns that its staging is free: a meeting of its group less.
 static void free_staging(Lowering *lo, TileOp *op)
 {
-    for (TileOp *x = op; x && !lo->has_teams; x = x->next) {
+    for (TileOp *x = lo->n_turned && !lo->has_teams ? op : NULL; x; x = x->next) {
         if (store_is_turned(lo, x)) {
             emit_staging_done(lo);
             op_info(lo, x)->staging_is_free = true;

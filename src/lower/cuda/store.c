@@ -11,8 +11,10 @@
 
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
 {
+    if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE))
+        return NULL;
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
-    if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE) || !tile || tile->home != HOME_REGISTERS)
+    if (!tile || tile->home != HOME_REGISTERS)
         return NULL;
     return tile->buffer->rank == 2 && lo->crew.warps == 4 && region_is_whole(&op->copy.src) &&
                    region_rank(&op->copy.dst) == 2
