@@ -94,6 +94,20 @@ static void code_expr(Coder *c, const Expr *x)
     }
 }
 
+// Its room is the least power of two that holds it.
+static void reserve_code(Arena *arena, LaunchPlan *plan, int more)
+{
+    int room = 1, wanted = 1;
+    while (room < plan->n_code) room *= 2;
+    while (wanted < plan->n_code + more) wanted *= 2;
+    if (plan->n_code && room == wanted) return;
+    int64_t *const code = NEW_ARRAY(arena, int64_t, wanted);
+    if (plan->n_code) memcpy(code, plan->code, sizeof(int64_t) * (size_t)plan->n_code);
+    plan->code = code;
+}
+
+enum { SEARCHED_WORDS = 4096 };      // more would cost more than it saves
+
 PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel, const Expr *expr)
 {
     Coder c = { .arena = arena, .kernel = kernel, .span = expr->span };
@@ -102,13 +116,11 @@ PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel,
     if (c.failed) return (PlanCode){ 0, 0 };
     // Equal code is kept once: the extents of a kernel's tensors repeat each other.
     const size_t bytes = sizeof(int64_t) * (size_t)c.words.count;
-    for (int at = 0; at + c.words.count <= plan->n_code; at++)
+    for (int at = 0; at + c.words.count <= plan->n_code && at < SEARCHED_WORDS; at++)
         if (memcmp(plan->code + at, c.words.items, bytes) == 0) return (PlanCode){ at, c.words.count };
-    int64_t *const code = NEW_ARRAY(arena, int64_t, plan->n_code + c.words.count);
-    if (plan->n_code) memcpy(code, plan->code, sizeof(int64_t) * (size_t)plan->n_code);
-    memcpy(code + plan->n_code, c.words.items, bytes);
     const PlanCode made = { plan->n_code, c.words.count };
-    plan->code = code;
+    reserve_code(arena, plan, c.words.count);
+    memcpy(plan->code + plan->n_code, c.words.items, bytes);
     plan->n_code += c.words.count;
     return made;
 }

@@ -10,11 +10,13 @@
 // statement by statement". A run along columns shares its innermost loop and looks at the last subscript; what one of
 // its statements reduces into, no other may touch. Tiles that come to life on the way, and fills of tiles that the run
 // has not touched yet, stand in front of it.
+#include "base/table.h"
 #include "lower/cpu/cpu.h"
 
 enum { MAX_RUN = 24, ROWS_TOGETHER = 16, ROW_BYTES = 1024,     // 16 rows of 1 KB are a third of a cache
        COLUMNS_TOGETHER = 512 };
 
+typedef struct Shared { int index; int64_t extent; } Shared;
 typedef struct Reduced { const Buffer *root; int owner; } Reduced;
 
 typedef struct Run {
@@ -23,6 +25,7 @@ typedef struct Run {
     TileOp  *ops[MAX_RUN];           // foralls, copies, and ifs over foralls alone
     int      n;
     int64_t  extent;
+    Table   *shared;                 // the index that each forall shares, found once
     VEC(TileOp *) before;            // tiles and fills
     VEC(const Buffer *) written;     // roots
     VEC(const Buffer *) touched;
@@ -54,7 +57,15 @@ static bool is_touched(const Run *run, const Buffer *root) { return has(run->tou
 // Which index of a forall the run counts, if from 0 to a constant; -1: none.
 static int shared_index(const Run *run, TileOp *forall, int64_t *extent)
 {
-    return run->columns ? cpu_column_index(run->cx, forall, extent) : cpu_row_index(run->cx, forall, extent);
+    Shared *found = table_find(run->shared, forall);
+    if (!found) {
+        found = NEW(run->cx->arena, Shared);
+        found->index = run->columns ? cpu_column_index(run->cx, forall, &found->extent)
+                                    : cpu_row_index(run->cx, forall, &found->extent);
+        *table_at(run->shared, forall) = found;
+    }
+    if (found->index >= 0) *extent = found->extent;
+    return found->index;
 }
 
 // ---- what an op touches and writes
@@ -356,7 +367,8 @@ TileOp *cpu_rows(Cpu *cx, TileOp *op)
 {
     if (cx->sequential || cpu_is_checked(cx) || cx->nest || !cpu_may_share_rows(op)) return NULL;
     for (int columns = 0; columns < 2; columns++) {
-        Run run = { .cx = cx, .columns = columns };
+        Table shared = { .arena = cx->arena };
+        Run run = { .cx = cx, .columns = columns, .shared = &shared };
         TileOp *const last = collect(&run, op);
         if (last) {
             emit_run(&run);

@@ -60,6 +60,7 @@
 #ifndef KILN_LOWER_CUDA_CUDA_H
 #define KILN_LOWER_CUDA_CUDA_H
 
+#include "base/table.h"
 #include "layout/layout.h"
 #include "lower/cuda/lower.h"
 
@@ -264,6 +265,7 @@ typedef struct Lowering {
     VEC(Clock *)     clocks;
     VEC(Ahead *)     aheads;
     VEC(TensorMap *) maps;
+    Table *kept_uses;                // map_uses() by forall, while homes are chosen; else NULL
     int   scratch_offset, scratch_bytes;                   // reductions between warps
     bool  joins_parts;               // of products, there
     int   scratch_sides;             // of scratch_bytes each; 2: taken in turn

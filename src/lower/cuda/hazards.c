@@ -63,9 +63,11 @@ static State new_state(Walk *walk) { return arena_alloc(walk->lo->arena, state_b
 
 static void set_state(Walk *walk, State to, State from) { memcpy(to, from, state_bytes(walk)); }
 
+static void give_back(Walk *walk, State state) { VEC_PUSH(walk->lo->arena, &walk->spare, state); }
+
 static State copy_state(Walk *walk)
 {
-    const State copy = new_state(walk);
+    const State copy = walk->spare.count ? walk->spare.items[--walk->spare.count] : new_state(walk);
     set_state(walk, copy, walk->state);
     return copy;
 }
@@ -203,7 +205,9 @@ static void meet(Walk *walk, TileOp *op)
         wanted = info->barrier_group;
     else if (info->barrier_before && info->barrier_group != group)
         wanted = -1;
-    walk->changed |= !info->barrier_before || info->barrier_group != wanted;
+    const bool is_new = !info->barrier_before || info->barrier_group != wanted;
+    walk->changed |= is_new;
+    walk->version += is_new;
     info->barrier_before = true;
     info->barrier_group = wanted;
     clear_met(walk, wanted);
@@ -287,11 +291,11 @@ static void leave_loop(Walk *walk, State before)
 // turn.
 static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
 {
-    const State before = copy_state(walk), none = new_state(walk);
+    const State before = copy_state(walk);
     const int flying = walk->flying.count;
     for (int turn = 0; turn < 3; turn++) {
         if (meets)
-            set_state(walk, walk->state, none);
+            memset(walk->state, 0, state_bytes(walk));
         if (body == walk->lo->kernel->body)
             forget_tensors(walk);
         walk_block(walk, body);
@@ -301,6 +305,63 @@ static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
         join(walk, before);
     }
     leave_loop(walk, before);
+    give_back(walk, before);
+}
+
+// A loop around loops is come by again and again, three times for each loop around it, mostly in a state that it has been
+// walked in: then it would do the same again. Where statements are placed, signals look at the walk before, so that only
+// the latest counts.
+static const Passage *find_passage(const Walk *walk, const Passages *all)
+{
+    const int oldest = all->n > PASSAGES_MAX ? all->n - PASSAGES_MAX : 0;
+    for (int i = all->n - 1; i >= (walk->lo->has_teams ? all->n - 1 : oldest) && i >= 0; i--) {
+        const Passage *const passage = &all->kept[i % PASSAGES_MAX];
+        if (passage->version == walk->version && memcmp(passage->before, walk->state, state_bytes(walk)) == 0)
+            return passage;
+    }
+    return NULL;
+}
+
+static Passages *passages_of(Walk *walk, const TileOp *op)
+{
+    void **const all = table_at(&walk->passages, op);
+    return *all ? *all : (*all = NEW(walk->lo->arena, Passages));
+}
+
+static void keep_passage(Walk *walk, Passages *all, State before, int version)
+{
+    Passage *const passage = &all->kept[all->n++ % PASSAGES_MAX];
+    if (all->n > PASSAGES_MAX) {
+        give_back(walk, passage->before);
+        give_back(walk, passage->behind);
+    }
+    // A walk that has placed something itself would do otherwise the next time.
+    *passage = (Passage){ before, copy_state(walk), version == walk->version ? version : -1, walk->last };
+}
+
+static bool is_loop(Lowering *lo, TileOp *op)
+{
+    (void)lo;
+    return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE;
+}
+
+static void walk_loop_once(Walk *walk, TileOp *op, TileOp *body, TileOp *step, bool meets)
+{
+    if (walk->flying.count || !block_has(walk->lo, body, is_loop)) {
+        walk_loop(walk, body, step, meets);
+        return;
+    }
+    Passages *const all = passages_of(walk, op);
+    const Passage *const known = find_passage(walk, all);
+    if (known) {
+        set_state(walk, walk->state, known->behind);
+        walk->last = known->last;
+        return;
+    }
+    const State before = copy_state(walk);
+    const int version = walk->version;
+    walk_loop(walk, body, step, meets);
+    keep_passage(walk, all, before, version);
 }
 
 static void walk_branches(Walk *walk, TileOp *op)
@@ -314,16 +375,18 @@ static void walk_branches(Walk *walk, TileOp *op)
     walk_block(walk, op->branch.otherwise);
     keep_flying(walk, flying);
     join(walk, then);
+    give_back(walk, before);
+    give_back(walk, then);
 }
 
 static void walk_flow(Walk *walk, TileOp *op)
 {
     if (op->kind == T_FOR)
-        walk_loop(walk, op->for_.body, NULL, false);
+        walk_loop_once(walk, op, op->for_.body, NULL, false);
     else if (op->kind == T_WHILE)
-        walk_loop(walk, op->while_.body, op->while_.step, false);
+        walk_loop_once(walk, op, op->while_.body, op->while_.step, false);
     else if (op->kind == T_PIPELINE)
-        walk_loop(walk, op->pipeline.body, NULL, op_info(walk->lo, op)->ahead != NULL);
+        walk_loop_once(walk, op, op->pipeline.body, NULL, op_info(walk->lo, op)->ahead != NULL);
     else
         walk_branches(walk, op);
 }
@@ -366,10 +429,11 @@ static void walk_block(Walk *walk, TileOp *block)
 
 void find_hazards(Lowering *lo)
 {
-    Walk walk = { .lo = lo };
+    Walk walk = { .lo = lo, .passages = { .arena = lo->arena } };
     find_shared(&walk);
     do {
         walk.state = new_state(&walk);
+        walk.version++;                                    // signals that nothing answers are gone
         walk.flying.count = 0;
         // Instances that loop over the grid come back to the beginning with what the end left.
         do {

@@ -19,9 +19,17 @@ typedef Accesses (*State)[GROUPS];
 // Whom the op at hand must wait for: by group of the earlier access.
 typedef struct Conflict { uint32_t waits[GROUPS]; int at; bool any, from_before; } Conflict;
 
+// What a loop made of a state, while no barrier or signal has come since.
+typedef struct Passage { State before, behind; int version, last; } Passage;
+enum { PASSAGES_MAX = 8 };
+typedef struct Passages { Passage kept[PASSAGES_MAX]; int n; } Passages;                 // n: so many in all; the latest are kept
+
 typedef struct Walk {
     Lowering *lo;
     State     state;
+    VEC(State) spare;                // to be used again
+    Table     passages;              // by loop
+    int       version;               // so many barriers and signals have come
     const Buffer **shared;           // those that are followed: tiles in shared memory, tensors; n of them
     int       n;
     int      *places;                // among them, by buffer; -1: not shared

@@ -481,8 +481,11 @@ static void settle_homes(Lowering *lo)
 
 void choose_homes(Lowering *lo)
 {
+    Table kept = { .arena = lo->arena };
     take_layout_hints(lo);
+    lo->kept_uses = &kept;           // layouts spread round by round over foralls that stay as they are
     settle_homes(lo);
+    lo->kept_uses = NULL;
     if (!lo->kernel->checked)
         choose_packed(lo);
 }

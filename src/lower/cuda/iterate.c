@@ -81,7 +81,7 @@ static bool collect_op(Lowering *lo, TileOp *op, void *context)
 {
     Collect *const c = context;
     if (op->kind == T_COPY || op->kind == T_FILL || op->kind == T_ATOMIC_TILE) {
-        map_uses(lo, as_map(lo, op), c->uses);   // so that every use has subscripts
+        each_op(lo, as_map(lo, op)->forall.body, collect_op, c);         // so that every use has subscripts
         return true;
     }
     c->op = op;
@@ -91,8 +91,18 @@ static bool collect_op(Lowering *lo, TileOp *op, void *context)
 
 void map_uses(Lowering *lo, TileOp *forall, MapUses *uses)
 {
+    void **const kept = lo->kept_uses ? table_at(lo->kept_uses, forall) : NULL;
+    if (kept && *kept) {
+        *uses = *(MapUses *)*kept;
+        return;
+    }
     Collect collect = { lo, uses, NULL };
     each_op(lo, forall->forall.body, collect_op, &collect);
+    if (!lo->kept_uses)
+        return;
+    MapUses *const all = NEW(lo->arena, MapUses);
+    *all = *uses;
+    *table_at(lo->kept_uses, forall) = all;
 }
 
 // ---- choosing

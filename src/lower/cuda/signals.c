@@ -100,6 +100,7 @@ bool signal_instead(Walk *walk, TileOp *op)
                                .barrier = barrier);
     VEC_PUSH(lo->arena, &lo->signals, signal);
     walk->changed = true;
+    walk->version++;
     clear_signalled(walk, signal);
     return true;
 }
