@@ -9,7 +9,8 @@
 
 // Questions about one expression share a budget of steps, so that shared subtrees cannot make them exponential.
 typedef struct Asking { int steps; } Asking;
-enum { ASKING_STEPS = 2000 };
+enum { ASKING_STEPS = 2000,          // of a range, a divisor, a linear form
+       COMPARING_STEPS = 20000 };    // of a symbolic comparison, which tries several bounds one after the other
 
 static Range range_of(Asking *q, const Expr *x);
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
@@ -537,11 +538,11 @@ static int find_eliminable(const Linear *sum)
 }
 
 // A lower bound of atom * factor that is again a sum, for the functions whose bounds are linear.
-static bool bound_atom(Linear *sum, const Expr *atom, int64_t factor)
+static bool bound_atom(Asking *q, Linear *sum, const Expr *atom, int64_t factor)
 {
     int64_t c;
     if (atom->kind == E_MATH && (atom->math.fn == (factor > 0 ? M_MAX : M_MIN))) {
-        linear_add(sum, atom->math.args[0], factor);       // max(a, b) >= a; min(a, b) <= a
+        add_linear(q, sum, atom->math.args[0], factor);    // max(a, b) >= a; min(a, b) <= a
         return true;
     }
     const bool quotient = atom->kind == E_BINARY && atom->op.op == X_DIV;
@@ -550,17 +551,17 @@ static bool bound_atom(Linear *sum, const Expr *atom, int64_t factor)
     const Expr *const d = quotient ? atom->op.b : ceiling ? atom->math.args[1] : NULL;
     if (!x || !expr_as_int(d, &c) || c <= 0 || factor % c != 0) return false;
     if (ceiling && factor > 0) {                           // ceildiv(x, c) * c >= x
-        linear_add(sum, x, factor / c);
+        add_linear(q, sum, x, factor / c);
         return true;
     }
-    const Range r = expr_range(x);
+    const Range r = dtype_is_counting(x->type) ? range_of(q, x) : unknown;
     if (quotient && factor < 0 && r.has_lo && r.lo >= 0) { // (x / c) * c <= x for x >= 0
-        linear_add(sum, x, factor / c);
+        add_linear(q, sum, x, factor / c);
         return true;
     }
     if (ceiling && factor < 0) {                           // ceildiv(x, c) * c <= x + c - gcd(c, multiple of x)
-        const int64_t m = expr_multiple(x);
-        linear_add(sum, x, factor / c);
+        const int64_t m = multiple_of(q, x);
+        add_linear(q, sum, x, factor / c);
         int64_t slack;
         return !__builtin_mul_overflow(factor / c, c - gcd(c, m), &slack)
             && !__builtin_add_overflow(sum->constant, slack, &sum->constant);
@@ -568,10 +569,10 @@ static bool bound_atom(Linear *sum, const Expr *atom, int64_t factor)
     return false;
 }
 
-static bool is_nonnegative(Linear sum, int rounds)
+static bool is_nonnegative(Asking *q, Linear sum, int rounds)
 {
-    if (sum.failed) return false;
-    const Range r = linear_range(&sum);
+    if (sum.failed || q->steps < 0) return false;
+    const Range r = sum_range(q, &sum);
     if (r.has_lo && r.lo >= 0) return true;
     if (rounds == 0) return false;
     const int at = find_eliminable(&sum);
@@ -580,21 +581,21 @@ static bool is_nonnegative(Linear sum, int rounds)
         const Var *const v = term.atom->var.var;
         Linear less = sum;
         less.terms[at] = less.terms[--less.n];
-        linear_add(&less, term.factor > 0 ? v->lo : v->hi, term.factor);
-        if (is_nonnegative(less, rounds - 1)) return true;
+        add_linear(q, &less, term.factor > 0 ? v->lo : v->hi, term.factor);
+        if (is_nonnegative(q, less, rounds - 1)) return true;
     }
     for (int i = 0; i < sum.n; i++) {
         const LinearTerm term = sum.terms[i];
         Linear less = sum;
         less.terms[i] = less.terms[--less.n];
-        if (bound_atom(&less, term.atom, term.factor) && is_nonnegative(less, rounds - 1)) return true;
+        if (bound_atom(q, &less, term.atom, term.factor) && is_nonnegative(q, less, rounds - 1)) return true;
         // The other side of a maximum or minimum.
         if (term.atom->kind == E_MATH && term.atom->math.n == 2 &&
             term.atom->math.fn == (term.factor > 0 ? M_MAX : M_MIN)) {
             less = sum;
             less.terms[i] = less.terms[--less.n];
-            linear_add(&less, term.atom->math.args[1], term.factor);
-            if (is_nonnegative(less, rounds - 1)) return true;
+            add_linear(q, &less, term.atom->math.args[1], term.factor);
+            if (is_nonnegative(q, less, rounds - 1)) return true;
         }
     }
     return false;
@@ -605,7 +606,7 @@ bool linear_at_least(const Linear *sum, int64_t least)
     enum { ROUNDS = 6 };
     Linear rest = *sum;
     rest.failed |= __builtin_sub_overflow(rest.constant, least, &rest.constant);
-    return is_nonnegative(rest, ROUNDS);
+    return is_nonnegative(&(Asking){ COMPARING_STEPS }, rest, ROUNDS);
 }
 
 bool expr_at_least(const Expr *x, const Expr *y)

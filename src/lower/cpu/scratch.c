@@ -17,6 +17,7 @@ typedef struct Walk {
     VEC(Frame) frames;               // by depth
     int  *depth_of;                  // by buffer id: of the block that holds the T_TILE op
     VEC(Buffer *) tiles;
+    VEC(TileInfo *) alive;           // placed, by offset
 } Walk;
 
 static void touch(const TileUse *use, void *context)
@@ -60,22 +61,28 @@ static void walk_block(Walk *w, TileOp *op)
     }
 }
 
-static bool overlaps(const TileInfo *a, const TileInfo *b, int64_t offset)
+// Tiles come in order of birth: those that died before this one are in nobody's way any more.
+static void drop_dead(Walk *w, const TileInfo *t)
 {
-    return a->first <= b->last && b->first <= a->last && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
+    int n = 0;
+    for (int i = 0; i < w->alive.count; i++)
+        if (w->alive.items[i]->last >= t->first) w->alive.items[n++] = w->alive.items[i];
+    w->alive.count = n;
 }
 
 // The lowest place where nothing that lives at the same time is.
-static void place_tile(Walk *w, int n)
+static void place_tile(Walk *w, TileInfo *t)
 {
-    TileInfo *const t = &w->cx->tiles[w->tiles.items[n]->id];
+    int at = 0;
+    drop_dead(w, t);
     t->offset = CPU_HOST_BYTES;
-    for (int i = 0; i < n; i++) {
-        const TileInfo *const other = &w->cx->tiles[w->tiles.items[i]->id];
-        if (!overlaps(t, other, t->offset)) continue;
-        t->offset = other->offset + other->bytes;
-        i = -1;                                            // start again: an earlier one may be in the way now
+    for (; at < w->alive.count && w->alive.items[at]->offset < t->offset + t->bytes; at++) {
+        const TileInfo *const other = w->alive.items[at];
+        if (other->offset + other->bytes > t->offset) t->offset = other->offset + other->bytes;
     }
+    VEC_PUSH(w->cx->arena, &w->alive, t);
+    memmove(&w->alive.items[at + 1], &w->alive.items[at], sizeof t * (size_t)(w->alive.count - 1 - at));
+    w->alive.items[at] = t;
 }
 
 static void measure_tile(Cpu *cx, Buffer *b)
@@ -101,7 +108,7 @@ void cpu_plan_scratch(Cpu *cx)
         Buffer *const b = w.tiles.items[i];
         TileInfo *const t = &cx->tiles[b->id];
         measure_tile(cx, b);
-        place_tile(&w, i);
+        place_tile(&w, t);
         if (t->offset + t->bytes > end) end = t->offset + t->bytes;
         Var *const scratch = cx->host;
         t->pointer = cpu_declare_pointer(cx, cpu_array_type(b->type), b->name,
