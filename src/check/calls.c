@@ -19,13 +19,16 @@ typedef struct Argument {
     Entity *optional;                // an optional tensor passed on
 } Argument;
 
-enum { ARGUMENTS_MAX = 64 };
-
 static int count_params(const Decl *fn)
 {
     int n = 0;
     for (const Param *param = fn->params; param; param = param->next) n++;
     return n;
+}
+
+static bool has_few_params(Checker *cx, const Decl *fn)
+{
+    return count_params(fn) <= PARAMETERS_MAX || check_error(cx, fn->name_span, "more than %d parameters", PARAMETERS_MAX);
 }
 
 static bool changes_scalar(const Param *param)
@@ -432,10 +435,9 @@ static int check_build_values(Checker *cx, const Decl *fn, const Ex *ex, Value *
 
 static Value call_function(Checker *cx, const Decl *fn, const Ex *ex)
 {
-    Argument arguments[ARGUMENTS_MAX] = { 0 };
-    Value values[ARGUMENTS_MAX];
-    bool ok = count_params(fn) <= ARGUMENTS_MAX ||
-              check_error(cx, fn->name_span, "more than %d parameters", ARGUMENTS_MAX);
+    Argument arguments[PARAMETERS_MAX] = { 0 };
+    Value values[PARAMETERS_MAX];
+    bool ok = has_few_params(cx, fn) && check_build_count(cx, fn);
     if (!ok || is_recursive(cx, fn, ex->span)) return POISON;
     const int n = check_build_values(cx, fn, ex, values, &ok);
     if (!check_arguments(cx, fn, ex, arguments) || !ok) return POISON;
@@ -481,6 +483,7 @@ static Value call_extern(Checker *cx, const Decl *fn, const Ex *ex, bool is_stat
         return POISON;
     }
     int given = 0;
+    if (!has_few_params(cx, fn)) return POISON;
     for (const Ex *arg = ex->call.args; arg; arg = arg->next) given++;
     if (given != count_params(fn))
         return FAIL(cx, ex->span, "'%s' takes %d argument%s, not %d", fn->name, count_params(fn),

@@ -431,8 +431,12 @@ static void make_ways(Maker *m, const St *st)
                   is_strided(st->input.how)))
         st = st->next;
     if (m->failed) return;
-    if (!st || m->n_varied == COUNT(m->varied)) {
+    if (!st) {
         add_case(m);
+        return;
+    }
+    if (m->n_varied == COUNT(m->varied)) {
+        m->failed = !check_error(m->cx, st->span, "more than %d inputs made in several ways", COUNT(m->varied));
         return;
     }
     const int at = m->n_varied++;
@@ -568,9 +572,12 @@ static void with_build(Maker *m, const NamedValue *value, Value v, bool is_last)
     const int errors = m->cx->errors;
     Entity *const before = m->cx->names;
     declare_build_param(m->cx, build, v);
-    if (m->cx->errors != errors || m->cx->names == before || !bind_value(m, value, v, types[build->kind], &binding)
-        || m->n_build == COUNT(m->build)) {
+    if (m->cx->errors != errors || m->cx->names == before || !bind_value(m, value, v, types[build->kind], &binding)) {
         m->failed = true;
+        return;
+    }
+    if (m->n_build == COUNT(m->build)) {
+        m->failed = !check_error(m->cx, value->span, "more than %d values", COUNT(m->build));
         return;
     }
     m->build[m->n_build++] = binding;

@@ -24,6 +24,7 @@ enum {
     UNROLL_MAX = 4096,               // steps of one unrolled loop
     OPS_MAX = 100000,                // operations of one kernel
     STEPS_MAX = 2000000,             // statements and operands of one kernel: those that emit nothing, too
+    PARAMETERS_MAX = 64,             // of a function; build parameters of anything
     CALLS_MAX = 64,                  // functions inlined into each other
     NESTING_MAX = 200,               // statements in each other, so that no walk of the operations runs deeper
 };
@@ -224,6 +225,7 @@ Value   entity_value(Checker *cx, Entity *entity, Span span);
 Value   check_name(Checker *cx, const Ex *ex);                           // an EX_NAME, read
 DType   resolve_type(Checker *cx, const TypeRef *ref);                 // NONE after an error
 const Decl *find_function(const Checker *cx, Name name);               // fn or extern
+bool    check_build_count(Checker *cx, const Decl *decl);
 bool    resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings, int n);
 const char *build_key(Checker *cx, const Decl *decl);
 void    declare_build_param(Checker *cx, const BuildParam *param, Value value);

@@ -315,8 +315,6 @@ void check_for(Checker *cx, const St *st)
 
 // ---- forall and pipeline
 
-enum { INDICES_MAX = 16 };
-
 static Expr *loop_end(Checker *cx, const Ex *ex, const char *name)
 {
     Expr *const x = check_int(cx, ex, "the extent of an index");
@@ -326,13 +324,13 @@ static Expr *loop_end(Checker *cx, const Ex *ex, const char *name)
 // Evaluates all bounds, then declares all indices. Returns their number; -1 after an error.
 static int check_indices(Checker *cx, const IndexVar *index, LoopIndex *indices)
 {
-    Name names[INDICES_MAX];
-    Span spans[INDICES_MAX];
+    Name names[LOOP_INDICES_MAX];
+    Span spans[LOOP_INDICES_MAX];
     int n = 0;
     bool ok = true;
     for (; index; index = index->next) {
-        if (n == INDICES_MAX) {
-            check_error(cx, index->span, "more than %d indices", INDICES_MAX);
+        if (n == LOOP_INDICES_MAX) {
+            check_error(cx, index->span, "more than %d indices", LOOP_INDICES_MAX);
             return -1;
         }
         indices[n].lo = index->lo ? loop_end(cx, index->lo, "begin") : int_const(cx->arena, 0);
@@ -360,7 +358,7 @@ void check_forall(Checker *cx, const St *st)
         return;
     }
     Entity *const names = cx->names;
-    LoopIndex indices[INDICES_MAX] = { 0 };
+    LoopIndex indices[LOOP_INDICES_MAX] = { 0 };
     const int n = check_indices(cx, st->forall.indices, indices);
     const int count = n < 0 ? 0 : n;
     TileOp *const op = emit(cx, (TileOp){ .kind = T_FORALL, .span = st->span });
@@ -440,7 +438,7 @@ static void drop_inner_stages(TileOp *block, bool is_inner)
 void check_pipeline(Checker *cx, const St *st)
 {
     Entity *const names = cx->names;
-    LoopIndex indices[INDICES_MAX] = { 0 };
+    LoopIndex indices[LOOP_INDICES_MAX] = { 0 };
     int stages = 2;
     const int n = check_indices(cx, st->pipeline.indices, indices);
     const int count = n < 0 ? 0 : n;

@@ -64,9 +64,18 @@ void declare_build_param(Checker *cx, const BuildParam *param, Value value)
     declare(cx, build_entity(cx, param, value));
 }
 
+// Of a kernel, an operator or a function.
+bool check_build_count(Checker *cx, const Decl *decl)
+{
+    int n = 0;
+    for (const BuildParam *param = decl->build; param; param = param->next)
+        if (++n > PARAMETERS_MAX) return check_error(cx, param->span, "more than %d build parameters", PARAMETERS_MAX);
+    return true;
+}
+
 bool resolve_build_params(Checker *cx, const Decl *decl, const Binding *bindings, int n)
 {
-    bool ok = true;
+    bool ok = check_build_count(cx, decl);
     for (const BuildParam *param = decl->build; param; param = param->next) {
         const Binding *const binding = find_binding(cx, param->name, bindings, n);
         Value value = POISON;

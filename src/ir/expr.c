@@ -119,14 +119,11 @@ int expr_children(Expr *x, Expr ***slots, int max)
     return n;
 }
 
-// A call may have any number of operands; everything else has few.
-enum { MAX_SLOTS = 64 };
-
 bool expr_any(const Expr *x, ExprVisit *visit, void *context)
 {
     if (visit(x, context)) return true;
-    Expr **slots[MAX_SLOTS];
-    const int n = expr_children((Expr *)x, slots, MAX_SLOTS);
+    Expr **slots[EXPR_SLOTS_MAX];
+    const int n = expr_children((Expr *)x, slots, EXPR_SLOTS_MAX);
     for (int i = 0; i < n; i++)
         if (expr_any(*slots[i], visit, context)) return true;
     return false;
@@ -239,8 +236,8 @@ static Expr *rebuild(Arena *a, const Expr *x, Expr **parts)
 
 Expr *expr_map(Arena *a, Expr *x, ExprMap *map, void *context)
 {
-    Expr **slots[MAX_SLOTS], *parts[MAX_SLOTS];
-    const int n = expr_children(x, slots, MAX_SLOTS);
+    Expr **slots[EXPR_SLOTS_MAX], *parts[EXPR_SLOTS_MAX];
+    const int n = expr_children(x, slots, EXPR_SLOTS_MAX);
     bool changed = false;
     for (int i = 0; i < n; i++) {
         parts[i] = expr_map(a, *slots[i], map, context);

@@ -17,7 +17,7 @@ typedef struct Expr Expr;
 typedef struct Var Var;
 typedef struct Buffer Buffer;
 
-enum { MAX_RANK = 8 };
+enum { MAX_RANK = 8, EXPR_SLOTS_MAX = 64 };                 // operands at most, of a call
 
 typedef enum {
     E_INT,                           // integer or bool constant

@@ -68,7 +68,7 @@ static bool verify_expr(Verifier *v, const Expr *x)
     if ((x->kind == E_INDEX || x->kind == E_ADDRESS) && !verify_var(v, x->index.pointer)) return false;
     if (x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_BITCAST || (x->kind == E_MATH && !loop_has_math(x)))
         return fail(v, "'%s' was not lowered", expr_text(v->arena, x));
-    Expr **slots[64];
+    Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children((Expr *)x, slots, COUNT(slots));
     for (int i = 0; i < n; i++)
         if (!verify_expr(v, *slots[i])) return false;

@@ -98,6 +98,7 @@ typedef struct Operand {
     DType  type;                     // after conversion; the region's own type if none
 } Operand;
 
+enum { LOOP_INDICES_MAX = 16 };      // of one forall or pipeline
 typedef struct LoopIndex { Var *var; Expr *lo, *hi; } LoopIndex;       // hi exclusive; lo >= hi: empty
 
 struct TileOp {

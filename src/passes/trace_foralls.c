@@ -143,7 +143,7 @@ static void touch_guarded(Trace *t, Expr *x, Expr *cond, Span span)
 
 static void touch_loads(Trace *t, Expr *x, Span span)
 {
-    Expr **slots[MAX_RANK + 8];
+    Expr **slots[EXPR_SLOTS_MAX];
     if (x->kind == E_SELECT) {
         touch_loads(t, x->select.cond, span);
         touch_guarded(t, x->select.a, x->select.cond, span);

@@ -10,7 +10,12 @@
 
 #include "ir/tile.h"
 
-enum { PLAN_MAX_PARAMS = 64, PLAN_MAX_BINDS = 64, PLAN_MAX_MAPS = 32 };
+enum {
+    PLAN_MAX_PARAMS = 64, PLAN_MAX_BINDS = 64, PLAN_MAX_GRID = 64, PLAN_MAX_EXTRAS = 64,
+    PLAN_MAX_WORDS = 256,            // of arguments, so that a launch on a GPU has room for tensor maps
+    PLAN_MAX_MAPS = 31,
+    PLAN_ARGUMENT_BYTES = 4096,      // that a launch on a GPU carries
+};
 
 // A postfix program: `length` words starting at `start` of LaunchPlan.code. Result in int64 (or double for floats).
 typedef struct PlanCode { int start, length; } PlanCode;
@@ -80,6 +85,9 @@ typedef struct LaunchPlan {
 // Fills all but the target's part. What cannot be computed at launch is reported to the kernel's diagnostics.
 LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol);
 PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel, const Expr *expr);
+
+int plan_words(const LaunchPlan *plan);                    // of the arguments, as above
+int plan_most_maps(int words);                             // that a launch carries beside so many
 
 // symbols: one word per bind; scalars: one per parameter (of tensors unused). Integers as int64, floats as the bits of
 // a double; the value likewise. Where there is none, it is 0; an arm that is not taken does not matter.

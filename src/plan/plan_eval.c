@@ -239,6 +239,14 @@ static bool operation_is_known(const LaunchPlan *plan, int64_t word)
     return false;
 }
 
+int plan_words(const LaunchPlan *plan)
+{
+    int words = plan->n_binds + plan->n_grid;
+    for (int i = 0; i < plan->n_params; i++)
+        if (!plan->params[i].absent) words += plan->params[i].is_tensor && plan->params[i].strided ? 1 + plan->params[i].rank : 1;
+    return words;
+}
+
 bool plan_code_is_sound(const LaunchPlan *plan, PlanCode code)
 {
     if (code.start < 0 || code.length < 0 || code.start > plan->n_code - code.length) return false;

@@ -202,6 +202,13 @@ static void add_checks(Arena *a, LaunchPlan *plan, const TileKernel *k)
         plan->requires[i] = (PlanRequire){ plan_add_code(a, plan, k, k->requires[i].cond), k->requires[i].message };
 }
 
+// The words, then the maps, aligned to 64 bytes, then the address of the fault record.
+int plan_most_maps(int words)
+{
+    const int most = (PLAN_ARGUMENT_BYTES - 8 - (words * 8 + 63) / 64 * 64) / 128;
+    return most < 0 ? 0 : most < PLAN_MAX_MAPS ? most : PLAN_MAX_MAPS;
+}
+
 LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol)
 {
     LaunchPlan *const plan = NEW(arena, LaunchPlan, .name = kernel->name, .key = kernel->key, .target = kernel->target,
@@ -223,5 +230,8 @@ LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol)
         if (i < 3 && kernel->grid[i].cluster > 1) plan->cluster[i] = kernel->grid[i].cluster;
     }
     plan->deterministic = is_deterministic(kernel->body);
+    if (plan_words(plan) > PLAN_MAX_WORDS)
+        diag_error(kernel->diags, span, "the parameters, strides, shape symbols and coordinates of a kernel are at most %d, "
+                   "those of this one %d", PLAN_MAX_WORDS, plan_words(plan));
     return plan;
 }

@@ -167,7 +167,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
         code_field(s, &p->requires[i].cond);
         text_field(s, &p->requires[i].message);
     }
-    p->grid = array_field(s, &p->n_grid, p->grid, sizeof(*p->grid), MAX_RANK);
+    p->grid = array_field(s, &p->n_grid, p->grid, sizeof(*p->grid), PLAN_MAX_GRID);
     for (int i = 0; i < p->n_grid; i++) code_field(s, &p->grid[i]);
     word_field(s, &p->scratch_bytes);
     int_field(s, &p->arch);
@@ -184,7 +184,7 @@ static void plan_fields(Stream *s, LaunchPlan *p)
     bool_field(s, &p->follows);
     p->maps = array_field(s, &p->n_maps, p->maps, sizeof(*p->maps), PLAN_MAX_MAPS);
     for (int i = 0; i < p->n_maps; i++) map_fields(s, p, &p->maps[i]);
-    p->extras = array_field(s, &p->n_extras, p->extras, sizeof(*p->extras), INT32_MAX);
+    p->extras = array_field(s, &p->n_extras, p->extras, sizeof(*p->extras), PLAN_MAX_EXTRAS);
     for (int i = 0; i < p->n_extras; i++) code_field(s, &p->extras[i].value);
     bool_field(s, &p->traps);
     bool_field(s, &p->deterministic);
@@ -202,7 +202,7 @@ static bool codes_are_sound(const LaunchPlan *p)
         for (int d = 0; d < p->maps[i].rank; d++)
             sound &= plan_code_is_sound(p, p->maps[i].dim[d]) && plan_code_is_sound(p, p->maps[i].stride[d]);
     for (int i = 0; i < p->n_extras; i++) sound &= plan_code_is_sound(p, p->extras[i].value);
-    return sound;
+    return sound && plan_words(p) <= PLAN_MAX_WORDS;
 }
 
 void plan_write(Text *out, const LaunchPlan *plan)

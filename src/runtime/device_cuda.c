@@ -512,7 +512,7 @@ static void cuda_unload(kiln_kernel *kernel)
     leave();
 }
 
-enum { PARAM_BYTES = LAUNCH_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + 65 * 8, PARAM_BYTES_MAX = 4096 };
+enum { PARAM_BYTES = PLAN_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + (PLAN_MAX_EXTRAS + 1) * 8 };
 
 // Words, maps, extras, as plan.h says.
 static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *params)
@@ -535,9 +535,9 @@ static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *
         memcpy(params + at, &record, sizeof record);
         at += sizeof record;
     }
-    if (!status && at > PARAM_BYTES_MAX)
+    if (!status && at > PLAN_ARGUMENT_BYTES)
         status = status_fail(KILN_UNSUPPORTED, "%s: its arguments take %zu bytes, a launch carries %d",
-                             launch->plan->name, at, PARAM_BYTES_MAX);
+                             launch->plan->name, at, PLAN_ARGUMENT_BYTES);
     return status;
 }
 

@@ -31,14 +31,13 @@ void *threads_scratch(size_t bytes);                       // this thread's own,
 
 // ---- one launch, checked and laid out (launch.c)
 
-enum { LAUNCH_MAX_WORDS = PLAN_MAX_PARAMS * (1 + MAX_RANK) + 64 + MAX_RANK };
 
 struct Launch {
     const LaunchPlan *plan;
     const kiln_arg   *args;
-    int64_t words[LAUNCH_MAX_WORDS]; int n_words;          // as plan.h lays them out
-    int64_t symbols[64], scalars[PLAN_MAX_PARAMS];         // for plan_eval
-    int64_t grid[MAX_RANK], instances;
+    int64_t words[PLAN_MAX_WORDS]; int n_words;          // as plan.h lays them out
+    int64_t symbols[PLAN_MAX_BINDS], scalars[PLAN_MAX_PARAMS];         // for plan_eval
+    int64_t grid[PLAN_MAX_GRID], instances;
     uint64_t too_large;              // why it failed: symbols past plan->symbol_max, a bit for each bind
 };
 

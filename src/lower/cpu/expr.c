@@ -53,7 +53,7 @@ static int load_depth(Cpu *cx, const Expr *x)
 
 int cpu_expr_depth(Cpu *cx, const Expr *x)
 {
-    Expr **slots[64];
+    Expr **slots[EXPR_SLOTS_MAX];
     int depth = 0;
     switch (x->kind) {
     case E_INT: case E_FLOAT: return 0;
@@ -233,7 +233,7 @@ static Expr *lower_node(Cpu *cx, Expr *x)
     case E_CONVERT: return cpu_convert(cx, x->type, cpu_expr(cx, x->convert.a));
     case E_BITCAST: return cpu_bitcast(cx, x->type, cpu_expr(cx, x->convert.a));
     case E_MATH: case E_CALL: {
-        Expr *args[16];
+        Expr *args[EXPR_SLOTS_MAX];
         const int n = x->kind == E_MATH ? x->math.n : x->call.n;
         Expr **const from = x->kind == E_MATH ? x->math.args : x->call.args;
         for (int i = 0; i < n; i++) args[i] = cpu_expr(cx, from[i]);

@@ -72,7 +72,7 @@ static void lower_print(Cpu *cx, TileOp *op)
     for (const char *p = span_where(cx->arena, op->span); *p; p++) text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
     text_print(&format, ": ");
     const size_t start = format.length;
-    Expr *args[40];
+    Expr **const args = NEW_ARRAY(cx->arena, Expr *, op->print.n + 2);
     int n = 0, used = 0;
     for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
         if (*p == '%') text_print(&format, "%%%%");
@@ -85,7 +85,7 @@ static void lower_print(Cpu *cx, TileOp *op)
         text_print(&format, "%s%s", format.length > start ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%.9g" : "%lld");
     args[n++] = cpu_of(cx, cx->host);
     args[n++] = cpu_quoted(cx, text_cstr(&format));
-    for (int i = 0; i < op->print.n && n < COUNT(args); i++) {
+    for (int i = 0; i < op->print.n; i++) {
         Expr *const value = cpu_expr(cx, op->print.args[i]);
         args[n++] = cpu_convert(cx, dtype_is_float(value->type) ? DTYPE_F64 : DTYPE_INT, value);
     }
@@ -95,8 +95,12 @@ static void lower_print(Cpu *cx, TileOp *op)
 
 static void lower_external(Cpu *cx, TileOp *op)
 {
-    Expr *args[16] = { cpu_of(cx, cx->host), cpu_where(cx, op->span) };
+    Expr **const args = NEW_ARRAY(cx->arena, Expr *, op->external.n + 2);
     const int own = strncmp(op->external.name, "kiln_touch_", 11) == 0 ? 2 : 0;    // passes/trace_foralls.c
+    if (own) {
+        args[0] = cpu_of(cx, cx->host);
+        args[1] = cpu_where(cx, op->span);
+    }
     for (int i = 0; i < op->external.n; i++) args[i + own] = cpu_expr(cx, op->external.args[i]);
     cpu_add_call(cx, expr_call(cx->arena, DTYPE_INT, op->external.name, op->external.n + own, args));
 }

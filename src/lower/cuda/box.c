@@ -110,6 +110,9 @@ static bool is_reshaped_tensor(Lowering *lo, const Buffer *view)
 
 static bool is_tensor_of_maps(Lowering *lo, const Buffer *buffer)
 {
+    const int param = buffer_root((Buffer *)buffer)->param;
+    if (param >= 0 && lo->no_maps >> param & 1)
+        return false;
     return buffer->kind == BUFFER_TENSOR || (buffer->kind == BUFFER_VIEW && is_reshaped_tensor(lo, buffer));
 }
 

@@ -6,6 +6,7 @@
 // these steps; each is a file, and each leaves its decisions in the structs below for the next:
 //
 //   structure.c  jumps become structure
+//   maps.c       tensors without maps, where there would be too many
 //   bounds.c     ranges of what is known only at the launch
 //   crew.c       how many threads there are
 //   cluster.c    the instances of a cluster, and which tiles are fetched once for all of them
@@ -265,6 +266,7 @@ typedef struct Lowering {
     VEC(Clock *)     clocks;
     VEC(Ahead *)     aheads;
     VEC(TensorMap *) maps;
+    uint64_t no_maps;                // parameters that have none: a launch carries few
     Table *kept_uses;                // map_uses() by forall, while homes are chosen; else NULL
     int   scratch_offset, scratch_bytes;                   // reductions between warps
     bool  joins_parts;               // of products, there
@@ -449,8 +451,9 @@ void find_unknown(Slice *slice);
 bool slice_knows(const Slice *slice, const Expr *x);
 bool path_is_known(const Slice *slice, const TileOp *op);  // conditions and loops around it, which no jump leaves
 
-// ---- products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
+// ---- structure.c, maps.c, products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
 void structure_kernel(Lowering *lo);
+void limit_maps(Lowering *lo);
 void choose_products(Lowering *lo);
 bool has_products(Lowering *lo, TileOp *list);
 TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; each linked by `next`

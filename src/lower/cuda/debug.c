@@ -60,9 +60,10 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
     for (; used < op->print.n; used++)
         text_print(&format, "%s%s", format.length > start ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%g" : "%lld");
     text_print(&format, "\n");
-    Expr *args[17] = { quoted(lo, text_cstr(&format)) };
-    int n = 1;
-    for (int i = 0; i < op->print.n && n < COUNT(args); i++) {
+    Expr **const args = NEW_ARRAY(lo->arena, Expr *, op->print.n + 1);
+    int n = 0;
+    args[n++] = quoted(lo, text_cstr(&format));
+    for (int i = 0; i < op->print.n; i++) {
         Expr *const x = op->print.args[i];
         args[n++] = lower_as(lo, dtype_is_float(x->type) ? DTYPE_F64 : DTYPE_I64, x, it);
     }

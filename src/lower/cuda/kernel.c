@@ -104,6 +104,7 @@ static bool analyse(Lowering *lo)
 {
     structure_kernel(lo);
     find_bounds(lo);
+    limit_maps(lo);
     choose_crew(lo);
     find_cluster(lo);
     find_teams(lo);

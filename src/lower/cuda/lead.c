@@ -183,7 +183,7 @@ void emit_leading(Lowering *lo)
 void emit_led(Lowering *lo, TileOp *pipeline)
 {
     TileOp *const body = pipeline->pipeline.body, *const carrier = carrier_of(lo, body);
-    Nest any, nests[8];
+    Nest any, nests[LOOP_INDICES_MAX];
     wait_for_all(lo);
     begin_if(lo, &any, has_step(lo, pipeline, false));
     emit_heads(lo, body);

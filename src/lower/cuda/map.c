@@ -198,11 +198,11 @@ static void begin_reductions(Lowering *lo, Iteration *it, bool of_elements)
 
 static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
 {
-    Expr *extents[16], *const count = linear_extent(lo, it, extents);
+    Expr *extents[LOOP_INDICES_MAX], *const count = linear_extent(lo, it, extents);
     begin_reductions(lo, it, false);
     Var *const linear = loop_new_var(lo->unit, DTYPE_I64, "linear");
     Expr *const thread = var_of(lo, lo->has_teams && it->crew.groups > 1 ? lo->thread_of_all : lo->thread);
-    Nest loop, serial[16];
+    Nest loop, serial[LOOP_INDICES_MAX];
     begin_for(lo, &loop, linear, cast(lo, DTYPE_I64, thread), count,
               expr_int(lo->arena, DTYPE_I64, crew_threads(it->crew)), LOOP_PLAIN);
     declare_linear_indices(lo, it, var_of(lo, linear), extents);
@@ -243,7 +243,7 @@ static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
 {
     for (int i = 0; i < it->n_reductions; i++)
         begin_reduction(lo, it, i);
-    Nest serial[16], digits[2 * LAYOUT_MAX_DIGITS];
+    Nest serial[LOOP_INDICES_MAX], digits[2 * LAYOUT_MAX_DIGITS];
     const int depth = begin_serial_loops(lo, it, serial);
     if (!it->is_loaded)
         choose_moves(lo, op, it);

@@ -207,7 +207,7 @@ static void produce_rotated(Lowering *lo, TileOp *op)
 
 static void produce_pipeline(Lowering *lo, TileOp *op)
 {
-    Nest nests[8];
+    Nest nests[LOOP_INDICES_MAX];
     if (op_info(lo, op)->has_places) {
         emit_with_places(lo, op, produce_block);
     } else if (can_rotate(lo, op)) {

@@ -124,13 +124,13 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
     wait_for_all(lo);
     Var *const held = emit_declare(lo, DTYPE_I32, "held", i32_const(lo, -1));
     note_first_step(lo, body, i32_op(lo, X_GE, var_of(lo, held), 0));
-    Nest nests[8], released;
+    Nest nests[LOOP_INDICES_MAX], released;
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
     emit_block(lo, body);
-    const TileInfo *accumulators[8];
-    int n = 0;
-    for (int i = 0; i < lo->flights.count && n < COUNT(accumulators); i++)
-        accumulators[n++] = lo->flights.items[i].accumulator;
+    const int n = lo->flights.count;
+    const TileInfo **const accumulators = NEW_ARRAY(lo->arena, const TileInfo *, n + 1);
+    for (int i = 0; i < n; i++)
+        accumulators[i] = lo->flights.items[i].accumulator;
     lo->flights.count = 0;           // in flight: waited for here and after the loop
     emit_call(lo, "wgmma_wait", 1, i32_const(lo, n_products));
     begin_release(lo, &released, clock, held);

@@ -85,8 +85,11 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
         in_tail = in_tail || uses || (n > 0 && !is_issued_at_once(lo, x));
         if (uses && parts->first_use < 0)
             parts->first_use = parts->tail.count;
-        if (is_wgmma(lo, x) && !in_tail && n < COUNT(results))
+        if (is_wgmma(lo, x) && !in_tail) {
+            if (n == COUNT(results))
+                return false;
             results[n++] = x->matmul.dst.buffer;
+        }
         if (in_tail)
             VEC_PUSH(lo->arena, &parts->tail, x);
         else

@@ -113,7 +113,7 @@ static void find_loads(Lowering *lo, Rows *rows, Expr *x)
     }
     if (x->kind == E_ATOMIC || x->kind == E_CALL || (x->kind == E_VAR && x->var.var == rows->column))
         rows->fits = false;
-    Expr **slots[8];
+    Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children(x, slots, COUNT(slots));
     for (int i = 0; i < n && rows->fits; i++)
         find_loads(lo, rows, *slots[i]);

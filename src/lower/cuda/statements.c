@@ -149,7 +149,7 @@ static void emit_steps(Lowering *lo, TileOp *op)
         emit_ahead(lo, op);
         return;
     }
-    Nest nests[8];
+    Nest nests[LOOP_INDICES_MAX];
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
     emit_body(lo, op->pipeline.body);
     end_nests(lo, nests, op->pipeline.n);

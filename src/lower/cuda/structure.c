@@ -74,6 +74,13 @@ static bool is_slice_op(const TileOp *op)
     return op->kind == T_COPY || op->kind == T_FILL || op->kind == T_ATOMIC_TILE;
 }
 
+// With an index for each of the slice's dimensions a forall would have more than it can.
+static bool has_room_for(const TileOp *forall, const TileOp *slice)
+{
+    const Region *const dst = slice->kind == T_FILL ? &slice->fill.dst : &slice->copy.dst;
+    return forall->forall.n + region_rank(dst) <= LOOP_INDICES_MAX;
+}
+
 typedef struct Effects { TileOp *body; bool hazard; } Effects;
 
 static void see_read(const TileUse *use, void *context)
@@ -91,6 +98,8 @@ static bool can_split(const TileOp *forall)
     Effects effects = { forall->forall.body, false };
     for (TileOp *op = forall->forall.body; op; op = op->next) {
         any |= is_slice_op(op);
+        if (is_slice_op(op) && !has_room_for(forall, op))
+            return false;
         if (op->kind == T_LET)
             tile_uses(op, see_read, &effects);
         else if (!is_slice_op(op) && op->kind != T_STORE && op->kind != T_ATOMIC &&
@@ -225,7 +234,7 @@ static Expr *merge_whole(Merge *m, Expr *x)
     }
     Expr *const copy = NEW(a, Expr, .kind = x->kind);
     *copy = *x;
-    Expr **slots[16];
+    Expr **slots[EXPR_SLOTS_MAX];
     switch (copy->kind) {            // operand lists are shared with the original: give the copy its own
     case E_MATH:
         copy->math.args = NEW_ARRAY(a, Expr *, copy->math.n + 1);

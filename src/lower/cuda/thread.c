@@ -127,7 +127,7 @@ void begin_counted_loop(Lowering *lo, Nest *nest, const TileOp *op, LoopForm for
 // A loop that one thread makes: inner forall, copies of slices inside an iteration.
 static void emit_thread_loops(Lowering *lo, TileOp *forall, Iteration *it)
 {
-    Nest nests[16];
+    Nest nests[LOOP_INDICES_MAX];
     const int n = forall->forall.n;
     for (int i = 0; i < n; i++)
         begin_index_loop(lo, &nests[i], &forall->forall.indices[i], LOOP_PLAIN, it);

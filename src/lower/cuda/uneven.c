@@ -48,7 +48,7 @@ static void see_dependence(Dependence *d, Expr *x)
     }
     if (x->kind == E_VAR && x->var.var->kind == VAR_LOCAL && d->depth < 16)
         see_local(d, x->var.var);
-    Expr **slots[8];
+    Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children(x, slots, COUNT(slots));
     for (int i = 0; i < n; i++)
         see_dependence(d, *slots[i]);
