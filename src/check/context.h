@@ -26,6 +26,8 @@ enum {
     STEPS_MAX = 2000000,             // statements and operands of one kernel: those that emit nothing, too
     PARAMETERS_MAX = 64,             // of a function; build parameters of anything
     CALLS_MAX = 64,                  // functions inlined into each other
+    TILE_ELEMENTS_MAX = 1 << 24,
+    LOCAL_ELEMENTS_MAX = 1 << 16,    // of all local arrays of a kernel: they lie on a thread's stack
     NESTING_MAX = 200,               // statements in each other, so that no walk of the operations runs deeper
 };
 
@@ -171,6 +173,7 @@ typedef struct Checker {
     const Decl  *body_of;            // the declaration whose body is being walked
     TileOp     **out;
     int          n_ops, n_steps;     // so far, of OPS_MAX and STEPS_MAX
+    int64_t      local_elements;     // of LOCAL_ELEMENTS_MAX
     int          nesting;            // statements around this place, those of callers too
     PresentFact *present;
     LoopFrame   *loop;

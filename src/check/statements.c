@@ -276,13 +276,15 @@ static bool tile_extents(Checker *cx, const Declarator *one, Buffer *buffer)
             ok = false;
         } else if (value <= 0) {
             ok = check_error(cx, extent->span, "an extent of %lld: a tile has at least one element", (long long)value);
-        } else if (__builtin_mul_overflow(elements, value, &elements) || elements > INT32_MAX) {
-            ok = check_error(cx, extent->span, "a tile of more than %d elements", INT32_MAX);
+        } else if (__builtin_mul_overflow(elements, value, &elements) || elements > TILE_ELEMENTS_MAX) {
+            ok = check_error(cx, extent->span, "a tile of more than %d elements", TILE_ELEMENTS_MAX);
         } else {
             buffer->shape[buffer->rank] = int_const(cx->arena, value);
         }
         buffer->rank++;
     }
+    if (ok && buffer->kind == BUFFER_LOCAL && !cx->sequential && (cx->local_elements += elements) > LOCAL_ELEMENTS_MAX)
+        ok = check_error(cx, one->span, "local arrays of more than %d elements in all", LOCAL_ELEMENTS_MAX);
     return ok;
 }
 

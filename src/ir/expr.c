@@ -263,8 +263,8 @@ Expr *expr_replace(Arena *a, Expr *x, const Var *var, Expr *by)
 static Expr *fold_node(Expr *x, void *context)
 {
     if (x->kind != E_UNARY && x->kind != E_BINARY && x->kind != E_SELECT && x->kind != E_MATH) return x;
-    Expr **slots[MAX_SLOTS], *parts[MAX_SLOTS];
-    const int n = expr_children(x, slots, MAX_SLOTS);
+    Expr **slots[EXPR_SLOTS_MAX], *parts[EXPR_SLOTS_MAX];
+    const int n = expr_children(x, slots, EXPR_SLOTS_MAX);
     for (int i = 0; i < n; i++) parts[i] = *slots[i];
     Expr *const made = rebuild(context, x, parts);
     return expr_is_const(made) ? made : x;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// front_end_fuzz.c - any bytes as a .tile source: parsed, formatted, and every kernel of it checked.
+// front_end_fuzz.c - any bytes as a .tile source: parsed, formatted, and every kernel of it checked and compiled to text.
 //
-// Besides not crashing, hanging or growing without bound: what parses can be formatted, formatting keeps the tree,
+// Besides not crashing: no input takes more than 512 MB (here) or 20 s (replay.c, scripts/test.sh). What parses can be formatted, formatting keeps the tree,
 // and formatting again changes nothing. Each violation aborts.
 //
 // With clang: cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DKILN_SANITIZE=address,undefined -DKILN_FUZZ=ON
 //             build-fuzz/tests/front_end_search tests/fuzz/corpus/front_end
 // Elsewhere the same program replays the files it is given (replay.c); `make test` does so with the corpus.
-#include "check/check.h"
+#include "compile/compile.h"
 #include "syntax/ast_print.h"
 #include "syntax/format.h"
 #include "syntax/parser.h"
@@ -47,21 +47,38 @@ static void check_format(Arena *arena, const Source *source)
     if (strcmp(text_cstr(&once), text_cstr(&twice)) != 0) violated("formatting is not stable", text_cstr(&once), text_cstr(&twice));
 }
 
-// Every kernel with its defaults, for both targets, and what belongs to it.
-static void check_module(Arena *arena, Diags *diags, Module *module)
+typedef struct Form { const char *target; int arch; bool checked; } Form;
+
+static const Form forms[] = { { "cpu", 0, false }, { "cpu", 0, true }, { "cuda", 90, false }, { "cuda", 80, false }, { "cuda", 90, true } };
+
+static void compile_one(TileKernel *kernel, const Form *form)
 {
-    static const char *const targets[] = { "cpu", "cuda" };
-    Program program = { .arena = arena, .diags = diags, .modules = &module, .n_modules = 1 };
-    for (const Decl *decl = module->decls; decl; decl = decl->next) {
-        for (int i = 0; i < COUNT(targets); i++) {
-            const CheckOptions options = { .target = targets[i], .checked = i == 0 };
-            if (decl->kind == DECL_KERNEL) check_kernel(&program, decl->name, &options);
-            if (decl->kind == DECL_OPERATOR) check_operator(&program, decl->name, &options);
-            if (decl->kind == DECL_REFERENCE) check_reference(&program, decl->name, &options);
-            if (decl->kind == DECL_VERIFY) check_verify(&program, decl->name, &options);
+    const Target target = { .name = form->target, .cpu = { .isa = ISA_AVX512 }, .cuda = { .arch = form->arch } };
+    if (kernel) compile_kernel(kernel, &target, NULL, NULL);
+}
+
+static void check_declaration(Program *program, const Decl *decl, const Form *form)
+{
+    const CheckOptions options = { .target = form->target, .arch = form->arch, .checked = form->checked };
+    if (decl->kind == DECL_KERNEL) compile_one(check_kernel(program, decl->name, &options), form);
+    if (decl->kind == DECL_OPERATOR) check_operator(program, decl->name, &options);
+    if (decl->kind == DECL_REFERENCE) compile_one(check_reference(program, decl->name, &options), form);
+    if (decl->kind == DECL_VERIFY) compile_one(check_verify(program, decl->name, &options), form);
+    if (decl->kind == DECL_CHECK) check_cases(program, decl->name);
+}
+
+// Every kernel with its defaults, in all forms, and what belongs to it; each in memory of its own.
+static void check_module(Arena *arena, Module *module)
+{
+    for (const Decl *decl = module->decls; decl; decl = decl->next)
+        for (int i = 0; i < (decl->kind == DECL_CHECK ? 1 : COUNT(forms)); i++) {
+            const ArenaMark mark = arena_mark(arena);
+            Text report = { .arena = arena };
+            Program program = { .arena = arena, .diags = diags_new(arena), .modules = &module, .n_modules = 1 };
+            check_declaration(&program, decl, &forms[i]);
+            diags_print(program.diags, &report, true);
+            arena_rewind(arena, mark);
         }
-        if (decl->kind == DECL_CHECK) check_cases(&program, decl->name);
-    }
 }
 
 static void run(Arena *arena, const Source *source)
@@ -70,7 +87,7 @@ static void run(Arena *arena, const Source *source)
     Module *const module = parse_module(arena, diags, source);
     if (diags->errors == 0) {
         check_format(arena, source);
-        check_module(arena, diags, module);
+        check_module(arena, module);
     }
     Text report = { .arena = arena };
     diags_print(diags, &report, true);
@@ -84,6 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *const text = arena_copy_text(arena, (const char *)data, size);
         const Source source = { .path = "fuzz.tile", .text = text, .length = (int)size };
         run(arena, &source);
+    } else if (arena) {
+        violated("an input takes more than 512 MB", (const char *)data, "");
     }
     arena_free(arena);
     return 0;

@@ -3,20 +3,55 @@
 //
 //     NAME_fuzz FILE|DIRECTORY...                 each of them once
 //     NAME_fuzz --seconds=N FILE|DIRECTORY...     then random variations of them, for N seconds
+//
+// An input that takes more than 20 s ends the program, with its name or, of a variation, its bytes.
 #include <dirent.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { KEPT_MAX = 4096, KEPT_BYTES_MAX = 1 << 16, EDITS_MAX = 8 };
+enum { INPUT_SECONDS = 20, KEPT_MAX = 4096, KEPT_BYTES_MAX = 1 << 16, EDITS_MAX = 8 };
 
 static int runs;
 static struct { uint8_t *data; size_t size; } kept[KEPT_MAX];
 static int n_kept;
+
+// ---- a limit of time for each input
+
+static const char *volatile input_name;
+static const uint8_t *volatile input;
+static volatile size_t input_size;
+
+static void say(const void *bytes, size_t n)
+{
+    if (write(STDERR_FILENO, bytes, n) < 0) _exit(1);
+}
+
+static void took_too_long(int signal)
+{
+    (void)signal;
+    if (input_name) say(input_name, strlen(input_name));
+    else say(input, input_size);
+    say("\n: this input takes too long\n", 28);
+    abort();
+}
+
+static void try_input(const char *name, const uint8_t *data, size_t size)
+{
+    input_name = name;
+    input = data;
+    input_size = size;
+    alarm(INPUT_SECONDS);
+    LLVMFuzzerTestOneInput(data, size);
+    alarm(0);
+    runs++;
+}
 
 static void keep_or_free(uint8_t *data, size_t size)
 {
@@ -44,8 +79,7 @@ static int replay_file(const char *path)
         size += got = fread(data + size, 1, 65536, file);
     } while (got > 0);
     fclose(file);
-    LLVMFuzzerTestOneInput(data, size);
-    runs++;
+    try_input(path, data, size);
     keep_or_free(data, size);
     return 0;
 }
@@ -106,15 +140,15 @@ static void vary(double seconds)
         uint8_t *const exact = malloc(size + !size);           // so that a sanitizer sees where it ends
         if (!exact) abort();
         memcpy(exact, data, size);
-        LLVMFuzzerTestOneInput(exact, size);
+        try_input(NULL, exact, size);
         free(exact);
-        runs++;
     }
 }
 
 int main(int argc, char **argv)
 {
     int failed = 0;
+    signal(SIGALRM, took_too_long);
     const double seconds = argc > 1 && strncmp(argv[1], "--seconds=", 10) == 0 ? atof(argv[1] + 10) : 0;
     for (int i = seconds > 0 ? 2 : 1; i < argc; i++) failed += replay(argv[i]);
     printf("%d inputs replayed\n", runs);

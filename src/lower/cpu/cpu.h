@@ -78,6 +78,8 @@ typedef struct Nest {
     bool     may_be_empty;           // no iteration at all, so that nothing of one may fault in front of it
 } Nest;
 
+enum { CPU_SCRATCH_MAX = 1 << 28 };  // bytes of all tiles that live at the same time
+
 typedef struct Cpu {
     Arena       *arena;
     Diags       *diags;

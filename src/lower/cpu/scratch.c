@@ -119,6 +119,9 @@ void cpu_plan_scratch(Cpu *cx)
                                         int_const(cx->arena, t->offset + t->bytes - round_up(t->elements, ALIGNMENT))));
         t->declared = true;
     }
+    if (end > CPU_SCRATCH_MAX)
+        cx->failed = !diag_error(cx->diags, w.tiles.items[0]->span, "the tiles that live at the same time take %lld bytes, an "
+                                 "instance has %d", (long long)end, CPU_SCRATCH_MAX);
     cx->plan->scratch_bytes = end;
     cx->temp = cpu_declare_pointer(cx, DTYPE_U8, "temp",
                                    cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->host),

@@ -112,6 +112,13 @@ static bool refuse(Lowering *lo)
     return false;
 }
 
+// Behind so many bytes more; what no instance has is not counted on.
+static int behind(int at, int64_t bytes)
+{
+    enum { NEVER = 1 << 30 };
+    return at + bytes < NEVER ? (int)(at + bytes) : NEVER;
+}
+
 static int place_all(Lowering *lo)
 {
     int at = 0;
@@ -124,11 +131,11 @@ static int place_all(Lowering *lo)
             tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers
                           : tile->has_sides || tile->alternates ? 2 : 1;
             tile->offset = at;
-            at += tile->shared.bytes * tile->buffers;
+            at = behind(at, (int64_t)tile->shared.bytes * tile->buffers);
         }
     for (int i = 0; i < lo->n_declared; i++) {
         lo->declared.items[i]->shadow_offset = at;
-        at += shadow_bytes(lo, lo->declared.items[i]);
+        at = behind(at, shadow_bytes(lo, lo->declared.items[i]));
     }
     lo->staging_offset = at = align_up(at, lo->staging_bytes && !lo->staged_over ? SHARED_ALIGN : 16);
     if (lo->staged_over)
