@@ -201,7 +201,13 @@ static void assign_element(Checker *cx, const Place *place, Operator op, Value v
     }
     if (!may_read(cx, place->entity, place->span)) return;
     Value old = scalar_value(load_element(cx, &place->region), place->span);
-    if (combine(cx, span, op, &old, &value).kind == VALUE_POISON) return;
+    const Value result = combine(cx, span, op, &old, &value);
+    if (result.kind == VALUE_POISON) return;
+    if (!reduces && result.expr->type != dtype_info[buffer->type].wide) {           // computed in a type of its own
+        Expr *const x = convert_expr(cx, result, buffer->type);
+        if (x) emit(cx, (TileOp){ .kind = T_STORE, .span = span, .store = { buffer, subs, x } });
+        return;
+    }
     TileOp update = { .kind = T_UPDATE, .span = span, .update = { .buffer = buffer, .subs = subs, .value = value.expr,
                                                                  .reduces = reduces } };
     update_op(op, &update.update.op);

@@ -11,13 +11,8 @@
 DType reduction_type(const TileOp *update)
 {
     const DType target = update->update.buffer ? update->update.buffer->type : update->update.var->type;
-    const DType value = update->update.value->type;
-    const DType wide = dtype_info[target].wide, other = dtype_info[value].wide;
-    if (wide == DTYPE_BOOL)
-        return DTYPE_BOOL;
-    if (wide == DTYPE_INT || wide == DTYPE_I64 || (dtype_is_integer(wide) && (other == DTYPE_INT || other == DTYPE_I64)))
-        return DTYPE_I64;
-    return wide;
+    const DType wide = dtype_info[target].wide;
+    return wide == DTYPE_INT ? DTYPE_I64 : wide;
 }
 
 Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
