@@ -82,7 +82,8 @@ const char *cpu_identity(void);                                           // dif
 
 typedef enum { CC_KERNEL, CC_CHECKED, CC_SEQUENTIAL } CcForm;             // SEQUENTIAL: references and the like
 
-// Adds to `hash` what a build with the C compiler depends on besides the source.
+// Adds to `hash` what a build with the C compiler depends on besides the source: also which compiler that is. It fails where
+// there is none; what was built last, by whatever compiler, is then found by everything else (runtime/kernel.c).
 kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form);
 // Compiles (or finds) a complete C source as a loaded shared object. `name`: of its cache entry; `what`: for messages.
 kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what,
