@@ -19,6 +19,7 @@ typedef struct Search {
     int        width;
     const MapUses *uses;
     VEC(const Var *) inner;          // variables that live inside the body: addresses may not depend on them
+    VEC(const TileOp *) looped;      // statements of loops in the body
     bool       under_condition;      // what is looked at may not be evaluated
 } Search;
 
@@ -35,6 +36,48 @@ static bool is_written(const Search *s, const Buffer *root, Expr *const *subs, i
             return true;
     }
     return false;
+}
+
+static bool is_in_inner_loop(const Search *s, const TileOp *op)
+{
+    for (int i = 0; i < s->looped.count; i++)
+        if (s->looped.items[i] == op)
+            return true;
+    return false;
+}
+
+// Is the root read by a statement behind one that changes it? What was loaded in front of them all would be old.
+static bool is_read_after_change(const Search *s, const Buffer *root)
+{
+    const TileOp *first = NULL;
+    for (int i = 0; i < s->uses->count; i++) {
+        const MapUse *const at = &s->uses->items[i];
+        const bool changes = at->use.writes || at->use.atomic;
+        if (buffer_root(at->use.buffer) != root)
+            continue;
+        if ((first && at->op != first && at->use.reads) || (changes && is_in_inner_loop(s, at->op)))
+            return true;
+        if (changes && !first)
+            first = at->op;
+    }
+    return false;
+}
+
+// May the store wait until the end? Nothing else changes what it changes, and nothing behind it reads that.
+static bool may_store_late(const Search *s, const TileOp *store)
+{
+    const Buffer *const root = buffer_root(store->store.buffer);
+    bool is_behind = false;
+    for (int i = 0; i < s->uses->count; i++) {
+        const MapUse *const at = &s->uses->items[i];
+        if (buffer_root(at->use.buffer) != root)
+            continue;
+        if (at->op == store)
+            is_behind = true;
+        else if (at->use.writes || at->use.atomic || is_behind)
+            return false;
+    }
+    return true;
 }
 
 static bool uses_inner(const Search *s, const Expr *x)
@@ -112,14 +155,23 @@ static bool visit_load(const Expr *x, void *context)
             return false;
     Buffer *const root = buffer_root(x->load.buffer);
     if (is_run(s, x->load.buffer, x->load.subs) && !is_written(s, root, x->load.subs, x->load.buffer->rank) &&
-        may_load_early(s, x->load.buffer, x->load.subs))
+        !is_read_after_change(s, root) && may_load_early(s, x->load.buffer, x->load.subs))
         s->it->loaded[s->it->n_loaded++].load = (Expr *)x;
+    return false;
+}
+
+static bool note_looped(Lowering *lo, TileOp *op, void *context)
+{
+    Search *const s = context;
+    VEC_PUSH(lo->arena, &s->looped, op);
     return false;
 }
 
 static bool find_inner(Lowering *lo, TileOp *op, void *context)
 {
     Search *const s = context;
+    if (op->kind == T_FOR)
+        each_op(lo, op->for_.body, note_looped, s);
     if (op->kind == T_LET)
         VEC_PUSH(lo->arena, &s->inner, op->let.var);
     if (op->kind == T_FOR)
@@ -173,13 +225,8 @@ static void search_block(Search *s, TileOp *block, bool top)
             search_block(s, op->branch.otherwise, false);
             s->under_condition = outer;
         }
-        if (op->kind == T_STORE && top && s->it->n_stored < COUNT(s->it->stored) && is_register_pair(s, op)) {
-            s->it->stored[s->it->n_stored++].store = op;
-            continue;
-        }
         if (op->kind == T_STORE && top && s->it->n_stored < COUNT(s->it->stored) &&
-            is_run(s, op->store.buffer, op->store.subs) &&
-            !is_written(s, buffer_root(op->store.buffer), op->store.subs, op->store.buffer->rank))
+            (is_register_pair(s, op) || is_run(s, op->store.buffer, op->store.subs)) && may_store_late(s, op))
             s->it->stored[s->it->n_stored++].store = op;
     }
 }
