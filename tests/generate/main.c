@@ -123,11 +123,23 @@ static void report(const Options *options, Batch *batch, const Form *form, const
     fflush(stdout);
 }
 
+// The first of the batch that ends like this by itself; -1: none does.
+static int find_culprit(const Options *options, const Batch *batch, const Form *form, Result *result)
+{
+    for (int i = 0; i < batch->n; i++) {
+        Result alone = run_form(form, &batch->sections[i], 1, &batch->grid, options->plant);
+        if (alone.outcome != result->outcome) continue;
+        *result = alone;
+        return i;
+    }
+    return -1;
+}
+
 static void run_batch_form(const Options *options, Batch *batch, int f, Counts *counts)
 {
     Batch here = *batch;             // without what this form does not support
     while (here.n > 0) {
-        const Result result = run_form(&forms[f], here.sections, here.n, &here.grid, options->plant);
+        Result result = run_form(&forms[f], here.sections, here.n, &here.grid, options->plant);
         counts->build_seconds[f] += result.build_seconds;
         counts->run_seconds[f] += result.run_seconds;
         counts->compared += result.compared;
@@ -137,6 +149,7 @@ static void run_batch_form(const Options *options, Batch *batch, int f, Counts *
             counts->runs[f] += here.n;
             return;
         }
+        if (result.section < 0 && here.n > 1) result.section = find_culprit(options, &here, &forms[f], &result);
         if (result.outcome == UNSUPPORTED) {
             counts->unsupported[f]++;
             count_reason(counts, result.reason);

@@ -227,7 +227,7 @@ static Expr *make_bitcast(Maker *maker, Type type, int depth)
 {
     const Type from = type == F32 ? U32 : type == U32 || type == I32 ? F32 : type == F64 ? U64 : F64;
     Expr *const x = make_value(maker, from, depth - 1);
-    return TAKE(maker->pool, Expr, .kind = X_BITCAST, .type = type, .n = 1, .args = { x->type == from ? x : new_convert(maker, from, x) });
+    return TAKE(maker->pool, Expr, .kind = X_BITCAST, .type = type, .n = 1, .args = { x->type == from && x->kind != X_OP ? x : new_convert(maker, from, x) });
 }
 
 static Expr *make_select(Maker *maker, Type type, int depth)

@@ -585,6 +585,10 @@ bool full_extent(const LoopIndex *index, int64_t *extent);             // 0 .. e
 typedef struct MapUse { TileUse use; TileOp *op; } MapUse;
 typedef VEC(MapUse) MapUses;
 void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of everything in its body
+bool has_replicas(const Layout *layout);                               // threads that repeat the iterations of others
+// Whether threads that repeat iterations, for registers or results of their own, would read memory that the first of them
+// has changed.
+bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout);
 
 // ---- map.c
 void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // loads: they are printed already; or NULL

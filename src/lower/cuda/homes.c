@@ -449,6 +449,26 @@ static bool release_result(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+// A fragment that several threads hold leads a forall that changes what they all read.
+static bool release_replicas(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_FORALL)
+        return false;
+    Iteration it;
+    MapUses uses = { 0 };
+    choose_iteration(lo, op, &it);
+    map_uses(lo, op, &uses);
+    const bool races = !it.is_linear && replicas_would_race(lo, op, &uses, &it.layout);
+    for (int i = 0; i < uses.count && races; i++) {
+        TileInfo *const tile = tile_info(lo, uses.items[i].use.buffer);
+        if (tile && tile->home == HOME_REGISTERS) {
+            conflict(lo, tile, op, &uses, in_line(lo, op, "threads that hold the same of it read what one of them changes"));
+            return true;
+        }
+    }
+    return false;
+}
+
 static void settle_homes(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, scan_op, NULL);
@@ -474,6 +494,8 @@ static void settle_homes(Lowering *lo)
         }
         if (shared == count_shared(lo) && loops == count_loops(lo))
             each_op(lo, lo->kernel->body, release_result, NULL);
+        if (shared == count_shared(lo) && loops == count_loops(lo))
+            each_op(lo, lo->kernel->body, release_replicas, NULL);
         if (shared == count_shared(lo) && loops == count_loops(lo))
             return;
     }

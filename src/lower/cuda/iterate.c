@@ -280,11 +280,53 @@ static bool takes_atomic_values(Lowering *lo, TileOp *forall)
     return found;
 }
 
-static bool has_replicas(const Layout *layout)
+bool has_replicas(const Layout *layout)
 {
     for (int i = 0; i < layout->n; i++)
         if (layout->digit[i].dim == REPLICATED && layout->digit[i].input != IN_REGISTER)
             return true;
+    return false;
+}
+
+// ---- replicas that would read what the first of them changes
+
+static bool note_reduction(Lowering *lo, TileOp *op, void *context)
+{
+    *(bool *)context |= op->kind == T_UPDATE && op->update.reduces;
+    return false;
+}
+
+// What is read for a store into memory only the first replica reads.
+static bool every_replica_reads(const Lowering *lo, const MapUse *use)
+{
+    const TileOp *const op = use->op;
+    const Buffer *const target = op->kind == T_STORE ? op->store.buffer : op->kind == T_UPDATE ? op->update.buffer : NULL;
+    if (op->kind == T_ATOMIC)
+        return false;
+    return !target || (op->kind == T_UPDATE && op->update.reduces) || target->kind == BUFFER_LOCAL ||
+           is_fragment_in_registers(lo, buffer_root((Buffer *)target));
+}
+
+static bool changes_memory(const Lowering *lo, const MapUse *use)
+{
+    const Buffer *const root = buffer_root(use->use.buffer);
+    return use->use.writes && root->kind != BUFFER_LOCAL && !is_fragment_in_registers(lo, root) &&
+           !(use->op->kind == T_UPDATE && use->op->update.reduces);
+}
+
+bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout)
+{
+    bool all_work = false;           // for registers of their own, or for a result that they add up
+    each_op(lo, forall->forall.body, note_reduction, &all_work);
+    for (int i = 0; i < uses->count; i++)
+        all_work |= uses->items[i].use.writes && is_fragment_in_registers(lo, buffer_root(uses->items[i].use.buffer));
+    if (!all_work || !has_replicas(layout))
+        return false;
+    for (int i = 0; i < uses->count; i++)
+        for (int j = 0; j < uses->count && changes_memory(lo, &uses->items[i]); j++)
+            if (uses->items[j].use.reads && buffer_root(uses->items[j].use.buffer) == buffer_root(uses->items[i].use.buffer) &&
+                every_replica_reads(lo, &uses->items[j]))
+                return true;
     return false;
 }
 
@@ -330,8 +372,10 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     // Large spaces stay loops: their registers would not be registers any more.
     if (is_static && !once && volume <= 64 * (int64_t)crew_threads(it->crew)) {
         const Layout layout = layout_blocked(it->n, extents, it->crew, widest_vector(&uses));
-        follow(it, &layout, which);
-        return;
+        if (!replicas_would_race(lo, forall, &uses, &layout)) {
+            follow(it, &layout, which);
+            return;
+        }
     }
     // Counted through by all threads: what reductions drop stays a loop in each thread, unless nothing is left.
     const uint32_t reduced = reduced_indices(forall, &uses);

@@ -46,16 +46,18 @@ static bool is_in_inner_loop(const Search *s, const TileOp *op)
     return false;
 }
 
-// Is the root read by a statement behind one that changes it? What was loaded in front of them all would be old.
+// Is the root read by a statement behind one that changes it? What was loaded in front of them all would be old. So would
+// it be by a thread that repeats another's iterations.
 static bool is_read_after_change(const Search *s, const Buffer *root)
 {
     const TileOp *first = NULL;
+    const bool repeats = has_replicas(&s->it->layout);
     for (int i = 0; i < s->uses->count; i++) {
         const MapUse *const at = &s->uses->items[i];
         const bool changes = at->use.writes || at->use.atomic;
         if (buffer_root(at->use.buffer) != root)
             continue;
-        if ((first && at->op != first && at->use.reads) || (changes && is_in_inner_loop(s, at->op)))
+        if ((first && at->op != first && at->use.reads) || (changes && (repeats || is_in_inner_loop(s, at->op))))
             return true;
         if (changes && !first)
             first = at->op;
@@ -297,8 +299,8 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
             axis = i;
     int64_t from, to;
     if (axis < 0 || digit->stride != 1 || digit->extent > 16 || !static_extent(&it->indices[axis], &from, &to) ||
-        from != 0 || to % digit->extent != 0)
-        return -1;
+        from != 0 || to % digit->extent != 0 || (digit->extent & (digit->extent - 1)) != 0)
+        return -1;                   // pieces have powers of two
     bool jumps = false;
     each_op(lo, forall->forall.body, has_continue, &jumps);
     if (jumps)
