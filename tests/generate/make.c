@@ -113,13 +113,6 @@ static void choose_dims(Maker *maker)
     if (maker->dims[0] * maker->dims[1] > 600) maker->dims[1] = 8;
 }
 
-static Slice whole_of(Memory *memory)
-{
-    Slice slice = { .memory = memory };
-    for (int i = 0; i < memory->rank; i++) slice.subs[i].kind = WHOLE;
-    return slice;
-}
-
 // All that a tile holds goes to a tensor, of its type or another that can show it.
 static void show_tile(Maker *maker, Memory *tile)
 {
@@ -139,7 +132,7 @@ static void show_scalars(Maker *maker)
 {
     Var *shown[6];
     int n = 0;
-    for (int i = maker->n_vars; i-- > 0 && n < 6; ) if (!maker->vars[i]->fixed) shown[n++] = maker->vars[i];
+    for (int i = maker->n_vars; i-- > 0 && n < 5; ) if (!maker->vars[i]->fixed) shown[n++] = maker->vars[i];
     if (!n) return;
     bool floating = false;
     for (int i = 0; i < n; i++) floating |= is_float(shown[i]->type);
@@ -157,18 +150,35 @@ static void show_results(Maker *maker)
         if (maker->memories[i]->storage == SHARED || maker->memories[i]->storage == FRAGMENT) show_tile(maker, maker->memories[i]);
 }
 
+// Arguments of the launch.
+static void make_scalars(Maker *maker)
+{
+    static const Type types[] = { INT, INT, F32, I32 };
+    while (maker->section->n_scalars < 2 && chance(maker, 40)) {
+        Var *const var = new_var(maker, "n", PICK(maker, types));
+        var->fixed = true;
+        var->value = convert(var->type, integer_value(I32, (uint64_t)(int64_t)(below(maker, 9) - 2)));
+        maker->section->scalars[maker->section->n_scalars++] = var;
+        show_var(maker, var);
+    }
+}
+
 Section *make_section(uint64_t seed, int number, const Grid *grid)
 {
     Pool *const pool = pool_new();
     Section *const section = TAKE(pool, Section, .seed = seed, .number = number, .pool = pool);
-    Maker maker = { .state = seed * 0x2545f4914f6cdd1du + 77, .section = section, .pool = pool, .grid = grid, .tail = &section->body, .budget = 16 };
+    Maker maker = { .state = seed * 0x2545f4914f6cdd1du + 77, .section = section, .pool = pool, .grid = grid, .tail = &section->body, .budget = 11 };
     section->place = new_var(&maker, "p", INT);
     section->place->hi = grid->x * grid->y;
     section->place->fixed = true;
     show_var(&maker, section->place);
     choose_dims(&maker);
+    make_scalars(&maker);
+    for (int i = below(&maker, 3); i > 0; i--) make_function(&maker);
+    if (chance(&maker, 35)) make_atomic_tensor(&maker);
+    if (chance(&maker, 25)) make_own_tensor(&maker);
     for (int i = 2 + below(&maker, 2); i > 0; i--) make_tile(&maker);
-    make_statements(&maker, 4 + below(&maker, 5));
+    make_statements(&maker, 3 + below(&maker, 4));
     show_results(&maker);
     return section;
 }

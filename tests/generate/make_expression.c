@@ -82,6 +82,18 @@ static Var *bounded_variable(Maker *maker)
     return maker->in_function ? NULL : maker->section->place;
 }
 
+Expr *make_bounded(Maker *maker)
+{
+    Var *const var = bounded_variable(maker);
+    return new_op(maker, MUL, new_var_expr(maker, var), new_integer(maker, INT, 1 + below(maker, 6)), NULL);
+}
+
+const Memory *root_of(const Memory *memory)
+{
+    while (memory->storage == VIEW) memory = memory->window->memory;
+    return memory;
+}
+
 Expr *make_place(Maker *maker, int64_t extent)
 {
     Var *const var = variable_below(maker, extent);
@@ -134,7 +146,7 @@ static bool make_subscripts(Maker *maker, Memory *memory, Expr **subs)
             if (!fragment_place(maker, memory->dims[i], used, &subs[i])) return false;
         } else if (memory->storage == FRAGMENT) subs[i] = new_integer(maker, INT, below(maker, (int)memory->dims[i]));
         else if (memory->own && i == 0) subs[i] = new_var_expr(maker, maker->section->place);
-        else if (memory->storage <= TENSOR_INOUT || memory->storage == VIEW) subs[i] = make_anywhere(maker);
+        else if (root_of(memory)->storage <= TENSOR_INOUT) subs[i] = make_anywhere(maker);
         else subs[i] = make_place(maker, memory->dims[i]);
     }
     return true;
@@ -145,7 +157,7 @@ static Expr *element_of(Maker *maker, Memory *memory)
     Expr *subs[MAX_RANK];
     if (!maker->in_forall || memory->storage == LOCAL) return make_subscripts(maker, memory, subs) ? new_element(maker, memory, subs) : NULL;
     Touched *touched = find_touched(maker, memory, NULL);
-    if (touched && touched->reduced) return NULL;
+    if (touched && (touched->reduced || (touched->written && touched->memory != memory))) return NULL;
     if (touched && touched->written) return new_element(maker, memory, touched->subs);
     if (!make_subscripts(maker, memory, subs)) return NULL;
     touched = touched ? touched : touch(maker, memory, NULL);
@@ -154,16 +166,13 @@ static Expr *element_of(Maker *maker, Memory *memory)
     return new_element(maker, memory, subs);
 }
 
-static bool may_be_read(const Memory *memory) { return memory->storage != TENSOR_OUT && !memory->atomic_op; }
+static bool may_be_read(const Memory *memory) { return memory->storage != TENSOR_OUT && !memory->atomic_op && memory->n > 0; }
 
 Expr *make_element(Maker *maker, Type wide)
 {
     for (int i = 0; i < 5 && maker->n_memories > 0; i++) {
         Memory *const memory = maker->memories[below(maker, maker->n_memories)];
         if (!may_be_read(memory) || (wide == BOOL ? memory->type != BOOL : wide_type(memory->type) != wide)) continue;
-        bool empty = false;
-        for (int k = 0; k < memory->rank; k++) empty |= memory->dims[k] <= 0 && memory->storage != VIEW;
-        if (empty && memory->storage > TENSOR_INOUT) continue;
         Expr *const x = element_of(maker, memory);
         if (x) return x;
     }

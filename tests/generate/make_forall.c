@@ -7,7 +7,7 @@
 Touched *find_touched(Maker *maker, const Memory *memory, const Var *var)
 {
     for (int i = 0; i < maker->n_touched; i++)
-        if ((memory && maker->touched[i].memory == memory) || (var && maker->touched[i].var == var)) return &maker->touched[i];
+        if ((memory && maker->touched[i].memory && root_of(maker->touched[i].memory) == root_of(memory)) || (var && maker->touched[i].var == var)) return &maker->touched[i];
     return NULL;
 }
 
@@ -40,7 +40,7 @@ static bool own_subscripts(Maker *maker, Memory *memory, Expr **subs, int first,
 
 static bool may_be_written(const Memory *memory)
 {
-    return memory->storage == SHARED || memory->storage == FRAGMENT || memory->storage == TENSOR_OUT || memory->storage == TENSOR_INOUT;
+    return root_of(memory)->storage == SHARED || memory->storage == FRAGMENT || memory->storage == TENSOR_OUT || memory->storage == TENSOR_INOUT;
 }
 
 // Something that is written by all indices, or by fewer of them.
@@ -48,10 +48,10 @@ static Touched *find_target(Maker *maker, int indices)
 {
     for (int i = 0; i < 8 && maker->n_memories > 0; i++) {
         Memory *const memory = maker->memories[below(maker, maker->n_memories)];
-        if (!may_be_written(memory) || memory->atomic_op) continue;
+        if (!may_be_written(memory) || memory->atomic_op || memory->n == 0) continue;
         Touched *touched = find_touched(maker, memory, NULL);
         const bool reduces = indices < maker->n_indices;
-        if (touched && (touched->read || touched->reduced != reduces)) continue;
+        if (touched && (touched->memory != memory || touched->read || touched->reduced != reduces)) continue;
         if (reduces && (memory->storage <= TENSOR_INOUT || touched)) continue;
         if (touched && touched->written) return touched;
         Expr *subs[MAX_RANK] = { NULL };
@@ -137,9 +137,7 @@ static void make_branch(Maker *maker, int depth)
 static void make_inner_loop(Maker *maker, int depth)
 {
     const int n = 1 + below(maker, 5);
-    Var *const k = new_var(maker, "k", INT);
-    k->hi = n;
-    k->fixed = true;
+    Var *const k = make_index(maker, n);
     Statement *const st = add(maker, (Statement){ .kind = S_FOR, .indices[0] = { k, new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 } });
     const Scope scope = open_block(maker, &st->body);
     show_var(maker, k);
@@ -156,7 +154,8 @@ static void make_iteration_statement(Maker *maker, int depth)
     else if (kind < 11) make_reduction(maker);
     else if (kind < 14) make_local(maker);
     else if (kind < 16) make_set(maker);
-    else if (kind < 18 && depth < 2) make_branch(maker, depth);
+    else if (kind < 17 && depth < 2) make_branch(maker, depth);
+    else if (kind < 18) make_atomic(maker);
     else if (depth < 1) make_inner_loop(maker, depth);
 }
 
@@ -167,15 +166,29 @@ static void make_body(Maker *maker, int n, int depth)
 
 // ---- the whole
 
+// As many as a launch argument or an extent says: no tile can be subscripted by it.
+static bool make_run_time_index(Maker *maker, Statement *st)
+{
+    Var *counts[MAX_RANK + MAX_SCALARS];
+    int n = 0;
+    for (int i = 0; i < maker->section->n_symbols; i++) counts[n++] = maker->section->symbols[i];
+    for (int i = 0; i < maker->section->n_scalars; i++) if (maker->section->scalars[i]->type == INT) counts[n++] = maker->section->scalars[i];
+    if (!n) return false;
+    Var *const var = make_index(maker, 0), *const count = counts[below(maker, n)];
+    st->n = 1;
+    st->indices[0] = (Index){ .var = var, .lo = new_integer(maker, INT, chance(maker, 70) ? 0 : below(maker, 4) - 2), .hi = new_var_expr(maker, count) };
+    show_var(maker, var);
+    return true;
+}
+
 static void make_indices(Maker *maker, Statement *st)
 {
+    if (chance(maker, 10) && make_run_time_index(maker, st)) return;
     static const int kinds[] = { 1, 2, 2, 2, 3 };
     st->n = PICK(maker, kinds);
     const bool swapped = chance(maker, 25);
     for (int i = 0; i < st->n; i++) {
-        Var *const var = new_var(maker, "i", INT);
-        var->fixed = true;
-        var->hi = maker->dims[st->n == 1 ? below(maker, 2) : swapped && i < 2 ? 1 - i : i];
+        Var *const var = make_index(maker, maker->dims[st->n == 1 ? below(maker, 2) : swapped && i < 2 ? 1 - i : i]);
         st->indices[i] = (Index){ .var = var, .lo = new_integer(maker, INT, 0), .hi = new_integer(maker, INT, var->hi) };
         show_var(maker, var);
     }

@@ -56,6 +56,16 @@ static void fill_tensor(Maker *maker, Memory *tensor, Filling filling)
 {
     tensor->given = pool_take(maker->pool, sizeof(uint64_t) * (size_t)(tensor->n + 1));
     const int64_t rows = tensor->dims[0];
+    if (filling == PERMUTED) {
+        for (int64_t i = 0; i < tensor->n; i++) tensor->given[i] = (uint64_t)i;
+        for (int64_t i = tensor->n; i-- > 1; ) {
+            const int64_t k = below(maker, (int)i + 1);
+            const uint64_t moved = tensor->given[i];
+            tensor->given[i] = tensor->given[k];
+            tensor->given[k] = moved;
+        }
+        return;
+    }
     for (int64_t i = 0; i < tensor->n; i++)
         tensor->given[i] = value_bits(is_float(tensor->type) ? real_number(maker, tensor->type, filling)
                                       : tensor->type == BOOL ? integer_value(BOOL, chance(maker, 50)) : integer_number(maker, tensor->type, filling, rows));

@@ -25,7 +25,6 @@ typedef struct Maker {
     int        n_memories;
     Statement **tail;                // where the next statement goes
     int        budget, names, loops, nesting;
-    bool       atomic_order;         // in a function
     // of the forall that is being made
     bool       in_forall, in_function;
     Index     *indices;
@@ -61,7 +60,7 @@ void  close_block(Maker *maker, Scope scope);
 
 // ---- tensors (make_tensor.c)
 
-typedef enum { SMALL, MIDDLE, WILD, PLACES } Filling;
+typedef enum { SMALL, MIDDLE, WILD, PLACES, PERMUTED } Filling;
 // Rows below 8 bits fill whole bytes: what cannot have this type gets another.
 Type    fitting_type(Type type, int64_t last);
 Type    any_type(Maker *maker);
@@ -83,9 +82,30 @@ void  make_forall(Maker *maker);
 Touched *find_touched(Maker *maker, const Memory *memory, const Var *var);
 Touched *touch(Maker *maker, Memory *memory, Var *var);
 
+Expr *make_bounded(Maker *maker);                          // a variable times something: where a slice starts
+const Memory *root_of(const Memory *memory);               // through views
+
 // ---- statements (make_statement.c)
 
 void  make_statements(Maker *maker, int n);
 Memory *make_tile(Maker *maker);
+Slice   whole_of(Memory *memory);
+Slice   slice_of_new_tensor(Maker *maker, const Memory *tile, Filling filling);
+Var    *make_index(Maker *maker, int64_t n);               // fixed, 0 .. n - 1
+
+// ---- more of them, by topic
+
+void make_pipeline(Maker *maker);                          // make_pipeline.c
+void make_product(Maker *maker);
+void make_view(Maker *maker);                              // make_view.c
+void make_scan(Maker *maker);
+void make_gather(Maker *maker);
+void make_parts(Maker *maker);
+void make_atomic_tensor(Maker *maker);                     // make_atomic.c
+void make_atomic(Maker *maker);                            // in a forall
+void make_atomic_tile(Maker *maker);
+void make_value_before(Maker *maker);
+void make_own_tensor(Maker *maker);
+void make_function(Maker *maker);                          // make_function.c
 
 #endif
