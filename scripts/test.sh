@@ -10,8 +10,9 @@
 # lists of GPUs' layouts, clusters and sparse products. With ALL=1 everything takes every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
-# portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; builds with ASan and UBSan
-# (by clang, where it is there) and with TSan; the same tests in them; the fuzzers.
+# portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a minute of generated
+# programs in all these forms; builds with ASan and UBSan (by clang, where it is there) and with TSan; the same tests in
+# them; the fuzzers.
 # Two lanes take them one by one, in the order of the list at the end, so that both end at about the same time.
 # Kernels are compiled into a cache of this run's own, which starts empty and which all parts share: a part that needs
 # what another compiles stands behind it.
@@ -203,6 +204,19 @@ test_emulated() {
     else skip cuda-emulated "there is no C++ compiler here"; fi
 }
 
+# Generated programs (tests/generate) for a minute, others for each commit. C of other forms than the native one with -O1.
+GENERATE_SECONDS=${GENERATE_SECONDS:-60}
+run_generated() {
+    forms=native,portable,check$(machine_has avx2 fma f16c && echo ,avx2)
+    set -- "$build/tests/generated_programs" --seconds="$GENERATE_SECONDS" --fast --seed=$((0x$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1)))
+    if [ -f "$build/tests/libemulated_gpu.so" ]; then
+        BUILD=$build KILN_EMULATOR_THREADS=1 sh scripts/emulated.sh "$@" --forms="$forms,sm_90,sm_80"
+    else
+        "$@" --forms="$forms"
+    fi
+}
+test_generated() { part generated run_generated; }
+
 # ---- builds with sanitizers
 
 # after PART...: waits until the other lane has ended them.
@@ -283,7 +297,7 @@ tsan_programs='^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 # ---- all of it
 
 # What others wait for comes first, what is short last.
-tests='build_asan test_programs build_tsan test_native test_emulated test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2 test_portable test_language
+tests='build_asan test_programs build_tsan test_native test_emulated test_generated test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2 test_portable test_language
     test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
 
 run_lane() { # run_lane NAME: whatever no lane has taken yet

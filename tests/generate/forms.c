@@ -20,7 +20,7 @@ const Form forms[FORMS] = {
 
 const Plant plants[PLANTS] = {
     { "minimum", "max(", "min(" },    { "sum", " += ", " -= " },       { "comparison", " < ", " <= " },  { "shift", " >> ", " << " },
-    { "select", " ? ", " == 0 ? " },  { "start", "*1)", "*1 + 1)" },   { "largest", " max= ", " min= " }, { "index", " - i", " - 1 - i" },
+    { "select", " ? ", " == 0 ? " },  { "start", " * 2)", " * 2 + 1)" },   { "largest", " max= ", " min= " }, { "index", " - i", " - 1 - i" },
 };
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5, MAX_LAUNCHED = 64 };

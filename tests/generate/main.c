@@ -2,13 +2,14 @@
 // main.c - generated_programs: makes programs from seeds, evaluates them, and runs them in many forms of code.
 //
 // usage: generated_programs [--seed=N] [--programs=N] [--seconds=N] [--sections=N] [--forms=a,b] [--only=I] [--plant=NAME]
-//                           [--jobs=N] [--show] [--verbose]
+//                           [--jobs=N] [--fast] [--turns] [--whole] [--show] [--verbose]
 //
 // A program is a section of a kernel: up to --sections of them are built by one run of a compiler. Their seeds are
 // SEED, SEED + 1 and so on, and the kernel's grid is made from the first; so a program that differs is run again with the
 // seed of its kernel, the same --sections and --only=ITS-INDEX, which is what is printed, in smaller form if there is one.
 // The forms: native, avx2, portable and check (on the CPU), sm_90, sm_80, sm_90-check (on cuda:0, which KILN_CUDA and
-// KILN_NVRTC make the emulated device). --plant=NAME plants a fault in what is compiled, to see that it is found.
+// KILN_NVRTC make the emulated device). --fast: C is compiled with -O1, in a third of the time, where it is not native.
+// --turns: each kernel takes two of the forms, one after the other. --whole: what differs is not made smaller. --plant=NAME plants a fault in what is compiled, to see that it is found.
 #define _GNU_SOURCE
 #include "forms.h"
 #include "shrink.h"
@@ -22,14 +23,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 512, MAX_SECTIONS = 32, MAX_PARAMETERS = 64, MAX_TRIES = 400, MAX_REASONS = 64, FORM_SECONDS = 300 };
+enum { PATH_BYTES = 512, MAX_SECTIONS = 32, MAX_PARAMETERS = 64, MAX_TRIES = 400, MAX_REASONS = 64, FORM_SECONDS = 120 };
 
 typedef struct Options {
     uint64_t seed;
     long     programs;
     double   seconds;
     int      sections, only, jobs;
-    bool     forms[FORMS], show, verbose;
+    bool     forms[FORMS], show, verbose, fast, turns, whole;
     const Plant *plant;
 } Options;
 
@@ -119,7 +120,7 @@ static void report(const Options *options, Batch *batch, const Form *form, const
     printf("     again: generated_programs --seed=%llu --sections=%d --programs=1 --forms=%s", (unsigned long long)batch->seed, options->sections, form->name);
     if (result->section >= 0) printf(" --only=%d", batch->sections[result->section]->number);
     printf("%s%s --show\n", options->plant ? " --plant=" : "", options->plant ? options->plant->name : "");
-    if (result->section >= 0) show_smallest(batch->sections[result->section], &batch->grid, form, options->plant, result);
+    if (result->section >= 0 && !options->whole) show_smallest(batch->sections[result->section], &batch->grid, form, options->plant, result);
     fflush(stdout);
 }
 
@@ -163,6 +164,38 @@ static void run_batch_form(const Options *options, Batch *batch, int f, Counts *
     }
 }
 
+// Whether kernel `number` takes form f: two of all that are wanted, in turn.
+static bool has_turn(const Options *options, long number, int f)
+{
+    long wanted = 0, place = 0;
+    for (int i = 0; i < FORMS; i++) {
+        if (i == f) place = wanted;
+        wanted += options->forms[i];
+    }
+    return !options->turns || wanted <= 2 || (place + wanted - 2 * number % wanted) % wanted < 2;
+}
+
+// What is behind the words of $CC is the compiler's own command line; the last level of optimisation counts.
+static void choose_compiler(const Options *options, int f)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/../cc-fast", getenv("KILN_CACHE"));
+    if (options->fast && f > 0 && strcmp(forms[f].device, "cpu") == 0 && !forms[f].check) setenv("CC", path, 1);
+    else unsetenv("CC");
+}
+
+// A compiler like the usual one, at -O1.
+static void write_compiler(const char *folder)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/cc-fast", folder);
+    FILE *const file = fopen(path, "w");
+    if (!file) return;
+    fputs("#!/bin/sh\nexec cc \"$@\" -O1\n", file);
+    fclose(file);
+    chmod(path, 0700);
+}
+
 static void run_batch(const Options *options, long number, Counts *counts, int process)
 {
     Batch batch = make_batch(options, number, counts);
@@ -173,7 +206,8 @@ static void run_batch(const Options *options, long number, Counts *counts, int p
         free(out.text);
     }
     for (int f = 0; f < FORMS; f++) {
-        if (!options->forms[f]) continue;
+        if (!options->forms[f] || !has_turn(options, number, f)) continue;
+        choose_compiler(options, f);
         snprintf(counts->at[process].form, sizeof counts->at[process].form, "%s", forms[f].name);
         alarm(FORM_SECONDS);
         run_batch_form(options, &batch, f, counts);
@@ -274,6 +308,9 @@ static bool take_option(Options *options, const char *text)
         return options->plant != NULL;
     }
     else if (strcmp(text, "--show") == 0) options->show = true;
+    else if (strcmp(text, "--fast") == 0) options->fast = true;
+    else if (strcmp(text, "--whole") == 0) options->whole = true;
+    else if (strcmp(text, "--turns") == 0) options->turns = true;
     else if (strcmp(text, "--verbose") == 0) options->verbose = true;
     else return false;
     return options->sections > 0 && options->sections <= MAX_SECTIONS && options->jobs > 0 && options->jobs <= 16;
@@ -307,6 +344,7 @@ int main(int argc, char **argv)
     Counts *const counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!mkdtemp(folder) || counts == MAP_FAILED) return perror("generated_programs"), 2;
     const double started = now();
+    write_compiler(folder);
     run_processes(&options, counts, folder);
     print_counts(&options, counts, now() - started);
     for (int i = 0; i < options.jobs; i++) {
@@ -315,6 +353,7 @@ int main(int argc, char **argv)
         empty_folder(cache);
         rmdir(cache);
     }
+    empty_folder(folder);
     rmdir(folder);
     return counts->failures > 0 || counts->programs == 0;
 }

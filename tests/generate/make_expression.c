@@ -239,9 +239,19 @@ static Expr *make_bitcast(Maker *maker, Type type, int depth)
     return TAKE(maker->pool, Expr, .kind = X_BITCAST, .type = type, .n = 1, .args = { x->type == from && x->kind != X_OP ? x : new_convert(maker, from, x) });
 }
 
+static bool is_constant(const Expr *x)
+{
+    if (x->kind == X_VAR) return x->var->constant;
+    if (x->kind == X_ELEMENT || x->kind == X_CALL || x->kind == X_ATOMIC) return false;
+    for (int i = 0; i < x->n; i++) if (!is_constant(x->args[i])) return false;
+    return true;
+}
+
+// A constant condition discards an arm before it is typed: the types of both decide only if it is none.
 static Expr *make_select(Maker *maker, Type type, int depth)
 {
     Expr *const c = make_condition(maker, depth - 1), *const a = make_value(maker, type, depth - 1);
+    if (is_constant(c)) return a;
     return new_op(maker, SELECT, c, a, make_value(maker, type == BOOL ? BOOL : type_below(maker, type), depth - 1));
 }
 

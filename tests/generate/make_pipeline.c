@@ -18,7 +18,7 @@ static void make_fetched(Maker *maker, int rank)
 
 void make_pipeline(Maker *maker)
 {
-    if (tensors_left(maker) < 5) return;
+    if (tensors_left(maker) < 5 || maker->staged) return;
     const bool two = chance(maker, 20);
     Statement *const st = add(maker, (Statement){ .kind = S_PIPELINE, .n = 1 + two, .stages = below(maker, 4) });
     const Scope scope = open_block(maker, &st->body);
@@ -33,7 +33,8 @@ void make_pipeline(Maker *maker)
         }
         show_var(maker, k);
     }
-    const bool staged = chance(maker, 30);
+    const bool staged = maker->loops == 0 && chance(maker, 30);
+    maker->staged = staged;
     if (staged) add(maker, (Statement){ .kind = S_STAGE, .stages = 0 });
     make_fetched(maker, 2);
     if (chance(maker, 50)) make_fetched(maker, 1);
@@ -48,6 +49,7 @@ void make_pipeline(Maker *maker)
     make_forall(maker);
     make_statements(maker, 1 + below(maker, 2));
     maker->loops--;
+    maker->staged = false;
     close_block(maker, scope);
 }
 

@@ -142,6 +142,7 @@ static void make_loop(Maker *maker)
     Var *const k = range.var;
     Statement *const st = add(maker, (Statement){ .kind = S_FOR, .unrolled = known && chance(maker, 15), .indices[0] = range });
     const Scope scope = open_block(maker, &st->body);
+    k->constant = st->unrolled;
     show_var(maker, k);
     maker->loops++;
     make_statements(maker, 1 + below(maker, 3));

@@ -26,7 +26,7 @@ typedef struct Maker {
     Statement **tail;                // where the next statement goes
     int        budget, names, loops, nesting;
     // of the forall that is being made
-    bool       in_forall, in_function;
+    bool       in_forall, in_function, staged;             // staged: in a pipeline with stages
     Index     *indices;
     int        n_indices, first_var; // the first variable declared inside
     Touched    touched[MAX_TOUCHED];
