@@ -23,7 +23,7 @@
 enum {
     UNROLL_MAX = 4096,               // steps of one unrolled loop
     OPS_MAX = 100000,                // operations of one kernel
-    STEPS_MAX = 2000000,             // statements and operands of one kernel: those that emit nothing, too
+    STEPS_MAX = 1000000,             // statements and operands of one kernel: those that emit nothing, too
     PARAMETERS_MAX = 64,             // of a function; build parameters of anything
     CALLS_MAX = 64,                  // functions inlined into each other
     TILE_ELEMENTS_MAX = 1 << 24,

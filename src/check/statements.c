@@ -213,8 +213,8 @@ static void check_if(Checker *cx, const St *st)
 // repeats it, so that a chain of such scalars would double at every link.
 static bool stands_for_itself(Checker *cx, const Expr *value)
 {
-    enum { NODES_MAX = 64 };
-    if (expr_larger(value, NODES_MAX) || !is_stable(value)) return false;
+    enum { NODES_MAX = 64, LAUNCH_NODES_MAX = 1000 };
+    if (expr_larger(value, cx->is_launch_time ? LAUNCH_NODES_MAX : NODES_MAX) || !is_stable(value)) return false;
     if (expr_is_const(expr_folded(cx->arena, (Expr *)value))) return true;
     const bool counts = value->type == DTYPE_INT || value->type == DTYPE_BOOL;
     return counts && (cx->forall || cx->is_launch_time);

@@ -139,7 +139,7 @@ static const Limit limits[] = {
     { "operations", { KERNEL "A[0] = 0;\nunroll for (int i = 0; i < #; i++) unroll for (int j = 0; j < 1000; j++) A[j] = i;\n}", NULL, NULL, NULL, NULL },
       99, "the kernel grows past 100000 operations; unroll less", CHECK_ONLY },
     { "steps that do nothing", { KERNEL "unroll for (int i = 0; i < 50; i++) unroll for (int j = 0; j < 100; j++) unroll for (int l = 0; l < #; l++) { }\n}",
-                                 NULL, NULL, NULL, NULL }, 70, NULL, CHECK_ONLY },
+                                 NULL, NULL, NULL, NULL }, 30, NULL, CHECK_ONLY },
     { "large tiles", { KERNEL "shared i8 t[8][2097152 + #];\n}", NULL, NULL, NULL, NULL }, 0, "a tile of more than 16777216 elements", CHECK_ONLY },
     { "local arrays", { KERNEL "forall (i : N) { local f32 t[65536 + #]; t[0] = A[i]; A[i] = t[0]; }\n}", NULL, NULL, NULL, NULL }, 0,
       "local arrays of more than 65536 elements in all", BUILD_ALL },
