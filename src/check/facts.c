@@ -79,15 +79,11 @@ static void learn_bound(Learning *l, const Expr *x, ExprOp op, Expr *bound)
     if (is_upper) var->hi = var->hi && !is_itself(l, var, var->hi) ? int_min(a, var->hi, bound) : bound;
 }
 
+// One of the two where no `int` holds both.
 static int64_t common_multiple(int64_t a, int64_t b)
 {
-    int64_t x = a, y = b;
-    while (y) {
-        const int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
+    int64_t both;
+    return __builtin_mul_overflow(a / gcd(a, b), b, &both) ? a : both;
 }
 
 // x % c == 0

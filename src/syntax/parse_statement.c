@@ -146,7 +146,7 @@ static void check_split_operator(Parser *parser)
 static Ex *one_of(Parser *parser, Token token)             // the 1 of ++ and --
 {
     const Span span = { parser->source, token.begin, token.end };
-    return NEW(parser->arena, Ex, .kind = EX_INT, .span = span, .integer = { 1 });
+    return NEW(parser->arena, Ex, .kind = EX_INT, .span = span, .integer = { 1, false });
 }
 
 // assignment: expression ( assignment-operator expression | '++' | '--' )      call: expression
