@@ -125,6 +125,8 @@ static int start(char *const argv[], char **env, Child *child)
     int ends[2];
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
+    sigset_t none;
+    sigemptyset(&none);
     fork_hold();
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fork_release();
@@ -135,7 +137,8 @@ static int start(char *const argv[], char **env, Child *child)
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigmask(&attributes, &none);        // what the host has blocked is its own affair
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     const int error = posix_spawnp(&child->pid, argv[0], &actions, &attributes, argv, env);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);

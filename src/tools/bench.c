@@ -44,6 +44,8 @@ typedef struct Bench {
     double  copy_rate;               // a GPU's, measured in this run
     FILE   *json;
     bool    any;                     // something was written to json
+    bool    began;                   // the JSON object
+    int     shown, wanted;           // rows, for who interrupts
 } Bench;
 
 // ---- one row
@@ -353,7 +355,7 @@ static bool measure_copying(Bench *b)
 
 static int bench_all(Bench *b, kiln_device **device)
 {
-    int n, shown = 0, result = EXIT_OK, launches = 0, passed = 0;
+    int n, result = EXIT_OK, launches = 0, passed = 0;
     const Row *const rows = bench_rows(b->machine.is_cpu, &n);
     static Result r;
     if (!b->options->json)
@@ -366,14 +368,16 @@ static int bench_all(Bench *b, kiln_device **device)
         progress("%s", rows[i].name);
         alarm((unsigned)b->options->row_limit);
         measure_row(b, &rows[i], &r);
+        output_hold();
         progress_end();
-        if (!b->options->json && shown == 0)
+        if (!b->options->json && b->shown == 0)
             print_table_head();
-        shown++;
+        b->shown++;
         if (!b->options->json)
             print_result(&r);
         if (b->json)
             save_result(b, &r);
+        output_release();
         if (r.failed) {
             fprintf(stderr, "kiln: %s: %s\n", r.row->name, r.problem);
             result = EXIT_FAILED;
@@ -384,7 +388,6 @@ static int bench_all(Bench *b, kiln_device **device)
     alarm(0);
     for (int i = 0; i < COUNT(launch_rows) && !b->machine.is_cpu; i++)
         if (is_wanted(b->options, launch_rows[i].name) && passed++ >= b->options->skip) {
-            shown++;
             if (!measure_launch(b, &launch_rows[i], launches++ == 0))
                 result = EXIT_FAILED;
         }
@@ -425,10 +428,35 @@ static int list_rows(const BenchOptions *o)
     return listed ? EXIT_OK : fail_no_row(o);
 }
 
+static void end_json(const Bench *b, const char *more)
+{
+    fprintf(b->json, "\n], \"copy_bytes_per_second\": %.0f%s}\n", b->copy_rate, more);
+    fflush(b->json);
+}
+
+static void print_interrupted(void *context)
+{
+    const Bench *const b = context;
+    if (b->json && b->began)
+        end_json(b, ", \"interrupted\": true");
+    if (!b->options->json)
+        printf("\ninterrupted after %d of %d rows\n", b->shown, b->wanted);
+}
+
+static int count_wanted(const BenchOptions *o, bool is_cpu)
+{
+    int n, wanted = 0;
+    const Row *const rows = bench_rows(is_cpu, &n);
+    for (int i = 0; i < n; i++)
+        wanted += is_wanted(o, rows[i].name);
+    return wanted;
+}
+
 static int run_bench(Bench *b, kiln_device **device)
 {
     int result;
     if (b->json) {
+        b->began = true;
         fprintf(b->json, "{\"device\": ");
         print_json_text(b->json, kiln_device_describe(*device));
         fprintf(b->json, ", \"rows\": [");
@@ -437,8 +465,9 @@ static int run_bench(Bench *b, kiln_device **device)
         result = bench_compile(b->arena, *device, b->options->kernels, b->json);
     else
         result = machine_open(&b->machine, *device) ? bench_all(b, device) : fail_status(NULL);
+    output_hold();                                         // not given back: from here on nothing is interrupted
     if (b->json)
-        fprintf(b->json, "\n], \"copy_bytes_per_second\": %.0f}\n", b->copy_rate);
+        end_json(b, "");
     if (!b->options->compile)
         machine_close(&b->machine);
     return result;
@@ -455,6 +484,8 @@ static int bench(Arena *arena, void *context)
         return list_rows(o);
     if (!o->compile && !any_wanted(o))
         return fail_no_row(o);
+    b.wanted = count_wanted(o, strncmp(o->device, "cpu", 3) == 0);
+    on_interrupt(print_interrupted, &b);                   // before the device, which starts threads
     if (kiln_device_open(o->device, &device))
         return fail_status(NULL);
     if (o->save && !(b.json = fopen(o->save, "w")))

@@ -88,7 +88,7 @@ static void hold_outputs(void)
 // What was printed has to arrive, be it into a full disk or a closed output.
 static int finish(int result)
 {
-    const bool failed = ferror(stdout) != 0;
+    const bool failed = ferror(stdout) != 0 || output_lost;
     if (fflush(stdout) == 0 && !failed)
         return result;
     fprintf(stderr, "kiln: cannot write the output: %s\n", strerror(errno));

@@ -199,12 +199,14 @@ static void report(const TestOptions *options, Tally *tally, const char *file, c
                    const char *why, double seconds)
 {
     const bool failed = strcmp(outcome, "failed") == 0, skipped = strcmp(outcome, "skipped") == 0;
+    output_hold();
     tally->failed += failed;
     tally->skipped += skipped;
     tally->passed += !failed && !skipped;
     if (options->json) {
         const bool compared = !options->compile_only && !skipped;
         report_json(tally, file, label, outcome, !compared ? "null" : failed ? "false" : "true", why, seconds);
+        output_release();
         return;
     }
     progress_end();
@@ -215,6 +217,7 @@ static void report(const TestOptions *options, Tally *tally, const char *file, c
     else if (options->verbose)
         printf("%sok%s   %s: %s  %.1f ms\n", paint(stdout, GREEN), paint(stdout, PLAIN), file, label, 1e3 * seconds);
     fflush(stdout);
+    output_release();
 }
 
 // ---- compiling without running
@@ -355,6 +358,7 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
         if (!build->status || options->json)
             continue;
         const bool skipped = build->status == KILN_UNSUPPORTED;
+        output_hold();
         progress_end();
         printf("%s%s%s %s: %s\n      %s\n", paint(stdout, skipped ? YELLOW : RED), skipped ? "skip" : "FAIL",
                paint(stdout, PLAIN), file->path, compose_build_failure(arena, file, b),
@@ -362,6 +366,7 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
         for (int i = 0; i < file->cases.count; i++)
             if (file->cases.items[i].build == b)
                 skipped ? tally->skipped++ : tally->failed++;
+        output_release();
     }
 }
 
@@ -439,6 +444,29 @@ static void test_file(Arena *arena, TestOptions *options, Reached *reached, cons
     kiln_program_free(file.program);
 }
 
+static struct { const TestOptions *options; const Tally *tally; } so_far;      // for who interrupts; tally NULL: nothing yet
+
+static void print_interrupted(void *context)
+{
+    static const Tally nothing;
+    const Tally *const t = so_far.tally ? so_far.tally : &nothing;
+    if (!so_far.options->json) {
+        printf("interrupted; until then %d passed, %d failed, %d skipped\n", t->passed, t->failed, t->skipped);
+        return;
+    }
+    fprintf(json_output(), "%s\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d, \"interrupted\": true}\n",
+            so_far.tally ? "" : "{\"cases\": [", t->passed, t->failed, t->skipped);
+    json_output_end();
+}
+
+// Once, and only to whom it is news.
+static void recommend_checks(const TestOptions *o, const Tally *tally)
+{
+    const bool plain = !o->json && !o->check && !o->compile_only && !o->quick && !o->filter;
+    if (plain && tally->passed && !tally->failed)
+        printf("'kiln test --check' runs the same with every access to a tile, and every read of one, looked at\n");
+}
+
 static int test_files(Arena *arena, void *context)
 {
     TestOptions *const options = context;
@@ -448,11 +476,16 @@ static int test_files(Arena *arena, void *context)
     const Tally *const tally = &reached.tally;
     if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
         return EXIT_USAGE;
+    output_hold();
+    so_far.tally = tally;
+    output_release();
     if (options->json && tally->first)
         fprintf(json_output(), "{\"device\": \"%s\", \"cases\": [",
                options->cases.device ? kiln_device_name(options->cases.device) : "none");
     for (; reached.file < n && (options->compile_only || options->cases.device); reached.file++, reached.next = 0)
         test_file(arena, options, &reached, paths[reached.file]);
+    output_hold();                                         // not given back: from here on nothing is interrupted
+    recommend_checks(options, tally);
     if (options->json)
         fprintf(json_output(), "\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally->passed, tally->failed, tally->skipped);
     json_output_end();
@@ -480,6 +513,8 @@ static int test_with(TestOptions *o)
 {
     if (o->n_args == 0)
         return fail_usage("test: which files? see 'kiln test --help'");
+    so_far.options = o;
+    on_interrupt(print_interrupted, NULL);                 // before the device, which starts threads
     o->cases.build = (kiln_build_options){ .check = o->check, .isa = o->isa, .arch = (int)o->arch };
     if (!(o->compile_only && o->arch && !o->device) &&
         kiln_device_open(device_name_or_default(o->device), &o->cases.device))

@@ -166,6 +166,8 @@ void progress_end(void)
 
 static FILE *json_file;
 
+bool output_lost;
+
 FILE *json_output(void)
 {
     if (json_file)
@@ -185,7 +187,8 @@ void json_output_end(void)
         return;
     fflush(NULL);
     dup2(fileno(json_file), STDOUT_FILENO);
-    fclose(json_file);
+    output_lost |= ferror(json_file) != 0;
+    output_lost |= fclose(json_file) != 0;
     json_file = NULL;
 }
 

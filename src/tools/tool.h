@@ -62,10 +62,15 @@ void progress_end(void);
 // Where an object of JSON goes: standard output. From the first call on, what kernels print goes to standard error.
 FILE *json_output(void);
 void  json_output_end(void);
+extern bool output_lost;                                   // some of it could not be written
 int  fail_status(const char *what);                        // prints the library's message; EXIT_FAILED
 int  fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void print_near(const char *name, const char *const *candidates, int n);        // "did you mean ...?", if one is near
 void print_near_file(const char *path);                    // the same among the .tile files and folders beside it
+// Ctrl-C from here on: `summary` is printed, and the command ends with 130. Threads are started after this call.
+void on_interrupt(void (*summary)(void *context), void *context);
+void output_hold(void);                                    // what is printed, and counted, as one
+void output_release(void);
 double seconds_now(void);
 int  compare_doubles(const void *a, const void *b);        // for qsort
 

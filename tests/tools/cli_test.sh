@@ -173,6 +173,28 @@ expect 0 '25 passed' "$kiln" test listed.tile
 for value in '7 passed' 'twice<f32' 'twice<bf16' 'twice<f16' 'BN=64' '(N=64)' '(N=100)' '(N=1000)'; do
     expect 0 "$value" "$kiln" test --verbose --quick listed.tile
 done
+for words in "test good.tile" "test listed.tile"; do
+    # shellcheck disable=SC2086
+    expect 0 "'kiln test --check' runs the same" "$kiln" $words
+    [ "$(grep -c "'kiln test --check'" out)" = 1 ] || { echo "FAIL: kiln $words does not say once what --check is"; failed=$((failed + 1)); }
+done
+for words in "test --check good.tile" "test --json good.tile" "test wrong.tile"; do
+    # shellcheck disable=SC2086
+    "$kiln" $words >out 2>err
+    grep -q "'kiln test --check'" out && { echo "FAIL: kiln $words recommends --check"; failed=$((failed + 1)); }
+done
+
+# Ctrl-C: what was done so far, and status 130. A reference that takes long stands behind cases that do not.
+{ sed '$d' good.tile; cat <<'END'; } >long.tile
+check twice(N = {1, 2, 3}) { tolerance: exact; }
+kernel slow(out f32 Y[N]) { grid (n : N); Y[n] = 0; }
+reference slow { int i = 0; while (i < 1000000000000) { i += Y[0] > 1 ? 2 : 1; } Y[0] = i * 0; }
+check slow(N = 1) { }
+END
+expect 130 ' passed, 0 failed, 0 skipped' timeout --preserve-status -s INT 2 "$kiln" test long.tile
+grep -q '^interrupted; until then ' out || { echo 'FAIL: an interrupted test says nothing'; failed=$((failed + 1)); }
+expect 130 '"failed": 0, "skipped": 0, "interrupted": true}' timeout --preserve-status -s INT 1 "$kiln" test --json long.tile
+expect 130 'interrupted after 0 of 1 rows' timeout --preserve-status -s INT 1 "$kiln" bench --seconds=1000 'backward bf16'
 mkdir -p sub/deep && cp good.tile sub/deep/
 expect 0 '8 passed' "$kiln" test sub
 expect 2 'no .tile files' "$kiln" test cache
