@@ -224,6 +224,19 @@ static void copy_region(Checker *cx, const Place *place, const Value *src, Span 
     emit(cx, (TileOp){ .kind = T_COPY, .span = span, .copy = { place->region, src->region } });
 }
 
+static bool reads_root(const Expr *x, void *root)
+{
+    return x->kind == E_ATOMIC || (x->kind == E_LOAD && buffer_root(x->load.buffer) == root);
+}
+
+// One value for all elements, found before the first is written.
+static void fill_region(Checker *cx, const Place *place, Value value, Span span)
+{
+    Expr *x = convert_expr(cx, value, place->region.buffer->type);
+    if (x && expr_any(x, reads_root, buffer_root(place->region.buffer))) x = snapshot(cx, x, "value", span);
+    if (x) emit(cx, (TileOp){ .kind = T_FILL, .span = span, .fill = { place->region, x } });
+}
+
 static void assign_region(Checker *cx, const Place *place, Operator op, const Ex *ex, Span span)
 {
     bool reduces;
@@ -245,8 +258,7 @@ static void assign_region(Checker *cx, const Place *place, Operator op, const Ex
         copy_region(cx, place, &value, span);
         return;
     }
-    Expr *const x = convert_expr(cx, value, place->region.buffer->type);
-    if (x) emit(cx, (TileOp){ .kind = T_FILL, .span = span, .fill = { place->region, x } });
+    fill_region(cx, place, value, span);
 }
 
 void assign_to(Checker *cx, Place place, Operator op, const Ex *ex, Span span)
