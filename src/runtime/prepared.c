@@ -25,7 +25,7 @@ typedef struct KeptStep {
     kiln_arg         *args;          // scalars as they are
     Address          *addresses;
     int64_t          *values;        // words, symbols, scalars
-    int64_t           grid[MAX_RANK], instances;
+    int64_t           grid[PLAN_MAX_GRID], instances;
 } KeptStep;
 
 struct Kept {
