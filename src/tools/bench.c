@@ -455,12 +455,14 @@ static int count_wanted(const BenchOptions *o, bool is_cpu)
 static int run_bench(Bench *b, kiln_device **device)
 {
     int result;
+    output_hold();
     if (b->json) {
         b->began = true;
         fprintf(b->json, "{\"device\": ");
         print_json_text(b->json, kiln_device_describe(*device));
         fprintf(b->json, ", \"rows\": [");
     }
+    output_release();
     if (b->options->compile)
         result = bench_compile(b->arena, *device, b->options->kernels, b->json);
     else

@@ -478,10 +478,10 @@ static int test_files(Arena *arena, void *context)
         return EXIT_USAGE;
     output_hold();
     so_far.tally = tally;
-    output_release();
     if (options->json && tally->first)
         fprintf(json_output(), "{\"device\": \"%s\", \"cases\": [",
                options->cases.device ? kiln_device_name(options->cases.device) : "none");
+    output_release();
     for (; reached.file < n && (options->compile_only || options->cases.device); reached.file++, reached.next = 0)
         test_file(arena, options, &reached, paths[reached.file]);
     output_hold();                                         // not given back: from here on nothing is interrupted
