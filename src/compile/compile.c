@@ -111,6 +111,7 @@ Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *s
     run_passes(kernel, target, stage, dump);
     if (kernel->diags->errors) return NULL;
     LaunchPlan *const plan = plan_new(arena, kernel, symbol_of(kernel));
+    if (kernel->diags->errors) return NULL;
     LoopUnit *const unit = lower(kernel, target, plan, &explanation);
     if (!unit || kernel->diags->errors) return NULL;
     verify_unit(unit);
