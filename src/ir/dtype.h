@@ -38,6 +38,11 @@ static inline bool dtype_is_integer(DType t)
     return dtype_info[t].class == CLASS_SIGNED || dtype_info[t].class == CLASS_UNSIGNED;
 }
 static inline bool dtype_is_counting(DType t) { return dtype_is_integer(t) || t == DTYPE_BOOL; }
+// printf's conversion of a value that `print` shows, as a double or 64-bit integer.
+static inline const char *print_conversion(DType t)
+{
+    return dtype_is_float(t) ? "%.9g" : t == DTYPE_U64 ? "%llu" : "%lld";
+}
 // Bytes of n elements that stand together; packed types round up.
 static inline int64_t dtype_bytes(DType t, int64_t n) { return (n * dtype_info[t].bits + 7) / 8; }
 

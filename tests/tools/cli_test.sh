@@ -204,7 +204,7 @@ expect 1 'stopping.tile:4:5: 100% of 3: 2.5' "$kiln" test --check stopping.tile
 expect 1 "stop: stopping.tile:7:12: a subscript of 't' is outside its extent" "$kiln" test --check stopping.tile
 expect 1 'stop: stopping.tile:6:5: v is small' "$kiln" test stopping.tile
 expect 1 'stop: stopping.tile:5:5: this assumption does not hold' "$kiln" test --check stopping.tile
-expect 0 'printf("stopping.tile:4:5: 100%% of %lld: %g\n"' "$kiln" dump --arch=90 --stage=source stopping.tile
+expect 0 'printf("stopping.tile:4:5: 100%% of %lld: %.9g\n"' "$kiln" dump --arch=90 --stage=source stopping.tile
 expect 0 '"stop: stopping.tile:6:5: v is small")' "$kiln" dump --arch=90 --stage=source stopping.tile
 
 # text that a source or its name brings into emitted code stays in its literal, on both targets
@@ -378,6 +378,14 @@ expect 0 'removed 0 files' "$kiln" cache --clean --older=1
 expect 0 'removed' "$kiln" cache --clean
 expect 0 ': 0 files' "$kiln" cache
 expect 0 '8 passed' "$kiln" test good.tile
+
+# print shows f32 with all its digits and u64 without a sign.
+cat >shown.tile <<'END'
+kernel shown(in u64 X[1], out f32 Y[1]) { grid (); Y[0] = 0.1; print("{} {} {}", X[0] - 1, convert<f32>(0.1), -1); }
+reference shown { Y[0] = 0.1; }
+check shown() { input X = 0; }
+END
+expect 0 '18446744073709551615 0.100000001 -1' "$kiln" test shown.tile
 
 [ $failed = 0 ] && echo 'the command: ok'
 exit $((failed > 0))

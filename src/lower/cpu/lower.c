@@ -77,12 +77,12 @@ static void lower_print(Cpu *cx, TileOp *op)
     for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
         if (*p == '%') text_print(&format, "%%%%");
         else if (p[0] == '{' && p[1] == '}' && used < op->print.n) {
-            text_print(&format, "%s", dtype_is_float(op->print.args[used]->type) ? "%.9g" : "%lld");
+            text_print(&format, "%s", print_conversion(op->print.args[used]->type));
             used++, p++;
         } else text_print(&format, "%c", *p);
     }
     for (; used < op->print.n; used++)
-        text_print(&format, "%s%s", format.length > start ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%.9g" : "%lld");
+        text_print(&format, "%s%s", format.length > start ? " " : "", print_conversion(op->print.args[used]->type));
     args[n++] = cpu_of(cx, cx->host);
     args[n++] = cpu_quoted(cx, text_cstr(&format));
     for (int i = 0; i < op->print.n; i++) {

@@ -51,14 +51,14 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
     const size_t start = format.length;
     for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
         if (p[0] == '{' && p[1] == '}' && used < op->print.n) {
-            text_print(&format, "%s", dtype_is_float(op->print.args[used++]->type) ? "%g" : "%lld");
+            text_print(&format, "%s", print_conversion(op->print.args[used++]->type));
             p++;
         } else {
             text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
         }
     }
     for (; used < op->print.n; used++)
-        text_print(&format, "%s%s", format.length > start ? " " : "", dtype_is_float(op->print.args[used]->type) ? "%g" : "%lld");
+        text_print(&format, "%s%s", format.length > start ? " " : "", print_conversion(op->print.args[used]->type));
     text_print(&format, "\n");
     Expr **const args = NEW_ARRAY(lo->arena, Expr *, op->print.n + 1);
     int n = 0;
