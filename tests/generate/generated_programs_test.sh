@@ -18,7 +18,7 @@ count() { # count NAME STATUS
 
 "$programs" --seed=301 --programs=4 --sections=4 --forms=check >"$log" 2>&1
 count "programs without a fault agree" $?
-for plant in minimum comparison shift select start largest; do
+for plant in minimum comparison select start largest; do
     ! "$programs" --seed=301 --programs=4 --sections=4 --forms=check --whole --plant=$plant >"$log" 2>&1 && grep -q '^FAIL check differs: .* is .*, expected ' "$log"
     count "a planted fault is found: $plant" $?
 done

@@ -205,12 +205,22 @@ static Expr *leaf(Maker *maker, Type type)
     return x ? x : make_literal(maker, type);
 }
 
+static bool is_constant(const Expr *x)
+{
+    if (x->kind == X_VAR) return x->var->constant;
+    if (x->kind == X_ELEMENT || x->kind == X_CALL || x->kind == X_ATOMIC) return false;
+    for (int i = 0; i < x->n; i++) if (!is_constant(x->args[i])) return false;
+    return true;
+}
+
 static Expr *make_shift(Maker *maker, Type type, int depth)
 {
     const Op op = chance(maker, 50) && type != INT ? SHL : SHR;
     Expr *const x = make_value(maker, type, depth - 1);
     const int width = type_info[type].bits;
     if (x->kind == X_INTEGER || chance(maker, 50)) return new_op(maker, op, x, new_integer(maker, I32, below(maker, width)), NULL);
+    Expr *const any = make_value(maker, I32, 1);
+    if (type != INT && !is_constant(any)) return new_op(maker, op, x, any, NULL);                             // modulo the width
     Expr *const by = new_op(maker, AND, make_value(maker, I32, 0), new_integer(maker, I32, width - 1), NULL);
     return new_op(maker, op, x, by, NULL);
 }
@@ -239,14 +249,6 @@ static Expr *make_bitcast(Maker *maker, Type type, int depth)
     return TAKE(maker->pool, Expr, .kind = X_BITCAST, .type = type, .n = 1, .args = { x->type == from && x->kind != X_OP ? x : new_convert(maker, from, x) });
 }
 
-static bool is_constant(const Expr *x)
-{
-    if (x->kind == X_VAR) return x->var->constant;
-    if (x->kind == X_ELEMENT || x->kind == X_CALL || x->kind == X_ATOMIC) return false;
-    for (int i = 0; i < x->n; i++) if (!is_constant(x->args[i])) return false;
-    return true;
-}
-
 // A constant condition discards an arm before it is typed: the types of both decide only if it is none.
 static Expr *make_select(Maker *maker, Type type, int depth)
 {
@@ -273,6 +275,14 @@ static Expr *make_rounding(Maker *maker, Type type, int depth)
     return new_op(maker, PICK(maker, ops), make_value(maker, type, depth - 1), NULL, NULL);
 }
 
+// Of the bits of any integer.
+static Expr *make_bit_count(Maker *maker, int depth)
+{
+    static const Op ops[] = { POPCOUNT, CLZ, FFS };
+    static const Type from[] = { I32, U32, I64, U64 };
+    return new_op(maker, PICK(maker, ops), make_value(maker, PICK(maker, from), depth - 1), NULL, NULL);
+}
+
 static Expr *make_arithmetic(Maker *maker, Type type, int depth)
 {
     static const Op any[] = { ADD, ADD, SUB, SUB, MUL, MIN, MAX }, integers[] = { AND, OR, XOR };
@@ -288,6 +298,7 @@ static Expr *make_arithmetic(Maker *maker, Type type, int depth)
     if (kind == 7) return new_op(maker, CLAMP, make_value(maker, type, depth - 1), new_typed(maker, type, below(maker, 3)), new_typed(maker, type, 3 + below(maker, 90)));
     if (kind == 8 && type != INT) return make_bitcast(maker, type, depth);
     if (kind <= 10) return make_select(maker, type, depth);
+    if (kind == 12 && type == I32) return make_bit_count(maker, depth);
     if (kind == 11) {
         Expr *const x = make_call(maker, type, depth);
         if (x) return x;

@@ -159,7 +159,8 @@ Type result_type(Op op, const Type *operands, int n)
 {
     switch (op) {
     case LT: case LE: case GT: case GE: case EQ: case NE: case BOTH: case EITHER: case NOT: return BOOL;
-    case SELECT: return operands[1] == BOOL && operands[2] == BOOL ? BOOL : common_type(operands[1], operands[2]);
+    case SELECT: return operands[1] == operands[2] ? operands[1] : common_type(operands[1], operands[2]);
+    case AND: case OR: case XOR: if (operands[0] == BOOL && operands[1] == BOOL) return BOOL; break;
     case SHL: case SHR: case CLAMP: return wide_type(operands[0]);
     case POPCOUNT: case CLZ: case FFS: return I32;
     default: break;
@@ -213,7 +214,8 @@ static Value quotient(Op op, Type t, Value a, Value b, const char **undefined)
 {
     const bool least = a.i == (type_info[t].bits == 32 ? INT32_MIN : INT64_MIN);
     if (b.i == 0) *undefined = "division by zero";
-    else if (!type_info[t].is_unsigned && least && b.i == -1) *undefined = "the least integer divided by -1";
+    else if (t == INT && least && b.i == -1) *undefined = "overflow of int";
+    if (!*undefined && least && b.i == -1 && !type_info[t].is_unsigned) return integer_value(t, op == DIV ? (uint64_t)a.i : 0);
     if (*undefined) return integer_value(t, 0);
     if (type_info[t].is_unsigned) return integer_value(t, op == DIV ? (uint64_t)a.i / (uint64_t)b.i : (uint64_t)a.i % (uint64_t)b.i);
     return integer_value(t, (uint64_t)(op == DIV ? a.i / b.i : a.i % b.i));
@@ -247,8 +249,9 @@ static Value integer_arithmetic(Op op, Type t, Value a, Value b, const char **un
 static Value shifted(Op op, Value a, int64_t by, const char **undefined)
 {
     const bool is_unsigned = type_info[a.type].is_unsigned;
-    if (by < 0 || by >= type_info[a.type].bits) *undefined = "a shift by the width or more";
+    if (a.type == INT && (by < 0 || by > 63)) *undefined = "a shift of int by its width or more";
     if (*undefined) return a;
+    by &= type_info[a.type].bits - 1;
     if (op == SHR) return integer_value(a.type, is_unsigned ? (uint64_t)a.i >> by : (uint64_t)(a.i >> by));
     if (a.type == INT && (int64_t)((uint64_t)a.i << by) >> by != a.i) *undefined = "overflow of int";
     return integer_value(a.type, (uint64_t)a.i << by);
@@ -269,7 +272,7 @@ static Value unary(Op op, Value a, const char **undefined)
                           op == TRUNC ? trunc(a.f) : op == RINT ? rint(a.f) : op == ROUND ? round(a.f) : sqrt(a.f));
     if (op == INVERT) return integer_value(t, ~(uint64_t)a.i);
     if (op == ABS && (type_info[t].is_unsigned || a.i >= 0)) return a;
-    if (a.i == (type_info[t].bits == 32 ? INT32_MIN : INT64_MIN) && (t == INT || op == ABS)) *undefined = "the least integer negated";
+    if (a.i == (type_info[t].bits == 32 ? INT32_MIN : INT64_MIN) && t == INT) *undefined = "overflow of int";
     return integer_value(t, 0 - (uint64_t)a.i);
 }
 

@@ -562,6 +562,7 @@ void restore_vars(Lowering *lo, KnownVars known);          // until they are res
 typedef struct Place {
     Buffer *root;
     DType   recast;                  // the element is read and written as this type; DTYPE_NONE: as the root's
+    Expr  *bytes;                    // from the element below to that of the view, where several stand in it; NULL: none
     Var    *pointer;                 // NULL: in registers
     Expr   *at;                      // i32 or i64, elements from the pointer; or the register number
     Expr   *inside;                  // NULL: always

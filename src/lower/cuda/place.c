@@ -202,13 +202,18 @@ static void place_in_tensor(Lowering *lo, Buffer *tensor, Expr **subs, Expr *row
 }
 
 // From a view to the buffer below it: *rows grows by the tests of its bounds, as Tile IR, so that they fold.
-static bool leave_view(Lowering *lo, const Buffer *view, Expr **subs, Expr **rows, Place *place, Span span)
+static bool leave_view(Lowering *lo, const Buffer *view, Expr **subs, Expr **rows, const Iteration *it, Place *place, Span span)
 {
     const DType type = view->type, below = view->base.buffer->type;
     if (type != below && (dtype_bits(type) < 8 || dtype_bits(below) < 8))
         return unsupported(lo, span, "a view of packed elements in another type ('%s')", view->name);
     if (type != below && !place->recast)
         place->recast = type;
+    if (dtype_bits(type) < dtype_bits(below)) {            // several stand in one of those below
+        Expr *const which = expr_binary(lo->arena, X_MOD, subs[view->rank - 1], int_const(lo->arena, dtype_bits(below) / dtype_bits(type)));
+        Expr *const bytes = cast(lo, DTYPE_I32, lower_expr(lo, int_mul(lo->arena, which, int_const(lo->arena, dtype_bits(type) / 8)), it));
+        place->bytes = place->bytes ? expr_binary(lo->arena, X_ADD, place->bytes, bytes) : bytes;
+    }
     for (int d = 0; d < view->rank; d++)
         *rows = both(lo, *rows, inside_test(lo, subs[d], view->shape[d]));
     through_view(lo, view, subs);
@@ -221,7 +226,7 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
     for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer)
-        if (!leave_view(lo, buffer, subs, &rows, place, span))
+        if (!leave_view(lo, buffer, subs, &rows, it, place, span))
             return false;
     place->root = buffer;
     if (buffer->kind == BUFFER_TENSOR) {
@@ -250,8 +255,8 @@ Expr *element_at(Lowering *lo, const Place *place, DType stored)
 {
     const DType type = loop_type(stored);
     if (place->recast)
-        return call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name), 1,
-                         expr_address(lo->arena, place->pointer, place->at));
+        return call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name), place->bytes ? 2 : 1,
+                         expr_address(lo->arena, place->pointer, place->at), place->bytes);
     if (is_packed_place(place))
         return call_expr(lo, type, arena_printf(lo->arena, "packed_element<%d>", dtype_bits(place->root->type)), 2,
                          var_of(lo, place->pointer), place->at);

@@ -12,8 +12,8 @@ static void store_at(Lowering *lo, const Place *place, Expr *value, const Iterat
     if (cond)
         begin_if(lo, &nest, cond);
     if (place->recast)
-        emit_call(lo, arena_printf(lo->arena, "store_as<%s>", dtype_info[place->recast].c_name), 2,
-                  expr_address(lo->arena, place->pointer, place->at), value);
+        emit_call(lo, arena_printf(lo->arena, "store_as<%s>", dtype_info[place->recast].c_name), place->bytes ? 3 : 2,
+                  expr_address(lo->arena, place->pointer, place->at), value, place->bytes);
     else if (is_packed_place(place))
         emit_call(lo, arena_printf(lo->arena, "store_packed<%d>", dtype_bits(place->root->type)), 3,
                   var_of(lo, place->pointer), place->at, value);

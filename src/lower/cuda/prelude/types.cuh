@@ -36,8 +36,8 @@ template <class T> DEVICE T param_scalar(uint64_t word)
     return x;
 }
 
-template <class T, class U> DEVICE T element_as(const U *p) { return *(const T *)p; }
-template <class T, class U> DEVICE void store_as(U *p, T x) { *(T *)p = x; }
+template <class T, class U> DEVICE T element_as(const U *p, int32_t bytes = 0) { return *(const T *)((const uint8_t *)p + bytes); }
+template <class T, class U> DEVICE void store_as(U *p, T x, int32_t bytes = 0) { *(T *)((uint8_t *)p + bytes) = x; }
 template <class T> DEVICE T *shared_pointer(int32_t offset) { return (T *)(shared_memory + offset); }
 DEVICE uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 DEVICE uint32_t shared_base(void) { return shared_address(shared_memory); }
