@@ -121,7 +121,7 @@ static void choose_order(Survey *s, int *order)
     }
     for (int i = n - 1; i >= 0; i--)
         if (s->score[i] > s->score[best]) best = i;
-    if (!s->plain) best = n - 1;
+    if (!s->plain && !any_narrow) best = n - 1;
     int k = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++)
