@@ -83,8 +83,8 @@ static void make_reduction(Maker *maker)
 {
     static const Op any[] = { ADD, ADD, MIN, MAX }, integers[] = { ADD, MIN, MAX, AND, OR, XOR };
     Touched *t = chance(maker, 70) ? find_target(maker, below(maker, maker->n_indices)) : NULL;
-    if (t && t->op) return;
-    if (t && !t->reduced && t->memory->type == BOOL) return;
+    if (t) t->reduced = true;
+    if (t && (t->op || t->memory->type == BOOL)) return;
     Var *var = NULL;
     for (int i = 0; !t && i < 6 && maker->first_var > 0; i++) {
         Var *const candidate = maker->vars[below(maker, maker->first_var)];

@@ -23,7 +23,7 @@ void make_pipeline(Maker *maker)
     Statement *const st = add(maker, (Statement){ .kind = S_PIPELINE, .n = 1 + two, .stages = below(maker, 4) });
     const Scope scope = open_block(maker, &st->body);
     for (int i = 0; i < st->n; i++) {
-        const int lo = chance(maker, 20) ? 1 : 0, n = below(maker, two ? 4 : 6);
+        const int lo = chance(maker, 20) ? 1 : 0, n = 1 + lo + below(maker, two ? 3 : 5);
         Var *const k = make_index(maker, n);
         st->indices[i] = (Index){ .var = k, .lo = new_integer(maker, INT, lo), .hi = new_integer(maker, INT, n) };
         if (maker->section->n_symbols && chance(maker, 30)) {

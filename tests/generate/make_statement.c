@@ -113,7 +113,7 @@ static Index make_range(Maker *maker, bool *known)
     for (int i = 0; i < section->n_scalars; i++) if (section->scalars[i]->type == INT) count = section->scalars[i];
     *known = !count || chance(maker, 60);
     if (!*known) return (Index){ make_index(maker, count->value.i > 0 ? count->value.i : 0), new_integer(maker, INT, 0), new_var_expr(maker, count), 1 };
-    const int n = below(maker, 5);
+    const int n = 1 + below(maker, 4);   // what never runs is refused where its subscripts have no range
     if (chance(maker, 20)) return (Index){ make_index(maker, n + 1), new_integer(maker, INT, n), new_integer(maker, INT, 0), -1 - below(maker, 2) };
     return (Index){ make_index(maker, n), new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 + below(maker, 4) / 3 };
 }
