@@ -82,6 +82,7 @@ Statement *add(Maker *maker, Statement st)
 {
     Statement *const made = TAKE(maker->pool, Statement, .kind = S_BLOCK);
     *made = st;
+    if (st.kind == S_LET && (maker->in_function || is_constant(st.value))) st.var->constant = true;
     *maker->tail = made;
     maker->tail = &made->next;
     maker->section->statements++;

@@ -205,7 +205,8 @@ static Expr *leaf(Maker *maker, Type type)
     return x ? x : make_literal(maker, type);
 }
 
-static bool is_constant(const Expr *x)
+// Perhaps a build-time constant: a scalar that never changes is one if its value is, and so is what a function is given.
+bool is_constant(const Expr *x)
 {
     if (x->kind == X_VAR) return x->var->constant;
     if (x->kind == X_ELEMENT || x->kind == X_CALL || x->kind == X_ATOMIC) return false;

@@ -46,7 +46,7 @@ void make_function(Maker *maker)
     inside.tail = &f->body;
     for (int i = 0; i < f->n; i++) {
         f->params[i] = new_var(&inside, "a", PICK(&inside, types));
-        f->params[i]->fixed = true;
+        f->params[i]->fixed = f->params[i]->constant = true;
         show_var(&inside, f->params[i]);
     }
     make_local_value(&inside);

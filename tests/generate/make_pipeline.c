@@ -25,6 +25,7 @@ void make_pipeline(Maker *maker)
     for (int i = 0; i < st->n; i++) {
         const int lo = chance(maker, 20) ? 1 : 0, n = 1 + lo + below(maker, two ? 3 : 5);
         Var *const k = make_index(maker, n);
+        k->lo = lo;
         st->indices[i] = (Index){ .var = k, .lo = new_integer(maker, INT, lo), .hi = new_integer(maker, INT, n) };
         if (maker->section->n_symbols && chance(maker, 30)) {
             Var *const symbol = maker->section->symbols[below(maker, maker->section->n_symbols)];

@@ -71,6 +71,7 @@ int     tensors_left(const Maker *maker);
 
 Expr *make_value(Maker *maker, Type wide, int depth);      // of a wide type, or bool
 Expr *make_condition(Maker *maker, int depth);
+bool  is_constant(const Expr *x);                          // perhaps
 Expr *make_literal(Maker *maker, Type type);               // converted, so that it keeps its type
 Expr *make_place(Maker *maker, int64_t extent);            // 0 .. extent - 1
 Expr *make_anywhere(Maker *maker);                         // a subscript of a tensor

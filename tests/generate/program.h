@@ -25,7 +25,7 @@ typedef struct Var {
     Value   value;                   // now, in the evaluator
     int64_t lo, hi;                  // what the maker knows: lo <= value < hi; nothing if hi <= lo
     bool    fixed;                   // not to be assigned: indices, launch arguments, constants
-    bool    constant;                // when built: the index of an unrolled loop
+    bool    constant;                // when built, perhaps: the index of an unrolled loop, a scalar whose value is constant
     Total  *total;                   // of a reduction that goes on
 } Var;
 
