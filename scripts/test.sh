@@ -204,11 +204,12 @@ test_emulated() {
     else skip cuda-emulated "there is no C++ compiler here"; fi
 }
 
-# Generated programs (tests/generate) for a minute, others for each commit. C of other forms than the native one with -O1.
-GENERATE_SECONDS=${GENERATE_SECONDS:-60}
+# Generated programs (tests/generate) for a minute, the same in every run; GENERATE_SEED makes others. C of other forms than
+# the native one with -O1.
+GENERATE_SECONDS=${GENERATE_SECONDS:-60} GENERATE_SEED=${GENERATE_SEED:-1}
 run_generated() {
     forms=native,portable,check$(machine_has avx2 fma f16c && echo ,avx2)
-    set -- "$build/tests/generated_programs" --seconds="$GENERATE_SECONDS" --fast --seed=$((0x$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1)))
+    set -- "$build/tests/generated_programs" --seconds="$GENERATE_SECONDS" --fast --seed="$GENERATE_SEED"
     if [ -f "$build/tests/libemulated_gpu.so" ]; then
         BUILD=$build KILN_EMULATOR_THREADS=1 sh scripts/emulated.sh "$@" --forms="$forms,sm_90,sm_80"
     else

@@ -383,6 +383,7 @@ Value total_end(const Total *total, int mantissa)
     Value y = total->value;
     if (!is_float(y.type)) return y;
     if (total->op == MUL) y.vague |= total->special || total->magnitude > 100;
+    if (total->op == MIN || total->op == MAX) y.vague |= isnan(y.f);       // NaN, or what the reduction begins with
     // Nothing is lost in any order if all partial sums are multiples of the lowest bit and fit in the bits there are.
     if (total->op == ADD && total->magnitude > 0)
         y.vague |= total->magnitude > ldexp(1, total->lowest + mantissa + 1) || total->magnitude > 1e38;

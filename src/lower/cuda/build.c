@@ -196,6 +196,8 @@ void begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it)
 {
     Nest leave;
     begin_nest(lo, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = expr_bool(lo->arena, true) } });
+    if (expr_is_const(cond) && cond->integer.value)
+        return;
     begin_if(lo, &leave, expr_unary(lo->arena, X_NOT, lower_expr(lo, cond, it)));
     emit_jump(lo, L_BREAK);
     end_nest(lo, &leave);

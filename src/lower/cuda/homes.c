@@ -426,6 +426,19 @@ static void choose_packed(Lowering *lo)
     }
 }
 
+// The first fragment of the forall gives up its place in registers.
+static bool release_one(Lowering *lo, TileOp *op, MapUses *uses, const char *why)
+{
+    for (int i = 0; i < uses->count; i++) {
+        TileInfo *const tile = tile_info(lo, uses->items[i].use.buffer);
+        if (tile && tile->home == HOME_REGISTERS) {
+            conflict(lo, tile, op, uses, in_line(lo, op, why));
+            return true;
+        }
+    }
+    return false;
+}
+
 // A fragment leads a forall whose result runs along an index that it does not have: each thread would loop over that
 // index, and hold no element of the result. Without its layout the index is divided like the others.
 static bool release_result(Lowering *lo, TileOp *op, void *context)
@@ -439,14 +452,7 @@ static bool release_result(Lowering *lo, TileOp *op, void *context)
     bool is_looped = false;
     for (int i = 0; i < uses.count; i++)
         is_looped |= uses.items[i].op->kind == T_UPDATE && result_is_looped(uses.items[i].op, &it);
-    for (int i = 0; i < uses.count && is_looped; i++) {
-        TileInfo *const tile = tile_info(lo, uses.items[i].use.buffer);
-        if (tile && tile->home == HOME_REGISTERS) {
-            conflict(lo, tile, op, &uses, in_line(lo, op, "a result runs along an index that it does not have"));
-            return true;
-        }
-    }
-    return false;
+    return is_looped && release_one(lo, op, &uses, "a result runs along an index that it does not have");
 }
 
 // A fragment that several threads hold leads a forall that changes what they all read.
@@ -458,15 +464,8 @@ static bool release_replicas(Lowering *lo, TileOp *op, void *context)
     MapUses uses = { 0 };
     choose_iteration(lo, op, &it);
     map_uses(lo, op, &uses);
-    const bool races = !it.is_linear && replicas_would_race(lo, op, &uses, &it.layout);
-    for (int i = 0; i < uses.count && races; i++) {
-        TileInfo *const tile = tile_info(lo, uses.items[i].use.buffer);
-        if (tile && tile->home == HOME_REGISTERS) {
-            conflict(lo, tile, op, &uses, in_line(lo, op, "threads that hold the same of it read what one of them changes"));
-            return true;
-        }
-    }
-    return false;
+    return !it.is_linear && replicas_would_race(lo, op, &uses, &it.layout) &&
+           release_one(lo, op, &uses, "threads that hold the same of it read what one of them changes");
 }
 
 static void settle_homes(Lowering *lo)

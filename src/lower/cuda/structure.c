@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // structure.c - jumps become structure, slices inside foralls become indices.
 //
-// before: as the source says       after: no continue and no return outside forall where an `if` can say the same;
-// a forall that copies slices is a forall over the slices' elements as well
+// before: as the source says       after: no continue and no return outside forall where an `if` can say the same; no
+// condition of a while reads a tile; a forall that copies slices is a forall over the slices' elements as well
 #include "lower/cuda/cuda.h"
 
 static TileOp *last_of(TileOp *block)
@@ -57,11 +57,28 @@ static void structure_block(TileOp **block, TileKind kind)
     }
 }
 
+// while (c) { x }     becomes     while (true) { if (!c) break; x }     where c reads a tile: then what orders accesses sees
+// that it reads anew in every step.
+static void structure_condition(Lowering *lo, TileOp *op)
+{
+    Arena *const a = lo->arena;
+    if (!expr_loads(op->while_.cond))
+        return;
+    TileOp *const leave = NEW(a, TileOp, .kind = T_IF, .span = op->span, .groups = op->groups, .next = op->while_.body);
+    leave->branch.cond = expr_unary(a, X_NOT, op->while_.cond);
+    leave->branch.then = NEW(a, TileOp, .kind = T_BREAK, .span = op->span, .groups = op->groups);
+    op->while_.body = leave;
+    op->while_.cond = expr_int(a, DTYPE_BOOL, 1);
+}
+
 static bool structure_loops(Lowering *lo, TileOp *op, void *context)
 {
     switch (op->kind) {
     case T_FOR: structure_block(&op->for_.body, T_CONTINUE); return false;
-    case T_WHILE: structure_block(&op->while_.body, T_CONTINUE); return false;
+    case T_WHILE:
+        structure_block(&op->while_.body, T_CONTINUE);
+        structure_condition(lo, op);
+        return false;
     case T_PIPELINE: structure_block(&op->pipeline.body, T_CONTINUE); return false;
     default: return op->kind == T_FORALL;
     }

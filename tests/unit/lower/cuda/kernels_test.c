@@ -127,7 +127,7 @@ static void explanations_say_what_runs(void **state)
         { { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "KV read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 100) }, 1, 90, { NULL }, NULL, true },   // lines of an import
-          { "before lines: 32 40 softmax.tile:32 softmax.tile:33" } },
+          { "softmax.tile:24 41 softmax.tile:32 softmax.tile:33" } },
     };
     for (int i = 0; i < COUNT(explained); i++) {
         Arena *const arena = arena_new();
