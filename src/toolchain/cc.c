@@ -85,6 +85,13 @@ const char *cc_isa_flags(const CpuTarget *target)
     return form == cpu_form_of_machine() ? form->native : form->flags;
 }
 
+// gcc spills to MMX registers where it has no others, and leaves them so: what uses the x87 stack next, be it another
+// kernel's spill, finds it full and reads NaN. Behind -march=native, which allows them.
+static const char *flags_of_machine(const char *machine)
+{
+    return strcmp(machine ? machine : cpu_machine(), "x86_64") == 0 ? "-mno-mmx" : "";
+}
+
 static kiln_status make_command(Command *command, const char *machine, const char *flags, CcForm form)
 {
     const kiln_status status = find_compiler(command, machine);
@@ -94,7 +101,8 @@ static kiln_status make_command(Command *command, const char *machine, const cha
     size_t used = (size_t)(last - command->text) + strlen(last) + 1;
     const bool fits = add_words(command, &used, common_flags)
                    && add_words(command, &used, form_flags[form])
-                   && add_words(command, &used, form == CC_SEQUENTIAL ? "" : flags);
+                   && add_words(command, &used, form == CC_SEQUENTIAL ? "" : flags)
+                   && add_words(command, &used, flags_of_machine(machine));
     return fits ? KILN_OK : status_fail(KILN_TOOLCHAIN, "CC has too many arguments");
 }
 

@@ -16,10 +16,10 @@ count() { # count NAME STATUS
     fi
 }
 
-"$programs" --seed=301 --programs=4 --sections=4 --forms=check >"$log" 2>&1
+"$programs" --seed=301 --programs=16 --sections=4 --forms=check >"$log" 2>&1
 count "programs without a fault agree" $?
 for plant in minimum comparison select start largest; do
-    ! "$programs" --seed=301 --programs=4 --sections=4 --forms=check --whole --plant=$plant >"$log" 2>&1 && grep -q '^FAIL check differs: .* is .*, expected ' "$log"
+    ! "$programs" --seed=301 --programs=16 --sections=4 --forms=check --whole --plant=$plant >"$log" 2>&1 && grep -q '^FAIL check differs: .* is .*, expected ' "$log"
     count "a planted fault is found: $plant" $?
 done
 ! "$programs" --forms=nothing >"$log" 2>&1 && grep -q "is not an option" "$log"
