@@ -32,7 +32,7 @@ int main(void)
     must(add_f32_open(device, &kernel));
 
     const kiln_tensor ta = kiln_tensor_of(device, a, KILN_F32, 2, (int64_t[]){ M, N });
-    const kiln_tensor tb = kiln_tensor_of(device, b, KILN_F32, 2, (int64_t[]){ 1, N });      /* one row for all of A */
+    const kiln_tensor tb = kiln_tensor_of(device, b, KILN_F32, 2, (int64_t[]){ 1, N }); /* one row for all of A */
     const kiln_tensor tc = kiln_tensor_of(device, c, KILN_F32, 2, (int64_t[]){ M, N });
     must(add_f32(kernel, NULL, &ta, &tb, &tc));
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { B = 1, S = 200, H = 8, HKV = 2, D = 64 };         /* batch, sequence, query heads, key heads, head size */
+enum { B = 1, S = 200, H = 8, HKV = 2, D = 64 }; /* batch, sequence, query heads, key heads, head size */
 
 static void must(kiln_status status)
 {
@@ -59,8 +59,8 @@ int main(int argc, char **argv)
     kiln_tensor tk = kiln_tensor_of(device, k, KILN_F32, 4, (int64_t[]){ B, S, HKV, D });
     kiln_tensor tv = kiln_tensor_of(device, v, KILN_F32, 4, (int64_t[]){ B, S, HKV, D });
     kiln_tensor to = kiln_tensor_of(device, o, KILN_F32, 4, (int64_t[]){ B, S, H, D });
-    const kiln_arg args[] = { KILN_TENSOR(&tq), KILN_TENSOR(&tk), KILN_TENSOR(&tv), KILN_TENSOR(&to),
-                              KILN_NONE,        KILN_FLOAT(scale) };
+    const kiln_arg args[] = { KILN_TENSOR(&tq), KILN_TENSOR(&tk), KILN_TENSOR(&tv),
+                              KILN_TENSOR(&to), KILN_NONE,        KILN_FLOAT(scale) };
     must(kiln_launch(kernel, NULL, args, 6));
 
     double worst = 0;

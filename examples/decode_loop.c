@@ -26,8 +26,15 @@
 #include <string.h>
 
 enum {
-    REQUESTS = 5, LAYERS = 4, STEPS = 8, HEADS = 16, PAGE = 64, PAGES_EACH = 4, PAGES = REQUESTS * PAGES_EACH,
-    KEY = KILN_MLA_KEY, VALUE = KILN_MLA_VALUE
+    REQUESTS = 5,
+    LAYERS = 4,
+    STEPS = 8,
+    HEADS = 16,
+    PAGE = 64,
+    PAGES_EACH = 4,
+    PAGES = REQUESTS * PAGES_EACH,
+    KEY = KILN_MLA_KEY,
+    VALUE = KILN_MLA_VALUE
 };
 
 static void must(kiln_status status)
@@ -85,7 +92,7 @@ static void upload(const kiln_tensor *tensor, const void *host)
 
 typedef struct Batch {
     int32_t lengths[REQUESTS], table[REQUESTS][PAGES_EACH], free_pages[PAGES];
-    int     n_free;
+    int n_free;
 } Batch;
 
 /* One more token for every request. A table entry without a page stays -1: no kernel looks at it. */
@@ -102,12 +109,13 @@ static void begin(Batch *batch)
     memset(batch->table, -1, sizeof batch->table);
     memset(batch->lengths, 0, sizeof batch->lengths);
     for (batch->n_free = 0; batch->n_free < PAGES; batch->n_free++)
-        batch->free_pages[batch->n_free] = (batch->n_free * 7 + 3) % PAGES;        /* in no particular order */
+        batch->free_pages[batch->n_free] = (batch->n_free * 7 + 3) % PAGES; /* in no particular order */
 }
 
 /* ---- the check: head h of request b, in double precision */
 
-static double largest_error(const Batch *batch, const uint16_t *cache, const uint16_t *q, const uint16_t *out, int b, int h)
+static double largest_error(const Batch *batch, const uint16_t *cache, const uint16_t *q, const uint16_t *out, int b,
+                            int h)
 {
     const uint16_t *const row = q + (b * HEADS + h) * KEY;
     double w[PAGES_EACH * PAGE], top = -INFINITY, sum = 0, worst = 0;
@@ -145,7 +153,10 @@ static void print_list(kiln_ops *ops)
     if (kiln_ops_list(ops, text, sizeof text) < sizeof text) fputs(text, stdout);
 }
 
-typedef struct Options { const char *device; int list; } Options;
+typedef struct Options {
+    const char *device;
+    int list;
+} Options;
 
 static Options read_options(int argc, char **argv)
 {
@@ -191,8 +202,9 @@ int main(int argc, char **argv)
     begin(&batch);
     upload(&lengths, batch.lengths);
     must(kiln_mla_plan_make(ops, stream, &planning, &plan));
-    kiln_mla_decode_args decoding = { .plan = &plan, .q = &q, .cache = &caches[0], .table = &table, .lengths = &lengths, .out = &out,
-                                      .lse = &lse };
+    kiln_mla_decode_args decoding = {
+        .plan = &plan, .q = &q, .cache = &caches[0], .table = &table, .lengths = &lengths, .out = &out, .lse = &lse
+    };
     must(kiln_mla_decode_workspace_size(ops, &decoding, &decoding.workspace_bytes));
     must(kiln_alloc(device, decoding.workspace_bytes, &decoding.workspace));
 
@@ -211,18 +223,20 @@ int main(int argc, char **argv)
         grow(&batch);
         upload(&lengths, batch.lengths);
         upload(&table, batch.table);
-        must(kiln_mla_slots(ops, stream, &(kiln_mla_slots_args){
-            .table = &table, .lengths = &lengths, .slots = &slots, .page_size = PAGE }));
+        must(kiln_mla_slots(
+            ops, stream,
+            &(kiln_mla_slots_args){ .table = &table, .lengths = &lengths, .slots = &slots, .page_size = PAGE }));
         must(kiln_mla_plan_make(ops, stream, &planning, &plan));
         for (int l = 0; l < LAYERS; l++) {
-            random_bf16(host_keys, REQUESTS * KEY);                 /* what the layer's projections would give */
+            random_bf16(host_keys, REQUESTS * KEY); /* what the layer's projections would give */
             random_bf16(host_q, REQUESTS * HEADS * KEY);
             upload(&keys, host_keys);
             upload(&q, host_q);
             decoding.cache = &caches[l];
-            must(kiln_mla_append(ops, stream, &(kiln_mla_append_args){ .keys = &keys, .slots = &slot_list, .cache = &caches[l] }));
+            must(kiln_mla_append(ops, stream,
+                                 &(kiln_mla_append_args){ .keys = &keys, .slots = &slot_list, .cache = &caches[l] }));
             must(kiln_mla_decode(ops, stream, &decoding));
-            must(kiln_stream_wait(device, stream));                 /* for the uploads above: an engine's own kernels would not */
+            must(kiln_stream_wait(device, stream)); /* for the uploads above: an engine's own kernels would not */
         }
     }
 
@@ -230,18 +244,20 @@ int main(int argc, char **argv)
     must(kiln_download(device, host_cache, caches[LAYERS - 1].data, kiln_tensor_bytes(&caches[0])));
     must(kiln_download(device, host_out, out.data, kiln_tensor_bytes(&out)));
     for (int b = 0; b < REQUESTS; b++)
-        for (int h = 0; h < HEADS; h += 5) worst = fmax(worst, largest_error(&batch, host_cache, host_q, host_out, b, h));
+        for (int h = 0; h < HEADS; h += 5)
+            worst = fmax(worst, largest_error(&batch, host_cache, host_q, host_out, b, h));
     if (options.list) {
         print_list(ops);
     } else {
-        printf("%d steps of %d layers for %d requests on %s; lengths now", STEPS, LAYERS, REQUESTS, kiln_device_describe(device));
+        printf("%d steps of %d layers for %d requests on %s; lengths now", STEPS, LAYERS, REQUESTS,
+               kiln_device_describe(device));
         for (int b = 0; b < REQUESTS; b++) printf(" %d", batch.lengths[b]);
         printf("; largest difference %.2g\n", worst);
     }
 
     for (int l = 0; l < LAYERS; l++) kiln_free(device, caches[l].data);
-    void *const others[] = { lengths.data, table.data, slots.data, keys.data, q.data, out.data, lse.data, planning.memory,
-                             decoding.workspace };
+    void *const others[] = { lengths.data, table.data, slots.data,      keys.data,         q.data,
+                             out.data,     lse.data,   planning.memory, decoding.workspace };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) kiln_free(device, others[i]);
     free(host_cache);
     free(host_keys);
@@ -250,5 +266,5 @@ int main(int argc, char **argv)
     kiln_stream_close(stream);
     kiln_ops_close(ops);
     kiln_device_close(device);
-    return worst < 4e-3 ? 0 : 1;                           /* results are rounded to bf16: 2^-9 of values up to a half */
+    return worst < 4e-3 ? 0 : 1; /* results are rounded to bf16: 2^-9 of values up to a half */
 }

@@ -8,14 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char source[] =
-    "kernel scale(in f32 X[N], out f32 Y[N], f32 a)\n"
-    "{\n"
-    "    grid (n : ceildiv(N, 256));\n"
-    "    fragment f32 x[256] = X[n*256 +: 256];\n"
-    "    forall (i : 256) x[i] *= a;\n"
-    "    Y[n*256 +: 256] = x;\n"
-    "}\n";
+static const char source[] = "kernel scale(in f32 X[N], out f32 Y[N], f32 a)\n"
+                             "{\n"
+                             "    grid (n : ceildiv(N, 256));\n"
+                             "    fragment f32 x[256] = X[n*256 +: 256];\n"
+                             "    forall (i : 256) x[i] *= a;\n"
+                             "    Y[n*256 +: 256] = x;\n"
+                             "}\n";
 
 static void must(kiln_status status)
 {
@@ -37,7 +36,7 @@ int main(int argc, char **argv)
     must(kiln_program_load_text("scale.tile", source, &program));
     must(kiln_kernel_build(device, program, "scale", NULL, NULL, &kernel));
 
-    void *dx, *dy;                                       /* device memory; on the CPU, plain memory */
+    void *dx, *dy; /* device memory; on the CPU, plain memory */
     must(kiln_alloc(device, sizeof x, &dx));
     must(kiln_alloc(device, sizeof y, &dy));
     must(kiln_upload(device, dx, x, sizeof x));

@@ -5,6 +5,10 @@
 
 #include <cmocka.h>
 
-#define skip_because(why) do { print_message("reason: %s\n", why); skip(); } while (0)
+#define skip_because(why)                                                                                              \
+    do {                                                                                                               \
+        print_message("reason: %s\n", why);                                                                            \
+        skip();                                                                                                        \
+    } while (0)
 
 #endif

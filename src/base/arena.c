@@ -22,7 +22,7 @@
 #ifdef ARENA_POISON
 #include <sanitizer/asan_interface.h>
 #else
-#define ASAN_POISON_MEMORY_REGION(address, bytes)   ((void)(address), (void)(bytes))
+#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
 #define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
@@ -30,19 +30,13 @@ enum { ALIGNMENT = 16, FIRST_BLOCK_BYTES = 16 * 1024, LARGEST_BLOCK_BYTES = 1024
 
 struct ArenaBlock {
     ArenaBlock *older;
-    size_t      bytes;                                     // of data
+    size_t bytes; // of data
     _Alignas(ALIGNMENT) char data[];
 };
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
+static size_t round_up(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-_Noreturn static void fail(Arena *arena)
-{
-    longjmp(arena->out_of_memory, 1);
-}
+_Noreturn static void fail(Arena *arena) { longjmp(arena->out_of_memory, 1); }
 
 // Blocks double, so that a small compilation stays small and a large one asks rarely.
 static size_t next_block_bytes(const ArenaBlock *newest, size_t wanted)
@@ -76,7 +70,7 @@ static void *alloc_in(Arena *arena, ArenaBlock **newest, size_t *used, size_t by
     char *const memory = (*newest)->data + *used;
     *used += rounded;
     ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
-    return memset(memory, 0, bytes);                       // it may have been used before a rewind
+    return memset(memory, 0, bytes); // it may have been used before a rewind
 }
 
 static void free_block(Arena *arena, ArenaBlock *block)
@@ -96,10 +90,7 @@ static void free_newer(Arena *arena, ArenaBlock **newest, const ArenaBlock *keep
     }
 }
 
-Arena *arena_new(void)
-{
-    return memory_alloc(sizeof(Arena));
-}
+Arena *arena_new(void) { return memory_alloc(sizeof(Arena)); }
 
 void arena_free(Arena *arena)
 {
@@ -109,20 +100,14 @@ void arena_free(Arena *arena)
     memory_free(arena);
 }
 
-void *arena_alloc(Arena *arena, size_t bytes)
-{
-    return alloc_in(arena, &arena->block, &arena->used_bytes, bytes);
-}
+void *arena_alloc(Arena *arena, size_t bytes) { return alloc_in(arena, &arena->block, &arena->used_bytes, bytes); }
 
 void *arena_alloc_kept(Arena *arena, size_t bytes)
 {
     return alloc_in(arena, &arena->kept_block, &arena->kept_used_bytes, bytes);
 }
 
-ArenaMark arena_mark(const Arena *arena)
-{
-    return (ArenaMark){ arena->block, arena->used_bytes };
-}
+ArenaMark arena_mark(const Arena *arena) { return (ArenaMark){ arena->block, arena->used_bytes }; }
 
 void arena_rewind(Arena *arena, ArenaMark mark)
 {

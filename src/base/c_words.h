@@ -5,6 +5,6 @@
 
 #include <stdbool.h>
 
-bool is_c_word(const char *name);                          // a reserved word: never a name of a function or a variable
-bool is_c_header_name(const char *name);                   // a type or macro of the headers that C programs include
+bool is_c_word(const char *name);        // a reserved word: never a name of a function or a variable
+bool is_c_header_name(const char *name); // a type or macro of the headers that C programs include
 #endif

@@ -14,12 +14,14 @@
 
 enum { DEFAULT_LIMIT = 20, LINE_COLUMNS_MAX = 120 };
 
-typedef struct KindInfo { const char *name, *color; } KindInfo;
+typedef struct KindInfo {
+    const char *name, *color;
+} KindInfo;
 
 static const KindInfo kinds[] = {
     [DIAG_ERROR] = { "error", "\033[1;31m" },
-    [DIAG_NOTE]  = { "note",  "\033[1;36m" },
-    [DIAG_HELP]  = { "help",  "\033[1;32m" },
+    [DIAG_NOTE] = { "note", "\033[1;36m" },
+    [DIAG_HELP] = { "help", "\033[1;32m" },
 };
 
 Diags *diags_new(Arena *arena)
@@ -39,10 +41,7 @@ static void keep(Diags *diags, DiagKind kind, Span span, const char *format, va_
     diags->last = &(*diags->last)->next;
 }
 
-static bool same_span(Span a, Span b)
-{
-    return a.source == b.source && a.begin == b.begin && a.end == b.end;
-}
+static bool same_span(Span a, Span b) { return a.source == b.source && a.begin == b.begin && a.end == b.end; }
 
 // At one span only the first error is kept. Nowhere is not a span.
 static bool is_repeated(const Diags *diags, Span span)
@@ -53,10 +52,7 @@ static bool is_repeated(const Diags *diags, Span span)
     return false;
 }
 
-static int limit_of(const Diags *diags)
-{
-    return diags->limit ? diags->limit : DEFAULT_LIMIT;
-}
+static int limit_of(const Diags *diags) { return diags->limit ? diags->limit : DEFAULT_LIMIT; }
 
 bool diag_error(Diags *diags, Span span, const char *format, ...)
 {
@@ -86,7 +82,10 @@ void diag_help(Diags *diags, Span span, const char *format, ...)
 
 // ---- printing
 
-typedef struct Group { const Diag *first; int source, index; } Group;  // a message with its notes and helps
+typedef struct Group {
+    const Diag *first;
+    int source, index;
+} Group; // a message with its notes and helps
 
 // By source, in the order in which sources were first complained about; then by place; then as reported.
 static int compare_groups(const void *a, const void *b)
@@ -111,7 +110,7 @@ static int sorted_groups(const Diags *diags, Group **groups)
     *groups = NEW_ARRAY(diags->arena, Group, n ? n : 1);
     int count = 0;
     for (const Diag *diag = diags->first; diag; diag = diag->next) {
-        if (count && diag->kind != DIAG_ERROR) continue;   // a note without an error stands alone
+        if (count && diag->kind != DIAG_ERROR) continue; // a note without an error stands alone
         (*groups)[count] = (Group){ diag, source_rank(*groups, count, diag->span.source), count };
         count++;
     }
@@ -119,7 +118,9 @@ static int sorted_groups(const Diags *diags, Group **groups)
     return count;
 }
 
-typedef struct Line { const char *begin, *end; } Line;
+typedef struct Line {
+    const char *begin, *end;
+} Line;
 
 static Line line_around(const Source *source, int offset)
 {
@@ -195,7 +196,7 @@ static void print_source_line(Text *out, Span span, bool color)
     print_under(out, line.begin, place, NULL);
     text_print(out, "%s", color ? "\033[1;32m" : "");
     if (end > place) print_under(out, place, end, "^~");
-    else text_add(out, "^", 1);                            // an empty place, or the end of a line or file
+    else text_add(out, "^", 1); // an empty place, or the end of a line or file
     text_print(out, "%s\n", color ? "\033[0m" : "");
 }
 
@@ -208,7 +209,8 @@ static void print_diag(Text *out, const Diag *diag, bool color)
     }
     text_print(out, "%s%s:%s ", color ? kind->color : "", kind->name, color ? "\033[0m" : "");
     text_print(out, "%s\n", diag->message);
-    if (diag->span.source && diag->kind == DIAG_ERROR && !diag->span.source->hidden) print_source_line(out, diag->span, color);
+    if (diag->span.source && diag->kind == DIAG_ERROR && !diag->span.source->hidden)
+        print_source_line(out, diag->span, color);
 }
 
 void diags_print(const Diags *diags, Text *out, bool color)

@@ -15,22 +15,22 @@
 typedef enum { DIAG_ERROR, DIAG_NOTE, DIAG_HELP } DiagKind;
 
 typedef struct Diag {
-    DiagKind     kind;
-    Span         span;
-    const char  *message;
-    struct Diag *next;               // the next message; notes and helps follow the error they belong to
+    DiagKind kind;
+    Span span;
+    const char *message;
+    struct Diag *next; // the next message; notes and helps follow the error they belong to
 } Diag;
 
 typedef struct Diags {
     Arena *arena;
-    Diag  *first, **last;
-    int    errors;                   // different ones, those past the limit included
-    int    limit;                    // errors kept; 0: 20. Past it they are only counted
-    bool   dropping;                 // the last message was not kept, so its notes and helps are not either
+    Diag *first, **last;
+    int errors;    // different ones, those past the limit included
+    int limit;     // errors kept; 0: 20. Past it they are only counted
+    bool dropping; // the last message was not kept, so its notes and helps are not either
 } Diags;
 
 Diags *diags_new(Arena *arena);
-bool diag_error(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));  // false
+bool diag_error(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4))); // false
 void diag_note(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_help(Diags *diags, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diags_print(const Diags *diags, Text *out, bool color);

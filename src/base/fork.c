@@ -6,22 +6,21 @@
 #include <stdbool.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   // of all that follows; a fork holds it
-static pthread_cond_t  changed = PTHREAD_COND_INITIALIZER;
-static int   inside;                 // threads in short sections
-static bool  forking;                // a fork waits for them: no other thread goes in
-static Turn *turns;                  // taken now
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of all that follows; a fork holds it
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int inside;   // threads in short sections
+static bool forking; // a fork waits for them: no other thread goes in
+static Turn *turns;  // taken now
 
-static _Thread_local int depth;      // of this thread's sections: only the outermost counts
+static _Thread_local int depth; // of this thread's sections: only the outermost counts
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
-    while (forking)                  // another thread's
+    while (forking) // another thread's
         pthread_cond_wait(&changed, &lock);
     forking = true;
-    while (inside > 0)
-        pthread_cond_wait(&changed, &lock);
+    while (inside > 0) pthread_cond_wait(&changed, &lock);
 }
 
 static void in_parent(void)
@@ -51,38 +50,32 @@ static void enter_lock(void)
 
 void fork_hold(void)
 {
-    if (depth++ > 0)
-        return;
+    if (depth++ > 0) return;
     enter_lock();
-    while (forking)
-        pthread_cond_wait(&changed, &lock);
+    while (forking) pthread_cond_wait(&changed, &lock);
     inside++;
     pthread_mutex_unlock(&lock);
 }
 
 void fork_release(void)
 {
-    if (--depth > 0)
-        return;
+    if (--depth > 0) return;
     pthread_mutex_lock(&lock);
-    if (--inside == 0 && forking)
-        pthread_cond_broadcast(&changed);
+    if (--inside == 0 && forking) pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
 
 static bool is_taken(const char *name)
 {
     for (const Turn *t = turns; t; t = t->next)
-        if (strcmp(t->name, name) == 0)
-            return true;
+        if (strcmp(t->name, name) == 0) return true;
     return false;
 }
 
 void turn_take(Turn *turn, const char *name)
 {
     enter_lock();
-    while (is_taken(name))
-        pthread_cond_wait(&changed, &lock);
+    while (is_taken(name)) pthread_cond_wait(&changed, &lock);
     *turn = (Turn){ name, turns };
     turns = turn;
     pthread_mutex_unlock(&lock);
@@ -92,8 +85,7 @@ void turn_end(Turn *turn)
 {
     pthread_mutex_lock(&lock);
     Turn **link = &turns;
-    while (*link != turn)
-        link = &(*link)->next;
+    while (*link != turn) link = &(*link)->next;
     *link = turn->next;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);

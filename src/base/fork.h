@@ -14,7 +14,10 @@ void fork_hold(void);
 void fork_release(void);
 
 // Between these no other thread of this process is in a turn of the same name: who waits finds what was done meanwhile.
-typedef struct Turn { const char *name; struct Turn *next; } Turn;
+typedef struct Turn {
+    const char *name;
+    struct Turn *next;
+} Turn;
 void turn_take(Turn *turn, const char *name);
 void turn_end(Turn *turn);
 

@@ -4,12 +4,12 @@
 
 struct NameTable {
     const char **slots;
-    size_t       n_slots, n_names;                         // n_slots: a power of two
+    size_t n_slots, n_names; // n_slots: a power of two
 };
 
 static uint64_t hash_bytes(const char *text, size_t length)
 {
-    uint64_t hash = 0xcbf29ce484222325u;                   // FNV-1a
+    uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
     for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
     return hash ^ hash >> 32;
 }
@@ -53,7 +53,4 @@ const char *intern(Arena *arena, const char *text, size_t length)
     return *slot;
 }
 
-const char *intern_text(Arena *arena, const char *text)
-{
-    return intern(arena, text, strlen(text));
-}
+const char *intern_text(Arena *arena, const char *text) { return intern(arena, text, strlen(text)); }

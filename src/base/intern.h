@@ -9,6 +9,6 @@
 #include "base/arena.h"
 
 const char *intern(Arena *arena, const char *text, size_t length);
-const char *intern_text(Arena *arena, const char *text);               // NUL-terminated
+const char *intern_text(Arena *arena, const char *text); // NUL-terminated
 
 #endif

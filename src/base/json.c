@@ -9,15 +9,20 @@
 // past the last character.
 static int utf8_length(const unsigned char *at)
 {
-    static const struct { unsigned char mask, lead; unsigned least; } forms[] = {
-        { 0x80, 0x00, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 },
+    static const struct {
+        unsigned char mask, lead;
+        unsigned least;
+    } forms[] = {
+        { 0x80, 0x00, 0 },
+        { 0xe0, 0xc0, 0x80 },
+        { 0xf0, 0xe0, 0x800 },
+        { 0xf8, 0xf0, 0x10000 },
     };
     for (int i = 0; i < COUNT(forms); i++) {
         unsigned character = (unsigned char)(at[0] & ~forms[i].mask);
-        if ((at[0] & forms[i].mask) != forms[i].lead)
-            continue;
+        if ((at[0] & forms[i].mask) != forms[i].lead) continue;
         for (int k = 1; k <= i; k++) {
-            if ((at[k] & 0xc0) != 0x80)                    // the text's end, too
+            if ((at[k] & 0xc0) != 0x80) // the text's end, too
                 return 0;
             character = character << 6 | (at[k] & 0x3f);
         }

@@ -5,6 +5,6 @@
 
 #include <stdio.h>
 
-void print_json_text(FILE *out, const char *text);         // with its quotes; what is no UTF-8 becomes U+FFFD
+void print_json_text(FILE *out, const char *text); // with its quotes; what is no UTF-8 becomes U+FFFD
 
 #endif

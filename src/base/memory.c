@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_long requests_left = -1;                     // until failure; -1: never fail
+static atomic_long requests_left = -1; // until failure; -1: never fail
 static atomic_long live_blocks;
 
 // True when this request must fail. Once the count is used up it stays at 0, so that later ones fail too.
@@ -42,12 +42,6 @@ char *memory_copy_text(const char *text)
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-void memory_fail_after(long n)
-{
-    atomic_store(&requests_left, n);
-}
+void memory_fail_after(long n) { atomic_store(&requests_left, n); }
 
-long memory_live_blocks(void)
-{
-    return atomic_load(&live_blocks);
-}
+long memory_live_blocks(void) { return atomic_load(&live_blocks); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // near.c - near misses among names, and among files.
-#define _DEFAULT_SOURCE              // DT_DIR
+#define _DEFAULT_SOURCE // DT_DIR
 #include "base/near.h"
 
 #include <dirent.h>
@@ -38,7 +38,8 @@ const char *nearest_name(const char *name, const char *const *candidates, int n)
     for (int i = 0; i < n; i++) {
         if (strcmp(name, candidates[i]) == 0) continue;
         // With one or two letters only another spelling of the same letters is meant.
-        const int distance = length <= 2 && strcasecmp(name, candidates[i]) != 0 ? best : edit_distance(name, candidates[i]);
+        const int distance =
+            length <= 2 && strcasecmp(name, candidates[i]) != 0 ? best : edit_distance(name, candidates[i]);
         if (strcasecmp(name, candidates[i]) == 0) return candidates[i];
         if (distance < best) {
             best = distance;
@@ -62,9 +63,10 @@ bool nearest_file(const char *path, char *near, size_t bytes)
     if ((size_t)(name - path) >= sizeof folder) return false;
     snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
     DIR *const dir = opendir(*folder ? folder : ".");
-    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; ) {
+    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL;) {
         const char *const both[] = { item->d_name, near };
-        const char *const nearer = is_source_or_folder(item) && strlen(item->d_name) < bytes ? nearest_name(name, both, *near ? 2 : 1) : NULL;
+        const char *const nearer =
+            is_source_or_folder(item) && strlen(item->d_name) < bytes ? nearest_name(name, both, *near ? 2 : 1) : NULL;
         if (nearer && nearer != near) snprintf(near, bytes, "%s", item->d_name);
     }
     if (dir) closedir(dir);

@@ -8,22 +8,24 @@
 #include <stdbool.h>
 
 typedef struct Source {
-    const char *path;                // as shown in diagnostics
-    const char *text;                // NUL-terminated; a leading byte order mark is kept but skipped by the lexer
-    int         length;
-    bool        hidden;              // lies outside the program's folder: diagnostics do not show its lines
+    const char *path; // as shown in diagnostics
+    const char *text; // NUL-terminated; a leading byte order mark is kept but skipped by the lexer
+    int length;
+    bool hidden; // lies outside the program's folder: diagnostics do not show its lines
 } Source;
 
 // A piece of a source. `source` NULL: nowhere (made by the compiler).
 typedef struct Span {
     const Source *source;
-    int begin, end;                  // byte offsets; end is exclusive
+    int begin, end; // byte offsets; end is exclusive
 } Span;
 
-typedef struct Position { int line, column; } Position;    // from 1; columns count bytes
+typedef struct Position {
+    int line, column;
+} Position; // from 1; columns count bytes
 
 Position source_position(const Source *source, int offset);
-Span     span_join(Span a, Span b);                        // from the begin of a to the end of b
-const char *span_where(Arena *arena, Span span);           // softmax.tile:12:5, for messages of the running kernel
+Span span_join(Span a, Span b);                  // from the begin of a to the end of b
+const char *span_where(Arena *arena, Span span); // softmax.tile:12:5, for messages of the running kernel
 
 #endif

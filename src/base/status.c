@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct Message { char text[1024]; char *longer; } Message;
+typedef struct Message {
+    char text[1024];
+    char *longer;
+} Message;
 
 static _Thread_local Message message;
-static pthread_key_t  long_messages;
+static pthread_key_t long_messages;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_key(void) { pthread_key_create(&long_messages, memory_free); }
@@ -38,8 +41,7 @@ static void set_message(const char *format, va_list args)
         vsnprintf(longer, (size_t)n + 1, format, again);
     va_end(again);
     memcpy(message.text, text, sizeof text);
-    if (longer || message.longer)
-        set_longer(longer);
+    if (longer || message.longer) set_longer(longer);
 }
 
 kiln_status status_fail(kiln_status status, const char *format, ...)
@@ -53,9 +55,12 @@ kiln_status status_fail(kiln_status status, const char *format, ...)
 
 kiln_status status_check_size(const char *what, size_t given, size_t known)
 {
-    return given == 0 || given == known ? KILN_OK
-         : status_fail(KILN_BAD_ARGUMENT, "%s: 'struct_size' is %zu, expected %zu, or 0: the caller was built for another version "
-                       "than this library's, %s", what, given, known, kiln_version());
+    return given == 0 || given == known
+               ? KILN_OK
+               : status_fail(KILN_BAD_ARGUMENT,
+                             "%s: 'struct_size' is %zu, expected %zu, or 0: the caller was built for another version "
+                             "than this library's, %s",
+                             what, given, known, kiln_version());
 }
 
 static void replace(const char *format, ...)
@@ -83,11 +88,20 @@ const char *kiln_error_message(void) { return message.longer ? message.longer : 
 const char *kiln_status_name(kiln_status status)
 {
     static const char *const names[] = {
-        [KILN_OK] = "ok", [KILN_OUT_OF_MEMORY] = "out of memory", [KILN_BAD_SOURCE] = "errors in the source",
-        [KILN_BAD_ARGUMENT] = "bad argument", [KILN_BAD_TYPE] = "bad type", [KILN_BAD_SHAPE] = "bad shape",
-        [KILN_BAD_DEVICE] = "bad device", [KILN_BAD_ALIGNMENT] = "bad alignment", [KILN_NOT_FOUND] = "not found",
-        [KILN_UNSUPPORTED] = "unsupported", [KILN_TOOLCHAIN] = "toolchain failed", [KILN_IO] = "input/output error",
-        [KILN_DEVICE_FAILED] = "device failed", [KILN_TRAPPED] = "trapped",
+        [KILN_OK] = "ok",
+        [KILN_OUT_OF_MEMORY] = "out of memory",
+        [KILN_BAD_SOURCE] = "errors in the source",
+        [KILN_BAD_ARGUMENT] = "bad argument",
+        [KILN_BAD_TYPE] = "bad type",
+        [KILN_BAD_SHAPE] = "bad shape",
+        [KILN_BAD_DEVICE] = "bad device",
+        [KILN_BAD_ALIGNMENT] = "bad alignment",
+        [KILN_NOT_FOUND] = "not found",
+        [KILN_UNSUPPORTED] = "unsupported",
+        [KILN_TOOLCHAIN] = "toolchain failed",
+        [KILN_IO] = "input/output error",
+        [KILN_DEVICE_FAILED] = "device failed",
+        [KILN_TRAPPED] = "trapped",
     };
     const unsigned i = (unsigned)status;
     return i < sizeof names / sizeof *names ? names[i] : "unknown status";

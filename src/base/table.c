@@ -31,7 +31,4 @@ void **table_at(Table *table, const void *key)
     return &slot->value;
 }
 
-void *table_find(const Table *table, const void *key)
-{
-    return table->n_slots ? find_slot(table, key)->value : NULL;
-}
+void *table_find(const Table *table, const void *key) { return table->n_slots ? find_slot(table, key)->value : NULL; }

@@ -7,10 +7,17 @@
 
 #include <stdbool.h>
 
-typedef struct TableSlot { const void *key; void *value; } TableSlot;
-typedef struct Table { Arena *arena; TableSlot *slots; size_t n_slots, n_keys; } Table;      // of { arena } alone: empty
+typedef struct TableSlot {
+    const void *key;
+    void *value;
+} TableSlot;
+typedef struct Table {
+    Arena *arena;
+    TableSlot *slots;
+    size_t n_slots, n_keys;
+} Table; // of { arena } alone: empty
 
-void **table_at(Table *table, const void *key);            // its value, NULL at first; until the next table_at
-void  *table_find(const Table *table, const void *key);    // NULL: it is not there
+void **table_at(Table *table, const void *key);        // its value, NULL at first; until the next table_at
+void *table_find(const Table *table, const void *key); // NULL: it is not there
 
 #endif

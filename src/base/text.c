@@ -59,7 +59,4 @@ void text_indent(Text *text, int depth)
     for (int i = 0; i < depth; i++) text_add(text, "    ", 4);
 }
 
-const char *text_cstr(const Text *text)
-{
-    return text->data ? text->data : "";
-}
+const char *text_cstr(const Text *text) { return text->data ? text->data : ""; }

@@ -4,7 +4,11 @@
 #include "check/context.h"
 
 // One name is looked for, or (name NULL) all that are assigned are put into a table.
-typedef struct Question { const Checker *cx; Name name; Table *all; } Question;
+typedef struct Question {
+    const Checker *cx;
+    Name name;
+    Table *all;
+} Question;
 
 bool is_name(const Ex *ex, Name name) { return ex->kind == EX_NAME && ex->name.name == name; }
 
@@ -44,18 +48,23 @@ static bool expression_assigns(Question *q, const Ex *ex)
 {
     if (!ex) return false;
     switch (ex->kind) {
-    case EX_INT: case EX_FLOAT: case EX_BOOL: case EX_STRING: case EX_NAME: case EX_TYPE: case EX_NONE:
-        return false;
-    case EX_UNARY:     return expression_assigns(q, ex->unary.a);
-    case EX_BINARY:    return expression_assigns(q, ex->binary.a) || expression_assigns(q, ex->binary.b);
+    case EX_INT:
+    case EX_FLOAT:
+    case EX_BOOL:
+    case EX_STRING:
+    case EX_NAME:
+    case EX_TYPE:
+    case EX_NONE: return false;
+    case EX_UNARY: return expression_assigns(q, ex->unary.a);
+    case EX_BINARY: return expression_assigns(q, ex->binary.a) || expression_assigns(q, ex->binary.b);
     case EX_SELECT:
-        return expression_assigns(q, ex->select.cond) || expression_assigns(q, ex->select.a)
-            || expression_assigns(q, ex->select.b);
-    case EX_CALL:      return call_assigns(q, ex);
+        return expression_assigns(q, ex->select.cond) || expression_assigns(q, ex->select.a) ||
+               expression_assigns(q, ex->select.b);
+    case EX_CALL: return call_assigns(q, ex);
     case EX_SUBSCRIPT:
-        return expression_assigns(q, ex->sub.base) || expression_assigns(q, ex->sub.start)
-            || expression_assigns(q, ex->sub.width) || expression_assigns(q, ex->sub.step);
-    case EX_SET:       return list_assigns(q, ex->set.items);
+        return expression_assigns(q, ex->sub.base) || expression_assigns(q, ex->sub.start) ||
+               expression_assigns(q, ex->sub.width) || expression_assigns(q, ex->sub.step);
+    case EX_SET: return list_assigns(q, ex->set.items);
     }
     return false;
 }
@@ -77,30 +86,36 @@ static bool declarators_assign(Question *q, const Declarator *one)
 static bool statement_assigns(Question *q, const St *st)
 {
     switch (st->kind) {
-    case ST_BLOCK:    return block_assigns(q, st->block.body);
-    case ST_DECL:     return declarators_assign(q, st->decl.names);
-    case ST_VIEW:     return declarators_assign(q, st->view.name);
-    case ST_ASSIGN: case ST_ATOMIC:
-        return hits(q, st->assign.target) || expression_assigns(q, st->assign.target)
-            || expression_assigns(q, st->assign.value);
-    case ST_CALL:     return expression_assigns(q, st->call.call);
+    case ST_BLOCK: return block_assigns(q, st->block.body);
+    case ST_DECL: return declarators_assign(q, st->decl.names);
+    case ST_VIEW: return declarators_assign(q, st->view.name);
+    case ST_ASSIGN:
+    case ST_ATOMIC:
+        return hits(q, st->assign.target) || expression_assigns(q, st->assign.target) ||
+               expression_assigns(q, st->assign.value);
+    case ST_CALL: return expression_assigns(q, st->call.call);
     case ST_IF:
-        return expression_assigns(q, st->branch.cond) || block_assigns(q, st->branch.then)
-            || block_assigns(q, st->branch.otherwise);
+        return expression_assigns(q, st->branch.cond) || block_assigns(q, st->branch.then) ||
+               block_assigns(q, st->branch.otherwise);
     case ST_FOR:
-        return block_assigns(q, st->loop.init) || expression_assigns(q, st->loop.cond)
-            || block_assigns(q, st->loop.step) || block_assigns(q, st->loop.body);
+        return block_assigns(q, st->loop.init) || expression_assigns(q, st->loop.cond) ||
+               block_assigns(q, st->loop.step) || block_assigns(q, st->loop.body);
     case ST_WHILE: return expression_assigns(q, st->while_.cond) || block_assigns(q, st->while_.body);
-    case ST_FORALL:   return indices_assign(q, st->forall.indices) || block_assigns(q, st->forall.body);
-    case ST_PIPELINE:
-        return indices_assign(q, st->pipeline.indices) || block_assigns(q, st->pipeline.body);
-    case ST_ON:       return block_assigns(q, st->on.body);
-    case ST_RETURN:   return expression_assigns(q, st->return_.value);
-    case ST_REQUIRE: case ST_ASSUME: case ST_ASSERT:
-        return expression_assigns(q, st->require.cond);
-    case ST_PRINT:    return list_assigns(q, st->print.args);
-    case ST_STAGE: case ST_BREAK: case ST_CONTINUE: case ST_GRID: case ST_LAYOUT: case ST_TOLERANCE: case ST_INPUT:
-        return false;
+    case ST_FORALL: return indices_assign(q, st->forall.indices) || block_assigns(q, st->forall.body);
+    case ST_PIPELINE: return indices_assign(q, st->pipeline.indices) || block_assigns(q, st->pipeline.body);
+    case ST_ON: return block_assigns(q, st->on.body);
+    case ST_RETURN: return expression_assigns(q, st->return_.value);
+    case ST_REQUIRE:
+    case ST_ASSUME:
+    case ST_ASSERT: return expression_assigns(q, st->require.cond);
+    case ST_PRINT: return list_assigns(q, st->print.args);
+    case ST_STAGE:
+    case ST_BREAK:
+    case ST_CONTINUE:
+    case ST_GRID:
+    case ST_LAYOUT:
+    case ST_TOLERANCE:
+    case ST_INPUT: return false;
     }
     return false;
 }

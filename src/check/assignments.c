@@ -17,7 +17,7 @@ bool update_op(Operator op, UpdateOp *update)
     case OP_SHR: *update = UPDATE_SHR; return true;
     case OP_MIN: *update = UPDATE_MIN; return true;
     case OP_MAX: *update = UPDATE_MAX; return true;
-    case OP_OR:  *update = UPDATE_OR;  return true;
+    case OP_OR: *update = UPDATE_OR; return true;
     case OP_AND: *update = UPDATE_AND; return true;
     case OP_XOR: *update = UPDATE_XOR; return true;
     default: return false;
@@ -36,7 +36,7 @@ bool atomic_op(Operator op, AtomicOp *atomic)
     case OP_MIN: *atomic = ATOMIC_MIN; return true;
     case OP_MAX: *atomic = ATOMIC_MAX; return true;
     case OP_AND: *atomic = ATOMIC_AND; return true;
-    case OP_OR:  *atomic = ATOMIC_OR;  return true;
+    case OP_OR: *atomic = ATOMIC_OR; return true;
     default: return false;
     }
 }
@@ -49,13 +49,13 @@ static bool is_bitwise(Operator op) { return op == OP_AND || op == OP_OR || op =
 static Value combine(Checker *cx, Span span, Operator op, Value *old, Value *value)
 {
     if (old->kind == VALUE_POISON || value->kind == VALUE_POISON) return POISON;
-    const bool both_bool = value->kind == VALUE_SCALAR && old->expr->type == DTYPE_BOOL &&
-                           value->expr->type == DTYPE_BOOL;
+    const bool both_bool =
+        value->kind == VALUE_SCALAR && old->expr->type == DTYPE_BOOL && value->expr->type == DTYPE_BOOL;
     if (both_bool && is_bitwise(op)) return check_binary(cx, span, op, *old, *value);
     if (op == OP_MIN || op == OP_MAX) {
         if (!convert_pair(cx, old, value, update_text(op))) return POISON;
-        Expr *const result = written_math(cx, old->expr->type, op == OP_MIN ? M_MIN : M_MAX, 2,
-                                          (Expr *[]){ old->expr, value->expr });
+        Expr *const result =
+            written_math(cx, old->expr->type, op == OP_MIN ? M_MIN : M_MAX, 2, (Expr *[]){ old->expr, value->expr });
         return scalar_value(result, span);
     }
     const Value result = check_binary(cx, span, op, *old, *value);
@@ -107,7 +107,9 @@ static void reduce_variable(Checker *cx, const Place *place, Operator op, Value 
         return;
     }
     if (combine(cx, span, op, &old, &value).kind == VALUE_POISON) return;
-    TileOp update = { .kind = T_UPDATE, .span = span, .update = { .var = place->var, .value = value.expr, .reduces = true } };
+    TileOp update = { .kind = T_UPDATE,
+                      .span = span,
+                      .update = { .var = place->var, .value = value.expr, .reduces = true } };
     update_op(op, &update.update.op);
     note_reduction(cx, emit(cx, update), NULL, place->var);
 }
@@ -162,8 +164,8 @@ static bool may_write_in_forall(Checker *cx, const Place *place, Operator op, Sp
             check_help(cx, span, "'op=' reduces over '%s'; '=' needs it among the subscripts", missing);
         } else {
             check_error(cx, span, "different iterations write the same element of '%s'", name);
-            if (place->kind == PLACE_REGION) check_note(cx, place->span,
-                                                        "a slice tells iterations apart if its stride is at least its width");
+            if (place->kind == PLACE_REGION)
+                check_note(cx, place->span, "a slice tells iterations apart if its stride is at least its width");
         }
         return false;
     }
@@ -203,13 +205,14 @@ static void assign_element(Checker *cx, const Place *place, Operator op, Value v
     Value old = scalar_value(load_element(cx, &place->region), place->span);
     const Value result = combine(cx, span, op, &old, &value);
     if (result.kind == VALUE_POISON) return;
-    if (!reduces && result.expr->type != dtype_info[buffer->type].wide) {           // computed in a type of its own
+    if (!reduces && result.expr->type != dtype_info[buffer->type].wide) { // computed in a type of its own
         Expr *const x = convert_expr(cx, result, buffer->type);
         if (x) emit(cx, (TileOp){ .kind = T_STORE, .span = span, .store = { buffer, subs, x } });
         return;
     }
-    TileOp update = { .kind = T_UPDATE, .span = span, .update = { .buffer = buffer, .subs = subs, .value = value.expr,
-                                                                 .reduces = reduces } };
+    TileOp update = { .kind = T_UPDATE,
+                      .span = span,
+                      .update = { .buffer = buffer, .subs = subs, .value = value.expr, .reduces = reduces } };
     update_op(op, &update.update.op);
     TileOp *const made = emit(cx, update);
     if (reduces) note_reduction(cx, made, buffer_root(buffer), NULL);
@@ -241,8 +244,8 @@ static void assign_region(Checker *cx, const Place *place, Operator op, const Ex
 {
     bool reduces;
     if (is_product(cx, ex)) {
-        if (op != OP_ASSIGN && op != OP_ADD) check_error(cx, span, "a product is assigned with = or +=, not with %s",
-                                                         update_text(op));
+        if (op != OP_ASSIGN && op != OP_ADD)
+            check_error(cx, span, "a product is assigned with = or +=, not with %s", update_text(op));
         else check_product(cx, &place->region, span, ex, op == OP_ADD);
         return;
     }
@@ -264,7 +267,7 @@ static void assign_region(Checker *cx, const Place *place, Operator op, const Ex
 void assign_to(Checker *cx, Place place, Operator op, const Ex *ex, Span span)
 {
     if (place.kind == PLACE_POISON) {
-        check_expression(cx, ex);                          // for its own mistakes
+        check_expression(cx, ex); // for its own mistakes
         return;
     }
     if (place.kind == PLACE_REGION) {
@@ -301,8 +304,13 @@ static bool has_atomics(DType type, AtomicOp op)
 }
 
 static const char *const atomic_names[] = {
-    [ATOMIC_ADD] = "add", [ATOMIC_MIN] = "min", [ATOMIC_MAX] = "max", [ATOMIC_AND] = "and", [ATOMIC_OR] = "or",
-    [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "compare-and-exchange",
+    [ATOMIC_ADD] = "add",
+    [ATOMIC_MIN] = "min",
+    [ATOMIC_MAX] = "max",
+    [ATOMIC_AND] = "and",
+    [ATOMIC_OR] = "or",
+    [ATOMIC_EXCHANGE] = "exchange",
+    [ATOMIC_CAS] = "compare-and-exchange",
 };
 
 bool is_atomic_target(Checker *cx, const Place *place, AtomicOp op)
@@ -355,8 +363,10 @@ void check_atomic(Checker *cx, const St *st)
         return;
     }
     Expr *const x = convert_expr(cx, value, place.type);
-    if (x) emit(cx, (TileOp){ .kind = T_ATOMIC, .span = st->span, .atomic = { op, place.region.buffer,
-                                                                             region_subs(cx, &place.region), x } });
+    if (x)
+        emit(cx, (TileOp){ .kind = T_ATOMIC,
+                           .span = st->span,
+                           .atomic = { op, place.region.buffer, region_subs(cx, &place.region), x } });
 }
 
 // ---- scans

@@ -6,14 +6,33 @@
 typedef enum { TAKES_FLOAT, TAKES_NUMBER, TAKES_INTEGER, TAKES_ONE_INTEGER, TAKES_DOT4, TAKES_RANDOM } Takes;
 
 static const Takes takes[M_COUNT] = {
-    [M_EXP] = TAKES_FLOAT, [M_EXP2] = TAKES_FLOAT, [M_LOG] = TAKES_FLOAT, [M_LOG2] = TAKES_FLOAT, [M_SQRT] = TAKES_FLOAT,
-    [M_RSQRT] = TAKES_FLOAT, [M_POW] = TAKES_FLOAT, [M_SIN] = TAKES_FLOAT, [M_COS] = TAKES_FLOAT, [M_TANH] = TAKES_FLOAT,
-    [M_ERF] = TAKES_FLOAT, [M_FLOOR] = TAKES_FLOAT, [M_CEIL] = TAKES_FLOAT, [M_ROUND] = TAKES_FLOAT, [M_RINT] = TAKES_FLOAT,
-    [M_TRUNC] = TAKES_FLOAT, [M_FMA] = TAKES_FLOAT,
-    [M_ABS] = TAKES_NUMBER, [M_MIN] = TAKES_NUMBER, [M_MAX] = TAKES_NUMBER, [M_CLAMP] = TAKES_NUMBER,
+    [M_EXP] = TAKES_FLOAT,
+    [M_EXP2] = TAKES_FLOAT,
+    [M_LOG] = TAKES_FLOAT,
+    [M_LOG2] = TAKES_FLOAT,
+    [M_SQRT] = TAKES_FLOAT,
+    [M_RSQRT] = TAKES_FLOAT,
+    [M_POW] = TAKES_FLOAT,
+    [M_SIN] = TAKES_FLOAT,
+    [M_COS] = TAKES_FLOAT,
+    [M_TANH] = TAKES_FLOAT,
+    [M_ERF] = TAKES_FLOAT,
+    [M_FLOOR] = TAKES_FLOAT,
+    [M_CEIL] = TAKES_FLOAT,
+    [M_ROUND] = TAKES_FLOAT,
+    [M_RINT] = TAKES_FLOAT,
+    [M_TRUNC] = TAKES_FLOAT,
+    [M_FMA] = TAKES_FLOAT,
+    [M_ABS] = TAKES_NUMBER,
+    [M_MIN] = TAKES_NUMBER,
+    [M_MAX] = TAKES_NUMBER,
+    [M_CLAMP] = TAKES_NUMBER,
     [M_CEILDIV] = TAKES_INTEGER,
-    [M_POPCOUNT] = TAKES_ONE_INTEGER, [M_CLZ] = TAKES_ONE_INTEGER, [M_FFS] = TAKES_ONE_INTEGER,
-    [M_DOT4] = TAKES_DOT4, [M_RANDOM] = TAKES_RANDOM,
+    [M_POPCOUNT] = TAKES_ONE_INTEGER,
+    [M_CLZ] = TAKES_ONE_INTEGER,
+    [M_FFS] = TAKES_ONE_INTEGER,
+    [M_DOT4] = TAKES_DOT4,
+    [M_RANDOM] = TAKES_RANDOM,
 };
 
 enum { ARGUMENTS_MAX = 4 };
@@ -93,7 +112,9 @@ static Value math_value(Checker *cx, const Ex *ex, DType type, MathFn fn, const 
     }
     Expr *const result = written_math(cx, type, fn, n, exprs);
     if (!expr_is_const(result) && result->kind != E_VAR) result->span = ex->span;
-    const Value value = { .kind = VALUE_SCALAR, .span = ex->span, .expr = result, .flexible = flexible && expr_is_const(result) };
+    const Value value = {
+        .kind = VALUE_SCALAR, .span = ex->span, .expr = result, .flexible = flexible && expr_is_const(result)
+    };
     if (!flexible || value.flexible) return value;
     // A literal argument whose function does not fold (random, or sin of a number) is computed as its own type.
     Value settled = settle(cx, (Value){ .kind = VALUE_SCALAR, .span = ex->span, .expr = result, .flexible = true });
@@ -181,7 +202,7 @@ static Value check_convert(Checker *cx, const Ex *ex)
     }
     if (v.kind == VALUE_POISON || type == DTYPE_NONE) return POISON;
     if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "'convert' takes a number, not %s", show_value(cx, &v));
-    return cast_value(cx, v, type);                        // convert<i8>(300) is said on purpose
+    return cast_value(cx, v, type); // convert<i8>(300) is said on purpose
 }
 
 static Value check_bitcast(Checker *cx, const Ex *ex)
@@ -195,8 +216,7 @@ static Value check_bitcast(Checker *cx, const Ex *ex)
         return FAIL(cx, ex->span, "'bitcast' makes no bool; write x != 0");
     if (dtype_bits(v.expr->type) != dtype_bits(type))
         return FAIL(cx, ex->span, "'bitcast' keeps the size: %s has %d bits, %s %d", dtype_name(v.expr->type),
-                    dtype_bits(v.expr->type),
-                    dtype_name(type), dtype_bits(type));
+                    dtype_bits(v.expr->type), dtype_name(type), dtype_bits(type));
     return scalar_value(expr_bitcast(cx->arena, type, v.expr), ex->span);
 }
 
@@ -218,12 +238,16 @@ static Value check_present(Checker *cx, const Ex *ex)
 
 // ---- atomics with a result
 
-typedef struct AtomicFunction { const char *name; AtomicOp op; int arguments; } AtomicFunction;
+typedef struct AtomicFunction {
+    const char *name;
+    AtomicOp op;
+    int arguments;
+} AtomicFunction;
 
 static const AtomicFunction atomic_functions[] = {
     { "atomic_add", ATOMIC_ADD, 2 }, { "atomic_min", ATOMIC_MIN, 2 }, { "atomic_max", ATOMIC_MAX, 2 },
-    { "atomic_and", ATOMIC_AND, 2 }, { "atomic_or", ATOMIC_OR, 2 },
-    { "atomic_exchange", ATOMIC_EXCHANGE, 2 }, { "atomic_cas", ATOMIC_CAS, 3 },
+    { "atomic_and", ATOMIC_AND, 2 }, { "atomic_or", ATOMIC_OR, 2 },   { "atomic_exchange", ATOMIC_EXCHANGE, 2 },
+    { "atomic_cas", ATOMIC_CAS, 3 },
 };
 
 static const AtomicFunction *find_atomic(Name name)
@@ -245,7 +269,8 @@ static Value check_atomic_call(Checker *cx, const Ex *ex, const AtomicFunction *
     if (!is_atomic_target(cx, &place, fn->op) || !value || (fn->op == ATOMIC_CAS && !compare)) return POISON;
     Expr **const subs = region_subs(cx, &place.region);
     if (is_statement && fn->op != ATOMIC_CAS) {
-        emit(cx, (TileOp){ .kind = T_ATOMIC, .span = ex->span, .atomic = { fn->op, place.region.buffer, subs, value } });
+        emit(cx,
+             (TileOp){ .kind = T_ATOMIC, .span = ex->span, .atomic = { fn->op, place.region.buffer, subs, value } });
         return (Value){ .kind = VALUE_VOID, .span = ex->span };
     }
     Expr *const old = NEW(cx->arena, Expr, .kind = E_ATOMIC, .type = place.type, .span = ex->span,
@@ -268,8 +293,8 @@ static Value check_random_int(Checker *cx, const Ex *ex)
     for (const Ex *arg = ex->call.args; arg; arg = arg->next)
         if (!(args[i++] = check_int(cx, arg, "an argument of 'random_int'"))) return POISON;
     Arena *const a = cx->arena;
-    Expr *const uniform = expr_convert(a, DTYPE_F64,
-                                       expr_math(a, DTYPE_F32, M_RANDOM, 2, (Expr *[]){ args[0], args[1] }));
+    Expr *const uniform =
+        expr_convert(a, DTYPE_F64, expr_math(a, DTYPE_F32, M_RANDOM, 2, (Expr *[]){ args[0], args[1] }));
     Expr *const span = int_add(a, int_sub(a, args[3], args[2]), int_const(a, 1));
     Expr *const offset = expr_convert(a, DTYPE_INT, expr_binary(a, X_MUL, uniform, expr_convert(a, DTYPE_F64, span)));
     return scalar_value(int_add(a, args[2], offset), ex->span);

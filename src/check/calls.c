@@ -13,10 +13,10 @@
 
 typedef struct Argument {
     const Ex *ex;
-    Value value;                     // of a scalar by value, tile or tensor
-    Place place;                     // of a scalar to be changed
-    bool  absent;                    // `none`, or an optional tensor that is not there
-    Entity *optional;                // an optional tensor passed on
+    Value value;      // of a scalar by value, tile or tensor
+    Place place;      // of a scalar to be changed
+    bool absent;      // `none`, or an optional tensor that is not there
+    Entity *optional; // an optional tensor passed on
 } Argument;
 
 static int count_params(const Decl *fn)
@@ -28,7 +28,8 @@ static int count_params(const Decl *fn)
 
 static bool has_few_params(Checker *cx, const Decl *fn)
 {
-    return count_params(fn) <= PARAMETERS_MAX || check_error(cx, fn->name_span, "more than %d parameters", PARAMETERS_MAX);
+    return count_params(fn) <= PARAMETERS_MAX ||
+           check_error(cx, fn->name_span, "more than %d parameters", PARAMETERS_MAX);
 }
 
 static bool changes_scalar(const Param *param)
@@ -46,8 +47,10 @@ static bool pass_optional(Checker *cx, const Param *param, const Ex *ex, Argumen
     if (entity->kind == ENTITY_ABSENT) return argument->absent = true;
     if (entity->kind != ENTITY_BUFFER || !entity->optional) return false;
     argument->optional = entity;
-    argument->value = (Value){ .kind = VALUE_REGION, .span = ex->span,
-                              .region = region_whole(cx->arena, entity->buffer, ex->span), .entity = entity };
+    argument->value = (Value){ .kind = VALUE_REGION,
+                               .span = ex->span,
+                               .region = region_whole(cx->arena, entity->buffer, ex->span),
+                               .entity = entity };
     return true;
 }
 
@@ -157,8 +160,11 @@ static Buffer *argument_buffer(Checker *cx, const Param *param, const Argument *
 
 static void bind_tensor(Checker *cx, const Param *param, const Argument *argument)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a parameter",
-                     .optional = param->optional };
+    Entity entity = { .kind = ENTITY_POISON,
+                      .name = param->name,
+                      .span = param->span,
+                      .what = "a parameter",
+                      .optional = param->optional };
     if (argument->absent) {
         entity.kind = ENTITY_ABSENT;
         declare(cx, entity);
@@ -170,14 +176,14 @@ static void bind_tensor(Checker *cx, const Param *param, const Argument *argumen
     int rank = 0;
     for (const Ex *extent = param->extents; extent; extent = extent->next) rank++;
     if (ok && type != region->buffer->type) {
-        ok = check_error(cx, argument->ex->span, "'%s' is a tile of %s, and '%s' of %s", param->name, dtype_name(type),
-                         argument->value.entity ? argument->value.entity->name : "it", dtype_name(region->buffer->type));
+        ok =
+            check_error(cx, argument->ex->span, "'%s' is a tile of %s, and '%s' of %s", param->name, dtype_name(type),
+                        argument->value.entity ? argument->value.entity->name : "it", dtype_name(region->buffer->type));
         check_note(cx, param->span, "the parameter");
     }
     if (ok && rank != region_rank(region)) {
         ok = check_error(cx, argument->ex->span, "'%s' has %d dimension%s, the argument %s has %d", param->name, rank,
-                         rank == 1 ? "" : "s",
-                         show_region(cx, region), region_rank(region));
+                         rank == 1 ? "" : "s", show_region(cx, region), region_rank(region));
         check_note(cx, param->span, "the parameter");
     }
     Buffer *const buffer = ok ? argument_buffer(cx, param, argument) : NULL;
@@ -203,19 +209,22 @@ static void bind_extents(Checker *cx, const Decl *fn, const Argument *arguments,
             Expr *const actual = region_extent(region, d);
             const bool is_new = extent->kind == EX_NAME && !find_entity(cx, extent->name.name);
             if (is_new && plain_names)
-                declare(cx, (Entity){ .kind = ENTITY_VALUE, .name = extent->name.name, .span = extent->span,
-                                     .what = "an extent", .value = actual, .type = DTYPE_INT });
+                declare(cx, (Entity){ .kind = ENTITY_VALUE,
+                                      .name = extent->name.name,
+                                      .span = extent->span,
+                                      .what = "an extent",
+                                      .value = actual,
+                                      .type = DTYPE_INT });
             if (plain_names) continue;
             const Expr *const expected = check_int(cx, extent, "an extent");
             int64_t a, e;
             if (!expected || expr_equal(expected, actual)) continue;
             if (!expr_as_int(expected, &e) || !expr_as_int(actual, &a)) {
-                if (expr_is_const(expected) == expr_is_const(actual)) continue;       // two run-time extents: trusted
+                if (expr_is_const(expected) == expr_is_const(actual)) continue; // two run-time extents: trusted
                 a = e = -1;
             }
             check_error(cx, arguments[i].ex->span, "'%s' has an extent of %s, the argument %s has %s", param->name,
-                        show_expr(cx, expected),
-                        show_region(cx, region), show_expr(cx, actual));
+                        show_expr(cx, expected), show_region(cx, region), show_expr(cx, actual));
             check_note(cx, extent->span, "the extent");
         }
     }
@@ -223,8 +232,12 @@ static void bind_extents(Checker *cx, const Decl *fn, const Argument *arguments,
 
 static void bind_scalar(Checker *cx, const Decl *fn, const Param *param, const Argument *argument)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a parameter",
-                     .may_read = true, .may_write = true };
+    Entity entity = { .kind = ENTITY_POISON,
+                      .name = param->name,
+                      .span = param->span,
+                      .what = "a parameter",
+                      .may_read = true,
+                      .may_write = true };
     const DType type = resolve_type(cx, &param->type);
     if (type == DTYPE_NONE) {
         declare(cx, entity);
@@ -262,12 +275,12 @@ static int count_returns(const St *list)
     for (; list; list = list->next) {
         switch ((int)list->kind) {
         case ST_RETURN: n++; break;
-        case ST_BLOCK:  n += count_returns(list->block.body); break;
-        case ST_IF:     n += count_returns(list->branch.then) + count_returns(list->branch.otherwise); break;
-        case ST_FOR:    n += count_returns(list->loop.body); break;
-        case ST_WHILE:  n += count_returns(list->while_.body); break;
+        case ST_BLOCK: n += count_returns(list->block.body); break;
+        case ST_IF: n += count_returns(list->branch.then) + count_returns(list->branch.otherwise); break;
+        case ST_FOR: n += count_returns(list->loop.body); break;
+        case ST_WHILE: n += count_returns(list->while_.body); break;
         case ST_FORALL: n += count_returns(list->forall.body); break;
-        case ST_ON:     n += count_returns(list->on.body); break;
+        case ST_ON: n += count_returns(list->on.body); break;
         case ST_PIPELINE: n += count_returns(list->pipeline.body); break;
         default: break;
         }
@@ -343,7 +356,8 @@ void check_return(Checker *cx, const St *st)
     } else if (type != DTYPE_NONE) {
         call->value = convert_expr(cx, check_scalar(cx, st->return_.value), type);
         if (!call->value) call->failed = true;
-        else if (call->result) emit(cx, (TileOp){ .kind = T_SET, .span = st->span, .let = { call->result, call->value } });
+        else if (call->result)
+            emit(cx, (TileOp){ .kind = T_SET, .span = st->span, .let = { call->result, call->value } });
     }
     if (cx->unreached > call->unreached) return;
     if (cx->branch_depth <= call->branch_depth + 1 && !in_conditional_step(cx)) cx->escape = ESCAPE_RETURN;
@@ -423,7 +437,8 @@ static int check_build_values(Checker *cx, const Decl *fn, const Ex *ex, Value *
     for (const BuildParam *build = fn->build; build; build = build->next) wanted++;
     for (const Ex *value = ex->call.build; value; value = value->next) {
         if (n == wanted) {
-            *ok = check_error(cx, value->span, "'%s' has %d build parameter%s", fn->name, wanted, wanted == 1 ? "" : "s");
+            *ok =
+                check_error(cx, value->span, "'%s' has %d build parameter%s", fn->name, wanted, wanted == 1 ? "" : "s");
             check_note(cx, fn->name_span, "declared here");
             break;
         }
@@ -442,8 +457,9 @@ static Value call_function(Checker *cx, const Decl *fn, const Ex *ex)
     const int n = check_build_values(cx, fn, ex, values, &ok);
     if (!check_arguments(cx, fn, ex, arguments) || !ok) return POISON;
 
-    CallFrame call = { .decl = fn, .span = ex->span, .depth = cx->call ? cx->call->depth + 1 : 1, .names = cx->names,
-                      .outer = cx->call };
+    CallFrame call = {
+        .decl = fn, .span = ex->span, .depth = cx->call ? cx->call->depth + 1 : 1, .names = cx->names, .outer = cx->call
+    };
     Entity *const names = cx->names;
     PresentFact *const present = cx->present;
     cx->names = NULL;

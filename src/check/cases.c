@@ -9,17 +9,18 @@
 enum { CASES_MAX = 100000 };
 
 typedef struct Maker {
-    Checker    *cx;                  // names given so far are its scope
+    Checker *cx; // names given so far are its scope
     const Decl *decl, *subject;
     CheckCases *cases;
-    int         capacity;
-    Binding     build[64], launch[64];
-    int         n_build, n_launch;
-    Text        label;
-    const St   *varied[16];          // inputs made in several ways in turn: input X = {0, uniform(0, 9)};
-    const Ex   *ways[16]; int n_varied;
-    bool        strided;             // the inputs that are made {contiguous, strided}
-    bool        failed;
+    int capacity;
+    Binding build[64], launch[64];
+    int n_build, n_launch;
+    Text label;
+    const St *varied[16]; // inputs made in several ways in turn: input X = {0, uniform(0, 9)};
+    const Ex *ways[16];
+    int n_varied;
+    bool strided; // the inputs that are made {contiguous, strided}
+    bool failed;
 } Maker;
 
 // ---- what the subject has
@@ -127,7 +128,8 @@ static void make_launch(Maker *m, const NamedValue *value);
 static void each_value(Maker *m, const NamedValue *value, void (*with)(Maker *, const NamedValue *, Value, bool))
 {
     const bool is_set = value->value->kind == EX_SET;
-    for (const Ex *ex = is_set ? value->value->set.items : value->value; ex && !m->failed; ex = is_set ? ex->next : NULL) {
+    for (const Ex *ex = is_set ? value->value->set.items : value->value; ex && !m->failed;
+         ex = is_set ? ex->next : NULL) {
         Entity *const names = m->cx->names;
         const Text label = m->label;
         const int n_build = m->n_build, n_launch = m->n_launch;
@@ -143,11 +145,18 @@ static void each_value(Maker *m, const NamedValue *value, void (*with)(Maker *, 
 
 // ---- inputs
 
-typedef struct InputForm { const char *name; InputKind kind; int arguments; double a, b; } InputForm;
+typedef struct InputForm {
+    const char *name;
+    InputKind kind;
+    int arguments;
+    double a, b;
+} InputForm;
 
 static const InputForm input_forms[] = {
-    { "normal", INPUT_NORMAL, 2, 0, 1 }, { "uniform", INPUT_UNIFORM, 2, 0, 1 },
-    { "permutation", INPUT_PERMUTATION, 0, 0, 0 }, { "sorted", INPUT_SORTED, 2, 0, 0 },
+    { "normal", INPUT_NORMAL, 2, 0, 1 },
+    { "uniform", INPUT_UNIFORM, 2, 0, 1 },
+    { "permutation", INPUT_PERMUTATION, 0, 0, 0 },
+    { "sorted", INPUT_SORTED, 2, 0, 0 },
 };
 
 static bool const_number(Maker *m, const Ex *ex, double *number)
@@ -175,12 +184,13 @@ static bool input_call(Maker *m, const Ex *how, CaseInput *input)
             if (n < 2) numbers[n] = number;
             n++;
         }
-        if (n != form->arguments) return check_error(m->cx, how->span, "'%s' takes %d argument%s, not %d", form->name,
-                                                     form->arguments, form->arguments == 1 ? "" : "s", n);
+        if (n != form->arguments)
+            return check_error(m->cx, how->span, "'%s' takes %d argument%s, not %d", form->name, form->arguments,
+                               form->arguments == 1 ? "" : "s", n);
         *input = (CaseInput){ input->param, form->kind, numbers[0], numbers[1] };
         return true;
     }
-    if (is_builtin(how->call.name)) {                      // a constant expression: min(M, 3)
+    if (is_builtin(how->call.name)) { // a constant expression: min(M, 3)
         input->kind = INPUT_CONSTANT;
         return const_number(m, how, &input->a);
     }
@@ -223,7 +233,8 @@ static unsigned presence_of(Maker *m, const Param *param)
         if (st->kind != ST_INPUT || st->input.tensor != param->name || !is_presence(st->input.how)) continue;
         result = 0;
         const Ex *const how = st->input.how;
-        for (const Ex *one = how->kind == EX_SET ? how->set.items : how; one; one = how->kind == EX_SET ? one->next : NULL) {
+        for (const Ex *one = how->kind == EX_SET ? how->set.items : how; one;
+             one = how->kind == EX_SET ? one->next : NULL) {
             if (one->kind == EX_NONE) result |= 1;
             else if (is_word(one, "present")) result |= 2;
             else m->failed = !check_error(m->cx, one->span, "presence is 'none' or 'present'");
@@ -232,15 +243,9 @@ static unsigned presence_of(Maker *m, const Param *param)
     return result;
 }
 
-static bool code_fills(Maker *m, Name tensor)
-{
-    return statements_assign(m->cx, m->decl->body, tensor);
-}
+static bool code_fills(Maker *m, Name tensor) { return statements_assign(m->cx, m->decl->body, tensor); }
 
-static DType tensor_type(Maker *m, const Param *param)
-{
-    return resolve_type(m->cx, &param->type);
-}
+static DType tensor_type(Maker *m, const Param *param) { return resolve_type(m->cx, &param->type); }
 
 static bool case_input(Maker *m, const Param *param, int index, CaseInput *input)
 {
@@ -321,16 +326,18 @@ static bool one_tolerance(Maker *m, const St *st, CaseTolerance *tolerance)
     *tolerance = (CaseTolerance){ .param = -1, .relative = -1, .absolute = -1, .cosine = -1, .outliers = -1 };
     if (st->tolerance.output) {
         const Param *const param = find_param(m->subject, st->tolerance.output, &index);
-        if (!param || !param->extents) return check_error(m->cx, st->tolerance.output_span, "'%s' has no tensor '%s'",
-                                                          m->subject->name, st->tolerance.output);
-        if (param->mode == MODE_IN) return check_error(m->cx, st->tolerance.output_span,
-                                                       "'%s' is an input; a tolerance is for outputs", param->name);
+        if (!param || !param->extents)
+            return check_error(m->cx, st->tolerance.output_span, "'%s' has no tensor '%s'", m->subject->name,
+                               st->tolerance.output);
+        if (param->mode == MODE_IN)
+            return check_error(m->cx, st->tolerance.output_span, "'%s' is an input; a tolerance is for outputs",
+                               param->name);
         tolerance->param = index;
     }
     bool ok = true;
     for (const Hint *term = st->tolerance.terms; term; term = term->next) ok &= tolerance_term(m, term, tolerance);
-    if (ok && tolerance->exact && (tolerance->relative >= 0 || tolerance->absolute >= 0 || tolerance->cosine >= 0
-                                   || tolerance->outliers >= 0))
+    if (ok && tolerance->exact &&
+        (tolerance->relative >= 0 || tolerance->absolute >= 0 || tolerance->cosine >= 0 || tolerance->outliers >= 0))
         return check_error(m->cx, st->span, "'exact' leaves no room for other bounds");
     return ok;
 }
@@ -360,8 +367,8 @@ static Binding *build_of_case(Maker *m, int *n)
     if (m->n_build) memcpy(build, m->build, sizeof(Binding) * (size_t)m->n_build);
     *n = m->n_build;
     for (const St *st = m->decl->body; st; st = st->next)
-        if (st->kind == ST_INPUT && is_strided(st->input.how) && (st->input.how->kind != EX_SET || m->strided)
-            && !is_absent(m, st->input.tensor))
+        if (st->kind == ST_INPUT && is_strided(st->input.how) && (st->input.how->kind != EX_SET || m->strided) &&
+            !is_absent(m, st->input.tensor))
             build[(*n)++] = (Binding){ .name = st->input.tensor, .kind = BIND_STRIDED };
     return build;
 }
@@ -370,7 +377,8 @@ static void add_case(Maker *m)
 {
     Arena *const a = m->cx->arena;
     CheckCase made = { .decl = m->decl,
-                       .launch = copy_bindings(a, m->launch, m->n_launch), .n_launch = m->n_launch,
+                       .launch = copy_bindings(a, m->launch, m->n_launch),
+                       .n_launch = m->n_launch,
                        .label = arena_copy_text(a, m->label.data, m->label.length) };
     int n = 0, index = 0;
     made.build = build_of_case(m, &made.n_build);
@@ -516,10 +524,14 @@ static void with_launch(Maker *m, const NamedValue *value, Value v, bool is_last
     }
     m->launch[m->n_launch++] = binding;
     add_label(m, m->n_launch == 1 ? "(" : ", ", value, &binding);
-    Expr *const known = binding.kind == BIND_FLOAT ? expr_float(m->cx->arena, DTYPE_F64,
-                                                                binding.real) : int_const(m->cx->arena, binding.integer);
-    declare(m->cx, (Entity){ .kind = ENTITY_VALUE, .name = value->name, .span = value->span, .what = "a value of the check",
-                            .value = known, .type = known->type });
+    Expr *const known = binding.kind == BIND_FLOAT ? expr_float(m->cx->arena, DTYPE_F64, binding.real)
+                                                   : int_const(m->cx->arena, binding.integer);
+    declare(m->cx, (Entity){ .kind = ENTITY_VALUE,
+                             .name = value->name,
+                             .span = value->span,
+                             .what = "a value of the check",
+                             .value = known,
+                             .type = known->type });
     make_launch(m, is_last ? NULL : value->next);
 }
 
@@ -566,8 +578,9 @@ static void with_build(Maker *m, const NamedValue *value, Value v, bool is_last)
         report_unknown_build(m, value);
         return;
     }
-    static const DType types[] = { [BUILD_TYPE] = DTYPE_NONE, [BUILD_INT] = DTYPE_INT, [BUILD_BOOL] = DTYPE_BOOL,
-                                  [BUILD_FLOAT] = DTYPE_F64 };
+    static const DType types[] = {
+        [BUILD_TYPE] = DTYPE_NONE, [BUILD_INT] = DTYPE_INT, [BUILD_BOOL] = DTYPE_BOOL, [BUILD_FLOAT] = DTYPE_F64
+    };
     Binding binding;
     const int errors = m->cx->errors;
     Entity *const before = m->cx->names;

@@ -27,8 +27,8 @@ TileKernel *new_kernel(Checker *cx, const char *name)
 
 Checker *new_checker(Program *program, const Decl *decl, const CheckOptions *options)
 {
-    Checker *const cx = NEW(program->arena, Checker, .program = program, .arena = program->arena, .diags = program->diags,
-                            .options = options, .decl = decl, .body_of = decl);
+    Checker *const cx = NEW(program->arena, Checker, .program = program, .arena = program->arena,
+                            .diags = program->diags, .options = options, .decl = decl, .body_of = decl);
     cx->binding_used = NEW_ARRAY(cx->arena, bool, options->n_bindings + 1);
     find_declarations(cx);
     return cx;

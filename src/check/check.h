@@ -11,9 +11,10 @@
 #include "syntax/ast.h"
 
 typedef struct Program {
-    Arena   *arena;
-    Diags   *diags;
-    Module **modules; int n_modules;           // the first is the file itself; each file once
+    Arena *arena;
+    Diags *diags;
+    Module **modules;
+    int n_modules; // the first is the file itself; each file once
 } Program;
 
 // A value given from outside: a build parameter, a shape symbol or scalar argument fixed when built; `none` for an
@@ -22,54 +23,82 @@ typedef enum { BIND_INT, BIND_FLOAT, BIND_TYPE, BIND_NONE, BIND_STRIDED } BindKi
 typedef struct Binding {
     const char *name;
     BindKind kind;
-    int64_t integer;                           // also bool
-    double  real;
-    DType   type;
+    int64_t integer; // also bool
+    double real;
+    DType type;
 } Binding;
 
 typedef struct CheckOptions {
-    const char    *target;                     // "cpu" or "cuda"
-    int            arch;                       // of cuda: 90 or 80
-    bool           checked;                    // --check: keep what it traps
-    const Binding *bindings; int n_bindings;
+    const char *target; // "cpu" or "cuda"
+    int arch;           // of cuda: 90 or 80
+    bool checked;       // --check: keep what it traps
+    const Binding *bindings;
+    int n_bindings;
 } CheckOptions;
 
-Decl *program_find(const Program *program, DeclKind kind, const char *name);   // NULL if there is none
+Decl *program_find(const Program *program, DeclKind kind, const char *name); // NULL if there is none
 
 TileKernel *check_kernel(Program *program, const char *name, const CheckOptions *options);
 
 // ---- operators: kernels in sequence with temporaries
-typedef struct OperatorArg { int param, temp; Expr *scalar; bool none; } OperatorArg;   // param or temp >= 0, else scalar or none
-typedef struct OperatorStep { TileKernel *kernel; OperatorArg *args; int n_args; Expr *when; } OperatorStep;  // when NULL: always
+typedef struct OperatorArg {
+    int param, temp;
+    Expr *scalar;
+    bool none;
+} OperatorArg; // param or temp >= 0, else scalar or none
+typedef struct OperatorStep {
+    TileKernel *kernel;
+    OperatorArg *args;
+    int n_args;
+    Expr *when;
+} OperatorStep; // when NULL: always
 typedef struct OperatorPlan {
-    TileKernel   *interface;                   // the operator's own parameters, binds, checks, requires; no body
-    Buffer      **temps; int n_temps;          // shapes are expressions over the interface's symbols and arguments
-    OperatorStep *steps; int n_steps;
+    TileKernel *interface; // the operator's own parameters, binds, checks, requires; no body
+    Buffer **temps;
+    int n_temps; // shapes are expressions over the interface's symbols and arguments
+    OperatorStep *steps;
+    int n_steps;
 } OperatorPlan;
 OperatorPlan *check_operator(Program *program, const char *name, const CheckOptions *options);
 
 // ---- specification (DESIGN 1.4). All three give sequential kernels (is_sequential) with the parameters of the
 // kernel or operator `name`; the reference computes floating point in f64.
-TileKernel *check_reference(Program *program, const char *name, const CheckOptions *options);    // NULL also if there is none
+TileKernel *check_reference(Program *program, const char *name,
+                            const CheckOptions *options); // NULL also if there is none
 // The verify block takes the parameters, then one more tensor `expected_X` for each written tensor X.
 TileKernel *check_verify(Program *program, const char *name, const CheckOptions *options);
 
 typedef enum { INPUT_NORMAL, INPUT_UNIFORM, INPUT_CONSTANT, INPUT_PERMUTATION, INPUT_SORTED } InputKind;
-typedef struct CaseInput { int param; InputKind kind; double a, b; } CaseInput;
-typedef struct CaseTolerance { int param; bool exact; double relative, absolute, cosine,
-                              outliers; bool by_type; } CaseTolerance;  // param -1: all; < 0: not said; by_type: nothing was
+typedef struct CaseInput {
+    int param;
+    InputKind kind;
+    double a, b;
+} CaseInput;
+typedef struct CaseTolerance {
+    int param;
+    bool exact;
+    double relative, absolute, cosine, outliers;
+    bool by_type;
+} CaseTolerance; // param -1: all; < 0: not said; by_type: nothing was
 // One member of a check's product: the bindings that build it, those that launch it, its inputs and tolerance.
 typedef struct CheckCase {
-    const Decl    *decl;
-    const char    *label;                      // gemm_nt<bf16>(M=17, N=64, K=32)
-    Binding       *build;  int n_build;
-    Binding       *launch; int n_launch;       // shape symbols and scalar arguments
-    CaseInput     *inputs; int n_inputs;
-    CaseTolerance *tolerances; int n_tolerances;
-    bool           has_code;                   // statements that fill inputs after `inputs` were made
+    const Decl *decl;
+    const char *label; // gemm_nt<bf16>(M=17, N=64, K=32)
+    Binding *build;
+    int n_build;
+    Binding *launch;
+    int n_launch; // shape symbols and scalar arguments
+    CaseInput *inputs;
+    int n_inputs;
+    CaseTolerance *tolerances;
+    int n_tolerances;
+    bool has_code; // statements that fill inputs after `inputs` were made
 } CheckCase;
-typedef struct CheckCases { CheckCase *items; int count; } CheckCases;
-CheckCases *check_cases(Program *program, const char *name);                   // of every check of `name`; NULL on error
+typedef struct CheckCases {
+    CheckCase *items;
+    int count;
+} CheckCases;
+CheckCases *check_cases(Program *program, const char *name); // of every check of `name`; NULL on error
 TileKernel *check_case_code(Program *program, const char *name, const CheckCase *one);
 
 #endif

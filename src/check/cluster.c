@@ -6,12 +6,12 @@
 
 typedef struct Taint {
     Checker *cx;
-    bool    *vars, *buffers;         // by id
-    bool     changed;
-    int      depth;                  // tainted conditions around the op
-    bool     report;
-    bool     reported;
-    bool     reads_taint;            // of the op at hand
+    bool *vars, *buffers; // by id
+    bool changed;
+    int depth; // tainted conditions around the op
+    bool report;
+    bool reported;
+    bool reads_taint; // of the op at hand
 } Taint;
 
 static bool is_tainted(const Expr *x, void *context)
@@ -19,7 +19,7 @@ static bool is_tainted(const Expr *x, void *context)
     const Taint *const taint = context;
     if (x->kind == E_VAR) return taint->vars[x->var.var->id];
     if (x->kind == E_LOAD) return taint->buffers[buffer_root(x->load.buffer)->id];
-    if (x->kind == E_ATOMIC) return true;                  // another instance, another result
+    if (x->kind == E_ATOMIC) return true; // another instance, another result
     return false;
 }
 
@@ -66,8 +66,8 @@ static void taint_op(Taint *taint, TileOp *op)
     if (taint->report) {
         taint->reported = false;
         tile_uses(op, report_write, taint);
-        if (taint->reported) check_error(taint->cx, op->span,
-                                         "this makes a 'cluster shared' tile depend on the cluster's coordinate");
+        if (taint->reported)
+            check_error(taint->cx, op->span, "this makes a 'cluster shared' tile depend on the cluster's coordinate");
         return;
     }
     if (op->kind == T_LET || op->kind == T_SET) mark(taint, &taint->vars[op->let.var->id]);
@@ -78,8 +78,10 @@ static void taint_op(Taint *taint, TileOp *op)
     tile_uses(op, note_write, taint);
 }
 
-static bool is_control(TileKind kind) { return kind == T_IF || kind == T_FOR || kind == T_WHILE || kind == T_PIPELINE
-                                       || kind == T_FORALL; }
+static bool is_control(TileKind kind)
+{
+    return kind == T_IF || kind == T_FOR || kind == T_WHILE || kind == T_PIPELINE || kind == T_FORALL;
+}
 
 static void taint_block(Taint *taint, TileOp *block)
 {
@@ -108,8 +110,9 @@ void check_cluster(Checker *cx)
 {
     TileKernel *const k = cx->kernel;
     if (!has_cluster_tile(k->body)) return;
-    Taint taint = { .cx = cx, .vars = NEW_ARRAY(cx->arena, bool, k->n_vars + 1),
-                   .buffers = NEW_ARRAY(cx->arena, bool, k->n_buffers + 1) };
+    Taint taint = { .cx = cx,
+                    .vars = NEW_ARRAY(cx->arena, bool, k->n_vars + 1),
+                    .buffers = NEW_ARRAY(cx->arena, bool, k->n_buffers + 1) };
     for (int i = 0; i < k->n_grid; i++)
         if (k->grid[i].cluster > 1) taint.vars[k->grid[i].var->id] = true;
     do {

@@ -33,13 +33,13 @@ Expr *snapshot(Checker *cx, Expr *x, const char *name, Span span)
 // ---- operators
 
 static const ExprOp expr_ops[OP_COUNT] = {
-    [OP_MUL] = X_MUL, [OP_DIV] = X_DIV, [OP_MOD] = X_MOD, [OP_ADD] = X_ADD, [OP_SUB] = X_SUB, [OP_SHL] = X_SHL, [OP_SHR] = X_SHR,
-    [OP_LT] = X_LT, [OP_LE] = X_LE, [OP_GT] = X_GT, [OP_GE] = X_GE, [OP_EQ] = X_EQ, [OP_NE] = X_NE,
-    [OP_AND] = X_BITAND, [OP_XOR] = X_BITXOR, [OP_OR] = X_BITOR,
+    [OP_MUL] = X_MUL, [OP_DIV] = X_DIV,    [OP_MOD] = X_MOD,    [OP_ADD] = X_ADD,  [OP_SUB] = X_SUB, [OP_SHL] = X_SHL,
+    [OP_SHR] = X_SHR, [OP_LT] = X_LT,      [OP_LE] = X_LE,      [OP_GT] = X_GT,    [OP_GE] = X_GE,   [OP_EQ] = X_EQ,
+    [OP_NE] = X_NE,   [OP_AND] = X_BITAND, [OP_XOR] = X_BITXOR, [OP_OR] = X_BITOR,
 };
 
-static bool is_shift(Operator op)        { return op == OP_SHL || op == OP_SHR; }
-static bool is_comparison(Operator op)   { return op >= OP_LT && op <= OP_NE; }
+static bool is_shift(Operator op) { return op == OP_SHL || op == OP_SHR; }
+static bool is_comparison(Operator op) { return op >= OP_LT && op <= OP_NE; }
 static bool needs_integers(Operator op)
 {
     return is_shift(op) || op == OP_MOD || op == OP_AND || op == OP_XOR || op == OP_OR;
@@ -56,7 +56,8 @@ static Value made_of_literals(Checker *cx, Value v, bool is_bits)
 {
     int64_t value;
     v.is_bits = v.flexible && is_bits;
-    if (v.flexible && v.expr->type == DTYPE_U64 && expr_as_int(v.expr, &value) && value >= 0) v.expr = int_const(cx->arena, value);
+    if (v.flexible && v.expr->type == DTYPE_U64 && expr_as_int(v.expr, &value) && value >= 0)
+        v.expr = int_const(cx->arena, value);
     return v;
 }
 
@@ -73,7 +74,7 @@ static bool leaves_64_bits(Operator op, const Expr *a, const Expr *b, const Expr
     case OP_SUB: return __builtin_sub_overflow(ux, uy, &r);
     case OP_MUL: return __builtin_mul_overflow(ux, uy, &r);
     case OP_SHL: return ux << (y & 63) >> (y & 63) != ux;
-    default:     return false;
+    default: return false;
     }
 }
 
@@ -149,16 +150,17 @@ static Value check_unary(Checker *cx, const Ex *ex)
         check_help(cx, ex->span, "compute element by element: forall (i : ...) x[i] = ...");
         return POISON;
     }
-    if (v.kind != VALUE_SCALAR) return FAIL(cx, v.span, "'%s' takes a number, not %s", operator_text(ex->unary.op),
-                                            show_value(cx, &v));
-    if (ex->unary.op == OP_BITNOT && dtype_is_float(v.expr->type)) return FAIL(cx, v.span, "'~' takes integers, not %s",
-                                                                               show_value(cx, &v));
+    if (v.kind != VALUE_SCALAR)
+        return FAIL(cx, v.span, "'%s' takes a number, not %s", operator_text(ex->unary.op), show_value(cx, &v));
+    if (ex->unary.op == OP_BITNOT && dtype_is_float(v.expr->type))
+        return FAIL(cx, v.span, "'~' takes integers, not %s", show_value(cx, &v));
     if (!expr_is_const(v.expr)) v = settle(cx, v);
     const bool flexible = v.flexible;
     if (!flexible) v = convert_value(cx, v, widened(v.expr->type));
     if (v.kind == VALUE_POISON) return v;
     const bool negates = ex->unary.op == OP_NEG, is_least = negates && flexible && is_least_negated(v.expr);
-    Expr *const result = is_least ? int_const(cx->arena, INT64_MIN) : written_unary(cx, negates ? X_NEG : X_BITNOT, v.expr);
+    Expr *const result =
+        is_least ? int_const(cx->arena, INT64_MIN) : written_unary(cx, negates ? X_NEG : X_BITNOT, v.expr);
     if (negates && flexible && !is_least && (result->type == DTYPE_U64 || !expr_is_const(result)))
         return FAIL(cx, ex->span, "the result does not fit into 64 bits");
     return made_of_literals(cx, made(result, ex->span, flexible), !negates);
@@ -212,7 +214,7 @@ static Value check_logic(Checker *cx, const Ex *ex)
     TileOp *ops = NULL;
     const Value right = check_apart(cx, ex->binary.b, ex->binary.a, !is_or, true, &ops);
     if (right.kind == VALUE_POISON) return POISON;
-    if (is_const_bool(a, &known)) {                        // the other side is always evaluated
+    if (is_const_bool(a, &known)) { // the other side is always evaluated
         *cx->out = ops;
         cx->out = end_of(cx->out);
         return right;
@@ -238,7 +240,8 @@ static Value check_select(Checker *cx, const Ex *ex)
     TileOp *ops_a, *ops_b;
     Value a = check_apart(cx, ex->select.a, ex->select.cond, true, false, &ops_a);
     Value b = check_apart(cx, ex->select.b, ex->select.cond, false, false, &ops_b);
-    if (a.kind == VALUE_SCALAR && b.kind == VALUE_SCALAR && a.expr->type == b.expr->type && !a.flexible && !b.flexible) {
+    if (a.kind == VALUE_SCALAR && b.kind == VALUE_SCALAR && a.expr->type == b.expr->type && !a.flexible &&
+        !b.flexible) {
         // The same type on both sides needs no widening.
     } else if (!convert_pair(cx, &a, &b, "?:")) {
         return POISON;
@@ -273,17 +276,25 @@ Value check_expression(Checker *cx, const Ex *ex)
 {
     if (!count_step(cx, ex->span)) return POISON;
     switch (ex->kind) {
-    case EX_INT:    return (Value){ .kind = VALUE_SCALAR, .span = ex->span, .flexible = true, .is_bits = ex->integer.is_bits,
-                                   .expr = expr_int(cx->arena, ex->integer.value > INT64_MAX ? DTYPE_U64 : DTYPE_INT,
-                                                    (int64_t)ex->integer.value) };
-    case EX_FLOAT:  return (Value){ .kind = VALUE_SCALAR, .span = ex->span,
-                                   .expr = expr_float(cx->arena, DTYPE_F64, ex->real.value), .flexible = true };
-    case EX_BOOL:   return scalar_value(expr_bool(cx->arena, ex->boolean.value), ex->span);
-    case EX_STRING: return (Value){ .kind = VALUE_TEXT, .span = ex->span, .text = ex->string.text, .length = ex->string.length };
-    case EX_NAME:   return widen_read(cx, check_name(cx, ex));
-    case EX_TYPE:   return (Value){ .kind = VALUE_TYPE, .span = ex->span, .type = ex->type.type };
-    case EX_NONE:   return (Value){ .kind = VALUE_NONE, .span = ex->span };
-    case EX_UNARY:  return check_unary(cx, ex);
+    case EX_INT:
+        return (Value){ .kind = VALUE_SCALAR,
+                        .span = ex->span,
+                        .flexible = true,
+                        .is_bits = ex->integer.is_bits,
+                        .expr = expr_int(cx->arena, ex->integer.value > INT64_MAX ? DTYPE_U64 : DTYPE_INT,
+                                         (int64_t)ex->integer.value) };
+    case EX_FLOAT:
+        return (Value){ .kind = VALUE_SCALAR,
+                        .span = ex->span,
+                        .expr = expr_float(cx->arena, DTYPE_F64, ex->real.value),
+                        .flexible = true };
+    case EX_BOOL: return scalar_value(expr_bool(cx->arena, ex->boolean.value), ex->span);
+    case EX_STRING:
+        return (Value){ .kind = VALUE_TEXT, .span = ex->span, .text = ex->string.text, .length = ex->string.length };
+    case EX_NAME: return widen_read(cx, check_name(cx, ex));
+    case EX_TYPE: return (Value){ .kind = VALUE_TYPE, .span = ex->span, .type = ex->type.type };
+    case EX_NONE: return (Value){ .kind = VALUE_NONE, .span = ex->span };
+    case EX_UNARY: return check_unary(cx, ex);
     case EX_BINARY:
         if (ex->binary.op == OP_ANDAND || ex->binary.op == OP_OROR) return check_logic(cx, ex);
         if (ex->binary.op == OP_MATMUL) {
@@ -293,10 +304,10 @@ Value check_expression(Checker *cx, const Ex *ex)
         }
         const Value a = check_expression(cx, ex->binary.a);
         return check_binary(cx, ex->span, ex->binary.op, a, check_expression(cx, ex->binary.b));
-    case EX_SELECT:    return check_select(cx, ex);
-    case EX_CALL:      return is_builtin(ex->call.name) ? check_builtin(cx, ex, false) : check_call(cx, ex, false);
+    case EX_SELECT: return check_select(cx, ex);
+    case EX_CALL: return is_builtin(ex->call.name) ? check_builtin(cx, ex, false) : check_call(cx, ex, false);
     case EX_SUBSCRIPT: return widen_read(cx, check_subscript(cx, ex));
-    case EX_SET:       return FAIL(cx, ex->span, "a list of values stands only in the values of a check");
+    case EX_SET: return FAIL(cx, ex->span, "a list of values stands only in the values of a check");
     }
     return POISON;
 }

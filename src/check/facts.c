@@ -10,8 +10,9 @@ enum { SUBJECTS_MAX = 8 };
 
 typedef struct Learning {
     Checker *cx;
-    bool     assumed;
-    Var     *from[SUBJECTS_MAX], *to[SUBJECTS_MAX]; int n;
+    bool assumed;
+    Var *from[SUBJECTS_MAX], *to[SUBJECTS_MAX];
+    int n;
 } Learning;
 
 // ---- whom a fact is about

@@ -21,7 +21,7 @@ int forall_depth(const Checker *cx)
 static const Entity *find_variable(const Checker *cx, const Var *var)
 {
     const Entity *names = cx->names;
-    for (const CallFrame *call = cx->call; ; call = call->outer) {
+    for (const CallFrame *call = cx->call;; call = call->outer) {
         for (const Entity *e = names; e; e = e->next)
             if (e->var == var && (e->kind == ENTITY_VARIABLE || e->kind == ENTITY_VALUE)) return e;
         if (!call) return NULL;
@@ -29,7 +29,10 @@ static const Entity *find_variable(const Checker *cx, const Var *var)
     }
 }
 
-typedef struct Dependence { Checker *cx; uint32_t indices; } Dependence;
+typedef struct Dependence {
+    Checker *cx;
+    uint32_t indices;
+} Dependence;
 
 static bool collect_indices(const Expr *x, void *context)
 {
@@ -85,7 +88,12 @@ static uint32_t varying_indices(const ForallFrame *frame)
 
 // ---- mixed radix
 
-typedef struct Form { bool affine; int64_t factors[32], spread; uint32_t indices; Expr *rest; } Form;
+typedef struct Form {
+    bool affine;
+    int64_t factors[32], spread;
+    uint32_t indices;
+    Expr *rest;
+} Form;
 
 static bool is_inner_variable(const Expr *x, void *context)
 {
@@ -98,8 +106,8 @@ static bool is_inner_variable(const Expr *x, void *context)
 static Form form_of(Checker *cx, const ForallFrame *frame, Expr *sub)
 {
     Form form = { .indices = depends_on(cx, sub) };
-    form.affine = expr_affine(cx->arena, sub, frame->vars, frame->n_vars, form.factors, &form.rest)
-               && depends_on(cx, form.rest) == 0;
+    form.affine = expr_affine(cx->arena, sub, frame->vars, frame->n_vars, form.factors, &form.rest) &&
+                  depends_on(cx, form.rest) == 0;
     // What a loop or variable of the iteration adds differs between iterations: one more digit, if it is bounded.
     if (form.affine && form.indices && expr_any(form.rest, is_inner_variable, cx)) {
         const Range r = expr_range(form.rest);
@@ -153,7 +161,7 @@ WriteKind classify_write(Checker *cx, const Region *region, uint32_t *used)
         *used |= forms[d].indices;
         opaque |= !forms[d].affine && forms[d].indices;
     }
-    for (bool progress = true; progress; ) {
+    for (bool progress = true; progress;) {
         progress = false;
         for (int d = 0; d < rank; d++) {
             const uint32_t open = forms[d].indices & ~known;
@@ -193,7 +201,9 @@ static void check_fragment_sub(Checker *cx, const Entity *entity, const Region *
     if (frame->poisoned) return;
     const Form form = form_of(cx, frame, sub->start);
     if (!form.affine || !expr_is_const(form.rest)) {
-        report_fragment(cx, entity, region, form.affine && form.indices ? "here something is added that is no constant" : "this is none of them");
+        report_fragment(cx, entity, region,
+                        form.affine && form.indices ? "here something is added that is no constant"
+                                                    : "this is none of them");
         return;
     }
     for (int i = 0; i < frame->n_vars; i++) {
@@ -218,15 +228,26 @@ bool check_fragment_subs(Checker *cx, const Entity *entity, const Region *region
 
 // ---- after the body: targets of reductions, and reads of what other iterations write
 
-typedef struct Touch { const Buffer *root; const Region *region; Expr **subs; const Buffer *buffer; bool writes, reads,
-                      atomic; TileOp *op; } Touch;
-typedef struct Touches { Checker *cx; VEC(Touch) items; TileOp *op; } Touches;
+typedef struct Touch {
+    const Buffer *root;
+    const Region *region;
+    Expr **subs;
+    const Buffer *buffer;
+    bool writes, reads, atomic;
+    TileOp *op;
+} Touch;
+typedef struct Touches {
+    Checker *cx;
+    VEC(Touch) items;
+    TileOp *op;
+} Touches;
 
 static void note_touch(const TileUse *use, void *context)
 {
     Touches *const all = context;
-    const Touch touch = { buffer_root(use->buffer), use->region, use->subs, use->buffer, use->writes, use->reads, use->atomic,
-                         all->op };
+    const Touch touch = {
+        buffer_root(use->buffer), use->region, use->subs, use->buffer, use->writes, use->reads, use->atomic, all->op
+    };
     VEC_PUSH(all->cx->arena, &all->items, touch);
 }
 
@@ -273,7 +294,10 @@ static void check_reduction_target(Checker *cx, const ForallFrame *frame, const 
     }
 }
 
-typedef struct VarSearch { const Var *var; bool found; } VarSearch;
+typedef struct VarSearch {
+    const Var *var;
+    bool found;
+} VarSearch;
 
 static void find_var(Expr **slot, void *context)
 {
@@ -286,8 +310,8 @@ static bool check_var_target(Checker *cx, const ForallFrame *frame, const Reduct
     for (TileOp *op = block; op; op = op->next) {
         VarSearch search = { r->var, false };
         tile_each_expr(op, find_var, &search);
-        const bool sets = (op->kind == T_SET && op->let.var == r->var)
-                       || (op->kind == T_UPDATE && op->update.var == r->var && !is_same_reduction(frame, op, r));
+        const bool sets = (op->kind == T_SET && op->let.var == r->var) ||
+                          (op->kind == T_UPDATE && op->update.var == r->var && !is_same_reduction(frame, op, r));
         if (search.found || sets) {
             report_used_target(cx, r, r->var->name, op->span);
             return false;

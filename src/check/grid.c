@@ -26,9 +26,8 @@ static void check_cluster_hint(Checker *cx, const Hint *hint)
         if (n > 1) {
             Expr *const rest = expr_binary(cx->arena, X_MOD, cx->grid.items[i].extent, int_const(cx->arena, n));
             Expr *const cond = expr_binary(cx->arena, X_EQ, rest, int_const(cx->arena, 0));
-            const char *const message = arena_printf(cx->arena,
-                                                     "the extent of '%s' must be a multiple of its cluster, %lld",
-                                                     names[i], (long long)n);
+            const char *const message = arena_printf(
+                cx->arena, "the extent of '%s' must be a multiple of its cluster, %lld", names[i], (long long)n);
             bool known;
             if (!is_const_bool(cond, &known))
                 VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, message, hint->span }));
@@ -49,8 +48,8 @@ static void check_grid_hint(Checker *cx, const Hint *hint)
     int64_t n;
     if (strcmp(hint->name, "warps") == 0) {
         if (!hint_number(cx, hint, 32, &n)) return;
-        if (n > 2 && n % 4 != 0) check_error(cx, hint->span, "warps(%lld): computing warps are 1, 2 or a multiple of 4",
-                                             (long long)n);
+        if (n > 2 && n % 4 != 0)
+            check_error(cx, hint->span, "warps(%lld): computing warps are 1, 2 or a multiple of 4", (long long)n);
         k->warps = (int)n;
     } else if (strcmp(hint->name, "occupancy") == 0) {
         if (hint_number(cx, hint, 32, &n)) k->occupancy = (int)n;
@@ -70,8 +69,12 @@ static void check_grid_hint(Checker *cx, const Hint *hint)
 
 static void check_coordinate(Checker *cx, const IndexVar *index)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = index->name, .span = index->span, .what = "a grid coordinate",
-                     .may_read = true, .type = DTYPE_INT };
+    Entity entity = { .kind = ENTITY_POISON,
+                      .name = index->name,
+                      .span = index->span,
+                      .what = "a grid coordinate",
+                      .may_read = true,
+                      .type = DTYPE_INT };
     Expr *const extent = check_int(cx, index->hi, "the extent of a coordinate");
     int64_t constant;
     if (index->lo) check_error(cx, index->lo->span, "a coordinate counts from 0: '%s : n'", index->name);

@@ -6,7 +6,9 @@
 
 static LoopFrame new_frame(Checker *cx, FrameKind kind, Span span)
 {
-    return (LoopFrame){ .kind = kind, .span = span, .branch_depth = cx->branch_depth, .unreached = cx->unreached, .outer = cx->loop };
+    return (LoopFrame){
+        .kind = kind, .span = span, .branch_depth = cx->branch_depth, .unreached = cx->unreached, .outer = cx->loop
+    };
 }
 
 static St alone(const St *st)
@@ -41,9 +43,9 @@ static void check_while_loop(Checker *cx, Span span, const Ex *cond_ex, const St
     cx->out = &op->while_.body;
     Expr *cond = cond_ex ? check_condition(cx, cond_ex) : expr_bool(cx->arena, true);
     if (!cond) cond = expr_bool(cx->arena, false);
-    if (op->while_.body) {                                 // the condition needed statements: tested inside
-        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups,
-                                  .stage = cx->stage);
+    if (op->while_.body) { // the condition needed statements: tested inside
+        TileOp *const leave =
+            NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups, .stage = cx->stage);
         emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { expr_unary(cx->arena, X_NOT, cond), leave, NULL } });
         cond = expr_bool(cx->arena, true);
     }
@@ -57,27 +59,29 @@ static void check_while_loop(Checker *cx, Span span, const Ex *cond_ex, const St
     finish_construct(cx, flagged, true);
 }
 
-void check_while(Checker *cx, const St *st)
-{
-    check_while_loop(cx, st->span, st->while_.cond, st->while_.body, NULL);
-}
+void check_while(Checker *cx, const St *st) { check_while_loop(cx, st->span, st->while_.cond, st->while_.body, NULL); }
 
 // ---- counted for
 
-typedef struct Counted { const Declarator *index; Operator compare; const Ex *bound; int64_t step; } Counted;
+typedef struct Counted {
+    const Declarator *index;
+    Operator compare;
+    const Ex *bound;
+    int64_t step;
+} Counted;
 
 static bool mentions(const Ex *ex, Name name)
 {
     if (!ex) return false;
     switch ((int)ex->kind) {
-    case EX_NAME:      return ex->name.name == name;
-    case EX_UNARY:     return mentions(ex->unary.a, name);
-    case EX_BINARY:    return mentions(ex->binary.a, name) || mentions(ex->binary.b, name);
+    case EX_NAME: return ex->name.name == name;
+    case EX_UNARY: return mentions(ex->unary.a, name);
+    case EX_BINARY: return mentions(ex->binary.a, name) || mentions(ex->binary.b, name);
     case EX_SELECT:
         return mentions(ex->select.cond, name) || mentions(ex->select.a, name) || mentions(ex->select.b, name);
     case EX_SUBSCRIPT:
-        return mentions(ex->sub.base, name) || mentions(ex->sub.start, name) || mentions(ex->sub.width, name)
-            || mentions(ex->sub.step, name);
+        return mentions(ex->sub.base, name) || mentions(ex->sub.start, name) || mentions(ex->sub.width, name) ||
+               mentions(ex->sub.step, name);
     case EX_CALL:
         for (const Ex *arg = ex->call.args; arg; arg = arg->next)
             if (mentions(arg, name)) return true;
@@ -115,7 +119,10 @@ static bool is_counted(Checker *cx, const St *st, Counted *counted)
     return counted->step > 0 ? up : down;
 }
 
-typedef struct BodyOf { Checker *cx; const St *body; } BodyOf;
+typedef struct BodyOf {
+    Checker *cx;
+    const St *body;
+} BodyOf;
 
 static bool body_changes(const Expr *x, void *context)
 {
@@ -153,9 +160,14 @@ static Var *new_index(Checker *cx, const char *name, Span span, Expr *lo, Expr *
 
 static void declare_index(Checker *cx, Var *var, Expr *value)
 {
-    Entity entity = { .kind = value ? ENTITY_VALUE : ENTITY_VARIABLE, .name = var->name, .span = var->span,
-                     .what = "a loop's index",
-                      .may_read = true, .var = var, .value = value, .type = DTYPE_INT };
+    Entity entity = { .kind = value ? ENTITY_VALUE : ENTITY_VARIABLE,
+                      .name = var->name,
+                      .span = var->span,
+                      .what = "a loop's index",
+                      .may_read = true,
+                      .var = var,
+                      .value = value,
+                      .type = DTYPE_INT };
     declare(cx, entity);
 }
 
@@ -168,7 +180,7 @@ static void check_counted_for(Checker *cx, const St *st, const Counted *counted,
     const Span span = counted->index->span;
     int64_t step = counted->step;
     if (counted->compare == OP_LE) hi = int_add(a, bound, one);
-    if (step < 0) {                                        // counts up all the same: i = lo - t*step
+    if (step < 0) { // counts up all the same: i = lo - t*step
         step = -step;
         Expr *const last = counted->compare == OP_GE ? int_sub(a, bound, one) : bound;
         hi = int_ceildiv(a, int_sub(a, lo, last), int_const(a, step));
@@ -176,8 +188,10 @@ static void check_counted_for(Checker *cx, const St *st, const Counted *counted,
     Expr *const from = counted->step < 0 ? int_const(a, 0) : lo;
     Var *const var = new_index(cx, counted->index->name, span, from, hi, counted->step);
     if (counted->step < 0) value = int_sub(a, lo, int_mul(a, expr_var(a, var), int_const(a, step)));
-    TileOp *const op = emit(cx, (TileOp){ .kind = T_FOR, .span = st->span,
-        .for_ = { var, from, hi, int_const(a, counted->step < 0 ? 1 : step), NULL } });
+    TileOp *const op =
+        emit(cx, (TileOp){ .kind = T_FOR,
+                           .span = st->span,
+                           .for_ = { var, from, hi, int_const(a, counted->step < 0 ? 1 : step), NULL } });
     declare_index(cx, var, value);
     check_loop_body(cx, FRAME_LOOP, st->span, st->loop.body, &op->for_.body);
     cx->names = names;
@@ -230,13 +244,14 @@ static bool check_unrolled_step(Checker *cx, const St *body, LoopFrame *frame, P
     check_statements(cx, body->kind == ST_BLOCK ? body->block.body : body);
     cx->present = present;
     // Behind a `continue` leaving is not certain: other steps still follow where it was taken.
-    if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK || (cx->escape == ESCAPE_DEAD && !frame->continued)) return false;
+    if (cx->escape == ESCAPE_RETURN || cx->escape == ESCAPE_BREAK || (cx->escape == ESCAPE_DEAD && !frame->continued))
+        return false;
     cx->escape = ESCAPE_NONE;
-    cx->out = frame->step_base = end_of(frame->step_base);               // moving on, so that no step walks over all before it
+    cx->out = frame->step_base = end_of(frame->step_base); // moving on, so that no step walks over all before it
     flagged.continues = frame->continues;                  // of this step alone
     finish_construct(cx, flagged, false);
     frame->step_base = cx->out;
-    return cx->errors == errors;                           // else the same again in every step
+    return cx->errors == errors; // else the same again in every step
 }
 
 static void check_unrolled(Checker *cx, const St *st)
@@ -264,8 +279,12 @@ static void check_unrolled(Checker *cx, const St *st)
     bool goes_on = true;
     for (int steps = 0; value && !frame.stopped && !cx->too_much; steps++) {
         cx->names = names;
-        Entity *const entity = declare(cx, (Entity){ .kind = ENTITY_VALUE, .name = index->name, .span = index->span,
-                                                     .what = "an unrolled index", .value = value, .type = type });
+        Entity *const entity = declare(cx, (Entity){ .kind = ENTITY_VALUE,
+                                                     .name = index->name,
+                                                     .span = index->span,
+                                                     .what = "an unrolled index",
+                                                     .value = value,
+                                                     .type = type });
         if (!unrolled_goes_on(cx, st->loop.cond, &goes_on) || !goes_on) break;
         if (steps == UNROLL_MAX) {
             check_error(cx, st->span, "more than %d unrolled steps", UNROLL_MAX);
@@ -365,8 +384,11 @@ void check_forall(Checker *cx, const St *st)
     op->forall.indices = NEW_ARRAY(cx->arena, LoopIndex, count + 1);
     memcpy(op->forall.indices, indices, sizeof(LoopIndex) * (size_t)count);
     op->forall.n = count;
-    ForallFrame frame = { .op = op, .vars = NEW_ARRAY(cx->arena, Var *, count + 1), .n_vars = count, .outer = cx->forall,
-                         .poisoned = n < 0 };
+    ForallFrame frame = { .op = op,
+                          .vars = NEW_ARRAY(cx->arena, Var *, count + 1),
+                          .n_vars = count,
+                          .outer = cx->forall,
+                          .poisoned = n < 0 };
     for (int i = 0; i < count; i++) frame.vars[i] = indices[i].var;
     const int errors = cx->errors;
     cx->forall = &frame;
@@ -383,7 +405,8 @@ static void check_pipeline_hints(Checker *cx, const Hint *hint, int *stages)
         if (strcmp(hint->name, "stages") != 0) {
             check_error(cx, hint->span, "a pipeline has no hint '%s'; there is 'stages'", hint->name);
         } else if (check_const_int(cx, hint->argument, "the number of stages", &value)) {
-            if (value < 1 || value > 64) check_error(cx, hint->span, "%lld stages: there are 1 to 64", (long long)value);
+            if (value < 1 || value > 64)
+                check_error(cx, hint->span, "%lld stages: there are 1 to 64", (long long)value);
             else *stages = (int)value;
         }
     }
@@ -391,8 +414,17 @@ static void check_pipeline_hints(Checker *cx, const Hint *hint, int *stages)
 
 // ---- stages: a tile declared outside of the pipeline may be written in one stage only
 
-typedef struct StageWrite { const Buffer *root; int stage; Span span; } StageWrite;
-typedef struct StageWrites { Checker *cx; VEC(StageWrite) writes; VEC(const Buffer *) inner; const TileOp *op; } StageWrites;
+typedef struct StageWrite {
+    const Buffer *root;
+    int stage;
+    Span span;
+} StageWrite;
+typedef struct StageWrites {
+    Checker *cx;
+    VEC(StageWrite) writes;
+    VEC(const Buffer *) inner;
+    const TileOp *op;
+} StageWrites;
 
 static void note_stage_write(const TileUse *use, void *context)
 {
@@ -489,7 +521,8 @@ void check_break(Checker *cx, const St *st)
         }
         frame->broken = true;
         break;
-    case FRAME_FORALL: case FRAME_PIPELINE:
+    case FRAME_FORALL:
+    case FRAME_PIPELINE:
         check_error(cx, st->span, "'break' may not leave a %s", frame->kind == FRAME_FORALL ? "forall" : "pipeline");
         break;
     }

@@ -52,8 +52,8 @@ static bool check_operand(Checker *cx, const Ex *ex, Operand *operand)
     }
     if (ex->kind != EX_NAME && ex->kind != EX_SUBSCRIPT) {
         check_error(cx, ex->span, "an operand of '@' is a tile, or transpose(..) or convert<..>(..) of one");
-        if (ex->kind == EX_BINARY && ex->binary.op == OP_MATMUL) check_help(cx, ex->span,
-                                                                            "one product for each statement: give '%s' a fragment of its own", "a @ b");
+        if (ex->kind == EX_BINARY && ex->binary.op == OP_MATMUL)
+            check_help(cx, ex->span, "one product for each statement: give '%s' a fragment of its own", "a @ b");
         return false;
     }
     const Value v = check_expression(cx, ex);
@@ -97,10 +97,10 @@ static DType accumulator_of(DType operand)
 static bool operand_types_agree(Checker *cx, Span span, const Operand *a, const Operand *b)
 {
     if (a->type == b->type) return true;
-    const bool both_fp8 = dtype_is_float(a->type) && dtype_is_float(b->type) && dtype_bits(a->type) == 8
-        && dtype_bits(b->type) == 8;
-    const bool both_bytes = dtype_is_integer(a->type) && dtype_is_integer(b->type) &&
-                            dtype_bits(a->type) == dtype_bits(b->type);
+    const bool both_fp8 =
+        dtype_is_float(a->type) && dtype_is_float(b->type) && dtype_bits(a->type) == 8 && dtype_bits(b->type) == 8;
+    const bool both_bytes =
+        dtype_is_integer(a->type) && dtype_is_integer(b->type) && dtype_bits(a->type) == dtype_bits(b->type);
     if (both_fp8 || both_bytes) return true;
     check_error(cx, span, "operands of '@' differ: %s on the left, %s on the right", dtype_name(a->type),
                 dtype_name(b->type));
@@ -115,7 +115,8 @@ static bool accumulator_fits(Checker *cx, const Region *dst, const Operand *a)
 {
     const Buffer *const buffer = dst->buffer;
     if (buffer_root((Buffer *)buffer)->kind != BUFFER_FRAGMENT) {
-        check_error(cx, dst->span, "the result of '@' is a fragment; '%s' is %s", buffer->name, show_buffer(cx, buffer));
+        check_error(cx, dst->span, "the result of '@' is a fragment; '%s' is %s", buffer->name,
+                    show_buffer(cx, buffer));
         check_help(cx, dst->span, "multiply into a fragment, then copy it");
         return false;
     }
@@ -124,8 +125,8 @@ static bool accumulator_fits(Checker *cx, const Region *dst, const Operand *a)
     check_error(cx, dst->span, "a product of %s gives %s; '%s' is %s", dtype_name(a->type), dtype_name(wanted),
                 buffer->name, dtype_name(buffer->type));
     check_note(cx, buffer->span, "declared here");
-    if (dtype_bits(buffer->type) < dtype_bits(wanted)) check_help(cx, dst->span,
-                                                                  "multiply into a fragment of %s, then copy it", dtype_name(wanted));
+    if (dtype_bits(buffer->type) < dtype_bits(wanted))
+        check_help(cx, dst->span, "multiply into a fragment of %s, then copy it", dtype_name(wanted));
     return false;
 }
 
@@ -144,8 +145,8 @@ static bool result_is(const Region *dst, int64_t m, int64_t n)
            expr_as_int(region_extent(dst, 1), &columns) && rows == m && columns == n;
 }
 
-static bool inner_extents_agree(Checker *cx, Span span, const Region *dst, const Operand *a, const Operand *b, int64_t ka,
-                                int64_t kb)
+static bool inner_extents_agree(Checker *cx, Span span, const Region *dst, const Operand *a, const Operand *b,
+                                int64_t ka, int64_t kb)
 {
     int64_t m, n;
     if (ka == kb) return true;
@@ -216,7 +217,8 @@ static bool check_promote(Checker *cx, const Ex **ex, bool accumulate, int *prom
     if (!steps || !steps->next || steps->next->next) return check_error(cx, call->span, "'promote' takes (n, a @ b)");
     if (!accumulate) return check_error(cx, call->span, "'promote' adds: c += promote(n, a @ b)");
     if (!check_const_int(cx, steps, "the number of steps", &value)) return false;
-    if (value < 1 || value > 1024) return check_error(cx, steps->span, "%lld steps: there are 1 to 1024", (long long)value);
+    if (value < 1 || value > 1024)
+        return check_error(cx, steps->span, "%lld steps: there are 1 to 1024", (long long)value);
     *promote = (int)value;
     *ex = steps->next;
     if ((*ex)->kind == EX_BINARY && (*ex)->binary.op == OP_MATMUL) return true;
@@ -242,11 +244,13 @@ void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool
     const bool ok_a = is_sparse ? check_sparse(cx, ex->binary.a, &a, &meta) : check_operand(cx, ex->binary.a, &a);
     const bool ok_b = check_operand(cx, ex->binary.b, &b);
     if (!ok_a || !ok_b) return;
-    if (!operand_extent(cx, &a, 0, &m) || !operand_extent(cx, &a, 1, &ka) || !operand_extent(cx, &b, 0, &kb)
-        || !operand_extent(cx, &b, 1, &n)) return;
-    if (!inner_extents_agree(cx, ex->span, dst, &a, &b, is_sparse ? 2*ka : ka, kb)) return;
-    if (!operand_types_agree(cx, ex->span, &a, &b) || !accumulator_fits(cx, dst, &a)
-        || !result_shape_agrees(cx, dst, span, m, n)) return;
+    if (!operand_extent(cx, &a, 0, &m) || !operand_extent(cx, &a, 1, &ka) || !operand_extent(cx, &b, 0, &kb) ||
+        !operand_extent(cx, &b, 1, &n))
+        return;
+    if (!inner_extents_agree(cx, ex->span, dst, &a, &b, is_sparse ? 2 * ka : ka, kb)) return;
+    if (!operand_types_agree(cx, ex->span, &a, &b) || !accumulator_fits(cx, dst, &a) ||
+        !result_shape_agrees(cx, dst, span, m, n))
+        return;
     if (is_sparse && !places_fit(cx, ex->binary.a->call.args->next, meta, m, ka)) return;
     if (promote && (!dtype_is_float(a.type) || dtype_bits(a.type) != 8)) {
         check_error(cx, ex->span, "'promote' is for products of fp8, not of %s", dtype_name(a.type));

@@ -10,7 +10,7 @@ typedef struct Planner {
     Checker *cx;
     VEC(Buffer *) temps;
     VEC(OperatorStep) steps;
-    Expr    *when;                   // conditions at run time around this place; NULL: none
+    Expr *when; // conditions at run time around this place; NULL: none
 } Planner;
 
 // ---- temporaries
@@ -20,8 +20,12 @@ static void plan_temps(Planner *plan, const St *st)
     Checker *const cx = plan->cx;
     const DType type = resolve_type(cx, &st->decl.type);
     for (const Declarator *one = st->decl.names; one; one = one->next) {
-        Entity entity = { .kind = ENTITY_POISON, .name = one->name, .span = one->span, .what = "a temporary",
-                         .may_read = true, .may_write = true };
+        Entity entity = { .kind = ENTITY_POISON,
+                          .name = one->name,
+                          .span = one->span,
+                          .what = "a temporary",
+                          .may_read = true,
+                          .may_write = true };
         bool ok = type != DTYPE_NONE;
         Buffer *const temp = tile_new_buffer(cx->kernel, BUFFER_TENSOR, type, one->name, 0, one->span);
         temp->access = ACCESS_INOUT;
@@ -33,8 +37,9 @@ static void plan_temps(Planner *plan, const St *st)
                 break;
             }
             Expr *const x = check_int(cx, extent, "an extent");
-            if (x && !known_at_launch(x)) ok = check_error(cx, extent->span,
-                                                           "the extent of a temporary depends on shapes and scalar arguments only");
+            if (x && !known_at_launch(x))
+                ok = check_error(cx, extent->span,
+                                 "the extent of a temporary depends on shapes and scalar arguments only");
             ok &= x != NULL;
             temp->shape[temp->rank++] = x;
         }
@@ -56,7 +61,12 @@ static int temp_index(const Planner *plan, const Buffer *buffer)
 
 // ---- one call
 
-typedef struct StepArguments { OperatorArg *args; Entity **entities; Value *values; int n; } StepArguments;
+typedef struct StepArguments {
+    OperatorArg *args;
+    Entity **entities;
+    Value *values;
+    int n;
+} StepArguments;
 
 static Entity *optional_entity(Checker *cx, const Ex *ex)
 {
@@ -78,9 +88,11 @@ static bool tensor_fits(Checker *cx, const Param *param, const Ex *ex, const Ent
     }
     const bool reads = param->mode != MODE_OUT, writes = param->mode != MODE_IN;
     if ((!reads || entity->may_read) && (!writes || entity->may_write)) return true;
-    check_error(cx, ex->span, "'%s' is '%s', and '%s' of the kernel '%s'", entity->name, entity->may_read ? "in" : "out",
-                param->name,
-                param->mode == MODE_IN ? "in" : param->mode == MODE_OUT ? "out" : "inout");
+    check_error(cx, ex->span, "'%s' is '%s', and '%s' of the kernel '%s'", entity->name,
+                entity->may_read ? "in" : "out", param->name,
+                param->mode == MODE_IN    ? "in"
+                : param->mode == MODE_OUT ? "out"
+                                          : "inout");
     check_note(cx, entity->span, "declared here");
     return false;
 }
@@ -95,8 +107,8 @@ static bool tensor_argument(Planner *plan, const Param *param, const Ex *ex, Ope
     }
     if (ex->kind != EX_NAME)
         return check_error(cx, ex->span, "'%s' takes the name of a tensor, a temporary, or none", param->name);
-    Entity *const entity = param->optional && optional_entity(cx, ex) ? optional_entity(cx,
-                                                                                        ex) : get_entity(cx, ex->name.name, ex->span);
+    Entity *const entity =
+        param->optional && optional_entity(cx, ex) ? optional_entity(cx, ex) : get_entity(cx, ex->name.name, ex->span);
     if (entity->kind == ENTITY_POISON) return false;
     if (entity->kind == ENTITY_ABSENT) {
         arg->none = true;
@@ -151,7 +163,9 @@ static bool step_arguments(Planner *plan, const Decl *decl, const Ex *call, Step
 
 // ---- specialising its kernel
 
-typedef struct Bindings { VEC(Binding) list; } Bindings;
+typedef struct Bindings {
+    VEC(Binding) list;
+} Bindings;
 
 static void bind_build_value(Checker *cx, Bindings *bindings, const BuildParam *build, Value v, bool *ok)
 {
@@ -305,11 +319,13 @@ static void plan_call(Planner *plan, const St *st)
     }
     if (!types_agree(cx, decl, call, &args, kernel)) return;
     for (int i = 0; i < kernel->n_params; i++)
-        if (!kernel->params[i].is_tensor && !(args.args[i].scalar = convert_expr(cx, args.values[i],
-                                                                                 kernel->params[i].scalar->type))) return;
+        if (!kernel->params[i].is_tensor &&
+            !(args.args[i].scalar = convert_expr(cx, args.values[i], kernel->params[i].scalar->type)))
+            return;
     Expr *const when = plan->when ? expr_folded(cx->arena, plan->when) : NULL;
-    if (when && expr_is_int(when, 0)) return;              // never, as shapes are
-    VEC_PUSH(cx->arena, &plan->steps, ((OperatorStep){ kernel, args.args, args.n, when && expr_is_const(when) ? NULL : when }));
+    if (when && expr_is_int(when, 0)) return; // never, as shapes are
+    VEC_PUSH(cx->arena, &plan->steps,
+             ((OperatorStep){ kernel, args.args, args.n, when && expr_is_const(when) ? NULL : when }));
 }
 
 // ---- statements
@@ -362,12 +378,12 @@ static void plan_statement(Planner *plan, const St *st)
         break;
     case ST_DECL:
         if (st->decl.storage == STORE_TEMP) plan_temps(plan, st);
-        else if (st->decl.storage == STORE_SCALAR) check_statements(cx, &(St){ .kind = ST_DECL, .span = st->span,
-                                                                              .decl = st->decl });
+        else if (st->decl.storage == STORE_SCALAR)
+            check_statements(cx, &(St){ .kind = ST_DECL, .span = st->span, .decl = st->decl });
         else check_error(cx, st->span, "tiles belong to kernels; an operator has 'temp' tensors");
         break;
-    case ST_IF:      plan_if(plan, st); break;
-    case ST_CALL:    plan_call(plan, st); break;
+    case ST_IF: plan_if(plan, st); break;
+    case ST_CALL: plan_call(plan, st); break;
     case ST_REQUIRE:
         if (plan->when) check_error(cx, st->span, "a precondition stands outside of conditions");
         else check_require(cx, st);

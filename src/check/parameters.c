@@ -3,7 +3,10 @@
 #include "check/context.h"
 
 static const char *const kind_names[] = {
-    [BUILD_TYPE] = "a type", [BUILD_INT] = "an integer", [BUILD_BOOL] = "true or false", [BUILD_FLOAT] = "a number",
+    [BUILD_TYPE] = "a type",
+    [BUILD_INT] = "an integer",
+    [BUILD_BOOL] = "true or false",
+    [BUILD_FLOAT] = "a number",
 };
 
 static const Binding *find_binding(Checker *cx, Name name, const Binding *bindings, int n)
@@ -28,7 +31,9 @@ static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
             return entity;
         }
     } else if (value.kind == VALUE_SCALAR && expr_is_const(value.expr)) {
-        const DType type = param->kind == BUILD_INT ? DTYPE_INT : param->kind == BUILD_BOOL ? DTYPE_BOOL : default_float(cx);
+        const DType type = param->kind == BUILD_INT    ? DTYPE_INT
+                           : param->kind == BUILD_BOOL ? DTYPE_BOOL
+                                                       : default_float(cx);
         const bool is_number = value.expr->kind == E_FLOAT || value.expr->type != DTYPE_BOOL;
         if (param->kind != BUILD_INT || (value.expr->kind == E_INT && is_number)) {
             entity.value = convert_expr(cx, value, type);
@@ -48,12 +53,17 @@ static Entity build_entity(Checker *cx, const BuildParam *param, Value value)
 static Value binding_value(Checker *cx, const Binding *binding, Span span)
 {
     switch (binding->kind) {
-    case BIND_INT:   return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = int_const(cx->arena, binding->integer),
-                                    .flexible = true };
-    case BIND_FLOAT: return (Value){ .kind = VALUE_SCALAR, .span = span,
-                                    .expr = expr_float(cx->arena, DTYPE_F64, binding->real), .flexible = true };
-    case BIND_TYPE:  return (Value){ .kind = VALUE_TYPE, .span = span, .type = binding->type };
-    case BIND_NONE:  return (Value){ .kind = VALUE_NONE, .span = span };
+    case BIND_INT:
+        return (Value){
+            .kind = VALUE_SCALAR, .span = span, .expr = int_const(cx->arena, binding->integer), .flexible = true
+        };
+    case BIND_FLOAT:
+        return (Value){ .kind = VALUE_SCALAR,
+                        .span = span,
+                        .expr = expr_float(cx->arena, DTYPE_F64, binding->real),
+                        .flexible = true };
+    case BIND_TYPE: return (Value){ .kind = VALUE_TYPE, .span = span, .type = binding->type };
+    case BIND_NONE: return (Value){ .kind = VALUE_NONE, .span = span };
     case BIND_STRIDED: break;
     }
     return POISON;

@@ -66,11 +66,11 @@ const char *show_shape(Checker *cx, const Region *region)
 static const char *storage_text(const Buffer *buffer)
 {
     switch (buffer->kind) {
-    case BUFFER_TENSOR:   return "tensor ";
-    case BUFFER_SHARED:   return buffer->cluster_shared ? "cluster shared " : "shared ";
+    case BUFFER_TENSOR: return "tensor ";
+    case BUFFER_SHARED: return buffer->cluster_shared ? "cluster shared " : "shared ";
     case BUFFER_FRAGMENT: return "fragment ";
-    case BUFFER_LOCAL:    return "local ";
-    case BUFFER_VIEW:     return "view ";
+    case BUFFER_LOCAL: return "local ";
+    case BUFFER_VIEW: return "view ";
     }
     return "";
 }
@@ -93,21 +93,22 @@ const char *show_value(Checker *cx, const Value *value)
     switch (value->kind) {
     case VALUE_POISON: return "nothing";
     case VALUE_SCALAR: return value->flexible ? "a literal" : dtype_name(value->expr->type);
-    case VALUE_TYPE:   return arena_printf(cx->arena, "the type %s", dtype_name(value->type));
+    case VALUE_TYPE: return arena_printf(cx->arena, "the type %s", dtype_name(value->type));
     case VALUE_TARGET: return arena_printf(cx->arena, "the target %s", value->text);
     case VALUE_REGION: return show_region(cx, &value->region);
-    case VALUE_NONE:   return "none";
-    case VALUE_TEXT:   return "a text";
-    case VALUE_VOID:   return "no value";
+    case VALUE_NONE: return "none";
+    case VALUE_TEXT: return "a text";
+    case VALUE_VOID: return "no value";
     }
     return "";
 }
 
 static const char *const operators[OP_COUNT] = {
-    [OP_NEG] = "-", [OP_NOT] = "!", [OP_BITNOT] = "~", [OP_MUL] = "*", [OP_DIV] = "/", [OP_MOD] = "%", [OP_ADD] = "+",
-    [OP_SUB] = "-", [OP_SHL] = "<<", [OP_SHR] = ">>", [OP_LT] = "<", [OP_LE] = "<=", [OP_GT] = ">", [OP_GE] = ">=",
-    [OP_EQ] = "==", [OP_NE] = "!=", [OP_AND] = "&", [OP_XOR] = "^", [OP_OR] = "|", [OP_ANDAND] = "&&", [OP_OROR] = "||",
-    [OP_MATMUL] = "@", [OP_MIN] = "min", [OP_MAX] = "max", [OP_ASSIGN] = "=",
+    [OP_NEG] = "-",   [OP_NOT] = "!",    [OP_BITNOT] = "~", [OP_MUL] = "*",   [OP_DIV] = "/",
+    [OP_MOD] = "%",   [OP_ADD] = "+",    [OP_SUB] = "-",    [OP_SHL] = "<<",  [OP_SHR] = ">>",
+    [OP_LT] = "<",    [OP_LE] = "<=",    [OP_GT] = ">",     [OP_GE] = ">=",   [OP_EQ] = "==",
+    [OP_NE] = "!=",   [OP_AND] = "&",    [OP_XOR] = "^",    [OP_OR] = "|",    [OP_ANDAND] = "&&",
+    [OP_OROR] = "||", [OP_MATMUL] = "@", [OP_MIN] = "min",  [OP_MAX] = "max", [OP_ASSIGN] = "=",
 };
 
 const char *operator_text(Operator op) { return operators[op]; }
@@ -115,8 +116,9 @@ const char *operator_text(Operator op) { return operators[op]; }
 const char *update_text(Operator op)
 {
     static const char *const updates[OP_COUNT] = {
-        [OP_MUL] = "*=", [OP_DIV] = "/=", [OP_MOD] = "%=", [OP_ADD] = "+=", [OP_SUB] = "-=", [OP_SHL] = "<<=", [OP_SHR] = ">>=",
-        [OP_AND] = "&=", [OP_XOR] = "^=", [OP_OR] = "|=", [OP_MIN] = "min=", [OP_MAX] = "max=", [OP_ASSIGN] = "=",
+        [OP_MUL] = "*=",   [OP_DIV] = "/=",   [OP_MOD] = "%=",   [OP_ADD] = "+=", [OP_SUB] = "-=",
+        [OP_SHL] = "<<=",  [OP_SHR] = ">>=",  [OP_AND] = "&=",   [OP_XOR] = "^=", [OP_OR] = "|=",
+        [OP_MIN] = "min=", [OP_MAX] = "max=", [OP_ASSIGN] = "=",
     };
     return updates[op] ? updates[op] : "=";
 }

@@ -10,11 +10,17 @@
 
 // ---- constants of the language
 
-typedef struct NamedConstant { const char *name; double value; } NamedConstant;
+typedef struct NamedConstant {
+    const char *name;
+    double value;
+} NamedConstant;
 
 static const NamedConstant named_constants[] = {
-    { "INFINITY", INFINITY }, { "NAN", NAN },
-    { "LOG2E", 1.44269504088896340736 }, { "LN2", 0.69314718055994530942 }, { "PI", 3.14159265358979323846 },
+    { "INFINITY", INFINITY },
+    { "NAN", NAN },
+    { "LOG2E", 1.44269504088896340736 },
+    { "LN2", 0.69314718055994530942 },
+    { "PI", 3.14159265358979323846 },
 };
 
 static const NamedConstant *find_constant(Name name)
@@ -32,8 +38,9 @@ static bool is_target_word(Name name)
 // What the build is for: the architecture, and whether it has checks. NULL: no such name.
 static Expr *find_build_constant(const Checker *cx, Name name)
 {
-    return strcmp(name, "ARCH") == 0    ? int_const(cx->arena, cx->options->arch)
-         : strcmp(name, "CHECKED") == 0 ? expr_bool(cx->arena, cx->options->checked) : NULL;
+    return strcmp(name, "ARCH") == 0      ? int_const(cx->arena, cx->options->arch)
+           : strcmp(name, "CHECKED") == 0 ? expr_bool(cx->arena, cx->options->checked)
+                                          : NULL;
 }
 
 // ---- what the files declare
@@ -41,14 +48,14 @@ static Expr *find_build_constant(const Checker *cx, Name name)
 typedef struct FileConstant {
     const Decl *decl;
     const Declarator *one;
-    Entity     *made;                // NULL: it was not used yet
-    bool        under_way;
+    Entity *made; // NULL: it was not used yet
+    bool under_way;
 } FileConstant;
 
 static void note_declared(Table *table, Name name, void *what)
 {
     void **const place = table_at(table, name);
-    if (!*place) *place = what;                            // the first of two
+    if (!*place) *place = what; // the first of two
 }
 
 static void note_constants(Checker *cx, const Decl *decl)
@@ -79,8 +86,8 @@ static Entity *evaluate_file_constant(Checker *cx, FileConstant *constant)
     if (constant->made) return constant->made;
     const Decl *const decl = constant->decl;
     const Declarator *const one = constant->one;
-    Entity *const made = NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = one->name, .span = one->span,
-                             .what = "a constant");
+    Entity *const made =
+        NEW(cx->arena, Entity, .kind = ENTITY_POISON, .name = one->name, .span = one->span, .what = "a constant");
     if (constant->under_way || cx->constant_depth >= CALLS_MAX) {
         if (constant->under_way) check_error(cx, one->span, "the value of '%s' depends on itself", one->name);
         else check_error(cx, one->span, "more than %d constants computed from each other", CALLS_MAX);
@@ -95,8 +102,8 @@ static Entity *evaluate_file_constant(Checker *cx, FileConstant *constant)
         check_error(cx, one->span, "a constant needs a value");
     } else if (type != DTYPE_NONE) {
         Expr *const value = convert_expr(cx, check_scalar(cx, one->init), type);
-        if (value && !expr_is_const(value)) check_error(cx, one->init->span,
-                                                        "the value of a file's constant must be known when built");
+        if (value && !expr_is_const(value))
+            check_error(cx, one->init->span, "the value of a file's constant must be known when built");
         else if (value) {
             made->kind = ENTITY_VALUE;
             made->value = value;
@@ -115,7 +122,10 @@ static Entity *evaluate_file_constant(Checker *cx, FileConstant *constant)
 // Names that are visible together, as a tree by two bits of the name's hash at a time. A new name copies the nodes on its
 // way, so that the tree of an outer block is there again when the block ends.
 typedef struct NameNode NameNode;
-struct NameNode { Entity *entity; const NameNode *child[4]; };
+struct NameNode {
+    Entity *entity;
+    const NameNode *child[4];
+};
 
 static uint64_t hash_of(Name name) { return (uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15); }
 
@@ -162,8 +172,9 @@ Entity *find_entity(Checker *cx, Name name)
         return NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a named constant", .flexible = true,
                    .value = expr_float(cx->arena, DTYPE_F64, named->value), .type = DTYPE_F64);
     Expr *const build = find_build_constant(cx, name);
-    return !build ? NULL : NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a constant of the build",
-                               .flexible = true, .value = build, .type = build->type);
+    return !build ? NULL
+                  : NEW(cx->arena, Entity, .kind = ENTITY_VALUE, .name = name, .what = "a constant of the build",
+                        .flexible = true, .value = build, .type = build->type);
 }
 
 static void report_unknown(Checker *cx, Name name, Span span)
@@ -207,8 +218,9 @@ Entity *declare(Checker *cx, Entity entity)
     const Entity *const before = find_declared(cx, entity.name);
     if (before && before->kind != ENTITY_POISON) {
         check_error(cx, entity.span, "'%s' is already declared", entity.name);
-        if (before->span.source) check_note(cx, before->span, "here, as %s", before->what ? before->what : "a variable");
-        return made;                                       // the first one stays visible
+        if (before->span.source)
+            check_note(cx, before->span, "here, as %s", before->what ? before->what : "a variable");
+        return made; // the first one stays visible
     } else if (find_constant(entity.name) || is_target_word(entity.name) || find_build_constant(cx, entity.name)) {
         check_error(cx, entity.span, "'%s' is a constant of the language", entity.name);
     } else if (constant) {
@@ -235,8 +247,8 @@ void assume_present(Checker *cx, const Ex *cond, bool truth)
     } else if (cond->kind == EX_BINARY && cond->binary.op == (truth ? OP_ANDAND : OP_OROR)) {
         assume_present(cx, cond->binary.a, truth);
         assume_present(cx, cond->binary.b, truth);
-    } else if (truth && cond->kind == EX_CALL && strcmp(cond->call.name, "present") == 0 && cond->call.args
-               && cond->call.args->kind == EX_NAME) {
+    } else if (truth && cond->kind == EX_CALL && strcmp(cond->call.name, "present") == 0 && cond->call.args &&
+               cond->call.args->kind == EX_NAME) {
         const Entity *const entity = find_entity(cx, cond->call.args->name.name);
         if (entity) cx->present = NEW(cx->arena, PresentFact, .entity = entity, .next = cx->present);
     }
@@ -253,20 +265,22 @@ static Value target_value(Checker *cx, Name name, Span span)
 Value entity_value(Checker *cx, Entity *entity, Span span)
 {
     switch (entity->kind) {
-    case ENTITY_POISON:
-        return POISON;
+    case ENTITY_POISON: return POISON;
     case ENTITY_VALUE:
-        return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = entity->value, .flexible = entity->flexible, .entity = entity };
+        return (Value){
+            .kind = VALUE_SCALAR, .span = span, .expr = entity->value, .flexible = entity->flexible, .entity = entity
+        };
     case ENTITY_VARIABLE:
-        return (Value){ .kind = VALUE_SCALAR, .span = span, .expr = expr_var(cx->arena, entity->var), .entity = entity };
-    case ENTITY_TYPE:
-        return (Value){ .kind = VALUE_TYPE, .span = span, .type = entity->type };
+        return (
+            Value){ .kind = VALUE_SCALAR, .span = span, .expr = expr_var(cx->arena, entity->var), .entity = entity };
+    case ENTITY_TYPE: return (Value){ .kind = VALUE_TYPE, .span = span, .type = entity->type };
     case ENTITY_BUFFER:
         if (entity->optional && !is_known_present(cx, entity)) break;
-        return (Value){ .kind = VALUE_REGION, .span = span, .region = region_whole(cx->arena, entity->buffer, span),
-                       .entity = entity };
-    case ENTITY_ABSENT:
-        break;
+        return (Value){ .kind = VALUE_REGION,
+                        .span = span,
+                        .region = region_whole(cx->arena, entity->buffer, span),
+                        .entity = entity };
+    case ENTITY_ABSENT: break;
     case ENTITY_UNBOUND:
         check_error(cx, span, "'%s' is not known: only '%s' binds it, which is absent", entity->name, entity->what);
         return POISON;

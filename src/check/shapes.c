@@ -12,12 +12,16 @@ static bool is_symbol_name(Checker *cx, const Ex *ex) { return ex->kind == EX_NA
 
 static void declare_argument(Checker *cx, const Param *param, TileParam *made)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a scalar argument",
-                     .may_read = true };
+    Entity entity = {
+        .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a scalar argument", .may_read = true
+    };
     const DType type = resolve_type(cx, &param->type);
     if (param->mode != MODE_SCALAR) {
-        check_error(cx, param->span, "'%s' has no extents: '%s' is for tensors, a scalar is passed by value", param->name,
-                    param->mode == MODE_IN ? "in" : param->mode == MODE_OUT ? "out" : "inout");
+        check_error(cx, param->span, "'%s' has no extents: '%s' is for tensors, a scalar is passed by value",
+                    param->name,
+                    param->mode == MODE_IN    ? "in"
+                    : param->mode == MODE_OUT ? "out"
+                                              : "inout");
     } else if (type != DTYPE_NONE && dtype_bits(type) < 8) {
         check_error(cx, param->type.span, "a scalar argument of %s: packed types are for tensors", dtype_name(type));
     } else if (type != DTYPE_NONE) {
@@ -29,7 +33,8 @@ static void declare_argument(Checker *cx, const Param *param, TileParam *made)
         entity.type = type;
         if (fixed) {
             const TileRequire equal = { expr_binary(cx->arena, X_EQ, expr_var(cx->arena, made->scalar), fixed),
-                                        arena_printf(cx->arena, "'%s' was fixed when built", param->name), param->span };
+                                        arena_printf(cx->arena, "'%s' was fixed when built", param->name),
+                                        param->span };
             VEC_PUSH(cx->arena, &cx->requires, equal);
         }
     }
@@ -41,8 +46,13 @@ static void declare_argument(Checker *cx, const Param *param, TileParam *made)
 static Var *new_symbol(Checker *cx, Name name, Span span)
 {
     Expr *const fixed = bound_constant(cx, name, span, DTYPE_INT);
-    Entity entity = { .kind = fixed ? ENTITY_VALUE : ENTITY_VARIABLE, .name = name, .span = span, .what = "a shape symbol",
-                      .may_read = true, .value = fixed, .type = DTYPE_INT };
+    Entity entity = { .kind = fixed ? ENTITY_VALUE : ENTITY_VARIABLE,
+                      .name = name,
+                      .span = span,
+                      .what = "a shape symbol",
+                      .may_read = true,
+                      .value = fixed,
+                      .type = DTYPE_INT };
     if (!fixed) {
         entity.var = tile_new_var(cx->kernel, VAR_SYMBOL, DTYPE_INT, name, span);
         entity.var->lo = int_const(cx->arena, 0);
@@ -110,8 +120,10 @@ static void note_unbound_symbols(Checker *cx, const Decl *decl)
         if (!param->extents || !is_absent_param(cx, param)) continue;
         for (const Ex *extent = param->extents; extent; extent = extent->next)
             if (is_symbol_name(cx, extent))
-                declare(cx, (Entity){ .kind = ENTITY_UNBOUND, .name = extent->name.name, .span = extent->span,
-                                     .what = param->name });
+                declare(cx, (Entity){ .kind = ENTITY_UNBOUND,
+                                      .name = extent->name.name,
+                                      .span = extent->span,
+                                      .what = param->name });
     }
 }
 
@@ -143,7 +155,7 @@ static bool report_unbound(Checker *cx, const Ex *ex)
         check_help(cx, ex->span, "a shape symbol is bound where it is an extent by itself, or as %s + constant",
                    ex->name.name);
         return true;
-    case EX_UNARY:  return report_unbound(cx, ex->unary.a);
+    case EX_UNARY: return report_unbound(cx, ex->unary.a);
     case EX_BINARY: {
         const bool left = report_unbound(cx, ex->binary.a);
         return report_unbound(cx, ex->binary.b) || left;
@@ -198,10 +210,10 @@ static bool packed_rows_fill_bytes(Checker *cx, const Param *param, const Buffer
     Expr *const cond = expr_binary(a, X_EQ, expr_binary(a, X_MOD, last, int_const(a, 8 / bits)), zero);
     bool known;
     if (is_const_bool(cond, &known))
-        return known || check_error(cx, param->span, "a row of %s %s fills no whole bytes: %d are one", show_expr(cx, last),
-                                    dtype_name(tensor->type), 8 / bits);
-    const char *const message = arena_printf(a, "the rows of '%s', %s of %s, must fill whole bytes: %d are one", param->name,
-                                             show_expr(cx, last), dtype_name(tensor->type), 8 / bits);
+        return known || check_error(cx, param->span, "a row of %s %s fills no whole bytes: %d are one",
+                                    show_expr(cx, last), dtype_name(tensor->type), 8 / bits);
+    const char *const message = arena_printf(a, "the rows of '%s', %s of %s, must fill whole bytes: %d are one",
+                                             param->name, show_expr(cx, last), dtype_name(tensor->type), 8 / bits);
     VEC_PUSH(cx->arena, &cx->requires, ((TileRequire){ cond, message, param->span }));
     learn_required(cx, cond);
     return true;
@@ -230,8 +242,9 @@ static void space_rows(Checker *cx, const Param *param, int index, Buffer *tenso
 
 static void declare_tensor(Checker *cx, const Param *param, int index, TileParam *made)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a tensor",
-                     .optional = param->optional };
+    Entity entity = {
+        .kind = ENTITY_POISON, .name = param->name, .span = param->span, .what = "a tensor", .optional = param->optional
+    };
     const DType type = resolve_type(cx, &param->type);
     const bool absent = is_absent_param(cx, param);
     Buffer *const tensor = tile_new_buffer(cx->kernel, BUFFER_TENSOR, type, param->name, 0, param->span);
@@ -242,11 +255,11 @@ static void declare_tensor(Checker *cx, const Param *param, int index, TileParam
     made->is_tensor = true;
     made->tensor = tensor;
     made->absent = absent;
-    if (param->mode == MODE_SCALAR) check_error(cx, param->span, "the tensor '%s' needs a direction: in, out or inout",
-                                                param->name);
+    if (param->mode == MODE_SCALAR)
+        check_error(cx, param->span, "the tensor '%s' needs a direction: in, out or inout", param->name);
     else if (tensor_shape(cx, param, index, absent, tensor) && type != DTYPE_NONE &&
              packed_rows_fill_bytes(cx, param, tensor)) {
-        const bool spaced = is_bound_strided(cx, param->name);       // references take contiguous tensors
+        const bool spaced = is_bound_strided(cx, param->name); // references take contiguous tensors
         if (spaced && !absent && !cx->sequential && !tensor->strided) space_rows(cx, param, index, tensor);
         entity.kind = absent ? ENTITY_ABSENT : ENTITY_BUFFER;
         entity.buffer = tensor;
@@ -270,15 +283,19 @@ static void declare_expected(Checker *cx, const Decl *decl)
         const char *const text = arena_printf(cx->arena, "expected_%s", param->name);
         const Name name = intern_text(cx->arena, text);
         TileParam made = { .name = name, .span = param->span, .is_tensor = true, .absent = written.absent };
-        made.tensor = tile_new_buffer(cx->kernel, BUFFER_TENSOR, written.tensor->type, name, written.tensor->rank,
-                                      param->span);
+        made.tensor =
+            tile_new_buffer(cx->kernel, BUFFER_TENSOR, written.tensor->type, name, written.tensor->rank, param->span);
         memcpy(made.tensor->shape, written.tensor->shape, sizeof made.tensor->shape);
         made.tensor->param = cx->params.count;
         made.tensor->access = ACCESS_IN;
         made.tensor->optional = written.tensor->optional;
-        declare(cx, (Entity){ .kind = written.absent ? ENTITY_ABSENT : ENTITY_BUFFER, .name = name, .span = param->span,
-                             .what = "a tensor",
-                              .buffer = made.tensor, .may_read = true, .optional = written.tensor->optional });
+        declare(cx, (Entity){ .kind = written.absent ? ENTITY_ABSENT : ENTITY_BUFFER,
+                              .name = name,
+                              .span = param->span,
+                              .what = "a tensor",
+                              .buffer = made.tensor,
+                              .may_read = true,
+                              .optional = written.tensor->optional });
         VEC_PUSH(cx->arena, &cx->params, made);
     }
 }
@@ -315,9 +332,16 @@ static void note_values(Checker *cx, const Ex *ex)
             check_note(cx, ex->span, "%s is %s", ex->name.name, show_expr(cx, entity->value));
         break;
     }
-    case EX_UNARY:  note_values(cx, ex->unary.a); break;
-    case EX_BINARY: note_values(cx, ex->binary.a); note_values(cx, ex->binary.b); break;
-    case EX_SELECT: note_values(cx, ex->select.cond); note_values(cx, ex->select.a); note_values(cx, ex->select.b); break;
+    case EX_UNARY: note_values(cx, ex->unary.a); break;
+    case EX_BINARY:
+        note_values(cx, ex->binary.a);
+        note_values(cx, ex->binary.b);
+        break;
+    case EX_SELECT:
+        note_values(cx, ex->select.cond);
+        note_values(cx, ex->select.a);
+        note_values(cx, ex->select.b);
+        break;
     case EX_CALL:
         for (const Ex *arg = ex->call.args; arg; arg = arg->next) note_values(cx, arg);
         break;

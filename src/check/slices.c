@@ -29,10 +29,7 @@ Expr *load_element(Checker *cx, const Region *region)
 
 // ---- direction
 
-static const char *mode_text(const Entity *entity)
-{
-    return entity->may_read ? "in" : "out";
-}
+static const char *mode_text(const Entity *entity) { return entity->may_read ? "in" : "out"; }
 
 bool may_read(Checker *cx, const Entity *entity, Span span)
 {
@@ -91,7 +88,8 @@ static bool reaches_near(Checker *cx, const Sub *sub, Span span)
     int64_t width, step, last;
     if (!sub->step || !expr_as_int(sub->step, &step) || !expr_as_int(sub->width, &width) || width < 1) return true;
     if (!__builtin_mul_overflow(width - 1, step, &last) && last <= PLACE_MAX) return true;
-    return check_error(cx, span, "%lld elements, each %lld behind the one before, reach past 2^60", (long long)width, (long long)step);
+    return check_error(cx, span, "%lld elements, each %lld behind the one before, reach past 2^60", (long long)width,
+                       (long long)step);
 }
 
 static bool check_inside(Checker *cx, const Buffer *buffer, int d, const Sub *sub, Span span)
@@ -105,8 +103,9 @@ static bool check_inside(Checker *cx, const Buffer *buffer, int d, const Sub *su
     const Range r = expr_range(sub->start);
     int64_t at;
     if (expr_as_int(sub->start, &at)) {
-        if (sub->is_range) check_error(cx, span, "elements %lld .. %lld of an extent of %lld", (long long)at,
-                                       (long long)(at + last), (long long)extent);
+        if (sub->is_range)
+            check_error(cx, span, "elements %lld .. %lld of an extent of %lld", (long long)at, (long long)(at + last),
+                        (long long)extent);
         else check_error(cx, span, "element %lld of an extent of %lld", (long long)at, (long long)extent);
     } else {
         check_error(cx, span, "elements %lld .. %lld of an extent of %lld", (long long)r.lo, (long long)(r.hi + last),
@@ -137,8 +136,8 @@ static bool check_sub(Checker *cx, const Buffer *buffer, int d, const Ex *ex, Su
         sub->step = check_int(cx, ex->sub.step, "a step");
         if (!sub->step) return false;
         if (expr_as_int(sub->step, &constant)) {
-            if (constant <= 0) return check_error(cx, ex->sub.step->span, "a step of %lld: steps are positive",
-                                                  (long long)constant);
+            if (constant <= 0)
+                return check_error(cx, ex->sub.step->span, "a step of %lld: steps are positive", (long long)constant);
             if (constant == 1) sub->step = NULL;
         }
     }
@@ -201,7 +200,8 @@ Value check_subscript(Checker *cx, const Ex *ex)
     Entity *entity;
     Region region;
     if (!check_region(cx, ex, &entity, &region)) return POISON;
-    if (!is_element(&region)) return (Value){ .kind = VALUE_REGION, .span = ex->span, .region = region, .entity = entity };
+    if (!is_element(&region))
+        return (Value){ .kind = VALUE_REGION, .span = ex->span, .region = region, .entity = entity };
     if (!may_read(cx, entity, ex->span)) return POISON;
     return scalar_value(load_element(cx, &region), ex->span);
 }

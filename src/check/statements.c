@@ -60,18 +60,22 @@ void finish_construct(Checker *cx, Flagged before, bool is_loop)
 {
     const Flagged now = flagged_so_far(cx);
     if (now.returns != before.returns && !in_loop(cx)) go_on_unless(cx, cx->call->returned);
-    else if (now.returns != before.returns && is_loop) {   // inside of the loop it has left by break
+    else if (now.returns != before.returns && is_loop) { // inside of the loop it has left by break
         const Span span = cx->call->span;
-        TileOp *const leave = NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups,
-                                  .stage = cx->stage);
-        emit(cx, (TileOp){ .kind = T_IF, .span = span, .branch = { expr_var(cx->arena, cx->call->returned), leave, NULL } });
+        TileOp *const leave =
+            NEW(cx->arena, TileOp, .kind = T_BREAK, .span = span, .groups = cx->groups, .stage = cx->stage);
+        emit(cx, (TileOp){
+                     .kind = T_IF, .span = span, .branch = { expr_var(cx->arena, cx->call->returned), leave, NULL } });
     }
     if (now.breaks != before.breaks) go_on_unless(cx, cx->loop->left);
     if (now.continues != before.continues) go_on_unless(cx, cx->loop->skipped);
 }
 
 // One side of an `if`: its ops, where the rest of it is emitted (under its flags' conditions), how it was left.
-typedef struct Arm { TileOp **list, **end; Escape escape; } Arm;
+typedef struct Arm {
+    TileOp **list, **end;
+    Escape escape;
+} Arm;
 
 // What follows goes into this side of an `if`, whose other side has left.
 static void continue_in(Checker *cx, Arm arm, Escape left)
@@ -159,7 +163,7 @@ static Escape both_leave(Checker *cx, Arm then, Arm otherwise, Flagged before)
     TileOp **const out = cx->out;
     continue_in(cx, near, far.escape);
     cx->out = out;
-    return near.escape;                                    // what follows in this step is never reached
+    return near.escape; // what follows in this step is never reached
 }
 
 static void check_runtime_if(Checker *cx, const St *st, Expr *cond)
@@ -179,7 +183,7 @@ static void check_runtime_if(Checker *cx, const St *st, Expr *cond)
     else if (is_structured(then.escape))
         continue_in(cx, op->branch.then ? otherwise : turn_around(cx, op, otherwise), then.escape);
     else if (is_structured(otherwise.escape)) continue_in(cx, then, otherwise.escape);
-    else if (then.escape) {                                // `if (!present(A)) return;` and the like say something
+    else if (then.escape) { // `if (!present(A)) return;` and the like say something
         assume_present(cx, st->branch.cond, false);
     }
     finish_construct(cx, flagged, false);
@@ -202,8 +206,9 @@ static void check_if(Checker *cx, const St *st)
         return;
     }
     // Without a condition both sides are still looked at, for their own mistakes.
-    check_runtime_if(cx, st, cond ? cond : expr_var(cx->arena, tile_new_var(cx->kernel, VAR_LOCAL, DTYPE_BOOL, "unknown",
-                                                                            st->span)));
+    check_runtime_if(cx, st,
+                     cond ? cond
+                          : expr_var(cx->arena, tile_new_var(cx->kernel, VAR_LOCAL, DTYPE_BOOL, "unknown", st->span)));
 }
 
 // ---- declarations
@@ -246,8 +251,9 @@ Entity *declare_scalar(Checker *cx, Entity entity, DType type, Expr *value, bool
 
 static void check_scalar_declaration(Checker *cx, const St *st, const Declarator *one, DType type)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = one->name, .span = one->span, .may_read = true,
-                     .may_write = !st->decl.is_const };
+    Entity entity = {
+        .kind = ENTITY_POISON, .name = one->name, .span = one->span, .may_read = true, .may_write = !st->decl.is_const
+    };
     if (st->decl.is_const) entity.what = "a constant";
     entity.is_constant = st->decl.is_const;
     Expr *value = NULL;
@@ -321,14 +327,19 @@ static bool tile_type_allowed(Checker *cx, const St *st, DType type)
 
 static BufferKind buffer_kind(Storage storage)
 {
-    return storage == STORE_FRAGMENT ? BUFFER_FRAGMENT : storage == STORE_LOCAL
-        || storage == STORE_SCALAR ? BUFFER_LOCAL : BUFFER_SHARED;
+    return storage == STORE_FRAGMENT                           ? BUFFER_FRAGMENT
+           : storage == STORE_LOCAL || storage == STORE_SCALAR ? BUFFER_LOCAL
+                                                               : BUFFER_SHARED;
 }
 
 static void check_tile_declaration(Checker *cx, const St *st, const Declarator *one, DType type)
 {
-    Entity entity = { .kind = ENTITY_POISON, .name = one->name, .span = one->span, .what = "a tile", .may_read = true,
-                     .may_write = !st->decl.is_const };
+    Entity entity = { .kind = ENTITY_POISON,
+                      .name = one->name,
+                      .span = one->span,
+                      .what = "a tile",
+                      .may_read = true,
+                      .may_write = !st->decl.is_const };
     Buffer *const buffer = tile_new_buffer(cx->kernel, buffer_kind(st->decl.storage), type, one->name, 0, one->span);
     buffer->cluster_shared = st->decl.storage == STORE_CLUSTER_SHARED;
     bool ok = storage_allowed(cx, st, one) && type != DTYPE_NONE && tile_type_allowed(cx, st, type);
@@ -348,8 +359,11 @@ static void check_tile_declaration(Checker *cx, const St *st, const Declarator *
     }
     Entity *const made = declare(cx, entity);
     const Region whole = region_whole(cx->arena, buffer, one->span);
-    const Place place = { .kind = PLACE_REGION, .span = span_join(one->span, one->init->span), .entity = made,
-                         .region = whole, .type = type };
+    const Place place = { .kind = PLACE_REGION,
+                          .span = span_join(one->span, one->init->span),
+                          .entity = made,
+                          .region = whole,
+                          .type = type };
     assign_to(cx, place, OP_ASSIGN, one->init, place.span);
 }
 
@@ -423,14 +437,18 @@ static void check_call_statement(Checker *cx, const St *st)
     else check_call(cx, call, true);
 }
 
-typedef struct LayoutName { const char *name; LayoutHint hint; bool has_value; } LayoutName;
+typedef struct LayoutName {
+    const char *name;
+    LayoutHint hint;
+    bool has_value;
+} LayoutName;
 
 static const LayoutName layouts[] = {
-    { "swizzle", HINT_SWIZZLE, true }, { "padded", HINT_PADDED, true }, { "rows", HINT_ROWS, false },
+    { "swizzle", HINT_SWIZZLE, true },  { "padded", HINT_PADDED, true },    { "rows", HINT_ROWS, false },
     { "columns", HINT_COLUMNS, false }, { "partial", HINT_PARTIAL, false }, { "transposed", HINT_TRANSPOSED, false },
 };
 
-enum { PADDING_MAX = 1024 };        // elements between rows; more is none that memory has
+enum { PADDING_MAX = 1024 }; // elements between rows; more is none that memory has
 
 static void check_layout(Checker *cx, const St *st)
 {
@@ -459,7 +477,8 @@ static void check_layout(Checker *cx, const St *st)
             else if (layouts[i].hint == HINT_SWIZZLE && value != 0 && value != 32 && value != 64 && value != 128)
                 check_error(cx, hint->span, "a swizzle of %lld bytes: there are 0, 32, 64 and 128", (long long)value);
             else if (value < 0 || value > PADDING_MAX)
-                check_error(cx, hint->span, "a padding of %lld elements: there are 0 to %d", (long long)value, PADDING_MAX);
+                check_error(cx, hint->span, "a padding of %lld elements: there are 0 to %d", (long long)value,
+                            PADDING_MAX);
             else if (buffer->hint && (buffer->hint != layouts[i].hint || buffer->hint_value != value)) {
                 check_error(cx, hint->span, "'%s' has another layout already", buffer->name);
                 check_note(cx, buffer->hint_span, "it is given here");
@@ -508,7 +527,8 @@ static void check_stage(Checker *cx, const St *st)
     if (!check_const_int(cx, st->stage.number, "a stage", &stage)) return;
     const int last = cx->pipeline->pipeline.n_stage_labels - 1;
     if (stage != cx->stage && stage != last + 1) {
-        check_error(cx, st->span, "stage %lld after stage %d: stages follow each other, from 0", (long long)stage, last);
+        check_error(cx, st->span, "stage %lld after stage %d: stages follow each other, from 0", (long long)stage,
+                    last);
         return;
     }
     if (stage == cx->stage && last >= 0 && stage <= last) {
@@ -526,8 +546,11 @@ static bool allowed_here(Checker *cx, const St *st)
     const char *const in_forall = st->kind == ST_PIPELINE ? "a pipeline" : st->kind == ST_GRID ? "the grid" : NULL;
     if (cx->forall && in_forall) return check_error(cx, st->span, "%s stands outside of forall", in_forall);
     if (!cx->sequential) return true;
-    const char *const in_kernel = st->kind == ST_PIPELINE ? "a pipeline" : st->kind == ST_ON ? "'on'" : st->kind == ST_LAYOUT ? "a layout"
-                                : st->kind == ST_GRID ? "a grid" : NULL;
+    const char *const in_kernel = st->kind == ST_PIPELINE ? "a pipeline"
+                                  : st->kind == ST_ON     ? "'on'"
+                                  : st->kind == ST_LAYOUT ? "a layout"
+                                  : st->kind == ST_GRID   ? "a grid"
+                                                          : NULL;
     if (in_kernel) return check_error(cx, st->span, "%s is for kernels; this code is sequential", in_kernel);
     return true;
 }
@@ -536,28 +559,30 @@ static void check_one(Checker *cx, const St *st)
 {
     if (!allowed_here(cx, st)) return;
     switch (st->kind) {
-    case ST_BLOCK:    check_block(cx, st->block.body); break;
-    case ST_DECL:     check_declaration(cx, st); break;
-    case ST_VIEW:     check_view(cx, st); break;
-    case ST_ASSIGN:   check_assign(cx, st); break;
-    case ST_ATOMIC:   check_atomic(cx, st); break;
-    case ST_CALL:     check_call_statement(cx, st); break;
-    case ST_IF:       check_if(cx, st); break;
-    case ST_FOR:      check_for(cx, st); break;
-    case ST_WHILE:    check_while(cx, st); break;
-    case ST_FORALL:   check_forall(cx, st); break;
+    case ST_BLOCK: check_block(cx, st->block.body); break;
+    case ST_DECL: check_declaration(cx, st); break;
+    case ST_VIEW: check_view(cx, st); break;
+    case ST_ASSIGN: check_assign(cx, st); break;
+    case ST_ATOMIC: check_atomic(cx, st); break;
+    case ST_CALL: check_call_statement(cx, st); break;
+    case ST_IF: check_if(cx, st); break;
+    case ST_FOR: check_for(cx, st); break;
+    case ST_WHILE: check_while(cx, st); break;
+    case ST_FORALL: check_forall(cx, st); break;
     case ST_PIPELINE: check_pipeline(cx, st); break;
-    case ST_STAGE:    check_stage(cx, st); break;
-    case ST_ON:       check_on(cx, st); break;
-    case ST_BREAK:    check_break(cx, st); break;
+    case ST_STAGE: check_stage(cx, st); break;
+    case ST_ON: check_on(cx, st); break;
+    case ST_BREAK: check_break(cx, st); break;
     case ST_CONTINUE: check_continue(cx, st); break;
-    case ST_RETURN:   check_return(cx, st); break;
-    case ST_GRID:     check_grid(cx, st); break;
-    case ST_REQUIRE:  check_require(cx, st); break;
-    case ST_ASSUME: case ST_ASSERT: check_assertion(cx, st); break;
-    case ST_PRINT:    check_print(cx, st); break;
-    case ST_LAYOUT:   check_layout(cx, st); break;
-    case ST_TOLERANCE: case ST_INPUT:
+    case ST_RETURN: check_return(cx, st); break;
+    case ST_GRID: check_grid(cx, st); break;
+    case ST_REQUIRE: check_require(cx, st); break;
+    case ST_ASSUME:
+    case ST_ASSERT: check_assertion(cx, st); break;
+    case ST_PRINT: check_print(cx, st); break;
+    case ST_LAYOUT: check_layout(cx, st); break;
+    case ST_TOLERANCE:
+    case ST_INPUT:
         if (!cx->fills_inputs) check_error(cx, st->span, "this statement stands only in a check");
         break;
     }

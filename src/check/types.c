@@ -23,7 +23,8 @@ static Expr *convert_arms(Checker *cx, DType to, Expr *x)
 {
     if (x->kind != E_SELECT || x->type == to || (!expr_is_const(x->select.a) && !expr_is_const(x->select.b)))
         return expr_convert(cx->arena, to, x);
-    Expr *const made = written_select(cx, x->select.cond, convert_arms(cx, to, x->select.a), convert_arms(cx, to, x->select.b));
+    Expr *const made =
+        written_select(cx, x->select.cond, convert_arms(cx, to, x->select.a), convert_arms(cx, to, x->select.b));
     if (made->kind == E_SELECT) made->span = x->span;
     return made;
 }
@@ -57,7 +58,7 @@ static bool integer_fits(const Expr *x, DType to, bool is_bits)
 {
     int64_t lo, hi;
     const int64_t value = x->integer.value;
-    const bool is_huge = x->type == DTYPE_U64 && value < 0;              // it is above all of int64_t
+    const bool is_huge = x->type == DTYPE_U64 && value < 0; // it is above all of int64_t
     const int bits = dtype_bits(to);
     if (bits == 64) return is_bits || (to == DTYPE_U64 ? is_huge || value >= 0 : !is_huge);
     if (is_huge) return false;
@@ -77,7 +78,8 @@ static bool whole_fits(Checker *cx, Span span, const Expr *x, DType to)
     const double value = x->real.value;
     if (value != floor(value) || isinf(value))
         return check_error(cx, span, "%s is no value of %s", number_text(cx, x), dtype_name(to));
-    const bool fits = to == DTYPE_U64 ? value >= 0 && value < 0x1p64 : value < 0x1p63 && (double)constant_truncate(to, value) == value;
+    const bool fits = to == DTYPE_U64 ? value >= 0 && value < 0x1p64
+                                      : value < 0x1p63 && (double)constant_truncate(to, value) == value;
     return fits || report_misfit(cx, span, x, to);
 }
 

@@ -44,7 +44,10 @@ static Expr *recount(Checker *cx, const Region *region, DType type, Span span)
     return expr_binary(a, X_DIV, bits, int_const(a, to));
 }
 
-typedef struct Count { int64_t constant; Expr *rest; } Count;
+typedef struct Count {
+    int64_t constant;
+    Expr *rest;
+} Count;
 
 // The number of elements as a constant times whatever is not known.
 static Count count_elements(Checker *cx, Expr *const *extents, int n)
@@ -61,11 +64,12 @@ static Count count_elements(Checker *cx, Expr *const *extents, int n)
 static bool same_count(Checker *cx, Span span, Expr *const *left, int n, Expr *const *right, int m)
 {
     const Count l = count_elements(cx, left, n), r = count_elements(cx, right, m);
-    if (l.constant == r.constant || (l.rest && r.rest) || (l.rest && r.constant % (l.constant ? l.constant : 1) == 0)
-        || (r.rest && l.constant % (r.constant ? r.constant : 1) == 0)) {
+    if (l.constant == r.constant || (l.rest && r.rest) || (l.rest && r.constant % (l.constant ? l.constant : 1) == 0) ||
+        (r.rest && l.constant % (r.constant ? r.constant : 1) == 0)) {
         if (l.rest || r.rest || l.constant == r.constant) return true;
     }
-    check_error(cx, span, "the view has %lld elements, what it names %lld", (long long)l.constant, (long long)r.constant);
+    check_error(cx, span, "the view has %lld elements, what it names %lld", (long long)l.constant,
+                (long long)r.constant);
     return false;
 }
 
@@ -95,8 +99,9 @@ static bool view_shape(Checker *cx, Buffer *view, const Region *region, const Ex
 static bool fits_fragment(Checker *cx, const Region *region, DType type)
 {
     if (buffer_root(region->buffer)->kind != BUFFER_FRAGMENT) return true;
-    if (type != region->buffer->type) return check_error(cx, region->span, "a view of a fragment keeps its type, %s",
-                                                         dtype_name(region->buffer->type));
+    if (type != region->buffer->type)
+        return check_error(cx, region->span, "a view of a fragment keeps its type, %s",
+                           dtype_name(region->buffer->type));
     if (!region_is_whole(region))
         return check_error(cx, region->span, "a view of a fragment names all of it, not a slice");
     return true;
@@ -129,8 +134,8 @@ static void check_one_view(Checker *cx, const St *st, const Declarator *one)
     if (one->init->kind != EX_NAME && one->init->kind != EX_SUBSCRIPT) {
         check_error(cx, one->init->span, "a view names a tensor, a tile or a slice of one");
     } else if (check_region(cx, one->init, &base, &region) && (!st->view.has_type || type != DTYPE_NONE)) {
-        Buffer *const view = new_view(cx, one->name, st->view.has_type ? type : region.buffer->type, &region,
-                                      one->extents, one->span);
+        Buffer *const view =
+            new_view(cx, one->name, st->view.has_type ? type : region.buffer->type, &region, one->extents, one->span);
         if (view) {
             made.kind = ENTITY_BUFFER;
             made.buffer = view;

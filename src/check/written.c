@@ -29,14 +29,16 @@ static bool is_decided(ExprOp op, const Expr *x)
 Expr *written_binary(Checker *cx, ExprOp op, Expr *x, Expr *y)
 {
     const bool of_constants = (expr_is_const(x) && expr_is_const(y)) || is_decided(op, x) || is_decided(op, y);
-    return unless_found(expr_binary(cx->arena, op, x, y), of_constants,
-                        NEW(cx->arena, Expr, .kind = E_BINARY, .span = span_join(x->span, y->span), .op = { op, x, y }));
+    return unless_found(
+        expr_binary(cx->arena, op, x, y), of_constants,
+        NEW(cx->arena, Expr, .kind = E_BINARY, .span = span_join(x->span, y->span), .op = { op, x, y }));
 }
 
 Expr *written_select(Checker *cx, Expr *cond, Expr *x, Expr *y)
 {
-    return unless_found(expr_select(cx->arena, cond, x, y), expr_is_const(cond),
-                        NEW(cx->arena, Expr, .kind = E_SELECT, .span = span_join(cond->span, y->span), .select = { cond, x, y }));
+    return unless_found(
+        expr_select(cx->arena, cond, x, y), expr_is_const(cond),
+        NEW(cx->arena, Expr, .kind = E_SELECT, .span = span_join(cond->span, y->span), .select = { cond, x, y }));
 }
 
 Expr *written_math(Checker *cx, DType type, MathFn fn, int n, Expr **args)

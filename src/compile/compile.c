@@ -13,14 +13,14 @@
 
 typedef struct Pass {
     const char *name;
-    void      (*run)(TileKernel *kernel);
+    void (*run)(TileKernel *kernel);
 } Pass;
 
 static const Pass cpu_passes[] = {
-    { "simplify",        simplify },
-    { "split-bounds",    split_bounds },
+    { "simplify", simplify },
+    { "split-bounds", split_bounds },
     { "split-quotients", split_quotients },
-    { "trace-foralls",   trace_foralls },
+    { "trace-foralls", trace_foralls },
     { NULL, NULL },
 };
 
@@ -30,12 +30,15 @@ static const Pass sequential_passes[] = {
 };
 
 static const Pass cuda_passes[] = {
-    { "simplify",     simplify },
+    { "simplify", simplify },
     { "split-bounds", split_bounds },
     { NULL, NULL },
 };
 
-static const Pass *passes_of_target(const Target *target) { return strcmp(target->name, "cuda") == 0 ? cuda_passes : cpu_passes; }
+static const Pass *passes_of_target(const Target *target)
+{
+    return strcmp(target->name, "cuda") == 0 ? cuda_passes : cpu_passes;
+}
 
 static const Pass *passes_of(const TileKernel *kernel, const Target *target)
 {

@@ -10,28 +10,37 @@
 #include "plan/plan.h"
 
 // What the CPU kernel is compiled for.
-typedef enum { ISA_PORTABLE, ISA_AVX2, ISA_AVX512, ISA_NEON, ISA_SVE256 } CpuIsa;    // of one machine: each has those before it
+typedef enum {
+    ISA_PORTABLE,
+    ISA_AVX2,
+    ISA_AVX512,
+    ISA_NEON,
+    ISA_SVE256
+} CpuIsa; // of one machine: each has those before it
 typedef struct CpuTarget {
     CpuIsa isa;
-    bool   bf16, vnni, amx;          // dot products of pairs of bf16, of four bytes; tile registers
+    bool bf16, vnni, amx; // dot products of pairs of bf16, of four bytes; tile registers
 } CpuTarget;
 typedef struct CudaTarget {
-    int  arch;                       // 90: sm_90a, the Hopper path; 80: the generic path
+    int arch; // 90: sm_90a, the Hopper path; 80: the generic path
     bool explain;
-    bool follows;                    // a step of an operator that is not its first
-    uint64_t wide;                   // shape symbols, a bit for each bind, that may pass 32 bits
+    bool follows;  // a step of an operator that is not its first
+    uint64_t wide; // shape symbols, a bit for each bind, that may pass 32 bits
 } CudaTarget;
 typedef struct Target {
-    const char *name;                // "cpu" or "cuda"
-    CpuTarget   cpu;
-    CudaTarget  cuda;
+    const char *name; // "cpu" or "cuda"
+    CpuTarget cpu;
+    CudaTarget cuda;
 } Target;
 
 // Reads a file and its imports (paths are relative to the importing file). Never returns NULL; errors are in diags.
 Program *program_load(Arena *arena, Diags *diags, const char *path);
 Program *program_from_text(Arena *arena, Diags *diags, const char *path, const char *text, size_t length);
 // The same with folders that are looked in, in their order, for what is not beside the importing file.
-typedef struct ImportFolders { const char *const *items; int n; } ImportFolders;
+typedef struct ImportFolders {
+    const char *const *items;
+    int n;
+} ImportFolders;
 Program *program_load_with(Arena *arena, Diags *diags, const char *path, const ImportFolders *folders);
 Program *program_from_text_with(Arena *arena, Diags *diags, const char *path, const char *text, size_t length,
                                 const ImportFolders *folders);
@@ -40,16 +49,16 @@ typedef const char *FindText(const char *path);
 Program *program_from_texts(Arena *arena, Diags *diags, const char *path, FindText *find);
 
 typedef struct Compiled {
-    const TileKernel *kernel;        // as the last pass left it
-    const LoopUnit   *unit;
-    const char       *source;        // C or CUDA C, complete
-    LaunchPlan       *plan;
-    const char       *explanation;   // for `kiln explain`; "" if the target had nothing to say
+    const TileKernel *kernel; // as the last pass left it
+    const LoopUnit *unit;
+    const char *source; // C or CUDA C, complete
+    LaunchPlan *plan;
+    const char *explanation; // for `kiln explain`; "" if the target had nothing to say
 } Compiled;
 
 // Runs passes, lowering and emission on a checked kernel. NULL when a diagnostic was reported.
 // `stage` non-NULL: the text of that stage ("tile", a pass name, "loop", "source") is added to `dump`.
 Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *stage, Text *dump);
-int compile_stages(const Target *target, const char **names, int max);         // in their order; how many
+int compile_stages(const Target *target, const char **names, int max); // in their order; how many
 
 #endif

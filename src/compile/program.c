@@ -15,20 +15,28 @@
 
 enum { MAX_IMPORT_DEPTH = 64 };
 
-typedef struct Import { Module *module; const char *path; bool open; } Import;     // open: its imports are being read
+typedef struct Import {
+    Module *module;
+    const char *path;
+    bool open;
+} Import; // open: its imports are being read
 
 typedef struct Loader {
-    Program  *program;
-    FindText *find;                  // where imports are; NULL: on disk
+    Program *program;
+    FindText *find; // where imports are; NULL: on disk
     const ImportFolders *folders;
-    VEC(const char *) own;           // real names, with the last '/': the first file's folder, then those of imports
+    VEC(const char *) own; // real names, with the last '/': the first file's folder, then those of imports
     VEC(Import) imports;
-    int       depth;
+    int depth;
 } Loader;
 
 // ---- reading
 
-typedef struct FileRead { const char *text; size_t n; const char *problem; } FileRead;
+typedef struct FileRead {
+    const char *text;
+    size_t n;
+    const char *problem;
+} FileRead;
 
 // No file is held while the arena is used, for it may jump away.
 static FileRead read_regular_file(Arena *arena, const char *path)
@@ -78,9 +86,9 @@ static const char *collapse_path(Arena *arena, const char *path)
     while (*path) {
         const size_t part = strcspn(path, "/"), step = part + (path[part] == '/');
         if (part == 2 && strncmp(path, "..", 2) == 0 && n > 0)
-            for (n--; n > 0 && out[n - 1] != '/'; n--) { }
-        else if (!(part == 1 && path[0] == '.'))
-            memcpy(out + n, path, step), n += step;
+            for (n--; n > 0 && out[n - 1] != '/'; n--) {
+            }
+        else if (!(part == 1 && path[0] == '.')) memcpy(out + n, path, step), n += step;
         path += step;
     }
     out[n] = 0;
@@ -94,8 +102,7 @@ static const char *path_of(Loader *l, const char *path)
 
 static FileRead read_text(Loader *l, const char *path)
 {
-    if (!l->find)
-        return read_regular_file(l->program->arena, path);
+    if (!l->find) return read_regular_file(l->program->arena, path);
     const char *const text = l->find(path_of(l, path));
     return text ? (FileRead){ .text = text, .n = strlen(text) } : (FileRead){ .problem = "there is no such text" };
 }
@@ -156,8 +163,10 @@ static bool help_near(Loader *l, const Decl *decl, const char *path)
     char near[256];
     const char *const slash = strrchr(path, '/'), *const last = strrchr(decl->name, '/');
     const char *const folder = slash ? arena_copy_text(arena, path, (size_t)(slash - path)) : ".";
-    if (!is_inside(l, arena_printf(arena, "%s/", normal_path(arena, folder))) || !nearest_file(path, near, sizeof near)) return false;
-    diag_help(l->program->diags, decl->name_span, "did you mean \"%.*s%s\"?", last ? (int)(last - decl->name) + 1 : 0, decl->name, near);
+    if (!is_inside(l, arena_printf(arena, "%s/", normal_path(arena, folder))) || !nearest_file(path, near, sizeof near))
+        return false;
+    diag_help(l->program->diags, decl->name_span, "did you mean \"%.*s%s\"?", last ? (int)(last - decl->name) + 1 : 0,
+              decl->name, near);
     return true;
 }
 
@@ -171,7 +180,8 @@ static void help_missing(Loader *l, const Decl *decl, const char *beside)
         near = near || help_near(l, decl, arena_printf(arena, "%s/%s", l->folders->items[i], decl->name));
     }
     if (searched.length)
-        diag_help(l->program->diags, decl->name_span, "it was looked for beside this file, then in %s", text_cstr(&searched));
+        diag_help(l->program->diags, decl->name_span, "it was looked for beside this file, then in %s",
+                  text_cstr(&searched));
 }
 
 static Import *find_import(Loader *l, const char *normal)
@@ -214,15 +224,17 @@ static void load_text(Loader *l, const char *path, const char *text, size_t n)
 {
     Program *const program = l->program;
     Arena *const arena = program->arena;
-    const char *const normal = path_of(l, path), *const shown = l->find ? normal : arena_copy_text(arena, path, strlen(path));
+    const char *const normal = path_of(l, path), *const shown =
+                                                     l->find ? normal : arena_copy_text(arena, path, strlen(path));
     if (l->own.count == 0) note_folders(l, normal);
-    Source *const source = NEW(arena, Source, .path = shown, .text = text, .length = (int)n, .hidden = !is_inside(l, normal));
+    Source *const source =
+        NEW(arena, Source, .path = shown, .text = text, .length = (int)n, .hidden = !is_inside(l, normal));
     const int at = l->imports.count;
     VEC_PUSH(arena, &l->imports, ((Import){ NULL, normal, true }));
     l->imports.items[at].module = parse_module(arena, program->diags, source);
     l->depth++;
     for (const Decl *d = l->imports.items[at].module->decls; d; d = d->next)
-        if (d->kind == DECL_IMPORT && d->name) load_import(l, source, d);   // NULL: a syntax error
+        if (d->kind == DECL_IMPORT && d->name) load_import(l, source, d); // NULL: a syntax error
     l->depth--;
     l->imports.items[at].open = false;
 }
@@ -249,7 +261,8 @@ Program *program_from_text_with(Arena *arena, Diags *diags, const char *path, co
                                 const ImportFolders *folders)
 {
     Loader l = { .program = NEW(arena, Program, .arena = arena, .diags = diags), .folders = folders };
-    if (length > PARSE_SOURCE_BYTES_MAX) diag_error(diags, (Span){ NULL, 0, 0 }, "%s: it is larger than a source may be", path);
+    if (length > PARSE_SOURCE_BYTES_MAX)
+        diag_error(diags, (Span){ NULL, 0, 0 }, "%s: it is larger than a source may be", path);
     else load_text(&l, path, arena_copy_text(arena, text, length), length);
     return finish(&l);
 }
@@ -265,7 +278,10 @@ Program *program_from_text(Arena *arena, Diags *diags, const char *path, const c
     return program_from_text_with(arena, diags, path, text, length, &no_folders);
 }
 
-Program *program_load(Arena *arena, Diags *diags, const char *path) { return program_load_with(arena, diags, path, &no_folders); }
+Program *program_load(Arena *arena, Diags *diags, const char *path)
+{
+    return program_load_with(arena, diags, path, &no_folders);
+}
 
 Program *program_from_texts(Arena *arena, Diags *diags, const char *path, FindText *find)
 {

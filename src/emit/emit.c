@@ -28,7 +28,7 @@ static void emit_variable(const Emitter *e, const Var *var, bool in_memory)
 static void emit_declare(const Emitter *e, const LoopStmt *s)
 {
     static const char *const spaces[2][3] = {
-        [EMIT_C]    = { [SPACE_AUTO] = "", [SPACE_SHARED] = "", [SPACE_CONST] = "static const " },
+        [EMIT_C] = { [SPACE_AUTO] = "", [SPACE_SHARED] = "", [SPACE_CONST] = "static const " },
         [EMIT_CUDA] = { [SPACE_AUTO] = "", [SPACE_SHARED] = "__shared__ ", [SPACE_CONST] = "static __constant__ " },
     };
     const bool is_array = s->declare.elements > 0;
@@ -42,7 +42,8 @@ static void emit_declare(const Emitter *e, const LoopStmt *s)
         text_print(e->out, " ");
         emit_name(e, s->declare.var);
         const int64_t bits = var.type == DTYPE_NONE ? 8 : dtype_bits(var.type);
-        text_print(e->out, "[%lld]", (long long)(bits < 8 ? (s->declare.elements * bits + 7) / 8 : s->declare.elements));
+        text_print(e->out, "[%lld]",
+                   (long long)(bits < 8 ? (s->declare.elements * bits + 7) / 8 : s->declare.elements));
     } else {
         emit_variable(e, s->declare.var, false);
     }
@@ -87,7 +88,9 @@ static void emit_reductions(const Emitter *e, const LoopReduction *r)
 static void emit_for(const Emitter *e, const LoopStmt *s, int depth)
 {
     static const char *const forms[2][4] = {
-        [EMIT_C]    = { [LOOP_UNROLL] = "KILN_UNROLL", [LOOP_VECTORISE] = "KILN_VECTORIZE", [LOOP_NO_UNROLL] = "KILN_NO_UNROLL" },
+        [EMIT_C] = { [LOOP_UNROLL] = "KILN_UNROLL",
+                     [LOOP_VECTORISE] = "KILN_VECTORIZE",
+                     [LOOP_NO_UNROLL] = "KILN_NO_UNROLL" },
         [EMIT_CUDA] = { [LOOP_UNROLL] = "#pragma unroll", [LOOP_NO_UNROLL] = "#pragma unroll 1" },
     };
     const char *const line = forms[e->dialect][s->for_.form];
@@ -177,13 +180,13 @@ static void emit_statement(const Emitter *e, const LoopStmt *s, int depth)
         emit_braces(e, s->while_.body, depth);
         text_print(e->out, "\n");
         break;
-    case L_IF:       emit_if(e, s, depth); break;
-    case L_BREAK:    text_print(e->out, "break;\n"); break;
+    case L_IF: emit_if(e, s, depth); break;
+    case L_BREAK: text_print(e->out, "break;\n"); break;
     case L_CONTINUE: text_print(e->out, "continue;\n"); break;
-    case L_RETURN:   text_print(e->out, "return;\n"); break;
-    case L_LABEL:    text_print(e->out, "%s: ;\n", s->label.name); break;
-    case L_GOTO:     text_print(e->out, "goto %s;\n", s->label.name); break;
-    case L_COMMENT:  emit_comment(e, s->comment.text); break;
+    case L_RETURN: text_print(e->out, "return;\n"); break;
+    case L_LABEL: text_print(e->out, "%s: ;\n", s->label.name); break;
+    case L_GOTO: text_print(e->out, "goto %s;\n", s->label.name); break;
+    case L_COMMENT: emit_comment(e, s->comment.text); break;
     }
 }
 

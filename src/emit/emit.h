@@ -11,6 +11,6 @@ typedef enum { EMIT_C, EMIT_CUDA } EmitDialect;
 void emit_unit(Text *out, const LoopUnit *unit, EmitDialect dialect);
 
 // The texts of src/lower/*/prelude, embedded in the library by the build. NULL if there is none of that name.
-const char *prelude_text(const char *name);                // "cpu/vector_math", "cuda/barrier" ...
+const char *prelude_text(const char *name); // "cpu/vector_math", "cuda/barrier" ...
 
 #endif

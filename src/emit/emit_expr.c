@@ -22,20 +22,22 @@ static bool ends_in_number(const char *name)
     return n < length && n > 0 && name[n - 1] == '_';
 }
 
-// `v_i`, `v_i_2`, `v_i_3`; a name that already looks like that always gets its number: all stay different. 
+// `v_i`, `v_i_2`, `v_i_3`; a name that already looks like that always gets its number: all stay different.
 void emit_name(const Emitter *e, const Var *var)
 {
     const char *const name = var->name ? var->name : "t";
     const int number = names_number(e->names, var->name, var);
-    text_print(e->out, number > 1 || ends_in_number(name) ? LOOP_VAR_PREFIX "%s_%d" : LOOP_VAR_PREFIX "%s", name, number);
+    text_print(e->out, number > 1 || ends_in_number(name) ? LOOP_VAR_PREFIX "%s_%d" : LOOP_VAR_PREFIX "%s", name,
+               number);
 }
 
 // ---- types
 
 static const char *const cuda_vectors[DTYPE_COUNT] = {
-    [DTYPE_F32] = "float", [DTYPE_F64] = "double", [DTYPE_I32] = "int", [DTYPE_U32] = "uint", [DTYPE_I64] = "longlong",
-    [DTYPE_INT] = "longlong", [DTYPE_U64] = "ulonglong", [DTYPE_I16] = "short", [DTYPE_U16] = "ushort", [DTYPE_I8] = "char",
-    [DTYPE_U8] = "uchar", [DTYPE_F16] = "ushort", [DTYPE_BF16] = "ushort",
+    [DTYPE_F32] = "float",    [DTYPE_F64] = "double",   [DTYPE_I32] = "int",       [DTYPE_U32] = "uint",
+    [DTYPE_I64] = "longlong", [DTYPE_INT] = "longlong", [DTYPE_U64] = "ulonglong", [DTYPE_I16] = "short",
+    [DTYPE_U16] = "ushort",   [DTYPE_I8] = "char",      [DTYPE_U8] = "uchar",      [DTYPE_F16] = "ushort",
+    [DTYPE_BF16] = "ushort",
 };
 
 void emit_type(const Emitter *e, const Var *var, bool in_memory)
@@ -45,17 +47,15 @@ void emit_type(const Emitter *e, const Var *var, bool in_memory)
         text_print(e->out, "%s%d", cuda_vectors[var->type], var->lanes);
     else if (var->lanes > 1)
         text_print(e->out, "%s __attribute__((vector_size(%d)))", name, (int)dtype_bytes(var->type, var->lanes));
-    else if (var->type == DTYPE_BOOL && !in_memory)
-        text_print(e->out, e->dialect == EMIT_CUDA ? "bool" : "_Bool");
-    else
-        text_print(e->out, "%s", name);
+    else if (var->type == DTYPE_BOOL && !in_memory) text_print(e->out, e->dialect == EMIT_CUDA ? "bool" : "_Bool");
+    else text_print(e->out, "%s", name);
 }
 
 // ---- constants
 
 static void emit_float(const Emitter *e, DType type, double value)
 {
-    if (type != DTYPE_F64 && type != DTYPE_F32 && type != DTYPE_TF32) {       // kept as its bits
+    if (type != DTYPE_F64 && type != DTYPE_F32 && type != DTYPE_TF32) { // kept as its bits
         text_print(e->out, "0x%llx", (unsigned long long)constant_bits(type, value));
         return;
     }
@@ -92,16 +92,17 @@ static void emit_int(const Emitter *e, DType type, int64_t value, bool exact)
 // ---- operators
 
 enum { LEVEL_ANY = 0, LEVEL_SELECT = 1, LEVEL_ADD = 10, LEVEL_MUL = 11, LEVEL_UNARY = 12, LEVEL_POSTFIX = 13 };
-typedef struct OpInfo { const char *text; int level; } OpInfo;
+typedef struct OpInfo {
+    const char *text;
+    int level;
+} OpInfo;
 static const OpInfo op_info[X_OP_COUNT] = {
-    [X_NEG] = { "-", 12 }, [X_NOT] = { "!", 12 }, [X_BITNOT] = { "~", 12 },
-    [X_MUL] = { " * ", 11 }, [X_DIV] = { " / ", 11 }, [X_MOD] = { " % ", 11 },
-    [X_ADD] = { " + ", 10 }, [X_SUB] = { " - ", 10 },
-    [X_SHL] = { " << ", 9 }, [X_SHR] = { " >> ", 9 },
-    [X_LT] = { " < ", 8 },   [X_LE] = { " <= ", 8 },  [X_GT] = { " > ", 8 },   [X_GE] = { " >= ", 8 },
-    [X_EQ] = { " == ", 7 },  [X_NE] = { " != ", 7 },
-    [X_BITAND] = { " & ", 6 }, [X_BITXOR] = { " ^ ", 5 }, [X_BITOR] = { " | ", 4 },
-    [X_AND] = { " && ", 3 }, [X_OR] = { " || ", 2 },
+    [X_NEG] = { "-", 12 },     [X_NOT] = { "!", 12 },     [X_BITNOT] = { "~", 12 }, [X_MUL] = { " * ", 11 },
+    [X_DIV] = { " / ", 11 },   [X_MOD] = { " % ", 11 },   [X_ADD] = { " + ", 10 },  [X_SUB] = { " - ", 10 },
+    [X_SHL] = { " << ", 9 },   [X_SHR] = { " >> ", 9 },   [X_LT] = { " < ", 8 },    [X_LE] = { " <= ", 8 },
+    [X_GT] = { " > ", 8 },     [X_GE] = { " >= ", 8 },    [X_EQ] = { " == ", 7 },   [X_NE] = { " != ", 7 },
+    [X_BITAND] = { " & ", 6 }, [X_BITXOR] = { " ^ ", 5 }, [X_BITOR] = { " | ", 4 }, [X_AND] = { " && ", 3 },
+    [X_OR] = { " || ", 2 },
 };
 
 static void emit_at(const Emitter *e, const Expr *x, int level, bool exact);
@@ -119,10 +120,7 @@ static bool wraps(const Emitter *e, const Expr *x)
     return e->dialect == EMIT_C && sized && arithmetic;
 }
 
-static bool is_left_shift(const Expr *x)
-{
-    return x->op.op == X_SHL && !dtype_is_unsigned(x->type);
-}
+static bool is_left_shift(const Expr *x) { return x->op.op == X_SHL && !dtype_is_unsigned(x->type); }
 
 static const char *unsigned_name(DType type) { return dtype_bits(type) == 64 ? "uint64_t" : "uint32_t"; }
 
@@ -167,9 +165,11 @@ static void emit_binary(const Emitter *e, const Expr *x)
     const int level = is_obscure(x->op.op) ? LEVEL_UNARY : info.level;
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
     // A chain of one logical operator reads well without parentheses, and so do comparisons in it.
-    const int left = logic && (a->kind != E_BINARY || a->op.op == x->op.op || op_info[a->op.op].level > 6) ? info.level : level;
+    const int left =
+        logic && (a->kind != E_BINARY || a->op.op == x->op.op || op_info[a->op.op].level > 6) ? info.level : level;
     const int right = logic && (b->kind != E_BINARY || op_info[b->op.op].level > 6) ? info.level + 1
-                    : is_obscure(x->op.op) ? level : level + 1;
+                      : is_obscure(x->op.op)                                        ? level
+                                                                                    : level + 1;
     // The builders write x - c as x + -c. The least number of a type has no -c in it.
     const int64_t least = dtype_bits(x->type) == 64 ? INT64_MIN : INT32_MIN;
     if (x->op.op == X_ADD && expr_as_int(b, &c) && c < 0 && c > least && !dtype_is_unsigned(x->type)) {
@@ -228,19 +228,22 @@ static int level_of(const Emitter *e, const Expr *x)
                        !(x->type == DTYPE_I32 && x->integer.value == INT32_MIN) && x->type != DTYPE_U64
                    ? LEVEL_UNARY
                    : LEVEL_POSTFIX;
-    case E_FLOAT:   return signbit(x->real.value) ? LEVEL_UNARY : LEVEL_POSTFIX;
-    case E_UNARY:   return LEVEL_UNARY;
-    case E_BINARY:
-        return wraps(e, x) || is_left_shift(x) || may_trap(e, x) ? LEVEL_UNARY : op_info[x->op.op].level;
-    case E_SELECT:  return LEVEL_SELECT;
+    case E_FLOAT: return signbit(x->real.value) ? LEVEL_UNARY : LEVEL_POSTFIX;
+    case E_UNARY: return LEVEL_UNARY;
+    case E_BINARY: return wraps(e, x) || is_left_shift(x) || may_trap(e, x) ? LEVEL_UNARY : op_info[x->op.op].level;
+    case E_SELECT: return LEVEL_SELECT;
     case E_CONVERT: return LEVEL_UNARY;
     case E_ADDRESS: {
         int64_t at;
         return expr_as_int(x->index.at, &at) && at == 0 ? LEVEL_POSTFIX : LEVEL_ADD;
     }
-    case E_CALL:    return x->call.n >= 0 && x->call.name[0] == '(' ? LEVEL_UNARY : LEVEL_POSTFIX;
-    case E_VAR: case E_LOAD: case E_BITCAST: case E_MATH: case E_ATOMIC: case E_INDEX:
-        break;
+    case E_CALL: return x->call.n >= 0 && x->call.name[0] == '(' ? LEVEL_UNARY : LEVEL_POSTFIX;
+    case E_VAR:
+    case E_LOAD:
+    case E_BITCAST:
+    case E_MATH:
+    case E_ATOMIC:
+    case E_INDEX: break;
     }
     return LEVEL_POSTFIX;
 }
@@ -279,9 +282,9 @@ static void emit_at(const Emitter *e, const Expr *x, int level, bool exact)
     const bool parens = level_of(e, x) < level;
     if (parens) text_print(e->out, "(");
     switch (x->kind) {
-    case E_INT:   emit_int(e, x->type, x->integer.value, exact); break;
+    case E_INT: emit_int(e, x->type, x->integer.value, exact); break;
     case E_FLOAT: emit_float(e, x->type, x->real.value); break;
-    case E_VAR:   emit_name(e, x->var.var); break;
+    case E_VAR: emit_name(e, x->var.var); break;
     case E_UNARY:
         if (wraps(e, x)) {
             emit_wrapping(e, x);
@@ -304,24 +307,26 @@ static void emit_at(const Emitter *e, const Expr *x, int level, bool exact)
         break;
     }
     case E_CONVERT:
-        text_print(e->out, "(%s)", x->type != DTYPE_BOOL ? dtype_info[x->type].c_name
-                   : e->dialect == EMIT_CUDA ? "bool" : "_Bool");
+        text_print(e->out, "(%s)",
+                   x->type != DTYPE_BOOL     ? dtype_info[x->type].c_name
+                   : e->dialect == EMIT_CUDA ? "bool"
+                                             : "_Bool");
         emit_at(e, x->convert.a, LEVEL_UNARY, false);
         break;
     case E_CALL:
         text_print(e->out, "%s", x->call.name);
         if (x->call.n >= 0) emit_args(e, x->call.args, x->call.n);
         break;
-    case E_INDEX:   emit_element(e, x); break;
+    case E_INDEX: emit_element(e, x); break;
     case E_ADDRESS: emit_address(e, x); break;
-    case E_MATH:    emit_math(e, x); break;
-    case E_LOAD: case E_ATOMIC: case E_BITCAST:
-        assert(!"the lowering has turned this into calls");
-        break;
+    case E_MATH: emit_math(e, x); break;
+    case E_LOAD:
+    case E_ATOMIC:
+    case E_BITCAST: assert(!"the lowering has turned this into calls"); break;
     }
     if (parens) text_print(e->out, ")");
 }
 
-void emit_expr(const Emitter *e, const Expr *x)      { emit_at(e, x, LEVEL_ANY, true); }
+void emit_expr(const Emitter *e, const Expr *x) { emit_at(e, x, LEVEL_ANY, true); }
 void emit_subscript(const Emitter *e, const Expr *x) { emit_at(e, x, LEVEL_ANY, false); }
-void emit_value(const Emitter *e, const Expr *x)     { emit_at(e, x, LEVEL_ANY, false); }
+void emit_value(const Emitter *e, const Expr *x) { emit_at(e, x, LEVEL_ANY, false); }

@@ -7,13 +7,17 @@
 #include <string.h>
 
 // Of a floating type: mantissa bits without the leading one, exponent of the least normal number, largest number.
-typedef struct FloatFormat { int mantissa, least_exponent; double most; bool saturates; } FloatFormat;
+typedef struct FloatFormat {
+    int mantissa, least_exponent;
+    double most;
+    bool saturates;
+} FloatFormat;
 
 static bool find_format(DType type, FloatFormat *format)
 {
     switch ((int)type) {
     case DTYPE_TF32: *format = (FloatFormat){ 10, -126, 0x1.ffcp127, false }; return true;
-    case DTYPE_F16:  *format = (FloatFormat){ 10, -14, 65504, false }; return true;
+    case DTYPE_F16: *format = (FloatFormat){ 10, -14, 65504, false }; return true;
     case DTYPE_BF16: *format = (FloatFormat){ 7, -126, 0x1.fep127, false }; return true;
     case DTYPE_E4M3: *format = (FloatFormat){ 3, -6, 448, true }; return true;
     case DTYPE_E5M2: *format = (FloatFormat){ 2, -14, 57344, true }; return true;
@@ -50,7 +54,7 @@ double constant_round(DType type, double value)
 
 int64_t constant_truncate(DType type, double value)
 {
-    if (type == DTYPE_BOOL) return value != 0;             // NaN is not zero
+    if (type == DTYPE_BOOL) return value != 0; // NaN is not zero
     if (isnan(value)) return 0;
     const int bits = dtype_bits(type);
     const double beyond = ldexp(1, dtype_is_unsigned(type) ? bits : bits - 1);
@@ -81,7 +85,7 @@ uint64_t constant_bits(DType type, double value)
     const uint64_t infinity = all_ones & ~((UINT64_C(1) << format.mantissa) - 1);
     if (isnan(x)) return type == DTYPE_E4M3 ? all_ones : infinity | UINT64_C(1) << (format.mantissa - 1);
     if (isinf(x)) return sign | infinity;
-    if (magnitude < ldexp(1, format.least_exponent))       // subnormal: a count of the smallest step
+    if (magnitude < ldexp(1, format.least_exponent)) // subnormal: a count of the smallest step
         return sign | (uint64_t)ldexp(magnitude, format.mantissa - format.least_exponent);
     const int exponent = ilogb(magnitude);
     const uint64_t fraction = (uint64_t)ldexp(magnitude, format.mantissa - exponent) - (UINT64_C(1) << format.mantissa);
@@ -115,12 +119,17 @@ bool constant_overflows(DType type, double value)
 {
     FloatFormat format;
     if (!isfinite(value)) return false;
-    return find_format(type, &format) && format.saturates ? fabs(value) > format.most : isinf(constant_round(type, value));
+    return find_format(type, &format) && format.saturates ? fabs(value) > format.most
+                                                          : isinf(constant_round(type, value));
 }
 
 bool dtype_limits(DType type, int64_t *lo, int64_t *hi)
 {
-    if (type == DTYPE_BOOL) { *lo = 0; *hi = 1; return true; }
+    if (type == DTYPE_BOOL) {
+        *lo = 0;
+        *hi = 1;
+        return true;
+    }
     if (!dtype_is_integer(type) || type == DTYPE_U64) return false;
     const int bits = dtype_bits(type);
     *hi = (int64_t)(UINT64_MAX >> (dtype_is_unsigned(type) ? 64 - bits : 65 - bits));

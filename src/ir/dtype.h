@@ -7,11 +7,28 @@
 #include <stdint.h>
 
 typedef enum DType {
-    DTYPE_NONE,                      // no value, or a poisoned one after an error
-    DTYPE_F64, DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_E2M1,
-    DTYPE_INT,                       // `int`: 64 bits in meaning, computed in 32 where that can be proved
-    DTYPE_I64, DTYPE_I32, DTYPE_I16, DTYPE_I8, DTYPE_I4, DTYPE_I2,
-    DTYPE_U64, DTYPE_U32, DTYPE_U16, DTYPE_U8, DTYPE_U4, DTYPE_U2,
+    DTYPE_NONE, // no value, or a poisoned one after an error
+    DTYPE_F64,
+    DTYPE_F32,
+    DTYPE_TF32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_E4M3,
+    DTYPE_E5M2,
+    DTYPE_E2M1,
+    DTYPE_INT, // `int`: 64 bits in meaning, computed in 32 where that can be proved
+    DTYPE_I64,
+    DTYPE_I32,
+    DTYPE_I16,
+    DTYPE_I8,
+    DTYPE_I4,
+    DTYPE_I2,
+    DTYPE_U64,
+    DTYPE_U32,
+    DTYPE_U16,
+    DTYPE_U8,
+    DTYPE_U4,
+    DTYPE_U2,
     DTYPE_BOOL,
     DTYPE_COUNT
 } DType;
@@ -19,19 +36,19 @@ typedef enum DType {
 typedef enum { CLASS_NONE, CLASS_FLOAT, CLASS_SIGNED, CLASS_UNSIGNED, CLASS_BOOL } DTypeClass;
 
 typedef struct DTypeInfo {
-    const char *name;                // in .tile sources and messages
-    int         bits;                // of one element in memory; 8 for bool; below 8: packed, first in the low bits
-    DTypeClass  class;
-    DType       wide;                // what it computes in: f32, f64, i32, i64, u32, u64, int, bool
-    const char *c_name;              // the C type that stores it (a byte for packed types)
+    const char *name; // in .tile sources and messages
+    int bits;         // of one element in memory; 8 for bool; below 8: packed, first in the low bits
+    DTypeClass class;
+    DType wide;         // what it computes in: f32, f64, i32, i64, u32, u64, int, bool
+    const char *c_name; // the C type that stores it (a byte for packed types)
 } DTypeInfo;
 
 extern const DTypeInfo dtype_info[DTYPE_COUNT];
 
-DType dtype_find(const char *name, int length);            // DTYPE_NONE if there is none
+DType dtype_find(const char *name, int length); // DTYPE_NONE if there is none
 static inline const char *dtype_name(DType t) { return dtype_info[t].name; }
-static inline int  dtype_bits(DType t)        { return dtype_info[t].bits; }
-static inline bool dtype_is_float(DType t)    { return dtype_info[t].class == CLASS_FLOAT; }
+static inline int dtype_bits(DType t) { return dtype_info[t].bits; }
+static inline bool dtype_is_float(DType t) { return dtype_info[t].class == CLASS_FLOAT; }
 static inline bool dtype_is_unsigned(DType t) { return dtype_info[t].class == CLASS_UNSIGNED; }
 static inline bool dtype_is_integer(DType t)
 {

@@ -5,14 +5,15 @@
 #include <assert.h>
 
 const MathInfo math_info[M_COUNT] = {
-    [M_EXP] = { "exp", 1 },      [M_EXP2] = { "exp2", 1 },   [M_LOG] = { "log", 1 },     [M_LOG2] = { "log2", 1 },
-    [M_SQRT] = { "sqrt", 1 },    [M_RSQRT] = { "rsqrt", 1 }, [M_POW] = { "pow", 2 },     [M_SIN] = { "sin", 1 },
-    [M_COS] = { "cos", 1 },      [M_TANH] = { "tanh", 1 },   [M_ERF] = { "erf", 1 },     [M_ABS] = { "abs", 1 },
-    [M_FLOOR] = { "floor", 1 },  [M_CEIL] = { "ceil", 1 },   [M_ROUND] = { "round", 1 }, [M_RINT] = { "rint", 1 },
-    [M_TRUNC] = { "trunc", 1 },  [M_MIN] = { "min", 2 },     [M_MAX] = { "max", 2 },     [M_CLAMP] = { "clamp", 3 },
-    [M_FMA] = { "fma", 3 },      [M_CEILDIV] = { "ceildiv", 2 },
-    [M_POPCOUNT] = { "popcount", 1 }, [M_CLZ] = { "clz", 1 }, [M_FFS] = { "ffs", 1 },
-    [M_DOT4] = { "dot4", 3 },    [M_RANDOM] = { "random", 2 },
+    [M_EXP] = { "exp", 1 },         [M_EXP2] = { "exp2", 1 },         [M_LOG] = { "log", 1 },
+    [M_LOG2] = { "log2", 1 },       [M_SQRT] = { "sqrt", 1 },         [M_RSQRT] = { "rsqrt", 1 },
+    [M_POW] = { "pow", 2 },         [M_SIN] = { "sin", 1 },           [M_COS] = { "cos", 1 },
+    [M_TANH] = { "tanh", 1 },       [M_ERF] = { "erf", 1 },           [M_ABS] = { "abs", 1 },
+    [M_FLOOR] = { "floor", 1 },     [M_CEIL] = { "ceil", 1 },         [M_ROUND] = { "round", 1 },
+    [M_RINT] = { "rint", 1 },       [M_TRUNC] = { "trunc", 1 },       [M_MIN] = { "min", 2 },
+    [M_MAX] = { "max", 2 },         [M_CLAMP] = { "clamp", 3 },       [M_FMA] = { "fma", 3 },
+    [M_CEILDIV] = { "ceildiv", 2 }, [M_POPCOUNT] = { "popcount", 1 }, [M_CLZ] = { "clz", 1 },
+    [M_FFS] = { "ffs", 1 },         [M_DOT4] = { "dot4", 3 },         [M_RANDOM] = { "random", 2 },
 };
 
 DType math_type(MathFn fn, DType of)
@@ -30,10 +31,7 @@ static Expr **copy_exprs(Arena *a, Expr *const *items, int n)
     return copy;
 }
 
-Expr *expr_var(Arena *a, Var *var)
-{
-    return NEW(a, Expr, .kind = E_VAR, .type = var->type, .var = { var });
-}
+Expr *expr_var(Arena *a, Var *var) { return NEW(a, Expr, .kind = E_VAR, .type = var->type, .var = { var }); }
 
 Expr *expr_load(Arena *a, Buffer *buffer, Expr **subs)
 {
@@ -55,12 +53,12 @@ Expr *expr_address(Arena *a, Var *pointer, Expr *at)
     return NEW(a, Expr, .kind = E_ADDRESS, .type = pointer->type, .span = at->span, .index = { pointer, at });
 }
 
-Expr *int_const(Arena *a, int64_t value)      { return expr_int(a, DTYPE_INT, value); }
-Expr *int_add(Arena *a, Expr *x, Expr *y)     { return expr_binary(a, X_ADD, x, y); }
-Expr *int_sub(Arena *a, Expr *x, Expr *y)     { return expr_binary(a, X_SUB, x, y); }
-Expr *int_mul(Arena *a, Expr *x, Expr *y)     { return expr_binary(a, X_MUL, x, y); }
-Expr *int_min(Arena *a, Expr *x, Expr *y)     { return expr_math(a, DTYPE_INT, M_MIN, 2, (Expr *[]){ x, y }); }
-Expr *int_max(Arena *a, Expr *x, Expr *y)     { return expr_math(a, DTYPE_INT, M_MAX, 2, (Expr *[]){ x, y }); }
+Expr *int_const(Arena *a, int64_t value) { return expr_int(a, DTYPE_INT, value); }
+Expr *int_add(Arena *a, Expr *x, Expr *y) { return expr_binary(a, X_ADD, x, y); }
+Expr *int_sub(Arena *a, Expr *x, Expr *y) { return expr_binary(a, X_SUB, x, y); }
+Expr *int_mul(Arena *a, Expr *x, Expr *y) { return expr_binary(a, X_MUL, x, y); }
+Expr *int_min(Arena *a, Expr *x, Expr *y) { return expr_math(a, DTYPE_INT, M_MIN, 2, (Expr *[]){ x, y }); }
+Expr *int_max(Arena *a, Expr *x, Expr *y) { return expr_math(a, DTYPE_INT, M_MAX, 2, (Expr *[]){ x, y }); }
 Expr *int_ceildiv(Arena *a, Expr *x, Expr *y) { return expr_math(a, DTYPE_INT, M_CEILDIV, 2, (Expr *[]){ x, y }); }
 
 // ---- asking
@@ -90,31 +88,26 @@ int expr_children(Expr *x, Expr ***slots, int max)
 {
     int n = 0;
     switch (x->kind) {
-    case E_INT: case E_FLOAT: case E_VAR:
-        return 0;
-    case E_LOAD:
-        return add_slots(slots, 0, max, x->load.subs, x->load.buffer->rank);
-    case E_UNARY:
-        return add_slots(slots, 0, max, &x->op.a, 1);
-    case E_BINARY:
-        n = add_slots(slots, 0, max, &x->op.a, 1);
-        return add_slots(slots, n, max, &x->op.b, 1);
+    case E_INT:
+    case E_FLOAT:
+    case E_VAR: return 0;
+    case E_LOAD: return add_slots(slots, 0, max, x->load.subs, x->load.buffer->rank);
+    case E_UNARY: return add_slots(slots, 0, max, &x->op.a, 1);
+    case E_BINARY: n = add_slots(slots, 0, max, &x->op.a, 1); return add_slots(slots, n, max, &x->op.b, 1);
     case E_SELECT:
         n = add_slots(slots, 0, max, &x->select.cond, 1);
         n = add_slots(slots, n, max, &x->select.a, 1);
         return add_slots(slots, n, max, &x->select.b, 1);
-    case E_CONVERT: case E_BITCAST:
-        return add_slots(slots, 0, max, &x->convert.a, 1);
-    case E_MATH:
-        return add_slots(slots, 0, max, x->math.args, x->math.n);
+    case E_CONVERT:
+    case E_BITCAST: return add_slots(slots, 0, max, &x->convert.a, 1);
+    case E_MATH: return add_slots(slots, 0, max, x->math.args, x->math.n);
     case E_ATOMIC:
         n = add_slots(slots, 0, max, x->atomic.subs, x->atomic.buffer->rank);
         if (x->atomic.value) n = add_slots(slots, n, max, &x->atomic.value, 1);
         return x->atomic.compare ? add_slots(slots, n, max, &x->atomic.compare, 1) : n;
-    case E_CALL:
-        return add_slots(slots, 0, max, x->call.args, x->call.n);
-    case E_INDEX: case E_ADDRESS:
-        return add_slots(slots, 0, max, &x->index.at, 1);
+    case E_CALL: return add_slots(slots, 0, max, x->call.args, x->call.n);
+    case E_INDEX:
+    case E_ADDRESS: return add_slots(slots, 0, max, &x->index.at, 1);
     }
     return n;
 }
@@ -135,8 +128,8 @@ bool expr_larger(const Expr *x, int most) { return expr_any(x, count_node, &most
 
 static bool is_var(const Expr *x, void *var)
 {
-    return (x->kind == E_VAR && x->var.var == var)
-        || ((x->kind == E_INDEX || x->kind == E_ADDRESS) && x->index.pointer == var);
+    return (x->kind == E_VAR && x->var.var == var) ||
+           ((x->kind == E_INDEX || x->kind == E_ADDRESS) && x->index.pointer == var);
 }
 
 bool expr_uses(const Expr *x, const Var *var) { return expr_any(x, is_var, (void *)var); }
@@ -173,29 +166,25 @@ bool expr_equal(const Expr *x, const Expr *y)
     if (x == y) return true;
     if (x->kind != y->kind || x->type != y->type) return false;
     switch (x->kind) {
-    case E_INT:   return x->integer.value == y->integer.value;
+    case E_INT: return x->integer.value == y->integer.value;
     case E_FLOAT: return memcmp(&x->real.value, &y->real.value, sizeof(double)) == 0;
-    case E_VAR:   return x->var.var == y->var.var;
-    case E_LOAD:
-        return x->load.buffer == y->load.buffer && all_equal(x->load.subs, y->load.subs, x->load.buffer->rank);
-    case E_UNARY:
-        return x->op.op == y->op.op && expr_equal(x->op.a, y->op.a);
-    case E_BINARY:
-        return x->op.op == y->op.op && expr_equal(x->op.a, y->op.a) && expr_equal(x->op.b, y->op.b);
+    case E_VAR: return x->var.var == y->var.var;
+    case E_LOAD: return x->load.buffer == y->load.buffer && all_equal(x->load.subs, y->load.subs, x->load.buffer->rank);
+    case E_UNARY: return x->op.op == y->op.op && expr_equal(x->op.a, y->op.a);
+    case E_BINARY: return x->op.op == y->op.op && expr_equal(x->op.a, y->op.a) && expr_equal(x->op.b, y->op.b);
     case E_SELECT:
-        return expr_equal(x->select.cond, y->select.cond) && expr_equal(x->select.a, y->select.a)
-            && expr_equal(x->select.b, y->select.b);
-    case E_CONVERT: case E_BITCAST:
-        return expr_equal(x->convert.a, y->convert.a);
+        return expr_equal(x->select.cond, y->select.cond) && expr_equal(x->select.a, y->select.a) &&
+               expr_equal(x->select.b, y->select.b);
+    case E_CONVERT:
+    case E_BITCAST: return expr_equal(x->convert.a, y->convert.a);
     case E_MATH:
         return x->math.fn == y->math.fn && x->math.n == y->math.n && all_equal(x->math.args, y->math.args, x->math.n);
-    case E_ATOMIC:
-        return false;                                      // each is an event of its own
+    case E_ATOMIC: return false; // each is an event of its own
     case E_CALL:
-        return x->call.n == y->call.n && strcmp(x->call.name, y->call.name) == 0
-            && all_equal(x->call.args, y->call.args, x->call.n);
-    case E_INDEX: case E_ADDRESS:
-        return x->index.pointer == y->index.pointer && expr_equal(x->index.at, y->index.at);
+        return x->call.n == y->call.n && strcmp(x->call.name, y->call.name) == 0 &&
+               all_equal(x->call.args, y->call.args, x->call.n);
+    case E_INDEX:
+    case E_ADDRESS: return x->index.pointer == y->index.pointer && expr_equal(x->index.at, y->index.at);
     }
     return false;
 }
@@ -207,16 +196,18 @@ static Expr *rebuild(Arena *a, const Expr *x, Expr **parts)
 {
     Expr *made = NULL;
     switch (x->kind) {
-    case E_INT: case E_FLOAT: case E_VAR: assert(!"a leaf has no operands"); break;
-    case E_LOAD:    made = expr_load(a, x->load.buffer, parts); break;
-    case E_UNARY:   made = expr_unary(a, x->op.op, parts[0]); break;
-    case E_BINARY:  made = expr_binary(a, x->op.op, parts[0], parts[1]); break;
-    case E_SELECT:  made = expr_select(a, parts[0], parts[1], parts[2]); break;
+    case E_INT:
+    case E_FLOAT:
+    case E_VAR: assert(!"a leaf has no operands"); break;
+    case E_LOAD: made = expr_load(a, x->load.buffer, parts); break;
+    case E_UNARY: made = expr_unary(a, x->op.op, parts[0]); break;
+    case E_BINARY: made = expr_binary(a, x->op.op, parts[0], parts[1]); break;
+    case E_SELECT: made = expr_select(a, parts[0], parts[1], parts[2]); break;
     case E_CONVERT: made = expr_convert(a, x->type, parts[0]); break;
     case E_BITCAST: made = expr_bitcast(a, x->type, parts[0]); break;
-    case E_MATH:    made = expr_math(a, x->type, x->math.fn, x->math.n, parts); break;
-    case E_CALL:    made = expr_call(a, x->type, x->call.name, x->call.n, parts); break;
-    case E_INDEX:   made = expr_index(a, x->index.pointer, parts[0]); break;
+    case E_MATH: made = expr_math(a, x->type, x->math.fn, x->math.n, parts); break;
+    case E_CALL: made = expr_call(a, x->type, x->call.name, x->call.n, parts); break;
+    case E_INDEX: made = expr_index(a, x->index.pointer, parts[0]); break;
     case E_ADDRESS: made = expr_address(a, x->index.pointer, parts[0]); break;
     case E_ATOMIC: {
         const int rank = x->atomic.buffer->rank;
@@ -246,7 +237,10 @@ Expr *expr_map(Arena *a, Expr *x, ExprMap *map, void *context)
     return map(changed ? rebuild(a, x, parts) : x, context);
 }
 
-typedef struct Replacement { const Var *var; Expr *by; } Replacement;
+typedef struct Replacement {
+    const Var *var;
+    Expr *by;
+} Replacement;
 
 static Expr *replace_var(Expr *x, void *context)
 {

@@ -51,7 +51,8 @@ static bool compute_int(ExprOp op, DType type, int64_t x, int64_t y, int64_t *re
         if (__builtin_mul_overflow(x, y, result) && type == DTYPE_INT) return false;
         *result = (int64_t)(ux * uy);
         break;
-    case X_DIV: case X_MOD:
+    case X_DIV:
+    case X_MOD:
         if (y == 0) return false;
         if (dtype_is_unsigned(type)) *result = (int64_t)(op == X_DIV ? ux / uy : ux % uy);
         else if (y == -1 && x == INT64_MIN) {
@@ -59,7 +60,8 @@ static bool compute_int(ExprOp op, DType type, int64_t x, int64_t y, int64_t *re
             *result = op == X_DIV ? x : 0;
         } else *result = op == X_DIV ? x / y : x % y;
         break;
-    case X_SHL: case X_SHR:
+    case X_SHL:
+    case X_SHR:
         if (type == DTYPE_INT && (y < 0 || y >= bits)) return false;
         y &= bits - 1;
         if (op == X_SHR) *result = dtype_is_unsigned(type) ? (int64_t)(ux >> y) : x >> y;
@@ -69,11 +71,20 @@ static bool compute_int(ExprOp op, DType type, int64_t x, int64_t y, int64_t *re
         }
         break;
     case X_BITAND: *result = x & y; break;
-    case X_BITOR:  *result = x | y; break;
+    case X_BITOR: *result = x | y; break;
     case X_BITXOR: *result = x ^ y; break;
-    case X_NEG: case X_NOT: case X_BITNOT: case X_LT: case X_LE: case X_GT: case X_GE: case X_EQ: case X_NE:
-    case X_AND: case X_OR: case X_OP_COUNT:
-        return false;
+    case X_NEG:
+    case X_NOT:
+    case X_BITNOT:
+    case X_LT:
+    case X_LE:
+    case X_GT:
+    case X_GE:
+    case X_EQ:
+    case X_NE:
+    case X_AND:
+    case X_OR:
+    case X_OP_COUNT: return false;
     }
     *result = constant_wrap(type, *result);
     return true;
@@ -97,12 +108,11 @@ static bool compare_consts(ExprOp op, const Expr *x, const Expr *y)
 {
     if (x->kind == E_FLOAT) {
         const double p = x->real.value, q = y->real.value;
-        return op_compare(op, p < q, p == q, p > q);
+        return op_compare(op, p<q, p == q, p> q);
     }
     const int64_t p = x->integer.value, q = y->integer.value;
-    if (x->type == DTYPE_U64)
-        return op_compare(op, (uint64_t)p < (uint64_t)q, p == q, (uint64_t)p > (uint64_t)q);
-    return op_compare(op, p < q, p == q, p > q);
+    if (x->type == DTYPE_U64) return op_compare(op, (uint64_t)p<(uint64_t)q, p == q, (uint64_t)p>(uint64_t) q);
+    return op_compare(op, p<q, p == q, p> q);
 }
 
 // ---- unary
@@ -122,7 +132,7 @@ static bool negated_comparison(ExprOp op, DType operands, ExprOp *negated)
 Expr *expr_unary(Arena *a, ExprOp op, Expr *x)
 {
     ExprOp negated;
-    if (x->kind == E_UNARY && x->op.op == op) return x->op.a;             // - - x, ~ ~ x, ! ! x
+    if (x->kind == E_UNARY && x->op.op == op) return x->op.a; // - - x, ~ ~ x, ! ! x
     if (op == X_NEG) {
         if (x->kind == E_FLOAT) return expr_float(a, x->type, -x->real.value);
         int64_t value;
@@ -167,14 +177,14 @@ static Expr *fold_quotient(Arena *a, ExprOp op, Expr *x, int64_t c)
     }
     rest.constant = sum.constant % c;
     whole.constant = sum.constant - rest.constant;
-    if (rest.constant < 0) {                               // so that the rest can be non-negative
+    if (rest.constant < 0) { // so that the rest can be non-negative
         rest.constant += c;
         if (__builtin_sub_overflow(whole.constant, c, &whole.constant)) return NULL;
     }
     const Range r = linear_range(&rest);
     if (!(r.has_lo && r.has_hi && r.lo >= 0 && r.hi < c)) return NULL;
     const Range w = linear_range(&whole);
-    const bool exact = rest.n == 0 && rest.constant == 0;  // then the sign does not matter
+    const bool exact = rest.n == 0 && rest.constant == 0; // then the sign does not matter
     if (!exact && !(w.has_lo && w.lo >= 0)) return NULL;
     return op == X_DIV ? divide_exactly(a, &whole, c) : linear_expr(a, &rest, DTYPE_INT);
 }
@@ -183,8 +193,9 @@ static bool is_exact_quotient(const Expr *x, int64_t c)
 {
     int64_t d;
     if (x->type != DTYPE_INT) return false;
-    const Expr *const by = x->kind == E_BINARY && x->op.op == X_DIV ? x->op.b
-                         : x->kind == E_MATH && x->math.fn == M_CEILDIV ? x->math.args[1] : NULL;
+    const Expr *const by = x->kind == E_BINARY && x->op.op == X_DIV       ? x->op.b
+                           : x->kind == E_MATH && x->math.fn == M_CEILDIV ? x->math.args[1]
+                                                                          : NULL;
     if (!by || !expr_as_int(by, &d) || d != c) return false;
     return expr_multiple(x->kind == E_MATH ? x->math.args[0] : x->op.a) % c == 0;
 }
@@ -196,16 +207,16 @@ static Expr *fold_int_by_const(Arena *a, ExprOp op, Expr *x, int64_t c, DType ty
     switch ((int)op) {
     case X_ADD:
         if (c == 0) return x;
-        if (x->kind == E_BINARY && x->op.op == X_ADD && expr_as_int(x->op.b, &inner)
-            && compute_int(X_ADD, type, inner, c, &both))
+        if (x->kind == E_BINARY && x->op.op == X_ADD && expr_as_int(x->op.b, &inner) &&
+            compute_int(X_ADD, type, inner, c, &both))
             return expr_binary(a, X_ADD, x->op.a, expr_int(a, type, both));
         return NULL;
     case X_MUL:
         if (c == 1) return x;
         if (c == -1 && !dtype_is_unsigned(type)) return expr_unary(a, X_NEG, x);
         if (c == 0 && expr_is_pure(x)) return expr_int(a, type, 0);
-        if (x->kind == E_BINARY && x->op.op == X_MUL && expr_as_int(x->op.b, &inner)
-            && compute_int(X_MUL, type, inner, c, &both))
+        if (x->kind == E_BINARY && x->op.op == X_MUL && expr_as_int(x->op.b, &inner) &&
+            compute_int(X_MUL, type, inner, c, &both))
             return expr_binary(a, X_MUL, x->op.a, expr_int(a, type, both));
         if (c > 0 && is_exact_quotient(x, c)) return x->kind == E_MATH ? x->math.args[0] : x->op.a;
         return NULL;
@@ -217,17 +228,16 @@ static Expr *fold_int_by_const(Arena *a, ExprOp op, Expr *x, int64_t c, DType ty
         if (c > 0 && c < INT64_MAX && expr_is_pure(x) && expr_multiple(x) % c == 0) return expr_int(a, type, 0);
         if (c > 0 && expr_fits(x, 0, c - 1)) return x;
         return fold_quotient(a, op, x, c);
-    case X_SHL: case X_SHR:
-        return c == 0 ? x : NULL;
+    case X_SHL:
+    case X_SHR: return c == 0 ? x : NULL;
     case X_BITAND:
         if (c == 0 && expr_is_pure(x)) return expr_int(a, type, 0);
         if (c == ones) return x;
         // A mask of low bits that the value cannot exceed.
         return c > 0 && c < INT64_MAX && (c & (c + 1)) == 0 && expr_fits(x, 0, c) ? x : NULL;
-    case X_BITOR: case X_BITXOR:
-        return c == 0 ? x : NULL;
-    default:
-        return NULL;
+    case X_BITOR:
+    case X_BITXOR: return c == 0 ? x : NULL;
+    default: return NULL;
     }
 }
 
@@ -286,7 +296,7 @@ static Expr *fold_comparison(Arena *a, ExprOp op, Expr *x, Expr *y)
 
 static Expr *fold_logic(Arena *a, ExprOp op, Expr *x, Expr *y)
 {
-    const bool decides = op == X_OR;                       // the value of one side that decides
+    const bool decides = op == X_OR; // the value of one side that decides
     if (x->kind == E_INT) return (x->integer.value != 0) == decides ? x : y;
     if (y->kind == E_INT) {
         if ((y->integer.value != 0) != decides) return x;
@@ -299,7 +309,8 @@ static Expr *fold_float(Arena *a, ExprOp op, Expr *x, Expr *y)
 {
     double result;
     if (x->kind == E_FLOAT && y->kind == E_FLOAT)
-        return compute_float(op, x->type, x->real.value, y->real.value, &result) ? expr_float(a, x->type, result) : NULL;
+        return compute_float(op, x->type, x->real.value, y->real.value, &result) ? expr_float(a, x->type, result)
+                                                                                 : NULL;
     if (op == X_MUL && x->kind == E_FLOAT && x->real.value == 1) return y;
     if (y->kind != E_FLOAT) return NULL;
     const double c = y->real.value;
@@ -336,7 +347,8 @@ Expr *expr_select(Arena *a, Expr *cond, Expr *x, Expr *y)
     if (expr_equal(x, y) && expr_is_pure(cond)) return x;
     if (x->type == DTYPE_BOOL && is_int_value(x, 1) && is_int_value(y, 0)) return cond;
     if (x->type == DTYPE_BOOL && is_int_value(x, 0) && is_int_value(y, 1)) return expr_unary(a, X_NOT, cond);
-    return NEW(a, Expr, .kind = E_SELECT, .type = x->type, .span = span_join(cond->span, y->span), .select = { cond, x, y });
+    return NEW(a, Expr, .kind = E_SELECT, .type = x->type, .span = span_join(cond->span, y->span),
+               .select = { cond, x, y });
 }
 
 static Expr *convert_const(Arena *a, DType to, const Expr *x)
@@ -344,7 +356,7 @@ static Expr *convert_const(Arena *a, DType to, const Expr *x)
     double real;
     if (x->kind == E_FLOAT)
         return dtype_is_float(to) ? expr_float(a, to, x->real.value)
-             : expr_int(a, to, constant_truncate(to, x->real.value));
+                                  : expr_int(a, to, constant_truncate(to, x->real.value));
     if (!dtype_is_float(to)) return expr_int(a, to, x->integer.value);
     return constant_float_from_int(to, x->type, x->integer.value, &real) ? expr_float(a, to, real) : NULL;
 }
@@ -358,8 +370,8 @@ Expr *expr_convert(Arena *a, DType to, Expr *x)
     // integer) it is not: the rules of the two steps differ.
     if (x->kind == E_CONVERT) {
         const DType first = x->convert.a->type;
-        const bool one_class = dtype_is_float(first) == dtype_is_float(x->type) &&
-                               dtype_is_float(first) == dtype_is_float(to);
+        const bool one_class =
+            dtype_is_float(first) == dtype_is_float(x->type) && dtype_is_float(first) == dtype_is_float(to);
         if (one_class && dtype_holds(x->type, first) && first != DTYPE_BOOL) return expr_convert(a, to, x->convert.a);
     }
     return NEW(a, Expr, .kind = E_CONVERT, .type = to, .span = x->span, .convert = { x });
@@ -380,7 +392,7 @@ Expr *expr_bitcast(Arena *a, DType to, Expr *x)
         const int32_t bits = (int32_t)x->integer.value;
         float value;
         memcpy(&value, &bits, 4);
-        if (!isnan(value)) return expr_float(a, to, value);               // a NaN's payload would be lost
+        if (!isnan(value)) return expr_float(a, to, value); // a NaN's payload would be lost
     }
     return NEW(a, Expr, .kind = E_BITCAST, .type = to, .span = x->span, .convert = { x });
 }
@@ -391,39 +403,41 @@ static bool compute_math_float(MathFn fn, DType type, const double *v, double *r
 {
     if (type != DTYPE_F64 && type != DTYPE_F32) return false;
     switch (fn) {
-    case M_EXP:   *result = exp(v[0]); return true;
-    case M_EXP2:  *result = exp2(v[0]); return true;
-    case M_LOG:   *result = log(v[0]); return true;
-    case M_LOG2:  *result = log2(v[0]); return true;
-    case M_SQRT:  *result = sqrt(v[0]); return true;
+    case M_EXP: *result = exp(v[0]); return true;
+    case M_EXP2: *result = exp2(v[0]); return true;
+    case M_LOG: *result = log(v[0]); return true;
+    case M_LOG2: *result = log2(v[0]); return true;
+    case M_SQRT: *result = sqrt(v[0]); return true;
     case M_RSQRT: *result = 1 / sqrt(v[0]); return true;
-    case M_POW:   *result = pow(v[0], v[1]); return true;
-    case M_SIN:   *result = sin(v[0]); return true;
-    case M_COS:   *result = cos(v[0]); return true;
-    case M_TANH:  *result = tanh(v[0]); return true;
-    case M_ERF:   *result = erf(v[0]); return true;
-    case M_ABS:   *result = fabs(v[0]); return true;
+    case M_POW: *result = pow(v[0], v[1]); return true;
+    case M_SIN: *result = sin(v[0]); return true;
+    case M_COS: *result = cos(v[0]); return true;
+    case M_TANH: *result = tanh(v[0]); return true;
+    case M_ERF: *result = erf(v[0]); return true;
+    case M_ABS: *result = fabs(v[0]); return true;
     case M_FLOOR: *result = floor(v[0]); return true;
-    case M_CEIL:  *result = ceil(v[0]); return true;
+    case M_CEIL: *result = ceil(v[0]); return true;
     case M_ROUND: *result = round(v[0]); return true;
-    case M_RINT:  *result = nearbyint(v[0]); return true;
+    case M_RINT: *result = nearbyint(v[0]); return true;
     case M_TRUNC: *result = trunc(v[0]); return true;
-    case M_MIN:   *result = fmin(v[0], v[1]); return true;
-    case M_MAX:   *result = fmax(v[0], v[1]); return true;
+    case M_MIN: *result = fmin(v[0], v[1]); return true;
+    case M_MAX: *result = fmax(v[0], v[1]); return true;
     case M_CLAMP: *result = fmin(fmax(v[0], v[1]), v[2]); return true;
     case M_FMA:
         *result = type == DTYPE_F64 ? fma(v[0], v[1], v[2]) : fmaf((float)v[0], (float)v[1], (float)v[2]);
         return true;
-    case M_CEILDIV: case M_POPCOUNT: case M_CLZ: case M_FFS: case M_DOT4: case M_RANDOM: case M_COUNT:
-        return false;
+    case M_CEILDIV:
+    case M_POPCOUNT:
+    case M_CLZ:
+    case M_FFS:
+    case M_DOT4:
+    case M_RANDOM:
+    case M_COUNT: return false;
     }
     return false;
 }
 
-static bool int_less(DType type, int64_t x, int64_t y)
-{
-    return type == DTYPE_U64 ? (uint64_t)x < (uint64_t)y : x < y;
-}
+static bool int_less(DType type, int64_t x, int64_t y) { return type == DTYPE_U64 ? (uint64_t)x < (uint64_t)y : x < y; }
 
 // `of`: the type of the arguments, which popcount, clz and ffs do not share with their result.
 static bool compute_math_int(MathFn fn, DType of, const int64_t *v, int64_t *result)
@@ -433,8 +447,8 @@ static bool compute_math_int(MathFn fn, DType of, const int64_t *v, int64_t *res
     switch ((int)fn) {
     case M_ABS:
         return v[0] >= 0 || dtype_is_unsigned(of) ? (*result = v[0], true) : compute_int(X_SUB, of, 0, v[0], result);
-    case M_MIN:   *result = int_less(of, v[1], v[0]) ? v[1] : v[0]; return true;
-    case M_MAX:   *result = int_less(of, v[0], v[1]) ? v[1] : v[0]; return true;
+    case M_MIN: *result = int_less(of, v[1], v[0]) ? v[1] : v[0]; return true;
+    case M_MAX: *result = int_less(of, v[0], v[1]) ? v[1] : v[0]; return true;
     case M_CLAMP:
         *result = int_less(of, v[0], v[1]) ? v[1] : v[0];
         if (int_less(of, v[2], *result)) *result = v[2];
@@ -448,8 +462,8 @@ static bool compute_math_int(MathFn fn, DType of, const int64_t *v, int64_t *res
         return compute_int(X_MUL, of, v[0], v[1], &product) && compute_int(X_ADD, of, product, v[2], result);
     }
     case M_POPCOUNT: *result = __builtin_popcountll(u); return true;
-    case M_CLZ:      *result = u ? __builtin_clzll(u) - (64 - bits) : bits; return true;
-    case M_FFS:      *result = __builtin_ffsll((long long)u); return true;
+    case M_CLZ: *result = u ? __builtin_clzll(u) - (64 - bits) : bits; return true;
+    case M_FFS: *result = __builtin_ffsll((long long)u); return true;
     default: return false;
     }
 }
@@ -466,7 +480,8 @@ static Expr *fold_math_consts(Arena *a, DType type, MathFn fn, int n, Expr **arg
     }
     if (args[0]->kind == E_FLOAT)
         return dtype_is_float(type) && compute_math_float(fn, type, reals, &real) ? expr_float(a, type, real) : NULL;
-    return dtype_is_counting(type) && compute_math_int(fn, args[0]->type, ints, &value) ? expr_int(a, type, value) : NULL;
+    return dtype_is_counting(type) && compute_math_int(fn, args[0]->type, ints, &value) ? expr_int(a, type, value)
+                                                                                        : NULL;
 }
 
 // min and max of integers of which one is known to win, or that nest with constants.
@@ -483,7 +498,8 @@ static Expr *fold_extreme(Arena *a, MathFn fn, Expr *x, Expr *y)
         if (more) return (more->integer.value != 0) == (fn == M_MAX) ? x : y;
     }
     if (x->kind == E_MATH && x->math.fn == fn && expr_as_int(x->math.args[1], &p) && expr_as_int(y, &q))
-        return expr_math(a, x->type, fn, 2, (Expr *[]){ x->math.args[0], expr_math(a, x->type, fn, 2, (Expr *[]){ x->math.args[1], y }) });
+        return expr_math(a, x->type, fn, 2,
+                         (Expr *[]){ x->math.args[0], expr_math(a, x->type, fn, 2, (Expr *[]){ x->math.args[1], y }) });
     return NULL;
 }
 

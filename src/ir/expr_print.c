@@ -6,28 +6,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct OpInfo { const char *text; int level; } OpInfo;         // level: C's precedence, higher binds tighter
+typedef struct OpInfo {
+    const char *text;
+    int level;
+} OpInfo; // level: C's precedence, higher binds tighter
 static const OpInfo op_info[X_OP_COUNT] = {
-    [X_NEG] = { "-", 12 }, [X_NOT] = { "!", 12 }, [X_BITNOT] = { "~", 12 },
-    [X_MUL] = { "*", 11 }, [X_DIV] = { "/", 11 }, [X_MOD] = { "%", 11 },
-    [X_ADD] = { "+", 10 }, [X_SUB] = { "-", 10 },
-    [X_SHL] = { "<<", 9 }, [X_SHR] = { ">>", 9 },
-    [X_LT] = { "<", 8 },   [X_LE] = { "<=", 8 },  [X_GT] = { ">", 8 },   [X_GE] = { ">=", 8 },
-    [X_EQ] = { "==", 7 },  [X_NE] = { "!=", 7 },
-    [X_BITAND] = { "&", 6 }, [X_BITXOR] = { "^", 5 }, [X_BITOR] = { "|", 4 },
-    [X_AND] = { "&&", 3 }, [X_OR] = { "||", 2 },
+    [X_NEG] = { "-", 12 },   [X_NOT] = { "!", 12 },   [X_BITNOT] = { "~", 12 }, [X_MUL] = { "*", 11 },
+    [X_DIV] = { "/", 11 },   [X_MOD] = { "%", 11 },   [X_ADD] = { "+", 10 },    [X_SUB] = { "-", 10 },
+    [X_SHL] = { "<<", 9 },   [X_SHR] = { ">>", 9 },   [X_LT] = { "<", 8 },      [X_LE] = { "<=", 8 },
+    [X_GT] = { ">", 8 },     [X_GE] = { ">=", 8 },    [X_EQ] = { "==", 7 },     [X_NE] = { "!=", 7 },
+    [X_BITAND] = { "&", 6 }, [X_BITXOR] = { "^", 5 }, [X_BITOR] = { "|", 4 },   [X_AND] = { "&&", 3 },
+    [X_OR] = { "||", 2 },
 };
 enum { LEVEL_SELECT = 1, LEVEL_ANY = 0, LEVEL_UNARY = 12 };
 
 static const char *const atomic_names[] = {
-    [ATOMIC_ADD] = "atomic_add", [ATOMIC_MIN] = "atomic_min", [ATOMIC_MAX] = "atomic_max", [ATOMIC_AND] = "atomic_and",
-    [ATOMIC_OR] = "atomic_or", [ATOMIC_EXCHANGE] = "atomic_exchange", [ATOMIC_CAS] = "atomic_cas",
+    [ATOMIC_ADD] = "atomic_add", [ATOMIC_MIN] = "atomic_min", [ATOMIC_MAX] = "atomic_max",
+    [ATOMIC_AND] = "atomic_and", [ATOMIC_OR] = "atomic_or",   [ATOMIC_EXCHANGE] = "atomic_exchange",
+    [ATOMIC_CAS] = "atomic_cas",
 };
 
 void float_print(Text *out, DType type, double value)
 {
-    if (isnan(value)) { text_print(out, "NAN"); return; }
-    if (isinf(value)) { text_print(out, value < 0 ? "-INFINITY" : "INFINITY"); return; }
+    if (isnan(value)) {
+        text_print(out, "NAN");
+        return;
+    }
+    if (isinf(value)) {
+        text_print(out, value < 0 ? "-INFINITY" : "INFINITY");
+        return;
+    }
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, value);
@@ -107,9 +115,9 @@ static void print_at(Text *out, const Names *names, const Expr *x, int level)
     const bool parens = level_of(x) < level;
     if (parens) text_print(out, "(");
     switch (x->kind) {
-    case E_INT:   print_int(out, x); break;
+    case E_INT: print_int(out, x); break;
     case E_FLOAT: float_print(out, x->type, x->real.value); break;
-    case E_VAR:   names_print_var(out, names, x->var.var); break;
+    case E_VAR: names_print_var(out, names, x->var.var); break;
     case E_LOAD:
         names_print_buffer(out, names, x->load.buffer);
         print_subscripts(out, names, x->load.subs, x->load.buffer->rank);
@@ -126,7 +134,8 @@ static void print_at(Text *out, const Names *names, const Expr *x, int level)
         text_print(out, " : ");
         print_at(out, names, x->select.b, LEVEL_SELECT);
         break;
-    case E_CONVERT: case E_BITCAST:
+    case E_CONVERT:
+    case E_BITCAST:
         text_print(out, "%s<%s>(", x->kind == E_CONVERT ? "convert" : "bitcast", dtype_name(x->type));
         print_at(out, names, x->convert.a, LEVEL_ANY);
         text_print(out, ")");
@@ -144,7 +153,8 @@ static void print_at(Text *out, const Names *names, const Expr *x, int level)
         print_list(out, names, x->call.args, x->call.n);
         text_print(out, ")");
         break;
-    case E_INDEX: case E_ADDRESS:
+    case E_INDEX:
+    case E_ADDRESS:
         if (x->kind == E_ADDRESS) text_print(out, "&");
         names_print_var(out, names, x->index.pointer);
         print_subscripts(out, names, &x->index.at, 1);

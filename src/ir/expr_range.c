@@ -8,17 +8,21 @@
 #include "ir/tile.h"
 
 // Questions about one expression share a budget of steps, so that shared subtrees cannot make them exponential.
-typedef struct Asking { int steps; } Asking;
-enum { ASKING_STEPS = 2000,          // of a range, a divisor, a linear form
-       COMPARING_STEPS = 20000 };    // of a symbolic comparison, which tries several bounds one after the other
+typedef struct Asking {
+    int steps;
+} Asking;
+enum {
+    ASKING_STEPS = 2000, // of a range, a divisor, a linear form
+    COMPARING_STEPS = 20000
+}; // of a symbolic comparison, which tries several bounds one after the other
 
 static Range range_of(Asking *q, const Expr *x);
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
 
 // ---- intervals
 
-static Range exactly(int64_t value)           { return (Range){ value, value, true, true }; }
-static Range between(int64_t lo, int64_t hi)  { return (Range){ lo, hi, true, true }; }
+static Range exactly(int64_t value) { return (Range){ value, value, true, true }; }
+static Range between(int64_t lo, int64_t hi) { return (Range){ lo, hi, true, true }; }
 static const Range unknown;
 
 static Range type_range(DType type)
@@ -61,8 +65,14 @@ static Range range_join(Range a, Range b)
 
 static Range range_meet(Range a, Range b)
 {
-    if (b.has_lo && (!a.has_lo || b.lo > a.lo)) { a.has_lo = true; a.lo = b.lo; }
-    if (b.has_hi && (!a.has_hi || b.hi < a.hi)) { a.has_hi = true; a.hi = b.hi; }
+    if (b.has_lo && (!a.has_lo || b.lo > a.lo)) {
+        a.has_lo = true;
+        a.lo = b.lo;
+    }
+    if (b.has_hi && (!a.has_hi || b.hi < a.hi)) {
+        a.has_hi = true;
+        a.hi = b.hi;
+    }
     return a;
 }
 
@@ -123,9 +133,18 @@ static Range range_mod(Range a, Range b)
     if (a.has_lo && a.lo >= 0 && a.has_hi && a.hi < b.lo) return a;
     Range r = unknown;
     if (b.has_hi) r = between(-(b.hi - 1), b.hi - 1);
-    if (a.has_lo && a.lo >= 0) { r.has_lo = true; r.lo = 0; }
-    if (a.has_hi && a.hi <= 0) { r.has_hi = true; r.hi = 0; }
-    if (a.has_lo && a.lo >= 0 && a.has_hi && (!r.has_hi || a.hi < r.hi)) { r.has_hi = true; r.hi = a.hi; }
+    if (a.has_lo && a.lo >= 0) {
+        r.has_lo = true;
+        r.lo = 0;
+    }
+    if (a.has_hi && a.hi <= 0) {
+        r.has_hi = true;
+        r.hi = 0;
+    }
+    if (a.has_lo && a.lo >= 0 && a.has_hi && (!r.has_hi || a.hi < r.hi)) {
+        r.has_hi = true;
+        r.hi = a.hi;
+    }
     return r;
 }
 
@@ -153,8 +172,14 @@ static Range range_bitand(Range a, Range b)
     const bool a_ok = a.has_lo && a.lo >= 0, b_ok = b.has_lo && b.lo >= 0;
     if (!a_ok && !b_ok) return unknown;
     r.has_lo = true;
-    if (a_ok && a.has_hi) { r.has_hi = true; r.hi = a.hi; }
-    if (b_ok && b.has_hi && (!r.has_hi || b.hi < r.hi)) { r.has_hi = true; r.hi = b.hi; }
+    if (a_ok && a.has_hi) {
+        r.has_hi = true;
+        r.hi = a.hi;
+    }
+    if (b_ok && b.has_hi && (!r.has_hi || b.hi < r.hi)) {
+        r.has_hi = true;
+        r.hi = b.hi;
+    }
     return r;
 }
 
@@ -182,32 +207,43 @@ static Range plain_range(Asking *q, const Expr *x)
 {
     const Range a = range_of(q, x->op.a);
     if (x->kind == E_UNARY)
-        return x->op.op == X_NEG ? range_negate(a)
-             : x->op.op == X_BITNOT && !dtype_is_unsigned(x->type) ? range_add(range_negate(a), exactly(-1)) : unknown;
+        return x->op.op == X_NEG                                     ? range_negate(a)
+               : x->op.op == X_BITNOT && !dtype_is_unsigned(x->type) ? range_add(range_negate(a), exactly(-1))
+                                                                     : unknown;
     const Range b = range_of(q, x->op.b);
     switch (x->op.op) {
-    case X_ADD:    return range_add(a, b);
-    case X_SUB:    return range_add(a, range_negate(b));
-    case X_MUL:    return range_mul(a, b);
-    case X_DIV:    return range_div(a, b);
-    case X_MOD:    return range_mod(a, b);
+    case X_ADD: return range_add(a, b);
+    case X_SUB: return range_add(a, range_negate(b));
+    case X_MUL: return range_mul(a, b);
+    case X_DIV: return range_div(a, b);
+    case X_MOD: return range_mod(a, b);
     case X_BITAND: return range_bitand(a, b);
-    case X_SHR:    return range_shr(a, b, dtype_bits(x->type));
+    case X_SHR: return range_shr(a, b, dtype_bits(x->type));
     case X_SHL:
         return b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 62 && b.lo < dtype_bits(x->type)
-             ? range_scale(a, INT64_C(1) << b.lo) : unknown;
-    case X_BITOR: case X_BITXOR:
-        return range_bitor(a, b);
-    case X_NEG: case X_NOT: case X_BITNOT: case X_LT: case X_LE: case X_GT: case X_GE: case X_EQ: case X_NE:
-    case X_AND: case X_OR: case X_OP_COUNT:
-        break;
+                   ? range_scale(a, INT64_C(1) << b.lo)
+                   : unknown;
+    case X_BITOR:
+    case X_BITXOR: return range_bitor(a, b);
+    case X_NEG:
+    case X_NOT:
+    case X_BITNOT:
+    case X_LT:
+    case X_LE:
+    case X_GT:
+    case X_GE:
+    case X_EQ:
+    case X_NE:
+    case X_AND:
+    case X_OR:
+    case X_OP_COUNT: break;
     }
     return unknown;
 }
 
 static bool fits_type(Range r, DType type)
 {
-    if (type == DTYPE_INT) return true;                    // its overflow is undefined, so it does not happen
+    if (type == DTYPE_INT) return true; // its overflow is undefined, so it does not happen
     int64_t lo, hi;
     if (type == DTYPE_U64) return r.has_lo && r.lo >= 0 && r.has_hi;
     return dtype_limits(type, &lo, &hi) && r.has_lo && r.has_hi && r.lo >= lo && r.hi <= hi;
@@ -220,17 +256,18 @@ static Range math_range(Asking *q, const Expr *x)
     for (int i = 0; i < n; i++)
         if (dtype_is_counting(x->math.args[i]->type)) args[i] = range_of(q, x->math.args[i]);
     switch ((int)x->math.fn) {
-    case M_MIN:     return range_min(args[0], args[1]);
-    case M_MAX:     return range_max(args[0], args[1]);
-    case M_CLAMP:   return range_min(range_max(args[0], args[1]), args[2]);
+    case M_MIN: return range_min(args[0], args[1]);
+    case M_MAX: return range_max(args[0], args[1]);
+    case M_CLAMP: return range_min(range_max(args[0], args[1]), args[2]);
     case M_CEILDIV: return range_ceildiv(args[0], args[1]);
     case M_ABS:
-        return args[0].has_lo && args[0].lo >= 0 ? args[0]
-             : range_meet(range_join(args[0], range_negate(args[0])), (Range){ .lo = 0, .has_lo = true });
-    case M_POPCOUNT: case M_CLZ: case M_FFS:
-        return between(0, 64);
-    default:
-        return unknown;
+        return args[0].has_lo && args[0].lo >= 0
+                   ? args[0]
+                   : range_meet(range_join(args[0], range_negate(args[0])), (Range){ .lo = 0, .has_lo = true });
+    case M_POPCOUNT:
+    case M_CLZ:
+    case M_FFS: return between(0, 64);
+    default: return unknown;
     }
 }
 
@@ -245,30 +282,42 @@ static bool keeps_value(Asking *q, const Expr *convert)
 static Range structural_range(Asking *q, const Expr *x)
 {
     switch (x->kind) {
-    case E_INT:
-        return x->type == DTYPE_U64 && x->integer.value < 0 ? unknown : exactly(x->integer.value);
+    case E_INT: return x->type == DTYPE_U64 && x->integer.value < 0 ? unknown : exactly(x->integer.value);
     case E_VAR: {
         const Var *const v = x->var.var;
         Range r = unknown;
-        if (v->lo) { const Range lo = range_of(q, v->lo); r.has_lo = lo.has_lo; r.lo = lo.lo; }
-        if (v->hi) { const Range hi = range_of(q, v->hi); r.has_hi = hi.has_hi; r.hi = hi.hi; }
+        if (v->lo) {
+            const Range lo = range_of(q, v->lo);
+            r.has_lo = lo.has_lo;
+            r.lo = lo.lo;
+        }
+        if (v->hi) {
+            const Range hi = range_of(q, v->hi);
+            r.has_hi = hi.has_hi;
+            r.hi = hi.hi;
+        }
         return r;
     }
-    case E_UNARY: case E_BINARY: {
+    case E_UNARY:
+    case E_BINARY: {
         if (x->type == DTYPE_BOOL) return between(0, 1);
         const Range plain = plain_range(q, x);
         return fits_type(plain, x->type) ? plain : unknown;
     }
-    case E_SELECT:
-        return range_join(range_of(q, x->select.a), range_of(q, x->select.b));
-    case E_CONVERT:
-        return keeps_value(q, x) ? range_of(q, x->convert.a) : unknown;
+    case E_SELECT: return range_join(range_of(q, x->select.a), range_of(q, x->select.b));
+    case E_CONVERT: return keeps_value(q, x) ? range_of(q, x->convert.a) : unknown;
     case E_MATH: {
         const Range r = math_range(q, x);
-        return fits_type(r, x->type) || x->math.fn == M_MIN || x->math.fn == M_MAX || x->math.fn == M_CLAMP ? r : unknown;
+        return fits_type(r, x->type) || x->math.fn == M_MIN || x->math.fn == M_MAX || x->math.fn == M_CLAMP ? r
+                                                                                                            : unknown;
     }
-    case E_LOAD: case E_FLOAT: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
-        break;
+    case E_LOAD:
+    case E_FLOAT:
+    case E_BITCAST:
+    case E_ATOMIC:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: break;
     }
     return unknown;
 }
@@ -308,22 +357,19 @@ static void add_term(Linear *sum, const Expr *atom, int64_t factor)
 }
 
 // The arithmetic of x can be read as that of the mathematical integers.
-static bool is_exact(Asking *q, const Expr *x)
-{
-    return x->type == DTYPE_INT || fits_type(plain_range(q, x), x->type);
-}
+static bool is_exact(Asking *q, const Expr *x) { return x->type == DTYPE_INT || fits_type(plain_range(q, x), x->type); }
 
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor)
 {
     int64_t c, scaled;
-    if (--q->steps < 0 || factor == 0 || factor == INT64_MIN) {          // the last could not be negated
+    if (--q->steps < 0 || factor == 0 || factor == INT64_MIN) { // the last could not be negated
         sum->failed |= factor != 0;
         return;
     }
     if (x->kind == E_INT) {
         sum->failed |= x->type == DTYPE_U64 && x->integer.value < 0;
-        sum->failed |= __builtin_mul_overflow(x->integer.value, factor, &scaled)
-                    || __builtin_add_overflow(sum->constant, scaled, &sum->constant);
+        sum->failed |= __builtin_mul_overflow(x->integer.value, factor, &scaled) ||
+                       __builtin_add_overflow(sum->constant, scaled, &sum->constant);
         return;
     }
     if (x->kind == E_CONVERT && keeps_value(q, x)) {
@@ -371,15 +417,9 @@ static Range sum_range(Asking *q, const Linear *sum)
     return r;
 }
 
-void linear_add(Linear *sum, const Expr *x, int64_t factor)
-{
-    add_linear(&(Asking){ ASKING_STEPS }, sum, x, factor);
-}
+void linear_add(Linear *sum, const Expr *x, int64_t factor) { add_linear(&(Asking){ ASKING_STEPS }, sum, x, factor); }
 
-Range linear_range(const Linear *sum)
-{
-    return sum->failed ? unknown : sum_range(&(Asking){ ASKING_STEPS }, sum);
-}
+Range linear_range(const Linear *sum) { return sum->failed ? unknown : sum_range(&(Asking){ ASKING_STEPS }, sum); }
 
 // Terms with positive factors first, so that what is subtracted has something to be subtracted from.
 Expr *linear_expr(Arena *a, const Linear *sum, DType type)
@@ -462,7 +502,8 @@ static int64_t multiple_of(Asking *q, const Expr *x);
 // A variable that has one value has that value's divisors too.
 static int64_t multiple_of_var(Asking *q, const Var *v)
 {
-    const int64_t own = v->multiple > 1 ? v->multiple : 1, value = v->lo && v->lo == v->hi ? multiple_of(q, v->lo) : own;
+    const int64_t own = v->multiple > 1 ? v->multiple : 1,
+                  value = v->lo && v->lo == v->hi ? multiple_of(q, v->lo) : own;
     return value % own == 0 ? value : own;
 }
 
@@ -472,21 +513,21 @@ static int64_t multiple_of_binary(Asking *q, const Expr *x)
     const int64_t a = multiple_of(q, x->op.a);
     int64_t b, c, m;
     switch ((int)x->op.op) {
-    case X_ADD: case X_SUB: case X_MOD:
-        return gcd(a, multiple_of(q, x->op.b));
-    case X_MUL:
-        b = multiple_of(q, x->op.b);
-        return !__builtin_mul_overflow(a, b, &m) ? m : a > b ? a : b;
-    case X_DIV:
-        return expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
+    case X_ADD:
+    case X_SUB:
+    case X_MOD: return gcd(a, multiple_of(q, x->op.b));
+    case X_MUL: b = multiple_of(q, x->op.b); return !__builtin_mul_overflow(a, b, &m) ? m : a > b ? a : b;
+    case X_DIV: return expr_as_int(x->op.b, &c) && c > 0 && a % c == 0 ? a / c : 1;
     case X_SHL:
-        return expr_as_int(x->op.b, &c) && c >= 0 && c < 62 && c < dtype_bits(x->type) && !__builtin_mul_overflow(a, INT64_C(1) << c, &m) ? m : a;
+        return expr_as_int(x->op.b, &c) && c >= 0 && c < 62 && c < dtype_bits(x->type) &&
+                       !__builtin_mul_overflow(a, INT64_C(1) << c, &m)
+                   ? m
+                   : a;
     case X_BITAND:
         b = multiple_of(q, x->op.b);
         if (a == 0 || b == 0) return 0;
         return power_of_two_in(a) > power_of_two_in(b) ? power_of_two_in(a) : power_of_two_in(b);
-    default:
-        return 1;
+    default: return 1;
     }
 }
 
@@ -496,25 +537,26 @@ static int64_t multiple_of(Asking *q, const Expr *x)
     int64_t m;
     switch (x->kind) {
     case E_INT:
-        return x->integer.value == INT64_MIN ? INT64_C(1) << 62 : x->integer.value < 0 ? -x->integer.value : x->integer.value;
-    case E_VAR:
-        return multiple_of_var(q, x->var.var);
-    case E_UNARY:
-        m = x->op.op == X_NEG ? multiple_of(q, x->op.a) : 1;
-        return is_exact(q, x) ? m : power_of_two_in(m);
-    case E_SELECT:
-        return gcd(multiple_of(q, x->select.a), multiple_of(q, x->select.b));
+        return x->integer.value == INT64_MIN ? INT64_C(1) << 62
+               : x->integer.value < 0        ? -x->integer.value
+                                             : x->integer.value;
+    case E_VAR: return multiple_of_var(q, x->var.var);
+    case E_UNARY: m = x->op.op == X_NEG ? multiple_of(q, x->op.a) : 1; return is_exact(q, x) ? m : power_of_two_in(m);
+    case E_SELECT: return gcd(multiple_of(q, x->select.a), multiple_of(q, x->select.b));
     case E_CONVERT:
-        m = multiple_of(q, x->convert.a);                  // 1 if it is no integer
+        m = multiple_of(q, x->convert.a); // 1 if it is no integer
         return keeps_value(q, x) ? m : x->type == DTYPE_BOOL ? 1 : power_of_two_in(m);
     case E_MATH:
         if (x->math.fn != M_MIN && x->math.fn != M_MAX) return 1;
         return gcd(multiple_of(q, x->math.args[0]), multiple_of(q, x->math.args[1]));
-    case E_BINARY:
-        m = multiple_of_binary(q, x);
-        return is_exact(q, x) ? m : power_of_two_in(m);
-    case E_FLOAT: case E_LOAD: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
-        break;
+    case E_BINARY: m = multiple_of_binary(q, x); return is_exact(q, x) ? m : power_of_two_in(m);
+    case E_FLOAT:
+    case E_LOAD:
+    case E_BITCAST:
+    case E_ATOMIC:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: break;
     }
     return 1;
 }
@@ -542,7 +584,7 @@ static bool bound_atom(Asking *q, Linear *sum, const Expr *atom, int64_t factor)
 {
     int64_t c;
     if (atom->kind == E_MATH && (atom->math.fn == (factor > 0 ? M_MAX : M_MIN))) {
-        add_linear(q, sum, atom->math.args[0], factor);    // max(a, b) >= a; min(a, b) <= a
+        add_linear(q, sum, atom->math.args[0], factor); // max(a, b) >= a; min(a, b) <= a
         return true;
     }
     const bool quotient = atom->kind == E_BINARY && atom->op.op == X_DIV;
@@ -550,7 +592,7 @@ static bool bound_atom(Asking *q, Linear *sum, const Expr *atom, int64_t factor)
     const Expr *const x = quotient ? atom->op.a : ceiling ? atom->math.args[0] : NULL;
     const Expr *const d = quotient ? atom->op.b : ceiling ? atom->math.args[1] : NULL;
     if (!x || !expr_as_int(d, &c) || c <= 0 || factor % c != 0) return false;
-    if (ceiling && factor > 0) {                           // ceildiv(x, c) * c >= x
+    if (ceiling && factor > 0) { // ceildiv(x, c) * c >= x
         add_linear(q, sum, x, factor / c);
         return true;
     }
@@ -559,12 +601,12 @@ static bool bound_atom(Asking *q, Linear *sum, const Expr *atom, int64_t factor)
         add_linear(q, sum, x, factor / c);
         return true;
     }
-    if (ceiling && factor < 0) {                           // ceildiv(x, c) * c <= x + c - gcd(c, multiple of x)
+    if (ceiling && factor < 0) { // ceildiv(x, c) * c <= x + c - gcd(c, multiple of x)
         const int64_t m = multiple_of(q, x);
         add_linear(q, sum, x, factor / c);
         int64_t slack;
-        return !__builtin_mul_overflow(factor / c, c - gcd(c, m), &slack)
-            && !__builtin_add_overflow(sum->constant, slack, &sum->constant);
+        return !__builtin_mul_overflow(factor / c, c - gcd(c, m), &slack) &&
+               !__builtin_add_overflow(sum->constant, slack, &sum->constant);
     }
     return false;
 }

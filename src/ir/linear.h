@@ -10,17 +10,20 @@
 
 enum { LINEAR_TERMS = 24 };
 
-typedef struct LinearTerm { const Expr *atom; int64_t factor; } LinearTerm;    // factor not 0
+typedef struct LinearTerm {
+    const Expr *atom;
+    int64_t factor;
+} LinearTerm; // factor not 0
 typedef struct Linear {
-    int64_t    constant;
-    int        n;
+    int64_t constant;
+    int n;
     LinearTerm terms[LINEAR_TERMS];
-    bool       failed;               // too many terms, or a constant that overflowed
+    bool failed; // too many terms, or a constant that overflowed
 } Linear;
 
-void  linear_add(Linear *sum, const Expr *x, int64_t factor);          // sum += factor * x
+void linear_add(Linear *sum, const Expr *x, int64_t factor); // sum += factor * x
 Range linear_range(const Linear *sum);
-bool  linear_at_least(const Linear *sum, int64_t least);               // provably, also where bounds of variables are symbolic
-Expr *linear_expr(Arena *a, const Linear *sum, DType type);            // back to an expression
+bool linear_at_least(const Linear *sum, int64_t least);     // provably, also where bounds of variables are symbolic
+Expr *linear_expr(Arena *a, const Linear *sum, DType type); // back to an expression
 
 #endif

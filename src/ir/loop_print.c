@@ -2,10 +2,13 @@
 // loop_print.c - Loop IR as text for readers: what emit/ prints, without the spelling of C's types and conversions.
 #include "ir/names.h"
 
-typedef struct Printer { Text *out; const Names *names; } Printer;
+typedef struct Printer {
+    Text *out;
+    const Names *names;
+} Printer;
 
 static void print_expr(const Printer *p, const Expr *x) { expr_print_named(p->out, p->names, x); }
-static void print_var(const Printer *p, const Var *v)   { names_print_var(p->out, p->names, v); }
+static void print_var(const Printer *p, const Var *v) { names_print_var(p->out, p->names, v); }
 
 static void print_type(const Printer *p, const Var *v)
 {
@@ -42,7 +45,10 @@ static void print_braces(const Printer *p, const LoopStmt *body, int depth)
 static void print_for(const Printer *p, const LoopStmt *s, int depth)
 {
     static const char *const forms[] = {
-        [LOOP_PLAIN] = "", [LOOP_UNROLL] = "unroll ", [LOOP_VECTORISE] = "vectorise ", [LOOP_NO_UNROLL] = "rolled ",
+        [LOOP_PLAIN] = "",
+        [LOOP_UNROLL] = "unroll ",
+        [LOOP_VECTORISE] = "vectorise ",
+        [LOOP_NO_UNROLL] = "rolled ",
     };
     text_print(p->out, "%sfor (", forms[s->for_.form]);
     print_var(p, s->for_.var);
@@ -107,13 +113,13 @@ static void print_statement(const Printer *p, const LoopStmt *s, int depth)
         print_braces(p, s->while_.body, depth);
         text_print(p->out, "\n");
         break;
-    case L_IF:       print_if(p, s, depth); break;
-    case L_BREAK:    text_print(p->out, "break;\n"); break;
+    case L_IF: print_if(p, s, depth); break;
+    case L_BREAK: text_print(p->out, "break;\n"); break;
     case L_CONTINUE: text_print(p->out, "continue;\n"); break;
-    case L_RETURN:   text_print(p->out, "return;\n"); break;
-    case L_LABEL:    text_print(p->out, "%s:\n", s->label.name); break;
-    case L_GOTO:     text_print(p->out, "goto %s;\n", s->label.name); break;
-    case L_COMMENT:  text_print(p->out, "// %s\n", s->comment.text); break;
+    case L_RETURN: text_print(p->out, "return;\n"); break;
+    case L_LABEL: text_print(p->out, "%s:\n", s->label.name); break;
+    case L_GOTO: text_print(p->out, "goto %s;\n", s->label.name); break;
+    case L_COMMENT: text_print(p->out, "// %s\n", s->comment.text); break;
     }
 }
 

@@ -6,14 +6,14 @@
 #include <stdarg.h>
 
 typedef struct Verifier {
-    Arena                *arena;
-    Text                 *why;
-    const LoopFunction   *function;
-    VEC(const Var *)      vars;      // visible, in order of declaration
-    Table                 visible;   // the same
-    VEC(const char *)     labels;    // of the function
-    int                   loops;
-    bool                  failed;
+    Arena *arena;
+    Text *why;
+    const LoopFunction *function;
+    VEC(const Var *) vars;    // visible, in order of declaration
+    Table visible;            // the same
+    VEC(const char *) labels; // of the function
+    int loops;
+    bool failed;
 } Verifier;
 
 static bool fail(Verifier *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -34,14 +34,15 @@ static bool is_visible(const Verifier *v, const Var *var)
 {
     if (table_find(&v->visible, var)) return true;
     // Thread numbers, and what a literal signature declares, come from outside.
-    return var->kind == VAR_THREAD || (v->function->signature && v->function->n_params == 0 && var->kind == VAR_ARGUMENT);
+    return var->kind == VAR_THREAD ||
+           (v->function->signature && v->function->n_params == 0 && var->kind == VAR_ARGUMENT);
 }
 
 static void declare(Verifier *v, const Var *var)
 {
     if (is_visible(v, var) && var->kind != VAR_THREAD) fail(v, "'%s' is declared twice", var->name);
     VEC_PUSH(v->arena, &v->vars, var);
-    *table_at(&v->visible, var) = &v->vars;                // anything but NULL
+    *table_at(&v->visible, var) = &v->vars; // anything but NULL
 }
 
 // Those declared since there were so many.
@@ -52,7 +53,8 @@ static void forget(Verifier *v, int count)
 
 static bool verify_var(Verifier *v, const Var *var)
 {
-    return is_visible(v, var) || fail(v, "'%s' (%d) is used out of scope or before its declaration", var->name, var->id);
+    return is_visible(v, var) ||
+           fail(v, "'%s' (%d) is used out of scope or before its declaration", var->name, var->id);
 }
 
 bool loop_has_math(const Expr *x)
@@ -122,13 +124,15 @@ static bool verify_statement(Verifier *v, const LoopStmt *s)
     case L_IF:
         return verify_expr(v, s->branch.cond) && verify_nested(v, s->branch.then) &&
                verify_nested(v, s->branch.otherwise);
-    case L_BREAK: case L_CONTINUE:
-        return v->loops || fail(v, "%s outside of a loop", s->kind == L_BREAK ? "break" : "continue");
+    case L_BREAK:
+    case L_CONTINUE: return v->loops || fail(v, "%s outside of a loop", s->kind == L_BREAK ? "break" : "continue");
     case L_GOTO:
         for (int i = 0; i < v->labels.count; i++)
             if (strcmp(v->labels.items[i], s->label.name) == 0) return true;
         return fail(v, "goto '%s', which is no label", s->label.name);
-    case L_RETURN: case L_LABEL: case L_COMMENT: return true;
+    case L_RETURN:
+    case L_LABEL:
+    case L_COMMENT: return true;
     }
     return false;
 }
@@ -161,8 +165,9 @@ static void collect_labels(Verifier *v, const LoopStmt *s)
 bool loop_verify(const LoopUnit *unit, Text *why)
 {
     for (int f = 0; f < unit->functions.count; f++) {
-        Verifier v = { .arena = unit->arena, .why = why, .function = unit->functions.items[f],
-                       .visible = { .arena = unit->arena } };
+        Verifier v = {
+            .arena = unit->arena, .why = why, .function = unit->functions.items[f], .visible = { .arena = unit->arena }
+        };
         for (int i = 0; i < v.function->n_params; i++) declare(&v, v.function->params[i]);
         collect_labels(&v, v.function->body);
         if (v.failed || !verify_block(&v, v.function->body)) return false;

@@ -6,15 +6,19 @@
 #include <stdlib.h>
 
 // Things are told apart by address: a lowered unit may hold variables of the kernel beside its own.
-typedef struct NameEntry { const char *name; const void *thing; int order, number; } NameEntry;
+typedef struct NameEntry {
+    const char *name;
+    const void *thing;
+    int order, number;
+} NameEntry;
 
 struct Names {
     Arena *arena;
-    VEC(NameEntry) entries;          // a thing each; sorted by name, then by appearance, once closed
-    int *slots, n_slots;             // open addressing by thing: 1 + its entry; a power of two, at least twice the entries
+    VEC(NameEntry) entries; // a thing each; sorted by name, then by appearance, once closed
+    int *slots, n_slots;    // open addressing by thing: 1 + its entry; a power of two, at least twice the entries
 };
 
-static const char *name_or_t(const char *name) { return name ? name : "t"; }   // made by a pass that had no better word
+static const char *name_or_t(const char *name) { return name ? name : "t"; } // made by a pass that had no better word
 
 // The slot of the thing, or the empty one where it belongs.
 static int *slot_of(const Names *names, const void *thing)
@@ -47,8 +51,14 @@ static void add_name(Names *names, const char *name, const void *thing)
     add_entry(names, (NameEntry){ name_or_t(name), thing, names->entries.count, 0 });
 }
 
-static void add_var(Names *names, const Var *v) { if (v) add_name(names, v->name, v); }
-static void add_buffer(Names *names, const Buffer *b) { if (b) add_name(names, b->name, b); }
+static void add_var(Names *names, const Var *v)
+{
+    if (v) add_name(names, v->name, v);
+}
+static void add_buffer(Names *names, const Buffer *b)
+{
+    if (b) add_name(names, b->name, b);
+}
 
 // What is called keeps its name; a variable whose name in C would be that gets a number.
 static void add_called(Names *names, const char *name)
@@ -69,7 +79,10 @@ static bool add_names_of(const Expr *x, void *context)
     return false;
 }
 
-static void add_expr(Names *names, const Expr *x) { if (x) expr_any(x, add_names_of, names); }
+static void add_expr(Names *names, const Expr *x)
+{
+    if (x) expr_any(x, add_names_of, names);
+}
 
 static void add_slot(Expr **slot, void *context) { add_expr(context, *slot); }
 
@@ -132,11 +145,21 @@ static void add_statements(Names *names, const LoopStmt *s)
 {
     for (; s; s = s->next) {
         switch (s->kind) {
-        case L_BLOCK:   add_statements(names, s->block.body); break;
-        case L_DECLARE: add_var(names, s->declare.var); add_expr(names, s->declare.value); break;
-        case L_ASSIGN:  add_var(names, s->assign.var); add_expr(names, s->assign.value); break;
-        case L_STORE:   add_var(names, s->store.pointer); add_expr(names, s->store.at); add_expr(names, s->store.value); break;
-        case L_CALL:    add_expr(names, s->call.call); break;
+        case L_BLOCK: add_statements(names, s->block.body); break;
+        case L_DECLARE:
+            add_var(names, s->declare.var);
+            add_expr(names, s->declare.value);
+            break;
+        case L_ASSIGN:
+            add_var(names, s->assign.var);
+            add_expr(names, s->assign.value);
+            break;
+        case L_STORE:
+            add_var(names, s->store.pointer);
+            add_expr(names, s->store.at);
+            add_expr(names, s->store.value);
+            break;
+        case L_CALL: add_expr(names, s->call.call); break;
         case L_FOR:
             add_var(names, s->for_.var);
             add_expr(names, s->for_.lo);
@@ -144,13 +167,21 @@ static void add_statements(Names *names, const LoopStmt *s)
             add_expr(names, s->for_.step);
             add_statements(names, s->for_.body);
             break;
-        case L_WHILE: add_expr(names, s->while_.cond); add_statements(names, s->while_.body); break;
+        case L_WHILE:
+            add_expr(names, s->while_.cond);
+            add_statements(names, s->while_.body);
+            break;
         case L_IF:
             add_expr(names, s->branch.cond);
             add_statements(names, s->branch.then);
             add_statements(names, s->branch.otherwise);
             break;
-        case L_BREAK: case L_CONTINUE: case L_RETURN: case L_LABEL: case L_GOTO: case L_COMMENT: break;
+        case L_BREAK:
+        case L_CONTINUE:
+        case L_RETURN:
+        case L_LABEL:
+        case L_GOTO:
+        case L_COMMENT: break;
         }
     }
 }

@@ -105,9 +105,12 @@ static void each_index(LoopIndex *indices, int n, TileExprVisit *visit, void *co
 void tile_each_expr(TileOp *op, TileExprVisit *visit, void *context)
 {
     switch (op->kind) {
-    case T_TILE: case T_BREAK: case T_CONTINUE: case T_RETURN:
-        break;
-    case T_LET: case T_SET:
+    case T_TILE:
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN: break;
+    case T_LET:
+    case T_SET:
         if (op->let.value) visit(&op->let.value, context);
         break;
     case T_STORE:
@@ -126,7 +129,8 @@ void tile_each_expr(TileOp *op, TileExprVisit *visit, void *context)
         each_in_region(&op->fill.dst, visit, context);
         visit(&op->fill.value, context);
         break;
-    case T_COPY: case T_ATOMIC_TILE:
+    case T_COPY:
+    case T_ATOMIC_TILE:
         each_in_region(&op->copy.dst, visit, context);
         each_in_region(&op->copy.src, visit, context);
         break;
@@ -139,16 +143,16 @@ void tile_each_expr(TileOp *op, TileExprVisit *visit, void *context)
         each_in_region(&op->scan.dst, visit, context);
         each_in_region(&op->scan.src, visit, context);
         break;
-    case T_FORALL:   each_index(op->forall.indices, op->forall.n, visit, context); break;
+    case T_FORALL: each_index(op->forall.indices, op->forall.n, visit, context); break;
     case T_PIPELINE: each_index(op->pipeline.indices, op->pipeline.n, visit, context); break;
     case T_FOR:
         visit(&op->for_.lo, context);
         visit(&op->for_.hi, context);
         visit(&op->for_.step, context);
         break;
-    case T_WHILE:  visit(&op->while_.cond, context); break;
-    case T_IF:     visit(&op->branch.cond, context); break;
-    case T_PRINT:  each_sub(op->print.args, op->print.n, visit, context); break;
+    case T_WHILE: visit(&op->while_.cond, context); break;
+    case T_IF: visit(&op->branch.cond, context); break;
+    case T_PRINT: each_sub(op->print.args, op->print.n, visit, context); break;
     case T_ASSERT: visit(&op->assertion.cond, context); break;
     case T_EXTERN: each_sub(op->external.args, op->external.n, visit, context); break;
     }
@@ -165,22 +169,38 @@ void buffer_each_expr(Buffer *b, TileExprVisit *visit, void *context)
 TileOp **tile_bodies(TileOp *op, int index)
 {
     switch (op->kind) {
-    case T_FORALL:   return index == 0 ? &op->forall.body : NULL;
+    case T_FORALL: return index == 0 ? &op->forall.body : NULL;
     case T_PIPELINE: return index == 0 ? &op->pipeline.body : NULL;
-    case T_FOR:      return index == 0 ? &op->for_.body : NULL;
-    case T_WHILE:    return index == 0 ? &op->while_.body : index == 1 ? &op->while_.step : NULL;
-    case T_IF:       return index == 0 ? &op->branch.then : index == 1 ? &op->branch.otherwise : NULL;
-    case T_TILE: case T_LET: case T_SET: case T_STORE: case T_UPDATE: case T_ATOMIC: case T_ATOMIC_TILE: case T_FILL:
-    case T_COPY: case T_MATMUL: case T_SCAN: case T_BREAK: case T_CONTINUE: case T_RETURN: case T_PRINT: case T_ASSERT:
-    case T_EXTERN:
-        break;
+    case T_FOR: return index == 0 ? &op->for_.body : NULL;
+    case T_WHILE: return index == 0 ? &op->while_.body : index == 1 ? &op->while_.step : NULL;
+    case T_IF: return index == 0 ? &op->branch.then : index == 1 ? &op->branch.otherwise : NULL;
+    case T_TILE:
+    case T_LET:
+    case T_SET:
+    case T_STORE:
+    case T_UPDATE:
+    case T_ATOMIC:
+    case T_ATOMIC_TILE:
+    case T_FILL:
+    case T_COPY:
+    case T_MATMUL:
+    case T_SCAN:
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN:
+    case T_PRINT:
+    case T_ASSERT:
+    case T_EXTERN: break;
     }
     return NULL;
 }
 
 // ---- what an op touches
 
-typedef struct Walk { TileUseVisit *visit; void *context; } Walk;
+typedef struct Walk {
+    TileUseVisit *visit;
+    void *context;
+} Walk;
 
 static bool visit_loads(const Expr *x, void *context);
 
@@ -196,11 +216,12 @@ static void visit_use(const Walk *walk, TileUse use)
 static bool visit_loads(const Expr *x, void *context)
 {
     const Walk *const walk = context;
-    if (x->kind == E_LOAD)
-        visit_use(walk, (TileUse){ .buffer = x->load.buffer, .subs = x->load.subs, .reads = true });
+    if (x->kind == E_LOAD) visit_use(walk, (TileUse){ .buffer = x->load.buffer, .subs = x->load.subs, .reads = true });
     if (x->kind == E_ATOMIC)
-        visit_use(walk, (TileUse){ .buffer = x->atomic.buffer, .subs = x->atomic.subs, .reads = true, .writes = true,
-                                   .atomic = true });
+        visit_use(
+            walk,
+            (TileUse){
+                .buffer = x->atomic.buffer, .subs = x->atomic.subs, .reads = true, .writes = true, .atomic = true });
     return false;
 }
 
@@ -223,16 +244,16 @@ void tile_uses(TileOp *op, TileUseVisit *visit, void *context)
                       (TileUse){ .buffer = op->update.buffer, .subs = op->update.subs, .reads = true, .writes = true });
         break;
     case T_ATOMIC:
-        visit_use(&walk, (TileUse){ .buffer = op->atomic.buffer, .subs = op->atomic.subs, .reads = true, .writes = true,
-                                    .atomic = true });
+        visit_use(
+            &walk,
+            (TileUse){
+                .buffer = op->atomic.buffer, .subs = op->atomic.subs, .reads = true, .writes = true, .atomic = true });
         break;
     case T_ATOMIC_TILE:
         visit_region(&walk, &op->copy.src, true, false, false);
         visit_region(&walk, &op->copy.dst, true, true, true);
         break;
-    case T_FILL:
-        visit_region(&walk, &op->fill.dst, false, true, false);
-        break;
+    case T_FILL: visit_region(&walk, &op->fill.dst, false, true, false); break;
     case T_COPY:
         visit_region(&walk, &op->copy.src, true, false, false);
         visit_region(&walk, &op->copy.dst, false, true, false);
@@ -248,13 +269,27 @@ void tile_uses(TileOp *op, TileUseVisit *visit, void *context)
         visit_region(&walk, &op->scan.src, true, false, false);
         visit_region(&walk, &op->scan.dst, false, true, false);
         break;
-    case T_TILE: case T_LET: case T_SET: case T_FORALL: case T_FOR: case T_WHILE: case T_PIPELINE: case T_IF:
-    case T_BREAK: case T_CONTINUE: case T_RETURN: case T_PRINT: case T_ASSERT: case T_EXTERN:
-        break;                                             // their expressions have been visited
+    case T_TILE:
+    case T_LET:
+    case T_SET:
+    case T_FORALL:
+    case T_FOR:
+    case T_WHILE:
+    case T_PIPELINE:
+    case T_IF:
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN:
+    case T_PRINT:
+    case T_ASSERT:
+    case T_EXTERN: break; // their expressions have been visited
     }
 }
 
-typedef struct WriteQuestion { const Buffer *root; bool found; } WriteQuestion;
+typedef struct WriteQuestion {
+    const Buffer *root;
+    bool found;
+} WriteQuestion;
 
 static void note_write(const TileUse *use, void *context)
 {

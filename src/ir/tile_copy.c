@@ -2,12 +2,18 @@
 // tile_copy.c - copying a block of Tile IR, as a pass needs it that keeps two versions of a statement.
 #include "ir/tile.h"
 
-typedef struct VarPair    { const Var *from; Var *to; } VarPair;
-typedef struct BufferPair { const Buffer *from; Buffer *to; } BufferPair;
+typedef struct VarPair {
+    const Var *from;
+    Var *to;
+} VarPair;
+typedef struct BufferPair {
+    const Buffer *from;
+    Buffer *to;
+} BufferPair;
 typedef struct Copier {
     TileKernel *kernel;
-    Arena      *arena;
-    VEC(VarPair)    vars;            // declared inside the block
+    Arena *arena;
+    VEC(VarPair) vars; // declared inside the block
     VEC(BufferPair) buffers;
 } Copier;
 
@@ -51,7 +57,10 @@ static bool is_declared_inside(const Expr *x, void *context)
 
 static void note_inside(Expr **slot, void *context)
 {
-    struct { Copier *c; bool found; } *const search = context;
+    struct {
+        Copier *c;
+        bool found;
+    } *const search = context;
     search->found |= expr_any(*slot, is_declared_inside, search->c);
 }
 
@@ -61,7 +70,10 @@ static Buffer *copied_buffer(Copier *c, Buffer *b)
     for (int i = c->buffers.count - 1; i >= 0; i--)
         if (c->buffers.items[i].from == b) return c->buffers.items[i].to;
     if (b->kind != BUFFER_VIEW) return b;
-    struct { Copier *c; bool found; } search = { c, copied_buffer(c, b->base.buffer) != b->base.buffer };
+    struct {
+        Copier *c;
+        bool found;
+    } search = { c, copied_buffer(c, b->base.buffer) != b->base.buffer };
     buffer_each_expr(b, note_inside, &search);
     if (!search.found) return b;
     Buffer *const copy = declare_buffer_copy(c, b);
@@ -128,7 +140,8 @@ static void copy_contents(Copier *c, TileOp *op)
 {
     switch (op->kind) {
     case T_TILE: op->tile.buffer = declare_buffer_copy(c, op->tile.buffer); break;
-    case T_LET: case T_SET:
+    case T_LET:
+    case T_SET:
         op->let.value = copy_expr(c, op->let.value);
         op->let.var = op->kind == T_LET ? declare_copy(c, op->let.var) : copied_var(c, op->let.var);
         break;
@@ -155,7 +168,8 @@ static void copy_contents(Copier *c, TileOp *op)
         op->fill.dst = copy_region(c, &op->fill.dst);
         op->fill.value = copy_expr(c, op->fill.value);
         break;
-    case T_COPY: case T_ATOMIC_TILE:
+    case T_COPY:
+    case T_ATOMIC_TILE:
         op->copy.dst = copy_region(c, &op->copy.dst);
         op->copy.src = copy_region(c, &op->copy.src);
         break;
@@ -169,7 +183,7 @@ static void copy_contents(Copier *c, TileOp *op)
         op->scan.dst = copy_region(c, &op->scan.dst);
         op->scan.src = copy_region(c, &op->scan.src);
         break;
-    case T_FORALL:   op->forall.indices = copy_indices(c, op->forall.indices, op->forall.n); break;
+    case T_FORALL: op->forall.indices = copy_indices(c, op->forall.indices, op->forall.n); break;
     case T_PIPELINE: op->pipeline.indices = copy_indices(c, op->pipeline.indices, op->pipeline.n); break;
     case T_FOR:
         op->for_.lo = copy_expr(c, op->for_.lo);
@@ -177,12 +191,14 @@ static void copy_contents(Copier *c, TileOp *op)
         op->for_.step = copy_expr(c, op->for_.step);
         op->for_.var = declare_copy(c, op->for_.var);
         break;
-    case T_WHILE:  op->while_.cond = copy_expr(c, op->while_.cond); break;
-    case T_IF:     op->branch.cond = copy_expr(c, op->branch.cond); break;
-    case T_PRINT:  op->print.args = copy_exprs(c, op->print.args, op->print.n); break;
+    case T_WHILE: op->while_.cond = copy_expr(c, op->while_.cond); break;
+    case T_IF: op->branch.cond = copy_expr(c, op->branch.cond); break;
+    case T_PRINT: op->print.args = copy_exprs(c, op->print.args, op->print.n); break;
     case T_ASSERT: op->assertion.cond = copy_expr(c, op->assertion.cond); break;
     case T_EXTERN: op->external.args = copy_exprs(c, op->external.args, op->external.n); break;
-    case T_BREAK: case T_CONTINUE: case T_RETURN: break;
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN: break;
     }
     TileOp **body;
     for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) *body = copy_block(c, *body);

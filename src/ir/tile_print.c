@@ -9,24 +9,27 @@
 #include <stdio.h>
 
 const char *const update_names[] = {
-    [UPDATE_ADD] = "+", [UPDATE_SUB] = "-", [UPDATE_MUL] = "*", [UPDATE_DIV] = "/", [UPDATE_MOD] = "%",
-    [UPDATE_SHL] = "<<", [UPDATE_SHR] = ">>", [UPDATE_MIN] = "min", [UPDATE_MAX] = "max", [UPDATE_OR] = "|",
-    [UPDATE_AND] = "&", [UPDATE_XOR] = "^",
+    [UPDATE_ADD] = "+",   [UPDATE_SUB] = "-",  [UPDATE_MUL] = "*",  [UPDATE_DIV] = "/",
+    [UPDATE_MOD] = "%",   [UPDATE_SHL] = "<<", [UPDATE_SHR] = ">>", [UPDATE_MIN] = "min",
+    [UPDATE_MAX] = "max", [UPDATE_OR] = "|",   [UPDATE_AND] = "&",  [UPDATE_XOR] = "^",
 };
 static const char *const atomic_marks[] = {
-    [ATOMIC_ADD] = "+", [ATOMIC_MIN] = "min", [ATOMIC_MAX] = "max", [ATOMIC_AND] = "&", [ATOMIC_OR] = "|",
-    [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "cas",
+    [ATOMIC_ADD] = "+", [ATOMIC_MIN] = "min",           [ATOMIC_MAX] = "max", [ATOMIC_AND] = "&",
+    [ATOMIC_OR] = "|",  [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "cas",
 };
 static const char *const storage_names[] = {
-    [BUFFER_TENSOR] = "tensor", [BUFFER_SHARED] = "shared", [BUFFER_FRAGMENT] = "fragment", [BUFFER_LOCAL] = "local",
-    [BUFFER_VIEW] = "view",
+    [BUFFER_TENSOR] = "tensor", [BUFFER_SHARED] = "shared", [BUFFER_FRAGMENT] = "fragment",
+    [BUFFER_LOCAL] = "local",   [BUFFER_VIEW] = "view",
 };
 static const char *const hint_names[] = {
-    [HINT_NONE] = "", [HINT_SWIZZLE] = "swizzle", [HINT_PADDED] = "padded", [HINT_ROWS] = "rows", [HINT_COLUMNS] = "columns",
-    [HINT_PARTIAL] = "partial", [HINT_TRANSPOSED] = "transposed",
+    [HINT_NONE] = "",           [HINT_SWIZZLE] = "swizzle", [HINT_PADDED] = "padded",         [HINT_ROWS] = "rows",
+    [HINT_COLUMNS] = "columns", [HINT_PARTIAL] = "partial", [HINT_TRANSPOSED] = "transposed",
 };
 
-typedef struct Printer { Text *out; const Names *names; } Printer;
+typedef struct Printer {
+    Text *out;
+    const Names *names;
+} Printer;
 
 static void print_region(const Printer *p, const Region *r);
 static void print_operand(const Printer *p, const Operand *operand);
@@ -49,7 +52,7 @@ static void say(const Printer *p, const char *format, ...)
         case 'o': print_operand(p, va_arg(args, const Operand *)); break;
         case 's': text_print(p->out, "%s", va_arg(args, const char *)); break;
         case 'd': text_print(p->out, "%d", va_arg(args, int)); break;
-        default:  assert(!"one of these"); break;
+        default: assert(!"one of these"); break;
         }
     }
     va_end(args);
@@ -193,34 +196,34 @@ static void print_assertion(const Printer *p, const TileOp *op)
 static void print_head(const Printer *p, const TileOp *op)
 {
     switch (op->kind) {
-    case T_TILE:        print_tile(p, op->tile.buffer); break;
+    case T_TILE: print_tile(p, op->tile.buffer); break;
     case T_LET:
-    case T_SET:         print_scalar(p, op); break;
+    case T_SET: print_scalar(p, op); break;
     case T_STORE:
         print_element(p, op->store.buffer, op->store.subs);
         say(p, " = %e;", op->store.value);
         break;
-    case T_UPDATE:      print_update(p, op); break;
+    case T_UPDATE: print_update(p, op); break;
     case T_ATOMIC:
         say(p, "atomic ");
         print_element(p, op->atomic.buffer, op->atomic.subs);
         say(p, " %s= %e;", atomic_marks[op->atomic.op], op->atomic.value);
         break;
     case T_ATOMIC_TILE: say(p, "atomic %r += %r;", &op->copy.dst, &op->copy.src); break;
-    case T_COPY:        say(p, "%r = %r;", &op->copy.dst, &op->copy.src); break;
-    case T_FILL:        say(p, "%r = %e;", &op->fill.dst, op->fill.value); break;
-    case T_MATMUL:      print_matmul(p, op); break;
-    case T_SCAN:        say(p, "cumsum(%r, %r, %d);", &op->scan.dst, &op->scan.src, op->scan.axis); break;
+    case T_COPY: say(p, "%r = %r;", &op->copy.dst, &op->copy.src); break;
+    case T_FILL: say(p, "%r = %e;", &op->fill.dst, op->fill.value); break;
+    case T_MATMUL: print_matmul(p, op); break;
+    case T_SCAN: say(p, "cumsum(%r, %r, %d);", &op->scan.dst, &op->scan.src, op->scan.axis); break;
     case T_FORALL:
-    case T_PIPELINE:    print_loop(p, op); break;
-    case T_FOR:         print_counted(p, op); break;
-    case T_WHILE:       say(p, "while (%e)", op->while_.cond); break;
-    case T_IF:          say(p, "if (%e)", op->branch.cond); break;
-    case T_BREAK:       say(p, "break;"); break;
-    case T_CONTINUE:    say(p, "continue;"); break;
-    case T_RETURN:      say(p, "return;"); break;
-    case T_PRINT:       print_print(p, op); break;
-    case T_ASSERT:      print_assertion(p, op); break;
+    case T_PIPELINE: print_loop(p, op); break;
+    case T_FOR: print_counted(p, op); break;
+    case T_WHILE: say(p, "while (%e)", op->while_.cond); break;
+    case T_IF: say(p, "if (%e)", op->branch.cond); break;
+    case T_BREAK: say(p, "break;"); break;
+    case T_CONTINUE: say(p, "continue;"); break;
+    case T_RETURN: say(p, "return;"); break;
+    case T_PRINT: print_print(p, op); break;
+    case T_ASSERT: print_assertion(p, op); break;
     case T_EXTERN:
         say(p, "%s(", op->external.name);
         print_args(p, op->external.args, op->external.n);
@@ -326,7 +329,8 @@ static void print_contract(const Printer *p, const TileKernel *k)
         text_print(p->out, "\n");
     }
     for (int i = 0; i < k->n_checks; i++) {
-        say(p, "    // extent %d of %s must be %e\n", k->checks[i].dim, k->params[k->checks[i].param].name, k->checks[i].expected);
+        say(p, "    // extent %d of %s must be %e\n", k->checks[i].dim, k->params[k->checks[i].param].name,
+            k->checks[i].expected);
     }
     for (int i = 0; i < k->n_requires; i++) {
         say(p, "    require(%e);\n", k->requires[i].cond);

@@ -9,21 +9,21 @@
 #include <stdarg.h>
 
 typedef struct Scope {
-    VEC(const void *) stack;         // variables and buffers
-    Table             visible;       // the same
+    VEC(const void *) stack; // variables and buffers
+    Table visible;           // the same
 } Scope;
 
 typedef struct Verifier {
     const TileKernel *kernel;
-    Arena            *arena;
-    Text             *why;
-    Scope             scope;
-    const TileOp     *op;            // at hand
-    int               loops;         // around it that break may leave
-    int               steps;         // around it that continue may end: loops, pipelines and foralls
-    int               foralls;
-    bool              in_pipeline_block;               // directly in a pipeline's body
-    bool              failed;
+    Arena *arena;
+    Text *why;
+    Scope scope;
+    const TileOp *op; // at hand
+    int loops;        // around it that break may leave
+    int steps;        // around it that continue may end: loops, pipelines and foralls
+    int foralls;
+    bool in_pipeline_block; // directly in a pipeline's body
+    bool failed;
 } Verifier;
 
 static bool fail(Verifier *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -55,13 +55,14 @@ static bool is_visible(const Verifier *v, const void *thing) { return table_find
 static void enter(Verifier *v, const void *thing)
 {
     VEC_PUSH(v->arena, &v->scope.stack, thing);
-    *table_at(&v->scope.visible, thing) = v;               // anything but NULL
+    *table_at(&v->scope.visible, thing) = v; // anything but NULL
 }
 
 // What came since there were so many.
 static void leave(Verifier *v, int count)
 {
-    while (v->scope.stack.count > count) *table_at(&v->scope.visible, v->scope.stack.items[--v->scope.stack.count]) = NULL;
+    while (v->scope.stack.count > count)
+        *table_at(&v->scope.visible, v->scope.stack.items[--v->scope.stack.count]) = NULL;
 }
 
 static void declare_var(Verifier *v, const Var *var)
@@ -81,7 +82,7 @@ static void declare_buffer(Verifier *v, const Buffer *buffer)
 
 // ---- expressions
 
-static bool is_number(DType type)   { return dtype_is_float(type) || dtype_is_counting(type); }
+static bool is_number(DType type) { return dtype_is_float(type) || dtype_is_counting(type); }
 
 static bool verify_expr(Verifier *v, const Expr *x);
 static bool verify_region(Verifier *v, const Region *r);
@@ -90,7 +91,8 @@ static bool verify_integer(Verifier *v, const Expr *x, const char *what)
 {
     if (!x) return fail(v, "%s is missing", what);
     if (!verify_expr(v, x)) return false;
-    return dtype_is_integer(x->type) || fail(v, "%s '%s' is %s, not an integer", what, expr_text(v->arena, x), dtype_name(x->type));
+    return dtype_is_integer(x->type) ||
+           fail(v, "%s '%s' is %s, not an integer", what, expr_text(v->arena, x), dtype_name(x->type));
 }
 
 static bool verify_buffer(Verifier *v, const Buffer *b)
@@ -117,13 +119,14 @@ static bool verify_op(Verifier *v, const Expr *x)
     const Expr *const a = x->op.a, *const b = x->op.b;
     if (!verify_expr(v, a)) return false;
     if (x->kind == E_UNARY)
-        return a->type == x->type ||
-               fail(v, "'%s' is %s but its operand %s", expr_text(v->arena, x), dtype_name(x->type), dtype_name(a->type));
+        return a->type == x->type || fail(v, "'%s' is %s but its operand %s", expr_text(v->arena, x),
+                                          dtype_name(x->type), dtype_name(a->type));
     if (!verify_expr(v, b)) return false;
     const bool shift = x->op.op == X_SHL || x->op.op == X_SHR;
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
     if (a->type != b->type && !(shift && dtype_is_counting(b->type)))
-        return fail(v, "operands of '%s' are %s and %s", expr_text(v->arena, x), dtype_name(a->type), dtype_name(b->type));
+        return fail(v, "operands of '%s' are %s and %s", expr_text(v->arena, x), dtype_name(a->type),
+                    dtype_name(b->type));
     if (x->type != (op_compares(x->op.op) || logic ? DTYPE_BOOL : a->type) || (logic && a->type != DTYPE_BOOL))
         return fail(v, "'%s' of %s is %s", expr_text(v->arena, x), dtype_name(a->type), dtype_name(x->type));
     return true;
@@ -134,7 +137,7 @@ static bool verify_expr(Verifier *v, const Expr *x)
     if (!x) return fail(v, "an expression is missing");
     if (!is_number(x->type)) return fail(v, "'%s' has no type", expr_text(v->arena, x));
     switch (x->kind) {
-    case E_INT:   return dtype_is_counting(x->type) || fail(v, "an integer constant of %s", dtype_name(x->type));
+    case E_INT: return dtype_is_counting(x->type) || fail(v, "an integer constant of %s", dtype_name(x->type));
     case E_FLOAT: return dtype_is_float(x->type) || fail(v, "a floating constant of %s", dtype_name(x->type));
     case E_VAR:
         if (x->type != x->var.var->type) return fail(v, "'%s' is read as %s", x->var.var->name, dtype_name(x->type));
@@ -144,24 +147,25 @@ static bool verify_expr(Verifier *v, const Expr *x)
         if (x->type != x->load.buffer->type)
             return fail(v, "'%s' is read as %s", x->load.buffer->name, dtype_name(x->type));
         return verify_subscripts(v, x->load.buffer, x->load.subs);
-    case E_UNARY: case E_BINARY:
-        return verify_op(v, x);
+    case E_UNARY:
+    case E_BINARY: return verify_op(v, x);
     case E_SELECT:
-        if (!verify_expr(v, x->select.cond) || !verify_expr(v, x->select.a) || !verify_expr(v, x->select.b)) return false;
+        if (!verify_expr(v, x->select.cond) || !verify_expr(v, x->select.a) || !verify_expr(v, x->select.b))
+            return false;
         return (x->select.cond->type == DTYPE_BOOL && x->select.a->type == x->type && x->select.b->type == x->type) ||
                fail(v, "'%s' mixes %s, %s and %s", expr_text(v->arena, x), dtype_name(x->select.cond->type),
                     dtype_name(x->select.a->type), dtype_name(x->select.b->type));
-    case E_CONVERT:
-        return verify_expr(v, x->convert.a);
+    case E_CONVERT: return verify_expr(v, x->convert.a);
     case E_BITCAST:
-        return verify_expr(v, x->convert.a)
-            && (dtype_bits(x->type) == dtype_bits(x->convert.a->type) || fail(v, "'%s' changes the size", expr_text(v->arena, x)));
+        return verify_expr(v, x->convert.a) && (dtype_bits(x->type) == dtype_bits(x->convert.a->type) ||
+                                                fail(v, "'%s' changes the size", expr_text(v->arena, x)));
     case E_MATH:
         if (x->math.n != math_info[x->math.fn].arguments)
             return fail(v, "'%s' has %d arguments", math_info[x->math.fn].name, x->math.n);
         for (int i = 0; i < x->math.n; i++) {
             if (!verify_expr(v, x->math.args[i])) return false;
-            if (x->math.args[i]->type != x->math.args[0]->type || x->type != math_type(x->math.fn, x->math.args[0]->type))
+            if (x->math.args[i]->type != x->math.args[0]->type ||
+                x->type != math_type(x->math.fn, x->math.args[0]->type))
                 return fail(v, "'%s' mixes types", expr_text(v->arena, x));
         }
         return true;
@@ -173,8 +177,8 @@ static bool verify_expr(Verifier *v, const Expr *x)
         for (int i = 0; i < x->call.n; i++)
             if (!verify_expr(v, x->call.args[i])) return false;
         return true;
-    case E_INDEX: case E_ADDRESS:
-        return fail(v, "'%s' belongs to Loop IR", expr_text(v->arena, x));
+    case E_INDEX:
+    case E_ADDRESS: return fail(v, "'%s' belongs to Loop IR", expr_text(v->arena, x));
     }
     return false;
 }
@@ -231,9 +235,9 @@ static bool verify_matmul(Verifier *v, const TileOp *op)
     const Expr *const n = region_extent(&b->region, !b->transposed);
     int64_t half;
     if (op->matmul.meta && expr_as_int(ka, &half)) ka = int_const(v->arena, 2 * half);
-    return extents_agree(v, region_extent(&op->matmul.dst, 0), m, "rows of a product")
-        && extents_agree(v, region_extent(&op->matmul.dst, 1), n, "columns of a product")
-        && extents_agree(v, ka, kb, "inner extents of a product");
+    return extents_agree(v, region_extent(&op->matmul.dst, 0), m, "rows of a product") &&
+           extents_agree(v, region_extent(&op->matmul.dst, 1), n, "columns of a product") &&
+           extents_agree(v, ka, kb, "inner extents of a product");
 }
 
 // ---- operations
@@ -263,7 +267,8 @@ static bool verify_tile(Verifier *v, const TileOp *op)
         return fail(v, "'%s' is declared inside forall", b->name);
     for (int d = 0; d < b->rank; d++) {
         int64_t extent;
-        if (v->kernel->is_sequential ? !verify_integer(v, b->shape[d], "an extent") : !expr_as_int(b->shape[d], &extent))
+        if (v->kernel->is_sequential ? !verify_integer(v, b->shape[d], "an extent")
+                                     : !expr_as_int(b->shape[d], &extent))
             return fail(v, "extent %d of '%s' is not constant", d, b->name);
     }
     declare_buffer(v, b);
@@ -292,7 +297,8 @@ static bool verify_update(Verifier *v, const TileOp *op)
     if (!op->update.buffer == !op->update.var) return fail(v, "an update has one target");
     if (op->update.reduces && !v->foralls) return fail(v, "a reduction stands outside of forall");
     if (op->update.var) {
-        if (!op->update.var->assigned) return fail(v, "'%s' is updated but not marked as assigned", op->update.var->name);
+        if (!op->update.var->assigned)
+            return fail(v, "'%s' is updated but not marked as assigned", op->update.var->name);
         return is_visible(v, op->update.var) || fail(v, "'%s' is updated out of scope", op->update.var->name);
     }
     return verify_subscripts(v, op->update.buffer, op->update.subs);
@@ -300,7 +306,7 @@ static bool verify_update(Verifier *v, const TileOp *op)
 
 static bool verify_indices(Verifier *v, const LoopIndex *indices, int n)
 {
-    for (int i = 0; i < n; i++) {                          // a bound may name the indices before it
+    for (int i = 0; i < n; i++) { // a bound may name the indices before it
         if (!verify_integer(v, indices[i].lo, "a lower bound") || !verify_integer(v, indices[i].hi, "an upper bound"))
             return false;
         if (indices[i].var->kind != VAR_INDEX) return fail(v, "'%s' is no index", indices[i].var->name);
@@ -315,7 +321,7 @@ static bool verify_forall(Verifier *v, const TileOp *op)
     if (!verify_indices(v, op->forall.indices, op->forall.n)) return false;
     v->foralls++;
     v->steps++;
-    v->loops = 0;                                          // break does not leave a forall
+    v->loops = 0; // break does not leave a forall
     const bool good = verify_nested(v, op->forall.body);
     v->loops = loops;
     v->steps--;
@@ -351,7 +357,8 @@ static bool verify_for(Verifier *v, const TileOp *op)
     int64_t step;
     if (!verify_integer(v, op->for_.lo, "a lower bound") || !verify_integer(v, op->for_.hi, "an upper bound"))
         return false;
-    if (!expr_as_int(op->for_.step, &step) || step == 0) return fail(v, "the step of a loop is a constant other than 0");
+    if (!expr_as_int(op->for_.step, &step) || step == 0)
+        return fail(v, "the step of a loop is a constant other than 0");
     declare_var(v, op->for_.var);
     v->loops++;
     v->steps++;
@@ -382,24 +389,26 @@ static bool verify_store(Verifier *v, const TileOp *op)
 static bool verify_op_itself(Verifier *v, const TileOp *op)
 {
     switch (op->kind) {
-    case T_TILE:     return verify_tile(v, op);
-    case T_LET: case T_SET: return verify_assignment(v, op);
-    case T_STORE:    return verify_store(v, op);
-    case T_UPDATE:   return verify_update(v, op);
-    case T_ATOMIC:   return verify_expr(v, op->atomic.value) && verify_subscripts(v, op->atomic.buffer, op->atomic.subs);
-    case T_FILL:     return verify_region(v, &op->fill.dst) && verify_expr(v, op->fill.value);
-    case T_COPY: case T_ATOMIC_TILE:
+    case T_TILE: return verify_tile(v, op);
+    case T_LET:
+    case T_SET: return verify_assignment(v, op);
+    case T_STORE: return verify_store(v, op);
+    case T_UPDATE: return verify_update(v, op);
+    case T_ATOMIC: return verify_expr(v, op->atomic.value) && verify_subscripts(v, op->atomic.buffer, op->atomic.subs);
+    case T_FILL: return verify_region(v, &op->fill.dst) && verify_expr(v, op->fill.value);
+    case T_COPY:
+    case T_ATOMIC_TILE:
         return verify_region(v, &op->copy.dst) && verify_region(v, &op->copy.src) &&
                shapes_agree(v, &op->copy.dst, &op->copy.src, "a copy");
-    case T_MATMUL:   return verify_matmul(v, op);
+    case T_MATMUL: return verify_matmul(v, op);
     case T_SCAN:
         if (!verify_region(v, &op->scan.dst) || !verify_region(v, &op->scan.src)) return false;
         if (op->scan.axis < 0 || op->scan.axis >= region_rank(&op->scan.dst))
             return fail(v, "a scan along axis %d", op->scan.axis);
         return shapes_agree(v, &op->scan.dst, &op->scan.src, "a scan");
-    case T_FORALL:   return verify_forall(v, op);
+    case T_FORALL: return verify_forall(v, op);
     case T_PIPELINE: return verify_pipeline(v, op);
-    case T_FOR:      return verify_for(v, op);
+    case T_FOR: return verify_for(v, op);
     case T_WHILE: {
         v->loops++;
         v->steps++;
@@ -412,12 +421,12 @@ static bool verify_op_itself(Verifier *v, const TileOp *op)
     case T_IF:
         return verify_condition(v, op->branch.cond) && verify_nested(v, op->branch.then) &&
                verify_nested(v, op->branch.otherwise);
-    case T_BREAK:    return v->loops || fail(v, "break leaves a forall, a pipeline or no loop");
+    case T_BREAK: return v->loops || fail(v, "break leaves a forall, a pipeline or no loop");
     case T_CONTINUE: return v->steps || fail(v, "continue outside of a loop");
-    case T_RETURN:   return !v->foralls || fail(v, "return leaves a forall");
-    case T_PRINT:    return verify_all(v, op->print.args, op->print.n);
-    case T_ASSERT:   return verify_condition(v, op->assertion.cond);
-    case T_EXTERN:   return verify_all(v, op->external.args, op->external.n);
+    case T_RETURN: return !v->foralls || fail(v, "return leaves a forall");
+    case T_PRINT: return verify_all(v, op->print.args, op->print.n);
+    case T_ASSERT: return verify_condition(v, op->assertion.cond);
+    case T_EXTERN: return verify_all(v, op->external.args, op->external.n);
     }
     return false;
 }
@@ -455,7 +464,7 @@ static bool verify_interface(Verifier *v)
         if (!verify_integer(v, k->checks[i].expected, "a checked extent")) return false;
     for (int i = 0; i < k->n_requires; i++)
         if (!verify_condition(v, k->requires[i].cond)) return false;
-    for (int i = 0; i < k->n_grid; i++)                    // extents do not name coordinates
+    for (int i = 0; i < k->n_grid; i++) // extents do not name coordinates
         if (!verify_integer(v, k->grid[i].extent, "a grid extent")) return false;
     for (int i = 0; i < k->n_grid; i++) declare_var(v, k->grid[i].var);
     return !v->failed;

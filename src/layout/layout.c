@@ -9,15 +9,13 @@ Layout layout_new(int rank, const int *extents)
 {
     assert(rank >= 0 && rank <= LAYOUT_MAX_RANK);
     Layout layout = { .rank = rank };
-    for (int d = 0; d < rank; d++)
-        layout.extent[d] = extents[d];
+    for (int d = 0; d < rank; d++) layout.extent[d] = extents[d];
     return layout;
 }
 
 void layout_add(Layout *layout, LayoutInput input, int extent, int dim, int stride)
 {
-    if (extent == 1)
-        return;
+    if (extent == 1) return;
     assert(layout->n < LAYOUT_MAX_DIGITS && "layouts need few digits");
     layout->digit[layout->n++] = (Digit){ input, extent, dim, dim == REPLICATED ? 0 : stride };
 }
@@ -25,16 +23,14 @@ void layout_add(Layout *layout, LayoutInput input, int extent, int dim, int stri
 static int largest_power_of_two_divisor(int x, int limit)
 {
     int p = 1;
-    while (p * 2 <= limit && x % (p * 2) == 0)
-        p *= 2;
+    while (p * 2 <= limit && x % (p * 2) == 0) p *= 2;
     return p;
 }
 
 static int power_of_two_at_least(int x)
 {
     int p = 1;
-    while (p < x)
-        p *= 2;
+    while (p < x) p *= 2;
     return p;
 }
 
@@ -45,9 +41,8 @@ static void spread(Layout *layout, LayoutInput input, int count, int *done)
     for (int d = layout->rank - 1; d >= 0 && count > 1; d--) {
         const int left = (layout->extent[d] + done[d] - 1) / done[d];
         int take = power_of_two_at_least(left);
-        if (take > count)
-            take = count;
-        if (count % take != 0)                   // three groups: all of them along one dimension, or none
+        if (take > count) take = count;
+        if (count % take != 0) // three groups: all of them along one dimension, or none
             take = left >= count ? count : 1;
         layout_add(layout, input, take, d, done[d]);
         done[d] *= take;
@@ -60,16 +55,13 @@ Layout layout_blocked(int rank, const int *extents, Crew crew, int vector)
 {
     Layout layout = layout_new(rank, extents);
     int done[LAYOUT_MAX_RANK];
-    for (int d = 0; d < rank; d++)
-        done[d] = 1;
+    for (int d = 0; d < rank; d++) done[d] = 1;
     if (rank > 0) {
         const int last = rank - 1;
         int elements = 1;
-        for (int d = 0; d < rank; d++)
-            elements *= extents[d];
+        for (int d = 0; d < rank; d++) elements *= extents[d];
         // Small tiles: rather more threads than wide pieces.
-        while (vector > 1 && elements / vector < WARP_LANES * crew.warps * crew.groups)
-            vector /= 2;
+        while (vector > 1 && elements / vector < WARP_LANES * crew.warps * crew.groups) vector /= 2;
         const int v = largest_power_of_two_divisor(extents[last], vector);
         layout_add(&layout, IN_REGISTER, v, last, 1);
         done[last] = v;
@@ -78,16 +70,14 @@ Layout layout_blocked(int rank, const int *extents, Crew crew, int vector)
     // Warps take whole rows where there are enough of them, so that reductions along rows stay within a warp.
     Layout by_rows = layout;
     int rows_done[LAYOUT_MAX_RANK];
-    for (int d = 0; d < rank; d++)
-        rows_done[d] = done[d];
+    for (int d = 0; d < rank; d++) rows_done[d] = done[d];
     const int warps = crew.warps * crew.groups;
     if (rank >= 2 && extents[0] >= warps * done[0]) {
         layout_add(&by_rows, IN_WARP, crew.warps, 0, rows_done[0]);
         layout_add(&by_rows, IN_GROUP, crew.groups, 0, rows_done[0] * crew.warps);
         rows_done[0] *= warps;
         layout = by_rows;
-        for (int d = 0; d < rank; d++)
-            done[d] = rows_done[d];
+        for (int d = 0; d < rank; d++) done[d] = rows_done[d];
     } else {
         spread(&layout, IN_WARP, crew.warps, done);
         spread(&layout, IN_GROUP, crew.groups, done);
@@ -101,8 +91,7 @@ Layout layout_project(const Layout *layout, int rank, const int *keep)
 {
     Layout result = { .rank = rank };
     int to[LAYOUT_MAX_RANK];
-    for (int d = 0; d < layout->rank; d++)
-        to[d] = REPLICATED;
+    for (int d = 0; d < layout->rank; d++) to[d] = REPLICATED;
     for (int i = 0; i < rank; i++) {
         to[keep[i]] = i;
         result.extent[i] = layout->extent[keep[i]];
@@ -118,14 +107,16 @@ Layout layout_project(const Layout *layout, int rank, const int *keep)
 
 // ---- splitting and merging
 
-typedef struct Part { int extent, unit; bool is_slowest; } Part;       // unit: of the dimension that it is a part of
+typedef struct Part {
+    int extent, unit;
+    bool is_slowest;
+} Part; // unit: of the dimension that it is a part of
 
 // Of dimension `dim`; returns the number of the first.
 static int parts_of(const DimensionSplit *dims, int dim, Part *parts)
 {
     int first = 0, unit = 1;
-    for (int d = 0; d < dim; d++)
-        first += dims[d].n;
+    for (int d = 0; d < dim; d++) first += dims[d].n;
     for (int i = dims[dim].n - 1; i >= 0; i--) {
         parts[i] = (Part){ dims[dim].extent[i], unit, i == 0 };
         unit *= dims[dim].extent[i];
@@ -139,14 +130,11 @@ static bool split_digit(Layout *result, Digit digit, const Part *parts, int n, i
     for (int i = n - 1; i >= 0 && digit.extent > 1; i--) {
         const Part *const part = &parts[i];
         const int end = part->unit * part->extent;
-        if (!part->is_slowest && digit.stride >= end)
-            continue;
+        if (!part->is_slowest && digit.stride >= end) continue;
         const bool fits = part->is_slowest || (int64_t)digit.stride * digit.extent <= end;
-        if (digit.stride % part->unit != 0 || (!fits && end % digit.stride != 0))
-            return false;
+        if (digit.stride % part->unit != 0 || (!fits && end % digit.stride != 0)) return false;
         const int take = fits ? digit.extent : end / digit.stride;
-        if (digit.extent % take != 0 || result->n == LAYOUT_MAX_DIGITS)
-            return false;
+        if (digit.extent % take != 0 || result->n == LAYOUT_MAX_DIGITS) return false;
         layout_add(result, digit.input, take, first + i, digit.stride / part->unit);
         digit.stride *= take;
         digit.extent /= take;
@@ -161,28 +149,24 @@ bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *resu
     *result = (Layout){ 0 };
     for (int d = 0; d < layout->rank; d++)
         for (int i = 0; i < dims[d].n; i++) {
-            if (rank == LAYOUT_MAX_RANK)
-                return false;
+            if (rank == LAYOUT_MAX_RANK) return false;
             result->extent[rank++] = dims[d].extent[i];
         }
     result->rank = rank;
     for (int i = 0; i < layout->n; i++) {
         const Digit *const digit = &layout->digit[i];
         if (digit->dim == REPLICATED) {
-            if (result->n == LAYOUT_MAX_DIGITS)
-                return false;
+            if (result->n == LAYOUT_MAX_DIGITS) return false;
             layout_add(result, digit->input, digit->extent, REPLICATED, 0);
             continue;
         }
         const int first = parts_of(dims, digit->dim, parts);
-        if (!split_digit(result, *digit, parts, dims[digit->dim].n, first))
-            return false;
+        if (!split_digit(result, *digit, parts, dims[digit->dim].n, first)) return false;
     }
     // The digits of a part stay below its extent, so that none carries into the next.
     for (int d = 0, at = 0; d < layout->rank; at += dims[d++].n)
         for (int i = 1; i < dims[d].n; i++)
-            if (layout_coverage(result, at + i) > dims[d].extent[i])
-                return false;
+            if (layout_coverage(result, at + i) > dims[d].extent[i]) return false;
     return true;
 }
 
@@ -197,9 +181,8 @@ static bool joins(const Layout *layout, const Digit *digit, bool is_next_part)
 Layout layout_merge(const Layout *layout, int rank, const DimensionSplit *dims, const int *part)
 {
     Layout result = { .rank = rank };
-    int to[LAYOUT_MAX_RANK], unit[LAYOUT_MAX_RANK], next_of[LAYOUT_MAX_RANK];      // next_of: the part that is next faster
-    for (int d = 0; d < layout->rank; d++)
-        to[d] = next_of[d] = REPLICATED, unit[d] = 0;
+    int to[LAYOUT_MAX_RANK], unit[LAYOUT_MAX_RANK], next_of[LAYOUT_MAX_RANK]; // next_of: the part that is next faster
+    for (int d = 0; d < layout->rank; d++) to[d] = next_of[d] = REPLICATED, unit[d] = 0;
     for (int d = 0; d < rank; d++) {
         Part parts[LAYOUT_MAX_RANK];
         const int first = parts_of(dims, d, parts);
@@ -210,17 +193,16 @@ Layout layout_merge(const Layout *layout, int rank, const DimensionSplit *dims, 
             next_of[part[first + i]] = i + 1 < dims[d].n ? part[first + i + 1] : REPLICATED;
         }
     }
-    int last = REPLICATED;           // the part of the digit before
+    int last = REPLICATED; // the part of the digit before
     for (int i = 0; i < layout->n; i++) {
         const Digit *const digit = &layout->digit[i];
         const int dim = digit->dim == REPLICATED ? REPLICATED : to[digit->dim];
-        const Digit merged = { digit->input, digit->extent, dim, dim == REPLICATED ? 0 : digit->stride * unit[digit->dim] };
-        if (dim == REPLICATED && digit->input == IN_REGISTER)
-            continue;
+        const Digit merged = { digit->input, digit->extent, dim,
+                               dim == REPLICATED ? 0 : digit->stride * unit[digit->dim] };
+        if (dim == REPLICATED && digit->input == IN_REGISTER) continue;
         if (joins(&result, &merged, dim != REPLICATED && next_of[digit->dim] == last && last != REPLICATED))
             result.digit[result.n - 1].extent *= merged.extent;
-        else
-            layout_add(&result, merged.input, merged.extent, dim, merged.stride);
+        else layout_add(&result, merged.input, merged.extent, dim, merged.stride);
         last = dim == REPLICATED ? REPLICATED : digit->dim;
     }
     return result;
@@ -230,54 +212,43 @@ int layout_extent_of(const Layout *layout, LayoutInput input)
 {
     int product = 1;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].input == input)
-            product *= layout->digit[i].extent;
+        if (layout->digit[i].input == input) product *= layout->digit[i].extent;
     return product;
 }
 
-int layout_registers(const Layout *layout)
-{
-    return layout_extent_of(layout, IN_REGISTER);
-}
+int layout_registers(const Layout *layout) { return layout_extent_of(layout, IN_REGISTER); }
 
 int layout_coverage(const Layout *layout, int dim)
 {
     int reach = 1;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == dim)
-            reach += (layout->digit[i].extent - 1) * layout->digit[i].stride;
+        if (layout->digit[i].dim == dim) reach += (layout->digit[i].extent - 1) * layout->digit[i].stride;
     return reach;
 }
 
 void layout_at(const Layout *layout, int reg, int lane, int warp, int group, int *coordinates)
 {
     int value[IN_COUNT] = { [IN_REGISTER] = reg, [IN_LANE] = lane, [IN_WARP] = warp, [IN_GROUP] = group };
-    for (int d = 0; d < layout->rank; d++)
-        coordinates[d] = 0;
+    for (int d = 0; d < layout->rank; d++) coordinates[d] = 0;
     for (int i = 0; i < layout->n; i++) {
         const Digit *const digit = &layout->digit[i];
         const int v = value[digit->input] % digit->extent;
         value[digit->input] /= digit->extent;
-        if (digit->dim != REPLICATED)
-            coordinates[digit->dim] += v * digit->stride;
+        if (digit->dim != REPLICATED) coordinates[digit->dim] += v * digit->stride;
     }
 }
 
 bool layout_equal(const Layout *a, const Layout *b)
 {
-    if (a->rank != b->rank || a->n != b->n)
-        return false;
+    if (a->rank != b->rank || a->n != b->n) return false;
     for (int d = 0; d < a->rank; d++)
-        if (a->extent[d] != b->extent[d])
-            return false;
+        if (a->extent[d] != b->extent[d]) return false;
     // The order of digits of different inputs does not matter: compare input by input.
     for (int input = 0; input < IN_COUNT; input++) {
         int j = 0;
         for (int i = 0; i < a->n; i++) {
-            if ((int)a->digit[i].input != input)
-                continue;
-            while (j < b->n && (int)b->digit[j].input != input)
-                j++;
+            if ((int)a->digit[i].input != input) continue;
+            while (j < b->n && (int)b->digit[j].input != input) j++;
             if (j == b->n || a->digit[i].extent != b->digit[j].extent || a->digit[i].dim != b->digit[j].dim ||
                 a->digit[i].stride != b->digit[j].stride)
                 return false;
@@ -290,17 +261,14 @@ bool layout_equal(const Layout *a, const Layout *b)
 bool layout_covers(const Layout *layout)
 {
     int64_t wanted = 1;
-    for (int d = 0; d < layout->rank; d++)
-        wanted *= layout->extent[d];
+    for (int d = 0; d < layout->rank; d++) wanted *= layout->extent[d];
     // Distinct digits of one dimension never overlap in a sane layout, so counting distinct coordinates of each
     // dimension is enough: the elements are their product.
     for (int d = 0; d < layout->rank; d++) {
         int64_t combinations = 1;
         for (int i = 0; i < layout->n; i++)
-            if (layout->digit[i].dim == d)
-                combinations *= layout->digit[i].extent;
-        if (combinations < layout->extent[d] || layout_coverage(layout, d) != combinations)
-            return false;
+            if (layout->digit[i].dim == d) combinations *= layout->digit[i].extent;
+        if (combinations < layout->extent[d] || layout_coverage(layout, d) != combinations) return false;
     }
     return wanted > 0;
 }
@@ -312,15 +280,11 @@ void layout_print(Text *out, const Layout *layout)
         bool any = false;
         for (int i = 0; i < layout->n; i++) {
             const Digit *const digit = &layout->digit[i];
-            if ((int)digit->input != input)
-                continue;
+            if ((int)digit->input != input) continue;
             text_print(out, "%s", any ? " " : input ? "; " : "");
-            if (!any)
-                text_print(out, "%s ", names[input]);
-            if (digit->dim == REPLICATED)
-                text_print(out, "%d x same", digit->extent);
-            else
-                text_print(out, "%d x d%d+%d", digit->extent, digit->dim, digit->stride);
+            if (!any) text_print(out, "%s ", names[input]);
+            if (digit->dim == REPLICATED) text_print(out, "%d x same", digit->extent);
+            else text_print(out, "%d x d%d+%d", digit->extent, digit->dim, digit->stride);
             any = true;
         }
     }

@@ -25,24 +25,26 @@ typedef enum LayoutInput { IN_REGISTER, IN_LANE, IN_WARP, IN_GROUP, IN_COUNT } L
 typedef struct Digit {
     LayoutInput input;
     int extent;
-    int dim;                         // REPLICATED: moves nothing
-    int stride;                      // in elements of the tile
+    int dim;    // REPLICATED: moves nothing
+    int stride; // in elements of the tile
 } Digit;
 
 // Digits of one input stand in order, the fastest first. Digits of extent 1 are never kept.
 typedef struct Layout {
-    int   rank;
-    int   extent[LAYOUT_MAX_RANK];   // of the tile; the digits may cover more (padding) but never less
-    int   n;
+    int rank;
+    int extent[LAYOUT_MAX_RANK]; // of the tile; the digits may cover more (padding) but never less
+    int n;
     Digit digit[LAYOUT_MAX_DIGITS];
 } Layout;
 
 // The threads that share a tile.
-typedef struct Crew { int groups, warps; } Crew;           // warps: of one group (4; 1 or 2 in small instances)
+typedef struct Crew {
+    int groups, warps;
+} Crew; // warps: of one group (4; 1 or 2 in small instances)
 
 // ---- making
 Layout layout_new(int rank, const int *extents);
-void   layout_add(Layout *layout, LayoutInput input, int extent, int dim, int stride);
+void layout_add(Layout *layout, LayoutInput input, int extent, int dim, int stride);
 // Spreads a tile of 16-byte (or `vector`-element) pieces over the crew: lanes along the last dimension first.
 Layout layout_blocked(int rank, const int *extents, Crew crew, int vector);
 // What a tile with some of the dimensions has if it lies beside this one: `keep[i]` is the dimension of `layout`
@@ -51,7 +53,9 @@ Layout layout_project(const Layout *layout, int rank, const int *keep);
 
 // Dimensions seen as several, and several as one: dimension d of a tile as indices of the given extents, the slowest
 // first, coordinate = index[0] * (extent[1] * extent[2] ...) + ... + index[n - 1]. The same registers, named differently.
-typedef struct DimensionSplit { int n, extent[LAYOUT_MAX_RANK]; } DimensionSplit;
+typedef struct DimensionSplit {
+    int n, extent[LAYOUT_MAX_RANK];
+} DimensionSplit;
 
 // The parts of dimension 0 come first, then those of dimension 1, and so on. False: a digit would stand in two parts.
 bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *parts);
@@ -60,18 +64,22 @@ bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *part
 Layout layout_merge(const Layout *parts, int rank, const DimensionSplit *dims, const int *part);
 
 // ---- asking
-int  layout_extent_of(const Layout *layout, LayoutInput input);        // product of the input's extents
-int  layout_registers(const Layout *layout);
-int  layout_coverage(const Layout *layout, int dim);                   // coordinates reached: at least the extent
+int layout_extent_of(const Layout *layout, LayoutInput input); // product of the input's extents
+int layout_registers(const Layout *layout);
+int layout_coverage(const Layout *layout, int dim); // coordinates reached: at least the extent
 void layout_at(const Layout *layout, int reg, int lane, int warp, int group, int *coordinates);
 bool layout_equal(const Layout *a, const Layout *b);
-bool layout_covers(const Layout *layout);                              // every element has a home (by enumeration)
+bool layout_covers(const Layout *layout); // every element has a home (by enumeration)
 void layout_print(Text *out, const Layout *layout);
 
 // ---- the layouts of tensor-core instructions
 // Accumulator of wgmma m64nN and, warp by warp, of mma m16n8; also the A operand from registers for 16-bit types.
 // The crew's groups divide the rows (or the columns), 64 rows per group and step.
-typedef enum { DIVIDE_ROWS, DIVIDE_COLUMNS, DIVIDE_CONTRACTION } Division;   // of the contraction: each group has the sum of its part
+typedef enum {
+    DIVIDE_ROWS,
+    DIVIDE_COLUMNS,
+    DIVIDE_CONTRACTION
+} Division; // of the contraction: each group has the sum of its part
 Layout layout_accumulator(int rows, int columns, Crew crew, Division division);
 // The same of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.
 Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division division, bool odd_rows, bool odd_columns);
@@ -80,34 +88,36 @@ Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division divis
 // Each thread has row_runs runs of row_run neighbouring rows, row_stride apart, and the same of columns. Registers: column
 // and row within the run, run of columns, run of rows.
 typedef struct RegisterTile {
-    int    row_run, row_runs, row_stride, column_run, column_runs, column_stride;
+    int row_run, row_runs, row_stride, column_run, column_runs, column_stride;
     Layout layout;
 } RegisterTile;
 // row_run, column_run: what one load brings at most (1: operands whose contraction is contiguous). keep_rows: rows divided
 // by the crew alone, if that fits, whatever the columns. registers: elements that a thread can have. False: does not fit.
-bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int column_run, bool keep_rows, int registers, RegisterTile *tile);
+bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int column_run, bool keep_rows, int registers,
+                          RegisterTile *tile);
 
 // ---- shared memory
 // A tile of any rank is a matrix: its last dimension is the column, the others merge into the row. Panels of
 // `panel_columns` columns stand one behind the other, each row by row; inside a panel the 16-byte pieces of a row
 // are XORed with the row (mod 8, 4 or 2) when swizzled.
 typedef struct SharedLayout {
-    int rows, columns;               // rows rounded up where an instruction reads more
+    int rows, columns; // rows rounded up where an instruction reads more
     int element_bytes;
-    int panel_columns;               // columns of a panel; without panels: all
-    int pitch_bytes;                 // from one row of a panel to the next
-    int swizzle_bytes;               // 128, 64, 32; 0: none
+    int panel_columns; // columns of a panel; without panels: all
+    int pitch_bytes;   // from one row of a panel to the next
+    int swizzle_bytes; // 128, 64, 32; 0: none
     int panel_bytes;
-    int bytes;                       // of one buffer
+    int bytes; // of one buffer
 } SharedLayout;
 
-SharedLayout shared_plain(int rows, int columns, int element_bytes);   // row by row
-SharedLayout shared_padded(int rows, int columns, int padding, int element_bytes);     // the same, so many elements between rows
+SharedLayout shared_plain(int rows, int columns, int element_bytes); // row by row
+SharedLayout shared_padded(int rows, int columns, int padding,
+                           int element_bytes); // the same, so many elements between rows
 // As TMA with swizzle writes it and wgmma reads it, in either major order. False if the row is no multiple of 32 bytes.
 // most: columns of a panel, at most; 0: as many as fit.
 bool shared_panels(int rows, int columns, int element_bytes, int most, SharedLayout *layout);
-int  shared_offset(const SharedLayout *layout, int row, int column);   // bytes
+int shared_offset(const SharedLayout *layout, int row, int column); // bytes
 // The most lanes whose 4-byte words fall into one bank, for a warp that accesses columns and rows as given.
-int  shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes);
+int shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes);
 
 #endif

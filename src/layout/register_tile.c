@@ -2,12 +2,14 @@
 // register_tile.c - the layout of a product by multiply-adds: every thread computes a rectangle from shared memory.
 #include "layout/layout.h"
 
-enum { LOAD_COST = 3, ROW_LANES = 4, COLUMN_LANES = 8 };    // a load of 16 bytes next to a multiply-add
+enum { LOAD_COST = 3, ROW_LANES = 4, COLUMN_LANES = 8 }; // a load of 16 bytes next to a multiply-add
 
-typedef struct Split { int run, lanes, warps, groups; } Split;          // of one dimension
+typedef struct Split {
+    int run, lanes, warps, groups;
+} Split; // of one dimension
 
 static bool divides(const Split *s, int extent) { return extent % (s->run * s->lanes * s->warps * s->groups) == 0; }
-static int  each_thread(const Split *s, int extent) { return extent / (s->lanes * s->warps * s->groups); }
+static int each_thread(const Split *s, int extent) { return extent / (s->lanes * s->warps * s->groups); }
 
 // Loads of four steps of the contraction; more than eight lanes with 16 bytes each take several passes.
 static int load_cost(const Split *s, int extent, bool in_runs)
@@ -19,8 +21,12 @@ static int load_cost(const Split *s, int extent, bool in_runs)
 static RegisterTile register_tile(int rows, int columns, Crew crew, const Split *r, const Split *c)
 {
     RegisterTile tile = {
-        .row_run = r->run, .row_stride = r->run * r->lanes * r->warps, .row_runs = each_thread(r, rows) / r->run,
-        .column_run = c->run, .column_stride = c->run * c->lanes * c->warps, .column_runs = each_thread(c, columns) / c->run,
+        .row_run = r->run,
+        .row_stride = r->run * r->lanes * r->warps,
+        .row_runs = each_thread(r, rows) / r->run,
+        .column_run = c->run,
+        .column_stride = c->run * c->lanes * c->warps,
+        .column_runs = each_thread(c, columns) / c->run,
     };
     Layout *const layout = &tile.layout;
     *layout = layout_new(2, (int[]){ rows, columns });
@@ -66,16 +72,13 @@ bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int col
                             for (int g = 0; g < 3; g++) {
                                 r.groups = g == 0 ? crew.groups : 1;
                                 c.groups = g == 1 ? crew.groups : 1;
-                                if (!divides(&r, rows) || !divides(&c, columns))
-                                    continue;
+                                if (!divides(&r, rows) || !divides(&c, columns)) continue;
                                 const int m = each_thread(&r, rows), n = each_thread(&c, columns);
-                                if (m * n > registers)
-                                    continue;
+                                if (m * n > registers) continue;
                                 const int cost = 4 * m * n + load_cost(&r, rows, row_run > 1) +
                                                  load_cost(&c, columns, column_run > 1) + m / 8 + 2 * (c.warps - 1) +
                                                  2 * (c.groups - 1);
-                                if (best >= 0 && cost >= best)
-                                    continue;
+                                if (best >= 0 && cost >= best) continue;
                                 best = cost;
                                 *tile = register_tile(rows, columns, crew, &r, &c);
                             }

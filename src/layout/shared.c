@@ -6,8 +6,13 @@ SharedLayout shared_plain(int rows, int columns, int element_bytes)
 {
     const int pitch = columns * element_bytes;
     return (SharedLayout){
-        .rows = rows, .columns = columns, .element_bytes = element_bytes, .panel_columns = columns,
-        .pitch_bytes = pitch, .panel_bytes = rows * pitch, .bytes = rows * pitch,
+        .rows = rows,
+        .columns = columns,
+        .element_bytes = element_bytes,
+        .panel_columns = columns,
+        .pitch_bytes = pitch,
+        .panel_bytes = rows * pitch,
+        .bytes = rows * pitch,
     };
 }
 
@@ -23,14 +28,17 @@ bool shared_panels(int rows, int columns, int element_bytes, int most, SharedLay
 {
     const int row_bytes = columns * element_bytes;
     int swizzle = 128;
-    while (swizzle >= 32 && (row_bytes % swizzle != 0 || (most && swizzle > most * element_bytes)))
-        swizzle /= 2;
-    if (swizzle < 32)
-        return false;
-    const int padded = (rows + 7) / 8 * 8;       // the swizzle repeats every 8 rows
+    while (swizzle >= 32 && (row_bytes % swizzle != 0 || (most && swizzle > most * element_bytes))) swizzle /= 2;
+    if (swizzle < 32) return false;
+    const int padded = (rows + 7) / 8 * 8; // the swizzle repeats every 8 rows
     *layout = (SharedLayout){
-        .rows = padded, .columns = columns, .element_bytes = element_bytes, .panel_columns = swizzle / element_bytes,
-        .pitch_bytes = swizzle, .swizzle_bytes = swizzle, .panel_bytes = padded * swizzle,
+        .rows = padded,
+        .columns = columns,
+        .element_bytes = element_bytes,
+        .panel_columns = swizzle / element_bytes,
+        .pitch_bytes = swizzle,
+        .swizzle_bytes = swizzle,
+        .panel_bytes = padded * swizzle,
         .bytes = padded * swizzle * (row_bytes / swizzle),
     };
     return true;
@@ -53,18 +61,15 @@ int shared_offset(const SharedLayout *layout, int row, int column)
 int shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes)
 {
     int words[WARP_LANES], worst = 0;
-    for (int lane = 0; lane < lanes; lane++)
-        words[lane] = shared_offset(layout, rows[lane], columns[lane]) / 4;
+    for (int lane = 0; lane < lanes; lane++) words[lane] = shared_offset(layout, rows[lane], columns[lane]) / 4;
     for (int bank = 0; bank < 32; bank++) {
         int distinct = 0;
         for (int i = 0; i < lanes; i++) {
             bool seen = words[i] % 32 != bank;
-            for (int j = 0; j < i && !seen; j++)
-                seen = words[j] == words[i];
+            for (int j = 0; j < i && !seen; j++) seen = words[j] == words[i];
             distinct += !seen;
         }
-        if (distinct > worst)
-            worst = distinct;
+        if (distinct > worst) worst = distinct;
     }
     return worst;
 }

@@ -22,18 +22,14 @@ Layout layout_accumulator_bytes(int rows, int columns, Crew crew, Division divis
     const int column_blocks = (columns + 8 * column_groups - 1) / (8 * column_groups);
     layout_add(&layout, IN_REGISTER, 2, 1, odd_columns ? 2 : 1);
     layout_add(&layout, IN_REGISTER, 2, 0, odd_rows ? 1 : 8);
-    if (odd_columns)
-        layout_add(&layout, IN_REGISTER, 2, 1, 1);
+    if (odd_columns) layout_add(&layout, IN_REGISTER, 2, 1, 1);
     layout_add(&layout, IN_REGISTER, odd_columns ? column_blocks / 2 : column_blocks, 1, odd_columns ? 16 : 8);
     layout_add(&layout, IN_REGISTER, row_blocks, 0, step);
     layout_add(&layout, IN_LANE, 4, 1, odd_columns ? 4 : 2);
     layout_add(&layout, IN_LANE, 8, 0, odd_rows ? 2 : 1);
     layout_add(&layout, IN_WARP, crew.warps, 0, 16);
-    if (row_groups > 1)
-        layout_add(&layout, IN_GROUP, row_groups, 0, step * row_blocks);
-    else if (division == DIVIDE_CONTRACTION)
-        layout_add(&layout, IN_GROUP, crew.groups, REPLICATED, 0);
-    else
-        layout_add(&layout, IN_GROUP, column_groups, 1, 8 * column_blocks);
+    if (row_groups > 1) layout_add(&layout, IN_GROUP, row_groups, 0, step * row_blocks);
+    else if (division == DIVIDE_CONTRACTION) layout_add(&layout, IN_GROUP, crew.groups, REPLICATED, 0);
+    else layout_add(&layout, IN_GROUP, column_groups, 1, 8 * column_blocks);
     return layout;
 }

@@ -31,8 +31,10 @@ static kiln_status check_heads(const Call *call)
 
 static kiln_status check_window(const Call *call, int64_t window)
 {
-    return window >= 0 && window <= WINDOW_MAX ? KILN_OK
-         : call_fail(call, KILN_BAD_ARGUMENT, "'window' is %" PRId64 ", expected 0 (none) to %d", window, WINDOW_MAX);
+    return window >= 0 && window <= WINDOW_MAX
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'window' is %" PRId64 ", expected 0 (none) to %d", window,
+                           WINDOW_MAX);
 }
 
 static kiln_status check_options(const Call *call, int64_t window, double given, double *scale)
@@ -58,23 +60,22 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     Call call;
     double scale;
     kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, sizeof *a);
-    if (status)
-        return status;
+    if (status) return status;
     const Want wants[] = {
-        { IN,           "q",   a->q,   TYPES_FLOAT,   "Q[B][S][H][D]" },
-        { IN,           "k",   a->k,   0,             "K[B][SKV][HKV][D]" },
-        { IN,           "v",   a->v,   0,             "V[B][SKV][HKV][DV]" },
-        { OUT,          "out", a->out, 0,             "O[B][S][H][DV]" },
+        { IN, "q", a->q, TYPES_FLOAT, "Q[B][S][H][D]" },
+        { IN, "k", a->k, 0, "K[B][SKV][HKV][D]" },
+        { IN, "v", a->v, 0, "V[B][SKV][HKV][DV]" },
+        { OUT, "out", a->out, 0, "O[B][S][H][DV]" },
         { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
     if (!status)
-        status = call_kernel(&call, "attention/forward.tile", "attention_forward", "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s",
-                             type_of(&call), (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"),
-                             yes(a->causal || a->window), (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
-    if (status)
-        return status;
+        status = call_kernel(&call, "attention/forward.tile", "attention_forward",
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(&call),
+                             (int)call_extent(&call, "D"), (int)call_extent(&call, "DV"), yes(a->causal || a->window),
+                             (int)a->window, step_keys(&call), a->lse ? "" : ", LSE=none");
+    if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
 }
@@ -90,8 +91,7 @@ static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kerne
 static kiln_status check_offsets(const Call *call, kiln_stream *stream, int offsets, int64_t rows, int64_t longest)
 {
     kiln_kernel *kernel;
-    if (!ops_look_at_values(call->ops))
-        return KILN_OK;
+    if (!ops_look_at_values(call->ops)) return KILN_OK;
     const kiln_status status = find_offsets_kernel(call, offsets, &kernel);
     const kiln_arg args[] = { call_tensor(call, offsets), KILN_INT(rows), KILN_INT(longest) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
@@ -109,26 +109,25 @@ static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_at
 {
     double scale;
     const Want wants[] = {
-        { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
-        { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
-        { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
-        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
-        { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+        { IN, "q", a->q, TYPES_FLOAT, "Q[TQ][H][D]" },
+        { IN, "k", a->k, 0, "K[TK][HKV][D]" },
+        { IN, "v", a->v, 0, "V[TK][HKV][DV]" },
+        { IN, "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN, "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT, "out", a->out, 0, "O[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[H][TQ]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, "max_queries", a->max_queries);
-    if (status)
-        return status;
-    status = call_kernel(call, "attention/varlen.tile", "attention_varlen", "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s",
-                         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                         yes(a->causal || a->window), (int)a->window, step_keys(call), a->lse ? "" : ", LSE=none");
+    if (status) return status;
+    status = call_kernel(call, "attention/varlen.tile", "attention_varlen",
+                         "T=%s, D=%d, DV=%d, CAUSAL=%s, WINDOW=%d, BN=%d%s", type_of(call), (int)call_extent(call, "D"),
+                         (int)call_extent(call, "DV"), yes(a->causal || a->window), (int)a->window, step_keys(call),
+                         a->lse ? "" : ", LSE=none");
     if (!status) status = check_offsets(call, stream, 3, call_extent(call, "TQ"), a->max_queries);
     if (!status) status = check_offsets(call, stream, 4, call_extent(call, "TK"), INT32_MAX);
-    if (status)
-        return status;
+    if (status) return status;
     call_add(call, KILN_INT(a->max_queries));
     call_add(call, KILN_FLOAT(scale));
     return call_run(call, stream, NULL, 0);
@@ -145,10 +144,8 @@ kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, co
 static kiln_status take_part(const Call *call, const char *name, const kiln_tensor *packed, int64_t keys, int64_t first,
                              int64_t end, kiln_tensor *part)
 {
-    if (!packed)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", name);
-    if (packed->rank != 3)
-        return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected 3", name, packed->rank);
+    if (!packed) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", name);
+    if (packed->rank != 3) return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected 3", name, packed->rank);
     if (end > packed->shape[2] || first > end)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension 2 of '%s' is %" PRId64 ", which has no room for keys of %" PRId64
@@ -163,14 +160,24 @@ kiln_status kiln_attention_forward_qkvpacked(kiln_ops *ops, kiln_stream *stream,
     kiln_tensor q, k, v;
     kiln_status status = call_begin(&call, "kiln_attention_forward_qkvpacked", ops, a, sizeof *a);
     if (!status && (a->head_size < 1 || a->head_size > HEAD_MAX))
-        status = call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size,
-                           HEAD_MAX);
+        status =
+            call_fail(&call, KILN_BAD_ARGUMENT, "'head_size' is %" PRId64 ", expected 1 to %d", a->head_size, HEAD_MAX);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 0, a->head_size, &q);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, a->head_size, 2 * a->head_size, &k);
     if (!status) status = take_part(&call, "qkv", a->qkv, a->head_size, 2 * a->head_size, a->qkv->shape[2], &v);
-    return status ? status : forward_varlen(&call, stream, &(kiln_attention_varlen_args){
-        .q = &q, .k = &k, .v = &v, .q_offsets = a->offsets, .k_offsets = a->offsets, .max_queries = a->max_rows, .out = a->out,
-        .lse = a->lse, .causal = a->causal, .window = a->window, .scale = a->scale });
+    return status ? status
+                  : forward_varlen(&call, stream,
+                                   &(kiln_attention_varlen_args){ .q = &q,
+                                                                  .k = &k,
+                                                                  .v = &v,
+                                                                  .q_offsets = a->offsets,
+                                                                  .k_offsets = a->offsets,
+                                                                  .max_queries = a->max_rows,
+                                                                  .out = a->out,
+                                                                  .lse = a->lse,
+                                                                  .causal = a->causal,
+                                                                  .window = a->window,
+                                                                  .scale = a->scale });
 }
 
 kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *a)
@@ -178,16 +185,25 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
     Call call;
     kiln_tensor k, v;
     kiln_status status = call_begin(&call, "kiln_attention_forward_kvpacked", ops, a, sizeof *a);
-    if (!status && !a->q)
-        status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
+    if (!status && !a->q) status = call_fail(&call, KILN_BAD_ARGUMENT, "'q' is null");
     if (!status && a->q->rank != 3)
         status = call_fail(&call, KILN_BAD_SHAPE, "'q' has rank %d, expected 3: [TQ][H][D]", a->q->rank);
     const int64_t size = status ? 0 : a->q->shape[2];
     if (!status) status = take_part(&call, "kv", a->kv, size, 0, size, &k);
     if (!status) status = take_part(&call, "kv", a->kv, size, size, a->kv->shape[2], &v);
-    return status ? status : forward_varlen(&call, stream, &(kiln_attention_varlen_args){
-        .q = a->q, .k = &k, .v = &v, .q_offsets = a->q_offsets, .k_offsets = a->k_offsets, .max_queries = a->max_queries,
-        .out = a->out, .lse = a->lse, .causal = a->causal, .window = a->window, .scale = a->scale });
+    return status ? status
+                  : forward_varlen(&call, stream,
+                                   &(kiln_attention_varlen_args){ .q = a->q,
+                                                                  .k = &k,
+                                                                  .v = &v,
+                                                                  .q_offsets = a->q_offsets,
+                                                                  .k_offsets = a->k_offsets,
+                                                                  .max_queries = a->max_queries,
+                                                                  .out = a->out,
+                                                                  .lse = a->lse,
+                                                                  .causal = a->causal,
+                                                                  .window = a->window,
+                                                                  .scale = a->scale });
 }
 
 // ---- backward
@@ -196,15 +212,11 @@ static kiln_status prepare_backward(Call *call, const kiln_attention_backward_ar
 {
     double scale;
     const Want wants[] = {
-        { IN,  "q",    a->q,    TYPES_FLOAT,   "Q[B][S][H][D]" },
-        { IN,  "k",    a->k,    0,             "K[B][SKV][HKV][D]" },
-        { IN,  "v",    a->v,    0,             "V[B][SKV][HKV][DV]" },
-        { IN,  "out",  a->out,  0,             "O[B][S][H][DV]" },
-        { IN,  "lse",  a->lse,  1 << KILN_F32, "[B][H][S]" },
-        { IN,  "dout", a->dout, 0,             "dO[B][S][H][DV]" },
-        { OUT, "dq",   a->dq,   0,             "dQ[B][S][H][D]" },
-        { OUT, "dk",   a->dk,   0,             "dK[B][SKV][HKV][D]" },
-        { OUT, "dv",   a->dv,   0,             "dV[B][SKV][HKV][DV]" },
+        { IN, "q", a->q, TYPES_FLOAT, "Q[B][S][H][D]" },   { IN, "k", a->k, 0, "K[B][SKV][HKV][D]" },
+        { IN, "v", a->v, 0, "V[B][SKV][HKV][DV]" },        { IN, "out", a->out, 0, "O[B][S][H][DV]" },
+        { IN, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" }, { IN, "dout", a->dout, 0, "dO[B][S][H][DV]" },
+        { OUT, "dq", a->dq, 0, "dQ[B][S][H][D]" },         { OUT, "dk", a->dk, 0, "dK[B][SKV][HKV][D]" },
+        { OUT, "dv", a->dv, 0, "dV[B][SKV][HKV][DV]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
@@ -239,30 +251,29 @@ static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_back
 {
     double scale;
     const Want wants[] = {
-        { IN,  "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
-        { IN,  "k",         a->k,         0,             "K[TK][HKV][D]" },
-        { IN,  "v",         a->v,         0,             "V[TK][HKV][DV]" },
-        { IN,  "out",       a->out,       0,             "O[TQ][H][DV]" },
-        { IN,  "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
-        { IN,  "dout",      a->dout,      0,             "dO[TQ][H][DV]" },
-        { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
-        { OUT, "dq",        a->dq,        0,             "dQ[TQ][H][D]" },
-        { OUT, "dk",        a->dk,        0,             "dK[TK][HKV][D]" },
-        { OUT, "dv",        a->dv,        0,             "dV[TK][HKV][DV]" },
+        { IN, "q", a->q, TYPES_FLOAT, "Q[TQ][H][D]" },
+        { IN, "k", a->k, 0, "K[TK][HKV][D]" },
+        { IN, "v", a->v, 0, "V[TK][HKV][DV]" },
+        { IN, "out", a->out, 0, "O[TQ][H][DV]" },
+        { IN, "lse", a->lse, 1 << KILN_F32, "[H][TQ]" },
+        { IN, "dout", a->dout, 0, "dO[TQ][H][DV]" },
+        { IN, "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN, "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT, "dq", a->dq, 0, "dQ[TQ][H][D]" },
+        { OUT, "dk", a->dk, 0, "dK[TK][HKV][D]" },
+        { OUT, "dv", a->dv, 0, "dV[TK][HKV][DV]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
     if (!status && a->deterministic) status = check_longest(call, "max_queries", a->max_queries);
     if (!status)
-        status = call_kernel(call, "attention/backward_varlen.tile", a->deterministic ? "attention_varlen_backward_exact"
-                             : "attention_varlen_backward", "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call),
-                             (int)call_extent(call, "D"), (int)call_extent(call, "DV"), yes(a->causal));
-    if (status)
-        return status;
-    if (a->deterministic)
-        call_add(call, KILN_INT(a->max_queries));
+        status = call_kernel(call, "attention/backward_varlen.tile",
+                             a->deterministic ? "attention_varlen_backward_exact" : "attention_varlen_backward",
+                             "T=%s, D=%d, DV=%d, CAUSAL=%s", type_of(call), (int)call_extent(call, "D"),
+                             (int)call_extent(call, "DV"), yes(a->causal));
+    if (status) return status;
+    if (a->deterministic) call_add(call, KILN_INT(a->max_queries));
     call_add(call, KILN_INT(a->max_keys));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;
@@ -273,9 +284,10 @@ kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops, const k
 {
     Call call;
     kiln_kernel *offsets;
-    kiln_status status = call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
+    kiln_status status =
+        call_begin_sizing(&call, "kiln_attention_backward_varlen_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_backward_varlen(&call, a);
-    if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets);      // the call finds it built
+    if (!status && ops_look_at_values(ops)) status = find_offsets_kernel(&call, 6, &offsets); // the call finds it built
     return status ? status : call_size(&call, bytes);
 }
 
@@ -287,8 +299,8 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
     if (!status) status = prepare_backward_varlen(&call, a);
     if (!status) status = call_room(&call, a->workspace_bytes);
     if (!status)
-        status = check_offsets(&call, stream, 6, call_extent(&call, "TQ"),
-                               a->deterministic ? a->max_queries : INT32_MAX);
+        status =
+            check_offsets(&call, stream, 6, call_extent(&call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);
     if (!status) status = check_offsets(&call, stream, 7, call_extent(&call, "TK"), a->max_keys);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
@@ -310,13 +322,13 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
 {
     double scale;
     const Want wants[] = {
-        { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
-        { IN,           "k",       a->k,       0,             "K[B][S][HKV][D]" },
-        { IN,           "v",       a->v,       0,             "V[B][S][HKV][DV]" },
-        { IN_OPTIONAL,  "mask",    a->mask,    1 << KILN_U8,  "[B][S][HKV]" },
-        { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "[B]" },
-        { OUT,          "out",     a->out,     0,             "O[B][H][DV]" },
-        { OUT_OPTIONAL, "lse",     a->lse,     1 << KILN_F32, "[B][H]" },
+        { IN, "q", a->q, TYPES_FLOAT, "Q[B][H][D]" },
+        { IN, "k", a->k, 0, "K[B][S][HKV][D]" },
+        { IN, "v", a->v, 0, "V[B][S][HKV][DV]" },
+        { IN_OPTIONAL, "mask", a->mask, 1 << KILN_U8, "[B][S][HKV]" },
+        { IN_OPTIONAL, "lengths", a->lengths, 1 << KILN_I32, "[B]" },
+        { OUT, "out", a->out, 0, "O[B][H][DV]" },
+        { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H]" },
     };
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
@@ -326,13 +338,12 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "the device",
                            a->splits);
     if (!status)
-        status = call_kernel(call, "attention/decode.tile", "flash_decode",
-                             "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s", type_of(call), (int)call_extent(call, "D"),
-                             (int)call_extent(call, "DV"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
-                             DECODE_KEYS, a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none",
-                             a->lse ? "" : ", LSE=none");
-    if (status)
-        return status;
+        status =
+            call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
+                        type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                        (int)(call_extent(call, "H") / call_extent(call, "HKV")), DECODE_KEYS,
+                        a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+    if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));
     return KILN_OK;

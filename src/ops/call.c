@@ -25,8 +25,7 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
 {
     *call = (Call){ .ops = ops, .name = name };
-    if (!ops || !args)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
+    if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
     return known ? status_check_size(name, *(const size_t *)args, known) : KILN_OK;
 }
 
@@ -34,10 +33,8 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
                               size_t *bytes)
 {
     const kiln_status status = call_begin(call, name, ops, args, known);
-    if (!status && !bytes)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
-    if (bytes)
-        *bytes = 0;
+    if (!status && !bytes) return call_fail(call, KILN_BAD_ARGUMENT, "'bytes' is null");
+    if (bytes) *bytes = 0;
     call->sizing = true;
     return status;
 }
@@ -47,21 +44,23 @@ kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const
 static const char *dims_of(const Want *want) { return want->shape + strcspn(want->shape, "["); }
 
 // One dimension: a number, a name, or a name and what is added to it.
-typedef struct Dim { const char *name; int length; int64_t number, added; } Dim;
+typedef struct Dim {
+    const char *name;
+    int length;
+    int64_t number, added;
+} Dim;
 
 // The dimension that stands between the brackets at *at, which moves past it; false at the end.
 static bool next_dim(const char **at, Dim *dim)
 {
-    if (**at != '[')
-        return false;
+    if (**at != '[') return false;
     const char *const begin = *at + 1;
     const char *const end = begin + strcspn(begin, "]"), *plus = begin;
     while (plus < end && *plus != '+') plus++;
     *dim = (Dim){ .name = begin, .length = (int)(end - begin), .number = -1 };
-    if (isdigit((unsigned char)*begin))
-        dim->number = strtoll(begin, NULL, 10);
+    if (isdigit((unsigned char)*begin)) dim->number = strtoll(begin, NULL, 10);
     if (plus < end) {
-        dim->length = (int)(plus - 1 - begin);             // "name + 1"
+        dim->length = (int)(plus - 1 - begin); // "name + 1"
         dim->added = strtoll(plus + 1, NULL, 10);
     }
     *at = end + 1;
@@ -78,8 +77,7 @@ static int rank_of(const char *shape)
 static int find_symbol(const Call *call, const char *name, int length)
 {
     for (int i = 0; i < call->n_symbols; i++)
-        if (call->symbols[i].length == length && strncmp(call->symbols[i].name, name, (size_t)length) == 0)
-            return i;
+        if (call->symbols[i].length == length && strncmp(call->symbols[i].name, name, (size_t)length) == 0) return i;
     return -1;
 }
 
@@ -108,8 +106,7 @@ int64_t call_extent(const Call *call, const char *name)
 static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
 {
     const int64_t is = want->tensor->shape[d];
-    if (is < 0)
-        return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64, d, want->name, is);
+    if (is < 0) return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64, d, want->name, is);
     if (dim->number >= 0)
         return is == dim->number
                    ? KILN_OK
@@ -118,10 +115,10 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
                                want->name, is, dim->number, dims_of(want));
     const int known = find_symbol(call, dim->name, dim->length);
     if (known < 0 && is < dim->added)
-        return call_fail(call, KILN_BAD_SHAPE, "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
-                         ": its shape is %s", d, want->name, is, dim->added, dims_of(want));
-    if (known < 0)
-        add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", d,
+                         want->name, is, dim->added, dims_of(want));
+    if (known < 0) add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
     else if (is != call->symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
@@ -133,8 +130,7 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
 
 const kiln_tensor *call_without_key_head(const kiln_tensor *tensor, int rank, kiln_tensor *copy)
 {
-    if (!tensor || tensor->rank != rank + 1 || tensor->shape[rank - 1] != 1)
-        return tensor;
+    if (!tensor || tensor->rank != rank + 1 || tensor->shape[rank - 1] != 1) return tensor;
     *copy = *tensor;
     copy->rank = rank;
     copy->shape[rank - 1] = tensor->shape[rank];
@@ -154,8 +150,7 @@ static kiln_status check_type(const Call *call, const Want *want, const Want *fi
     if (!want->types && t->type != first->tensor->type)
         return call_fail(call, KILN_BAD_TYPE, "'%s' is a tensor of %s, expected %s as '%s'", want->name,
                          kiln_type_name(t->type), kiln_type_name(first->tensor->type), first->name);
-    if (!want->types || ((unsigned)t->type <= KILN_BOOL && want->types >> t->type & 1))
-        return KILN_OK;
+    if (!want->types || ((unsigned)t->type <= KILN_BOOL && want->types >> t->type & 1)) return KILN_OK;
     for (int type = KILN_F64; type <= KILN_BOOL; type++)
         if (want->types >> type & 1) {
             strcat(expected, *expected ? " or " : "");
@@ -172,7 +167,7 @@ static kiln_status check_rows(const Call *call, const Want *want)
     const RowsFit fit = tensor_check_rows(want->tensor, is_written(want), &dim);
     const int64_t stride = tensor_stride(want->tensor, dim);
     switch (fit) {
-    case ROWS_FIT:       return KILN_OK;
+    case ROWS_FIT: return KILN_OK;
     case ROWS_BROKEN:
         return call_fail(call, KILN_BAD_SHAPE, "the last dimension of '%s' must be contiguous: it has stride %" PRId64,
                          want->name, stride);
@@ -202,16 +197,12 @@ static kiln_status check_shape(Call *call, const Want *want)
         return call_fail(call, KILN_BAD_SHAPE, "'%s' has rank %d, expected %d: %s", want->name, t->rank, rank,
                          dims_of(want));
     kiln_status status = KILN_OK;
-    for (int d = 0; !status && next_dim(&at, &dim); d++)
-        status = check_extent(call, want, d, &dim);
-    if (status)
-        return status;
+    for (int d = 0; !status && next_dim(&at, &dim); d++) status = check_extent(call, want, d, &dim);
+    if (status) return status;
     if (tensor_elements(t) < 0)
         return call_fail(call, KILN_BAD_SHAPE, "'%s' has more elements than memory can hold", want->name);
-    if (tensor_is_contiguous(t, &bad, &stride))
-        return KILN_OK;
-    if (*want->shape != '[')
-        return check_rows(call, want);
+    if (tensor_is_contiguous(t, &bad, &stride)) return KILN_OK;
+    if (*want->shape != '[') return check_rows(call, want);
     return call_fail(call, KILN_BAD_SHAPE,
                      "'%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64, want->name, bad,
                      t->strides[bad], stride);
@@ -229,11 +220,11 @@ static kiln_status check_place(const Call *call, const Want *want)
     if (t->device != device && !(device_is_cpu(t->device) && device_is_cpu(device)))
         return call_fail(call, KILN_BAD_DEVICE, "'%s' is memory of %s, but the operators run on %s", want->name,
                          t->device ? kiln_device_name(t->device) : "the host", kiln_device_name(device));
-    if (call->sizing || tensor_elements(t) == 0)
-        return KILN_OK;
+    if (call->sizing || tensor_elements(t) == 0) return KILN_OK;
     if (!t->data)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' has no data: its pointer is null and it has %" PRId64 " elements",
-                         want->name, tensor_elements(t));
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'%s' has no data: its pointer is null and it has %" PRId64 " elements", want->name,
+                         tensor_elements(t));
     const int alignment = alignment_of(call, t);
     if ((uintptr_t)t->data % (uintptr_t)alignment != 0)
         return call_fail(call, KILN_BAD_ALIGNMENT, "the data of '%s' (%p) is not aligned to %d bytes", want->name,
@@ -243,8 +234,7 @@ static kiln_status check_place(const Call *call, const Want *want)
 
 static kiln_status check_tensor(Call *call, const Want *want, const Want *first)
 {
-    if (!want->tensor)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", want->name);
+    if (!want->tensor) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", want->name);
     kiln_status status = check_type(call, want, first);
     if (!status) status = check_shape(call, want);
     if (!status) status = check_place(call, want);
@@ -254,17 +244,14 @@ static kiln_status check_tensor(Call *call, const Want *want, const Want *first)
 // ---- between tensors
 
 // A tensor that only has its shape gets an address of its own, so that it overlaps no other.
-static void make_address(Call *call, int i)
-{
-    call->tensors[i].data = (void *)(((uintptr_t)i + 1) << 58 >> 4);
-}
+static void make_address(Call *call, int i) { call->tensors[i].data = (void *)(((uintptr_t)i + 1) << 58 >> 4); }
 
 static kiln_status check_overlap(const Call *call, const Want *wants, int n)
 {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i && wants[i].tensor; j++)
-            if (wants[j].tensor && (is_written(&wants[i]) || is_written(&wants[j]))
-                && tensors_overlap(wants[i].tensor, wants[j].tensor))
+            if (wants[j].tensor && (is_written(&wants[i]) || is_written(&wants[j])) &&
+                tensors_overlap(wants[i].tensor, wants[j].tensor))
                 return call_fail(call, KILN_BAD_ARGUMENT, "'%s' and '%s' overlap in memory, and '%s' is written",
                                  wants[j].name, wants[i].name, wants[is_written(&wants[i]) ? i : j].name);
     return KILN_OK;
@@ -274,8 +261,8 @@ static kiln_status check_overlap(const Call *call, const Want *wants, int n)
 static kiln_status check_memory(const Call *call, const Want *wants, int n, const char *name, const void *memory,
                                 size_t bytes)
 {
-    const kiln_tensor space = kiln_tensor_of(call->ops->device, (void *)(uintptr_t)memory, KILN_U8, 1,
-                                             (int64_t[]){ (int64_t)bytes });
+    const kiln_tensor space =
+        kiln_tensor_of(call->ops->device, (void *)(uintptr_t)memory, KILN_U8, 1, (int64_t[]){ (int64_t)bytes });
     if (bytes && !memory)
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s_bytes' is %zu", name, name, bytes);
     if ((uintptr_t)memory % MEMORY_ALIGNMENT != 0)
@@ -292,8 +279,12 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
 // What stays the same while types, shapes and strides do.
 typedef struct KnownTable {
     struct CallSymbol symbols[CALL_SYMBOLS];
-    int      n_symbols;
-    struct { bool is_strided, is_empty; int alignment; intptr_t low, high; } tensors[CALL_TENSORS];   // the bytes it reaches
+    int n_symbols;
+    struct {
+        bool is_strided, is_empty;
+        int alignment;
+        intptr_t low, high;
+    } tensors[CALL_TENSORS]; // the bytes it reaches
 } KnownTable;
 
 static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int n)
@@ -301,21 +292,18 @@ static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int
     known_key_begin(key);
     known_key_word(key, (int64_t)(uintptr_t)call->name);
     known_key_word(key, call->n_symbols);
-    for (int i = 0; i < call->n_symbols; i++)
-        known_key_word(key, call->symbols[i].value);
+    for (int i = 0; i < call->n_symbols; i++) known_key_word(key, call->symbols[i].value);
     for (int i = 0; i < n; i++) {
         const kiln_tensor *const t = wants[i].tensor;
         known_key_word(key, (int64_t)wants[i].role | (int64_t)wants[i].types << 8 | (int64_t)(t != NULL) << 40);
         known_key_word(key, (int64_t)(uintptr_t)wants[i].shape);
-        if (!t)
-            continue;
+        if (!t) continue;
         key->too_long |= t->rank < 0 || t->rank > KILN_MAX_RANK;
         known_key_word(key, (int64_t)t->type ^ (int64_t)((uint64_t)t->rank << 32) ^ (int64_t)t->has_strides << 16);
         known_key_word(key, (int64_t)(uintptr_t)t->device);
         for (int d = 0; !key->too_long && d < t->rank; d++) {
             known_key_word(key, t->shape[d]);
-            if (t->has_strides)
-                known_key_word(key, t->strides[d]);
+            if (t->has_strides) known_key_word(key, t->strides[d]);
         }
     }
 }
@@ -327,8 +315,7 @@ static void keep_table(const Call *call, const KnownKey *key, const Want *wants,
     for (int i = 0; i < n; i++) {
         const kiln_tensor *const t = wants[i].tensor;
         uintptr_t begin, end;
-        if (!t)
-            continue;
+        if (!t) continue;
         table.tensors[i].is_strided = call->strided[i] != NULL;
         table.tensors[i].is_empty = !tensor_range(t, &begin, &end);
         table.tensors[i].alignment = alignment_of(call, t);
@@ -346,15 +333,12 @@ static bool addresses_fit(const KnownTable *table, const Want *wants, int n, con
 {
     uintptr_t begin[CALL_TENSORS + 1], end[CALL_TENSORS + 1];
     begin[n] = (uintptr_t)memory, end[n] = begin[n] + (memory ? bytes : 0);
-    if ((bytes && !memory) || begin[n] % MEMORY_ALIGNMENT != 0)
-        return false;
+    if ((bytes && !memory) || begin[n] % MEMORY_ALIGNMENT != 0) return false;
     for (int i = 0; i < n; i++) {
         begin[i] = end[i] = 0;
-        if (!wants[i].tensor || table->tensors[i].is_empty)
-            continue;
+        if (!wants[i].tensor || table->tensors[i].is_empty) continue;
         const uintptr_t at = (uintptr_t)wants[i].tensor->data;
-        if (!at || at % (uintptr_t)table->tensors[i].alignment != 0)
-            return false;
+        if (!at || at % (uintptr_t)table->tensors[i].alignment != 0) return false;
         begin[i] = at + (uintptr_t)table->tensors[i].low, end[i] = at + (uintptr_t)table->tensors[i].high;
     }
     for (int i = 0; i <= n; i++)
@@ -372,19 +356,18 @@ static bool is_known(Call *call, const KnownKey *key, const Want *wants, int n, 
         return false;
     memcpy(call->symbols, table.symbols, sizeof table.symbols);
     call->n_symbols = table.n_symbols;
-    for (int i = 0; i < n; i++)
-        call->strided[i] = table.tensors[i].is_strided ? wants[i].shape : NULL;
+    for (int i = 0; i < n; i++) call->strided[i] = table.tensors[i].is_strided ? wants[i].shape : NULL;
     return true;
 }
 
-static kiln_status check_table(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
+static kiln_status check_table(Call *call, const Want *wants, int n, const char *memory_name, const void *memory,
+                               size_t bytes)
 {
     kiln_status status = KILN_OK;
     int dim;
     int64_t stride;
     for (int i = 0; !status && i < n; i++)
-        if (wants[i].tensor || !is_optional(&wants[i]))
-            status = check_tensor(call, &wants[i], &wants[0]);
+        if (wants[i].tensor || !is_optional(&wants[i])) status = check_tensor(call, &wants[i], &wants[0]);
     if (!status && !call->sizing) status = check_overlap(call, wants, n);
     if (!status && !call->sizing) status = check_memory(call, wants, n, memory_name, memory, bytes);
     for (int i = 0; !status && i < n; i++)
@@ -408,24 +391,20 @@ kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_
         if ((call->present[i] = wants[i].tensor != NULL)) {
             call->tensors[i] = *wants[i].tensor;
             call->tensors[i].device = call->ops->device;
-            if (call->sizing)
-                make_address(call, i);
+            if (call->sizing) make_address(call, i);
         }
     return status;
 }
 
-kiln_arg call_tensor(const Call *call, int i)
-{
-    return call->present[i] ? KILN_TENSOR(&call->tensors[i]) : KILN_NONE;
-}
+kiln_arg call_tensor(const Call *call, int i) { return call->present[i] ? KILN_TENSOR(&call->tensors[i]) : KILN_NONE; }
 
 kiln_status call_scale(const Call *call, double given, double otherwise, double *scale)
 {
     *scale = given == 0 ? otherwise : given;
-    const float taken = (float)*scale;                     // as kernels take it
+    const float taken = (float)*scale; // as kernels take it
     if (!(taken > 0) || isinf(taken))
-        return call_fail(call, KILN_BAD_ARGUMENT, "'scale' is %g, expected a positive number that f32 holds, or 0 for %g", given,
-                         otherwise);
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'scale' is %g, expected a positive number that f32 holds, or 0 for %g", given, otherwise);
     return KILN_OK;
 }
 
@@ -433,8 +412,7 @@ kiln_status call_scale(const Call *call, double given, double otherwise, double 
 
 kiln_status call_named(const Call *call, kiln_status status)
 {
-    if (status)
-        status_prefix("%s", call->name);
+    if (status) status_prefix("%s", call->name);
     return status;
 }
 
@@ -446,18 +424,15 @@ static void key_of_kernel(KnownKey *key, const Call *call, const char *name, con
     known_key_word(key, (int64_t)(uintptr_t)format);
     for (const char *at = format; (at = strchr(at, '%')) != NULL; at += 2) {
         assert((at[1] == 's' || at[1] == 'd') && "formats of bindings have %s and %d alone");
-        if (at[1] == 's')
-            known_key_text(key, va_arg(args, const char *));
-        else
-            known_key_word(key, va_arg(args, int));
+        if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
+        else known_key_word(key, va_arg(args, int));
     }
     for (int i = 0; i < call->n_tensors; i++)
-        if (call->strided[i])
-            known_key_word(key, (int64_t)(uintptr_t)call->strided[i]);
+        if (call->strided[i]) known_key_word(key, (int64_t)(uintptr_t)call->strided[i]);
 }
 
-static kiln_status build_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
-                                va_list args)
+static kiln_status build_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+                                const char *format, va_list args)
 {
     char bindings[OPS_BINDINGS_BYTES];
     size_t n = (size_t)vsnprintf(bindings, sizeof bindings, format, args);
@@ -470,19 +445,17 @@ static kiln_status build_kernel(const Call *call, const char *file, const char *
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
 }
 
-static kiln_status find_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
-                               va_list args)
+static kiln_status find_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+                               const char *format, va_list args)
 {
     KnownKey key;
     va_list again;
     va_copy(again, args);
     key_of_kernel(&key, call, name, format, again);
     va_end(again);
-    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel))
-        return KILN_OK;
+    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
     const kiln_status status = build_kernel(call, file, name, kernel, format, args);
-    if (!status)
-        known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
+    if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
     return status;
 }
 
@@ -498,13 +471,12 @@ kiln_status call_kernel(Call *call, const char *file, const char *name, const ch
     va_start(args, format);
     const kiln_status status = find_kernel(call, file, name, &call->kernel, format, args);
     va_end(args);
-    for (int i = 0; i < call->n_tensors; i++)
-        call_add(call, call_tensor(call, i));
+    for (int i = 0; i < call->n_tensors; i++) call_add(call, call_tensor(call, i));
     return status;
 }
 
-kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format,
-                              ...)
+kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+                              const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -516,8 +488,9 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
                                kiln_kernel **kernel)
 {
-    const Call none = { .ops = call->ops, .name = call->name };        // of no tensors but that one
-    return call_other_kernel(&none, file, name, kernel, "%s%s", call->strided[i] ? parameter : "", call->strided[i] ? "=strided" : "");
+    const Call none = { .ops = call->ops, .name = call->name }; // of no tensors but that one
+    return call_other_kernel(&none, file, name, kernel, "%s%s", call->strided[i] ? parameter : "",
+                             call->strided[i] ? "=strided" : "");
 }
 
 kiln_status call_size(const Call *call, size_t *bytes)
@@ -536,7 +509,8 @@ kiln_status call_room(const Call *call, size_t workspace_bytes)
 
 kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes)
 {
-    return call_named(call, kiln_launch_with(call->kernel, stream, call->args, call->n_args, workspace, workspace_bytes));
+    return call_named(call,
+                      kiln_launch_with(call->kernel, stream, call->args, call->n_args, workspace, workspace_bytes));
 }
 
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n)

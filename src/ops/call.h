@@ -19,107 +19,119 @@
 
 // ---- the handle (ops.c)
 
-typedef kiln_status MakeKernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
+typedef kiln_status MakeKernel(kiln_ops *ops, const char *file, const char *name, const char *bindings,
+                               kiln_kernel **kernel);
 
 struct kiln_ops {
-    kiln_device       *device;       // a use of it is held
-    MakeKernel        *make;         // builds a kernel (ops_build.c), or takes it from the archive
+    kiln_device *device; // a use of it is held
+    MakeKernel *make;    // builds a kernel (ops_build.c), or takes it from the archive
     const kiln_archive *archive;
     kiln_build_options options;
-    char              *isa;          // the text that options.isa is
-    pthread_mutex_t    lock;         // of both lists
-    char               turn[32];     // its name: taken while something is built, so that it is built once
-    struct OpsProgram *programs;     // by file; only what builds has them
-    void             (*free_programs)(kiln_ops *ops);
-    struct OpsKernel  *kernels;      // by file, name and bindings
-    Known              known;        // tables of tensors that were checked, kernels by what their bindings are made from
+    char *isa;                   // the text that options.isa is
+    pthread_mutex_t lock;        // of both lists
+    char turn[32];               // its name: taken while something is built, so that it is built once
+    struct OpsProgram *programs; // by file; only what builds has them
+    void (*free_programs)(kiln_ops *ops);
+    struct OpsKernel *kernels; // by file, name and bindings
+    Known known;               // tables of tensors that were checked, kernels by what their bindings are made from
 };
 
 // The text of "mla/decode.tile" in the library; NULL: there is none (kernel_texts.c, made by embed.sh).
 const char *kernel_text(const char *path);
 
-kiln_ops   *ops_new(kiln_device *device, MakeKernel *make);            // NULL: out of memory
+kiln_ops *ops_new(kiln_device *device, MakeKernel *make); // NULL: out of memory
 // What looks for wrong values is built to trap in every handle.
-bool        ops_is_checked(const char *file);
+bool ops_is_checked(const char *file);
 // The kernel of a file of the library with these bindings, built on the first call.
 kiln_status ops_kernel(kiln_ops *ops, const char *file, const char *name, const char *bindings, kiln_kernel **kernel);
-int         ops_kernel_count(kiln_ops *ops);               // built so far
-int         ops_processors(const kiln_ops *ops);           // SMs, or threads on the CPU
-bool        ops_on_cpu(const kiln_ops *ops);
+int ops_kernel_count(kiln_ops *ops);     // built so far
+int ops_processors(const kiln_ops *ops); // SMs, or threads on the CPU
+bool ops_on_cpu(const kiln_ops *ops);
 // Whether lengths, pages and offsets are looked at before they are used: on the CPU, where that costs next to nothing, and
 // with checks. The kernels that do are those of inputs.tile.
-bool        ops_look_at_values(const kiln_ops *ops);
+bool ops_look_at_values(const kiln_ops *ops);
 
 // ---- arguments (call.c)
 
 enum {
     OPS_BINDINGS_BYTES = 320,
-    CALL_SYMBOLS = 16, CALL_TENSORS = 20,
+    CALL_SYMBOLS = 16,
+    CALL_TENSORS = 20,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
-    TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3,            // of the 656-byte format
+    TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3, // of the 656-byte format
 };
 
 // What one tensor must be.
 typedef enum { IN, IN_OPTIONAL, OUT, OUT_OPTIONAL } Role;
 typedef struct Want {
-    Role               role;
-    const char        *name;         // of the field
+    Role role;
+    const char *name; // of the field
     const kiln_tensor *tensor;
-    unsigned           types;        // 1 << type, or several; 0: the type of the first tensor of the table
-    const char        *shape;        // "[batch][queries][576]": numbers are demanded, names bind or must agree; "[batch + 1]".
-                                     // "Q[B][S][D]", with the kernel's name of it: rows may lie apart
+    unsigned types;    // 1 << type, or several; 0: the type of the first tensor of the table
+    const char *shape; // "[batch][queries][576]": numbers are demanded, names bind or must agree; "[batch + 1]".
+                       // "Q[B][S][D]", with the kernel's name of it: rows may lie apart
 } Want;
 
 typedef struct Call {
-    kiln_ops   *ops;
-    const char *name;                // of the public function
-    bool        sizing;              // only the workspace's size is wanted: tensors need no data
-    struct CallSymbol { const char *name; int length; int64_t value; const char *from; } symbols[CALL_SYMBOLS];
-    int         n_symbols;
-    kiln_tensor tensors[CALL_TENSORS];                     // in the table's order; sizing: with addresses made up
-    bool        present[CALL_TENSORS];
-    const char *strided[CALL_TENSORS];                     // the shapes in the table of those whose rows do lie apart; else NULL
-    int         n_tensors;
+    kiln_ops *ops;
+    const char *name; // of the public function
+    bool sizing;      // only the workspace's size is wanted: tensors need no data
+    struct CallSymbol {
+        const char *name;
+        int length;
+        int64_t value;
+        const char *from;
+    } symbols[CALL_SYMBOLS];
+    int n_symbols;
+    kiln_tensor tensors[CALL_TENSORS]; // in the table's order; sizing: with addresses made up
+    bool present[CALL_TENSORS];
+    const char *strided[CALL_TENSORS]; // the shapes in the table of those whose rows do lie apart; else NULL
+    int n_tensors;
     kiln_kernel *kernel;
-    kiln_arg    args[CALL_TENSORS]; int n_args;            // of its launch
+    kiln_arg args[CALL_TENSORS];
+    int n_args; // of its launch
 } Call;
 
 // Handle and arguments are there, a struct of `known` bytes whose first field, struct_size, says its size; 0: one of fixed size.
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known);
 // The same for a size function, which gives 0 bytes where it fails.
-kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known, size_t *bytes);
+kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
+                              size_t *bytes);
 // A name of shapes that is known before any tensor; `from`: the argument that says so.
-void        call_bind(Call *call, const char *name, int64_t value, const char *from);
+void call_bind(Call *call, const char *name, int64_t value, const char *from);
 // `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes);
 // `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`; `copy`: memory for it.
 const kiln_tensor *call_without_key_head(const kiln_tensor *tensor, int rank, kiln_tensor *copy);
-int64_t     call_extent(const Call *call, const char *name);               // of a name that call_check has bound
-kiln_arg    call_tensor(const Call *call, int i);          // as an argument of a kernel; an absent one is none
+int64_t call_extent(const Call *call, const char *name); // of a name that call_check has bound
+kiln_arg call_tensor(const Call *call, int i);           // as an argument of a kernel; an absent one is none
 // 0 stands for `otherwise`.
 kiln_status call_scale(const Call *call, double given, double otherwise, double *scale);
-kiln_status call_named(const Call *call, kiln_status status);          // puts the call's name before the message of a failure
-kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+kiln_status call_named(const Call *call, kiln_status status); // puts the call's name before the message of a failure
+kiln_status call_fail(const Call *call, kiln_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 // The kernel of the call, bound to the strides of its tensors, which are its arguments, in the table's order; what follows
 // them call_add adds. Messages of failures get the call's name in front.
-kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 4, 5)));
-void        call_add(Call *call, kiln_arg arg);
+kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void call_add(Call *call, kiln_arg arg);
 kiln_status call_size(const Call *call, size_t *bytes);
 // That the workspace is large enough, where something else is launched before the kernel that would say so.
 kiln_status call_room(const Call *call, size_t workspace_bytes);
 kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes);
 
 // Beside it: a kernel that takes some of the tensors.
-kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+                              const char *format, ...) __attribute__((format(printf, 5, 6)));
 // One that looks at the values of tensor i before it, which it calls `parameter`.
-kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter, kiln_kernel **kernel);
+kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
+                               kiln_kernel **kernel);
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
 
 // ---- the plan of latent decoding (mla.c)
 
-int         mla_request_cost(bool has_lists, int64_t rows);            // of a request beside its blocks, in blocks; for `kiln bench`, too
+int mla_request_cost(bool has_lists, int64_t rows); // of a request beside its blocks, in blocks; for `kiln bench`, too
 
 #endif

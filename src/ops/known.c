@@ -7,14 +7,18 @@
 
 #include <string.h>
 
-typedef struct KnownEntry { uint64_t hash; int n; size_t bytes; int64_t words[]; } KnownEntry;   // the key, then the value
+typedef struct KnownEntry {
+    uint64_t hash;
+    int n;
+    size_t bytes;
+    int64_t words[];
+} KnownEntry; // the key, then the value
 
 void known_open(Known *known) { pthread_mutex_init(&known->lock, NULL); }
 
 void known_close(Known *known)
 {
-    for (int i = 0; i < KNOWN_PLACES; i++)
-        memory_free(known->entries[i]);
+    for (int i = 0; i < KNOWN_PLACES; i++) memory_free(known->entries[i]);
     pthread_mutex_destroy(&known->lock);
 }
 
@@ -46,13 +50,11 @@ static KnownEntry **place_of(Known *known, const KnownKey *key) { return &known-
 
 bool known_find(Known *known, const KnownKey *key, void *value, size_t bytes)
 {
-    if (key->too_long || pthread_mutex_trylock(&known->lock) != 0)
-        return false;
+    if (key->too_long || pthread_mutex_trylock(&known->lock) != 0) return false;
     const KnownEntry *const e = *place_of(known, key);
     const bool found = e && e->hash == key->hash && e->n == key->n && e->bytes == bytes &&
                        memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
-    if (found)
-        memcpy(value, e->words + e->n, bytes);
+    if (found) memcpy(value, e->words + e->n, bytes);
     pthread_mutex_unlock(&known->lock);
     return found;
 }
@@ -61,12 +63,11 @@ void known_keep(Known *known, const KnownKey *key, const void *value, size_t byt
 {
     const size_t key_bytes = sizeof(int64_t) * (size_t)key->n;
     KnownEntry *const e = key->too_long ? NULL : memory_alloc(sizeof *e + key_bytes + bytes);
-    if (!e)
-        return;
+    if (!e) return;
     e->hash = key->hash, e->n = key->n, e->bytes = bytes;
     memcpy(e->words, key->words, key_bytes);
     memcpy(e->words + e->n, value, bytes);
-    KnownEntry *old = e;             // freed where it finds no place
+    KnownEntry *old = e; // freed where it finds no place
     if (pthread_mutex_trylock(&known->lock) == 0) {
         old = *place_of(known, key);
         *place_of(known, key) = e;

@@ -13,15 +13,23 @@
 
 enum { KNOWN_KEY_WORDS = 512, KNOWN_PLACES = 128 };
 
-typedef struct KnownKey { int64_t words[KNOWN_KEY_WORDS]; int n; uint64_t hash; bool too_long; } KnownKey;
-typedef struct Known { pthread_mutex_t lock; struct KnownEntry *entries[KNOWN_PLACES]; } Known;
+typedef struct KnownKey {
+    int64_t words[KNOWN_KEY_WORDS];
+    int n;
+    uint64_t hash;
+    bool too_long;
+} KnownKey;
+typedef struct Known {
+    pthread_mutex_t lock;
+    struct KnownEntry *entries[KNOWN_PLACES];
+} Known;
 
 void known_open(Known *known);
 void known_close(Known *known);
 
 void known_key_begin(KnownKey *key);
 void known_key_word(KnownKey *key, int64_t word);
-void known_key_text(KnownKey *key, const char *text);      // its bytes: it may be gone the next time
+void known_key_text(KnownKey *key, const char *text); // its bytes: it may be gone the next time
 
 // False: it is not known, or another thread looks at this moment.
 bool known_find(Known *known, const KnownKey *key, void *value, size_t bytes);

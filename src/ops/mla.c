@@ -9,8 +9,8 @@
 
 enum {
     PLAN_ALIGNMENT = 256,
-    COUNT_MAX = 1 << 24,             // of everything in a shape
-    TILE_ROWS = 64,                  // query rows of an instance on a GPU
+    COUNT_MAX = 1 << 24, // of everything in a shape
+    TILE_ROWS = 64,      // query rows of an instance on a GPU
     TILE_ROWS_CPU = 16,
     CUT_BYTES = 24,
 };
@@ -29,10 +29,8 @@ static int tile_pair(int64_t rows) { return rows > TILE_ROWS ? 2 : 1; }
 static const char *fp8_cut(const kiln_ops *ops, int64_t rows, char text[CUT_BYTES])
 {
     const int tile = rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
-    if (ops_on_cpu(ops))
-        snprintf(text, CUT_BYTES, "PAIR=1, BM=%d", tile);
-    else
-        snprintf(text, CUT_BYTES, "PAIR=%d", tile_pair(rows));
+    if (ops_on_cpu(ops)) snprintf(text, CUT_BYTES, "PAIR=1, BM=%d", tile);
+    else snprintf(text, CUT_BYTES, "PAIR=%d", tile_pair(rows));
     return text;
 }
 
@@ -52,9 +50,16 @@ static int64_t choose_partitions(const kiln_ops *ops, const kiln_mla_shape *s)
 
 static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, kiln_mla_shape *shape)
 {
-    const struct { const char *name; int64_t value, least; } fields[] = {
-        { "batch", given->batch, 0 }, { "queries", given->queries, 0 }, { "query_heads", given->query_heads, 1 },
-        { "key_heads", given->key_heads, 0 }, { "topk", given->topk, 0 }, { "extra_topk", given->extra_topk, 0 },
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } fields[] = {
+        { "batch", given->batch, 0 },
+        { "queries", given->queries, 0 },
+        { "query_heads", given->query_heads, 1 },
+        { "key_heads", given->key_heads, 0 },
+        { "topk", given->topk, 0 },
+        { "extra_topk", given->extra_topk, 0 },
         { "partitions", given->partitions, 0 },
     };
     for (int i = 0; i < COUNT(fields); i++)
@@ -62,8 +67,7 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
             return call_fail(call, KILN_BAD_SHAPE, "'%s' of the shape is %" PRId64 ", expected %" PRId64 " to %d",
                              fields[i].name, fields[i].value, fields[i].least, COUNT_MAX);
     *shape = *given;
-    if (!shape->key_heads)
-        shape->key_heads = 1;
+    if (!shape->key_heads) shape->key_heads = 1;
     if (shape->query_heads % shape->key_heads != 0)
         return call_fail(call, KILN_BAD_SHAPE,
                          "%" PRId64 " query heads of the shape are no multiple of its %" PRId64 " key heads",
@@ -74,14 +78,16 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
     if (shape->topk && shape->key_heads != 1)
         return call_fail(call, KILN_BAD_SHAPE,
                          "'key_heads' of the shape is %" PRId64 ", expected 1 where 'topk' is given", shape->key_heads);
-    if (!shape->partitions)
-        shape->partitions = choose_partitions(call->ops, shape);
+    if (!shape->partitions) shape->partitions = choose_partitions(call->ops, shape);
     return KILN_OK;
 }
 
 // ---- plans
 
-static size_t aligned(int64_t words) { return ((size_t)words * 4 + PLAN_ALIGNMENT - 1) & ~(size_t)(PLAN_ALIGNMENT - 1); }
+static size_t aligned(int64_t words)
+{
+    return ((size_t)words * 4 + PLAN_ALIGNMENT - 1) & ~(size_t)(PLAN_ALIGNMENT - 1);
+}
 
 // The memory of a plan: parts, firsts, and what lists count for in a sparse one.
 static size_t plan_bytes(const kiln_mla_shape *s)
@@ -103,12 +109,11 @@ static kiln_status check_plan(Call *call, const kiln_mla_plan_args *a, const kil
 {
     const bool sparse = shape->topk > 0;
     const Want wants[] = {
-        { sparse ? IN_OPTIONAL : IN, "lengths",            a->lengths,            1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL,               "topk_lengths",       a->topk_lengths,       1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL,               "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
+        { sparse ? IN_OPTIONAL : IN, "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
     };
-    if (!a->memory)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'memory' is null");
+    if (!a->memory) return call_fail(call, KILN_BAD_ARGUMENT, "'memory' is null");
     if ((a->topk_lengths && !sparse) || (a->extra_topk_lengths && !shape->extra_topk))
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but the shape has no such lists",
                          a->topk_lengths && !sparse ? "topk_lengths" : "extra_topk_lengths");
@@ -125,9 +130,9 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
                                const kiln_tensor *counts)
 {
     kiln_kernel *kernel;
-    const kiln_status status = call_other_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s",
-                                           call->present[1] ? "" : "LIMIT=none", call->present[1] || call->present[2] ? "" : ", ",
-                                           call->present[2] ? "" : "LIMIT2=none");
+    const kiln_status status = call_other_kernel(
+        call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s", call->present[1] ? "" : "LIMIT=none",
+        call->present[1] || call->present[2] ? "" : ", ", call->present[2] ? "" : "LIMIT2=none");
     const kiln_arg args[] = { call_tensor(call, 1), call_tensor(call, 2), KILN_TENSOR(counts), KILN_INT(shape->topk),
                               KILN_INT(shape->extra_topk) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
@@ -146,22 +151,20 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
         status = call_fail(&call, KILN_BAD_ARGUMENT, "'%s' is null", plan ? "shape" : "plan");
     if (!status) status = check_shape(&call, a->shape, &shape);
     if (!status) status = check_plan(&call, a, &shape);
-    if (status)
-        return status;
-    const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths;         // every list counts for the same
+    if (status) return status;
+    const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths; // every list counts for the same
     status = call_other_kernel(&call, "mla/plan.tile", "mla_plan", &kernel, "SPARSE=%s, STEP=%d, FIXED=%d",
                                full ? "true" : "false", shape.topk ? 1 : 2,
                                mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
-    if (status)
-        return status;
+    if (status) return status;
     char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
     const kiln_mla_plan made = {
         .shape = shape,
         .parts = kiln_tensor_of(ops->device, parts, KILN_I32, 2, (int64_t[]){ shape.partitions, 8 }),
         .firsts = kiln_tensor_of(ops->device, firsts, KILN_I32, 1, (int64_t[]){ shape.batch + 1 }),
     };
-    const kiln_tensor counts = kiln_tensor_of(ops->device, firsts + aligned(shape.batch + 1), KILN_I32, 1,
-                                              (int64_t[]){ shape.batch });
+    const kiln_tensor counts =
+        kiln_tensor_of(ops->device, firsts + aligned(shape.batch + 1), KILN_I32, 1, (int64_t[]){ shape.batch });
     const kiln_arg args[] = { shape.topk ? KILN_TENSOR(&counts) : call_tensor(&call, 0), KILN_TENSOR(&made.parts),
                               KILN_TENSOR(&made.firsts), KILN_INT(shape.topk) };
     if (shape.topk && !full) status = count_lists(&call, stream, &shape, &counts);
@@ -173,14 +176,15 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
 // That a plan is one, of this kind; binds the names of the shape.
 static kiln_status take_plan(Call *call, const kiln_mla_plan *plan, bool sparse)
 {
-    if (!plan)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'plan' is null");
+    if (!plan) return call_fail(call, KILN_BAD_ARGUMENT, "'plan' is null");
     const kiln_mla_shape *const s = &plan->shape;
     if (plan->parts.rank != 2 || plan->firsts.rank != 1 || s->partitions < 1)
         return call_fail(call, KILN_BAD_ARGUMENT, "'plan' was not made by kiln_mla_plan_make");
     if (sparse != (s->topk > 0))
-        return call_fail(call, KILN_BAD_ARGUMENT, sparse ? "'plan' is for dense decoding: its shape has no 'topk'"
-                         : "'plan' is for sparse decoding: its shape has 'topk' = %" PRId64, s->topk);
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         sparse ? "'plan' is for dense decoding: its shape has no 'topk'"
+                                : "'plan' is for sparse decoding: its shape has 'topk' = %" PRId64,
+                         s->topk);
     call_bind(call, "partitions", s->partitions, "plan");
     call_bind(call, "batch", s->batch, "plan");
     call_bind(call, "queries", s->queries, "plan");
@@ -217,7 +221,7 @@ static kiln_status check_page_size(const Call *call, bool bytes)
 static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const kiln_mla_shape *const shape = &a->plan->shape;
-    const char *const causal = a->causal && shape->queries > 1 ? "true" : "false";  // one query sees all keys either way
+    const char *const causal = a->causal && shape->queries > 1 ? "true" : "false"; // one query sees all keys either way
     char cut[CUT_BYTES];
     if (is_bytes(a->cache))
         return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", "CAUSAL=%s, ROUND_SCALE=%s, %s",
@@ -237,36 +241,36 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     if (!status && bytes && a->plan->shape.key_heads != 1)
         status = call_fail(call, KILN_BAD_SHAPE, "'plan' has key_heads = %" PRId64 ", expected 1 with an fp8 cache",
                            a->plan->shape.key_heads);
-    if (status)
-        return status;
+    if (status) return status;
     const Want wants[] = {
-        { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
-        { IN,  "cache",       cache,            bytes ? TYPES_BYTES : 0,
-                                                bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
-        { IN,  "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
-        { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
-        { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
-        { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
-        { OUT, "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
-        { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
+        { IN, "q", a->q, bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
+        { IN, "cache", cache, bytes ? TYPES_BYTES : 0,
+          bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
+        { IN, "table", a->table, 1 << KILN_I32, "TABLE[batch][pages per request]" },
+        { IN, "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
+        { IN, "plan.parts", &a->plan->parts, 1 << KILN_I32, "[partitions][8]" },
+        { IN, "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
+        { OUT, "out", a->out, 0, "O[batch][queries][query_heads][512]" },
+        { OUT, "lse", a->lse, 1 << KILN_F32, "[batch][query_heads][queries]" },
     };
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_page_size(call, bytes);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
     if (!status) status = build_dense(call, a);
-    if (bytes) call->tensors[1].type = KILN_U8;            // whatever they were called
+    if (bytes) call->tensors[1].type = KILN_U8; // whatever they were called
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
 
 // What looks at values: the pages that are used, and whether the plan is for these lengths.
-typedef struct Looks { kiln_kernel *pages, *plan; } Looks;
+typedef struct Looks {
+    kiln_kernel *pages, *plan;
+} Looks;
 
 static kiln_status find_looks(const Call *call, Looks *looks)
 {
     *looks = (Looks){ 0 };
-    if (!ops_look_at_values(call->ops))
-        return KILN_OK;
+    if (!ops_look_at_values(call->ops)) return KILN_OK;
     const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", &looks->pages);
     return status ? status : call_inputs_kernel(call, "mla/inputs.tile", "mla_plan_reaches", 3, "LENGTH", &looks->plan);
 }
@@ -289,7 +293,7 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
     Looks looks;
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_dense(&call, a);
-    if (!status) status = find_looks(&call, &looks);       // the call finds them built
+    if (!status) status = find_looks(&call, &looks); // the call finds them built
     return status ? status : call_size(&call, bytes);
 }
 
@@ -315,8 +319,10 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
                          : a->extra_indices ? "extra_indices"
                                             : "extra_topk_lengths");
     if (planned != (a->extra_cache != NULL))
-        return call_fail(call, KILN_BAD_ARGUMENT, planned ? "'extra_cache' is null, but 'plan' has extra_topk = %" PRId64
-                         : "'extra_cache' is given, but 'plan' has extra_topk = %" PRId64, a->plan->shape.extra_topk);
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         planned ? "'extra_cache' is null, but 'plan' has extra_topk = %" PRId64
+                                 : "'extra_cache' is given, but 'plan' has extra_topk = %" PRId64,
+                         a->plan->shape.extra_topk);
     return KILN_OK;
 }
 
@@ -326,7 +332,8 @@ static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a
     return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s, ROUND_SCALE=%s%s%s%s%s",
                        fp8_cut(call->ops, a->plan->shape.query_heads, cut), a->round_scales ? "true" : "false",
                        a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
-                       a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
+                       a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
+                       a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
@@ -335,23 +342,22 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     kiln_tensor flat, flat_extra;
     kiln_status status = take_plan(call, a->plan, true);
     if (!status) status = check_extra(call, a);
-    if (status)
-        return status;
+    if (status) return status;
     const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat);
     const kiln_tensor *const extra = call_without_key_head(a->extra_cache, 3, &flat_extra);
     const Want wants[] = {
-        { IN,          "q",                  a->q,                  1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
-        { IN,          "cache",              cache,                 TYPES_BYTES,    "CACHE[pages][page size][656]" },
-        { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
-        { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "[batch]" },
-        { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
-        { IN_OPTIONAL, "extra_cache",        extra,                 TYPES_BYTES,    "CACHE2[extra pages][extra page size][656]" },
-        { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
-        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "[batch]" },
-        { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
-        { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
-        { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
-        { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
+        { IN, "q", a->q, 1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
+        { IN, "cache", cache, TYPES_BYTES, "CACHE[pages][page size][656]" },
+        { IN, "indices", a->indices, 1 << KILN_I32, "INDEX[batch][queries][topk]" },
+        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL, "sink", a->sink, 1 << KILN_F32, "[query_heads]" },
+        { IN_OPTIONAL, "extra_cache", extra, TYPES_BYTES, "CACHE2[extra pages][extra page size][656]" },
+        { IN_OPTIONAL, "extra_indices", a->extra_indices, 1 << KILN_I32, "INDEX2[batch][queries][extra_topk]" },
+        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
+        { IN, "plan.parts", &a->plan->parts, 1 << KILN_I32, "[partitions][8]" },
+        { IN, "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
+        { OUT, "out", a->out, 1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
+        { OUT, "lse", a->lse, 1 << KILN_F32, "[batch][query_heads][queries]" },
     };
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status && (call_extent(call, "page size") < 1 || (a->extra_cache && call_extent(call, "extra page size") < 1)))
@@ -359,7 +365,7 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
                            call_extent(call, "page size") < 1 ? "cache" : "extra_cache");
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
     if (!status) status = build_sparse(call, a);
-    call->tensors[1].type = call->tensors[5].type = KILN_U8;               // bytes, whatever they were called
+    call->tensors[1].type = call->tensors[5].type = KILN_U8; // bytes, whatever they were called
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -368,18 +374,23 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
 static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
 {
     *kernel = NULL;
-    if (!ops_look_at_values(call->ops))
-        return KILN_OK;
+    if (!ops_look_at_values(call->ops)) return KILN_OK;
     return call_named(call, ops_kernel(call->ops, "mla/inputs.tile", "mla_plan_covers",
                                        call->present[3]   ? call->present[7] ? "" : "LIMIT2=none"
-                                       : call->present[7] ? "LIMIT=none" : "LIMIT=none, LIMIT2=none", kernel));
+                                       : call->present[7] ? "LIMIT=none"
+                                                          : "LIMIT=none, LIMIT2=none",
+                                       kernel));
 }
 
 static kiln_status look_sparse(const Call *call, kiln_stream *stream)
 {
     kiln_kernel *kernel;
     const kiln_status status = find_sparse_look(call, &kernel);
-    const kiln_arg plan[] = { call->args[3], call->args[7], call->args[8], call->args[9], KILN_INT(call_extent(call, "topk")),
+    const kiln_arg plan[] = { call->args[3],
+                              call->args[7],
+                              call->args[8],
+                              call->args[9],
+                              KILN_INT(call_extent(call, "topk")),
                               KILN_INT(call_extent(call, "extra_topk")) };
     return status || !kernel ? status : call_launch(call, stream, kernel, plan, COUNT(plan));
 }
@@ -390,7 +401,7 @@ kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_
     kiln_kernel *covers;
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_sparse(&call, a);
-    if (!status) status = find_sparse_look(&call, &covers);        // the call finds it built
+    if (!status) status = find_sparse_look(&call, &covers); // the call finds it built
     return status ? status : call_size(&call, bytes);
 }
 
@@ -412,23 +423,21 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     double scale;
     kiln_tensor flat_kv, flat_indices;
     kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a, sizeof *a);
-    if (status)
-        return status;
+    if (status) return status;
     const kiln_tensor *const kv = call_without_key_head(a->kv, 2, &flat_kv);
     const kiln_tensor *const indices = call_without_key_head(a->indices, 2, &flat_indices);
     const Want wants[] = {
-        { IN,          "q",            a->q,            1 << KILN_BF16, "Q[S][H][D]" },
-        { IN,          "kv",           kv,              1 << KILN_BF16, "KV[SKV][D]" },
-        { IN,          "indices",      indices,         1 << KILN_I32,  "INDEX[S][topk]" },
-        { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
-        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "[S]" },
-        { OUT,         "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
-        { OUT,         "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
-        { OUT,         "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
+        { IN, "q", a->q, 1 << KILN_BF16, "Q[S][H][D]" },
+        { IN, "kv", kv, 1 << KILN_BF16, "KV[SKV][D]" },
+        { IN, "indices", indices, 1 << KILN_I32, "INDEX[S][topk]" },
+        { IN_OPTIONAL, "sink", a->sink, 1 << KILN_F32, "[H]" },
+        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32, "[S]" },
+        { OUT, "out", a->out, 1 << KILN_BF16, "O[S][H][512]" },
+        { OUT, "max_logits", a->max_logits, 1 << KILN_F32, "[S][H]" },
+        { OUT, "lse", a->lse, 1 << KILN_F32, "[S][H]" },
     };
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
-    if (status)
-        return status;
+    if (status) return status;
     const int64_t D = call_extent(&call, "D");
     if (D != KILN_MLA_KEY && D != KILN_MLA_VALUE)
         return call_fail(&call, KILN_UNSUPPORTED, "the key size (dimension 2 of 'q') is %" PRId64 ", expected %d or %d",
@@ -437,8 +446,7 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     if (!status)
         status = call_kernel(&call, "mla/prefill.tile", "mla_prefill_sparse", "D=%d%s%s", (int)D,
                              a->sink ? "" : ", SINK=none", a->topk_lengths ? "" : ", LIMIT=none");
-    if (status)
-        return status;
+    if (status) return status;
     call_add(&call, KILN_FLOAT(scale));
     return call_run(&call, stream, NULL, 0);
 }

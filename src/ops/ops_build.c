@@ -8,7 +8,7 @@
 // File and name are constants of the library.
 typedef struct OpsProgram {
     struct OpsProgram *next;
-    const char   *file;
+    const char *file;
     kiln_program *program;
 } OpsProgram;
 
@@ -21,8 +21,7 @@ static kiln_status find_program(kiln_ops *ops, const char *file, kiln_program **
             return KILN_OK;
         }
     OpsProgram *const made = memory_alloc(sizeof *made);
-    if (!made)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for %s", file);
+    if (!made) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for %s", file);
     const kiln_status status = program_load_texts(file, kernel_text, &made->program);
     if (status) {
         memory_free(made);
@@ -59,8 +58,7 @@ kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options
         return status_fail(KILN_BAD_ARGUMENT, "kiln_ops_open: '%s' is null", device ? "ops" : "device");
     Target target;
     const kiln_status status = target_choose(device, options, &target);
-    if (status)
-        return status;
+    if (status) return status;
     kiln_ops *const made = ops_new(device, build);
     char *const isa = options && options->isa ? memory_copy_text(options->isa) : NULL;
     if (!made || (options && options->isa && !isa)) {
@@ -68,8 +66,7 @@ kiln_status kiln_ops_open(kiln_device *device, const kiln_build_options *options
         memory_free(isa);
         return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the operators' handle");
     }
-    if (options)
-        made->options = *options;
+    if (options) made->options = *options;
     made->options.isa = made->isa = isa;
     made->free_programs = free_programs;
     *ops = made;

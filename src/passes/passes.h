@@ -8,9 +8,9 @@
 
 #include "ir/tile.h"
 
-void simplify(TileKernel *kernel);             // drop what is never reached, read or used
-void split_bounds(TileKernel *kernel);         // one uniform test around a forall in place of one per element
-void split_quotients(TileKernel *kernel);      // an index for groups of columns in place of a quotient
-void trace_foralls(TileKernel *kernel);        // --check: stop where iterations depend on each other
+void simplify(TileKernel *kernel);        // drop what is never reached, read or used
+void split_bounds(TileKernel *kernel);    // one uniform test around a forall in place of one per element
+void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient
+void trace_foralls(TileKernel *kernel);   // --check: stop where iterations depend on each other
 
 #endif

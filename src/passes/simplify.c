@@ -10,9 +10,9 @@
 
 typedef struct Facts {
     TileKernel *kernel;
-    int        *var_uses;            // by id: how often it is read
-    int        *tile_reads;          // by id of the root
-    bool        changed;
+    int *var_uses;   // by id: how often it is read
+    int *tile_reads; // by id of the root
+    bool changed;
 } Facts;
 
 // ---- folding
@@ -89,22 +89,28 @@ static bool is_dead(const Facts *f, TileOp *op)
 {
     if (f->kernel->checked || !is_pure(op)) return false;
     switch (op->kind) {
-    case T_TILE:   return is_unread(f, op->tile.buffer);
-    case T_LET:    return f->var_uses[op->let.var->id] == 0;
-    case T_SET:    return f->var_uses[op->let.var->id] == 0 && op->let.var->kind == VAR_LOCAL;
-    case T_STORE:  return is_unread(f, op->store.buffer);
+    case T_TILE: return is_unread(f, op->tile.buffer);
+    case T_LET: return f->var_uses[op->let.var->id] == 0;
+    case T_SET: return f->var_uses[op->let.var->id] == 0 && op->let.var->kind == VAR_LOCAL;
+    case T_STORE: return is_unread(f, op->store.buffer);
     case T_UPDATE: return op->update.buffer ? is_unread(f, op->update.buffer) : f->var_uses[op->update.var->id] == 0;
     case T_ATOMIC: return is_unread(f, op->atomic.buffer);
-    case T_FILL:   return is_unread(f, op->fill.dst.buffer);
-    case T_COPY: case T_ATOMIC_TILE: return is_unread(f, op->copy.dst.buffer);
+    case T_FILL: return is_unread(f, op->fill.dst.buffer);
+    case T_COPY:
+    case T_ATOMIC_TILE: return is_unread(f, op->copy.dst.buffer);
     case T_MATMUL: return is_unread(f, op->matmul.dst.buffer);
-    case T_SCAN:   return is_unread(f, op->scan.dst.buffer);
-    case T_FORALL:   return !op->forall.body;
+    case T_SCAN: return is_unread(f, op->scan.dst.buffer);
+    case T_FORALL: return !op->forall.body;
     case T_PIPELINE: return !op->pipeline.body;
-    case T_FOR:      return !op->for_.body;
-    case T_IF:       return !op->branch.then && !op->branch.otherwise;
-    case T_WHILE: case T_BREAK: case T_CONTINUE: case T_RETURN: case T_PRINT: case T_ASSERT: case T_EXTERN:
-        return false;
+    case T_FOR: return !op->for_.body;
+    case T_IF: return !op->branch.then && !op->branch.otherwise;
+    case T_WHILE:
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN:
+    case T_PRINT:
+    case T_ASSERT:
+    case T_EXTERN: return false;
     }
     return false;
 }
@@ -142,7 +148,7 @@ static void splice(TileOp **link, TileOp *op, TileOp *taken)
 
 static void simplify_block(Facts *f, TileOp **link)
 {
-    for (TileOp *op; (op = *link) != NULL; ) {
+    for (TileOp *op; (op = *link) != NULL;) {
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) simplify_block(f, body);
         int64_t cond;
@@ -153,7 +159,7 @@ static void simplify_block(Facts *f, TileOp **link)
             *link = op->next;
             f->changed = true;
         } else {
-            if (op->kind == T_IF && !op->branch.then) {    // if (c) {} else B
+            if (op->kind == T_IF && !op->branch.then) { // if (c) {} else B
                 op->branch.cond = expr_unary(f->kernel->arena, X_NOT, op->branch.cond);
                 op->branch.then = op->branch.otherwise;
                 op->branch.otherwise = NULL;
@@ -169,7 +175,8 @@ void simplify(TileKernel *kernel)
     fold_block(kernel, kernel->body);
     // Each round may free what the one before kept alive; chains are short, and what is left over is only slower.
     for (int round = 0; changed && round < 8; round++) {
-        Facts f = { .kernel = kernel, .var_uses = NEW_ARRAY(kernel->arena, int, kernel->n_vars + 1),
+        Facts f = { .kernel = kernel,
+                    .var_uses = NEW_ARRAY(kernel->arena, int, kernel->n_vars + 1),
                     .tile_reads = NEW_ARRAY(kernel->arena, int, kernel->n_buffers + 1) };
         count_block(&f, kernel->body);
         simplify_block(&f, &kernel->body);

@@ -16,13 +16,13 @@
 #include "passes/passes.h"
 #include "ir/linear.h"
 
-enum { BOX_MAX = 8, SPLIT_MAX_OPS = 6 };       // a body of more ops is not worth keeping twice
+enum { BOX_MAX = 8, SPLIT_MAX_OPS = 6 }; // a body of more ops is not worth keeping twice
 
 typedef struct Box {
     Arena *arena;
-    int    n;
-    Var   *vars[BOX_MAX];
-    Expr  *first[BOX_MAX], *last[BOX_MAX];
+    int n;
+    Var *vars[BOX_MAX];
+    Expr *first[BOX_MAX], *last[BOX_MAX];
 } Box;
 
 typedef enum { LEAST, MOST } Side;
@@ -38,13 +38,14 @@ static int find_index(const Box *box, const Expr *x)
 }
 
 static bool is_index(const Expr *x, void *context) { return find_index(context, x) >= 0; }
-static bool varies(const Box *box, const Expr *x)   { return expr_any(x, is_index, (void *)box); }
+static bool varies(const Box *box, const Expr *x) { return expr_any(x, is_index, (void *)box); }
 
 // What would trap or cost if computed where the kernel might not have.
 static bool is_guarded(const Expr *x, void *context)
 {
     const Expr *const divisor = x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD) ? x->op.b
-                              : x->kind == E_MATH && x->math.fn == M_CEILDIV ? x->math.args[1] : NULL;
+                                : x->kind == E_MATH && x->math.fn == M_CEILDIV                  ? x->math.args[1]
+                                                                                                : NULL;
     if (!divisor || dtype_is_float(divisor->type)) return false;
     const Range r = expr_range(divisor);
     return !((r.has_lo && r.lo > 0) || (r.has_hi && r.hi < 0));
@@ -53,8 +54,8 @@ static bool is_guarded(const Expr *x, void *context)
 // An element of a fragment is in one thread's registers, so the uniform test cannot read it.
 static bool is_fixed(const Expr *x, void *context)
 {
-    return x->kind == E_ATOMIC || x->kind == E_CALL
-        || (x->kind == E_LOAD && buffer_root(x->load.buffer)->kind == BUFFER_FRAGMENT);
+    return x->kind == E_ATOMIC || x->kind == E_CALL ||
+           (x->kind == E_LOAD && buffer_root(x->load.buffer)->kind == BUFFER_FRAGMENT);
 }
 
 static bool may_move(const Expr *x, bool always)
@@ -118,7 +119,11 @@ static bool bound_terms(const Box *box, const Linear *sum, Side side, bool alway
     *total = (Linear){ .constant = sum->constant };
     for (int i = 0; i < sum->n; i++) {
         const LinearTerm term = sum->terms[i];
-        Expr *const one = bound_atom(box, (Expr *)term.atom, term.factor > 0 ? side : side == LEAST ? MOST : LEAST, always);
+        Expr *const one = bound_atom(box, (Expr *)term.atom,
+                                     term.factor > 0 ? side
+                                     : side == LEAST ? MOST
+                                                     : LEAST,
+                                     always);
         if (!one) return false;
         linear_add(total, one, term.factor);
     }
@@ -143,7 +148,7 @@ static int decide(ExprOp op, const Linear *sum)
         negative.terms[i] = (LinearTerm){ sum->terms[i].atom, -sum->terms[i].factor };
         negative.failed |= sum->terms[i].factor == INT64_MIN;
     }
-    const bool less = op == X_LT || op == X_LE;            // as  -sum op' 0, so that one direction is left
+    const bool less = op == X_LT || op == X_LE; // as  -sum op' 0, so that one direction is left
     const Linear *const up = less ? &negative : sum, *const down = less ? sum : &negative;
     if (op == X_EQ || op == X_NE) return -1;
     const int64_t strict = op == X_LT || op == X_GT;
@@ -162,7 +167,8 @@ static Expr *against_zero(const Box *box, ExprOp op, const Linear *sum)
         if (term.factor > 0) left.terms[left.n++] = term;
         else right.terms[right.n++] = (LinearTerm){ term.atom, -term.factor };
     }
-    if (sum->constant > INT64_MIN) *(sum->constant > 0 ? &left.constant : &right.constant) = sum->constant > 0 ? sum->constant : -sum->constant;
+    if (sum->constant > INT64_MIN)
+        *(sum->constant > 0 ? &left.constant : &right.constant) = sum->constant > 0 ? sum->constant : -sum->constant;
     else left.constant = sum->constant;
     return expr_binary(box->arena, op, linear_expr(box->arena, &left, DTYPE_INT),
                        linear_expr(box->arena, &right, DTYPE_INT));
@@ -245,7 +251,7 @@ static TileOp *only_if(Arena *a, TileOp *body, Expr **cond)
     if (!op || op->next || op->kind != T_IF) return NULL;
     *cond = op->branch.cond;
     // Later scalars may use earlier ones: replaced until none is left.
-    for (bool changed = true; changed; ) {
+    for (bool changed = true; changed;) {
         changed = false;
         for (TileOp *let = body; let != op; let = let->next) {
             Expr *const next = expr_replace(a, *cond, let->let.var, let->let.value);
@@ -308,7 +314,7 @@ static TileOp *guard(Arena *a, const TileOp *at, Expr *cond, TileOp *then, TileO
 static TileOp *alone(TileOp *op)
 {
     op->next = NULL;
-    op->stage = 0;                   // what is nested has no stage of its own
+    op->stage = 0; // what is nested has no stage of its own
     return op;
 }
 
@@ -338,12 +344,12 @@ static bool split_test(TileKernel *k, TileOp **link)
     int64_t known;
     const bool has_else = test->branch.otherwise != NULL;
     const bool can_known = expr_as_int(can, &known);
-    if (can_known && !known && !has_else) {                // never
+    if (can_known && !known && !has_else) { // never
         *link = op->next;
         return true;
     }
     const bool must_known = expr_as_int(must, &known);
-    if (must_known && known) {                             // always: no test at all
+    if (must_known && known) { // always: no test at all
         TileOp *const next = op->next, *const plain = with_side(k, op, true);
         *link = plain ? plain : next;
         if (plain) {
@@ -352,8 +358,8 @@ static bool split_test(TileKernel *k, TileOp **link)
         }
         return true;
     }
-    const bool worth_must = !must_known && touches_tensors(test->branch.then) &&
-                            count_ops(op->forall.body) <= SPLIT_MAX_OPS;
+    const bool worth_must =
+        !must_known && touches_tensors(test->branch.then) && count_ops(op->forall.body) <= SPLIT_MAX_OPS;
     if (can_known && !worth_must) return false;
     if (has_else && count_ops(op->forall.body) > SPLIT_MAX_OPS) return false;
     TileOp *const when_not = has_else && !can_known ? with_side(k, op, false) : NULL;
@@ -378,7 +384,7 @@ static void split_forall(TileKernel *k, TileOp **link)
     const TileOp before = *body;
     const bool opened = open_select(k->arena, &op->forall.body);
     if (split_test(k, link) || !opened) return;
-    *body = before;                  // a select without branches suits vectors better
+    *body = before; // a select without branches suits vectors better
     op->forall.body = body;
 }
 
@@ -389,7 +395,7 @@ static void split_block(TileKernel *k, TileOp **link)
             TileOp *const before = *link;
             split_forall(k, link);
             if (!*link) return;
-            if (*link == before->next) {                   // it went: look at what took its place
+            if (*link == before->next) { // it went: look at what took its place
                 split_block(k, link);
                 return;
             }
@@ -402,6 +408,6 @@ static void split_block(TileKernel *k, TileOp **link)
 
 void split_bounds(TileKernel *kernel)
 {
-    if (kernel->checked) return;     // every access keeps its own test there
+    if (kernel->checked) return; // every access keeps its own test there
     split_block(kernel, &kernel->body);
 }

@@ -11,7 +11,12 @@
 
 enum { SHORTEST_GROUP = 16 };
 
-typedef struct Split { TileKernel *kernel; const Var *index; int64_t extent, divisor; Var *group, *column; } Split;
+typedef struct Split {
+    TileKernel *kernel;
+    const Var *index;
+    int64_t extent, divisor;
+    Var *group, *column;
+} Split;
 
 static bool is_quotient(const Split *s, const Expr *x, int64_t *divisor)
 {

@@ -12,14 +12,14 @@
 
 typedef struct Trace {
     TileKernel *kernel;
-    Arena      *arena;
+    Arena *arena;
     const TileOp *forall;
-    Var        *iteration;
-    bool       *written, *barred, *differs;                // by id of the buffer
-    Expr     ***first;                                     // the subscripts of the access met first
-    Expr       *guard;               // conditions inside the expression at hand; NULL: none
-    bool        is_impure;           // the guard has an effect: nothing is traced under it
-    TileOp    **link;                // where calls go: in front of the op at hand
+    Var *iteration;
+    bool *written, *barred, *differs; // by id of the buffer
+    Expr ***first;                    // the subscripts of the access met first
+    Expr *guard;                      // conditions inside the expression at hand; NULL: none
+    bool is_impure;                   // the guard has an effect: nothing is traced under it
+    TileOp **link;                    // where calls go: in front of the op at hand
 } Trace;
 
 // ---- which buffers
@@ -114,9 +114,14 @@ static void touch(Trace *t, const TileUse *use, bool writes, Span span)
         inside = both(t, inside, expr_binary(a, X_GE, start, int_const(a, 0)));
         inside = both(t, inside, expr_binary(a, X_LE, int_add(a, start, row ? count : int_const(a, 1)), b->shape[d]));
     }
-    Expr *args[] = { int_const(a, b->id), element, count, expr_var(a, t->iteration),
-                     quoted(t, writes ? "two iterations of a forall write the same element of '%s'"
-                                      : "an iteration of a forall reads an element of '%s' that another writes", b->name),
+    Expr *args[] = { int_const(a, b->id),
+                     element,
+                     count,
+                     expr_var(a, t->iteration),
+                     quoted(t,
+                            writes ? "two iterations of a forall write the same element of '%s'"
+                                   : "an iteration of a forall reads an element of '%s' that another writes",
+                            b->name),
                      quoted(t, "an iteration of a forall writes an element of '%s' that another reads", b->name) };
     Expr **const kept = NEW_ARRAY(a, Expr *, COUNT(args));
     memcpy(kept, args, sizeof args);
@@ -161,7 +166,10 @@ static void touch_loads(Trace *t, Expr *x, Span span)
         touch(t, &(TileUse){ .buffer = x->load.buffer, .subs = x->load.subs }, false, x->span.source ? x->span : span);
 }
 
-typedef struct Slots { Trace *trace; Span span; } Slots;
+typedef struct Slots {
+    Trace *trace;
+    Span span;
+} Slots;
 static void touch_slot(Expr **slot, void *context)
 {
     const Slots *const s = context;
@@ -221,8 +229,13 @@ static TileOp **trace_forall(TileKernel *k, TileOp **link)
 {
     TileOp *const op = *link;
     const int n = k->n_buffers + 1;
-    Trace t = { .kernel = k, .arena = k->arena, .forall = op, .written = NEW_ARRAY(k->arena, bool, n), .barred = NEW_ARRAY(k->arena, bool, n),
-                .differs = NEW_ARRAY(k->arena, bool, n), .first = NEW_ARRAY(k->arena, Expr **, n) };
+    Trace t = { .kernel = k,
+                .arena = k->arena,
+                .forall = op,
+                .written = NEW_ARRAY(k->arena, bool, n),
+                .barred = NEW_ARRAY(k->arena, bool, n),
+                .differs = NEW_ARRAY(k->arena, bool, n),
+                .first = NEW_ARRAY(k->arena, Expr **, n) };
     bool any = false;
     survey(&t, op->forall.body);
     for (int i = 0; i < n; i++) any |= t.written[i] && t.differs[i] && !t.barred[i];

@@ -11,28 +11,45 @@
 #include "ir/tile.h"
 
 enum {
-    PLAN_MAX_PARAMS = 64, PLAN_MAX_BINDS = 64, PLAN_MAX_GRID = 64, PLAN_MAX_EXTRAS = 64,
-    PLAN_MAX_WORDS = 256,            // of arguments, so that a launch on a GPU has room for tensor maps
+    PLAN_MAX_PARAMS = 64,
+    PLAN_MAX_BINDS = 64,
+    PLAN_MAX_GRID = 64,
+    PLAN_MAX_EXTRAS = 64,
+    PLAN_MAX_WORDS = 256, // of arguments, so that a launch on a GPU has room for tensor maps
     PLAN_MAX_MAPS = 31,
-    PLAN_ARGUMENT_BYTES = 4096,      // that a launch on a GPU carries
+    PLAN_ARGUMENT_BYTES = 4096, // that a launch on a GPU carries
 };
 
 // A postfix program: `length` words starting at `start` of LaunchPlan.code. Result in int64 (or double for floats).
-typedef struct PlanCode { int start, length; } PlanCode;
+typedef struct PlanCode {
+    int start, length;
+} PlanCode;
 
 typedef struct PlanParam {
     const char *name;
-    bool   is_tensor, optional, absent, strided;
-    bool   spaced;                   // bound to `strided`: contiguous rows, whose strides are symbols
-    DType  type;
+    bool is_tensor, optional, absent, strided;
+    bool spaced; // bound to `strided`: contiguous rows, whose strides are symbols
+    DType type;
     Access access;
-    int    rank;
-    PlanCode shape[MAX_RANK];        // of tensors: each extent over symbols, after binding
+    int rank;
+    PlanCode shape[MAX_RANK]; // of tensors: each extent over symbols, after binding
 } PlanParam;
 
-typedef struct PlanBind  { const char *symbol; int param, dim; int64_t subtract; bool is_stride; } PlanBind;     // word: its order
-typedef struct PlanCheck { int param, dim; PlanCode expected; const char *text; } PlanCheck;     // text: "SQ * G"
-typedef struct PlanRequire { PlanCode cond; const char *message; } PlanRequire;
+typedef struct PlanBind {
+    const char *symbol;
+    int param, dim;
+    int64_t subtract;
+    bool is_stride;
+} PlanBind; // word: its order
+typedef struct PlanCheck {
+    int param, dim;
+    PlanCode expected;
+    const char *text;
+} PlanCheck; // text: "SQ * G"
+typedef struct PlanRequire {
+    PlanCode cond;
+    const char *message;
+} PlanRequire;
 
 // Words handed to the kernel, 8 bytes each, in this order:
 //   for every parameter that is not absent: a tensor's data pointer, then, if it is strided, its `rank` strides in
@@ -42,58 +59,72 @@ typedef struct PlanRequire { PlanCode cond; const char *message; } PlanRequire;
 //       runs the instances first .. last-1 in the order of the flattened grid (first dimension fastest).
 // CUDA: one struct parameter with these words, then the tensor maps (128 bytes each, aligned to 64), then `extra`, then,
 //       if it may trap, the address of the device's FaultRecord.
-typedef struct PlanMap {             // a TMA tensor map made at launch
-    int      param;                  // the tensor
-    int      rank;                   // 1 to 5, the first dimension is the fastest (contiguous)
-    DType    type;
+typedef struct PlanMap { // a TMA tensor map made at launch
+    int param;           // the tensor
+    int rank;            // 1 to 5, the first dimension is the fastest (contiguous)
+    DType type;
     PlanCode dim[5];
-    PlanCode stride[5];              // in elements; stride[0] is 1 and unused
-    int      box[5];
-    int      swizzle;                // 0, 32, 64, 128 bytes
+    PlanCode stride[5]; // in elements; stride[0] is 1 and unused
+    int box[5];
+    int swizzle; // 0, 32, 64, 128 bytes
 } PlanMap;
 
 // What stopped a kernel, where the host can read it when the device answers no more. One thread writes it.
-typedef struct FaultRecord { uint32_t taken, done, block; char text[244]; } FaultRecord;
+typedef struct FaultRecord {
+    uint32_t taken, done, block;
+    char text[244];
+} FaultRecord;
 
-typedef struct PlanExtra { PlanCode value; } PlanExtra;    // a further word computed at launch
+typedef struct PlanExtra {
+    PlanCode value;
+} PlanExtra; // a further word computed at launch
 
 #define WIDE_SYMBOL_MAX (INT64_C(1) << 40)
 
 typedef struct LaunchPlan {
-    const char  *name, *key, *target, *symbol;             // symbol: of the entry in the compiled code
-    PlanParam   *params;   int n_params;
-    PlanBind    *binds;    int n_binds;
-    PlanCheck   *checks;   int n_checks;
-    PlanRequire *requires; int n_requires;
-    PlanCode    *grid;     int n_grid;
-    int64_t     *code;     int n_code;
+    const char *name, *key, *target, *symbol; // symbol: of the entry in the compiled code
+    PlanParam *params;
+    int n_params;
+    PlanBind *binds;
+    int n_binds;
+    PlanCheck *checks;
+    int n_checks;
+    PlanRequire *requires;
+    int n_requires;
+    PlanCode *grid;
+    int n_grid;
+    int64_t *code;
+    int n_code;
     // CPU
-    int64_t scratch_bytes;           // per running thread, aligned to 64
+    int64_t scratch_bytes; // per running thread, aligned to 64
     // CUDA
     int arch, threads, dynamic_shared_bytes, cluster[3], min_alignment;
-    int64_t symbol_max;              // of shape symbols; 0: anything
-    uint64_t wide;                   // those that may be larger, up to WIDE_SYMBOL_MAX: a bit for each bind
-    bool persistent;                 // launched with one instance per SM slot (`blocks_per_sm`), looping over the grid
-    int  blocks_per_sm;
-    bool follows;                    // waits itself for the launches before it, and so may be started before they have ended
-    PlanMap   *maps;   int n_maps;
-    PlanExtra *extras; int n_extras;
-    bool traps;                      // asserts, or is a --check build
-    bool deterministic;              // false if it uses floating-point atomics or the returned value of an atomic
+    int64_t symbol_max; // of shape symbols; 0: anything
+    uint64_t wide;      // those that may be larger, up to WIDE_SYMBOL_MAX: a bit for each bind
+    bool persistent;    // launched with one instance per SM slot (`blocks_per_sm`), looping over the grid
+    int blocks_per_sm;
+    bool follows; // waits itself for the launches before it, and so may be started before they have ended
+    PlanMap *maps;
+    int n_maps;
+    PlanExtra *extras;
+    int n_extras;
+    bool traps;         // asserts, or is a --check build
+    bool deterministic; // false if it uses floating-point atomics or the returned value of an atomic
 } LaunchPlan;
 
 // Fills all but the target's part. What cannot be computed at launch is reported to the kernel's diagnostics.
 LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol);
 PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel, const Expr *expr);
 
-int plan_words(const LaunchPlan *plan);                    // of the arguments, as above
-int plan_most_maps(int words);                             // that a launch carries beside so many
+int plan_words(const LaunchPlan *plan); // of the arguments, as above
+int plan_most_maps(int words);          // that a launch carries beside so many
 
 // symbols: one word per bind; scalars: one per parameter (of tensors unused). Integers as int64, floats as the bits of
 // a double; the value likewise. Where there is none, it is 0; an arm that is not taken does not matter.
 typedef enum { PLAN_FINE, PLAN_DIVIDES_BY_ZERO, PLAN_OVERFLOWS, PLAN_SHIFTS_TOO_FAR, PLAN_NO_DIVISOR } PlanFault;
-PlanFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars, int64_t *value);
-const char *plan_fault_text(PlanFault fault);              // "divides by 0"
+PlanFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars,
+                    int64_t *value);
+const char *plan_fault_text(PlanFault fault); // "divides by 0"
 
 // Storing: a self-contained byte string (version, lengths, checksum), and back. NULL or false if damaged.
 void plan_write(Text *out, const LaunchPlan *plan);

@@ -3,12 +3,12 @@
 #include "plan/code.h"
 
 typedef struct Coder {
-    Arena            *arena;
+    Arena *arena;
     const TileKernel *kernel;
-    VEC(int64_t)      words;
-    int               depth, deepest;
-    Span              span;          // of the whole expression, for what has none itself
-    bool              failed;
+    VEC(int64_t) words;
+    int depth, deepest;
+    Span span; // of the whole expression, for what has none itself
+    bool failed;
 } Coder;
 
 static void add_word(Coder *c, int64_t word)
@@ -54,8 +54,9 @@ static void code_var(Coder *c, const Expr *x)
 static void code_expr(Coder *c, const Expr *x)
 {
     switch (x->kind) {
-    case E_INT: case E_FLOAT: code_const(c, x); break;
-    case E_VAR:               code_var(c, x); break;
+    case E_INT:
+    case E_FLOAT: code_const(c, x); break;
+    case E_VAR: code_var(c, x); break;
     case E_UNARY:
         code_expr(c, x->op.a);
         add_word(c, plan_word(P_UNARY, x->op.a->type, x->op.op, 1, 0));
@@ -83,14 +84,16 @@ static void code_expr(Coder *c, const Expr *x)
         for (int i = 0; i < x->math.n; i++) code_expr(c, x->math.args[i]);
         add_word(c, plan_word(P_MATH, x->math.args[0]->type, x->math.fn, x->math.n, 0));
         break;
-    case E_LOAD: case E_ATOMIC:
+    case E_LOAD:
+    case E_ATOMIC:
         refuse(c, x,
                arena_printf(c->arena, "an element of '%s'",
                             (x->kind == E_LOAD ? x->load.buffer : x->atomic.buffer)->name));
         break;
-    case E_BITCAST: case E_CALL: case E_INDEX: case E_ADDRESS:
-        refuse(c, x, "this operation");
-        break;
+    case E_BITCAST:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: refuse(c, x, "this operation"); break;
     }
 }
 
@@ -106,7 +109,7 @@ static void reserve_code(Arena *arena, LaunchPlan *plan, int more)
     plan->code = code;
 }
 
-enum { SEARCHED_WORDS = 4096 };      // more would cost more than it saves
+enum { SEARCHED_WORDS = 4096 }; // more would cost more than it saves
 
 PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel, const Expr *expr)
 {
@@ -135,8 +138,8 @@ static void note_atomic(Expr **slot, void *context)
 static bool is_float_atomic(const TileOp *op)
 {
     if (op->kind == T_ATOMIC_TILE) return dtype_is_float(op->copy.dst.buffer->type);
-    return op->kind == T_ATOMIC && (op->atomic.op == ATOMIC_EXCHANGE
-        || (op->atomic.op == ATOMIC_ADD && dtype_is_float(op->atomic.buffer->type)));
+    return op->kind == T_ATOMIC && (op->atomic.op == ATOMIC_EXCHANGE ||
+                                    (op->atomic.op == ATOMIC_ADD && dtype_is_float(op->atomic.buffer->type)));
 }
 
 static bool is_deterministic(TileOp *op)
@@ -193,13 +196,13 @@ static void add_checks(Arena *a, LaunchPlan *plan, const TileKernel *k)
     plan->n_checks = k->n_checks;
     for (int i = 0; i < k->n_checks; i++) {
         const TileShapeCheck *const c = &k->checks[i];
-        plan->checks[i] = (PlanCheck){ c->param, c->dim, plan_add_code(a, plan, k, c->expected),
-                                       expr_text(a, c->expected) };
+        plan->checks[i] =
+            (PlanCheck){ c->param, c->dim, plan_add_code(a, plan, k, c->expected), expr_text(a, c->expected) };
     }
     plan->requires = NEW_ARRAY(a, PlanRequire, k->n_requires + 1);
     plan->n_requires = k->n_requires;
     for (int i = 0; i < k->n_requires; i++)
-        plan->requires[i] = (PlanRequire){ plan_add_code(a, plan, k, k->requires[i].cond), k->requires[i].message };
+    plan->requires[i] = (PlanRequire){ plan_add_code(a, plan, k, k->requires[i].cond), k->requires[i].message };
 }
 
 // The words, then the maps, aligned to 64 bytes, then the address of the fault record.
@@ -231,7 +234,9 @@ LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol)
     }
     plan->deterministic = is_deterministic(kernel->body);
     if (plan_words(plan) > PLAN_MAX_WORDS)
-        diag_error(kernel->diags, span, "the parameters, strides, shape symbols and coordinates of a kernel are at most %d, "
-                   "those of this one %d", PLAN_MAX_WORDS, plan_words(plan));
+        diag_error(kernel->diags, span,
+                   "the parameters, strides, shape symbols and coordinates of a kernel are at most %d, "
+                   "those of this one %d",
+                   PLAN_MAX_WORDS, plan_words(plan));
     return plan;
 }

@@ -10,11 +10,11 @@ enum { PLAN_VERSION = 5, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
-    Text       *out;                 // writing, else NULL
-    Arena      *arena;               // reading
+    Text *out;    // writing, else NULL
+    Arena *arena; // reading
     const char *bytes;
-    size_t      at, length;
-    bool        failed;
+    size_t at, length;
+    bool failed;
 } Stream;
 
 // FNV-1a over 64 bits: finds damage, not malice; the cache that holds plans is guarded by a digest of its own.
@@ -209,7 +209,7 @@ void plan_write(Text *out, const LaunchPlan *plan)
 {
     Text body = { .arena = out->arena };
     Stream s = { .out = &body };
-    LaunchPlan copy = *plan;                               // writing changes nothing; the list of fields serves reading too
+    LaunchPlan copy = *plan; // writing changes nothing; the list of fields serves reading too
     plan_fields(&s, &copy);
     Text whole = { .arena = out->arena };
     Stream head = { .out = &whole };

@@ -10,15 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct Word { const char *at; int n; } Word;
+typedef struct Word {
+    const char *at;
+    int n;
+} Word;
 
 static const char *skip_spaces(const char *p) { return p + strspn(p, " \t\r\n"); }
 
 static Word trimmed(const char *begin, const char *end)
 {
     begin = skip_spaces(begin);
-    while (end > begin && strchr(" \t\r\n", end[-1]))
-        end--;
+    while (end > begin && strchr(" \t\r\n", end[-1])) end--;
     return (Word){ begin, end > begin ? (int)(end - begin) : 0 };
 }
 
@@ -40,19 +42,21 @@ static kiln_status parse_integer(const char *name, const char *text, int base, i
 {
     const char *const digits = text + (*text == '-' || *text == '+');
     if (base == 10 && digits[0] == '0' && digits[1])
-        return status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s'): octal numbers do not exist; write it without the leading 0",
-                           text, name);
+        return status_fail(KILN_BAD_ARGUMENT,
+                           "bindings: '%s' (of '%s'): octal numbers do not exist; write it without the leading 0", text,
+                           name);
     errno = 0;
     *value = strtoll(text, NULL, base);
-    return !errno ? KILN_OK : status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s') does not fit into 64 bits (%lld .. %lld)",
-                                          text, name, (long long)INT64_MIN, (long long)INT64_MAX);
+    return !errno ? KILN_OK
+                  : status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s') does not fit into 64 bits (%lld .. %lld)",
+                                text, name, (long long)INT64_MIN, (long long)INT64_MAX);
 }
 
 static bool parse_float(const char *text, double *value)
 {
     char *end;
     *value = strtod(text, &end);
-    return *text && !*end && (!isinf(*value) || !strpbrk(text, "0123456789"));       // inf is one, 1e400 is not
+    return *text && !*end && (!isinf(*value) || !strpbrk(text, "0123456789")); // inf is one, 1e400 is not
 }
 
 // ---- what a name may be bound to
@@ -60,25 +64,25 @@ static bool parse_float(const char *text, double *value)
 static bool extents_use(const Ex *ex, const char *name)
 {
     for (; ex; ex = ex->next) {
-        if (ex->kind == EX_NAME && strcmp(ex->name.name, name) == 0)
-            return true;
-        if ((ex->kind == EX_UNARY && extents_use(ex->unary.a, name))
-            || (ex->kind == EX_BINARY && (extents_use(ex->binary.a, name) || extents_use(ex->binary.b, name)))
-            || (ex->kind == EX_CALL && extents_use(ex->call.args, name)))
+        if (ex->kind == EX_NAME && strcmp(ex->name.name, name) == 0) return true;
+        if ((ex->kind == EX_UNARY && extents_use(ex->unary.a, name)) ||
+            (ex->kind == EX_BINARY && (extents_use(ex->binary.a, name) || extents_use(ex->binary.b, name))) ||
+            (ex->kind == EX_CALL && extents_use(ex->call.args, name)))
             return true;
     }
     return false;
 }
 
 static const char *const binding_kinds[] = {
-    [BIND_INT] = "an integer", [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_NONE] = "none",
+    [BIND_INT] = "an integer",  [BIND_FLOAT] = "a floating-point number", [BIND_TYPE] = "a type", [BIND_NONE] = "none",
     [BIND_STRIDED] = "strided",
 };
 
 static kiln_status expect(const Binding *binding, bool ok, const char *expected)
 {
-    return ok ? KILN_OK : status_fail(KILN_BAD_TYPE, "'%s' is bound to %s, expected %s", binding->name,
-                                      binding_kinds[binding->kind], expected);
+    return ok ? KILN_OK
+              : status_fail(KILN_BAD_TYPE, "'%s' is bound to %s, expected %s", binding->name,
+                            binding_kinds[binding->kind], expected);
 }
 
 static kiln_status check_build_param(const BuildParam *param, Binding *binding)
@@ -88,9 +92,9 @@ static kiln_status check_build_param(const BuildParam *param, Binding *binding)
         binding->real = (double)binding->integer;
     }
     switch (param->kind) {
-    case BUILD_TYPE:  return expect(binding, binding->kind == BIND_TYPE, "a type");
-    case BUILD_INT:   return expect(binding, binding->kind == BIND_INT, "an integer");
-    case BUILD_BOOL:  return expect(binding, binding->kind == BIND_INT && (binding->integer & ~1) == 0, "true or false");
+    case BUILD_TYPE: return expect(binding, binding->kind == BIND_TYPE, "a type");
+    case BUILD_INT: return expect(binding, binding->kind == BIND_INT, "an integer");
+    case BUILD_BOOL: return expect(binding, binding->kind == BIND_INT && (binding->integer & ~1) == 0, "true or false");
     case BUILD_FLOAT: return expect(binding, binding->kind == BIND_FLOAT, "a number");
     }
     return KILN_OK;
@@ -98,8 +102,7 @@ static kiln_status check_build_param(const BuildParam *param, Binding *binding)
 
 static kiln_status check_param(const Param *param, Binding *binding)
 {
-    if (param->extents && binding->kind == BIND_STRIDED)
-        return KILN_OK;
+    if (param->extents && binding->kind == BIND_STRIDED) return KILN_OK;
     if (param->extents)
         return expect(binding, binding->kind == BIND_NONE && param->optional,
                       param->optional ? "none (a tensor is given at launch)" : "nothing: a tensor is given at launch");
@@ -107,30 +110,29 @@ static kiln_status check_param(const Param *param, Binding *binding)
 }
 
 // Each once.
-typedef struct Names { Text text; const char *items[64]; int n; } Names;
+typedef struct Names {
+    Text text;
+    const char *items[64];
+    int n;
+} Names;
 
 static void list_name(Names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return;
-    if (names->n == COUNT(names->items))
-        return;
+        if (strcmp(names->items[i], name) == 0) return;
+    if (names->n == COUNT(names->items)) return;
     text_print(&names->text, "%s%s", names->n ? ", " : "", name);
     names->items[names->n++] = name;
 }
 
 static void list_names(Names *names, const Decl *decl)
 {
-    for (const BuildParam *p = decl->build; p; p = p->next)
-        list_name(names, p->name);
+    for (const BuildParam *p = decl->build; p; p = p->next) list_name(names, p->name);
     for (const Param *p = decl->params; p; p = p->next)
-        if (!p->extents || p->optional)
-            list_name(names, p->name);
+        if (!p->extents || p->optional) list_name(names, p->name);
     for (const Param *p = decl->params; p; p = p->next)
         for (const Ex *ex = p->extents; ex; ex = ex->next)
-            if (ex->kind == EX_NAME)
-                list_name(names, ex->name.name);
+            if (ex->kind == EX_NAME) list_name(names, ex->name.name);
 }
 
 static const char *did_you_mean(Arena *arena, const char *near)
@@ -145,10 +147,8 @@ static const char *near_value(Arena *arena, Word word)
     static const char *const words[] = { "true", "false", "none", "strided" };
     const ForeignWord *const foreign = find_foreign_of(text, FOREIGN_TYPE);
     int n = 0;
-    for (int i = 0; i < COUNT(words); i++)
-        candidates[n++] = words[i];
-    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++)
-        candidates[n++] = dtype_name((DType)t);
+    for (int i = 0; i < COUNT(words); i++) candidates[n++] = words[i];
+    for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++) candidates[n++] = dtype_name((DType)t);
     return did_you_mean(arena, foreign && foreign->ours ? foreign->ours : nearest_name(text, candidates, n));
 }
 
@@ -157,21 +157,16 @@ static kiln_status parse_value(Arena *arena, Word word, Binding *binding)
     int base;
     const char *const text = arena_copy_text(arena, word.at, (size_t)word.n);
     binding->kind = BIND_INT;
-    if (word_is(word, "true") || word_is(word, "false"))
-        return binding->integer = word_is(word, "true"), KILN_OK;
-    if (word_is(word, "none"))
-        return binding->kind = BIND_NONE, KILN_OK;
-    if (word_is(word, "strided"))
-        return binding->kind = BIND_STRIDED, KILN_OK;
-    if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE)
-        return binding->kind = BIND_TYPE, KILN_OK;
-    if (is_integer(text, &base))
-        return parse_integer(binding->name, text, base, &binding->integer);
+    if (word_is(word, "true") || word_is(word, "false")) return binding->integer = word_is(word, "true"), KILN_OK;
+    if (word_is(word, "none")) return binding->kind = BIND_NONE, KILN_OK;
+    if (word_is(word, "strided")) return binding->kind = BIND_STRIDED, KILN_OK;
+    if ((binding->type = dtype_find(word.at, word.n)) != DTYPE_NONE) return binding->kind = BIND_TYPE, KILN_OK;
+    if (is_integer(text, &base)) return parse_integer(binding->name, text, base, &binding->integer);
     binding->kind = BIND_FLOAT;
-    if (parse_float(text, &binding->real))
-        return KILN_OK;
-    return status_fail(KILN_BAD_ARGUMENT, "bindings: '%s' (of '%s') is neither a number, a type, true, false, none nor strided%s",
-                       text, binding->name, near_value(arena, word));
+    if (parse_float(text, &binding->real)) return KILN_OK;
+    return status_fail(KILN_BAD_ARGUMENT,
+                       "bindings: '%s' (of '%s') is neither a number, a type, true, false, none nor strided%s", text,
+                       binding->name, near_value(arena, word));
 }
 
 static const char *near_decl(Arena *arena, const Program *program, const char *name)
@@ -180,19 +175,16 @@ static const char *near_decl(Arena *arena, const Program *program, const char *n
     int n = 0;
     for (int m = 0; m < program->n_modules; m++)
         for (const Decl *d = program->modules[m]->decls; d && n < COUNT(candidates); d = d->next)
-            if (d->kind == DECL_KERNEL || d->kind == DECL_OPERATOR)
-                candidates[n++] = d->name;
+            if (d->kind == DECL_KERNEL || d->kind == DECL_OPERATOR) candidates[n++] = d->name;
     return did_you_mean(arena, nearest_name(name, candidates, n));
 }
 
 static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *binding)
 {
     for (const BuildParam *p = decl->build; p; p = p->next)
-        if (strcmp(p->name, binding->name) == 0)
-            return check_build_param(p, binding);
+        if (strcmp(p->name, binding->name) == 0) return check_build_param(p, binding);
     for (const Param *p = decl->params; p; p = p->next)
-        if (strcmp(p->name, binding->name) == 0)
-            return check_param(p, binding);
+        if (strcmp(p->name, binding->name) == 0) return check_param(p, binding);
     for (const Param *p = decl->params; p; p = p->next)
         if (extents_use(p->extents, binding->name) && binding->kind == BIND_INT && binding->integer < 0)
             return status_fail(KILN_BAD_ARGUMENT, "'%s' is bound to %" PRId64 ", expected an extent, 0 or more",
@@ -201,8 +193,9 @@ static kiln_status check_binding(Arena *arena, const Decl *decl, Binding *bindin
             return expect(binding, binding->kind == BIND_INT && binding->integer >= 0, "an extent");
     Names names = { .text = { .arena = arena } };
     list_names(&names, decl);
-    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s%s", decl->name, binding->name,
-                       text_cstr(&names.text), did_you_mean(arena, nearest_name(binding->name, names.items, names.n)));
+    return status_fail(KILN_BAD_ARGUMENT, "'%s' has nothing called '%s' to bind: it has %s%s", decl->name,
+                       binding->name, text_cstr(&names.text),
+                       did_you_mean(arena, nearest_name(binding->name, names.items, names.n)));
 }
 
 static kiln_status check_twice(const Binding *bindings, int n)
@@ -236,14 +229,11 @@ kiln_status bindings_parse(Arena *arena, kiln_program *program, const char *name
         if (!equals || !key.n || !value.n)
             return status_fail(KILN_BAD_ARGUMENT, "bindings: expected NAME=VALUE, found '%.*s'", (int)(end - at), at);
         kiln_status status = parse_value(arena, value, &binding);
-        if (status)
-            return status;
+        if (status) return status;
         status = check_binding(arena, decl, &binding);
         VEC_PUSH(arena, &list, binding);
-        if (!status)
-            status = check_twice(list.items, list.count - 1);
-        if (status)
-            return status;
+        if (!status) status = check_twice(list.items, list.count - 1);
+        if (status) return status;
     }
     *bindings = list.items;
     *n = list.count;
@@ -256,8 +246,7 @@ static void print_real(Text *out, double value)
     char text[40];
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
+        if (strtod(text, NULL) == value) break;
     }
     text_print(out, "%s", text);
 }
@@ -268,10 +257,10 @@ void bindings_print(Text *out, const Binding *bindings, int n)
         const Binding *const b = &bindings[i];
         text_print(out, "%s%s=", i ? ", " : "", b->name);
         switch (b->kind) {
-        case BIND_INT:   text_print(out, "%lld", (long long)b->integer); break;
+        case BIND_INT: text_print(out, "%lld", (long long)b->integer); break;
         case BIND_FLOAT: print_real(out, b->real); break;
-        case BIND_TYPE:  text_print(out, "%s", dtype_name(b->type)); break;
-        case BIND_NONE:  text_print(out, "none"); break;
+        case BIND_TYPE: text_print(out, "%s", dtype_name(b->type)); break;
+        case BIND_NONE: text_print(out, "none"); break;
         case BIND_STRIDED: text_print(out, "strided"); break;
         }
     }

@@ -24,8 +24,7 @@ static bool runs_on_gpu(const char *form, int arch)
 
 static bool runs_on(const char *form, const kiln_device *device, const CpuForm *limit)
 {
-    if (!device_is_cpu(device))
-        return is_for_cuda(form) && runs_on_gpu(form, device->arch);
+    if (!device_is_cpu(device)) return is_for_cuda(form) && runs_on_gpu(form, device->arch);
     return !is_for_cuda(form) && cpu_form_runs(form, limit);
 }
 
@@ -46,8 +45,10 @@ static kiln_status refuse(const kiln_device *device, const kiln_code *code, cons
     if (!any)
         return status_fail(KILN_BAD_DEVICE, "%s: compiled for %s, but the device is %s", name, forms, device->name);
     if (cpu)
-        return status_fail(KILN_UNSUPPORTED, "%s: compiled for %s; the best of this machine is %s", name, forms, limit->name);
-    return status_fail(KILN_UNSUPPORTED, "%s: compiled for %s, but %s is sm_%d", name, forms, device->name, device->arch);
+        return status_fail(KILN_UNSUPPORTED, "%s: compiled for %s; the best of this machine is %s", name, forms,
+                           limit->name);
+    return status_fail(KILN_UNSUPPORTED, "%s: compiled for %s, but %s is sm_%d", name, forms, device->name,
+                       device->arch);
 }
 
 // ---- one form
@@ -70,18 +71,15 @@ static kiln_status take_cubin(kiln_kernel *kernel, const kiln_code *code)
     kernel->arch = kernel->plan->arch;
     kernel->n_cubin = code->cubin_bytes;
     kernel->cubin = memory_alloc(code->cubin_bytes);
-    if (!kernel->cubin)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (!kernel->cubin) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     memcpy(kernel->cubin, code->cubin, code->cubin_bytes);
     return cuda_load(kernel);
 }
 
 static kiln_status take_code(kiln_kernel *kernel, const kiln_code *code)
 {
-    if (code->steps)
-        return take_steps(kernel, code);
-    if (code->cubin)
-        return take_cubin(kernel, code);
+    if (code->steps) return take_steps(kernel, code);
+    if (code->cubin) return take_cubin(kernel, code);
     kernel->entry = code->entry;
     return code->entry ? KILN_OK : KILN_NOT_FOUND;
 }
@@ -90,33 +88,30 @@ static kiln_status fill_kernel(kiln_kernel *kernel, const kiln_code *code)
 {
     const CpuForm *limit;
     kiln_status status = cpu_form_choose(NULL, &limit);
-    if (status && device_is_cpu(kernel->device))
-        return status;
-    if (setjmp(kernel->arena->out_of_memory) != 0)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (status && device_is_cpu(kernel->device)) return status;
+    if (setjmp(kernel->arena->out_of_memory) != 0) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     const kiln_code *found = code;
     while (found && !runs_on(found->form, kernel->device, limit)) found = found->next;
     const kiln_code *const read = found ? found : code;
     kernel->plan = plan_read(kernel->arena, (const char *)read->plan, read->plan_bytes);
-    if (kernel->plan && !found)
-        return refuse(kernel->device, code, kernel->plan->name, limit);
+    if (kernel->plan && !found) return refuse(kernel->device, code, kernel->plan->name, limit);
     status = kernel->plan ? take_code(kernel, read) : KILN_NOT_FOUND;
-    return status != KILN_NOT_FOUND ? status
-         : status_fail(KILN_UNSUPPORTED, "the generated code is damaged or made by another version of Kiln");
+    return status != KILN_NOT_FOUND
+               ? status
+               : status_fail(KILN_UNSUPPORTED, "the generated code is damaged or made by another version of Kiln");
 }
 
 kiln_status kiln_kernel_from_code(kiln_device *device, const kiln_code *code, kiln_kernel **kernel)
 {
     if (!device || !code || !code->form || !code->plan || !kernel)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_from_code: '%s' is null", !device ? "device" : !kernel ? "kernel"
-                           : "code");
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_from_code: '%s' is null",
+                           !device   ? "device"
+                           : !kernel ? "kernel"
+                                     : "code");
     kiln_kernel *const made = kernel_new(device);
-    if (!made)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (!made) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     const kiln_status status = fill_kernel(made, code);
-    if (status)
-        kiln_kernel_free(made);
-    else
-        *kernel = made;
+    if (status) kiln_kernel_free(made);
+    else *kernel = made;
     return status;
 }

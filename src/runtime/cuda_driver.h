@@ -8,18 +8,36 @@
 #include <stdint.h>
 
 enum {
-    CU_SUCCESS = 0, CU_OUT_OF_MEMORY = 2, CU_NO_DEVICE = 100, CU_NO_BINARY = 209, CU_ILLEGAL_ADDRESS = 700,
-    CU_ATTR_PROCESSORS = 16, CU_ATTR_MAJOR = 75, CU_ATTR_MINOR = 76, CU_ATTR_SHARED_BYTES_MAX = 97,
-    CU_FUNCTION_STATIC_SHARED = 1, CU_FUNCTION_LOCAL_BYTES = 3, CU_FUNCTION_REGISTERS = 4, CU_FUNCTION_DYNAMIC_SHARED = 8,
+    CU_SUCCESS = 0,
+    CU_OUT_OF_MEMORY = 2,
+    CU_NO_DEVICE = 100,
+    CU_NO_BINARY = 209,
+    CU_ILLEGAL_ADDRESS = 700,
+    CU_ATTR_PROCESSORS = 16,
+    CU_ATTR_MAJOR = 75,
+    CU_ATTR_MINOR = 76,
+    CU_ATTR_SHARED_BYTES_MAX = 97,
+    CU_FUNCTION_STATIC_SHARED = 1,
+    CU_FUNCTION_LOCAL_BYTES = 3,
+    CU_FUNCTION_REGISTERS = 4,
+    CU_FUNCTION_DYNAMIC_SHARED = 8,
     CU_FUNCTION_LARGE_CLUSTERS = 14,
-    CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6,            // early: when all blocks of the launch before it have ended
+    CU_LAUNCH_CLUSTER = 4,
+    CU_LAUNCH_EARLY = 6, // early: when all blocks of the launch before it have ended
     CU_STREAM_NON_BLOCKING = 1,
-    CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2,
+    CU_HOST_PORTABLE = 1,
+    CU_HOST_MAPPED = 2,
 };
 
 typedef struct CuLaunchAttribute {
     int id, pad;
-    union { char bytes[64]; struct { unsigned x, y, z; } cluster; int early; } value;
+    union {
+        char bytes[64];
+        struct {
+            unsigned x, y, z;
+        } cluster;
+        int early;
+    } value;
 } CuLaunchAttribute;
 typedef struct CuLaunchConfig {
     unsigned grid[3], block[3], shared_bytes;
@@ -28,12 +46,14 @@ typedef struct CuLaunchConfig {
     unsigned n_attributes;
 } CuLaunchConfig;
 
-typedef struct CuTensorMap { _Alignas(64) uint64_t opaque[16]; } CuTensorMap;
+typedef struct CuTensorMap {
+    _Alignas(64) uint64_t opaque[16];
+} CuTensorMap;
 
 typedef struct CudaDriver {
     void *library;
-    int   version;                   // 12040 for 12.4
-    char  problem[256];              // why it cannot be used; "" if it can
+    int version;       // 12040 for 12.4
+    char problem[256]; // why it cannot be used; "" if it can
     int (*init)(unsigned flags);
     int (*driver_version)(int *version);
     int (*device_count)(int *n);
@@ -67,9 +87,9 @@ typedef struct CudaDriver {
     int (*occupancy)(int *blocks, void *function, int threads, size_t shared_bytes);
     int (*cluster_occupancy)(int *clusters, void *function, const CuLaunchConfig *config);
     int (*launch)(const CuLaunchConfig *config, void *function, void **params, void **extra);
-    int (*tensor_map)(CuTensorMap *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
-                      const unsigned *box, const unsigned *element_strides, int interleave, int swizzle, int promotion,
-                      int fill);
+    int (*tensor_map)(CuTensorMap *map, int type, unsigned rank, void *base, const uint64_t *dims,
+                      const uint64_t *strides, const unsigned *box, const unsigned *element_strides, int interleave,
+                      int swizzle, int promotion, int fill);
     int (*error_name)(int error, const char **text);
     int (*error_text)(int error, const char **text);
 } CudaDriver;

@@ -13,8 +13,11 @@
 enum { MAX_DEVICES = 64 };
 
 static const DeviceKind *const kinds[] = { &device_kind_cpu, &device_kind_cuda };
-static struct { pthread_mutex_t lock; kiln_device *items[MAX_DEVICES]; int count; } opened =
-    { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct {
+    pthread_mutex_t lock;
+    kiln_device *items[MAX_DEVICES];
+    int count;
+} opened = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void lock_opened(void)
 {
@@ -31,8 +34,7 @@ static void unlock_opened(void)
 static const DeviceKind *find_kind(const char *name, size_t n)
 {
     for (int i = 0; i < COUNT(kinds); i++)
-        if (strlen(kinds[i]->name) == n && memcmp(kinds[i]->name, name, n) == 0)
-            return kinds[i];
+        if (strlen(kinds[i]->name) == n && memcmp(kinds[i]->name, name, n) == 0) return kinds[i];
     return NULL;
 }
 
@@ -54,22 +56,18 @@ static kiln_status parse_name(const char *name, const DeviceKind **kind, int *in
 static kiln_device *find_device(const DeviceKind *kind, int index)
 {
     for (int i = 0; i < opened.count; i++)
-        if (opened.items[i]->kind == kind && opened.items[i]->index == index)
-            return opened.items[i];
+        if (opened.items[i]->kind == kind && opened.items[i]->index == index) return opened.items[i];
     return NULL;
 }
 
 static kiln_device *new_device(const DeviceKind *kind, int index)
 {
     kiln_device *const device = opened.count < MAX_DEVICES ? memory_alloc(sizeof *device) : NULL;
-    if (!device)
-        return NULL;
+    if (!device) return NULL;
     device->kind = kind;
     device->index = index;
-    if (kind == &device_kind_cpu)
-        snprintf(device->name, sizeof device->name, "cpu");
-    else
-        snprintf(device->name, sizeof device->name, "%s:%d", kind->name, index);
+    if (kind == &device_kind_cpu) snprintf(device->name, sizeof device->name, "cpu");
+    else snprintf(device->name, sizeof device->name, "%s:%d", kind->name, index);
     return opened.items[opened.count++] = device;
 }
 
@@ -77,10 +75,8 @@ static kiln_device *new_device(const DeviceKind *kind, int index)
 static kiln_status use_device(const DeviceKind *kind, int index, kiln_device **device)
 {
     kiln_device *found = find_device(kind, index);
-    if (!found)
-        found = new_device(kind, index);
-    if (!found)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a device");
+    if (!found) found = new_device(kind, index);
+    if (!found) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a device");
     const kiln_status status = found->uses ? KILN_OK : kind->open(found);
     if (!status) {
         found->uses++;
@@ -96,8 +92,7 @@ kiln_status kiln_device_open(const char *name, kiln_device **device)
     if (!name || !device)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_device_open: '%s' is null", name ? "device" : "name");
     kiln_status status = parse_name(name, &kind, &index);
-    if (status)
-        return status;
+    if (status) return status;
     lock_opened();
     status = use_device(kind, index, device);
     unlock_opened();
@@ -106,19 +101,16 @@ kiln_status kiln_device_open(const char *name, kiln_device **device)
 
 void kiln_device_close(kiln_device *device)
 {
-    if (!device)
-        return;
+    if (!device) return;
     lock_opened();
-    if (device->uses > 0 && --device->uses == 0)
-        device->kind->close(device);
+    if (device->uses > 0 && --device->uses == 0) device->kind->close(device);
     unlock_opened();
 }
 
 void device_keep(kiln_device *device)
 {
     lock_opened();
-    if (device)
-        device->uses++;
+    if (device) device->uses++;
     unlock_opened();
 }
 
@@ -138,28 +130,24 @@ static const DeviceKind *kind_of(const kiln_device *device) { return device ? de
 
 kiln_status kiln_alloc(kiln_device *device, size_t bytes, void **memory)
 {
-    if (!memory)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_alloc: 'memory' is null");
+    if (!memory) return status_fail(KILN_BAD_ARGUMENT, "kiln_alloc: 'memory' is null");
     return kind_of(device)->alloc(device, bytes, memory);
 }
 
 void kiln_free(kiln_device *device, void *memory)
 {
-    if (memory)
-        kind_of(device)->free(device, memory);
+    if (memory) kind_of(device)->free(device, memory);
 }
 
 kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **memory)
 {
-    if (!memory)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_host_alloc: 'memory' is null");
+    if (!memory) return status_fail(KILN_BAD_ARGUMENT, "kiln_host_alloc: 'memory' is null");
     return kind_of(device)->alloc_host(device, bytes, memory);
 }
 
 void kiln_host_free(kiln_device *device, void *memory)
 {
-    if (memory)
-        kind_of(device)->free_host(device, memory);
+    if (memory) kind_of(device)->free_host(device, memory);
 }
 
 static kiln_status check_copy(const char *function, const void *memory, const void *host, size_t bytes)
@@ -188,8 +176,7 @@ static kiln_status new_stream(const char *function, kiln_device *device, kiln_st
     if (!device || !stream)
         return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", function, device ? "stream" : "device");
     *made = memory_alloc(sizeof **made);
-    if (!*made)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a stream");
+    if (!*made) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a stream");
     (*made)->device = device;
     return KILN_OK;
 }
@@ -198,10 +185,8 @@ kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream)
 {
     kiln_stream *made = NULL;
     kiln_status status = new_stream("kiln_stream_open", device, stream, &made);
-    if (!status && (status = device->kind->stream_open(made)) == KILN_OK)
-        *stream = made;
-    else
-        memory_free(made);
+    if (!status && (status = device->kind->stream_open(made)) == KILN_OK) *stream = made;
+    else memory_free(made);
     return status;
 }
 
@@ -219,8 +204,7 @@ kiln_status kiln_stream_wrap(kiln_device *device, void *native, kiln_stream **st
 
 void kiln_stream_close(kiln_stream *stream)
 {
-    if (stream && !stream->borrowed)
-        stream->device->kind->stream_close(stream);
+    if (stream && !stream->borrowed) stream->device->kind->stream_close(stream);
     memory_free(stream);
 }
 
@@ -237,28 +221,23 @@ kiln_status kiln_event_open(kiln_device *device, kiln_event **event)
     if (!device || !event)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_event_open: '%s' is null", device ? "event" : "device");
     kiln_event *const made = memory_alloc(sizeof *made);
-    if (!made)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for an event");
+    if (!made) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for an event");
     made->device = device;
     const kiln_status status = device->kind->event_open(made);
-    if (status)
-        memory_free(made);
-    else
-        *event = made;
+    if (status) memory_free(made);
+    else *event = made;
     return status;
 }
 
 void kiln_event_close(kiln_event *event)
 {
-    if (event)
-        event->device->kind->event_close(event);
+    if (event) event->device->kind->event_close(event);
     memory_free(event);
 }
 
 kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream)
 {
-    if (!event)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_event_record: 'event' is null");
+    if (!event) return status_fail(KILN_BAD_ARGUMENT, "kiln_event_record: 'event' is null");
     if (stream && stream->device != event->device)
         return status_fail(KILN_BAD_DEVICE, "kiln_event_record: the event is of %s, the stream of %s",
                            event->device->name, stream->device->name);
@@ -269,8 +248,7 @@ kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream)
 
 kiln_status kiln_event_wait(kiln_event *event)
 {
-    if (!event)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_event_wait: 'event' is null");
+    if (!event) return status_fail(KILN_BAD_ARGUMENT, "kiln_event_wait: 'event' is null");
     return event->device->kind->event_wait(event);
 }
 
@@ -278,11 +256,14 @@ kiln_status kiln_event_elapsed(kiln_event *begin, kiln_event *end, double *milli
 {
     if (!begin || !end || !milliseconds)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_event_elapsed: '%s' is null",
-                           !begin ? "begin" : !end ? "end" : "milliseconds");
+                           !begin ? "begin"
+                           : !end ? "end"
+                                  : "milliseconds");
     if (begin->device != end->device)
         return status_fail(KILN_BAD_DEVICE, "kiln_event_elapsed: the events are of %s and %s", begin->device->name,
                            end->device->name);
     if (!begin->recorded || !end->recorded)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_event_elapsed: '%s' was never recorded", begin->recorded ? "end" : "begin");
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_event_elapsed: '%s' was never recorded",
+                           begin->recorded ? "end" : "begin");
     return begin->device->kind->event_elapsed(begin, end, milliseconds);
 }

@@ -19,8 +19,7 @@ enum { ALIGNMENT = 256 };
 static kiln_status cpu_alloc(kiln_device *device, size_t bytes, void **memory)
 {
     char *const block = bytes < SIZE_MAX - 2 * ALIGNMENT ? memory_alloc(bytes + 2 * ALIGNMENT) : NULL;
-    if (!block)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory: %zu bytes on the cpu", bytes);
+    if (!block) return status_fail(KILN_OUT_OF_MEMORY, "out of memory: %zu bytes on the cpu", bytes);
     char *const aligned = (char *)(((uintptr_t)block + sizeof block + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
     memcpy(aligned - sizeof block, &block, sizeof block);
     *memory = aligned;
@@ -61,13 +60,12 @@ static void read_model(char *model, size_t n)
             model[strcspn(model, "\n")] = 0;
             break;
         }
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
 }
 
 static kiln_status cpu_open(kiln_device *device)
 {
-    const CpuForm *const form = cpu_form_of_machine();     // also asks the system for tile registers
+    const CpuForm *const form = cpu_form_of_machine(); // also asks the system for tile registers
     char model[96];
     read_model(model, sizeof model);
     device->processors = threads_count();
@@ -81,10 +79,10 @@ static void cpu_close(kiln_device *device) {}
 // ---- streams and events
 
 static kiln_status cpu_stream_open(kiln_stream *stream) { return KILN_OK; }
-static void        cpu_stream_close(kiln_stream *stream) {}
+static void cpu_stream_close(kiln_stream *stream) {}
 static kiln_status cpu_stream_wait(kiln_device *device, kiln_stream *stream) { return KILN_OK; }
 static kiln_status cpu_event_open(kiln_event *event) { return KILN_OK; }
-static void        cpu_event_close(kiln_event *event) {}
+static void cpu_event_close(kiln_event *event) {}
 static kiln_status cpu_event_wait(kiln_event *event) { return KILN_OK; }
 
 static kiln_status cpu_event_record(kiln_event *event, kiln_stream *stream)
@@ -105,22 +103,24 @@ static kiln_status cpu_event_elapsed(kiln_event *begin, kiln_event *end, double 
 
 // One launch, shared by the threads that work on it.
 typedef struct Run {
-    KernelEntry  *entry;
+    KernelEntry *entry;
     const Launch *launch;
-    _Atomic int   ended;             // a RunEnd: no further piece is started
-    char          message[512];      // of the one that set it
+    _Atomic int ended; // a RunEnd: no further piece is started
+    char message[512]; // of the one that set it
 } Run;
 
 typedef enum { RUN_ON, RUN_TRAPPED, RUN_OUT_OF_MEMORY } RunEnd;
 
 // A private array of the code that runs.
 typedef struct Block Block;
-struct Block { Block *next, **link; };
+struct Block {
+    Block *next, **link;
+};
 
 // One piece of a launch on one thread: what the hooks of abi.h work with.
 typedef struct Piece {
-    Run    *run;
-    Block  *blocks;
+    Run *run;
+    Block *blocks;
     jmp_buf trapped;
 } Piece;
 
@@ -146,10 +146,8 @@ static void host_print(void *context, const char *format, ...)
     va_list args;
     va_start(args, format);
     flockfile(stdout);
-    if (n > 0)
-        vprintf(format, args);
-    if (n == 0 || format[n - 1] != '\n')
-        putchar_unlocked('\n');
+    if (n > 0) vprintf(format, args);
+    if (n == 0 || format[n - 1] != '\n') putchar_unlocked('\n');
     funlockfile(stdout);
     va_end(args);
 }
@@ -158,11 +156,9 @@ static void *host_alloc(void *context, size_t bytes)
 {
     Piece *const piece = context;
     Block *const block = memory_alloc(sizeof *block + bytes);
-    if (!block)
-        return NULL;
+    if (!block) return NULL;
     *block = (Block){ piece->blocks, &piece->blocks };
-    if (block->next)
-        block->next->link = &block->next;
+    if (block->next) block->next->link = &block->next;
     piece->blocks = block;
     return block + 1;
 }
@@ -171,16 +167,14 @@ static void host_free(void *context, void *memory)
 {
     Block *const block = (Block *)memory - 1;
     *block->link = block->next;
-    if (block->next)
-        block->next->link = block->link;
+    if (block->next) block->next->link = block->link;
     memory_free(block);
 }
 
 static void run_piece(void *context, int64_t first, int64_t last)
 {
     Run *const run = context;
-    if (atomic_load_explicit(&run->ended, memory_order_relaxed) != RUN_ON)
-        return;
+    if (atomic_load_explicit(&run->ended, memory_order_relaxed) != RUN_ON) return;
     const int64_t wanted = run->launch->plan->scratch_bytes;
     CpuHost *const host = threads_scratch((size_t)(wanted > CPU_HOST_BYTES ? wanted : CPU_HOST_BYTES));
     if (!host) {
@@ -189,18 +183,15 @@ static void run_piece(void *context, int64_t first, int64_t last)
     }
     Piece piece = { .run = run };
     *host = (CpuHost){ host_trap, host_print, host_alloc, host_free, &piece, { NULL } };
-    if (setjmp(piece.trapped) == 0)
-        run->entry(run->launch->words, first, last, host);
-    while (piece.blocks)
-        host_free(&piece, piece.blocks + 1);
+    if (setjmp(piece.trapped) == 0) run->entry(run->launch->words, first, last, host);
+    while (piece.blocks) host_free(&piece, piece.blocks + 1);
 }
 
 kiln_status cpu_run(KernelEntry *entry, const Launch *launch)
 {
     Run run = { .entry = entry, .launch = launch };
     threads_run(launch->instances, run_piece, &run);
-    if (run.ended == RUN_ON)
-        return KILN_OK;
+    if (run.ended == RUN_ON) return KILN_OK;
     return status_fail(run.ended == RUN_TRAPPED ? KILN_TRAPPED : KILN_OUT_OF_MEMORY, "%s: %s", launch->plan->name,
                        run.message);
 }
@@ -212,15 +203,28 @@ static kiln_status cpu_launch(kiln_kernel *kernel, kiln_stream *stream, const La
 
 static void cpu_unload(kiln_kernel *kernel)
 {
-    if (kernel->object)
-        dlclose(kernel->object);
+    if (kernel->object) dlclose(kernel->object);
 }
 
 const DeviceKind device_kind_cpu = {
-    .name = "cpu", .count = cpu_count, .open = cpu_open, .close = cpu_close,
-    .alloc = cpu_alloc, .free = cpu_free, .alloc_host = cpu_alloc, .free_host = cpu_free, .upload = cpu_upload, .download = cpu_download,
-    .stream_open = cpu_stream_open, .stream_close = cpu_stream_close, .stream_wait = cpu_stream_wait,
-    .event_open = cpu_event_open, .event_close = cpu_event_close, .event_record = cpu_event_record,
-    .event_wait = cpu_event_wait, .event_elapsed = cpu_event_elapsed,
-    .unload = cpu_unload, .launch = cpu_launch,
+    .name = "cpu",
+    .count = cpu_count,
+    .open = cpu_open,
+    .close = cpu_close,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .alloc_host = cpu_alloc,
+    .free_host = cpu_free,
+    .upload = cpu_upload,
+    .download = cpu_download,
+    .stream_open = cpu_stream_open,
+    .stream_close = cpu_stream_close,
+    .stream_wait = cpu_stream_wait,
+    .event_open = cpu_event_open,
+    .event_close = cpu_event_close,
+    .event_record = cpu_event_record,
+    .event_wait = cpu_event_wait,
+    .event_elapsed = cpu_event_elapsed,
+    .unload = cpu_unload,
+    .launch = cpu_launch,
 };

@@ -28,12 +28,12 @@ static void note_fault(kiln_device *device, int error, char trap[sizeof device->
     met_a_fault |= device->poisoned;
     if (device->poisoned && device->fault && device->fault->taken) {
         const int length = (int)strnlen(device->fault->text, sizeof device->fault->text);
-        snprintf(device->trap, sizeof device->trap, "%.*s (block %u)", length, device->fault->text, device->fault->block);
+        snprintf(device->trap, sizeof device->trap, "%.*s (block %u)", length, device->fault->text,
+                 device->fault->block);
         *device->fault = (FaultRecord){ 0 };
     }
     memcpy(trap, device->trap, sizeof device->trap);
-    if (!device->poisoned)
-        trap[0] = 0;
+    if (!device->poisoned) trap[0] = 0;
     pthread_mutex_unlock(&lock);
 }
 
@@ -42,8 +42,10 @@ static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
     char trap[sizeof device->trap];
     note_fault(device, error, trap);
     if (trap[0])
-        return status_fail(KILN_TRAPPED, "%s; %s must be closed and opened again, by another process if the driver "
-                           "refuses", trap, device->name);
+        return status_fail(KILN_TRAPPED,
+                           "%s; %s must be closed and opened again, by another process if the driver "
+                           "refuses",
+                           trap, device->name);
     const CudaDriver *const d = cuda_driver();
     const char *name = "unknown error", *text = "";
     d->error_name(error, &name);
@@ -61,8 +63,7 @@ static kiln_status fail_cuda(kiln_device *device, int error, const char *doing)
 static kiln_status enter(kiln_device *device)
 {
     const int error = device->native ? cuda_driver()->context_push(device->native) : 0;
-    if (!device->native)
-        return status_fail(KILN_BAD_DEVICE, "%s is closed", device->name);
+    if (!device->native) return status_fail(KILN_BAD_DEVICE, "%s is closed", device->name);
     return error ? fail_cuda(device, error, "using its context") : KILN_OK;
 }
 
@@ -88,7 +89,7 @@ static int attribute(const kiln_device *device, int which)
     return value;
 }
 
-enum { BLANK_BYTES = 128 };           // of zeros, and as many to be written
+enum { BLANK_BYTES = 128 }; // of zeros, and as many to be written
 
 // With unified addressing, which every 64-bit system has, the device reaches the record under the same address.
 static int open_memory(kiln_device *device)
@@ -97,12 +98,10 @@ static int open_memory(kiln_device *device)
     const CudaDriver *const d = cuda_driver();
     void *memory = NULL;
     int error = d->context_push(device->native);
-    if (error)
-        return error;
+    if (error) return error;
     error = d->host_alloc(&memory, sizeof *device->fault, CU_HOST_PORTABLE | CU_HOST_MAPPED);
     device->fault = memory;
-    if (!error)
-        *device->fault = (FaultRecord){ 0 };
+    if (!error) *device->fault = (FaultRecord){ 0 };
     if (!error) error = d->memory_alloc(&device->blank, sizeof zeros);
     if (!error) error = d->upload(device->blank, zeros, sizeof zeros);
     if (!error) error = d->stream_wait(NULL);
@@ -126,8 +125,7 @@ static kiln_status fail_open(kiln_device *device, int error)
 {
     const char *name = "unknown error";
     device->native = NULL;
-    if (!met_a_fault || !poisons_context(error))
-        return fail_cuda(device, error, "opening it");
+    if (!met_a_fault || !poisons_context(error)) return fail_cuda(device, error, "opening it");
     cuda_driver()->error_name(error, &name);
     return status_fail(KILN_DEVICE_FAILED,
                        "%s: %s opening it: the driver takes nothing more from this process after the fault it met; "
@@ -139,16 +137,15 @@ static kiln_status cuda_open(kiln_device *device)
 {
     const CudaDriver *const d = cuda_driver();
     char name[96] = "GPU";
-    if (!d)
-        return status_fail(KILN_NOT_FOUND, "%s: %s", device->name, cuda_driver_problem());
+    if (!d) return status_fail(KILN_NOT_FOUND, "%s: %s", device->name, cuda_driver_problem());
     if (device->index >= cuda_count())
-        return status_fail(KILN_NOT_FOUND, "%s: there %s", device->name, cuda_count() == 1 ? "is one GPU, cuda:0"
-                           : cuda_count() == 0 ? "is no GPU" : "are fewer GPUs");
+        return status_fail(KILN_NOT_FOUND, "%s: there %s", device->name,
+                           cuda_count() == 1   ? "is one GPU, cuda:0"
+                           : cuda_count() == 0 ? "is no GPU"
+                                               : "are fewer GPUs");
     int error = d->device_get(&device->ordinal, device->index);
-    if (!error)
-        error = d->context_retain(&device->native, device->ordinal);
-    if (error)
-        return fail_open(device, error);
+    if (!error) error = d->context_retain(&device->native, device->ordinal);
+    if (error) return fail_open(device, error);
     if ((error = open_memory(device)) != 0) {
         close_memory(device);
         d->context_release(device->ordinal);
@@ -167,8 +164,7 @@ static void cuda_close(kiln_device *device)
 {
     close_memory(device);
     // A poisoned context is of no use to whoever shares it either; without the reset the next one opened is it again.
-    if (device->poisoned)
-        cuda_driver()->context_reset(device->ordinal);
+    if (device->poisoned) cuda_driver()->context_reset(device->ordinal);
     cuda_driver()->context_release(device->ordinal);
     device->native = NULL;
     device->poisoned = false;
@@ -182,21 +178,18 @@ static kiln_status cuda_alloc(kiln_device *device, size_t bytes, void **memory)
     uint64_t address = 0;
     char doing[64];
     kiln_status status = enter(device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->memory_alloc(&address, bytes ? bytes : 1);
     leave();
     snprintf(doing, sizeof doing, "for %zu bytes", bytes);
-    if (error)
-        return fail_cuda(device, error, doing);
+    if (error) return fail_cuda(device, error, doing);
     *memory = (void *)(uintptr_t)address;
     return KILN_OK;
 }
 
 static void cuda_free(kiln_device *device, void *memory)
 {
-    if (enter(device))
-        return;
+    if (enter(device)) return;
     cuda_driver()->memory_free((uintptr_t)memory);
     leave();
 }
@@ -204,8 +197,7 @@ static void cuda_free(kiln_device *device, void *memory)
 static kiln_status cuda_alloc_host(kiln_device *device, size_t bytes, void **memory)
 {
     const kiln_status status = enter(device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->host_alloc(memory, bytes ? bytes : 1, CU_HOST_PORTABLE | CU_HOST_MAPPED);
     leave();
     if (error == CU_OUT_OF_MEMORY)
@@ -215,8 +207,7 @@ static kiln_status cuda_alloc_host(kiln_device *device, size_t bytes, void **mem
 
 static void cuda_free_host(kiln_device *device, void *memory)
 {
-    if (enter(device))
-        return;
+    if (enter(device)) return;
     cuda_driver()->host_free(memory);
     leave();
 }
@@ -224,12 +215,10 @@ static void cuda_free_host(kiln_device *device, void *memory)
 static kiln_status cuda_upload(kiln_device *device, void *memory, const void *host, size_t bytes)
 {
     const kiln_status status = enter(device);
-    if (status)
-        return status;
+    if (status) return status;
     // The driver may return when it has read the host's memory: streams that wait for no other would overtake the rest.
     int error = cuda_driver()->upload((uintptr_t)memory, host, bytes);
-    if (!error)
-        error = cuda_driver()->stream_wait(NULL);
+    if (!error) error = cuda_driver()->stream_wait(NULL);
     leave();
     return error ? fail_cuda(device, error, "copying to it") : KILN_OK;
 }
@@ -237,8 +226,7 @@ static kiln_status cuda_upload(kiln_device *device, void *memory, const void *ho
 static kiln_status cuda_download(kiln_device *device, void *host, const void *memory, size_t bytes)
 {
     const kiln_status status = enter(device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->download(host, (uintptr_t)memory, bytes);
     leave();
     return error ? fail_cuda(device, error, "copying from it") : KILN_OK;
@@ -251,8 +239,7 @@ static void *native_stream(const kiln_stream *stream) { return stream ? stream->
 static kiln_status cuda_stream_open(kiln_stream *stream)
 {
     const kiln_status status = enter(stream->device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->stream_create(&stream->native, CU_STREAM_NON_BLOCKING);
     leave();
     return error ? fail_cuda(stream->device, error, "opening a stream") : KILN_OK;
@@ -260,8 +247,7 @@ static kiln_status cuda_stream_open(kiln_stream *stream)
 
 static void cuda_stream_close(kiln_stream *stream)
 {
-    if (enter(stream->device))
-        return;
+    if (enter(stream->device)) return;
     cuda_driver()->stream_destroy(stream->native);
     leave();
 }
@@ -271,12 +257,10 @@ static kiln_status cuda_stream_wait(kiln_device *device, kiln_stream *stream)
 {
     char doing[224];
     const kiln_status status = enter(device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->stream_wait(native_stream(stream));
     leave();
-    if (!error)
-        return KILN_OK;
+    if (!error) return KILN_OK;
     snprintf(doing, sizeof doing,
              "waiting for its work%s%s; close and open the device to go on, in another process if the driver refuses",
              device->last_kernel[0] ? "; launched last: " : "", device->last_kernel);
@@ -286,8 +270,7 @@ static kiln_status cuda_stream_wait(kiln_device *device, kiln_stream *stream)
 static kiln_status cuda_event_open(kiln_event *event)
 {
     const kiln_status status = enter(event->device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->event_create(&event->native, 0);
     leave();
     return error ? fail_cuda(event->device, error, "opening an event") : KILN_OK;
@@ -295,8 +278,7 @@ static kiln_status cuda_event_open(kiln_event *event)
 
 static void cuda_event_close(kiln_event *event)
 {
-    if (enter(event->device))
-        return;
+    if (enter(event->device)) return;
     cuda_driver()->event_destroy(event->native);
     leave();
 }
@@ -304,8 +286,7 @@ static void cuda_event_close(kiln_event *event)
 static kiln_status cuda_event_record(kiln_event *event, kiln_stream *stream)
 {
     const kiln_status status = enter(event->device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->event_record(event->native, native_stream(stream));
     leave();
     return error ? fail_cuda(event->device, error, "recording an event") : KILN_OK;
@@ -314,8 +295,7 @@ static kiln_status cuda_event_record(kiln_event *event, kiln_stream *stream)
 static kiln_status cuda_event_wait(kiln_event *event)
 {
     const kiln_status status = enter(event->device);
-    if (status)
-        return status;
+    if (status) return status;
     const int error = cuda_driver()->event_wait(event->native);
     leave();
     return error ? fail_cuda(event->device, error, "waiting for an event") : KILN_OK;
@@ -325,11 +305,9 @@ static kiln_status cuda_event_elapsed(kiln_event *begin, kiln_event *end, double
 {
     float ms = 0;
     const kiln_status status = enter(begin->device);
-    if (status)
-        return status;
+    if (status) return status;
     int error = cuda_driver()->event_wait(end->native);
-    if (!error)
-        error = cuda_driver()->event_elapsed(&ms, begin->native, end->native);
+    if (!error) error = cuda_driver()->event_elapsed(&ms, begin->native, end->native);
     leave();
     *milliseconds = ms;
     return error ? fail_cuda(begin->device, error, "reading events") : KILN_OK;
@@ -337,31 +315,40 @@ static kiln_status cuda_event_elapsed(kiln_event *begin, kiln_event *end, double
 
 // ---- tensor maps: descriptors for TMA, kept from launch to launch
 
-enum { MAPS_KEPT_BITS = 6 };         // as many tensors, such as the caches of a model's layers, may take turns
+enum { MAPS_KEPT_BITS = 6 }; // as many tensors, such as the caches of a model's layers, may take turns
 
 // All that decides a map apart from the plan.
-typedef struct MapKey { uint64_t base, unusable; uint64_t dims[5], strides[5]; } MapKey;
-typedef struct KeptMap { uint64_t words[16]; MapKey key; bool used; } KeptMap;
-typedef struct MapCache { KeptMap kept[1 << MAPS_KEPT_BITS]; } MapCache;   // of one of the plan's maps
+typedef struct MapKey {
+    uint64_t base, unusable;
+    uint64_t dims[5], strides[5];
+} MapKey;
+typedef struct KeptMap {
+    uint64_t words[16];
+    MapKey key;
+    bool used;
+} KeptMap;
+typedef struct MapCache {
+    KeptMap kept[1 << MAPS_KEPT_BITS];
+} MapCache; // of one of the plan's maps
 
 static KeptMap *kept_map(MapCache *cache, const MapKey *key)
 {
     return &cache->kept[key->base * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MAPS_KEPT_BITS)];
 }
 
-static const signed char map_types[DTYPE_COUNT] = {        // CUtensorMapDataType + 1
-    [DTYPE_F64] = 9, [DTYPE_F32] = 8, [DTYPE_TF32] = 8, [DTYPE_F16] = 7, [DTYPE_BF16] = 10, [DTYPE_E4M3] = 1, [DTYPE_E5M2] = 1,
-    [DTYPE_E2M1] = 1, [DTYPE_INT] = 6, [DTYPE_I64] = 6, [DTYPE_I32] = 4, [DTYPE_I16] = 2, [DTYPE_I8] = 1, [DTYPE_I4] = 1,
-    [DTYPE_I2] = 1, [DTYPE_U64] = 5, [DTYPE_U32] = 3, [DTYPE_U16] = 2, [DTYPE_U8] = 1, [DTYPE_U4] = 1, [DTYPE_U2] = 1,
-    [DTYPE_BOOL] = 1,
+static const signed char map_types[DTYPE_COUNT] = {
+    // CUtensorMapDataType + 1
+    [DTYPE_F64] = 9,  [DTYPE_F32] = 8,  [DTYPE_TF32] = 8, [DTYPE_F16] = 7,  [DTYPE_BF16] = 10, [DTYPE_E4M3] = 1,
+    [DTYPE_E5M2] = 1, [DTYPE_E2M1] = 1, [DTYPE_INT] = 6,  [DTYPE_I64] = 6,  [DTYPE_I32] = 4,   [DTYPE_I16] = 2,
+    [DTYPE_I8] = 1,   [DTYPE_I4] = 1,   [DTYPE_I2] = 1,   [DTYPE_U64] = 5,  [DTYPE_U32] = 3,   [DTYPE_U16] = 2,
+    [DTYPE_U8] = 1,   [DTYPE_U4] = 1,   [DTYPE_U2] = 1,   [DTYPE_BOOL] = 1,
 };
 
 // Of what stands for the tensors of a launch, which were found to be sound.
 static int64_t eval(const Launch *launch, PlanCode code)
 {
     int64_t value = 0;
-    if (code.length)
-        plan_eval(launch->plan, code, launch->symbols, launch->scalars, &value);
+    if (code.length) plan_eval(launch->plan, code, launch->symbols, launch->scalars, &value);
     return value;
 }
 
@@ -371,8 +358,7 @@ static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dty
 static MapKey key_of_nothing(const kiln_device *device, const LaunchPlan *plan, const PlanMap *map)
 {
     MapKey key = { .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
-    for (int i = 0; i < map->rank; i++)
-        key.dims[i] = 1, key.strides[i] = 16;
+    for (int i = 0; i < map->rank; i++) key.dims[i] = 1, key.strides[i] = 16;
     return key;
 }
 
@@ -386,8 +372,7 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
                            launch->plan->name, name, key->base);
     for (int i = 0; i < map->rank; i++) {
         const int64_t dim = eval(launch, map->dim[i]);
-        if (dim < 1)
-            return *key = key_of_nothing(device, launch->plan, map), KILN_OK;
+        if (dim < 1) return *key = key_of_nothing(device, launch->plan, map), KILN_OK;
         key->dims[i] = (uint64_t)dim;
         key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(eval(launch, map->stride[i]) * bytes);
         if (key->dims[i] > UINT64_C(1) << 32)
@@ -395,8 +380,7 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
                                "%s: '%s' has %" PRIu64 " elements in one dimension; copies of this kernel "
                                "reach 2^32",
                                launch->plan->name, name, key->dims[i]);
-        if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40))
-            key->unusable = 1;
+        if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40)) key->unusable = 1;
     }
     return KILN_OK;
 }
@@ -405,15 +389,13 @@ static kiln_status encode_map(kiln_device *device, const Launch *launch, const P
                               CuTensorMap *out)
 {
     unsigned box[5], steps[5] = { 1, 1, 1, 1, 1 };
-    for (int i = 0; i < map->rank; i++)
-        box[i] = (unsigned)map->box[i];
+    for (int i = 0; i < map->rank; i++) box[i] = (unsigned)map->box[i];
     const int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
     enum { NO_INTERLEAVE = 0, PROMOTE_128 = 2, FILL_ZERO = 0 };
     const int error = cuda_driver()->tensor_map(out, map_types[map->type] - 1, (unsigned)map->rank,
                                                 (void *)(uintptr_t)key->base, key->dims, key->strides + 1, box, steps,
                                                 NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO);
-    if (!error)
-        return KILN_OK;
+    if (!error) return KILN_OK;
     char doing[192];
     snprintf(doing, sizeof doing, "describing '%s' of %s to the copy engine (rank %d, box %u x %u, swizzle %d)",
              launch->plan->params[map->param].name, launch->plan->name, map->rank, box[0], map->rank > 1 ? box[1] : 1,
@@ -425,17 +407,13 @@ static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, i
 {
     MapKey key;
     kiln_status status = make_key(kernel->device, launch, &launch->plan->maps[i], &key);
-    if (status)
-        return status;
+    if (status) return status;
     KeptMap *const kept = kept_map((MapCache *)kernel->map_cache + i, &key);
-    if (kept->used && memcmp(&kept->key, &key, sizeof key) == 0)
-        return memcpy(out, kept->words, sizeof *out), KILN_OK;
+    if (kept->used && memcmp(&kept->key, &key, sizeof key) == 0) return memcpy(out, kept->words, sizeof *out), KILN_OK;
     // The copy engine takes no such strides: kernels test for them and copy another way.
-    if (key.unusable)
-        return memset(out, 0, sizeof *out), KILN_OK;
+    if (key.unusable) return memset(out, 0, sizeof *out), KILN_OK;
     status = encode_map(kernel->device, launch, &launch->plan->maps[i], &key, out);
-    if (status)
-        return status;
+    if (status) return status;
     *kept = (KeptMap){ .key = key, .used = true };
     memcpy(kept->words, out, sizeof *out);
     return KILN_OK;
@@ -446,8 +424,7 @@ static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, i
 static unsigned blocks_of_cluster(const LaunchPlan *plan)
 {
     unsigned n = 1;
-    for (int i = 0; i < 3; i++)
-        n *= plan->cluster[i] > 1 ? (unsigned)plan->cluster[i] : 1;
+    for (int i = 0; i < 3; i++) n *= plan->cluster[i] > 1 ? (unsigned)plan->cluster[i] : 1;
     return n;
 }
 
@@ -461,9 +438,11 @@ static CuLaunchConfig launch_config(const LaunchPlan *plan, unsigned blocks, CuL
         attributes[n++] = (CuLaunchAttribute){ .id = CU_LAUNCH_CLUSTER, .value.cluster = { cluster, 1, 1 } };
     if (plan->follows && cuda_driver()->version >= 12030)
         attributes[n++] = (CuLaunchAttribute){ .id = CU_LAUNCH_EARLY, .value.early = 1 };
-    return (CuLaunchConfig){
-        .grid = { blocks, 1, 1 }, .block = { (unsigned)plan->threads, 1, 1 },
-        .shared_bytes = (unsigned)plan->dynamic_shared_bytes, .attributes = attributes, .n_attributes = n };
+    return (CuLaunchConfig){ .grid = { blocks, 1, 1 },
+                             .block = { (unsigned)plan->threads, 1, 1 },
+                             .shared_bytes = (unsigned)plan->dynamic_shared_bytes,
+                             .attributes = attributes,
+                             .n_attributes = n };
 }
 
 // A cluster lies within one part of the device, and the parts' multiprocessors are not always a multiple of it.
@@ -486,17 +465,13 @@ kiln_status cuda_load(kiln_kernel *kernel)
     if (!(kernel->map_cache = memory_alloc(sizeof(MapCache) * (size_t)(plan->n_maps ? plan->n_maps : 1))))
         return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     const kiln_status status = enter(device);
-    if (status)
-        return status;
+    if (status) return status;
     int error = d->module_load(&kernel->module, kernel->cubin);
-    if (!error)
-        error = d->module_function(&kernel->function, kernel->module, plan->symbol);
+    if (!error) error = d->module_function(&kernel->function, kernel->module, plan->symbol);
     if (!error && plan->dynamic_shared_bytes > 0)
         error = d->function_set(kernel->function, CU_FUNCTION_DYNAMIC_SHARED, plan->dynamic_shared_bytes);
-    if (!error && plan->cluster[0] > 8)
-        error = d->function_set(kernel->function, CU_FUNCTION_LARGE_CLUSTERS, 1);
-    if (!error && blocks_of_cluster(plan) > 1)
-        error = count_clusters(kernel);
+    if (!error && plan->cluster[0] > 8) error = d->function_set(kernel->function, CU_FUNCTION_LARGE_CLUSTERS, 1);
+    if (!error && blocks_of_cluster(plan) > 1) error = count_clusters(kernel);
     leave();
     char doing[96];
     snprintf(doing, sizeof doing, "loading %s", plan->name);
@@ -506,8 +481,7 @@ kiln_status cuda_load(kiln_kernel *kernel)
 static void cuda_unload(kiln_kernel *kernel)
 {
     memory_free(kernel->map_cache);
-    if (!kernel->module || enter(kernel->device))
-        return;
+    if (!kernel->module || enter(kernel->device)) return;
     cuda_driver()->module_unload(kernel->module);
     leave();
 }
@@ -520,8 +494,7 @@ static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *
     size_t at = (size_t)launch->n_words * 8;
     kiln_status status = KILN_OK;
     memcpy(params, launch->words, at);
-    if (launch->plan->n_maps)
-        at = (at + 63) & ~(size_t)63;
+    if (launch->plan->n_maps) at = (at + 63) & ~(size_t)63;
     pthread_mutex_lock(&kernel->lock);
     for (int i = 0; !status && i < launch->plan->n_maps; i++, at += sizeof(CuTensorMap))
         status = find_or_make_map(kernel, launch, i, (CuTensorMap *)(params + at));
@@ -545,14 +518,14 @@ static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch,
 {
     int64_t n = launch->instances;
     const unsigned cluster = blocks_of_cluster(launch->plan);
-    int64_t slots = (int64_t)kernel->device->processors * (launch->plan->blocks_per_sm ? launch->plan->blocks_per_sm : 1);
+    int64_t slots =
+        (int64_t)kernel->device->processors * (launch->plan->blocks_per_sm ? launch->plan->blocks_per_sm : 1);
     if (kernel->clusters > 0 && (int64_t)kernel->clusters * cluster < slots)
         slots = (int64_t)kernel->clusters * cluster;
     if (n % cluster != 0)
         return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances do not divide into clusters of %u",
                            launch->plan->name, n, cluster);
-    if (launch->plan->persistent && n > slots)
-        n = slots > cluster ? slots / cluster * cluster : cluster;
+    if (launch->plan->persistent && n > slots) n = slots > cluster ? slots / cluster * cluster : cluster;
     if (n > INT32_MAX)
         return status_fail(KILN_BAD_SHAPE, "%s: %" PRId64 " instances; a launch holds 2^31 - 1", launch->plan->name, n);
     *blocks = (unsigned)n;
@@ -572,9 +545,8 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
     unsigned blocks = 0;
     kiln_status status = count_blocks(kernel, launch, &blocks);
     if (!status) status = enter(kernel->device);
-    if (status)
-        return status;
-    if ((status = fill_params(kernel, launch, params)) != KILN_OK) {       // maps are made in a context, too
+    if (status) return status;
+    if ((status = fill_params(kernel, launch, params)) != KILN_OK) { // maps are made in a context, too
         leave();
         return status;
     }
@@ -585,19 +557,32 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
     const int error = cuda_driver()->launch(&config, kernel->function, pointers, NULL);
     leave();
     note_kernel(kernel->device, plan->name);
-    if (!error)
-        return KILN_OK;
+    if (!error) return KILN_OK;
     char doing[160];
-    snprintf(doing, sizeof doing, "launching %s (%u blocks of %d threads, %d bytes of shared memory)", plan->name, blocks,
-             plan->threads, plan->dynamic_shared_bytes);
+    snprintf(doing, sizeof doing, "launching %s (%u blocks of %d threads, %d bytes of shared memory)", plan->name,
+             blocks, plan->threads, plan->dynamic_shared_bytes);
     return fail_cuda(kernel->device, error, doing);
 }
 
 const DeviceKind device_kind_cuda = {
-    .name = "cuda", .count = cuda_count, .open = cuda_open, .close = cuda_close,
-    .alloc = cuda_alloc, .free = cuda_free, .alloc_host = cuda_alloc_host, .free_host = cuda_free_host, .upload = cuda_upload, .download = cuda_download,
-    .stream_open = cuda_stream_open, .stream_close = cuda_stream_close, .stream_wait = cuda_stream_wait,
-    .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record,
-    .event_wait = cuda_event_wait, .event_elapsed = cuda_event_elapsed,
-    .unload = cuda_unload, .launch = cuda_launch,
+    .name = "cuda",
+    .count = cuda_count,
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .alloc_host = cuda_alloc_host,
+    .free_host = cuda_free_host,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .stream_open = cuda_stream_open,
+    .stream_close = cuda_stream_close,
+    .stream_wait = cuda_stream_wait,
+    .event_open = cuda_event_open,
+    .event_close = cuda_event_close,
+    .event_record = cuda_event_record,
+    .event_wait = cuda_event_wait,
+    .event_elapsed = cuda_event_elapsed,
+    .unload = cuda_unload,
+    .launch = cuda_launch,
 };

@@ -5,60 +5,75 @@
 
 #include <stdio.h>
 
-typedef struct DLDevice { int32_t device_type, device_id; } DLDevice;
-typedef struct DLDataType { uint8_t code, bits; uint16_t lanes; } DLDataType;
+typedef struct DLDevice {
+    int32_t device_type, device_id;
+} DLDevice;
+typedef struct DLDataType {
+    uint8_t code, bits;
+    uint16_t lanes;
+} DLDataType;
 typedef struct DLTensor {
-    void      *data;
-    DLDevice   device;
-    int32_t    ndim;
+    void *data;
+    DLDevice device;
+    int32_t ndim;
     DLDataType dtype;
-    int64_t   *shape, *strides;      // strides NULL: row-major
-    uint64_t   byte_offset;
+    int64_t *shape, *strides; // strides NULL: row-major
+    uint64_t byte_offset;
 } DLTensor;
 typedef struct DLManagedTensor DLManagedTensor;
 struct DLManagedTensor {
     DLTensor dl_tensor;
-    void    *manager_ctx;
-    void   (*deleter)(DLManagedTensor *self);
+    void *manager_ctx;
+    void (*deleter)(DLManagedTensor *self);
 };
 
 // From version 1.0 on. What stands before dl_tensor keeps its place in all versions, so that any can be read and deleted.
 typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 struct DLManagedTensorVersioned {
     uint32_t major, minor;
-    void    *manager_ctx;
-    void   (*deleter)(DLManagedTensorVersioned *self);
+    void *manager_ctx;
+    void (*deleter)(DLManagedTensorVersioned *self);
     uint64_t flags;
     DLTensor dl_tensor;
 };
 
-enum { DL_MAJOR = 1, DL_MINOR = 1 };                       // 1.1 has the codes of all types below
-enum { DL_SUBBYTE_PADDED = 4 };                            // a flag: elements below 8 bits take a byte each
+enum { DL_MAJOR = 1, DL_MINOR = 1 }; // 1.1 has the codes of all types below
+enum { DL_SUBBYTE_PADDED = 4 };      // a flag: elements below 8 bits take a byte each
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3 };
-enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6, DL_E4M3FN = 10, DL_E5M2 = 12, DL_E2M1FN = 17 };
+enum {
+    DL_INT = 0,
+    DL_UINT = 1,
+    DL_FLOAT = 2,
+    DL_BFLOAT = 4,
+    DL_BOOL = 6,
+    DL_E4M3FN = 10,
+    DL_E5M2 = 12,
+    DL_E2M1FN = 17
+};
 
-static const struct { kiln_type type; uint8_t code, bits; } dl_types[] = {
-    { KILN_F64, DL_FLOAT, 64 },  { KILN_F32, DL_FLOAT, 32 },   { KILN_F16, DL_FLOAT, 16 }, { KILN_BF16, DL_BFLOAT, 16 },
-    { KILN_E4M3, DL_E4M3FN, 8 }, { KILN_E5M2, DL_E5M2, 8 },    { KILN_E2M1, DL_E2M1FN, 4 },
-    { KILN_I64, DL_INT, 64 },    { KILN_I32, DL_INT, 32 },     { KILN_I16, DL_INT, 16 },   { KILN_I8, DL_INT, 8 },
-    { KILN_I4, DL_INT, 4 },      { KILN_I2, DL_INT, 2 },
-    { KILN_U64, DL_UINT, 64 },   { KILN_U32, DL_UINT, 32 },    { KILN_U16, DL_UINT, 16 },  { KILN_U8, DL_UINT, 8 },
-    { KILN_U4, DL_UINT, 4 },     { KILN_U2, DL_UINT, 2 },      { KILN_BOOL, DL_BOOL, 8 },
+static const struct {
+    kiln_type type;
+    uint8_t code, bits;
+} dl_types[] = {
+    { KILN_F64, DL_FLOAT, 64 },  { KILN_F32, DL_FLOAT, 32 }, { KILN_F16, DL_FLOAT, 16 },  { KILN_BF16, DL_BFLOAT, 16 },
+    { KILN_E4M3, DL_E4M3FN, 8 }, { KILN_E5M2, DL_E5M2, 8 },  { KILN_E2M1, DL_E2M1FN, 4 }, { KILN_I64, DL_INT, 64 },
+    { KILN_I32, DL_INT, 32 },    { KILN_I16, DL_INT, 16 },   { KILN_I8, DL_INT, 8 },      { KILN_I4, DL_INT, 4 },
+    { KILN_I2, DL_INT, 2 },      { KILN_U64, DL_UINT, 64 },  { KILN_U32, DL_UINT, 32 },   { KILN_U16, DL_UINT, 16 },
+    { KILN_U8, DL_UINT, 8 },     { KILN_U4, DL_UINT, 4 },    { KILN_U2, DL_UINT, 2 },     { KILN_BOOL, DL_BOOL, 8 },
 };
 
 static kiln_status import_device(const char *function, DLDevice from, kiln_device **device)
 {
     char name[16];
     *device = NULL;
-    if (from.device_type == DL_CPU || from.device_type == DL_CUDA_HOST)
-        return KILN_OK;
+    if (from.device_type == DL_CPU || from.device_type == DL_CUDA_HOST) return KILN_OK;
     if (from.device_type != DL_CUDA)
-        return status_fail(KILN_BAD_DEVICE, "%s: device type %d is neither the CPU (1) nor CUDA (2)", function, from.device_type);
+        return status_fail(KILN_BAD_DEVICE, "%s: device type %d is neither the CPU (1) nor CUDA (2)", function,
+                           from.device_type);
     snprintf(name, sizeof name, "cuda:%d", from.device_id);
     const kiln_status status = kiln_device_open(name, device);
     // The tensor holds no use of the device: whoever launches on it does. The struct stays, as devices do.
-    if (!status)
-        kiln_device_close(*device);
+    if (!status) kiln_device_close(*device);
     return status;
 }
 
@@ -74,8 +89,7 @@ static kiln_status import_tensor(const char *function, const DLTensor *from, kil
         return status_fail(KILN_BAD_TYPE, "%s: type code %d with %d bits and %d lanes has no counterpart", function,
                            from->dtype.code, from->dtype.bits, from->dtype.lanes);
     const kiln_status status = import_device(function, from->device, &made.device);
-    if (status)
-        return status;
+    if (status) return status;
     made.data = from->data ? (char *)from->data + from->byte_offset : NULL;
     made.has_strides = from->strides != NULL;
     for (int i = 0; i < from->ndim; i++) {
@@ -100,23 +114,26 @@ kiln_status kiln_tensor_from_dlpack_versioned(const void *managed, kiln_tensor *
         return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", function, managed ? "tensor" : "managed");
     const DLManagedTensorVersioned *const from = managed;
     if (from->major != DL_MAJOR)
-        return status_fail(KILN_UNSUPPORTED, "%s: the tensor is of DLPack %u.%u, expected %d.x", function, (unsigned)from->major,
-                           (unsigned)from->minor, DL_MAJOR);
+        return status_fail(KILN_UNSUPPORTED, "%s: the tensor is of DLPack %u.%u, expected %d.x", function,
+                           (unsigned)from->major, (unsigned)from->minor, DL_MAJOR);
     if ((from->flags & KILN_DLPACK_READ_ONLY) && !flags)
-        return status_fail(KILN_BAD_ARGUMENT, "%s: the tensor may only be read; give 'flags' to take it all the same", function);
+        return status_fail(KILN_BAD_ARGUMENT, "%s: the tensor may only be read; give 'flags' to take it all the same",
+                           function);
     if ((from->flags & DL_SUBBYTE_PADDED) && from->dl_tensor.dtype.bits < 8)
         return status_fail(KILN_BAD_TYPE, "%s: elements of %d bits take a byte each, expected packed ones", function,
                            from->dl_tensor.dtype.bits);
     const kiln_status status = import_tensor(function, &from->dl_tensor, tensor);
-    if (!status && flags)
-        *flags = from->flags & (KILN_DLPACK_READ_ONLY | KILN_DLPACK_COPIED);
+    if (!status && flags) *flags = from->flags & (KILN_DLPACK_READ_ONLY | KILN_DLPACK_COPIED);
     return status;
 }
 
 // ---- export
 
 typedef struct Export {
-    union { DLManagedTensor plain; DLManagedTensorVersioned versioned; };
+    union {
+        DLManagedTensor plain;
+        DLManagedTensorVersioned versioned;
+    };
     int64_t shape[KILN_MAX_RANK], strides[KILN_MAX_RANK];
 } Export;
 
@@ -133,29 +150,33 @@ static void fill_strides(int64_t *strides, const kiln_tensor *tensor)
 static DLDataType export_type(kiln_type type)
 {
     for (int i = 0; i < COUNT(dl_types); i++)
-        if (dl_types[i].type == type)
-            return (DLDataType){ dl_types[i].code, dl_types[i].bits, 1 };
+        if (dl_types[i].type == type) return (DLDataType){ dl_types[i].code, dl_types[i].bits, 1 };
     return (DLDataType){ .lanes = 0 };
 }
 
 // Memory for a managed tensor, and the tensor that goes into it.
-static kiln_status export_tensor(const char *function, const kiln_tensor *tensor, void **managed, Export **made, DLTensor *to)
+static kiln_status export_tensor(const char *function, const kiln_tensor *tensor, void **managed, Export **made,
+                                 DLTensor *to)
 {
     if (!tensor || !managed)
         return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' is null", function, tensor ? "managed" : "tensor");
     if (tensor->rank < 0 || tensor->rank > KILN_MAX_RANK)
-        return status_fail(KILN_BAD_SHAPE, "%s: rank %d is not between 0 and %d", function, tensor->rank, KILN_MAX_RANK);
+        return status_fail(KILN_BAD_SHAPE, "%s: rank %d is not between 0 and %d", function, tensor->rank,
+                           KILN_MAX_RANK);
     const DLDataType type = export_type(tensor->type);
     if (!type.lanes)
         return status_fail(KILN_BAD_TYPE, "%s: DLPack has no type for %s", function, kiln_type_name(tensor->type));
     Export *const e = *made = memory_alloc(sizeof **made);
-    if (!e)
-        return status_fail(KILN_OUT_OF_MEMORY, "%s: out of memory", function);
+    if (!e) return status_fail(KILN_OUT_OF_MEMORY, "%s: out of memory", function);
     const bool cpu = device_is_cpu(tensor->device);
     memcpy(e->shape, tensor->shape, sizeof e->shape);
     fill_strides(e->strides, tensor);
-    *to = (DLTensor){ .data = tensor->data, .device = { cpu ? DL_CPU : DL_CUDA, cpu ? 0 : tensor->device->index },
-                      .ndim = tensor->rank, .dtype = type, .shape = e->shape, .strides = e->strides };
+    *to = (DLTensor){ .data = tensor->data,
+                      .device = { cpu ? DL_CPU : DL_CUDA, cpu ? 0 : tensor->device->index },
+                      .ndim = tensor->rank,
+                      .dtype = type,
+                      .shape = e->shape,
+                      .strides = e->strides };
     return KILN_OK;
 }
 
@@ -164,8 +185,7 @@ kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed)
     Export *made;
     DLTensor to;
     const kiln_status status = export_tensor("kiln_tensor_to_dlpack", tensor, managed, &made, &to);
-    if (status)
-        return status;
+    if (status) return status;
     made->plain = (DLManagedTensor){ .dl_tensor = to, .manager_ctx = made, .deleter = delete_plain };
     *managed = &made->plain;
     return KILN_OK;
@@ -176,13 +196,17 @@ kiln_status kiln_tensor_to_dlpack_versioned(const kiln_tensor *tensor, uint64_t 
     Export *made;
     DLTensor to;
     if (flags & ~(uint64_t)(KILN_DLPACK_READ_ONLY | KILN_DLPACK_COPIED))
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_tensor_to_dlpack_versioned: 'flags' is %#llx, expected KILN_DLPACK_*",
+        return status_fail(KILN_BAD_ARGUMENT,
+                           "kiln_tensor_to_dlpack_versioned: 'flags' is %#llx, expected KILN_DLPACK_*",
                            (unsigned long long)flags);
     const kiln_status status = export_tensor("kiln_tensor_to_dlpack_versioned", tensor, managed, &made, &to);
-    if (status)
-        return status;
-    made->versioned = (DLManagedTensorVersioned){ .major = DL_MAJOR, .minor = DL_MINOR, .manager_ctx = made,
-                                                  .deleter = delete_versioned, .flags = flags, .dl_tensor = to };
+    if (status) return status;
+    made->versioned = (DLManagedTensorVersioned){ .major = DL_MAJOR,
+                                                  .minor = DL_MINOR,
+                                                  .manager_ctx = made,
+                                                  .deleter = delete_versioned,
+                                                  .flags = flags,
+                                                  .dl_tensor = to };
     *managed = &made->versioned;
     return KILN_OK;
 }

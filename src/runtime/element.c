@@ -8,14 +8,15 @@
 #include <math.h>
 
 // A binary floating-point format of at most 16 bits.
-typedef struct Format { int bits, mantissa, bias; bool has_infinity, has_nan; } Format;
+typedef struct Format {
+    int bits, mantissa, bias;
+    bool has_infinity, has_nan;
+} Format;
 
 static const Format formats[DTYPE_COUNT] = {
-    [DTYPE_F16]  = { 16, 10, 15, true,  true },
-    [DTYPE_BF16] = { 16, 7, 127, true,  true },
-    [DTYPE_E4M3] = { 8,  3, 7,   false, true },            // all ones: NaN; the largest is 448
-    [DTYPE_E5M2] = { 8,  2, 15,  true,  true },
-    [DTYPE_E2M1] = { 4,  1, 1,   false, false },           // the largest is 6
+    [DTYPE_F16] = { 16, 10, 15, true, true }, [DTYPE_BF16] = { 16, 7, 127, true, true },
+    [DTYPE_E4M3] = { 8, 3, 7, false, true }, // all ones: NaN; the largest is 448
+    [DTYPE_E5M2] = { 8, 2, 15, true, true },  [DTYPE_E2M1] = { 4, 1, 1, false, false }, // the largest is 6
 };
 
 static uint64_t load_bits(int bits, const void *data, int64_t index)
@@ -47,12 +48,9 @@ static double decode(const Format *f, uint64_t word)
     const int exponent_bits = f->bits - 1 - f->mantissa, all_ones = (1 << exponent_bits) - 1;
     const int exponent = (int)(word >> f->mantissa) & all_ones, fraction = (int)word & ((1 << f->mantissa) - 1);
     const double sign = word >> (f->bits - 1) & 1 ? -1 : 1;
-    if (exponent == all_ones && f->has_infinity)
-        return fraction ? NAN : sign * INFINITY;
-    if (exponent == all_ones && f->has_nan && fraction == (1 << f->mantissa) - 1)
-        return NAN;
-    if (exponent == 0)
-        return sign * ldexp(fraction, 1 - f->bias - f->mantissa);
+    if (exponent == all_ones && f->has_infinity) return fraction ? NAN : sign * INFINITY;
+    if (exponent == all_ones && f->has_nan && fraction == (1 << f->mantissa) - 1) return NAN;
+    if (exponent == 0) return sign * ldexp(fraction, 1 - f->bias - f->mantissa);
     return sign * ldexp(fraction + (1 << f->mantissa), exponent - f->bias - f->mantissa);
 }
 
@@ -63,22 +61,21 @@ static uint64_t encode(DType type, double value)
     const int all_ones = (1 << (f->bits - 1 - f->mantissa)) - 1;
     const uint64_t sign = (uint64_t)(signbit(value) != 0) << (f->bits - 1);
     const uint64_t infinity = (uint64_t)all_ones << f->mantissa;
-    const uint64_t largest = f->has_infinity ? infinity - 1 : f->has_nan ? (UINT64_C(1) << (f->bits - 1)) - 2
-                                                                         : (UINT64_C(1) << (f->bits - 1)) - 1;
+    const uint64_t largest = f->has_infinity ? infinity - 1
+                             : f->has_nan    ? (UINT64_C(1) << (f->bits - 1)) - 2
+                                             : (UINT64_C(1) << (f->bits - 1)) - 1;
     if (isnan(value))
         return f->has_infinity ? infinity | (UINT64_C(1) << (f->mantissa - 1)) : f->has_nan ? sign | (largest + 1) : 0;
     const double size = fabs(value);
     const bool saturates = f->bits <= 8;
-    if (isinf(value))
-        return sign | (saturates ? largest : infinity);
+    if (isinf(value)) return sign | (saturates ? largest : infinity);
     int exponent;
-    frexp(size, &exponent);                                // size = m * 2^exponent, 0.5 <= m < 1
+    frexp(size, &exponent); // size = m * 2^exponent, 0.5 <= m < 1
     int field = exponent - 1 + f->bias;
     field = size == 0 || field < 1 ? 0 : field;
     const int scale = (field ? field : 1) - f->bias - f->mantissa;
-    const double places = nearbyint(ldexp(size, -scale));  // to nearest even; may carry into the exponent
-    if (places >= ldexp(1, f->mantissa + 2))
-        return sign | (saturates ? largest : infinity);
+    const double places = nearbyint(ldexp(size, -scale)); // to nearest even; may carry into the exponent
+    if (places >= ldexp(1, f->mantissa + 2)) return sign | (saturates ? largest : infinity);
     const uint64_t word = (uint64_t)places + (field ? (uint64_t)(field - 1) << f->mantissa : 0);
     return sign | (word > largest ? (saturates ? largest : infinity) : word);
 }
@@ -88,18 +85,16 @@ double element_get(DType type, const void *data, int64_t index)
     double wide;
     float narrow;
     switch (type) {
-    case DTYPE_F64:
-        memcpy(&wide, (const char *)data + 8 * index, 8);
-        return wide;
-    case DTYPE_F32: case DTYPE_TF32:
-        memcpy(&narrow, (const char *)data + 4 * index, 4);
-        return narrow;
-    case DTYPE_F16: case DTYPE_BF16: case DTYPE_E4M3: case DTYPE_E5M2: case DTYPE_E2M1:
-        return decode(&formats[type], load_bits(formats[type].bits, data, index));
-    case DTYPE_U64:
-        return (double)(uint64_t)element_get_int(type, data, index);
-    default:
-        return (double)element_get_int(type, data, index);
+    case DTYPE_F64: memcpy(&wide, (const char *)data + 8 * index, 8); return wide;
+    case DTYPE_F32:
+    case DTYPE_TF32: memcpy(&narrow, (const char *)data + 4 * index, 4); return narrow;
+    case DTYPE_F16:
+    case DTYPE_BF16:
+    case DTYPE_E4M3:
+    case DTYPE_E5M2:
+    case DTYPE_E2M1: return decode(&formats[type], load_bits(formats[type].bits, data, index));
+    case DTYPE_U64: return (double)(uint64_t)element_get_int(type, data, index);
+    default: return (double)element_get_int(type, data, index);
     }
 }
 
@@ -112,10 +107,8 @@ int64_t element_get_int(DType type, const void *data, int64_t index)
 
 void element_set_int(DType type, void *data, int64_t index, int64_t value)
 {
-    if (dtype_is_float(type))
-        element_set(type, data, index, (double)value);
-    else
-        store_bits(dtype_bits(type), data, index, type == DTYPE_BOOL ? value != 0 : (uint64_t)value);
+    if (dtype_is_float(type)) element_set(type, data, index, (double)value);
+    else store_bits(dtype_bits(type), data, index, type == DTYPE_BOOL ? value != 0 : (uint64_t)value);
 }
 
 // Truncates and saturates; NaN gives 0.
@@ -124,10 +117,8 @@ static int64_t to_integer(DType type, double value)
     const int bits = dtype_bits(type);
     const bool is_unsigned = dtype_is_unsigned(type);
     const double low = is_unsigned ? 0 : -ldexp(1, bits - 1), high = ldexp(1, is_unsigned ? bits : bits - 1);
-    if (isnan(value))
-        return 0;
-    if (value <= low)
-        return is_unsigned ? 0 : (int64_t)low;
+    if (isnan(value)) return 0;
+    if (value <= low) return is_unsigned ? 0 : (int64_t)low;
     if (value >= high)
         return is_unsigned ? (int64_t)(bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1)
                            : (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
@@ -138,19 +129,15 @@ void element_set(DType type, void *data, int64_t index, double value)
 {
     const float narrow = (float)value;
     switch (type) {
-    case DTYPE_F64:
-        memcpy((char *)data + 8 * index, &value, 8);
-        return;
-    case DTYPE_F32: case DTYPE_TF32:
-        memcpy((char *)data + 4 * index, &narrow, 4);
-        return;
-    case DTYPE_F16: case DTYPE_BF16: case DTYPE_E4M3: case DTYPE_E5M2: case DTYPE_E2M1:
-        store_bits(formats[type].bits, data, index, encode(type, value));
-        return;
-    case DTYPE_BOOL:
-        store_bits(8, data, index, value != 0);
-        return;
-    default:
-        store_bits(dtype_bits(type), data, index, (uint64_t)to_integer(type, value));
+    case DTYPE_F64: memcpy((char *)data + 8 * index, &value, 8); return;
+    case DTYPE_F32:
+    case DTYPE_TF32: memcpy((char *)data + 4 * index, &narrow, 4); return;
+    case DTYPE_F16:
+    case DTYPE_BF16:
+    case DTYPE_E4M3:
+    case DTYPE_E5M2:
+    case DTYPE_E2M1: store_bits(formats[type].bits, data, index, encode(type, value)); return;
+    case DTYPE_BOOL: store_bits(8, data, index, value != 0); return;
+    default: store_bits(dtype_bits(type), data, index, (uint64_t)to_integer(type, value));
     }
 }

@@ -20,14 +20,10 @@ kiln_kernel *kernel_new(kiln_device *device)
 
 void kiln_kernel_free(kiln_kernel *kernel)
 {
-    if (!kernel)
-        return;
-    if (kernel->wide)
-        kernel->free_wide(kernel->wide);
-    if (kernel->steps)
-        kernel->free_steps(kernel->steps);
-    else if (kernel->device)
-        kernel->device->kind->unload(kernel);
+    if (!kernel) return;
+    if (kernel->wide) kernel->free_wide(kernel->wide);
+    if (kernel->steps) kernel->free_steps(kernel->steps);
+    else if (kernel->device) kernel->device->kind->unload(kernel);
     prepared_free(kernel->prepared);
     memory_free(kernel->cubin);
     kiln_device_close(kernel->device);

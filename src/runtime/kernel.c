@@ -28,8 +28,9 @@ static kiln_status take_cubin(kiln_kernel *kernel, char *cubin, size_t n, const 
 {
     kernel->cubin = cubin;
     kernel->n_cubin = n;
-    kernel->report = (struct CudaReport){ r->registers, r->stack_bytes, r->spill_store_bytes + r->spill_load_bytes,
-                                          r->static_shared_bytes, r->serialised_wgmma, r->known };
+    kernel->report =
+        (struct CudaReport){ r->registers,           r->stack_bytes,      r->spill_store_bytes + r->spill_load_bytes,
+                             r->static_shared_bytes, r->serialised_wgmma, r->known };
     return kernel->device ? cuda_load(kernel) : KILN_OK;
 }
 
@@ -69,8 +70,8 @@ static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
         return status ? status : take_cubin(kernel, cubin, n, &resources);
     }
     void *object;
-    status = cc_build(kernel->source, &request->target.cpu, cc_form(request),
-                      kernel->plan->name, kernel->object_name, &object);
+    status = cc_build(kernel->source, &request->target.cpu, cc_form(request), kernel->plan->name, kernel->object_name,
+                      &object);
     return status ? status : take_object(kernel, object);
 }
 
@@ -79,41 +80,44 @@ static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
 // What the front end makes; it stands outside the arena's reach, so that a jump out of it leaves nothing behind.
 typedef struct Front {
     const BuildRequest *request;
-    kiln_kernel *kernel;             // the result
-    const char  *stage;              // or these, for kernel_compile
-    Text        *dump;
+    kiln_kernel *kernel; // the result
+    const char *stage;   // or these, for kernel_compile
+    Text *dump;
     UseCompiled *use;
-    void        *context;
+    void *context;
 } Front;
 
 // Copies what must outlive the compilation.
 static kiln_status keep_compiled(kiln_kernel *kernel, const Compiled *compiled)
 {
-    if (setjmp(kernel->arena->out_of_memory) != 0)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (setjmp(kernel->arena->out_of_memory) != 0) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     Text bytes = { .arena = kernel->arena };
     plan_write(&bytes, compiled->plan);
     kernel->plan = plan_read(kernel->arena, bytes.data, bytes.length);
     kernel->source = arena_copy_text(kernel->arena, compiled->source, strlen(compiled->source));
     kernel->explanation = compiled->explanation
-                        ? arena_copy_text(kernel->arena, compiled->explanation, strlen(compiled->explanation)) : "";
-    return kernel->plan ? KILN_OK : status_fail(KILN_UNSUPPORTED, "%s: its launch plan cannot be stored",
-                                                compiled->plan->name);
+                              ? arena_copy_text(kernel->arena, compiled->explanation, strlen(compiled->explanation))
+                              : "";
+    return kernel->plan ? KILN_OK
+                        : status_fail(KILN_UNSUPPORTED, "%s: its launch plan cannot be stored", compiled->plan->name);
 }
 
 static CheckOptions check_options(const BuildRequest *request)
 {
-    return (CheckOptions){ .target = request->target.name, .arch = request->target.cuda.arch, .checked = request->checked,
-                           .bindings = request->bindings, .n_bindings = request->n_bindings };
+    return (CheckOptions){ .target = request->target.name,
+                           .arch = request->target.cuda.arch,
+                           .checked = request->checked,
+                           .bindings = request->bindings,
+                           .n_bindings = request->n_bindings };
 }
 
 static TileKernel *check_form(const BuildRequest *request, const CheckOptions *options)
 {
     Program *const program = request->program->program;
     switch (request->form) {
-    case FORM_KERNEL:    return check_kernel(program, request->name, options);
+    case FORM_KERNEL: return check_kernel(program, request->name, options);
     case FORM_REFERENCE: return check_reference(program, request->name, options);
-    case FORM_VERIFY:    return check_verify(program, request->name, options);
+    case FORM_VERIFY: return check_verify(program, request->name, options);
     case FORM_CASE_CODE: return check_case_code(program, request->name, request->one);
     }
     return NULL;
@@ -128,9 +132,8 @@ static kiln_status compile_tile(const Front *front, TileKernel *tile, bool follo
     const Compiled *const compiled = tile ? compile_kernel(tile, &target, front->stage, front->dump) : NULL;
     if (!compiled)
         return diags->errors ? program_fail(diags)
-             : status_fail(KILN_NOT_FOUND, "'%s' has nothing of that kind", front->request->name);
-    if (into)
-        return keep_compiled(into, compiled);
+                             : status_fail(KILN_NOT_FOUND, "'%s' has nothing of that kind", front->request->name);
+    if (into) return keep_compiled(into, compiled);
     return front->use ? front->use(compiled, front->context) : KILN_OK;
 }
 
@@ -142,8 +145,7 @@ static kiln_status compile_operator(Front *front)
     const OperatorPlan *const plan = check_operator(request->program->program, request->name, &options);
     kiln_kernel *const kernel = front->kernel;
     kiln_status status = KILN_OK;
-    if (!plan)
-        return program_fail(request->program->program->diags);
+    if (!plan) return program_fail(request->program->program->diags);
     if (plan->n_temps > MAX_TEMPS)
         return status_fail(KILN_UNSUPPORTED, "'%s' has %d temporaries; %d are supported", request->name, plan->n_temps,
                            MAX_TEMPS);
@@ -199,8 +201,7 @@ kiln_status kernel_compile(const BuildRequest *request, const char *stage, Text 
 static kiln_status make_all_code(kiln_kernel *kernel, const BuildRequest *request)
 {
     kiln_status status = KILN_OK;
-    if (!kernel->steps)
-        return make_code(kernel, request);
+    if (!kernel->steps) return make_code(kernel, request);
     for (int i = 0; !status && i < kernel->steps->n_steps; i++)
         status = make_code(kernel->steps->steps[i].kernel, request);
     return status;
@@ -209,13 +210,10 @@ static kiln_status make_all_code(kiln_kernel *kernel, const BuildRequest *reques
 kiln_status kernel_translate(const BuildRequest *request, kiln_kernel **kernel)
 {
     Front front = { .request = request, .kernel = kernel_new(request->device) };
-    if (!front.kernel)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (!front.kernel) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     const kiln_status status = run_front(&front);
-    if (status)
-        kiln_kernel_free(front.kernel);
-    else
-        *kernel = front.kernel;
+    if (status) kiln_kernel_free(front.kernel);
+    else *kernel = front.kernel;
     return status;
 }
 
@@ -223,13 +221,10 @@ static kiln_status build_anew(const BuildRequest *request, kiln_kernel **kernel)
 {
     kiln_kernel *made;
     kiln_status status = kernel_translate(request, &made);
-    if (status)
-        return status;
+    if (status) return status;
     status = make_all_code(made, request);
-    if (status)
-        kiln_kernel_free(made);
-    else
-        *kernel = made;
+    if (status) kiln_kernel_free(made);
+    else *kernel = made;
     return status;
 }
 
@@ -238,15 +233,15 @@ static kiln_status hash_toolchain(Hash *hash, const BuildRequest *request)
 {
     const Target *const target = &request->target;
     return strcmp(target->name, "cuda") == 0 ? nvrtc_hash(hash, code_arch(request->device, target->cuda.arch))
-         : cc_hash(hash, &target->cpu, cc_form(request));
+                                             : cc_hash(hash, &target->cpu, cc_form(request));
 }
 
 static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
 {
     const Target *const target = &request->target;
     Text bindings = { .arena = arena };
-    const int facts[] = { request->checked, (int)request->form, (int)target->cpu.isa, target->cpu.bf16, target->cpu.vnni,
-                          target->cpu.amx, target->cuda.arch };
+    const int facts[] = { request->checked, (int)request->form, (int)target->cpu.isa, target->cpu.bf16,
+                          target->cpu.vnni, target->cpu.amx,    target->cuda.arch };
     bindings_print(&bindings, request->bindings, request->n_bindings);
     hash_add_text(hash, library_identity());
     hash_add_text(hash, request->program->hash);
@@ -293,7 +288,8 @@ static kiln_status find_record(const BuildRequest *request, const char *name, ki
 }
 
 // `status`: why there is no compiler, which is the answer unless one was there before.
-static kiln_status find_without_compiler(const BuildRequest *request, Arena *arena, kiln_status status, kiln_kernel **kernel)
+static kiln_status find_without_compiler(const BuildRequest *request, Arena *arena, kiln_status status,
+                                         kiln_kernel **kernel)
 {
     char last[RECORD_NAME], name[RECORD_NAME];
     size_t n;
@@ -301,40 +297,35 @@ static kiln_status find_without_compiler(const BuildRequest *request, Arena *are
     char *const record = cache_read(last, &n);
     const bool found = record && n == RECORD_NAME && find_record(request, record, kernel) == KILN_OK;
     memory_free(record);
-    if (found)
-        return KILN_OK;
-    record_name(request, arena, name);                     // again, for its message
+    if (found) return KILN_OK;
+    record_name(request, arena, name); // again, for its message
     return status;
 }
 
-static void keep_record(const BuildRequest *request, Arena *arena, const char name[RECORD_NAME], const kiln_kernel *kernel)
+static void keep_record(const BuildRequest *request, Arena *arena, const char name[RECORD_NAME],
+                        const kiln_kernel *kernel)
 {
     char last[RECORD_NAME], record[RECORD_NAME] = "";
     Text text = { .arena = arena };
     kernel_store(&text, kernel);
     last_name(request, arena, last);
     strcpy(record, name);
-    if (cache_write(name, text.data, text.length))
-        cache_write(last, record, sizeof record);
+    if (cache_write(name, text.data, text.length)) cache_write(last, record, sizeof record);
 }
 
 // Case code is not kept: it depends on a case, which has no text of its own.
 static kiln_status find_or_build(const BuildRequest *request, Arena *arena, kiln_kernel **kernel)
 {
     char name[RECORD_NAME];
-    if (request->form == FORM_CASE_CODE)
-        return build_anew(request, kernel);
+    if (request->form == FORM_CASE_CODE) return build_anew(request, kernel);
     kiln_status status = cache_check();
-    if (status)
-        return status;
+    if (status) return status;
     status = record_name(request, arena, name);
-    if (status)
-        return find_without_compiler(request, arena, status, kernel);
+    if (status) return find_without_compiler(request, arena, status, kernel);
     status = find_record(request, name, kernel);
-    if (status != KILN_NOT_FOUND)
-        return status;
+    if (status != KILN_NOT_FOUND) return status;
     status = build_anew(request, kernel);
-    if (!status && setjmp(arena->out_of_memory) == 0)      // a record that does not fit is merely not kept
+    if (!status && setjmp(arena->out_of_memory) == 0) // a record that does not fit is merely not kept
         keep_record(request, arena, name, *kernel);
     return status;
 }
@@ -345,10 +336,8 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
     Arena *const arena = arena_new();
     kiln_status status = KILN_OUT_OF_MEMORY;
     *kernel = NULL;
-    if (arena && setjmp(arena->out_of_memory) == 0)
-        status = find_or_build(request, arena, kernel);
-    else
-        status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
+    if (arena && setjmp(arena->out_of_memory) == 0) status = find_or_build(request, arena, kernel);
+    else status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
     arena_free(arena);
     if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL &&
         !request->target.cuda.wide)
@@ -362,8 +351,7 @@ kiln_status target_choose(const kiln_device *device, const kiln_build_options *o
     const kiln_build_options *const o = options ? options : &none;
     *target = (Target){ .name = "cpu" };
     const kiln_status status = status_check_size("kiln_build_options", o->struct_size, sizeof *o);
-    if (status)
-        return status;
+    if (status) return status;
     if (!device && !o->arch)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: 'device' is null and options->arch is not set");
     if (device && device_is_cpu(device)) {
@@ -391,19 +379,19 @@ kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const 
                               const kiln_build_options *options, kiln_kernel **kernel)
 {
     if (!program || !name || !kernel)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: '%s' is null", !program ? "program" : !name ? "name"
-                           : "kernel");
+        return status_fail(KILN_BAD_ARGUMENT, "kiln_kernel_build: '%s' is null",
+                           !program ? "program"
+                           : !name  ? "name"
+                                    : "kernel");
     BuildRequest request = { .device = device, .program = program, .name = name, .checked = options && options->check };
     Binding *bound = NULL;
     kiln_status status = target_choose(device, options, &request.target);
     Arena *const arena = status ? NULL : arena_new();
-    if (status)
-        return status;
+    if (status) return status;
     if (arena && setjmp(arena->out_of_memory) == 0) {
         status = bindings_parse(arena, program, name, bindings, &bound, &request.n_bindings);
         request.bindings = bound;
-        if (!status)
-            status = kernel_build(&request, kernel);
+        if (!status) status = kernel_build(&request, kernel);
     } else {
         status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", name);
     }

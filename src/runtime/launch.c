@@ -23,20 +23,25 @@ static kiln_status check_kind(const Launch *launch, int i)
         return status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') has an unknown kind (%d)", kernel, i + 1, param->name,
                            (int)arg->kind);
     if (param->absent)
-        return arg->kind == KILN_ARG_NONE ? KILN_OK
-             : status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is given, but the kernel was built with %s=none",
-                           kernel, i + 1, param->name, param->name);
+        return arg->kind == KILN_ARG_NONE
+                   ? KILN_OK
+                   : status_fail(KILN_BAD_ARGUMENT,
+                                 "%s: argument %d ('%s') is given, but the kernel was built with %s=none", kernel,
+                                 i + 1, param->name, param->name);
     if (param->is_tensor && arg->kind == KILN_ARG_NONE && param->optional)
-        return status_fail(KILN_BAD_ARGUMENT, "%s: argument %d ('%s') is none, but the kernel was built for it to be "
-                           "present; build it with %s=none", kernel, i + 1, param->name, param->name);
+        return status_fail(KILN_BAD_ARGUMENT,
+                           "%s: argument %d ('%s') is none, but the kernel was built for it to be "
+                           "present; build it with %s=none",
+                           kernel, i + 1, param->name, param->name);
     if (param->is_tensor)
-        return arg->kind == KILN_ARG_TENSOR ? KILN_OK
-             : status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') is %s, expected a tensor of %s", kernel, i + 1,
-                           param->name, arg_kind_names[arg->kind], dtype_name(param->type));
+        return arg->kind == KILN_ARG_TENSOR
+                   ? KILN_OK
+                   : status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') is %s, expected a tensor of %s", kernel, i + 1,
+                                 param->name, arg_kind_names[arg->kind], dtype_name(param->type));
     const bool fits = arg->kind == KILN_ARG_INT || (arg->kind == KILN_ARG_FLOAT && dtype_is_float(param->type));
     return fits ? KILN_OK
-         : status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') is %s, expected a scalar of type %s", kernel, i + 1,
-                       param->name, arg_kind_names[arg->kind], dtype_name(param->type));
+                : status_fail(KILN_BAD_TYPE, "%s: argument %d ('%s') is %s, expected a scalar of type %s", kernel,
+                              i + 1, param->name, arg_kind_names[arg->kind], dtype_name(param->type));
 }
 
 static kiln_status check_pointer(const Launch *launch, int i)
@@ -61,24 +66,24 @@ static kiln_status check_extents(const Launch *launch, int i)
     const kiln_tensor *const tensor = launch->args[i].tensor;
     for (int d = 0; d < tensor->rank; d++)
         if (tensor->shape[d] < 0)
-            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64, launch->plan->name, d, param->name,
-                               tensor->shape[d]);
+            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64, launch->plan->name, d,
+                               param->name, tensor->shape[d]);
     const int64_t elements = tensor_elements(tensor);
     if (elements < 0)
         return status_fail(KILN_BAD_SHAPE, "%s: '%s' has more elements than memory can hold", launch->plan->name,
                            param->name);
     if (elements > 0 && !tensor->data)
-        return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' has no data: its pointer is null and it has %" PRId64 " elements",
+        return status_fail(KILN_BAD_ARGUMENT,
+                           "%s: '%s' has no data: its pointer is null and it has %" PRId64 " elements",
                            launch->plan->name, param->name, elements);
     return KILN_OK;
 }
 
 static kiln_status fail_overlap(const Launch *launch, int i, int dim)
 {
-    return status_fail(KILN_BAD_SHAPE,
-                       "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its elements overlap",
-                       launch->plan->name, launch->plan->params[i].name, tensor_stride(launch->args[i].tensor, dim),
-                       dim);
+    return status_fail(
+        KILN_BAD_SHAPE, "%s: '%s' is written, but with stride %" PRId64 " in dimension %d its elements overlap",
+        launch->plan->name, launch->plan->params[i].name, tensor_stride(launch->args[i].tensor, dim), dim);
 }
 
 // Contiguous rows that lie multiples of 16 bytes apart.
@@ -88,7 +93,7 @@ static kiln_status check_rows(const Launch *launch, int i)
     const char *const kernel = launch->plan->name;
     int dim;
     switch (tensor_check_rows(launch->args[i].tensor, (param->access & ACCESS_OUT) != 0, &dim)) {
-    case ROWS_FIT:       return KILN_OK;
+    case ROWS_FIT: return KILN_OK;
     case ROWS_BROKEN:
         return status_fail(KILN_BAD_SHAPE, "%s: '%s' has stride %" PRId64 " in its last dimension, expected 1", kernel,
                            param->name, tensor_stride(launch->args[i].tensor, dim));
@@ -98,7 +103,7 @@ static kiln_status check_rows(const Launch *launch, int i)
                            " bytes, expected a positive multiple of 16 below 2^36 elements",
                            kernel, dim, param->name, tensor_stride(launch->args[i].tensor, dim),
                            tensor_stride(launch->args[i].tensor, dim) * (dtype_bits(param->type) / 8));
-    case ROWS_OVERLAP:   return fail_overlap(launch, i, dim);
+    case ROWS_OVERLAP: return fail_overlap(launch, i, dim);
     }
     return KILN_OK;
 }
@@ -109,24 +114,23 @@ static kiln_status check_strides(const Launch *launch, int i)
     const kiln_tensor *const tensor = launch->args[i].tensor;
     int dim;
     int64_t expected;
-    if (param->spaced)
-        return check_rows(launch, i);
+    if (param->spaced) return check_rows(launch, i);
     if (!param->strided && !tensor_is_contiguous(tensor, &dim, &expected))
-        return status_fail(KILN_BAD_SHAPE, "%s: '%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %"
-                           PRId64 " (the kernel was not built with %s=strided)", launch->plan->name, param->name, dim,
-                           tensor->strides[dim], expected, param->name);
-    if (!tensor->has_strides)
-        return KILN_OK;
+        return status_fail(KILN_BAD_SHAPE,
+                           "%s: '%s' must be contiguous: dimension %d has stride %" PRId64 ", expected %" PRId64
+                           " (the kernel was not built with %s=strided)",
+                           launch->plan->name, param->name, dim, tensor->strides[dim], expected, param->name);
+    if (!tensor->has_strides) return KILN_OK;
     for (int d = 0; d < tensor->rank; d++) {
         const int64_t stride = tensor->strides[d], extent = tensor->shape[d];
         int64_t reach;
-        if (extent > 1 && (__builtin_mul_overflow(stride, extent, &reach) || reach > INT64_C(1) << 58
-                           || reach < -(INT64_C(1) << 58)))
-            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' has stride %" PRId64 ", which leaves the memory",
+        if (extent > 1 &&
+            (__builtin_mul_overflow(stride, extent, &reach) || reach > INT64_C(1) << 58 || reach < -(INT64_C(1) << 58)))
+            return status_fail(KILN_BAD_SHAPE,
+                               "%s: dimension %d of '%s' has stride %" PRId64 ", which leaves the memory",
                                launch->plan->name, d, param->name, stride);
     }
-    if ((param->access & ACCESS_OUT) && tensor_overlaps_itself(tensor, &dim))
-        return fail_overlap(launch, i, dim);
+    if ((param->access & ACCESS_OUT) && tensor_overlaps_itself(tensor, &dim)) return fail_overlap(launch, i, dim);
     return KILN_OK;
 }
 
@@ -163,12 +167,9 @@ static kiln_status check_tensor(const Launch *launch, const kiln_device *device,
 static bool integer_fits(DType type, int64_t value)
 {
     const int bits = dtype_bits(type);
-    if (type == DTYPE_BOOL)
-        return value == 0 || value == 1;
-    if (bits >= 64)
-        return value >= 0 || !dtype_is_unsigned(type);
-    if (dtype_is_unsigned(type))
-        return value >= 0 && value >> bits == 0;
+    if (type == DTYPE_BOOL) return value == 0 || value == 1;
+    if (bits >= 64) return value >= 0 || !dtype_is_unsigned(type);
+    if (dtype_is_unsigned(type)) return value >= 0 && value >> bits == 0;
     return value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1);
 }
 
@@ -208,8 +209,10 @@ static kiln_status bind_symbols(Launch *launch)
         }
         launch->symbols[i] = extent_of(launch, bind->param, bind->dim) - bind->subtract;
         if (launch->symbols[i] < 0)
-            return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
-                               " (it is %s + %" PRId64 ")", plan->name, bind->dim, plan->params[bind->param].name,
+            return status_fail(KILN_BAD_SHAPE,
+                               "%s: dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64
+                               " (it is %s + %" PRId64 ")",
+                               plan->name, bind->dim, plan->params[bind->param].name,
                                extent_of(launch, bind->param, bind->dim), bind->subtract, bind->symbol, bind->subtract);
     }
     return KILN_OK;
@@ -220,8 +223,7 @@ kiln_status launch_eval(const Launch *launch, PlanCode code, int64_t *value, con
 {
     const LaunchPlan *const plan = launch->plan;
     const PlanFault fault = plan_eval(plan, code, launch->symbols, launch->scalars, value);
-    if (!fault)
-        return KILN_OK;
+    if (!fault) return KILN_OK;
     char subject[240], values[240] = "";
     va_list args;
     va_start(args, what);
@@ -235,8 +237,8 @@ kiln_status launch_eval(const Launch *launch, PlanCode code, int64_t *value, con
         if (!plan->params[i].is_tensor && !dtype_is_float(plan->params[i].type))
             n += (size_t)snprintf(values + n, sizeof values - n, "%s%s = %" PRId64, n ? ", " : "", plan->params[i].name,
                                   launch->scalars[i]);
-    return status_fail(KILN_BAD_SHAPE, "%s: %s %s%s%s%s", plan->name, subject, plan_fault_text(fault), *values ? " (" : "",
-                       values, *values ? ")" : "");
+    return status_fail(KILN_BAD_SHAPE, "%s: %s %s%s%s%s", plan->name, subject, plan_fault_text(fault),
+                       *values ? " (" : "", values, *values ? ")" : "");
 }
 
 // Where the other half of a mismatch came from: "because 'A' has K = 64".
@@ -260,22 +262,19 @@ static kiln_status check_shapes(const Launch *launch)
         const char *text = check->text ? check->text : "";
         char source[160], number[24];
         int64_t expected;
-        const kiln_status status = launch_eval(launch, check->expected, &expected, "dimension %d of '%s', %s,", check->dim,
-                                               plan->params[check->param].name, text);
-        if (status)
-            return status;
-        if (is == expected)
-            continue;
+        const kiln_status status = launch_eval(launch, check->expected, &expected, "dimension %d of '%s', %s,",
+                                               check->dim, plan->params[check->param].name, text);
+        if (status) return status;
+        if (is == expected) continue;
         snprintf(number, sizeof number, "%" PRId64, expected);
-        if (strcmp(text, number) == 0)
-            text = "";                                     // it says nothing more
+        if (strcmp(text, number) == 0) text = ""; // it says nothing more
         name_source(launch, text, source, sizeof source);
         if (source[0])
             return status_fail(KILN_BAD_SHAPE, "%s: '%s' of '%s' (dimension %d) is %" PRId64 "%s", plan->name, text,
                                plan->params[check->param].name, check->dim, is, source);
         return status_fail(KILN_BAD_SHAPE, "%s: dimension %d of '%s' is %" PRId64 ", expected %" PRId64 "%s%s%s",
-                           plan->name, check->dim, plan->params[check->param].name, is, expected, *text ? " (" : "", text,
-                           *text ? ")" : "");
+                           plan->name, check->dim, plan->params[check->param].name, is, expected, *text ? " (" : "",
+                           text, *text ? ")" : "");
     }
     return KILN_OK;
 }
@@ -286,14 +285,15 @@ static kiln_status check_overlap(const Launch *launch)
     uintptr_t begin[PLAN_MAX_PARAMS], end[PLAN_MAX_PARAMS];
     for (int i = 0; i < plan->n_params; i++) {
         if (!is_present_tensor(launch, i) || !tensor_range(launch->args[i].tensor, &begin[i], &end[i]))
-            begin[i] = end[i] = 0;                         // nothing lies in it
+            begin[i] = end[i] = 0; // nothing lies in it
         for (int j = 0; j < i; j++) {
             const bool i_writes = plan->params[i].access & ACCESS_OUT, j_writes = plan->params[j].access & ACCESS_OUT;
-            if (begin[i] >= end[j] || begin[j] >= end[i] || (!i_writes && !j_writes)
-                || !tensors_overlap(launch->args[i].tensor, launch->args[j].tensor))
+            if (begin[i] >= end[j] || begin[j] >= end[i] || (!i_writes && !j_writes) ||
+                !tensors_overlap(launch->args[i].tensor, launch->args[j].tensor))
                 continue;
-            return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' and '%s' overlap in memory, and '%s' is written", plan->name,
-                               plan->params[j].name, plan->params[i].name, plan->params[i_writes ? i : j].name);
+            return status_fail(KILN_BAD_ARGUMENT, "%s: '%s' and '%s' overlap in memory, and '%s' is written",
+                               plan->name, plan->params[j].name, plan->params[i].name,
+                               plan->params[i_writes ? i : j].name);
         }
     }
     return KILN_OK;
@@ -305,11 +305,10 @@ static kiln_status check_requires(const Launch *launch)
     for (int i = 0; i < plan->n_requires; i++) {
         const PlanRequire *const require = &plan->requires[i];
         int64_t holds;
-        const kiln_status status = launch_eval(launch, require->cond, &holds, "the requirement \"%s\"", require->message);
-        if (status)
-            return status;
-        if (!holds)
-            return status_fail(KILN_BAD_SHAPE, "%s: %s", plan->name, require->message);
+        const kiln_status status =
+            launch_eval(launch, require->cond, &holds, "the requirement \"%s\"", require->message);
+        if (status) return status;
+        if (!holds) return status_fail(KILN_BAD_SHAPE, "%s: %s", plan->name, require->message);
     }
     return KILN_OK;
 }
@@ -320,16 +319,12 @@ static kiln_status check_symbols(Launch *launch)
     int first = -1;
     for (int i = 0; plan->symbol_max && i < plan->n_binds; i++) {
         const bool is_wide = plan->wide >> i & 1;
-        if (plan->binds[i].is_stride || launch->symbols[i] <= (is_wide ? WIDE_SYMBOL_MAX : plan->symbol_max))
-            continue;
+        if (plan->binds[i].is_stride || launch->symbols[i] <= (is_wide ? WIDE_SYMBOL_MAX : plan->symbol_max)) continue;
         launch->too_large |= (uint64_t)!is_wide << i;
-        if (first < 0 || is_wide)
-            first = i;
+        if (first < 0 || is_wide) first = i;
     }
-    if (first < 0)
-        return KILN_OK;
-    if (plan->wide >> first & 1)
-        launch->too_large = 0;       // no build would do
+    if (first < 0) return KILN_OK;
+    if (plan->wide >> first & 1) launch->too_large = 0; // no build would do
     return status_fail(KILN_BAD_SHAPE, "%s: %s is at most %" PRId64, plan->name, plan->binds[first].symbol,
                        plan->wide >> first & 1 ? WIDE_SYMBOL_MAX : plan->symbol_max);
 }
@@ -342,16 +337,14 @@ static kiln_status measure_grid(Launch *launch)
     for (int i = 0; i < launch->plan->n_grid; i++) {
         int64_t extent;
         const kiln_status status = launch_eval(launch, launch->plan->grid[i], &extent, "extent %d of the grid", i);
-        if (status)
-            return status;
+        if (status) return status;
         launch->grid[i] = extent < 0 ? 0 : extent;
     }
     for (int i = 0; i < launch->plan->n_grid; i++)
-        if (launch->grid[i] == 0)
-            launch->instances = 0;
+        if (launch->grid[i] == 0) launch->instances = 0;
     for (int i = 0; launch->instances && i < launch->plan->n_grid; i++)
-        if (__builtin_mul_overflow(launch->instances, launch->grid[i], &launch->instances)
-            || launch->instances > INT64_C(1) << 62)
+        if (__builtin_mul_overflow(launch->instances, launch->grid[i], &launch->instances) ||
+            launch->instances > INT64_C(1) << 62)
             return status_fail(KILN_BAD_SHAPE, "%s: the grid has more than 2^62 instances", launch->plan->name);
     return KILN_OK;
 }
@@ -359,8 +352,7 @@ static kiln_status measure_grid(Launch *launch)
 // A scalar in its own type, in the low bytes of a word.
 static int64_t scalar_word(DType type, int64_t value)
 {
-    if (!dtype_is_float(type))
-        return value;
+    if (!dtype_is_float(type)) return value;
     double wide;
     int64_t word = 0;
     memcpy(&wide, &value, sizeof wide);
@@ -374,8 +366,7 @@ static void add_tensor_words(Launch *launch, const PlanParam *param, const kiln_
     int64_t stride = 1, strides[MAX_RANK];
     for (int d = param->rank - 1; d >= 0; stride *= tensor->shape[d], d--)
         strides[d] = tensor->has_strides ? tensor->strides[d] : stride;
-    for (int d = 0; param->strided && d < param->rank; d++)
-        launch->words[launch->n_words++] = strides[d];
+    for (int d = 0; param->strided && d < param->rank; d++) launch->words[launch->n_words++] = strides[d];
 }
 
 static void lay_out_words(Launch *launch)
@@ -384,17 +375,12 @@ static void lay_out_words(Launch *launch)
     launch->n_words = 0;
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
-        if (param->absent)
-            continue;
-        if (param->is_tensor)
-            add_tensor_words(launch, param, launch->args[i].tensor);
-        else
-            launch->words[launch->n_words++] = scalar_word(param->type, launch->scalars[i]);
+        if (param->absent) continue;
+        if (param->is_tensor) add_tensor_words(launch, param, launch->args[i].tensor);
+        else launch->words[launch->n_words++] = scalar_word(param->type, launch->scalars[i]);
     }
-    for (int i = 0; i < plan->n_binds; i++)
-        launch->words[launch->n_words++] = launch->symbols[i];
-    for (int i = 0; i < plan->n_grid; i++)
-        launch->words[launch->n_words++] = launch->grid[i];
+    for (int i = 0; i < plan->n_binds; i++) launch->words[launch->n_words++] = launch->symbols[i];
+    for (int i = 0; i < plan->n_grid; i++) launch->words[launch->n_words++] = launch->grid[i];
 }
 
 void launch_address_words(const LaunchPlan *plan, int *words)
@@ -414,17 +400,14 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
     launch->args = args;
     launch->too_large = 0;
     if (n_args != plan->n_params)
-        return status_fail(KILN_BAD_ARGUMENT, "%s: %d arguments given, expected %d", plan->name, n_args, plan->n_params);
-    if (n_args && !args)
-        return status_fail(KILN_BAD_ARGUMENT, "%s: 'args' is null", plan->name);
+        return status_fail(KILN_BAD_ARGUMENT, "%s: %d arguments given, expected %d", plan->name, n_args,
+                           plan->n_params);
+    if (n_args && !args) return status_fail(KILN_BAD_ARGUMENT, "%s: 'args' is null", plan->name);
     kiln_status status = KILN_OK;
+    for (int i = 0; !status && i < n_args; i++) status = check_kind(launch, i);
     for (int i = 0; !status && i < n_args; i++)
-        status = check_kind(launch, i);
-    for (int i = 0; !status && i < n_args; i++)
-        if (!plan->params[i].is_tensor)
-            status = take_scalar(launch, i);
-        else if (!plan->params[i].absent)
-            status = check_tensor(launch, device, i);
+        if (!plan->params[i].is_tensor) status = take_scalar(launch, i);
+        else if (!plan->params[i].absent) status = check_tensor(launch, device, i);
     if (!status) status = bind_symbols(launch);
     if (!status) status = check_shapes(launch);
     if (!status) status = check_overlap(launch);
@@ -439,8 +422,7 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
 
 static kiln_status check_kernel_and_stream(const kiln_kernel *kernel, const kiln_stream *stream)
 {
-    if (!kernel)
-        return status_fail(KILN_BAD_ARGUMENT, "kiln_launch: 'kernel' is null");
+    if (!kernel) return status_fail(KILN_BAD_ARGUMENT, "kiln_launch: 'kernel' is null");
     if (!kernel->device)
         return status_fail(KILN_BAD_DEVICE, "%s: built without a device, so it cannot be launched", kernel->plan->name);
     if (stream && stream->device != kernel->device)
@@ -452,22 +434,18 @@ static kiln_status check_kernel_and_stream(const kiln_kernel *kernel, const kiln
 kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
                              void *workspace, size_t workspace_bytes)
 {
-    kiln_kernel *runs = kernel;      // it, or one that is built for larger shapes
+    kiln_kernel *runs = kernel; // it, or one that is built for larger shapes
     Launch launch;
     launch.too_large = 0;
     kiln_status status = check_kernel_and_stream(kernel, stream);
-    if (!status && prepared_launch(kernel, stream, args, n_args, workspace, workspace_bytes, &status))
-        return status;
-    if (!status)
-        status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
+    if (!status && prepared_launch(kernel, stream, args, n_args, workspace, workspace_bytes, &status)) return status;
+    if (!status) status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
     if (status && kernel && launch.too_large && kernel->widen &&
         !(status = kernel->widen(kernel, launch.too_large, &runs)))
         status = launch_prepare(&launch, runs->plan, runs->device, args, n_args);
-    if (status)
-        return status;
+    if (status) return status;
     Kept *const kept = prepared_begin(kernel, &launch, n_args);
-    if (runs->steps)
-        status = runs->run_steps(runs, stream, &launch, workspace, workspace_bytes, kept);
+    if (runs->steps) status = runs->run_steps(runs, stream, &launch, workspace, workspace_bytes, kept);
     else if (launch.instances) {
         prepared_step(kept, runs, &launch, NULL);
         status = runs->device->kind->launch(runs, stream, &launch);

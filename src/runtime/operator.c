@@ -15,12 +15,12 @@ static kiln_status make_temp(const Launch *launch, const Temp *temp, kiln_device
     for (int d = 0; d < temp->rank; d++) {
         int64_t extent;
         const kiln_status status = launch_eval(launch, temp->shape[d], &extent, "dimension %d of a temporary", d);
-        if (status)
-            return status;
+        if (status) return status;
         tensor->shape[d] = extent < 0 ? 0 : extent;
     }
     if (tensor_elements(tensor) < 0)
-        return status_fail(KILN_BAD_SHAPE, "%s: a temporary has more elements than memory can hold", launch->plan->name);
+        return status_fail(KILN_BAD_SHAPE, "%s: a temporary has more elements than memory can hold",
+                           launch->plan->name);
     return KILN_OK;
 }
 
@@ -44,14 +44,12 @@ kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n
     kiln_tensor temps[MAX_TEMPS];
     if (!kernel || !bytes)
         return status_fail(KILN_BAD_ARGUMENT, "kiln_workspace_size: '%s' is null", kernel ? "bytes" : "kernel");
-    if (prepared_size(kernel, args, n_args, bytes))
-        return KILN_OK;
+    if (prepared_size(kernel, args, n_args, bytes)) return KILN_OK;
     *bytes = 0;
     kiln_status status = launch_prepare(&launch, kernel->plan, kernel->device, args, n_args);
     if (status && launch.too_large && kernel->widen)
-        return KILN_OK;              // a kernel, which needs none; its launch builds it for these shapes
-    if (status || !kernel->steps)
-        return status;
+        return KILN_OK; // a kernel, which needs none; its launch builds it for these shapes
+    if (status || !kernel->steps) return status;
     status = place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
     Kept *const kept = prepared_begin(kernel, &launch, n_args);
     prepared_temps(kept, temps, NULL, 0, *bytes);
@@ -73,8 +71,7 @@ static kiln_status make_scalar(const StepArg *arg, const Launch *launch, int i, 
 
 static kiln_status make_arg(const StepArg *arg, const Launch *launch, const kiln_tensor *temps, int i, kiln_arg *made)
 {
-    if (!arg->none && arg->param < 0 && arg->temp < 0)
-        return make_scalar(arg, launch, i, made);
+    if (!arg->none && arg->param < 0 && arg->temp < 0) return make_scalar(arg, launch, i, made);
     *made = arg->none ? KILN_NONE : arg->param >= 0 ? launch->args[arg->param] : KILN_TENSOR(&temps[arg->temp]);
     return KILN_OK;
 }
@@ -82,8 +79,8 @@ static kiln_status make_arg(const StepArg *arg, const Launch *launch, const kiln
 // One step, checked and laid out. `kernel` NULL: it is not to run.
 typedef struct Prepared {
     kiln_kernel *kernel;
-    kiln_arg     args[PLAN_MAX_PARAMS];
-    Launch       launch;
+    kiln_arg args[PLAN_MAX_PARAMS];
+    Launch launch;
 } Prepared;
 
 static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *outer, const kiln_tensor *temps,
@@ -94,21 +91,16 @@ static kiln_status prepare_step(kiln_kernel *owner, int i_step, const Launch *ou
     p->kernel = NULL;
     int64_t runs = 1;
     kiln_status status = KILN_OK;
-    if (step->when.length)
-        status = launch_eval(outer, step->when, &runs, "the condition of step %d", i_step + 1);
-    if (status || !runs)
-        return status;
-    for (int i = 0; !status && i < step->n_args; i++)
-        status = make_arg(&step->args[i], outer, temps, i, &p->args[i]);
-    if (status)
-        return status;
+    if (step->when.length) status = launch_eval(outer, step->when, &runs, "the condition of step %d", i_step + 1);
+    if (status || !runs) return status;
+    for (int i = 0; !status && i < step->n_args; i++) status = make_arg(&step->args[i], outer, temps, i, &p->args[i]);
+    if (status) return status;
     status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
     if (status && p->launch.too_large && owner->widen && !(status = owner->widen(owner, UINT64_MAX, &wide))) {
         kernel = wide->steps->steps[i_step].kernel;
         status = launch_prepare(&p->launch, kernel->plan, kernel->device, p->args, step->n_args);
     }
-    if (!status && p->launch.instances)
-        p->kernel = kernel;
+    if (!status && p->launch.instances) p->kernel = kernel;
     return status;
 }
 
@@ -135,33 +127,29 @@ static kiln_status run_steps(kiln_kernel *kernel, kiln_stream *stream, const Lau
                              "kiln_launch_with takes it)",
                              kernel->plan->name, needed, workspace ? bytes : 0);
     if (!status && needed && (uintptr_t)workspace % TEMP_ALIGNMENT != 0)
-        status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes", kernel->plan->name,
-                             workspace, TEMP_ALIGNMENT);
+        status = status_fail(KILN_BAD_ALIGNMENT, "%s: the workspace (%p) is not aligned to %d bytes",
+                             kernel->plan->name, workspace, TEMP_ALIGNMENT);
     prepared_temps(kept, temps, workspace, status ? 0 : steps->n_temps, needed);
-    const bool prepared = !status;       // what fails from here on is a step
+    const bool prepared = !status; // what fails from here on is a step
     // What later steps refuse is found out before the first is started, and then the first is prepared last.
     Prepared step;
     int at = steps->n_steps;
-    while (!status && at > 0)
-        status = prepare_step(kernel, --at, launch, temps, &step);
+    while (!status && at > 0) status = prepare_step(kernel, --at, launch, temps, &step);
     for (int i = 0; !status && i < steps->n_steps; i++) {
         at = i;
         if (i > 0) status = prepare_step(kernel, i, launch, temps, &step);
-        if (status || !step.kernel)
-            continue;
+        if (status || !step.kernel) continue;
         find_sources(&steps->steps[i], launch->plan->n_params, from);
         prepared_step(kept, step.kernel, &step.launch, from);
         status = step.kernel->device->kind->launch(step.kernel, stream, &step.launch);
     }
-    if (status && prepared)
-        status_prefix("%s, step %d", kernel->plan->name, at + 1);
+    if (status && prepared) status_prefix("%s, step %d", kernel->plan->name, at + 1);
     return status;
 }
 
 static void free_steps(Steps *steps)
 {
-    for (int i = 0; i < steps->n_steps; i++)
-        kiln_kernel_free(steps->steps[i].kernel);
+    for (int i = 0; i < steps->n_steps; i++) kiln_kernel_free(steps->steps[i].kernel);
 }
 
 void operator_connect(kiln_kernel *kernel, Steps *steps)

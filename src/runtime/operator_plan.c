@@ -5,8 +5,7 @@
 static StepArg convert_arg(Arena *arena, LaunchPlan *plan, const TileKernel *interface, const OperatorArg *from)
 {
     StepArg arg = { .param = from->param, .temp = from->temp, .none = from->none };
-    if (arg.none || arg.param >= 0 || arg.temp >= 0)
-        return arg;
+    if (arg.none || arg.param >= 0 || arg.temp >= 0) return arg;
     arg.scalar = plan_add_code(arena, plan, interface, from->scalar);
     arg.is_float = dtype_is_float(from->scalar->type);
     return arg;
@@ -31,10 +30,8 @@ Steps *operator_steps(kiln_kernel *kernel, const OperatorPlan *from)
         Step *const made = &steps->steps[i];
         made->n_args = step->n_args;
         made->args = NEW_ARRAY(arena, StepArg, step->n_args);
-        for (int a = 0; a < step->n_args; a++)
-            made->args[a] = convert_arg(arena, plan, interface, &step->args[a]);
-        if (step->when)
-            made->when = plan_add_code(arena, plan, interface, step->when);
+        for (int a = 0; a < step->n_args; a++) made->args[a] = convert_arg(arena, plan, interface, &step->args[a]);
+        if (step->when) made->when = plan_add_code(arena, plan, interface, step->when);
     }
     // The names in the plan are the compilation's: read it back, so that it stands alone.
     Text bytes = { .arena = arena };

@@ -23,12 +23,12 @@ typedef struct Kept Kept;
 // `outer`: what was checked of the caller's arguments.
 Kept *prepared_begin(const kiln_kernel *kernel, const Launch *outer, int n_args);
 // The temporaries of an operator, as offsets from its workspace.
-void  prepared_temps(Kept *kept, const kiln_tensor *temps, const char *workspace, int n, size_t bytes);
+void prepared_temps(Kept *kept, const kiln_tensor *temps, const char *workspace, int n, size_t bytes);
 // One step. from[i]: the caller's argument that argument i is, or n_args and the number of a temporary; -1: neither.
-void  prepared_step(Kept *kept, kiln_kernel *kernel, const Launch *launch, const int *from);
+void prepared_step(Kept *kept, kiln_kernel *kernel, const Launch *launch, const int *from);
 // Keeps it; `ran` false: it holds the workspace's size alone. `ok` false: forgets it.
-void  prepared_end(kiln_kernel *kernel, Kept *kept, bool ok, bool ran);
+void prepared_end(kiln_kernel *kernel, Kept *kept, bool ok, bool ran);
 
-void  prepared_free(struct PreparedCache *cache);
+void prepared_free(struct PreparedCache *cache);
 
 #endif

@@ -15,8 +15,11 @@ void store_bytes(Text *out, const char *bytes, size_t n)
 }
 
 void store_text(Text *out, const char *text) { store_bytes(out, text ? text : "", text ? strlen(text) : 0); }
-void store_code(Text *out, PlanCode code) { store_int(out, code.start); store_int(out, code.length); }
-
+void store_code(Text *out, PlanCode code)
+{
+    store_int(out, code.start);
+    store_int(out, code.length);
+}
 
 static void put_step(Text *out, const Step *step)
 {
@@ -37,14 +40,12 @@ void steps_write(Text *out, const Steps *steps, void (*write_kernel)(Text *out, 
     for (int i = 0; i < steps->n_temps; i++) {
         store_int(out, steps->temps[i].type);
         store_int(out, steps->temps[i].rank);
-        for (int d = 0; d < steps->temps[i].rank; d++)
-            store_code(out, steps->temps[i].shape[d]);
+        for (int d = 0; d < steps->temps[i].rank; d++) store_code(out, steps->temps[i].shape[d]);
     }
     store_int(out, steps->n_steps);
     for (int i = 0; i < steps->n_steps; i++) {
         put_step(out, &steps->steps[i]);
-        if (write_kernel)
-            write_kernel(out, steps->steps[i].kernel);
+        if (write_kernel) write_kernel(out, steps->steps[i].kernel);
     }
 }
 
@@ -53,8 +54,7 @@ void steps_write(Text *out, const Steps *steps, void (*write_kernel)(Text *out, 
 int64_t read_int(Reader *r)
 {
     int64_t value = 0;
-    if (r->failed || r->end - r->at < (ptrdiff_t)sizeof value)
-        return r->failed = true, 0;
+    if (r->failed || r->end - r->at < (ptrdiff_t)sizeof value) return r->failed = true, 0;
     memcpy(&value, r->at, sizeof value);
     r->at += sizeof value;
     return value;
@@ -63,16 +63,14 @@ int64_t read_int(Reader *r)
 int read_count(Reader *r, int most)
 {
     const int64_t n = read_int(r);
-    if (n < 0 || n > most)
-        r->failed = true;
+    if (n < 0 || n > most) r->failed = true;
     return r->failed ? 0 : (int)n;
 }
 
 const char *read_bytes(Reader *r, size_t *n)
 {
     const int64_t length = read_int(r);
-    if (r->failed || length < 0 || length > r->end - r->at)
-        return r->failed = true, *n = 0, "";
+    if (r->failed || length < 0 || length > r->end - r->at) return r->failed = true, *n = 0, "";
     *n = (size_t)length;
     r->at += length;
     return r->at - length;
@@ -115,8 +113,7 @@ kiln_status steps_read(Reader *r, kiln_kernel *kernel, ReadStepKernel *read_kern
     for (int i = 0; i < steps->n_temps; i++) {
         steps->temps[i].type = (DType)read_count(r, DTYPE_COUNT - 1);
         steps->temps[i].rank = read_count(r, MAX_RANK);
-        for (int d = 0; d < steps->temps[i].rank; d++)
-            steps->temps[i].shape[d] = read_code(r);
+        for (int d = 0; d < steps->temps[i].rank; d++) steps->temps[i].shape[d] = read_code(r);
     }
     steps->n_steps = read_count(r, 256);
     steps->steps = NEW_ARRAY(arena, Step, steps->n_steps);

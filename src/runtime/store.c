@@ -38,8 +38,7 @@ static void get_plan(Reader *r, kiln_kernel *kernel)
     size_t n;
     const char *const bytes = read_bytes(r, &n);
     kernel->plan = r->failed ? NULL : plan_read(kernel->arena, bytes, n);
-    if (!kernel->plan)
-        r->failed = true;
+    if (!kernel->plan) r->failed = true;
 }
 
 static kiln_status get_kernel(Reader *r, kiln_device *device, kiln_kernel **kernel);
@@ -55,8 +54,7 @@ static kiln_status get_code_object(Reader *r, kiln_kernel *kernel)
     const char *const name = read_text(r, kernel->arena);
     kernel->explanation = read_text(r, kernel->arena);
     kernel->source = read_text(r, kernel->arena);
-    if (r->failed || strlen(name) != HASH_NAME - 1)
-        return KILN_NOT_FOUND;
+    if (r->failed || strlen(name) != HASH_NAME - 1) return KILN_NOT_FOUND;
     memcpy(kernel->object_name, name, HASH_NAME);
     return kernel_attach(kernel);
 }
@@ -65,24 +63,22 @@ static kiln_status get_kernel(Reader *r, kiln_device *device, kiln_kernel **kern
 {
     const int64_t record = read_int(r);
     *kernel = NULL;
-    if (r->failed || (record != RECORD_KERNEL && record != RECORD_OPERATOR))
-        return KILN_NOT_FOUND;
+    if (r->failed || (record != RECORD_KERNEL && record != RECORD_OPERATOR)) return KILN_NOT_FOUND;
     kiln_kernel *const made = kernel_new(device);
-    if (!made)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (!made) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     // The arena's jump must not cross a frame that holds something: each kernel has its own arena, and this is the
     // only frame between it and the reader.
     kiln_status status;
     if (setjmp(made->arena->out_of_memory) == 0) {
         get_plan(r, made);
-        status = r->failed ? KILN_NOT_FOUND : record == RECORD_OPERATOR ? steps_read(r, made, get_step_kernel, NULL) : get_code_object(r, made);
+        status = r->failed                   ? KILN_NOT_FOUND
+                 : record == RECORD_OPERATOR ? steps_read(r, made, get_step_kernel, NULL)
+                                             : get_code_object(r, made);
     } else {
         status = status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     }
-    if (status)
-        kiln_kernel_free(made);
-    else
-        *kernel = made;
+    if (status) kiln_kernel_free(made);
+    else *kernel = made;
     return status;
 }
 

@@ -9,7 +9,7 @@
 // A launch is a Job on the caller's stack. It stands in a list while it has pieces left; idle threads take pieces
 // from the first job of the list. The caller works on its own job until no piece is left and then waits only for
 // threads inside its pieces, so jobs started from inside a piece cannot wait for each other in a circle.
-#define _GNU_SOURCE                  // sched_getaffinity
+#define _GNU_SOURCE // sched_getaffinity
 #include "runtime/runtime.h"
 #include "base/memory.h"
 
@@ -23,25 +23,29 @@ enum { MAX_THREADS = 1024, PIECES_PER_THREAD = 16, SPINS = 2000 };
 typedef struct Job Job;
 struct Job {
     ThreadsTask *task;
-    void        *context;
-    int64_t      count, piece;
-    _Atomic int64_t next;            // the first index not handed out
-    int          inside;             // pool threads at work on it (under the lock)
-    Job         *following;
+    void *context;
+    int64_t count, piece;
+    _Atomic int64_t next; // the first index not handed out
+    int inside;           // pool threads at work on it (under the lock)
+    Job *following;
 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t  work, done;
-    Job            *jobs;
-    _Atomic int     n_jobs;          // what spinning threads look at
-    int             started, wanted; // pool threads; wanted -1: not asked yet
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER,
-           .wanted = -1 };
+    pthread_cond_t work, done;
+    Job *jobs;
+    _Atomic int n_jobs;  // what spinning threads look at
+    int started, wanted; // pool threads; wanted -1: not asked yet
+} pool = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .wanted = -1
+};
 
 // ---- scratch
 
-typedef struct Scratch { void *memory; size_t bytes; } Scratch;
+typedef struct Scratch {
+    void *memory;
+    size_t bytes;
+} Scratch;
 
 static _Thread_local Scratch scratch;
 static pthread_key_t scratch_key;
@@ -87,8 +91,7 @@ static int default_threads(void)
 static bool run_piece(Job *job)
 {
     const int64_t first = atomic_fetch_add(&job->next, job->piece);
-    if (first >= job->count)
-        return false;
+    if (first >= job->count) return false;
     const int64_t left = job->count - first;
     job->task(job->context, first, first + (left < job->piece ? left : job->piece));
     return true;
@@ -107,8 +110,7 @@ static void leave_list(Job *job)
 // A launch often follows the last one within microseconds, which waking a thread would not be in time for.
 static void spin_for_work(void)
 {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool.n_jobs, memory_order_relaxed) == 0; i++)
-        relax();
+    for (int i = 0; i < SPINS && atomic_load_explicit(&pool.n_jobs, memory_order_relaxed) == 0; i++) relax();
 }
 
 static void *worker(void *index)
@@ -121,16 +123,15 @@ static void *worker(void *index)
             pthread_mutex_lock(&pool.lock);
         }
         // A thread past the wanted number stays asleep: fewer threads are a matter of who works, not of who is there.
-        while (!pool.jobs || (int)(intptr_t)index >= pool.wanted)
-            pthread_cond_wait(&pool.work, &pool.lock);
+        while (!pool.jobs || (int)(intptr_t)index >= pool.wanted) pthread_cond_wait(&pool.work, &pool.lock);
         Job *const job = pool.jobs;
         job->inside++;
         pthread_mutex_unlock(&pool.lock);
-        while (run_piece(job)) {}
+        while (run_piece(job)) {
+        }
         pthread_mutex_lock(&pool.lock);
         leave_list(job);
-        if (--job->inside == 0)
-            pthread_cond_broadcast(&pool.done);
+        if (--job->inside == 0) pthread_cond_broadcast(&pool.done);
     }
     return NULL;
 }
@@ -147,7 +148,7 @@ static void start_anew(void)
     pool.started = 0;
 }
 
-static void lock_pool(void)   { pthread_mutex_lock(&pool.lock); }
+static void lock_pool(void) { pthread_mutex_lock(&pool.lock); }
 static void unlock_pool(void) { pthread_mutex_unlock(&pool.lock); }
 
 // Under the lock. The pool's threads are the wanted number less one: the caller works too.
@@ -158,12 +159,11 @@ static void start_threads(void)
         pthread_atfork(NULL, NULL, start_anew);
         told = true;
     }
-    if (pool.wanted < 0)
-        pool.wanted = default_threads() - 1;
+    if (pool.wanted < 0) pool.wanted = default_threads() - 1;
     for (; pool.started < pool.wanted; pool.started++) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, worker, (void *)(intptr_t)pool.started) != 0)
-            return;                  // fewer threads are slower, not wrong
+            return; // fewer threads are slower, not wrong
         pthread_detach(thread);
     }
 }
@@ -189,8 +189,7 @@ void threads_run(int64_t n, ThreadsTask *task, void *context)
 {
     Job job = { .task = task, .context = context, .count = n, .piece = n };
     if (n <= 1) {
-        if (n == 1)
-            task(context, 0, 1);
+        if (n == 1) task(context, 0, 1);
         return;
     }
     lock_pool();
@@ -200,19 +199,17 @@ void threads_run(int64_t n, ThreadsTask *task, void *context)
     job.piece += job.piece == 0;
     if (threads > 1) {
         Job **last = &pool.jobs;
-        while (*last)
-            last = &(*last)->following;
+        while (*last) last = &(*last)->following;
         *last = &job;
         atomic_fetch_add(&pool.n_jobs, 1);
         pthread_cond_broadcast(&pool.work);
     }
     unlock_pool();
-    while (run_piece(&job)) {}
-    if (threads == 1)
-        return;
+    while (run_piece(&job)) {
+    }
+    if (threads == 1) return;
     lock_pool();
     leave_list(&job);
-    while (job.inside)
-        pthread_cond_wait(&pool.done, &pool.lock);
+    while (job.inside) pthread_cond_wait(&pool.done, &pool.lock);
     unlock_pool();
 }

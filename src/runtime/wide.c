@@ -8,23 +8,27 @@
 #include "base/memory.h"
 
 typedef struct Variant Variant;
-struct Variant { uint64_t symbols; kiln_kernel *kernel; Variant *next; };
+struct Variant {
+    uint64_t symbols;
+    kiln_kernel *kernel;
+    Variant *next;
+};
 
-struct Wide { BuildRequest request; Variant *variants; };  // in the kernel's arena; variants: memory_alloc'ed
+struct Wide {
+    BuildRequest request;
+    Variant *variants;
+}; // in the kernel's arena; variants: memory_alloc'ed
 
 static kiln_status build_variant(const Wide *wide, uint64_t symbols, Variant **made)
 {
     BuildRequest request = wide->request;
     Variant *const variant = memory_alloc(sizeof *variant);
-    if (!variant)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (!variant) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     request.target.cuda.wide = symbols;
     *variant = (Variant){ .symbols = symbols };
     const kiln_status status = kernel_build(&request, &variant->kernel);
-    if (status)
-        memory_free(variant);
-    else
-        *made = variant;
+    if (status) memory_free(variant);
+    else *made = variant;
     return status;
 }
 
@@ -34,15 +38,13 @@ static kiln_status widen(kiln_kernel *kernel, uint64_t symbols, kiln_kernel **re
     kiln_status status = KILN_OK;
     pthread_mutex_lock(&kernel->lock);
     Variant *variant = wide->variants;
-    while (variant && symbols & ~variant->symbols)
-        variant = variant->next;
+    while (variant && symbols & ~variant->symbols) variant = variant->next;
     if (!variant && !(status = build_variant(wide, symbols, &variant))) {
         variant->next = wide->variants;
         wide->variants = variant;
     }
     pthread_mutex_unlock(&kernel->lock);
-    if (!status)
-        *result = variant->kernel;
+    if (!status) *result = variant->kernel;
     return status;
 }
 
@@ -59,8 +61,7 @@ static void free_wide(Wide *wide)
 void wide_connect(kiln_kernel *kernel, const BuildRequest *request)
 {
     Arena *const a = kernel->arena;
-    if (setjmp(a->out_of_memory) != 0)
-        return;                      // then large shapes are refused
+    if (setjmp(a->out_of_memory) != 0) return; // then large shapes are refused
     Wide *const wide = NEW(a, Wide, .request = *request);
     Binding *const bindings = NEW_ARRAY(a, Binding, request->n_bindings + 1);
     for (int i = 0; i < request->n_bindings; i++) {

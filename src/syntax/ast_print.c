@@ -8,11 +8,11 @@
 #include <stdlib.h>
 
 static const char *const operators[] = {
-    [OP_NEG] = "-",  [OP_NOT] = "!",  [OP_BITNOT] = "~",
-    [OP_MUL] = "*",  [OP_DIV] = "/",  [OP_MOD] = "%",  [OP_ADD] = "+",   [OP_SUB] = "-", [OP_SHL] = "<<", [OP_SHR] = ">>",
-    [OP_LT] = "<",   [OP_LE] = "<=",  [OP_GT] = ">",   [OP_GE] = ">=",   [OP_EQ] = "==", [OP_NE] = "!=",
-    [OP_AND] = "&",  [OP_XOR] = "^",  [OP_OR] = "|",   [OP_ANDAND] = "&&", [OP_OROR] = "||",
-    [OP_MATMUL] = "@", [OP_MIN] = "min", [OP_MAX] = "max", [OP_ASSIGN] = "",
+    [OP_NEG] = "-",   [OP_NOT] = "!",    [OP_BITNOT] = "~", [OP_MUL] = "*",   [OP_DIV] = "/",
+    [OP_MOD] = "%",   [OP_ADD] = "+",    [OP_SUB] = "-",    [OP_SHL] = "<<",  [OP_SHR] = ">>",
+    [OP_LT] = "<",    [OP_LE] = "<=",    [OP_GT] = ">",     [OP_GE] = ">=",   [OP_EQ] = "==",
+    [OP_NE] = "!=",   [OP_AND] = "&",    [OP_XOR] = "^",    [OP_OR] = "|",    [OP_ANDAND] = "&&",
+    [OP_OROR] = "||", [OP_MATMUL] = "@", [OP_MIN] = "min",  [OP_MAX] = "max", [OP_ASSIGN] = "",
 };
 static_assert(COUNT(operators) == OP_COUNT, "a spelling per operator");
 
@@ -92,27 +92,27 @@ static void print_select(Text *out, const Ex *ex)
 void ast_print_expression(Text *out, const Ex *ex)
 {
     switch (ex->kind) {
-    case EX_INT:       text_print(out, "%" PRIu64, ex->integer.value); break;
-    case EX_FLOAT:     print_real(out, ex->real.value); break;
-    case EX_BOOL:      text_print(out, "%s", ex->boolean.value ? "true" : "false"); break;
-    case EX_STRING:    print_string(out, ex->string.text, ex->string.length); break;
-    case EX_NAME:      text_print(out, "%s", ex->name.name); break;
-    case EX_TYPE:      text_print(out, "%s", dtype_name(ex->type.type)); break;
-    case EX_NONE:      text_print(out, "none"); break;
+    case EX_INT: text_print(out, "%" PRIu64, ex->integer.value); break;
+    case EX_FLOAT: print_real(out, ex->real.value); break;
+    case EX_BOOL: text_print(out, "%s", ex->boolean.value ? "true" : "false"); break;
+    case EX_STRING: print_string(out, ex->string.text, ex->string.length); break;
+    case EX_NAME: text_print(out, "%s", ex->name.name); break;
+    case EX_TYPE: text_print(out, "%s", dtype_name(ex->type.type)); break;
+    case EX_NONE: text_print(out, "none"); break;
     case EX_UNARY:
         text_print(out, "(%s", operators[ex->unary.op]);
         ast_print_expression(out, ex->unary.a);
         text_print(out, ")");
         break;
-    case EX_BINARY:    print_binary(out, ex->binary.a, operators[ex->binary.op], ex->binary.b); break;
-    case EX_SELECT:    print_select(out, ex); break;
+    case EX_BINARY: print_binary(out, ex->binary.a, operators[ex->binary.op], ex->binary.b); break;
+    case EX_SELECT: print_select(out, ex); break;
     case EX_CALL:
         text_print(out, "%s", ex->call.name);
         if (ex->call.has_build) print_list(out, ex->call.build, "<", ">");
         print_list(out, ex->call.args, "(", ")");
         break;
     case EX_SUBSCRIPT: print_subscript(out, ex); break;
-    case EX_SET:       print_list(out, ex->set.items, "{", "}"); break;
+    case EX_SET: print_list(out, ex->set.items, "{", "}"); break;
     }
 }
 
@@ -180,8 +180,12 @@ static void print_statements(Text *out, const St *first, int depth);
 static void print_declaration(Text *out, const St *st)
 {
     static const char *const storages[] = {
-        [STORE_SCALAR] = "", [STORE_SHARED] = "shared ", [STORE_CLUSTER_SHARED] = "cluster shared ",
-        [STORE_FRAGMENT] = "fragment ", [STORE_LOCAL] = "local ", [STORE_TEMP] = "temp ",
+        [STORE_SCALAR] = "",
+        [STORE_SHARED] = "shared ",
+        [STORE_CLUSTER_SHARED] = "cluster shared ",
+        [STORE_FRAGMENT] = "fragment ",
+        [STORE_LOCAL] = "local ",
+        [STORE_TEMP] = "temp ",
     };
     text_print(out, "%s%s", st->decl.is_const ? "const " : "", storages[st->decl.storage]);
     print_type(out, &st->decl.type);
@@ -256,33 +260,48 @@ static void print_tolerance(Text *out, const St *st)
 static void print_line(Text *out, const St *st)
 {
     switch (st->kind) {
-    case ST_BLOCK:     text_print(out, "block"); break;
-    case ST_DECL:      print_declaration(out, st); break;
-    case ST_VIEW:      print_view(out, st); break;
-    case ST_ASSIGN:    print_assignment(out, st); break;
-    case ST_ATOMIC:    text_print(out, "atomic "); print_assignment(out, st); break;
-    case ST_CALL:      ast_print_expression(out, st->call.call); break;
+    case ST_BLOCK: text_print(out, "block"); break;
+    case ST_DECL: print_declaration(out, st); break;
+    case ST_VIEW: print_view(out, st); break;
+    case ST_ASSIGN: print_assignment(out, st); break;
+    case ST_ATOMIC:
+        text_print(out, "atomic ");
+        print_assignment(out, st);
+        break;
+    case ST_CALL: ast_print_expression(out, st->call.call); break;
     case ST_IF:
         text_print(out, "%sif ", st->branch.is_static ? "static " : "");
         ast_print_expression(out, st->branch.cond);
         break;
-    case ST_FOR:       print_for(out, st); break;
-    case ST_WHILE:     text_print(out, "while "); ast_print_expression(out, st->while_.cond); break;
-    case ST_FORALL:    print_heading(out, "forall", st->forall.indices, NULL); break;
-    case ST_PIPELINE:  print_heading(out, "pipeline", st->pipeline.indices, st->pipeline.hints); break;
-    case ST_STAGE:     text_print(out, "stage "); ast_print_expression(out, st->stage.number); break;
-    case ST_ON:        text_print(out, "on "); print_list(out, st->on.groups, "(", ")"); break;
-    case ST_BREAK:     text_print(out, "break"); break;
-    case ST_CONTINUE:  text_print(out, "continue"); break;
+    case ST_FOR: print_for(out, st); break;
+    case ST_WHILE:
+        text_print(out, "while ");
+        ast_print_expression(out, st->while_.cond);
+        break;
+    case ST_FORALL: print_heading(out, "forall", st->forall.indices, NULL); break;
+    case ST_PIPELINE: print_heading(out, "pipeline", st->pipeline.indices, st->pipeline.hints); break;
+    case ST_STAGE:
+        text_print(out, "stage ");
+        ast_print_expression(out, st->stage.number);
+        break;
+    case ST_ON:
+        text_print(out, "on ");
+        print_list(out, st->on.groups, "(", ")");
+        break;
+    case ST_BREAK: text_print(out, "break"); break;
+    case ST_CONTINUE: text_print(out, "continue"); break;
     case ST_RETURN:
         text_print(out, "return%s", st->return_.value ? " " : "");
         if (st->return_.value) ast_print_expression(out, st->return_.value);
         break;
-    case ST_GRID:      print_heading(out, "grid", st->grid.indices, st->grid.hints); break;
-    case ST_REQUIRE:   print_claim(out, "require", st); break;
-    case ST_ASSUME:    print_claim(out, "assume", st); break;
-    case ST_ASSERT:    print_claim(out, "assert", st); break;
-    case ST_PRINT:     text_print(out, "print"); print_list(out, st->print.args, "(", ")"); break;
+    case ST_GRID: print_heading(out, "grid", st->grid.indices, st->grid.hints); break;
+    case ST_REQUIRE: print_claim(out, "require", st); break;
+    case ST_ASSUME: print_claim(out, "assume", st); break;
+    case ST_ASSERT: print_claim(out, "assert", st); break;
+    case ST_PRINT:
+        text_print(out, "print");
+        print_list(out, st->print.args, "(", ")");
+        break;
     case ST_LAYOUT:
         text_print(out, "layout(");
         ast_print_expression(out, st->layout.target);
@@ -303,12 +322,12 @@ static void print_statement(Text *out, const St *st, int depth);
 static void print_inner(Text *out, const St *st, int depth)
 {
     switch ((int)st->kind) {
-    case ST_BLOCK:    print_statements(out, st->block.body, depth); break;
-    case ST_FOR:      print_statement(out, st->loop.body, depth); break;
-    case ST_WHILE:    print_statement(out, st->while_.body, depth); break;
-    case ST_FORALL:   print_statement(out, st->forall.body, depth); break;
+    case ST_BLOCK: print_statements(out, st->block.body, depth); break;
+    case ST_FOR: print_statement(out, st->loop.body, depth); break;
+    case ST_WHILE: print_statement(out, st->while_.body, depth); break;
+    case ST_FORALL: print_statement(out, st->forall.body, depth); break;
     case ST_PIPELINE: print_statement(out, st->pipeline.body, depth); break;
-    case ST_ON:       print_statement(out, st->on.body, depth); break;
+    case ST_ON: print_statement(out, st->on.body, depth); break;
     case ST_IF:
         print_statement(out, st->branch.then, depth);
         if (!st->branch.otherwise) break;
@@ -316,7 +335,7 @@ static void print_inner(Text *out, const St *st, int depth)
         text_print(out, "else\n");
         print_statement(out, st->branch.otherwise, depth);
         break;
-    default: break;                                        // controls nothing
+    default: break; // controls nothing
     }
 }
 
@@ -338,7 +357,10 @@ static void print_statements(Text *out, const St *first, int depth)
 static void print_build_params(Text *out, const BuildParam *first)
 {
     static const char *const kinds[] = {
-        [BUILD_TYPE] = "type", [BUILD_INT] = "int", [BUILD_BOOL] = "bool", [BUILD_FLOAT] = "f64",
+        [BUILD_TYPE] = "type",
+        [BUILD_INT] = "int",
+        [BUILD_BOOL] = "bool",
+        [BUILD_FLOAT] = "f64",
     };
     text_print(out, "<");
     for (const BuildParam *param = first; param; param = param->next) {
@@ -352,7 +374,9 @@ static void print_build_params(Text *out, const BuildParam *first)
 
 static void print_params(Text *out, const Param *first)
 {
-    static const char *const modes[] = { [MODE_SCALAR] = "", [MODE_IN] = "in ", [MODE_OUT] = "out ", [MODE_INOUT] = "inout " };
+    static const char *const modes[] = {
+        [MODE_SCALAR] = "", [MODE_IN] = "in ", [MODE_OUT] = "out ", [MODE_INOUT] = "inout "
+    };
     text_print(out, "(");
     for (const Param *param = first; param; param = param->next) {
         text_print(out, "%s%s%s%s", param == first ? "" : ", ", param->optional ? "optional " : "", modes[param->mode],
@@ -388,18 +412,22 @@ static void print_decl_start(Text *out, const Decl *decl)
         text_print(out, "import ");
         print_string(out, decl->name, (int)strlen(decl->name));
         break;
-    case DECL_CONST:     print_line(out, decl->body); break;
-    case DECL_KERNEL:    text_print(out, "kernel %s", decl->name); break;
-    case DECL_FN:        text_print(out, "fn "); print_result(out, decl); text_print(out, "%s", decl->name); break;
-    case DECL_OPERATOR:  text_print(out, "operator %s", decl->name); break;
+    case DECL_CONST: print_line(out, decl->body); break;
+    case DECL_KERNEL: text_print(out, "kernel %s", decl->name); break;
+    case DECL_FN:
+        text_print(out, "fn ");
+        print_result(out, decl);
+        text_print(out, "%s", decl->name);
+        break;
+    case DECL_OPERATOR: text_print(out, "operator %s", decl->name); break;
     case DECL_EXTERN:
         text_print(out, "extern %s fn ", decl->target);
         print_result(out, decl);
         text_print(out, "%s", decl->name);
         break;
     case DECL_REFERENCE: text_print(out, "reference %s", decl->name); break;
-    case DECL_CHECK:     text_print(out, "check %s", decl->name); break;
-    case DECL_VERIFY:    text_print(out, "verify %s", decl->name); break;
+    case DECL_CHECK: text_print(out, "check %s", decl->name); break;
+    case DECL_VERIFY: text_print(out, "verify %s", decl->name); break;
     }
 }
 

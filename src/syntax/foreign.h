@@ -15,23 +15,29 @@
 // grid; a file's declaration, with "{ ... }" for its body. A FOREIGN_WORD begins no statement at all, and has one or only
 // advice; of NOTHING there is only advice.
 typedef enum ForeignKind {
-    FOREIGN_TYPE, FOREIGN_VALUE, FOREIGN_STATEMENT, FOREIGN_GRID, FOREIGN_DECLARATION, FOREIGN_WORD, FOREIGN_NOTHING
+    FOREIGN_TYPE,
+    FOREIGN_VALUE,
+    FOREIGN_STATEMENT,
+    FOREIGN_GRID,
+    FOREIGN_DECLARATION,
+    FOREIGN_WORD,
+    FOREIGN_NOTHING
 } ForeignKind;
 
 typedef struct ForeignWord {
     const char *word;
     ForeignKind kind;
-    const char *ours;                // NULL: nothing
-    const char *advice;              // NULL: `ours` says it all
+    const char *ours;   // NULL: nothing
+    const char *advice; // NULL: `ours` says it all
 } ForeignWord;
 
 extern const ForeignWord foreign_words[];
 extern const int n_foreign_words;
 
-const ForeignWord *find_foreign(const char *word);         // NULL: none, as of those below
+const ForeignWord *find_foreign(const char *word); // NULL: none, as of those below
 const ForeignWord *find_foreign_of(const char *word, ForeignKind kind);
-const ForeignWord *find_foreign_member(const char *owner, const char *member);     // torch.relu, blockIdx.x
-bool foreign_is_library(const char *name);                 // torch, tl, std ...: what a member's owner may be
-const char *foreign_advice(Arena *arena, const ForeignWord *foreign);   // "write max(x, 0)"
+const ForeignWord *find_foreign_member(const char *owner, const char *member); // torch.relu, blockIdx.x
+bool foreign_is_library(const char *name); // torch, tl, std ...: what a member's owner may be
+const char *foreign_advice(Arena *arena, const ForeignWord *foreign); // "write max(x, 0)"
 
 #endif

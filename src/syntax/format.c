@@ -14,56 +14,59 @@ enum { INDENT = 4, COMMENT_GAP = 2, ONE_LINE_TOKENS_MAX = 80 };
 typedef enum { MARK_NONE, MARK_STARTS, MARK_FOLLOWS, MARK_JOINS } MarkKind;
 
 typedef struct Mark {
-    uint8_t kind;                    // starts a line | keeps the author's choice | stays on the line
-    bool    label;                   // a statement whose ':' ends a label
-    bool    breaks;                  // a line ends between the token and the one before it
-    uint8_t depth;                   // of the line that it starts; at most PARSE_NESTING_MAX + 2
+    uint8_t kind;  // starts a line | keeps the author's choice | stays on the line
+    bool label;    // a statement whose ':' ends a label
+    bool breaks;   // a line ends between the token and the one before it
+    uint8_t depth; // of the line that it starts; at most PARSE_NESTING_MAX + 2
 } Mark;
 
 typedef struct Line {
     const char *code, *comment;
-    int         comment_column;      // where the author put it, counted from 0
-    bool        blank_before;
+    int comment_column; // where the author put it, counted from 0
+    bool blank_before;
 } Line;
 typedef VEC(Line) Lines;
 
 typedef struct Bracket {
-    TokenKind open;                  // LPAREN, LBRACKET, LT of <...>, LBRACE of a set
-    int       column;                // where lines within it start; -1: not known before the next token
-    int       question;              // the column of a '?' that waits for its ':'; -1: none
+    TokenKind open; // LPAREN, LBRACKET, LT of <...>, LBRACE of a set
+    int column;     // where lines within it start; -1: not known before the next token
+    int question;   // the column of a '?' that waits for its ':'; -1: none
 } Bracket;
 
-typedef struct Block { int depth; bool one_line; } Block;
+typedef struct Block {
+    int depth;
+    bool one_line;
+} Block;
 
 typedef struct Formatter {
-    Arena        *arena;
+    Arena *arena;
     const Source *source;
-    Mark         *marks;
-    Lexer         lexer;
-    Lines         lines;
-    Text          code;              // of the current line
-    int           column;            // its width
-    Text          comment;           // behind it
-    int           comment_column;
-    bool          behind_comment;    // the code of the line ends with a comment
-    bool          blank_before;      // the current line
-    bool          after_open;        // the last line ends with the '{' of a block
-    int           indent;            // the columns before the statement's first line
-    int           written_indent;    // the same as the author wrote it
-    int           question;          // outside brackets, as in Bracket
-    int           depth;             // of the statement being written
-    bool          in_label;          // in a statement whose ':' ends a label
-    Token         before;            // the token before the current one
-    VEC(Bracket)  brackets;
-    VEC(Block)    blocks;
+    Mark *marks;
+    Lexer lexer;
+    Lines lines;
+    Text code;    // of the current line
+    int column;   // its width
+    Text comment; // behind it
+    int comment_column;
+    bool behind_comment; // the code of the line ends with a comment
+    bool blank_before;   // the current line
+    bool after_open;     // the last line ends with the '{' of a block
+    int indent;          // the columns before the statement's first line
+    int written_indent;  // the same as the author wrote it
+    int question;        // outside brackets, as in Bracket
+    int depth;           // of the statement being written
+    bool in_label;       // in a statement whose ':' ends a label
+    Token before;        // the token before the current one
+    VEC(Bracket) brackets;
+    VEC(Block) blocks;
 } Formatter;
 
 // ---- comments, and line ends between tokens
 
 typedef struct Comment {
-    int  begin, end;                 // without the line end
-    int  newlines;                   // between it and what stands before it
-    bool is_line;                    // '//'
+    int begin, end; // without the line end
+    int newlines;   // between it and what stands before it
+    bool is_line;   // '//'
 } Comment;
 
 // Steps `at` over blanks and one comment. False if there is none before `end`; the newlines are counted anyhow.
@@ -142,17 +145,17 @@ static void mark_statement(Formatter *f, const St *st, MarkKind kind, int depth)
     mark(f, st->span.begin, kind, depth);
     f->marks[st->span.begin].label = st->kind == ST_STAGE || st->kind == ST_TOLERANCE;
     switch ((int)st->kind) {
-    case ST_BLOCK:    mark_list(f, st->block.body, depth + 1); break;
-    case ST_FOR:      mark_controlled(f, st->loop.body, depth); break;
-    case ST_WHILE:    mark_controlled(f, st->while_.body, depth); break;
-    case ST_FORALL:   mark_controlled(f, st->forall.body, depth); break;
+    case ST_BLOCK: mark_list(f, st->block.body, depth + 1); break;
+    case ST_FOR: mark_controlled(f, st->loop.body, depth); break;
+    case ST_WHILE: mark_controlled(f, st->while_.body, depth); break;
+    case ST_FORALL: mark_controlled(f, st->forall.body, depth); break;
     case ST_PIPELINE: mark_controlled(f, st->pipeline.body, depth); break;
-    case ST_ON:       mark_controlled(f, st->on.body, depth); break;
+    case ST_ON: mark_controlled(f, st->on.body, depth); break;
     case ST_IF:
         mark_controlled(f, st->branch.then, depth);
         if (st->branch.otherwise) mark_else(f, st, depth);
         break;
-    default: break;                                        // controls nothing
+    default: break; // controls nothing
     }
 }
 
@@ -175,7 +178,7 @@ static int column_of(const Source *source, int offset)
     return column;
 }
 
-static int width_of(const char *text)                      // in characters
+static int width_of(const char *text) // in characters
 {
     int width = 0;
     for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
@@ -188,7 +191,7 @@ static void add_code(Formatter *f, const char *text, size_t n)
     text_add(&f->code, text, n);
 }
 
-static const char *take_text(Text *text)                   // and empty it
+static const char *take_text(Text *text) // and empty it
 {
     char *const taken = arena_copy_text(text->arena, text_cstr(text), text->length);
     text->length = 0;
@@ -229,7 +232,7 @@ static void print_lines(const Lines *lines, Text *out)
 {
     for (int i = 0; i < lines->count;) {
         const Line *const line = &lines->items[i];
-        int n = 0;                                         // neighbouring lines with comments
+        int n = 0; // neighbouring lines with comments
         while (i + n < lines->count && line[n].comment[0] && (n == 0 || !line[n].blank_before)) n++;
         const int column = comment_column(line, n);
         for (int k = 0; k < (n ? n : 1); k++, i++) {
@@ -318,15 +321,12 @@ static bool write_comments(Formatter *f, const Token *token, int *newlines)
 
 // ---- spaces
 
-static bool is_word(TokenKind kind)
-{
-    return (kind >= TOK_NAME && kind <= TOK_STRING) || kind >= TOK_ATOMIC;
-}
+static bool is_word(TokenKind kind) { return (kind >= TOK_NAME && kind <= TOK_STRING) || kind >= TOK_ATOMIC; }
 
 static bool ends_operand(TokenKind kind)
 {
-    return (kind >= TOK_NAME && kind <= TOK_STRING) || kind == TOK_RPAREN || kind == TOK_RBRACKET
-        || kind == TOK_TRUE || kind == TOK_FALSE || kind == TOK_NONE;
+    return (kind >= TOK_NAME && kind <= TOK_STRING) || kind == TOK_RPAREN || kind == TOK_RBRACKET || kind == TOK_TRUE ||
+           kind == TOK_FALSE || kind == TOK_NONE;
 }
 
 static bool is_sign(TokenKind kind)
@@ -334,16 +334,13 @@ static bool is_sign(TokenKind kind)
     return kind == TOK_PLUS || kind == TOK_MINUS || kind == TOK_BANG || kind == TOK_TILDE;
 }
 
-static bool may_be_tight(TokenKind kind)
-{
-    return kind == TOK_STAR || kind == TOK_SLASH || kind == TOK_PERCENT;
-}
+static bool may_be_tight(TokenKind kind) { return kind == TOK_STAR || kind == TOK_SLASH || kind == TOK_PERCENT; }
 
 // What the last tokens were, as far as the space behind them depends on more than their kinds.
 typedef struct Tightness {
-    bool after_sign;                 // before stands a sign of the operand to come
-    bool after_tight;                // or an operator written without spaces
-    bool after_angle;                // or the '<' or '>' of build arguments
+    bool after_sign;  // before stands a sign of the operand to come
+    bool after_tight; // or an operator written without spaces
+    bool after_angle; // or the '<' or '>' of build arguments
 } Tightness;
 
 static bool wants_parenthesis_space(const Formatter *f)
@@ -360,14 +357,20 @@ static bool wants_space(const Formatter *f, const Token *token, const Tightness 
     if (before == TOK_END || before == TOK_LPAREN || before == TOK_LBRACKET || tight->after_sign || tight->after_tight)
         return false;
     switch ((int)kind) {
-    case TOK_COMMA: case TOK_SEMICOLON: case TOK_RPAREN: case TOK_RBRACKET: case TOK_PLUSPLUS: case TOK_MINUSMINUS:
-        return false;
+    case TOK_COMMA:
+    case TOK_SEMICOLON:
+    case TOK_RPAREN:
+    case TOK_RBRACKET:
+    case TOK_PLUSPLUS:
+    case TOK_MINUSMINUS: return false;
     case TOK_LPAREN:
         if (tight->after_angle || before == TOK_NAME || before == TOK_TYPE)
             return wants_parenthesis_space(f) && !tight->after_angle;
         return before != TOK_RPAREN && before != TOK_RBRACKET;
     case TOK_LBRACKET: return !ends_operand(before);
-    case TOK_COLON:    if (f->in_label) return false; break;
+    case TOK_COLON:
+        if (f->in_label) return false;
+        break;
     default: break;
     }
     if (is_angle || is_tight) return false;
@@ -383,10 +386,7 @@ static void open_bracket(Formatter *f, TokenKind open)
 }
 
 // A '{' behind '=', ',' or '(' is a set of values, any other a block.
-static bool opens_set(TokenKind before)
-{
-    return before == TOK_ASSIGN || before == TOK_COMMA || before == TOK_LPAREN;
-}
+static bool opens_set(TokenKind before) { return before == TOK_ASSIGN || before == TOK_COMMA || before == TOK_LPAREN; }
 
 // From behind the '{': whether the block holds at most one simple statement and no line break.
 static bool is_one_line(const Formatter *f)
@@ -407,10 +407,7 @@ static bool is_one_line(const Formatter *f)
     return false;
 }
 
-static bool in_one_line(const Formatter *f)
-{
-    return f->blocks.count && f->blocks.items[f->blocks.count - 1].one_line;
-}
+static bool in_one_line(const Formatter *f) { return f->blocks.count && f->blocks.items[f->blocks.count - 1].one_line; }
 
 // ---- tokens
 
@@ -421,10 +418,10 @@ static bool starts_line(const Formatter *f, const Token *token, bool broken, int
     if (broken || f->lines.count + (int)f->code.length == 0) return true;
     if (kind == TOK_RBRACE && f->brackets.count == 0) return !in_one_line(f);
     switch ((MarkKind)f->marks[token->begin].kind) {
-    case MARK_STARTS:  return !in_one_line(f);
+    case MARK_STARTS: return !in_one_line(f);
     case MARK_FOLLOWS: return newlines > 0;
-    case MARK_JOINS:   return false;
-    case MARK_NONE:    break;
+    case MARK_JOINS: return false;
+    case MARK_NONE: break;
     }
     return newlines > 0;
 }

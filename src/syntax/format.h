@@ -11,6 +11,6 @@
 
 #include "syntax/ast.h"
 
-bool format_source(Arena *arena, Diags *diags, const Source *source, Text *out);   // false: it has syntax errors
+bool format_source(Arena *arena, Diags *diags, const Source *source, Text *out); // false: it has syntax errors
 
 #endif

@@ -14,44 +14,93 @@ enum { NUMBER_CHARS_MAX = 400 };
 
 // Longer spellings of one first character stand before shorter ones. The words are in the order of their kinds.
 static const char *const spellings[] = {
-    [TOK_LPAREN] = "(",   [TOK_RPAREN] = ")",   [TOK_LBRACKET] = "[", [TOK_RBRACKET] = "]",
-    [TOK_LBRACE] = "{",   [TOK_RBRACE] = "}",   [TOK_COMMA] = ",",    [TOK_SEMICOLON] = ";",
-    [TOK_COLON] = ":",    [TOK_QUESTION] = "?", [TOK_DOT] = ".",      [TOK_DOTDOT] = "..",
-    [TOK_SLICE] = "+:",   [TOK_ARROW] = "->",   [TOK_PLUS] = "+",     [TOK_MINUS] = "-",
-    [TOK_STAR] = "*",     [TOK_SLASH] = "/",    [TOK_PERCENT] = "%",  [TOK_AT] = "@",
-    [TOK_AMP] = "&",      [TOK_PIPE] = "|",     [TOK_CARET] = "^",    [TOK_TILDE] = "~",
-    [TOK_BANG] = "!",     [TOK_AMPAMP] = "&&",  [TOK_PIPEPIPE] = "||", [TOK_SHL] = "<<",
-    [TOK_SHR] = ">>",     [TOK_LT] = "<",       [TOK_GT] = ">",       [TOK_LE] = "<=",
-    [TOK_GE] = ">=",      [TOK_EQ] = "==",      [TOK_NE] = "!=",      [TOK_ASSIGN] = "=",
-    [TOK_PLUS_ASSIGN] = "+=",    [TOK_MINUS_ASSIGN] = "-=", [TOK_STAR_ASSIGN] = "*=", [TOK_SLASH_ASSIGN] = "/=",
-    [TOK_PERCENT_ASSIGN] = "%=", [TOK_AMP_ASSIGN] = "&=",   [TOK_PIPE_ASSIGN] = "|=", [TOK_CARET_ASSIGN] = "^=",
-    [TOK_SHL_ASSIGN] = "<<=",    [TOK_SHR_ASSIGN] = ">>=",  [TOK_MIN_ASSIGN] = "min=", [TOK_MAX_ASSIGN] = "max=",
-    [TOK_PLUSPLUS] = "++",       [TOK_MINUSMINUS] = "--",
+    [TOK_LPAREN] = "(",
+    [TOK_RPAREN] = ")",
+    [TOK_LBRACKET] = "[",
+    [TOK_RBRACKET] = "]",
+    [TOK_LBRACE] = "{",
+    [TOK_RBRACE] = "}",
+    [TOK_COMMA] = ",",
+    [TOK_SEMICOLON] = ";",
+    [TOK_COLON] = ":",
+    [TOK_QUESTION] = "?",
+    [TOK_DOT] = ".",
+    [TOK_DOTDOT] = "..",
+    [TOK_SLICE] = "+:",
+    [TOK_ARROW] = "->",
+    [TOK_PLUS] = "+",
+    [TOK_MINUS] = "-",
+    [TOK_STAR] = "*",
+    [TOK_SLASH] = "/",
+    [TOK_PERCENT] = "%",
+    [TOK_AT] = "@",
+    [TOK_AMP] = "&",
+    [TOK_PIPE] = "|",
+    [TOK_CARET] = "^",
+    [TOK_TILDE] = "~",
+    [TOK_BANG] = "!",
+    [TOK_AMPAMP] = "&&",
+    [TOK_PIPEPIPE] = "||",
+    [TOK_SHL] = "<<",
+    [TOK_SHR] = ">>",
+    [TOK_LT] = "<",
+    [TOK_GT] = ">",
+    [TOK_LE] = "<=",
+    [TOK_GE] = ">=",
+    [TOK_EQ] = "==",
+    [TOK_NE] = "!=",
+    [TOK_ASSIGN] = "=",
+    [TOK_PLUS_ASSIGN] = "+=",
+    [TOK_MINUS_ASSIGN] = "-=",
+    [TOK_STAR_ASSIGN] = "*=",
+    [TOK_SLASH_ASSIGN] = "/=",
+    [TOK_PERCENT_ASSIGN] = "%=",
+    [TOK_AMP_ASSIGN] = "&=",
+    [TOK_PIPE_ASSIGN] = "|=",
+    [TOK_CARET_ASSIGN] = "^=",
+    [TOK_SHL_ASSIGN] = "<<=",
+    [TOK_SHR_ASSIGN] = ">>=",
+    [TOK_MIN_ASSIGN] = "min=",
+    [TOK_MAX_ASSIGN] = "max=",
+    [TOK_PLUSPLUS] = "++",
+    [TOK_MINUSMINUS] = "--",
 
-    [TOK_ATOMIC] = "atomic",     [TOK_BREAK] = "break",       [TOK_CONST] = "const",   [TOK_CONTINUE] = "continue",
-    [TOK_ELSE] = "else",         [TOK_FALSE] = "false",       [TOK_FOR] = "for",       [TOK_FORALL] = "forall",
-    [TOK_FRAGMENT] = "fragment", [TOK_IF] = "if",             [TOK_LOCAL] = "local",   [TOK_NONE] = "none",
-    [TOK_PIPELINE] = "pipeline", [TOK_RETURN] = "return",     [TOK_SHARED] = "shared", [TOK_STATIC] = "static",
-    [TOK_TRUE] = "true",         [TOK_UNROLL] = "unroll",     [TOK_VOID] = "void",     [TOK_WHILE] = "while",
+    [TOK_ATOMIC] = "atomic",
+    [TOK_BREAK] = "break",
+    [TOK_CONST] = "const",
+    [TOK_CONTINUE] = "continue",
+    [TOK_ELSE] = "else",
+    [TOK_FALSE] = "false",
+    [TOK_FOR] = "for",
+    [TOK_FORALL] = "forall",
+    [TOK_FRAGMENT] = "fragment",
+    [TOK_IF] = "if",
+    [TOK_LOCAL] = "local",
+    [TOK_NONE] = "none",
+    [TOK_PIPELINE] = "pipeline",
+    [TOK_RETURN] = "return",
+    [TOK_SHARED] = "shared",
+    [TOK_STATIC] = "static",
+    [TOK_TRUE] = "true",
+    [TOK_UNROLL] = "unroll",
+    [TOK_VOID] = "void",
+    [TOK_WHILE] = "while",
 };
 static_assert(COUNT(spellings) == TOK_COUNT, "a spelling per token");
 
-const char *token_spelling(TokenKind kind)
-{
-    return spellings[kind];
-}
+const char *token_spelling(TokenKind kind) { return spellings[kind]; }
 
 // ---- bytes
 
-static int byte_at(const Lexer *lexer, int offset)         // -1 past the end
+static int byte_at(const Lexer *lexer, int offset) // -1 past the end
 {
     return offset < lexer->source->length ? (unsigned char)lexer->source->text[offset] : -1;
 }
 
-static bool is_digit(int c)  { return c >= '0' && c <= '9'; }
+static bool is_digit(int c) { return c >= '0' && c <= '9'; }
 static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_word(int c)   { return is_letter(c) || is_digit(c); }
-static bool is_space(int c)  { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_word(int c) { return is_letter(c) || is_digit(c); }
+static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static int hex_value(int c)
 {
@@ -66,12 +115,12 @@ static int utf8_length(const Lexer *lexer, int offset)
     for (int i = 1; i < n; i++)
         if ((byte_at(lexer, offset + i) & 0xc0) != 0x80 || byte_at(lexer, offset + i) < 0) return 0;
     if ((c == 0xe0 && c1 < 0xa0) || (c == 0xed && c1 >= 0xa0) || (c == 0xf0 && c1 < 0x90) || (c == 0xf4 && c1 >= 0x90))
-        return 0;                                          // overlong, surrogate, or past U+10FFFF
+        return 0; // overlong, surrogate, or past U+10FFFF
     return n;
 }
 
-__attribute__((format(printf, 4, 5)))
-static void complain(const Lexer *lexer, int begin, int end, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void complain(const Lexer *lexer, int begin, int end, const char *format,
+                                                           ...)
 {
     if (!lexer->diags) return;
     va_list args;
@@ -88,7 +137,7 @@ static int skip_character(const Lexer *lexer, int offset, const char *where)
 {
     const int n = utf8_length(lexer, offset);
     if (n > 0 && byte_at(lexer, offset) != 0) return offset + n;
-    int end = offset + 1;                                  // a run of bad bytes is one mistake
+    int end = offset + 1; // a run of bad bytes is one mistake
     if (n > 0) {
         while (byte_at(lexer, end) == 0) end++;
         complain(lexer, offset, end, "a NUL byte in a %s", where);
@@ -181,7 +230,10 @@ static uint64_t parse_integer(const Lexer *lexer, int begin, int end, const char
             if (is_letter((unsigned char)*p) && p > digits)
                 complain(lexer, begin, end, "a number has no suffix: '%s' after the digits", p);
             else
-                complain(lexer, begin, end, "'%c' is no digit of a %s number", *p, base == 2 ? "binary" : base == 16 ? "hexadecimal" : "decimal");
+                complain(lexer, begin, end, "'%c' is no digit of a %s number", *p,
+                         base == 2    ? "binary"
+                         : base == 16 ? "hexadecimal"
+                                      : "decimal");
             return 0;
         }
         if (value > (UINT64_MAX - (uint64_t)digit) / (uint64_t)base) {
@@ -242,7 +294,9 @@ static Token lex_number(Lexer *lexer, Token token)
 
 // ---- strings
 
-typedef struct Escape { char letter, meaning; } Escape;
+typedef struct Escape {
+    char letter, meaning;
+} Escape;
 
 static const Escape escapes[] = { { 'n', '\n' }, { 't', '\t' },  { 'r', '\r' },
                                   { '"', '"' },  { '\'', '\'' }, { '\\', '\\' } };
@@ -296,11 +350,15 @@ static Token lex_string(Lexer *lexer, Token token)
 // ---- words and punctuation
 
 // The first characters tell most words and spellings apart.
-static bool begins_like(const Lexer *lexer, int begin, const char *spelling) { return lexer->source->text[begin] == spelling[0]; }
+static bool begins_like(const Lexer *lexer, int begin, const char *spelling)
+{
+    return lexer->source->text[begin] == spelling[0];
+}
 
 static bool is_spelled(const Lexer *lexer, int begin, int end, const char *spelling)
 {
-    return begins_like(lexer, begin, spelling) && (int)strlen(spelling) == end - begin && memcmp(lexer->source->text + begin, spelling, strlen(spelling)) == 0;
+    return begins_like(lexer, begin, spelling) && (int)strlen(spelling) == end - begin &&
+           memcmp(lexer->source->text + begin, spelling, strlen(spelling)) == 0;
 }
 
 static Token lex_word(Lexer *lexer, Token token)
@@ -338,8 +396,8 @@ static Token lex_punctuation(Lexer *lexer, Token token)
     for (TokenKind kind = TOK_LPAREN; kind <= TOK_MINUSMINUS; kind++) {
         if (!begins_like(lexer, token.begin, spellings[kind])) continue;
         const int length = (int)strlen(spellings[kind]);
-        if (length > longest && token.begin + length <= lexer->source->length
-            && is_spelled(lexer, token.begin, token.begin + length, spellings[kind])) {
+        if (length > longest && token.begin + length <= lexer->source->length &&
+            is_spelled(lexer, token.begin, token.begin + length, spellings[kind])) {
             token.kind = kind;
             longest = length;
         }
@@ -396,10 +454,7 @@ Token lexer_next(Lexer *lexer)
     return begins_token(lexer, begin) ? lex_punctuation(lexer, token) : lex_garbage(lexer, token);
 }
 
-static bool calls_next(Lexer lexer)
-{
-    return lexer_next(&lexer).kind == TOK_LPAREN;
-}
+static bool calls_next(Lexer lexer) { return lexer_next(&lexer).kind == TOK_LPAREN; }
 
 // The search ends after 200 words, so that a file of nothing but `a < a < ...` costs no more than it should.
 bool lexer_opens_build_list(Lexer lexer)
@@ -410,11 +465,30 @@ bool lexer_opens_build_list(Lexer lexer)
     for (int i = 0; i < 200; i++) {
         const Token token = lexer_next(&lexer);
         switch ((int)token.kind) {
-        case TOK_LPAREN: case TOK_LBRACKET: parens++; break;
-        case TOK_RPAREN: case TOK_RBRACKET: if (--parens < 0) return false; break;
-        case TOK_NAME: case TOK_TYPE: case TOK_INT: case TOK_FLOAT: case TOK_TRUE: case TOK_FALSE: case TOK_NONE:
-        case TOK_COMMA: case TOK_PLUS: case TOK_MINUS: case TOK_STAR: case TOK_SLASH: case TOK_PERCENT: break;
-        case TOK_END: case TOK_ERROR: case TOK_SEMICOLON: case TOK_LBRACE: case TOK_RBRACE: return false;
+        case TOK_LPAREN:
+        case TOK_LBRACKET: parens++; break;
+        case TOK_RPAREN:
+        case TOK_RBRACKET:
+            if (--parens < 0) return false;
+            break;
+        case TOK_NAME:
+        case TOK_TYPE:
+        case TOK_INT:
+        case TOK_FLOAT:
+        case TOK_TRUE:
+        case TOK_FALSE:
+        case TOK_NONE:
+        case TOK_COMMA:
+        case TOK_PLUS:
+        case TOK_MINUS:
+        case TOK_STAR:
+        case TOK_SLASH:
+        case TOK_PERCENT: break;
+        case TOK_END:
+        case TOK_ERROR:
+        case TOK_SEMICOLON:
+        case TOK_LBRACE:
+        case TOK_RBRACE: return false;
         case TOK_LT:
             if (parens == 0 && before != TOK_NAME) return false;
             if (parens == 0) angles++;

@@ -79,8 +79,7 @@ Name parse_name(Parser *parser, const char *what, Span *span)
     const char *const spelling = token_spelling(parser->token.kind);
     if (parser->token.kind >= TOK_ATOMIC && !parser->panicking)
         parse_error(parser, parse_here(parser), "expected %s; '%s' is a reserved word", what, spelling);
-    else
-        parse_error_expected(parser, what);
+    else parse_error_expected(parser, what);
     return NULL;
 }
 
@@ -109,11 +108,12 @@ bool parse_error(Parser *parser, Span span, const char *format, ...)
 
 bool parse_error_expected(Parser *parser, const char *what)
 {
-    if (parser->token.kind == TOK_ERROR) parser->panicking = true;     // the lexer has told
+    if (parser->token.kind == TOK_ERROR) parser->panicking = true; // the lexer has told
     if (parser->panicking) return false;
     parse_error(parser, parse_here(parser), "expected %s, found %s", what, parse_describe(parser));
     const ForeignWord *const foreign = parser->token.kind == TOK_NAME ? find_foreign(parser->token.name) : NULL;
-    if (foreign && foreign->kind != FOREIGN_DECLARATION) parse_help(parser, parse_here(parser), "%s", foreign_advice(parser->arena, foreign));
+    if (foreign && foreign->kind != FOREIGN_DECLARATION)
+        parse_help(parser, parse_here(parser), "%s", foreign_advice(parser->arena, foreign));
     return false;
 }
 
@@ -141,16 +141,15 @@ bool parse_enter(Parser *parser)
     return !parser->given_up;
 }
 
-void parse_leave(Parser *parser)
-{
-    parser->nesting--;
-}
+void parse_leave(Parser *parser) { parser->nesting--; }
 
 // ---- recovery
 
 bool parse_at_declaration(const Parser *parser)
 {
-    static const char *const words[] = { "kernel", "fn", "operator", "import", "reference", "check", "verify", "extern" };
+    static const char *const words[] = {
+        "kernel", "fn", "operator", "import", "reference", "check", "verify", "extern"
+    };
     const int begin = parser->token.begin;
     if (!parser->token.line_start || (begin > 0 && parser->source->text[begin - 1] != '\n')) return false;
     const TokenKind next = parse_ahead(parser, 1).kind;
@@ -178,7 +177,7 @@ static bool skip_to_close(Parser *parser, int outer)
     TokenKind before = TOK_END;
     for (;; before = parse_advance(parser).kind) {
         const TokenKind kind = parser->token.kind;
-        if (kind == TOK_LBRACE && before == TOK_ASSIGN) {  // a set of values, not a body
+        if (kind == TOK_LBRACE && before == TOK_ASSIGN) { // a set of values, not a body
             parse_skip_block(parser);
             continue;
         }
@@ -203,10 +202,10 @@ bool parse_close(Parser *parser, int outer, const char *where)
 
 static bool begins_statement(TokenKind kind)
 {
-    return kind == TOK_IF || kind == TOK_FOR || kind == TOK_WHILE || kind == TOK_FORALL || kind == TOK_PIPELINE
-        || kind == TOK_SHARED || kind == TOK_FRAGMENT || kind == TOK_LOCAL || kind == TOK_CONST || kind == TOK_TYPE
-        || kind == TOK_RETURN || kind == TOK_BREAK || kind == TOK_CONTINUE || kind == TOK_ATOMIC || kind == TOK_STATIC
-        || kind == TOK_UNROLL;
+    return kind == TOK_IF || kind == TOK_FOR || kind == TOK_WHILE || kind == TOK_FORALL || kind == TOK_PIPELINE ||
+           kind == TOK_SHARED || kind == TOK_FRAGMENT || kind == TOK_LOCAL || kind == TOK_CONST || kind == TOK_TYPE ||
+           kind == TOK_RETURN || kind == TOK_BREAK || kind == TOK_CONTINUE || kind == TOK_ATOMIC ||
+           kind == TOK_STATIC || kind == TOK_UNROLL;
 }
 
 void parse_skip_statement(Parser *parser)

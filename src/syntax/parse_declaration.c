@@ -11,10 +11,13 @@
 static BuildKind parse_build_kind(Parser *parser)
 {
     const Token token = parser->token;
-    const BuildKind kind = token.kind != TOK_TYPE ? BUILD_TYPE : token.type == DTYPE_INT ? BUILD_INT
-                         : token.type == DTYPE_BOOL ? BUILD_BOOL : BUILD_FLOAT;
-    const bool known = token.kind == TOK_TYPE ? kind != BUILD_FLOAT || token.type == DTYPE_F32 || token.type == DTYPE_F64
-                                              : parse_is_word(parser, "type");
+    const BuildKind kind = token.kind != TOK_TYPE     ? BUILD_TYPE
+                           : token.type == DTYPE_INT  ? BUILD_INT
+                           : token.type == DTYPE_BOOL ? BUILD_BOOL
+                                                      : BUILD_FLOAT;
+    const bool known = token.kind == TOK_TYPE
+                           ? kind != BUILD_FLOAT || token.type == DTYPE_F32 || token.type == DTYPE_F64
+                           : parse_is_word(parser, "type");
     if (known) parse_advance(parser);
     else parse_error_expected(parser, "'type', 'int', 'bool' or 'f64' before the name of a build parameter");
     return kind;
@@ -46,14 +49,17 @@ static void parse_build_params(Parser *parser, Decl *decl)
 // [ 'in' | 'out' | 'inout' ]
 static Mode parse_mode(Parser *parser)
 {
-    return parse_accept_word(parser, "in") ? MODE_IN : parse_accept_word(parser, "out") ? MODE_OUT
-         : parse_accept_word(parser, "inout") ? MODE_INOUT : MODE_SCALAR;
+    return parse_accept_word(parser, "in")      ? MODE_IN
+           : parse_accept_word(parser, "out")   ? MODE_OUT
+           : parse_accept_word(parser, "inout") ? MODE_INOUT
+                                                : MODE_SCALAR;
 }
 
-static bool at_param_word(const Parser *parser)            // and not at a type parameter that is called so
+static bool at_param_word(const Parser *parser) // and not at a type parameter that is called so
 {
-    const bool word = parse_is_word(parser, "optional") || parse_is_word(parser, "in") || parse_is_word(parser, "out")
-                   || parse_is_word(parser, "inout") || parse_is_word(parser, "strided");
+    const bool word = parse_is_word(parser, "optional") || parse_is_word(parser, "in") ||
+                      parse_is_word(parser, "out") || parse_is_word(parser, "inout") ||
+                      parse_is_word(parser, "strided");
     return word && parse_ahead(parser, 2).kind != TOK_COMMA && parse_ahead(parser, 2).kind != TOK_RPAREN;
 }
 
@@ -68,7 +74,8 @@ static Param *parse_param(Parser *parser)
         parse_error(parser, parse_here(parser),
                     "the order is: optional, then in, out or inout, then strided, then the type");
     if (parser->token.kind == TOK_CONST)
-        parse_error(parser, parse_here(parser), "parameters are not declared const: a tensor that is only read is 'in'");
+        parse_error(parser, parse_here(parser),
+                    "parameters are not declared const: a tensor that is only read is 'in'");
     param->type = parse_type(parser, "the type of a parameter");
     parse_no_pointer(parser);
     param->name = parse_name(parser, "the name of a parameter", &param->span);
@@ -239,13 +246,21 @@ static void parse_verify(Parser *parser, Decl *decl)
     parse_decl_body(parser, decl);
 }
 
-typedef struct DeclInfo { const char *word; DeclKind kind; void (*parse)(Parser *, Decl *); } DeclInfo;
+typedef struct DeclInfo {
+    const char *word;
+    DeclKind kind;
+    void (*parse)(Parser *, Decl *);
+} DeclInfo;
 
 static const DeclInfo decl_infos[] = {
-    { "import",    DECL_IMPORT,    parse_import },    { "kernel",   DECL_KERNEL,   parse_kernel },
-    { "fn",        DECL_FN,        parse_fn },        { "operator", DECL_OPERATOR, parse_kernel },
-    { "extern",    DECL_EXTERN,    parse_extern },    { "check",    DECL_CHECK,    parse_check },
-    { "reference", DECL_REFERENCE, parse_reference }, { "verify",   DECL_VERIFY,   parse_verify },
+    { "import", DECL_IMPORT, parse_import },
+    { "kernel", DECL_KERNEL, parse_kernel },
+    { "fn", DECL_FN, parse_fn },
+    { "operator", DECL_OPERATOR, parse_kernel },
+    { "extern", DECL_EXTERN, parse_extern },
+    { "check", DECL_CHECK, parse_check },
+    { "reference", DECL_REFERENCE, parse_reference },
+    { "verify", DECL_VERIFY, parse_verify },
 };
 
 // What is no declaration, up to the next line that starts with one, or behind the next block.
@@ -269,14 +284,16 @@ static void skip_declaration(Parser *parser)
 static void help_declaration(Parser *parser)
 {
     const Token token = parser->token;
-    const char *const word = arena_copy_text(parser->arena, parser->source->text + token.begin, (size_t)(token.end - token.begin));
+    const char *const word =
+        arena_copy_text(parser->arena, parser->source->text + token.begin, (size_t)(token.end - token.begin));
     const ForeignWord *const foreign = find_foreign_of(word, FOREIGN_DECLARATION);
     const char *words[COUNT(decl_infos)];
     for (int i = 0; i < COUNT(decl_infos); i++) words[i] = decl_infos[i].word;
     const char *const near = token.kind == TOK_NAME ? nearest_name(word, words, COUNT(words)) : NULL;
     if (foreign) parse_help(parser, parse_here(parser), "%s", foreign_advice(parser->arena, foreign));
     else if (near) parse_help(parser, parse_here(parser), "did you mean '%s'?", near);
-    else if (token.kind == TOK_TYPE) parse_help(parser, parse_here(parser), "a function is written fn %s name(...)", word);
+    else if (token.kind == TOK_TYPE)
+        parse_help(parser, parse_here(parser), "a function is written fn %s name(...)", word);
 }
 
 static void complain_declaration(Parser *parser)
@@ -324,7 +341,9 @@ Module *parse_module(Arena *arena, Diags *diags, const Source *source)
                    PARSE_SOURCE_BYTES_MAX);
         return module;
     }
-    Parser parser = { .arena = arena, .diags = diags, .source = source, .errors_max = diags->errors + PARSE_ERRORS_MAX };
+    Parser parser = {
+        .arena = arena, .diags = diags, .source = source, .errors_max = diags->errors + PARSE_ERRORS_MAX
+    };
     lexer_open(&parser.lexer, arena, diags, source);
     parser.token = lexer_next(&parser.lexer);
     Decl **last = &module->decls;

@@ -10,10 +10,7 @@ static Ex *new_ex(Parser *parser, int begin, Ex ex)
 }
 
 // What stands where an expression could not be parsed. Nobody sees it: there was an error.
-static Ex *hole(Parser *parser)
-{
-    return new_ex(parser, parser->token.begin, (Ex){ .kind = EX_INT });
-}
+static Ex *hole(Parser *parser) { return new_ex(parser, parser->token.begin, (Ex){ .kind = EX_INT }); }
 
 // Each operator may be a level of the tree, so that long chains count as deep ones do.
 static void count_operator(Parser *parser)
@@ -83,7 +80,8 @@ static const char *cast_type(const Parser *parser)
     if (parser->token.kind == TOK_TYPE) return dtype_name(parser->token.type);
     const TokenKind operand = parse_ahead(parser, 2).kind;
     const bool is_cast = operand == TOK_NAME || operand == TOK_INT || operand == TOK_FLOAT || operand == TOK_LPAREN;
-    const ForeignWord *const foreign = is_cast && parser->token.kind == TOK_NAME ? find_foreign_of(parser->token.name, FOREIGN_TYPE) : NULL;
+    const ForeignWord *const foreign =
+        is_cast && parser->token.kind == TOK_NAME ? find_foreign_of(parser->token.name, FOREIGN_TYPE) : NULL;
     return foreign ? foreign->ours : NULL;
 }
 
@@ -147,17 +145,17 @@ static Ex *parse_primary(Parser *parser)
     case TOK_STRING:
         parse_advance(parser);
         return new_ex(parser, begin, (Ex){ .kind = EX_STRING, .string = { token.string.text, token.string.length } });
-    case TOK_TRUE: case TOK_FALSE:
+    case TOK_TRUE:
+    case TOK_FALSE:
         parse_advance(parser);
         return new_ex(parser, begin, (Ex){ .kind = EX_BOOL, .boolean = { token.kind == TOK_TRUE } });
-    case TOK_NONE:
-        parse_advance(parser);
-        return new_ex(parser, begin, (Ex){ .kind = EX_NONE });
-    case TOK_TYPE:   return parse_type_value(parser);
-    case TOK_NAME:   return parse_name_or_call(parser);
+    case TOK_NONE: parse_advance(parser); return new_ex(parser, begin, (Ex){ .kind = EX_NONE });
+    case TOK_TYPE: return parse_type_value(parser);
+    case TOK_NAME: return parse_name_or_call(parser);
     case TOK_LPAREN: return parse_parenthesised(parser);
     case TOK_LBRACE: return parse_set(parser);
-    case TOK_PLUSPLUS: case TOK_MINUSMINUS:
+    case TOK_PLUSPLUS:
+    case TOK_MINUSMINUS:
         parse_error(parser, parse_here(parser), "'%s' is a statement and stands behind its variable: x%s;",
                     token_spelling(token.kind), token_spelling(token.kind));
         return hole(parser);
@@ -165,9 +163,7 @@ static Ex *parse_primary(Parser *parser)
         parse_error(parser, parse_here(parser),
                     "addresses do not exist; a function changes its 'inout' and 'out' parameters");
         return hole(parser);
-    default:
-        parse_error_expected(parser, "an expression");
-        return hole(parser);
+    default: parse_error_expected(parser, "an expression"); return hole(parser);
     }
 }
 
@@ -201,8 +197,8 @@ static Ex parse_subscript(Parser *parser, Ex *base)
 // std::max
 static bool at_scope_of_library(const Parser *parser, const Ex *owner)
 {
-    return parser->token.kind == TOK_COLON && owner->kind == EX_NAME && foreign_is_library(owner->name.name)
-        && parse_ahead(parser, 1).kind == TOK_COLON;
+    return parser->token.kind == TOK_COLON && owner->kind == EX_NAME && foreign_is_library(owner->name.name) &&
+           parse_ahead(parser, 1).kind == TOK_COLON;
 }
 
 // blockIdx.x, torch.relu, std::max: what there is in place of it, if the member or its owner is known.
@@ -211,8 +207,8 @@ static void complain_member(Parser *parser, const Ex *owner)
     const Token member = parse_ahead(parser, parser->token.kind == TOK_COLON ? 2 : 1);
     const bool quiet = parser->panicking;
     parse_error(parser, parse_here(parser), "there are no structures and no members");
-    const ForeignWord *const foreign = owner->kind == EX_NAME && member.kind == TOK_NAME
-                                           ? find_foreign_member(owner->name.name, member.name) : NULL;
+    const ForeignWord *const foreign =
+        owner->kind == EX_NAME && member.kind == TOK_NAME ? find_foreign_member(owner->name.name, member.name) : NULL;
     if (foreign && !quiet) parse_help(parser, owner->span, "%s", foreign_advice(parser->arena, foreign));
     else if (!quiet && owner->kind == EX_NAME && foreign_is_library(owner->name.name) && member.kind == TOK_NAME)
         parse_help(parser, owner->span, "what there is has no prefix: %s(...)", member.name);
@@ -234,7 +230,8 @@ static Ex *parse_postfix(Parser *parser)
     parser->in_build_list = outer_list;
     if (parser->token.kind == TOK_LPAREN && !outer_list)
         parse_error(parser, parse_here(parser), "only the name of a function can be called");
-    if (parser->token.kind == TOK_DOT || parser->token.kind == TOK_ARROW || at_scope_of_library(parser, ex)) complain_member(parser, ex);
+    if (parser->token.kind == TOK_DOT || parser->token.kind == TOK_ARROW || at_scope_of_library(parser, ex))
+        complain_member(parser, ex);
     return ex;
 }
 
@@ -242,7 +239,10 @@ static Ex *parse_postfix(Parser *parser)
 static Ex *parse_unary(Parser *parser)
 {
     const Token token = parser->token;
-    const Operator op = token.kind == TOK_MINUS ? OP_NEG : token.kind == TOK_BANG ? OP_NOT : token.kind == TOK_TILDE ? OP_BITNOT : OP_COUNT;
+    const Operator op = token.kind == TOK_MINUS   ? OP_NEG
+                        : token.kind == TOK_BANG  ? OP_NOT
+                        : token.kind == TOK_TILDE ? OP_BITNOT
+                                                  : OP_COUNT;
     if (op == OP_COUNT && token.kind != TOK_PLUS) return parse_postfix(parser);
     parse_advance(parser);
     count_operator(parser);
@@ -251,26 +251,40 @@ static Ex *parse_unary(Parser *parser)
     return op == OP_COUNT ? a : new_ex(parser, token.begin, (Ex){ .kind = EX_UNARY, .unary = { op, a } });
 }
 
-typedef struct BinaryInfo { Operator op; int precedence; } BinaryInfo;
+typedef struct BinaryInfo {
+    Operator op;
+    int precedence;
+} BinaryInfo;
 
-enum { COMPARISON = 7, LOWEST = 1 };                       // precedences
+enum { COMPARISON = 7, LOWEST = 1 }; // precedences
 
 static const BinaryInfo binaries[TOK_COUNT] = {
-    [TOK_PIPEPIPE] = { OP_OROR, LOWEST }, [TOK_AMPAMP] = { OP_ANDAND, 2 },
-    [TOK_PIPE] = { OP_OR, 3 },  [TOK_CARET] = { OP_XOR, 4 }, [TOK_AMP] = { OP_AND, 5 },
-    [TOK_EQ] = { OP_EQ, 6 },    [TOK_NE] = { OP_NE, 6 },
-    [TOK_LT] = { OP_LT, COMPARISON }, [TOK_LE] = { OP_LE, COMPARISON },
-    [TOK_GT] = { OP_GT, COMPARISON }, [TOK_GE] = { OP_GE, COMPARISON },
-    [TOK_SHL] = { OP_SHL, 8 },  [TOK_SHR] = { OP_SHR, 8 },
-    [TOK_PLUS] = { OP_ADD, 9 }, [TOK_MINUS] = { OP_SUB, 9 },
-    [TOK_STAR] = { OP_MUL, 10 }, [TOK_SLASH] = { OP_DIV, 10 }, [TOK_PERCENT] = { OP_MOD, 10 }, [TOK_AT] = { OP_MATMUL, 10 },
+    [TOK_PIPEPIPE] = { OP_OROR, LOWEST },
+    [TOK_AMPAMP] = { OP_ANDAND, 2 },
+    [TOK_PIPE] = { OP_OR, 3 },
+    [TOK_CARET] = { OP_XOR, 4 },
+    [TOK_AMP] = { OP_AND, 5 },
+    [TOK_EQ] = { OP_EQ, 6 },
+    [TOK_NE] = { OP_NE, 6 },
+    [TOK_LT] = { OP_LT, COMPARISON },
+    [TOK_LE] = { OP_LE, COMPARISON },
+    [TOK_GT] = { OP_GT, COMPARISON },
+    [TOK_GE] = { OP_GE, COMPARISON },
+    [TOK_SHL] = { OP_SHL, 8 },
+    [TOK_SHR] = { OP_SHR, 8 },
+    [TOK_PLUS] = { OP_ADD, 9 },
+    [TOK_MINUS] = { OP_SUB, 9 },
+    [TOK_STAR] = { OP_MUL, 10 },
+    [TOK_SLASH] = { OP_DIV, 10 },
+    [TOK_PERCENT] = { OP_MOD, 10 },
+    [TOK_AT] = { OP_MATMUL, 10 },
 };
 
 static bool closes_build_list(const Parser *parser)
 {
     const TokenKind kind = parser->token.kind;
-    return parser->in_build_list
-        && (kind == TOK_GT || kind == TOK_GE || kind == TOK_LT || kind == TOK_LE || kind == TOK_SHR);
+    return parser->in_build_list &&
+           (kind == TOK_GT || kind == TOK_GE || kind == TOK_LT || kind == TOK_LE || kind == TOK_SHR);
 }
 
 // binary: unary { operator unary }     by precedence; comparisons do not chain
@@ -301,7 +315,8 @@ static Ex *parse_select(Parser *parser)
     if (parser->panicking || !parse_accept(parser, TOK_QUESTION)) return cond;
     count_operator(parser);
     Ex *const a = parse_expression(parser);
-    Ex *const b = parse_expect(parser, TOK_COLON, "and the value for a false condition") ? parse_expression(parser) : hole(parser);
+    Ex *const b = parse_expect(parser, TOK_COLON, "and the value for a false condition") ? parse_expression(parser)
+                                                                                         : hole(parser);
     return new_ex(parser, begin, (Ex){ .kind = EX_SELECT, .select = { cond, a, b } });
 }
 
@@ -329,7 +344,8 @@ TypeRef parse_type(Parser *parser, const char *what)
 {
     const TypeRef type = { .span = parse_here(parser) };
     if (parser->token.kind == TOK_TYPE) return (TypeRef){ parse_advance(parser).type, NULL, type.span };
-    const ForeignWord *const foreign = parser->token.kind == TOK_NAME ? find_foreign_of(parser->token.name, FOREIGN_TYPE) : NULL;
+    const ForeignWord *const foreign =
+        parser->token.kind == TOK_NAME ? find_foreign_of(parser->token.name, FOREIGN_TYPE) : NULL;
     if (foreign) complain_type(parser, foreign);
     return (TypeRef){ DTYPE_NONE, parse_name(parser, what, NULL), type.span };
 }
@@ -344,7 +360,8 @@ void parse_no_pointer(Parser *parser)
     if (!quiet && kind == TOK_STAR)
         parse_help(parser, parse_here(parser), "a tensor is a parameter with its extents: in f32 %s[N]",
                    name.kind == TOK_NAME ? name.name : "X");
-    if (!quiet && kind == TOK_AMP) parse_help(parser, parse_here(parser), "a function changes its 'inout' and 'out' parameters");
+    if (!quiet && kind == TOK_AMP)
+        parse_help(parser, parse_here(parser), "a function changes its 'inout' and 'out' parameters");
 }
 
 // extents: { '[' expression ']' }

@@ -9,16 +9,13 @@ static St *new_st(Parser *parser, int begin, St st)
     return memcpy(arena_alloc(parser->arena, sizeof(St)), &st, sizeof(St));
 }
 
-static St *hole(Parser *parser)
-{
-    return new_st(parser, parser->token.begin, (St){ .kind = ST_BLOCK });
-}
+static St *hole(Parser *parser) { return new_st(parser, parser->token.begin, (St){ .kind = ST_BLOCK }); }
 
 // ';'     A missing one at the end of a line is reported there, and the next line parsed as if it were not missing.
 static void parse_semicolon(Parser *parser)
 {
     if (parse_accept(parser, TOK_SEMICOLON)) {
-        parser->panicking = false;                         // whatever was wrong, the next statement starts here
+        parser->panicking = false; // whatever was wrong, the next statement starts here
         parser->parens = 0;
         return;
     }
@@ -100,10 +97,7 @@ St *parse_constant(Parser *parser)
     return st;
 }
 
-static St *parse_declaration_statement(Parser *parser)
-{
-    return parse_constant(parser);
-}
+static St *parse_declaration_statement(Parser *parser) { return parse_constant(parser); }
 
 // view: 'view' [ type ] list(declarator) ';'
 static St *parse_view(Parser *parser)
@@ -122,11 +116,12 @@ static St *parse_view(Parser *parser)
 
 // ---- assignments and calls
 
-static const Operator assignments[TOK_COUNT] = {           // 0, which is no assignment's: none
-    [TOK_ASSIGN] = OP_ASSIGN,
-    [TOK_PLUS_ASSIGN] = OP_ADD, [TOK_MINUS_ASSIGN] = OP_SUB, [TOK_STAR_ASSIGN] = OP_MUL, [TOK_SLASH_ASSIGN] = OP_DIV,
-    [TOK_PERCENT_ASSIGN] = OP_MOD, [TOK_AMP_ASSIGN] = OP_AND, [TOK_PIPE_ASSIGN] = OP_OR, [TOK_CARET_ASSIGN] = OP_XOR,
-    [TOK_SHL_ASSIGN] = OP_SHL, [TOK_SHR_ASSIGN] = OP_SHR, [TOK_MIN_ASSIGN] = OP_MIN, [TOK_MAX_ASSIGN] = OP_MAX,
+static const Operator assignments[TOK_COUNT] = {
+    // 0, which is no assignment's: none
+    [TOK_ASSIGN] = OP_ASSIGN,    [TOK_PLUS_ASSIGN] = OP_ADD,    [TOK_MINUS_ASSIGN] = OP_SUB, [TOK_STAR_ASSIGN] = OP_MUL,
+    [TOK_SLASH_ASSIGN] = OP_DIV, [TOK_PERCENT_ASSIGN] = OP_MOD, [TOK_AMP_ASSIGN] = OP_AND,   [TOK_PIPE_ASSIGN] = OP_OR,
+    [TOK_CARET_ASSIGN] = OP_XOR, [TOK_SHL_ASSIGN] = OP_SHL,     [TOK_SHR_ASSIGN] = OP_SHR,   [TOK_MIN_ASSIGN] = OP_MIN,
+    [TOK_MAX_ASSIGN] = OP_MAX,
 };
 
 static void check_target(Parser *parser, const Ex *target)
@@ -143,7 +138,7 @@ static void check_split_operator(Parser *parser)
     parse_error(parser, parse_here(parser), "'%s=' is written without a space", parser->token.name);
 }
 
-static Ex *one_of(Parser *parser, Token token)             // the 1 of ++ and --
+static Ex *one_of(Parser *parser, Token token) // the 1 of ++ and --
 {
     const Span span = { parser->source, token.begin, token.end };
     return NEW(parser->arena, Ex, .kind = EX_INT, .span = span, .integer = { 1, false });
@@ -172,8 +167,7 @@ static St *parse_assignment_or_call(Parser *parser)
         check_split_operator(parser);
         if (parser->token.kind == TOK_SEMICOLON || parser->token.line_start)
             parse_error(parser, target->span, "this statement does nothing; expected an assignment or a call");
-        else
-            parse_error_expected(parser, "an assignment");
+        else parse_error_expected(parser, "an assignment");
     }
     return new_st(parser, begin, st);
 }
@@ -181,14 +175,19 @@ static St *parse_assignment_or_call(Parser *parser)
 static bool at_declaration_statement(const Parser *parser)
 {
     switch ((int)parser->token.kind) {
-    case TOK_CONST: case TOK_SHARED: case TOK_FRAGMENT: case TOK_LOCAL: return true;
+    case TOK_CONST:
+    case TOK_SHARED:
+    case TOK_FRAGMENT:
+    case TOK_LOCAL: return true;
     case TOK_TYPE: return parse_ahead(parser, 1).kind != TOK_LPAREN;
     case TOK_NAME: {
         const TokenKind next = parse_ahead(parser, 1).kind;
         if (next == TOK_SHARED) return parse_is_word(parser, "cluster");
         if (next == TOK_TYPE) return parse_is_word(parser, "temp");
-        if (next == TOK_STAR && parse_ahead(parser, 2).kind == TOK_NAME && find_foreign_of(parser->token.name, FOREIGN_TYPE)) return true;
-        const Token second = parse_ahead(parser, 1);       // `m max = 3` is a mistake of its own
+        if (next == TOK_STAR && parse_ahead(parser, 2).kind == TOK_NAME &&
+            find_foreign_of(parser->token.name, FOREIGN_TYPE))
+            return true;
+        const Token second = parse_ahead(parser, 1); // `m max = 3` is a mistake of its own
         if (next == TOK_NAME && (strcmp(second.name, "max") == 0 || strcmp(second.name, "min") == 0)) return false;
         return next == TOK_NAME && !parse_ahead(parser, 1).line_start;
     }
@@ -244,9 +243,9 @@ St *parse_body(Parser *parser, const char *owner)
     while (parser->token.kind != TOK_RBRACE && parser->token.kind != TOK_END && !parse_at_declaration(parser)) {
         const int begin = parser->token.begin;
         *last = parse_statement(parser);
-        while (*last) last = &(*last)->next;               // 'input' makes one for each of its tensors
+        while (*last) last = &(*last)->next; // 'input' makes one for each of its tensors
         if (parser->panicking) parse_skip_statement(parser);
-        if (parser->token.begin == begin) parse_advance(parser);       // no statement begins so
+        if (parser->token.begin == begin) parse_advance(parser); // no statement begins so
     }
     const bool quiet = parser->panicking || parser->given_up;
     if (!parse_accept(parser, TOK_RBRACE)) {
@@ -270,11 +269,11 @@ static St *parse_controlled(Parser *parser)
     St *const st = parse_statement(parser);
     if (!declares || parser->panicking) return st;
     parse_error(parser, st->span, "a declaration alone has no effect here; put it into braces with what uses it");
-    parser->panicking = false;                             // the source is understood
+    parser->panicking = false; // the source is understood
     return st;
 }
 
-static int parse_open(Parser *parser, const char *where)   // '('; the open parentheses around it
+static int parse_open(Parser *parser, const char *where) // '('; the open parentheses around it
 {
     const int outer = parser->parens;
     parse_expect(parser, TOK_LPAREN, where);
@@ -309,15 +308,15 @@ static St *parse_while(Parser *parser)
     return new_st(parser, begin, st);
 }
 
-static const char no_range[] = "'for' has C's three parts; a range is written forall (i : n), or pipeline (i : n) for steps in order";
+static const char no_range[] =
+    "'for' has C's three parts; a range is written forall (i : n), or pipeline (i : n) for steps in order";
 
 // [ simple ] ';' [ expression ] ';' [ simple ]
 static void parse_for_head(Parser *parser, St *st)
 {
     if (parser->token.kind != TOK_SEMICOLON && parser->token.kind != TOK_COLON) st->loop.init = parse_simple(parser);
     if (parser->token.kind == TOK_COLON) parser->panicking = false;
-    if (parser->token.kind == TOK_COLON)
-        parse_error(parser, parse_here(parser), "%s", no_range);
+    if (parser->token.kind == TOK_COLON) parse_error(parser, parse_here(parser), "%s", no_range);
     parse_expect(parser, TOK_SEMICOLON, "after the first part of 'for'");
     if (parser->panicking) return;
     if (parser->token.kind != TOK_SEMICOLON) st->loop.cond = parse_expression(parser);
@@ -429,7 +428,8 @@ static St *parse_on(Parser *parser)
     const int begin = parse_advance(parser).begin;
     const int outer = parse_open(parser, "after 'on'");
     St st = { .kind = ST_ON };
-    if (parser->token.kind == TOK_RPAREN) parse_error(parser, parse_here(parser), "expected the number of a warp group");
+    if (parser->token.kind == TOK_RPAREN)
+        parse_error(parser, parse_here(parser), "expected the number of a warp group");
     st.on.groups = parse_arguments(parser, TOK_RPAREN);
     if (parser->panicking && !parse_close(parser, outer, "")) return hole(parser);
     st.on.body = parse_controlled(parser);
@@ -508,8 +508,8 @@ static St *parse_claim(Parser *parser, StKind kind)
 }
 
 static St *parse_require(Parser *parser) { return parse_claim(parser, ST_REQUIRE); }
-static St *parse_assume(Parser *parser)  { return parse_claim(parser, ST_ASSUME); }
-static St *parse_assert(Parser *parser)  { return parse_claim(parser, ST_ASSERT); }
+static St *parse_assume(Parser *parser) { return parse_claim(parser, ST_ASSUME); }
+static St *parse_assert(Parser *parser) { return parse_claim(parser, ST_ASSERT); }
 
 // print: 'print' '(' string { ',' expression } ')' ';'
 static St *parse_print(Parser *parser)
@@ -543,7 +543,7 @@ static St *parse_input(Parser *parser)
     const int begin = parse_advance(parser).begin;
     St *first = NULL, **last = &first;
     if (!parser->in_check) parse_error(parser, parse_span(parser, begin), "'input' belongs into a check");
-    do {                                                   // one statement for each tensor; they share how it is made
+    do { // one statement for each tensor; they share how it is made
         St *const st = *last = NEW(parser->arena, St, .kind = ST_INPUT);
         last = &st->next;
         st->input.tensor = parse_name(parser, "the name of a tensor", &st->input.tensor_span);
@@ -581,25 +581,37 @@ static St *parse_tolerance(Parser *parser)
 }
 
 // A name that starts a statement of its own if `next` follows it; elsewhere it is a name like any other.
-typedef struct WordStatement { const char *word; TokenKind next; St *(*parse)(Parser *); } WordStatement;
+typedef struct WordStatement {
+    const char *word;
+    TokenKind next;
+    St *(*parse)(Parser *);
+} WordStatement;
 
 static const WordStatement word_statements[] = {
-    { "grid",      TOK_LPAREN, parse_grid },    { "on",     TOK_LPAREN, parse_on },
-    { "require",   TOK_LPAREN, parse_require }, { "assume", TOK_LPAREN, parse_assume },
-    { "assert",    TOK_LPAREN, parse_assert },  { "print",  TOK_LPAREN, parse_print },
-    { "layout",    TOK_LPAREN, parse_layout },  { "stage",  TOK_INT,    parse_stage },
-    { "view",      TOK_NAME,   parse_view },    { "view",   TOK_TYPE,   parse_view },
-    { "input",     TOK_NAME,   parse_input },   { "tolerance", TOK_NAME, parse_tolerance },
-    { "tolerance", TOK_COLON,  parse_tolerance },
-    { "cluster",   TOK_SHARED, parse_declaration_statement },
-    { "temp",      TOK_NAME,   parse_declaration_statement }, { "temp", TOK_TYPE, parse_declaration_statement },
+    { "grid", TOK_LPAREN, parse_grid },
+    { "on", TOK_LPAREN, parse_on },
+    { "require", TOK_LPAREN, parse_require },
+    { "assume", TOK_LPAREN, parse_assume },
+    { "assert", TOK_LPAREN, parse_assert },
+    { "print", TOK_LPAREN, parse_print },
+    { "layout", TOK_LPAREN, parse_layout },
+    { "stage", TOK_INT, parse_stage },
+    { "view", TOK_NAME, parse_view },
+    { "view", TOK_TYPE, parse_view },
+    { "input", TOK_NAME, parse_input },
+    { "tolerance", TOK_NAME, parse_tolerance },
+    { "tolerance", TOK_COLON, parse_tolerance },
+    { "cluster", TOK_SHARED, parse_declaration_statement },
+    { "temp", TOK_NAME, parse_declaration_statement },
+    { "temp", TOK_TYPE, parse_declaration_statement },
 };
 
 static const WordStatement *find_word_statement(const Parser *parser)
 {
     const TokenKind next = parse_ahead(parser, 1).kind;
     for (int i = 0; i < COUNT(word_statements); i++)
-        if (word_statements[i].next == next && parse_is_word(parser, word_statements[i].word)) return &word_statements[i];
+        if (word_statements[i].next == next && parse_is_word(parser, word_statements[i].word))
+            return &word_statements[i];
     return NULL;
 }
 
@@ -614,7 +626,8 @@ static St *parse_named_statement(Parser *parser)
     const bool assigned = second.kind == TOK_LBRACKET || assignments[second.kind] != 0;
     const ForeignWord *const foreign = assigned ? NULL : find_foreign_of(parser->token.name, FOREIGN_WORD);
     if (foreign)
-        parse_error(parser, parse_here(parser), "there is no '%s'; %s", foreign->word, foreign_advice(parser->arena, foreign));
+        parse_error(parser, parse_here(parser), "there is no '%s'; %s", foreign->word,
+                    foreign_advice(parser->arena, foreign));
     return parser->panicking ? hole(parser) : parse_simple_statement(parser);
 }
 
@@ -622,32 +635,34 @@ static St *parse_named_statement(Parser *parser)
 static St *parse_statement_kind(Parser *parser)
 {
     switch ((int)parser->token.kind) {
-    case TOK_LBRACE:   return parse_block(parser);
+    case TOK_LBRACE: return parse_block(parser);
     case TOK_STATIC:
-    case TOK_IF:       return parse_if(parser);
-    case TOK_WHILE:    return parse_while(parser);
+    case TOK_IF: return parse_if(parser);
+    case TOK_WHILE: return parse_while(parser);
     case TOK_UNROLL:
-    case TOK_FOR:      return parse_for(parser);
-    case TOK_FORALL:   return parse_forall(parser);
+    case TOK_FOR: return parse_for(parser);
+    case TOK_FORALL: return parse_forall(parser);
     case TOK_PIPELINE: return parse_pipeline(parser);
     case TOK_BREAK:
     case TOK_CONTINUE: return parse_jump(parser);
-    case TOK_RETURN:   return parse_return(parser);
-    case TOK_ATOMIC:   return parse_atomic(parser);
-    case TOK_NAME:     return parse_named_statement(parser);
-    case TOK_CONST: case TOK_SHARED: case TOK_FRAGMENT: case TOK_LOCAL: case TOK_TYPE: case TOK_LPAREN:
-        return parse_simple_statement(parser);
+    case TOK_RETURN: return parse_return(parser);
+    case TOK_ATOMIC: return parse_atomic(parser);
+    case TOK_NAME: return parse_named_statement(parser);
+    case TOK_CONST:
+    case TOK_SHARED:
+    case TOK_FRAGMENT:
+    case TOK_LOCAL:
+    case TOK_TYPE:
+    case TOK_LPAREN: return parse_simple_statement(parser);
     case TOK_SEMICOLON:
         parse_error(parser, parse_here(parser), "an empty statement; write { } if nothing is meant to happen");
         return hole(parser);
     case TOK_ELSE:
         parse_error(parser, parse_here(parser), "this 'else' belongs to no 'if'");
         parse_advance(parser);
-        parser->panicking = false;                         // what it holds is parsed on its own
+        parser->panicking = false; // what it holds is parsed on its own
         return hole(parser);
-    default:
-        parse_error_expected(parser, "a statement");
-        return hole(parser);
+    default: parse_error_expected(parser, "a statement"); return hole(parser);
     }
 }
 

@@ -9,10 +9,10 @@
 #include "syntax/ast.h"
 
 enum {
-    PARSE_SOURCE_BYTES_MAX = 4 * 1024 * 1024,   // larger files are refused: no kernel is a hundredth of that
-    PARSE_NESTING_MAX = 200,                    // of blocks and parentheses, so that no walk of the tree runs deep
-    PARSE_OPERATORS_MAX = 1000,                 // in one expression, for the same reason
-    PARSE_ERRORS_MAX = 200,                     // in one file; what has more is no kernel
+    PARSE_SOURCE_BYTES_MAX = 4 * 1024 * 1024, // larger files are refused: no kernel is a hundredth of that
+    PARSE_NESTING_MAX = 200,                  // of blocks and parentheses, so that no walk of the tree runs deep
+    PARSE_OPERATORS_MAX = 1000,               // in one expression, for the same reason
+    PARSE_ERRORS_MAX = 200,                   // in one file; what has more is no kernel
 };
 
 // Never NULL. If it reported an error the tree has holes and must not be checked. Names are interned in `arena`:

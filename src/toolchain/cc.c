@@ -4,7 +4,7 @@
 // $CC (with arguments, split at spaces), else cc, gcc or clang, whichever is found first. The source goes to a
 // private folder, the object is read back, kept in the cache and opened. Where the cache cannot be written the
 // object is opened from the private folder, which can be removed under it.
-#define _GNU_SOURCE                  // secure_getenv
+#define _GNU_SOURCE // secure_getenv
 #include "toolchain/toolchain.h"
 #include "base/fork.h"
 #include "base/memory.h"
@@ -19,17 +19,16 @@
 enum { MAX_WORDS = 64, OUTPUT_BYTES = 4096, SHOWN_LINES = 12 };
 
 typedef struct Command {
-    char  text[1024];                // the words, each ended by a NUL
+    char text[1024]; // the words, each ended by a NUL
     char *words[MAX_WORDS];
-    int   n;
+    int n;
 } Command;
 
 static bool add_words(Command *command, size_t *used, const char *text)
 {
     for (text += strspn(text, " \t"); *text; text += strspn(text, " \t")) {
         const size_t n = strcspn(text, " \t");
-        if (*used + n + 1 > sizeof command->text || command->n == MAX_WORDS - 1)
-            return false;
+        if (*used + n + 1 > sizeof command->text || command->n == MAX_WORDS - 1) return false;
         char *const word = memcpy(command->text + *used, text, n);
         word[n] = 0;
         command->words[command->n++] = word;
@@ -51,8 +50,7 @@ static kiln_status find_compiler(Command *command, const char *machine)
     size_t used = 0;
     *command = (Command){ .n = 0 };
     if (cc && cc[strspn(cc, " \t")]) {
-        if (!add_words(command, &used, cc))
-            return status_fail(KILN_TOOLCHAIN, "CC is too long: %zu bytes", strlen(cc));
+        if (!add_words(command, &used, cc)) return status_fail(KILN_TOOLCHAIN, "CC is too long: %zu bytes", strlen(cc));
         if (!process_find(command->words[0], path))
             return status_fail(KILN_TOOLCHAIN, "no C compiler: CC is '%s', but '%s' is not a program%s", cc,
                                command->words[0], strchr(command->words[0], '/') ? "" : " in PATH");
@@ -64,10 +62,12 @@ static kiln_status find_compiler(Command *command, const char *machine)
             return KILN_OK;
         }
     if (!here)
-        return status_fail(KILN_TOOLCHAIN, "no C compiler for %s: %s is not in PATH; install it (apt-get install "
-                           "gcc-%s-linux-gnu) or name one in CC", machine, other, machine);
+        return status_fail(KILN_TOOLCHAIN,
+                           "no C compiler for %s: %s is not in PATH; install it (apt-get install "
+                           "gcc-%s-linux-gnu) or name one in CC",
+                           machine, other, machine);
     return status_fail(KILN_TOOLCHAIN, "no C compiler: none of cc, gcc, clang is in PATH; install one "
-                       "(apt-get install gcc) or name it in CC");
+                                       "(apt-get install gcc) or name it in CC");
 }
 
 static const char common_flags[] = "-x c -std=gnu11 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv -pipe";
@@ -76,7 +76,9 @@ static const char common_flags[] = "-x c -std=gnu11 -w -fPIC -fvisibility=hidden
 // Of checked code the tests are most of its time: what -Og makes of it runs as fast as with -O1, and is built in 0.7 of
 // the time.
 static const char *const form_flags[] = {
-    [CC_KERNEL] = "-O3 " KERNEL_FLAGS, [CC_CHECKED] = "-Og " KERNEL_FLAGS, [CC_SEQUENTIAL] = "-O1 -ffp-contract=off",
+    [CC_KERNEL] = "-O3 " KERNEL_FLAGS,
+    [CC_CHECKED] = "-Og " KERNEL_FLAGS,
+    [CC_SEQUENTIAL] = "-O1 -ffp-contract=off",
 };
 
 const char *cc_isa_flags(const CpuTarget *target)
@@ -95,14 +97,12 @@ static const char *flags_of_machine(const char *machine)
 static kiln_status make_command(Command *command, const char *machine, const char *flags, CcForm form)
 {
     const kiln_status status = find_compiler(command, machine);
-    if (status)
-        return status;
+    if (status) return status;
     char *const last = command->words[command->n - 1];
     size_t used = (size_t)(last - command->text) + strlen(last) + 1;
-    const bool fits = add_words(command, &used, common_flags)
-                   && add_words(command, &used, form_flags[form])
-                   && add_words(command, &used, form == CC_SEQUENTIAL ? "" : flags)
-                   && add_words(command, &used, flags_of_machine(machine));
+    const bool fits = add_words(command, &used, common_flags) && add_words(command, &used, form_flags[form]) &&
+                      add_words(command, &used, form == CC_SEQUENTIAL ? "" : flags) &&
+                      add_words(command, &used, flags_of_machine(machine));
     return fits ? KILN_OK : status_fail(KILN_TOOLCHAIN, "CC has too many arguments");
 }
 
@@ -114,8 +114,7 @@ static void hash_programs(Hash *hash, const Command *command)
         char path[PATH_BYTES];
         struct stat st;
         hash_add_text(hash, command->words[i]);
-        if (command->words[i][0] == '-' || !process_find(command->words[i], path) || stat(path, &st) != 0)
-            continue;
+        if (command->words[i][0] == '-' || !process_find(command->words[i], path) || stat(path, &st) != 0) continue;
         const int64_t facts[] = { st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec };
         hash_add_text(hash, path);
         hash_add(hash, facts, sizeof facts);
@@ -126,8 +125,7 @@ kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form)
 {
     Command command;
     const kiln_status status = make_command(&command, NULL, cc_isa_flags(target), form);
-    if (status)
-        return status;
+    if (status) return status;
     hash_programs(hash, &command);
     hash_add_text(hash, cpu_identity());
     hash_add_text(hash, secure_getenv("CPATH"));
@@ -163,8 +161,10 @@ static void cut_after_lines(char *text, int lines)
 static kiln_status explain_failure(const Command *command, int rc, char *output, const char *what)
 {
     if (rc < 0 && errno == ETIMEDOUT)
-        return status_fail(KILN_TOOLCHAIN, "the C compiler '%s' did not end within %d seconds on the code made for %s and was "
-                           "stopped; KILN_BUILD_SECONDS sets another limit", command->words[0], build_seconds(), what);
+        return status_fail(KILN_TOOLCHAIN,
+                           "the C compiler '%s' did not end within %d seconds on the code made for %s and was "
+                           "stopped; KILN_BUILD_SECONDS sets another limit",
+                           command->words[0], build_seconds(), what);
     if (rc < 0)
         return status_fail(errno == ENOMEM ? KILN_OUT_OF_MEMORY : KILN_TOOLCHAIN,
                            "the C compiler '%s' could not be started: %s", command->words[0], strerror(errno));
@@ -187,12 +187,11 @@ static kiln_status run_compiler(Command command, const char *folder, const char 
     if (!file_write(in, source, strlen(source)))
         return status_fail(KILN_IO, "cannot write %s: %s", in,
                            errno == ENOSPC || errno == EFBIG ? "the disk is full" : strerror(errno));
-    for (; *options && command.n < MAX_WORDS - 5; options++)
-        command.words[command.n++] = (char *)*options;
+    for (; *options && command.n < MAX_WORDS - 5; options++) command.words[command.n++] = (char *)*options;
     command.words[command.n++] = "-o";
     command.words[command.n++] = out;
     command.words[command.n++] = in;
-    command.words[command.n++] = "-lm";                    // after what needs it; with -c it means nothing
+    command.words[command.n++] = "-lm"; // after what needs it; with -c it means nothing
     command.words[command.n] = NULL;
     const int rc = process_run(command.words, folder, build_seconds(), output, sizeof output);
     struct stat st;
@@ -215,8 +214,7 @@ static void *open_descriptor(int fd)
 {
     static _Atomic unsigned counter;
     char path[160] = "/proc/self/fd";
-    for (unsigned count = ++counter; count; count >>= 1)
-        strcat(path, count & 1 ? "/." : "/");
+    for (unsigned count = ++counter; count; count >>= 1) strcat(path, count & 1 ? "/." : "/");
     snprintf(path + strlen(path), 16, "/%d", fd);
     void *object;
     return open_object(path, &object) ? NULL : object;
@@ -229,8 +227,7 @@ void *cc_find(const char *name)
     size_t n;
     entry_file(name, file);
     const int fd = cache_open(file, &bytes, &n);
-    if (fd < 0)
-        return NULL;
+    if (fd < 0) return NULL;
     memory_free(bytes);
     void *const object = open_descriptor(fd);
     close(fd);
@@ -247,8 +244,7 @@ static kiln_status keep_object(const char *folder, const char *name, void **obje
     char *const bytes = file_read(made, &n);
     const bool kept = bytes && cache_write(file, bytes, n);
     memory_free(bytes);
-    if (kept && (*object = cc_find(name)) != NULL)
-        return KILN_OK;
+    if (kept && (*object = cc_find(name)) != NULL) return KILN_OK;
     return open_object(made, object);
 }
 
@@ -260,45 +256,37 @@ static kiln_status build_object(Command command, const char *source, const char 
     kiln_status status = KILN_OK;
     // A cache on a full disk, or one that is being removed, must not stop a build: the second try is made elsewhere.
     for (int try = 0; try < 2; try++) {
-        if ((status = work_folder_make(try > 0, folder)) != KILN_OK)
-            return status;
+        if ((status = work_folder_make(try > 0, folder)) != KILN_OK) return status;
         status = run_compiler(command, folder, source, what, options, "object.so");
-        if (!status)
-            status = keep_object(folder, name, object);
+        if (!status) status = keep_object(folder, name, object);
         const bool vanished = access(folder, W_OK) != 0;
         folder_remove(folder);
-        if (status != KILN_IO && !(status && vanished))
-            break;
+        if (status != KILN_IO && !(status && vanished)) break;
     }
     return status;
 }
 
-kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what,
-                     char name[HASH_NAME], void **object)
+kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what, char name[HASH_NAME],
+                     void **object)
 {
     Command command;
     Turn turn;
     Hash hash = hash_begin();
     kiln_status status = make_command(&command, NULL, cc_isa_flags(target), form);
-    if (!status)
-        status = cc_hash(&hash, target, form);
-    if (!status)
-        status = cache_check();
-    if (status)
-        return status;
+    if (!status) status = cc_hash(&hash, target, form);
+    if (!status) status = cache_check();
+    if (status) return status;
     hash_add_text(&hash, source);
     hash_name(&hash, name);
     turn_take(&turn, name);
-    if ((*object = cc_find(name)) == NULL)
-        status = build_object(command, source, what, name, object);
+    if ((*object = cc_find(name)) == NULL) status = build_object(command, source, what, name, object);
     turn_end(&turn);
     return status;
 }
 
 void cc_close(void *object)
 {
-    if (object)
-        dlclose(object);
+    if (object) dlclose(object);
 }
 
 kiln_status cc_object(const char *source, const char *machine, const char *flags, const char *path)
@@ -308,10 +296,8 @@ kiln_status cc_object(const char *source, const char *machine, const char *flags
     char folder[PATH_BYTES], made[PATH_BYTES + 16];
     size_t n;
     kiln_status status = make_command(&command, machine, flags, CC_KERNEL);
-    if (!status)
-        status = work_folder_make(true, folder);
-    if (status)
-        return status;
+    if (!status) status = work_folder_make(true, folder);
+    if (status) return status;
     status = run_compiler(command, folder, source, path, options, "object.o");
     snprintf(made, sizeof made, "%s/object.o", folder);
     char *const bytes = status ? NULL : file_read(made, &n);
@@ -332,21 +318,18 @@ kiln_status cc_join(const char *machine, const char *const *objects, int n, cons
     Command command = { .n = 0 };
     int at = 0;
     kiln_status status = words ? KILN_OK : status_fail(KILN_OUT_OF_MEMORY, "out of memory for a list of objects");
-    if (!status && !archive)
-        status = find_compiler(&command, machine);
-    if (!status && archive)
-        words[at++] = (char *)ar, words[at++] = "rcsD", words[at++] = (char *)path;
-    for (int i = 0; !status && i < command.n; i++)
-        words[at++] = command.words[i];
+    if (!status && !archive) status = find_compiler(&command, machine);
+    if (!status && archive) words[at++] = (char *)ar, words[at++] = "rcsD", words[at++] = (char *)path;
+    for (int i = 0; !status && i < command.n; i++) words[at++] = command.words[i];
     if (!status && !archive)
         words[at++] = "-nostdlib", words[at++] = "-r", words[at++] = "-o", words[at++] = (char *)path;
-    for (int i = 0; !status && i < n; i++)
-        words[at++] = (char *)objects[i];
+    for (int i = 0; !status && i < n; i++) words[at++] = (char *)objects[i];
     if (!status) {
         words[at] = NULL;
-        unlink(path);                                      // ar would add to it
+        unlink(path); // ar would add to it
         if (process_run(words, NULL, build_seconds(), output, sizeof output) != 0)
-            status = status_fail(KILN_TOOLCHAIN, "'%s' could not make %s%s%s", words[0], path, *output ? ":\n" : "", output);
+            status =
+                status_fail(KILN_TOOLCHAIN, "'%s' could not make %s%s%s", words[0], path, *output ? ":\n" : "", output);
     }
     memory_free(words);
     return status;

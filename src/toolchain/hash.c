@@ -22,28 +22,27 @@ static void take_block(uint32_t state[8], const uint8_t *p)
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)p[4*i] << 24 | (uint32_t)p[4*i + 1] << 16 | (uint32_t)p[4*i + 2] << 8 | p[4*i + 3];
+        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3)
-             + (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         const uint32_t e = s[4], a = s[0];
-        const uint32_t t1 = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6]))
-                          + constants[i] + w[i];
+        const uint32_t t1 =
+            s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + constants[i] + w[i];
         const uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += t1;
         s[0] = t1 + t2;
     }
-    for (int i = 0; i < 8; i++)
-        state[i] += s[i];
+    for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
 Hash hash_begin(void)
 {
-    return (Hash){ .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 } };
+    return (Hash){ .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
+                              0x5be0cd19 } };
 }
 
 void hash_add(Hash *hash, const void *bytes, size_t n)
@@ -58,10 +57,8 @@ void hash_add(Hash *hash, const void *bytes, size_t n)
         p += more, n -= more, held = 0;
     }
     if (!held)
-        for (; n >= 64; p += 64, n -= 64)
-            take_block(hash->state, p);
-    if (n)
-        memcpy(hash->block + held, p, n);
+        for (; n >= 64; p += 64, n -= 64) take_block(hash->state, p);
+    if (n) memcpy(hash->block + held, p, n);
 }
 
 void hash_add_text(Hash *hash, const char *text)
@@ -75,18 +72,15 @@ void hash_end(Hash *hash, uint8_t digest[HASH_BYTES])
 {
     const uint64_t bits = hash->length * 8;
     uint8_t tail[72] = { 0x80 };
-    const size_t zeros = (119 - hash->length % 64) % 64;   // after the 0x80, up to the 8 bytes of length
-    for (int i = 0; i < 8; i++)
-        tail[1 + zeros + (size_t)i] = (uint8_t)(bits >> (56 - 8*i));
+    const size_t zeros = (119 - hash->length % 64) % 64; // after the 0x80, up to the 8 bytes of length
+    for (int i = 0; i < 8; i++) tail[1 + zeros + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
     hash_add(hash, tail, 1 + zeros + 8);
-    for (int i = 0; i < HASH_BYTES; i++)
-        digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8*(i % 4)));
+    for (int i = 0; i < HASH_BYTES; i++) digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 void hash_name(Hash *hash, char name[HASH_NAME])
 {
     uint8_t digest[HASH_BYTES];
     hash_end(hash, digest);
-    for (int i = 0; i < (HASH_NAME - 1) / 2; i++)
-        snprintf(name + 2*i, 3, "%02x", digest[i]);
+    for (int i = 0; i < (HASH_NAME - 1) / 2; i++) snprintf(name + 2 * i, 3, "%02x", digest[i]);
 }

@@ -4,7 +4,7 @@
 // What ptxas reports of registers, stack and spills comes with the log of `--ptxas-options=-v`, and so do its
 // warnings that wgmma was serialised, which cost most of a kernel's speed. Log and cubin are cached together, so
 // that the report of a cached kernel is there as well.
-#define _GNU_SOURCE                  // secure_getenv
+#define _GNU_SOURCE // secure_getenv
 #include "toolchain/toolchain.h"
 #include "base/fork.h"
 #include "base/memory.h"
@@ -20,8 +20,8 @@
 typedef struct NvrtcProgram NvrtcProgram;
 typedef struct Nvrtc {
     void *library;
-    char  path[PATH_BYTES];
-    int   major, minor;
+    char path[PATH_BYTES];
+    int major, minor;
     int (*version)(int *major, int *minor);
     int (*create)(NvrtcProgram **program, const char *source, const char *name, int n, const char *const *headers,
                   const char *const *names);
@@ -34,7 +34,7 @@ typedef struct Nvrtc {
     int (*ptx_size)(NvrtcProgram *program, size_t *n);
     int (*ptx)(NvrtcProgram *program, char *ptx);
     const char *(*error)(int result);
-    char  problem[512];
+    char problem[512];
 } Nvrtc;
 
 static Nvrtc nvrtc;
@@ -43,18 +43,27 @@ static Nvrtc nvrtc;
 
 static bool find_entries(Nvrtc *n)
 {
-    const struct { const char *name; void *slot; } entries[] = {
-        { "nvrtcVersion", &n->version },          { "nvrtcCreateProgram", &n->create },
-        { "nvrtcDestroyProgram", &n->destroy },   { "nvrtcCompileProgram", &n->compile },
-        { "nvrtcGetProgramLogSize", &n->log_size }, { "nvrtcGetProgramLog", &n->log },
-        { "nvrtcGetCUBINSize", &n->cubin_size },  { "nvrtcGetCUBIN", &n->cubin },
-        { "nvrtcGetPTXSize", &n->ptx_size },      { "nvrtcGetPTX", &n->ptx },
+    const struct {
+        const char *name;
+        void *slot;
+    } entries[] = {
+        { "nvrtcVersion", &n->version },
+        { "nvrtcCreateProgram", &n->create },
+        { "nvrtcDestroyProgram", &n->destroy },
+        { "nvrtcCompileProgram", &n->compile },
+        { "nvrtcGetProgramLogSize", &n->log_size },
+        { "nvrtcGetProgramLog", &n->log },
+        { "nvrtcGetCUBINSize", &n->cubin_size },
+        { "nvrtcGetCUBIN", &n->cubin },
+        { "nvrtcGetPTXSize", &n->ptx_size },
+        { "nvrtcGetPTX", &n->ptx },
         { "nvrtcGetErrorString", &n->error },
     };
     for (int i = 0; i < COUNT(entries); i++) {
         void *const found = dlsym(n->library, entries[i].name);
         if (!found)
-            return snprintf(n->problem, sizeof n->problem, "%.400s has no %s: too old", n->path, entries[i].name), false;
+            return snprintf(n->problem, sizeof n->problem, "%.400s has no %s: too old", n->path, entries[i].name),
+                   false;
         memcpy(entries[i].slot, &found, sizeof found);
     }
     if (n->version(&n->major, &n->minor) != 0)
@@ -65,11 +74,9 @@ static bool find_entries(Nvrtc *n)
 static bool open_at(Nvrtc *n, const char *path)
 {
     n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!n->library)
-        return false;
+    if (!n->library) return false;
     snprintf(n->path, sizeof n->path, "%s", path);
-    if (find_entries(n))
-        return true;
+    if (find_entries(n)) return true;
     dlclose(n->library);
     n->library = NULL;
     return false;
@@ -81,8 +88,7 @@ static bool open_matching(Nvrtc *n, const char *pattern)
     glob_t found;
     bool ok = false;
     if (glob(pattern, 0, NULL, &found) == 0)
-        for (size_t i = found.gl_pathc; !ok && i-- > 0; )
-            ok = open_at(n, found.gl_pathv[i]);
+        for (size_t i = found.gl_pathc; !ok && i-- > 0;) ok = open_at(n, found.gl_pathv[i]);
     globfree(&found);
     return ok;
 }
@@ -90,17 +96,20 @@ static bool open_matching(Nvrtc *n, const char *pattern)
 static bool open_under(Nvrtc *n, const char *folder, const char *pattern)
 {
     char path[PATH_BYTES];
-    return folder && *folder && snprintf(path, sizeof path, "%s%s", folder, pattern) < (int)sizeof path
-        && open_matching(n, path);
+    return folder && *folder && snprintf(path, sizeof path, "%s%s", folder, pattern) < (int)sizeof path &&
+           open_matching(n, path);
 }
 
 static void open_nvrtc(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12" };
     static const char *const places[] = {
-        "/usr/local/cuda/lib64/libnvrtc.so*", "/usr/local/cuda-*/lib64/libnvrtc.so*",
-        "/usr/lib/x86_64-linux-gnu/libnvrtc.so*", "/usr/lib/aarch64-linux-gnu/libnvrtc.so*",
-        "/usr/lib64/libnvrtc.so*", "/opt/cuda/lib64/libnvrtc.so*",
+        "/usr/local/cuda/lib64/libnvrtc.so*",
+        "/usr/local/cuda-*/lib64/libnvrtc.so*",
+        "/usr/lib/x86_64-linux-gnu/libnvrtc.so*",
+        "/usr/lib/aarch64-linux-gnu/libnvrtc.so*",
+        "/usr/lib64/libnvrtc.so*",
+        "/opt/cuda/lib64/libnvrtc.so*",
     };
     Nvrtc *const n = &nvrtc;
     const char *const given = secure_getenv("KILN_NVRTC");
@@ -111,17 +120,16 @@ static void open_nvrtc(void)
         return;
     }
     for (int i = 0; i < COUNT(names); i++)
-        if (open_at(n, names[i]))
-            return;
-    if (open_under(n, secure_getenv("CUDA_HOME"), "/lib64/libnvrtc.so*")
-        || open_under(n, secure_getenv("CUDA_PATH"), "/lib64/libnvrtc.so*")
-        || open_under(n, secure_getenv("VIRTUAL_ENV"), "/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so*"))
+        if (open_at(n, names[i])) return;
+    if (open_under(n, secure_getenv("CUDA_HOME"), "/lib64/libnvrtc.so*") ||
+        open_under(n, secure_getenv("CUDA_PATH"), "/lib64/libnvrtc.so*") ||
+        open_under(n, secure_getenv("VIRTUAL_ENV"), "/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so*"))
         return;
     for (int i = 0; i < COUNT(places); i++)
-        if (open_matching(n, places[i]))
-            return;
+        if (open_matching(n, places[i])) return;
     if (!n->problem[0])
-        snprintf(n->problem, sizeof n->problem, "libnvrtc was not found: compiling for CUDA needs it (part of the CUDA "
+        snprintf(n->problem, sizeof n->problem,
+                 "libnvrtc was not found: compiling for CUDA needs it (part of the CUDA "
                  "toolkit); name its file in KILN_NVRTC if it is in an unusual place");
 }
 
@@ -135,8 +143,7 @@ static kiln_status need_nvrtc(void)
 kiln_status nvrtc_describe(char *text, size_t bytes)
 {
     const kiln_status status = need_nvrtc();
-    if (!status)
-        snprintf(text, bytes, "NVRTC %d.%d (%s)", nvrtc.major, nvrtc.minor, nvrtc.path);
+    if (!status) snprintf(text, bytes, "NVRTC %d.%d (%s)", nvrtc.major, nvrtc.minor, nvrtc.path);
     return status;
 }
 
@@ -145,12 +152,9 @@ kiln_status nvrtc_describe(char *text, size_t bytes)
 static int number_before(const char *line, const char *phrase)
 {
     const char *at = strstr(line, phrase);
-    if (!at)
-        return 0;
-    while (at > line && at[-1] == ' ')
-        at--;
-    while (at > line && at[-1] >= '0' && at[-1] <= '9')
-        at--;
+    if (!at) return 0;
+    while (at > line && at[-1] == ' ') at--;
+    while (at > line && at[-1] >= '0' && at[-1] <= '9') at--;
     return atoi(at);
 }
 
@@ -181,7 +185,7 @@ static void read_line(const char *line, CudaResources *r)
 static CudaResources read_log(const char *log)
 {
     CudaResources r = { 0 };
-    for (const char *line = log; *line; ) {
+    for (const char *line = log; *line;) {
         const size_t n = strcspn(line, "\n");
         char text[512];
         snprintf(text, sizeof text, "%.*s", (int)(n < 500 ? n : 500), line);
@@ -196,10 +200,8 @@ static CudaResources read_log(const char *log)
 CudaArch cuda_arch(int path, int device_arch)
 {
     CudaArch arch;
-    if (path == 90)
-        snprintf(arch.name, sizeof arch.name, "sm_90a");
-    else
-        snprintf(arch.name, sizeof arch.name, "sm_%d", device_arch ? device_arch : path);
+    if (path == 90) snprintf(arch.name, sizeof arch.name, "sm_90a");
+    else snprintf(arch.name, sizeof arch.name, "sm_%d", device_arch ? device_arch : path);
     return arch;
 }
 
@@ -208,8 +210,7 @@ static char *get_text(NvrtcProgram *program, int (*size)(NvrtcProgram *, size_t 
 {
     size_t n = 0;
     char *const text = size(program, &n) == 0 ? memory_alloc(n + 1) : NULL;
-    if (text && get(program, text) != 0)
-        text[0] = 0;
+    if (text && get(program, text) != 0) text[0] = 0;
     *bytes = n;
     return text;
 }
@@ -219,23 +220,25 @@ static kiln_status explain_failure(const char *what, CudaArch arch, int result, 
     char first[1200];
     snprintf(first, sizeof first, "%s", log ? log : "");
     if (strstr(first, "--gpu-architecture"))
-        return status_fail(KILN_TOOLCHAIN, "NVRTC %d.%d (%s) cannot compile for %s: another version is needed; KILN_NVRTC names its file",
-                           nvrtc.major, nvrtc.minor, nvrtc.path, arch.name);
+        return status_fail(
+            KILN_TOOLCHAIN,
+            "NVRTC %d.%d (%s) cannot compile for %s: another version is needed; KILN_NVRTC names its file", nvrtc.major,
+            nvrtc.minor, nvrtc.path, arch.name);
     return status_fail(KILN_TOOLCHAIN, "NVRTC failed on the code made for %s (%s)%s%s", what, nvrtc.error(result),
                        *first ? ":\n" : "", first);
 }
 
-enum { STACK_BYTES = 64 << 20 };     // of which what is not used costs nothing
+enum { STACK_BYTES = 64 << 20 }; // of which what is not used costs nothing
 
 // One compilation, in a thread of its own: NVRTC cannot be stopped, and lets one thread of a process in at a time, so who
 // asks must be able to go away. The last of the two frees it.
 typedef struct Job {
     pthread_mutex_t lock;
-    pthread_cond_t  ended;
-    bool  done, left;                // NVRTC has returned; nobody waits any more
+    pthread_cond_t ended;
+    bool done, left; // NVRTC has returned; nobody waits any more
     char *source, option[32];
-    bool  ptx;
-    int   result;
+    bool ptx;
+    int result;
     char *code, *log;
     size_t n_code, n_log;
 } Job;
@@ -276,14 +279,12 @@ static void compile(Job *job)
     // --minimal leaves out the built-in headers, which take longer to read than any kernel.
     const char *options[6] = { job->option, "-std=c++17", "--minimal", "-diag-suppress=177" };
     int n = 4;
-    if (!job->ptx)
-        options[n++] = "--ptxas-options=-v";
+    if (!job->ptx) options[n++] = "--ptxas-options=-v";
     if (nvrtc.major > 12 || (nvrtc.major == 12 && nvrtc.minor >= 9))
-        options[n++] = "--no-cache";                       // its own, from which code comes without what ptxas said
+        options[n++] = "--no-cache"; // its own, from which code comes without what ptxas said
     NvrtcProgram *program = NULL;
     job->result = nvrtc.create(&program, job->source, "kernel.cu", 0, NULL, NULL);
-    if (job->result)
-        return;
+    if (job->result) return;
     job->result = nvrtc.compile(program, n, options);
     job->log = get_text(program, nvrtc.log_size, nvrtc.log, &job->n_log);
     if (!job->result)
@@ -301,8 +302,7 @@ static void *work(void *context)
     const bool left = job->left;
     pthread_cond_signal(&job->ended);
     pthread_mutex_unlock(&job->lock);
-    if (left)
-        free_job(job);
+    if (left) free_job(job);
     return NULL;
 }
 
@@ -313,21 +313,23 @@ static bool wait_for(Job *job, int seconds)
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += seconds;
     pthread_mutex_lock(&job->lock);
-    while (!job->done && pthread_cond_timedwait(&job->ended, &job->lock, &end) == 0) {}
+    while (!job->done && pthread_cond_timedwait(&job->ended, &job->lock, &end) == 0) {
+    }
     const bool done = job->done;
     job->left = !done;
     pthread_mutex_unlock(&job->lock);
     return done;
 }
 
-typedef struct Made { char *code, *log; size_t n_code; } Made;
+typedef struct Made {
+    char *code, *log;
+    size_t n_code;
+} Made;
 
 static kiln_status take_result(Job *job, const char *what, CudaArch arch, Made *made)
 {
-    if (job->result)
-        return explain_failure(what, arch, job->result, job->log);
-    if (!job->code)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the code of %s", what);
+    if (job->result) return explain_failure(what, arch, job->result, job->log);
+    if (!job->code) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for the code of %s", what);
     *made = (Made){ job->code, job->log, job->n_code };
     job->code = job->log = NULL;
     return KILN_OK;
@@ -337,11 +339,9 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
 {
     pthread_t thread;
     kiln_status status = need_nvrtc();
-    if (status)
-        return status;
+    if (status) return status;
     Job *const job = new_job(source, arch, ptx);
-    if (!job)
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory to compile %s", what);
+    if (!job) return status_fail(KILN_OUT_OF_MEMORY, "out of memory to compile %s", what);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -353,8 +353,10 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
         return status_fail(KILN_OUT_OF_MEMORY, "no thread can be started to compile %s: %s", what, strerror(error));
     }
     if (!wait_for(job, build_seconds()))
-        return status_fail(KILN_TOOLCHAIN, "NVRTC did not end within %d seconds on the code made for %s, or on what another "
-                           "thread gave it before; KILN_BUILD_SECONDS sets another limit", build_seconds(), what);
+        return status_fail(KILN_TOOLCHAIN,
+                           "NVRTC did not end within %d seconds on the code made for %s, or on what another "
+                           "thread gave it before; KILN_BUILD_SECONDS sets another limit",
+                           build_seconds(), what);
     status = take_result(job, what, arch, made);
     free_job(job);
     return status;
@@ -363,8 +365,7 @@ static kiln_status run_nvrtc(const char *source, CudaArch arch, const char *what
 kiln_status nvrtc_hash(Hash *hash, CudaArch arch)
 {
     const kiln_status status = need_nvrtc();
-    if (status)
-        return status;
+    if (status) return status;
     hash_add_text(hash, arch.name);
     hash_add(hash, &nvrtc.major, sizeof nvrtc.major);
     hash_add(hash, &nvrtc.minor, sizeof nvrtc.minor);
@@ -378,11 +379,9 @@ char *nvrtc_find(const char *name, size_t *n, CudaResources *resources)
     size_t size;
     snprintf(file, sizeof file, "%s.cubin", name);
     char *const bytes = cache_read(file, &size);
-    if (!bytes)
-        return NULL;
+    if (!bytes) return NULL;
     const size_t log = strlen(bytes) + 1;
-    if (resources)
-        *resources = read_log(bytes);
+    if (resources) *resources = read_log(bytes);
     *n = size - log;
     memmove(bytes, bytes + log, *n);
     return bytes;
@@ -393,8 +392,7 @@ static void keep_cubin(const char *name, const Made *made)
     char file[HASH_NAME + 8];
     const size_t log = made->log ? strlen(made->log) + 1 : 1;
     char *const entry = memory_alloc(log + made->n_code);
-    if (!entry)
-        return;
+    if (!entry) return;
     snprintf(file, sizeof file, "%s.cubin", name);
     memcpy(entry, made->log ? made->log : "", log);
     memcpy(entry + log, made->code, made->n_code);
@@ -410,8 +408,7 @@ static kiln_status build_cubin(const char *source, CudaArch arch, const char *wh
     const kiln_status status = run_nvrtc(source, arch, what, false, &made);
     if (!status) {
         keep_cubin(name, &made);
-        if (resources)
-            *resources = read_log(made.log ? made.log : "");
+        if (resources) *resources = read_log(made.log ? made.log : "");
         *cubin = made.code;
         *n = made.n_code;
     }
@@ -419,16 +416,14 @@ static kiln_status build_cubin(const char *source, CudaArch arch, const char *wh
     return status;
 }
 
-kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME],
-                        char **cubin, size_t *n, CudaResources *resources)
+kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME], char **cubin,
+                        size_t *n, CudaResources *resources)
 {
     Hash hash = hash_begin();
     Turn turn;
     kiln_status status = nvrtc_hash(&hash, arch);
-    if (!status)
-        status = cache_check();
-    if (status)
-        return status;
+    if (!status) status = cache_check();
+    if (status) return status;
     hash_add_text(&hash, source);
     hash_name(&hash, name);
     turn_take(&turn, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // process.c - run a program for some time at most, and keep what it said.
-#define _GNU_SOURCE                  // pipe2, secure_getenv
+#define _GNU_SOURCE // pipe2, secure_getenv
 #include "toolchain/toolchain.h"
 #include "base/fork.h"
 #include "base/memory.h"
@@ -23,14 +23,13 @@ enum { BUILD_SECONDS = 600, BUILD_SECONDS_MAX = 3600 };
 
 bool process_find(const char *program, char path[PATH_BYTES])
 {
-    if (strchr(program, '/'))
-        return snprintf(path, PATH_BYTES, "%s", program) < PATH_BYTES && access(path, X_OK) == 0;
+    if (strchr(program, '/')) return snprintf(path, PATH_BYTES, "%s", program) < PATH_BYTES && access(path, X_OK) == 0;
     const char *at = secure_getenv("PATH");
     for (const char *end; at && *at; at = *end ? end + 1 : end) {
         end = at + strcspn(at, ":");
         struct stat st;
-        if (snprintf(path, PATH_BYTES, "%.*s/%s", (int)(end - at), at, program) < PATH_BYTES
-            && stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+        if (snprintf(path, PATH_BYTES, "%.*s/%s", (int)(end - at), at, program) < PATH_BYTES && stat(path, &st) == 0 &&
+            S_ISREG(st.st_mode) && access(path, X_OK) == 0)
             return true;
     }
     return false;
@@ -40,14 +39,11 @@ bool process_find(const char *program, char path[PATH_BYTES])
 static char **environment_with(char *tmpdir)
 {
     int n = 0, kept = 0;
-    while (environ[n])
-        n++;
+    while (environ[n]) n++;
     char **const list = memory_alloc(sizeof *list * (size_t)(n + 2));
     for (int i = 0; list && i < n; i++)
-        if (strncmp(environ[i], "TMPDIR=", 7) != 0)
-            list[kept++] = environ[i];
-    if (list)
-        list[kept] = tmpdir;
+        if (strncmp(environ[i], "TMPDIR=", 7) != 0) list[kept++] = environ[i];
+    if (list) list[kept] = tmpdir;
     return list;
 }
 
@@ -67,7 +63,11 @@ int build_seconds(void)
     return n < 1 ? BUILD_SECONDS : n < BUILD_SECONDS_MAX ? (int)n : BUILD_SECONDS_MAX;
 }
 
-typedef struct Child { pid_t pid; int pipe, status; bool ended; } Child;
+typedef struct Child {
+    pid_t pid;
+    int pipe, status;
+    bool ended;
+} Child;
 
 // The host may ignore SIGCHLD: then the result, or its absence, must tell.
 static bool has_ended(Child *child)
@@ -84,8 +84,7 @@ static bool read_some(int fd, char *output, size_t bytes)
 {
     char chunk[4096];
     const ssize_t n = read(fd, chunk, sizeof chunk);
-    if (n <= 0)
-        return n < 0 && (errno == EINTR || errno == EAGAIN);
+    if (n <= 0) return n < 0 && (errno == EINTR || errno == EAGAIN);
     const size_t kept = strlen(output), room = bytes - 1 - kept, take = (size_t)n < room ? (size_t)n : room;
     memcpy(output + kept, chunk, take);
     output[kept + take] = 0;
@@ -99,12 +98,10 @@ static bool follow(Child *child, char *output, size_t bytes, int64_t end)
     bool open = true;
     while (!has_ended(child)) {
         struct pollfd ready = { child->pipe, POLLIN, 0 };
-        if (milliseconds() > end)
-            return false;
-        if (poll(&ready, open ? 1 : 0, open ? LOOK_MS : 1) > 0)
-            open = read_some(child->pipe, output, bytes);
+        if (milliseconds() > end) return false;
+        if (poll(&ready, open ? 1 : 0, open ? LOOK_MS : 1) > 0) open = read_some(child->pipe, output, bytes);
     }
-    for (struct pollfd ready = { child->pipe, POLLIN, 0 }; open && poll(&ready, 1, 0) > 0; )
+    for (struct pollfd ready = { child->pipe, POLLIN, 0 }; open && poll(&ready, 1, 0) > 0;)
         open = read_some(child->pipe, output, bytes);
     return true;
 }
@@ -113,8 +110,7 @@ static bool follow(Child *child, char *output, size_t bytes, int64_t end)
 static void end_all(Child *child)
 {
     kill(-child->pid, SIGKILL);
-    while (!has_ended(child))
-        poll(NULL, 0, 1);
+    while (!has_ended(child)) poll(NULL, 0, 1);
 }
 
 // ---- starting it
@@ -137,7 +133,7 @@ static int start(char *const argv[], char **env, Child *child)
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);        // what the host has blocked is its own affair
+    posix_spawnattr_setsigmask(&attributes, &none); // what the host has blocked is its own affair
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     const int error = posix_spawnp(&child->pid, argv[0], &actions, &attributes, argv, env);
     posix_spawnattr_destroy(&attributes);
@@ -145,8 +141,7 @@ static int start(char *const argv[], char **env, Child *child)
     close(ends[1]);
     fork_release();
     child->pipe = ends[0];
-    if (error)
-        close(ends[0]);
+    if (error) close(ends[0]);
     return error;
 }
 
@@ -158,15 +153,13 @@ int process_run(char *const argv[], const char *folder, int seconds, char *outpu
     snprintf(tmpdir, sizeof tmpdir, "TMPDIR=%s", folder ? folder : "");
     char **const env = folder ? environment_with(tmpdir) : environ;
     const int error = env ? start(argv, env, &child) : ENOMEM;
-    if (folder)
-        memory_free(env);
+    if (folder) memory_free(env);
     if (error) {
         errno = error;
         return -1;
     }
     const bool in_time = follow(&child, output, output_bytes, milliseconds() + 1000LL * seconds);
-    if (!in_time)
-        end_all(&child);
+    if (!in_time) end_all(&child);
     close(child.pipe);
     errno = ETIMEDOUT;
     return !in_time ? -1 : WIFSIGNALED(child.status) ? 128 + WTERMSIG(child.status) : WEXITSTATUS(child.status);

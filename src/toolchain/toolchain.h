@@ -28,14 +28,14 @@ bool process_find(const char *program, char path[PATH_BYTES]);
 
 // A whole file in memory_alloc'ed bytes with a NUL behind them; NULL: errno says why.
 char *file_read(const char *path, size_t *n);
-char *file_read_open(int fd, size_t *n);                                  // the same of a file that is open, and stays so
-bool  file_write(const char *path, const void *bytes, size_t n);           // false: errno says why; no file is left
-bool  file_write_open(int fd, const void *bytes, size_t n);                // false: errno says why
-void  folder_remove(const char *path);                                    // with the files in it, one level deep
-void  folder_remove_at(int parent, const char *name);                      // the same; `parent`: a folder's descriptor
-bool  folder_make(const char *path);                                      // and its parents; for the user alone
-bool  folder_make_shared(const char *path);                               // the same, for whom the umask lets
-bool  library_folder(char path[PATH_BYTES]);                              // of the library's kernels (library.c); false: not here
+char *file_read_open(int fd, size_t *n);                        // the same of a file that is open, and stays so
+bool file_write(const char *path, const void *bytes, size_t n); // false: errno says why; no file is left
+bool file_write_open(int fd, const void *bytes, size_t n);      // false: errno says why
+void folder_remove(const char *path);                           // with the files in it, one level deep
+void folder_remove_at(int parent, const char *name);            // the same; `parent`: a folder's descriptor
+bool folder_make(const char *path);                             // and its parents; for the user alone
+bool folder_make_shared(const char *path);                      // the same, for whom the umask lets
+bool library_folder(char path[PATH_BYTES]);                     // of the library's kernels (library.c); false: not here
 
 // ---- the cache (cache.c)
 //
@@ -43,15 +43,17 @@ bool  library_folder(char path[PATH_BYTES]);                              // of 
 // aside and renamed into place. A cache that cannot be used only costs time: nothing fails because of it. One that
 // others can write is not used at all, and builds say so (cache_check).
 
-kiln_status cache_check(void);                                            // fails if the folder is there and not trusted
-bool  cache_folder(char path[PATH_BYTES]);                                // false: there is none to use
-char *cache_read(const char *name, size_t *n);                            // NULL: not there, or damaged (and removed)
+kiln_status cache_check(void);                 // fails if the folder is there and not trusted
+bool cache_folder(char path[PATH_BYTES]);      // false: there is none to use
+char *cache_read(const char *name, size_t *n); // NULL: not there, or damaged (and removed)
 // The same, and a descriptor of what was read, to be closed; -1 with `*bytes` NULL.
-int   cache_open(const char *name, char **bytes, size_t *n);
-bool  cache_write(const char *name, const void *bytes, size_t n);
-typedef struct CacheUse { int64_t entries, bytes; } CacheUse;
+int cache_open(const char *name, char **bytes, size_t *n);
+bool cache_write(const char *name, const void *bytes, size_t n);
+typedef struct CacheUse {
+    int64_t entries, bytes;
+} CacheUse;
 CacheUse cache_measure(void);
-CacheUse cache_clean(int older_than_days);                                // what was removed; 0: everything
+CacheUse cache_clean(int older_than_days); // what was removed; 0: everything
 // A private folder for one build: in the cache where that can be written, else in $TMPDIR or /tmp.
 kiln_status work_folder_make(bool outside_cache, char path[PATH_BYTES]);
 
@@ -60,37 +62,37 @@ kiln_status work_folder_make(bool outside_cache, char path[PATH_BYTES]);
 // A form of CPU code: what --isa and KILN_ISA name, and what code compiled ahead of time says it needs. One that names
 // instructions is made of these and of nothing better, wherever it is compiled.
 typedef struct CpuForm {
-    const char *name;                // "avx2"
-    const char *machine;             // "x86_64", "aarch64"; NULL: any
-    CpuTarget   target;
-    const char *flags, *native;      // of the C compiler: for other machines, and for this one
+    const char *name;    // "avx2"
+    const char *machine; // "x86_64", "aarch64"; NULL: any
+    CpuTarget target;
+    const char *flags, *native; // of the C compiler: for other machines, and for this one
 } CpuForm;
 
-const char    *cpu_machine(void);                          // "" if it is none that a form names
-const CpuForm *cpu_form_of_machine(void);                  // the best that runs here
-const CpuForm *cpu_form_find(const char *name);            // NULL: there is none
+const char *cpu_machine(void);                  // "" if it is none that a form names
+const CpuForm *cpu_form_of_machine(void);       // the best that runs here
+const CpuForm *cpu_form_find(const char *name); // NULL: there is none
 const CpuForm *cpu_form_of(const CpuTarget *target);
-bool           cpu_form_runs(const char *name, const CpuForm *limit);     // here, if `limit` does
-void           cpu_form_names(const char *machine, char *text, size_t bytes);   // "avx2 or portable"; NULL: of all machines
+bool cpu_form_runs(const char *name, const CpuForm *limit);         // here, if `limit` does
+void cpu_form_names(const char *machine, char *text, size_t bytes); // "avx2 or portable"; NULL: of all machines
 // `isa`: a form's name, or NULL (then $KILN_ISA, then the machine's best).
-kiln_status    cpu_form_choose(const char *isa, const CpuForm **form);
-kiln_status    cpu_target_choose(const char *isa, CpuTarget *target);
-CpuTarget      cpu_target_of_machine(void);
-const char *cpu_identity(void);                                           // differs where -march=native differs
+kiln_status cpu_form_choose(const char *isa, const CpuForm **form);
+kiln_status cpu_target_choose(const char *isa, CpuTarget *target);
+CpuTarget cpu_target_of_machine(void);
+const char *cpu_identity(void); // differs where -march=native differs
 
 // ---- the C compiler (cc.c)
 
-typedef enum { CC_KERNEL, CC_CHECKED, CC_SEQUENTIAL } CcForm;             // SEQUENTIAL: references and the like
+typedef enum { CC_KERNEL, CC_CHECKED, CC_SEQUENTIAL } CcForm; // SEQUENTIAL: references and the like
 
 // Adds to `hash` what a build with the C compiler depends on besides the source: also which compiler that is. It fails where
 // there is none; what was built last, by whatever compiler, is then found by everything else (runtime/kernel.c).
 kiln_status cc_hash(Hash *hash, const CpuTarget *target, CcForm form);
 // Compiles (or finds) a complete C source as a loaded shared object. `name`: of its cache entry; `what`: for messages.
-kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what,
-                     char name[HASH_NAME], void **object);
+kiln_status cc_build(const char *source, const CpuTarget *target, CcForm form, const char *what, char name[HASH_NAME],
+                     void **object);
 // The object of a former build, from the cache; NULL if it is not there any more.
 void *cc_find(const char *name);
-void  cc_close(void *object);
+void cc_close(void *object);
 // What code for a form that stays here is compiled with.
 const char *cc_isa_flags(const CpuTarget *target);
 // One line for people: the command that compiles a kernel, with the flags of an instruction set, for a machine (NULL: this
@@ -104,19 +106,21 @@ kiln_status cc_join(const char *machine, const char *const *objects, int n, cons
 // ---- NVRTC (nvrtc.c)
 
 typedef struct CudaResources {
-    int  registers, stack_bytes, spill_store_bytes, spill_load_bytes, static_shared_bytes;  // of the largest entry
+    int registers, stack_bytes, spill_store_bytes, spill_load_bytes, static_shared_bytes; // of the largest entry
     bool known;
-    bool serialised_wgmma;           // ptxas warned C7510 to C7520: products do not overlap
+    bool serialised_wgmma; // ptxas warned C7510 to C7520: products do not overlap
 } CudaResources;
 
 // What code for `path` (90: Hopper's own; 80: the generic one) is compiled as for a GPU of `device_arch` (0: none at
 // hand): generic code runs everywhere, but a cubin only on the generation it was made for.
-typedef struct CudaArch { char name[16]; } CudaArch;                      // "sm_90a"
+typedef struct CudaArch {
+    char name[16];
+} CudaArch; // "sm_90a"
 CudaArch cuda_arch(int path, int device_arch);
 kiln_status nvrtc_hash(Hash *hash, CudaArch arch);
 // `cubin`: memory_alloc'ed. `resources` may be NULL.
-kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME],
-                        char **cubin, size_t *n, CudaResources *resources);
+kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME], char **cubin,
+                        size_t *n, CudaResources *resources);
 char *nvrtc_find(const char *name, size_t *n, CudaResources *resources);
 kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx);
 kiln_status nvrtc_describe(char *text, size_t bytes);

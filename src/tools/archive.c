@@ -16,16 +16,16 @@
 #include <string.h>
 
 typedef struct Line {
-    const char *kind;                // "cpu", "cuda", or NULL: both
+    const char *kind; // "cpu", "cuda", or NULL: both
     const char *file, *kernel, *name, *bindings;
 } Line;
 
 typedef struct List {
-    Emission        *e;
-    const CodeForms *forms;          // all that were asked for
-    const char      *path, *name;    // of the list; of the archive
-    Text             header;
-    VEC(const char *) lines, codes;  // the operators' lines, and their identifiers
+    Emission *e;
+    const CodeForms *forms;  // all that were asked for
+    const char *path, *name; // of the list; of the archive
+    Text header;
+    VEC(const char *) lines, codes; // the operators' lines, and their identifiers
 } List;
 
 // ---- one line
@@ -64,8 +64,7 @@ static bool read_line(Arena *arena, const char *text, Line *line)
 static kiln_status load_line(const List *list, const Line *line, kiln_program **program)
 {
     const char *const slash = strrchr(list->path, '/'), *path = line->file;
-    if (kernel_text(line->file))
-        return program_load_texts(line->file, kernel_text, program);
+    if (kernel_text(line->file)) return program_load_texts(line->file, kernel_text, program);
     if (slash && *path != '/')
         path = arena_printf(list->e->arena, "%.*s/%s", (int)(slash - list->path), list->path, path);
     return load_program(path, list->e->folders, program);
@@ -80,19 +79,21 @@ static bool knows_kernel(const kiln_program *program, const char *name)
 static const char *identifier_of(List *list, const Line *line, bool is_operators)
 {
     Arena *const arena = list->e->arena;
-    if (!is_operators)
-        return line->name ? line->name : line->kernel;
+    if (!is_operators) return line->name ? line->name : line->kernel;
     const char *const name = arena_printf(arena, "%s_op_%d", list->name, list->codes.count + 1);
     VEC_PUSH(arena, &list->codes, name);
-    VEC_PUSH(arena, &list->lines, arena_printf(arena, "%s%s%s %s%s%s", line->kind ? line->kind : "", line->kind ? " " : "", line->file,
-                                               line->kernel, *line->bindings ? " " : "", line->bindings));
+    VEC_PUSH(arena, &list->lines,
+             arena_printf(arena, "%s%s%s %s%s%s", line->kind ? line->kind : "", line->kind ? " " : "", line->file,
+                          line->kernel, *line->bindings ? " " : "", line->bindings));
     return name;
 }
 
 static int add_program(List *list, const Line *line, kiln_program *program)
 {
     const bool is_operators = !line->name && kernel_text(line->file);
-    BuildRequest request = { .program = program, .name = line->kernel, .checked = is_operators && ops_is_checked(line->file) };
+    BuildRequest request = { .program = program,
+                             .name = line->kernel,
+                             .checked = is_operators && ops_is_checked(line->file) };
     Binding *bindings;
     if (!knows_kernel(program, line->kernel))
         return fail_usage("%s has no kernel or operator called '%s'", line->file, line->kernel);
@@ -101,8 +102,7 @@ static int add_program(List *list, const Line *line, kiln_program *program)
     request.bindings = bindings;
     const char *const name = identifier_of(list, line, is_operators);
     const int result = check_identifier(name);
-    if (result >= 0)
-        return result;
+    if (result >= 0) return result;
     return emission_unit(list->e, &request, name, is_operators ? NULL : &list->header) ? fail_status(NULL) : -1;
 }
 
@@ -119,12 +119,9 @@ static int add_line(List *list, const Line *line)
 {
     const CodeForms forms = forms_of_kind(list->forms, line->kind);
     kiln_program *program;
-    if (!line->kernel)
-        return fail_usage("expected [cpu|cuda] FILE KERNEL [as NAME] [PARAMETER=VALUE, ...]");
-    if (forms.n == 0)
-        return -1;
-    if (load_line(list, line, &program))
-        return fail_status(NULL);
+    if (!line->kernel) return fail_usage("expected [cpu|cuda] FILE KERNEL [as NAME] [PARAMETER=VALUE, ...]");
+    if (forms.n == 0) return -1;
+    if (load_line(list, line, &program)) return fail_status(NULL);
     list->e->forms = &forms;
     const int result = add_program(list, line, program);
     list->e->forms = list->forms;
@@ -152,7 +149,8 @@ static void add_table(List *list)
 {
     Text text = { .arena = list->e->arena }, *const out = &text;
     const char *const name = list->name;
-    text_print(out, "/* %s.c - the kernels of the operators, by their lines. Made by `kiln build`; do not edit. */\n", name);
+    text_print(out, "/* %s.c - the kernels of the operators, by their lines. Made by `kiln build`; do not edit. */\n",
+               name);
     for (int i = 0; i < list->codes.count; i++) text_print(out, "extern const char %s_code;\n", list->codes.items[i]);
     text_print(out, "static const char *const %s_lines[] = {\n", name);
     for (int i = 0; i < list->lines.count; i++) {
@@ -161,9 +159,12 @@ static void add_table(List *list)
     }
     text_print(out, "    0 };\nstatic const void *const %s_codes[] = {\n", name);
     for (int i = 0; i < list->codes.count; i++) text_print(out, "    &%s_code,\n", list->codes.items[i]);
-    text_print(out, "    0 };\n\n/* Laid out as kiln_archive in kiln/code.h. */\n"
-               "const struct {\n    const char *const *names;\n    const void *const *codes;\n    int n;\n} %s_archive = {\n"
-               "    %s_lines, %s_codes, %d\n};\n", name, name, name, list->codes.count);
+    text_print(
+        out,
+        "    0 };\n\n/* Laid out as kiln_archive in kiln/code.h. */\n"
+        "const struct {\n    const char *const *names;\n    const void *const *codes;\n    int n;\n} %s_archive = {\n"
+        "    %s_lines, %s_codes, %d\n};\n",
+        name, name, name, list->codes.count);
     emission_add(list->e, name, out, "");
 }
 
@@ -173,7 +174,8 @@ static kiln_status write_archive(List *list)
     add_table(list);
     emission_header_end(&list->header);
     const kiln_status status = emission_write(list->e, arena_printf(arena, "%s.h", list->name), &list->header);
-    return status ? status : emission_compile_pieces(list->e, arena_printf(arena, "%s/lib%s.a", list->e->folder, list->name));
+    return status ? status
+                  : emission_compile_pieces(list->e, arena_printf(arena, "%s/lib%s.a", list->e->folder, list->name));
 }
 
 int build_archive(Emission *e, const char *path)
@@ -181,8 +183,7 @@ int build_archive(Emission *e, const char *path)
     List list = { .e = e, .forms = e->forms, .path = path, .name = e->name, .header = { .arena = e->arena } };
     size_t n;
     char *const text = file_read(path, &n);
-    if (!text)
-        return fail_usage("cannot read the list %s: %s", path, strerror(errno));
+    if (!text) return fail_usage("cannot read the list %s: %s", path, strerror(errno));
     emission_header_begin(&list.header, e->name, forms_list(e->forms, e->arena));
     text_print(&list.header, "/* For kiln_ops_open_archive. */\nextern const kiln_archive %s_archive;\n\n", e->name);
     const int result = add_lines(&list, text);

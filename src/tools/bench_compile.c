@@ -3,18 +3,28 @@
 //
 // Every kernel and operator, in the build of its first check case: the compiler alone (reading, checking, passes,
 // lowering, printing the C), the whole build with an empty cache, and the build again, from the cache.
-#define _GNU_SOURCE                  // mkdtemp, setenv
+#define _GNU_SOURCE // mkdtemp, setenv
 #include "tools/bench.h"
 
 #include <stdlib.h>
 
 enum { REPEATS = 5 };
 
-typedef struct Compiling { const char *path, *name; kiln_program *program; const Binding *bindings; int n; bool is_operator; } Compiling;
-typedef struct CompileTimes { double front, cold, cached; } CompileTimes;
+typedef struct Compiling {
+    const char *path, *name;
+    kiln_program *program;
+    const Binding *bindings;
+    int n;
+    bool is_operator;
+} Compiling;
+typedef struct CompileTimes {
+    double front, cold, cached;
+} CompileTimes;
 
 // The limits of docs/benchmarks: a CPU's and a GPU's product, and the largest.
-static const struct { double front, gemm[2], any[2], cached; } limits = { 10e-3, { 0.5, 1 }, { 1.5, 3 }, 5e-3 };
+static const struct {
+    double front, gemm[2], any[2], cached;
+} limits = { 10e-3, { 0.5, 1 }, { 1.5, 3 }, 5e-3 };
 
 static bool time_front(const Compiling *what, kiln_device *device, double *seconds)
 {
@@ -23,14 +33,13 @@ static bool time_front(const Compiling *what, kiln_device *device, double *secon
     for (int i = 0; i < REPEATS; i++) {
         kiln_program *program = NULL;
         const double begin = seconds_now();
-        bool ok = kiln_program_load_file(what->path, &program) == KILN_OK
-            && target_choose(device, NULL, &request.target) == KILN_OK;
+        bool ok = kiln_program_load_file(what->path, &program) == KILN_OK &&
+                  target_choose(device, NULL, &request.target) == KILN_OK;
         request.program = program;
         ok = ok && kernel_compile(&request, NULL, NULL, NULL, NULL) == KILN_OK;
         times_add(&times, seconds_now() - begin);
         kiln_program_free(program);
-        if (!ok)
-            return false;
+        if (!ok) return false;
     }
     *seconds = times_spread(&times).median;
     return true;
@@ -39,10 +48,14 @@ static bool time_front(const Compiling *what, kiln_device *device, double *secon
 static bool time_build(const Compiling *what, kiln_device *device, double *seconds)
 {
     kiln_kernel *kernel = NULL;
-    BuildRequest request = { .device = device, .program = what->program, .name = what->name, .bindings = what->bindings,
+    BuildRequest request = { .device = device,
+                             .program = what->program,
+                             .name = what->name,
+                             .bindings = what->bindings,
                              .n_bindings = what->n };
     const double begin = seconds_now();
-    const bool ok = target_choose(device, NULL, &request.target) == KILN_OK && kernel_build(&request, &kernel) == KILN_OK;
+    const bool ok =
+        target_choose(device, NULL, &request.target) == KILN_OK && kernel_build(&request, &kernel) == KILN_OK;
     *seconds = seconds_now() - begin;
     kiln_kernel_free(kernel);
     return ok;
@@ -52,11 +65,9 @@ static bool time_all(const Compiling *what, kiln_device *device, CompileTimes *t
 {
     Times cached = { 0 };
     double seconds;
-    if (!time_front(what, device, &t->front) || !time_build(what, device, &t->cold))
-        return false;
+    if (!time_front(what, device, &t->front) || !time_build(what, device, &t->cold)) return false;
     for (int i = 0; i < REPEATS; i++) {
-        if (!time_build(what, device, &seconds))
-            return false;
+        if (!time_build(what, device, &seconds)) return false;
         times_add(&cached, seconds);
     }
     t->cached = times_spread(&cached).median;
@@ -75,7 +86,10 @@ static void use_first_case(Compiling *what)
     what->n = cases && cases->count ? cases->items[0].n_build : 0;
 }
 
-typedef struct Worst { CompileTimes gemm, any; int n, failed; } Worst;
+typedef struct Worst {
+    CompileTimes gemm, any;
+    int n, failed;
+} Worst;
 
 static void begin_row(FILE *json, const Worst *worst, const char *name)
 {
@@ -115,18 +129,18 @@ static void compile_one(const Compiling *what, kiln_device *device, FILE *json, 
     }
     if (json) {
         begin_row(json, worst, what->name);
-        fprintf(json, ", \"front_seconds\": %.6f, \"cold_seconds\": %.6f, \"cached_seconds\": %.6f}", t.front, t.cold, t.cached);
+        fprintf(json, ", \"front_seconds\": %.6f, \"cold_seconds\": %.6f, \"cached_seconds\": %.6f}", t.front, t.cold,
+                t.cached);
     }
     if (json != stdout)
         printf("| %s%s | %.2f | %.2f | %.2f |\n", what->name, what->is_operator ? " (operator)" : "", 1e3 * t.front,
                t.cold, 1e3 * t.cached);
     fflush(stdout);
     worst->n++;
-    if (what->is_operator)                                 // several kernels, some of them built before
+    if (what->is_operator) // several kernels, some of them built before
         return;
     keep_worst(&worst->any, &t);
-    if (strncmp(what->name, "gemm_", 5) == 0)
-        keep_worst(&worst->gemm, &t);
+    if (strncmp(what->name, "gemm_", 5) == 0) keep_worst(&worst->gemm, &t);
 }
 
 static void compile_file(const char *path, kiln_device *device, FILE *json, Worst *worst)
@@ -139,8 +153,7 @@ static void compile_file(const char *path, kiln_device *device, FILE *json, Wors
     for (const Decl *d = what.program->program->modules[0]->decls; d; d = d->next) {
         what.name = d->name;
         what.is_operator = d->kind == DECL_OPERATOR;
-        if (d->kind != DECL_KERNEL && d->kind != DECL_OPERATOR)
-            continue;
+        if (d->kind != DECL_KERNEL && d->kind != DECL_OPERATOR) continue;
         use_first_case(&what);
         compile_one(&what, device, json, worst);
     }
@@ -169,17 +182,14 @@ int bench_compile(Arena *arena, kiln_device *device, const char *kernels, FILE *
     const char **paths;
     int n;
     Worst worst = { .n = 0 };
-    if (!find_tile_files(arena, 1, (char **)folders, &paths, &n))
-        return EXIT_USAGE;
-    if (!mkdtemp(folder) || setenv("KILN_CACHE", folder, 1) != 0)
-        return fail_usage("cannot make a folder below /tmp");
+    if (!find_tile_files(arena, 1, (char **)folders, &paths, &n)) return EXIT_USAGE;
+    if (!mkdtemp(folder) || setenv("KILN_CACHE", folder, 1) != 0) return fail_usage("cannot make a folder below /tmp");
     if (json != stdout)
-        printf("%s; kiln %s\n\n| kernel | compiler ms | cold build s | from the cache ms |\n| --- | --- | --- | --- |\n",
-               kiln_device_describe(device), KILN_VERSION);
-    for (int i = 0; i < n; i++)
-        compile_file(paths[i], device, json, &worst);
-    if (json != stdout)
-        print_worst(&worst, device_is_cpu(device));
+        printf(
+            "%s; kiln %s\n\n| kernel | compiler ms | cold build s | from the cache ms |\n| --- | --- | --- | --- |\n",
+            kiln_device_describe(device), KILN_VERSION);
+    for (int i = 0; i < n; i++) compile_file(paths[i], device, json, &worst);
+    if (json != stdout) print_worst(&worst, device_is_cpu(device));
     folder_remove(folder);
     return worst.failed || !worst.n ? EXIT_FAILED : EXIT_OK;
 }

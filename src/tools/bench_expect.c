@@ -16,8 +16,7 @@ static int64_t extent(Tensor t, int dim) { return t->tensor.shape[dim]; }
 static double product(Tensor a, int64_t a_at, int64_t a_step, Tensor b, int64_t b_at, int64_t b_step, int64_t n)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += bench_input(a, a_at + i * a_step) * bench_input(b, b_at + i * b_step);
+    for (int64_t i = 0; i < n; i++) sum += bench_input(a, a_at + i * a_step) * bench_input(b, b_at + i * b_step);
     return sum;
 }
 
@@ -89,8 +88,8 @@ static double attention_forward(const BenchCase *c, const char *output, int64_t 
 
 static double decode_operations(const BenchCase *c)
 {
-    return 4.0 * (double)bench_integer(c, "B", 1) * (double)bench_integer(c, "H", 1) * (double)bench_integer(c, "S", 1)
-         * (double)bench_integer(c, "D", 128);
+    return 4.0 * (double)bench_integer(c, "B", 1) * (double)bench_integer(c, "H", 1) *
+           (double)bench_integer(c, "S", 1) * (double)bench_integer(c, "D", 128);
 }
 
 static double flash_decode(const BenchCase *c, const char *output, int64_t i)
@@ -106,13 +105,28 @@ static double flash_decode(const BenchCase *c, const char *output, int64_t i)
 static double backward_operations(const BenchCase *c) { return 2.5 * attention_operations(c); }
 
 // Gradients of the scores of query i of head h over the keys of group g: what all three gradients are sums over.
-typedef struct Scores { Tensor q, k, v, o, g, lse; int64_t S, SKV, H, HKV, D; double scale; bool causal; } Scores;
+typedef struct Scores {
+    Tensor q, k, v, o, g, lse;
+    int64_t S, SKV, H, HKV, D;
+    double scale;
+    bool causal;
+} Scores;
 
 static Scores scores_of(const BenchCase *c)
 {
     const Tensor q = bench_tensor(c, "Q"), k = bench_tensor(c, "K");
-    return (Scores){ q, k, bench_tensor(c, "V"), bench_tensor(c, "O"), bench_tensor(c, "dO"), bench_tensor(c, "LSE"), extent(q, 1),
-                     extent(k, 1), extent(q, 2), extent(k, 2), extent(q, 3), bench_number(c, "scale"),
+    return (Scores){ q,
+                     k,
+                     bench_tensor(c, "V"),
+                     bench_tensor(c, "O"),
+                     bench_tensor(c, "dO"),
+                     bench_tensor(c, "LSE"),
+                     extent(q, 1),
+                     extent(k, 1),
+                     extent(q, 2),
+                     extent(k, 2),
+                     extent(q, 3),
+                     bench_number(c, "scale"),
                      bench_integer(c, "CAUSAL", 0) != 0 };
 }
 
@@ -124,10 +138,9 @@ static int64_t key_at(const Scores *x, int64_t b, int64_t j, int64_t h)
 
 static double weight_at(const Scores *x, int64_t b, int64_t i, int64_t j, int64_t h)
 {
-    if (x->causal && j > i + x->SKV - x->S)
-        return 0;
-    return exp(x->scale * product(x->q, query_at(x, b, i, h), 1, x->k, key_at(x, b, j, h), 1, x->D)
-               - bench_input(x->lse, (b * x->H + h) * x->S + i));
+    if (x->causal && j > i + x->SKV - x->S) return 0;
+    return exp(x->scale * product(x->q, query_at(x, b, i, h), 1, x->k, key_at(x, b, j, h), 1, x->D) -
+               bench_input(x->lse, (b * x->H + h) * x->S + i));
 }
 
 static double score_gradient(const Scores *x, int64_t b, int64_t i, int64_t j, int64_t h)
@@ -183,8 +196,7 @@ static double layer_norm(const BenchCase *c, const char *output, int64_t i)
     const Tensor x = bench_tensor(c, "X");
     const int64_t n = extent(x, 1), row = i / n * n;
     double mean = 0, variance = 0;
-    for (int64_t j = 0; j < n; j++)
-        mean += bench_input(x, row + j) / (double)n;
+    for (int64_t j = 0; j < n; j++) mean += bench_input(x, row + j) / (double)n;
     for (int64_t j = 0; j < n; j++)
         variance += (bench_input(x, row + j) - mean) * (bench_input(x, row + j) - mean) / (double)n;
     return (bench_input(x, i) - mean) / sqrt(variance + bench_number(c, "eps")) * weight(c, "W", i - row, 1) +
@@ -196,24 +208,21 @@ static double softmax(const BenchCase *c, const char *output, int64_t i)
     const Tensor x = bench_tensor(c, "X");
     const int64_t n = extent(x, 1), row = i / n * n;
     double sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        sum += exp(bench_input(x, row + j));
+    for (int64_t j = 0; j < n; j++) sum += exp(bench_input(x, row + j));
     return exp(bench_input(x, i)) / sum;
 }
 
 static double largest(Tensor x, int64_t at, int64_t n)
 {
     double top = 1e-4;
-    for (int64_t j = 0; j < n; j++)
-        top = fmax(top, fabs(bench_input(x, at + j)));
+    for (int64_t j = 0; j < n; j++) top = fmax(top, fabs(bench_input(x, at + j)));
     return top;
 }
 
 static double cast_rows(const BenchCase *c, const char *output, int64_t i, int64_t group)
 {
     const Tensor x = bench_tensor(c, "X");
-    if (strcmp(output, "Scale") == 0)
-        return largest(x, i * group, group) / 448;
+    if (strcmp(output, "Scale") == 0) return largest(x, i * group, group) / 448;
     return bench_input(x, i) * (448 / largest(x, i / group * group, group));
 }
 
@@ -233,7 +242,8 @@ static double hadamard(const BenchCase *c, const char *output, int64_t i)
     const int64_t n = extent(x, 1), row = i / n * n;
     double sum = 0;
     for (int64_t j = 0; j < n; j++)
-        sum += __builtin_parityll((unsigned long long)(j & (i - row))) ? -bench_input(x, row + j) : bench_input(x, row + j);
+        sum += __builtin_parityll((unsigned long long)(j & (i - row))) ? -bench_input(x, row + j)
+                                                                       : bench_input(x, row + j);
     return sum;
 }
 
@@ -264,8 +274,7 @@ static const Expectation expectations[] = {
 const Expectation *find_expectation(const char *kernel)
 {
     for (int i = 0; i < COUNT(expectations); i++)
-        if (strcmp(expectations[i].kernel, kernel) == 0)
-            return &expectations[i];
+        if (strcmp(expectations[i].kernel, kernel) == 0) return &expectations[i];
     return NULL;
 }
 
@@ -273,8 +282,7 @@ const Expectation *find_expectation(const char *kernel)
 double bench_bytes(const BenchCase *c)
 {
     double sum = 0;
-    if (bench_tensor(c, "CACHE"))
-        return latent_bytes(c);
+    if (bench_tensor(c, "CACHE")) return latent_bytes(c);
     for (int i = 0; i < c->build.kernel->plan->n_params; i++)
         if (c->tensors[i].name)
             sum += (double)kiln_tensor_bytes(&c->tensors[i].tensor) *

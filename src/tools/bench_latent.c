@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY = 576, VALUE = 512, TOKEN_BYTES = 656, TOKENS = 4099 };         // TOKENS: a prime; the cache repeats so many
+enum { KEY = 576, VALUE = 512, TOKEN_BYTES = 656, TOKENS = 4099 }; // TOKENS: a prime; the cache repeats so many
 
 // ---- random numbers that depend on nothing but their place
 
@@ -38,8 +38,7 @@ static int64_t length_of(const BenchCase *c, int64_t request)
 {
     const int64_t most = bench_integer(c, "MAXP", 0) * bench_integer(c, "PS", 64), least = bench_integer(c, "SQ", 1);
     const double mean = (double)c->row->mean, n = floor(mean + mean / 2 * normal_at(1000 + (uint64_t)request));
-    if (!c->row->mean || n > (double)most)
-        return most;
+    if (!c->row->mean || n > (double)most) return most;
     return n < (double)least ? least : (int64_t)n;
 }
 
@@ -47,8 +46,7 @@ static int64_t length_of(const BenchCase *c, int64_t request)
 static int64_t index_at(const BenchCase *c, int64_t i)
 {
     const int64_t topk = bench_integer(c, "TOPK", 1), rows = bench_integer(c, "SKV", 0);
-    if (rows)
-        return (int64_t)(uniform_at((uint64_t)i) * (double)rows);
+    if (rows) return (int64_t)(uniform_at((uint64_t)i) * (double)rows);
     const int64_t own = bench_integer(c, "PAGES", 1) * bench_integer(c, "PS", 64) / bench_integer(c, "B", 1);
     return i / topk / bench_integer(c, "SQ", 1) * own + (int64_t)(uniform_at((uint64_t)i) * (double)own);
 }
@@ -61,8 +59,7 @@ static const char *fill_table(const BenchCase *c, int32_t *table, int64_t n)
     const int64_t size = bench_integer(c, "PS", 64);
     int32_t *const order = malloc(sizeof *order * (size_t)(pages + 1));
     int64_t used = 0;
-    if (!order)
-        return "out of memory";
+    if (!order) return "out of memory";
     fill_input(&permutation, DTYPE_I32, order, pages, 7);
     for (int64_t i = 0; i < n && used <= pages; i++) {
         const bool in_use = i % each < (length_of(c, i / each) + size - 1) / size;
@@ -75,11 +72,11 @@ static const char *fill_table(const BenchCase *c, int32_t *table, int64_t n)
 
 const char *latent_indices(const BenchCase *c, const char *name, int32_t *out, int64_t n)
 {
-    if (strcmp(name, "TABLE") == 0)
-        return fill_table(c, out, n);
+    if (strcmp(name, "TABLE") == 0) return fill_table(c, out, n);
     for (int64_t i = 0; i < n; i++)
-        out[i] = strcmp(name, "LENGTH") == 0 ? (int32_t)length_of(c, i)
-               : strcmp(name, "INDEX") == 0 ? (int32_t)index_at(c, i) : 0;
+        out[i] = strcmp(name, "LENGTH") == 0  ? (int32_t)length_of(c, i)
+                 : strcmp(name, "INDEX") == 0 ? (int32_t)index_at(c, i)
+                                              : 0;
     return NULL;
 }
 
@@ -95,8 +92,7 @@ static bool make_tokens(char **stored, double **values)
     if (!kept_stored) {
         kept_stored = malloc((size_t)TOKENS * TOKEN_BYTES);
         kept_values = malloc(sizeof(double) * TOKENS * KEY);
-        if (!kept_stored || !kept_values)
-            return false;
+        if (!kept_stored || !kept_values) return false;
         for (uint64_t i = 0; i < (uint64_t)TOKENS; i++) {
             char *const token = kept_stored + i * TOKEN_BYTES;
             double *const value = kept_values + i * KEY;
@@ -107,10 +103,9 @@ static bool make_tokens(char **stored, double **values)
                 char word[2];
                 if (d < VALUE) element_set(DTYPE_E4M3, token, d, 40 * x);
                 else element_set(DTYPE_BF16, token + VALUE + 16, d - VALUE, x);
-                element_set(DTYPE_BF16, word, 0,
-                            d < VALUE
-                                ? element_get(DTYPE_E4M3, token, d) * element_get(DTYPE_F32, token + VALUE, d / 128)
-                                : x);
+                element_set(
+                    DTYPE_BF16, word, 0,
+                    d < VALUE ? element_get(DTYPE_E4M3, token, d) * element_get(DTYPE_F32, token + VALUE, d / 128) : x);
                 value[d] = element_get(DTYPE_BF16, word, 0);
             }
         }
@@ -125,13 +120,12 @@ kiln_status latent_fill_fp8(const BenchCase *c, BenchTensor *t)
     char *stored = NULL;
     double *values = NULL;
     const size_t total = kiln_tensor_bytes(&t->tensor), piece = (size_t)TOKENS * TOKEN_BYTES;
-    kiln_status status = make_tokens(&stored, &values)
-                             ? KILN_OK
-                             : status_fail(KILN_OUT_OF_MEMORY, "out of memory for the fp8 cache");
+    kiln_status status =
+        make_tokens(&stored, &values) ? KILN_OK : status_fail(KILN_OUT_OF_MEMORY, "out of memory for the fp8 cache");
     for (size_t at = 0; !status && at < total; at += piece)
         status = kiln_upload(c->machine->device, (char *)t->tensor.data + at, stored,
                              total - at < piece ? total - at : piece);
-    t->values = values;                                    // by token and value of it, not by byte
+    t->values = values; // by token and value of it, not by byte
     t->period = (int64_t)TOKENS * KEY;
     t->offset = 0;
     return status;
@@ -145,18 +139,16 @@ kiln_status latent_plan(BenchCase *c)
     const BenchTensor *const first = bench_tensor(c, "FIRST");
     const BenchTensor *length = bench_tensor(c, "LENGTH");
     kiln_kernel *kernel;
-    if (!part || !first)
-        return KILN_OK;
+    if (!part || !first) return KILN_OK;
     const int64_t topk = length ? 0 : bench_integer(c, "TOPK", 0);
-    kiln_tensor none = first->tensor;                      // a sparse plan does not look at lengths
+    kiln_tensor none = first->tensor; // a sparse plan does not look at lengths
     void *memory = NULL;
     none.shape[0]--;
     const int64_t rows = bench_integer(c, "SQ", 1) * (bench_integer(c, "HQ", 1) / bench_integer(c, "HKV", 1));
     char bindings[64];
     snprintf(bindings, sizeof bindings, "SPARSE=%s, FIXED=%d", topk ? "true" : "false", mla_request_cost(topk, rows));
     kiln_status status = kiln_kernel_build(c->machine->device, c->program, "mla_plan", bindings, NULL, &kernel);
-    if (status)
-        return status;
+    if (status) return status;
     if (!length) status = kiln_alloc(c->machine->device, kiln_tensor_bytes(&none) + 1, &memory);
     none.data = memory;
     const kiln_arg args[] = { KILN_TENSOR(length ? &length->tensor : &none), KILN_TENSOR(&part->tensor),
@@ -176,8 +168,7 @@ static double count_of(const BenchCase *c, const char *name) { return (double)be
 static double all_keys(const BenchCase *c)
 {
     double sum = 0;
-    for (int64_t b = 0; b < bench_integer(c, "B", 1); b++)
-        sum += (double)length_of(c, b);
+    for (int64_t b = 0; b < bench_integer(c, "B", 1); b++) sum += (double)length_of(c, b);
     return sum;
 }
 
@@ -202,8 +193,10 @@ double latent_prefill_operations(const BenchCase *c)
 
 // ---- single elements; one key head
 
-typedef struct Attended { double out, lse, top; } Attended;
-typedef int64_t KeyAt(const BenchCase *c, int64_t list, int64_t t);     // the row of key t of a list or request
+typedef struct Attended {
+    double out, lse, top;
+} Attended;
+typedef int64_t KeyAt(const BenchCase *c, int64_t list, int64_t t); // the row of key t of a list or request
 
 // One query row over n keys of `kv`: a running softmax.
 static Attended attend_keys(const BenchCase *c, int64_t q_row, const BenchTensor *kv, int64_t n, KeyAt *key,
@@ -214,8 +207,7 @@ static Attended attend_keys(const BenchCase *c, int64_t q_row, const BenchTensor
     for (int64_t t = 0; t < n; t++) {
         const int64_t at = key(c, list, t) * KEY;
         double s = 0;
-        for (int64_t x = 0; x < KEY; x++)
-            s += bench_input(q, q_row * KEY + x) * bench_input(kv, at + x);
+        for (int64_t x = 0; x < KEY; x++) s += bench_input(q, q_row * KEY + x) * bench_input(kv, at + x);
         s *= bench_number(c, "scale");
         if (s > top) {
             sum *= exp(top - s);

@@ -14,16 +14,14 @@
 
 void times_add(Times *times, double seconds)
 {
-    if (times->n < TIMES_MAX)
-        times->seconds[times->n++] = seconds;
+    if (times->n < TIMES_MAX) times->seconds[times->n++] = seconds;
 }
 
 Spread times_spread(const Times *times)
 {
     static Times sorted;
     sorted = *times;
-    if (sorted.n == 0)
-        return (Spread){ 0 };
+    if (sorted.n == 0) return (Spread){ 0 };
     qsort(sorted.seconds, (size_t)sorted.n, sizeof *sorted.seconds, compare_doubles);
     const double low = sorted.seconds[(sorted.n - 1) / 2], high = sorted.seconds[sorted.n / 2];
     return (Spread){ (low + high) / 2, sorted.seconds[0], sorted.seconds[sorted.n - 1] };
@@ -34,19 +32,17 @@ Spread times_spread(const Times *times)
 bool machine_open(Machine *machine, kiln_device *device)
 {
     *machine = (Machine){ .device = device, .is_cpu = device_is_cpu(device) };
-    if (machine->is_cpu)
-        return true;
+    if (machine->is_cpu) return true;
     machine->set = dlsym(cuda_driver()->library, "cuMemsetD32Async");
     machine->copy = dlsym(cuda_driver()->library, "cuMemcpyDtoDAsync_v2");
     if (!machine->set || !machine->copy)
         return status_fail(KILN_TOOLCHAIN, "the driver has neither cuMemsetD32Async nor cuMemcpyDtoDAsync"), false;
     void *memory;
-    if (kiln_alloc(device, MACHINE_BYTES, &memory))
-        return false;
+    if (kiln_alloc(device, MACHINE_BYTES, &memory)) return false;
     machine->flush = memory;
     for (; machine->n_events < COUNT(machine->events); machine->n_events++)
-        if (kiln_event_open(device, &machine->events[machine->n_events].begin)
-            || kiln_event_open(device, &machine->events[machine->n_events].end))
+        if (kiln_event_open(device, &machine->events[machine->n_events].begin) ||
+            kiln_event_open(device, &machine->events[machine->n_events].end))
             return false;
     return true;
 }
@@ -65,13 +61,10 @@ void machine_close(Machine *machine)
 static bool open_buffer(Machine *machine, char **buffer)
 {
     void *memory;
-    if (*buffer)
-        return true;
-    if (kiln_alloc(machine->device, MACHINE_BYTES, &memory))
-        return false;
+    if (*buffer) return true;
+    if (kiln_alloc(machine->device, MACHINE_BYTES, &memory)) return false;
     *buffer = memory;
-    if (machine->is_cpu)
-        memset(memory, 1, MACHINE_BYTES);
+    if (machine->is_cpu) memset(memory, 1, MACHINE_BYTES);
     return true;
 }
 
@@ -84,8 +77,7 @@ static bool in_context(Machine *machine, int error)
 {
     void *context;
     cuda_driver()->context_pop(&context);
-    if (error)
-        status_fail(KILN_DEVICE_FAILED, "%s: error %d moving memory", machine->device->name, error);
+    if (error) status_fail(KILN_DEVICE_FAILED, "%s: error %d moving memory", machine->device->name, error);
     return error == 0;
 }
 
@@ -93,8 +85,7 @@ bool machine_flush(Machine *machine)
 {
     MemsetAsync *set;
     static unsigned value;
-    if (machine->is_cpu)
-        return true;
+    if (machine->is_cpu) return true;
     memcpy(&set, &machine->set, sizeof set);
     const int error = cuda_driver()->context_push(machine->device->native);
     return in_context(machine, error ? error : set((uintptr_t)machine->flush, ++value, MACHINE_BYTES / 4, NULL));
@@ -105,9 +96,8 @@ static bool copy_on_gpu(Machine *machine)
     CopyAsync *copy;
     memcpy(&copy, &machine->copy, sizeof copy);
     const int error = cuda_driver()->context_push(machine->device->native);
-    return in_context(machine,
-                      error ? error
-                            : copy((uintptr_t)machine->other, (uintptr_t)machine->flush, MACHINE_BYTES / 2, NULL));
+    return in_context(
+        machine, error ? error : copy((uintptr_t)machine->other, (uintptr_t)machine->flush, MACHINE_BYTES / 2, NULL));
 }
 
 // ---- on the CPU: all threads, pieces of a megabyte
@@ -140,10 +130,8 @@ static void read_pieces(void *context, int64_t first, int64_t last)
 bool machine_copy(void *context)
 {
     Machine *const machine = context;
-    if (!open_buffer(machine, &machine->flush) || !open_buffer(machine, &machine->other))
-        return false;
-    if (!machine->is_cpu)
-        return copy_on_gpu(machine);
+    if (!open_buffer(machine, &machine->flush) || !open_buffer(machine, &machine->other)) return false;
+    if (!machine->is_cpu) return copy_on_gpu(machine);
     threads_run(MACHINE_BYTES / 2 / PIECE, copy_pieces, machine);
     return true;
 }
@@ -151,8 +139,7 @@ bool machine_copy(void *context)
 bool machine_read(void *context)
 {
     Machine *const machine = context;
-    if (!open_buffer(machine, &machine->flush))
-        return false;
+    if (!open_buffer(machine, &machine->flush)) return false;
     threads_run(MACHINE_BYTES / PIECE, read_pieces, machine);
     return true;
 }
@@ -164,8 +151,7 @@ static bool time_on_cpu(bool (*run)(void *context), void *context, int runs, dou
     double sum = 0;
     for (int i = 0; i < runs || (sum < seconds && i < TIMES_MAX); i++) {
         const double begin = seconds_now();
-        if (!run(context))
-            return false;
+        if (!run(context)) return false;
         const double t = seconds_now() - begin;
         times_add(times, t);
         sum += t;
@@ -175,22 +161,19 @@ static bool time_on_cpu(bool (*run)(void *context), void *context, int runs, dou
 
 static bool queue_run(Machine *machine, bool (*run)(void *context), void *context, int i)
 {
-    return machine_flush(machine) && kiln_event_record(machine->events[i].begin, NULL) == KILN_OK && run(context)
-        && kiln_event_record(machine->events[i].end, NULL) == KILN_OK;
+    return machine_flush(machine) && kiln_event_record(machine->events[i].begin, NULL) == KILN_OK && run(context) &&
+           kiln_event_record(machine->events[i].end, NULL) == KILN_OK;
 }
 
 bool machine_time(Machine *machine, bool (*run)(void *context), void *context, int runs, double seconds, Times *times)
 {
     double ms;
-    if (machine->is_cpu)
-        return time_on_cpu(run, context, runs, seconds, times);
+    if (machine->is_cpu) return time_on_cpu(run, context, runs, seconds, times);
     runs = runs < machine->n_events ? runs : machine->n_events;
     for (int i = 0; i < runs; i++)
-        if (!queue_run(machine, run, context, i))
-            return false;
+        if (!queue_run(machine, run, context, i)) return false;
     for (int i = 0; i < runs; i++) {
-        if (kiln_event_elapsed(machine->events[i].begin, machine->events[i].end, &ms))
-            return false;
+        if (kiln_event_elapsed(machine->events[i].begin, machine->events[i].end, &ms)) return false;
         times_add(times, ms * 1e-3);
     }
     return true;

@@ -8,7 +8,7 @@
 //     close
 // so that both programs hold their tensors and take turns within a second. If it ends, the row at hand has no rival, and
 // the next one starts it anew, a few times.
-#define _GNU_SOURCE                  // pipe2
+#define _GNU_SOURCE // pipe2
 #include "tools/bench.h"
 
 #include <dlfcn.h>
@@ -20,8 +20,8 @@
 
 // ---- OpenBLAS
 
-typedef void Sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
-                   const float *b, int ldb, float beta, float *c, int ldc);
+typedef void Sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,
+                   int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
 static void *find_sgemm(void)
 {
@@ -47,8 +47,7 @@ static void open_product(Rival *r, const BenchCase *own)
     r->product.m = (int)m;
     r->product.n = (int)n;
     r->product.k = (int)k;
-    if (!r->product.sgemm || !r->product.a || !r->product.b || !r->product.c)
-        return;
+    if (!r->product.sgemm || !r->product.a || !r->product.b || !r->product.c) return;
     fill_input(&normal, DTYPE_F32, r->product.a, m * k, 1);
     fill_input(&normal, DTYPE_F32, r->product.b, n * k, 2);
     r->kind = RIVAL_SGEMM;
@@ -79,25 +78,27 @@ static void open_row(Rival *r, Arena *arena, const BenchCase *own, const char *k
             r->work = find_expectation(rows[i].kernel)->operations(&r->other);
             snprintf(r->name, sizeof r->name, "rate of %s", rows[i].name);
         }
-    if (r->kind == RIVAL_NONE)
-        bench_case_close(&r->other);
+    if (r->kind == RIVAL_NONE) bench_case_close(&r->other);
 }
 
 // ---- the program of --beside
 
 enum { STARTS_MAX = 6 };
-static struct { FILE *to, *from; pid_t pid; const char *command; int starts; } process;
+static struct {
+    FILE *to, *from;
+    pid_t pid;
+    const char *command;
+    int starts;
+} process;
 
 bool rival_start_process(const char *command)
 {
     int to[2], from[2];
     process.command = command;
     process.starts++;
-    if (pipe2(to, O_CLOEXEC) != 0)
-        return false;
-    if (pipe2(from, O_CLOEXEC) != 0)
-        return close(to[0]), close(to[1]), false;
-    signal(SIGPIPE, SIG_IGN);                              // it may end early; then rows have no rival
+    if (pipe2(to, O_CLOEXEC) != 0) return false;
+    if (pipe2(from, O_CLOEXEC) != 0) return close(to[0]), close(to[1]), false;
+    signal(SIGPIPE, SIG_IGN); // it may end early; then rows have no rival
     process.pid = fork();
     if (process.pid == 0) {
         dup2(to[0], STDIN_FILENO);
@@ -114,20 +115,16 @@ bool rival_start_process(const char *command)
 
 void rival_end_process(void)
 {
-    if (process.to)
-        fclose(process.to);
-    if (process.from)
-        fclose(process.from);
-    if (process.pid > 0)
-        waitpid(process.pid, NULL, 0);
+    if (process.to) fclose(process.to);
+    if (process.from) fclose(process.from);
+    if (process.pid > 0) waitpid(process.pid, NULL, 0);
     process.to = process.from = NULL;
     process.pid = 0;
 }
 
 static bool read_answer(char *line, size_t bytes)
 {
-    if (!process.from || !fgets(line, (int)bytes, process.from))
-        return false;
+    if (!process.from || !fgets(line, (int)bytes, process.from)) return false;
     line[strcspn(line, "\n")] = 0;
     return true;
 }
@@ -149,8 +146,7 @@ static void open_process(Rival *r, const BenchCase *own)
 static void time_process(int runs, Times *times)
 {
     static char line[16384];
-    if (!process.to)
-        return;
+    if (!process.to) return;
     fprintf(process.to, "time\t%d\n", runs);
     fflush(process.to);
     if (!read_answer(line, sizeof line)) {
@@ -159,14 +155,12 @@ static void time_process(int runs, Times *times)
         return;
     }
     char *at = line, *end;
-    for (double t = strtod(at, &end); end != at; at = end, t = strtod(at, &end))
-        times_add(times, t);
+    for (double t = strtod(at, &end); end != at; at = end, t = strtod(at, &end)) times_add(times, t);
 }
 
 static void close_process(void)
 {
-    if (!process.to)
-        return;
+    if (!process.to) return;
     fprintf(process.to, "close\n");
     fflush(process.to);
 }
@@ -177,54 +171,35 @@ void rival_open(Rival *r, Arena *arena, const BenchCase *own, const char *kernel
 {
     *r = (Rival){ .kind = RIVAL_NONE, .machine = own->machine };
     switch (own->row->rival) {
-    case RIVAL_NONE:
-        break;
-    case RIVAL_SGEMM:
-        open_product(r, own);
-        break;
-    case RIVAL_ROW:
-        open_row(r, arena, own, kernels);
-        break;
-    case RIVAL_READ: case RIVAL_COPY:
+    case RIVAL_NONE: break;
+    case RIVAL_SGEMM: open_product(r, own); break;
+    case RIVAL_ROW: open_row(r, arena, own, kernels); break;
+    case RIVAL_READ:
+    case RIVAL_COPY:
         r->kind = own->row->rival;
         r->work = MACHINE_BYTES;
         snprintf(r->name, sizeof r->name, r->kind == RIVAL_READ ? "reading memory" : "memcpy");
         break;
-    case RIVAL_PROCESS:
-        open_process(r, own);
-        break;
+    case RIVAL_PROCESS: open_process(r, own); break;
     }
 }
 
 void rival_time(Rival *r, int runs, double seconds, Times *times)
 {
     switch (r->kind) {
-    case RIVAL_NONE:
-        break;
-    case RIVAL_SGEMM:
-        machine_time(r->machine, run_product, r, runs, seconds, times);
-        break;
-    case RIVAL_ROW:
-        machine_time(r->machine, bench_case_launch, &r->other, runs, seconds, times);
-        break;
-    case RIVAL_READ:
-        machine_time(r->machine, machine_read, r->machine, runs, seconds, times);
-        break;
-    case RIVAL_COPY:
-        machine_time(r->machine, machine_copy, r->machine, runs, seconds, times);
-        break;
-    case RIVAL_PROCESS:
-        time_process(runs, times);
-        break;
+    case RIVAL_NONE: break;
+    case RIVAL_SGEMM: machine_time(r->machine, run_product, r, runs, seconds, times); break;
+    case RIVAL_ROW: machine_time(r->machine, bench_case_launch, &r->other, runs, seconds, times); break;
+    case RIVAL_READ: machine_time(r->machine, machine_read, r->machine, runs, seconds, times); break;
+    case RIVAL_COPY: machine_time(r->machine, machine_copy, r->machine, runs, seconds, times); break;
+    case RIVAL_PROCESS: time_process(runs, times); break;
     }
 }
 
 void rival_close(Rival *r)
 {
-    if (r->kind == RIVAL_ROW)
-        bench_case_close(&r->other);
-    if (r->kind == RIVAL_PROCESS)
-        close_process();
+    if (r->kind == RIVAL_ROW) bench_case_close(&r->other);
+    if (r->kind == RIVAL_PROCESS) close_process();
     free(r->product.a);
     free(r->product.b);
     free(r->product.c);

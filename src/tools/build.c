@@ -7,10 +7,10 @@
 
 typedef struct BuildOptions {
     const char *emit, *output, *name, *device, *isas, *archs;
-    bool        check;
-    Folders     folders;
-    int         n_args;
-    char      **args;
+    bool check;
+    Folders folders;
+    int n_args;
+    char **args;
 } BuildOptions;
 
 // ---- files for a program
@@ -25,10 +25,8 @@ static kiln_status emit_unit(Emission *e, const BuildRequest *request, EmitKind 
     emission_header_begin(&header, name, forms_list(e->forms, e->arena));
     kiln_status status = emission_unit(e, request, name, &header);
     emission_header_end(&header);
-    if (!status)
-        status = emission_write(e, arena_printf(e->arena, "%s.h", name), &header);
-    if (!status && kind == EMIT_C)
-        status = emission_write_pieces(e);
+    if (!status) status = emission_write(e, arena_printf(e->arena, "%s.h", name), &header);
+    if (!status && kind == EMIT_C) status = emission_write_pieces(e);
     if (!status && kind == EMIT_OBJECT)
         status = emission_compile_pieces(e, arena_printf(e->arena, "%s/%s.o", e->folder, name));
     return status;
@@ -39,24 +37,20 @@ static int emit_request(const BuildOptions *o, Emission *e, EmitKind kind)
     ToolRequest request;
     const TargetOptions target = { .check = o->check, .folders = o->folders };
     int result = request_open(&request, e->arena, &target, o->n_args, o->args);
-    if (result < 0)
-        result = request_bind(&request, e->arena);
+    if (result < 0) result = request_bind(&request, e->arena);
     if (result < 0) {
         e->name = o->name ? o->name : request.build.name;
         result = check_identifier(e->name);
     }
-    if (result < 0)
-        result = emit_unit(e, &request.build, kind) ? fail_status(NULL) : EXIT_OK;
+    if (result < 0) result = emit_unit(e, &request.build, kind) ? fail_status(NULL) : EXIT_OK;
     request_close(&request);
     return result;
 }
 
 static int emit_archive(const BuildOptions *o, Emission *e)
 {
-    if (o->n_args != 1)
-        return fail_usage("--emit=archive takes one file: a list of kernels");
-    if (o->check)
-        return fail_usage("--emit=archive takes no --check");
+    if (o->n_args != 1) return fail_usage("--emit=archive takes one file: a list of kernels");
+    if (o->check) return fail_usage("--emit=archive takes no --check");
     e->name = o->name ? o->name : "kernels";
     const int result = check_identifier(e->name);
     return result < 0 ? build_archive(e, o->args[0]) : result;
@@ -65,8 +59,7 @@ static int emit_archive(const BuildOptions *o, Emission *e)
 static int emit_with_forms(const BuildOptions *o, Arena *arena, EmitKind kind, const CodeForms *forms)
 {
     Emission e = { .arena = arena, .forms = forms, .folder = o->output, .folders = &o->folders };
-    if (!folder_make_shared(o->output))
-        return fail_usage("cannot make the folder %s: %s", o->output, strerror(errno));
+    if (!folder_make_shared(o->output)) return fail_usage("cannot make the folder %s: %s", o->output, strerror(errno));
     return kind == EMIT_ARCHIVE ? emit_archive(o, &e) : emit_request(o, &e, kind);
 }
 
@@ -76,12 +69,10 @@ static int emit_files(const BuildOptions *o, Arena *arena)
     kiln_device *device = NULL;
     int kind = 0;
     while (kind < EMIT_COUNT && strcmp(emit_names[kind], o->emit) != 0) kind++;
-    if (kind == EMIT_COUNT)
-        return fail_usage("--emit=%s: expected c, header, object or archive", o->emit);
+    if (kind == EMIT_COUNT) return fail_usage("--emit=%s: expected c, header, object or archive", o->emit);
     if (o->device && (o->isas || o->archs))
         return fail_usage("--device stands for its own form: --isa and --arch name others");
-    if (o->device && kiln_device_open(o->device, &device))
-        return fail_status(NULL);
+    if (o->device && kiln_device_open(o->device, &device)) return fail_status(NULL);
     const int result = forms_choose(&forms, arena, o->isas, o->archs, device);
     kiln_device_close(device);
     return result < 0 ? emit_with_forms(o, arena, (EmitKind)kind, &forms) : result;
@@ -93,8 +84,7 @@ static int build_request(const ToolRequest *request)
 {
     kiln_kernel *kernel = NULL;
     const double begin = seconds_now();
-    if (kernel_build(&request->build, &kernel))
-        return fail_status(NULL);
+    if (kernel_build(&request->build, &kernel)) return fail_status(NULL);
     printf("%s for %s in %.3f s\n", kernel->plan->key ? kernel->plan->key : kernel->plan->name,
            request->build.target.name, seconds_now() - begin);
     kiln_kernel_free(kernel);
@@ -106,13 +96,10 @@ static int build_into_cache(const BuildOptions *o, Arena *arena)
     ToolRequest request;
     TargetOptions target = { .device = o->device, .isa = o->isas, .check = o->check, .folders = o->folders };
     int result = o->archs ? read_number("--arch", o->archs, &target.arch) : -1;
-    if (result >= 0)
-        return result;
+    if (result >= 0) return result;
     result = request_open(&request, arena, &target, o->n_args, o->args);
-    if (result < 0)
-        result = request_bind(&request, arena);
-    if (result < 0)
-        result = build_request(&request);
+    if (result < 0) result = request_bind(&request, arena);
+    if (result < 0) result = build_request(&request);
     request_close(&request);
     return result;
 }
@@ -127,10 +114,12 @@ int tool_build(int argc, char **argv)
 {
     BuildOptions o = { .output = ".", .args = argv };
     const Option options[] = {
-        { "--emit", OPTION_TEXT, &o.emit, "KIND", "c, header, object or archive: write files (default: only fill the cache)" },
+        { "--emit", OPTION_TEXT, &o.emit, "KIND",
+          "c, header, object or archive: write files (default: only fill the cache)" },
         { "--output", OPTION_TEXT, &o.output, "FOLDER", "where to write (default: here)" },
         { "--name", OPTION_TEXT, &o.name, "NAME", "of the files and functions (default: the kernel's)" },
-        { "--isa", OPTION_TEXT, &o.isas, "NAMES", "CPU forms, as avx512,avx2,portable; what runs is chosen where it runs" },
+        { "--isa", OPTION_TEXT, &o.isas, "NAMES",
+          "CPU forms, as avx512,avx2,portable; what runs is chosen where it runs" },
         { "--arch", OPTION_TEXT, &o.archs, "N", "CUDA architectures: 90, 80 or 90,80; needs no GPU" },
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ...: what it is compiled for (default: cpu)" },
         { "--check", OPTION_FLAG, &o.check, NULL, "trap accesses outside tiles and reads of undefined tiles" },
@@ -144,7 +133,8 @@ int tool_build(int argc, char **argv)
         options, COUNT(options),
         "  kiln build kernels/gemm/gemm.tile gemm_nt T=f32\n"
         "  kiln build --emit=object --isa=avx512,avx2,portable --arch=90,80 --output=gen kernels/gemm/gemm.tile gemm_nt T=f32\n"
-        "  kiln build --emit=archive --isa=avx512,avx2 --output=gen --name=mine mine.list\n" };
+        "  kiln build --emit=archive --isa=avx512,avx2 --output=gen --name=mine mine.list\n"
+    };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     return end >= 0 ? end : with_arena(build, &o);
 }

@@ -34,17 +34,20 @@ static bool complain_status(Case *c, const char *what)
 static kiln_device *cpu_device(void)
 {
     static kiln_device *cpu;
-    if (!cpu)
-        kiln_device_open("cpu", &cpu);
+    if (!cpu) kiln_device_open("cpu", &cpu);
     return cpu;
 }
 
 static kiln_status build_form(CaseBuild *build, const CaseOptions *options, KernelForm form, kiln_kernel **kernel)
 {
     const bool host = form != FORM_KERNEL;
-    BuildRequest request = { .device = host ? cpu_device() : options->device, .program = build->program, .name = build->name,
-                             .bindings = build->bindings, .n_bindings = build->n_bindings,
-                             .checked = !host && options->build.check, .form = form };
+    BuildRequest request = { .device = host ? cpu_device() : options->device,
+                             .program = build->program,
+                             .name = build->name,
+                             .bindings = build->bindings,
+                             .n_bindings = build->n_bindings,
+                             .checked = !host && options->build.check,
+                             .form = form };
     const kiln_status status = target_choose(request.device, host ? NULL : &options->build, &request.target);
     return status ? status : kernel_build(&request, kernel);
 }
@@ -55,10 +58,8 @@ bool case_build(CaseBuild *build, const CaseOptions *options)
     build->status = build_form(build, options, FORM_KERNEL, &build->kernel);
     if (!build->status && build->has_reference)
         build->status = build_form(build, options, FORM_REFERENCE, &build->reference);
-    if (!build->status && build->has_verify)
-        build->status = build_form(build, options, FORM_VERIFY, &build->verify);
-    if (build->status)
-        build->message = memory_copy_text(kiln_error_message());
+    if (!build->status && build->has_verify) build->status = build_form(build, options, FORM_VERIFY, &build->verify);
+    if (build->status) build->message = memory_copy_text(kiln_error_message());
     build->seconds = seconds_now() - begin;
     return build->status == KILN_OK;
 }
@@ -89,8 +90,7 @@ static bool tensor_open(Case *c, CaseTensor *t, const kiln_tensor *like)
     t->host = *like;
     t->bytes = kiln_tensor_bytes(like);
     t->block = aligned_alloc(4096, (2 * GUARD_BYTES + t->bytes + 4095) & ~(size_t)4095);
-    if (!t->block)
-        return complain(c, "out of memory: %zu bytes for a tensor", t->bytes);
+    if (!t->block) return complain(c, "out of memory: %zu bytes for a tensor", t->bytes);
     memset(t->block, poison_of(type), 2 * GUARD_BYTES + t->bytes);
     t->host.data = t->block + GUARD_BYTES;
     t->host.device = NULL;
@@ -103,18 +103,15 @@ static int damaged_byte(const CaseTensor *t)
 {
     const char poison = (char)poison_of(dtype_of_type(t->host.type));
     for (int i = 1; i <= GUARD_BYTES; i++) {
-        if (t->block[GUARD_BYTES + t->bytes + (size_t)i - 1] != poison)
-            return i;
-        if (t->block[GUARD_BYTES - i] != poison)
-            return -i;
+        if (t->block[GUARD_BYTES + t->bytes + (size_t)i - 1] != poison) return i;
+        if (t->block[GUARD_BYTES - i] != poison) return -i;
     }
     return 0;
 }
 
 static void tensor_close(CaseTensor *t)
 {
-    if (t->device.device)
-        kiln_free(t->device.device, (char *)t->device.data - GUARD_BYTES);
+    if (t->device.device) kiln_free(t->device.device, (char *)t->device.data - GUARD_BYTES);
     free(t->block);
     free(t->spread);
 }
@@ -124,10 +121,8 @@ static bool tensor_upload(Case *c, CaseTensor *t)
 {
     const size_t bytes = 2 * GUARD_BYTES + (t->spread ? t->spread_bytes : t->bytes);
     void *memory;
-    if (device_is_cpu(c->options.device))
-        return true;
-    if (kiln_alloc(c->options.device, bytes, &memory))
-        return complain_status(c, NULL);
+    if (device_is_cpu(c->options.device)) return true;
+    if (kiln_alloc(c->options.device, bytes, &memory)) return complain_status(c, NULL);
     t->device.device = c->options.device;
     t->device.data = (char *)memory + GUARD_BYTES;
     return !kiln_upload(c->options.device, memory, t->spread ? t->spread : t->block, bytes) || complain_status(c, NULL);
@@ -137,8 +132,8 @@ static bool tensor_download(Case *c, CaseTensor *t, const char *name)
 {
     const size_t bytes = 2 * GUARD_BYTES + (t->spread ? t->spread_bytes : t->bytes);
     bool gaps_hold;
-    if (t->device.device && kiln_download(t->device.device, t->spread ? t->spread : t->block,
-                                          (char *)t->device.data - GUARD_BYTES, bytes))
+    if (t->device.device &&
+        kiln_download(t->device.device, t->spread ? t->spread : t->block, (char *)t->device.data - GUARD_BYTES, bytes))
         return complain_status(c, NULL);
     gather_tensor(t, poison_of(dtype_of_type(t->host.type)), &gaps_hold);
     return gaps_hold || complain(c, "memory around or between the rows of '%s' was written", name);
@@ -149,11 +144,9 @@ static bool tensor_download(Case *c, CaseTensor *t, const char *name)
 static const Binding *find_binding(const CheckCase *check, const char *name)
 {
     for (int i = 0; i < check->n_launch; i++)
-        if (strcmp(check->launch[i].name, name) == 0)
-            return &check->launch[i];
+        if (strcmp(check->launch[i].name, name) == 0) return &check->launch[i];
     for (int i = 0; i < check->n_build; i++)
-        if (strcmp(check->build[i].name, name) == 0)
-            return &check->build[i];
+        if (strcmp(check->build[i].name, name) == 0) return &check->build[i];
     return NULL;
 }
 
@@ -162,8 +155,7 @@ static bool make_symbols(Case *c, int64_t *symbols)
     const LaunchPlan *const plan = c->build->kernel->plan;
     for (int i = 0; i < plan->n_binds; i++) {
         const Binding *const b = find_binding(c->check, plan->binds[i].symbol);
-        if (plan->binds[i].is_stride)
-            continue;                // shapes do not depend on it
+        if (plan->binds[i].is_stride) continue; // shapes do not depend on it
         if (!b || b->kind != BIND_INT)
             return complain(c, "the check gives no value for the shape symbol '%s'", plan->binds[i].symbol);
         symbols[i] = b->integer;
@@ -176,8 +168,7 @@ static bool make_scalars(Case *c, int64_t *scalars)
     const LaunchPlan *const plan = c->build->kernel->plan;
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
-        if (param->is_tensor)
-            continue;
+        if (param->is_tensor) continue;
         const Binding *const b = find_binding(c->check, param->name);
         if (!b || (b->kind != BIND_INT && b->kind != BIND_FLOAT))
             return complain(c, "the check gives no value for the argument '%s'", param->name);
@@ -196,8 +187,7 @@ static bool make_scalars(Case *c, int64_t *scalars)
 static const CaseInput *find_input(const CheckCase *check, int param)
 {
     for (int i = 0; i < check->n_inputs; i++)
-        if (check->inputs[i].param == param)
-            return &check->inputs[i];
+        if (check->inputs[i].param == param) return &check->inputs[i];
     return NULL;
 }
 
@@ -206,8 +196,7 @@ static uint64_t seed_of(const Case *c, const char *tensor)
     uint64_t seed = 1469598103934665603u;
     for (const char *p = c->check->label ? c->check->label : ""; *p; p++)
         seed = (seed ^ (unsigned char)*p) * 1099511628211u;
-    for (const char *p = tensor; *p; p++)
-        seed = (seed ^ (unsigned char)*p) * 1099511628211u;
+    for (const char *p = tensor; *p; p++) seed = (seed ^ (unsigned char)*p) * 1099511628211u;
     return seed;
 }
 
@@ -217,10 +206,8 @@ static bool make_input(Case *c, int i)
     const PlanParam *const param = &c->build->kernel->plan->params[i];
     const CaseInput *input = find_input(c->check, i);
     const kiln_tensor *const tensor = &c->inputs[i].host;
-    if (!input && dtype_is_float(param->type))
-        input = &standard;
-    if (!input && c->check->has_code)
-        input = &zero;
+    if (!input && dtype_is_float(param->type)) input = &standard;
+    if (!input && c->check->has_code) input = &zero;
     if (!input)
         return complain(c, "%s how to make '%s', a tensor of %s: add `input %s = ...;`",
                         c->check->decl ? "the check does not say" : "there is no check to say", param->name,
@@ -237,16 +224,15 @@ static bool has_values(Case *c)
     const LaunchPlan *const plan = c->build->kernel->plan;
     char lacks[512] = "";
     size_t n = 0;
-    if (c->check->decl)
-        return true;
+    if (c->check->decl) return true;
     for (int i = 0; i < plan->n_binds + plan->n_params; i++) {
         const bool symbol = i < plan->n_binds;
         const char *const name = symbol ? plan->binds[i].symbol : plan->params[i - plan->n_binds].name;
-        if ((symbol ? plan->binds[i].is_stride : plan->params[i - plan->n_binds].is_tensor) || find_binding(c->check, name))
+        if ((symbol ? plan->binds[i].is_stride : plan->params[i - plan->n_binds].is_tensor) ||
+            find_binding(c->check, name))
             continue;
         n += (size_t)snprintf(lacks + n, sizeof lacks - n, " %s=VALUE", name);
-        if (n >= sizeof lacks)
-            break;
+        if (n >= sizeof lacks) break;
     }
     return !n || complain(c, "'%s' has no `check` to take sizes and arguments from: give%s", c->build->name, lacks);
 }
@@ -266,18 +252,15 @@ static bool make_shapes(Case *c)
     int64_t symbols[64] = { 0 }, scalars[PLAN_MAX_PARAMS] = { 0 };
     size_t total = 0;
     char what[256];
-    if (!has_values(c) || !make_symbols(c, symbols) || !make_scalars(c, scalars))
-        return false;
+    if (!has_values(c) || !make_symbols(c, symbols) || !make_scalars(c, scalars)) return false;
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
         kiln_tensor *const like = &c->inputs[i].host;
-        if (!param->is_tensor || param->absent)
-            continue;
+        if (!param->is_tensor || param->absent) continue;
         *like = (kiln_tensor){ .type = type_of_dtype(param->type), .rank = param->rank };
         for (int d = 0; d < param->rank; d++) {
             const PlanFault fault = plan_eval(plan, param->shape[d], symbols, scalars, &like->shape[d]);
-            if (fault)
-                return complain(c, "dimension %d of '%s' %s", d, param->name, plan_fault_text(fault));
+            if (fault) return complain(c, "dimension %d of '%s' %s", d, param->name, plan_fault_text(fault));
             if (like->shape[d] < 0)
                 return complain(c, "dimension %d of '%s' would be %" PRId64, d, param->name, like->shape[d]);
         }
@@ -285,10 +268,12 @@ static bool make_shapes(Case *c)
         if (tensor_elements(like) < 0)
             return complain(c, "out of memory: %s has more elements than memory can hold", what);
         const size_t bytes = kiln_tensor_bytes(like);
-        total += param->access & ACCESS_OUT ? 2 * bytes : bytes;           // the reference's result too
+        total += param->access & ACCESS_OUT ? 2 * bytes : bytes; // the reference's result too
         if (total > most)
-            return complain(c, "out of memory: %s takes %zu bytes; with it the tensors, and the reference's copies of "
-                            "results, take %zu bytes, and this machine has %zu", what, bytes, total, most);
+            return complain(c,
+                            "out of memory: %s takes %zu bytes; with it the tensors, and the reference's copies of "
+                            "results, take %zu bytes, and this machine has %zu",
+                            what, bytes, total, most);
     }
     return true;
 }
@@ -296,18 +281,15 @@ static bool make_shapes(Case *c)
 static bool make_tensors(Case *c)
 {
     const LaunchPlan *const plan = c->build->kernel->plan;
-    if (!make_shapes(c))
-        return false;
+    if (!make_shapes(c)) return false;
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *const param = &plan->params[i];
-        if (!param->is_tensor || param->absent)
-            continue;
+        if (!param->is_tensor || param->absent) continue;
         const kiln_tensor like = c->inputs[i].host;
         if (!tensor_open(c, &c->inputs[i], &like) ||
             ((param->access & ACCESS_OUT) && !tensor_open(c, &c->expected[i], &like)))
             return false;
-        if ((param->access & ACCESS_IN) && !make_input(c, i))
-            return false;
+        if ((param->access & ACCESS_IN) && !make_input(c, i)) return false;
     }
     return true;
 }
@@ -318,15 +300,18 @@ static void make_args(Case *c)
     for (int i = 0; i < plan->n_params; i++) {
         const bool tensor = plan->params[i].is_tensor && !plan->params[i].absent;
         c->host_args[i] = tensor ? KILN_TENSOR(&c->inputs[i].host) : c->args[i];
-        if (tensor)
-            c->args[i] = KILN_TENSOR(&c->inputs[i].device);
+        if (tensor) c->args[i] = KILN_TENSOR(&c->inputs[i].device);
     }
 }
 
 static bool run_case_code(Case *c)
 {
-    BuildRequest request = { .device = cpu_device(), .program = c->build->program, .name = c->build->name,
-                             .form = FORM_CASE_CODE, .one = c->check, .bindings = c->build->bindings,
+    BuildRequest request = { .device = cpu_device(),
+                             .program = c->build->program,
+                             .name = c->build->name,
+                             .form = FORM_CASE_CODE,
+                             .one = c->check,
+                             .bindings = c->build->bindings,
                              .n_bindings = c->build->n_bindings };
     kiln_kernel *code = NULL;
     kiln_status status = target_choose(request.device, NULL, &request.target);
@@ -341,8 +326,7 @@ static void copy_before(Case *c)
 {
     const LaunchPlan *const plan = c->build->kernel->plan;
     for (int i = 0; i < plan->n_params; i++)
-        if (c->expected[i].block)
-            memcpy(c->expected[i].host.data, c->inputs[i].host.data, c->inputs[i].bytes);
+        if (c->expected[i].block) memcpy(c->expected[i].host.data, c->inputs[i].host.data, c->inputs[i].bytes);
 }
 
 static bool make_workspace(Case *c)
@@ -350,10 +334,8 @@ static bool make_workspace(Case *c)
     const LaunchPlan *const plan = c->build->kernel->plan;
     if (kiln_workspace_size(c->build->kernel, c->args, plan->n_params, &c->workspace_bytes))
         return complain_status(c, NULL);
-    if (!c->workspace_bytes)
-        return true;
-    if (kiln_alloc(c->options.device, c->workspace_bytes, &c->workspace))
-        return complain_status(c, "workspace");
+    if (!c->workspace_bytes) return true;
+    if (kiln_alloc(c->options.device, c->workspace_bytes, &c->workspace)) return complain_status(c, "workspace");
     char *const poison = malloc(c->workspace_bytes);
     if (poison) {
         memset(poison, POISON_FLOAT, c->workspace_bytes);
@@ -366,20 +348,16 @@ static bool make_workspace(Case *c)
 bool case_open(Case *c, const CaseBuild *build, const CheckCase *check, const CaseOptions *options)
 {
     *c = (Case){ .build = build, .check = check, .options = *options };
-    if (!make_tensors(c))
-        return false;
+    if (!make_tensors(c)) return false;
     make_args(c);
-    if (check->has_code && !run_case_code(c))
-        return false;
+    if (check->has_code && !run_case_code(c)) return false;
     copy_before(c);
     for (int i = 0; i < build->kernel->plan->n_params; i++) {
         const PlanParam *const param = &build->kernel->plan->params[i];
-        if (!c->inputs[i].block)
-            continue;
+        if (!c->inputs[i].block) continue;
         if ((param->strided || param->spaced) && !spread_tensor(&c->inputs[i], param->spaced, poison_of(param->type)))
             return complain(c, "out of memory for '%s'", param->name);
-        if (!tensor_upload(c, &c->inputs[i]))
-            return false;
+        if (!tensor_upload(c, &c->inputs[i])) return false;
     }
     return make_workspace(c);
 }
@@ -413,16 +391,14 @@ void case_describe(const Case *c, char *text, size_t bytes)
 bool case_launch(Case *c, kiln_stream *stream)
 {
     return !kiln_launch_with(c->build->kernel, stream, c->args, c->build->kernel->plan->n_params, c->workspace,
-                             c->workspace_bytes)
-        || complain_status(c, NULL);
+                             c->workspace_bytes) ||
+           complain_status(c, NULL);
 }
 
 bool case_run(Case *c)
 {
-    if (!case_launch(c, NULL))
-        return false;
-    if (kiln_stream_wait(c->options.device, NULL))
-        return complain_status(c, c->build->name);
+    if (!case_launch(c, NULL)) return false;
+    if (kiln_stream_wait(c->options.device, NULL)) return complain_status(c, c->build->name);
     for (int i = 0; i < c->build->kernel->plan->n_params; i++)
         if (c->inputs[i].block && !tensor_download(c, &c->inputs[i], c->build->kernel->plan->params[i].name))
             return false;
@@ -460,8 +436,8 @@ static bool run_verify(Case *c)
     memcpy(args, c->host_args, sizeof *args * (size_t)plan->n_params);
     for (int i = plan->n_params; i < verify->n_params; i++)
         for (int p = 0; p < plan->n_params; p++)
-            if (strncmp(verify->params[i].name, "expected_", 9) == 0
-                && strcmp(verify->params[i].name + 9, plan->params[p].name) == 0)
+            if (strncmp(verify->params[i].name, "expected_", 9) == 0 &&
+                strcmp(verify->params[i].name + 9, plan->params[p].name) == 0)
                 args[i] = c->expected[p].block ? KILN_TENSOR(&c->expected[p].host) : KILN_NONE;
     return !kiln_launch(c->build->verify, NULL, args, verify->n_params) || complain_status(c, "verify");
 }
@@ -470,8 +446,7 @@ static bool compare_outputs(Case *c)
 {
     const LaunchPlan *const plan = c->build->kernel->plan;
     for (int i = 0; i < plan->n_params; i++) {
-        if (!c->expected[i].block)
-            continue;
+        if (!c->expected[i].block) continue;
         const CaseTolerance t = tolerance_for(c->check, i, plan->params[i].type);
         if (!compare_tensors(plan->params[i].name, &c->inputs[i].host, &c->expected[i].host, &t, c->problem,
                              sizeof c->problem))
@@ -482,10 +457,9 @@ static bool compare_outputs(Case *c)
 
 bool case_check(Case *c)
 {
-    if (!check_guards(c) || (c->build->reference && !run_reference(c)))
-        return false;
-    if (c->build->verify)
-        return run_verify(c);
+    if (!check_guards(c) || (c->build->reference && !run_reference(c))) return false;
+    if (c->build->verify) return run_verify(c);
     return c->build->reference ? compare_outputs(c)
-         : complain(c, "nothing to compare with: '%s' has neither a reference nor a verify block", c->build->name);
+                               : complain(c, "nothing to compare with: '%s' has neither a reference nor a verify block",
+                                          c->build->name);
 }

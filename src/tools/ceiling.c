@@ -65,18 +65,21 @@ static const char ceiling_source[] =
 typedef double Peak(int64_t n);
 typedef double Read(const char *p, int64_t n);
 
-typedef struct PeakRun { Peak *peak; int64_t steps; _Atomic double per_step; } PeakRun;   // all threads find the same
+typedef struct PeakRun {
+    Peak *peak;
+    int64_t steps;
+    _Atomic double per_step;
+} PeakRun; // all threads find the same
 
 static void run_peak(void *context, int64_t first, int64_t last)
 {
     PeakRun *const run = context;
-    for (int64_t i = first; i < last; i++)
-        run->per_step = run->peak(run->steps);
+    for (int64_t i = first; i < last; i++) run->per_step = run->peak(run->steps);
 }
 
 static double measure_peak(Peak *peak)
 {
-    enum { PIECES = 64, TRIES = 30 };                      // the best of many: other programs take their share
+    enum { PIECES = 64, TRIES = 30 }; // the best of many: other programs take their share
     double best = 0;
     PeakRun run = { peak, 10000, 0 };
     for (int i = 0; i < TRIES; i++) {
@@ -89,7 +92,10 @@ static double measure_peak(Peak *peak)
 }
 
 enum { READ_BYTES = 256 << 20, READ_PIECES = 256 };
-typedef struct ReadRun { Read *read; const char *memory; } ReadRun;
+typedef struct ReadRun {
+    Read *read;
+    const char *memory;
+} ReadRun;
 
 static void run_read(void *context, int64_t first, int64_t last)
 {
@@ -103,8 +109,7 @@ static double measure_reading(Read *read)
 {
     char *const memory = aligned_alloc(4096, READ_BYTES);
     double best = 0;
-    if (!memory)
-        return 0;
+    if (!memory) return 0;
     memset(memory, 1, READ_BYTES);
     ReadRun run = { read, memory };
     for (int i = 0; i < 5; i++) {
@@ -123,13 +128,13 @@ static Ceiling measure_cpu(DType type)
     const CpuTarget target = cpu_target_of_machine();
     char name[HASH_NAME];
     void *object;
-    if (cc_build(ceiling_source, &target, CC_KERNEL, "the ceiling", name, &object))
-        return (Ceiling){ 0 };
-    const char *const wanted = type == DTYPE_BF16 ? "peak_bf16" : type == DTYPE_I8 ? "peak_i8" : type == DTYPE_F64 ? "peak_f64"
-                             : "peak_f32";
+    if (cc_build(ceiling_source, &target, CC_KERNEL, "the ceiling", name, &object)) return (Ceiling){ 0 };
+    const char *const wanted = type == DTYPE_BF16  ? "peak_bf16"
+                               : type == DTYPE_I8  ? "peak_i8"
+                               : type == DTYPE_F64 ? "peak_f64"
+                                                   : "peak_f32";
     void *peak = dlsym(object, wanted), *const read = dlsym(object, "read_memory");
-    if (!peak)
-        peak = dlsym(object, "peak_f32");
+    if (!peak) peak = dlsym(object, "peak_f32");
     Peak *run_it;
     Read *read_it;
     memcpy(&run_it, &peak, sizeof peak);
@@ -141,7 +146,10 @@ static Ceiling measure_cpu(DType type)
 }
 
 // Best rates seen on these models with power limits in force, not the data sheet's.
-static const struct { const char *model; double bytes, f16, fp8, i8; } gpus[] = {
+static const struct {
+    const char *model;
+    double bytes, f16, fp8, i8;
+} gpus[] = {
     { "H200", 4270e9, 790e12, 1440e12, 1440e12 },
     { "H100", 3000e9, 750e12, 1400e12, 1400e12 },
     { "A100", 1800e9, 290e12, 0, 580e12 },
@@ -149,11 +157,13 @@ static const struct { const char *model; double bytes, f16, fp8, i8; } gpus[] = 
 
 Ceiling ceiling_of(const kiln_device *device, DType type)
 {
-    if (device_is_cpu(device))
-        return measure_cpu(type);
+    if (device_is_cpu(device)) return measure_cpu(type);
     for (int i = 0; i < COUNT(gpus); i++)
         if (strstr(device->description, gpus[i].model))
-            return (Ceiling){ gpus[i].bytes, type == DTYPE_I8 ? gpus[i].i8 : dtype_bits(type) == 8 ? gpus[i].fp8 : gpus[i].f16,
+            return (Ceiling){ gpus[i].bytes,
+                              type == DTYPE_I8        ? gpus[i].i8
+                              : dtype_bits(type) == 8 ? gpus[i].fp8
+                                                      : gpus[i].f16,
                               "of this model in practice: device copy; tensor cores" };
     return (Ceiling){ 0 };
 }

@@ -10,21 +10,21 @@ typedef enum { FLOW_ON, FLOW_CONTINUE, FLOW_BREAK, FLOW_RETURN } Flow;
 // The elements of a tensor, or of a view of one, that are read and written.
 // `maybe` ones depend on what is not known; if others cover them, that does not matter.
 typedef struct Touched {
-    Buffer  *buffer;
+    Buffer *buffer;
     Interval shape[MAX_RANK];
-    Boxes    sure[2], maybe[2];      // read, written
+    Boxes sure[2], maybe[2]; // read, written
 } Touched;
 
 typedef struct Walk {
-    Ranges    ranges;
-    Arena    *arena;
+    Ranges ranges;
+    Arena *arena;
     const bool *exact;
-    Touched  *touched;               // by Buffer.id
-    Flow      flow;
-    int64_t   steps;
-    int       unsure;                // depth of branches that may or may not be taken
-    bool      behind;                // the rest of an iteration that may have been left
-    Work      work;                  // the bytes are added up at the end
+    Touched *touched; // by Buffer.id
+    Flow flow;
+    int64_t steps;
+    int unsure;  // depth of branches that may or may not be taken
+    bool behind; // the rest of an iteration that may have been left
+    Work work;   // the bytes are added up at the end
 } Walk;
 
 static const char too_many_steps[] = "its reference takes too many steps to follow";
@@ -34,8 +34,7 @@ static bool is_lost(const Walk *w) { return w->steps > STEPS_MAX; }
 
 static void lose(const char **unknown, const char *why)
 {
-    if (!*unknown)
-        *unknown = why;
+    if (!*unknown) *unknown = why;
 }
 
 // What is left does not bound it either.
@@ -51,13 +50,10 @@ static void lose_both(Walk *w, const char *why)
 static Touched *touched_of(Walk *w, Buffer *buffer)
 {
     Touched *const t = &w->touched[buffer->id];
-    if (t->buffer)
-        return t;
+    if (t->buffer) return t;
     t->buffer = buffer;
-    for (int writes = 0; writes < 2; writes++)
-        t->sure[writes].rank = t->maybe[writes].rank = buffer->rank;
-    for (int d = 0; d < buffer->rank; d++)
-        t->shape[d] = interval_of(&w->ranges, buffer->shape[d]);
+    for (int writes = 0; writes < 2; writes++) t->sure[writes].rank = t->maybe[writes].rank = buffer->rank;
+    for (int d = 0; d < buffer->rank; d++) t->shape[d] = interval_of(&w->ranges, buffer->shape[d]);
     return t;
 }
 
@@ -65,8 +61,7 @@ static Touched *touched_of(Walk *w, Buffer *buffer)
 static void touch(Walk *w, Buffer *buffer, const Interval *at, bool reads)
 {
     const Buffer *const root = buffer_root(buffer);
-    if (root->kind != BUFFER_TENSOR || !(root->access & (reads ? ACCESS_IN : ACCESS_OUT)))
-        return;
+    if (root->kind != BUFFER_TENSOR || !(root->access & (reads ? ACCESS_IN : ACCESS_OUT))) return;
     Touched *const t = touched_of(w, buffer);
     Box box;
     bool sure = w->unsure == 0;
@@ -79,8 +74,7 @@ static void touch(Walk *w, Buffer *buffer, const Interval *at, bool reads)
         sure &= at[d].known;
         box.lo[d] = at[d].known && at[d].lo > 0 ? at[d].lo : 0;
         box.hi[d] = at[d].known && at[d].hi < t->shape[d].lo - 1 ? at[d].hi : t->shape[d].lo - 1;
-        if (box.lo[d] > box.hi[d])
-            return;
+        if (box.lo[d] > box.hi[d]) return;
     }
     Boxes *const boxes = &(sure ? t->sure : t->maybe)[!reads];
     const int64_t before = boxes->effort;
@@ -95,10 +89,8 @@ static void touch(Walk *w, Buffer *buffer, const Interval *at, bool reads)
 static void touch_element(Walk *w, Buffer *buffer, Expr *const *subs, bool reads)
 {
     Interval at[MAX_RANK];
-    if (buffer_root(buffer)->kind != BUFFER_TENSOR)
-        return;
-    for (int d = 0; d < buffer->rank; d++)
-        at[d] = interval_of(&w->ranges, subs[d]);
+    if (buffer_root(buffer)->kind != BUFFER_TENSOR) return;
+    for (int d = 0; d < buffer->rank; d++) at[d] = interval_of(&w->ranges, subs[d]);
     touch(w, buffer, at, reads);
 }
 
@@ -107,7 +99,8 @@ static void touch_region(Walk *w, const Region *r, bool reads)
     Interval at[MAX_RANK];
     for (int d = 0; d < r->buffer->rank; d++) {
         at[d] = interval_of(&w->ranges, r->subs[d].start);
-        const Interval width = r->subs[d].is_range ? interval_of(&w->ranges, r->subs[d].width) : (Interval){ 1, 1, true };
+        const Interval width =
+            r->subs[d].is_range ? interval_of(&w->ranges, r->subs[d].width) : (Interval){ 1, 1, true };
         at[d].hi += width.hi - 1;
         at[d].known &= width.known;
     }
@@ -135,8 +128,7 @@ static void read_elements(Walk *w, Expr *x)
 {
     Expr **slots[MAX_RANK + 16];
     int64_t left;
-    if (!x)
-        return;
+    if (!x) return;
     if (x->kind == E_SELECT) {
         read_side(w, x);
         return;
@@ -146,11 +138,9 @@ static void read_elements(Walk *w, Expr *x)
         read_elements(w, x->op.a);
         return;
     }
-    if (x->kind == E_LOAD)
-        touch_element(w, x->load.buffer, x->load.subs, true);
+    if (x->kind == E_LOAD) touch_element(w, x->load.buffer, x->load.subs, true);
     const int n = expr_children(x, slots, COUNT(slots));
-    for (int i = 0; i < n && i < COUNT(slots); i++)
-        read_elements(w, *slots[i]);
+    for (int i = 0; i < n && i < COUNT(slots); i++) read_elements(w, *slots[i]);
 }
 
 static void read_slot(Expr **slot, void *context) { read_elements(context, *slot); }
@@ -158,18 +148,19 @@ static void read_slot(Expr **slot, void *context) { read_elements(context, *slot
 // ---- multiply-adds
 
 // What a sum is added up in.
-typedef struct Sum { const Var *var; const Buffer *buffer; Expr *const *subs; } Sum;
+typedef struct Sum {
+    const Var *var;
+    const Buffer *buffer;
+    Expr *const *subs;
+} Sum;
 
 static bool is_sum(const Expr *x, void *context)
 {
     const Sum *const sum = context;
-    if (x->kind == E_VAR)
-        return sum->var && x->var.var == sum->var;
-    if (x->kind != E_LOAD || x->load.buffer != sum->buffer)
-        return false;
+    if (x->kind == E_VAR) return sum->var && x->var.var == sum->var;
+    if (x->kind != E_LOAD || x->load.buffer != sum->buffer) return false;
     for (int d = 0; d < sum->buffer->rank; d++)
-        if (!expr_equal(x->load.subs[d], sum->subs[d]))
-            return false;
+        if (!expr_equal(x->load.subs[d], sum->subs[d])) return false;
     return true;
 }
 
@@ -181,27 +172,32 @@ static double count_terms(Walk *w, const Expr *x, const Sum *sum)
     int64_t taken;
     switch (x->kind) {
     case E_CONVERT: return count_terms(w, x->convert.a, sum);
-    case E_UNARY:   return x->op.op == X_NEG ? count_terms(w, x->op.a, sum) : 0;
+    case E_UNARY: return x->op.op == X_NEG ? count_terms(w, x->op.a, sum) : 0;
     case E_BINARY:
-        if (x->op.op == X_ADD || x->op.op == X_SUB)
-            return count_terms(w, x->op.a, sum) + count_terms(w, x->op.b, sum);
-        if (x->op.op == X_DIV)
-            return count_terms(w, x->op.a, sum);
+        if (x->op.op == X_ADD || x->op.op == X_SUB) return count_terms(w, x->op.a, sum) + count_terms(w, x->op.b, sum);
+        if (x->op.op == X_DIV) return count_terms(w, x->op.a, sum);
         return x->op.op == X_MUL && !holds_sum(x, sum) && (dtype_is_float(x->type) || expr_loads(x));
     case E_MATH:
         if (x->math.fn == M_FMA)
-            return !holds_sum(x->math.args[0], sum) && !holds_sum(x->math.args[1], sum) ? 1 + count_terms(w, x->math.args[2], sum) : 0;
+            return !holds_sum(x->math.args[0], sum) && !holds_sum(x->math.args[1], sum)
+                       ? 1 + count_terms(w, x->math.args[2], sum)
+                       : 0;
         return x->math.fn == M_DOT4 ? 4 : 0;
     case E_SELECT: {
         const double a = count_terms(w, x->select.a, sum), b = count_terms(w, x->select.b, sum);
-        if (value_of(&w->ranges, x->select.cond, &taken))
-            return taken ? a : b;
-        if (a != b)
-            lose(&w->work.operations_unknown, computed);
+        if (value_of(&w->ranges, x->select.cond, &taken)) return taken ? a : b;
+        if (a != b) lose(&w->work.operations_unknown, computed);
         return a > b ? a : b;
     }
-    case E_INT: case E_FLOAT: case E_VAR: case E_LOAD: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS:
-        break;
+    case E_INT:
+    case E_FLOAT:
+    case E_VAR:
+    case E_LOAD:
+    case E_BITCAST:
+    case E_ATOMIC:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: break;
     }
     return 0;
 }
@@ -227,9 +223,11 @@ static void set_var(Walk *w, const Var *var, const Expr *value)
 
 static void update_var(Walk *w, const TileOp *op)
 {
-    static const ExprOp ops[] = { [UPDATE_ADD] = X_ADD, [UPDATE_SUB] = X_SUB, [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV,
-                                  [UPDATE_MOD] = X_MOD, [UPDATE_SHL] = X_SHL, [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR,
-                                  [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR };
+    static const ExprOp ops[] = {
+        [UPDATE_ADD] = X_ADD,    [UPDATE_SUB] = X_SUB,   [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV,
+        [UPDATE_MOD] = X_MOD,    [UPDATE_SHL] = X_SHL,   [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR,
+        [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR
+    };
     Var *const var = op->update.var;
     Expr self = { .kind = E_VAR, .type = var->type, .var = { var } };
     if (!w->exact[var->id] || dtype_is_float(var->type)) {
@@ -238,7 +236,8 @@ static void update_var(Walk *w, const TileOp *op)
     }
     if (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX) {
         Expr *args[] = { &self, op->update.value };
-        const Expr x = { .kind = E_MATH, .type = var->type,
+        const Expr x = { .kind = E_MATH,
+                         .type = var->type,
                          .math = { op->update.op == UPDATE_MIN ? M_MIN : M_MAX, 2, args } };
         set_var(w, var, &x);
     } else {
@@ -252,12 +251,9 @@ static void forget_block(Walk *w, TileOp *op)
 {
     for (; op; op = op->next) {
         TileOp **body;
-        if (op->kind == T_SET)
-            w->ranges.vars[op->let.var->id].known = false;
-        if (op->kind == T_UPDATE && op->update.var)
-            w->ranges.vars[op->update.var->id].known = false;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-            forget_block(w, *body);
+        if (op->kind == T_SET) w->ranges.vars[op->let.var->id].known = false;
+        if (op->kind == T_UPDATE && op->update.var) w->ranges.vars[op->update.var->id].known = false;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) forget_block(w, *body);
     }
 }
 
@@ -281,12 +277,12 @@ static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t ste
 static bool goes_on(Walk *w)
 {
     const Flow flow = w->flow;
-    if (flow == FLOW_CONTINUE || flow == FLOW_BREAK)
-        w->flow = FLOW_ON;
+    if (flow == FLOW_CONTINUE || flow == FLOW_BREAK) w->flow = FLOW_ON;
     return flow < FLOW_BREAK && !is_lost(w);
 }
 
-static double walk_exactly(Walk *w, const LoopIndex *indices, int n, int64_t first, int64_t steps, int64_t step, TileOp *body)
+static double walk_exactly(Walk *w, const LoopIndex *indices, int n, int64_t first, int64_t steps, int64_t step,
+                           TileOp *body)
 {
     double sum = 0;
     for (int64_t i = 0; i < steps; i++) {
@@ -294,14 +290,14 @@ static double walk_exactly(Walk *w, const LoopIndex *indices, int n, int64_t fir
         w->ranges.vars[indices->var->id] = (Interval){ at, at, true };
         w->steps++;
         sum += walk_indices(w, indices + 1, n - 1, 1, body);
-        if (!goes_on(w))
-            break;
+        if (!goes_on(w)) break;
     }
     return sum;
 }
 
 // One step for all of them.
-static double walk_at_once(Walk *w, const LoopIndex *indices, int n, int64_t first, int64_t steps, int64_t step, TileOp *body)
+static double walk_at_once(Walk *w, const LoopIndex *indices, int n, int64_t first, int64_t steps, int64_t step,
+                           TileOp *body)
 {
     const int64_t last = first + (steps - 1) * step;
     w->ranges.vars[indices->var->id] = (Interval){ first < last ? first : last, first < last ? last : first, true };
@@ -312,8 +308,7 @@ static double walk_at_once(Walk *w, const LoopIndex *indices, int n, int64_t fir
 static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t step, TileOp *body)
 {
     int64_t lo, hi;
-    if (n == 0)
-        return walk_iteration(w, body);
+    if (n == 0) return walk_iteration(w, body);
     if (!value_of(&w->ranges, indices->lo, &lo) || !value_of(&w->ranges, indices->hi, &hi)) {
         w->ranges.vars[indices->var->id].known = false;
         w->unsure++;
@@ -327,8 +322,7 @@ static double walk_indices(Walk *w, const LoopIndex *indices, int n, int64_t ste
         return 0;
     }
     const int64_t steps = step > 0 ? (hi - lo + step - 1) / step : (lo - hi - step - 1) / -step;
-    if (step > 0 ? hi <= lo : hi >= lo)
-        return 0;
+    if (step > 0 ? hi <= lo : hi >= lo) return 0;
     return (w->exact[indices->var->id] ? walk_exactly : walk_at_once)(w, indices, n, lo, steps, step, body);
 }
 
@@ -353,9 +347,9 @@ static double walk_unknown_branch(Walk *w, const TileOp *op)
     w->flow = FLOW_ON;
     const double otherwise = walk_block(w, op->branch.otherwise);
     w->unsure--;
-    if (then != otherwise)
-        lose(&w->work.operations_unknown, computed);
-    leave_in_doubt(w, first == FLOW_CONTINUE || w->flow == FLOW_CONTINUE, first > FLOW_CONTINUE || w->flow > FLOW_CONTINUE);
+    if (then != otherwise) lose(&w->work.operations_unknown, computed);
+    leave_in_doubt(w, first == FLOW_CONTINUE || w->flow == FLOW_CONTINUE,
+                   first > FLOW_CONTINUE || w->flow > FLOW_CONTINUE);
     w->flow = FLOW_ON;
     forget_block(w, op->branch.then);
     forget_block(w, op->branch.otherwise);
@@ -366,7 +360,7 @@ static double walk_branch(Walk *w, const TileOp *op)
 {
     int64_t cond;
     return value_of(&w->ranges, op->branch.cond, &cond) ? walk_block(w, cond ? op->branch.then : op->branch.otherwise)
-                                                       : walk_unknown_branch(w, op);
+                                                        : walk_unknown_branch(w, op);
 }
 
 static double walk_while(Walk *w, const TileOp *op)
@@ -376,12 +370,10 @@ static double walk_while(Walk *w, const TileOp *op)
     while (value_of(&w->ranges, op->while_.cond, &cond) && cond) {
         w->steps++;
         sum += walk_iteration(w, op->while_.body);
-        if (!goes_on(w))
-            return sum;
+        if (!goes_on(w)) return sum;
         sum += walk_block(w, op->while_.step);
     }
-    if (value_of(&w->ranges, op->while_.cond, &cond))
-        return sum;
+    if (value_of(&w->ranges, op->while_.cond, &cond)) return sum;
     w->unsure++;
     if (walk_block(w, op->while_.body) > 0) {
         w->work.at_most = false;
@@ -402,7 +394,8 @@ static double walk_op(Walk *w, TileOp *op)
     int64_t step = 1;
     tile_each_expr(op, read_slot, w);
     switch (op->kind) {
-    case T_LET: case T_SET:
+    case T_LET:
+    case T_SET:
         n = op->kind == T_SET ? count_assigned(w, op->let.value, &(Sum){ op->let.var, NULL, NULL }) : 0;
         set_var(w, op->let.var, op->let.value);
         break;
@@ -424,7 +417,8 @@ static double walk_op(Walk *w, TileOp *op)
         touch_element(w, op->atomic.buffer, op->atomic.subs, false);
         break;
     case T_FILL: touch_region(w, &op->fill.dst, false); break;
-    case T_COPY: case T_ATOMIC_TILE:
+    case T_COPY:
+    case T_ATOMIC_TILE:
         touch_region(w, &op->copy.src, true);
         touch_region(w, &op->copy.dst, false);
         break;
@@ -438,11 +432,14 @@ static double walk_op(Walk *w, TileOp *op)
     case T_BREAK: w->flow = FLOW_BREAK; break;
     case T_CONTINUE: w->flow = FLOW_CONTINUE; break;
     case T_RETURN: w->flow = FLOW_RETURN; break;
-    case T_MATMUL: case T_SCAN: case T_EXTERN: lose_both(w, "its reference does more than scalar code"); break;
-    case T_TILE: case T_PRINT: case T_ASSERT: break;
+    case T_MATMUL:
+    case T_SCAN:
+    case T_EXTERN: lose_both(w, "its reference does more than scalar code"); break;
+    case T_TILE:
+    case T_PRINT:
+    case T_ASSERT: break;
     }
-    if (n > 0 && w->behind)
-        lose(&w->work.operations_unknown, computed);
+    if (n > 0 && w->behind) lose(&w->work.operations_unknown, computed);
     return n;
 }
 
@@ -471,8 +468,7 @@ static double walk_instances(Walk *w, int i)
         lose_both(w, computed);
         return 0;
     }
-    if (extent <= 0)
-        return 0;
+    if (extent <= 0) return 0;
     if (!w->exact[var->id]) {
         w->ranges.vars[var->id] = (Interval){ 0, extent - 1, true };
         return (double)extent * walk_instances(w, i - 1);
@@ -500,14 +496,15 @@ static double add_up(Walk *w, Touched *t)
 
 Work count_reference(const TileKernel *k, const WorkValues *values)
 {
-    Walk w = { .ranges = ranges_of(k, values), .arena = k->arena, .exact = find_exact(k),
-               .touched = NEW_ARRAY(k->arena, Touched, k->n_buffers + 1), .work.at_most = true };
+    Walk w = { .ranges = ranges_of(k, values),
+               .arena = k->arena,
+               .exact = find_exact(k),
+               .touched = NEW_ARRAY(k->arena, Touched, k->n_buffers + 1),
+               .work.at_most = true };
     w.work.operations = 2 * walk_instances(&w, k->n_grid - 1);
     for (int i = 0; i <= k->n_buffers; i++)
-        if (w.touched[i].buffer)
-            w.work.bytes += add_up(&w, &w.touched[i]);
+        if (w.touched[i].buffer) w.work.bytes += add_up(&w, &w.touched[i]);
     w.work.gave_up = is_lost(&w);
-    if (w.work.gave_up)
-        lose_both(&w, too_many_steps);
+    if (w.work.gave_up) lose_both(&w, too_many_steps);
     return w.work;
 }

@@ -7,16 +7,14 @@ enum { BOXES_MAX = 1 << 15 };
 static bool contains(const Box *a, const Box *b, int rank)
 {
     for (int d = 0; d < rank; d++)
-        if (b->lo[d] < a->lo[d] || b->hi[d] > a->hi[d])
-            return false;
+        if (b->lo[d] < a->lo[d] || b->hi[d] > a->hi[d]) return false;
     return true;
 }
 
 static bool overlaps(const Box *a, const Box *b, int rank)
 {
     for (int d = 0; d < rank; d++)
-        if (b->hi[d] < a->lo[d] || b->lo[d] > a->hi[d])
-            return false;
+        if (b->hi[d] < a->lo[d] || b->lo[d] > a->hi[d]) return false;
     return true;
 }
 
@@ -25,14 +23,11 @@ static bool join(Box *a, const Box *b, int rank)
 {
     int along = -1;
     for (int d = 0; d < rank; d++) {
-        if (a->lo[d] == b->lo[d] && a->hi[d] == b->hi[d])
-            continue;
-        if (along >= 0 || (a->hi[d] + 1 != b->lo[d] && b->hi[d] + 1 != a->lo[d]))
-            return false;
+        if (a->lo[d] == b->lo[d] && a->hi[d] == b->hi[d]) continue;
+        if (along >= 0 || (a->hi[d] + 1 != b->lo[d] && b->hi[d] + 1 != a->lo[d])) return false;
         along = d;
     }
-    if (along < 0)
-        return true;
+    if (along < 0) return true;
     a->lo[along] = a->lo[along] < b->lo[along] ? a->lo[along] : b->lo[along];
     a->hi[along] = a->hi[along] > b->hi[along] ? a->hi[along] : b->hi[along];
     return true;
@@ -66,8 +61,7 @@ static void add_disjoint(Arena *arena, Boxes *boxes, Box box)
         for (int i = boxes->list.count - 1; i >= 0 && !joined; i--) {
             boxes->effort++;
             joined = join(&box, &boxes->list.items[i], boxes->rank);
-            if (joined)
-                boxes->list.items[i] = boxes->list.items[--boxes->list.count];
+            if (joined) boxes->list.items[i] = boxes->list.items[--boxes->list.count];
         }
     }
     VEC_PUSH(arena, &boxes->list, box);
@@ -82,11 +76,9 @@ bool boxes_add(Arena *arena, Boxes *boxes, Box box)
         return false;
     for (int i = boxes->list.count - 1; i >= 0; i--) {
         boxes->effort++;
-        if (!overlaps(&boxes->list.items[i], &box, rank))
-            continue;
-        if (contains(&boxes->list.items[i], &box, rank))
-            return boxes->last = i, false;
-        const Box other = boxes->list.items[i];            // the list moves
+        if (!overlaps(&boxes->list.items[i], &box, rank)) continue;
+        if (contains(&boxes->list.items[i], &box, rank)) return boxes->last = i, false;
+        const Box other = boxes->list.items[i]; // the list moves
         add_outside(arena, boxes, &other, box);
         return true;
     }

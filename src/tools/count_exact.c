@@ -6,11 +6,11 @@
 
 typedef struct Search {
     Arena *arena;
-    bool  *exact;                    // by Var.id
-    bool  *place;                    // part of a subscript as a plain term
-    int   *depth;                    // of the loops around its declaration
-    VEC(const Var *) loops;          // around what is looked at
-    bool   changed;
+    bool *exact;            // by Var.id
+    bool *place;            // part of a subscript as a plain term
+    int *depth;             // of the loops around its declaration
+    VEC(const Var *) loops; // around what is looked at
+    bool changed;
 } Search;
 
 static void set(Search *s, bool *list, const Var *var)
@@ -25,7 +25,10 @@ static bool set_vars(const Expr *x, void *context)
     return false;
 }
 
-static void need_exact(Search *s, const Expr *x) { if (x) expr_any(x, set_vars, s); }
+static void need_exact(Search *s, const Expr *x)
+{
+    if (x) expr_any(x, set_vars, s);
+}
 
 // ---- places
 
@@ -49,14 +52,24 @@ static void need_place(Search *s, const Expr *x)
             return;
         }
         break;
-    case E_FLOAT: case E_LOAD: case E_UNARY: case E_SELECT: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX:
-    case E_ADDRESS:
-        break;
+    case E_FLOAT:
+    case E_LOAD:
+    case E_UNARY:
+    case E_SELECT:
+    case E_BITCAST:
+    case E_ATOMIC:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: break;
     }
     need_exact(s, x);
 }
 
-typedef struct Twice { Search *s; Expr *const *others; int n; } Twice;
+typedef struct Twice {
+    Search *s;
+    Expr *const *others;
+    int n;
+} Twice;
 
 static bool set_if_twice(const Expr *x, void *context)
 {
@@ -77,12 +90,12 @@ static void need_element(Search *s, const Buffer *buffer, Expr *const *subs)
 
 static bool is_tensor(Buffer *buffer) { return buffer_root(buffer)->kind == BUFFER_TENSOR; }
 
-typedef struct Loads { const Expr *in; bool missing; } Loads;
+typedef struct Loads {
+    const Expr *in;
+    bool missing;
+} Loads;
 
-static bool is_load_like(const Expr *x, void *context)
-{
-    return x->kind == E_LOAD && expr_equal(x, context);
-}
+static bool is_load_like(const Expr *x, void *context) { return x->kind == E_LOAD && expr_equal(x, context); }
 
 static bool lacks_load(const Expr *x, void *context)
 {
@@ -172,10 +185,18 @@ static void look_at(Search *s, TileOp *op)
         if (op->update.var) look_at_change(s, op->update.var, op->update.value);
         else if (is_tensor(op->update.buffer)) need_element(s, op->update.buffer, op->update.subs);
         break;
-    case T_STORE: if (is_tensor(op->store.buffer)) need_element(s, op->store.buffer, op->store.subs); break;
-    case T_ATOMIC: if (is_tensor(op->atomic.buffer)) need_element(s, op->atomic.buffer, op->atomic.subs); break;
+    case T_STORE:
+        if (is_tensor(op->store.buffer)) need_element(s, op->store.buffer, op->store.subs);
+        break;
+    case T_ATOMIC:
+        if (is_tensor(op->atomic.buffer)) need_element(s, op->atomic.buffer, op->atomic.subs);
+        break;
     case T_FILL: look_at_regions(s, &op->fill.dst); break;
-    case T_COPY: case T_ATOMIC_TILE: look_at_regions(s, &op->copy.dst); look_at_regions(s, &op->copy.src); break;
+    case T_COPY:
+    case T_ATOMIC_TILE:
+        look_at_regions(s, &op->copy.dst);
+        look_at_regions(s, &op->copy.src);
+        break;
     case T_FORALL: look_inside(s, op->forall.indices, op->forall.n, op->forall.body); break;
     case T_PIPELINE: look_inside(s, op->pipeline.indices, op->pipeline.n, op->pipeline.body); break;
     case T_FOR:
@@ -192,9 +213,15 @@ static void look_at(Search *s, TileOp *op)
         look_at_block(s, op->branch.then);
         look_at_block(s, op->branch.otherwise);
         break;
-    case T_TILE: case T_MATMUL: case T_SCAN: case T_BREAK: case T_CONTINUE: case T_RETURN: case T_PRINT: case T_ASSERT:
-    case T_EXTERN:
-        break;
+    case T_TILE:
+    case T_MATMUL:
+    case T_SCAN:
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN:
+    case T_PRINT:
+    case T_ASSERT:
+    case T_EXTERN: break;
     }
 }
 
@@ -208,7 +235,9 @@ bool *find_exact(const TileKernel *kernel)
 {
     const int n = kernel->n_vars + 1;
     Arena *const a = kernel->arena;
-    Search s = { .arena = a, .exact = NEW_ARRAY(a, bool, n), .place = NEW_ARRAY(a, bool, n), .depth = NEW_ARRAY(a, int, n) };
+    Search s = {
+        .arena = a, .exact = NEW_ARRAY(a, bool, n), .place = NEW_ARRAY(a, bool, n), .depth = NEW_ARRAY(a, int, n)
+    };
     LoopIndex grid[MAX_RANK];
     for (int i = 0; i < kernel->n_grid; i++)
         grid[i] = (LoopIndex){ kernel->grid[i].var, int_const(a, 0), kernel->grid[i].extent };

@@ -36,24 +36,20 @@ static Interval multiply(Interval a, Interval b)
 
 static Interval divide(Interval a, Interval b)
 {
-    if (!is_one(b) || b.lo <= 0)
-        return is_one(a) && is_one(b) && b.lo < -1 ? exactly(a.lo / b.lo) : unknown;
+    if (!is_one(b) || b.lo <= 0) return is_one(a) && is_one(b) && b.lo < -1 ? exactly(a.lo / b.lo) : unknown;
     return (Interval){ a.lo / b.lo, a.hi / b.lo, true };
 }
 
 static Interval remainder_of(Interval a, Interval b)
 {
-    if (!is_one(b) || b.lo <= 0)
-        return unknown;
-    if (a.lo / b.lo == a.hi / b.lo && (a.lo >= 0 || a.hi <= 0))
-        return (Interval){ a.lo % b.lo, a.hi % b.lo, true };
+    if (!is_one(b) || b.lo <= 0) return unknown;
+    if (a.lo / b.lo == a.hi / b.lo && (a.lo >= 0 || a.hi <= 0)) return (Interval){ a.lo % b.lo, a.hi % b.lo, true };
     return (Interval){ a.lo < 0 ? -(b.lo - 1) : 0, a.hi > 0 ? b.lo - 1 : 0, true };
 }
 
 static Interval of_bits(ExprOp op, Interval a, Interval b)
 {
-    if (!is_one(a) || !is_one(b))
-        return unknown;
+    if (!is_one(a) || !is_one(b)) return unknown;
     switch ((int)op) {
     case X_SHL: return b.lo < 0 || b.lo > 62 ? unknown : multiply(a, exactly(INT64_C(1) << b.lo));
     case X_SHR: return b.lo < 0 || b.lo > 63 ? unknown : exactly(a.lo >> b.lo);
@@ -73,7 +69,7 @@ static Interval compare(ExprOp op, Interval a, Interval b)
     case X_GT: return truth(!never_greater, a.lo > b.hi);
     case X_GE: return truth(!(a.hi < b.lo), never_less);
     case X_EQ: return truth(!never_equal, equal);
-    default:   return truth(!equal, never_equal);
+    default: return truth(!equal, never_equal);
     }
 }
 
@@ -81,29 +77,39 @@ static Interval compare(ExprOp op, Interval a, Interval b)
 static Interval of_logic(ExprOp op, Interval a, Interval b)
 {
     const int64_t decides = op == X_OR;
-    if ((is_one(a) && (a.lo != 0) == decides) || (is_one(b) && (b.lo != 0) == decides))
-        return exactly(decides);
-    if (is_one(a) && is_one(b))
-        return exactly(!decides);
+    if ((is_one(a) && (a.lo != 0) == decides) || (is_one(b) && (b.lo != 0) == decides)) return exactly(decides);
+    if (is_one(a) && is_one(b)) return exactly(!decides);
     return a.known && b.known ? truth(true, false) : unknown;
 }
 
 static Interval of_binary(const Ranges *ranges, const Expr *x)
 {
     const Interval a = interval_of(ranges, x->op.a), b = interval_of(ranges, x->op.b);
-    if (x->op.op == X_AND || x->op.op == X_OR)
-        return of_logic(x->op.op, a, b);
-    if (!a.known || !b.known)
-        return unknown;
+    if (x->op.op == X_AND || x->op.op == X_OR) return of_logic(x->op.op, a, b);
+    if (!a.known || !b.known) return unknown;
     switch (x->op.op) {
     case X_ADD: return add(a, b);
     case X_SUB: return negated(b).known ? add(a, negated(b)) : unknown;
     case X_MUL: return multiply(a, b);
     case X_DIV: return divide(a, b);
     case X_MOD: return remainder_of(a, b);
-    case X_SHL: case X_SHR: case X_BITAND: case X_BITOR: case X_BITXOR: return of_bits(x->op.op, a, b);
-    case X_LT: case X_LE: case X_GT: case X_GE: case X_EQ: case X_NE: return compare(x->op.op, a, b);
-    case X_NEG: case X_NOT: case X_BITNOT: case X_AND: case X_OR: case X_OP_COUNT: break;
+    case X_SHL:
+    case X_SHR:
+    case X_BITAND:
+    case X_BITOR:
+    case X_BITXOR: return of_bits(x->op.op, a, b);
+    case X_LT:
+    case X_LE:
+    case X_GT:
+    case X_GE:
+    case X_EQ:
+    case X_NE: return compare(x->op.op, a, b);
+    case X_NEG:
+    case X_NOT:
+    case X_BITNOT:
+    case X_AND:
+    case X_OR:
+    case X_OP_COUNT: break;
     }
     return unknown;
 }
@@ -111,12 +117,9 @@ static Interval of_binary(const Ranges *ranges, const Expr *x)
 static Interval of_unary(const Ranges *ranges, const Expr *x)
 {
     const Interval a = interval_of(ranges, x->op.a);
-    if (!a.known)
-        return unknown;
-    if (x->op.op == X_NEG)
-        return negated(a);
-    if (x->op.op == X_NOT)
-        return is_one(a) ? exactly(!a.lo) : truth(true, false);
+    if (!a.known) return unknown;
+    if (x->op.op == X_NEG) return negated(a);
+    if (x->op.op == X_NOT) return is_one(a) ? exactly(!a.lo) : truth(true, false);
     return is_one(a) ? exactly(~a.lo) : unknown;
 }
 
@@ -125,19 +128,20 @@ static Interval of_math(const Ranges *ranges, const Expr *x)
     Interval a[3];
     for (int i = 0; i < x->math.n && i < 3; i++) {
         a[i] = interval_of(ranges, x->math.args[i]);
-        if (!a[i].known)
-            return unknown;
+        if (!a[i].known) return unknown;
     }
     switch ((int)x->math.fn) {
     case M_MIN: return (Interval){ least(a[0].lo, a[1].lo), least(a[0].hi, a[1].hi), true };
     case M_MAX: return (Interval){ most(a[0].lo, a[1].lo), most(a[0].hi, a[1].hi), true };
-    case M_CLAMP: return (Interval){ least(most(a[0].lo, a[1].lo), a[2].lo), least(most(a[0].hi, a[1].hi), a[2].hi), true };
+    case M_CLAMP:
+        return (Interval){ least(most(a[0].lo, a[1].lo), a[2].lo), least(most(a[0].hi, a[1].hi), a[2].hi), true };
     case M_ABS: return is_one(a[0]) && a[0].lo != INT64_MIN ? exactly(a[0].lo < 0 ? -a[0].lo : a[0].lo) : unknown;
-    case M_POPCOUNT: return is_one(a[0]) && a[0].lo >= 0 ? exactly(__builtin_popcountll((unsigned long long)a[0].lo)) : unknown;
+    case M_POPCOUNT:
+        return is_one(a[0]) && a[0].lo >= 0 ? exactly(__builtin_popcountll((unsigned long long)a[0].lo)) : unknown;
     case M_CEILDIV:
-        if (!is_one(a[1]) || a[1].lo <= 0)
-            return unknown;
-        return (Interval){ a[0].lo / a[1].lo + (a[0].lo % a[1].lo > 0), a[0].hi / a[1].lo + (a[0].hi % a[1].lo > 0), true };
+        if (!is_one(a[1]) || a[1].lo <= 0) return unknown;
+        return (Interval){ a[0].lo / a[1].lo + (a[0].lo % a[1].lo > 0), a[0].hi / a[1].lo + (a[0].hi % a[1].lo > 0),
+                           true };
     default: return unknown;
     }
 }
@@ -149,14 +153,14 @@ static Interval of_load(const Ranges *ranges, const Expr *x)
 {
     const Buffer *const b = x->load.buffer;
     const kiln_tensor *const tensor = ranges->values->tensors && b->kind == BUFFER_TENSOR && b->access == ACCESS_IN
-                                    ? ranges->values->tensors[b->param] : NULL;
+                                          ? ranges->values->tensors[b->param]
+                                          : NULL;
     int64_t index = 0;
     if (!tensor || !tensor->data || !(dtype_is_integer(b->type) || b->type == DTYPE_BOOL) || tensor->rank != b->rank)
         return unknown;
     for (int d = 0; d < b->rank; d++) {
         const Interval at = interval_of(ranges, x->load.subs[d]);
-        if (!is_one(at) || at.lo < 0 || at.lo >= tensor->shape[d])
-            return unknown;
+        if (!is_one(at) || at.lo < 0 || at.lo >= tensor->shape[d]) return unknown;
         index = index * tensor->shape[d] + at.lo;
     }
     return exactly(element_get_int(b->type, tensor->data, index));
@@ -165,8 +169,7 @@ static Interval of_load(const Ranges *ranges, const Expr *x)
 static Interval of_select(const Ranges *ranges, const Expr *x)
 {
     const Interval cond = interval_of(ranges, x->select.cond);
-    if (is_one(cond))
-        return interval_of(ranges, cond.lo ? x->select.a : x->select.b);
+    if (is_one(cond)) return interval_of(ranges, cond.lo ? x->select.a : x->select.b);
     const Interval a = interval_of(ranges, x->select.a), b = interval_of(ranges, x->select.b);
     return a.known && b.known && cond.known ? (Interval){ least(a.lo, b.lo), most(a.hi, b.hi), true } : unknown;
 }
@@ -174,26 +177,28 @@ static Interval of_select(const Ranges *ranges, const Expr *x)
 static Interval of_convert(const Ranges *ranges, const Expr *x)
 {
     const Interval a = interval_of(ranges, x->convert.a);
-    if (x->type != DTYPE_BOOL || !a.known || x->convert.a->type == DTYPE_BOOL)
-        return a;
+    if (x->type != DTYPE_BOOL || !a.known || x->convert.a->type == DTYPE_BOOL) return a;
     return compare(X_NE, a, exactly(0));
 }
 
 Interval interval_of(const Ranges *ranges, const Expr *x)
 {
-    if (dtype_is_float(x->type))
-        return unknown;
+    if (dtype_is_float(x->type)) return unknown;
     switch (x->kind) {
-    case E_INT:     return exactly(x->integer.value);
-    case E_VAR:     return ranges->vars[x->var.var->id];
-    case E_UNARY:   return of_unary(ranges, x);
-    case E_BINARY:
-        return op_compares(x->op.op) && dtype_is_float(x->op.a->type) ? unknown : of_binary(ranges, x);
-    case E_SELECT:  return of_select(ranges, x);
+    case E_INT: return exactly(x->integer.value);
+    case E_VAR: return ranges->vars[x->var.var->id];
+    case E_UNARY: return of_unary(ranges, x);
+    case E_BINARY: return op_compares(x->op.op) && dtype_is_float(x->op.a->type) ? unknown : of_binary(ranges, x);
+    case E_SELECT: return of_select(ranges, x);
     case E_CONVERT: return of_convert(ranges, x);
-    case E_MATH:    return of_math(ranges, x);
-    case E_LOAD:    return of_load(ranges, x);
-    case E_FLOAT: case E_BITCAST: case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS: break;
+    case E_MATH: return of_math(ranges, x);
+    case E_LOAD: return of_load(ranges, x);
+    case E_FLOAT:
+    case E_BITCAST:
+    case E_ATOMIC:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: break;
     }
     return unknown;
 }
@@ -217,8 +222,7 @@ static void bind(Ranges *ranges, const Var *var, const char *name)
 Ranges ranges_of(const TileKernel *kernel, const WorkValues *values)
 {
     Ranges ranges = { kernel, values, NEW_ARRAY(kernel->arena, Interval, kernel->n_vars + 1) };
-    for (int i = 0; i < kernel->n_binds; i++)
-        bind(&ranges, kernel->binds[i].symbol, kernel->binds[i].symbol->name);
+    for (int i = 0; i < kernel->n_binds; i++) bind(&ranges, kernel->binds[i].symbol, kernel->binds[i].symbol->name);
     for (int i = 0; i < kernel->n_params; i++)
         if (!kernel->params[i].is_tensor && kernel->params[i].scalar)
             bind(&ranges, kernel->params[i].scalar, kernel->params[i].name);

@@ -25,17 +25,15 @@ int tool_devices(int argc, char **argv)
 {
     bool json = false;
     const Option options[] = { { "--json", OPTION_FLAG, &json, NULL, "print one JSON object" } };
-    const Usage usage = { "kiln devices [OPTION...]", "Lists the devices kernels can run on, and the compilers for them.",
-                          options, COUNT(options), "  kiln devices\n" };
+    const Usage usage = { "kiln devices [OPTION...]",
+                          "Lists the devices kernels can run on, and the compilers for them.", options, COUNT(options),
+                          "  kiln devices\n" };
     char text[512], name[24];
     int n;
     const int end = parse_options(&usage, argc, argv, &n);
-    if (end >= 0)
-        return end;
-    if (n > 0)
-        return fail_usage("devices takes no argument, but '%s' was given", argv[0]);
-    if (json)
-        printf("{\"version\": \"%s\"", KILN_VERSION);
+    if (end >= 0) return end;
+    if (n > 0) return fail_usage("devices takes no argument, but '%s' was given", argv[0]);
+    if (json) printf("{\"version\": \"%s\"", KILN_VERSION);
     print_device(json, "cpu");
     const int gpus = kiln_device_count("cuda");
     for (int i = 0; i < (gpus ? gpus : 1); i++) {
@@ -46,7 +44,6 @@ int tool_devices(int argc, char **argv)
     print_row(json, "cc", cc, cc ? text : kiln_error_message());
     const bool nvrtc = nvrtc_describe(text, sizeof text) == KILN_OK;
     print_row(json, "nvrtc", nvrtc, nvrtc ? text : kiln_error_message());
-    if (json)
-        printf("}\n");
+    if (json) printf("}\n");
     return EXIT_OK;
 }

@@ -11,8 +11,7 @@
 static void print_text(const Text *text)
 {
     fwrite(text_cstr(text), 1, text->length, stdout);
-    if (text->length && text->data[text->length - 1] != '\n')
-        putchar('\n');
+    if (text->length && text->data[text->length - 1] != '\n') putchar('\n');
 }
 
 static int dump_ast(const ToolRequest *request, Arena *arena)
@@ -29,8 +28,7 @@ static kiln_status print_ptx(const Compiled *compiled, void *context)
 {
     char *ptx = NULL;
     const kiln_status status = nvrtc_ptx(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0), &ptx);
-    if (!status)
-        fputs(ptx, stdout);
+    if (!status) fputs(ptx, stdout);
     memory_free(ptx);
     return status;
 }
@@ -41,20 +39,17 @@ static kiln_status disassemble(const char *name, const char *elsewhere, const ch
     enum { OUTPUT_BYTES = 16 << 20 };
     char tool[PATH_BYTES], folder[PATH_BYTES], file[PATH_BYTES + 16];
     if (!process_find(name, tool) && !(elsewhere && process_find(elsewhere, tool)))
-        return status_fail(KILN_TOOLCHAIN, "no disassembler: %s is not in PATH%s%s", name, elsewhere ? ", and there is no " : "",
-                           elsewhere ? elsewhere : "");
+        return status_fail(KILN_TOOLCHAIN, "no disassembler: %s is not in PATH%s%s", name,
+                           elsewhere ? ", and there is no " : "", elsewhere ? elsewhere : "");
     kiln_status status = work_folder_make(true, folder);
-    if (status)
-        return status;
+    if (status) return status;
     snprintf(file, sizeof file, "%s/code", folder);
     char *const output = memory_alloc(OUTPUT_BYTES);
     char *const argv[] = { tool, (char *)option, file, NULL };
-    if (!output || !file_write(file, bytes, n))
-        status = status_fail(KILN_IO, "cannot write %s", file);
+    if (!output || !file_write(file, bytes, n)) status = status_fail(KILN_IO, "cannot write %s", file);
     else if (process_run(argv, NULL, build_seconds(), output, OUTPUT_BYTES) != 0)
         status = status_fail(KILN_TOOLCHAIN, "%s failed: %.400s", tool, output);
-    else
-        fputs(output, stdout);
+    else fputs(output, stdout);
     memory_free(output);
     folder_remove(folder);
     return status;
@@ -66,8 +61,7 @@ static kiln_status print_cubin(const Compiled *compiled, void *context)
     size_t n;
     kiln_status status = nvrtc_build(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0),
                                      compiled->plan->name, name, &cubin, &n, NULL);
-    if (!status)
-        status = disassemble("nvdisasm", "/usr/local/cuda/bin/nvdisasm", "-c", cubin, n);
+    if (!status) status = disassemble("nvdisasm", "/usr/local/cuda/bin/nvdisasm", "-c", cubin, n);
     memory_free(cubin);
     return status;
 }
@@ -77,13 +71,11 @@ static kiln_status print_assembly(const Compiled *compiled, void *context)
     char folder[PATH_BYTES], path[PATH_BYTES + 16];
     size_t n = 0;
     kiln_status status = work_folder_make(true, folder);
-    if (status)
-        return status;
+    if (status) return status;
     snprintf(path, sizeof path, "%s/kernel.o", folder);
     status = cc_object(compiled->source, NULL, cc_isa_flags(&((const Target *)context)->cpu), path);
     char *const bytes = status ? NULL : file_read(path, &n);
-    if (!status)
-        status = disassemble("objdump", NULL, "-d", bytes, n);
+    if (!status) status = disassemble("objdump", NULL, "-d", bytes, n);
     memory_free(bytes);
     folder_remove(folder);
     return status;
@@ -91,17 +83,23 @@ static kiln_status print_assembly(const Compiled *compiled, void *context)
 
 // ---- the stages
 
-typedef struct LateStage { const char *name; bool cuda; UseCompiled *print; } LateStage;
+typedef struct LateStage {
+    const char *name;
+    bool cuda;
+    UseCompiled *print;
+} LateStage;
 static const LateStage late_stages[] = {
-    { "ptx", true, print_ptx }, { "sass", true, print_cubin }, { "asm", false, print_assembly },
+    { "ptx", true, print_ptx },
+    { "sass", true, print_cubin },
+    { "asm", false, print_assembly },
 };
 
 static int dump_late(const ToolRequest *request, const LateStage *stage)
 {
     const bool cuda = strcmp(request->build.target.name, "cuda") == 0;
     if (stage->cuda != cuda)
-        return fail_usage("--stage=%s is of the %s target; choose it with %s", stage->name, stage->cuda ? "CUDA" : "CPU",
-                          stage->cuda ? "--arch=90" : "--device=cpu");
+        return fail_usage("--stage=%s is of the %s target; choose it with %s", stage->name,
+                          stage->cuda ? "CUDA" : "CPU", stage->cuda ? "--arch=90" : "--device=cpu");
     return kernel_compile(&request->build, NULL, NULL, stage->print, (void *)&request->build.target) ? fail_status(NULL)
                                                                                                      : EXIT_OK;
 }
@@ -110,8 +108,7 @@ static int fail_stage(const ToolRequest *request, const char *stage)
 {
     const char *names[64] = { "ast" };
     int n = 1 + compile_stages(&request->build.target, names + 1, COUNT(names) - 8);
-    for (int i = 0; i < COUNT(late_stages); i++)
-        names[n++] = late_stages[i].name;
+    for (int i = 0; i < COUNT(late_stages); i++) names[n++] = late_stages[i].name;
     fail_usage("there is no stage called '%s' for this kernel and target; see 'kiln dump --help'", stage);
     print_near(stage, names, n);
     return EXIT_USAGE;
@@ -119,31 +116,31 @@ static int fail_stage(const ToolRequest *request, const char *stage)
 
 static int dump_stage(ToolRequest *request, Arena *arena, const char *stage)
 {
-    if (strcmp(stage, "ast") == 0)
-        return dump_ast(request, arena);
+    if (strcmp(stage, "ast") == 0) return dump_ast(request, arena);
     const int end = request_bind(request, arena);
-    if (end >= 0)
-        return end;
+    if (end >= 0) return end;
     for (int i = 0; i < COUNT(late_stages); i++)
-        if (strcmp(stage, late_stages[i].name) == 0)
-            return dump_late(request, &late_stages[i]);
+        if (strcmp(stage, late_stages[i].name) == 0) return dump_late(request, &late_stages[i]);
     Text out = { .arena = arena };
     const kiln_status status = kernel_compile(&request->build, stage, &out, NULL, NULL);
     print_text(&out);
-    if (status)
-        return fail_status(NULL);
+    if (status) return fail_status(NULL);
     return out.length ? EXIT_OK : fail_stage(request, stage);
 }
 
-typedef struct DumpOptions { TargetOptions target; const char *stage; int n_args; char **args; } DumpOptions;
+typedef struct DumpOptions {
+    TargetOptions target;
+    const char *stage;
+    int n_args;
+    char **args;
+} DumpOptions;
 
 static int dump(Arena *arena, void *context)
 {
     const DumpOptions *const o = context;
     ToolRequest request;
     int result = request_open(&request, arena, &o->target, o->n_args, o->args);
-    if (result < 0)
-        result = dump_stage(&request, arena, o->stage);
+    if (result < 0) result = dump_stage(&request, arena, o->stage);
     request_close(&request);
     return result;
 }
@@ -155,12 +152,14 @@ int tool_dump(int argc, char **argv)
         { "--stage", OPTION_TEXT, &o.stage, "NAME", "what to print (default: tile)" },
         TARGET_OPTIONS(o.target),
     };
-    const Usage usage = { "kiln dump [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
-                          "Prints a kernel as a stage of the compiler made it. Stages, in order: ast, tile, each pass by its\n"
-                          "name, loop, source, then asm (CPU) or ptx and sass (CUDA).",
-                          options, COUNT(options),
-                          "  kiln dump --stage=source kernels/gemm/gemm.tile gemm_nt T=f32\n"
-                          "  kiln dump --stage=sass --arch=90 kernels/gemm/gemm.tile gemm_nt\n" };
+    const Usage usage = {
+        "kiln dump [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
+        "Prints a kernel as a stage of the compiler made it. Stages, in order: ast, tile, each pass by its\n"
+        "name, loop, source, then asm (CPU) or ptx and sass (CUDA).",
+        options, COUNT(options),
+        "  kiln dump --stage=source kernels/gemm/gemm.tile gemm_nt T=f32\n"
+        "  kiln dump --stage=sass --arch=90 kernels/gemm/gemm.tile gemm_nt\n"
+    };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     return end >= 0 ? end : with_arena(dump, &o);
 }
@@ -175,8 +174,7 @@ static void print_report(const kiln_kernel *kernel)
     if (kernel->arch) {
         printf("  sm_%d%s, %d threads, %d bytes of dynamic shared memory", kernel->arch, kernel->arch == 90 ? "a" : "",
                plan->threads, plan->dynamic_shared_bytes);
-        if (plan->cluster[0] > 1)
-            printf(", clusters of %d", plan->cluster[0]);
+        if (plan->cluster[0] > 1) printf(", clusters of %d", plan->cluster[0]);
         printf("%s, %d tensor maps\n", plan->persistent ? ", persistent" : "", plan->n_maps);
         if (kernel->report.known)
             printf("  ptxas: %d registers, %d bytes of stack, %d bytes spilled, %d bytes of static shared memory%s\n",
@@ -185,22 +183,19 @@ static void print_report(const kiln_kernel *kernel)
     } else {
         printf("  %lld bytes of scratch per thread\n", (long long)plan->scratch_bytes);
     }
-    printf("  results are %s\n", plan->deterministic ? "the same in every run" : "not bit-for-bit the same in every run: "
-           "atomics on floating point, or an atomic's result, are used");
-    if (kernel->explanation && *kernel->explanation)
-        printf("%s\n", kernel->explanation);
+    printf("  results are %s\n", plan->deterministic ? "the same in every run"
+                                                     : "not bit-for-bit the same in every run: "
+                                                       "atomics on floating point, or an atomic's result, are used");
+    if (kernel->explanation && *kernel->explanation) printf("%s\n", kernel->explanation);
 }
 
 static int explain_request(ToolRequest *request, Arena *arena)
 {
     kiln_kernel *kernel = NULL;
     const int end = request_bind(request, arena);
-    if (end >= 0)
-        return end;
-    if (kernel_build(&request->build, &kernel))
-        return fail_status(NULL);
-    if (!kernel->steps)
-        print_report(kernel);
+    if (end >= 0) return end;
+    if (kernel_build(&request->build, &kernel)) return fail_status(NULL);
+    if (!kernel->steps) print_report(kernel);
     for (int i = 0; kernel->steps && i < kernel->steps->n_steps; i++) {
         printf("step %d: ", i + 1);
         print_report(kernel->steps->steps[i].kernel);
@@ -215,8 +210,7 @@ static int explain(Arena *arena, void *context)
     const DumpOptions *const o = context;
     ToolRequest request;
     int result = request_open(&request, arena, &o->target, o->n_args, o->args);
-    if (result < 0)
-        result = explain_request(&request, arena);
+    if (result < 0) result = explain_request(&request, arena);
     request_close(&request);
     return result;
 }
@@ -225,10 +219,12 @@ int tool_explain(int argc, char **argv)
 {
     DumpOptions o = { .args = argv };
     const Option options[] = { TARGET_OPTIONS(o.target) };
-    const Usage usage = { "kiln explain [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
-                          "Says what the compiler decided for a kernel on a target: memory, pipelines, layouts, barriers,\n"
-                          "registers, and what held a decision back.",
-                          options, COUNT(options), "  kiln explain --arch=90 kernels/attention/forward.tile D=64\n" };
+    const Usage usage = {
+        "kiln explain [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
+        "Says what the compiler decided for a kernel on a target: memory, pipelines, layouts, barriers,\n"
+        "registers, and what held a decision back.",
+        options, COUNT(options), "  kiln explain --arch=90 kernels/attention/forward.tile D=64\n"
+    };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     return end >= 0 ? end : with_arena(explain, &o);
 }

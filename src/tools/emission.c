@@ -16,8 +16,7 @@ static int add_form(CodeForms *forms, CodeForm form)
 {
     for (int i = 0; i < forms->n; i++)
         if (strcmp(forms->of[i].name, form.name) == 0) return -1;
-    if (forms->n == MAX_FORMS)
-        return fail_usage("more than %d forms", MAX_FORMS);
+    if (forms->n == MAX_FORMS) return fail_usage("more than %d forms", MAX_FORMS);
     forms->of[forms->n++] = form;
     return -1;
 }
@@ -31,10 +30,9 @@ static int add_cpu_form(CodeForms *forms, const char *name)
         return fail_usage("--isa=%s: expected %s", name, names);
     }
     if (form->machine && forms->machine && strcmp(form->machine, forms->machine) != 0)
-        return fail_usage("--isa=%s is of %s, other forms are of %s: one object holds code of one machine", name, form->machine,
-                          forms->machine);
-    if (form->machine)
-        forms->machine = form->machine;
+        return fail_usage("--isa=%s is of %s, other forms are of %s: one object holds code of one machine", name,
+                          form->machine, forms->machine);
+    if (form->machine) forms->machine = form->machine;
     return add_form(forms, (CodeForm){ form->name, { .name = "cpu", .cpu = form->target }, .flags = form->flags });
 }
 
@@ -48,8 +46,9 @@ static int add_cuda_form(CodeForms *forms, int path, int device_arch)
 
 static int by_rank(const void *a, const void *b)
 {
-    const CpuForm *const x = cpu_form_find(((const CodeForm *)a)->name), *const y = cpu_form_find(((const CodeForm *)b)->name);
-    return x && y ? (x < y) - (x > y) : (y != NULL) - (x != NULL);         // rows of one table; cubins last
+    const CpuForm *const x = cpu_form_find(((const CodeForm *)a)->name), *const y =
+                                                                             cpu_form_find(((const CodeForm *)b)->name);
+    return x && y ? (x < y) - (x > y) : (y != NULL) - (x != NULL); // rows of one table; cubins last
 }
 
 // The words of "avx2,portable", each given to `add`.
@@ -68,9 +67,9 @@ static int add_arch(CodeForms *forms, const char *word)
 {
     int64_t path;
     const int result = read_number("--arch", word, &path);
-    if (result >= 0)
-        return result;
-    return path == 80 || path == 90 ? add_cuda_form(forms, (int)path, 0) : fail_usage("--arch=%s: expected 90 or 80", word);
+    if (result >= 0) return result;
+    return path == 80 || path == 90 ? add_cuda_form(forms, (int)path, 0)
+                                    : fail_usage("--arch=%s: expected 90 or 80", word);
 }
 
 int forms_choose(CodeForms *forms, Arena *arena, const char *isas, const char *archs, const kiln_device *device)
@@ -78,15 +77,11 @@ int forms_choose(CodeForms *forms, Arena *arena, const char *isas, const char *a
     *forms = (CodeForms){ .arena = arena };
     const CpuForm *own;
     int result = for_each_word(forms, isas, add_cpu_form);
-    if (result < 0)
-        result = for_each_word(forms, archs, add_arch);
+    if (result < 0) result = for_each_word(forms, archs, add_arch);
     if (result < 0 && forms->n == 0) {
-        if (device && !device_is_cpu(device))
-            result = add_cuda_form(forms, device->arch == 90 ? 90 : 80, device->arch);
-        else if (cpu_form_choose(NULL, &own))
-            result = fail_status(NULL);
-        else
-            result = add_cpu_form(forms, own->name);
+        if (device && !device_is_cpu(device)) result = add_cuda_form(forms, device->arch == 90 ? 90 : 80, device->arch);
+        else if (cpu_form_choose(NULL, &own)) result = fail_status(NULL);
+        else result = add_cpu_form(forms, own->name);
     }
     qsort(forms->of, (size_t)forms->n, sizeof *forms->of, by_rank);
     return result;
@@ -109,13 +104,11 @@ static kiln_status add_form_of_unit(Emission *e, const BuildRequest *request, in
     one.device = NULL;
     one.target = forms->of[i].target;
     const kiln_status translated = kernel_translate(&one, &kernel);
-    if (translated)
-        return translated;
+    if (translated) return translated;
     const char *const next = i + 1 < forms->n ? arena_printf(e->arena, "%s_%s", name, forms->of[i + 1].name) : NULL;
     const char *const own = i == 0 ? name : arena_printf(e->arena, "%s_%s", name, forms->of[i].name);
     e->name = name;
-    if (i == 0 && header)
-        emission_functions(header, e, kernel->plan, kernel->steps != NULL);
+    if (i == 0 && header) emission_functions(header, e, kernel->plan, kernel->steps != NULL);
     const kiln_status status = emission_code(e, kernel, &forms->of[i], own, next);
     kiln_kernel_free(kernel);
     return status;
@@ -124,8 +117,7 @@ static kiln_status add_form_of_unit(Emission *e, const BuildRequest *request, in
 kiln_status emission_unit(Emission *e, const BuildRequest *request, const char *name, Text *header)
 {
     kiln_status status = KILN_OK;
-    for (int i = 0; !status && i < e->forms->n; i++)
-        status = add_form_of_unit(e, request, i, name, header);
+    for (int i = 0; !status && i < e->forms->n; i++) status = add_form_of_unit(e, request, i, name, header);
     return status;
 }
 
@@ -163,8 +155,7 @@ static void compile_piece(void *context, int i)
     const Emission *const e = context;
     Piece *const piece = e->pieces.items[i];
     piece->status = cc_object(piece->text, e->forms->machine, piece->flags, piece->object);
-    if (piece->status)
-        snprintf(piece->message, sizeof piece->message, "%s", kiln_error_message());
+    if (piece->status) snprintf(piece->message, sizeof piece->message, "%s", kiln_error_message());
 }
 
 kiln_status emission_compile_pieces(Emission *e, const char *path)
@@ -173,8 +164,7 @@ kiln_status emission_compile_pieces(Emission *e, const char *path)
     const int n = e->pieces.count;
     const char **const objects = NEW_ARRAY(e->arena, const char *, n + 1);
     kiln_status status = work_folder_make(true, folder);
-    if (status)
-        return status;
+    if (status) return status;
     for (int i = 0; i < n; i++) {
         Piece *const piece = e->pieces.items[i];
         snprintf(piece->object, sizeof piece->object, "%s/%.120s.o", folder, piece->name);
@@ -184,10 +174,8 @@ kiln_status emission_compile_pieces(Emission *e, const char *path)
     for (int i = 0; !status && i < n; i++)
         if (e->pieces.items[i]->status)
             status = status_fail(e->pieces.items[i]->status, "%s", e->pieces.items[i]->message);
-    if (!status)
-        status = cc_join(e->forms->machine, objects, n, path);
-    if (!status)
-        printf("%s\n", path);
+    if (!status) status = cc_join(e->forms->machine, objects, n, path);
+    if (!status) printf("%s\n", path);
     folder_remove(folder);
     return status;
 }

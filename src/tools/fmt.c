@@ -7,15 +7,18 @@
 #include <errno.h>
 #include <string.h>
 
-typedef struct FmtOptions { bool check, print; int changed, n_args; char **args; } FmtOptions;
+typedef struct FmtOptions {
+    bool check, print;
+    int changed, n_args;
+    char **args;
+} FmtOptions;
 
 static int format_file(Arena *arena, FmtOptions *options, const char *path)
 {
     size_t n;
     Text out = { .arena = arena };
     char *const bytes = file_read(path, &n);
-    if (!bytes)
-        return fprintf(stderr, "kiln: cannot read %s: %s\n", path, strerror(errno)), EXIT_FAILED;
+    if (!bytes) return fprintf(stderr, "kiln: cannot read %s: %s\n", path, strerror(errno)), EXIT_FAILED;
     const Source source = { .path = path, .text = arena_copy_text(arena, bytes, n), .length = (int)n };
     memory_free(bytes);
     Diags *const diags = diags_new(arena);
@@ -25,10 +28,8 @@ static int format_file(Arena *arena, FmtOptions *options, const char *path)
     }
     const bool same = out.length == n && memcmp(text_cstr(&out), source.text, n) == 0;
     options->changed += !same;
-    if (options->print)
-        fwrite(text_cstr(&out), 1, out.length, stdout);
-    else if (!same && options->check)
-        printf("%s\n", path);
+    if (options->print) fwrite(text_cstr(&out), 1, out.length, stdout);
+    else if (!same && options->check) printf("%s\n", path);
     else if (!same && !file_write(path, out.data, out.length))
         return fprintf(stderr, "kiln: cannot write %s: %s\n", path, strerror(errno)), EXIT_FAILED;
     return EXIT_OK;
@@ -39,11 +40,9 @@ static int format_files(Arena *arena, void *context)
     FmtOptions *const options = context;
     const char **paths;
     int n, result = EXIT_OK;
-    if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
-        return EXIT_USAGE;
+    if (!find_tile_files(arena, options->n_args, options->args, &paths, &n)) return EXIT_USAGE;
     for (int i = 0; i < n; i++)
-        if (format_file(arena, options, paths[i]) != EXIT_OK)
-            result = EXIT_FAILED;
+        if (format_file(arena, options, paths[i]) != EXIT_OK) result = EXIT_FAILED;
     return options->check && options->changed ? EXIT_FAILED : result;
 }
 
@@ -59,7 +58,6 @@ int tool_fmt(int argc, char **argv)
                           options, COUNT(options),
                           "  kiln fmt kernels/\n  kiln fmt --check kernels/     in a pre-commit hook\n" };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
-    if (end >= 0)
-        return end;
+    if (end >= 0) return end;
     return o.n_args ? with_arena(format_files, &o) : fail_usage("fmt: which files? see 'kiln fmt --help'");
 }

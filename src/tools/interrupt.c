@@ -11,15 +11,20 @@
 #include <unistd.h>
 
 static pthread_mutex_t output = PTHREAD_MUTEX_INITIALIZER;
-static struct { void (*summary)(void *context); void *context; sigset_t signals; } waiting;
+static struct {
+    void (*summary)(void *context);
+    void *context;
+    sigset_t signals;
+} waiting;
 
-void output_hold(void)    { pthread_mutex_lock(&output); }
+void output_hold(void) { pthread_mutex_lock(&output); }
 void output_release(void) { pthread_mutex_unlock(&output); }
 
 static void *wait_for_signal(void *context)
 {
     int number;
-    while (sigwait(&waiting.signals, &number) != 0) { }
+    while (sigwait(&waiting.signals, &number) != 0) {
+    }
     output_hold();
     progress_end();
     waiting.summary(waiting.context);
@@ -31,8 +36,7 @@ static void *wait_for_signal(void *context)
 static void add_signal(int number)
 {
     struct sigaction now;
-    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-        sigaddset(&waiting.signals, number);
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&waiting.signals, number);
 }
 
 void on_interrupt(void (*summary)(void *context), void *context)
@@ -44,8 +48,7 @@ void on_interrupt(void (*summary)(void *context), void *context)
     add_signal(SIGINT);
     add_signal(SIGTERM);
     pthread_sigmask(SIG_BLOCK, &waiting.signals, NULL);
-    if (pthread_create(&thread, NULL, wait_for_signal, NULL) == 0)
-        pthread_detach(thread);
-    else                                                   // without a summary, then
+    if (pthread_create(&thread, NULL, wait_for_signal, NULL) == 0) pthread_detach(thread);
+    else // without a summary, then
         pthread_sigmask(SIG_UNBLOCK, &waiting.signals, NULL);
 }

@@ -7,11 +7,24 @@
 #include <ctype.h>
 #include <string.h>
 
-typedef struct ListOptions { const char *kernels; bool json; int n_args; char **args; } ListOptions;
+typedef struct ListOptions {
+    const char *kernels;
+    bool json;
+    int n_args;
+    char **args;
+} ListOptions;
 
 // One file of the library, one kernel or operator of it.
-typedef struct Entry { const char *file, *about, *name, *signature, *comment; bool is_operator; } Entry;
-typedef struct List { Arena *arena; VEC(Entry) entries; const char *folder; bool failed; } List;
+typedef struct Entry {
+    const char *file, *about, *name, *signature, *comment;
+    bool is_operator;
+} Entry;
+typedef struct List {
+    Arena *arena;
+    VEC(Entry) entries;
+    const char *folder;
+    bool failed;
+} List;
 
 // ---- texts of a source
 
@@ -22,10 +35,8 @@ static const char *squeezed(Arena *arena, const char *text, size_t n)
     bool blank = false;
     for (size_t i = 0; i < n; i++) {
         const bool is_blank = isspace((unsigned char)text[i]);
-        if (!is_blank && blank && out.length)
-            text_add(&out, " ", 1);
-        if (!is_blank)
-            text_add(&out, &text[i], 1);
+        if (!is_blank && blank && out.length) text_add(&out, " ", 1);
+        if (!is_blank) text_add(&out, &text[i], 1);
         blank = is_blank;
     }
     return text_cstr(&out);
@@ -34,7 +45,8 @@ static const char *squeezed(Arena *arena, const char *text, size_t n)
 static const char *signature_of_decl(Arena *arena, const Decl *decl)
 {
     const char *const text = decl->name_span.source->text;
-    const char *const begin = text + decl->name_span.begin, *const end = memchr(begin, '{', (size_t)(text + decl->span.end - begin));
+    const char *const begin = text + decl->name_span.begin, *const end = memchr(
+                                                                begin, '{', (size_t)(text + decl->span.end - begin));
     return end ? squeezed(arena, begin, (size_t)(end - begin)) : decl->name;
 }
 
@@ -42,8 +54,7 @@ static const char *signature_of_decl(Arena *arena, const Decl *decl)
 static size_t sentence_length(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (text[i] == '.' && (i + 1 == n || isspace((unsigned char)text[i + 1])))
-            return i + 1;
+        if (text[i] == '.' && (i + 1 == n || isspace((unsigned char)text[i + 1]))) return i + 1;
     return n;
 }
 
@@ -54,8 +65,7 @@ static const char *comment_before(Arena *arena, const char *text, const char *en
     while (begin > text) {
         const char *line = begin - 1;
         while (line > text && line[-1] != '\n') line--;
-        if (strncmp(line, "//", 2) != 0 || strncmp(line, "// SPDX", 7) == 0)
-            break;
+        if (strncmp(line, "//", 2) != 0 || strncmp(line, "// SPDX", 7) == 0) break;
         begin = line;
     }
     Text out = { .arena = arena };
@@ -78,8 +88,7 @@ static const char *about_file(Arena *arena, const Source *source)
         end += *end == '\n';
     }
     const char *const all = comment_before(arena, at, end), *const dash = strstr(all, ".tile - ");
-    if (!dash || memchr(all, ' ', (size_t)(dash - all)))
-        return all;
+    if (!dash || memchr(all, ' ', (size_t)(dash - all))) return all;
     return dash + strlen(".tile - ");
 }
 
@@ -88,8 +97,7 @@ static const char *about_file(Arena *arena, const Source *source)
 static bool has_check(const Module *module, const char *name)
 {
     for (const Decl *d = module->decls; d; d = d->next)
-        if (d->kind == DECL_CHECK && strcmp(d->name, name) == 0)
-            return true;
+        if (d->kind == DECL_CHECK && strcmp(d->name, name) == 0) return true;
     return false;
 }
 
@@ -105,13 +113,15 @@ static void add_entries(List *list, const char *path, const Module *module)
     const char *const file = arena_copy_text(list->arena, path, strlen(path));
     const char *const about = about_file(list->arena, module->source);
     for (const Decl *d = module->decls; d; d = d->next) {
-        if ((d->kind != DECL_KERNEL && d->kind != DECL_OPERATOR) || !has_check(module, d->name))
-            continue;
+        if ((d->kind != DECL_KERNEL && d->kind != DECL_OPERATOR) || !has_check(module, d->name)) continue;
         const char *const text = module->source->text;
-        VEC_PUSH(list->arena, &list->entries, ((Entry){
-            .file = file, .about = about, .name = arena_copy_text(list->arena, d->name, strlen(d->name)),
-            .signature = signature_of_decl(list->arena, d), .comment = own_comment(list->arena, text, d),
-            .is_operator = d->kind == DECL_OPERATOR }));
+        VEC_PUSH(list->arena, &list->entries,
+                 ((Entry){ .file = file,
+                           .about = about,
+                           .name = arena_copy_text(list->arena, d->name, strlen(d->name)),
+                           .signature = signature_of_decl(list->arena, d),
+                           .comment = own_comment(list->arena, text, d),
+                           .is_operator = d->kind == DECL_OPERATOR }));
     }
 }
 
@@ -135,11 +145,10 @@ static void add_file(List *list, const char *path)
 static const char *parameters_of(const char *signature)
 {
     const char *at = signature + strlen(signature);
-    for (int depth = 0; at > signature; ) {
+    for (int depth = 0; at > signature;) {
         at--;
         depth += *at == ')' ? 1 : *at == '(' ? -1 : 0;
-        if (depth == 0)
-            return at;
+        if (depth == 0) return at;
     }
     return at;
 }
@@ -177,9 +186,15 @@ static void print_list_json(const List *list, const Entry *const *shown, int n)
     for (int i = 0; i < n; i++) {
         const Entry *const e = shown[i];
         printf("%s\n  {", i ? "," : "");
-        const struct { const char *name, *text; } members[] = {
-            { "file", e->file }, { "name", e->name }, { "kind", e->is_operator ? "operator" : "kernel" },
-            { "signature", e->signature }, { "comment", e->comment }, { "about_file", e->about },
+        const struct {
+            const char *name, *text;
+        } members[] = {
+            { "file", e->file },
+            { "name", e->name },
+            { "kind", e->is_operator ? "operator" : "kernel" },
+            { "signature", e->signature },
+            { "comment", e->comment },
+            { "about_file", e->about },
         };
         for (int m = 0; m < COUNT(members); m++) {
             printf("%s", m ? ", " : "");
@@ -195,16 +210,14 @@ static void print_list_json(const List *list, const Entry *const *shown, int n)
 static bool is_wanted(const ListOptions *o, const Entry *e)
 {
     bool any = o->n_args == 0;
-    for (int i = 0; i < o->n_args; i++)
-        any |= strstr(e->name, o->args[i]) || strstr(e->file, o->args[i]);
+    for (int i = 0; i < o->n_args; i++) any |= strstr(e->name, o->args[i]) || strstr(e->file, o->args[i]);
     return any;
 }
 
 static int fail_none(Arena *arena, const ListOptions *o, const List *list)
 {
     const char **const names = NEW_ARRAY(arena, const char *, list->entries.count + 1);
-    for (int i = 0; i < list->entries.count; i++)
-        names[i] = list->entries.items[i].name;
+    for (int i = 0; i < list->entries.count; i++) names[i] = list->entries.items[i].name;
     fail_usage("no name of a kernel or file contains '%s'; see 'kiln list'", o->args[0]);
     print_near(o->args[0], names, list->entries.count);
     return EXIT_USAGE;
@@ -217,16 +230,12 @@ static int list_all(Arena *arena, void *context)
     char *const folders[] = { (char *)list.folder };
     const char **paths;
     int n, n_shown = 0;
-    if (!find_tile_files(arena, 1, (char **)folders, &paths, &n))
-        return EXIT_USAGE;
-    for (int i = 0; i < n; i++)
-        add_file(&list, paths[i]);
+    if (!find_tile_files(arena, 1, (char **)folders, &paths, &n)) return EXIT_USAGE;
+    for (int i = 0; i < n; i++) add_file(&list, paths[i]);
     const Entry **const shown = NEW_ARRAY(arena, const Entry *, list.entries.count + 1);
     for (int i = 0; i < list.entries.count; i++)
-        if (is_wanted(o, &list.entries.items[i]))
-            shown[n_shown++] = &list.entries.items[i];
-    if (n_shown == 0 && o->n_args)
-        return fail_none(arena, o, &list);
+        if (is_wanted(o, &list.entries.items[i])) shown[n_shown++] = &list.entries.items[i];
+    if (n_shown == 0 && o->n_args) return fail_none(arena, o, &list);
     (o->json ? print_list_json : print_list)(&list, shown, n_shown);
     return list.failed ? EXIT_FAILED : EXIT_OK;
 }
@@ -235,14 +244,16 @@ int tool_list(int argc, char **argv)
 {
     ListOptions o = { .args = argv };
     const Option options[] = {
-        { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "of this folder (default: the library's, as they are installed)" },
+        { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER",
+          "of this folder (default: the library's, as they are installed)" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object" },
     };
     const Usage usage = {
         "kiln list [OPTION...] [NAME...]",
         "Lists the kernels and operators of the library: where they are, and a line for each, its comment or its parameters.\n"
         "With names, only those whose name or file contains one.",
-        options, COUNT(options), "  kiln list\n  kiln list gemm attention/\n  kiln list --json\n" };
+        options, COUNT(options), "  kiln list\n  kiln list gemm attention/\n  kiln list --json\n"
+    };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     return end >= 0 ? end : with_arena(list_all, &o);
 }

@@ -11,10 +11,9 @@ enum { RUNS_MIN = 10, RUNS_MAX = 2000 };
 static bool time_launch(Case *c, kiln_event *begin, kiln_event *end, double *seconds)
 {
     double ms;
-    if (kiln_event_record(begin, NULL) || !case_launch(c, NULL) || kiln_event_record(end, NULL) || kiln_event_wait(end)
-        || kiln_event_elapsed(begin, end, &ms)) {
-        if (!c->problem[0])
-            snprintf(c->problem, sizeof c->problem, "%s", kiln_error_message());
+    if (kiln_event_record(begin, NULL) || !case_launch(c, NULL) || kiln_event_record(end, NULL) ||
+        kiln_event_wait(end) || kiln_event_elapsed(begin, end, &ms)) {
+        if (!c->problem[0]) snprintf(c->problem, sizeof c->problem, "%s", kiln_error_message());
         return false;
     }
     *seconds = ms * 1e-3;
@@ -25,11 +24,9 @@ static bool time_launches(Case *c, double seconds, kiln_event *begin, kiln_event
 {
     static double times[RUNS_MAX];
     double warm_up, sum = 0;
-    if (!time_launch(c, begin, end, &warm_up))
-        return false;
+    if (!time_launch(c, begin, end, &warm_up)) return false;
     for (m->runs = 0; m->runs < RUNS_MAX && (m->runs < RUNS_MIN || sum < seconds); m->runs++) {
-        if (!time_launch(c, begin, end, &times[m->runs]))
-            return false;
+        if (!time_launch(c, begin, end, &times[m->runs])) return false;
         sum += times[m->runs];
     }
     qsort(times, (size_t)m->runs, sizeof *times, compare_doubles);
@@ -44,10 +41,9 @@ bool measure_case(Case *c, double seconds, Measurement *m)
     kiln_event *begin = NULL, *end = NULL;
     *m = (Measurement){ .work = work_of_case(c) };
     c->problem[0] = 0;
-    bool ok = kiln_event_open(c->options.device, &begin) == KILN_OK &&
-              kiln_event_open(c->options.device, &end) == KILN_OK;
-    if (!ok)
-        snprintf(c->problem, sizeof c->problem, "%s", kiln_error_message());
+    bool ok =
+        kiln_event_open(c->options.device, &begin) == KILN_OK && kiln_event_open(c->options.device, &end) == KILN_OK;
+    if (!ok) snprintf(c->problem, sizeof c->problem, "%s", kiln_error_message());
     ok = ok && time_launches(c, seconds, begin, end, m);
     kiln_event_close(begin);
     kiln_event_close(end);
@@ -59,8 +55,7 @@ bool measure_case(Case *c, double seconds, Measurement *m)
 static bool is_build_name(const Decl *decl, const Binding *value)
 {
     for (const BuildParam *p = decl->build; p; p = p->next)
-        if (strcmp(p->name, value->name) == 0)
-            return true;
+        if (strcmp(p->name, value->name) == 0) return true;
     return value->kind == BIND_NONE;
 }
 
@@ -68,10 +63,8 @@ static void replace_or_add(Arena *arena, Binding **list, int *n, const Binding *
 {
     Binding *const copy = NEW_ARRAY(arena, Binding, *n + 1);
     int at = 0;
-    if (*n)
-        memcpy(copy, *list, sizeof *copy * (size_t)*n);
-    while (at < *n && strcmp(copy[at].name, value->name) != 0)
-        at++;
+    if (*n) memcpy(copy, *list, sizeof *copy * (size_t)*n);
+    while (at < *n && strcmp(copy[at].name, value->name) != 0) at++;
     copy[at] = *value;
     *n += at == *n;
     *list = copy;
@@ -82,15 +75,11 @@ CheckCase *case_with_values(Arena *arena, kiln_program *program, const char *nam
 {
     const Decl *decl = program_find(program->program, DECL_KERNEL, name);
     CheckCase *const copy = base ? NEW(arena, CheckCase, .decl = NULL) : NEW(arena, CheckCase, .label = name);
-    if (!decl)
-        decl = program_find(program->program, DECL_OPERATOR, name);
-    if (base)
-        *copy = *base;
+    if (!decl) decl = program_find(program->program, DECL_OPERATOR, name);
+    if (base) *copy = *base;
     for (int i = 0; i < n; i++)
-        if (is_build_name(decl, &values[i]))
-            replace_or_add(arena, &copy->build, &copy->n_build, &values[i]);
-        else
-            replace_or_add(arena, &copy->launch, &copy->n_launch, &values[i]);
+        if (is_build_name(decl, &values[i])) replace_or_add(arena, &copy->build, &copy->n_build, &values[i]);
+        else replace_or_add(arena, &copy->launch, &copy->n_launch, &values[i]);
     Text label = { .arena = arena };
     text_print(&label, "%s<", name);
     bindings_print(&label, copy->build, copy->n_build);

@@ -6,9 +6,9 @@
 #include "tools/work.h"
 
 typedef struct Measurement {
-    int    runs;
+    int runs;
     double median, fastest, slowest; // seconds of one launch
-    Work   work;                     // of one launch
+    Work work;                       // of one launch
 } Measurement;
 
 // Times launches of an open case: at least ten, for about `seconds`. False with c->problem filled in.

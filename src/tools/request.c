@@ -14,10 +14,8 @@ static const char *choose_name(const Program *program, const char *given)
     if (given)
         return program_find(program, DECL_KERNEL, given) || program_find(program, DECL_OPERATOR, given) ? given : NULL;
     for (const Decl *d = program->modules[0]->decls; d; d = d->next) {
-        if (d->kind == DECL_OPERATOR)
-            return d->name;
-        if (d->kind == DECL_KERNEL && !first)
-            first = d->name;
+        if (d->kind == DECL_OPERATOR) return d->name;
+        if (d->kind == DECL_KERNEL && !first) first = d->name;
     }
     return first;
 }
@@ -28,10 +26,8 @@ static int fail_name(const Program *program, const char *file, const char *given
     int n = 0;
     for (int m = 0; m < program->n_modules; m++)
         for (const Decl *d = program->modules[m]->decls; d && n < COUNT(names); d = d->next)
-            if (d->kind == DECL_KERNEL || d->kind == DECL_OPERATOR)
-                names[n++] = d->name;
-    if (!given)
-        return fail_usage("%s has no kernel", file);
+            if (d->kind == DECL_KERNEL || d->kind == DECL_OPERATOR) names[n++] = d->name;
+    if (!given) return fail_usage("%s has no kernel", file);
     fail_usage("%s has no kernel or operator called '%s'", file, given);
     print_near(given, names, n);
     return EXIT_USAGE;
@@ -41,13 +37,11 @@ static int open_device(ToolRequest *request, const TargetOptions *options)
 {
     const char *const name = options->device ? options->device : options->arch ? NULL : "cpu";
     const kiln_build_options build = { .check = options->check, .arch = (int)options->arch, .isa = options->isa };
-    if (name && kiln_device_open(name, &request->build.device))
-        return fail_status(NULL);
+    if (name && kiln_device_open(name, &request->build.device)) return fail_status(NULL);
     const bool is_cpu = request->build.device && device_is_cpu(request->build.device);
     if (is_cpu && options->arch)
         return fail_usage("--arch is for CUDA, and %s is none: --device=cuda:0, or no --device", name);
-    if (!is_cpu && options->isa)
-        return fail_usage("--isa is for the CPU");
+    if (!is_cpu && options->isa) return fail_usage("--isa is for the CPU");
     request->build.checked = options->check;
     return target_choose(request->build.device, &build, &request->build.target) ? fail_status(NULL) : -1;
 }
@@ -71,13 +65,11 @@ int request_open(ToolRequest *request, Arena *arena, const TargetOptions *option
     }
     if (load_program(args[0], &options->folders, &request->build.program)) {
         const int result = fail_status(NULL);
-        if (access(args[0], F_OK) != 0)
-            print_near_file(args[0]);
+        if (access(args[0], F_OK) != 0) print_near_file(args[0]);
         return result;
     }
     request->build.name = choose_name(request->build.program->program, given);
-    if (!request->build.name)
-        return fail_name(request->build.program->program, args[0], given);
+    if (!request->build.name) return fail_name(request->build.program->program, args[0], given);
     return open_device(request, options);
 }
 

@@ -7,32 +7,33 @@
 
 #include <math.h>
 
-typedef struct Rates { const char *card; double bf16, fp8, i8, tf32, f32, f64, bytes; } Rates;        // operations and bytes per second
+typedef struct Rates {
+    const char *card;
+    double bf16, fp8, i8, tf32, f32, f64, bytes;
+} Rates; // operations and bytes per second
 static const Rates h200 = { "an H200", 790e12, 1550e12, 1600e12, 494e12, 67e12, 34e12, 4.27e12 };
 static const Rates a100 = { "an A100", 312e12, 312e12, 624e12, 156e12, 19.5e12, 9.7e12, 1.55e12 };
 
 static double rate_of(const Rates *rates, DType type)
 {
-    if (type == DTYPE_F64)
-        return rates->f64;
-    if (type == DTYPE_TF32)
-        return rates->tf32;
-    if (dtype_bits(type) == 16)
-        return rates->bf16;
-    if (dtype_bits(type) <= 8)
-        return dtype_is_float(type) ? rates->fp8 : rates->i8;
+    if (type == DTYPE_F64) return rates->f64;
+    if (type == DTYPE_TF32) return rates->tf32;
+    if (dtype_bits(type) == 16) return rates->bf16;
+    if (dtype_bits(type) <= 8) return dtype_is_float(type) ? rates->fp8 : rates->i8;
     return rates->f32;
 }
 
 // The kernel's products by their tiles' sizes: how many operations, and how long they take.
-typedef struct Mix { const Rates *rates; double operations, seconds; } Mix;
+typedef struct Mix {
+    const Rates *rates;
+    double operations, seconds;
+} Mix;
 
 static void add_products(Mix *mix, TileOp *op)
 {
     for (; op; op = op->next) {
         TileOp **body;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-            add_products(mix, *body);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) add_products(mix, *body);
         int64_t m, n, k;
         if (op->kind != T_MATMUL || !expr_as_int(region_extent(&op->matmul.dst, 0), &m) ||
             !expr_as_int(region_extent(&op->matmul.dst, 1), &n) ||
@@ -53,8 +54,7 @@ static kiln_status add_kernel(const Compiled *compiled, void *context)
 static double operations_rate(const BuildRequest *request, const Rates *rates)
 {
     Mix mix = { .rates = rates };
-    if (kernel_compile(request, NULL, NULL, add_kernel, &mix) || mix.operations <= 0)
-        return rates->f32;
+    if (kernel_compile(request, NULL, NULL, add_kernel, &mix) || mix.operations <= 0) return rates->f32;
     return mix.operations / mix.seconds;
 }
 
@@ -62,8 +62,7 @@ static void print_amount(double x, const char *unit)
 {
     static const char *const prefixes[] = { "", "K", "M", "G", "T", "P" };
     int i = 0;
-    for (; x >= 1000 && i + 1 < COUNT(prefixes); i++)
-        x /= 1000;
+    for (; x >= 1000 && i + 1 < COUNT(prefixes); i++) x /= 1000;
     printf("%.3g %s%s", x, prefixes[i], unit);
 }
 
@@ -76,8 +75,7 @@ static void print_time(double seconds)
 static bool has_free_shape(const LaunchPlan *plan)
 {
     for (int i = 0; i < plan->n_binds; i++)
-        if (!plan->binds[i].is_stride)
-            return true;
+        if (!plan->binds[i].is_stride) return true;
     return false;
 }
 
@@ -99,8 +97,7 @@ void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel)
 {
     const int arch = request->target.cuda.arch;
     const Rates *const rates = arch >= 90 ? &h200 : &a100;
-    if (!arch)
-        return;
+    if (!arch) return;
     if (has_free_shape(kernel->plan)) {
         printf("floor: bind the shapes' names (NAME=VALUE) to see operations, bytes and the least time\n");
         return;
@@ -109,6 +106,5 @@ void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel)
                               &(WorkValues){ .values = request->bindings, .n_values = request->n_bindings });
     if (work.operations_unknown || work.bytes_unknown)
         printf("floor: not counted: %s\n", work.operations_unknown ? work.operations_unknown : work.bytes_unknown);
-    else
-        print_counted(&work, rates, operations_rate(request, rates));
+    else print_counted(&work, rates, operations_rate(request, rates));
 }

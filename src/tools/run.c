@@ -7,10 +7,10 @@
 
 typedef struct RunOptions {
     TargetOptions target;
-    bool    demo, json, no_check;
+    bool demo, json, no_check;
     int64_t seconds;
-    int     n_args;
-    char  **args;
+    int n_args;
+    char **args;
 } RunOptions;
 
 // References are scalar code, at some 1e9 operations a second; past these a smaller case is checked instead. A demo may
@@ -25,11 +25,11 @@ static const double CACHED_BYTES = 48e6;
 
 typedef struct Running {
     const RunOptions *options;
-    ToolRequest       request;
-    Arena            *arena;
-    const CheckCase  *base;          // the largest case of the kernel's checks; NULL if it has none
-    const CheckCase  *wanted;        // with the command line's values
-    CaseOptions       cases;
+    ToolRequest request;
+    Arena *arena;
+    const CheckCase *base;   // the largest case of the kernel's checks; NULL if it has none
+    const CheckCase *wanted; // with the command line's values
+    CaseOptions cases;
 } Running;
 
 // ---- what to run
@@ -51,14 +51,11 @@ static bool agrees(const CheckCase *check, const Binding *values, int n)
         bool asked = b->kind != BIND_STRIDED;
         for (int i = 0; i < n; i++) {
             const Binding *const a = &values[i];
-            if (strcmp(a->name, b->name) != 0)
-                continue;
-            if (a->kind != b->kind || a->integer != b->integer || a->type != b->type)
-                return false;
+            if (strcmp(a->name, b->name) != 0) continue;
+            if (a->kind != b->kind || a->integer != b->integer || a->type != b->type) return false;
             asked = true;
         }
-        if (!asked)
-            return false;
+        if (!asked) return false;
     }
     return true;
 }
@@ -81,8 +78,7 @@ static const CheckCase *choose_base(const Running *r, const Binding *values, int
             good = fits;
         }
     }
-    if (!largest || good)
-        return largest;
+    if (!largest || good) return largest;
     CheckCase *const sizes = NEW(r->arena, CheckCase, .decl = NULL);
     *sizes = *largest;
     sizes->n_build = 0;
@@ -92,7 +88,8 @@ static const CheckCase *choose_base(const Running *r, const Binding *values, int
 static int choose_case(Running *r)
 {
     Binding *values = NULL;
-    const bool demo = r->options->demo && !r->request.n_values && strcmp(r->request.build.name, "attention_forward") == 0;
+    const bool demo =
+        r->options->demo && !r->request.n_values && strcmp(r->request.build.name, "attention_forward") == 0;
     const char *const text = demo ? demo_values : text_cstr(&r->request.bindings);
     int n = 0;
     if (bindings_parse(r->arena, r->request.build.program, r->request.build.name, text, &values, &n))
@@ -106,7 +103,9 @@ static CaseBuild build_of(const Running *r, const CheckCase *check)
 {
     const kiln_program *const program = r->request.build.program;
     const char *const name = r->request.build.name;
-    return (CaseBuild){ .program = r->request.build.program, .name = name, .bindings = check->build,
+    return (CaseBuild){ .program = r->request.build.program,
+                        .name = name,
+                        .bindings = check->build,
                         .n_bindings = check->n_build,
                         .has_reference = !r->options->no_check && program_find(program->program, DECL_REFERENCE, name),
                         .has_verify = !r->options->no_check && program_find(program->program, DECL_VERIFY, name) };
@@ -133,11 +132,11 @@ static const CheckCase *smaller_case(const Running *r)
 
 // What a comparison found. `with` NULL: there was none, and `text` says why; else `text` is what was wrong, if it was.
 typedef struct Verdict {
-    const char *with;                // "reference" or "verify block"
-    const char *size;                // where another size than the timed one was compared: its values; else NULL
-    bool        wrong;
-    double      seconds;
-    char        text[1024];
+    const char *with; // "reference" or "verify block"
+    const char *size; // where another size than the timed one was compared: its values; else NULL
+    bool wrong;
+    double seconds;
+    char text[1024];
 } Verdict;
 
 static void check_now(const Running *r, const CaseBuild *build, const CheckCase *check, Verdict *v)
@@ -156,12 +155,10 @@ static void check_now(const Running *r, const CaseBuild *build, const CheckCase 
 static void check_result(const Running *r, const CaseBuild *build, Case *timed, Verdict *v)
 {
     *v = (Verdict){ .with = NULL };
-    if (r->options->no_check)
-        snprintf(v->text, sizeof v->text, "--no-check was given");
+    if (r->options->no_check) snprintf(v->text, sizeof v->text, "--no-check was given");
     else if (!build->reference && !build->verify)
         snprintf(v->text, sizeof v->text, "it has neither a reference nor a verify block");
-    else if (is_small(r, timed))
-        check_now(r, build, r->wanted, v);
+    else if (is_small(r, timed)) check_now(r, build, r->wanted, v);
     else if (!r->base)
         snprintf(v->text, sizeof v->text, "too large for its reference, and it has no check with smaller sizes");
     else {
@@ -176,13 +173,11 @@ static void check_result(const Running *r, const CaseBuild *build, Case *timed, 
 static void print_verdict(const Verdict *v)
 {
     const char *const at = v->size ? " at " : "", *const size = v->size ? v->size : "";
-    if (!v->with)
-        printf("  not checked: %s\n", v->text);
-    else if (v->wrong)
-        printf("  %sWRONG%s%s%s: %s\n", paint(stdout, RED), paint(stdout, PLAIN), at, size, v->text);
+    if (!v->with) printf("  not checked: %s\n", v->text);
+    else if (v->wrong) printf("  %sWRONG%s%s%s: %s\n", paint(stdout, RED), paint(stdout, PLAIN), at, size, v->text);
     else
-        printf("  %scorrect%s: agrees with its %s%s%s (%.2f s)\n", paint(stdout, GREEN), paint(stdout, PLAIN), v->with, at,
-               size, v->seconds);
+        printf("  %scorrect%s: agrees with its %s%s%s (%.2f s)\n", paint(stdout, GREEN), paint(stdout, PLAIN), v->with,
+               at, size, v->seconds);
 }
 
 static void print_json_field(const char *name, const char *text)
@@ -194,14 +189,10 @@ static void print_json_field(const char *name, const char *text)
 static void print_verdict_json(const Verdict *v)
 {
     fprintf(json_output(), ", \"correct\": %s", !v->with ? "null" : v->wrong ? "false" : "true");
-    if (!v->with)
-        print_json_field("not_checked", v->text);
-    else
-        print_json_field("compared_with", v->with);
-    if (v->size)
-        print_json_field("compared_at", v->size);
-    if (v->wrong)
-        print_json_field("problem", v->text);
+    if (!v->with) print_json_field("not_checked", v->text);
+    else print_json_field("compared_with", v->with);
+    if (v->size) print_json_field("compared_at", v->size);
+    if (v->wrong) print_json_field("problem", v->text);
 }
 
 // ---- timing
@@ -209,32 +200,28 @@ static void print_verdict_json(const Verdict *v)
 static DType main_type(const LaunchPlan *plan)
 {
     for (int i = 0; i < plan->n_params; i++)
-        if (plan->params[i].is_tensor && !plan->params[i].absent)
-            return plan->params[i].type;
+        if (plan->params[i].is_tensor && !plan->params[i].absent) return plan->params[i].type;
     return DTYPE_F32;
 }
 
 static void print_rate(const char *what, double rate, double ceiling, double unit, const char *name)
 {
     printf("  %-10s %10.2f %s", what, rate / unit, name);
-    if (isinf(ceiling))
-        printf(" (small enough to stay in caches)");
-    else if (ceiling > 0)
-        printf(" of %.2f possible: %.0f%%", ceiling / unit, 100 * rate / ceiling);
+    if (isinf(ceiling)) printf(" (small enough to stay in caches)");
+    else if (ceiling > 0) printf(" of %.2f possible: %.0f%%", ceiling / unit, 100 * rate / ceiling);
     putchar('\n');
 }
 
 static void print_uncounted(const char *what, double most, const char *unknown, bool at_most, const char *unit)
 {
-    if (unknown && at_most)
-        printf("  %s: at most %.3f %s; %s\n", what, most, unit, unknown);
-    else if (unknown)
-        printf("  %s are not counted: %s\n", what, unknown);
+    if (unknown && at_most) printf("  %s: at most %.3f %s; %s\n", what, most, unit, unknown);
+    else if (unknown) printf("  %s are not counted: %s\n", what, unknown);
 }
 
 static void print_floor(const Work *work, const Ceiling *ceiling, double t)
 {
-    const double floor = fmax(work->operations / ceiling->operations_per_second, work->bytes / ceiling->bytes_per_second);
+    const double floor =
+        fmax(work->operations / ceiling->operations_per_second, work->bytes / ceiling->bytes_per_second);
     printf("  %-10s %10.3f ms for %.3f Gop and %.2f MB: %.0f%% of the roofline\n", "floor", 1e3 * floor,
            1e-9 * work->operations, 1e-6 * work->bytes, 100 * floor / t);
 }
@@ -248,20 +235,17 @@ static void print_measurement(const Running *r, const Case *c, const Measurement
     // Runs one after another then meet no memory at all.
     const bool in_caches = (work->bytes_unknown ? count_bytes(c) : work->bytes) < CACHED_BYTES;
     const bool multiplies = work->operations > 0 && !work->operations_unknown;
-    if (in_caches)
-        ceiling.bytes_per_second = INFINITY;
+    if (in_caches) ceiling.bytes_per_second = INFINITY;
     const double t = m->median;
     printf("  %-10s %10.3f ms median of %d runs (%.3f to %.3f)\n", "time", 1e3 * t, m->runs, 1e3 * m->fastest,
            1e3 * m->slowest);
-    if (multiplies)
-        print_rate("products", work->operations / t, ceiling.operations_per_second, 1e9, "GFLOP/s");
-    if (!work->bytes_unknown)
-        print_rate("memory", work->bytes / t, ceiling.bytes_per_second, 1e9, "GB/s");
-    if (ceiling.what)
-        printf("  (possible: %s)\n", ceiling.what);
+    if (multiplies) print_rate("products", work->operations / t, ceiling.operations_per_second, 1e9, "GFLOP/s");
+    if (!work->bytes_unknown) print_rate("memory", work->bytes / t, ceiling.bytes_per_second, 1e9, "GB/s");
+    if (ceiling.what) printf("  (possible: %s)\n", ceiling.what);
     print_uncounted("operations", 1e-9 * work->operations, work->operations_unknown, work->at_most, "Gop");
     print_uncounted("bytes", 1e-6 * work->bytes, work->bytes_unknown, work->at_most, "MB");
-    if (ceiling.operations_per_second > 0 && (multiplies || !in_caches) && !work->operations_unknown && !work->bytes_unknown)
+    if (ceiling.operations_per_second > 0 && (multiplies || !in_caches) && !work->operations_unknown &&
+        !work->bytes_unknown)
         print_floor(work, &ceiling, t);
 }
 
@@ -272,8 +256,7 @@ static void print_json_count(const char *name, double count, const char *unknown
         return;
     }
     fprintf(json_output(), ", \"%s\": null, \"%s_not_counted\": \"%s\"", name, name, unknown);
-    if (at_most)
-        fprintf(json_output(), ", \"%s_at_most\": %.0f", name, count);
+    if (at_most) fprintf(json_output(), ", \"%s_at_most\": %.0f", name, count);
 }
 
 // One object; a wrong kernel has no times, as one that fails to run.
@@ -284,7 +267,8 @@ static void print_json(const Running *r, const Verdict *v, const Measurement *m)
     print_json_field("case", r->wanted->label);
     print_verdict_json(v);
     if (m) {
-        fprintf(json_output(), ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f",
+        fprintf(json_output(),
+                ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f",
                 m->runs, m->median, m->fastest, m->slowest);
         print_json_count("operations", m->work.operations, m->work.operations_unknown, m->work.at_most);
         print_json_count("bytes", m->work.bytes, m->work.bytes_unknown, m->work.at_most);
@@ -305,12 +289,9 @@ static int time_case(Running *r, Case *c, const Verdict *v)
     progress("timing");
     const bool ok = measure_case(c, (double)r->options->seconds, &m);
     progress_end();
-    if (!ok)
-        return fail_case(c);
-    if (r->options->json)
-        print_json(r, v, &m);
-    else
-        print_measurement(r, c, &m);
+    if (!ok) return fail_case(c);
+    if (r->options->json) print_json(r, v, &m);
+    else print_measurement(r, c, &m);
     return EXIT_OK;
 }
 
@@ -323,12 +304,9 @@ static int run_case(Running *r, const CaseBuild *build)
         fail_case(&c);
     } else {
         check_result(r, build, &c, &v);
-        if (!r->options->json && !r->options->no_check)
-            print_verdict(&v);
-        else if (r->options->json && v.wrong)
-            print_json(r, &v, NULL);
-        if (!v.wrong)
-            result = time_case(r, &c, &v);
+        if (!r->options->json && !r->options->no_check) print_verdict(&v);
+        else if (r->options->json && v.wrong) print_json(r, &v, NULL);
+        if (!v.wrong) result = time_case(r, &c, &v);
     }
     case_close(&c);
     return result;
@@ -356,17 +334,15 @@ static int build_and_run(Running *r)
 static int run(Arena *arena, void *context)
 {
     Running r = { .options = context, .arena = arena };
-    if (r.options->json)
-        json_output();
+    if (r.options->json) json_output();
     int result = request_open(&r.request, arena, &r.options->target, r.options->n_args, r.options->args);
-    r.cases = (CaseOptions){ r.request.build.device, { .check = r.options->target.check, .isa = r.options->target.isa,
-                                                       .arch = (int)r.options->target.arch } };
-    if (result < 0 && !r.cases.device)
-        result = fail_usage("run: --arch needs a CUDA device: --device=cuda:0");
-    if (result < 0)
-        result = choose_case(&r);
-    if (result < 0)
-        result = build_and_run(&r);
+    r.cases = (CaseOptions){
+        r.request.build.device,
+        { .check = r.options->target.check, .isa = r.options->target.isa, .arch = (int)r.options->target.arch }
+    };
+    if (result < 0 && !r.cases.device) result = fail_usage("run: --arch needs a CUDA device: --device=cuda:0");
+    if (result < 0) result = choose_case(&r);
+    if (result < 0) result = build_and_run(&r);
     request_close(&r.request);
     json_output_end();
     return result;
@@ -388,7 +364,8 @@ int tool_run(int argc, char **argv)
         "what the machine can do. Values not given are those of the largest case of the kernel's check.",
         options, COUNT(options),
         "  kiln run kernels/gemm/gemm.tile gemm_nt T=bf16 M=2048 N=2048 K=2048\n"
-        "  kiln run --demo kernels/attention/forward.tile\n" };
+        "  kiln run --demo kernels/attention/forward.tile\n"
+    };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     return end >= 0 ? end : with_arena(run, &o);
 }

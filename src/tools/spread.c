@@ -19,10 +19,8 @@ static void choose_strides(CaseTensor *t, bool aligned)
     for (int i = d->rank - 1; i >= 0; i--) {
         d->strides[i] = stride;
         stride *= d->shape[i] > 0 ? d->shape[i] : 1;
-        if (i == d->rank - 1)
-            stride += GAP_BYTES / element_bytes(t);
-        if (i == d->rank - 1 && aligned)
-            stride = (stride + unit - 1) / unit * unit;
+        if (i == d->rank - 1) stride += GAP_BYTES / element_bytes(t);
+        if (i == d->rank - 1 && aligned) stride = (stride + unit - 1) / unit * unit;
     }
     d->has_strides = true;
     t->spread_bytes = (size_t)(stride * element_bytes(t));
@@ -42,19 +40,17 @@ static void copy_rows(CaseTensor *t, char *spread, bool back, int poison)
         }
         char *const far = spread + at * element_bytes(t), *const near = (char *)h->data + (size_t)row * row_bytes;
         memcpy(back ? near : far, back ? far : near, row_bytes);
-        if (back)
-            memset(far, poison, row_bytes);
+        if (back) memset(far, poison, row_bytes);
     }
 }
 
 bool spread_tensor(CaseTensor *t, bool aligned, int poison)
 {
     if (t->host.rank < 2 || kiln_type_bits(t->host.type) < 8)
-        return true;                 // there is no row to part, or rows may begin within a byte
+        return true; // there is no row to part, or rows may begin within a byte
     choose_strides(t, aligned);
     t->spread = aligned_alloc(4096, (2 * GUARD_BYTES + t->spread_bytes + 4095) & ~(size_t)4095);
-    if (!t->spread)
-        return false;
+    if (!t->spread) return false;
     memset(t->spread, poison, 2 * GUARD_BYTES + t->spread_bytes);
     t->device.data = t->spread + GUARD_BYTES;
     copy_rows(t, t->spread + GUARD_BYTES, false, poison);
@@ -64,10 +60,8 @@ bool spread_tensor(CaseTensor *t, bool aligned, int poison)
 void gather_tensor(CaseTensor *t, int poison, bool *gaps_hold)
 {
     *gaps_hold = true;
-    if (!t->spread)
-        return;
+    if (!t->spread) return;
     copy_rows(t, t->spread + GUARD_BYTES, true, poison);
-    for (size_t i = 0; i < 2 * GUARD_BYTES + t->spread_bytes; i++)
-        *gaps_hold &= t->spread[i] == (char)poison;
-    copy_rows(t, t->spread + GUARD_BYTES, false, poison);  // as it was, for a further run
+    for (size_t i = 0; i < 2 * GUARD_BYTES + t->spread_bytes; i++) *gaps_hold &= t->spread[i] == (char)poison;
+    copy_rows(t, t->spread + GUARD_BYTES, false, poison); // as it was, for a further run
 }

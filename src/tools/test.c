@@ -13,39 +13,44 @@
 typedef struct TestOptions {
     CaseOptions cases;
     const char *device, *filter, *isa;
-    bool        check, compile_only, json, quick, verbose;
-    int64_t     arch;
-    Folders     folders;
-    int         n_args;
-    char      **args;
-    char      **command;             // the whole command, as it was given
+    bool check, compile_only, json, quick, verbose;
+    int64_t arch;
+    Folders folders;
+    int n_args;
+    char **args;
+    char **command; // the whole command, as it was given
 } TestOptions;
 
-typedef struct TestCase { const CheckCase *check; int build; } TestCase;
+typedef struct TestCase {
+    const CheckCase *check;
+    int build;
+} TestCase;
 
 // One file under test.
 typedef struct TestFile {
-    const char   *path;
+    const char *path;
     kiln_program *program;
     VEC(CaseBuild) builds;
-    VEC(TestCase)  cases;
+    VEC(TestCase) cases;
 } TestFile;
 
-typedef struct Tally { int passed, failed, skipped; bool first; } Tally;
+typedef struct Tally {
+    int passed, failed, skipped;
+    bool first;
+} Tally;
 
 // ---- collecting
 
 static bool same_binding(const Binding *a, const Binding *b)
 {
-    return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->integer == b->integer
-        && memcmp(&a->real, &b->real, sizeof a->real) == 0 && a->type == b->type;
+    return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->integer == b->integer &&
+           memcmp(&a->real, &b->real, sizeof a->real) == 0 && a->type == b->type;
 }
 
 static bool same_bindings(const Binding *a, int n_a, const Binding *b, int n_b)
 {
     for (int i = 0; n_a == n_b && i < n_a; i++)
-        if (!same_binding(&a[i], &b[i]))
-            return false;
+        if (!same_binding(&a[i], &b[i])) return false;
     return n_a == n_b;
 }
 
@@ -58,15 +63,22 @@ static int find_or_add_build(Arena *arena, const TestOptions *options, TestFile 
             same_bindings(file->builds.items[i].bindings, file->builds.items[i].n_bindings, check->build,
                           check->n_build))
             return i;
-    VEC_PUSH(arena, &file->builds, (CaseBuild){
-        .program = file->program, .name = name, .bindings = check->build, .n_bindings = check->n_build,
-        .has_reference = !options->compile_only && program_find(program, DECL_REFERENCE, name) != NULL,
-        .has_verify = !options->compile_only && program_find(program, DECL_VERIFY, name) != NULL });
+    VEC_PUSH(
+        arena, &file->builds,
+        (CaseBuild){ .program = file->program,
+                     .name = name,
+                     .bindings = check->build,
+                     .n_bindings = check->n_build,
+                     .has_reference = !options->compile_only && program_find(program, DECL_REFERENCE, name) != NULL,
+                     .has_verify = !options->compile_only && program_find(program, DECL_VERIFY, name) != NULL });
     return file->builds.count - 1;
 }
 
 // Cases out of all of a kernel's.
-typedef struct Choice { const CheckCases *all; VEC(const CheckCase *) cases; } Choice;
+typedef struct Choice {
+    const CheckCases *all;
+    VEC(const CheckCase *) cases;
+} Choice;
 
 static bool has_build(const Choice *choice, const CheckCase *one)
 {
@@ -81,8 +93,7 @@ static bool has_value(const Choice *choice, const Binding *value, bool of_launch
     for (int i = 0; i < choice->cases.count; i++) {
         const CheckCase *const c = choice->cases.items[i];
         for (int k = 0; k < (of_launch ? c->n_launch : c->n_build); k++)
-            if (same_binding(of_launch ? &c->launch[k] : &c->build[k], value))
-                return true;
+            if (same_binding(of_launch ? &c->launch[k] : &c->build[k], value)) return true;
     }
     return false;
 }
@@ -90,8 +101,7 @@ static bool has_value(const Choice *choice, const Binding *value, bool of_launch
 static bool has_check(const Choice *choice, const Decl *check)
 {
     for (int i = 0; i < choice->cases.count; i++)
-        if (choice->cases.items[i]->decl == check)
-            return true;
+        if (choice->cases.items[i]->decl == check) return true;
     return false;
 }
 
@@ -116,10 +126,8 @@ static const CheckCase *find_next(const Choice *choice, const TestOptions *optio
     for (int i = 0; i < choice->all->count; i++) {
         const CheckCase *const one = &choice->all->items[i];
         int n = is_wanted(options, one) ? count_news(choice, one, of_launch) : 0;
-        if (n && of_launch && has_build(choice, one))
-            n += one->n_launch + 1;
-        if (n > most)
-            most = n, best = one;
+        if (n && of_launch && has_build(choice, one)) n += one->n_launch + 1;
+        if (n > most) most = n, best = one;
     }
     return best;
 }
@@ -128,15 +136,14 @@ static const CheckCase *find_next(const Choice *choice, const TestOptions *optio
 static void choose_quick(Arena *arena, Choice *choice, const TestOptions *options)
 {
     for (int of_launch = 0; of_launch < 2; of_launch++)
-        for (const CheckCase *next; (next = find_next(choice, options, of_launch)) != NULL; )
+        for (const CheckCase *next; (next = find_next(choice, options, of_launch)) != NULL;)
             VEC_PUSH(arena, &choice->cases, next);
 }
 
 static void choose_all(Arena *arena, Choice *choice, const TestOptions *options)
 {
     for (int i = 0; i < choice->all->count; i++)
-        if (is_wanted(options, &choice->all->items[i]))
-            VEC_PUSH(arena, &choice->cases, &choice->all->items[i]);
+        if (is_wanted(options, &choice->all->items[i])) VEC_PUSH(arena, &choice->cases, &choice->all->items[i]);
 }
 
 static bool add_cases(Arena *arena, TestFile *file, const char *name, const TestOptions *options)
@@ -146,12 +153,10 @@ static bool add_cases(Arena *arena, TestFile *file, const char *name, const Test
     program->diags = diags_new(program->arena);
     const CheckCases *const cases = check_cases(program, name);
     const bool ok = cases && !program->diags->errors;
-    if (!ok)
-        program_fail(program->diags);
+    if (!ok) program_fail(program->diags);
     pthread_mutex_unlock(&file->program->lock);
     Choice choice = { .all = cases };
-    if (ok)
-        (options->quick ? choose_quick : choose_all)(arena, &choice, options);
+    if (ok) (options->quick ? choose_quick : choose_all)(arena, &choice, options);
     for (int i = 0; i < choice.cases.count; i++) {
         const CheckCase *const one = choice.cases.items[i];
         VEC_PUSH(arena, &file->cases, (TestCase){ one, find_or_add_build(arena, options, file, name, one) });
@@ -162,8 +167,7 @@ static bool add_cases(Arena *arena, TestFile *file, const char *name, const Test
 static bool has_seen(const Decl *first, const Decl *check)
 {
     for (const Decl *d = first; d != check; d = d->next)
-        if (d->kind == DECL_CHECK && strcmp(d->name, check->name) == 0)
-            return true;
+        if (d->kind == DECL_CHECK && strcmp(d->name, check->name) == 0) return true;
     return false;
 }
 
@@ -172,8 +176,7 @@ static bool collect(Arena *arena, TestFile *file, const TestOptions *options)
 {
     const Decl *const first = file->program->program->modules[0]->decls;
     for (const Decl *d = first; d; d = d->next)
-        if (d->kind == DECL_CHECK && !has_seen(first, d) && !add_cases(arena, file, d->name, options))
-            return false;
+        if (d->kind == DECL_CHECK && !has_seen(first, d) && !add_cases(arena, file, d->name, options)) return false;
     return true;
 }
 
@@ -210,8 +213,7 @@ static void report(const TestOptions *options, Tally *tally, const char *file, c
         return;
     }
     progress_end();
-    if (failed)
-        printf("%sFAIL%s %s: %s\n      %s\n", paint(stdout, RED), paint(stdout, PLAIN), file, label, why);
+    if (failed) printf("%sFAIL%s %s: %s\n      %s\n", paint(stdout, RED), paint(stdout, PLAIN), file, label, why);
     else if (skipped && options->verbose)
         printf("%sskip%s %s: %s (%s)\n", paint(stdout, YELLOW), paint(stdout, PLAIN), file, label, why);
     else if (options->verbose)
@@ -230,10 +232,8 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
 {
     const int shared = kernel->plan->dynamic_shared_bytes + kernel->report.static_shared_bytes;
     const int limit = shared_bytes_limit(kernel->arch);
-    if (!kernel->arch)
-        return NULL;
-    if (!kernel->report.known)
-        return "ptxas reported nothing";
+    if (!kernel->arch) return NULL;
+    if (!kernel->report.known) return "ptxas reported nothing";
     if (kernel->report.spill_bytes && !checked)
         return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)",
                             kernel->plan->name, kernel->report.spill_bytes, kernel->report.registers,
@@ -241,10 +241,10 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
     if (kernel->report.stack_bytes && !checked)
         return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name,
                             kernel->report.stack_bytes, kernel->report.registers);
-    if (kernel->report.serialised_wgmma)
-        return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
-    return shared <= limit ? NULL : arena_printf(arena, "%s: %d bytes of shared memory, an instance has %d",
-                                                 kernel->plan->name, shared, limit);
+    if (kernel->report.serialised_wgmma) return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
+    return shared <= limit ? NULL
+                           : arena_printf(arena, "%s: %d bytes of shared memory, an instance has %d",
+                                          kernel->plan->name, shared, limit);
 }
 
 static const char *find_resource_problems(Arena *arena, const kiln_kernel *kernel, bool checked)
@@ -278,7 +278,7 @@ static void report_build(Arena *arena, const TestOptions *options, Tally *tally,
     }
     const char *const problem = find_resource_problems(arena, build->kernel, options->check);
     const int stack = stack_bytes_of(build->kernel);
-    if (!problem && stack)                                 // not wrong, but it should be known
+    if (!problem && stack) // not wrong, but it should be known
         text_print(&label, ", %d bytes of stack", stack);
     report(options, tally, file->path, text_cstr(&label), problem ? "failed" : "passed", problem ? problem : "",
            build->seconds);
@@ -291,7 +291,7 @@ static void run_case(const TestOptions *options, Tally *tally, const TestFile *f
     const CaseBuild *const build = &file->builds.items[test->build];
     const char *const label = test->check->label;
     const double begin = seconds_now();
-    static Case one;                                       // large, and one runs at a time
+    static Case one; // large, and one runs at a time
     if (build->status == KILN_UNSUPPORTED) {
         report(options, tally, file->path, label, "skipped", build->message ? build->message : "", 0);
         return;
@@ -310,7 +310,11 @@ static void run_case(const TestOptions *options, Tally *tally, const TestFile *f
     case_close(&one);
 }
 
-typedef struct Builds { TestFile *file; const CaseOptions *options; _Atomic int done; } Builds;
+typedef struct Builds {
+    TestFile *file;
+    const CaseOptions *options;
+    _Atomic int done;
+} Builds;
 
 static void build_one(void *context, int i)
 {
@@ -322,8 +326,7 @@ static void build_one(void *context, int i)
 static const char *compose_build_failure(Arena *arena, const TestFile *file, int build)
 {
     int n = 0;
-    for (int i = 0; i < file->cases.count; i++)
-        n += file->cases.items[i].build == build;
+    for (int i = 0; i < file->cases.count; i++) n += file->cases.items[i].build == build;
     Text bindings = { .arena = arena };
     bindings_print(&bindings, file->builds.items[build].bindings, file->builds.items[build].n_bindings);
     return arena_printf(arena, "%s<%s> (%d case%s)", file->builds.items[build].name, text_cstr(&bindings), n,
@@ -343,8 +346,7 @@ static bool reopen_device(TestFile *file, CaseOptions *options)
     }
     kiln_device_close(options->device);
     options->device = NULL;
-    if (kiln_device_open(name, &options->device))
-        return false;
+    if (kiln_device_open(name, &options->device)) return false;
     Builds builds = { file, options, 0 };
     in_parallel(file->builds.count, build_one, &builds);
     return true;
@@ -355,8 +357,7 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
 {
     for (int b = 0; b < file->builds.count; b++) {
         const CaseBuild *const build = &file->builds.items[b];
-        if (!build->status || options->json)
-            continue;
+        if (!build->status || options->json) continue;
         const bool skipped = build->status == KILN_UNSUPPORTED;
         output_hold();
         progress_end();
@@ -364,8 +365,7 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
                paint(stdout, PLAIN), file->path, compose_build_failure(arena, file, b),
                build->message ? build->message : "out of memory");
         for (int i = 0; i < file->cases.count; i++)
-            if (file->cases.items[i].build == b)
-                skipped ? tally->skipped++ : tally->failed++;
+            if (file->cases.items[i].build == b) skipped ? tally->skipped++ : tally->failed++;
         output_release();
     }
 }
@@ -375,7 +375,10 @@ static void report_failed_builds(Arena *arena, const TestOptions *options, Tally
 static const char BEHIND_A_FAULT[] = "KILN_TEST_BEHIND_A_FAULT";
 
 // Up to where the command has come: case `next` of file number `file`, which began with `before`.
-typedef struct Reached { int file, next; Tally tally, before; } Reached;
+typedef struct Reached {
+    int file, next;
+    Tally tally, before;
+} Reached;
 
 static Reached read_reached(void)
 {
@@ -412,15 +415,12 @@ static void test_file(Arena *arena, TestOptions *options, Reached *reached, cons
         kiln_program_free(file.program);
         return;
     }
-    if (reached->next == 0)
-        reached->before = *tally;
+    if (reached->next == 0) reached->before = *tally;
     Builds builds = { &file, &options->cases, 0 };
     in_parallel(file.builds.count, build_one, &builds);
     const double built = seconds_now();
-    for (int i = 0; options->compile_only && i < file.builds.count; i++)
-        report_build(arena, options, tally, &file, i);
-    if (!options->compile_only && reached->next == 0)
-        report_failed_builds(arena, options, tally, &file);
+    for (int i = 0; options->compile_only && i < file.builds.count; i++) report_build(arena, options, tally, &file, i);
+    if (!options->compile_only && reached->next == 0) report_failed_builds(arena, options, tally, &file);
     for (int i = reached->next; !options->compile_only && i < file.cases.count; i++) {
         progress("%s: case %d of %d", path, i + 1, file.cases.count);
         if (!file.builds.items[file.cases.items[i].build].status || options->json)
@@ -436,15 +436,18 @@ static void test_file(Arena *arena, TestOptions *options, Reached *reached, cons
     const int failed = tally->failed - reached->before.failed, passed = tally->passed - reached->before.passed;
     if (!options->json && file.cases.count)
         printf("%s%s%s %s: %d passed, %d failed, %d skipped; %d builds %.1f s, runs %.1f s\n",
-               paint(stdout, failed ? RED : GREEN), failed ? "FAIL" : "ok  ", paint(stdout, PLAIN), path, passed, failed,
-               tally->skipped - reached->before.skipped, file.builds.count, built - begin, seconds_now() - built);
+               paint(stdout, failed ? RED : GREEN), failed ? "FAIL" : "ok  ", paint(stdout, PLAIN), path, passed,
+               failed, tally->skipped - reached->before.skipped, file.builds.count, built - begin,
+               seconds_now() - built);
     fflush(stdout);
-    for (int i = 0; i < file.builds.count; i++)
-        case_build_free(&file.builds.items[i]);
+    for (int i = 0; i < file.builds.count; i++) case_build_free(&file.builds.items[i]);
     kiln_program_free(file.program);
 }
 
-static struct { const TestOptions *options; const Tally *tally; } so_far;      // for who interrupts; tally NULL: nothing yet
+static struct {
+    const TestOptions *options;
+    const Tally *tally;
+} so_far; // for who interrupts; tally NULL: nothing yet
 
 static void print_interrupted(void *context)
 {
@@ -474,23 +477,22 @@ static int test_files(Arena *arena, void *context)
     int n;
     Reached reached = read_reached();
     const Tally *const tally = &reached.tally;
-    if (!find_tile_files(arena, options->n_args, options->args, &paths, &n))
-        return EXIT_USAGE;
+    if (!find_tile_files(arena, options->n_args, options->args, &paths, &n)) return EXIT_USAGE;
     output_hold();
     so_far.tally = tally;
     if (options->json && tally->first)
         fprintf(json_output(), "{\"device\": \"%s\", \"cases\": [",
-               options->cases.device ? kiln_device_name(options->cases.device) : "none");
+                options->cases.device ? kiln_device_name(options->cases.device) : "none");
     output_release();
     for (; reached.file < n && (options->compile_only || options->cases.device); reached.file++, reached.next = 0)
         test_file(arena, options, &reached, paths[reached.file]);
-    output_hold();                                         // not given back: from here on nothing is interrupted
+    output_hold(); // not given back: from here on nothing is interrupted
     recommend_checks(options, tally);
     if (options->json)
-        fprintf(json_output(), "\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally->passed, tally->failed, tally->skipped);
+        fprintf(json_output(), "\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", tally->passed, tally->failed,
+                tally->skipped);
     json_output_end();
-    if (!options->json)
-        printf("%d passed, %d failed, %d skipped\n", tally->passed, tally->failed, tally->skipped);
+    if (!options->json) printf("%d passed, %d failed, %d skipped\n", tally->passed, tally->failed, tally->skipped);
     if (tally->passed + tally->failed + tally->skipped == 0)
         return fail_usage(options->filter ? "no case matches '%s'" : "no checks in these files%s",
                           options->filter ? options->filter : "");
@@ -502,8 +504,7 @@ static char **copy_command(int argc, char **argv)
 {
     static char kiln[] = "kiln", test[] = "test";
     char **const command = memory_alloc(((size_t)argc + 3) * sizeof *command);
-    if (!command)
-        return NULL;
+    if (!command) return NULL;
     command[0] = kiln, command[1] = test;
     memcpy(command + 2, argv, (size_t)argc * sizeof *argv);
     return command;
@@ -511,10 +512,9 @@ static char **copy_command(int argc, char **argv)
 
 static int test_with(TestOptions *o)
 {
-    if (o->n_args == 0)
-        return fail_usage("test: which files? see 'kiln test --help'");
+    if (o->n_args == 0) return fail_usage("test: which files? see 'kiln test --help'");
     so_far.options = o;
-    on_interrupt(print_interrupted, NULL);                 // before the device, which starts threads
+    on_interrupt(print_interrupted, NULL); // before the device, which starts threads
     o->cases.build = (kiln_build_options){ .check = o->check, .isa = o->isa, .arch = (int)o->arch };
     if (!(o->compile_only && o->arch && !o->device) &&
         kiln_device_open(device_name_or_default(o->device), &o->cases.device))
@@ -527,8 +527,9 @@ static int test_with(TestOptions *o)
         kiln_device_close(o->cases.device);
         return fail_usage("test: --isa is for the CPU");
     }
-    Target target;                                         // what cannot be is said once, not skipped case by case
-    const int result = target_choose(o->cases.device, &o->cases.build, &target) ? fail_status(NULL) : with_arena(test_files, o);
+    Target target; // what cannot be is said once, not skipped case by case
+    const int result =
+        target_choose(o->cases.device, &o->cases.build, &target) ? fail_status(NULL) : with_arena(test_files, o);
     kiln_device_close(o->cases.device);
     return result;
 }
@@ -543,7 +544,8 @@ int tool_test(int argc, char **argv)
         { "--check", OPTION_FLAG, &o.check, NULL, "trap accesses outside tiles and reads of undefined tiles" },
         { "--isa", OPTION_TEXT, &o.isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },
         { "--arch", OPTION_NUMBER, &o.arch, "N", "CUDA: 90 or 80 instead of the device's" },
-        { "--compile-only", OPTION_FLAG, &o.compile_only, NULL, "build each specialisation, run nothing; --arch needs no GPU then" },
+        { "--compile-only", OPTION_FLAG, &o.compile_only, NULL,
+          "build each specialisation, run nothing; --arch needs no GPU then" },
         FOLDER_OPTION(o.folders),
         { "--quick", OPTION_FLAG, &o.quick, NULL, "few cases, in which every value of every parameter occurs" },
         { "--verbose", OPTION_FLAG, &o.verbose, NULL, "a line for every case" },
@@ -557,7 +559,8 @@ int tool_test(int argc, char **argv)
         "  kiln test kernels/                      all of a library\n"
         "  kiln test --filter='gemm_nt<bf16' kernels/gemm/gemm.tile\n"
         "  kiln test --device=cuda:0 --json kernels/ > result.json\n"
-        "  kiln test --arch=90 --compile-only kernels/ what ptxas says of every kernel, without a GPU\n" };
+        "  kiln test --arch=90 --compile-only kernels/ what ptxas says of every kernel, without a GPU\n"
+    };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     const int result = end < 0 ? test_with(&o) : end;
     memory_free(command);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tool.c - options, help, terminals and small services for the subcommands.
-#define _GNU_SOURCE                  // qsort's strings, open_memstream
+#define _GNU_SOURCE // qsort's strings, open_memstream
 #include "tools/tool.h"
 #include "base/memory.h"
 #include "base/near.h"
@@ -20,8 +20,7 @@
 static void print_help(const Usage *usage)
 {
     printf("usage: %s\n\n%s\n", usage->line, usage->about);
-    if (usage->n_options)
-        printf("\noptions:\n");
+    if (usage->n_options) printf("\noptions:\n");
     for (int i = 0; i < usage->n_options; i++) {
         const Option *const o = &usage->options[i];
         char left[64];
@@ -29,8 +28,7 @@ static void print_help(const Usage *usage)
         snprintf(left, sizeof left, "%s%s%s", o->name, between, o->argument ? o->argument : "");
         printf("  %-22s %s\n", left, o->help);
     }
-    if (usage->examples)
-        printf("\nexamples:\n%s", usage->examples);
+    if (usage->examples) printf("\nexamples:\n%s", usage->examples);
 }
 
 static const Option *find_option(const Usage *usage, const char *text, size_t n)
@@ -51,7 +49,9 @@ int read_number(const char *option, const char *text, int64_t *value)
     *value = number;
     if (!*text || *end || isspace((unsigned char)*text))
         return fail_usage("%s takes a whole number, not '%s'", option, text);
-    return !errno && number >= 0 && number <= INT32_MAX ? -1 : fail_usage("%s takes a number from 0 to %d, not %s", option, INT32_MAX, text);
+    return !errno && number >= 0 && number <= INT32_MAX
+               ? -1
+               : fail_usage("%s takes a number from 0 to %d, not %s", option, INT32_MAX, text);
 }
 
 static int take_folder(const Option *option, const char *text)
@@ -70,8 +70,7 @@ static int fail_option(const Usage *usage, const char *text)
 {
     const char *names[64];
     int n = 0;
-    for (; n < usage->n_options && n < COUNT(names); n++)
-        names[n] = usage->options[n].name;
+    for (; n < usage->n_options && n < COUNT(names); n++) names[n] = usage->options[n].name;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
     const int words = (int)strcspn(strchr(usage->line, ' ') + 1, " ") + 5;
@@ -86,22 +85,19 @@ static int take_option(const Usage *usage, int argc, char **argv, int *i)
     const char *const text = argv[*i];
     const size_t n = strcspn(text, "=");
     const Option *const option = find_option(usage, text, n);
-    if (!option)
-        return fail_option(usage, text);
+    if (!option) return fail_option(usage, text);
     if (option->kind == OPTION_FLAG) {
         *(bool *)option->value = true;
         return text[n] ? fail_usage("%s takes no value", option->name) : -1;
     }
     const bool joined = option->kind == OPTION_FOLDER ? text[2] != 0 : text[n] != 0;
     const char *value = !joined ? NULL : option->kind == OPTION_FOLDER ? text + 2 : text + n + 1;
-    if (!value && *i + 1 < argc)
-        value = argv[++*i];
+    if (!value && *i + 1 < argc) value = argv[++*i];
     if (!value || !*value)
-        return fail_usage("%s needs a value: %s%s%s", option->name, option->name, option->kind == OPTION_FOLDER ? " " : "=", option->argument);
-    if (option->kind == OPTION_NUMBER)
-        return read_number(option->name, value, option->value);
-    if (option->kind == OPTION_FOLDER)
-        return take_folder(option, value);
+        return fail_usage("%s needs a value: %s%s%s", option->name, option->name,
+                          option->kind == OPTION_FOLDER ? " " : "=", option->argument);
+    if (option->kind == OPTION_NUMBER) return read_number(option->name, value, option->value);
+    if (option->kind == OPTION_FOLDER) return take_folder(option, value);
     *(const char **)option->value = value;
     return -1;
 }
@@ -120,8 +116,7 @@ int parse_options(const Usage *usage, int argc, char **argv, int *n)
             return EXIT_OK;
         } else {
             const int end = take_option(usage, argc, argv, &i);
-            if (end >= 0)
-                return end;
+            if (end >= 0) return end;
         }
     }
     return -1;
@@ -147,8 +142,7 @@ void progress(const char *format, ...)
 {
     char line[160];
     va_list args;
-    if (!is_terminal(stderr))
-        return;
+    if (!is_terminal(stderr)) return;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
@@ -159,8 +153,7 @@ void progress(const char *format, ...)
 
 void progress_end(void)
 {
-    if (progress_shown)
-        fputs("\r\033[K", stderr);
+    if (progress_shown) fputs("\r\033[K", stderr);
     progress_shown = false;
 }
 
@@ -170,21 +163,18 @@ bool output_lost;
 
 FILE *json_output(void)
 {
-    if (json_file)
-        return json_file;
+    if (json_file) return json_file;
     fflush(stdout);
     const int out = dup(STDOUT_FILENO);
     json_file = out >= 0 ? fdopen(out, "w") : NULL;
-    if (!json_file)
-        return stdout;
+    if (!json_file) return stdout;
     dup2(STDERR_FILENO, STDOUT_FILENO);
     return json_file;
 }
 
 void json_output_end(void)
 {
-    if (!json_file)
-        return;
+    if (!json_file) return;
     fflush(NULL);
     dup2(fileno(json_file), STDOUT_FILENO);
     output_lost |= ferror(json_file) != 0;
@@ -205,10 +195,8 @@ int fail_status(const char *what)
     const char *message = kiln_error_message();
     progress_end();
     fflush(stdout);
-    if (strncmp(message, placeless, strlen(placeless)) == 0)
-        message += strlen(placeless);
-    if (what || !has_place(message))
-        fprintf(stderr, "kiln: %s%s", what ? what : "", what ? ": " : "");
+    if (strncmp(message, placeless, strlen(placeless)) == 0) message += strlen(placeless);
+    if (what || !has_place(message)) fprintf(stderr, "kiln: %s%s", what ? what : "", what ? ": " : "");
     fprintf(stderr, "%s%s", message, *message && message[strlen(message) - 1] == '\n' ? "" : "\n");
     return EXIT_FAILED;
 }
@@ -228,8 +216,7 @@ int fail_usage(const char *format, ...)
 void print_near(const char *name, const char *const *candidates, int n)
 {
     const char *const near = nearest_name(name, candidates, n);
-    if (near)
-        fprintf(stderr, "kiln: did you mean '%s'?\n", near);
+    if (near) fprintf(stderr, "kiln: did you mean '%s'?\n", near);
 }
 
 int compare_doubles(const void *a, const void *b)
@@ -247,7 +234,10 @@ double seconds_now(void)
 
 // ---- files
 
-typedef struct Paths { VEC(const char *) list; Arena *arena; } Paths;
+typedef struct Paths {
+    VEC(const char *) list;
+    Arena *arena;
+} Paths;
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -258,21 +248,16 @@ static bool ends_with(const char *text, const char *end)
 static void add_folder(Paths *paths, const char *folder)
 {
     DIR *const dir = opendir(folder);
-    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL; ) {
+    for (const struct dirent *item; dir && (item = readdir(dir)) != NULL;) {
         struct stat st;
-        if (item->d_name[0] == '.')
-            continue;
-        const char *const path = arena_printf(paths->arena, "%s%s%s", folder, ends_with(folder, "/") ? "" : "/",
-                                              item->d_name);
-        if (stat(path, &st) != 0)
-            continue;
-        if (S_ISDIR(st.st_mode))
-            add_folder(paths, path);
-        else if (ends_with(path, ".tile"))
-            VEC_PUSH(paths->arena, &paths->list, path);
+        if (item->d_name[0] == '.') continue;
+        const char *const path =
+            arena_printf(paths->arena, "%s%s%s", folder, ends_with(folder, "/") ? "" : "/", item->d_name);
+        if (stat(path, &st) != 0) continue;
+        if (S_ISDIR(st.st_mode)) add_folder(paths, path);
+        else if (ends_with(path, ".tile")) VEC_PUSH(paths->arena, &paths->list, path);
     }
-    if (dir)
-        closedir(dir);
+    if (dir) closedir(dir);
 }
 
 void print_near_file(const char *path)
@@ -296,12 +281,9 @@ bool find_tile_files(Arena *arena, int n_args, char **args, const char ***paths,
             print_near_file(args[i]);
             return false;
         }
-        if (S_ISDIR(st.st_mode))
-            add_folder(&found, args[i]);
-        else
-            VEC_PUSH(arena, &found.list, args[i]);
-        if (found.list.count == before)
-            return fail_usage("%s: no .tile files in it", args[i]), false;
+        if (S_ISDIR(st.st_mode)) add_folder(&found, args[i]);
+        else VEC_PUSH(arena, &found.list, args[i]);
+        if (found.list.count == before) return fail_usage("%s: no .tile files in it", args[i]), false;
         qsort(found.list.items + before, (size_t)(found.list.count - before), sizeof *found.list.items, compare_paths);
     }
     *paths = found.list.items;
@@ -341,13 +323,17 @@ int with_arena(int (*work)(Arena *arena, void *context), void *context)
 
 // ---- work on several threads
 
-typedef struct Work { void (*task)(void *, int); void *context; int n; _Atomic int next; } Work;
+typedef struct Work {
+    void (*task)(void *, int);
+    void *context;
+    int n;
+    _Atomic int next;
+} Work;
 
 static void *do_work(void *context)
 {
     Work *const work = context;
-    for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->n; )
-        work->task(work->context, i);
+    for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->n;) work->task(work->context, i);
     return NULL;
 }
 
@@ -359,9 +345,7 @@ void in_parallel(int n, void (*task)(void *context, int i), void *context)
     int started = 0;
     const int wanted = threads_count() < n ? threads_count() : n;
     for (; started < wanted - 1 && started < MOST; started++)
-        if (pthread_create(&threads[started], NULL, do_work, &work) != 0)
-            break;
+        if (pthread_create(&threads[started], NULL, do_work, &work) != 0) break;
     do_work(&work);
-    while (started > 0)
-        pthread_join(threads[--started], NULL);
+    while (started > 0) pthread_join(threads[--started], NULL);
 }

@@ -13,8 +13,8 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 // A row of main.c's table. `run` gets the arguments after its name.
 typedef struct Command {
     const char *name;
-    int       (*run)(int argc, char **argv);
-    const char *summary;             // of `kiln --help`
+    int (*run)(int argc, char **argv);
+    const char *summary; // of `kiln --help`
 } Command;
 
 int tool_test(int argc, char **argv);
@@ -30,18 +30,22 @@ int tool_list(int argc, char **argv);
 
 // ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times
 typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_FOLDER } OptionKind;
-typedef struct Folders { const char *items[32]; int n; } Folders;
+typedef struct Folders {
+    const char *items[32];
+    int n;
+} Folders;
 typedef struct Option {
-    const char *name;                // "--device"
-    OptionKind  kind;
-    void       *value;               // bool *, const char **, int64_t * or Folders *; a number is 0 to INT32_MAX
-    const char *argument, *help;     // "NAME", "run on this device"
+    const char *name; // "--device"
+    OptionKind kind;
+    void *value;                 // bool *, const char **, int64_t * or Folders *; a number is 0 to INT32_MAX
+    const char *argument, *help; // "NAME", "run on this device"
 } Option;
 typedef struct Usage {
-    const char   *line;              // "kiln test [OPTION...] FILE|FOLDER..."
-    const char   *about;
-    const Option *options; int n_options;
-    const char   *examples;
+    const char *line; // "kiln test [OPTION...] FILE|FOLDER..."
+    const char *about;
+    const Option *options;
+    int n_options;
+    const char *examples;
 } Usage;
 // Takes the options out of argv; what is left stands in argv[0 .. *n). Returns -1 to go on, else the exit status
 // (after --help, or a mistake that was printed).
@@ -51,52 +55,56 @@ int read_number(const char *option, const char *text, int64_t *value);
 
 // ---- printing
 bool is_terminal(FILE *file);
-const char *paint(FILE *file, const char *ansi);           // the escape sequence on terminals, else ""
+const char *paint(FILE *file, const char *ansi); // the escape sequence on terminals, else ""
 #define RED "\033[1;31m"
 #define GREEN "\033[32m"
 #define YELLOW "\033[33m"
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
-void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));   // one line, overwritten; terminals only
+void progress(const char *format, ...) __attribute__((format(printf, 1, 2))); // one line, overwritten; terminals only
 void progress_end(void);
 // Where an object of JSON goes: standard output. From the first call on, what kernels print goes to standard error.
 FILE *json_output(void);
-void  json_output_end(void);
-extern bool output_lost;                                   // some of it could not be written
-int  fail_status(const char *what);                        // prints the library's message; EXIT_FAILED
-int  fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void print_near(const char *name, const char *const *candidates, int n);        // "did you mean ...?", if one is near
-void print_near_file(const char *path);                    // the same among the .tile files and folders beside it
+void json_output_end(void);
+extern bool output_lost;           // some of it could not be written
+int fail_status(const char *what); // prints the library's message; EXIT_FAILED
+int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void print_near(const char *name, const char *const *candidates, int n); // "did you mean ...?", if one is near
+void print_near_file(const char *path); // the same among the .tile files and folders beside it
 // Ctrl-C from here on: `summary` is printed, and the command ends with 130. Threads are started after this call.
 void on_interrupt(void (*summary)(void *context), void *context);
-void output_hold(void);                                    // what is printed, and counted, as one
+void output_hold(void); // what is printed, and counted, as one
 void output_release(void);
 double seconds_now(void);
-int  compare_doubles(const void *a, const void *b);        // for qsort
+int compare_doubles(const void *a, const void *b); // for qsort
 
 // "FILE [KERNEL] [NAME=VALUE...]" and the options that choose a target, as a request for the builder.
 typedef struct TargetOptions {
     const char *device, *isa;
-    int64_t     arch;                // without a device: compile only
-    bool        check;
-    Folders     folders;
+    int64_t arch; // without a device: compile only
+    bool check;
+    Folders folders;
 } TargetOptions;
-#define FOLDER_OPTION(f) { "-I", OPTION_FOLDER, &(f), "DIR", "look for imports there, before $KILN_PATH and the library" }
+#define FOLDER_OPTION(f)                                                                                               \
+    {                                                                                                                  \
+        "-I", OPTION_FOLDER, &(f), "DIR", "look for imports there, before $KILN_PATH and the library"                  \
+    }
 #define TARGET_OPTIONS(t) DEVICE_OPTIONS(t, "compile for CUDA architecture 90 or 80, with or without a GPU")
 #define DEVICE_OPTIONS(t, arch_help)                                                                                   \
     { "--device", OPTION_TEXT, &(t).device, "NAME", "cpu, cuda:0 ... (default: cpu)" },                                \
-    { "--arch", OPTION_NUMBER, &(t).arch, "N", arch_help },                                                            \
-    { "--isa", OPTION_TEXT, &(t).isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },              \
-    { "--check", OPTION_FLAG, &(t).check, NULL, "trap accesses outside tiles and reads of undefined tiles" },           \
-    FOLDER_OPTION((t).folders)
+        { "--arch", OPTION_NUMBER, &(t).arch, "N", arch_help },                                                        \
+        { "--isa", OPTION_TEXT, &(t).isa, "NAME", "avx512, avx2 or portable instead of the machine's best" },          \
+        { "--check", OPTION_FLAG, &(t).check, NULL, "trap accesses outside tiles and reads of undefined tiles" },      \
+        FOLDER_OPTION((t).folders)
 typedef struct ToolRequest {
     BuildRequest build;
-    const char **values; int n_values;                     // the NAME=VALUE arguments
-    Text         bindings;                                 // the same as one text
+    const char **values;
+    int n_values;  // the NAME=VALUE arguments
+    Text bindings; // the same as one text
 } ToolRequest;
 // Opens program and device; prints what is wrong and returns the exit status, or -1. `request_close` in any case.
-int  request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args);
-int  request_bind(ToolRequest *request, Arena *arena);     // takes all values as bindings of the build
+int request_open(ToolRequest *request, Arena *arena, const TargetOptions *options, int n_args, char **args);
+int request_bind(ToolRequest *request, Arena *arena); // takes all values as bindings of the build
 void request_close(ToolRequest *request);
 
 // Reads a program, with folders for its imports.

@@ -7,7 +7,8 @@
 #include "tools/count.h"
 
 // Of a kernel or operator with these bindings: what its reference does, else what its tiles do (count.h).
-Work work_of(kiln_program *program, const char *name, const Binding *bindings, int n_bindings, const WorkValues *values);
+Work work_of(kiln_program *program, const char *name, const Binding *bindings, int n_bindings,
+             const WorkValues *values);
 Work work_of_case(const Case *c);
 // Bytes of all tensors, each once; inout counts twice.
 double count_bytes(const Case *c);
@@ -16,7 +17,10 @@ double count_bytes(const Case *c);
 void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel);
 
 // The machine's own figures, measured here (CPU) or known for the model (GPU). 0: not known.
-typedef struct Ceiling { double bytes_per_second, operations_per_second; const char *what; } Ceiling;
+typedef struct Ceiling {
+    double bytes_per_second, operations_per_second;
+    const char *what;
+} Ceiling;
 Ceiling ceiling_of(const kiln_device *device, DType type);
 
 #endif

@@ -13,12 +13,9 @@
 #include <cmocka.h>
 
 static kiln_device *device;
-static kiln_ops    *ops;
+static kiln_ops *ops;
 
-static int open_ops(void **state)
-{
-    return kiln_device_open("cpu", &device) || kiln_ops_open(device, NULL, &ops);
-}
+static int open_ops(void **state) { return kiln_device_open("cpu", &device) || kiln_ops_open(device, NULL, &ops); }
 
 static int close_ops(void **state)
 {
@@ -39,31 +36,31 @@ static kiln_mla_plan plan;
 static size_t bytes;
 
 // `call`, of `args`: a struct of its size and one that says nothing get as far as what is missing; others are refused by name.
-#define CHECK_SIZES(type, name, call)                                                             \
-    do {                                                                                          \
-        _Static_assert(offsetof(type, struct_size) == 0, #type " begins with its size");          \
-        const size_t sizes[] = { sizeof(type), 0, sizeof(size_t), sizeof(type) - 1, sizeof(type) + 8, SIZE_MAX }; \
-        for (int i = 0; i < 6; i++) {                                                             \
-            type args = KILN_ARGS(type);                                                          \
-            assert_int_equal(args.struct_size, sizeof(type));                                     \
-            args.struct_size = sizes[i];                                                          \
-            assert_int_not_equal(call, KILN_OK);                                                  \
-            check_message(name, sizes[i], sizeof(type), i < 2);                                   \
-        }                                                                                         \
+#define CHECK_SIZES(type, name, call)                                                                                  \
+    do {                                                                                                               \
+        _Static_assert(offsetof(type, struct_size) == 0, #type " begins with its size");                               \
+        const size_t sizes[] = { sizeof(type), 0, sizeof(size_t), sizeof(type) - 1, sizeof(type) + 8, SIZE_MAX };      \
+        for (int i = 0; i < 6; i++) {                                                                                  \
+            type args = KILN_ARGS(type);                                                                               \
+            assert_int_equal(args.struct_size, sizeof(type));                                                          \
+            args.struct_size = sizes[i];                                                                               \
+            assert_int_not_equal(call, KILN_OK);                                                                       \
+            check_message(name, sizes[i], sizeof(type), i < 2);                                                        \
+        }                                                                                                              \
     } while (0)
 
 static void check_message(const char *name, size_t given, size_t known, bool fine)
 {
     char expected[256];
-    snprintf(expected, sizeof expected, "%s: 'struct_size' is %zu, expected %zu, or 0: the caller was built for another version "
-             "than this library's, %s", name, given, known, kiln_version());
-    if (fine)
-        assert_null(strstr(kiln_error_message(), "struct_size"));
-    else
-        assert_string_equal(kiln_error_message(), expected);
+    snprintf(expected, sizeof expected,
+             "%s: 'struct_size' is %zu, expected %zu, or 0: the caller was built for another version "
+             "than this library's, %s",
+             name, given, known, kiln_version());
+    if (fine) assert_null(strstr(kiln_error_message(), "struct_size"));
+    else assert_string_equal(kiln_error_message(), expected);
 }
 
-#define CHECK_CALL(type, name)      CHECK_SIZES(type, #name, name(ops, NULL, &args))
+#define CHECK_CALL(type, name) CHECK_SIZES(type, #name, name(ops, NULL, &args))
 #define CHECK_WORKSPACE(type, name) CHECK_SIZES(type, #name, name(ops, &args, &bytes))
 
 static void sizes_of_attention_arguments(void **state)
@@ -101,7 +98,7 @@ static void sizes_of_build_options(void **state)
     kiln_ops *more;
     assert_int_equal(kiln_program_load_text("empty", "kernel k(int n) { grid (); }", &program), KILN_OK);
     kiln_build_options options = KILN_ARGS(kiln_build_options);
-    options.arch = 75;                                     // refused, but later
+    options.arch = 75; // refused, but later
     assert_int_equal(kiln_kernel_build(NULL, program, "k", NULL, &options, &kernel), KILN_UNSUPPORTED);
     options.struct_size = 8;
     assert_int_equal(kiln_kernel_build(NULL, program, "k", NULL, &options, &kernel), KILN_BAD_ARGUMENT);
@@ -116,12 +113,18 @@ static void sizes_of_build_options(void **state)
 
 // ---- DLPack 1.x
 
-typedef struct Versioned {           // as the specification lays it out
+typedef struct Versioned { // as the specification lays it out
     uint32_t major, minor;
-    void *context; void (*deleter)(struct Versioned *);
+    void *context;
+    void (*deleter)(struct Versioned *);
     uint64_t flags;
-    void *data; int32_t device_type, device_id; int32_t ndim; uint8_t code, bits; uint16_t lanes;
-    int64_t *shape, *strides; uint64_t byte_offset;
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
 } Versioned;
 
 enum { READ_ONLY = 1, COPIED = 2, PADDED = 4 };
@@ -161,7 +164,15 @@ static void versions_and_flags_of_dlpack(void **state)
 {
     static char data[64];
     int64_t shape[] = { 4 };
-    Versioned m = { .major = 1, .minor = 9, .data = data, .device_type = 1, .ndim = 1, .code = 2, .bits = 32, .lanes = 1, .shape = shape,
+    Versioned m = { .major = 1,
+                    .minor = 9,
+                    .data = data,
+                    .device_type = 1,
+                    .ndim = 1,
+                    .code = 2,
+                    .bits = 32,
+                    .lanes = 1,
+                    .shape = shape,
                     .byte_offset = 16 };
     kiln_tensor t;
     uint64_t flags;
@@ -175,7 +186,7 @@ static void versions_and_flags_of_dlpack(void **state)
     assert_non_null(strstr(kiln_error_message(), "may only be read"));
     assert_int_equal(kiln_tensor_from_dlpack_versioned(&m, &t, &flags), KILN_OK);
     assert_int_equal(flags, READ_ONLY);
-    m.flags = PADDED;                                      // means something below 8 bits only
+    m.flags = PADDED; // means something below 8 bits only
     assert_int_equal(kiln_tensor_from_dlpack_versioned(&m, &t, &flags), KILN_OK);
     assert_int_equal(flags, 0);
     m.code = 0, m.bits = 4;
@@ -183,7 +194,8 @@ static void versions_and_flags_of_dlpack(void **state)
     assert_non_null(strstr(kiln_error_message(), "4 bits take a byte each"));
     m.flags = 0, m.major = 2, m.minor = 3;
     assert_int_equal(kiln_tensor_from_dlpack_versioned(&m, &t, &flags), KILN_UNSUPPORTED);
-    assert_non_null(strstr(kiln_error_message(), "kiln_tensor_from_dlpack_versioned: the tensor is of DLPack 2.3, expected 1.x"));
+    assert_non_null(
+        strstr(kiln_error_message(), "kiln_tensor_from_dlpack_versioned: the tensor is of DLPack 2.3, expected 1.x"));
     m.major = 1, m.ndim = 9;
     assert_int_equal(kiln_tensor_from_dlpack_versioned(&m, &t, &flags), KILN_BAD_SHAPE);
     assert_non_null(strstr(kiln_error_message(), "kiln_tensor_from_dlpack_versioned: rank 9"));

@@ -63,19 +63,21 @@ static const char source[] =
     "    add(half, half, Y, first, 192);\n"
     "}\n";
 
-static kiln_device  *device;
+static kiln_device *device;
 static kiln_program *program;
-static int           arch;
+static int arch;
 
 static void assert_ok(kiln_status status)
 {
-    if (status)
-        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+    if (status) fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
 }
 
 // ---- tensors of which little is touched
 
-typedef struct Large { kiln_tensor tensor; size_t bytes; } Large;
+typedef struct Large {
+    kiln_tensor tensor;
+    size_t bytes;
+} Large;
 
 static bool is_cpu(void) { return strcmp(kiln_device_name(device), "cpu") == 0; }
 
@@ -89,17 +91,14 @@ static Large make(kiln_type type, int rank, int64_t rows, int64_t columns)
         return t;
     }
     t.tensor.data = mmap(NULL, t.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (t.tensor.data == MAP_FAILED)
-        skip_because("address space is limited");
+    if (t.tensor.data == MAP_FAILED) skip_because("address space is limited");
     return t;
 }
 
 static void drop(Large *t)
 {
-    if (is_cpu())
-        munmap(t->tensor.data, t->bytes);
-    else
-        kiln_free(device, t->tensor.data);
+    if (is_cpu()) munmap(t->tensor.data, t->bytes);
+    else kiln_free(device, t->tensor.data);
 }
 
 static void put(Large *t, int64_t at, const void *values, size_t bytes)
@@ -122,7 +121,8 @@ static kiln_kernel *build(const char *name)
 // ---- one dimension
 
 enum { END = 192 };
-static const int64_t LENGTH = (INT64_C(1) << 31) + 100, FIRST = (INT64_C(1) << 31) - 64;      // the last of three tiles ends outside
+static const int64_t LENGTH = (INT64_C(1) << 31) + 100,
+                     FIRST = (INT64_C(1) << 31) - 64; // the last of three tiles ends outside
 
 static void check_sums(const Large *c, const uint8_t *a, const uint8_t *b)
 {
@@ -130,8 +130,7 @@ static void check_sums(const Large *c, const uint8_t *a, const uint8_t *b)
     const int n = (int)(LENGTH - FIRST);
     get(c, FIRST, got, (size_t)n);
     for (int i = 0; i < n; i++)
-        if (got[i] != (uint8_t)(a[i] + b[i]))
-            fail_msg("element %d is %d, expected %d + %d", i, got[i], a[i], b[i]);
+        if (got[i] != (uint8_t)(a[i] + b[i])) fail_msg("element %d is %d, expected %d + %d", i, got[i], a[i], b[i]);
 }
 
 static void vectors(void **state)
@@ -146,13 +145,17 @@ static void vectors(void **state)
     put(&b, FIRST, twos, (size_t)(LENGTH - FIRST));
     put(&c, FIRST, zeros, (size_t)(LENGTH - FIRST));
     kiln_kernel *const add = build("add"), *const move = build("move");
-    assert_ok(kiln_launch(add, NULL, (kiln_arg[]){ KILN_TENSOR(&a.tensor), KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor),
-                          KILN_INT(FIRST), KILN_INT(LENGTH - FIRST) }, 5));
+    assert_ok(kiln_launch(add, NULL,
+                          (kiln_arg[]){ KILN_TENSOR(&a.tensor), KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor),
+                                        KILN_INT(FIRST), KILN_INT(LENGTH - FIRST) },
+                          5));
     check_sums(&c, ones, twos);
-    assert_ok(kiln_launch(move, NULL, (kiln_arg[]){ KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor), KILN_INT(FIRST) }, 3));
+    assert_ok(
+        kiln_launch(move, NULL, (kiln_arg[]){ KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor), KILN_INT(FIRST) }, 3));
     check_sums(&c, twos, zeros);
     size_t bytes = 1;
-    assert_ok(kiln_workspace_size(move, (kiln_arg[]){ KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor), KILN_INT(FIRST) }, 3, &bytes));
+    assert_ok(kiln_workspace_size(move, (kiln_arg[]){ KILN_TENSOR(&b.tensor), KILN_TENSOR(&c.tensor), KILN_INT(FIRST) },
+                                  3, &bytes));
     assert_int_equal(bytes, 0);
     // The same kernel goes on with short ones.
     Large x = make(KILN_U8, 1, 1, 100), y = make(KILN_U8, 1, 1, 100);
@@ -162,8 +165,7 @@ static void vectors(void **state)
     assert_memory_equal(zeros, ones, 100);
     kiln_kernel_free(add);
     kiln_kernel_free(move);
-    for (int i = 0; i < 5; i++)
-        drop((Large *[]){ &a, &b, &c, &x, &y }[i]);
+    for (int i = 0; i < 5; i++) drop((Large *[]){ &a, &b, &c, &x, &y }[i]);
 }
 
 static void operators(void **state)
@@ -175,14 +177,12 @@ static void operators(void **state)
     const kiln_arg args[] = { KILN_TENSOR(&x.tensor), KILN_TENSOR(&y.tensor), KILN_INT(FIRST) };
     assert_ok(kiln_workspace_size(doubled, args, 3, &bytes));
     Large temp = make(KILN_U8, 1, 1, (int64_t)bytes);
-    for (int i = 0; i < END; i++)
-        ones[i] = (uint8_t)(1 + i);
+    for (int i = 0; i < END; i++) ones[i] = (uint8_t)(1 + i);
     put(&x, FIRST, ones, (size_t)(LENGTH - FIRST));
     assert_ok(kiln_launch_with(doubled, NULL, args, 3, temp.tensor.data, bytes));
     check_sums(&y, ones, ones);
     kiln_kernel_free(doubled);
-    for (int i = 0; i < 3; i++)
-        drop((Large *[]){ &x, &y, &temp }[i]);
+    for (int i = 0; i < 3; i++) drop((Large *[]){ &x, &y, &temp }[i]);
 }
 
 static void rows_longer_than_that(void **state)
@@ -192,19 +192,17 @@ static void rows_longer_than_that(void **state)
     uint8_t values[COUNT], got[COUNT];
     Large x = make(KILN_U8, 2, ROWS, columns), y = make(KILN_U8, 2, ROWS, columns);
     kiln_kernel *const move = build("move_columns");
-    for (int i = 0; i < COUNT; i++)
-        values[i] = (uint8_t)(5 * i + 1);
-    for (int row = 0; row < ROWS; row++)
-        put(&x, row * columns + first, values, 100);
-    put(&y, columns, (uint8_t[32]){ 0 }, 32);              // of the next row, where a write past the first would go
-    assert_ok(kiln_launch(move, NULL, (kiln_arg[]){ KILN_TENSOR(&x.tensor), KILN_TENSOR(&y.tensor), KILN_INT(first) }, 3));
+    for (int i = 0; i < COUNT; i++) values[i] = (uint8_t)(5 * i + 1);
+    for (int row = 0; row < ROWS; row++) put(&x, row * columns + first, values, 100);
+    put(&y, columns, (uint8_t[32]){ 0 }, 32); // of the next row, where a write past the first would go
+    assert_ok(
+        kiln_launch(move, NULL, (kiln_arg[]){ KILN_TENSOR(&x.tensor), KILN_TENSOR(&y.tensor), KILN_INT(first) }, 3));
     for (int row = 0; row < ROWS; row++) {
         get(&y, row * columns + first, got, 100);
         assert_memory_equal(got, values, 100);
     }
     get(&y, columns, got, 28);
-    for (int i = 0; i < 28; i++)
-        assert_int_equal(got[i], 0);
+    for (int i = 0; i < 28; i++) assert_int_equal(got[i], 0);
     kiln_kernel_free(move);
     drop(&x);
     drop(&y);
@@ -217,7 +215,7 @@ static int8_t element(int row, int column) { return (int8_t)((row * 7 + column *
 static void products_of_many_rows(void **state)
 {
     enum { K = 16, N = 8, COUNT = 100 };
-    const int64_t rows = (INT64_C(1) << 28) + 64, first = rows - COUNT;    // the second tile ends outside
+    const int64_t rows = (INT64_C(1) << 28) + 64, first = rows - COUNT; // the second tile ends outside
     int8_t a[COUNT][K], b[N][K];
     int32_t got[COUNT][N];
     Large ta = make(KILN_I8, 2, rows, K), tb = make(KILN_I8, 2, N, K), tc = make(KILN_I32, 2, rows, N);
@@ -228,19 +226,18 @@ static void products_of_many_rows(void **state)
     }
     put(&ta, first * K, a, sizeof a);
     put(&tb, 0, b, sizeof b);
-    assert_ok(kiln_launch(product, NULL, (kiln_arg[]){ KILN_TENSOR(&ta.tensor), KILN_TENSOR(&tb.tensor), KILN_TENSOR(&tc.tensor), KILN_INT(first) }, 4));
+    assert_ok(kiln_launch(
+        product, NULL,
+        (kiln_arg[]){ KILN_TENSOR(&ta.tensor), KILN_TENSOR(&tb.tensor), KILN_TENSOR(&tc.tensor), KILN_INT(first) }, 4));
     get(&tc, first * N * 4, got, sizeof got);
     for (int i = 0; i < COUNT; i++)
         for (int j = 0; j < N; j++) {
             int expected = 0;
-            for (int k = 0; k < K; k++)
-                expected += a[i][k] * b[j][k];
-            if (got[i][j] != expected)
-                fail_msg("C[first + %d][%d] is %d, expected %d", i, j, got[i][j], expected);
+            for (int k = 0; k < K; k++) expected += a[i][k] * b[j][k];
+            if (got[i][j] != expected) fail_msg("C[first + %d][%d] is %d, expected %d", i, j, got[i][j], expected);
         }
     kiln_kernel_free(product);
-    for (int i = 0; i < 3; i++)
-        drop((Large *[]){ &ta, &tb, &tc }[i]);
+    for (int i = 0; i < 3; i++) drop((Large *[]){ &ta, &tb, &tc }[i]);
 }
 
 static void products_of_long_rows(void **state)
@@ -258,19 +255,18 @@ static void products_of_long_rows(void **state)
     }
     for (int i = 0; i < M; i++) put(&ta, i * columns + begin, a[i], (size_t)n);
     for (int j = 0; j < N; j++) put(&tb, j * columns + begin, b[j], (size_t)n);
-    assert_ok(kiln_launch(product, NULL, (kiln_arg[]){ KILN_TENSOR(&ta.tensor), KILN_TENSOR(&tb.tensor), KILN_TENSOR(&tc.tensor), KILN_INT(first) }, 4));
+    assert_ok(kiln_launch(
+        product, NULL,
+        (kiln_arg[]){ KILN_TENSOR(&ta.tensor), KILN_TENSOR(&tb.tensor), KILN_TENSOR(&tc.tensor), KILN_INT(first) }, 4));
     get(&tc, 0, got, sizeof got);
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
             int expected = 0;
-            for (int k = 0; k < n; k++)
-                expected += a[i][k] * b[j][k];
-            if (got[i][j] != expected)
-                fail_msg("C[%d][%d] is %d, expected %d", i, j, got[i][j], expected);
+            for (int k = 0; k < n; k++) expected += a[i][k] * b[j][k];
+            if (got[i][j] != expected) fail_msg("C[%d][%d] is %d, expected %d", i, j, got[i][j], expected);
         }
     kiln_kernel_free(product);
-    for (int i = 0; i < 3; i++)
-        drop((Large *[]){ &ta, &tb, &tc }[i]);
+    for (int i = 0; i < 3; i++) drop((Large *[]){ &ta, &tb, &tc }[i]);
 }
 
 // ---- all of it
@@ -293,13 +289,16 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors), cmocka_unit_test(operators), cmocka_unit_test(rows_longer_than_that),
-        cmocka_unit_test(products_of_many_rows), cmocka_unit_test(products_of_long_rows),
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(rows_longer_than_that),
+        cmocka_unit_test(products_of_many_rows),
+        cmocka_unit_test(products_of_long_rows),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     int failed = cmocka_run_group_tests(tests, open_all, close_all);
     const char *const name = getenv("KILN_TEST_DEVICE");
-    if (name && strncmp(name, "cuda", 4) == 0) {           // what sm_80 and later ones run
+    if (name && strncmp(name, "cuda", 4) == 0) { // what sm_80 and later ones run
         arch = 80;
         failed += cmocka_run_group_tests(tests, open_all, close_all);
     }

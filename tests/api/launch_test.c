@@ -59,24 +59,23 @@ static const char source[] =
     "}\n"
     "kernel turn(in strided f32 X[M][N], out strided f32 Y[M][N]) { grid (m : M); forall (n : N) Y[m][n] = X[m][n]; }\n";
 
-static kiln_device  *cpu;
+static kiln_device *cpu;
 static kiln_program *program;
-static kiln_kernel  *scale, *scale_w, *sum;
+static kiln_kernel *scale, *scale_w, *sum;
 static float x[2][64], y[2][64], w[64];
 static kiln_tensor tx, ty, tw;
 
 static void assert_ok(kiln_status status)
 {
-    if (status)
-        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+    if (status) fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
 }
 
 static void assert_fails(kiln_status status, kiln_status expected, const char *part)
 {
     if (status != expected)
-        fail_msg("%s (%s), expected %s", kiln_status_name(status), status ? kiln_error_message() : "", kiln_status_name(expected));
-    if (!strstr(kiln_error_message(), part))
-        fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
+        fail_msg("%s (%s), expected %s", kiln_status_name(status), status ? kiln_error_message() : "",
+                 kiln_status_name(expected));
+    if (!strstr(kiln_error_message(), part)) fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
 }
 
 static int open_all(void **state)
@@ -122,10 +121,9 @@ static kiln_status launch_scale(void)
 static void right_launches_compute(void **state)
 {
     assert_ok(launch_scale());
-    for (int i = 0; i < 64; i++)
-        assert_true(y[0][i] == 3 * x[0][i] && y[1][i] == 3 * x[1][i]);
+    for (int i = 0; i < 64; i++) assert_true(y[0][i] == 3 * x[0][i] && y[1][i] == 3 * x[1][i]);
     const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_TENSOR(&tw), KILN_INT(3), KILN_INT(2) };
-    assert_ok(kiln_launch(scale_w, NULL, args, 5));        // an integer does for a float
+    assert_ok(kiln_launch(scale_w, NULL, args, 5)); // an integer does for a float
     assert_true(y[1][5] == 6 * x[1][5]);
     assert_int_equal(kiln_kernel_parameters(scale), 5);
     assert_string_equal(kiln_kernel_parameter_name(scale, 3), "a");
@@ -161,7 +159,8 @@ static void kinds(void **state)
 {
     kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_NONE, KILN_FLOAT(3), KILN_INT(0) };
     args[0] = KILN_INT(1);
-    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "argument 1 ('X') is an integer, expected a tensor of f32");
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE,
+                 "argument 1 ('X') is an integer, expected a tensor of f32");
     args[0] = KILN_NONE;
     assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "argument 1 ('X') is none");
     args[0] = KILN_TENSOR(&tx);
@@ -170,7 +169,8 @@ static void kinds(void **state)
     args[2] = KILN_NONE;
     assert_fails(kiln_launch(scale_w, NULL, args, 5), KILN_BAD_ARGUMENT, "build it with W=none");
     args[4] = KILN_FLOAT(1);
-    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE, "argument 5 ('mode') is a floating-point number, expected a "
+    assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_TYPE,
+                 "argument 5 ('mode') is a floating-point number, expected a "
                  "scalar of type i32");
     args[4] = KILN_INT(INT64_C(1) << 31);
     assert_fails(kiln_launch(scale, NULL, args, 5), KILN_BAD_ARGUMENT, "which i32 cannot hold");
@@ -212,7 +212,8 @@ static void clusters_are_whole(void **state)
     assert_ok(kiln_kernel_build(cpu, program, "paired", NULL, NULL, &paired));
     assert_ok(kiln_launch(paired, NULL, args, 2));
     tx.shape[0] = ty.shape[0] = 1;
-    assert_fails(kiln_launch(paired, NULL, args, 2), KILN_BAD_SHAPE, "the extent of 'm' must be a multiple of its cluster, 2");
+    assert_fails(kiln_launch(paired, NULL, args, 2), KILN_BAD_SHAPE,
+                 "the extent of 'm' must be a multiple of its cluster, 2");
     kiln_kernel_free(paired);
 }
 
@@ -223,7 +224,7 @@ static void strides(void **state)
     assert_ok(launch_scale());
     tx.strides[0] = 70;
     assert_fails(launch_scale(), KILN_BAD_SHAPE, "'X' must be contiguous: dimension 0 has stride 70, expected 64");
-    tx.shape[0] = ty.shape[0] = 1;                         // a stride that is never taken
+    tx.shape[0] = ty.shape[0] = 1; // a stride that is never taken
     assert_ok(launch_scale());
 }
 
@@ -233,15 +234,16 @@ static void strided_parameters_take_strides(void **state)
     static int32_t first[5];
     const int64_t rows[] = { 4 }, rows_and_one[] = { 5 };
     for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 80; j++)
-            wide[i][j] = j < 10 ? 1 : 100;
+        for (int j = 0; j < 80; j++) wide[i][j] = j < 10 ? 1 : 100;
     memset(out, 0, sizeof out);
-    kiln_tensor t = { .data = wide, .type = KILN_F32, .rank = 2, .shape = { 4, 10 }, .strides = { 80, 1 }, .has_strides = true };
-    kiln_tensor f = kiln_tensor_of(NULL, first, KILN_I32, 1, rows_and_one), o = kiln_tensor_of(NULL, out, KILN_F32, 1, rows);
+    kiln_tensor t = {
+        .data = wide, .type = KILN_F32, .rank = 2, .shape = { 4, 10 }, .strides = { 80, 1 }, .has_strides = true
+    };
+    kiln_tensor f = kiln_tensor_of(NULL, first, KILN_I32, 1, rows_and_one),
+                o = kiln_tensor_of(NULL, out, KILN_F32, 1, rows);
     const kiln_arg args[] = { KILN_TENSOR(&t), KILN_TENSOR(&f), KILN_TENSOR(&o) };
     assert_ok(kiln_launch(sum, NULL, args, 3));
-    for (int i = 0; i < 4; i++)
-        assert_true(out[i] == 10);
+    for (int i = 0; i < 4; i++) assert_true(out[i] == 10);
     t.strides[0] = INT64_C(1) << 60;
     assert_fails(kiln_launch(sum, NULL, args, 3), KILN_BAD_SHAPE, "dimension 0 of 'X' has stride");
     t.strides[0] = 80;
@@ -252,9 +254,12 @@ static void strided_parameters_take_strides(void **state)
 // Steps may be of any sign and order; of what is written no two elements are one.
 static void strides_of_any_kind(void **state)
 {
-    static const struct { int64_t strides[2]; bool apart; } cases[] = {
-        { { 4, 1 }, true }, { { 1, 4 }, true }, { { -4, 1 }, true }, { { 4, -1 }, true }, { { 2, 10 }, true }, { { 0, 1 }, false },
-        { { 1, 1 }, false }, { { 2, 1 }, false }, { { 1, -2 }, false }, { { 3, 2 }, false } };
+    static const struct {
+        int64_t strides[2];
+        bool apart;
+    } cases[] = { { { 4, 1 }, true },   { { 1, 4 }, true },  { { -4, 1 }, true }, { { 4, -1 }, true },
+                  { { 2, 10 }, true },  { { 0, 1 }, false }, { { 1, 1 }, false }, { { 2, 1 }, false },
+                  { { 1, -2 }, false }, { { 3, 2 }, false } };
     static float from[64], to[64];
     kiln_kernel *turn;
     assert_ok(kiln_kernel_build(cpu, program, "turn", NULL, NULL, &turn));
@@ -262,7 +267,12 @@ static void strides_of_any_kind(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int written = 0; written < 2; written++) {
             const int64_t a = cases[c].strides[0], b = cases[c].strides[1];
-            kiln_tensor odd = { .data = (written ? to : from) + 16, .type = KILN_F32, .rank = 2, .shape = { 4, 4 }, .strides = { a, b }, .has_strides = true };
+            kiln_tensor odd = { .data = (written ? to : from) + 16,
+                                .type = KILN_F32,
+                                .rank = 2,
+                                .shape = { 4, 4 },
+                                .strides = { a, b },
+                                .has_strides = true };
             const kiln_tensor even = { .data = written ? from : to, .type = KILN_F32, .rank = 2, .shape = { 4, 4 } };
             const kiln_arg args[] = { KILN_TENSOR(written ? &even : &odd), KILN_TENSOR(written ? &odd : &even) };
             if (written && !cases[c].apart) {
@@ -274,7 +284,8 @@ static void strides_of_any_kind(void **state)
             assert_ok(kiln_launch(turn, NULL, args, 2));
             for (int m = 0; m < 4; m++)
                 for (int n = 0; n < 4; n++)
-                    assert_true(written ? to[16 + m*a + n*b] == from[m*4 + n] : to[m*4 + n] == from[16 + m*a + n*b]);
+                    assert_true(written ? to[16 + m * a + n * b] == from[m * 4 + n]
+                                        : to[m * 4 + n] == from[16 + m * a + n * b]);
         }
     kiln_kernel_free(turn);
 }
@@ -289,8 +300,18 @@ static void tensors_may_be_built_strided(void **state)
     for (int i = 0; i < 2; i++)
         for (int r = 0; r < 3; r++)
             for (int j = 0; j < 80; j++) from[i][r][j] = (float)(1000 * i + 100 * r + j);
-    const kiln_tensor x = { .data = from, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 240, 1 }, .has_strides = true },
-                      y = { .data = to, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 288, 1 }, .has_strides = true };
+    const kiln_tensor x = { .data = from,
+                            .type = KILN_F32,
+                            .rank = 2,
+                            .shape = { 2, 64 },
+                            .strides = { 240, 1 },
+                            .has_strides = true },
+                      y = { .data = to,
+                            .type = KILN_F32,
+                            .rank = 2,
+                            .shape = { 2, 64 },
+                            .strides = { 288, 1 },
+                            .has_strides = true };
     kiln_tensor bad = y;
     kiln_arg args[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_NONE, KILN_FLOAT(2), KILN_INT(0) };
     memset(to, 0, sizeof to);
@@ -300,22 +321,29 @@ static void tensors_may_be_built_strided(void **state)
             for (int j = 0; j < 96; j++) assert_true(to[i][r][j] == (r == 0 && j < 64 ? 2 * from[i][0][j] : 0));
     args[1] = KILN_TENSOR(&bad);
     bad.strides[1] = 2;
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' has stride 2 in its last dimension, expected 1");
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE,
+                 "'Y' has stride 2 in its last dimension, expected 1");
     bad.strides[1] = 1, bad.strides[0] = 70;
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_ALIGNMENT, "dimension 0 of 'Y' has stride 70, which is 280 bytes, expected");
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_ALIGNMENT,
+                 "dimension 0 of 'Y' has stride 70, which is 280 bytes, expected");
     bad.strides[0] = 32;
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' is written, but with stride 32 in dimension 0 its elements overlap");
-    bad.shape[0] = 1;                                      // a stride that is never taken may be anything
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'M' of 'Y' (dimension 0) is 1, but 'X' has M = 2");
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE,
+                 "'Y' is written, but with stride 32 in dimension 0 its elements overlap");
+    bad.shape[0] = 1; // a stride that is never taken may be anything
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE,
+                 "'M' of 'Y' (dimension 0) is 1, but 'X' has M = 2");
     static _Alignas(256) char workspace[512];
     const kiln_arg twice[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_FLOAT(3) };
     assert_ok(kiln_launch_with(both, NULL, twice, 3, workspace, sizeof workspace));
     assert_true(to[1][0][63] == 9 * from[1][0][63] && to[1][0][64] == 0);
     kiln_kernel_free(kernel);
     kiln_kernel_free(both);
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=strided", NULL, &kernel), KILN_BAD_TYPE, "'BN' is bound to strided, expected an integer");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "M=strided", NULL, &kernel), KILN_BAD_TYPE, "'M' is bound to strided, expected an extent");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=strided", NULL, &kernel), KILN_BAD_TYPE, "'a' is bound to strided, expected a number");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=strided", NULL, &kernel), KILN_BAD_TYPE,
+                 "'BN' is bound to strided, expected an integer");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "M=strided", NULL, &kernel), KILN_BAD_TYPE,
+                 "'M' is bound to strided, expected an extent");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=strided", NULL, &kernel), KILN_BAD_TYPE,
+                 "'a' is bound to strided, expected a number");
 }
 
 static void places(void **state)
@@ -342,26 +370,36 @@ static void build_mistakes(void **state)
 {
     kiln_kernel *k = NULL;
     kiln_program *p = NULL;
-    assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "no kernel or operator called 'nothing'");
+    assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND,
+                 "no kernel or operator called 'nothing'");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "T=f99", NULL, &k), KILN_BAD_ARGUMENT, "'f99' (of 'T')");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE, "'T' is bound to an integer, expected a type");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT, "'N' is bound to -1, expected an extent");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT, "expected NAME=VALUE, found 'BN'");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=010", NULL, &k), KILN_BAD_ARGUMENT, "'010' (of 'BN'): octal numbers do not exist");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=99999999999999999999", NULL, &k), KILN_BAD_ARGUMENT,
-                 "'99999999999999999999' (of 'BN') does not fit into 64 bits (-9223372036854775808 .. 9223372036854775807)");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e400", NULL, &k), KILN_BAD_ARGUMENT, "'1e400' (of 'a') is neither");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e39", NULL, &k), KILN_BAD_SOURCE, "1e+39 does not fit into f32");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE,
+                 "'T' is bound to an integer, expected a type");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT,
+                 "'N' is bound to -1, expected an extent");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT,
+                 "expected NAME=VALUE, found 'BN'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=010", NULL, &k), KILN_BAD_ARGUMENT,
+                 "'010' (of 'BN'): octal numbers do not exist");
+    assert_fails(
+        kiln_kernel_build(cpu, program, "scale", "BN=99999999999999999999", NULL, &k), KILN_BAD_ARGUMENT,
+        "'99999999999999999999' (of 'BN') does not fit into 64 bits (-9223372036854775808 .. 9223372036854775807)");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e400", NULL, &k), KILN_BAD_ARGUMENT,
+                 "'1e400' (of 'a') is neither");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e39", NULL, &k), KILN_BAD_SOURCE,
+                 "1e+39 does not fit into f32");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "mode=0x80000000", NULL, &k), KILN_BAD_SOURCE,
                  "2147483648 does not fit into i32 (-2147483648 .. 2147483647)");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT, "'BN' is bound twice");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q' to bind: it has T, ");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT,
+                 "'BN' is bound twice");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT,
+                 "nothing called 'Q' to bind: it has T, ");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, ", N");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "X=none", NULL, &k), KILN_BAD_TYPE, "'X' is bound to none");
     assert_fails(kiln_kernel_build(NULL, program, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'device' is null");
     assert_fails(kiln_kernel_build(cpu, NULL, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'program' is null");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", NULL, &(kiln_build_options){ .isa = "sse9" }, &k), KILN_BAD_ARGUMENT,
-                 "sse9");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", NULL, &(kiln_build_options){ .isa = "sse9" }, &k),
+                 KILN_BAD_ARGUMENT, "sse9");
     assert_fails(kiln_program_load_file("/no/such/file.tile", &p), KILN_NOT_FOUND, "/no/such/file.tile");
     assert_fails(kiln_program_load_file("/dev", &p), KILN_IO, "'/dev': it is a folder");
     assert_fails(kiln_program_load_file("/dev/null", &p), KILN_IO, "'/dev/null': it is not a regular file");
@@ -379,7 +417,7 @@ static void symbols_may_be_fixed_when_built(void **state)
     assert_true(y[0][63] == 189);
     tx.shape[1] = ty.shape[1] = 62;
     assert_fails(kiln_launch(k, NULL, args, 5), KILN_BAD_SHAPE, "dimension 1 of 'X' is 62, expected 64");
-    assert_null(strstr(kiln_error_message(), "64 (64)"));  // a number does not explain itself
+    assert_null(strstr(kiln_error_message(), "64 (64)")); // a number does not explain itself
     kiln_kernel_free(k);
 }
 
@@ -391,7 +429,8 @@ static void operators_start_nothing_that_fails(void **state)
     assert_ok(kiln_kernel_build(cpu, program, "partly", NULL, NULL, &k));
     kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(7) };
     const float before = y[0][5];
-    assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace), KILN_BAD_SHAPE, "partly, step 2: scale: mode is 0, 1 or 2");
+    assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace), KILN_BAD_SHAPE,
+                 "partly, step 2: scale: mode is 0, 1 or 2");
     assert_true(y[0][5] == before && x[0][5] != before);
     args[2] = KILN_INT(2);
     assert_ok(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace));
@@ -407,8 +446,9 @@ static void messages_stay(void **state)
     char message[200];
     assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "nothing");
     snprintf(message, sizeof message, "%s", kiln_error_message());
-    assert_ok(kiln_program_load_text("another.tile", "kernel one(out i32 Y[N]) { grid (n : N); Y[n] = 123454321; }", &p));
-    assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k));          // cold, then from the cache
+    assert_ok(
+        kiln_program_load_text("another.tile", "kernel one(out i32 Y[N]) { grid (n : N); Y[n] = 123454321; }", &p));
+    assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k)); // cold, then from the cache
     kiln_kernel_free(k);
     assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k));
     static int32_t out[3];
@@ -433,7 +473,7 @@ static void traps_say_where(void **state)
     i.shape[0] = o.shape[0] = eight[0];
     assert_fails(kiln_launch(k, NULL, args, 2), KILN_TRAPPED, ":24:5: fewer than five");
     i.shape[0] = o.shape[0] = 4;
-    assert_ok(kiln_launch(k, NULL, args, 2));              // a trap leaves nothing broken
+    assert_ok(kiln_launch(k, NULL, args, 2)); // a trap leaves nothing broken
     kiln_kernel_free(k);
 }
 
@@ -451,9 +491,9 @@ static void operators_need_their_workspace(void **state)
     assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, 511), KILN_BAD_ARGUMENT, "511 given");
     assert_fails(kiln_launch_with(k, NULL, args, 3, (char *)workspace + 4, 512), KILN_BAD_ALIGNMENT, "workspace");
     assert_ok(kiln_launch_with(k, NULL, args, 3, workspace, bytes));
-    for (int i = 0; i < 64; i++)
-        assert_true(y[1][i] == 9 * x[1][i]);
-    assert_fails(kiln_launch_with(k, NULL, args, 2, workspace, bytes), KILN_BAD_ARGUMENT, "2 arguments given, expected 3");
+    for (int i = 0; i < 64; i++) assert_true(y[1][i] == 9 * x[1][i]);
+    assert_fails(kiln_launch_with(k, NULL, args, 2, workspace, bytes), KILN_BAD_ARGUMENT,
+                 "2 arguments given, expected 3");
     kiln_free(cpu, workspace);
     kiln_kernel_free(k);
 }
@@ -461,10 +501,15 @@ static void operators_need_their_workspace(void **state)
 // What a launch computes may have no value: that is said of the place, with what it was computed from.
 static void divisions_of_a_launch(void **state)
 {
-    static const struct { const char *kernel; int64_t d; const char *message; } cases[] = {
+    static const struct {
+        const char *kernel;
+        int64_t d;
+        const char *message;
+    } cases[] = {
         { "grid (n : N / d);", 0, "k: extent 0 of the grid divides by 0 (N = 4, d = 0)" },
         { "grid (m : 1, n : N % d);", 0, "extent 1 of the grid divides by 0" },
-        { "grid (n : ceildiv(N, d));", -1, "extent 0 of the grid takes 'ceildiv' by a divisor that is not positive (N = 4, d = -1)" },
+        { "grid (n : ceildiv(N, d));", -1,
+          "extent 0 of the grid takes 'ceildiv' by a divisor that is not positive (N = 4, d = -1)" },
         { "grid (n : d / -1);", INT64_MIN, "extent 0 of the grid does not fit into 64 bits" },
         { "grid (n : N << d);", 64, "extent 0 of the grid shifts by less than 0 or more than 63" },
         { "grid (n : N * d);", INT64_MAX, "extent 0 of the grid does not fit into 64 bits" },
@@ -482,10 +527,8 @@ static void divisions_of_a_launch(void **state)
         assert_ok(kiln_program_load_text("divided.tile", text, &p));
         assert_ok(kiln_kernel_build(cpu, p, "k", NULL, NULL, &k));
         const kiln_arg args[] = { KILN_TENSOR(&t), KILN_INT(cases[i].d) };
-        if (cases[i].message)
-            assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE, cases[i].message);
-        else
-            assert_ok(kiln_launch(k, NULL, args, 2));
+        if (cases[i].message) assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE, cases[i].message);
+        else assert_ok(kiln_launch(k, NULL, args, 2));
         kiln_kernel_free(k);
         kiln_program_free(p);
     }
@@ -500,13 +543,16 @@ static void packed_rows_fill_bytes(void **state)
     kiln_tensor x = kiln_tensor_of(NULL, data, KILN_I4, 2, (int64_t[]){ 2, 8 });
     const kiln_tensor y = kiln_tensor_of(NULL, out, KILN_I32, 1, (int64_t[]){ 1 });
     const kiln_arg args[] = { KILN_TENSOR(&x), KILN_TENSOR(&y) };
-    assert_ok(kiln_program_load_text("packed.tile", "kernel k(in i4 X[M][N], out i32 Y[1]) { grid (); Y[0] = X[0][0]; }", &p));
+    assert_ok(kiln_program_load_text("packed.tile",
+                                     "kernel k(in i4 X[M][N], out i32 Y[1]) { grid (); Y[0] = X[0][0]; }", &p));
     assert_ok(kiln_kernel_build(cpu, p, "k", NULL, NULL, &k));
     assert_ok(kiln_launch(k, NULL, args, 2));
     x.shape[1] = 7;
-    assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE, "k: the rows of 'X', N of i4, must fill whole bytes: 2 are one");
+    assert_fails(kiln_launch(k, NULL, args, 2), KILN_BAD_SHAPE,
+                 "k: the rows of 'X', N of i4, must fill whole bytes: 2 are one");
     kiln_kernel_free(k);
-    assert_fails(kiln_kernel_build(cpu, p, "k", "N=7", NULL, &k), KILN_BAD_SOURCE, "a row of 7 i4 fills no whole bytes: 2 are one");
+    assert_fails(kiln_kernel_build(cpu, p, "k", "N=7", NULL, &k), KILN_BAD_SOURCE,
+                 "a row of 7 i4 fills no whole bytes: 2 are one");
     kiln_program_free(p);
 }
 
@@ -518,24 +564,21 @@ static void *build_and_launch(void *context)
     const int thread = (int)(intptr_t)context;
     float in[64], out[64];
     const int64_t shape[] = { 1, 64 };
-    for (int i = 0; i < 64; i++)
-        in[i] = (float)(i + thread);
-    const kiln_tensor a = kiln_tensor_of(NULL, in, KILN_F32, 2, shape), b = kiln_tensor_of(NULL, out, KILN_F32, 2, shape);
+    for (int i = 0; i < 64; i++) in[i] = (float)(i + thread);
+    const kiln_tensor a = kiln_tensor_of(NULL, in, KILN_F32, 2, shape),
+                      b = kiln_tensor_of(NULL, out, KILN_F32, 2, shape);
     const kiln_arg args[] = { KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_NONE, KILN_FLOAT(2), KILN_INT(0) };
     for (int round = 0; round < 20; round++) {
         kiln_kernel *k = scale;
         if (round % 5 == 0 && kiln_kernel_build(cpu, program, "scale", widths[(thread + round / 5) % 4], NULL, &k))
             return "build";
         memset(out, 0, sizeof out);
-        if (kiln_launch(k, NULL, args, 5))
-            return "launch";
+        if (kiln_launch(k, NULL, args, 5)) return "launch";
         for (int i = 0; i < 64; i++)
-            if (out[i] != 2 * in[i])
-                return "result";
+            if (out[i] != 2 * in[i]) return "result";
         if (kiln_launch(k, NULL, args, 3) != KILN_BAD_ARGUMENT || !strstr(kiln_error_message(), "3 arguments"))
             return "message";
-        if (k != scale)
-            kiln_kernel_free(k);
+        if (k != scale) kiln_kernel_free(k);
     }
     return NULL;
 }
@@ -548,8 +591,7 @@ static void threads_build_and_launch_at_once(void **state)
     for (int i = 0; i < 6; i++) {
         void *problem;
         pthread_join(threads[i], &problem);
-        if (problem)
-            fail_msg("%s", (char *)problem);
+        if (problem) fail_msg("%s", (char *)problem);
     }
 }
 
@@ -571,7 +613,8 @@ int main(void)
         cmocka_unit_test_setup(streams, reset),
         cmocka_unit_test_setup(build_mistakes, reset),
         cmocka_unit_test_setup(symbols_may_be_fixed_when_built, reset),
-        cmocka_unit_test_setup(operators_start_nothing_that_fails, reset), cmocka_unit_test_setup(messages_stay, reset),
+        cmocka_unit_test_setup(operators_start_nothing_that_fails, reset),
+        cmocka_unit_test_setup(messages_stay, reset),
         cmocka_unit_test_setup(traps_say_where, reset),
         cmocka_unit_test_setup(operators_need_their_workspace, reset),
         cmocka_unit_test_setup(divisions_of_a_launch, reset),

@@ -23,7 +23,7 @@ static const char source[] =
     "    C[m][n*BN +: BN] = x;\n"
     "}\n";
 
-static kiln_device  *cpu;
+static kiln_device *cpu;
 static kiln_program *program;
 static float a[2][40], b[2][40], c[2][40];
 
@@ -38,8 +38,7 @@ static void fail_each(kiln_status (*work)(void), int most)
         if (memory_live_blocks() != before)
             fail_msg("request %d failed and %ld blocks were left (%s)", n, memory_live_blocks() - before,
                      kiln_status_name(status));
-        if (status == KILN_OK)
-            return;
+        if (status == KILN_OK) return;
         if (status != KILN_OUT_OF_MEMORY)
             fail_msg("request %d failed and the call said %s: %s", n, kiln_status_name(status), kiln_error_message());
     }
@@ -80,7 +79,8 @@ static kiln_kernel *kernel;
 static kiln_status launch(void)
 {
     const int64_t shape[] = { 2, 40 };
-    const kiln_tensor ta = kiln_tensor_of(NULL, a, KILN_F32, 2, shape), tb = kiln_tensor_of(NULL, b, KILN_F32, 2, shape),
+    const kiln_tensor ta = kiln_tensor_of(NULL, a, KILN_F32, 2, shape),
+                      tb = kiln_tensor_of(NULL, b, KILN_F32, 2, shape),
                       tc = kiln_tensor_of(NULL, c, KILN_F32, 2, shape);
     const kiln_arg args[] = { KILN_TENSOR(&ta), KILN_TENSOR(&tb), KILN_TENSOR(&tc), KILN_NONE, KILN_FLOAT(1) };
     return kiln_launch(kernel, NULL, args, 5);
@@ -97,24 +97,23 @@ static kiln_status small_things(void)
     if (!status) status = kiln_event_open(cpu, &event);
     if (!status) status = kiln_alloc(cpu, 100, &memory);
     if (!status) status = kiln_tensor_to_dlpack(&t, &managed);
-    if (managed)
-        ((void (**)(void *))managed)[7](managed);          // its deleter, by the ABI
+    if (managed) ((void (**)(void *))managed)[7](managed); // its deleter, by the ABI
     kiln_free(cpu, memory);
     kiln_event_close(event);
     kiln_stream_close(stream);
     return status;
 }
 
-static void loading(void **state)   { fail_each(load, 2000); }
+static void loading(void **state) { fail_each(load, 2000); }
 static void compiling(void **state) { fail_each(compile, 2000); }
-static void building(void **state)  { fail_each(build, 2000); }
+static void building(void **state) { fail_each(build, 2000); }
 static void building_cold(void **state) { fail_each(build_cold, 2000); }
-static void the_rest(void **state)  { fail_each(small_things, 100); }
+static void the_rest(void **state) { fail_each(small_things, 100); }
 
 static void launching(void **state)
 {
     assert_int_equal(kiln_kernel_build(cpu, program, "add", "D=none", NULL, &kernel), KILN_OK);
-    kiln_set_threads(1);                                   // other threads keep their scratch, which is no leak
+    kiln_set_threads(1); // other threads keep their scratch, which is no leak
     assert_int_equal(launch(), KILN_OK);
     fail_each(launch, 100);
     kiln_set_threads(0);
@@ -146,8 +145,8 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loading),   cmocka_unit_test(compiling), cmocka_unit_test(building), cmocka_unit_test(building_cold),
-        cmocka_unit_test(launching), cmocka_unit_test(the_rest),
+        cmocka_unit_test(loading),       cmocka_unit_test(compiling), cmocka_unit_test(building),
+        cmocka_unit_test(building_cold), cmocka_unit_test(launching), cmocka_unit_test(the_rest),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -10,33 +10,31 @@
 
 #include <cmocka.h>
 
-static const char source[] =
-    "kernel scale(in f32 X[M][N], in strided f32 V[N], out f32 Y[M][N], f32 a)\n"
-    "{\n"
-    "    grid (m : M);\n"
-    "    fragment f32 x[64] = X[m][0 +: 64], v[64] = V[0 +: 64];\n"
-    "    forall (i : 64) x[i] = x[i] * a + v[i];\n"
-    "    Y[m][0 +: 64] = x;\n"
-    "}\n"
-    "operator twice(in f32 X[M][N], in strided f32 V[N], out f32 Y[M][N], f32 a)\n"
-    "{\n"
-    "    temp f32 Z[M][N];\n"
-    "    scale(X, V, Z, a);\n"
-    "    if (M > 1) scale(Z, V, Y, a);\n"
-    "}\n";
+static const char source[] = "kernel scale(in f32 X[M][N], in strided f32 V[N], out f32 Y[M][N], f32 a)\n"
+                             "{\n"
+                             "    grid (m : M);\n"
+                             "    fragment f32 x[64] = X[m][0 +: 64], v[64] = V[0 +: 64];\n"
+                             "    forall (i : 64) x[i] = x[i] * a + v[i];\n"
+                             "    Y[m][0 +: 64] = x;\n"
+                             "}\n"
+                             "operator twice(in f32 X[M][N], in strided f32 V[N], out f32 Y[M][N], f32 a)\n"
+                             "{\n"
+                             "    temp f32 Z[M][N];\n"
+                             "    scale(X, V, Z, a);\n"
+                             "    if (M > 1) scale(Z, V, Y, a);\n"
+                             "}\n";
 
 enum { ROWS = 24, COLUMNS = 64 };
 
 static kiln_program *program;
-static kiln_kernel  *scale, *twice;
+static kiln_kernel *scale, *twice;
 static float x[2][ROWS][COLUMNS], y[2][ROWS][COLUMNS], v[2 * COLUMNS];
 static _Alignas(256) char workspace[2][sizeof x[0] + 256];
 static kiln_tensor tx, tv, ty;
 
 static void assert_ok(kiln_status status)
 {
-    if (status)
-        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+    if (status) fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
 }
 
 static void assert_fails(kiln_status status, kiln_status expected, const char *part)
@@ -72,8 +70,7 @@ static int reset(void **state)
             x[0][r][c] = (float)(r + c);
             x[1][r][c] = (float)(r - c);
         }
-    for (int c = 0; c < 2 * COLUMNS; c++)
-        v[c] = (float)c;
+    for (int c = 0; c < 2 * COLUMNS; c++) v[c] = (float)c;
     memset(y, 0, sizeof y);
     tx = kiln_tensor_of(NULL, x, KILN_F32, 2, (int64_t[]){ ROWS, COLUMNS });
     ty = kiln_tensor_of(NULL, y, KILN_F32, 2, (int64_t[]){ ROWS, COLUMNS });
@@ -131,22 +128,30 @@ static void what_is_wrong_is_said(void **state)
         reset(NULL);
         assert_ok(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]));
         tx.data = NULL;
-        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT, "'X' has no data");
+        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT,
+                     "'X' has no data");
         tx.data = (char *)x + 2;
-        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ALIGNMENT, "'X'");
+        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ALIGNMENT,
+                     "'X'");
         tx.data = y[0][ROWS - 1];
-        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT, "overlap");
+        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT,
+                     "overlap");
         tx.data = x, args[1] = KILN_NONE;
-        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_TYPE, "'V'");
+        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_TYPE,
+                     "'V'");
         args[1] = KILN_TENSOR(NULL);
-        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT, "null");
+        assert_fails(kiln_launch_with(kernels[k], NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT,
+                     "null");
         args[1] = KILN_TENSOR(&tv);
-        assert_fails(kiln_launch_with(kernels[k], NULL, args, 3, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT, "3 arguments given");
+        assert_fails(kiln_launch_with(kernels[k], NULL, args, 3, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT,
+                     "3 arguments given");
     }
     assert_fails(kiln_launch_with(twice, NULL, args, 4, workspace[0], 64), KILN_BAD_ARGUMENT, "64 given");
-    assert_fails(kiln_launch_with(twice, NULL, args, 4, workspace[0] + 16, sizeof x[0]), KILN_BAD_ALIGNMENT, "workspace");
+    assert_fails(kiln_launch_with(twice, NULL, args, 4, workspace[0] + 16, sizeof x[0]), KILN_BAD_ALIGNMENT,
+                 "workspace");
     tx.data = workspace[0];
-    assert_fails(kiln_launch_with(twice, NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT, "overlap");
+    assert_fails(kiln_launch_with(twice, NULL, args, 4, workspace[0], sizeof workspace[0]), KILN_BAD_ARGUMENT,
+                 "overlap");
 }
 
 static void operators_keep_their_steps(void **state)
@@ -156,7 +161,7 @@ static void operators_keep_their_steps(void **state)
     assert_ok(kiln_workspace_size(twice, args, 4, &bytes));
     assert_true(prepared_size(twice, args, 4, &again));
     assert_true(bytes == sizeof x[0] && bytes == again);
-    assert_false(is_prepared(twice, args, workspace[0]));  // its size is known, not its steps
+    assert_false(is_prepared(twice, args, workspace[0])); // its size is known, not its steps
     assert_ok(kiln_launch_with(twice, NULL, args, 4, workspace[0], sizeof workspace[0]));
     ty.data = y[1];
     assert_true(is_prepared(twice, args, workspace[1]));
@@ -165,11 +170,10 @@ static void operators_keep_their_steps(void **state)
             assert_true(y[0][r][c] == 9 * x[0][r][c] + 4 * v[c]);
             assert_true(y[1][r][c] == y[0][r][c]);
         }
-    tx.shape[0] = ty.shape[0] = 1;                         // one step alone
+    tx.shape[0] = ty.shape[0] = 1; // one step alone
     ty.data = y[0];
     memset(y, 0, sizeof y);
-    for (int i = 0; i < 2; i++)
-        assert_ok(kiln_launch_with(twice, NULL, args, 4, workspace[0], sizeof workspace[0]));
+    for (int i = 0; i < 2; i++) assert_ok(kiln_launch_with(twice, NULL, args, 4, workspace[0], sizeof workspace[0]));
     assert_true(y[0][0][5] == 0);
 }
 
@@ -181,10 +185,8 @@ static void many_shapes(void **state)
         for (int rows = 0; rows <= ROWS; rows++) {
             memset(y, 0, sizeof y);
             tx.shape[0] = ty.shape[0] = rows;
-            for (int i = 0; i < 2; i++)
-                assert_ok(kiln_launch(scale, NULL, args, 4));
-            for (int r = 0; r < ROWS; r++)
-                assert_true(y[0][r][7] == (r < rows ? 2 * x[0][r][7] + v[7] : 0));
+            for (int i = 0; i < 2; i++) assert_ok(kiln_launch(scale, NULL, args, 4));
+            for (int r = 0; r < ROWS; r++) assert_true(y[0][r][7] == (r < rows ? 2 * x[0][r][7] + v[7] : 0));
             assert_true(rows == 0 || is_prepared(scale, args, NULL));
         }
 }
@@ -199,8 +201,7 @@ static void *launch_often(void *context)
         const int64_t rows = 1 + i % 4;
         memset(out, 0, sizeof out);
         to.shape[0] = from.shape[0] = rows;
-        if (kiln_launch(scale, NULL, args, 4) || out[rows - 1][9] != 2 * x[0][rows - 1][9] + v[9])
-            return (void *)1;
+        if (kiln_launch(scale, NULL, args, 4) || out[rows - 1][9] != 2 * x[0][rows - 1][9] + v[9]) return (void *)1;
     }
     return NULL;
 }
@@ -208,8 +209,7 @@ static void *launch_often(void *context)
 static void threads_share_what_is_kept(void **state)
 {
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, launch_often, NULL), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_often, NULL), 0);
     for (int i = 0; i < 4; i++) {
         void *failed;
         pthread_join(threads[i], &failed);
@@ -220,12 +220,9 @@ static void threads_share_what_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(addresses_may_change, reset),
-        cmocka_unit_test_setup(nothing_else_may, reset),
-        cmocka_unit_test_setup(what_is_wrong_is_said, reset),
-        cmocka_unit_test_setup(operators_keep_their_steps, reset),
-        cmocka_unit_test_setup(many_shapes, reset),
-        cmocka_unit_test_setup(threads_share_what_is_kept, reset),
+        cmocka_unit_test_setup(addresses_may_change, reset),  cmocka_unit_test_setup(nothing_else_may, reset),
+        cmocka_unit_test_setup(what_is_wrong_is_said, reset), cmocka_unit_test_setup(operators_keep_their_steps, reset),
+        cmocka_unit_test_setup(many_shapes, reset),           cmocka_unit_test_setup(threads_share_what_is_kept, reset),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

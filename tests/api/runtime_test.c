@@ -21,8 +21,7 @@ const char *__tsan_default_options(void) { return "allocator_may_return_null=1 d
 
 static void assert_says(const char *part)
 {
-    if (!strstr(kiln_error_message(), part))
-        fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
+    if (!strstr(kiln_error_message(), part)) fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
 }
 
 // ---- devices and memory
@@ -46,8 +45,7 @@ static void wrong_device_names_are_refused(void **state)
 {
     static const char *const names[] = { "", "gpu", "cpu:1", "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999", "cpu " };
     kiln_device *device;
-    for (int i = 0; i < COUNT(names); i++)
-        assert_int_equal(kiln_device_open(names[i], &device), KILN_NOT_FOUND);
+    for (int i = 0; i < COUNT(names); i++) assert_int_equal(kiln_device_open(names[i], &device), KILN_NOT_FOUND);
     assert_says("expected cpu, cuda:0");
     assert_int_equal(kiln_device_open(NULL, &device), KILN_BAD_ARGUMENT);
     assert_says("'name' is null");
@@ -125,7 +123,7 @@ static void tensors_know_their_size(void **state)
 {
     const int64_t shape[] = { 3, 5, 7 };
     kiln_tensor t = kiln_tensor_of(NULL, NULL, KILN_I4, 3, shape);
-    assert_int_equal(kiln_tensor_bytes(&t), 53);           // 105 half bytes
+    assert_int_equal(kiln_tensor_bytes(&t), 53); // 105 half bytes
     assert_int_equal(kiln_tensor_bytes(NULL), 0);
     t.rank = 9;
     assert_int_equal(kiln_tensor_bytes(&t), 0);
@@ -159,13 +157,15 @@ static void a_slice_is_a_part_of_a_tensor(void **state)
     kiln_tensor whole = kiln_tensor_of(NULL, memory, KILN_F32, 3, (int64_t[]){ 4, 5, 6 }), slice;
     assert_ok(kiln_tensor_slice(&whole, 1, 2, 3, &slice));
     assert_ptr_equal(slice.data, &memory[0][2][0]);
-    assert_true(slice.has_strides && slice.shape[1] == 3 && slice.shape[0] == 4 && slice.strides[0] == 30 && slice.strides[1] == 6);
-    assert_ok(kiln_tensor_slice(&slice, 2, 4, 2, &slice));                 // of a slice, into itself
+    assert_true(slice.has_strides && slice.shape[1] == 3 && slice.shape[0] == 4 && slice.strides[0] == 30 &&
+                slice.strides[1] == 6);
+    assert_ok(kiln_tensor_slice(&slice, 2, 4, 2, &slice)); // of a slice, into itself
     assert_ptr_equal(slice.data, &memory[0][2][4]);
     assert_true(slice.shape[2] == 2 && slice.strides[1] == 6 && slice.strides[2] == 1);
-    assert_ok(kiln_tensor_slice(&whole, 0, 4, 0, &slice));                 // nothing, at the end
+    assert_ok(kiln_tensor_slice(&whole, 0, 4, 0, &slice)); // nothing, at the end
     assert_int_equal(kiln_tensor_bytes(&slice), 0);
-    assert_fails(kiln_tensor_slice(&whole, 0, 2, 3, &slice), KILN_BAD_SHAPE, "3 elements from 2 on do not lie inside dimension 0, which has 4");
+    assert_fails(kiln_tensor_slice(&whole, 0, 2, 3, &slice), KILN_BAD_SHAPE,
+                 "3 elements from 2 on do not lie inside dimension 0, which has 4");
     assert_fails(kiln_tensor_slice(&whole, 0, -1, 1, &slice), KILN_BAD_SHAPE, "1 elements from -1 on");
     assert_fails(kiln_tensor_slice(&whole, 0, 1, INT64_MAX, &slice), KILN_BAD_SHAPE, "do not lie inside");
     assert_fails(kiln_tensor_slice(&whole, 3, 0, 1, &slice), KILN_BAD_ARGUMENT, "dimension 3 of a tensor of rank 3");
@@ -174,15 +174,20 @@ static void a_slice_is_a_part_of_a_tensor(void **state)
     whole.type = KILN_I4;
     assert_ok(kiln_tensor_slice(&whole, 2, 2, 4, &slice));
     assert_ptr_equal(slice.data, (char *)memory + 1);
-    assert_fails(kiln_tensor_slice(&whole, 2, 1, 4, &slice), KILN_BAD_ALIGNMENT, "element 1 of dimension 2 begins within a byte");
+    assert_fails(kiln_tensor_slice(&whole, 2, 1, 4, &slice), KILN_BAD_ALIGNMENT,
+                 "element 1 of dimension 2 begins within a byte");
     whole.type = (kiln_type)99;
     assert_fails(kiln_tensor_slice(&whole, 2, 0, 4, &slice), KILN_BAD_TYPE, "the tensor is of unknown type");
 }
 
 static kiln_tensor strided(float *data, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride)
 {
-    return (kiln_tensor){ .data = data, .type = KILN_F32, .rank = 2, .shape = { rows, columns },
-                          .strides = { row_stride, column_stride }, .has_strides = true };
+    return (kiln_tensor){ .data = data,
+                          .type = KILN_F32,
+                          .rank = 2,
+                          .shape = { rows, columns },
+                          .strides = { row_stride, column_stride },
+                          .has_strides = true };
 }
 
 static void overlap_is_seen_and_interleaving_is_not(void **state)
@@ -196,7 +201,7 @@ static void overlap_is_seen_and_interleaving_is_not(void **state)
     const kiln_tensor wide = strided(memory + 7, 10, 9, 24, 1);
     assert_true(tensors_overlap(&q, &wide));
     assert_true(tensors_overlap(&wide, &k));
-    const kiln_tensor wraps = strided(memory + 16, 9, 9, 24, 1);           // its last column is q's next row
+    const kiln_tensor wraps = strided(memory + 16, 9, 9, 24, 1); // its last column is q's next row
     assert_true(tensors_overlap(&q, &wraps));
     const kiln_tensor a = strided(memory, 10, 10, 10, 1), b = strided(memory + 100, 10, 10, 10, 1);
     assert_false(tensors_overlap(&a, &b));
@@ -210,9 +215,16 @@ static void overlap_is_seen_and_interleaving_is_not(void **state)
 
 // ---- DLPack
 
-typedef struct Managed {             // as the specification lays it out
-    void *data; int32_t device_type, device_id; int32_t ndim; uint8_t code, bits; uint16_t lanes;
-    int64_t *shape, *strides; uint64_t byte_offset; void *context; void (*deleter)(struct Managed *);
+typedef struct Managed { // as the specification lays it out
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+    void *context;
+    void (*deleter)(struct Managed *);
 } Managed;
 
 static void dlpack_there_and_back(void **state)
@@ -244,8 +256,9 @@ static void dlpack_offsets_and_what_it_cannot_carry(void **state)
 {
     static char data[64];
     int64_t shape[] = { 4 };
-    Managed m = { .data = data, .device_type = 1, .ndim = 1, .code = 2, .bits = 32, .lanes = 1, .shape = shape,
-                  .byte_offset = 16 };
+    Managed m = {
+        .data = data, .device_type = 1, .ndim = 1, .code = 2, .bits = 32, .lanes = 1, .shape = shape, .byte_offset = 16
+    };
     kiln_tensor t;
     assert_int_equal(kiln_tensor_from_dlpack(&m, &t), KILN_OK);
     assert_ptr_equal(t.data, data + 16);
@@ -270,23 +283,30 @@ static void small_floats_come_back_bit_for_bit(void **state)
             uint64_t from = word, back = 0;
             const double value = element_get(types[t], &from, 0);
             element_set(types[t], &back, 0, value);
-            if (isnan(value))
-                assert_true(isnan(element_get(types[t], &back, 0)));
+            if (isnan(value)) assert_true(isnan(element_get(types[t], &back, 0)));
             else if (isinf(value) && dtype_bits(types[t]) == 8)
-                assert_true(fabs(element_get(types[t], &back, 0)) == 57344);   // conversions to fp8 saturate
-            else
-                assert_int_equal(back, from);
+                assert_true(fabs(element_get(types[t], &back, 0)) == 57344); // conversions to fp8 saturate
+            else assert_int_equal(back, from);
         }
 }
 
 static void conversions_round_and_saturate(void **state)
 {
-    static const struct { DType type; double value, expected; } rows[] = {
-        { DTYPE_F16, 65519, 65504 }, { DTYPE_F16, 65520, INFINITY }, { DTYPE_F16, 0x1p-25, 0 }, { DTYPE_F16, 0x1.8p-25, 0x1p-24 },
-        { DTYPE_F16, 2049, 2048 }, { DTYPE_F16, 2051, 2052 }, { DTYPE_BF16, 257, 256 }, { DTYPE_BF16, 259, 260 },
-        { DTYPE_E4M3, 1000, 448 }, { DTYPE_E4M3, -INFINITY, -448 }, { DTYPE_E5M2, 1e9, 57344 }, { DTYPE_E2M1, 100, 6 },
-        { DTYPE_E2M1, 2.5, 2 }, { DTYPE_I8, 300, 127 }, { DTYPE_I8, -300, -128 }, { DTYPE_I8, -1.9, -1 }, { DTYPE_U8, -5, 0 },
-        { DTYPE_U8, 256, 255 }, { DTYPE_I4, 9, 7 }, { DTYPE_U2, 9, 3 }, { DTYPE_I32, NAN, 0 }, { DTYPE_BOOL, 0.5, 1 },
+    static const struct {
+        DType type;
+        double value, expected;
+    } rows[] = {
+        { DTYPE_F16, 65519, 65504 }, { DTYPE_F16, 65520, INFINITY },
+        { DTYPE_F16, 0x1p-25, 0 },   { DTYPE_F16, 0x1.8p-25, 0x1p-24 },
+        { DTYPE_F16, 2049, 2048 },   { DTYPE_F16, 2051, 2052 },
+        { DTYPE_BF16, 257, 256 },    { DTYPE_BF16, 259, 260 },
+        { DTYPE_E4M3, 1000, 448 },   { DTYPE_E4M3, -INFINITY, -448 },
+        { DTYPE_E5M2, 1e9, 57344 },  { DTYPE_E2M1, 100, 6 },
+        { DTYPE_E2M1, 2.5, 2 },      { DTYPE_I8, 300, 127 },
+        { DTYPE_I8, -300, -128 },    { DTYPE_I8, -1.9, -1 },
+        { DTYPE_U8, -5, 0 },         { DTYPE_U8, 256, 255 },
+        { DTYPE_I4, 9, 7 },          { DTYPE_U2, 9, 3 },
+        { DTYPE_I32, NAN, 0 },       { DTYPE_BOOL, 0.5, 1 },
         { DTYPE_I64, 1e30, 0x1p63 }, { DTYPE_U64, 1e30, 0x1p64 },
     };
     for (int i = 0; i < COUNT(rows); i++) {
@@ -296,24 +316,25 @@ static void conversions_round_and_saturate(void **state)
             fail_msg("%s of %g is %g", dtype_name(rows[i].type), rows[i].value, element_get(rows[i].type, &word, 0));
     }
     uint8_t packed[3] = { 0 };
-    for (int i = 0; i < 6; i++)
-        element_set_int(DTYPE_I4, packed, i, i - 3);
-    for (int i = 0; i < 6; i++)
-        assert_int_equal(element_get_int(DTYPE_I4, packed, i), i - 3);
-    assert_int_equal(packed[0], 0xed);                     // the first in the low bits
+    for (int i = 0; i < 6; i++) element_set_int(DTYPE_I4, packed, i, i - 3);
+    for (int i = 0; i < 6; i++) assert_int_equal(element_get_int(DTYPE_I4, packed, i), i - 3);
+    assert_int_equal(packed[0], 0xed); // the first in the low bits
 }
 
 // ---- threads
 
-typedef struct Counter { _Atomic int64_t sum; int64_t *seen; int depth; } Counter;
+typedef struct Counter {
+    _Atomic int64_t sum;
+    int64_t *seen;
+    int depth;
+} Counter;
 
 static void count(void *context, int64_t first, int64_t last)
 {
     Counter *const c = context;
     for (int64_t i = first; i < last; i++) {
         c->sum += i;
-        if (c->seen)
-            c->seen[i]++;
+        if (c->seen) c->seen[i]++;
     }
 }
 
@@ -327,8 +348,7 @@ static void every_index_runs_once(void **state)
             int64_t *const seen = calloc((size_t)sizes[s] + 1, sizeof *seen);
             Counter c = { .seen = seen };
             threads_run(sizes[s], count, &c);
-            for (int64_t i = 0; i < sizes[s]; i++)
-                assert_int_equal(seen[i], 1);
+            for (int64_t i = 0; i < sizes[s]; i++) assert_int_equal(seen[i], 1);
             assert_int_equal(c.sum, sizes[s] * (sizes[s] - 1) / 2);
             free(seen);
         }
@@ -351,13 +371,11 @@ static void *launch_often(void *context)
     for (int i = 0; i < 200; i++) {
         Counter c = { 0 };
         threads_run(100, count, &c);
-        if (c.sum != 4950)
-            return "wrong";
+        if (c.sum != 4950) return "wrong";
         if (i % 20 == 0) {
             Counter outer = { 0 };
             threads_run(8, nest, &outer);
-            if (outer.sum != 8 * 1225)
-                return "wrong when nested";
+            if (outer.sum != 8 * 1225) return "wrong when nested";
         }
     }
     return NULL;
@@ -367,8 +385,7 @@ static void several_threads_launch_and_nest(void **state)
 {
     pthread_t threads[6];
     kiln_set_threads(4);
-    for (int i = 0; i < COUNT(threads); i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, launch_often, NULL), 0);
+    for (int i = 0; i < COUNT(threads); i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_often, NULL), 0);
     for (int i = 0; i < COUNT(threads); i++) {
         void *problem;
         pthread_join(threads[i], &problem);

@@ -25,7 +25,7 @@
 
 #include "../skip.h"
 
-static char root[PATH_BYTES];                              // of this run; removed at the end
+static char root[PATH_BYTES]; // of this run; removed at the end
 static const CpuTarget portable = { .isa = ISA_PORTABLE };
 
 static char *join(const char *name)
@@ -89,8 +89,7 @@ static void assert_builds(void)
 
 static void assert_says(const char *part)
 {
-    if (!strstr(kiln_error_message(), part))
-        fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
+    if (!strstr(kiln_error_message(), part)) fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
 }
 
 static void builds_and_finds_it_again(void **state)
@@ -99,7 +98,7 @@ static void builds_and_finds_it_again(void **state)
     void *object;
     assert_int_equal(build(answer, name, &object), KILN_OK);
     cc_close(object);
-    setenv("CC", "/bin/false", 1);                         // another compiler: another entry
+    setenv("CC", "/bin/false", 1); // another compiler: another entry
     assert_int_equal(build(answer, again, &object), KILN_TOOLCHAIN);
     unsetenv("CC");
     object = cc_find(name);
@@ -134,8 +133,9 @@ static void cc_may_carry_arguments(void **state)
     char name[HASH_NAME];
     void *object;
     setenv("CC", "  cc  -DTHE_ANSWER=7 ", 1);
-    assert_int_equal(build("__attribute__((visibility(\"default\"))) int answer(void) { return THE_ANSWER; }", name, &object),
-                     KILN_OK);
+    assert_int_equal(
+        build("__attribute__((visibility(\"default\"))) int answer(void) { return THE_ANSWER; }", name, &object),
+        KILN_OK);
     assert_int_equal(call(object), 7);
     cc_close(object);
 }
@@ -169,7 +169,7 @@ static void wrong_code_shows_the_compilers_words(void **state)
 
 static void read_only_cache_only_costs_time(void **state)
 {
-    if (geteuid() == 0) {                                  // nothing is read-only to root: a file in its place is
+    if (geteuid() == 0) { // nothing is read-only to root: a file in its place is
         setenv("KILN_CACHE", "/dev/null/cache", 1);
     } else {
         assert_true(folder_make(join("cache")));
@@ -197,10 +197,8 @@ static void damage_entry(const char *name, off_t at, bool cut)
     const char *const path = join(file);
     const int fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
-    if (cut)
-        assert_int_equal(ftruncate(fd, at), 0);
-    else
-        assert_int_equal(pwrite(fd, "damage", 6, at), 6);
+    if (cut) assert_int_equal(ftruncate(fd, at), 0);
+    else assert_int_equal(pwrite(fd, "damage", 6, at), 6);
     close(fd);
 }
 
@@ -213,7 +211,7 @@ static void damaged_entries_are_made_anew(void **state)
         assert_int_equal(call(object), 42);
         cc_close(object);
         damage_entry(name, (off_t[]){ 0, 5000, 100, 0, 4096 }[i], i >= 3);
-        assert_null(cc_find(name));                        // noticed before it is opened, and removed
+        assert_null(cc_find(name)); // noticed before it is opened, and removed
     }
     assert_builds();
 }
@@ -224,8 +222,7 @@ static int in_child(int (*work)(void))
     int status;
     fflush(NULL);
     const pid_t pid = fork();
-    if (pid == 0)
-        _exit(work());
+    if (pid == 0) _exit(work());
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
@@ -239,8 +236,7 @@ static int build_under_a_limit(void)
     setrlimit(RLIMIT_FSIZE, &limit);
     const kiln_status status = build(answer, name, &object);
     const bool clear = strstr(kiln_error_message(), "disk full") != NULL;
-    if (status != KILN_IO || !clear)
-        fprintf(stderr, "%s: %s\n", kiln_status_name(status), kiln_error_message());
+    if (status != KILN_IO || !clear) fprintf(stderr, "%s: %s\n", kiln_status_name(status), kiln_error_message());
     return status == KILN_IO && clear ? 0 : 1;
 }
 
@@ -279,8 +275,7 @@ static int build_many(void)
     for (int i = 0; i < 6; i++) {
         void *object;
         snprintf(source, sizeof source, "__attribute__((visibility(\"default\"))) int answer(void) { return %d; }", i);
-        if (build(source, name, &object) || call(object) != i)
-            return 1;
+        if (build(source, name, &object) || call(object) != i) return 1;
         cc_close(object);
     }
     return 0;
@@ -292,14 +287,13 @@ static void processes_build_the_same_at_once(void **state)
     pid_t pids[PROCESSES];
     fflush(NULL);
     for (int i = 0; i < PROCESSES; i++)
-        if ((pids[i] = fork()) == 0)
-            _exit(build_many());
+        if ((pids[i] = fork()) == 0) _exit(build_many());
     for (int i = 0; i < PROCESSES; i++) {
         int status;
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    assert_int_equal(cache_measure().entries, 6);          // and nothing half-made beside them
+    assert_int_equal(cache_measure().entries, 6); // and nothing half-made beside them
 }
 
 // ---- who may write the cache
@@ -320,8 +314,7 @@ static void a_cache_that_others_can_write_is_refused(void **state)
     }
     assert_int_equal(chmod(join("cache"), 0755), 0);
     assert_builds();
-    if (geteuid() != 0)
-        skip_because("giving a folder to another user needs root");
+    if (geteuid() != 0) skip_because("giving a folder to another user needs root");
     assert_int_equal(chown(join("cache"), 12345, (gid_t)-1), 0);
     assert_int_equal(build(answer, name, &object), KILN_IO);
     assert_says("belongs to another user (12345)");
@@ -343,8 +336,7 @@ static void foreign_entries_are_not_opened(void **state)
     struct stat st;
     snprintf(aside, sizeof aside, "%s", join("aside"));
     for (int i = 0; i < 4; i++) {
-        if (i == 3 && geteuid() != 0)
-            skip_because("giving a file to another user needs root");
+        if (i == 3 && geteuid() != 0) skip_because("giving a file to another user needs root");
         assert_builds();
         assert_int_equal(build(answer, name, &object), KILN_OK);
         cc_close(object);
@@ -353,7 +345,7 @@ static void foreign_entries_are_not_opened(void **state)
             assert_int_equal(symlink(aside, entry_of(name)), 0);
         } else if (i == 1) {
             assert_int_equal(unlink(entry_of(name)), 0);
-            assert_int_equal(mkfifo(entry_of(name), 0600), 0);     // opening it would wait for ever
+            assert_int_equal(mkfifo(entry_of(name), 0600), 0); // opening it would wait for ever
         } else if (i == 2) {
             assert_int_equal(chmod(entry_of(name), 0666), 0);
         } else {
@@ -402,12 +394,12 @@ static int build_once(void)
 static void leftovers_of_killed_builds_are_removed(void **state)
 {
     const char *const fresh_folder = "cache/work-fresh0", *const old_folder = "cache/work-old000",
-               *const old_file = "cache/0123456789012345678901234567890123456789.so.0123456789abcdef.new";
+                      *const old_file = "cache/0123456789012345678901234567890123456789.so.0123456789abcdef.new";
     assert_true(folder_make(join(fresh_folder)) && folder_make(join(old_folder)));
     assert_true(file_write(join("cache/work-old000/source.c"), "x", 1) && file_write(join(old_file), "x", 1));
     age(join(old_folder), 86400);
     age(join(old_file), 86400);
-    assert_int_equal(in_child(build_once), 0);             // a process looks once
+    assert_int_equal(in_child(build_once), 0); // a process looks once
     assert_int_equal(access(join(old_folder), F_OK), -1);
     assert_int_equal(access(join(old_file), F_OK), -1);
     assert_int_equal(access(join(fresh_folder), F_OK), 0);
@@ -433,8 +425,7 @@ static bool is_running(pid_t pid)
     char path[64], text[256] = "", state = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     const int fd = open(path, O_RDONLY);
-    if (fd < 0)
-        return false;
+    if (fd < 0) return false;
     const ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     return n > 0 && sscanf(text, "%*d %*s %c", &state) == 1 && state != 'Z' && state != 'X';
@@ -451,7 +442,8 @@ static void a_compiler_that_hangs_is_ended_with_its_children(void **state)
 {
     char name[HASH_NAME], text[4 * PATH_BYTES];
     void *object;
-    snprintf(text, sizeof text, "#!/bin/sh\nsleep 100 &\necho $! >%s/child\necho $$ >%s/parent\necho thinking\nwait\n", root, root);
+    snprintf(text, sizeof text, "#!/bin/sh\nsleep 100 &\necho $! >%s/child\necho $$ >%s/parent\necho thinking\nwait\n",
+             root, root);
     write_program("hanging", text);
     setenv("CC", join("hanging"), 1);
     setenv("KILN_BUILD_SECONDS", "1", 1);
@@ -463,8 +455,7 @@ static void a_compiler_that_hangs_is_ended_with_its_children(void **state)
     assert_says("KILN_BUILD_SECONDS");
     assert_false(is_running(read_pid("parent")));
     const pid_t child = read_pid("child");
-    for (int i = 0; i < 200 && is_running(child); i++)
-        usleep(10000);
+    for (int i = 0; i < 200 && is_running(child); i++) usleep(10000);
     assert_false(is_running(child));
 }
 
@@ -501,9 +492,9 @@ static int compile_for_cuda(void)
     size_t n;
     setenv("KILN_NVRTC", join("hanging.so"), 1);
     setenv("KILN_BUILD_SECONDS", "1", 1);
-    for (int i = 0; i < 2; i++)                            // the second waits for the first, which is still at it
-        if (nvrtc_build("x", cuda_arch(90, 0), "the test", name, &cubin, &n, NULL) != KILN_TOOLCHAIN
-            || !strstr(kiln_error_message(), "NVRTC did not end within 1 seconds"))
+    for (int i = 0; i < 2; i++) // the second waits for the first, which is still at it
+        if (nvrtc_build("x", cuda_arch(90, 0), "the test", name, &cubin, &n, NULL) != KILN_TOOLCHAIN ||
+            !strstr(kiln_error_message(), "NVRTC did not end within 1 seconds"))
             return 1;
     return 0;
 }
@@ -519,8 +510,9 @@ static void nvrtc_that_hangs_is_left(void **state)
 
 // ---- without a compiler
 
-static const char doubling[] = "kernel twice<int BN = 32>(in f32 X[N], out f32 Y[N]) { grid (n : ceildiv(N, BN));\n"
-                               "    fragment f32 x[BN] = X[n*BN +: BN]; forall (i : BN) x[i] *= 2; Y[n*BN +: BN] = x; }\n";
+static const char doubling[] =
+    "kernel twice<int BN = 32>(in f32 X[N], out f32 Y[N]) { grid (n : ceildiv(N, BN));\n"
+    "    fragment f32 x[BN] = X[n*BN +: BN]; forall (i : BN) x[i] *= 2; Y[n*BN +: BN] = x; }\n";
 
 static kiln_status build_twice(const char *bindings, float *result)
 {
@@ -577,17 +569,15 @@ static _Atomic bool enough;
 static void *build_until_told(void *first)
 {
     for (int i = (int)(intptr_t)first; !enough; i = i < 1000 ? i + 2 : 1)
-        if (build_some(i))
-            return (void *)"a build failed";
+        if (build_some(i)) return (void *)"a build failed";
     return NULL;
 }
 
 static int build_in_the_child(void)
 {
-    alarm(60);                                             // a lock that nobody will give back
+    alarm(60); // a lock that nobody will give back
     for (int i = 0; i < 3; i++)
-        if (build_some(i + 1))
-            return 1;
+        if (build_some(i + 1)) return 1;
     return build_some(2000 + (int)getpid() % 7) ? 1 : 0;
 }
 
@@ -633,21 +623,22 @@ static void threads_build_the_same_once(void **state)
     snprintf(text, sizeof text, "#!/bin/sh\necho >>%s/runs\nsleep 0.3\nexec cc \"$@\"\n", root);
     write_program("slow", text);
     setenv("CC", join("slow"), 1);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, build_answer, &ok[i]), 0);
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, build_answer, &ok[i]), 0);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_true(ok[i]);
     }
     char *const runs = file_read(join("runs"), &n);
     memory_free(runs);
-    assert_int_equal(n, 1);                                // lines
+    assert_int_equal(n, 1); // lines
 }
 
 static void cache_removed_during_a_build(void **state)
 {
     char text[4 * PATH_BYTES];
-    snprintf(text, sizeof text, "#!/bin/sh\nif [ ! -e %s/once ]; then : >%s/once; rm -rf %s/cache; fi\nexec cc \"$@\"\n", root, root, root);
+    snprintf(text, sizeof text,
+             "#!/bin/sh\nif [ ! -e %s/once ]; then : >%s/once; rm -rf %s/cache; fi\nexec cc \"$@\"\n", root, root,
+             root);
     write_program("removing-cc", text);
     setenv("CC", join("removing-cc"), 1);
     assert_builds();
@@ -658,8 +649,7 @@ static void entries_survive_any_bytes(void **state)
 {
     char bytes[3000];
     size_t n;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (char)(i * 7);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7);
     assert_true(cache_write("0123456789012345678901234567890123456789.test", bytes, sizeof bytes));
     char *const back = cache_read("0123456789012345678901234567890123456789.test", &n);
     assert_non_null(back);
@@ -667,7 +657,7 @@ static void entries_survive_any_bytes(void **state)
     assert_memory_equal(back, bytes, n);
     memory_free(back);
     assert_null(cache_read("0000000000000000000000000000000000000000.test", &n));
-    assert_int_equal(cache_clean(1).entries, 0);           // nothing is a day old
+    assert_int_equal(cache_clean(1).entries, 0); // nothing is a day old
     assert_int_equal(cache_clean(0).entries, 1);
 }
 
@@ -688,7 +678,8 @@ static void isa_can_be_lowered_not_raised(void **state)
 // A name is what it says and no more, whatever this machine has beside.
 static void forms_are_what_their_names_say(void **state)
 {
-    static const char *const names[] = { "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", "sve256" };
+    static const char *const names[] = { "portable",    "avx2", "avx512", "avx512_vnni",
+                                         "avx512_bf16", "amx",  "neon",   "sve256" };
     const CpuForm *const machine = cpu_form_of_machine();
     for (int i = 0; i < COUNT(names); i++) {
         const CpuForm *const form = cpu_form_find(names[i]), *chosen = NULL;

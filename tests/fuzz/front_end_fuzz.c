@@ -39,17 +39,26 @@ static void check_format(Arena *arena, const Source *source)
 {
     Text once = { .arena = arena }, twice = { .arena = arena };
     Diags *const diags = diags_new(arena);
-    if (!format_source(arena, diags, source, &once)) violated("a source without errors is not formatted", source->text, "");
+    if (!format_source(arena, diags, source, &once))
+        violated("a source without errors is not formatted", source->text, "");
     const Source formatted = { .path = "formatted", .text = text_cstr(&once), .length = (int)once.length };
     const char *const before = tree_of(arena, source), *const after = tree_of(arena, &formatted);
     if (strcmp(before, after) != 0) violated("formatting changed the tree", before, after);
-    if (!format_source(arena, diags, &formatted, &twice)) violated("what was formatted is not formatted again", text_cstr(&once), "");
-    if (strcmp(text_cstr(&once), text_cstr(&twice)) != 0) violated("formatting is not stable", text_cstr(&once), text_cstr(&twice));
+    if (!format_source(arena, diags, &formatted, &twice))
+        violated("what was formatted is not formatted again", text_cstr(&once), "");
+    if (strcmp(text_cstr(&once), text_cstr(&twice)) != 0)
+        violated("formatting is not stable", text_cstr(&once), text_cstr(&twice));
 }
 
-typedef struct Form { const char *target; int arch; bool checked; } Form;
+typedef struct Form {
+    const char *target;
+    int arch;
+    bool checked;
+} Form;
 
-static const Form forms[] = { { "cpu", 0, false }, { "cpu", 0, true }, { "cuda", 90, false }, { "cuda", 80, false }, { "cuda", 90, true } };
+static const Form forms[] = {
+    { "cpu", 0, false }, { "cpu", 0, true }, { "cuda", 90, false }, { "cuda", 80, false }, { "cuda", 90, true }
+};
 
 static void compile_one(TileKernel *kernel, const Form *form)
 {

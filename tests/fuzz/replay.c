@@ -20,7 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { INPUT_SECONDS = 20, KEPT_MAX = 4096, KEPT_BYTES_MAX = 1 << 16, EDITS_MAX = 8 };
 
 static int runs;
-static struct { uint8_t *data; size_t size; } kept[KEPT_MAX];
+static struct {
+    uint8_t *data;
+    size_t size;
+} kept[KEPT_MAX];
 static int n_kept;
 
 // ---- a limit of time for each input
@@ -44,10 +47,7 @@ static void took_too_long(int signal)
 }
 
 // Of the processor, so that other work on the machine does not count.
-static void limit_time(int seconds)
-{
-    setitimer(ITIMER_PROF, &(struct itimerval){ .it_value.tv_sec = seconds }, NULL);
-}
+static void limit_time(int seconds) { setitimer(ITIMER_PROF, &(struct itimerval){ .it_value.tv_sec = seconds }, NULL); }
 
 static void try_input(const char *name, const uint8_t *data, size_t size)
 {
@@ -116,9 +116,7 @@ static size_t edit(uint8_t *data, size_t size, size_t room)
     const size_t at = below(size), rest = size - at;
     size_t n = 1 + below(rest < 32 ? rest : 32);
     switch (rand() % 4) {
-    case 0:
-        data[at] = (uint8_t)(rand() & 1 ? rand() : data[below(size)]);
-        return size;
+    case 0: data[at] = (uint8_t)(rand() & 1 ? rand() : data[below(size)]); return size;
     case 1:
         if (n >= size) return size;
         memmove(data + at, data + at + n, rest - n);
@@ -144,7 +142,7 @@ static void vary(double seconds)
         size_t size = kept[from].size;
         memcpy(data, kept[from].data, size);
         for (int edits = 1 + rand() % EDITS_MAX; edits > 0 && size > 0; edits--) size = edit(data, size, sizeof data);
-        uint8_t *const exact = malloc(size + !size);           // so that a sanitizer sees where it ends
+        uint8_t *const exact = malloc(size + !size); // so that a sanitizer sees where it ends
         if (!exact) abort();
         memcpy(exact, data, size);
         try_input(NULL, exact, size);

@@ -100,26 +100,31 @@ static Value evaluate(Machine *machine, const Expr *x)
     int64_t index[MAX_RANK] = { 0 };
     if (machine->steps++ > MAX_STEPS) give_up(machine, "too many steps");
     switch (x->kind) {
-    case X_INTEGER: return is_float(x->type) ? real_value(x->type, (double)x->integer) : integer_value(x->type, (uint64_t)x->integer);
-    case X_REAL:    return real_value(x->type, x->real);
+    case X_INTEGER:
+        return is_float(x->type) ? real_value(x->type, (double)x->integer)
+                                 : integer_value(x->type, (uint64_t)x->integer);
+    case X_REAL: return real_value(x->type, x->real);
     case X_VAR:
         if (x->var->total) give_up(machine, "a read of what a reduction changes");
         return x->var->value;
-    case X_ELEMENT:
-        evaluate_subscripts(machine, x, index);
-        return read_element(machine, x->memory, index);
-    case X_OP:      return evaluate_op(machine, x);
+    case X_ELEMENT: evaluate_subscripts(machine, x, index); return read_element(machine, x->memory, index);
+    case X_OP: return evaluate_op(machine, x);
     case X_CONVERT: return convert(x->type, evaluate(machine, x->args[0]));
     case X_BITCAST: return evaluate_bitcast(x->type, evaluate(machine, x->args[0]));
-    case X_CALL:    return call_function(machine, x);
-    case X_ATOMIC:  return evaluate_atomic(machine, x);
+    case X_CALL: return call_function(machine, x);
+    case X_ATOMIC: return evaluate_atomic(machine, x);
     }
     abort();
 }
 
 // ---- slices: where they start, and how wide they are
 
-typedef struct Region { Memory *memory; int rank; int64_t starts[MAX_RANK], steps[MAX_RANK], shape[MAX_RANK]; int axes[MAX_RANK]; } Region;
+typedef struct Region {
+    Memory *memory;
+    int rank;
+    int64_t starts[MAX_RANK], steps[MAX_RANK], shape[MAX_RANK];
+    int axes[MAX_RANK];
+} Region;
 
 static Region evaluate_slice(Machine *machine, const Slice *slice)
 {
@@ -130,7 +135,9 @@ static Region evaluate_slice(Machine *machine, const Slice *slice)
         r.steps[i] = sub->kind == RANGE ? sub->step : 1;
         if (sub->kind == AT) continue;
         r.axes[r.rank] = i;
-        r.shape[r.rank++] = sub->kind == WHOLE ? slice->memory->dims[i] : sub->extent ? evaluate_integer(machine, sub->extent) : sub->width;
+        r.shape[r.rank++] = sub->kind == WHOLE ? slice->memory->dims[i]
+                            : sub->extent      ? evaluate_integer(machine, sub->extent)
+                                               : sub->width;
     }
     return r;
 }
@@ -151,7 +158,8 @@ static void region_index(const Region *r, int64_t flat, int64_t *index)
 
 static void same_shapes(Machine *machine, const Region *a, const Region *b)
 {
-    if (a->rank != b->rank || memcmp(a->shape, b->shape, sizeof(int64_t) * (size_t)a->rank) != 0) give_up(machine, "a copy between shapes");
+    if (a->rank != b->rank || memcmp(a->shape, b->shape, sizeof(int64_t) * (size_t)a->rank) != 0)
+        give_up(machine, "a copy between shapes");
 }
 
 static void copy(Machine *machine, const Slice *to, const Slice *from, bool atomic)
@@ -216,17 +224,20 @@ static Value operand(Machine *machine, const Region *r, const Statement *st, int
 
 static void product(Machine *machine, const Statement *st)
 {
-    const Region a = evaluate_slice(machine, &st->src), b = evaluate_slice(machine, &st->other), c = evaluate_slice(machine, &st->dst);
+    const Region a = evaluate_slice(machine, &st->src), b = evaluate_slice(machine, &st->other),
+                 c = evaluate_slice(machine, &st->dst);
     const int64_t inner = a.shape[st->transposed[0] ? 0 : 1];
     const Type type = c.memory->type;
     int64_t index[MAX_RANK];
     for (int64_t i = 0; i < c.shape[0]; i++)
         for (int64_t j = 0; j < c.shape[1]; j++) {
             region_index(&c, i * c.shape[1] + j, index);
-            Total sum = total_begin(ADD, st->updates ? read_element(machine, c.memory, index) : convert(type, integer_value(I32, 0)));
+            Total sum = total_begin(ADD, st->updates ? read_element(machine, c.memory, index)
+                                                     : convert(type, integer_value(I32, 0)));
             for (int64_t k = 0; k < inner; k++) {
                 const char *undefined;
-                const Value pair[2] = { convert(type, operand(machine, &a, st, 0, i, k)), convert(type, operand(machine, &b, st, 1, k, j)) };
+                const Value pair[2] = { convert(type, operand(machine, &a, st, 0, i, k)),
+                                        convert(type, operand(machine, &b, st, 1, k, j)) };
                 total_add(&sum, compute(MUL, pair, 2, &undefined));
             }
             // Tensor cores may add up with few bits more than their operands have.
@@ -270,15 +281,18 @@ static void store(Machine *machine, const Statement *st)
     Memory *const memory = st->target->memory;
     evaluate_subscripts(machine, st->target, index);
     const Value value = evaluate(machine, st->value);
-    if (st->reduces || st->kind == S_ATOMIC) add_to_element(machine, memory, index, st->op, value, st->kind == S_ATOMIC);
-    else write_element(machine, memory, index, st->updates ? updated(machine, st, read_element(machine, memory, index), value) : value);
+    if (st->reduces || st->kind == S_ATOMIC)
+        add_to_element(machine, memory, index, st->op, value, st->kind == S_ATOMIC);
+    else
+        write_element(machine, memory, index,
+                      st->updates ? updated(machine, st, read_element(machine, memory, index), value) : value);
 }
 
 static Flow run_loop(Machine *machine, const Statement *st)
 {
     const Index *const x = &st->indices[0];
     const int64_t lo = evaluate_integer(machine, x->lo);
-    for (int64_t i = lo; ; i += x->step) {
+    for (int64_t i = lo;; i += x->step) {
         const int64_t hi = evaluate_integer(machine, x->hi);
         if (x->step > 0 ? i >= hi : i < hi) return NEXT;
         x->var->value = integer_value(INT, (uint64_t)i);
@@ -321,7 +335,7 @@ static void run_nest(Machine *machine, const Statement *st)
         ranges[i][1] = evaluate_integer(machine, st->indices[i].hi);
     }
     if (st->kind == S_FORALL) machine->epoch++;
-    run_indices(machine, st, 0, (const int64_t (*)[2])ranges);
+    run_indices(machine, st, 0, (const int64_t(*)[2])ranges);
     if (st->kind == S_FORALL) {
         machine->iteration = NOBODY;
         end_totals(machine);
@@ -346,28 +360,28 @@ static void declare_view(Machine *machine, const Statement *st)
 static Flow run_statement(Machine *machine, Statement *st)
 {
     switch (st->kind) {
-    case S_BLOCK:  return run(machine, st->body);
-    case S_LET:    st->var->value = convert(st->var->type, evaluate(machine, st->value)); return NEXT;
-    case S_SET:    set_var(machine, st); return NEXT;
-    case S_STORE: case S_ATOMIC: store(machine, st); return NEXT;
-    case S_IF:     return run(machine, evaluate_condition(machine, st->value) ? st->body : st->otherwise);
-    case S_FOR:    return run_loop(machine, st);
-    case S_WHILE:  return run_while(machine, st);
-    case S_FORALL: case S_PIPELINE: run_nest(machine, st); return NEXT;
-    case S_STAGE:  return NEXT;
-    case S_BREAK:  return BREAK;
+    case S_BLOCK: return run(machine, st->body);
+    case S_LET: st->var->value = convert(st->var->type, evaluate(machine, st->value)); return NEXT;
+    case S_SET: set_var(machine, st); return NEXT;
+    case S_STORE:
+    case S_ATOMIC: store(machine, st); return NEXT;
+    case S_IF: return run(machine, evaluate_condition(machine, st->value) ? st->body : st->otherwise);
+    case S_FOR: return run_loop(machine, st);
+    case S_WHILE: return run_while(machine, st);
+    case S_FORALL:
+    case S_PIPELINE: run_nest(machine, st); return NEXT;
+    case S_STAGE: return NEXT;
+    case S_BREAK: return BREAK;
     case S_CONTINUE: return CONTINUE;
-    case S_RETURN:
-        machine->returned = convert(machine->returned_type, evaluate(machine, st->value));
-        return RETURN;
-    case S_TILE:   declare_tile(machine, st); return NEXT;
-    case S_COPY:   copy(machine, &st->dst, &st->src, false); return NEXT;
-    case S_FILL:   fill(machine, &st->dst, st->value); return NEXT;
-    case S_SCAN:   scan(machine, st); return NEXT;
+    case S_RETURN: machine->returned = convert(machine->returned_type, evaluate(machine, st->value)); return RETURN;
+    case S_TILE: declare_tile(machine, st); return NEXT;
+    case S_COPY: copy(machine, &st->dst, &st->src, false); return NEXT;
+    case S_FILL: fill(machine, &st->dst, st->value); return NEXT;
+    case S_SCAN: scan(machine, st); return NEXT;
     case S_PRODUCT: product(machine, st); return NEXT;
-    case S_VIEW:   declare_view(machine, st); return NEXT;
+    case S_VIEW: declare_view(machine, st); return NEXT;
     case S_ATOMIC_TILE: copy(machine, &st->dst, &st->src, true); return NEXT;
-    case S_CALL:   evaluate(machine, st->call); return NEXT;
+    case S_CALL: evaluate(machine, st->call); return NEXT;
     case S_CHECK:
         if (!evaluate_condition(machine, st->value)) give_up(machine, "a claim that is false");
         return NEXT;

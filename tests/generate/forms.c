@@ -19,8 +19,9 @@ const Form forms[FORMS] = {
 };
 
 const Plant plants[PLANTS] = {
-    { "minimum", "max(", "min(" },    { "sum", " += ", " -= " },       { "comparison", " < ", " <= " },  { "shift", " >> ", " << " },
-    { "select", " ? ", " == 0 ? " },  { "start", " * 2)", " * 2 + 1)" },   { "largest", " max= ", " min= " }, { "index", " - i", " - 1 - i" },
+    { "minimum", "max(", "min(" },     { "sum", " += ", " -= " },       { "comparison", " < ", " <= " },
+    { "shift", " >> ", " << " },       { "select", " ? ", " == 0 ? " }, { "start", " * 2)", " * 2 + 1)" },
+    { "largest", " max= ", " min= " }, { "index", " - i", " - 1 - i" },
 };
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5, MAX_LAUNCHED = 64 };
@@ -34,12 +35,20 @@ double now(void)
 
 // ---- tensors as they lie in memory
 
-typedef struct Image { Memory *memory; kiln_tensor tensor; unsigned char *host, *before; void *device_memory; size_t bytes; } Image;
+typedef struct Image {
+    Memory *memory;
+    kiln_tensor tensor;
+    unsigned char *host, *before;
+    void *device_memory;
+    size_t bytes;
+} Image;
 
 static const kiln_type public_types[TYPES] = {
-    [F64] = KILN_F64, [F32] = KILN_F32, [TF32] = KILN_TF32, [F16] = KILN_F16, [BF16] = KILN_BF16, [E4M3] = KILN_E4M3, [E5M2] = KILN_E5M2,
-    [E2M1] = KILN_E2M1, [I64] = KILN_I64, [I32] = KILN_I32, [I16] = KILN_I16, [I8] = KILN_I8, [I4] = KILN_I4, [I2] = KILN_I2,
-    [U64] = KILN_U64, [U32] = KILN_U32, [U16] = KILN_U16, [U8] = KILN_U8, [U4] = KILN_U4, [U2] = KILN_U2, [BOOL] = KILN_BOOL,
+    [F64] = KILN_F64,   [F32] = KILN_F32,   [TF32] = KILN_TF32, [F16] = KILN_F16, [BF16] = KILN_BF16,
+    [E4M3] = KILN_E4M3, [E5M2] = KILN_E5M2, [E2M1] = KILN_E2M1, [I64] = KILN_I64, [I32] = KILN_I32,
+    [I16] = KILN_I16,   [I8] = KILN_I8,     [I4] = KILN_I4,     [I2] = KILN_I2,   [U64] = KILN_U64,
+    [U32] = KILN_U32,   [U16] = KILN_U16,   [U8] = KILN_U8,     [U4] = KILN_U4,   [U2] = KILN_U2,
+    [BOOL] = KILN_BOOL,
 };
 
 // Where an element lies, in elements.
@@ -68,7 +77,8 @@ static void store_bits(const Memory *memory, unsigned char *data, int64_t flat, 
         return;
     }
     const int shift = (int)(at * bits % 8), ones = (1 << bits) - 1;
-    data[at * bits / 8] = (unsigned char)((data[at * bits / 8] & ~(ones << shift)) | (int)(word & (uint64_t)ones) << shift);
+    data[at * bits / 8] =
+        (unsigned char)((data[at * bits / 8] & ~(ones << shift)) | (int)(word & (uint64_t)ones) << shift);
 }
 
 static void make_image(Image *image, Memory *memory)
@@ -79,7 +89,7 @@ static void make_image(Image *image, Memory *memory)
     *t = kiln_tensor_of(NULL, NULL, public_types[memory->type], memory->rank, memory->dims);
     t->has_strides = memory->strided;
     int64_t stride = 1;
-    for (int i = memory->rank; i-- > 0; ) {
+    for (int i = memory->rank; i-- > 0;) {
         t->strides[i] = stride;
         stride *= memory->dims[i] + (i == memory->rank - 1 ? memory->padding : 0);
         rows = i < memory->rank - 1 ? rows * memory->dims[i] : rows;
@@ -119,10 +129,12 @@ static void describe_element(Result *result, const Image *image, int64_t flat, u
     char place[128] = "", have[64], want[64];
     int64_t index[MAX_RANK], rest = flat;
     for (int i = m->rank; i-- > 0; rest /= m->dims[i]) index[i] = rest % m->dims[i];
-    for (int i = 0; i < m->rank; i++) snprintf(place + strlen(place), sizeof place - strlen(place), "[%" PRId64 "]", index[i]);
+    for (int i = 0; i < m->rank; i++)
+        snprintf(place + strlen(place), sizeof place - strlen(place), "[%" PRId64 "]", index[i]);
     show_value(have, sizeof have, m->type, got);
     show_value(want, sizeof want, m->type, m->cells[flat].bits);
-    snprintf(result->reason, sizeof result->reason, "%s%s of %s is %s, expected %s", m->name, place, type_info[m->type].name, have, want);
+    snprintf(result->reason, sizeof result->reason, "%s%s of %s is %s, expected %s", m->name, place,
+             type_info[m->type].name, have, want);
 }
 
 // All elements, and that nothing lies where none are.
@@ -138,7 +150,8 @@ static bool image_agrees(Image *image, Result *result)
             continue;
         }
         result->compared++;
-        if (got != m->cells[i].bits && !same_value(value_of_bits(m->type, got), value_of_bits(m->type, m->cells[i].bits))) {
+        if (got != m->cells[i].bits &&
+            !same_value(value_of_bits(m->type, got), value_of_bits(m->type, m->cells[i].bits))) {
             describe_element(result, image, i, got);
             return false;
         }
@@ -184,7 +197,8 @@ static kiln_status build(const Form *form, kiln_device *device, const char *text
     return status;
 }
 
-static kiln_status launch(const Form *form, kiln_device *device, kiln_kernel *kernel, Section *const *sections, int n, Image *images)
+static kiln_status launch(const Form *form, kiln_device *device, kiln_kernel *kernel, Section *const *sections, int n,
+                          Image *images)
 {
     kiln_arg args[MAX_LAUNCHED];
     int n_args = 0, n_images = 0;
@@ -197,7 +211,8 @@ static kiln_status launch(const Form *form, kiln_device *device, kiln_kernel *ke
             args[n_args++] = KILN_TENSOR(&image->tensor);
         }
         for (int k = 0; k < sections[i]->n_scalars; k++)
-            args[n_args++] = is_float(sections[i]->scalars[k]->type) ? KILN_FLOAT(sections[i]->scalars[k]->value.f) : KILN_INT(sections[i]->scalars[k]->value.i);
+            args[n_args++] = is_float(sections[i]->scalars[k]->type) ? KILN_FLOAT(sections[i]->scalars[k]->value.f)
+                                                                     : KILN_INT(sections[i]->scalars[k]->value.i);
     }
     if (!status) status = kiln_launch(kernel, NULL, args, n_args);
     if (!status) status = kiln_stream_wait(device, NULL);
@@ -208,7 +223,8 @@ static kiln_status launch(const Form *form, kiln_device *device, kiln_kernel *ke
     return status;
 }
 
-static void run_kernel(const Form *form, kiln_device *device, kiln_kernel *kernel, Section *const *sections, int n, Result *result)
+static void run_kernel(const Form *form, kiln_device *device, kiln_kernel *kernel, Section *const *sections, int n,
+                       Result *result)
 {
     Image images[MAX_LAUNCHED];
     int n_images = 0;

@@ -7,7 +7,11 @@
 
 #include "kiln/kiln.h"
 
-typedef struct Form { const char *name, *device, *isa; bool check; int arch; } Form;
+typedef struct Form {
+    const char *name, *device, *isa;
+    bool check;
+    int arch;
+} Form;
 enum { FORMS = 7, REASON_BYTES = 4096 };
 extern const Form forms[FORMS];
 
@@ -15,14 +19,16 @@ typedef enum { AGREES, DIFFERS, REFUSED, UNSUPPORTED, FAILED } Outcome;
 
 typedef struct Result {
     Outcome outcome;
-    int     section;                 // the index of the one that differs or was refused; -1: not known
-    char    reason[REASON_BYTES];
-    long    compared, vague;         // elements
-    double  build_seconds, run_seconds;
+    int section; // the index of the one that differs or was refused; -1: not known
+    char reason[REASON_BYTES];
+    long compared, vague; // elements
+    double build_seconds, run_seconds;
 } Result;
 
 // A fault that is planted in the text of a kernel: a word that becomes another.
-typedef struct Plant { const char *name, *from, *to; } Plant;
+typedef struct Plant {
+    const char *name, *from, *to;
+} Plant;
 enum { PLANTS = 8 };
 extern const Plant plants[PLANTS];
 

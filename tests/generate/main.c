@@ -23,29 +23,47 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 512, MAX_SECTIONS = 32, MAX_PARAMETERS = 64, MAX_TRIES = 400, MAX_REASONS = 64, FORM_SECONDS = 120 };
+enum {
+    PATH_BYTES = 512,
+    MAX_SECTIONS = 32,
+    MAX_PARAMETERS = 64,
+    MAX_TRIES = 400,
+    MAX_REASONS = 64,
+    FORM_SECONDS = 120
+};
 
 typedef struct Options {
     uint64_t seed;
-    long     programs;
-    double   seconds;
-    int      sections, only, jobs;
-    bool     forms[FORMS], show, verbose, fast, turns, whole;
+    long programs;
+    double seconds;
+    int sections, only, jobs;
+    bool forms[FORMS], show, verbose, fast, turns, whole;
     const Plant *plant;
 } Options;
 
 // What all processes add to.
-typedef struct Reason { char text[120]; long count; } Reason;
+typedef struct Reason {
+    char text[120];
+    long count;
+} Reason;
 typedef struct Counts {
-    long   programs, statements, compared, vague, tried, failures;
-    long   runs[FORMS], unsupported[FORMS], batches[FORMS];
+    long programs, statements, compared, vague, tried, failures;
+    long runs[FORMS], unsupported[FORMS], batches[FORMS];
     double build_seconds[FORMS], run_seconds[FORMS];
-    Reason reasons[MAX_REASONS];     // why programs were not made, or not supported
-    long   batch;                    // the next one
-    struct { long batch; char form[16]; } at[16];          // of each process
+    Reason reasons[MAX_REASONS]; // why programs were not made, or not supported
+    long batch;                  // the next one
+    struct {
+        long batch;
+        char form[16];
+    } at[16]; // of each process
 } Counts;
 
-typedef struct Batch { uint64_t seed; Grid grid; Section *sections[MAX_SECTIONS]; int n; } Batch;
+typedef struct Batch {
+    uint64_t seed;
+    Grid grid;
+    Section *sections[MAX_SECTIONS];
+    int n;
+} Batch;
 
 static void count_reason(Counts *counts, const char *text)
 {
@@ -66,7 +84,9 @@ static Section *make_defined(uint64_t seed, int number, const Grid *grid, Counts
         const char *reason;
         Section *const section = make_section(seed * MAX_TRIES + try, number, grid);
         counts->tried++;
-        const char *const small = section->statements < 12 ? "few statements" : section->n_tensors < 2 ? "few tensors" : NULL;
+        const char *const small = section->statements < 12 ? "few statements"
+                                  : section->n_tensors < 2 ? "few tensors"
+                                                           : NULL;
         if (!small && evaluate_section(section, grid, &reason)) return section;
         count_reason(counts, small ? small : reason);
         pool_free(section->pool);
@@ -104,7 +124,7 @@ static void empty_folder(const char *path)
 {
     char file[2 * PATH_BYTES];
     DIR *const folder = opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL; ) {
+    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
         snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
         if (entry->d_name[0] != '.') remove(file);
     }
@@ -115,12 +135,16 @@ static void empty_folder(const char *path)
 
 static void report(const Options *options, Batch *batch, const Form *form, const Result *result)
 {
-    static const char *const what[] = { [DIFFERS] = "differs", [REFUSED] = "is refused", [UNSUPPORTED] = "is unsupported", [FAILED] = "fails" };
+    static const char *const what[] = {
+        [DIFFERS] = "differs", [REFUSED] = "is refused", [UNSUPPORTED] = "is unsupported", [FAILED] = "fails"
+    };
     printf("FAIL %s %s: %s\n", form->name, what[result->outcome], result->reason);
-    printf("     again: generated_programs --seed=%llu --sections=%d --programs=1 --forms=%s", (unsigned long long)batch->seed, options->sections, form->name);
+    printf("     again: generated_programs --seed=%llu --sections=%d --programs=1 --forms=%s",
+           (unsigned long long)batch->seed, options->sections, form->name);
     if (result->section >= 0) printf(" --only=%d", batch->sections[result->section]->number);
     printf("%s%s --show\n", options->plant ? " --plant=" : "", options->plant ? options->plant->name : "");
-    if (result->section >= 0 && !options->whole) show_smallest(batch->sections[result->section], &batch->grid, form, options->plant, result);
+    if (result->section >= 0 && !options->whole)
+        show_smallest(batch->sections[result->section], &batch->grid, form, options->plant, result);
     fflush(stdout);
 }
 
@@ -138,7 +162,7 @@ static int find_culprit(const Options *options, const Batch *batch, const Form *
 
 static void run_batch_form(const Options *options, Batch *batch, int f, Counts *counts)
 {
-    Batch here = *batch;             // without what this form does not support
+    Batch here = *batch; // without what this form does not support
     while (here.n > 0) {
         Result result = run_form(&forms[f], here.sections, here.n, &here.grid, options->plant);
         counts->build_seconds[f] += result.build_seconds;
@@ -154,7 +178,8 @@ static void run_batch_form(const Options *options, Batch *batch, int f, Counts *
         if (result.outcome == UNSUPPORTED) {
             counts->unsupported[f]++;
             count_reason(counts, result.reason);
-            if (options->verbose) printf("unsupported by %s, section %d: %s\n", forms[f].name, result.section, result.reason);
+            if (options->verbose)
+                printf("unsupported by %s, section %d: %s\n", forms[f].name, result.section, result.reason);
         } else {
             counts->failures++;
             report(options, &here, &forms[f], &result);
@@ -268,9 +293,12 @@ static void run_processes(const Options *options, Counts *counts, const char *fo
         running--;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
         counts->failures++;
-        printf("FAIL %s %s %d\n     again: generated_programs --seed=%llu --sections=%d --programs=1 --forms=%s --show\n", counts->at[i].form,
-               WIFSIGNALED(status) ? "was ended by signal" : "ended with", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-               (unsigned long long)(options->seed + (uint64_t)counts->at[i].batch * (uint64_t)options->sections), options->sections, counts->at[i].form);
+        printf(
+            "FAIL %s %s %d\n     again: generated_programs --seed=%llu --sections=%d --programs=1 --forms=%s --show\n",
+            counts->at[i].form, WIFSIGNALED(status) ? "was ended by signal" : "ended with",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+            (unsigned long long)(options->seed + (uint64_t)counts->at[i].batch * (uint64_t)options->sections),
+            options->sections, counts->at[i].form);
         if (!go_on(options, counts, started)) continue;
         children[i] = start(options, counts, i, folder, started);
         running++;
@@ -304,10 +332,10 @@ static bool take_option(Options *options, const char *text)
     else if (strncmp(text, "--jobs=", 7) == 0) options->jobs = atoi(value);
     else if (strncmp(text, "--forms=", 8) == 0) return take_forms(options, value);
     else if (strncmp(text, "--plant=", 8) == 0) {
-        for (int i = 0; i < PLANTS; i++) if (strcmp(plants[i].name, value) == 0) options->plant = &plants[i];
+        for (int i = 0; i < PLANTS; i++)
+            if (strcmp(plants[i].name, value) == 0) options->plant = &plants[i];
         return options->plant != NULL;
-    }
-    else if (strcmp(text, "--show") == 0) options->show = true;
+    } else if (strcmp(text, "--show") == 0) options->show = true;
     else if (strcmp(text, "--fast") == 0) options->fast = true;
     else if (strcmp(text, "--whole") == 0) options->whole = true;
     else if (strcmp(text, "--turns") == 0) options->turns = true;
@@ -322,21 +350,31 @@ static void print_counts(const Options *options, const Counts *counts, double se
         if (counts->reasons[i].count) printf("%8ld  %s\n", counts->reasons[i].count, counts->reasons[i].text);
     for (int f = 0; f < FORMS; f++)
         if (options->forms[f])
-            printf("%-12s %6ld programs in %5ld kernels, %4ld not supported; builds %.1f s, runs %.1f s\n", forms[f].name, counts->runs[f],
-                   counts->batches[f], counts->unsupported[f], counts->build_seconds[f], counts->run_seconds[f]);
+            printf("%-12s %6ld programs in %5ld kernels, %4ld not supported; builds %.1f s, runs %.1f s\n",
+                   forms[f].name, counts->runs[f], counts->batches[f], counts->unsupported[f], counts->build_seconds[f],
+                   counts->run_seconds[f]);
     const double n = counts->programs ? (double)counts->programs : 1;
-    printf("%ld programs of %.0f statements (%.1f tried for one), %ld elements compared, %ld vague; %.1f s, %.1f programs a second\n",
-           counts->programs, (double)counts->statements / n, (double)counts->tried / n, counts->compared, counts->vague, seconds, n / seconds);
-    printf("%ld passed, %ld failed, 0 skipped\n", counts->programs - (counts->failures < counts->programs ? counts->failures : counts->programs), counts->failures);
+    printf(
+        "%ld programs of %.0f statements (%.1f tried for one), %ld elements compared, %ld vague; %.1f s, %.1f programs a second\n",
+        counts->programs, (double)counts->statements / n, (double)counts->tried / n, counts->compared, counts->vague,
+        seconds, n / seconds);
+    printf("%ld passed, %ld failed, 0 skipped\n",
+           counts->programs - (counts->failures < counts->programs ? counts->failures : counts->programs),
+           counts->failures);
 }
 
 int main(int argc, char **argv)
 {
-    Options options = { .seed = 1, .programs = 0, .sections = 8, .only = -1, .jobs = 1, .forms = { true, true, true, true } };
+    Options options = {
+        .seed = 1, .programs = 0, .sections = 8, .only = -1, .jobs = 1, .forms = { true, true, true, true }
+    };
     options.forms[4] = options.forms[5] = getenv("KILN_CUDA") != NULL;
     for (int i = 1; i < argc; i++)
         if (!take_option(&options, argv[i])) {
-            fprintf(stderr, "generated_programs: '%s' is not an option, or its value is not one (the top of main.c lists them)\n", argv[i]);
+            fprintf(
+                stderr,
+                "generated_programs: '%s' is not an option, or its value is not one (the top of main.c lists them)\n",
+                argv[i]);
             return 2;
         }
     if (options.programs <= 0 && options.seconds <= 0) options.programs = 100;

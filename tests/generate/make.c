@@ -15,7 +15,7 @@ uint64_t random_bits(Maker *maker)
     return x ^ x >> 31;
 }
 
-int  below(Maker *maker, int n) { return (int)((random_bits(maker) >> 33) % (uint64_t)n); }
+int below(Maker *maker, int n) { return (int)((random_bits(maker) >> 33) % (uint64_t)n); }
 bool chance(Maker *maker, int percent) { return below(maker, 100) < percent; }
 
 // ---- building
@@ -35,7 +35,10 @@ Expr *new_real(Maker *maker, Type type, double value, bool bare)
     return TAKE(maker->pool, Expr, .kind = X_REAL, .type = type, .real = value, .bare = bare);
 }
 
-Expr *new_var_expr(Maker *maker, Var *var) { return TAKE(maker->pool, Expr, .kind = X_VAR, .type = var->type, .var = var); }
+Expr *new_var_expr(Maker *maker, Var *var)
+{
+    return TAKE(maker->pool, Expr, .kind = X_VAR, .type = var->type, .var = var);
+}
 
 Expr *new_op(Maker *maker, Op op, Expr *a, Expr *b, Expr *c)
 {
@@ -48,7 +51,8 @@ Expr *new_op(Maker *maker, Op op, Expr *a, Expr *b, Expr *c)
 
 Expr *new_element(Maker *maker, Memory *memory, Expr *const *subs)
 {
-    Expr *const x = TAKE(maker->pool, Expr, .kind = X_ELEMENT, .type = memory->type, .memory = memory, .n = memory->rank);
+    Expr *const x =
+        TAKE(maker->pool, Expr, .kind = X_ELEMENT, .type = memory->type, .memory = memory, .n = memory->rank);
     memcpy(x->args, subs, sizeof *subs * (size_t)memory->rank);
     return x;
 }
@@ -65,7 +69,10 @@ Var *new_var(Maker *maker, const char *prefix, Type type)
     return var;
 }
 
-void show_var(Maker *maker, Var *var) { if (maker->n_vars < MAX_VISIBLE) maker->vars[maker->n_vars++] = var; }
+void show_var(Maker *maker, Var *var)
+{
+    if (maker->n_vars < MAX_VISIBLE) maker->vars[maker->n_vars++] = var;
+}
 
 Memory *new_memory(Maker *maker, Storage storage, Type type, int rank, const int64_t *dims, const char *prefix)
 {
@@ -76,7 +83,10 @@ Memory *new_memory(Maker *maker, Storage storage, Type type, int rank, const int
     return m;
 }
 
-void show_memory(Maker *maker, Memory *memory) { if (maker->n_memories < MAX_VISIBLE) maker->memories[maker->n_memories++] = memory; }
+void show_memory(Maker *maker, Memory *memory)
+{
+    if (maker->n_memories < MAX_VISIBLE) maker->memories[maker->n_memories++] = memory;
+}
 
 Statement *add(Maker *maker, Statement st)
 {
@@ -119,12 +129,14 @@ static void show_tile(Maker *maker, Memory *tile)
 {
     int64_t dims[MAX_RANK] = { maker->grid->x * maker->grid->y };
     memcpy(dims + 1, tile->dims, sizeof *dims * (size_t)tile->rank);
-    for (int i = 1; i <= tile->rank; i++) if (chance(maker, 15)) dims[i] = dims[i] > 1 && chance(maker, 50) ? dims[i] - 1 : dims[i] + 2;
+    for (int i = 1; i <= tile->rank; i++)
+        if (chance(maker, 15)) dims[i] = dims[i] > 1 && chance(maker, 50) ? dims[i] - 1 : dims[i] + 2;
     const Type type = fitting_type(chance(maker, 80) ? tile->type : any_type(maker), dims[tile->rank]);
     Memory *const out = new_tensor(maker, TENSOR_OUT, type, tile->rank + 1, dims, SMALL, chance(maker, 30));
     Slice dst = whole_of(out);
     for (int i = 0; i < tile->rank; i++)
-        dst.subs[i + 1] = (Subscript){ .kind = RANGE, .start = new_integer(maker, INT, 0), .width = tile->dims[i], .step = 1 };
+        dst.subs[i + 1] =
+            (Subscript){ .kind = RANGE, .start = new_integer(maker, INT, 0), .width = tile->dims[i], .step = 1 };
     dst.subs[0] = (Subscript){ .kind = AT, .start = new_var_expr(maker, maker->section->place) };
     add(maker, (Statement){ .kind = S_COPY, .dst = dst, .src = whole_of(tile) });
 }
@@ -133,22 +145,27 @@ static void show_scalars(Maker *maker)
 {
     Var *shown[6];
     int n = 0;
-    for (int i = maker->n_vars; i-- > 0 && n < 5; ) if (!maker->vars[i]->fixed) shown[n++] = maker->vars[i];
+    for (int i = maker->n_vars; i-- > 0 && n < 5;)
+        if (!maker->vars[i]->fixed) shown[n++] = maker->vars[i];
     if (!n) return;
     bool floating = false;
     for (int i = 0; i < n; i++) floating |= is_float(shown[i]->type);
-    Memory *const out = new_tensor(maker, TENSOR_OUT, floating ? F64 : I64, 2, (int64_t[]){ maker->grid->x * maker->grid->y, n }, SMALL, false);
+    Memory *const out = new_tensor(maker, TENSOR_OUT, floating ? F64 : I64, 2,
+                                   (int64_t[]){ maker->grid->x * maker->grid->y, n }, SMALL, false);
     for (int i = 0; i < n; i++) {
         Expr *const subs[] = { new_var_expr(maker, maker->section->place), new_integer(maker, INT, i) };
-        add(maker, (Statement){ .kind = S_STORE, .target = new_element(maker, out, subs), .value = new_var_expr(maker, shown[i]) });
+        add(maker, (Statement){ .kind = S_STORE,
+                                .target = new_element(maker, out, subs),
+                                .value = new_var_expr(maker, shown[i]) });
     }
 }
 
 static void show_results(Maker *maker)
 {
     show_scalars(maker);
-    for (int i = maker->n_memories; i-- > 0 && tensors_left(maker) > 0; )
-        if (maker->memories[i]->storage == SHARED || maker->memories[i]->storage == FRAGMENT) show_tile(maker, maker->memories[i]);
+    for (int i = maker->n_memories; i-- > 0 && tensors_left(maker) > 0;)
+        if (maker->memories[i]->storage == SHARED || maker->memories[i]->storage == FRAGMENT)
+            show_tile(maker, maker->memories[i]);
 }
 
 // Arguments of the launch.
@@ -168,7 +185,12 @@ Section *make_section(uint64_t seed, int number, const Grid *grid)
 {
     Pool *const pool = pool_new();
     Section *const section = TAKE(pool, Section, .seed = seed, .number = number, .pool = pool);
-    Maker maker = { .state = seed * 0x2545f4914f6cdd1du + 77, .section = section, .pool = pool, .grid = grid, .tail = &section->body, .budget = 11 };
+    Maker maker = { .state = seed * 0x2545f4914f6cdd1du + 77,
+                    .section = section,
+                    .pool = pool,
+                    .grid = grid,
+                    .tail = &section->body,
+                    .budget = 11 };
     section->place = new_var(&maker, "p", INT);
     section->place->hi = grid->x * grid->y;
     section->place->fixed = true;
@@ -188,7 +210,9 @@ Grid make_grid(uint64_t seed)
 {
     static const int warps[] = { 0, 0, 1, 2, 4, 4, 8 };
     Maker maker = { .state = seed * 31 + 5 };
-    Grid grid = { .x = 1 + below(&maker, 3), .y = 1 + below(&maker, 2), .warps = PICK(&maker, warps), .blocks = chance(&maker, 40) };
+    Grid grid = {
+        .x = 1 + below(&maker, 3), .y = 1 + below(&maker, 2), .warps = PICK(&maker, warps), .blocks = chance(&maker, 40)
+    };
     if (grid.x == 2 && chance(&maker, 50)) grid.cluster = 2;
     if (chance(&maker, 10)) grid.occupancy = 2;
     if (chance(&maker, 10)) grid.rasterize = 2;

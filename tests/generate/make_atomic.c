@@ -16,7 +16,8 @@ void make_atomic_tensor(Maker *maker)
     static const Type types[] = { I32, I32, U32, I64, U64, F32, F32, F64, F16, BF16 };
     const Type type = PICK(maker, types);
     const int64_t dims[] = { maker->dims[0] + below(maker, 3) - 1, maker->dims[1] };
-    Memory *const tensor = new_tensor(maker, TENSOR_INOUT, type, dims[0] > 0 ? 1 + below(maker, 2) : 1, (int64_t[]){ dims[0] > 0 ? dims[0] : 1, dims[1] }, SMALL, chance(maker, 30));
+    Memory *const tensor = new_tensor(maker, TENSOR_INOUT, type, dims[0] > 0 ? 1 + below(maker, 2) : 1,
+                                      (int64_t[]){ dims[0] > 0 ? dims[0] : 1, dims[1] }, SMALL, chance(maker, 30));
     tensor->strided = false;
     tensor->atomic_op = atomic_op_of(maker, type) + 1;
     show_memory(maker, tensor);
@@ -25,7 +26,9 @@ void make_atomic_tensor(Maker *maker)
 void make_own_tensor(Maker *maker)
 {
     static const Type types[] = { I32, I32, U32, I64, F32, F16, I8 };
-    Memory *const tensor = new_tensor(maker, TENSOR_INOUT, PICK(maker, types), 2, (int64_t[]){ maker->grid->x * maker->grid->y, maker->dims[below(maker, 2)] }, SMALL, false);
+    Memory *const tensor =
+        new_tensor(maker, TENSOR_INOUT, PICK(maker, types), 2,
+                   (int64_t[]){ maker->grid->x * maker->grid->y, maker->dims[below(maker, 2)] }, SMALL, false);
     tensor->own = true;
     show_memory(maker, tensor);
 }
@@ -58,14 +61,20 @@ void make_atomic(Maker *maker)
     if (!memory) return;
     for (int i = 0; i < memory->rank; i++)
         subs[i] = memory->storage == SHARED ? make_place(maker, memory->dims[i]) : make_anywhere(maker);
-    add(maker, (Statement){ .kind = S_ATOMIC, .op = op, .target = new_element(maker, memory, subs), .value = make_value(maker, wide_type(memory->type), 1) });
+    add(maker, (Statement){ .kind = S_ATOMIC,
+                            .op = op,
+                            .target = new_element(maker, memory, subs),
+                            .value = make_value(maker, wide_type(memory->type), 1) });
 }
 
 void make_atomic_tile(Maker *maker)
 {
     for (int i = 0; i < 20; i++) {
-        Memory *const a = maker->memories[below(maker, maker->n_memories)], *const b = maker->memories[below(maker, maker->n_memories)];
-        if (a->atomic_op != ADD + 1 || (b->storage != SHARED && b->storage != FRAGMENT) || a->rank != b->rank || a->type != b->type) continue;
+        Memory *const a = maker->memories[below(maker, maker->n_memories)],
+                      *const b = maker->memories[below(maker, maker->n_memories)];
+        if (a->atomic_op != ADD + 1 || (b->storage != SHARED && b->storage != FRAGMENT) || a->rank != b->rank ||
+            a->type != b->type)
+            continue;
         Slice dst = whole_of(a);
         for (int k = 0; k < b->rank; k++)
             dst.subs[k] = (Subscript){ .kind = RANGE, .start = make_anywhere(maker), .width = b->dims[k], .step = 1 };
@@ -83,8 +92,9 @@ void make_value_before(Maker *maker)
         static const char kinds[] = { 'a', 'a', 'a', 'x', 'c' };
         const char kind = PICK(maker, kinds);
         Var *const var = new_var(maker, "s", memory->type);
-        Expr *const x = TAKE(maker->pool, Expr, .kind = X_ATOMIC, .type = memory->type, .memory = memory, .integer = kind, .n = kind == 'c' ? 3 : 2,
-                             .op = atomic_op_of(maker, memory->type), .args = { new_element(maker, memory, subs) });
+        Expr *const x = TAKE(maker->pool, Expr, .kind = X_ATOMIC, .type = memory->type, .memory = memory,
+                             .integer = kind, .n = kind == 'c' ? 3 : 2, .op = atomic_op_of(maker, memory->type),
+                             .args = { new_element(maker, memory, subs) });
         for (int k = 1; k < x->n; k++) x->args[k] = make_value(maker, memory->type, 1);
         add(maker, (Statement){ .kind = S_LET, .var = var, .value = x });
         show_var(maker, var);

@@ -10,7 +10,8 @@
 static int64_t integer_literal(Maker *maker, Type type)
 {
     const int bits = type_info[type].bits;
-    const int64_t most = type_info[type].is_unsigned ? (int64_t)(bits < 64 ? (UINT64_C(1) << bits) - 1 : INT64_MAX) : (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+    const int64_t most = type_info[type].is_unsigned ? (int64_t)(bits < 64 ? (UINT64_C(1) << bits) - 1 : INT64_MAX)
+                                                     : (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
     if (type != INT && chance(maker, 12)) return most - below(maker, 2);
     if (type != INT && !type_info[type].is_unsigned && chance(maker, 8)) return -most;
     const int64_t small = below(maker, 9) - (type_info[type].is_unsigned ? 0 : 3);
@@ -56,7 +57,8 @@ static Expr *make_variable(Maker *maker, Type wide)
     for (int i = 0; i < 6 && maker->n_vars > 0; i++) {
         Var *const var = maker->vars[below(maker, maker->n_vars)];
         const Touched *const touched = maker->in_forall ? find_touched(maker, NULL, var) : NULL;
-        if ((wide == BOOL ? var->type != BOOL : wide_type(var->type) != wide) || (touched && touched->reduced)) continue;
+        if ((wide == BOOL ? var->type != BOOL : wide_type(var->type) != wide) || (touched && touched->reduced))
+            continue;
         if (!note_variable(maker, var)) continue;
         return new_var_expr(maker, var);
     }
@@ -104,12 +106,16 @@ Expr *make_place(Maker *maker, int64_t extent)
     }
     Var *const any = bounded_variable(maker);
     if (any && chance(maker, 50)) {
-        Expr *x = new_op(maker, ADD, new_op(maker, MUL, new_var_expr(maker, any), new_integer(maker, INT, 1 + below(maker, 5)), NULL),
-                         new_integer(maker, INT, below(maker, 4)), NULL);
+        Expr *x =
+            new_op(maker, ADD,
+                   new_op(maker, MUL, new_var_expr(maker, any), new_integer(maker, INT, 1 + below(maker, 5)), NULL),
+                   new_integer(maker, INT, below(maker, 4)), NULL);
         return new_op(maker, MOD, x, new_integer(maker, INT, extent), NULL);
     }
     Expr *const data = chance(maker, 20) ? make_element(maker, I32) : NULL;
-    if (data) return new_op(maker, CLAMP, data, new_integer(maker, I32, 0), new_integer(maker, I32, extent - 1 < 100 ? extent - 1 : 100));
+    if (data)
+        return new_op(maker, CLAMP, data, new_integer(maker, I32, 0),
+                      new_integer(maker, I32, extent - 1 < 100 ? extent - 1 : 100));
     return new_integer(maker, INT, below(maker, (int)extent));
 }
 
@@ -118,7 +124,8 @@ Expr *make_anywhere(Maker *maker)
     Var *const any = bounded_variable(maker);
     if (!any || chance(maker, 10)) return new_integer(maker, INT, below(maker, 12) - 2);
     Expr *x = new_var_expr(maker, any);
-    if (chance(maker, 40)) x = new_op(maker, chance(maker, 60) ? ADD : SUB, x, new_integer(maker, INT, below(maker, 9)), NULL);
+    if (chance(maker, 40))
+        x = new_op(maker, chance(maker, 60) ? ADD : SUB, x, new_integer(maker, INT, below(maker, 9)), NULL);
     if (chance(maker, 15)) x = new_op(maker, MUL, x, new_integer(maker, INT, 1 + below(maker, 3)), NULL);
     return x;
 }
@@ -155,7 +162,8 @@ static bool make_subscripts(Maker *maker, Memory *memory, Expr **subs)
 static Expr *element_of(Maker *maker, Memory *memory)
 {
     Expr *subs[MAX_RANK];
-    if (!maker->in_forall || memory->storage == LOCAL) return make_subscripts(maker, memory, subs) ? new_element(maker, memory, subs) : NULL;
+    if (!maker->in_forall || memory->storage == LOCAL)
+        return make_subscripts(maker, memory, subs) ? new_element(maker, memory, subs) : NULL;
     Touched *touched = find_touched(maker, memory, NULL);
     if (touched && (touched->reduced || (touched->written && touched->memory != memory))) return NULL;
     if (touched && touched->written) return new_element(maker, memory, touched->subs);
@@ -166,7 +174,10 @@ static Expr *element_of(Maker *maker, Memory *memory)
     return new_element(maker, memory, subs);
 }
 
-static bool may_be_read(const Memory *memory) { return memory->storage != TENSOR_OUT && !memory->atomic_op && memory->n > 0; }
+static bool may_be_read(const Memory *memory)
+{
+    return memory->storage != TENSOR_OUT && !memory->atomic_op && memory->n > 0;
+}
 
 Expr *make_element(Maker *maker, Type wide)
 {
@@ -199,7 +210,9 @@ static Expr *leaf(Maker *maker, Type type)
     if (!x && type != INT && chance(maker, 60)) {
         static const Type from[] = { I32, F32, U32, I64, INT };
         const Type other = PICK(maker, from);
-        Expr *const y = other == type ? NULL : chance(maker, 50) ? make_element(maker, other) : make_variable(maker, other);
+        Expr *const y = other == type       ? NULL
+                        : chance(maker, 50) ? make_element(maker, other)
+                                            : make_variable(maker, other);
         if (y && type != BOOL) x = new_convert(maker, type, y);
     }
     return x ? x : make_literal(maker, type);
@@ -210,7 +223,8 @@ bool is_constant(const Expr *x)
 {
     if (x->kind == X_VAR) return x->var->constant;
     if (x->kind == X_ELEMENT || x->kind == X_CALL || x->kind == X_ATOMIC) return false;
-    for (int i = 0; i < x->n; i++) if (!is_constant(x->args[i])) return false;
+    for (int i = 0; i < x->n; i++)
+        if (!is_constant(x->args[i])) return false;
     return true;
 }
 
@@ -219,9 +233,10 @@ static Expr *make_shift(Maker *maker, Type type, int depth)
     const Op op = chance(maker, 50) && type != INT ? SHL : SHR;
     Expr *const x = make_value(maker, type, depth - 1);
     const int width = type_info[type].bits;
-    if (x->kind == X_INTEGER || chance(maker, 50)) return new_op(maker, op, x, new_integer(maker, I32, below(maker, width)), NULL);
+    if (x->kind == X_INTEGER || chance(maker, 50))
+        return new_op(maker, op, x, new_integer(maker, I32, below(maker, width)), NULL);
     Expr *const any = make_value(maker, I32, 1);
-    if (type != INT && !is_constant(any)) return new_op(maker, op, x, any, NULL);                             // modulo the width
+    if (type != INT && !is_constant(any)) return new_op(maker, op, x, any, NULL); // modulo the width
     Expr *const by = new_op(maker, AND, make_value(maker, I32, 0), new_integer(maker, I32, width - 1), NULL);
     return new_op(maker, op, x, by, NULL);
 }
@@ -247,7 +262,8 @@ static Expr *make_bitcast(Maker *maker, Type type, int depth)
 {
     const Type from = type == F32 ? U32 : type == U32 || type == I32 ? F32 : type == F64 ? U64 : F64;
     Expr *const x = make_value(maker, from, depth - 1);
-    return TAKE(maker->pool, Expr, .kind = X_BITCAST, .type = type, .n = 1, .args = { x->type == from && x->kind != X_OP ? x : new_convert(maker, from, x) });
+    return TAKE(maker->pool, Expr, .kind = X_BITCAST, .type = type, .n = 1,
+                .args = { x->type == from && x->kind != X_OP ? x : new_convert(maker, from, x) });
 }
 
 // A constant condition discards an arm before it is typed: the types of both decide only if it is none.
@@ -293,10 +309,14 @@ static Expr *make_arithmetic(Maker *maker, Type type, int depth)
     if (kind == 1) return make_rounding(maker, type, depth);
     if (kind == 2) return new_op(maker, ABS, make_value(maker, type, depth - 1), NULL, NULL);
     if (kind == 3 && !is_float(type)) return make_shift(maker, type, depth);
-    if (kind == 3) return new_op(maker, FMA, make_value(maker, type, depth - 1), make_value(maker, type, 0), make_value(maker, type, 0));
+    if (kind == 3)
+        return new_op(maker, FMA, make_value(maker, type, depth - 1), make_value(maker, type, 0),
+                      make_value(maker, type, 0));
     if (kind == 4) return make_quotient(maker, type, depth);
     if (kind <= 6 && !is_float(type)) return make_binary(maker, PICK(maker, integers), type, depth);
-    if (kind == 7) return new_op(maker, CLAMP, make_value(maker, type, depth - 1), new_typed(maker, type, below(maker, 3)), new_typed(maker, type, 3 + below(maker, 90)));
+    if (kind == 7)
+        return new_op(maker, CLAMP, make_value(maker, type, depth - 1), new_typed(maker, type, below(maker, 3)),
+                      new_typed(maker, type, 3 + below(maker, 90)));
     if (kind == 8 && type != INT) return make_bitcast(maker, type, depth);
     if (kind <= 10) return make_select(maker, type, depth);
     if (kind == 12 && type == I32) return make_bit_count(maker, depth);
@@ -325,7 +345,9 @@ static Expr *make_truth(Maker *maker, int depth)
     static const Type wide[] = { I32, I32, F32, F32, U32, I64, INT };
     const int kind = below(maker, 10);
     if (kind == 0) return new_op(maker, NOT, make_condition(maker, depth - 1), NULL, NULL);
-    if (kind <= 2) return new_op(maker, kind == 1 ? BOTH : EITHER, make_condition(maker, depth - 1), make_condition(maker, depth - 1), NULL);
+    if (kind <= 2)
+        return new_op(maker, kind == 1 ? BOTH : EITHER, make_condition(maker, depth - 1),
+                      make_condition(maker, depth - 1), NULL);
     const Type type = PICK(maker, wide);
     Expr *const a = make_value(maker, type, depth - 1);
     if (chance(maker, 40)) return new_op(maker, PICK(maker, ops), a, literal_beside(maker, a), NULL);

@@ -7,7 +7,9 @@
 Touched *find_touched(Maker *maker, const Memory *memory, const Var *var)
 {
     for (int i = 0; i < maker->n_touched; i++)
-        if ((memory && maker->touched[i].memory && root_of(maker->touched[i].memory) == root_of(memory)) || (var && maker->touched[i].var == var)) return &maker->touched[i];
+        if ((memory && maker->touched[i].memory && root_of(maker->touched[i].memory) == root_of(memory)) ||
+            (var && maker->touched[i].var == var))
+            return &maker->touched[i];
     return NULL;
 }
 
@@ -28,19 +30,22 @@ static bool own_subscripts(Maker *maker, Memory *memory, Expr **subs, int first,
         int found = -1;
         for (int i = 0; i < maker->n_indices && found < 0; i++) {
             const Var *const var = maker->indices[i].var;
-            const bool fits = memory->storage <= TENSOR_INOUT || (var->hi > var->lo && var->lo >= 0 && var->hi <= memory->dims[d]);
+            const bool fits =
+                memory->storage <= TENSOR_INOUT || (var->hi > var->lo && var->lo >= 0 && var->hi <= memory->dims[d]);
             if (!used[i] && fits && !chance(maker, 10)) found = i;
         }
         if (found < 0 && memory->dims[d] < 1) return false;
         if (found >= 0) used[found] = true, matched++;
-        subs[d] = found >= 0 ? new_var_expr(maker, maker->indices[found].var) : new_integer(maker, INT, below(maker, (int)memory->dims[d]));
+        subs[d] = found >= 0 ? new_var_expr(maker, maker->indices[found].var)
+                             : new_integer(maker, INT, below(maker, (int)memory->dims[d]));
     }
     return matched == indices;
 }
 
 static bool may_be_written(const Memory *memory)
 {
-    return root_of(memory)->storage == SHARED || memory->storage == FRAGMENT || memory->storage == TENSOR_OUT || memory->storage == TENSOR_INOUT;
+    return root_of(memory)->storage == SHARED || memory->storage == FRAGMENT || memory->storage == TENSOR_OUT ||
+           memory->storage == TENSOR_INOUT;
 }
 
 // Something that is written by all indices, or by fewer of them.
@@ -74,9 +79,15 @@ static void make_update(Maker *maker)
     if (!t) return;
     const Type wide = wide_type(t->memory->type);
     const bool updates = t->memory->storage != TENSOR_OUT && t->memory->type != BOOL && chance(maker, 40);
-    const Type value = t->memory->type == BOOL ? BOOL : updates || chance(maker, 60) ? wide : chance(maker, 50) ? I32 : F32;
-    add(maker, (Statement){ .kind = S_STORE, .updates = updates, .op = !is_float(wide) && chance(maker, 40) ? PICK(maker, integers) : PICK(maker, any),
-                            .target = new_element(maker, t->memory, t->subs), .value = make_value(maker, value, 1 + below(maker, 3)) });
+    const Type value = t->memory->type == BOOL        ? BOOL
+                       : updates || chance(maker, 60) ? wide
+                       : chance(maker, 50)            ? I32
+                                                      : F32;
+    add(maker, (Statement){ .kind = S_STORE,
+                            .updates = updates,
+                            .op = !is_float(wide) && chance(maker, 40) ? PICK(maker, integers) : PICK(maker, any),
+                            .target = new_element(maker, t->memory, t->subs),
+                            .value = make_value(maker, value, 1 + below(maker, 3)) });
 }
 
 static void make_reduction(Maker *maker)
@@ -88,15 +99,21 @@ static void make_reduction(Maker *maker)
     Var *var = NULL;
     for (int i = 0; !t && i < 6 && maker->first_var > 0; i++) {
         Var *const candidate = maker->vars[below(maker, maker->first_var)];
-        if (!candidate->fixed && candidate->type != BOOL && !find_touched(maker, NULL, candidate) && candidate->hi <= candidate->lo) var = candidate;
+        if (!candidate->fixed && candidate->type != BOOL && !find_touched(maker, NULL, candidate) &&
+            candidate->hi <= candidate->lo)
+            var = candidate;
     }
     if (!t && (!var || (t = touch(maker, NULL, var)) == NULL)) return;
     t->reduced = true;
     const Type wide = wide_type(t->memory ? t->memory->type : t->var->type);
     t->op = is_float(wide) ? PICK(maker, any) : PICK(maker, integers);
     if (wide == INT) t->op = chance(maker, 50) ? MIN : MAX;
-    add(maker, (Statement){ .kind = t->memory ? S_STORE : S_SET, .reduces = true, .op = t->op, .var = t->var,
-                            .target = t->memory ? new_element(maker, t->memory, t->subs) : NULL, .value = make_value(maker, wide, 1 + below(maker, 2)) });
+    add(maker, (Statement){ .kind = t->memory ? S_STORE : S_SET,
+                            .reduces = true,
+                            .op = t->op,
+                            .var = t->var,
+                            .target = t->memory ? new_element(maker, t->memory, t->subs) : NULL,
+                            .value = make_value(maker, wide, 1 + below(maker, 2)) });
 }
 
 static void make_local(Maker *maker)
@@ -104,7 +121,9 @@ static void make_local(Maker *maker)
     static const Type types[] = { I32, I32, F32, F32, U32, I64, BOOL, I8, F16, BF16, INT, U16 };
     const Type type = PICK(maker, types);
     Var *const var = new_var(maker, "v", type);
-    add(maker, (Statement){ .kind = S_LET, .var = var, .value = make_value(maker, type == BOOL ? BOOL : wide_type(type), 1 + below(maker, 2)) });
+    add(maker, (Statement){ .kind = S_LET,
+                            .var = var,
+                            .value = make_value(maker, type == BOOL ? BOOL : wide_type(type), 1 + below(maker, 2)) });
     show_var(maker, var);
 }
 
@@ -113,7 +132,10 @@ static void make_set(Maker *maker)
     for (int i = 0; i < 4 && maker->n_vars > maker->first_var; i++) {
         Var *const var = maker->vars[maker->first_var + below(maker, maker->n_vars - maker->first_var)];
         if (var->fixed || var->type == BOOL || var->type == INT) continue;
-        add(maker, (Statement){ .kind = S_SET, .var = var, .updates = chance(maker, 50), .op = chance(maker, 50) ? ADD : MAX,
+        add(maker, (Statement){ .kind = S_SET,
+                                .var = var,
+                                .updates = chance(maker, 50),
+                                .op = chance(maker, 50) ? ADD : MAX,
                                 .value = make_value(maker, wide_type(var->type), 1 + below(maker, 2)) });
         return;
     }
@@ -138,7 +160,9 @@ static void make_inner_loop(Maker *maker, int depth)
 {
     const int n = 1 + below(maker, 5);
     Var *const k = make_index(maker, n);
-    Statement *const st = add(maker, (Statement){ .kind = S_FOR, .indices[0] = { k, new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 } });
+    Statement *const st =
+        add(maker, (Statement){ .kind = S_FOR,
+                                .indices[0] = { k, new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 } });
     const Scope scope = open_block(maker, &st->body);
     show_var(maker, k);
     make_local(maker);
@@ -172,11 +196,14 @@ static bool make_run_time_index(Maker *maker, Statement *st)
     Var *counts[MAX_RANK + MAX_SCALARS];
     int n = 0;
     for (int i = 0; i < maker->section->n_symbols; i++) counts[n++] = maker->section->symbols[i];
-    for (int i = 0; i < maker->section->n_scalars; i++) if (maker->section->scalars[i]->type == INT) counts[n++] = maker->section->scalars[i];
+    for (int i = 0; i < maker->section->n_scalars; i++)
+        if (maker->section->scalars[i]->type == INT) counts[n++] = maker->section->scalars[i];
     if (!n) return false;
     Var *const var = make_index(maker, 0), *const count = counts[below(maker, n)];
     st->n = 1;
-    st->indices[0] = (Index){ .var = var, .lo = new_integer(maker, INT, chance(maker, 70) ? 0 : below(maker, 4) - 2), .hi = new_var_expr(maker, count) };
+    st->indices[0] = (Index){ .var = var,
+                              .lo = new_integer(maker, INT, chance(maker, 70) ? 0 : below(maker, 4) - 2),
+                              .hi = new_var_expr(maker, count) };
     show_var(maker, var);
     return true;
 }
@@ -189,7 +216,8 @@ static void make_indices(Maker *maker, Statement *st)
     const bool swapped = chance(maker, 25);
     for (int i = 0; i < st->n; i++) {
         Var *const var = make_index(maker, maker->dims[st->n == 1 ? below(maker, 2) : swapped && i < 2 ? 1 - i : i]);
-        st->indices[i] = (Index){ .var = var, .lo = new_integer(maker, INT, 0), .hi = new_integer(maker, INT, var->hi) };
+        st->indices[i] =
+            (Index){ .var = var, .lo = new_integer(maker, INT, 0), .hi = new_integer(maker, INT, var->hi) };
         show_var(maker, var);
     }
 }

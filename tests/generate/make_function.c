@@ -23,10 +23,16 @@ static void make_counted_loop(Maker *maker)
     const int n = below(maker, 5);
     Var *const k = make_index(maker, n), *const sum = new_var(maker, "v", chance(maker, 50) ? I32 : F32);
     add(maker, (Statement){ .kind = S_LET, .var = sum, .value = make_value(maker, sum->type, 1) });
-    Statement *const st = add(maker, (Statement){ .kind = S_FOR, .indices[0] = { k, new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 } });
+    Statement *const st =
+        add(maker, (Statement){ .kind = S_FOR,
+                                .indices[0] = { k, new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 } });
     const Scope scope = open_block(maker, &st->body);
     show_var(maker, k);
-    add(maker, (Statement){ .kind = S_SET, .var = sum, .updates = true, .op = chance(maker, 50) ? ADD : MAX, .value = make_value(maker, sum->type, 1) });
+    add(maker, (Statement){ .kind = S_SET,
+                            .var = sum,
+                            .updates = true,
+                            .op = chance(maker, 50) ? ADD : MAX,
+                            .value = make_value(maker, sum->type, 1) });
     close_block(maker, scope);
     show_var(maker, sum);
 }

@@ -10,9 +10,13 @@ static void make_fetched(Maker *maker, int rank)
     static const Filling fillings[] = { SMALL, SMALL, MIDDLE, WILD };
     int64_t dims[MAX_RANK];
     for (int i = 0; i < rank; i++) dims[i] = maker->dims[rank == 1 ? below(maker, 2) : i];
-    Memory *const tile = new_memory(maker, chance(maker, 75) ? SHARED : FRAGMENT, fitting_type(any_type(maker), dims[rank - 1]), rank, dims, "t");
+    Memory *const tile = new_memory(maker, chance(maker, 75) ? SHARED : FRAGMENT,
+                                    fitting_type(any_type(maker), dims[rank - 1]), rank, dims, "t");
     if (tensors_left(maker) < 4) return;
-    add(maker, (Statement){ .kind = S_TILE, .dst = whole_of(tile), .copies = true, .src = slice_of_new_tensor(maker, tile, PICK(maker, fillings)) });
+    add(maker, (Statement){ .kind = S_TILE,
+                            .dst = whole_of(tile),
+                            .copies = true,
+                            .src = slice_of_new_tensor(maker, tile, PICK(maker, fillings)) });
     show_memory(maker, tile);
 }
 
@@ -56,13 +60,18 @@ void make_pipeline(Maker *maker)
 
 // ---- products
 
-typedef struct Operands { Memory *tile[2]; bool transposed[2]; } Operands;
+typedef struct Operands {
+    Memory *tile[2];
+    bool transposed[2];
+} Operands;
 
 static Memory *make_operand(Maker *maker, Type type, int64_t rows, int64_t columns)
 {
     const int64_t dims[] = { rows, columns };
     Memory *const tile = new_memory(maker, SHARED, type, 2, dims, "t");
-    add(maker, (Statement){ .kind = S_TILE, .dst = whole_of(tile), .copies = true, .src = slice_of_new_tensor(maker, tile, SMALL) });
+    add(maker,
+        (Statement){
+            .kind = S_TILE, .dst = whole_of(tile), .copies = true, .src = slice_of_new_tensor(maker, tile, SMALL) });
     show_memory(maker, tile);
     return tile;
 }
@@ -78,10 +87,15 @@ void make_product(Maker *maker)
     for (int i = 0; i < 2; i++) {
         st.transposed[i] = chance(maker, 35);
         const int64_t rows = i ? k : m, columns = i ? n : k;
-        Memory *const tile = make_operand(maker, type, st.transposed[i] ? columns : rows, st.transposed[i] ? rows : columns);
+        Memory *const tile =
+            make_operand(maker, type, st.transposed[i] ? columns : rows, st.transposed[i] ? rows : columns);
         *(i ? &st.other : &st.src) = whole_of(tile);
     }
-    Memory *const sum = new_memory(maker, FRAGMENT, type == F64 ? F64 : is_float(type) ? F32 : I32, 2, (int64_t[]){ m, n }, "t");
+    Memory *const sum = new_memory(maker, FRAGMENT,
+                                   type == F64      ? F64
+                                   : is_float(type) ? F32
+                                                    : I32,
+                                   2, (int64_t[]){ m, n }, "t");
     st.dst = whole_of(sum);
     st.updates = chance(maker, 60);
     add(maker, (Statement){ .kind = S_TILE, .dst = st.dst, .value = new_typed(maker, sum->type, below(maker, 3)) });

@@ -17,15 +17,17 @@ Slice whole_of(Memory *memory)
 Slice slice_of_new_tensor(Maker *maker, const Memory *tile, Filling filling)
 {
     int64_t dims[MAX_RANK];
-    for (int i = 0; i < tile->rank; i++) dims[i] = chance(maker, 5) ? 0 : tile->dims[i] * (1 + below(maker, 2)) + below(maker, 4) - 1;
-    const Type type = fitting_type(filling == SMALL || chance(maker, 75) ? tile->type : any_type(maker), dims[tile->rank - 1]);
+    for (int i = 0; i < tile->rank; i++)
+        dims[i] = chance(maker, 5) ? 0 : tile->dims[i] * (1 + below(maker, 2)) + below(maker, 4) - 1;
+    const Type type =
+        fitting_type(filling == SMALL || chance(maker, 75) ? tile->type : any_type(maker), dims[tile->rank - 1]);
     Memory *const tensor = new_tensor(maker, TENSOR_IN, type, tile->rank, dims, filling, chance(maker, 60));
     show_memory(maker, tensor);
     Slice slice = { .memory = tensor };
     for (int i = 0; i < tile->rank; i++) {
-        Expr *const start = chance(maker, 40) ? new_integer(maker, INT, below(maker, 4) - 1) :
-            make_bounded(maker);
-        slice.subs[i] = (Subscript){ .kind = RANGE, .start = start, .width = tile->dims[i], .step = chance(maker, 12) ? 2 : 1 };
+        Expr *const start = chance(maker, 40) ? new_integer(maker, INT, below(maker, 4) - 1) : make_bounded(maker);
+        slice.subs[i] =
+            (Subscript){ .kind = RANGE, .start = start, .width = tile->dims[i], .step = chance(maker, 12) ? 2 : 1 };
     }
     return slice;
 }
@@ -52,8 +54,11 @@ Memory *make_tile(Maker *maker)
 static void make_copy(Maker *maker)
 {
     for (int i = 0; i < 10; i++) {
-        Memory *const a = maker->memories[below(maker, maker->n_memories)], *const b = maker->memories[below(maker, maker->n_memories)];
-        if (a == b || (a->storage != SHARED && a->storage != FRAGMENT) || (b->storage != SHARED && b->storage != FRAGMENT)) continue;
+        Memory *const a = maker->memories[below(maker, maker->n_memories)],
+                      *const b = maker->memories[below(maker, maker->n_memories)];
+        if (a == b || (a->storage != SHARED && a->storage != FRAGMENT) ||
+            (b->storage != SHARED && b->storage != FRAGMENT))
+            continue;
         if (a->rank != b->rank || memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank) != 0) continue;
         add(maker, (Statement){ .kind = S_COPY, .dst = whole_of(a), .src = whole_of(b) });
         return;
@@ -67,7 +72,9 @@ static void make_scalar(Maker *maker)
     static const Type types[] = { I32, I32, F32, F32, U32, I64, U64, F64, BOOL, I8, U16, F16, BF16, E4M3, I4, INT };
     const Type type = PICK(maker, types);
     Var *const var = new_var(maker, "s", type);
-    add(maker, (Statement){ .kind = S_LET, .var = var, .value = make_value(maker, type == BOOL ? BOOL : wide_type(type), 1 + below(maker, 2)) });
+    add(maker, (Statement){ .kind = S_LET,
+                            .var = var,
+                            .value = make_value(maker, type == BOOL ? BOOL : wide_type(type), 1 + below(maker, 2)) });
     show_var(maker, var);
 }
 
@@ -77,7 +84,10 @@ static void make_scalar_update(Maker *maker)
     for (int i = 0; i < 5 && maker->n_vars > 0; i++) {
         Var *const var = maker->vars[below(maker, maker->n_vars)];
         if (var->fixed || var->type == BOOL) continue;
-        add(maker, (Statement){ .kind = S_SET, .var = var, .updates = chance(maker, 60), .op = PICK(maker, any),
+        add(maker, (Statement){ .kind = S_SET,
+                                .var = var,
+                                .updates = chance(maker, 60),
+                                .op = PICK(maker, any),
                                 .value = make_value(maker, wide_type(var->type), 1 + below(maker, 2)) });
         return;
     }
@@ -110,25 +120,35 @@ static Index make_range(Maker *maker, bool *known)
 {
     Section *const section = maker->section;
     Var *count = NULL;
-    for (int i = 0; i < section->n_scalars; i++) if (section->scalars[i]->type == INT) count = section->scalars[i];
+    for (int i = 0; i < section->n_scalars; i++)
+        if (section->scalars[i]->type == INT) count = section->scalars[i];
     *known = !count || chance(maker, 60);
-    if (!*known) return (Index){ make_index(maker, count->value.i > 0 ? count->value.i : 0), new_integer(maker, INT, 0), new_var_expr(maker, count), 1 };
-    const int n = 1 + below(maker, 4);   // what never runs is refused where its subscripts have no range
-    if (chance(maker, 20)) return (Index){ make_index(maker, n + 1), new_integer(maker, INT, n), new_integer(maker, INT, 0), -1 - below(maker, 2) };
-    return (Index){ make_index(maker, n), new_integer(maker, INT, 0), new_integer(maker, INT, n), 1 + below(maker, 4) / 3 };
+    if (!*known)
+        return (Index){ make_index(maker, count->value.i > 0 ? count->value.i : 0), new_integer(maker, INT, 0),
+                        new_var_expr(maker, count), 1 };
+    const int n = 1 + below(maker, 4); // what never runs is refused where its subscripts have no range
+    if (chance(maker, 20))
+        return (Index){ make_index(maker, n + 1), new_integer(maker, INT, n), new_integer(maker, INT, 0),
+                        -1 - below(maker, 2) };
+    return (Index){ make_index(maker, n), new_integer(maker, INT, 0), new_integer(maker, INT, n),
+                    1 + below(maker, 4) / 3 };
 }
 
 static void make_while(Maker *maker)
 {
     Var *const count = new_var(maker, "w", I32);
-    count->fixed = true;             // but for its own statements
+    count->fixed = true; // but for its own statements
     add(maker, (Statement){ .kind = S_LET, .var = count, .value = new_typed(maker, I32, below(maker, 3)) });
     show_var(maker, count);
     Expr *condition = new_op(maker, LT, new_var_expr(maker, count), new_integer(maker, I32, 2 + below(maker, 4)), NULL);
     if (chance(maker, 40)) condition = new_op(maker, BOTH, condition, make_condition(maker, 1), NULL);
     Statement *const st = add(maker, (Statement){ .kind = S_WHILE, .value = condition });
     const Scope scope = open_block(maker, &st->body);
-    add(maker, (Statement){ .kind = S_SET, .var = count, .updates = true, .op = ADD, .value = new_integer(maker, I32, 1 + below(maker, 2)) });
+    add(maker, (Statement){ .kind = S_SET,
+                            .var = count,
+                            .updates = true,
+                            .op = ADD,
+                            .value = new_integer(maker, I32, 1 + below(maker, 2)) });
     maker->loops++;
     make_statements(maker, 1 + below(maker, 2));
     maker->loops--;
@@ -140,7 +160,8 @@ static void make_loop(Maker *maker)
     bool known;
     const Index range = make_range(maker, &known);
     Var *const k = range.var;
-    Statement *const st = add(maker, (Statement){ .kind = S_FOR, .unrolled = known && chance(maker, 15), .indices[0] = range });
+    Statement *const st =
+        add(maker, (Statement){ .kind = S_FOR, .unrolled = known && chance(maker, 15), .indices[0] = range });
     const Scope scope = open_block(maker, &st->body);
     k->constant = st->unrolled;
     show_var(maker, k);
@@ -157,14 +178,20 @@ static void make_loop(Maker *maker)
     close_block(maker, scope);
 }
 
-typedef struct Kind { void (*make)(Maker *); int weight; bool nests; } Kind;
+typedef struct Kind {
+    void (*make)(Maker *);
+    int weight;
+    bool nests;
+} Kind;
 
 static void make_statement(Maker *maker)
 {
     static const Kind kinds[] = {
-        { make_forall, 30, false }, { make_scalar, 6, false }, { make_scalar_update, 7, false }, { make_copy, 6, false }, { make_parts, 5, false },
-        { make_view, 6, false }, { make_scan, 4, false }, { make_gather, 5, false }, { make_atomic_tile, 3, false }, { make_value_before, 3, false },
-        { make_product, 4, false }, { make_if, 7, true }, { make_loop, 7, true }, { make_while, 3, true }, { make_pipeline, 7, true },
+        { make_forall, 30, false },      { make_scalar, 6, false },  { make_scalar_update, 7, false },
+        { make_copy, 6, false },         { make_parts, 5, false },   { make_view, 6, false },
+        { make_scan, 4, false },         { make_gather, 5, false },  { make_atomic_tile, 3, false },
+        { make_value_before, 3, false }, { make_product, 4, false }, { make_if, 7, true },
+        { make_loop, 7, true },          { make_while, 3, true },    { make_pipeline, 7, true },
     };
     int total = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) total += kinds[i].weight;

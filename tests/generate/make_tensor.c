@@ -26,8 +26,10 @@ int tensors_left(const Maker *maker) { return MAX_TENSORS - maker->section->n_te
 
 static double wild_real(Maker *maker, Type type)
 {
-    static const double edges[] = { 0, 1, -1, NAN, INFINITY, -INFINITY, 0x1p-149, -0x1p-126, 0x1p-14, 0x1p-24, 0.5, 448, -65504, 0x1.fffffep127,
-                                    6, 1e30, -3.3, 1234567, 0.1, -2147483648.0, 4294967296.0, 1e-40, 255, -128 };
+    static const double edges[] = { 0,         1,       -1,      NAN,     INFINITY, -INFINITY,     0x1p-149,
+                                    -0x1p-126, 0x1p-14, 0x1p-24, 0.5,     448,      -65504,        0x1.fffffep127,
+                                    6,         1e30,    -3.3,    1234567, 0.1,      -2147483648.0, 4294967296.0,
+                                    1e-40,     255,     -128 };
     if (type == F64 && chance(maker, 20)) return chance(maker, 50) ? 0x1p-1074 : 1e300;
     return PICK(maker, edges);
 }
@@ -45,7 +47,15 @@ static Value integer_number(Maker *maker, Type type, Filling filling, int64_t ro
     if (filling == PLACES) return integer_value(type, (uint64_t)(below(maker, (int)rows + 4) - 2));
     if (filling == WILD && chance(maker, 60)) {
         const uint64_t least = UINT64_C(1) << (bits - 1);
-        const uint64_t edges[] = { 0, 1, ~UINT64_C(0), least, least - 1, least + 1, random_bits(maker), random_bits(maker), UINT64_C(1) << below(maker, bits) };
+        const uint64_t edges[] = { 0,
+                                   1,
+                                   ~UINT64_C(0),
+                                   least,
+                                   least - 1,
+                                   least + 1,
+                                   random_bits(maker),
+                                   random_bits(maker),
+                                   UINT64_C(1) << below(maker, bits) };
         return integer_value(type, PICK(maker, edges));
     }
     if (filling == MIDDLE) return integer_value(type, (uint64_t)(int64_t)(below(maker, 2001) - 1000));
@@ -58,7 +68,7 @@ static void fill_tensor(Maker *maker, Memory *tensor, Filling filling)
     const int64_t rows = tensor->dims[0];
     if (filling == PERMUTED) {
         for (int64_t i = 0; i < tensor->n; i++) tensor->given[i] = (uint64_t)i;
-        for (int64_t i = tensor->n; i-- > 1; ) {
+        for (int64_t i = tensor->n; i-- > 1;) {
             const int64_t k = below(maker, (int)i + 1);
             const uint64_t moved = tensor->given[i];
             tensor->given[i] = tensor->given[k];
@@ -68,7 +78,8 @@ static void fill_tensor(Maker *maker, Memory *tensor, Filling filling)
     }
     for (int64_t i = 0; i < tensor->n; i++)
         tensor->given[i] = value_bits(is_float(tensor->type) ? real_number(maker, tensor->type, filling)
-                                      : tensor->type == BOOL ? integer_value(BOOL, chance(maker, 50)) : integer_number(maker, tensor->type, filling, rows));
+                                      : tensor->type == BOOL ? integer_value(BOOL, chance(maker, 50))
+                                                             : integer_number(maker, tensor->type, filling, rows));
 }
 
 // ---- extents
@@ -86,11 +97,16 @@ static void name_extent(Maker *maker, Memory *tensor, int axis)
     show_var(maker, symbol);
 }
 
-Memory *new_tensor(Maker *maker, Storage storage, Type type, int rank, const int64_t *dims, Filling filling, bool symbols)
+Memory *new_tensor(Maker *maker, Storage storage, Type type, int rank, const int64_t *dims, Filling filling,
+                   bool symbols)
 {
-    Memory *const tensor = new_memory(maker, storage, type, rank, dims, storage == TENSOR_IN ? "A" : storage == TENSOR_OUT ? "Y" : "B");
+    Memory *const tensor = new_memory(maker, storage, type, rank, dims,
+                                      storage == TENSOR_IN    ? "A"
+                                      : storage == TENSOR_OUT ? "Y"
+                                                              : "B");
     maker->section->tensors[maker->section->n_tensors++] = tensor;
-    for (int i = 0; i < rank && symbols; i++) if (chance(maker, 50)) name_extent(maker, tensor, i);
+    for (int i = 0; i < rank && symbols; i++)
+        if (chance(maker, 50)) name_extent(maker, tensor, i);
     if (chance(maker, 15) && type_info[type].bits >= 8) {
         tensor->strided = true;
         tensor->padding = below(maker, 4);

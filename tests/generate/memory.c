@@ -12,7 +12,8 @@
 void reset_memory(Memory *memory, bool defined)
 {
     for (int64_t i = 0; i < memory->n; i++)
-        memory->cells[i] = (Cell){ .writer = NOBODY, .reader = NOBODY, .owner = NOBODY, .user = NOBODY, .defined = defined };
+        memory->cells[i] =
+            (Cell){ .writer = NOBODY, .reader = NOBODY, .owner = NOBODY, .user = NOBODY, .defined = defined };
 }
 
 void begin_tensor(Memory *memory)
@@ -23,13 +24,19 @@ void begin_tensor(Memory *memory)
 
 // ---- places
 
-typedef struct Place { Memory *root; int64_t flat; int bit; bool inside; } Place;
+typedef struct Place {
+    Memory *root;
+    int64_t flat;
+    int bit;
+    bool inside;
+} Place;
 
 static int slice_shape(const Slice *slice, int64_t *shape)
 {
     int n = 0;
     for (int i = 0; i < slice->memory->rank; i++)
-        if (slice->subs[i].kind != AT) shape[n++] = slice->subs[i].kind == RANGE ? slice->subs[i].width : slice->memory->dims[i];
+        if (slice->subs[i].kind != AT)
+            shape[n++] = slice->subs[i].kind == RANGE ? slice->subs[i].width : slice->memory->dims[i];
     return n;
 }
 
@@ -50,7 +57,9 @@ static void index_of_parent(const Memory *view, const int64_t *index, int64_t *r
         *bit = (int)(first % parent_bits);
     }
     for (int i = 0, n = 0; i < window->memory->rank; i++)
-        result[i] = view->starts[i] + (window->subs[i].kind == AT ? 0 : at[n++] * (window->subs[i].kind == RANGE ? window->subs[i].step : 1));
+        result[i] =
+            view->starts[i] +
+            (window->subs[i].kind == AT ? 0 : at[n++] * (window->subs[i].kind == RANGE ? window->subs[i].step : 1));
 }
 
 static Place find_place(Machine *machine, Memory *memory, const int64_t *index)
@@ -78,30 +87,36 @@ static Place find_place(Machine *machine, Memory *memory, const int64_t *index)
 static void note_reader(Machine *machine, const Memory *root, Cell *cell)
 {
     if (cell->total) give_up(machine, "a read of what a reduction changes");
-    if (root->storage == TENSOR_OUT || root->atomic_op) give_up(machine, "a read of an out tensor, or of one for atomics");
+    if (root->storage == TENSOR_OUT || root->atomic_op)
+        give_up(machine, "a read of an out tensor, or of one for atomics");
     if (!cell->defined) give_up(machine, "a read of an undefined element");
     if (root->storage <= TENSOR_INOUT) {
-        if (cell->owner != NOBODY && cell->owner != machine->instance) give_up(machine, "instances depend on each other");
+        if (cell->owner != NOBODY && cell->owner != machine->instance)
+            give_up(machine, "instances depend on each other");
         cell->user = cell->user == NOBODY || cell->user == machine->instance ? machine->instance : MANY;
     }
     if (machine->iteration == NOBODY || root->storage == LOCAL) return;
     if (cell->epoch != machine->epoch) cell->epoch = machine->epoch, cell->writer = cell->reader = NOBODY;
-    if (cell->writer != NOBODY && cell->writer != machine->iteration) give_up(machine, "iterations depend on each other");
+    if (cell->writer != NOBODY && cell->writer != machine->iteration)
+        give_up(machine, "iterations depend on each other");
     cell->reader = cell->reader == NOBODY || cell->reader == machine->iteration ? machine->iteration : MANY;
 }
 
 static void note_writer(Machine *machine, const Memory *root, Cell *cell)
 {
     if (cell->total) give_up(machine, "a write to what a reduction changes");
-    if (root->storage == TENSOR_IN || root->atomic_op) give_up(machine, "a write to an in tensor, or to one for atomics");
+    if (root->storage == TENSOR_IN || root->atomic_op)
+        give_up(machine, "a write to an in tensor, or to one for atomics");
     if (root->storage <= TENSOR_INOUT) {
-        if ((cell->owner != NOBODY && cell->owner != machine->instance) || (cell->user != NOBODY && cell->user != machine->instance))
+        if ((cell->owner != NOBODY && cell->owner != machine->instance) ||
+            (cell->user != NOBODY && cell->user != machine->instance))
             give_up(machine, "instances depend on each other");
         cell->owner = machine->instance;
     }
     if (machine->iteration == NOBODY || root->storage == LOCAL) return;
     if (cell->epoch != machine->epoch) cell->epoch = machine->epoch, cell->writer = cell->reader = NOBODY;
-    if ((cell->writer != NOBODY && cell->writer != machine->iteration) || (cell->reader != NOBODY && cell->reader != machine->iteration))
+    if ((cell->writer != NOBODY && cell->writer != machine->iteration) ||
+        (cell->reader != NOBODY && cell->reader != machine->iteration))
         give_up(machine, "iterations depend on each other");
     cell->writer = machine->iteration;
 }
@@ -121,7 +136,8 @@ Value read_element(Machine *machine, Memory *memory, const int64_t *index)
         note_reader(machine, place.root, cell);
         // The bits of a NaN and the sign of a zero are not followed: who looks at them as another type sees something vague.
         const Value held = value_of_bits(place.root->type, cell->bits);
-        vague |= cell->vague || (memory->type != place.root->type && is_float(held.type) && (held.f == 0 || held.f != held.f));
+        vague |= cell->vague ||
+                 (memory->type != place.root->type && is_float(held.type) && (held.f == 0 || held.f != held.f));
         word |= cell->bits >> place.bit << done;
     }
     Value value = value_of_bits(memory->type, bits < 64 ? word & ((UINT64_C(1) << bits) - 1) : word);
@@ -143,7 +159,8 @@ void write_element(Machine *machine, Memory *memory, const int64_t *index, Value
         if (bits < cell_bits && !cell->defined) give_up(machine, "a part of an undefined element is written");
         cell->bits = (cell->bits & ~(ones << place.bit)) | ((word >> done & ones) << place.bit);
         cell->vague = value.vague || (bits < cell_bits && cell->vague);
-        if (memory->type != place.root->type && is_float(value.type) && (value.f == 0 || value.f != value.f)) cell->vague = true;
+        if (memory->type != place.root->type && is_float(value.type) && (value.f == 0 || value.f != value.f))
+            cell->vague = true;
         cell->defined = true;
     }
 }

@@ -7,8 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Block { struct Block *next; size_t used; char bytes[65536]; } Block;
-struct Pool { Block *blocks; struct Large { struct Large *next; max_align_t bytes[]; } *large; };
+typedef struct Block {
+    struct Block *next;
+    size_t used;
+    char bytes[65536];
+} Block;
+struct Pool {
+    Block *blocks;
+    struct Large {
+        struct Large *next;
+        max_align_t bytes[];
+    } * large;
+};
 
 static void *must(void *memory)
 {

@@ -10,7 +10,8 @@
 static void print_expr(Writer *out, const Expr *x);
 
 static const char *const storage_text[] = {
-    [TENSOR_IN] = "in ", [TENSOR_OUT] = "out ", [TENSOR_INOUT] = "inout ", [SHARED] = "shared ", [FRAGMENT] = "fragment ", [LOCAL] = "local ",
+    [TENSOR_IN] = "in ",  [TENSOR_OUT] = "out ",    [TENSOR_INOUT] = "inout ",
+    [SHARED] = "shared ", [FRAGMENT] = "fragment ", [LOCAL] = "local ",
 };
 
 static void print_subscripts(Writer *out, const Expr *x)
@@ -60,7 +61,8 @@ static void print_literal(Writer *out, const Expr *x)
     if (!x->bare && x->type != BOOL) write_text(out, "convert<%s>(", type_info[x->type].name);
     if (x->kind == X_REAL && isnan(x->real)) write_text(out, "NAN");
     else if (x->kind == X_REAL && isinf(x->real)) write_text(out, "%sINFINITY", x->real < 0 ? "-" : "");
-    else if (x->kind == X_REAL) write_text(out, floor(x->real) == x->real && fabs(x->real) < 1e15 ? "%.1f" : "%.17g", x->real);
+    else if (x->kind == X_REAL)
+        write_text(out, floor(x->real) == x->real && fabs(x->real) < 1e15 ? "%.1f" : "%.17g", x->real);
     else if (x->type == BOOL) write_text(out, x->integer ? "true" : "false");
     else if (x->integer == INT64_MIN) write_text(out, "-9223372036854775807 - 1");
     else if (x->integer < 0 && x->type == U64) write_text(out, "%" PRIu64, (uint64_t)x->integer);
@@ -71,21 +73,28 @@ static void print_literal(Writer *out, const Expr *x)
 
 static const char *atomic_name(const Expr *x)
 {
-    return x->integer == 'x' ? "exchange" : x->integer == 'c' ? "cas" : x->op == ADD ? "add" : x->op == MIN ? "min" : x->op == MAX ? "max" :
-           x->op == AND ? "and" : "or";
+    return x->integer == 'x'   ? "exchange"
+           : x->integer == 'c' ? "cas"
+           : x->op == ADD      ? "add"
+           : x->op == MIN      ? "min"
+           : x->op == MAX      ? "max"
+           : x->op == AND      ? "and"
+                               : "or";
 }
 
 static void print_expr(Writer *out, const Expr *x)
 {
     switch (x->kind) {
-    case X_INTEGER: case X_REAL: print_literal(out, x); return;
-    case X_VAR:     write_text(out, "%s", x->var->name); return;
+    case X_INTEGER:
+    case X_REAL: print_literal(out, x); return;
+    case X_VAR: write_text(out, "%s", x->var->name); return;
     case X_ELEMENT:
         write_text(out, "%s", x->memory->name);
         print_subscripts(out, x);
         return;
-    case X_OP:      print_op(out, x); return;
-    case X_CONVERT: case X_BITCAST:
+    case X_OP: print_op(out, x); return;
+    case X_CONVERT:
+    case X_BITCAST:
         write_text(out, "%s<%s>(", x->kind == X_CONVERT ? "convert" : "bitcast", type_info[x->type].name);
         print_expr(out, x->args[0]);
         write_text(out, ")");
@@ -172,7 +181,9 @@ static void print_for(Writer *out, const Statement *st, int depth)
     write_text(out, "; %s %s ", x->var->name, x->step > 0 ? "<" : ">=");
     print_expr(out, x->hi);
     if (x->step == 1) write_text(out, "; %s++)", x->var->name);
-    else write_text(out, "; %s %s= %" PRId64 ")", x->var->name, x->step > 0 ? "+" : "-", x->step > 0 ? x->step : -x->step);
+    else
+        write_text(out, "; %s %s= %" PRId64 ")", x->var->name, x->step > 0 ? "+" : "-",
+                   x->step > 0 ? x->step : -x->step);
     print_block(out, st->body, depth);
 }
 
@@ -189,7 +200,8 @@ static void print_operand(Writer *out, const Statement *st, int which)
 static void print_tile(Writer *out, const Statement *st)
 {
     const Memory *const tile = st->dst.memory;
-    write_text(out, "%s%s%s %s", st->constant ? "cluster " : "", storage_text[tile->storage], type_info[tile->type].name, tile->name);
+    write_text(out, "%s%s%s %s", st->constant ? "cluster " : "", storage_text[tile->storage],
+               type_info[tile->type].name, tile->name);
     print_extents(out, tile);
     if (st->copies || st->value) write_text(out, " = ");
     if (st->copies) print_slice(out, &st->src);
@@ -229,8 +241,10 @@ static void print_statement(Writer *out, const Statement *st, int depth)
         print_expr(out, st->value);
         write_text(out, ";\n");
         return;
-    case S_SET: case S_STORE: case S_ATOMIC: print_assignment(out, st); return;
-    case S_IF:  print_if(out, st, depth); return;
+    case S_SET:
+    case S_STORE:
+    case S_ATOMIC: print_assignment(out, st); return;
+    case S_IF: print_if(out, st, depth); return;
     case S_FOR: print_for(out, st, depth); return;
     case S_WHILE:
         write_text(out, "while (");
@@ -238,15 +252,16 @@ static void print_statement(Writer *out, const Statement *st, int depth)
         write_text(out, ")");
         print_block(out, st->body, depth);
         return;
-    case S_FORALL: case S_PIPELINE:
+    case S_FORALL:
+    case S_PIPELINE:
         write_text(out, st->kind == S_FORALL ? "forall (" : "pipeline (");
         print_indices(out, st);
         if (st->kind == S_PIPELINE && st->stages) write_text(out, "; stages = %d", st->stages);
         write_text(out, ")");
         print_block(out, st->body, depth);
         return;
-    case S_STAGE:    write_text(out, "%*sstage %d:\n", 4 * (depth - 1), "", st->stages); return;
-    case S_BREAK:    write_text(out, "break;\n"); return;
+    case S_STAGE: write_text(out, "%*sstage %d:\n", 4 * (depth - 1), "", st->stages); return;
+    case S_BREAK: write_text(out, "break;\n"); return;
     case S_CONTINUE: write_text(out, "continue;\n"); return;
     case S_RETURN:
         write_text(out, "return ");
@@ -254,7 +269,8 @@ static void print_statement(Writer *out, const Statement *st, int depth)
         write_text(out, ";\n");
         return;
     case S_TILE: print_tile(out, st); return;
-    case S_COPY: case S_ATOMIC_TILE:
+    case S_COPY:
+    case S_ATOMIC_TILE:
         if (st->kind == S_ATOMIC_TILE) write_text(out, "atomic ");
         print_slice(out, &st->dst);
         write_text(out, st->kind == S_ATOMIC_TILE ? " += " : " = ");
@@ -306,7 +322,8 @@ static void print_statements(Writer *out, const Statement *list, int depth)
 static void print_function(Writer *out, const Function *f)
 {
     write_text(out, "fn %s %s(", type_info[f->type].name, f->name);
-    for (int i = 0; i < f->n; i++) write_text(out, "%s%s %s", i ? ", " : "", type_info[f->params[i]->type].name, f->params[i]->name);
+    for (int i = 0; i < f->n; i++)
+        write_text(out, "%s%s %s", i ? ", " : "", type_info[f->params[i]->type].name, f->params[i]->name);
     write_text(out, ")");
     print_block(out, f->body, 0);
 }
@@ -315,7 +332,8 @@ static void print_parameters(Writer *out, const Section *section, bool first)
 {
     for (int i = 0; i < section->n_tensors; i++) {
         const Memory *const t = section->tensors[i];
-        write_text(out, "%s\n    %s%s%s %s", first && i == 0 ? "" : ",", storage_text[t->storage], t->strided ? "strided " : "", type_info[t->type].name, t->name);
+        write_text(out, "%s\n    %s%s%s %s", first && i == 0 ? "" : ",", storage_text[t->storage],
+                   t->strided ? "strided " : "", type_info[t->type].name, t->name);
         print_extents(out, t);
     }
     for (int i = 0; i < section->n_scalars; i++)
@@ -342,7 +360,8 @@ void print_kernel(Writer *out, Section *const *sections, int n, const Grid *grid
     write_text(out, ")\n{\n");
     print_grid(out, grid);
     for (int i = 0; i < n; i++) {
-        write_text(out, "    // section %d\n    int %s = y*%d + x;\n", sections[i]->number, sections[i]->place->name, grid->x);
+        write_text(out, "    // section %d\n    int %s = y*%d + x;\n", sections[i]->number, sections[i]->place->name,
+                   grid->x);
         if (grid->blocks) print_block(out, sections[i]->body, 1);
         else print_statements(out, sections[i]->body, 1);
     }

@@ -8,7 +8,15 @@
 
 enum { MAX_RUNS = 120 };
 
-typedef struct Shrinker { Section *section; const Grid *grid; const Form *form; const Plant *plant; Outcome outcome; int runs; Result last; } Shrinker;
+typedef struct Shrinker {
+    Section *section;
+    const Grid *grid;
+    const Form *form;
+    const Plant *plant;
+    Outcome outcome;
+    int runs;
+    Result last;
+} Shrinker;
 
 static bool still_fails(Shrinker *shrinker)
 {

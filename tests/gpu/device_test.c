@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // device_test.c - the runtime on a CUDA device: memory, launches, streams, graphs, refusals, and going on after a fault.
-#define _GNU_SOURCE                  // environ
+#define _GNU_SOURCE // environ
 #include "kiln/kiln.h"
 
 #include <dlfcn.h>
@@ -19,110 +19,109 @@
 
 #include "../skip.h"
 
-static const char source[] =
-    "kernel scale<int BN = 256>(in f32 X[N], out f32 Y[N], f32 a)\n"
-    "{\n"
-    "    grid (n : ceildiv(N, BN)) warps(4);\n"
-    "    fragment f32 x[BN] = X[n*BN +: BN];\n"
-    "    forall (i : BN) x[i] *= a;\n"
-    "    Y[n*BN +: BN] = x;\n"
-    "}\n"
-    "kernel product(in f16 A[M][K], in f16 B[N][K], out f32 C[M][N])\n"
-    "{\n"
-    "    grid (n : ceildiv(N, 128), m : ceildiv(M, 64)) warps(4);\n"
-    "    fragment f32 acc[64][128] = 0;\n"
-    "    pipeline (k : ceildiv(K, 64); stages = 3) {\n"
-    "        shared f16 a[64][64] = A[m*64 +: 64][k*64 +: 64];\n"
-    "        shared f16 b[128][64] = B[n*128 +: 128][k*64 +: 64];\n"
-    "        acc += a @ transpose(b);\n"
-    "    }\n"
-    "    C[m*64 +: 64][n*128 +: 128] = acc;\n"
-    "}\n"
-    "kernel first(in f32 X[P][N], out f32 Y[M][N])\n"
-    "{\n"
-    "    grid (m : ceildiv(M, 64), n : ceildiv(N, 32)) warps(4);\n"
-    "    shared f32 x[64][32] = X[m*64 +: 64][n*32 +: 32];\n"
-    "    Y[m*64 +: 64][n*32 +: 32] = x;\n"
-    "}\n"
-    "kernel outside(in f32 X[N], out f32 Y[N], int at)\n"
-    "{\n"
-    "    grid (n : ceildiv(N, 64)) warps(4);\n"
-    "    shared f32 x[64] = X[n*64 +: 64];\n"
-    "    forall (i : 64) Y[n*64 + i] = x[n == 3 ? i + at : i];\n"
-    "}\n"
-    "kernel unwritten(in f32 X[N], out f32 Y[N], int written)\n"
-    "{\n"
-    "    grid ();\n"
-    "    fragment f32 x[128];\n"
-    "    forall (i : 128) if (i < written) x[i] = X[i];\n"
-    "    forall (i : 128) Y[i] = x[i];\n"
-    "}\n"
-    "kernel unwritten_step(in f32 X[N], out f32 Y[N], int written)\n"
-    "{\n"
-    "    grid ();\n"
-    "    pipeline (k : 2; stages = 2) {\n"
-    "        shared f32 x[64];\n"
-    "        if (k < written) x = X[k*64 +: 64];\n"
-    "        Y[k*64 +: 64] = x;\n"
-    "    }\n"
-    "}\n"
-    "kernel unwritten_product(in f32 X[N], out f32 Y[N], int written)\n"
-    "{\n"
-    "    grid () warps(4);\n"
-    "    shared f16 a[16][16] = 1, b[16][16];\n"
-    "    forall (i : 16, j : 16) if (i * 16 + j < written) b[i][j] = X[i * 16 + j];\n"
-    "    fragment f32 c[16][16] = a @ transpose(b);\n"
-    "    forall (i : 16, j : 16) Y[i * 16 + j] = c[i][j];\n"
-    "}\n"
-    "kernel corners(in u8 X[M][N], out u8 Y[M][N])\n"
-    "{\n"
-    "    grid (c : 2) warps(4);\n"
-    "    fragment u8 x[64] = X[c * (M - 1)][N - 64 +: 64];\n"
-    "    Y[c * (M - 1)][N - 64 +: 64] = x;\n"
-    "}\n"
-    "kernel overflow(in f32 X[N], out f32 Y[N], int v) { grid (); Y[0] = v * v / 4; }\n"
-    "kernel arithmetic(in f32 X[N], out f32 Y[N], int v)\n"
-    "{\n"
-    "    grid ();\n"
-    "    int zero = v < 0, least = -9223372036854775807 - (v < 0 ? 0 : 1), a = 7;\n"
-    "    i32 nought = zero;\n"
-    "    shared i32 t[4] = 7;\n"
-    "    if (v == 1) a = a / zero;\n"
-    "    if (v == 2) a = 7 % nought;\n"
-    "    if (v == 3) a = least / (zero - 1);\n"
-    "    if (v == 4) a = -least;\n"
-    "    if (v == 5) a = abs(least);\n"
-    "    if (v == 6) a = a << 64 + zero;\n"
-    "    if (v == 7) a = a << 62 + zero;\n"
-    "    if (v == 8) a = ceildiv(a, zero);\n"
-    "    if (v == 9) forall (i : 4) t[i] /= nought;\n"
-    "    if (v == 10) a = least - 1;\n"
-    "    Y[0] = a + t[3];\n"
-    "}\n"
-    "kernel asserts(in f32 X[N], out f32 Y[N], int v)\n"
-    "{\n"
-    "    grid (n : 2) warps(4);\n"
-    "    forall (i : N / 2) assert(X[n*(N/2) + i] < v, \"X is \\\"large\\\", 100%\");\n"
-    "    Y[0] = X[0];\n"
-    "}\n";
+static const char source[] = "kernel scale<int BN = 256>(in f32 X[N], out f32 Y[N], f32 a)\n"
+                             "{\n"
+                             "    grid (n : ceildiv(N, BN)) warps(4);\n"
+                             "    fragment f32 x[BN] = X[n*BN +: BN];\n"
+                             "    forall (i : BN) x[i] *= a;\n"
+                             "    Y[n*BN +: BN] = x;\n"
+                             "}\n"
+                             "kernel product(in f16 A[M][K], in f16 B[N][K], out f32 C[M][N])\n"
+                             "{\n"
+                             "    grid (n : ceildiv(N, 128), m : ceildiv(M, 64)) warps(4);\n"
+                             "    fragment f32 acc[64][128] = 0;\n"
+                             "    pipeline (k : ceildiv(K, 64); stages = 3) {\n"
+                             "        shared f16 a[64][64] = A[m*64 +: 64][k*64 +: 64];\n"
+                             "        shared f16 b[128][64] = B[n*128 +: 128][k*64 +: 64];\n"
+                             "        acc += a @ transpose(b);\n"
+                             "    }\n"
+                             "    C[m*64 +: 64][n*128 +: 128] = acc;\n"
+                             "}\n"
+                             "kernel first(in f32 X[P][N], out f32 Y[M][N])\n"
+                             "{\n"
+                             "    grid (m : ceildiv(M, 64), n : ceildiv(N, 32)) warps(4);\n"
+                             "    shared f32 x[64][32] = X[m*64 +: 64][n*32 +: 32];\n"
+                             "    Y[m*64 +: 64][n*32 +: 32] = x;\n"
+                             "}\n"
+                             "kernel outside(in f32 X[N], out f32 Y[N], int at)\n"
+                             "{\n"
+                             "    grid (n : ceildiv(N, 64)) warps(4);\n"
+                             "    shared f32 x[64] = X[n*64 +: 64];\n"
+                             "    forall (i : 64) Y[n*64 + i] = x[n == 3 ? i + at : i];\n"
+                             "}\n"
+                             "kernel unwritten(in f32 X[N], out f32 Y[N], int written)\n"
+                             "{\n"
+                             "    grid ();\n"
+                             "    fragment f32 x[128];\n"
+                             "    forall (i : 128) if (i < written) x[i] = X[i];\n"
+                             "    forall (i : 128) Y[i] = x[i];\n"
+                             "}\n"
+                             "kernel unwritten_step(in f32 X[N], out f32 Y[N], int written)\n"
+                             "{\n"
+                             "    grid ();\n"
+                             "    pipeline (k : 2; stages = 2) {\n"
+                             "        shared f32 x[64];\n"
+                             "        if (k < written) x = X[k*64 +: 64];\n"
+                             "        Y[k*64 +: 64] = x;\n"
+                             "    }\n"
+                             "}\n"
+                             "kernel unwritten_product(in f32 X[N], out f32 Y[N], int written)\n"
+                             "{\n"
+                             "    grid () warps(4);\n"
+                             "    shared f16 a[16][16] = 1, b[16][16];\n"
+                             "    forall (i : 16, j : 16) if (i * 16 + j < written) b[i][j] = X[i * 16 + j];\n"
+                             "    fragment f32 c[16][16] = a @ transpose(b);\n"
+                             "    forall (i : 16, j : 16) Y[i * 16 + j] = c[i][j];\n"
+                             "}\n"
+                             "kernel corners(in u8 X[M][N], out u8 Y[M][N])\n"
+                             "{\n"
+                             "    grid (c : 2) warps(4);\n"
+                             "    fragment u8 x[64] = X[c * (M - 1)][N - 64 +: 64];\n"
+                             "    Y[c * (M - 1)][N - 64 +: 64] = x;\n"
+                             "}\n"
+                             "kernel overflow(in f32 X[N], out f32 Y[N], int v) { grid (); Y[0] = v * v / 4; }\n"
+                             "kernel arithmetic(in f32 X[N], out f32 Y[N], int v)\n"
+                             "{\n"
+                             "    grid ();\n"
+                             "    int zero = v < 0, least = -9223372036854775807 - (v < 0 ? 0 : 1), a = 7;\n"
+                             "    i32 nought = zero;\n"
+                             "    shared i32 t[4] = 7;\n"
+                             "    if (v == 1) a = a / zero;\n"
+                             "    if (v == 2) a = 7 % nought;\n"
+                             "    if (v == 3) a = least / (zero - 1);\n"
+                             "    if (v == 4) a = -least;\n"
+                             "    if (v == 5) a = abs(least);\n"
+                             "    if (v == 6) a = a << 64 + zero;\n"
+                             "    if (v == 7) a = a << 62 + zero;\n"
+                             "    if (v == 8) a = ceildiv(a, zero);\n"
+                             "    if (v == 9) forall (i : 4) t[i] /= nought;\n"
+                             "    if (v == 10) a = least - 1;\n"
+                             "    Y[0] = a + t[3];\n"
+                             "}\n"
+                             "kernel asserts(in f32 X[N], out f32 Y[N], int v)\n"
+                             "{\n"
+                             "    grid (n : 2) warps(4);\n"
+                             "    forall (i : N / 2) assert(X[n*(N/2) + i] < v, \"X is \\\"large\\\", 100%\");\n"
+                             "    Y[0] = X[0];\n"
+                             "}\n";
 
 enum { N = 1000 };
 
-static kiln_device  *gpu, *cpu;
+static kiln_device *gpu, *cpu;
 static kiln_program *program;
-static kiln_kernel  *scale;
-static float         host[N];
+static kiln_kernel *scale;
+static float host[N];
 
 static void assert_ok(kiln_status status)
 {
-    if (status)
-        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+    if (status) fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
 }
 
 static void assert_fails(kiln_status status, kiln_status expected, const char *part)
 {
     if (status != expected || !strstr(kiln_error_message(), part))
-        fail_msg("%s: '%s', expected %s and '%s'", kiln_status_name(status), kiln_error_message(), kiln_status_name(expected), part);
+        fail_msg("%s: '%s', expected %s and '%s'", kiln_status_name(status), kiln_error_message(),
+                 kiln_status_name(expected), part);
 }
 
 static double seconds_now(void)
@@ -133,14 +132,15 @@ static double seconds_now(void)
 }
 
 // Two vectors on the device, X with 0, 1, 2 ...
-typedef struct Vectors { kiln_tensor x, y; } Vectors;
+typedef struct Vectors {
+    kiln_tensor x, y;
+} Vectors;
 
 static Vectors make_vectors(void)
 {
     const int64_t shape[] = { N };
     void *x, *y;
-    for (int i = 0; i < N; i++)
-        host[i] = (float)i;
+    for (int i = 0; i < N; i++) host[i] = (float)i;
     assert_ok(kiln_alloc(gpu, sizeof host, &x));
     assert_ok(kiln_alloc(gpu, sizeof host, &y));
     assert_ok(kiln_upload(gpu, x, host, sizeof host));
@@ -163,8 +163,7 @@ static void assert_scaled(const Vectors *v, float a)
 {
     assert_ok(kiln_download(gpu, host, v->y.data, sizeof host));
     for (int i = 0; i < N; i++)
-        if (host[i] != a * (float)i)
-            fail_msg("element %d is %g, expected %g", i, host[i], a * (float)i);
+        if (host[i] != a * (float)i) fail_msg("element %d is %g, expected %g", i, host[i], a * (float)i);
 }
 
 static void open_device(void)
@@ -212,17 +211,15 @@ static void tensor_maps_follow_their_tensors(void **state)
     static float c[M * COLUMNS];
     kiln_kernel *product;
     void *da, *db, *dc;
-    for (int i = 0; i < M * K; i++)
-        a[i] = 0x3c00;                                     // 1
-    for (int i = 0; i < COLUMNS * K; i++)
-        b[i] = 0x4000;                                     // 2
+    for (int i = 0; i < M * K; i++) a[i] = 0x3c00;       // 1
+    for (int i = 0; i < COLUMNS * K; i++) b[i] = 0x4000; // 2
     assert_ok(kiln_kernel_build(gpu, program, "product", NULL, NULL, &product));
     assert_ok(kiln_alloc(gpu, sizeof a, &da));
     assert_ok(kiln_alloc(gpu, sizeof b, &db));
     assert_ok(kiln_alloc(gpu, sizeof c, &dc));
     assert_ok(kiln_upload(gpu, da, a, sizeof a));
     assert_ok(kiln_upload(gpu, db, b, sizeof b));
-    for (int64_t k = 64; k <= K; k += 64) {                // other shapes over the same memory: other maps
+    for (int64_t k = 64; k <= K; k += 64) { // other shapes over the same memory: other maps
         const int64_t sa[] = { M, k }, sb[] = { COLUMNS, k }, sc[] = { M, COLUMNS };
         const kiln_tensor ta = kiln_tensor_of(gpu, da, KILN_F16, 2, sa), tb = kiln_tensor_of(gpu, db, KILN_F16, 2, sb),
                           tc = kiln_tensor_of(gpu, dc, KILN_F32, 2, sc);
@@ -231,8 +228,7 @@ static void tensor_maps_follow_their_tensors(void **state)
             assert_ok(kiln_launch(product, NULL, args, 3));
             assert_ok(kiln_download(gpu, c, dc, sizeof c));
             for (int i = 0; i < M * COLUMNS; i++)
-                if (c[i] != 2 * (float)k)
-                    fail_msg("K = %d: element %d is %g", (int)k, i, c[i]);
+                if (c[i] != 2 * (float)k) fail_msg("K = %d: element %d is %g", (int)k, i, c[i]);
         }
     }
     kiln_free(gpu, da);
@@ -250,10 +246,9 @@ static void streams_and_events(void **state)
     assert_ok(kiln_stream_open(gpu, &stream));
     assert_ok(kiln_event_open(gpu, &begin));
     assert_ok(kiln_event_open(gpu, &end));
-    assert_int_equal(kiln_event_elapsed(begin, end, &ms), KILN_BAD_ARGUMENT);      // and goes on
+    assert_int_equal(kiln_event_elapsed(begin, end, &ms), KILN_BAD_ARGUMENT); // and goes on
     assert_ok(kiln_event_record(begin, stream));
-    for (int i = 0; i < 100; i++)
-        assert_ok(launch(&v, stream, 2));
+    for (int i = 0; i < 100; i++) assert_ok(launch(&v, stream, 2));
     assert_ok(kiln_event_record(end, stream));
     assert_ok(kiln_event_wait(end));
     assert_ok(kiln_event_elapsed(begin, end, &ms));
@@ -269,7 +264,8 @@ static void streams_and_events(void **state)
 static void memory_runs_out_and_comes_back(void **state)
 {
     void *memory;
-    assert_fails(kiln_alloc(gpu, (size_t)1 << 46, &memory), KILN_OUT_OF_MEMORY, "out of device memory for 70368744177664 bytes");
+    assert_fails(kiln_alloc(gpu, (size_t)1 << 46, &memory), KILN_OUT_OF_MEMORY,
+                 "out of device memory for 70368744177664 bytes");
     launches_compute(state);
 }
 
@@ -281,8 +277,7 @@ static void pinned_memory_is_reached_from_both_sides(void **state)
     void *const x = v.x.data, *const y = v.y.data;
     assert_ok(kiln_host_alloc(gpu, sizeof host, (void **)&pinned));
     assert_int_equal((uintptr_t)pinned % 256, 0);
-    for (int i = 0; i < N; i++)
-        pinned[i] = (float)i;
+    for (int i = 0; i < N; i++) pinned[i] = (float)i;
     v.x.data = pinned;
     assert_ok(launch(&v, NULL, 8));
     assert_ok(kiln_stream_wait(gpu, NULL));
@@ -290,8 +285,7 @@ static void pinned_memory_is_reached_from_both_sides(void **state)
     v.x.data = x, v.y.data = pinned;
     assert_ok(launch(&v, NULL, 9));
     assert_ok(kiln_stream_wait(gpu, NULL));
-    for (int i = 0; i < N; i++)
-        assert_true(pinned[i] == 9 * (float)i);
+    for (int i = 0; i < N; i++) assert_true(pinned[i] == 9 * (float)i);
     assert_ok(kiln_upload(gpu, y, pinned, sizeof host));
     v.y.data = y;
     assert_scaled(&v, 9);
@@ -310,12 +304,14 @@ static void devices_are_not_mixed(void **state)
     kiln_kernel *on_cpu;
     const kiln_tensor hx = kiln_tensor_of(NULL, x, KILN_F32, 1, shape), hy = kiln_tensor_of(cpu, y, KILN_F32, 1, shape);
     kiln_arg args[] = { KILN_TENSOR(&hx), KILN_TENSOR(&v.y), KILN_FLOAT(1) };
-    assert_fails(kiln_launch(scale, NULL, args, 3), KILN_BAD_DEVICE, "'X' is memory of the host, but the kernel runs on cuda:0");
+    assert_fails(kiln_launch(scale, NULL, args, 3), KILN_BAD_DEVICE,
+                 "'X' is memory of the host, but the kernel runs on cuda:0");
     args[0] = KILN_TENSOR(&v.x), args[1] = KILN_TENSOR(&hy);
     assert_fails(kiln_launch(scale, NULL, args, 3), KILN_BAD_DEVICE, "'Y' is memory of cpu");
     assert_ok(kiln_kernel_build(cpu, program, "scale", NULL, NULL, &on_cpu));
     args[0] = KILN_TENSOR(&v.x);
-    assert_fails(kiln_launch(on_cpu, NULL, args, 3), KILN_BAD_DEVICE, "'X' is memory of cuda:0, but the kernel runs on cpu");
+    assert_fails(kiln_launch(on_cpu, NULL, args, 3), KILN_BAD_DEVICE,
+                 "'X' is memory of cuda:0, but the kernel runs on cpu");
     kiln_kernel_free(on_cpu);
     v.y.data = (char *)v.y.data + 2;
     assert_fails(launch(&v, NULL, 1), KILN_BAD_ALIGNMENT, "'Y'");
@@ -345,7 +341,8 @@ static void nothing_is_copied_from_empty_tensors(void **state)
 {
     enum { M = 64, COLUMNS = 128 };
     static float c[M * COLUMNS];
-    const kiln_tensor a = kiln_tensor_of(gpu, NULL, KILN_F16, 2, (int64_t[]){ M, 0 }), b = kiln_tensor_of(gpu, NULL, KILN_F16, 2, (int64_t[]){ COLUMNS, 0 });
+    const kiln_tensor a = kiln_tensor_of(gpu, NULL, KILN_F16, 2, (int64_t[]){ M, 0 }),
+                      b = kiln_tensor_of(gpu, NULL, KILN_F16, 2, (int64_t[]){ COLUMNS, 0 });
     kiln_kernel *product, *first;
     void *dc;
     assert_ok(kiln_alloc(gpu, sizeof c, &dc));
@@ -356,11 +353,12 @@ static void nothing_is_copied_from_empty_tensors(void **state)
     for (int i = 0; i < 2; i++) {
         memset(c, 0xFF, sizeof c);
         assert_ok(kiln_upload(gpu, dc, c, sizeof c));
-        if (i == 0) assert_ok(kiln_launch(product, NULL, (kiln_arg[]){ KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_TENSOR(&tc) }, 3));
-        else        assert_ok(kiln_launch(first, NULL, (kiln_arg[]){ KILN_TENSOR(&none), KILN_TENSOR(&tc) }, 2));
+        if (i == 0)
+            assert_ok(
+                kiln_launch(product, NULL, (kiln_arg[]){ KILN_TENSOR(&a), KILN_TENSOR(&b), KILN_TENSOR(&tc) }, 3));
+        else assert_ok(kiln_launch(first, NULL, (kiln_arg[]){ KILN_TENSOR(&none), KILN_TENSOR(&tc) }, 2));
         assert_ok(kiln_download(gpu, c, dc, sizeof c));
-        for (int k = 0; k < M * COLUMNS; k++)
-            assert_true(c[k] == 0);
+        for (int k = 0; k < M * COLUMNS; k++) assert_true(c[k] == 0);
     }
     kiln_kernel_free(product);
     kiln_kernel_free(first);
@@ -376,8 +374,7 @@ static void tensors_pass_4_gigabytes(void **state)
     static uint8_t here[END], back[END];
     void *x, *y;
     kiln_kernel *corners;
-    if (kiln_alloc(gpu, bytes, &x))
-        skip_because("the device has no 4 GiB left");
+    if (kiln_alloc(gpu, bytes, &x)) skip_because("the device has no 4 GiB left");
     if (kiln_alloc(gpu, bytes, &y)) {
         kiln_free(gpu, x);
         skip_because("the device has no second 4 GiB left");
@@ -385,8 +382,7 @@ static void tensors_pass_4_gigabytes(void **state)
     assert_ok(kiln_kernel_build(gpu, program, "corners", NULL, NULL, &corners));
     const kiln_tensor tx = kiln_tensor_of(gpu, x, KILN_U8, 2, shape), ty = kiln_tensor_of(gpu, y, KILN_U8, 2, shape);
     const kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty) };
-    for (int i = 0; i < END; i++)
-        here[i] = (uint8_t)(i * 7);
+    for (int i = 0; i < END; i++) here[i] = (uint8_t)(i * 7);
     assert_ok(kiln_upload(gpu, (char *)x + FROM, here, END));
     assert_ok(kiln_upload(gpu, (char *)x + last, here, END));
     assert_ok(kiln_upload(gpu, (char *)y + last - END, back, END));
@@ -396,8 +392,7 @@ static void tensors_pass_4_gigabytes(void **state)
     assert_ok(kiln_download(gpu, back, (char *)y + FROM, END));
     assert_memory_equal(back, here, END);
     assert_ok(kiln_download(gpu, back, (char *)y + last - END, END));
-    for (int i = 0; i < END; i++)
-        assert_int_equal(back[i], 0);
+    for (int i = 0; i < END; i++) assert_int_equal(back[i], 0);
     kiln_kernel_free(corners);
     kiln_free(gpu, x);
     kiln_free(gpu, y);
@@ -406,7 +401,7 @@ static void tensors_pass_4_gigabytes(void **state)
 static void sizes_that_no_launch_can_take_are_refused_by_name(void **state)
 {
     const int64_t far = (INT64_C(1) << 40) + 1, rows[] = { far, 64 }, out[] = { far, 128 }, b[] = { 128, 64 };
-    void *const low = (void *)(uintptr_t)64;               // never read: the launch does not start
+    void *const low = (void *)(uintptr_t)64; // never read: the launch does not start
     char *const high = (char *)low + ((size_t)1 << 56);
     Vectors v = make_vectors();
     kiln_kernel *product;
@@ -423,17 +418,17 @@ static void sizes_that_no_launch_can_take_are_refused_by_name(void **state)
 
 static void too_much_shared_memory_names_the_tiles(void **state)
 {
-    static const char greedy[] =
-        "kernel greedy(in f32 X[N], out f32 Y[N])\n"
-        "{\n"
-        "    grid () warps(4);\n"
-        "    shared f32 small[64] = X[0 +: 64], large[60000] = X[64 +: 60000];\n"
-        "    forall (i : N) Y[i] = small[i % 64] + large[i % 60000];\n"
-        "}\n";
+    static const char greedy[] = "kernel greedy(in f32 X[N], out f32 Y[N])\n"
+                                 "{\n"
+                                 "    grid () warps(4);\n"
+                                 "    shared f32 small[64] = X[0 +: 64], large[60000] = X[64 +: 60000];\n"
+                                 "    forall (i : N) Y[i] = small[i % 64] + large[i % 60000];\n"
+                                 "}\n";
     kiln_program *p;
     kiln_kernel *k;
     assert_ok(kiln_program_load_text("greedy.tile", greedy, &p));
-    assert_fails(kiln_kernel_build(gpu, p, "greedy", NULL, NULL, &k), KILN_BAD_SOURCE, "bytes of shared memory; an instance has 232448");
+    assert_fails(kiln_kernel_build(gpu, p, "greedy", NULL, NULL, &k), KILN_BAD_SOURCE,
+                 "bytes of shared memory; an instance has 232448");
     assert_non_null(strstr(kiln_error_message(), "'large': 1 x 240"));
     kiln_program_free(p);
 }
@@ -458,12 +453,18 @@ static Driver open_driver(void)
     const char *const given = getenv("KILN_CUDA");
     void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
     assert_non_null(library);
-    const struct { const char *name; void *slot; } entries[] = {
-        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end },
-        { "cuGraphInstantiateWithFlags", &d.instantiate }, { "cuGraphLaunch", &d.launch },
-        { "cuStreamCreate", &d.stream_create }, { "cuCtxPushCurrent_v2", &d.context_push },
-        { "cuCtxPopCurrent_v2", &d.context_pop }, { "cuDevicePrimaryCtxRetain", &d.retain },
-        { "cuDevicePrimaryCtxRelease_v2", &d.release } };
+    const struct {
+        const char *name;
+        void *slot;
+    } entries[] = { { "cuStreamBeginCapture_v2", &d.begin },
+                    { "cuStreamEndCapture", &d.end },
+                    { "cuGraphInstantiateWithFlags", &d.instantiate },
+                    { "cuGraphLaunch", &d.launch },
+                    { "cuStreamCreate", &d.stream_create },
+                    { "cuCtxPushCurrent_v2", &d.context_push },
+                    { "cuCtxPopCurrent_v2", &d.context_pop },
+                    { "cuDevicePrimaryCtxRetain", &d.retain },
+                    { "cuDevicePrimaryCtxRelease_v2", &d.release } };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *const found = dlsym(library, entries[i].name);
         assert_non_null(found);
@@ -482,7 +483,7 @@ static void launches_are_captured_into_graphs(void **state)
     assert_int_equal(d.context_push(context), 0);
     assert_int_equal(d.stream_create(&native, 1), 0);
     assert_ok(kiln_stream_wrap(gpu, native, &stream));
-    assert_int_equal(d.begin(native, 0), 0);               // global: anything unsafe in any thread fails the capture
+    assert_int_equal(d.begin(native, 0), 0); // global: anything unsafe in any thread fails the capture
     assert_ok(launch(&v, stream, 5));
     assert_ok(launch(&v, stream, 7));
     assert_int_equal(d.end(native, &graph), 0);
@@ -507,14 +508,14 @@ static void launches_cost_little(void **state)
         assert_ok(launch(&v, NULL, 1));
         assert_ok(kiln_stream_wait(gpu, NULL));
         const double begin = seconds_now();
-        for (int i = 0; i < LAUNCHES / 4; i++)             // fewer than the driver queues, so that none waits
+        for (int i = 0; i < LAUNCHES / 4; i++) // fewer than the driver queues, so that none waits
             assert_ok(launch(&v, NULL, 1));
         const double each = (seconds_now() - begin) / (LAUNCHES / 4);
         best = each < best ? each : best;
         assert_ok(kiln_stream_wait(gpu, NULL));
     }
     print_message("a launch costs %.2f us on the host\n", 1e6 * best);
-    assert_true(best < 20e-6);                             // 5 us is the aim; a busy host must not fail the test
+    assert_true(best < 20e-6); // 5 us is the aim; a busy host must not fail the test
     free_vectors(&v);
 }
 
@@ -536,8 +537,7 @@ static void cached_builds_are_quick(void **state)
 static void *launch_from_a_thread(void *context)
 {
     for (int i = 0; i < 200; i++)
-        if (launch(context, NULL, 4))
-            return "a launch failed";
+        if (launch(context, NULL, 4)) return "a launch failed";
     return NULL;
 }
 
@@ -545,8 +545,7 @@ static void threads_launch_at_once(void **state)
 {
     pthread_t threads[4];
     Vectors v = make_vectors();
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, launch_from_a_thread, &v), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_from_a_thread, &v), 0);
     for (int i = 0; i < 4; i++) {
         void *problem;
         pthread_join(threads[i], &problem);
@@ -573,7 +572,12 @@ static void goes_on_or_says_why_not(void **state)
     launches_compute(state);
 }
 
-typedef struct Trap { const char *kernel; bool check; int64_t good, bad; int block; } Trap;
+typedef struct Trap {
+    const char *kernel;
+    bool check;
+    int64_t good, bad;
+    int block;
+} Trap;
 
 static void trap_names_its_place(void **state)
 {
@@ -585,11 +589,12 @@ static void trap_names_its_place(void **state)
     kiln_kernel *k, *on_cpu;
     Vectors v = make_vectors();
     memcpy(hx, host, sizeof hx);
-    const kiln_tensor tx = kiln_tensor_of(cpu, hx, KILN_F32, 1, shape), ty = kiln_tensor_of(cpu, hy, KILN_F32, 1, shape);
+    const kiln_tensor tx = kiln_tensor_of(cpu, hx, KILN_F32, 1, shape),
+                      ty = kiln_tensor_of(cpu, hy, KILN_F32, 1, shape);
     const kiln_arg cpu_args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(trap->bad) };
     assert_ok(kiln_kernel_build(cpu, program, trap->kernel, NULL, &options, &on_cpu));
     assert_int_equal(kiln_launch(on_cpu, NULL, cpu_args, 3), KILN_TRAPPED);
-    snprintf(expected, sizeof expected, "%s", kiln_error_message());           // the same words on both
+    snprintf(expected, sizeof expected, "%s", kiln_error_message()); // the same words on both
     snprintf(block, sizeof block, "(block %d)", trap->block);
     assert_ok(kiln_kernel_build(gpu, program, trap->kernel, NULL, &options, &k));
     kiln_arg args[] = { KILN_TENSOR(&v.x), KILN_TENSOR(&v.y), KILN_INT(trap->good) };
@@ -607,7 +612,7 @@ static void trap_names_its_place(void **state)
 static void a_fault_names_the_kernel(void **state)
 {
     Vectors v = make_vectors();
-    v.y.data = (void *)(uintptr_t)0x7000;                  // no such memory
+    v.y.data = (void *)(uintptr_t)0x7000; // no such memory
     assert_ok(launch(&v, NULL, 1));
     assert_fails(kiln_stream_wait(gpu, NULL), KILN_DEVICE_FAILED, "scale");
     v.y.data = v.x.data;
@@ -616,21 +621,40 @@ static void a_fault_names_the_kernel(void **state)
 }
 
 static Trap traps[] = {
-    { "outside", true, 0, 1, 3 }, { "unwritten", true, 128, 127, 0 }, { "unwritten_step", true, 2, 1, 0 },
-    { "unwritten_product", true, 256, 255, 0 }, { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 }, { "asserts", false, N, N - 1, 1 },
-    { "arithmetic", true, 0, 1, 0 }, { "arithmetic", true, 0, 2, 0 }, { "arithmetic", true, 0, 3, 0 }, { "arithmetic", true, 0, 4, 0 },
-    { "arithmetic", true, 0, 5, 0 }, { "arithmetic", true, 0, 6, 0 }, { "arithmetic", true, 0, 7, 0 }, { "arithmetic", true, 0, 8, 0 },
-    { "arithmetic", true, 0, 9, 0 }, { "arithmetic", true, 0, 10, 0 },
+    { "outside", true, 0, 1, 3 },
+    { "unwritten", true, 128, 127, 0 },
+    { "unwritten_step", true, 2, 1, 0 },
+    { "unwritten_product", true, 256, 255, 0 },
+    { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 },
+    { "asserts", false, N, N - 1, 1 },
+    { "arithmetic", true, 0, 1, 0 },
+    { "arithmetic", true, 0, 2, 0 },
+    { "arithmetic", true, 0, 3, 0 },
+    { "arithmetic", true, 0, 4, 0 },
+    { "arithmetic", true, 0, 5, 0 },
+    { "arithmetic", true, 0, 6, 0 },
+    { "arithmetic", true, 0, 7, 0 },
+    { "arithmetic", true, 0, 8, 0 },
+    { "arithmetic", true, 0, 9, 0 },
+    { "arithmetic", true, 0, 10, 0 },
 };
 static const struct CMUnitTest faults[] = {
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[0]), cmocka_unit_test_prestate(trap_names_its_place, &traps[1]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[2]), cmocka_unit_test_prestate(trap_names_its_place, &traps[3]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[4]), cmocka_unit_test_prestate(trap_names_its_place, &traps[5]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[6]), cmocka_unit_test_prestate(trap_names_its_place, &traps[7]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[8]), cmocka_unit_test_prestate(trap_names_its_place, &traps[9]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[10]), cmocka_unit_test_prestate(trap_names_its_place, &traps[11]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[12]), cmocka_unit_test_prestate(trap_names_its_place, &traps[13]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[14]), cmocka_unit_test_prestate(trap_names_its_place, &traps[15]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[0]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[1]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[2]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[3]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[4]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[5]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[6]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[7]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[8]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[9]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[10]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[11]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[12]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[13]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[14]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[15]),
     cmocka_unit_test(a_fault_names_the_kernel),
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
@@ -648,7 +672,8 @@ static int meet_in_a_new_process(int i)
     pid_t process;
     int status;
     snprintf(number, sizeof number, "%d", i);
-    return posix_spawn(&process, "/proc/self/exe", NULL, NULL, command, environ) || waitpid(process, &status, 0) < 0 || status != 0;
+    return posix_spawn(&process, "/proc/self/exe", NULL, NULL, command, environ) || waitpid(process, &status, 0) < 0 ||
+           status != 0;
 }
 
 int main(int argc, char **argv)
@@ -670,14 +695,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(cached_builds_are_quick),
         cmocka_unit_test(threads_launch_at_once),
     };
-    if (argc > 1)
-        return meet_fault(atoi(argv[1]));
+    if (argc > 1) return meet_fault(atoi(argv[1]));
     if (kiln_device_count("cuda") == 0) {
         printf("skipped: there is no CUDA device (%s)\n", kiln_device_open("cuda:0", &gpu) ? kiln_error_message() : "");
         return 0;
     }
     int failed = cmocka_run_group_tests(tests, open_all, close_all);
-    for (int i = 0; i < FAULTS; i++)
-        failed += meet_in_a_new_process(i);
+    for (int i = 0; i < FAULTS; i++) failed += meet_in_a_new_process(i);
     return failed;
 }

@@ -25,19 +25,23 @@
 enum { BINDINGS_MAX = 32, DIAGS_MAX = 1000 };
 
 typedef struct Expectation {
-    int         line;
-    DiagKind    kind;
+    int line;
+    DiagKind kind;
     const char *text;
-    bool        met;
+    bool met;
 } Expectation;
 
-typedef struct Request { const char *what, *target, *name; Binding bindings[BINDINGS_MAX]; int n_bindings; } Request;
+typedef struct Request {
+    const char *what, *target, *name;
+    Binding bindings[BINDINGS_MAX];
+    int n_bindings;
+} Request;
 
 typedef struct Case {
     Arena *arena;
     const char *path;
     VEC(Expectation) expectations;
-    VEC(Request)     requests;
+    VEC(Request) requests;
     int failures;
 } Case;
 
@@ -119,10 +123,10 @@ static void read_expectation(Case *c, int line, char *text)
         }
     char *const target = strchr(text, ' ');
     if (target) *target = 0;
-    if (strcmp(text, "check") == 0 || strcmp(text, "reference") == 0 || strcmp(text, "verify") == 0 || strcmp(text, "cases") == 0)
+    if (strcmp(text, "check") == 0 || strcmp(text, "reference") == 0 || strcmp(text, "verify") == 0 ||
+        strcmp(text, "cases") == 0)
         read_request(c, own_line, text, target ? trim(target + 1) : "cpu", rest);
-    else
-        fail(c, own_line, "unknown kind of expectation", text);
+    else fail(c, own_line, "unknown kind of expectation", text);
 }
 
 static void read_expectations(Case *c, char *text)
@@ -153,7 +157,9 @@ static void check_case_codes(Program *program, const char *name)
 
 static void run_request(Program *program, const Request *request)
 {
-    const CheckOptions options = { .target = request->target, .bindings = request->bindings, .n_bindings = request->n_bindings };
+    const CheckOptions options = { .target = request->target,
+                                   .bindings = request->bindings,
+                                   .n_bindings = request->n_bindings };
     if (strcmp(request->what, "reference") == 0) check_reference(program, request->name, &options);
     else if (strcmp(request->what, "verify") == 0) check_verify(program, request->name, &options);
     else if (strcmp(request->what, "cases") == 0) check_case_codes(program, request->name);
@@ -197,7 +203,8 @@ static void compare(Case *c, const Diags *diags)
         if (!found && diag->kind == DIAG_ERROR) fail(c, line, "unexpected error", diag->message);
     }
     for (int i = 0; i < c->expectations.count; i++)
-        if (!c->expectations.items[i].met) fail(c, c->expectations.items[i].line, "did not appear", c->expectations.items[i].text);
+        if (!c->expectations.items[i].met)
+            fail(c, c->expectations.items[i].line, "did not appear", c->expectations.items[i].text);
     if (c->expectations.count == 0) fail(c, 1, "nothing is expected", "the file lists no diagnostic");
 }
 
@@ -206,7 +213,7 @@ static char *read_file(const char *path)
     size_t length;
     char *const text = file_read(path, &length);
     for (size_t i = 0; text && i < length; i++)
-        if (!text[i]) text[i] = ' ';                       // a NUL must not hide the expectations behind it
+        if (!text[i]) text[i] = ' '; // a NUL must not hide the expectations behind it
     return text;
 }
 
@@ -247,10 +254,7 @@ static int is_source(const struct dirent *entry)
 }
 
 // NAME.part.tile is only imported by others.
-static bool is_part(const char *name)
-{
-    return strstr(name, ".part.tile") != NULL;
-}
+static bool is_part(const char *name) { return strstr(name, ".part.tile") != NULL; }
 
 static int run_directory(const char *directory, bool print, int *run)
 {

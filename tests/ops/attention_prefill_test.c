@@ -14,23 +14,25 @@
 #include <sys/mman.h>
 
 enum { KINDS = 8, SEQUENCES = 8, TILE = 64, REPEATS = 5, EDGE = 1 << 16, PIECE = 1 << 21, SIZE_MOST = 256 };
-static const double TILE_MOST = 0.01;                      // roundings make 0.003 of it
+static const double TILE_MOST = 0.01; // roundings make 0.003 of it
 enum { Q, K, V, DOUT, OUT, LSE, DQ, DK, DV, ROOMS, WORKSPACE = ROOMS };
 enum { FULL = 1, CAUSAL = 2 };
 static const char *const names[ROOMS] = { "q", "k", "v", "dout", "out", "lse", "dq", "dk", "dv" };
 
-typedef struct Sizes { int heads, key_heads, size, value_size; } Sizes;
+typedef struct Sizes {
+    int heads, key_heads, size, value_size;
+} Sizes;
 
 // ---- memory: taken once for all cases, since at full size making it takes longer than filling it
 
 typedef struct Room {
-    Array  array;                    // of the case at hand; its mirror has no guards
-    char  *memory;                   // on the device, with EDGE bytes at both ends
+    Array array;  // of the case at hand; its mirror has no guards
+    char *memory; // on the device, with EDGE bytes at both ends
     size_t capacity;
 } Room;
 
 static Room rooms[ROOMS + 1];
-static unsigned char *erased, *piece;                      // PIECE bytes, which stay in a processor's cache: of 0xFF, and of anything
+static unsigned char *erased, *piece; // PIECE bytes, which stay in a processor's cache: of 0xFF, and of anything
 
 // In large pages, where there are any: a head's rows lie 48 KB apart.
 static unsigned char *take_mirror(size_t bytes)
@@ -121,26 +123,37 @@ static void fetch(Room *r, const char *name)
 // ---- what is compared
 
 // A result against the reference: what one thread has seen of it, and of TILE rows of a head (sums of squares).
-typedef struct Squares { double size, error; } Squares;
-typedef struct Tally { double product, squares, size; int64_t wrong, first; double got, expected; } Tally;
+typedef struct Squares {
+    double size, error;
+} Squares;
+typedef struct Tally {
+    double product, squares, size;
+    int64_t wrong, first;
+    double got, expected;
+} Tally;
 
 typedef struct Batch {
-    Sizes   s;
-    bool    causal, deterministic;
-    int     n;
-    int64_t rows[SEQUENCES + 1], keys[SEQUENCES + 1];      // offsets
-    double  scale;
-    double *pool[2];                 // [key head][KINDS][size]: keys, values
-    unsigned char *kinds;            // [key][key head]
-    Tally  *tallies;                 // [result][sequence * key heads + key head]
+    Sizes s;
+    bool causal, deterministic;
+    int n;
+    int64_t rows[SEQUENCES + 1], keys[SEQUENCES + 1]; // offsets
+    double scale;
+    double *pool[2];      // [key head][KINDS][size]: keys, values
+    unsigned char *kinds; // [key][key head]
+    Tally *tallies;       // [result][sequence * key heads + key head]
     Squares *tiles[ROOMS];
 } Batch;
 
 // FlashMLA's; and a part of an average tile's size that counts for each tile: where a row sees one kind of key alone its dq is
 // 0 but for what is left of the rounding of out.
-static const struct { Tolerance most; double floor; } tolerances[ROOMS] = {
-    [OUT] = { { 1e-3, 8.01 / 128, 7e-6 }, 1e-3 }, [LSE] = { { 1e-6, 2.01 / 65536, 1e-7 }, 0 },
-    [DQ] = { { 1e-3, 8.01 / 128, 7e-6 }, 1 }, [DK] = { { 1e-3, 8.01 / 128, 7e-6 }, 1e-3 }, [DV] = { { 1e-3, 8.01 / 128, 7e-6 }, 1e-3 } };
+static const struct {
+    Tolerance most;
+    double floor;
+} tolerances[ROOMS] = { [OUT] = { { 1e-3, 8.01 / 128, 7e-6 }, 1e-3 },
+                        [LSE] = { { 1e-6, 2.01 / 65536, 1e-7 }, 0 },
+                        [DQ] = { { 1e-3, 8.01 / 128, 7e-6 }, 1 },
+                        [DK] = { { 1e-3, 8.01 / 128, 7e-6 }, 1e-3 },
+                        [DV] = { { 1e-3, 8.01 / 128, 7e-6 }, 1e-3 } };
 
 static int64_t n_tiles(const Batch *b, bool of_keys)
 {
@@ -152,13 +165,16 @@ static void note_wrong(Tally *t, const Tolerance *most, int64_t first, int n, co
 {
     for (int d = 0; d < n; d++) {
         const double a = got[d], e = expected[d], off = fabs(a - e);
-        if (!isfinite(a) || !isfinite(e) ? a == e : off < most->absolute || off < most->relative * (fabs(e) + 1e-6)) continue;
+        if (!isfinite(a) || !isfinite(e) ? a == e : off < most->absolute || off < most->relative * (fabs(e) + 1e-6))
+            continue;
         if (!t->wrong++) t->first = first + d, t->got = a, t->expected = e;
     }
 }
 
 // Eight sums and eight largest excesses over the bound, so that they can be vectors. What is not finite leaves no finite sum.
-typedef struct Eight { double product[8], got[8], expected[8], error[8], excess[8]; } Eight;
+typedef struct Eight {
+    double product[8], got[8], expected[8], error[8], excess[8];
+} Eight;
 
 static void add_eight(Eight *x, const Tolerance *most, const double *restrict got, const double *restrict expected)
 {
@@ -221,15 +237,18 @@ static void zero(double *x, int n) { memset(x, 0, sizeof *x * (size_t)n); }
 // Key head g of sequence x. Rows come last first: what keys of each kind have received so far is then what a key has received
 // that is seen from there on.
 typedef struct Head {
-    const Batch  *b;
-    int           x, g;
-    const double *keys, *values;     // [KINDS][size]
-    int64_t       seen[KINDS];       // keys of each kind that the row at hand sees
-    double        dk[KINDS][SIZE_MOST], dv[KINDS][SIZE_MOST];
-    Tally        *tallies;
+    const Batch *b;
+    int x, g;
+    const double *keys, *values; // [KINDS][size]
+    int64_t seen[KINDS];         // keys of each kind that the row at hand sees
+    double dk[KINDS][SIZE_MOST], dv[KINDS][SIZE_MOST];
+    Tally *tallies;
 } Head;
 
-static Tally *tally_of(const Head *at, int which) { return at->tallies + (int64_t)which * at->b->n * at->b->s.key_heads; }
+static Tally *tally_of(const Head *at, int which)
+{
+    return at->tallies + (int64_t)which * at->b->n * at->b->s.key_heads;
+}
 
 // Row i of query head h: compares out, lse and dq, adds to dk and dv.
 static void expect_row(Head *at, int64_t i, int h)
@@ -237,7 +256,8 @@ static void expect_row(Head *at, int64_t i, int h)
     const Batch *const b = at->b;
     const int size = b->s.size, width = b->s.value_size;
     const int64_t token = b->rows[at->x] + i, place = token * b->s.heads + h;
-    double q[SIZE_MOST], g[SIZE_MOST], out[SIZE_MOST], dq[SIZE_MOST], weight[KINDS], gain[KINDS], top = -INFINITY, sum = 0, delta = 0;
+    double q[SIZE_MOST], g[SIZE_MOST], out[SIZE_MOST], dq[SIZE_MOST], weight[KINDS], gain[KINDS], top = -INFINITY,
+                                                                                                  sum = 0, delta = 0;
     get_many(&rooms[Q].array, place * size, size, q);
     get_many(&rooms[DOUT].array, place * width, width, g);
     zero(out, width);
@@ -284,8 +304,12 @@ static void expect_head(int64_t n, void *context)
     const Batch *const b = context;
     const int group = b->s.heads / b->s.key_heads, x = (int)(n / b->s.key_heads), g = (int)(n % b->s.key_heads);
     const int64_t S = b->rows[x + 1] - b->rows[x], SKV = b->keys[x + 1] - b->keys[x];
-    Head at = { .b = b, .x = x, .g = g, .keys = b->pool[0] + (int64_t)g * KINDS * b->s.size,
-                .values = b->pool[1] + (int64_t)g * KINDS * b->s.value_size, .tallies = b->tallies + n };
+    Head at = { .b = b,
+                .x = x,
+                .g = g,
+                .keys = b->pool[0] + (int64_t)g * KINDS * b->s.size,
+                .values = b->pool[1] + (int64_t)g * KINDS * b->s.value_size,
+                .tallies = b->tallies + n };
     int64_t j = SKV;
     for (int64_t k = b->keys[x]; k < b->keys[x + 1]; k++) at.seen[b->kinds[k * b->s.key_heads + g]]++;
     for (int64_t i = S - 1; i >= 0; i--) {
@@ -314,9 +338,11 @@ static void judge(const Batch *b, int which)
         worst = fmax(worst, sqrt(t->error / (t->size + tolerances[which].floor * all.size / (double)n + 1e-30)));
     }
     if (cosine > tolerances[which].most.cosine)
-        fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", names[which], cosine, tolerances[which].most.cosine);
+        fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", names[which], cosine,
+                 tolerances[which].most.cosine);
     if (worst > TILE_MOST)
-        fail_msg("%s: %d rows of a head are off by %.3g of their size, expected at most %.3g", names[which], TILE, worst, TILE_MOST);
+        fail_msg("%s: %d rows of a head are off by %.3g of their size, expected at most %.3g", names[which], TILE,
+                 worst, TILE_MOST);
 }
 
 // ---- cases
@@ -329,13 +355,19 @@ static Batch make_batch(Sizes s, int n, const int *rows, const int *keys)
     return b;
 }
 
-typedef struct Copies { Array *to; const double *pool; const unsigned char *kinds; int heads, size; } Copies;
+typedef struct Copies {
+    Array *to;
+    const double *pool;
+    const unsigned char *kinds;
+    int heads, size;
+} Copies;
 
 static void copy_kinds(int64_t key, void *context)
 {
     const Copies *const c = context;
     for (int64_t g = 0, row = key * c->heads; g < c->heads; g++, row++)
-        for (int d = 0; d < c->size; d++) set(c->to, row * c->size + d, c->pool[(g * KINDS + c->kinds[row]) * c->size + d]);
+        for (int d = 0; d < c->size; d++)
+            set(c->to, row * c->size + d, c->pool[(g * KINDS + c->kinds[row]) * c->size + d]);
 }
 
 // Tokens of which keys and values are copies.
@@ -363,7 +395,7 @@ static void make_inputs(Batch *b)
     Array *const k = take_tensor(K, KILN_BF16, 3, (int64_t[]){ TK, s->key_heads, s->size });
     Array *const v = take_tensor(V, KILN_BF16, 3, (int64_t[]){ TK, s->key_heads, s->value_size });
     Array *const dout = take_tensor(DOUT, KILN_BF16, 3, (int64_t[]){ T, s->heads, s->value_size });
-    const double dout_most = 0.1 / sqrt(s->heads / s->key_heads);                  // dk and dv are sums over a group of heads
+    const double dout_most = 0.1 / sqrt(s->heads / s->key_heads); // dk and dv are sums over a group of heads
     draw_random(q, -1.5, 1.5);
     draw_random(dout, -dout_most, dout_most);
     in_parallel(TK, copy_kinds, &(Copies){ k, b->pool[0], b->kinds, s->key_heads, s->size });
@@ -394,17 +426,37 @@ static int64_t longest_of(const int64_t *offsets, int n)
 // Forward and backward; the backward call takes what the forward call gave. Again: in memory as it is.
 static void run(const Batch *b, bool again)
 {
-    const kiln_tensor *const q_offsets = &offsets_of(b->rows, b->n)->tensor, *const k_offsets = &offsets_of(b->keys, b->n)->tensor;
+    const kiln_tensor *const q_offsets = &offsets_of(b->rows, b->n)->tensor, *const k_offsets =
+                                                                                 &offsets_of(b->keys, b->n)->tensor;
     const kiln_tensor *t[ROOMS];
     Room *const w = &rooms[WORKSPACE];
     for (int r = 0; r < ROOMS; r++) t[r] = &rooms[r].array.tensor;
-    const kiln_attention_varlen_args forward = {
-        .q = t[Q], .k = t[K], .v = t[V], .q_offsets = q_offsets, .k_offsets = k_offsets, .max_queries = longest_of(b->rows, b->n),
-        .out = t[OUT], .lse = t[LSE], .causal = b->causal, .scale = b->scale };
-    kiln_attention_backward_varlen_args backward = {
-        .q = t[Q], .k = t[K], .v = t[V], .q_offsets = q_offsets, .k_offsets = k_offsets, .max_keys = longest_of(b->keys, b->n),
-        .out = t[OUT], .lse = t[LSE], .dout = t[DOUT], .dq = t[DQ], .dk = t[DK], .dv = t[DV], .causal = b->causal, .deterministic = b->deterministic,
-        .max_queries = b->deterministic ? forward.max_queries : 0, .scale = b->scale };
+    const kiln_attention_varlen_args forward = { .q = t[Q],
+                                                 .k = t[K],
+                                                 .v = t[V],
+                                                 .q_offsets = q_offsets,
+                                                 .k_offsets = k_offsets,
+                                                 .max_queries = longest_of(b->rows, b->n),
+                                                 .out = t[OUT],
+                                                 .lse = t[LSE],
+                                                 .causal = b->causal,
+                                                 .scale = b->scale };
+    kiln_attention_backward_varlen_args backward = { .q = t[Q],
+                                                     .k = t[K],
+                                                     .v = t[V],
+                                                     .q_offsets = q_offsets,
+                                                     .k_offsets = k_offsets,
+                                                     .max_keys = longest_of(b->keys, b->n),
+                                                     .out = t[OUT],
+                                                     .lse = t[LSE],
+                                                     .dout = t[DOUT],
+                                                     .dq = t[DQ],
+                                                     .dk = t[DK],
+                                                     .dv = t[DV],
+                                                     .causal = b->causal,
+                                                     .deterministic = b->deterministic,
+                                                     .max_queries = b->deterministic ? forward.max_queries : 0,
+                                                     .scale = b->scale };
     assert_ok(kiln_attention_forward_varlen(ops, NULL, &forward));
     assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &backward, &backward.workspace_bytes));
     take_room(w, backward.workspace_bytes, false);
@@ -467,7 +519,9 @@ static void small_batches(void **state)
     check_batch(make_batch((Sizes){ 4, 1, 192, 128 }, 5, some_rows, some_keys), FULL | CAUSAL);
 }
 
-static const Sizes sizes_of_heads[] = { { 128, 128, 192, 128 }, { 128, 128, 128, 128 }, { 32, 4, 192, 128 }, { 32, 4, 128, 128 } };
+static const Sizes sizes_of_heads[] = {
+    { 128, 128, 192, 128 }, { 128, 128, 128, 128 }, { 32, 4, 192, 128 }, { 32, 4, 128, 128 }
+};
 
 // The grid of FlashMLA's tests: two sequences of 4096 or 8192 rows and keys, or of about as many; on the CPU a sixteenth.
 static void whole_grid(void **state)
@@ -485,7 +539,7 @@ static void whole_grid(void **state)
             }
             Batch ragged = make_batch(sizes_of_heads[i], 2, rows, keys);
             check_batch(ragged, FULL | CAUSAL);
-            ragged.deterministic = true;                   // not FlashMLA's
+            ragged.deterministic = true; // not FlashMLA's
             if (mean == 4096 && i == 3) check_batch(ragged, FULL | CAUSAL);
         }
 }
@@ -493,7 +547,8 @@ static void whole_grid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(small_causal_batches, free_rooms), cmocka_unit_test_teardown(small_batches, free_rooms),
+        cmocka_unit_test_teardown(small_causal_batches, free_rooms),
+        cmocka_unit_test_teardown(small_batches, free_rooms),
         cmocka_unit_test_teardown(whole_grid, free_rooms),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

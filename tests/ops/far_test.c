@@ -8,7 +8,10 @@
 
 enum { TOKENS = 70, HEADS = 4, TOPK = 128, SIZE = 64, K = KILN_MLA_KEY, V = KILN_MLA_VALUE, PAGES = 60000 };
 
-typedef struct Far { kiln_tensor tensor; size_t bytes; } Far;
+typedef struct Far {
+    kiln_tensor tensor;
+    size_t bytes;
+} Far;
 
 static Far far_new(kiln_type type, int rank, const int64_t *shape)
 {
@@ -16,9 +19,8 @@ static Far far_new(kiln_type type, int rank, const int64_t *shape)
     f.bytes = kiln_tensor_bytes(&f.tensor);
     if (on_cpu())
         f.tensor.data = mmap(NULL, f.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    else if (kiln_alloc(device, f.bytes, &f.tensor.data))
-        f.tensor.data = MAP_FAILED;
-    if (f.tensor.data == MAP_FAILED)                       // a limit on address space, or a small device
+    else if (kiln_alloc(device, f.bytes, &f.tensor.data)) f.tensor.data = MAP_FAILED;
+    if (f.tensor.data == MAP_FAILED) // a limit on address space, or a small device
         skip_because("there is not so much memory, or address space");
     return f;
 }
@@ -72,14 +74,22 @@ static void fp8_slots(void **state)
     kiln_tensor tq, ti, to;
     for (int far = 0; far < 2; far++) {
         const int64_t first = far ? INT64_C(2) * PAGES * SIZE - TOKENS : 0;
-        Array *const lists = slots_at(first, TOPK), *const lse = ARRAY(KILN_F32, 1, HEADS, 1), *const back = ARRAY(KILN_BF16, TOKENS, K);
-        const kiln_tensor slots = kiln_tensor_of(lists->tensor.device, lists->tensor.data, KILN_I32, 1, (int64_t[]){ TOKENS });
+        Array *const lists = slots_at(first, TOPK), *const lse = ARRAY(KILN_F32, 1, HEADS, 1),
+                     *const back = ARRAY(KILN_BF16, TOKENS, K);
+        const kiln_tensor slots =
+            kiln_tensor_of(lists->tensor.device, lists->tensor.data, KILN_I32, 1, (int64_t[]){ TOKENS });
         const kiln_mla_plan plan = make_plan(&shape, NULL);
         out[far] = ARRAY(KILN_BF16, HEADS, V);
-        assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .slots = &slots, .cache = &cache.tensor }));
-        assert_ok(kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){ .cache = &cache.tensor, .slots = &slots, .keys = &back->tensor }));
-        kiln_mla_decode_sparse_args a = { .plan = &plan, .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, K }), .cache = &cache.tensor,
-            .indices = shaped(lists, &ti, 3, (int64_t[]){ 1, 1, TOPK }), .out = shaped(out[far], &to, 4, (int64_t[]){ 1, 1, HEADS, V }), .lse = &lse->tensor };
+        assert_ok(kiln_mla_quantize(
+            ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .slots = &slots, .cache = &cache.tensor }));
+        assert_ok(kiln_mla_dequantize(
+            ops, NULL, &(kiln_mla_dequantize_args){ .cache = &cache.tensor, .slots = &slots, .keys = &back->tensor }));
+        kiln_mla_decode_sparse_args a = { .plan = &plan,
+                                          .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, K }),
+                                          .cache = &cache.tensor,
+                                          .indices = shaped(lists, &ti, 3, (int64_t[]){ 1, 1, TOPK }),
+                                          .out = shaped(out[far], &to, 4, (int64_t[]){ 1, 1, HEADS, V }),
+                                          .lse = &lse->tensor };
         assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &a, &a.workspace_bytes));
         a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
         assert_ok(kiln_mla_decode_sparse(ops, NULL, &a));
@@ -95,44 +105,59 @@ static void pages_and_rows(void **state)
 {
     const kiln_mla_shape shape = { .batch = 1, .queries = 1, .query_heads = HEADS };
     Far cache = far_new(KILN_BF16, 4, (int64_t[]){ PAGES, SIZE, 1, K });
-    const kiln_tensor rows = kiln_tensor_of(cache.tensor.device, cache.tensor.data, KILN_BF16, 2, (int64_t[]){ (int64_t)PAGES * SIZE, K });
-    Array *out[2][2], *const keys = random_of(TOKENS), *const q = random_of(HEADS), *const table = ARRAY(KILN_I32, 1, 2),
-          *const lengths = ARRAY(KILN_I32, 1);
+    const kiln_tensor rows =
+        kiln_tensor_of(cache.tensor.device, cache.tensor.data, KILN_BF16, 2, (int64_t[]){ (int64_t)PAGES * SIZE, K });
+    Array *out[2][2], *const keys = random_of(TOKENS), *const q = random_of(HEADS),
+                             *const table = ARRAY(KILN_I32, 1, 2), *const lengths = ARRAY(KILN_I32, 1);
     kiln_tensor tk, tq, ti, to;
     set(lengths, 0, TOKENS);
     array_send(lengths);
     for (int far = 0; far < 2; far++) {
         const int64_t page = far ? PAGES - 2 : 0;
-        Array *const lists = slots_at(page * SIZE, TOPK), *const lse = ARRAY(KILN_F32, 1, HEADS, 1), *const top = ARRAY(KILN_F32, 1, HEADS),
-              *const sum = ARRAY(KILN_F32, 1, HEADS);
-        const kiln_tensor slots = kiln_tensor_of(lists->tensor.device, lists->tensor.data, KILN_I32, 1, (int64_t[]){ TOKENS });
+        Array *const lists = slots_at(page * SIZE, TOPK), *const lse = ARRAY(KILN_F32, 1, HEADS, 1),
+                     *const top = ARRAY(KILN_F32, 1, HEADS), *const sum = ARRAY(KILN_F32, 1, HEADS);
+        const kiln_tensor slots =
+            kiln_tensor_of(lists->tensor.device, lists->tensor.data, KILN_I32, 1, (int64_t[]){ TOKENS });
         for (int i = 0; i < 2; i++) set(table, i, (double)(page + i));
         for (int i = 0; i < 2; i++) out[i][far] = ARRAY(KILN_BF16, HEADS, V);
         array_send(table);
         const kiln_mla_plan plan = make_plan(&shape, &lengths->tensor);
-        assert_ok(kiln_mla_append(ops, NULL, &(kiln_mla_append_args){ .keys = shaped(keys, &tk, 3, (int64_t[]){ TOKENS, 1, K }), .slots = &slots,
-                                                                      .cache = &cache.tensor }));
-        kiln_mla_decode_args a = { .plan = &plan, .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, K }), .cache = &cache.tensor, .table = &table->tensor,
-            .lengths = &lengths->tensor, .out = shaped(out[0][far], &to, 4, (int64_t[]){ 1, 1, HEADS, V }), .lse = &lse->tensor };
+        assert_ok(kiln_mla_append(ops, NULL,
+                                  &(kiln_mla_append_args){ .keys = shaped(keys, &tk, 3, (int64_t[]){ TOKENS, 1, K }),
+                                                           .slots = &slots,
+                                                           .cache = &cache.tensor }));
+        kiln_mla_decode_args a = { .plan = &plan,
+                                   .q = shaped(q, &tq, 4, (int64_t[]){ 1, 1, HEADS, K }),
+                                   .cache = &cache.tensor,
+                                   .table = &table->tensor,
+                                   .lengths = &lengths->tensor,
+                                   .out = shaped(out[0][far], &to, 4, (int64_t[]){ 1, 1, HEADS, V }),
+                                   .lse = &lse->tensor };
         assert_ok(kiln_mla_decode_workspace_size(ops, &a, &a.workspace_bytes));
         a.workspace = bytes_new(a.workspace_bytes)->tensor.data;
         assert_ok(kiln_mla_decode(ops, NULL, &a));
         finish(out[0][far]);
-        assert_ok(kiln_mla_prefill_sparse(ops, NULL, &(kiln_mla_prefill_sparse_args){ .q = shaped(q, &tq, 3, (int64_t[]){ 1, HEADS, K }), .kv = &rows,
-            .indices = shaped(lists, &ti, 2, (int64_t[]){ 1, TOPK }), .out = shaped(out[1][far], &to, 3, (int64_t[]){ 1, HEADS, V }),
-            .max_logits = &top->tensor, .lse = &sum->tensor }));
+        assert_ok(kiln_mla_prefill_sparse(
+            ops, NULL,
+            &(kiln_mla_prefill_sparse_args){ .q = shaped(q, &tq, 3, (int64_t[]){ 1, HEADS, K }),
+                                             .kv = &rows,
+                                             .indices = shaped(lists, &ti, 2, (int64_t[]){ 1, TOPK }),
+                                             .out = shaped(out[1][far], &to, 3, (int64_t[]){ 1, HEADS, V }),
+                                             .max_logits = &top->tensor,
+                                             .lse = &sum->tensor }));
         finish(out[1][far]);
     }
     expect_same(out[0][0], out[0][1]);
     expect_same(out[1][0], out[1][1]);
-    expect_same(out[0][0], out[1][0]);                     // the same keys, read by pages and by rows
+    expect_same(out[0][0], out[1][0]); // the same keys, read by pages and by rows
     far_free(&cache);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(fp8_slots, free_arrays), cmocka_unit_test_teardown(pages_and_rows, free_arrays),
+        cmocka_unit_test_teardown(fp8_slots, free_arrays),
+        cmocka_unit_test_teardown(pages_and_rows, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

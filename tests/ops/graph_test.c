@@ -25,11 +25,19 @@ static Driver open_driver(void)
     Driver d;
     const char *const given = getenv("KILN_CUDA");
     void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
-    const struct { const char *name; void *slot; } entries[] = {
-        { "cuDevicePrimaryCtxRetain", &d.retain }, { "cuDevicePrimaryCtxRelease_v2", &d.release }, { "cuCtxPushCurrent_v2", &d.push },
-        { "cuCtxPopCurrent_v2", &d.pop }, { "cuStreamCreate", &d.create }, { "cuStreamDestroy_v2", &d.destroy },
-        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end }, { "cuGraphInstantiateWithFlags", &d.instantiate },
-        { "cuGraphLaunch", &d.launch } };
+    const struct {
+        const char *name;
+        void *slot;
+    } entries[] = { { "cuDevicePrimaryCtxRetain", &d.retain },
+                    { "cuDevicePrimaryCtxRelease_v2", &d.release },
+                    { "cuCtxPushCurrent_v2", &d.push },
+                    { "cuCtxPopCurrent_v2", &d.pop },
+                    { "cuStreamCreate", &d.create },
+                    { "cuStreamDestroy_v2", &d.destroy },
+                    { "cuStreamBeginCapture_v2", &d.begin },
+                    { "cuStreamEndCapture", &d.end },
+                    { "cuGraphInstantiateWithFlags", &d.instantiate },
+                    { "cuGraphLaunch", &d.launch } };
     assert_non_null(library);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *const found = dlsym(library, entries[i].name);
@@ -39,14 +47,23 @@ static Driver open_driver(void)
     return d;
 }
 
-typedef struct Step { Array *q, *cache, *table, *lengths, *keys, *slots, *out, *lse, *plan, *workspace; } Step;
+typedef struct Step {
+    Array *q, *cache, *table, *lengths, *keys, *slots, *out, *lse, *plan, *workspace;
+} Step;
 
 static Step make_step(void)
 {
     seed(5);
-    Step s = { .q = ARRAY(KILN_BF16, B, 1, HQ, K), .cache = ARRAY(KILN_BF16, PAGES, SIZE, 1, K), .table = ARRAY(KILN_I32, B, EACH),
-               .lengths = ARRAY(KILN_I32, B), .keys = ARRAY(KILN_BF16, B, 1, K), .slots = ARRAY(KILN_I32, B, 1),
-               .out = ARRAY(KILN_BF16, B, 1, HQ, V), .lse = ARRAY(KILN_F32, B, HQ, 1), .plan = bytes_new(4096), .workspace = bytes_new(1 << 20) };
+    Step s = { .q = ARRAY(KILN_BF16, B, 1, HQ, K),
+               .cache = ARRAY(KILN_BF16, PAGES, SIZE, 1, K),
+               .table = ARRAY(KILN_I32, B, EACH),
+               .lengths = ARRAY(KILN_I32, B),
+               .keys = ARRAY(KILN_BF16, B, 1, K),
+               .slots = ARRAY(KILN_I32, B, 1),
+               .out = ARRAY(KILN_BF16, B, 1, HQ, V),
+               .lse = ARRAY(KILN_F32, B, HQ, 1),
+               .plan = bytes_new(4096),
+               .workspace = bytes_new(1 << 20) };
     fill_random(s.q, -1, 1);
     fill_random(s.cache, -0.3, 0.3);
     fill_random(s.keys, -0.3, 0.3);
@@ -66,15 +83,29 @@ static void run_step(const Step *s, kiln_stream *stream)
     const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = HQ, .partitions = 5 };
     const kiln_tensor slots = kiln_tensor_of(device, s->slots->tensor.data, KILN_I32, 1, (int64_t[]){ B });
     kiln_mla_plan plan;
-    assert_ok(kiln_mla_slots(ops, stream, &(kiln_mla_slots_args){
-        .table = &s->table->tensor, .lengths = &s->lengths->tensor, .slots = &s->slots->tensor, .page_size = SIZE }));
-    assert_ok(kiln_mla_append(ops, stream, &(kiln_mla_append_args){
-        .keys = &s->keys->tensor, .slots = &slots, .cache = &s->cache->tensor }));
-    assert_ok(kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &s->lengths->tensor,
-        .memory = s->plan->tensor.data, .memory_bytes = s->plan->bytes }, &plan));
-    assert_ok(kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &s->q->tensor, .cache = &s->cache->tensor,
-        .table = &s->table->tensor, .lengths = &s->lengths->tensor, .out = &s->out->tensor, .lse = &s->lse->tensor,
-        .workspace = s->workspace->tensor.data, .workspace_bytes = s->workspace->bytes }));
+    assert_ok(kiln_mla_slots(ops, stream,
+                             &(kiln_mla_slots_args){ .table = &s->table->tensor,
+                                                     .lengths = &s->lengths->tensor,
+                                                     .slots = &s->slots->tensor,
+                                                     .page_size = SIZE }));
+    assert_ok(kiln_mla_append(
+        ops, stream, &(kiln_mla_append_args){ .keys = &s->keys->tensor, .slots = &slots, .cache = &s->cache->tensor }));
+    assert_ok(kiln_mla_plan_make(ops, stream,
+                                 &(kiln_mla_plan_args){ .shape = &shape,
+                                                        .lengths = &s->lengths->tensor,
+                                                        .memory = s->plan->tensor.data,
+                                                        .memory_bytes = s->plan->bytes },
+                                 &plan));
+    assert_ok(kiln_mla_decode(ops, stream,
+                              &(kiln_mla_decode_args){ .plan = &plan,
+                                                       .q = &s->q->tensor,
+                                                       .cache = &s->cache->tensor,
+                                                       .table = &s->table->tensor,
+                                                       .lengths = &s->lengths->tensor,
+                                                       .out = &s->out->tensor,
+                                                       .lse = &s->lse->tensor,
+                                                       .workspace = s->workspace->tensor.data,
+                                                       .workspace_bytes = s->workspace->bytes }));
 }
 
 static void a_step_is_captured(void **state)
@@ -82,19 +113,18 @@ static void a_step_is_captured(void **state)
     static const int some[B] = { 1, 64, 130 }, others[B] = { 200, 3, 255 };
     void *context, *native, *graph, *exec;
     kiln_stream *stream;
-    if (on_cpu())
-        skip_because("graphs are CUDA's");
+    if (on_cpu()) skip_because("graphs are CUDA's");
     const Driver d = open_driver();
     const Step captured = make_step(), plain = make_step();
     send_lengths(&captured, some);
-    run_step(&captured, NULL);                             // builds what a capture may not build
+    run_step(&captured, NULL); // builds what a capture may not build
     assert_ok(kiln_stream_wait(device, NULL));
 
     assert_int_equal(d.retain(&context, 0), 0);
     assert_int_equal(d.push(context), 0);
     assert_int_equal(d.create(&native, 1), 0);
     assert_ok(kiln_stream_wrap(device, native, &stream));
-    assert_int_equal(d.begin(native, 0), 0);               // global: anything unsafe in any thread fails the capture
+    assert_int_equal(d.begin(native, 0), 0); // global: anything unsafe in any thread fails the capture
     run_step(&captured, stream);
     assert_int_equal(d.end(native, &graph), 0);
     assert_int_equal(d.instantiate(&exec, graph, 0), 0);
@@ -104,7 +134,7 @@ static void a_step_is_captured(void **state)
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(plain.out);
     array_fetch(plain.lse);
-    array_send(captured.cache);                            // as it was before the first step
+    array_send(captured.cache); // as it was before the first step
     send_lengths(&captured, others);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(d.launch(exec, native), 0);

@@ -8,8 +8,11 @@ kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths)
     kiln_mla_plan plan;
     size_t bytes;
     assert_ok(kiln_mla_plan_size(ops, shape, &bytes));
-    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = shape, .lengths = lengths,
-        .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes }, &plan));
+    assert_ok(kiln_mla_plan_make(
+        ops, NULL,
+        &(kiln_mla_plan_args){
+            .shape = shape, .lengths = lengths, .memory = bytes_new(bytes)->tensor.data, .memory_bytes = bytes },
+        &plan));
     return plan;
 }
 
@@ -19,7 +22,7 @@ void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales)
 {
     unsigned char *const token = cache->host + slot * BYTES;
     uint16_t words[K];
-    Array bf16 = { .tensor = { .type = KILN_BF16 }, .host = (unsigned char *)words };      // of the host alone
+    Array bf16 = { .tensor = { .type = KILN_BF16 }, .host = (unsigned char *)words }; // of the host alone
     for (int g = 0; g < 4; g++) {
         const float scale = (float)uniform(0.00025, 0.0005);
         memcpy(token + V + 4 * g, &scale, sizeof scale);
@@ -57,8 +60,8 @@ void put_token(Array *cache, int64_t slot, const Pool *pool, int kind)
     memcpy(cache->host + (size_t)slot * bytes, pool->tokens->host + (size_t)kind * bytes, bytes);
 }
 
-void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride, const int32_t counts[KINDS],
-            int size, double scale, double sink)
+void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride,
+            const int32_t counts[KINDS], int size, double scale, double sink)
 {
     double sum = 0, scores[KINDS];
     *result = (Attended){ .top = -INFINITY, .lse = -INFINITY };

@@ -8,27 +8,29 @@
 
 #include "support.h"
 
-kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths);      // in memory of its own
+kiln_mla_plan make_plan(const kiln_mla_shape *shape, const kiln_tensor *lengths); // in memory of its own
 
 enum { KINDS = 127 };
 typedef struct Pool {
-    Array  *tokens;                  // [KINDS][row], of which only the mirror counts
-    double *values;                  // what readers make of them
-    int     row;                     // values of a token
+    Array *tokens;  // [KINDS][row], of which only the mirror counts
+    double *values; // what readers make of them
+    int row;        // values of a token
 } Pool;
 Pool make_pool(kiln_type type, int row);
 Pool make_fp8_pool(bool round_scales);
-void put_token(Array *cache, int64_t slot, const Pool *pool, int kind);      // into the mirror
+void put_token(Array *cache, int64_t slot, const Pool *pool, int kind); // into the mirror
 
 // A row of attention: q of `size` numbers over tokens of all kinds, `counts` of each; keys stand `stride` values apart, the
 // first KILN_MLA_VALUE numbers of one are its value. Natural logarithms. A sink: -INFINITY for none.
-typedef struct Attended { double out[KILN_MLA_VALUE], lse, top; } Attended;
-void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride, const int32_t counts[KINDS],
-            int size, double scale, double sink);
+typedef struct Attended {
+    double out[KILN_MLA_VALUE], lse, top;
+} Attended;
+void attend(Attended *restrict result, const double *q, const double *restrict keys, int stride,
+            const int32_t counts[KINDS], int size, double scale, double sink);
 
 // Values have the size of those in FlashMLA's tests, whose tolerances are absolute, too: a standard deviation of 0.1.
 // Token `slot` of a cache in the 656-byte format, at random, with scales that bf16 cannot hold; and the 576 values that
 // readers make of it: products in f32, rounded once to bf16.
-void   fp8_token(Array *cache, int64_t slot, double *values, bool round_scales);
+void fp8_token(Array *cache, int64_t slot, double *values, bool round_scales);
 
 #endif

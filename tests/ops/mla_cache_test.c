@@ -9,15 +9,18 @@ static void finish(void) { assert_ok(kiln_stream_wait(device, NULL)); }
 static void slots_of_new_tokens(void **state)
 {
     enum { B = 4, PAGES = 3, SQ = 3, SIZE = 16 };
-    static const int lengths[B] = { 40, 2, 0, 48 };        // within, shorter than the new tokens, none, up to the table's end
-    Array *const table = ARRAY(KILN_I32, B, PAGES), *const length = ARRAY(KILN_I32, B), *const slots = ARRAY(KILN_I32, B, SQ);
+    static const int lengths[B] = { 40, 2, 0, 48 }; // within, shorter than the new tokens, none, up to the table's end
+    Array *const table = ARRAY(KILN_I32, B, PAGES), *const length = ARRAY(KILN_I32, B),
+                 *const slots = ARRAY(KILN_I32, B, SQ);
     seed(1);
     for (int i = 0; i < B * PAGES; i++) set(table, i, (double)integer(0, 1000));
     for (int b = 0; b < B; b++) set(length, b, lengths[b]);
     array_send(table);
     array_send(length);
-    assert_ok(kiln_mla_slots(ops, NULL, &(kiln_mla_slots_args){
-        .table = &table->tensor, .lengths = &length->tensor, .slots = &slots->tensor, .page_size = SIZE }));
+    assert_ok(kiln_mla_slots(
+        ops, NULL,
+        &(kiln_mla_slots_args){
+            .table = &table->tensor, .lengths = &length->tensor, .slots = &slots->tensor, .page_size = SIZE }));
     finish();
     array_fetch(slots);
     for (int b = 0; b < B; b++)
@@ -49,12 +52,15 @@ static void append_writes_its_slots_alone(kiln_type type, bool with_slots, int64
     Array *const keys = ARRAY(type, N, heads, K), *const cache = ARRAY(type, PAGES, SIZE, heads, K);
     Array *const slots = with_slots ? some_slots(N, PAGES * SIZE) : NULL;
     fill_random(keys, -2, 2);
-    for (int n = 0; n < N; n++) {                          // the mirror becomes what is expected
+    for (int n = 0; n < N; n++) { // the mirror becomes what is expected
         const int64_t slot = with_slots ? (int64_t)get(slots, n) : n;
-        for (int64_t d = 0; slot >= 0 && slot < PAGES * SIZE && d < row; d++) set(cache, slot * row + d, get(keys, n * row + d));
+        for (int64_t d = 0; slot >= 0 && slot < PAGES * SIZE && d < row; d++)
+            set(cache, slot * row + d, get(keys, n * row + d));
     }
-    assert_ok(kiln_mla_append(ops, NULL, &(kiln_mla_append_args){
-        .keys = &keys->tensor, .slots = with_slots ? &slots->tensor : NULL, .cache = &cache->tensor }));
+    assert_ok(kiln_mla_append(ops, NULL,
+                              &(kiln_mla_append_args){ .keys = &keys->tensor,
+                                                       .slots = with_slots ? &slots->tensor : NULL,
+                                                       .cache = &cache->tensor }));
     finish();
     array_unchanged(cache, "cache, beside the slots");
     array_unchanged(keys, "keys");
@@ -90,12 +96,15 @@ static void quantize_keeps_what_eight_bits_can(bool full_scales, bool with_slots
     seed(3);
     Array *const keys = ARRAY(KILN_BF16, N, K), *const cache = ARRAY(KILN_U8, PAGES, SIZE, BYTES);
     Array *const slots = with_slots ? some_slots(N, PAGES * SIZE) : NULL;
-    for (int n = 0; n < N; n++)                            // row 2 is zeros; row 4 has a NaN; magnitudes differ
+    for (int n = 0; n < N; n++) // row 2 is zeros; row 4 has a NaN; magnitudes differ
         for (int d = 0; d < K; d++)
             set(keys, n * K + d, n == 2 ? 0 : n == 4 && d == 200 ? NAN : uniform(-1, 1) * ldexp(1, n - 6));
     array_send(keys);
-    assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){
-        .keys = &keys->tensor, .slots = with_slots ? &slots->tensor : NULL, .cache = &cache->tensor, .full_scales = full_scales }));
+    assert_ok(kiln_mla_quantize(ops, NULL,
+                                &(kiln_mla_quantize_args){ .keys = &keys->tensor,
+                                                           .slots = with_slots ? &slots->tensor : NULL,
+                                                           .cache = &cache->tensor,
+                                                           .full_scales = full_scales }));
     finish();
     array_fetch(cache);
     for (int n = 0; n < N; n++) {
@@ -116,12 +125,11 @@ static void quantize_keeps_what_eight_bits_can(bool full_scales, bool with_slots
         if (memcmp(cache->host + slot * BYTES + V + 16, keys->host + (n * K + V) * 2, 128) != 0)
             fail_msg("the rotary values of row %d differ", n);
     }
-    for (int64_t slot = 0; slot < PAGES * SIZE; slot++) {  // what no row went to is as before
+    for (int64_t slot = 0; slot < PAGES * SIZE; slot++) { // what no row went to is as before
         bool used = false;
         for (int n = 0; n < N; n++) used |= (with_slots ? (int64_t)get(slots, n) : n) == slot;
         for (int i = 0; i < BYTES && !used; i++)
-            if (cache->host[slot * BYTES + i] != 0xFF)
-                fail_msg("slot %lld was written", (long long)slot);
+            if (cache->host[slot * BYTES + i] != 0xFF) fail_msg("slot %lld was written", (long long)slot);
     }
 }
 
@@ -143,7 +151,8 @@ static void dequantize_multiplies_and_rounds_once(bool round_scales)
 {
     enum { N = 9, PAGES = 2, SIZE = 16 };
     seed(4);
-    Array *const keys = ARRAY(KILN_BF16, N, K), *const cache = ARRAY(KILN_E4M3, PAGES, SIZE, BYTES), *const slots = some_slots(N, 32);
+    Array *const keys = ARRAY(KILN_BF16, N, K), *const cache = ARRAY(KILN_E4M3, PAGES, SIZE, BYTES),
+                 *const slots = some_slots(N, 32);
     for (int64_t slot = 0; slot < PAGES * SIZE; slot++) {
         for (int d = 0; d < BYTES; d++) cache->host[slot * BYTES + d] = (unsigned char)integer(0, 126);
         for (int g = 0; g < 4; g++) {
@@ -152,8 +161,10 @@ static void dequantize_multiplies_and_rounds_once(bool round_scales)
         }
     }
     array_send(cache);
-    assert_ok(kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){
-        .cache = &cache->tensor, .slots = &slots->tensor, .keys = &keys->tensor, .round_scales = round_scales }));
+    assert_ok(kiln_mla_dequantize(
+        ops, NULL,
+        &(kiln_mla_dequantize_args){
+            .cache = &cache->tensor, .slots = &slots->tensor, .keys = &keys->tensor, .round_scales = round_scales }));
     finish();
     array_fetch(keys);
     for (int n = 0; n < N; n++)
@@ -187,7 +198,8 @@ static void dequantize(void **state)
 static void nothing_to_do(void **state)
 {
     Array *const keys = ARRAY(KILN_BF16, 0, K), *const cache = ARRAY(KILN_U8, 2, 16, BYTES);
-    assert_ok(kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .cache = &cache->tensor }));
+    assert_ok(
+        kiln_mla_quantize(ops, NULL, &(kiln_mla_quantize_args){ .keys = &keys->tensor, .cache = &cache->tensor }));
     finish();
     array_unchanged(cache, "cache");
 }
@@ -195,8 +207,10 @@ static void nothing_to_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(slots_of_new_tokens, free_arrays), cmocka_unit_test_teardown(append, free_arrays),
-        cmocka_unit_test_teardown(quantize, free_arrays), cmocka_unit_test_teardown(dequantize, free_arrays),
+        cmocka_unit_test_teardown(slots_of_new_tokens, free_arrays),
+        cmocka_unit_test_teardown(append, free_arrays),
+        cmocka_unit_test_teardown(quantize, free_arrays),
+        cmocka_unit_test_teardown(dequantize, free_arrays),
         cmocka_unit_test_teardown(nothing_to_do, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));

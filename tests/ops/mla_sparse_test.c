@@ -5,25 +5,28 @@
 #include "latent.h"
 
 enum { K = KILN_MLA_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES, FAR = 2147480000, UNUSED = KINDS };
-static const double ROW_MOST = 0.01;                       // roundings make 0.003 of it
+static const double ROW_MOST = 0.01; // roundings make 0.003 of it
 
 // ---- decoding
 
 typedef struct Case {
-    int  batch, queries, heads, topk, pages;
-    int  page_size;                  // 0: 64
-    int  extra_topk, extra_pages, extra_page_size;         // of a second cache
+    int batch, queries, heads, topk, pages;
+    int page_size;                                // 0: 64
+    int extra_topk, extra_pages, extra_page_size; // of a second cache
     bool none_valid, round_scales, named_e4m3, lengths, sink;
-    int  partitions;
-    int  keys;                       // > 0: lists of a request's own tokens, so many, each once; all others of the list hidden
-    bool ragged, zeros;              // then: about so many; some have none
+    int partitions;
+    int keys;           // > 0: lists of a request's own tokens, so many, each once; all others of the list hidden
+    bool ragged, zeros; // then: about so many; some have none
 } Case;
 
 static void make_list(Array *indices, int64_t at, int64_t topk, int64_t slots, bool none_valid)
 {
     for (int64_t k = 0; k < topk; k++) {
         const int64_t kind = none_valid ? 0 : integer(0, slots ? 9 : 1);
-        set(indices, at + k, kind == 0 ? -1 : kind == 1 ? (k % 2 ? FAR : (double)(slots + k)) : (double)integer(0, slots - 1));
+        set(indices, at + k,
+            kind == 0   ? -1
+            : kind == 1 ? (k % 2 ? FAR : (double)(slots + k))
+                        : (double)integer(0, slots - 1));
     }
 }
 
@@ -39,7 +42,7 @@ static void make_list_of(int32_t *list, int64_t topk, const int32_t *page, int64
         order[k] = t;
         list[k] = page[t / size] * (int32_t)size + (int32_t)(t % size);
     }
-    for (int64_t k = topk - 1; k > 0 && n < topk; k--) {   // what is hidden stands among the others
+    for (int64_t k = topk - 1; k > 0 && n < topk; k--) { // what is hidden stands among the others
         const int64_t from = integer(0, k);
         const int32_t slot = list[from];
         list[from] = list[k];
@@ -49,23 +52,27 @@ static void make_list_of(int32_t *list, int64_t topk, const int32_t *page, int64
 
 // A cache and lists of its slots; `lengths` where only a part of each list counts.
 typedef struct Lists {
-    Array  *cache, *indices, *lengths;
-    unsigned char *kinds;            // which of the pool's tokens a slot has a copy of; UNUSED: none
+    Array *cache, *indices, *lengths;
+    unsigned char *kinds; // which of the pool's tokens a slot has a copy of; UNUSED: none
     int64_t slots, topk;
 } Lists;
 
 // Lists of a request's own tokens, in pages that no other request has.
 static void make_own_lists(const Case *c, Lists *l, int64_t page_size)
 {
-    const int64_t each = c->pages / (c->batch + 1), most = each * page_size;           // of a request
-    int32_t *const pages = malloc(sizeof *pages * (size_t)c->pages), *const order = malloc(sizeof *order * (size_t)(most + 1));
+    const int64_t each = c->pages / (c->batch + 1), most = each * page_size; // of a request
+    int32_t *const pages = malloc(sizeof *pages * (size_t)c->pages), *const order =
+                                                                         malloc(sizeof *order * (size_t)(most + 1));
     permute(pages, c->pages);
     for (int64_t b = 0; b < c->batch; b++) {
-        const int64_t n = c->zeros && integer(0, 1) ? 0 : c->ragged ? integer(c->queries, 2 * c->keys - c->queries) : c->keys;
+        const int64_t n = c->zeros && integer(0, 1) ? 0
+                          : c->ragged               ? integer(c->queries, 2 * c->keys - c->queries)
+                                                    : c->keys;
         assert_true(n <= most);
         for (int32_t t = 0; t < n; t++) order[t] = t;
         for (int64_t j = b * c->queries; j < (b + 1) * c->queries; j++)
-            make_list_of((int32_t *)(void *)l->indices->host + j * l->topk, l->topk, pages + b * each, page_size, n, order);
+            make_list_of((int32_t *)(void *)l->indices->host + j * l->topk, l->topk, pages + b * each, page_size, n,
+                         order);
     }
     free(pages);
     free(order);
@@ -74,7 +81,10 @@ static void make_own_lists(const Case *c, Lists *l, int64_t page_size)
 static int32_t index_of(const Lists *l, int64_t i) { return ((const int32_t *)(const void *)l->indices->host)[i]; }
 
 // How many places of row i's list count.
-static int64_t places_of(const Lists *l, const Case *c, int64_t i) { return l->lengths ? (int64_t)get(l->lengths, i / c->queries) : l->topk; }
+static int64_t places_of(const Lists *l, const Case *c, int64_t i)
+{
+    return l->lengths ? (int64_t)get(l->lengths, i / c->queries) : l->topk;
+}
 
 static Lists make_lists(const Case *c, const Pool *pool, int64_t topk, int64_t pages, int64_t page_size)
 {
@@ -112,11 +122,11 @@ static void count_kinds(const Lists *l, const Case *c, int64_t i, int32_t counts
 }
 
 typedef struct Comparisons {
-    const Case  *c;
-    const Pool  *pool;
+    const Case *c;
+    const Pool *pool;
     const Lists *first, *extra;
     const Array *q, *sink;
-    Comparison   out, lse;
+    Comparison out, lse;
 } Comparisons;
 
 // All heads of query token i.
@@ -142,14 +152,21 @@ static const kiln_tensor *tensor_of(const Array *a) { return a ? &a->tensor : NU
 
 static void check_decode(Case c)
 {
-    const kiln_mla_shape shape = { .batch = c.batch, .queries = c.queries, .query_heads = c.heads, .topk = c.topk,
-                                   .extra_topk = c.extra_topk, .partitions = c.partitions };
+    const kiln_mla_shape shape = { .batch = c.batch,
+                                   .queries = c.queries,
+                                   .query_heads = c.heads,
+                                   .topk = c.topk,
+                                   .extra_topk = c.extra_topk,
+                                   .partitions = c.partitions };
     seed((unsigned)(c.batch * 100 + c.topk));
-    Array *const q = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, K), *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
-          *const out = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, V), *const lse = ARRAY(KILN_F32, c.batch, c.heads, c.queries);
+    Array *const q = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, K),
+                 *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
+                 *const out = ARRAY(KILN_BF16, c.batch, c.queries, c.heads, V),
+                 *const lse = ARRAY(KILN_F32, c.batch, c.heads, c.queries);
     const Pool pool = make_fp8_pool(c.round_scales);
     const Lists first = make_lists(&c, &pool, c.topk, c.pages, c.page_size ? c.page_size : 64);
-    const Lists extra = c.extra_topk ? make_lists(&c, &pool, c.extra_topk, c.extra_pages, c.extra_page_size) : (Lists){ 0 };
+    const Lists extra =
+        c.extra_topk ? make_lists(&c, &pool, c.extra_topk, c.extra_pages, c.extra_page_size) : (Lists){ 0 };
     fill_random(q, -1, 1);
     if (sink) fill_random(sink, -1, 4);
 
@@ -157,13 +174,25 @@ static void check_decode(Case c)
     kiln_mla_plan plan;
     assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
     Array *const memory = bytes_new(bytes);
-    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = &shape, .topk_lengths = tensor_of(first.lengths),
-        .extra_topk_lengths = tensor_of(extra.lengths), .memory = memory->tensor.data, .memory_bytes = bytes }, &plan));
-    kiln_mla_decode_sparse_args args = {
-        .plan = &plan, .q = &q->tensor, .cache = &first.cache->tensor, .indices = &first.indices->tensor,
-        .topk_lengths = tensor_of(first.lengths), .extra_cache = tensor_of(extra.cache), .extra_indices = tensor_of(extra.indices),
-        .extra_topk_lengths = tensor_of(extra.lengths), .sink = tensor_of(sink), .out = &out->tensor, .lse = &lse->tensor,
-        .round_scales = c.round_scales };
+    assert_ok(kiln_mla_plan_make(ops, NULL,
+                                 &(kiln_mla_plan_args){ .shape = &shape,
+                                                        .topk_lengths = tensor_of(first.lengths),
+                                                        .extra_topk_lengths = tensor_of(extra.lengths),
+                                                        .memory = memory->tensor.data,
+                                                        .memory_bytes = bytes },
+                                 &plan));
+    kiln_mla_decode_sparse_args args = { .plan = &plan,
+                                         .q = &q->tensor,
+                                         .cache = &first.cache->tensor,
+                                         .indices = &first.indices->tensor,
+                                         .topk_lengths = tensor_of(first.lengths),
+                                         .extra_cache = tensor_of(extra.cache),
+                                         .extra_indices = tensor_of(extra.indices),
+                                         .extra_topk_lengths = tensor_of(extra.lengths),
+                                         .sink = tensor_of(sink),
+                                         .out = &out->tensor,
+                                         .lse = &lse->tensor,
+                                         .round_scales = c.round_scales };
     assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &args, &bytes));
     Array *const workspace = bytes_new(bytes);
     args.workspace = workspace->tensor.data;
@@ -178,9 +207,16 @@ static void check_decode(Case c)
     array_unchanged(first.cache, "cache");
     array_unchanged(first.indices, "indices");
 
-    Comparisons all = { .c = &c, .pool = &pool, .first = &first, .extra = &extra, .q = q, .sink = sink,
-                        .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 5e-6 }, .part_most = ROW_MOST },
-                        .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 8.01 / 65536, 1e-7 } } };
+    Comparisons all = {
+        .c = &c,
+        .pool = &pool,
+        .first = &first,
+        .extra = &extra,
+        .q = q,
+        .sink = sink,
+        .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 5e-6 }, .part_most = ROW_MOST },
+        .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 8.01 / 65536, 1e-7 } }
+    };
     in_parallel((int64_t)c.batch * c.queries, compare_token, &all);
     assert_compared(&all.out);
     assert_compared(&all.lse);
@@ -214,7 +250,8 @@ static void decode_lists_of_any_length(void **state)
 static void decode_without_valid_indices(void **state)
 {
     check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 128, .pages = 2, .none_valid = true });
-    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 640, .pages = 1, .none_valid = true, .partitions = 9 });
+    check_decode(
+        (Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 640, .pages = 1, .none_valid = true, .partitions = 9 });
 }
 
 static void decode_with_rounded_scales(void **state)
@@ -225,21 +262,44 @@ static void decode_with_rounded_scales(void **state)
 static void decode_part_of_each_list(void **state)
 {
     check_decode((Case){ .batch = 5, .queries = 2, .heads = 3, .topk = 192, .pages = 3, .lengths = true });
-    check_decode((Case){ .batch = 5, .queries = 1, .heads = 3, .topk = 700, .pages = 3, .lengths = true, .partitions = 9 });
+    check_decode(
+        (Case){ .batch = 5, .queries = 1, .heads = 3, .topk = 700, .pages = 3, .lengths = true, .partitions = 9 });
 }
 
 static void decode_with_sinks_and_pages_of_any_size(void **state)
 {
     check_decode((Case){ .batch = 2, .queries = 2, .heads = 5, .topk = 100, .pages = 9, .page_size = 7, .sink = true });
-    check_decode((Case){ .batch = 2, .queries = 1, .heads = 5, .topk = 300, .pages = 1, .page_size = 256, .sink = true, .partitions = 6 });
+    check_decode((Case){ .batch = 2,
+                         .queries = 1,
+                         .heads = 5,
+                         .topk = 300,
+                         .pages = 1,
+                         .page_size = 256,
+                         .sink = true,
+                         .partitions = 6 });
 }
 
 static void decode_over_two_caches(void **state)
 {
-    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 100, .pages = 2, .extra_topk = 70, .extra_pages = 5,
+    check_decode((Case){ .batch = 3,
+                         .queries = 2,
+                         .heads = 4,
+                         .topk = 100,
+                         .pages = 2,
+                         .extra_topk = 70,
+                         .extra_pages = 5,
                          .extra_page_size = 20 });
-    check_decode((Case){ .batch = 4, .queries = 1, .heads = 4, .topk = 300, .pages = 2, .extra_topk = 500, .extra_pages = 5,
-                         .extra_page_size = 64, .lengths = true, .sink = true, .partitions = 11 });
+    check_decode((Case){ .batch = 4,
+                         .queries = 1,
+                         .heads = 4,
+                         .topk = 300,
+                         .pages = 2,
+                         .extra_topk = 500,
+                         .extra_pages = 5,
+                         .extra_page_size = 64,
+                         .lengths = true,
+                         .sink = true,
+                         .partitions = 11 });
 }
 
 // A plan of an earlier step, whose lists counted for less, leaves places out: refused where values are looked at. One for
@@ -247,28 +307,43 @@ static void decode_over_two_caches(void **state)
 static void plans_for_shorter_lists(void **state)
 {
     enum { B = 3, TOPK = 300, EXTRA = 130 };
-    static const struct { int planned[2], called[2]; bool refused; } steps[] = {       // of request 1; -1: no lengths are given
-        { { 64, 10 }, { 64, 10 }, false }, { { 64, 10 }, { 65, 10 }, true },  { { 0, 0 }, { 0, 1 }, true },
-        { { 64, 64 }, { 64, 65 }, true },  { { 300, 10 }, { 7, 10 }, false }, { { -1, -1 }, { 299, 10 }, false },
-        { { 0, 0 }, { -1, -1 }, true },    { { -1, -1 }, { -1, -1 }, false } };
-    const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = 4, .topk = TOPK, .extra_topk = EXTRA, .partitions = 4 };
+    static const struct {
+        int planned[2], called[2];
+        bool refused;
+    } steps[] = { // of request 1; -1: no lengths are given
+                  { { 64, 10 }, { 64, 10 }, false }, { { 64, 10 }, { 65, 10 }, true },
+                  { { 0, 0 }, { 0, 1 }, true },      { { 64, 64 }, { 64, 65 }, true },
+                  { { 300, 10 }, { 7, 10 }, false }, { { -1, -1 }, { 299, 10 }, false },
+                  { { 0, 0 }, { -1, -1 }, true },    { { -1, -1 }, { -1, -1 }, false }
+    };
+    const kiln_mla_shape shape = {
+        .batch = B, .queries = 1, .query_heads = 4, .topk = TOPK, .extra_topk = EXTRA, .partitions = 4
+    };
     kiln_ops *checked = NULL;
     size_t bytes;
     if (!on_cpu()) assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = true }, &checked));
     kiln_ops *const o = checked ? checked : ops;
-    Array *const lengths = ARRAY(KILN_I32, B), *const more = ARRAY(KILN_I32, B), *const q = ARRAY(KILN_BF16, B, 1, 4, K),
-          *const cache = ARRAY(KILN_U8, 2, 64, BYTES), *const indices = ARRAY(KILN_I32, B, 1, TOPK),
-          *const extra = ARRAY(KILN_I32, B, 1, EXTRA), *const sink = ARRAY(KILN_F32, 4), *const out = ARRAY(KILN_BF16, B, 1, 4, V),
-          *const lse = ARRAY(KILN_F32, B, 4, 1);
+    Array *const lengths = ARRAY(KILN_I32, B), *const more = ARRAY(KILN_I32, B),
+                 *const q = ARRAY(KILN_BF16, B, 1, 4, K), *const cache = ARRAY(KILN_U8, 2, 64, BYTES),
+                 *const indices = ARRAY(KILN_I32, B, 1, TOPK), *const extra = ARRAY(KILN_I32, B, 1, EXTRA),
+                 *const sink = ARRAY(KILN_F32, 4), *const out = ARRAY(KILN_BF16, B, 1, 4, V),
+                 *const lse = ARRAY(KILN_F32, B, 4, 1);
     assert_ok(kiln_mla_plan_size(o, &shape, &bytes));
     Array *const memory = bytes_new(bytes), *const workspace = bytes_new(1 << 20);
     for (int i = 0; i < (int)(sizeof steps / sizeof *steps); i++) {
         if (!on_cpu() && (steps[i].refused || steps[i].planned[0] < 0)) continue;
         kiln_mla_plan plan;
         kiln_mla_plan_args make = { .shape = &shape, .memory = memory->tensor.data, .memory_bytes = bytes };
-        kiln_mla_decode_sparse_args args = { .plan = &plan, .q = &q->tensor, .cache = &cache->tensor, .indices = &indices->tensor,
-            .extra_cache = &cache->tensor, .extra_indices = &extra->tensor, .out = &out->tensor, .lse = &lse->tensor,
-            .workspace = workspace->tensor.data, .workspace_bytes = workspace->bytes };
+        kiln_mla_decode_sparse_args args = { .plan = &plan,
+                                             .q = &q->tensor,
+                                             .cache = &cache->tensor,
+                                             .indices = &indices->tensor,
+                                             .extra_cache = &cache->tensor,
+                                             .extra_indices = &extra->tensor,
+                                             .out = &out->tensor,
+                                             .lse = &lse->tensor,
+                                             .workspace = workspace->tensor.data,
+                                             .workspace_bytes = workspace->bytes };
         for (int call = 0; call < 2; call++) {
             const int *const n = call ? steps[i].called : steps[i].planned;
             for (int b = 0; b < B; b++) set(lengths, b, b == 1 ? n[0] : 20), set(more, b, b == 1 ? n[1] : 20);
@@ -276,7 +351,9 @@ static void plans_for_shorter_lists(void **state)
             array_send(more);
             if (!call && n[0] >= 0) make.topk_lengths = &lengths->tensor, make.extra_topk_lengths = &more->tensor;
             if (!call) assert_ok(kiln_mla_plan_make(o, NULL, &make, &plan));
-            if (call && n[0] >= 0) args.topk_lengths = &lengths->tensor, args.extra_topk_lengths = &more->tensor, args.sink = &sink->tensor;
+            if (call && n[0] >= 0)
+                args.topk_lengths = &lengths->tensor, args.extra_topk_lengths = &more->tensor,
+                args.sink = &sink->tensor;
         }
         kiln_status status = kiln_mla_decode_sparse(o, NULL, &args);
         if (!status) status = kiln_stream_wait(device, NULL);
@@ -301,23 +378,42 @@ static void decode_lists_of_own_tokens(void **state)
 // The whole grid of FlashMLA's tests, every element; with KILN_TEST_LONG. On the CPU long caches with fewer requests.
 static void decode_whole_grid(void **state)
 {
-    static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 }, lists[] = { 128, 2048, 4096 };
+    static const int batches[] = { 1, 2, 6, 64 }, queries[] = { 1, 2, 4 }, keys[] = { 20, 140, 4096 },
+                     lists[] = { 128, 2048, 4096 };
     const int long_batch = on_cpu() ? 2 : 128;
     need_long_tests();
     for (int i = 0; i < 4 * 3 * 3 * 2 * 2; i++) {
         const int batch = batches[i / 36], n = keys[i / 4 % 3], ragged = i / 2 % 2;
-        check_decode((Case){ .batch = batch, .queries = queries[i / 12 % 3], .heads = 128, .topk = lists[i % 2], .keys = n,
-                             .ragged = ragged, .pages = (batch + 1) * ((ragged ? 2 * n : n) / 64 + 1) });
+        check_decode((Case){ .batch = batch,
+                             .queries = queries[i / 12 % 3],
+                             .heads = 128,
+                             .topk = lists[i % 2],
+                             .keys = n,
+                             .ragged = ragged,
+                             .pages = (batch + 1) * ((ragged ? 2 * n : n) / 64 + 1) });
     }
-    for (int i = 0; i < 4 * 3 * 2; i++)                    // lists of any slots of the cache, some more than once
-        check_decode((Case){ .batch = batches[i / 6], .queries = queries[i / 2 % 3], .heads = 128, .topk = lists[i % 2], .pages = 64 });
+    for (int i = 0; i < 4 * 3 * 2; i++) // lists of any slots of the cache, some more than once
+        check_decode((Case){
+            .batch = batches[i / 6], .queries = queries[i / 2 % 3], .heads = 128, .topk = lists[i % 2], .pages = 64 });
     for (int i = 0; i < 3; i++)
-        check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .pages = 64, .none_valid = true });
+        check_decode(
+            (Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .pages = 64, .none_valid = true });
     for (int i = 0; i < 2; i++)
-        check_decode((Case){ .batch = 128, .queries = 2, .heads = 128, .topk = lists[i], .keys = 4096, .ragged = true, .zeros = true,
+        check_decode((Case){ .batch = 128,
+                             .queries = 2,
+                             .heads = 128,
+                             .topk = lists[i],
+                             .keys = 4096,
+                             .ragged = true,
+                             .zeros = true,
                              .pages = 129 * 129 });
     for (int i = 0; i < 4 * 2; i++)
-        check_decode((Case){ .batch = long_batch, .queries = 1 + i % 2, .heads = 128, .topk = 2048, .keys = 4096 << i / 2, .ragged = true,
+        check_decode((Case){ .batch = long_batch,
+                             .queries = 1 + i % 2,
+                             .heads = 128,
+                             .topk = 2048,
+                             .keys = 4096 << i / 2,
+                             .ragged = true,
                              .pages = (long_batch + 1) * (129 << i / 2) });
     check_decode((Case){ .batch = 1, .queries = 1, .heads = 128, .topk = 32768, .pages = 512 });
 }
@@ -325,16 +421,16 @@ static void decode_whole_grid(void **state)
 // ---- prefill
 
 typedef struct Prefill {
-    int  queries, heads, size, keys, topk;
+    int queries, heads, size, keys, topk;
     bool sink, lengths;
 } Prefill;
 
 typedef struct Prefilled {
     const Prefill *c;
-    const Pool    *pool;
-    const Array   *q, *indices, *lengths, *sink;
+    const Pool *pool;
+    const Array *q, *indices, *lengths, *sink;
     const unsigned char *kinds;
-    Comparison     out, top, lse;
+    Comparison out, top, lse;
 } Prefilled;
 
 static int places_of_query(const Prefilled *p, int64_t i) { return p->lengths ? (int)get(p->lengths, i) : p->c->topk; }
@@ -351,8 +447,9 @@ static void compare_prefilled(int64_t i, void *context)
         double q[K];
         Attended a;
         get_many(p->q, row * c->size, c->size, q);
-        attend(&a, q, p->pool->values, c->size, counts, c->size, 1 / sqrt(c->size), p->sink ? get(p->sink, row % c->heads) : -INFINITY);
-        a.top /= log(2);                                   // base 2
+        attend(&a, q, p->pool->values, c->size, counts, c->size, 1 / sqrt(c->size),
+               p->sink ? get(p->sink, row % c->heads) : -INFINITY);
+        a.top /= log(2); // base 2
         a.lse /= log(2);
         compare_part(&p->out, row * V, V, a.out);
         compare_part(&p->top, row, 1, &a.top);
@@ -364,15 +461,25 @@ static void check_prefill(Prefill c)
 {
     seed((unsigned)(c.keys + c.topk));
     Array *const q = ARRAY(KILN_BF16, c.queries, c.heads, c.size), *const kv = ARRAY(KILN_BF16, c.keys, c.size),
-          *const indices = ARRAY(KILN_I32, c.queries, c.topk), *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
-          *const lengths = c.lengths ? ARRAY(KILN_I32, c.queries) : NULL, *const out = ARRAY(KILN_BF16, c.queries, c.heads, V),
-          *const top = ARRAY(KILN_F32, c.queries, c.heads), *const lse = ARRAY(KILN_F32, c.queries, c.heads);
+                 *const indices = ARRAY(KILN_I32, c.queries, c.topk),
+                 *const sink = c.sink ? ARRAY(KILN_F32, c.heads) : NULL,
+                 *const lengths = c.lengths ? ARRAY(KILN_I32, c.queries) : NULL,
+                 *const out = ARRAY(KILN_BF16, c.queries, c.heads, V), *const top = ARRAY(KILN_F32, c.queries, c.heads),
+                 *const lse = ARRAY(KILN_F32, c.queries, c.heads);
     const Pool pool = make_pool(KILN_BF16, c.size);
     unsigned char *const kinds = malloc((size_t)c.keys + 1);
-    Prefilled all = { .c = &c, .pool = &pool, .q = q, .indices = indices, .lengths = lengths, .sink = sink, .kinds = kinds,
-                      .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 7e-6 }, .part_most = ROW_MOST },
-                      .top = { .name = "max_logits", .got = top, .tolerance = { 1e-6, 2.01 / 65536, 1e-7 } },
-                      .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 2.01 / 65536, 1e-7 } } };
+    Prefilled all = {
+        .c = &c,
+        .pool = &pool,
+        .q = q,
+        .indices = indices,
+        .lengths = lengths,
+        .sink = sink,
+        .kinds = kinds,
+        .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 7e-6 }, .part_most = ROW_MOST },
+        .top = { .name = "max_logits", .got = top, .tolerance = { 1e-6, 2.01 / 65536, 1e-7 } },
+        .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 2.01 / 65536, 1e-7 } }
+    };
     memset(kinds, UNUSED, (size_t)c.keys + 1);
     fill_random(q, -1, 1);
     if (sink) fill_random(sink, -1, 4);
@@ -381,7 +488,7 @@ static void check_prefill(Prefill c)
         if (lengths) set(lengths, i, i == 0 ? 0 : (double)integer(0, c.topk));
         for (int k = 0; k < places_of_query(&all, i); k++) {
             const int32_t t = ((const int32_t *)(const void *)indices->host)[(int64_t)i * c.topk + k];
-            if (t < 0 || t >= c.keys || kinds[t] != UNUSED) continue;                  // what no list names stays NaN
+            if (t < 0 || t >= c.keys || kinds[t] != UNUSED) continue; // what no list names stays NaN
             kinds[t] = (unsigned char)integer(0, KINDS - 1);
             put_token(kv, t, &pool, kinds[t]);
         }
@@ -389,9 +496,16 @@ static void check_prefill(Prefill c)
     array_send(kv);
     array_send(indices);
     if (lengths) array_send(lengths);
-    assert_ok(kiln_mla_prefill_sparse(ops, NULL, &(kiln_mla_prefill_sparse_args){
-        .q = &q->tensor, .kv = &kv->tensor, .indices = &indices->tensor, .topk_lengths = lengths ? &lengths->tensor : NULL,
-        .sink = sink ? &sink->tensor : NULL, .out = &out->tensor, .max_logits = &top->tensor, .lse = &lse->tensor }));
+    assert_ok(
+        kiln_mla_prefill_sparse(ops, NULL,
+                                &(kiln_mla_prefill_sparse_args){ .q = &q->tensor,
+                                                                 .kv = &kv->tensor,
+                                                                 .indices = &indices->tensor,
+                                                                 .topk_lengths = lengths ? &lengths->tensor : NULL,
+                                                                 .sink = sink ? &sink->tensor : NULL,
+                                                                 .out = &out->tensor,
+                                                                 .max_logits = &top->tensor,
+                                                                 .lse = &lse->tensor }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(out);
     array_fetch(top);
@@ -408,15 +522,17 @@ static void check_prefill(Prefill c)
     free_arrays(NULL);
 }
 
-static const struct { int keys, topk; } sizes[] = {
-    { 128, 128 }, { 256, 256 }, { 512, 512 }, { 592, 128 }, { 1840, 256 }, { 1592, 384 }, { 1521, 512 }, { 95, 128 },
-    { 153, 256 }, { 114, 384 } };
+static const struct {
+    int keys, topk;
+} sizes[] = { { 128, 128 },  { 256, 256 },  { 512, 512 }, { 592, 128 }, { 1840, 256 },
+              { 1592, 384 }, { 1521, 512 }, { 95, 128 },  { 153, 256 }, { 114, 384 } };
 
 static void prefill_lists(void **state)
 {
     for (int i = 0; i < 10; i++)
         for (int queries = 1; queries <= (on_cpu() ? 9 : 1); queries += 8)
-            check_prefill((Prefill){ .queries = queries, .heads = 3, .size = K, .keys = sizes[i].keys, .topk = sizes[i].topk });
+            check_prefill(
+                (Prefill){ .queries = queries, .heads = 3, .size = K, .keys = sizes[i].keys, .topk = sizes[i].topk });
 }
 
 // Whole blocks without a valid index.
@@ -428,7 +544,8 @@ static void prefill_long_lists_of_few_keys(void **state)
 
 static void prefill_options(void **state)
 {
-    check_prefill((Prefill){ .queries = 5, .heads = 128, .size = K, .keys = 70, .topk = 100, .sink = true, .lengths = true });
+    check_prefill(
+        (Prefill){ .queries = 5, .heads = 128, .size = K, .keys = 70, .topk = 100, .sink = true, .lengths = true });
     check_prefill((Prefill){ .queries = 5, .heads = 16, .size = V, .keys = 70, .topk = 100 });
     check_prefill((Prefill){ .queries = 0, .heads = 16, .size = V, .keys = 70, .topk = 100 });
 }
@@ -440,9 +557,14 @@ static void prefill_whole_grid(void **state)
     const int corner = on_cpu() ? 16 : 1024, many = on_cpu() ? 4 : 4096;
     need_long_tests();
     for (int i = 0; i < 10 * 2; i++)
-        check_prefill((Prefill){ .queries = i % 2 ? 62 : 1, .heads = 128, .size = K, .keys = sizes[i / 2].keys, .topk = sizes[i / 2].topk });
+        check_prefill((Prefill){
+            .queries = i % 2 ? 62 : 1, .heads = 128, .size = K, .keys = sizes[i / 2].keys, .topk = sizes[i / 2].topk });
     for (int i = 0; i < 2 * 2; i++)
-        check_prefill((Prefill){ .queries = i % 2 ? corner : 1, .heads = 128, .size = K, .keys = i < 2 ? 32 : 64, .topk = i < 2 ? 2048 : 8192 });
+        check_prefill((Prefill){ .queries = i % 2 ? corner : 1,
+                                 .heads = 128,
+                                 .size = K,
+                                 .keys = i < 2 ? 32 : 64,
+                                 .topk = i < 2 ? 2048 : 8192 });
     for (int i = 0; i < 10; i++)
         check_prefill((Prefill){ .queries = many, .heads = 128, .size = K, .keys = keys[i], .topk = 2048 });
 }
@@ -450,7 +572,8 @@ static void prefill_whole_grid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(decode_lists, free_arrays), cmocka_unit_test_teardown(decode_many_heads, free_arrays),
+        cmocka_unit_test_teardown(decode_lists, free_arrays),
+        cmocka_unit_test_teardown(decode_many_heads, free_arrays),
         cmocka_unit_test_teardown(decode_lists_of_any_length, free_arrays),
         cmocka_unit_test_teardown(decode_without_valid_indices, free_arrays),
         cmocka_unit_test_teardown(decode_with_rounded_scales, free_arrays),
@@ -460,9 +583,11 @@ int main(void)
         cmocka_unit_test_teardown(decode_lists_of_own_tokens, free_arrays),
         cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
         cmocka_unit_test_teardown(plans_for_shorter_lists, free_arrays),
-        cmocka_unit_test_teardown(nothing_to_decode, free_arrays), cmocka_unit_test_teardown(prefill_lists, free_arrays),
+        cmocka_unit_test_teardown(nothing_to_decode, free_arrays),
+        cmocka_unit_test_teardown(prefill_lists, free_arrays),
         cmocka_unit_test_teardown(prefill_long_lists_of_few_keys, free_arrays),
-        cmocka_unit_test_teardown(prefill_options, free_arrays), cmocka_unit_test_teardown(prefill_whole_grid, free_arrays),
+        cmocka_unit_test_teardown(prefill_options, free_arrays),
+        cmocka_unit_test_teardown(prefill_whole_grid, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

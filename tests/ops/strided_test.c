@@ -6,12 +6,29 @@
 enum { OPERANDS = 12, D = 64, DV = 32, K = KILN_MLA_KEY, V = KILN_MLA_VALUE };
 
 // A tensor of the call. `use`: what the call at hand gets.
-typedef struct Operand { const char *name; Array *plain; bool is_strided, is_written; Array *use, *other; } Operand;
+typedef struct Operand {
+    const char *name;
+    Array *plain;
+    bool is_strided, is_written;
+    Array *use, *other;
+} Operand;
 
-#define IN(array)      { .name = #array, .plain = (array) }
-#define ROWS(array)    { .name = #array, .plain = (array), .is_strided = true }
-#define OUT(array)     { .name = #array, .plain = (array), .is_written = true }
-#define OUT_ROWS(array) { .name = #array, .plain = (array), .is_strided = true, .is_written = true }
+#define IN(array)                                                                                                      \
+    {                                                                                                                  \
+        .name = #array, .plain = (array)                                                                               \
+    }
+#define ROWS(array)                                                                                                    \
+    {                                                                                                                  \
+        .name = #array, .plain = (array), .is_strided = true                                                           \
+    }
+#define OUT(array)                                                                                                     \
+    {                                                                                                                  \
+        .name = #array, .plain = (array), .is_written = true                                                           \
+    }
+#define OUT_ROWS(array)                                                                                                \
+    {                                                                                                                  \
+        .name = #array, .plain = (array), .is_strided = true, .is_written = true                                       \
+    }
 
 typedef void Run(const Operand *o);
 
@@ -29,11 +46,9 @@ static Array *copy_of(const Array *a)
 static void compare(const Operand *o, double *const *expected, int n, Tolerance tolerance)
 {
     for (int i = 0; i < n; i++)
-        if (!o[i].is_written)
-            array_unchanged(o[i].use, o[i].name);
+        if (!o[i].is_written) array_unchanged(o[i].use, o[i].name);
     for (int i = 0; i < n; i++)
-        if (o[i].is_written)
-            array_fetch(o[i].use);
+        if (o[i].is_written) array_fetch(o[i].use);
     for (int i = 0; i < n; i++)
         if (o[i].is_written) {
             assert_close(o[i].name, o[i].use, expected[i], tolerance);
@@ -67,11 +82,12 @@ static void check_spread(Operand *o, int n, Run *run, Tolerance tolerance)
     for (int swapped = 0; swapped < 2; swapped++) {
         for (int i = 0; i < n; i++) {
             const bool rows = o[i].is_strided;
-            o[i].other = rows ? array_spread(o[i].plain, swapped && o[i].plain->tensor.rank > 3)
-                       : o[i].is_written ? copy_of(o[i].plain) : o[i].plain;
+            o[i].other = rows              ? array_spread(o[i].plain, swapped && o[i].plain->tensor.rank > 3)
+                         : o[i].is_written ? copy_of(o[i].plain)
+                                           : o[i].plain;
         }
         check_others(o, n, run, tolerance);
-        for (int i = 0; i < n; i++)                        // as they were, for the next round
+        for (int i = 0; i < n; i++) // as they were, for the next round
             if (o[i].is_written) {
                 array_erase(o[i].plain);
                 array_send(o[i].plain);
@@ -104,14 +120,24 @@ static bool causal, deterministic;
 
 static void run_forward(const Operand *o)
 {
-    assert_ok(kiln_attention_forward(ops, NULL, &(kiln_attention_args){
-        .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .causal = causal }));
+    assert_ok(kiln_attention_forward(
+        ops, NULL,
+        &(kiln_attention_args){ .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .causal = causal }));
 }
 
 static void run_backward(const Operand *o)
 {
-    kiln_attention_backward_args a = { .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .dout = T(5), .dq = T(6),
-                                       .dk = T(7), .dv = T(8), .causal = causal, .deterministic = deterministic };
+    kiln_attention_backward_args a = { .q = T(0),
+                                       .k = T(1),
+                                       .v = T(2),
+                                       .out = T(3),
+                                       .lse = T(4),
+                                       .dout = T(5),
+                                       .dq = T(6),
+                                       .dk = T(7),
+                                       .dv = T(8),
+                                       .causal = causal,
+                                       .deterministic = deterministic };
     assert_ok(kiln_attention_backward_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = memory_of(a.workspace_bytes);
     assert_ok(kiln_attention_backward(ops, NULL, &a));
@@ -119,15 +145,18 @@ static void run_backward(const Operand *o)
 
 static void forward_and_backward(void **state)
 {
-    static const struct { kiln_type type; bool causal, deterministic; } cases[] = {
-        { KILN_BF16, false, false }, { KILN_BF16, true, true }, { KILN_F32, true, false } };
+    static const struct {
+        kiln_type type;
+        bool causal, deterministic;
+    } cases[] = { { KILN_BF16, false, false }, { KILN_BF16, true, true }, { KILN_F32, true, false } };
     for (int c = 0; c < 3; c++) {
         type = cases[c].type, causal = cases[c].causal, deterministic = cases[c].deterministic;
         seed(5);
         Array *const q = random_of(ARRAY(type, 2, 70, 4, D), 1), *const k = random_of(ARRAY(type, 2, 90, 2, D), 1),
-              *const v = random_of(ARRAY(type, 2, 90, 2, DV), 0.5), *const out = ARRAY(type, 2, 70, 4, DV),
-              *const lse = ARRAY(KILN_F32, 2, 4, 70), *const dout = random_of(ARRAY(type, 2, 70, 4, DV), 0.5),
-              *const dq = ARRAY(type, 2, 70, 4, D), *const dk = ARRAY(type, 2, 90, 2, D), *const dv = ARRAY(type, 2, 90, 2, DV);
+                     *const v = random_of(ARRAY(type, 2, 90, 2, DV), 0.5), *const out = ARRAY(type, 2, 70, 4, DV),
+                     *const lse = ARRAY(KILN_F32, 2, 4, 70), *const dout = random_of(ARRAY(type, 2, 70, 4, DV), 0.5),
+                     *const dq = ARRAY(type, 2, 70, 4, D), *const dk = ARRAY(type, 2, 90, 2, D),
+                     *const dv = ARRAY(type, 2, 90, 2, DV);
         Operand forward[] = { ROWS(q), ROWS(k), ROWS(v), OUT_ROWS(out), OUT(lse) };
         check_spread(forward, 5, run_forward, close_to);
         for (int i = 0; i < 5; i++) forward[i].use = forward[i].plain;
@@ -135,7 +164,8 @@ static void forward_and_backward(void **state)
         assert_ok(kiln_stream_wait(device, NULL));
         array_fetch(out);
         array_fetch(lse);
-        Operand backward[] = { ROWS(q), ROWS(k), ROWS(v), ROWS(out), IN(lse), ROWS(dout), OUT_ROWS(dq), OUT_ROWS(dk), OUT_ROWS(dv) };
+        Operand backward[] = { ROWS(q),    ROWS(k),      ROWS(v),      ROWS(out),   IN(lse),
+                               ROWS(dout), OUT_ROWS(dq), OUT_ROWS(dk), OUT_ROWS(dv) };
         check_spread(backward, 9, run_backward, close_to);
         free_arrays(NULL);
     }
@@ -143,15 +173,33 @@ static void forward_and_backward(void **state)
 
 static void run_varlen(const Operand *o)
 {
-    assert_ok(kiln_attention_forward_varlen(ops, NULL, &(kiln_attention_varlen_args){
-        .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .q_offsets = T(5), .k_offsets = T(6), .max_queries = 60,
-        .causal = causal }));
+    assert_ok(kiln_attention_forward_varlen(ops, NULL,
+                                            &(kiln_attention_varlen_args){ .q = T(0),
+                                                                           .k = T(1),
+                                                                           .v = T(2),
+                                                                           .out = T(3),
+                                                                           .lse = T(4),
+                                                                           .q_offsets = T(5),
+                                                                           .k_offsets = T(6),
+                                                                           .max_queries = 60,
+                                                                           .causal = causal }));
 }
 
 static void run_varlen_backward(const Operand *o)
 {
-    kiln_attention_backward_varlen_args a = { .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .q_offsets = T(5),
-        .k_offsets = T(6), .dout = T(7), .dq = T(8), .dk = T(9), .dv = T(10), .max_keys = 60, .causal = causal };
+    kiln_attention_backward_varlen_args a = { .q = T(0),
+                                              .k = T(1),
+                                              .v = T(2),
+                                              .out = T(3),
+                                              .lse = T(4),
+                                              .q_offsets = T(5),
+                                              .k_offsets = T(6),
+                                              .dout = T(7),
+                                              .dq = T(8),
+                                              .dk = T(9),
+                                              .dv = T(10),
+                                              .max_keys = 60,
+                                              .causal = causal };
     assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = memory_of(a.workspace_bytes);
     assert_ok(kiln_attention_backward_varlen(ops, NULL, &a));
@@ -171,7 +219,7 @@ static void others_are_copies(Operand *o, int n)
     for (int i = 0; i < n; i++) o[i].other = o[i].is_written ? copy_of(o[i].plain) : o[i].plain;
 }
 
-static const int offsets[] = { 0, 60, 60, 61, 100 };       // sequences of 60, 0, 1 and 39 tokens
+static const int offsets[] = { 0, 60, 60, 61, 100 }; // sequences of 60, 0, 1 and 39 tokens
 enum { TOKENS = 100, HEADS = 3 };
 
 // Forward and gradients with q, k, v and dq, dk, dv in one tensor each; the same through the packed call.
@@ -179,12 +227,14 @@ static void packed(void **state)
 {
     type = KILN_BF16, causal = true;
     seed(7);
-    Array *const q = random_of(ARRAY(type, TOKENS, HEADS, D), 1), *const k = random_of(ARRAY(type, TOKENS, HEADS, D), 1),
-          *const v = random_of(ARRAY(type, TOKENS, HEADS, DV), 0.5), *const out = ARRAY(type, TOKENS, HEADS, DV),
-          *const lse = ARRAY(KILN_F32, HEADS, TOKENS), *const at = integers(5, offsets), *const same = integers(5, offsets),
-          *const dout = random_of(ARRAY(type, TOKENS, HEADS, DV), 0.5), *const dq = ARRAY(type, TOKENS, HEADS, D),
-          *const dk = ARRAY(type, TOKENS, HEADS, D), *const dv = ARRAY(type, TOKENS, HEADS, DV),
-          *const qkv = ARRAY(type, TOKENS, HEADS, 2 * D + DV), *const dqkv = ARRAY(type, TOKENS, HEADS, 2 * D + DV);
+    Array *const q = random_of(ARRAY(type, TOKENS, HEADS, D), 1),
+                 *const k = random_of(ARRAY(type, TOKENS, HEADS, D), 1),
+                 *const v = random_of(ARRAY(type, TOKENS, HEADS, DV), 0.5), *const out = ARRAY(type, TOKENS, HEADS, DV),
+                 *const lse = ARRAY(KILN_F32, HEADS, TOKENS), *const at = integers(5, offsets),
+                 *const same = integers(5, offsets), *const dout = random_of(ARRAY(type, TOKENS, HEADS, DV), 0.5),
+                 *const dq = ARRAY(type, TOKENS, HEADS, D), *const dk = ARRAY(type, TOKENS, HEADS, D),
+                 *const dv = ARRAY(type, TOKENS, HEADS, DV), *const qkv = ARRAY(type, TOKENS, HEADS, 2 * D + DV),
+                 *const dqkv = ARRAY(type, TOKENS, HEADS, 2 * D + DV);
     Operand forward[] = { IN(q), IN(k), IN(v), OUT(out), OUT(lse), IN(at), IN(same) };
     int64_t column = 0;
     others_are_copies(forward, 7);
@@ -196,8 +246,14 @@ static void packed(void **state)
     double *const expected = values(out), *const expected_lse = values(lse);
     array_erase(once);
     array_send(once);
-    assert_ok(kiln_attention_forward_qkvpacked(ops, NULL, &(kiln_attention_qkvpacked_args){ .qkv = &qkv->tensor, .head_size = D,
-        .offsets = &at->tensor, .max_rows = 60, .out = &once->tensor, .lse = &lse_once->tensor, .causal = true }));
+    assert_ok(kiln_attention_forward_qkvpacked(ops, NULL,
+                                               &(kiln_attention_qkvpacked_args){ .qkv = &qkv->tensor,
+                                                                                 .head_size = D,
+                                                                                 .offsets = &at->tensor,
+                                                                                 .max_rows = 60,
+                                                                                 .out = &once->tensor,
+                                                                                 .lse = &lse_once->tensor,
+                                                                                 .causal = true }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(once);
     array_fetch(lse_once);
@@ -205,7 +261,9 @@ static void packed(void **state)
     assert_close("out", once, expected, close_to);
     assert_close("lse", lse_once, expected_lse, close_to);
 
-    Operand backward[] = { IN(q), IN(k), IN(v), IN(out), IN(lse), IN(at), IN(same), IN(dout), OUT(dq), OUT(dk), OUT(dv) };
+    Operand backward[] = {
+        IN(q), IN(k), IN(v), IN(out), IN(lse), IN(at), IN(same), IN(dout), OUT(dq), OUT(dk), OUT(dv)
+    };
     others_are_copies(backward, 11);
     for (int i = 0; i < 3; i++) backward[i].other = forward[i].other;
     for (int i = 8; i < 11; i++) {
@@ -221,8 +279,9 @@ static void packed_keys(void **state)
     type = KILN_BF16, causal = false;
     seed(8);
     Array *const q = random_of(ARRAY(type, 70, 4, D), 1), *const k = random_of(ARRAY(type, TOKENS, 2, D), 1),
-          *const v = random_of(ARRAY(type, TOKENS, 2, DV), 0.5), *const out = ARRAY(type, 70, 4, DV), *const lse = ARRAY(KILN_F32, 4, 70),
-          *const q_at = integers(5, rows), *const k_at = integers(5, offsets), *const kv = ARRAY(type, TOKENS, 2, D + DV);
+                 *const v = random_of(ARRAY(type, TOKENS, 2, DV), 0.5), *const out = ARRAY(type, 70, 4, DV),
+                 *const lse = ARRAY(KILN_F32, 4, 70), *const q_at = integers(5, rows),
+                 *const k_at = integers(5, offsets), *const kv = ARRAY(type, TOKENS, 2, D + DV);
     Operand o[] = { IN(q), IN(k), IN(v), OUT(out), OUT(lse), IN(q_at), IN(k_at) };
     int64_t column = 0;
     others_are_copies(o, 7);
@@ -235,8 +294,14 @@ static void packed_keys(void **state)
     array_erase(lse);
     array_send(out);
     array_send(lse);
-    assert_ok(kiln_attention_forward_kvpacked(ops, NULL, &(kiln_attention_kvpacked_args){ .q = &q->tensor, .kv = &kv->tensor,
-        .q_offsets = &q_at->tensor, .k_offsets = &k_at->tensor, .max_queries = 60, .out = &out->tensor, .lse = &lse->tensor }));
+    assert_ok(kiln_attention_forward_kvpacked(ops, NULL,
+                                              &(kiln_attention_kvpacked_args){ .q = &q->tensor,
+                                                                               .kv = &kv->tensor,
+                                                                               .q_offsets = &q_at->tensor,
+                                                                               .k_offsets = &k_at->tensor,
+                                                                               .max_queries = 60,
+                                                                               .out = &out->tensor,
+                                                                               .lse = &lse->tensor }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(out);
     array_fetch(lse);
@@ -246,7 +311,9 @@ static void packed_keys(void **state)
 
 static void run_decode(const Operand *o)
 {
-    kiln_attention_decode_args a = { .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .lengths = T(5), .splits = 3 };
+    kiln_attention_decode_args a = {
+        .q = T(0), .k = T(1), .v = T(2), .out = T(3), .lse = T(4), .lengths = T(5), .splits = 3
+    };
     assert_ok(kiln_attention_decode_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = memory_of(a.workspace_bytes);
     assert_ok(kiln_attention_decode(ops, NULL, &a));
@@ -258,8 +325,8 @@ static void decode(void **state)
     type = KILN_F16;
     seed(9);
     Array *const q = random_of(ARRAY(type, 2, 8, D), 1), *const k = random_of(ARRAY(type, 2, 300, 2, D), 1),
-          *const v = random_of(ARRAY(type, 2, 300, 2, DV), 0.5), *const out = ARRAY(type, 2, 8, DV), *const lse = ARRAY(KILN_F32, 2, 8),
-          *const lengths = integers(2, n);
+                 *const v = random_of(ARRAY(type, 2, 300, 2, DV), 0.5), *const out = ARRAY(type, 2, 8, DV),
+                 *const lse = ARRAY(KILN_F32, 2, 8), *const lengths = integers(2, n);
     Operand o[] = { ROWS(q), ROWS(k), ROWS(v), OUT_ROWS(out), OUT(lse), IN(lengths) };
     check_spread(o, 6, run_decode, close_to);
 }
@@ -276,15 +343,25 @@ static kiln_mla_plan plan_of(void)
     kiln_mla_plan plan;
     size_t bytes;
     assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
-    assert_ok(kiln_mla_plan_make(ops, NULL, &(kiln_mla_plan_args){ .shape = &shape,
-        .lengths = plan_lengths ? &plan_lengths->tensor : NULL, .memory = memory_of(bytes), .memory_bytes = bytes }, &plan));
+    assert_ok(kiln_mla_plan_make(ops, NULL,
+                                 &(kiln_mla_plan_args){ .shape = &shape,
+                                                        .lengths = plan_lengths ? &plan_lengths->tensor : NULL,
+                                                        .memory = memory_of(bytes),
+                                                        .memory_bytes = bytes },
+                                 &plan));
     return plan;
 }
 
 static void run_dense(const Operand *o)
 {
     const kiln_mla_plan plan = plan_of();
-    kiln_mla_decode_args a = { .plan = &plan, .q = T(0), .cache = T(1), .table = T(2), .lengths = T(3), .out = T(4), .lse = T(5),
+    kiln_mla_decode_args a = { .plan = &plan,
+                               .q = T(0),
+                               .cache = T(1),
+                               .table = T(2),
+                               .lengths = T(3),
+                               .out = T(4),
+                               .lse = T(5),
                                .causal = true };
     assert_ok(kiln_mla_decode_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = memory_of(a.workspace_bytes);
@@ -296,11 +373,14 @@ static void latent(void **state)
     static const int n[] = { 40, 9 };
     for (int heads = 1; heads < 3; heads++) {
         seed(10);
-        shape = (kiln_mla_shape){ .batch = BATCH, .queries = QUERIES, .query_heads = 8, .key_heads = heads, .partitions = 3 };
+        shape = (kiln_mla_shape){
+            .batch = BATCH, .queries = QUERIES, .query_heads = 8, .key_heads = heads, .partitions = 3
+        };
         Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 1),
-              *const cache = random_of(ARRAY(KILN_BF16, PAGES, SIZE, heads, K), 0.3), *const table = ARRAY(KILN_I32, BATCH, TABLE),
-              *const lengths = integers(BATCH, n), *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V),
-              *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
+                     *const cache = random_of(ARRAY(KILN_BF16, PAGES, SIZE, heads, K), 0.3),
+                     *const table = ARRAY(KILN_I32, BATCH, TABLE), *const lengths = integers(BATCH, n),
+                     *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V),
+                     *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
         permute((int32_t *)(void *)table->host, PAGES);
         array_send(table);
         plan_lengths = lengths;
@@ -325,8 +405,8 @@ static void latent_bytes(void **state)
     seed(11);
     shape = (kiln_mla_shape){ .batch = BATCH, .queries = QUERIES, .query_heads = 8, .partitions = 3 };
     Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 0.05), *const cache = fp8_cache(),
-          *const table = ARRAY(KILN_I32, BATCH, TABLE), *const lengths = integers(BATCH, n),
-          *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
+                 *const table = ARRAY(KILN_I32, BATCH, TABLE), *const lengths = integers(BATCH, n),
+                 *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
     permute((int32_t *)(void *)table->host, PAGES);
     array_send(table);
     plan_lengths = lengths;
@@ -337,8 +417,14 @@ static void latent_bytes(void **state)
 static void run_sparse(const Operand *o)
 {
     const kiln_mla_plan plan = plan_of();
-    kiln_mla_decode_sparse_args a = { .plan = &plan, .q = T(0), .cache = T(1), .indices = T(2), .out = T(3), .lse = T(4),
-                                      .extra_cache = T(5), .extra_indices = T(6) };
+    kiln_mla_decode_sparse_args a = { .plan = &plan,
+                                      .q = T(0),
+                                      .cache = T(1),
+                                      .indices = T(2),
+                                      .out = T(3),
+                                      .lse = T(4),
+                                      .extra_cache = T(5),
+                                      .extra_indices = T(6) };
     assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &a, &a.workspace_bytes));
     a.workspace = memory_of(a.workspace_bytes);
     assert_ok(kiln_mla_decode_sparse(ops, NULL, &a));
@@ -347,10 +433,13 @@ static void run_sparse(const Operand *o)
 static void latent_lists(void **state)
 {
     seed(12);
-    shape = (kiln_mla_shape){ .batch = BATCH, .queries = QUERIES, .query_heads = 8, .topk = TOPK, .extra_topk = TOPK, .partitions = 3 };
-    Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 0.05), *const cache = fp8_cache(), *const extra = fp8_cache(),
-          *const indices = ARRAY(KILN_I32, BATCH, QUERIES, TOPK), *const more = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
-          *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
+    shape = (kiln_mla_shape){
+        .batch = BATCH, .queries = QUERIES, .query_heads = 8, .topk = TOPK, .extra_topk = TOPK, .partitions = 3
+    };
+    Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 0.05), *const cache = fp8_cache(),
+                 *const extra = fp8_cache(), *const indices = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
+                 *const more = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
+                 *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
     for (int64_t i = 0; i < count(indices); i++) {
         set(indices, i, (double)integer(-5, PAGES * SIZE + 5));
         set(more, i, (double)integer(-5, PAGES * SIZE + 5));
@@ -377,10 +466,13 @@ static Array *with_key_head(Array *a, kiln_type type)
 static void key_heads_are_named(void **state)
 {
     seed(15);
-    shape = (kiln_mla_shape){ .batch = BATCH, .queries = QUERIES, .query_heads = 8, .topk = TOPK, .extra_topk = TOPK, .partitions = 3 };
-    Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 0.05), *const cache = fp8_cache(), *const extra = fp8_cache(),
-          *const indices = ARRAY(KILN_I32, BATCH, QUERIES, TOPK), *const more = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
-          *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
+    shape = (kiln_mla_shape){
+        .batch = BATCH, .queries = QUERIES, .query_heads = 8, .topk = TOPK, .extra_topk = TOPK, .partitions = 3
+    };
+    Array *const q = random_of(ARRAY(KILN_BF16, BATCH, QUERIES, 8, K), 0.05), *const cache = fp8_cache(),
+                 *const extra = fp8_cache(), *const indices = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
+                 *const more = ARRAY(KILN_I32, BATCH, QUERIES, TOPK),
+                 *const out = ARRAY(KILN_BF16, BATCH, QUERIES, 8, V), *const lse = ARRAY(KILN_F32, BATCH, 8, QUERIES);
     for (int64_t i = 0; i < count(indices); i++) {
         set(indices, i, (double)integer(0, PAGES * SIZE - 1));
         set(more, i, (double)integer(0, PAGES * SIZE - 1));
@@ -397,16 +489,18 @@ static void key_heads_are_named(void **state)
 
 static void run_prefill(const Operand *o)
 {
-    assert_ok(kiln_mla_prefill_sparse(ops, NULL, &(kiln_mla_prefill_sparse_args){ .q = T(0), .kv = T(1), .indices = T(2), .out = T(3),
-                                                                                  .max_logits = T(4), .lse = T(5) }));
+    assert_ok(kiln_mla_prefill_sparse(
+        ops, NULL,
+        &(kiln_mla_prefill_sparse_args){
+            .q = T(0), .kv = T(1), .indices = T(2), .out = T(3), .max_logits = T(4), .lse = T(5) }));
 }
 
 static void latent_prefill(void **state)
 {
     seed(13);
     Array *const q = random_of(ARRAY(KILN_BF16, 5, 8, K), 1), *const kv = random_of(ARRAY(KILN_BF16, 30, K), 0.3),
-          *const indices = ARRAY(KILN_I32, 5, TOPK), *const out = ARRAY(KILN_BF16, 5, 8, V), *const top = ARRAY(KILN_F32, 5, 8),
-          *const lse = ARRAY(KILN_F32, 5, 8);
+                 *const indices = ARRAY(KILN_I32, 5, TOPK), *const out = ARRAY(KILN_BF16, 5, 8, V),
+                 *const top = ARRAY(KILN_F32, 5, 8), *const lse = ARRAY(KILN_F32, 5, 8);
     for (int64_t i = 0; i < count(indices); i++) set(indices, i, (double)integer(-5, 35));
     array_send(indices);
     Operand o[] = { ROWS(q), ROWS(kv), ROWS(indices), OUT_ROWS(out), OUT(top), OUT(lse) };
@@ -429,7 +523,8 @@ static void run_quantize(const Operand *o)
 
 static void run_dequantize(const Operand *o)
 {
-    assert_ok(kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){ .cache = T(0), .slots = T(1), .keys = T(2) }));
+    assert_ok(
+        kiln_mla_dequantize(ops, NULL, &(kiln_mla_dequantize_args){ .cache = T(0), .slots = T(1), .keys = T(2) }));
 }
 
 static void caches(void **state)
@@ -437,9 +532,11 @@ static void caches(void **state)
     static const int where[] = { 3, -1, 40, 0, 1000, 17, 18 };
     seed(14);
     Array *const keys = random_of(ARRAY(KILN_BF16, 7, 2, K), 1), *const rows = random_of(ARRAY(KILN_BF16, 7, K), 1),
-          *const slots = integers(7, where), *const cache = ARRAY(KILN_BF16, TABLE, SIZE, 2, K),
-          *const bytes = ARRAY(KILN_U8, TABLE, SIZE, KILN_MLA_FP8_BYTES), *const filled = fp8_cache(), *const read = ARRAY(KILN_BF16, 7, K);
-    Operand append[] = { ROWS(keys), IN(slots), OUT_ROWS(cache) }, quantize[] = { ROWS(rows), IN(slots), OUT_ROWS(bytes) },
+                 *const slots = integers(7, where), *const cache = ARRAY(KILN_BF16, TABLE, SIZE, 2, K),
+                 *const bytes = ARRAY(KILN_U8, TABLE, SIZE, KILN_MLA_FP8_BYTES), *const filled = fp8_cache(),
+                 *const read = ARRAY(KILN_BF16, 7, K);
+    Operand append[] = { ROWS(keys), IN(slots), OUT_ROWS(cache) },
+            quantize[] = { ROWS(rows), IN(slots), OUT_ROWS(bytes) },
             dequantize[] = { ROWS(filled), IN(slots), OUT_ROWS(read) };
     check_spread(append, 3, run_append, equal_to);
     check_spread(quantize, 3, run_quantize, equal_to);
@@ -453,10 +550,16 @@ static void caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(forward_and_backward, free_arrays), cmocka_unit_test_teardown(packed, free_arrays),
-        cmocka_unit_test_teardown(packed_keys, free_arrays), cmocka_unit_test_teardown(decode, free_arrays), cmocka_unit_test_teardown(latent, free_arrays),
-        cmocka_unit_test_teardown(latent_bytes, free_arrays), cmocka_unit_test_teardown(latent_lists, free_arrays),
-        cmocka_unit_test_teardown(key_heads_are_named, free_arrays), cmocka_unit_test_teardown(latent_prefill, free_arrays), cmocka_unit_test_teardown(caches, free_arrays),
+        cmocka_unit_test_teardown(forward_and_backward, free_arrays),
+        cmocka_unit_test_teardown(packed, free_arrays),
+        cmocka_unit_test_teardown(packed_keys, free_arrays),
+        cmocka_unit_test_teardown(decode, free_arrays),
+        cmocka_unit_test_teardown(latent, free_arrays),
+        cmocka_unit_test_teardown(latent_bytes, free_arrays),
+        cmocka_unit_test_teardown(latent_lists, free_arrays),
+        cmocka_unit_test_teardown(key_heads_are_named, free_arrays),
+        cmocka_unit_test_teardown(latent_prefill, free_arrays),
+        cmocka_unit_test_teardown(caches, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

@@ -7,17 +7,19 @@
 #include <unistd.h>
 
 kiln_device *device;
-kiln_ops    *ops;
+kiln_ops *ops;
 
 static Array *arrays;
-static struct Kept { struct Kept *next; double numbers[]; } *kept;
+static struct Kept {
+    struct Kept *next;
+    double numbers[];
+} * kept;
 
 bool on_cpu(void) { return strcmp(kiln_device_name(device), "cpu") == 0; }
 
 void need_long_tests(void)
 {
-    if (!getenv("KILN_TEST_LONG"))
-        skip_because("takes long: KILN_TEST_LONG is not set");
+    if (!getenv("KILN_TEST_LONG")) skip_because("takes long: KILN_TEST_LONG is not set");
 }
 
 int open_ops(void **state)
@@ -30,13 +32,13 @@ int open_ops(void **state)
 
 int free_arrays(void **state)
 {
-    for (Array *b; (b = arrays) != NULL; ) {
+    for (Array *b; (b = arrays) != NULL;) {
         arrays = b->next;
         kiln_free(device, b->memory);
         free(b->block);
         free(b);
     }
-    for (struct Kept *k; (k = kept) != NULL; ) {
+    for (struct Kept *k; (k = kept) != NULL;) {
         kept = k->next;
         free(k);
     }
@@ -53,8 +55,7 @@ int close_ops(void **state)
 
 void assert_ok(kiln_status status)
 {
-    if (status)
-        fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
+    if (status) fail_msg("%s: %s", kiln_status_name(status), kiln_error_message());
 }
 
 void assert_fails(kiln_status status, kiln_status expected, const char *part)
@@ -62,16 +63,14 @@ void assert_fails(kiln_status status, kiln_status expected, const char *part)
     if (status != expected)
         fail_msg("%s (%s), expected %s: %s", kiln_status_name(status), status ? kiln_error_message() : "",
                  kiln_status_name(expected), part);
-    if (!strstr(kiln_error_message(), part))
-        fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
+    if (!strstr(kiln_error_message(), part)) fail_msg("'%s' does not say '%s'", kiln_error_message(), part);
 }
 
 // ---- arrays
 
 static void *must_have(void *memory)
 {
-    if (!memory)
-        fail_msg("out of memory");
+    if (!memory) fail_msg("out of memory");
     return memory;
 }
 
@@ -112,7 +111,7 @@ Array *array_part(Array *b, int dim, int64_t first, int64_t extent)
 Array *array_swapped(Array *b, int x, int y)
 {
     kiln_tensor t;
-    assert_ok(kiln_tensor_slice(&b->tensor, x, 0, b->tensor.shape[x], &t));    // with strides
+    assert_ok(kiln_tensor_slice(&b->tensor, x, 0, b->tensor.shape[x], &t)); // with strides
     const int64_t shape = t.shape[x], stride = t.strides[x];
     t.shape[x] = t.shape[y], t.strides[x] = t.strides[y];
     t.shape[y] = shape, t.strides[y] = stride;
@@ -123,8 +122,7 @@ Array *array_swapped(Array *b, int x, int y)
 static int64_t place(const Array *b, int64_t i)
 {
     int64_t at = 0;
-    if (!b->tensor.has_strides)
-        return i;
+    if (!b->tensor.has_strides) return i;
     for (int d = b->tensor.rank - 1; d >= 0; d--) {
         at += i % b->tensor.shape[d] * b->tensor.strides[d];
         i /= b->tensor.shape[d];
@@ -146,7 +144,8 @@ Array *array_spread(const Array *b, bool swapped)
     for (int d = 0; d < rank; d++) a = array_part(a, d, d == last ? unit : 1, t.shape[d]);
     if (swapped) a = array_swapped(a, 1, 2);
     for (int64_t i = 0; i < count(b); i++)
-        memcpy(a->host + (size_t)place(a, i) * element_bytes(a), b->host + (size_t)i * element_bytes(b), element_bytes(a));
+        memcpy(a->host + (size_t)place(a, i) * element_bytes(a), b->host + (size_t)i * element_bytes(b),
+               element_bytes(a));
     array_send(a);
     return a;
 }
@@ -161,8 +160,7 @@ bool array_is_erased(const Array *b)
 {
     const Array *const whole = b->whole ? b->whole : b;
     for (size_t i = 0; i < whole->bytes; i++)
-        if (whole->host[i] != 0xFF)
-            return false;
+        if (whole->host[i] != 0xFF) return false;
     return true;
 }
 
@@ -184,8 +182,7 @@ static unsigned char *download(const Array *b)
 static bool guards_hold(const unsigned char *block, size_t bytes)
 {
     for (size_t i = 0; i < GUARD; i++)
-        if (block[i] != 0xFF || block[GUARD + bytes + i] != 0xFF)
-            return false;
+        if (block[i] != 0xFF || block[GUARD + bytes + i] != 0xFF) return false;
     return true;
 }
 
@@ -196,13 +193,12 @@ void array_fetch(Array *b)
     const bool hold = guards_hold(copy, b->bytes);
     memcpy(b->block, copy, b->bytes + 2 * GUARD);
     free(copy);
-    if (!hold)
-        fail_msg("something was written beside a tensor");
+    if (!hold) fail_msg("something was written beside a tensor");
 }
 
 void array_unchanged(Array *b, const char *name)
 {
-    enum { PIECE = 1 << 24 };        // of a large array, memory for a copy would take longer than the copy
+    enum { PIECE = 1 << 24 }; // of a large array, memory for a copy would take longer than the copy
     b = b->whole ? b->whole : b;
     const size_t all = b->bytes + 2 * GUARD, piece = all < PIECE ? all : PIECE;
     unsigned char *const copy = must_have(malloc(piece));
@@ -213,8 +209,7 @@ void array_unchanged(Array *b, const char *name)
         same = memcmp(copy, b->block + at, n) == 0;
     }
     free(copy);
-    if (!same)
-        fail_msg("'%s' was written", name);
+    if (!same) fail_msg("'%s' was written", name);
 }
 
 static double load(const Array *b, int64_t at)
@@ -230,11 +225,15 @@ static double load(const Array *b, int64_t at)
 
 static void store(Array *b, int64_t at, double value)
 {
-    if (b->tensor.type == KILN_BF16 && fabs(value) > 1e-30 && fabs(value) < 1e30) {        // there are many of these
+    if (b->tensor.type == KILN_BF16 && fabs(value) > 1e-30 && fabs(value) < 1e30) { // there are many of these
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
         bits += (UINT64_C(1) << 44) - 1 + (bits >> 45 & 1);
-        value = ((union { uint64_t bits; double value; }){ .bits = bits >> 45 << 45 }).value;      // 7 bits of mantissa
+        value = ((union {
+                    uint64_t bits;
+                    double value;
+                }){ .bits = bits >> 45 << 45 })
+                    .value; // 7 bits of mantissa
         const float narrow = (float)value;
         uint32_t word;
         memcpy(&word, &narrow, sizeof word);
@@ -245,15 +244,18 @@ static void store(Array *b, int64_t at, double value)
 }
 
 double get(const Array *b, int64_t i) { return load(b, place(b, i)); }
-void   set(Array *b, int64_t i, double value) { store(b, place(b, i), value); }
+void set(Array *b, int64_t i, double value) { store(b, place(b, i), value); }
 
 void get_many(const Array *b, int64_t first, int64_t n, double *values)
 {
     int64_t i = 0;
     if (b->tensor.type == KILN_BF16 && !b->tensor.has_strides) {
         const uint16_t *const words = (const uint16_t *)(const void *)b->host + first;
-        for (; i + 8 <= n; i += 8) {                       // as vectors
-            union { uint32_t bits[8]; float floats[8]; } x;
+        for (; i + 8 <= n; i += 8) { // as vectors
+            union {
+                uint32_t bits[8];
+                float floats[8];
+            } x;
             for (int j = 0; j < 8; j++) x.bits[j] = (uint32_t)words[i + j] << 16;
             for (int j = 0; j < 8; j++) values[i + j] = x.floats[j];
         }
@@ -278,7 +280,7 @@ static uint64_t random_state;
 
 void seed(unsigned n) { random_state = n * UINT64_C(0x9E3779B97F4A7C15) + 1; }
 
-enum { CHUNK = 1 << 16 };            // of numbers, for one thread
+enum { CHUNK = 1 << 16 }; // of numbers, for one thread
 static const uint64_t random_step = UINT64_C(0x9E3779B97F4A7C15);
 
 static uint64_t mix(uint64_t z)
@@ -290,7 +292,10 @@ static uint64_t mix(uint64_t z)
 
 static uint64_t random_word(void) { return mix(random_state += random_step); }
 
-static double between(double low, double high, uint64_t word) { return low + (high - low) * ((double)(word >> 11) * 0x1p-53); }
+static double between(double low, double high, uint64_t word)
+{
+    return low + (high - low) * ((double)(word >> 11) * 0x1p-53);
+}
 
 double uniform(double low, double high) { return between(low, high, random_word()); }
 
@@ -315,7 +320,11 @@ static uint64_t random_take(int64_t n)
     return at;
 }
 
-typedef struct Fill { Array *array; uint64_t at; double low, high; } Fill;
+typedef struct Fill {
+    Array *array;
+    uint64_t at;
+    double low, high;
+} Fill;
 
 static void fill_chunk(int64_t chunk, void *context)
 {
@@ -351,12 +360,17 @@ double dot(const double *x, const double *y, int n)
 
 // ---- threads
 
-typedef struct Team { void (*body)(int64_t i, void *context); void *context; int64_t n; _Atomic int64_t next; } Team;
+typedef struct Team {
+    void (*body)(int64_t i, void *context);
+    void *context;
+    int64_t n;
+    _Atomic int64_t next;
+} Team;
 
 static void *work(void *context)
 {
     Team *const team = context;
-    for (int64_t i; (i = team->next++) < team->n; ) team->body(i, team->context);
+    for (int64_t i; (i = team->next++) < team->n;) team->body(i, team->context);
     return NULL;
 }
 
@@ -367,7 +381,8 @@ void in_parallel(int64_t n, void body(int64_t i, void *context), void *context)
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t threads[MOST];
     int started = 0;
-    while (started < MOST && started + 1 < processors && started + 1 < n && pthread_create(&threads[started], NULL, work, &team) == 0)
+    while (started < MOST && started + 1 < processors && started + 1 < n &&
+           pthread_create(&threads[started], NULL, work, &team) == 0)
         started++;
     work(&team);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
@@ -399,7 +414,8 @@ void compare_part(Comparison *c, int64_t first, int64_t n, const double *expecte
     c->seen += n;
     c->ab += ab;
     c->aa_bb += aa_bb;
-    if (wrong && (c->wrong == 0 || first + first_wrong < c->first)) c->first = first + first_wrong, c->expected = expected[first_wrong];
+    if (wrong && (c->wrong == 0 || first + first_wrong < c->first))
+        c->first = first + first_wrong, c->expected = expected[first_wrong];
     c->wrong += wrong;
     if (c->part_most > 0 && sqrt(error) > c->part_most * sqrt(size) && c->wrong_parts++ == 0)
         c->first_part = first, c->off = sqrt(error / size);
@@ -409,11 +425,11 @@ void compare_part(Comparison *c, int64_t first, int64_t n, const double *expecte
 void assert_compared(const Comparison *c)
 {
     if (c->wrong)
-        fail_msg("%s: %lld of %lld are wrong; [%lld] is %.9g, expected %.9g", c->name, (long long)c->wrong, (long long)count(c->got),
-                 (long long)c->first, get(c->got, c->first), c->expected);
+        fail_msg("%s: %lld of %lld are wrong; [%lld] is %.9g, expected %.9g", c->name, (long long)c->wrong,
+                 (long long)count(c->got), (long long)c->first, get(c->got, c->first), c->expected);
     if (c->wrong_parts)
-        fail_msg("%s: %lld parts are wrong as a whole; one from [%lld] on by %.3g of its size, expected at most %.3g", c->name,
-                 (long long)c->wrong_parts, (long long)c->first_part, c->off, c->part_most);
+        fail_msg("%s: %lld parts are wrong as a whole; one from [%lld] on by %.3g of its size, expected at most %.3g",
+                 c->name, (long long)c->wrong_parts, (long long)c->first_part, c->off, c->part_most);
     const double cosine = c->aa_bb > 0 ? fabs(1 - 2 * c->ab / c->aa_bb) : 0;
     if (cosine > c->tolerance.cosine)
         fail_msg("%s: the cosine difference is %.3g, expected at most %.3g", c->name, cosine, c->tolerance.cosine);

@@ -21,13 +21,13 @@
 #include "../skip.h"
 
 extern kiln_device *device;
-extern kiln_ops    *ops;
+extern kiln_ops *ops;
 bool on_cpu(void);
-void need_long_tests(void);                                // skips unless KILN_TEST_LONG is set
+void need_long_tests(void); // skips unless KILN_TEST_LONG is set
 
-int open_ops(void **state);                                // group set-up: device and ops
-int close_ops(void **state);                               // frees every array that is left, too
-int free_arrays(void **state);                            // of a test: its tear-down
+int open_ops(void **state);    // group set-up: device and ops
+int close_ops(void **state);   // frees every array that is left, too
+int free_arrays(void **state); // of a test: its tear-down
 
 void assert_ok(kiln_status status);
 void assert_fails(kiln_status status, kiln_status expected, const char *part);
@@ -38,51 +38,54 @@ enum { GUARD = 1024 };
 
 typedef struct Array {
     struct Array *next;
-    kiln_tensor    tensor;           // its data is device memory between guards
-    unsigned char *block, *host;     // the mirror with its guards; its elements
-    void          *memory;
-    size_t         bytes;
-    struct Array  *whole;            // of a part: what it is cut from, which has the memory, the mirror and the guards
+    kiln_tensor tensor;          // its data is device memory between guards
+    unsigned char *block, *host; // the mirror with its guards; its elements
+    void *memory;
+    size_t bytes;
+    struct Array *whole; // of a part: what it is cut from, which has the memory, the mirror and the guards
 } Array;
 
 // Every byte is 0xFF: NaN, or -1. Freed at the end of the test.
 Array *array_new(kiln_type type, int rank, const int64_t *shape);
-#define ARRAY(type, ...) array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
-Array *bytes_new(size_t bytes);                           // a workspace
+#define ARRAY(type, ...)                                                                                               \
+    array_new(type, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+Array *bytes_new(size_t bytes); // a workspace
 
 // Over the same memory: `extent` of dimension `dim`, from `first` on; two dimensions exchanged.
 Array *array_part(Array *b, int dim, int64_t first, int64_t extent);
 Array *array_swapped(Array *b, int x, int y);
 // A copy whose rows lie apart in a larger array of 0xFF; with `swapped` dimensions 1 and 2 stand the other way round.
 Array *array_spread(const Array *b, bool swapped);
-void   array_erase(Array *b);                              // 0xFF in the mirror
-bool   array_is_erased(const Array *b);                    // the whole that it is a part of
+void array_erase(Array *b);           // 0xFF in the mirror
+bool array_is_erased(const Array *b); // the whole that it is a part of
 
-void    array_send(Array *b);                            // mirror and guards to the device
-void    array_fetch(Array *b);                           // elements to the mirror; fails if the guards do not hold
-void    array_unchanged(Array *b, const char *name);     // fails if the device has something else than the mirror
-double  get(const Array *b, int64_t i);
-void    set(Array *b, int64_t i, double value);           // rounds to the type
+void array_send(Array *b);                        // mirror and guards to the device
+void array_fetch(Array *b);                       // elements to the mirror; fails if the guards do not hold
+void array_unchanged(Array *b, const char *name); // fails if the device has something else than the mirror
+double get(const Array *b, int64_t i);
+void set(Array *b, int64_t i, double value); // rounds to the type
 int64_t count(const Array *b);
-void    get_many(const Array *b, int64_t first, int64_t n, double *values);
-void    draw_random(Array *b, double low, double high);      // into the mirror alone
-void    fill_random(Array *b, double low, double high);      // and sent
-double *values(const Array *b);                           // all as doubles; the test's, freed with the arrays
+void get_many(const Array *b, int64_t first, int64_t n, double *values);
+void draw_random(Array *b, double low, double high); // into the mirror alone
+void fill_random(Array *b, double low, double high); // and sent
+double *values(const Array *b);                      // all as doubles; the test's, freed with the arrays
 
 // ---- numbers
 
-void   seed(unsigned n);                                   // the same sequence for the same n
+void seed(unsigned n); // the same sequence for the same n
 double uniform(double low, double high);
-int64_t integer(int64_t low, int64_t high);                // high included
-void   permute(int32_t *x, int64_t n);                     // 0 .. n-1 in random order
+int64_t integer(int64_t low, int64_t high); // high included
+void permute(int32_t *x, int64_t n);        // 0 .. n-1 in random order
 double dot(const double *x, const double *y, int n);
 
 // body(0, context) .. body(n - 1, context) in any order, on all processors; these may fail no test and draw no numbers.
-void   in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
+void in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
 
 // ---- comparing
 
-typedef struct Tolerance { double absolute, relative, cosine; } Tolerance;
+typedef struct Tolerance {
+    double absolute, relative, cosine;
+} Tolerance;
 
 // Infinities and NaN must stand at the same places; elsewhere each element is within the absolute or the relative bound,
 // and all together within the cosine difference 1 - 2<a,b>/(<a,a> + <b,b>).
@@ -91,16 +94,16 @@ void assert_close(const char *name, const Array *got, const double *expected, To
 // The same, a part at a time, by any threads. Sums over many tokens hide much: with part_most > 0 each part must be right as
 // a whole, the root of its squared errors at most that share of its size.
 typedef struct Comparison {
-    const char  *name;
+    const char *name;
     const Array *got;
-    Tolerance    tolerance;
-    double       part_most;
-    double       ab, aa_bb;          // of what was compared so far, as all below
-    int64_t      seen, wrong, first; // elements; the first wrong one, if any is
-    int64_t      wrong_parts, first_part;
-    double       expected, off;      // of the first wrong element; of the first wrong part, the share
+    Tolerance tolerance;
+    double part_most;
+    double ab, aa_bb;           // of what was compared so far, as all below
+    int64_t seen, wrong, first; // elements; the first wrong one, if any is
+    int64_t wrong_parts, first_part;
+    double expected, off; // of the first wrong element; of the first wrong part, the share
 } Comparison;
 void compare_part(Comparison *c, int64_t first, int64_t n, const double *expected);
-void assert_compared(const Comparison *c);                 // fails, too, if less than all of it was compared
+void assert_compared(const Comparison *c); // fails, too, if less than all of it was compared
 
 #endif

@@ -9,7 +9,7 @@
 // may differ; the renamed ones are listed, for people to look at. Variables of the kernel (their names begin with the
 // prefix of variables) and all other names are renamed apart: a kernel's `first` is not the `first` of a prelude.
 // scripts/compare_texts.sh does both.
-#define _GNU_SOURCE                  // scandir, mkdir
+#define _GNU_SOURCE // scandir, mkdir
 #include "runtime/build.h"
 #include "base/memory.h"
 
@@ -21,17 +21,21 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-typedef struct Form { const char *name; bool checked; Target target; } Form;
+typedef struct Form {
+    const char *name;
+    bool checked;
+    Target target;
+} Form;
 
 static const Form forms[] = {
-    { "amx",           false, { .name = "cpu", .cpu = { .isa = ISA_AVX512, .bf16 = true, .vnni = true, .amx = true } } },
-    { "avx512",        false, { .name = "cpu", .cpu = { .isa = ISA_AVX512 } } },
-    { "avx2",          false, { .name = "cpu", .cpu = { .isa = ISA_AVX2 } } },
-    { "portable",      false, { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
-    { "check",         true,  { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
-    { "sm_90a",        false, { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
-    { "sm_80",         false, { .name = "cuda", .cuda = { .arch = 80, .explain = true } } },
-    { "sm_90a-check",  true,  { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
+    { "amx", false, { .name = "cpu", .cpu = { .isa = ISA_AVX512, .bf16 = true, .vnni = true, .amx = true } } },
+    { "avx512", false, { .name = "cpu", .cpu = { .isa = ISA_AVX512 } } },
+    { "avx2", false, { .name = "cpu", .cpu = { .isa = ISA_AVX2 } } },
+    { "portable", false, { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
+    { "check", true, { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
+    { "sm_90a", false, { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
+    { "sm_80", false, { .name = "cuda", .cuda = { .arch = 80, .explain = true } } },
+    { "sm_90a-check", true, { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
 };
 
 // ---- writing
@@ -55,9 +59,9 @@ static kiln_status write_step(const Compiled *compiled, void *context)
 static bool same_build(const CheckCase *a, const CheckCase *b)
 {
     for (int i = 0; a->n_build == b->n_build && i < a->n_build; i++)
-        if (strcmp(a->build[i].name, b->build[i].name) != 0 || a->build[i].kind != b->build[i].kind
-            || a->build[i].integer != b->build[i].integer || a->build[i].type != b->build[i].type
-            || memcmp(&a->build[i].real, &b->build[i].real, sizeof a->build[i].real) != 0)
+        if (strcmp(a->build[i].name, b->build[i].name) != 0 || a->build[i].kind != b->build[i].kind ||
+            a->build[i].integer != b->build[i].integer || a->build[i].type != b->build[i].type ||
+            memcmp(&a->build[i].real, &b->build[i].real, sizeof a->build[i].real) != 0)
             return false;
     return a->n_build == b->n_build;
 }
@@ -65,8 +69,7 @@ static bool same_build(const CheckCase *a, const CheckCase *b)
 static bool is_first(const CheckCases *cases, int at)
 {
     for (int i = 0; i < at; i++)
-        if (same_build(&cases->items[i], &cases->items[at]))
-            return false;
+        if (same_build(&cases->items[i], &cases->items[at])) return false;
     return true;
 }
 
@@ -84,13 +87,15 @@ static int write_kernel(kiln_program *program, const char *name, const char *ste
         }
         for (int i = 0; i < cases->count; i++) {
             const CheckCase *const one = &cases->items[i];
-            if (!is_first(cases, i))
-                continue;
-            const BuildRequest request = { .program = program, .name = name, .bindings = one->build, .n_bindings = one->n_build,
-                                           .checked = forms[f].checked, .target = forms[f].target };
+            if (!is_first(cases, i)) continue;
+            const BuildRequest request = { .program = program,
+                                           .name = name,
+                                           .bindings = one->build,
+                                           .n_bindings = one->n_build,
+                                           .checked = forms[f].checked,
+                                           .target = forms[f].target };
             fprintf(out, "==== %s\n", one->label);
-            if (kernel_compile(&request, NULL, NULL, write_step, out))
-                fprintf(out, "%s\n", kiln_error_message());
+            if (kernel_compile(&request, NULL, NULL, write_step, out)) fprintf(out, "%s\n", kiln_error_message());
             texts++;
         }
         fclose(out);
@@ -101,8 +106,7 @@ static int write_kernel(kiln_program *program, const char *name, const char *ste
 static bool is_repeated(const Decl *first, const Decl *check)
 {
     for (const Decl *d = first; d != check; d = d->next)
-        if (d->kind == DECL_CHECK && strcmp(d->name, check->name) == 0)
-            return true;
+        if (d->kind == DECL_CHECK && strcmp(d->name, check->name) == 0) return true;
     return false;
 }
 
@@ -118,8 +122,7 @@ static int write_file(const char *folder, const char *path)
     const int n = snprintf(stem, sizeof stem, "%s/%s", folder, path);
     stem[n - (int)strlen(".tile")] = 0;
     for (char *p = stem + strlen(folder) + 1; *p; p++)
-        if (*p == '/')
-            *p = '-';
+        if (*p == '/') *p = '-';
     int texts = 0;
     const Decl *const first = program->program->modules[0]->decls;
     if (setjmp(program->arena->out_of_memory) != 0) {
@@ -127,8 +130,7 @@ static int write_file(const char *folder, const char *path)
         exit(2);
     }
     for (const Decl *d = first; d; d = d->next)
-        if (d->kind == DECL_CHECK && !is_repeated(first, d))
-            texts += write_kernel(program, d->name, stem);
+        if (d->kind == DECL_CHECK && !is_repeated(first, d)) texts += write_kernel(program, d->name, stem);
     kiln_program_free(program);
     return texts;
 }
@@ -140,8 +142,7 @@ static int write_all(const char *folder, const char *path)
     struct dirent **items;
     struct stat st;
     int texts = 0;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
-        return write_file(folder, path);
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return write_file(folder, path);
     const int n = scandir(path, &items, is_shown, alphasort);
     for (int i = 0; i < n; i++) {
         char inner[PATH_BYTES];
@@ -151,14 +152,17 @@ static int write_all(const char *folder, const char *path)
             texts += write_all(folder, inner);
         free(items[i]);
     }
-    if (n >= 0)
-        free(items);
+    if (n >= 0) free(items);
     return texts;
 }
 
 // ---- comparing
 
-typedef struct Token { const char *at; size_t n; bool name; } Token;
+typedef struct Token {
+    const char *at;
+    size_t n;
+    bool name;
+} Token;
 
 // The next token; blanks and comments are passed over, and lines are counted.
 static Token next_token(const char **at, int *line)
@@ -167,10 +171,8 @@ static Token next_token(const char **at, int *line)
     for (;; p++) {
         if (p[0] == '/' && p[1] == '/')
             while (p[1] && p[1] != '\n') p++;
-        else if (*p == '\n')
-            ++*line;
-        else if (!isspace((unsigned char)*p))
-            break;
+        else if (*p == '\n') ++*line;
+        else if (!isspace((unsigned char)*p)) break;
     }
     const char *end = p + (*p != 0);
     const bool name = isalpha((unsigned char)*p) || *p == '_';
@@ -178,14 +180,23 @@ static Token next_token(const char **at, int *line)
         while (isalnum((unsigned char)*end) || *end == '_' || (!name && *end == '.')) end++;
     else if (*p == '"')
         for (; *end && end[-1 + (end == p)] && *end != '\n'; end++)
-            if (*end == '"' && end[-1] != '\\') { end++; break; }
+            if (*end == '"' && end[-1] != '\\') {
+                end++;
+                break;
+            }
     *at = end;
     return (Token){ p, (size_t)(end - p), name };
 }
 
 // Renamings of one text, both ways.
-typedef struct Renamed { char *before, *after; bool variable; } Renamed;
-typedef struct Names { Renamed *items; int n; } Names;
+typedef struct Renamed {
+    char *before, *after;
+    bool variable;
+} Renamed;
+typedef struct Names {
+    Renamed *items;
+    int n;
+} Names;
 
 static bool is(const Token *t, const char *text) { return strlen(text) == t->n && memcmp(text, t->at, t->n) == 0; }
 
@@ -201,8 +212,7 @@ static bool agree_on(Names *names, const Token *a, const Token *b)
         if (names->items[i].variable == variable && (is(a, names->items[i].before) || is(b, names->items[i].after)))
             return is(a, names->items[i].before) && is(b, names->items[i].after);
     names->items = realloc(names->items, sizeof *names->items * (size_t)(names->n + 1));
-    if (!names->items)
-        exit(2);
+    if (!names->items) exit(2);
     names->items[names->n++] = (Renamed){ strndup(a->at, a->n), strndup(b->at, b->n), variable };
     return true;
 }
@@ -220,8 +230,7 @@ static void forget(Names *names, bool show)
 
 static void print_line_at(const char *mark, const char *text, int line)
 {
-    for (int i = 1; i < line && *text; text++)
-        i += *text == '\n';
+    for (int i = 1; i < line && *text; text++) i += *text == '\n';
     printf("    %s %.*s\n", mark, (int)(strcspn(text, "\n") < 160 ? strcspn(text, "\n") : 160), text);
 }
 
@@ -237,8 +246,7 @@ static bool same_exactly(const char *file, const char *before, const char *after
 {
     int line = 1;
     const char *a = before, *b = after;
-    for (; *a && *a == *b; a++, b++)
-        line += *a == '\n';
+    for (; *a && *a == *b; a++, b++) line += *a == '\n';
     return *a == *b ? true : report(file, before, line, after, line);
 }
 
@@ -248,14 +256,13 @@ static bool same_but_for_names(const char *file, const char *before, const char 
     const char *a = before, *b = after;
     int line_a = 1, line_b = 1;
     bool same = true;
-    for (bool more = true; same && more; ) {
+    for (bool more = true; same && more;) {
         const Token x = next_token(&a, &line_a), y = next_token(&b, &line_b);
-        if (is(&x, "plan") && is(&y, "plan"))              // another text
+        if (is(&x, "plan") && is(&y, "plan")) // another text
             forget(&names, same);
         same = x.name == y.name && (x.name ? agree_on(&names, &x, &y) : x.n == y.n && memcmp(x.at, y.at, x.n) == 0);
         more = x.n > 0 && y.n > 0;
-        if (!same)
-            report(file, before, line_a, after, line_b);
+        if (!same) report(file, before, line_a, after, line_b);
     }
     forget(&names, same);
     free(names.items);
@@ -265,8 +272,7 @@ static bool same_but_for_names(const char *file, const char *before, const char 
 // Plans hold names; with --names they are no part of the comparison.
 static void blank_plans(char *text)
 {
-    for (char *p = text; (p = strstr(p, "\nplan ")) != NULL; p++)
-        memset(p + 6, '-', strcspn(p + 6, "\n"));
+    for (char *p = text; (p = strstr(p, "\nplan ")) != NULL; p++) memset(p + 6, '-', strcspn(p + 6, "\n"));
 }
 
 static int compare_folders(const char *before, const char *after, bool names)
@@ -284,23 +290,21 @@ static int compare_folders(const char *before, const char *after, bool names)
             blank_plans(was);
             blank_plans(now);
         }
-        if (!was || !now)
-            missing++, printf("MISSING: %s\n", was ? b : a);
-        else if (!(names ? same_but_for_names : same_exactly)(items[i]->d_name, was, now))
-            different++;
+        if (!was || !now) missing++, printf("MISSING: %s\n", was ? b : a);
+        else if (!(names ? same_but_for_names : same_exactly)(items[i]->d_name, was, now)) different++;
         memory_free(was);
         memory_free(now);
         free(items[i]);
     }
-    if (n > 0)
-        free(items);
+    if (n > 0) free(items);
     printf("%d passed, %d failed, 0 skipped\n", n < 0 ? 0 : n - different - missing, n <= 0 ? 1 : different + missing);
     return n <= 0 || different || missing;
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: emitted_texts write FOLDER FILE|FOLDER...\n       emitted_texts compare [--names] BEFORE AFTER\n");
+    fprintf(stderr,
+            "usage: emitted_texts write FOLDER FILE|FOLDER...\n       emitted_texts compare [--names] BEFORE AFTER\n");
     return 2;
 }
 
@@ -309,13 +313,10 @@ int main(int argc, char **argv)
     const bool names = argc > 2 && strcmp(argv[2], "--names") == 0;
     if (argc == 4 + names && strcmp(argv[1], "compare") == 0)
         return compare_folders(argv[2 + names], argv[3 + names], names);
-    if (argc < 4 || strcmp(argv[1], "write") != 0)
-        return usage();
+    if (argc < 4 || strcmp(argv[1], "write") != 0) return usage();
     int texts = 0;
-    if (!folder_make(argv[2]))
-        return fprintf(stderr, "%s: %s\n", argv[2], strerror(errno)), 2;
-    for (int i = 3; i < argc; i++)
-        texts += write_all(argv[2], argv[i]);
+    if (!folder_make(argv[2])) return fprintf(stderr, "%s: %s\n", argv[2], strerror(errno)), 2;
+    for (int i = 3; i < argc; i++) texts += write_all(argv[2], argv[i]);
     printf("%d texts in %s\n", texts, argv[2]);
     return texts == 0;
 }

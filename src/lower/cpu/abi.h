@@ -20,15 +20,15 @@ typedef struct CpuHost {
     // A --check build, an assert or an assume found a mistake at `where` in the source (softmax.tile:12:5). Must not
     // return: it longjmps to the loop that called the entry, which gives up the launch. Emitted code holds nothing but what it
     // got from `alloc`.
-    void  (*trap)(void *context, const char *where, const char *message);
+    void (*trap)(void *context, const char *where, const char *message);
     // print("...", x): one call per execution, printf's format and (promoted) arguments; one whole line.
-    void  (*print)(void *context, const char *format, ...);
+    void (*print)(void *context, const char *format, ...);
     // Private arrays of sequential kernels, zeroed, aligned to 16. NULL when out of memory (the code then traps).
     // After a trap the host frees what was not given back.
     void *(*alloc)(void *context, size_t bytes);
-    void  (*free)(void *context, void *memory);
-    void   *context;
-    void   *reserved[3];
+    void (*free)(void *context, void *memory);
+    void *context;
+    void *reserved[3];
 } CpuHost;
 
 enum { CPU_HOST_BYTES = 64 };

@@ -10,9 +10,9 @@
 #include <assert.h>
 
 typedef struct Group {
-    Linear at;                       // in parts of an element: `parts` to one
-    int    first, count;             // of the dimensions it runs along, merged row-major
-    int    parts;
+    Linear at;        // in parts of an element: `parts` to one
+    int first, count; // of the dimensions it runs along, merged row-major
+    int parts;
 } Group;
 
 // ---- linear forms
@@ -100,10 +100,7 @@ static Expr *stride_of(Cpu *cx, const Buffer *b, int dim)
 }
 
 // Bits that one step of place->at stands for.
-static int place_unit(const Place *p)
-{
-    return p->bytes ? 8 : dtype_bits(p->type);
-}
+static int place_unit(const Place *p) { return p->bytes ? 8 : dtype_bits(p->type); }
 
 static void place_on_root(Cpu *cx, Place *p, Buffer *root, const Group *groups, int n)
 {
@@ -169,10 +166,10 @@ static void convert_units(Cpu *cx, Group *g, int from, int to)
 typedef struct Pairing {
     const Buffer *view;
     const Region *region;
-    int  dims[MAX_RANK], n;          // the ranges, as dimensions of the base
-    int  from_bits, to_bits;         // of an element: the view's and the base's
-    bool same_shape;                 // nothing is between
-    int  front, end_v, end_r;        // the run begins there in both, and ends there in the view and among the ranges
+    int dims[MAX_RANK], n;   // the ranges, as dimensions of the base
+    int from_bits, to_bits;  // of an element: the view's and the base's
+    bool same_shape;         // nothing is between
+    int front, end_v, end_r; // the run begins there in both, and ends there in the view and among the ranges
 } Pairing;
 
 static bool same_extent(const Pairing *pair, int v, int range)
@@ -183,7 +180,9 @@ static bool same_extent(const Pairing *pair, int v, int range)
 static Pairing pair_dimensions(const Buffer *view)
 {
     const Region *const r = &view->base;
-    Pairing pair = { .view = view, .region = r, .from_bits = dtype_bits(view->type), .to_bits = dtype_bits(r->buffer->type) };
+    Pairing pair = {
+        .view = view, .region = r, .from_bits = dtype_bits(view->type), .to_bits = dtype_bits(r->buffer->type)
+    };
     for (int d = 0; d < r->buffer->rank; d++)
         if (r->subs[d].is_range) pair.dims[pair.n++] = d;
     const bool same_bits = pair.from_bits == pair.to_bits;
@@ -194,8 +193,10 @@ static Pairing pair_dimensions(const Buffer *view)
     if (pair.same_shape) {
         front = n;
     } else {
-        while (front < rank && front < n && same_extent(&pair, front, front) && (same_bits || (front < rank - 1 && front < n - 1))) front++;
-        if (!same_bits) back = rank > front && n > front;                // the last range counts bytes
+        while (front < rank && front < n && same_extent(&pair, front, front) &&
+               (same_bits || (front < rank - 1 && front < n - 1)))
+            front++;
+        if (!same_bits) back = rank > front && n > front; // the last range counts bytes
         while (back < rank - front && back < n - front && same_extent(&pair, rank - 1 - back, n - 1 - back)) back++;
         if (!same_bits && (rank - front - back == 0) != (n - front - back == 0)) back = 0;
     }
@@ -246,7 +247,8 @@ static int split_groups(Cpu *cx, Place *p, const Pairing *pair, const Group *gro
         }
         if (!may_split(cx, p, &groups[g], pair->view)) return -1;
         for (int k = 0; k < end - first; k++) {
-            Expr *const index = index_of_position(cx, groups[g].at.base, (Expr **)pair->view->shape + first, end - first, k);
+            Expr *const index =
+                index_of_position(cx, groups[g].at.base, (Expr **)pair->view->shape + first, end - first, k);
             to[m++] = index_group(cx, index, first + k);
         }
     }
@@ -270,7 +272,8 @@ static int groups_of_ranges(Cpu *cx, const Pairing *pair, const Group *groups, i
             run_stands = true;
         }
         if (in_run) one.at = linear_scale(cx, one.at, extent_of(cx, pair->view, end, pair->end_v - end));
-        if (!same_bits && (end == rank || (in_run && pair->end_v == rank))) convert_units(cx, &one, pair->from_bits, pair->to_bits);
+        if (!same_bits && (end == rank || (in_run && pair->end_v == rank)))
+            convert_units(cx, &one, pair->from_bits, pair->to_bits);
         if (in_run) {
             run.at = linear_add(cx, run.at, one.at);
             run.parts = one.parts > run.parts ? one.parts : run.parts;
@@ -292,7 +295,10 @@ static bool is_one_run(const Region *r, const int *dims, int i, int j)
     return one;
 }
 
-typedef struct Groups { Group items[MAX_RANK * 2]; int n, dim; } Groups;       // of the base's dimensions up to `dim`
+typedef struct Groups {
+    Group items[MAX_RANK * 2];
+    int n, dim;
+} Groups; // of the base's dimensions up to `dim`
 
 // The region's indices in front of dimension `end`.
 static void add_indices(Cpu *cx, Groups *to, const Region *r, int end)
@@ -320,7 +326,8 @@ static bool add_range_group(Cpu *cx, Place *p, const Pairing *pair, const Group 
     for (int x = i; x < j; x++) widths[x - i] = pair->region->subs[dims[x]].width;
     for (int x = i; x < j; x++) {
         add_indices(cx, to, pair->region, dims[x]);
-        add_merged(cx, to, pair, x, x + 1, (Linear){ .base = index_of_position(cx, g->at.base, widths, j - i, x - i) }, 1);
+        add_merged(cx, to, pair, x, x + 1, (Linear){ .base = index_of_position(cx, g->at.base, widths, j - i, x - i) },
+                   1);
     }
     return true;
 }
@@ -403,12 +410,12 @@ Expr *cpu_place_load(Cpu *cx, const Place *p, Expr *at)
 {
     if (p->packed)
         return cpu_call(cx, p->type, dtype_bits(p->type) == 4 ? "kiln_get_bits4" : "kiln_get_bits2", 2,
-                    cpu_of(cx, p->pointer), at);
+                        cpu_of(cx, p->pointer), at);
     if (p->bytes)
         return cpu_call(cx, p->type, arena_printf(cx->arena, "kiln_load_%s", dtype_info[p->type].c_name), 2,
-                    cpu_of(cx, p->pointer), at);
+                        cpu_of(cx, p->pointer), at);
     Expr *const element = expr_index(cx->arena, p->pointer, at);
-    element->type = p->type;                               // of a packed type in a tile, whose array is of bytes
+    element->type = p->type; // of a packed type in a tile, whose array is of bytes
     return element;
 }
 
@@ -418,12 +425,11 @@ void cpu_place_store(Cpu *cx, const Place *p, Expr *at, Expr *value)
 {
     if (p->packed)
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT, dtype_bits(p->type) == 4 ? "kiln_set_bits4" : "kiln_set_bits2", 3,
-                          cpu_of(cx, p->pointer), at, value));
+                                  cpu_of(cx, p->pointer), at, value));
     else if (p->bytes)
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_store_%s", dtype_info[p->type].c_name), 3,
-                          cpu_of(cx, p->pointer), at, value));
-    else
-        cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { p->pointer, at, value } });
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_store_%s", dtype_info[p->type].c_name),
+                                  3, cpu_of(cx, p->pointer), at, value));
+    else cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { p->pointer, at, value } });
 }
 
 Expr *cpu_place_address(Cpu *cx, const Place *p, Expr *at)

@@ -16,7 +16,11 @@ void cpu_note_let(Cpu *cx, TileOp *op)
 
 static bool is_dynamic(const Expr *x, void *context) { return x->kind == E_ATOMIC || x->kind == E_CALL; }
 
-typedef struct Dependence { const Cpu *cx; const Var *var; Var *let; } Dependence;
+typedef struct Dependence {
+    const Cpu *cx;
+    const Var *var;
+    Var *let;
+} Dependence;
 
 static bool depends(const Cpu *cx, const Expr *x, const Var *var, int depth);
 
@@ -67,14 +71,14 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
         (tile->kind != BUFFER_SHARED && tile->kind != BUFFER_FRAGMENT) || cpu_place_stride(src, tile->rank - 1) != 1)
         return;
     TileInfo *const t = &cx->tiles[tile->id];
-    for (int d = 0; d < tile->rank && t->home != cx->out; d++)         // strides that only this block knows
+    for (int d = 0; d < tile->rank && t->home != cx->out; d++) // strides that only this block knows
         if (src->at.coef[d] && expr_any(src->at.coef[d], is_scalar_of_kernel, cx)) return;
     Expr *const next = one_later(cx, src->at.base);
     if (!next) return;
     Expr *const address = expr_address(cx->arena, src->pointer, cpu_expr(cx, next));
     t->ahead_type = src->type;
     if (t->home == cx->out) t->ahead = cpu_declare_pointer(cx, src->type, "ahead", address);
-    else {                                                 // inside a branch or loop: readers may stand behind it
+    else { // inside a branch or loop: readers may stand behind it
         LoopList *const here = cpu_enter(cx, t->home);
         t->ahead = cpu_declare_pointer(cx, src->type, "ahead", cpu_literal(cx, "NULL"));
         cpu_enter(cx, here);
@@ -85,7 +89,12 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src)
 
 // ---- the readers
 
-typedef struct Readers { Cpu *cx; const Nest *nest; const Var *inner; Expr *lo, *hi; } Readers;
+typedef struct Readers {
+    Cpu *cx;
+    const Nest *nest;
+    const Var *inner;
+    Expr *lo, *hi;
+} Readers;
 
 static void fetch_row(const TileUse *use, void *context)
 {
@@ -100,8 +109,8 @@ static void fetch_row(const TileUse *use, void *context)
         if (expr_uses(use->subs[d], r->inner) || expr_loads(use->subs[d])) return;
         at = int_add(cx->arena, at, int_mul(cx->arena, cpu_expr(cx, use->subs[d]), t->ahead_strides[d]));
     }
-    Expr *const bytes = int_mul(cx->arena, int_sub(cx->arena, r->hi, r->lo),
-                                int_const(cx->arena, dtype_bytes(t->ahead_type, 1)));
+    Expr *const bytes =
+        int_mul(cx->arena, int_sub(cx->arena, r->hi, r->lo), int_const(cx->arena, dtype_bytes(t->ahead_type, 1)));
     cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_fetch", 2, expr_address(cx->arena, t->ahead, at), bytes));
     t->ahead = NULL;
 }

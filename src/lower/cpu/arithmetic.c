@@ -24,7 +24,8 @@ static bool divides(ExprOp op) { return op == X_DIV || op == X_MOD; }
 static const char *checked_name(const Cpu *cx, ExprOp op, DType type, Span span)
 {
     static const char *const names[X_OP_COUNT] = {
-        [X_ADD] = "add", [X_SUB] = "sub", [X_MUL] = "mul", [X_DIV] = "div", [X_MOD] = "mod", [X_SHL] = "shl", [X_SHR] = "shr",
+        [X_ADD] = "add", [X_SUB] = "sub", [X_MUL] = "mul", [X_DIV] = "div",
+        [X_MOD] = "mod", [X_SHL] = "shl", [X_SHR] = "shr",
     };
     if (!cpu_is_checked(cx) || !span.source) return NULL;
     return type == DTYPE_INT || (divides(op) && dtype_is_integer(type)) ? names[op] : NULL;

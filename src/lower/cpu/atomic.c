@@ -6,8 +6,8 @@
 #include "lower/cpu/cpu.h"
 
 static const char *const op_names[] = {
-    [ATOMIC_ADD] = "add", [ATOMIC_MIN] = "min", [ATOMIC_MAX] = "max", [ATOMIC_AND] = "and", [ATOMIC_OR] = "or",
-    [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "cas",
+    [ATOMIC_ADD] = "add", [ATOMIC_MIN] = "min",           [ATOMIC_MAX] = "max", [ATOMIC_AND] = "and",
+    [ATOMIC_OR] = "or",   [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "cas",
 };
 
 // f16 and bf16 add in f32 and are rounded once.
@@ -20,8 +20,9 @@ static UpdateOp update_of(AtomicOp op)
     case ATOMIC_MIN: return UPDATE_MIN;
     case ATOMIC_MAX: return UPDATE_MAX;
     case ATOMIC_AND: return UPDATE_AND;
-    case ATOMIC_OR:  return UPDATE_OR;
-    case ATOMIC_EXCHANGE: case ATOMIC_CAS: break;
+    case ATOMIC_OR: return UPDATE_OR;
+    case ATOMIC_EXCHANGE:
+    case ATOMIC_CAS: break;
     }
     return UPDATE_ADD;
 }
@@ -35,7 +36,8 @@ static Expr *on_tile(Cpu *cx, AtomicOp op, const Place *p, Expr *at, Expr *value
     if (op == ATOMIC_CAS)
         next = expr_select(cx->arena, expr_binary(cx->arena, X_EQ, cpu_of(cx, old), cpu_convert(cx, wide, compare)),
                            next, cpu_of(cx, old));
-    else if (op != ATOMIC_EXCHANGE) next = cpu_update_value(cx, update_of(op), wide, cpu_of(cx, old), next, (Span){ 0 });
+    else if (op != ATOMIC_EXCHANGE)
+        next = cpu_update_value(cx, update_of(op), wide, cpu_of(cx, old), next, (Span){ 0 });
     cpu_place_store(cx, p, at, cpu_convert(cx, p->type, next));
     return cpu_of(cx, old);
 }

@@ -55,7 +55,9 @@ void cpu_add_if(Cpu *cx, Expr *cond, const LoopList *body)
 
 void cpu_add_loop(Cpu *cx, Var *var, Expr *lo, Expr *hi, const LoopList *body)
 {
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body->first } });
+    cpu_add(cx, (LoopStmt){
+                    .kind = L_FOR,
+                    .for_ = { .var = var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body->first } });
 }
 
 void cpu_add_call(Cpu *cx, Expr *x) { cpu_add(cx, (LoopStmt){ .kind = L_CALL, .call = { x } }); }
@@ -74,7 +76,10 @@ Var *cpu_declare_pointer(Cpu *cx, DType type, const char *name, Expr *value)
     return var;
 }
 
-void cpu_assign(Cpu *cx, Var *var, Expr *value) { cpu_add(cx, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } }); }
+void cpu_assign(Cpu *cx, Var *var, Expr *value)
+{
+    cpu_add(cx, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } });
+}
 
 Expr *cpu_of(Cpu *cx, Var *var) { return expr_var(cx->arena, var); }
 
@@ -103,4 +108,7 @@ bool cpu_unsupported(Cpu *cx, Span span, const char *format, ...)
     return diag_error(cx->diags, span, "%s is not supported yet on this target", text);
 }
 
-const char *cpu_fresh_label(Cpu *cx, const char *stem) { return arena_printf(cx->arena, "%s_%d", stem, cx->n_labels++); }
+const char *cpu_fresh_label(Cpu *cx, const char *stem)
+{
+    return arena_printf(cx->arena, "%s_%d", stem, cx->n_labels++);
+}

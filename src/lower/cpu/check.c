@@ -21,11 +21,15 @@ Expr *cpu_check_sub(Cpu *cx, Expr *sub, Expr *extent, const Buffer *buffer, Span
     const Range r = expr_range(sub);
     int64_t n;
     if (expr_as_int(extent, &n) && r.has_lo && r.has_hi && r.lo >= 0 && r.hi < n) return sub;
-    Expr *const text = cpu_quoted(cx, arena_printf(cx->arena, "a subscript of '%s' is outside its extent", buffer->name));
+    Expr *const text =
+        cpu_quoted(cx, arena_printf(cx->arena, "a subscript of '%s' is outside its extent", buffer->name));
     return cpu_call(cx, DTYPE_INT, "kiln_inside", 5, cpu_of(cx, cx->host), sub, extent, cpu_where(cx, span), text);
 }
 
-typedef struct Mark { const Place *p; bool read; } Mark;
+typedef struct Mark {
+    const Place *p;
+    bool read;
+} Mark;
 
 static void mark_element(Cpu *cx, Expr **axes, void *context)
 {
@@ -48,9 +52,12 @@ static void mark_at(Cpu *cx, const Place *p, Expr **axes, bool read)
     LoopList body = loop_list(cx->arena), trap = body, *const out = cpu_enter(cx, &body);
     if (read) {
         cpu_enter(cx, &trap);
-        cpu_emit_trap(cx, p->span, arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
+        cpu_emit_trap(cx, p->span,
+                      arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
         cpu_enter(cx, &body);
-        cpu_add_if(cx, expr_binary(cx->arena, X_EQ, expr_index(cx->arena, shadow, at), expr_int(cx->arena, DTYPE_U8, 0)), &trap);
+        cpu_add_if(cx,
+                   expr_binary(cx->arena, X_EQ, expr_index(cx->arena, shadow, at), expr_int(cx->arena, DTYPE_U8, 0)),
+                   &trap);
     } else {
         cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { shadow, at, expr_int(cx->arena, DTYPE_U8, 1) } });
     }

@@ -12,12 +12,12 @@
 typedef enum { ROW_COPY, ROW_FILL, ROW_ATOMIC_ADD } RowKind;
 
 typedef struct Rows {
-    Cpu   *cx;
+    Cpu *cx;
     RowKind kind;
-    Place  dst, src;
-    Expr  *value;                    // of a fill: Loop IR, in dst's type
-    Expr  *axes[MAX_RANK];           // the indices of the loops around
-    Expr  *inside;                   // so far inside the source: bool, NULL: yes
+    Place dst, src;
+    Expr *value;          // of a fill: Loop IR, in dst's type
+    Expr *axes[MAX_RANK]; // the indices of the loops around
+    Expr *inside;         // so far inside the source: bool, NULL: yes
 } Rows;
 
 // ---- ranges of an axis
@@ -29,7 +29,7 @@ static int deepest_axis(const Place *p, const PlaceCheck *c)
     return -1;
 }
 
-static Expr *lesser(Cpu *cx, Expr *a, Expr *b)  { return cpu_call(cx, DTYPE_INT, "kiln_min_int", 2, a, b); }
+static Expr *lesser(Cpu *cx, Expr *a, Expr *b) { return cpu_call(cx, DTYPE_INT, "kiln_min_int", 2, a, b); }
 static Expr *greater(Cpu *cx, Expr *a, Expr *b) { return cpu_call(cx, DTYPE_INT, "kiln_max_int", 2, a, b); }
 
 // Narrows [*lo, *hi) to where the checks that end at this axis hold, given the indices outside it. True if it did.
@@ -50,7 +50,7 @@ static bool narrow_range(Rows *r, const Place *p, int axis, Expr **lo, Expr **hi
         if (!expr_as_int(step, &constant)) {
             first = cpu_call(cx, DTYPE_INT, "kiln_enters", 3, rest, extent, step);
             end = cpu_call(cx, DTYPE_INT, "kiln_leaves", 3, rest, extent, step);
-        } else if (constant != 1) {                        // ceil of both
+        } else if (constant != 1) { // ceil of both
             Expr *const up = int_sub(cx->arena, step, int_const(cx->arena, 1));
             first = cpu_call(cx, DTYPE_INT, "kiln_floordiv", 2, int_add(cx->arena, first, up), step);
             end = cpu_call(cx, DTYPE_INT, "kiln_floordiv", 2, int_add(cx->arena, end, up), step);
@@ -119,8 +119,14 @@ static void element_loop(Rows *r, Expr *lo, Expr *hi, bool zero)
     if (r->kind == ROW_COPY && !zero) value = cpu_convert(cx, r->dst.type, value);
     store_element(r, position(r, &r->dst, cpu_of(cx, i)), value);
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body.first,
-                        .form = r->kind == ROW_ATOMIC_ADD || r->dst.packed ? LOOP_PLAIN : LOOP_VECTORISE } });
+    cpu_add(cx,
+            (LoopStmt){ .kind = L_FOR,
+                        .for_ = { .var = i,
+                                  .lo = lo,
+                                  .hi = hi,
+                                  .step = int_const(cx->arena, 1),
+                                  .body = body.first,
+                                  .form = r->kind == ROW_ATOMIC_ADD || r->dst.packed ? LOOP_PLAIN : LOOP_VECTORISE } });
 }
 
 static Expr *bytes_between(Cpu *cx, Expr *lo, Expr *hi, DType type)
@@ -151,16 +157,17 @@ static void fill_or_copy_row(Rows *r, Expr *lo, Expr *hi)
     Cpu *const cx = r->cx;
     const bool plain = is_plain_row(&r->dst) && (r->kind == ROW_FILL || is_plain_row(&r->src));
     const bool floats = r->dst.type == DTYPE_F32 && r->src.type == DTYPE_F32 && !r->dst.bytes && !r->src.bytes;
-    Expr *const streams = r->kind == ROW_COPY && plain && !r->dst.bytes && r->src.root &&
-                                  r->src.root->kind != BUFFER_TENSOR
-                              ? cpu_streams(cx, &r->dst)
-                              : NULL;
+    Expr *const streams =
+        r->kind == ROW_COPY && plain && !r->dst.bytes && r->src.root && r->src.root->kind != BUFFER_TENSOR
+            ? cpu_streams(cx, &r->dst)
+            : NULL;
     if (r->kind == ROW_FILL && plain && is_zero(r->value)) {
         zero_row(r, lo, hi);
     } else if (r->kind == ROW_ATOMIC_ADD && plain && floats) {
         cx->atomics = true;
         const int axis = r->dst.n_axes - 1;
-        Expr *const stride = axis > 0 && r->dst.at.coef[axis - 1] ? cpu_expr(cx, r->dst.at.coef[axis - 1]) : int_const(cx->arena, 0);
+        Expr *const stride =
+            axis > 0 && r->dst.at.coef[axis - 1] ? cpu_expr(cx, r->dst.at.coef[axis - 1]) : int_const(cx->arena, 0);
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_atomic_add_row_float", 4,
                                   cpu_place_address(cx, &r->dst, position(r, &r->dst, lo)),
                                   cpu_place_address(cx, &r->src, position(r, &r->src, lo)), int_sub(cx->arena, hi, lo),
@@ -318,9 +325,9 @@ static Expr *box_inside(Cpu *cx, const Place *p)
         Expr *const first = last;
         for (int x = 0; x < p->n_axes; x++)
             if (c->at.coef[x])
-                last = int_add(a, last,
-                               int_mul(a, cpu_expr(cx, c->at.coef[x]),
-                                       int_sub(a, cpu_expr(cx, p->widths[x]), int_const(a, 1))));
+                last = int_add(
+                    a, last,
+                    int_mul(a, cpu_expr(cx, c->at.coef[x]), int_sub(a, cpu_expr(cx, p->widths[x]), int_const(a, 1))));
         all = cpu_both(cx, all, expr_binary(a, X_GE, first, int_const(a, 0)));
         all = cpu_both(cx, all, expr_binary(a, X_LT, last, cpu_expr(cx, c->extent)));
     }
@@ -357,14 +364,19 @@ static void lower_borrowing_copy(Cpu *cx, TileOp *op)
     else cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { take.first } });
 }
 
-typedef struct Borrow { Cpu *cx; bool *refused; bool *filled; } Borrow;
+typedef struct Borrow {
+    Cpu *cx;
+    bool *refused;
+    bool *filled;
+} Borrow;
 
 static bool can_lend(Cpu *cx, TileOp *op)
 {
     Buffer *const tile = op->copy.dst.buffer, *const root = buffer_root(op->copy.src.buffer);
     Place src;
-    if (!buffer_is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR || root->access != ACCESS_IN ||
-        tile->type != op->copy.src.buffer->type || dtype_bits(tile->type) < 8 || region_rank(&op->copy.src) != tile->rank)
+    if (!buffer_is_tile(tile) || !region_is_whole(&op->copy.dst) || root->kind != BUFFER_TENSOR ||
+        root->access != ACCESS_IN || tile->type != op->copy.src.buffer->type || dtype_bits(tile->type) < 8 ||
+        region_rank(&op->copy.src) != tile->rank)
         return false;
     return cpu_place_region(cx, &src, &op->copy.src) && !src.by_elements && !src.bytes && tile->rank > 0 &&
            cpu_place_stride(&src, tile->rank - 1) == 1;
@@ -427,8 +439,8 @@ void cpu_find_borrowed(Cpu *cx)
 
 static bool is_borrowing(const Cpu *cx, const TileOp *op)
 {
-    return op->kind == T_COPY && op->copy.dst.buffer->kind != BUFFER_TENSOR && op->copy.dst.buffer->kind != BUFFER_VIEW &&
-           cx->tiles[op->copy.dst.buffer->id].borrowed;
+    return op->kind == T_COPY && op->copy.dst.buffer->kind != BUFFER_TENSOR &&
+           op->copy.dst.buffer->kind != BUFFER_VIEW && cx->tiles[op->copy.dst.buffer->id].borrowed;
 }
 
 void cpu_copy(Cpu *cx, TileOp *op)
@@ -440,8 +452,9 @@ void cpu_copy(Cpu *cx, TileOp *op)
     Rows r = { .cx = cx, .kind = op->kind == T_FILL ? ROW_FILL : op->kind == T_COPY ? ROW_COPY : ROW_ATOMIC_ADD };
     if (r.kind == ROW_FILL) {
         Expr *const value = cpu_convert(cx, op->fill.dst.buffer->type, cpu_expr(cx, op->fill.value));
-        r.value = value->kind == E_INT || value->kind == E_FLOAT || value->kind == E_VAR ? value :
-                  cpu_of(cx, cpu_declare(cx, value->type, "value", value));
+        r.value = value->kind == E_INT || value->kind == E_FLOAT || value->kind == E_VAR
+                      ? value
+                      : cpu_of(cx, cpu_declare(cx, value->type, "value", value));
     }
     if (!cpu_place_region(cx, &r.dst, r.kind == ROW_FILL ? &op->fill.dst : &op->copy.dst)) return;
     if (r.kind != ROW_FILL && !cpu_place_region(cx, &r.src, &op->copy.src)) return;
@@ -452,7 +465,10 @@ void cpu_copy(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx) && r.kind != ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, false);
 }
 
-static bool is_whole_tile(const Region *r) { return buffer_is_tile(r->buffer) && r->buffer->rank > 0 && region_is_whole(r); }
+static bool is_whole_tile(const Region *r)
+{
+    return buffer_is_tile(r->buffer) && r->buffer->rank > 0 && region_is_whole(r);
+}
 
 // One side of a copy between a whole tile and a tensor that nothing but such copies touches.
 static bool is_quiet_tensor(const Region *r, Access access, int rank)
@@ -468,11 +484,12 @@ bool cpu_can_copy_rows(const Cpu *cx, const TileOp *op, bool columns, int64_t *e
     const Region *const dst = &op->copy.dst, *const src = &op->copy.src;
     const Region *const tile = buffer_is_tile(dst->buffer) ? dst : src;
     const int rank = tile->buffer->rank;
-    if (op->kind != T_COPY || !is_whole_tile(tile) || rank < (columns ? 1 : 2) || region_rank(tile) != rank) return false;
+    if (op->kind != T_COPY || !is_whole_tile(tile) || rank < (columns ? 1 : 2) || region_rank(tile) != rank)
+        return false;
     if (tile == dst && cx->tiles[dst->buffer->id].borrowed) return false;
-    const bool fits = tile == src            ? is_quiet_tensor(dst, ACCESS_OUT, rank)
+    const bool fits = tile == src                   ? is_quiet_tensor(dst, ACCESS_OUT, rank)
                       : buffer_is_tile(src->buffer) ? src->buffer != dst->buffer && is_whole_tile(src) &&
-                                                   src->buffer->rank == rank && region_rank(src) == rank
-                                             : is_quiet_tensor(src, ACCESS_IN, rank);
+                                                          src->buffer->rank == rank && region_rank(src) == rank
+                                                    : is_quiet_tensor(src, ACCESS_IN, rank);
     return fits && expr_as_int(tile->buffer->shape[columns ? rank - 1 : 0], extent);
 }

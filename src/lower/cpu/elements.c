@@ -15,7 +15,7 @@ void cpu_each_element(Cpu *cx, const Place *p, void (*visit)(Cpu *cx, Expr **axe
         axes[a] = cpu_of(cx, vars[a]);
     }
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
-    cx->nest = NULL;                                       // nothing moves in front of these loops: the nest does not know them
+    cx->nest = NULL; // nothing moves in front of these loops: the nest does not know them
     visit(cx, axes, context);
     cx->nest = nest;
     cpu_enter(cx, out);
@@ -44,7 +44,11 @@ bool cpu_place_nth(Cpu *cx, Place *element, const Place *p, Expr **axes)
     return cpu_place_element(cx, element, p->buffer, subs, p->span);
 }
 
-typedef struct Pair { const Place *dst, *src; Expr *value; bool adds; } Pair;
+typedef struct Pair {
+    const Place *dst, *src;
+    Expr *value;
+    bool adds;
+} Pair;
 
 static void write_element(Cpu *cx, Expr **axes, void *context)
 {

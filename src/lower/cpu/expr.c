@@ -24,10 +24,7 @@ static bool is_written(const Nest *nest, const Buffer *root)
     return false;
 }
 
-static int var_depth(const Nest *nest, const Var *var)
-{
-    return var->id < nest->n_depths ? nest->depth[var->id] : 0;
-}
+static int var_depth(const Nest *nest, const Var *var) { return var->id < nest->n_depths ? nest->depth[var->id] : 0; }
 
 static int deeper(int a, int b) { return a > b ? a : b; }
 
@@ -56,12 +53,20 @@ int cpu_expr_depth(Cpu *cx, const Expr *x)
     Expr **slots[EXPR_SLOTS_MAX];
     int depth = 0;
     switch (x->kind) {
-    case E_INT: case E_FLOAT: return 0;
-    case E_VAR:    return var_depth(cx->nest, x->var.var);
-    case E_LOAD:   return load_depth(cx, x);
+    case E_INT:
+    case E_FLOAT: return 0;
+    case E_VAR: return var_depth(cx->nest, x->var.var);
+    case E_LOAD: return load_depth(cx, x);
     case E_ATOMIC: return cx->nest->n;
-    case E_INDEX: case E_ADDRESS: return cx->nest->n;
-    case E_UNARY: case E_BINARY: case E_SELECT: case E_CONVERT: case E_BITCAST: case E_MATH: case E_CALL: break;
+    case E_INDEX:
+    case E_ADDRESS: return cx->nest->n;
+    case E_UNARY:
+    case E_BINARY:
+    case E_SELECT:
+    case E_CONVERT:
+    case E_BITCAST:
+    case E_MATH:
+    case E_CALL: break;
     }
     const int n = expr_children((Expr *)x, slots, COUNT(slots));
     for (int i = 0; i < n; i++) depth = deeper(depth, cpu_expr_depth(cx, *slots[i]));
@@ -74,14 +79,20 @@ int cpu_expr_depth(Cpu *cx, const Expr *x)
 static bool is_worth_moving(const Expr *x, void *context)
 {
     switch (x->kind) {
-    case E_INT: case E_FLOAT: case E_VAR: return false;
-    case E_LOAD: case E_MATH: case E_SELECT: return true;
-    case E_BINARY:
-        return !(x->type == DTYPE_INT && (x->op.op == X_ADD || x->op.op == X_SUB || x->op.op == X_MUL));
+    case E_INT:
+    case E_FLOAT:
+    case E_VAR: return false;
+    case E_LOAD:
+    case E_MATH:
+    case E_SELECT: return true;
+    case E_BINARY: return !(x->type == DTYPE_INT && (x->op.op == X_ADD || x->op.op == X_SUB || x->op.op == X_MUL));
     case E_CONVERT: return x->type != DTYPE_INT;
     case E_UNARY: return x->type != DTYPE_INT;
     case E_BITCAST: return true;
-    case E_ATOMIC: case E_CALL: case E_INDEX: case E_ADDRESS: return false;
+    case E_ATOMIC:
+    case E_CALL:
+    case E_INDEX:
+    case E_ADDRESS: return false;
     }
     return false;
 }
@@ -148,8 +159,8 @@ static Expr *lower_load(Cpu *cx, Expr *x)
     Expr *at = cpu_linear_at(cx, &p.at, NULL);
     Var *const shadow = p.root->kind != BUFFER_TENSOR ? cx->tiles[p.root->id].shadow : NULL;
     if (shadow) {
-        Expr *const text = cpu_quoted(cx, arena_printf(cx->arena, "reads an element of '%s' that nothing has written",
-                                                   x->load.buffer->name));
+        Expr *const text = cpu_quoted(
+            cx, arena_printf(cx->arena, "reads an element of '%s' that nothing has written", x->load.buffer->name));
         if (!p.bytes)
             at = cpu_call(cx, DTYPE_INT, "kiln_written", 5, cpu_of(cx, cx->host), cpu_of(cx, shadow), at,
                           cpu_where(cx, x->span), text);
@@ -220,19 +231,21 @@ static Expr *lower_unary(Cpu *cx, Expr *x)
 static Expr *lower_node(Cpu *cx, Expr *x)
 {
     switch (x->kind) {
-    case E_INT: case E_FLOAT: return x;
+    case E_INT:
+    case E_FLOAT: return x;
     case E_VAR:
         return x->var.var->id < cx->kernel->n_vars && cx->var_map[x->var.var->id] ? cx->var_map[x->var.var->id] : x;
-    case E_LOAD:    return lower_load(cx, x);
-    case E_UNARY:   return lower_unary(cx, x);
-    case E_BINARY:  return lower_binary(cx, x);
+    case E_LOAD: return lower_load(cx, x);
+    case E_UNARY: return lower_unary(cx, x);
+    case E_BINARY: return lower_binary(cx, x);
     case E_SELECT: {
         Expr *const cond = cpu_expr(cx, x->select.cond), *const a = lower_conditional(cx, x->select.a);
         return expr_select(cx->arena, cond, a, lower_conditional(cx, x->select.b));
     }
     case E_CONVERT: return cpu_convert(cx, x->type, cpu_expr(cx, x->convert.a));
     case E_BITCAST: return cpu_bitcast(cx, x->type, cpu_expr(cx, x->convert.a));
-    case E_MATH: case E_CALL: {
+    case E_MATH:
+    case E_CALL: {
         Expr *args[EXPR_SLOTS_MAX];
         const int n = x->kind == E_MATH ? x->math.n : x->call.n;
         Expr **const from = x->kind == E_MATH ? x->math.args : x->call.args;
@@ -240,8 +253,9 @@ static Expr *lower_node(Cpu *cx, Expr *x)
         if (x->kind == E_MATH) return cpu_math(cx, x, args);
         return n < 0 ? x : expr_call(cx->arena, x->type, x->call.name, n, args);
     }
-    case E_ATOMIC:  return cpu_atomic_expr(cx, x);
-    case E_INDEX: case E_ADDRESS: return x;                // Loop IR already
+    case E_ATOMIC: return cpu_atomic_expr(cx, x);
+    case E_INDEX:
+    case E_ADDRESS: return x; // Loop IR already
     }
     return x;
 }

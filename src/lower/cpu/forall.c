@@ -11,12 +11,12 @@
 // ---- looking at the body
 
 typedef struct Survey {
-    Cpu    *cx;
+    Cpu *cx;
     TileOp *forall;
-    Nest   *nest;
-    int     score[MAX_RANK + 8];
-    bool    narrow_target[MAX_RANK + 8];  // index is reduced into a type that cannot hold partial results
-    bool    plain;
+    Nest *nest;
+    int score[MAX_RANK + 8];
+    bool narrow_target[MAX_RANK + 8]; // index is reduced into a type that cannot hold partial results
+    bool plain;
 } Survey;
 
 // Every op of a block and the blocks below it.
@@ -83,7 +83,10 @@ static void note_definition(TileOp *op, void *context)
         nest->depth[op->pipeline.indices[i].var->id] = (int8_t)nest->n;
 }
 
-typedef struct Notes { Cpu *cx; Nest *nest; } Notes;
+typedef struct Notes {
+    Cpu *cx;
+    Nest *nest;
+} Notes;
 
 static void note_write(const TileUse *use, void *context)
 {
@@ -91,10 +94,7 @@ static void note_write(const TileUse *use, void *context)
     if (use->writes || use->atomic) VEC_PUSH(n->cx->arena, &n->nest->written, (const Buffer *)buffer_root(use->buffer));
 }
 
-static void note_writes(TileOp *op, void *context)
-{
-    tile_uses(op, note_write, context);
-}
+static void note_writes(TileOp *op, void *context) { tile_uses(op, note_write, context); }
 
 // hi - lo where that is a constant; -1 elsewhere.
 static int64_t const_extent(Cpu *cx, const LoopIndex *index)
@@ -246,9 +246,17 @@ static LoopStmt loop_of_lanes(Cpu *cx, Nest *nest, Expr *lo, Expr *hi)
 {
     Arena *const a = cx->arena;
     LoopList *const lanes = nest->before_lanes;
-    loop_add(lanes, (LoopStmt){ .kind = L_FOR, .for_ = { .var = nest->lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
-                  .step = expr_int(a, DTYPE_I32, 1), .body = nest->before[nest->n]->first, .form = LOOP_VECTORISE } });
-    return (LoopStmt){ .kind = L_FOR, .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, nest->n_lanes), .body = lanes->first } };
+    loop_add(lanes, (LoopStmt){ .kind = L_FOR,
+                                .for_ = { .var = nest->lane,
+                                          .lo = expr_int(a, DTYPE_I32, 0),
+                                          .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
+                                          .step = expr_int(a, DTYPE_I32, 1),
+                                          .body = nest->before[nest->n]->first,
+                                          .form = LOOP_VECTORISE } });
+    return (LoopStmt){
+        .kind = L_FOR,
+        .for_ = { .var = nest->block, .lo = lo, .hi = hi, .step = int_const(a, nest->n_lanes), .body = lanes->first }
+    };
 }
 
 // From the inside out: each level's statements end in its loop, then what follows it.
@@ -264,9 +272,13 @@ static void close_nest(Cpu *cx, Nest *nest, Expr **lo, Expr **hi)
         append(nest->before[level], nest->after[level]);
         if (!nest->before[level]->first) continue;
         LoopStmt loop = { .kind = L_FOR,
-            .for_ = { .var = lanes ? nest->inner32 : index->var, .lo = from, .hi = to,
-                      .step = expr_int(cx->arena, lanes ? DTYPE_I32 : DTYPE_INT, 1), .body = nest->before[level]->first,
-                      .form = vectorises ? LOOP_VECTORISE : LOOP_PLAIN, .reductions = vectorises ? nest->reductions : NULL } };
+                          .for_ = { .var = lanes ? nest->inner32 : index->var,
+                                    .lo = from,
+                                    .hi = to,
+                                    .step = expr_int(cx->arena, lanes ? DTYPE_I32 : DTYPE_INT, 1),
+                                    .body = nest->before[level]->first,
+                                    .form = vectorises ? LOOP_VECTORISE : LOOP_PLAIN,
+                                    .reductions = vectorises ? nest->reductions : NULL } };
         if (innermost && nest->lane) loop = loop_of_lanes(cx, nest, lo[level], hi[level]);
         if (innermost && nest->guard) {
             LoopList guarded = loop_list(cx->arena);

@@ -28,7 +28,8 @@ static void lower_store(Cpu *cx, TileOp *op)
     if (p.root->kind != BUFFER_TENSOR && cx->tiles[p.root->id].shadow) cpu_mark_region(cx, &p, false);
     cpu_enter(cx, out);
     if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, body.first, NULL } });
-    else for (LoopStmt *s = body.first; s; s = s->next) cpu_add(cx, *s);
+    else
+        for (LoopStmt *s = body.first; s; s = s->next) cpu_add(cx, *s);
 }
 
 static LoopStmt *lower_body(Cpu *cx, TileOp *op)
@@ -96,7 +97,7 @@ static void lower_print(Cpu *cx, TileOp *op)
 static void lower_external(Cpu *cx, TileOp *op)
 {
     Expr **const args = NEW_ARRAY(cx->arena, Expr *, op->external.n + 2);
-    const int own = strncmp(op->external.name, "kiln_touch_", 11) == 0 ? 2 : 0;    // passes/trace_foralls.c
+    const int own = strncmp(op->external.name, "kiln_touch_", 11) == 0 ? 2 : 0; // passes/trace_foralls.c
     if (own) {
         args[0] = cpu_of(cx, cx->host);
         args[1] = cpu_where(cx, op->span);
@@ -155,8 +156,12 @@ static void lower_for(Cpu *cx, TileOp *op)
         lower_for_down(cx, op, lo, hi, step);
         return;
     }
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = op->for_.var, .lo = lo, .hi = hi, .step = int_const(cx->arena, step),
-                                  .body = loop_body(cx, op->for_.body, NULL, op->for_.var, step) } });
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR,
+                            .for_ = { .var = op->for_.var,
+                                      .lo = lo,
+                                      .hi = hi,
+                                      .step = int_const(cx->arena, step),
+                                      .body = loop_body(cx, op->for_.body, NULL, op->for_.var, step) } });
 }
 
 static void lower_while(Cpu *cx, TileOp *op)
@@ -208,31 +213,33 @@ void cpu_op(Cpu *cx, TileOp *op)
         if (cx->sequential) cpu_sequential_array(cx, op->tile.buffer);
         else cpu_declare_tile(cx, op->tile.buffer);
         break;
-    case T_LET:         lower_let(cx, op); break;
+    case T_LET: lower_let(cx, op); break;
     case T_SET: cpu_assign(cx, op->let.var, cpu_convert(cx, op->let.var->type, cpu_expr(cx, op->let.value))); break;
-    case T_STORE:       lower_store(cx, op); break;
-    case T_UPDATE:      cpu_update(cx, op); break;
-    case T_ATOMIC:      cpu_atomic(cx, op); break;
-    case T_ATOMIC_TILE: case T_FILL: case T_COPY: cpu_copy(cx, op); break;
-    case T_MATMUL:      cpu_matmul(cx, op); break;
-    case T_SCAN:        cpu_scan(cx, op); break;
+    case T_STORE: lower_store(cx, op); break;
+    case T_UPDATE: cpu_update(cx, op); break;
+    case T_ATOMIC: cpu_atomic(cx, op); break;
+    case T_ATOMIC_TILE:
+    case T_FILL:
+    case T_COPY: cpu_copy(cx, op); break;
+    case T_MATMUL: cpu_matmul(cx, op); break;
+    case T_SCAN: cpu_scan(cx, op); break;
     case T_FORALL:
         if (cx->sequential) cpu_sequential_forall(cx, op, 0);
         else cpu_forall(cx, op);
         break;
-    case T_FOR:         lower_for(cx, op); break;
-    case T_WHILE:       lower_while(cx, op); break;
-    case T_PIPELINE:    lower_pipeline(cx, op, 0); break;
-    case T_IF:          lower_if(cx, op); break;
-    case T_BREAK:       cpu_add(cx, (LoopStmt){ .kind = L_BREAK }); break;
+    case T_FOR: lower_for(cx, op); break;
+    case T_WHILE: lower_while(cx, op); break;
+    case T_PIPELINE: lower_pipeline(cx, op, 0); break;
+    case T_IF: lower_if(cx, op); break;
+    case T_BREAK: cpu_add(cx, (LoopStmt){ .kind = L_BREAK }); break;
     case T_CONTINUE:
         if (cx->continue_label) cpu_add(cx, (LoopStmt){ .kind = L_GOTO, .label = { cx->continue_label } });
         else cpu_add(cx, (LoopStmt){ .kind = L_CONTINUE });
         break;
-    case T_RETURN:      cpu_add(cx, (LoopStmt){ .kind = L_GOTO, .label = { cx->return_label } }); break;
-    case T_PRINT:       lower_print(cx, op); break;
-    case T_ASSERT:      lower_assert(cx, op); break;
-    case T_EXTERN:      lower_external(cx, op); break;
+    case T_RETURN: cpu_add(cx, (LoopStmt){ .kind = L_GOTO, .label = { cx->return_label } }); break;
+    case T_PRINT: lower_print(cx, op); break;
+    case T_ASSERT: lower_assert(cx, op); break;
+    case T_EXTERN: lower_external(cx, op); break;
     }
 }
 
@@ -265,8 +272,7 @@ static int declare_strides(Cpu *cx, Buffer *b, Var *words, int at)
     Expr **const strides = cx->strides[b->id];
     Expr *inner = int_const(cx->arena, 1);
     for (int d = b->rank - 1; d >= 0; d--) {
-        if (b->stride[0])
-            strides[d] = cpu_expr(cx, b->stride[d]);
+        if (b->stride[0]) strides[d] = cpu_expr(cx, b->stride[d]);
         else if (b->strided)
             strides[d] = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "stride", word(cx, words, at + d, DTYPE_INT)));
         else {
@@ -303,10 +309,13 @@ void cpu_declare_arguments(Cpu *cx, Var *words)
     for (int i = 0; i < k->n_params; i++) {
         Buffer *const b = k->params[i].tensor;
         if (k->params[i].absent) continue;
-        if (!k->params[i].is_tensor) { at++; continue; }
-        cx->tensors[b->id] = cpu_declare_pointer(cx, b->type, b->name,
-                                                 cpu_call(cx, b->type, "kiln_word_pointer", 2, cpu_of(cx, words),
-                                                          int_const(cx->arena, at)));
+        if (!k->params[i].is_tensor) {
+            at++;
+            continue;
+        }
+        cx->tensors[b->id] = cpu_declare_pointer(
+            cx, b->type, b->name,
+            cpu_call(cx, b->type, "kiln_word_pointer", 2, cpu_of(cx, words), int_const(cx->arena, at)));
         at = declare_strides(cx, b, words, at + 1);
     }
 }
@@ -327,7 +336,8 @@ void cpu_declare_coordinates(Cpu *cx, Var *words, Var *number)
 
 Cpu *cpu_new(TileKernel *k, const CpuTarget *target, LaunchPlan *plan)
 {
-    Cpu *const cx = NEW(k->arena, Cpu, .arena = k->arena, .diags = k->diags, .kernel = k, .target = target, .plan = plan);
+    Cpu *const cx =
+        NEW(k->arena, Cpu, .arena = k->arena, .diags = k->diags, .kernel = k, .target = target, .plan = plan);
     cx->unit = NEW(k->arena, LoopUnit, .arena = k->arena, .n_vars = k->n_vars);
     cx->var_map = NEW_ARRAY(k->arena, Expr *, k->n_vars + 1);
     cx->tiles = NEW_ARRAY(k->arena, TileInfo, k->n_buffers + 1);

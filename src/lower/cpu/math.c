@@ -49,10 +49,7 @@ static Expr *to_narrow_float(Cpu *cx, DType to, Expr *x)
     return call_named(cx, to, dtype_name(to), "f32", x);
 }
 
-static const char *integer_name(DType t)
-{
-    return t == DTYPE_INT ? "i64" : dtype_name(t);
-}
+static const char *integer_name(DType t) { return t == DTYPE_INT ? "i64" : dtype_name(t); }
 
 // From f32 or f64: truncates and saturates.
 static Expr *float_to_integer(Cpu *cx, DType to, Expr *x)
@@ -64,8 +61,9 @@ static Expr *float_to_integer(Cpu *cx, DType to, Expr *x)
         const int bits = dtype_bits(to);
         const int64_t lo = is_signed ? -((int64_t)1 << (bits - 1)) : 0, hi = ((int64_t)1 << (bits - is_signed)) - 1;
         Expr *const whole = call_named(cx, DTYPE_I32, "i32", from, x);
-        return cast(cx, to, cpu_call(cx, DTYPE_I32, "kiln_clamp_i32", 3, whole, expr_int(cx->arena, DTYPE_I32, lo),
-                                 expr_int(cx->arena, DTYPE_I32, hi)));
+        return cast(cx, to,
+                    cpu_call(cx, DTYPE_I32, "kiln_clamp_i32", 3, whole, expr_int(cx->arena, DTYPE_I32, lo),
+                             expr_int(cx->arena, DTYPE_I32, hi)));
     }
     return call_named(cx, to, integer_name(to), from, x);
 }
@@ -104,8 +102,10 @@ const char *cpu_kind_name(DType t)
 {
     switch ((int)t) {
     case DTYPE_F64: return "f64";
-    case DTYPE_F32: case DTYPE_TF32: return "f32";
-    case DTYPE_INT: case DTYPE_I64: return "int";
+    case DTYPE_F32:
+    case DTYPE_TF32: return "f32";
+    case DTYPE_INT:
+    case DTYPE_I64: return "int";
     case DTYPE_U64: return "u64";
     case DTYPE_U32: return "u32";
     }
@@ -129,14 +129,29 @@ Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
 {
     const DType type = x->type == DTYPE_TF32 ? DTYPE_F32 : x->type;
     switch (x->math.fn) {
-    case M_EXP: case M_EXP2: case M_LOG: case M_LOG2: case M_SIN: case M_COS: case M_TANH: case M_ERF: case M_POW:
+    case M_EXP:
+    case M_EXP2:
+    case M_LOG:
+    case M_LOG2:
+    case M_SIN:
+    case M_COS:
+    case M_TANH:
+    case M_ERF:
+    case M_POW:
     case M_RSQRT:
         cpu_use_prelude(cx, type == DTYPE_F32 || x->math.fn == M_RSQRT ? "MATH" : "F64_MATH");
         return call_kind(cx, type, math_info[x->math.fn].name, type, x->math.n, args);
-    case M_SQRT: case M_FLOOR: case M_CEIL: case M_ROUND: case M_RINT: case M_TRUNC:
+    case M_SQRT:
+    case M_FLOOR:
+    case M_CEIL:
+    case M_ROUND:
+    case M_RINT:
+    case M_TRUNC:
         if (!dtype_is_float(type)) return args[0];
-        return expr_call(cx->arena, type, arena_printf(cx->arena, "__builtin_%s%s", math_info[x->math.fn].name,
-                                                       type == DTYPE_F64 ? "" : "f"), 1, args);
+        return expr_call(
+            cx->arena, type,
+            arena_printf(cx->arena, "__builtin_%s%s", math_info[x->math.fn].name, type == DTYPE_F64 ? "" : "f"), 1,
+            args);
     case M_FMA: {
         if (dtype_is_float(type))
             return expr_call(cx->arena, type, type == DTYPE_F64 ? "__builtin_fma" : "__builtin_fmaf", 3, args);
@@ -146,10 +161,9 @@ Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
         if (dtype_is_float(type))
             return cpu_call(cx, type, type == DTYPE_F64 ? "__builtin_fabs" : "__builtin_fabsf", 1, args[0]);
         return dtype_is_unsigned(type) ? args[0] : cpu_magnitude(cx, args[0], x->span);
-    case M_CEILDIV:
-        return cpu_ceildiv(cx, args[0], args[1], x->math.args[1], x->span);
-    case M_MIN: case M_MAX:
-        return call_kind(cx, type, math_info[x->math.fn].name, type, 2, args);
+    case M_CEILDIV: return cpu_ceildiv(cx, args[0], args[1], x->math.args[1], x->span);
+    case M_MIN:
+    case M_MAX: return call_kind(cx, type, math_info[x->math.fn].name, type, 2, args);
     case M_CLAMP:
         if (!dtype_is_float(type)) return call_kind(cx, type, "limit", type, 3, args);
         {
@@ -157,19 +171,21 @@ Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
             Expr *high[] = { above, args[2] };
             return call_kind(cx, type, "min", type, 2, high);
         }
-    case M_POPCOUNT: case M_CLZ: case M_FFS:
-        return call_bits(cx, x, math_info[x->math.fn].name, args[0]);
+    case M_POPCOUNT:
+    case M_CLZ:
+    case M_FFS: return call_bits(cx, x, math_info[x->math.fn].name, args[0]);
     case M_DOT4: {
         const bool is_unsigned = dtype_is_unsigned(args[0]->type);
         Expr *const sum = x->math.n > 2 ? args[2] : expr_int(cx->arena, type, 0);
-        return cast(cx, type, cpu_call(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, is_unsigned ? "kiln_dot4_u32" : "kiln_dot4_i32", 3,
-                    cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[0]),
-                    cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[1]), sum));
+        return cast(cx, type,
+                    cpu_call(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, is_unsigned ? "kiln_dot4_u32" : "kiln_dot4_i32",
+                             3, cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[0]),
+                             cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[1]), sum));
     }
     case M_RANDOM:
-        return cast(cx, type,
-                    cpu_call(cx, DTYPE_F32, "kiln_random", 2, cast(cx, DTYPE_U64, args[0]),
-                             cast(cx, DTYPE_U64, args[1])));
+        return cast(
+            cx, type,
+            cpu_call(cx, DTYPE_F32, "kiln_random", 2, cast(cx, DTYPE_U64, args[0]), cast(cx, DTYPE_U64, args[1])));
     case M_COUNT: break;
     }
     return args[0];

@@ -11,21 +11,26 @@
 // Up to so many rows on the left, packing the right costs more than it saves.
 enum { FEW_ROWS = 4 };
 
-typedef struct Kind { const char *name; DType a, b, c; const char *use, *few; } Kind;
-static const Kind kinds[] = {   // of kiln_matmul_NAME; `use`, `few`: the parts of the prelude that define it
-    { "f32",       DTYPE_F32,  DTYPE_F32,  DTYPE_F32, "F32", "FEW_F32" },
-    { "f64",       DTYPE_F64,  DTYPE_F64,  DTYPE_F64, "F64", NULL },
-    { "bf16",      DTYPE_BF16, DTYPE_BF16, DTYPE_F32, "BF16", "FEW_BF16" },
-    { "f16",       DTYPE_F16,  DTYPE_F16,  DTYPE_F32, "F16", "FEW_F16" },
-    { "e4m3",      DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, "E4M3", "FEW_E4M3" },
-    { "e5m2",      DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
+typedef struct Kind {
+    const char *name;
+    DType a, b, c;
+    const char *use, *few;
+} Kind;
+static const Kind kinds[] = {
+    // of kiln_matmul_NAME; `use`, `few`: the parts of the prelude that define it
+    { "f32", DTYPE_F32, DTYPE_F32, DTYPE_F32, "F32", "FEW_F32" },
+    { "f64", DTYPE_F64, DTYPE_F64, DTYPE_F64, "F64", NULL },
+    { "bf16", DTYPE_BF16, DTYPE_BF16, DTYPE_F32, "BF16", "FEW_BF16" },
+    { "f16", DTYPE_F16, DTYPE_F16, DTYPE_F32, "F16", "FEW_F16" },
+    { "e4m3", DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, "E4M3", "FEW_E4M3" },
+    { "e5m2", DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
     { "e4m3_e5m2", DTYPE_E4M3, DTYPE_E5M2, DTYPE_F32, "E4M3_E5M2", NULL },
     { "e5m2_e4m3", DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, "E5M2_E4M3", NULL },
-    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", NULL },
-    { "u8u8",      DTYPE_U8,   DTYPE_U8,   DTYPE_I32, "U8U8", NULL },
-    { "i8u8",      DTYPE_I8,   DTYPE_U8,   DTYPE_I32, "I8U8", NULL },
-    { "u8i8",      DTYPE_U8,   DTYPE_I8,   DTYPE_I32, "U8I8", NULL },
-    { "i32",       DTYPE_I32,  DTYPE_I32,  DTYPE_I32, "I32", NULL },
+    { "i8i8", DTYPE_I8, DTYPE_I8, DTYPE_I32, "I8I8", NULL },
+    { "u8u8", DTYPE_U8, DTYPE_U8, DTYPE_I32, "U8U8", NULL },
+    { "i8u8", DTYPE_I8, DTYPE_U8, DTYPE_I32, "I8U8", NULL },
+    { "u8i8", DTYPE_U8, DTYPE_I8, DTYPE_I32, "U8I8", NULL },
+    { "i32", DTYPE_I32, DTYPE_I32, DTYPE_I32, "I32", NULL },
 };
 
 static const Kind *find_kind(DType a, DType b, DType c)
@@ -39,7 +44,9 @@ static bool fits_bf16(DType t) { return t == DTYPE_BF16 || t == DTYPE_E4M3 || t 
 
 static DType byte_of(DType t)
 {
-    return t == DTYPE_I8 || t == DTYPE_I4 || t == DTYPE_I2 ? DTYPE_I8 : t == DTYPE_U8 || t == DTYPE_U4 || t == DTYPE_U2 ? DTYPE_U8 : t;
+    return t == DTYPE_I8 || t == DTYPE_I4 || t == DTYPE_I2   ? DTYPE_I8
+           : t == DTYPE_U8 || t == DTYPE_U4 || t == DTYPE_U2 ? DTYPE_U8
+                                                             : t;
 }
 
 // The product of two element types summed in c; NULL if there is none.
@@ -58,9 +65,9 @@ static const Kind *choose_kind(DType a, DType b, DType c)
 // ---- operands
 
 typedef struct Side {
-    Expr   *pointer, *stride;        // of its first element; elements from row to row
-    bool    transposed;              // a lies as [k][m], b as [n][k]
-    int64_t rows, columns;           // as it lies
+    Expr *pointer, *stride; // of its first element; elements from row to row
+    bool transposed;        // a lies as [k][m], b as [n][k]
+    int64_t rows, columns;  // as it lies
 } Side;
 
 static bool const_widths(Cpu *cx, const Place *p, int64_t *rows, int64_t *columns, Span span)
@@ -95,8 +102,8 @@ static bool lower_side(Cpu *cx, const Operand *o, DType type, int64_t *room, Sid
     side->transposed = o->transposed;
     const bool same = p.type == type || (p.type == DTYPE_TF32 && type == DTYPE_F32);
     // The conversion that the source asks for rounds; it is not skipped even if the kernel takes both types.
-    const bool as_named = same &&
-                          (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
+    const bool as_named =
+        same && (o->type == p.type || o->type == DTYPE_NONE || o->type == DTYPE_TF32 || o->type == type);
     const bool direct = as_named && !p.packed && !p.bytes && !p.by_elements && !p.checks.count;
     if (direct && (cpu_place_stride(&p, 1) == 1 || cpu_place_stride(&p, 0) == 1)) {
         const bool across = cpu_place_stride(&p, 1) != 1;
@@ -137,7 +144,7 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
         return false;
     Place dense = own_array(cx, type, rows, 2 * columns, room);
     cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_zero_bytes", 2, cpu_of(cx, dense.pointer),
-                      int_const(cx->arena, rows * columns * 2 * dtype_bits(type) / 8)));
+                              int_const(cx->arena, rows * columns * 2 * dtype_bits(type) / 8)));
     Var *const i = loop_new_var(cx->unit, DTYPE_INT, "i"), *const j = loop_new_var(cx->unit, DTYPE_INT, "j");
     LoopList inner = loop_list(cx->arena), outer = loop_list(cx->arena), *const out = cpu_enter(cx, &inner);
     // meta: u8[rows][columns / 4] holds four 2-bit columns a byte; any wider integer goes on the same way.
@@ -146,15 +153,15 @@ static bool expand_sparse(Cpu *cx, TileOp *op, DType type, int64_t *room, Side *
     Expr *const word = cpu_convert(cx, DTYPE_U64, cpu_place_load(cx, &meta, cpu_linear_at(cx, &meta.at, at_meta)));
     Expr *const shift = int_mul(cx->arena, expr_binary(cx->arena, X_MOD, cpu_of(cx, j), int_const(cx->arena, per)),
                                 int_const(cx->arena, 2));
-    Expr *const bits = expr_binary(cx->arena, X_BITAND,
-                                   expr_binary(cx->arena, X_SHR, word, cpu_convert(cx, DTYPE_U64, shift)),
-                                   expr_int(cx->arena, DTYPE_U64, 3));
+    Expr *const bits =
+        expr_binary(cx->arena, X_BITAND, expr_binary(cx->arena, X_SHR, word, cpu_convert(cx, DTYPE_U64, shift)),
+                    expr_int(cx->arena, DTYPE_U64, 3));
     Expr *const group = int_mul(cx->arena, expr_binary(cx->arena, X_DIV, cpu_of(cx, j), int_const(cx->arena, 2)),
                                 int_const(cx->arena, 4));
     Expr *at_dense[] = { cpu_of(cx, i), int_add(cx->arena, group, cpu_convert(cx, DTYPE_INT, bits)) };
     Expr *at_a[] = { cpu_of(cx, op->matmul.a.transposed ? j : i), cpu_of(cx, op->matmul.a.transposed ? i : j) };
     cpu_place_store(cx, &dense, cpu_linear_at(cx, &dense.at, at_dense),
-                cpu_convert(cx, type, cpu_place_load(cx, &a, cpu_linear_at(cx, &a.at, at_a))));
+                    cpu_convert(cx, type, cpu_place_load(cx, &a, cpu_linear_at(cx, &a.at, at_a))));
     cpu_enter(cx, &outer);
     cpu_add_loop(cx, j, int_const(cx->arena, 0), int_const(cx->arena, columns), &inner);
     cpu_enter(cx, out);
@@ -169,7 +176,8 @@ static DType operand_type(const Operand *o) { return o->type == DTYPE_NONE ? o->
 
 // Whether b is better read where it lies (prelude/matmul_few.c). For bf16, tile registers and dot products of pairs
 // take up to 16 rows, where b lies as they need it.
-static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed)
+static bool is_few(const Cpu *cx, const Kind *kind, int64_t m, int64_t n, int64_t k, bool a_transposed,
+                   bool b_transposed)
 {
     const CpuTarget *const t = cx->target;
     const bool bf16 = kind->a == DTYPE_BF16 && kind->b == DTYPE_BF16 && t->isa == ISA_AVX512 && m <= 16;
@@ -189,7 +197,8 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     assert(!c.checks.count && !c.packed && !c.bytes && !c.by_elements && cpu_place_stride(&c, 1) == 1 &&
            "products go into rows of fragments");
     const bool sparse = op->matmul.meta != NULL;
-    if (sparse ? !expand_sparse(cx, op, kind->a, &room, &a) : !lower_side(cx, &op->matmul.a, kind->a, &room, &a)) return;
+    if (sparse ? !expand_sparse(cx, op, kind->a, &room, &a) : !lower_side(cx, &op->matmul.a, kind->a, &room, &a))
+        return;
     if (!lower_side(cx, &op->matmul.b, kind->b, &room, &b)) return;
     const int64_t k = a.transposed ? a.rows : a.columns;
     const int64_t unit = kind->c == DTYPE_F64 ? 8 : 4;
@@ -198,12 +207,13 @@ static void emit_product(Cpu *cx, TileOp *op, const Kind *kind)
     const bool few = is_few(cx, kind, m, n, k, a.transposed, b.transposed);
     if (few) cpu_temp_room(cx, room, 16 * round_up(k, 16) + 32 * k + 64 * 16 * 4 + 64);
     cpu_use_prelude(cx, few ? kind->few : kind->use);
-    cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_%s_%s", few ? "few" : "matmul", kind->name), few ? 14 : 13,
-                      cpu_place_address(cx, &c, cpu_linear_at(cx, &c.at, NULL)), cpu_expr(cx, c.at.coef[0]),
-                      a.pointer, a.stride, int_const(cx->arena, a.transposed), b.pointer, b.stride,
-                      int_const(cx->arena, b.transposed), int_const(cx->arena, m), int_const(cx->arena, n),
-                      int_const(cx->arena, k), int_const(cx->arena, op->matmul.accumulate), scratch,
-                      few ? cpu_take_ahead(cx, &op->matmul.b) : NULL));
+    cpu_add_call(cx,
+                 cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_%s_%s", few ? "few" : "matmul", kind->name),
+                          few ? 14 : 13, cpu_place_address(cx, &c, cpu_linear_at(cx, &c.at, NULL)),
+                          cpu_expr(cx, c.at.coef[0]), a.pointer, a.stride, int_const(cx->arena, a.transposed),
+                          b.pointer, b.stride, int_const(cx->arena, b.transposed), int_const(cx->arena, m),
+                          int_const(cx->arena, n), int_const(cx->arena, k), int_const(cx->arena, op->matmul.accumulate),
+                          scratch, few ? cpu_take_ahead(cx, &op->matmul.b) : NULL));
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &c, false);
 }
 
@@ -212,7 +222,8 @@ void cpu_matmul(Cpu *cx, TileOp *op)
     const DType a = operand_type(&op->matmul.a), b = operand_type(&op->matmul.b), c = op->matmul.dst.buffer->type;
     const Kind *const kind = choose_kind(a, b, c);
     if (!kind) {
-        cpu_unsupported(cx, op->span, "a product of %s and %s summed in %s", dtype_name(a), dtype_name(b), dtype_name(c));
+        cpu_unsupported(cx, op->span, "a product of %s and %s summed in %s", dtype_name(a), dtype_name(b),
+                        dtype_name(c));
         return;
     }
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);

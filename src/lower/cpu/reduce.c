@@ -18,10 +18,11 @@ static ExprOp binary_of(UpdateOp op)
     case UPDATE_MOD: return X_MOD;
     case UPDATE_SHL: return X_SHL;
     case UPDATE_SHR: return X_SHR;
-    case UPDATE_OR:  return X_BITOR;
+    case UPDATE_OR: return X_BITOR;
     case UPDATE_AND: return X_BITAND;
     case UPDATE_XOR: return X_BITXOR;
-    case UPDATE_MIN: case UPDATE_MAX: break;
+    case UPDATE_MIN:
+    case UPDATE_MAX: break;
     }
     return X_ADD;
 }
@@ -42,18 +43,25 @@ static Expr *neutral(Cpu *cx, UpdateOp op, DType type)
     const bool is_float = dtype_is_float(type);
     const int bits = dtype_bits(type);
     switch (op) {
-    case UPDATE_MUL:
-        return is_float ? expr_float(cx->arena, type, 1) : expr_int(cx->arena, type, 1);
-    case UPDATE_MIN: case UPDATE_MAX:
+    case UPDATE_MUL: return is_float ? expr_float(cx->arena, type, 1) : expr_int(cx->arena, type, 1);
+    case UPDATE_MIN:
+    case UPDATE_MAX:
         if (is_float) return expr_float(cx->arena, type, op == UPDATE_MIN ? INFINITY : -INFINITY);
         if (type == DTYPE_BOOL) return expr_int(cx->arena, type, op == UPDATE_MIN);
-        if (dtype_is_unsigned(type)) return expr_int(cx->arena, type, op == UPDATE_MAX ? 0 : bits == 64 ? -1 : (int64_t)0xffffffff);
+        if (dtype_is_unsigned(type))
+            return expr_int(cx->arena, type, op == UPDATE_MAX ? 0 : bits == 64 ? -1 : (int64_t)0xffffffff);
         if (bits == 64) return expr_int(cx->arena, type, op == UPDATE_MIN ? INT64_MAX : INT64_MIN);
         return expr_int(cx->arena, type, op == UPDATE_MIN ? INT32_MAX : INT32_MIN);
     case UPDATE_AND:
         return expr_int(cx->arena, type, type == DTYPE_BOOL ? 1 : type == DTYPE_U32 ? (int64_t)0xffffffff : -1);
-    case UPDATE_ADD: case UPDATE_SUB: case UPDATE_OR: case UPDATE_XOR:
-    case UPDATE_DIV: case UPDATE_MOD: case UPDATE_SHL: case UPDATE_SHR: break;
+    case UPDATE_ADD:
+    case UPDATE_SUB:
+    case UPDATE_OR:
+    case UPDATE_XOR:
+    case UPDATE_DIV:
+    case UPDATE_MOD:
+    case UPDATE_SHL:
+    case UPDATE_SHR: break;
     }
     return is_float ? expr_float(cx->arena, type, 0) : expr_int(cx->arena, type, 0);
 }
@@ -73,7 +81,8 @@ static void combine(Cpu *cx, TileOp *op, DType wide, Expr *value)
     if (op->update.var) {
         Var *const var = op->update.var;
         Expr *const old = cpu_convert(cx, wide, cpu_expr(cx, cpu_of(cx, var)));
-        cpu_assign(cx, var, cpu_convert(cx, var->type, cpu_update_value(cx, op->update.op, wide, old, value, op->span)));
+        cpu_assign(cx, var,
+                   cpu_convert(cx, var->type, cpu_update_value(cx, op->update.op, wide, old, value, op->span)));
         return;
     }
     Place p;
@@ -83,10 +92,12 @@ static void combine(Cpu *cx, TileOp *op, DType wide, Expr *value)
     if (p.root->kind != BUFFER_TENSOR && cx->tiles[p.root->id].shadow) cpu_mark_region(cx, &p, true);
     Expr *const old = cpu_convert(cx, wide, cpu_place_load(cx, &p, at));
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
-    cpu_place_store(cx, &p, at, cpu_convert(cx, p.type, cpu_update_value(cx, op->update.op, wide, old, value, op->span)));
+    cpu_place_store(cx, &p, at,
+                    cpu_convert(cx, p.type, cpu_update_value(cx, op->update.op, wide, old, value, op->span)));
     cpu_enter(cx, out);
     if (inside) cpu_add(cx, (LoopStmt){ .kind = L_IF, .branch = { inside, body.first, NULL } });
-    else for (LoopStmt *s = body.first; s; s = s->next) cpu_add(cx, *s);
+    else
+        for (LoopStmt *s = body.first; s; s = s->next) cpu_add(cx, *s);
 }
 
 // Vectors sum in many lanes, which keeps the error of long f32 sums small; where there are few lanes or none, f64 does.
@@ -101,14 +112,18 @@ static const char *clause_of(UpdateOp op, DType type)
 {
     const bool is_float = dtype_is_float(type);
     switch (op) {
-    case UPDATE_ADD: case UPDATE_SUB: return "+";
+    case UPDATE_ADD:
+    case UPDATE_SUB: return "+";
     case UPDATE_MUL: return "*";
-    case UPDATE_MIN: return is_float ? "kiln_min" : "min";     // of prelude/base.c
+    case UPDATE_MIN: return is_float ? "kiln_min" : "min"; // of prelude/base.c
     case UPDATE_MAX: return is_float ? "kiln_max" : "max";
-    case UPDATE_OR:  return "|";
+    case UPDATE_OR: return "|";
     case UPDATE_AND: return "&";
     case UPDATE_XOR: return "^";
-    case UPDATE_DIV: case UPDATE_MOD: case UPDATE_SHL: case UPDATE_SHR: break;
+    case UPDATE_DIV:
+    case UPDATE_MOD:
+    case UPDATE_SHL:
+    case UPDATE_SHR: break;
     }
     return "+";
 }
@@ -136,7 +151,10 @@ static bool is_private(const Nest *nest, const Var *var)
 
 static const char *row_function(UpdateOp op)
 {
-    return op == UPDATE_ADD ? "kiln_row_sum_f32" : op == UPDATE_MAX ? "kiln_row_max_f32" : op == UPDATE_MIN ? "kiln_row_min_f32" : NULL;
+    return op == UPDATE_ADD   ? "kiln_row_sum_f32"
+           : op == UPDATE_MAX ? "kiln_row_max_f32"
+           : op == UPDATE_MIN ? "kiln_row_min_f32"
+                              : NULL;
 }
 
 // A body that only reduces the elements of an f32 tile's row, as the prelude's function of that row: it keeps several
@@ -199,9 +217,15 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
     cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = sums, .elements = nest->n_lanes } });
     sums->pointer = 1;
     LoopList start = loop_list(a);
-    loop_add(&start, (LoopStmt){ .kind = L_STORE, .store = { sums, cpu_of(cx, lane), neutral(cx, op->update.op, DTYPE_F32) } });
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = lane, .lo = expr_int(a, DTYPE_I32, 0), .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
-                            .step = expr_int(a, DTYPE_I32, 1), .body = start.first, .form = LOOP_VECTORISE } });
+    loop_add(&start,
+             (LoopStmt){ .kind = L_STORE, .store = { sums, cpu_of(cx, lane), neutral(cx, op->update.op, DTYPE_F32) } });
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR,
+                            .for_ = { .var = lane,
+                                      .lo = expr_int(a, DTYPE_I32, 0),
+                                      .hi = expr_int(a, DTYPE_I32, nest->n_lanes),
+                                      .step = expr_int(a, DTYPE_I32, 1),
+                                      .body = start.first,
+                                      .form = LOOP_VECTORISE } });
     cpu_enter(cx, here);
     Expr *const at = cpu_of(cx, nest->lane), *const sum = expr_index(a, sums, at);
     cpu_add(cx, (LoopStmt){ .kind = L_STORE, .store = { sums, at, accumulated(cx, op, sum, value) } });

@@ -13,29 +13,39 @@
 #include "base/table.h"
 #include "lower/cpu/cpu.h"
 
-enum { MAX_RUN = 24, ROWS_TOGETHER = 16, ROW_BYTES = 1024,     // 16 rows of 1 KB are a third of a cache
-       COLUMNS_TOGETHER = 512 };
+enum {
+    MAX_RUN = 24,
+    ROWS_TOGETHER = 16,
+    ROW_BYTES = 1024, // 16 rows of 1 KB are a third of a cache
+    COLUMNS_TOGETHER = 512
+};
 
-typedef struct Shared { int index; int64_t extent; } Shared;
-typedef struct Reduced { const Buffer *root; int owner; } Reduced;
+typedef struct Shared {
+    int index;
+    int64_t extent;
+} Shared;
+typedef struct Reduced {
+    const Buffer *root;
+    int owner;
+} Reduced;
 
 typedef struct Run {
-    Cpu     *cx;
-    bool     columns;
-    TileOp  *ops[MAX_RUN];           // foralls, copies, and ifs over foralls alone
-    int      n;
-    int64_t  extent;
-    Table   *shared;                 // the index that each forall shares, found once
-    VEC(TileOp *) before;            // tiles and fills
-    VEC(const Buffer *) written;     // roots
+    Cpu *cx;
+    bool columns;
+    TileOp *ops[MAX_RUN]; // foralls, copies, and ifs over foralls alone
+    int n;
+    int64_t extent;
+    Table *shared;               // the index that each forall shares, found once
+    VEC(TileOp *) before;        // tiles and fills
+    VEC(const Buffer *) written; // roots
     VEC(const Buffer *) touched;
-    VEC(Reduced) reduced;            // into sums over the columns, by which op
+    VEC(Reduced) reduced; // into sums over the columns, by which op
     VEC(const Var *) assigned;
     // while looking at one op
-    int      at;
+    int at;
     const Var *row;
     const Buffer *reducing;
-    bool     fits;
+    bool fits;
 } Run;
 
 // Whether it could stand in a run; scratch.c keeps the tiles of such neighbours alive together.
@@ -91,7 +101,7 @@ static void note_write(const TileUse *use, void *context)
     const Buffer *const root = buffer_root(use->buffer);
     if (root == run->reducing) return;
     if (root->kind != BUFFER_LOCAL) VEC_PUSH(run->cx->arena, &run->written, root);
-    if (!buffer_is_tile(root) && root->kind != BUFFER_LOCAL) run->fits = false;       // tensors: other instances look on
+    if (!buffer_is_tile(root) && root->kind != BUFFER_LOCAL) run->fits = false; // tensors: other instances look on
 }
 
 // The root of a sum over the columns: it can be added to a few columns at a time, if nothing is rounded in between.
@@ -112,8 +122,10 @@ static void note_op(TileOp *op, Run *run)
         tile_uses(op, note_write, run);
         run->reducing = NULL;
         if (op->kind == T_SET) VEC_PUSH(run->cx->arena, &run->assigned, (const Var *)op->let.var);
-        if (op->kind == T_UPDATE && op->update.var) VEC_PUSH(run->cx->arena, &run->assigned, (const Var *)op->update.var);
-        if (op->kind == T_PRINT || op->kind == T_ASSERT || op->kind == T_EXTERN || op->kind == T_WHILE) run->fits = false;
+        if (op->kind == T_UPDATE && op->update.var)
+            VEC_PUSH(run->cx->arena, &run->assigned, (const Var *)op->update.var);
+        if (op->kind == T_PRINT || op->kind == T_ASSERT || op->kind == T_EXTERN || op->kind == T_WHILE)
+            run->fits = false;
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) note_op(*body, run);
     }
@@ -137,10 +149,10 @@ static void check_use(const TileUse *use, void *context)
     check_reduced(use, context);
     if (!is_written(run, buffer_root(use->buffer))) return;
     const int d = run->columns ? use->buffer->rank - 1 : 0;
-    const bool by_row = use->buffer->kind != BUFFER_VIEW &&
-                        ((use->subs && is_row(run, use->subs[d])) ||
-                         (use->region && !run->columns && !use->region->subs[0].is_range &&
-                          is_row(run, use->region->subs[0].start)));
+    const bool by_row =
+        use->buffer->kind != BUFFER_VIEW &&
+        ((use->subs && is_row(run, use->subs[d])) ||
+         (use->region && !run->columns && !use->region->subs[0].is_range && is_row(run, use->region->subs[0].start)));
     if (!by_row) run->fits = false;
 }
 
@@ -337,8 +349,12 @@ static void emit_run(Run *run)
         count = cpu_of(cx, cpu_declare(cx, DTYPE_INT, "rows", cpu_expr(cx, int_min(a, left, count))));
     for (int i = 0; i < run->n; i++) cpu_op(cx, op_for_rows(run, run->ops[i], first, count));
     cpu_enter(cx, out);
-    cpu_add(cx, (LoopStmt){ .kind = L_FOR, .for_ = { .var = row, .lo = int_const(a, 0), .hi = int_const(a, run->extent),
-                                      .step = int_const(a, rows), .body = body.first } });
+    cpu_add(cx, (LoopStmt){ .kind = L_FOR,
+                            .for_ = { .var = row,
+                                      .lo = int_const(a, 0),
+                                      .hi = int_const(a, run->extent),
+                                      .step = int_const(a, rows),
+                                      .body = body.first } });
 }
 
 // The last op of a run from `op` on, NULL if at least two of its statements do not go along rows.
@@ -356,9 +372,9 @@ static TileOp *collect(Run *run, TileOp *op)
         last = at;
         before = run->before.count;
     }
-    run->before.count = before;                            // what stands behind the last op stays there
-    const bool long_enough = run->columns ? run->extent > COLUMNS_TOGETHER && run->extent % COLUMNS_TOGETHER == 0 :
-                                            run->extent >= ROWS_TOGETHER;
+    run->before.count = before; // what stands behind the last op stays there
+    const bool long_enough = run->columns ? run->extent > COLUMNS_TOGETHER && run->extent % COLUMNS_TOGETHER == 0
+                                          : run->extent >= ROWS_TOGETHER;
     return run->n >= 2 && deep >= 2 && long_enough ? last : NULL;
 }
 

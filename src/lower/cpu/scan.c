@@ -59,8 +59,8 @@ void cpu_scan(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx)) cpu_mark_region(cx, &src, true);
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     Place from = src, to = dst;
-    const bool ready = (!is_cut(&src) || array_like(cx, &src, &from, &room)) &&
-                       (!is_cut(&dst) || array_like(cx, &dst, &to, &room));
+    const bool ready =
+        (!is_cut(&src) || array_like(cx, &src, &from, &room)) && (!is_cut(&dst) || array_like(cx, &dst, &to, &room));
     if (ready && is_cut(&src)) cpu_copy_places(cx, &from, &src, op->span);
     if (ready) scan_places(cx, op, to, from);
     if (ready && is_cut(&dst)) cpu_copy_places(cx, &dst, &to, op->span);

@@ -9,15 +9,17 @@
 
 enum { ALIGNMENT = 64 };
 
-typedef struct Frame { VEC(Buffer *) users; } Frame;      // tiles of this depth that the op at hand uses
+typedef struct Frame {
+    VEC(Buffer *) users;
+} Frame; // tiles of this depth that the op at hand uses
 
 typedef struct Walk {
-    Cpu  *cx;
-    int   place, depth;
-    VEC(Frame) frames;               // by depth
-    int  *depth_of;                  // by buffer id: of the block that holds the T_TILE op
+    Cpu *cx;
+    int place, depth;
+    VEC(Frame) frames; // by depth
+    int *depth_of;     // by buffer id: of the block that holds the T_TILE op
     VEC(Buffer *) tiles;
-    VEC(TileInfo *) alive;           // placed, by offset
+    VEC(TileInfo *) alive; // placed, by offset
 } Walk;
 
 static void touch(const TileUse *use, void *context)
@@ -111,21 +113,24 @@ void cpu_plan_scratch(Cpu *cx)
         place_tile(&w, t);
         if (t->offset + t->bytes > end) end = t->offset + t->bytes;
         Var *const scratch = cx->host;
-        t->pointer = cpu_declare_pointer(cx, cpu_array_type(b->type), b->name,
-                                         cpu_call(cx, b->type, "kiln_at", 2, cpu_of(cx, scratch),
-                                                  int_const(cx->arena, t->offset)));
+        t->pointer = cpu_declare_pointer(
+            cx, cpu_array_type(b->type), b->name,
+            cpu_call(cx, b->type, "kiln_at", 2, cpu_of(cx, scratch), int_const(cx->arena, t->offset)));
         if (cpu_is_checked(cx))
-            t->shadow = cpu_declare_pointer(cx, DTYPE_U8, "written", cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, scratch),
-                                        int_const(cx->arena, t->offset + t->bytes - round_up(t->elements, ALIGNMENT))));
+            t->shadow = cpu_declare_pointer(
+                cx, DTYPE_U8, "written",
+                cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, scratch),
+                         int_const(cx->arena, t->offset + t->bytes - round_up(t->elements, ALIGNMENT))));
         t->declared = true;
     }
     if (end > CPU_SCRATCH_MAX)
-        cx->failed = !diag_error(cx->diags, w.tiles.items[0]->span, "the tiles that live at the same time take %lld bytes, an "
-                                 "instance has %d", (long long)end, CPU_SCRATCH_MAX);
+        cx->failed = !diag_error(cx->diags, w.tiles.items[0]->span,
+                                 "the tiles that live at the same time take %lld bytes, an "
+                                 "instance has %d",
+                                 (long long)end, CPU_SCRATCH_MAX);
     cx->plan->scratch_bytes = end;
-    cx->temp = cpu_declare_pointer(cx, DTYPE_U8, "temp",
-                                   cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->host),
-                                            int_const(cx->arena, end)));
+    cx->temp = cpu_declare_pointer(
+        cx, DTYPE_U8, "temp", cpu_call(cx, DTYPE_U8, "kiln_at", 2, cpu_of(cx, cx->host), int_const(cx->arena, end)));
 }
 
 int64_t cpu_temp_room(Cpu *cx, int64_t offset, int64_t bytes)
@@ -145,8 +150,9 @@ Place cpu_own_array(Cpu *cx, DType type, const int64_t *extents, int n, int64_t 
         p.at.coef[a] = int_const(cx->arena, elements);
         elements *= extents[a];
     }
-    p.pointer = cpu_declare_pointer(cx, cpu_array_type(type), "operand",
-                                    cpu_call(cx, type, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, *room)));
+    p.pointer =
+        cpu_declare_pointer(cx, cpu_array_type(type), "operand",
+                            cpu_call(cx, type, "kiln_at", 2, cpu_of(cx, cx->temp), int_const(cx->arena, *room)));
     *room = cpu_temp_room(cx, *room, elements * (dtype_bits(type) < 8 ? 8 : dtype_bits(type)) / 8);
     return p;
 }

@@ -102,8 +102,8 @@ static void declare_array(Cpu *cx, Buffer *b)
 static void free_array(Cpu *cx, Buffer *b)
 {
     if (!is_on_stack(b))
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, "kiln_free", 2, cpu_of(cx, cx->host),
-                                  cpu_of(cx, cx->tiles[b->id].pointer)));
+        cpu_add_call(
+            cx, cpu_call(cx, DTYPE_INT, "kiln_free", 2, cpu_of(cx, cx->host), cpu_of(cx, cx->tiles[b->id].pointer)));
 }
 
 // An array comes to life: its strides, and memory if it was not worth the stack.

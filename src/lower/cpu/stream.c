@@ -34,7 +34,8 @@ void cpu_find_streamed(Cpu *cx)
 Expr *cpu_streams(Cpu *cx, const Place *dst)
 {
     Buffer *const root = dst->root;
-    if (!cx->may_stream || !root || root->kind != BUFFER_TENSOR || root->access != ACCESS_OUT || dst->packed) return NULL;
+    if (!cx->may_stream || !root || root->kind != BUFFER_TENSOR || root->access != ACCESS_OUT || dst->packed)
+        return NULL;
     if (!cx->streams[root->id]) cx->streams[root->id] = loop_new_var(cx->unit, DTYPE_BOOL, "streams");
     return cpu_of(cx, cx->streams[root->id]);
 }
@@ -48,8 +49,9 @@ void cpu_declare_streams(Cpu *cx)
         if (!b || !cx->streams[b->id]) continue;
         Expr *bytes = int_const(cx->arena, dtype_bytes(b->type, 1));
         for (int d = 0; d < b->rank; d++) bytes = int_mul(cx->arena, bytes, cpu_expr(cx, b->shape[d]));
-        cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = cx->streams[b->id],
-                                .value = cpu_call(cx, DTYPE_BOOL, "kiln_streams", 1, bytes) } });
+        cpu_add(cx, (LoopStmt){ .kind = L_DECLARE,
+                                .declare = { .var = cx->streams[b->id],
+                                             .value = cpu_call(cx, DTYPE_BOOL, "kiln_streams", 1, bytes) } });
         cpu_use_prelude(cx, "STREAM");
     }
 }

@@ -8,7 +8,7 @@
 #include "lower/cuda/cuda.h"
 
 static bool divides(ExprOp op) { return op == X_DIV || op == X_MOD; }
-static bool shifts(ExprOp op)  { return op == X_SHL || op == X_SHR; }
+static bool shifts(ExprOp op) { return op == X_SHL || op == X_SHR; }
 
 // `value` after a test by a function of check.cuh.
 static Expr *tested(Lowering *lo, const char *test, Expr *value, Span span, const char *message)
@@ -32,7 +32,8 @@ static bool is_bounded(const Expr *x)
 
 static Expr *as_unsigned(Lowering *lo, DType to, Expr *x)
 {
-    const bool was_unsigned = x->kind == E_CALL && x->call.n == 1 && x->call.name[0] == '(' && x->call.args[0]->type == to;
+    const bool was_unsigned =
+        x->kind == E_CALL && x->call.n == 1 && x->call.name[0] == '(' && x->call.args[0]->type == to;
     return was_unsigned ? x->call.args[0] : expr_is_const(x) ? expr_convert(lo->arena, to, x) : cast(lo, to, x);
 }
 
@@ -41,7 +42,7 @@ static Expr *by_bits(Lowering *lo, ExprOp op, Expr *a, Expr *b)
 {
     const DType type = a->type, bits = dtype_bits(type) == 64 ? DTYPE_U64 : DTYPE_U32;
     int64_t c;
-    if (op == X_ADD && expr_as_int(b, &c) && c < 0 && c > INT32_MIN) {   // x - c, as it was written
+    if (op == X_ADD && expr_as_int(b, &c) && c < 0 && c > INT32_MIN) { // x - c, as it was written
         op = X_SUB;
         b = expr_int(lo->arena, type, -c);
     }
@@ -52,23 +53,21 @@ static Expr *by_bits(Lowering *lo, ExprOp op, Expr *a, Expr *b)
 static bool is_sum(ExprOp op) { return op == X_ADD || op == X_SUB || op == X_MUL; }
 
 typedef struct Operation {
-    ExprOp      op;
-    bool        is_int;              // of `int`, not of a sized type
-    bool        is_exact;            // provably neither overflows nor wraps
-    const Expr *right;               // the right operand as its range is best known
-    Span        span;
+    ExprOp op;
+    bool is_int;       // of `int`, not of a sized type
+    bool is_exact;     // provably neither overflows nor wraps
+    const Expr *right; // the right operand as its range is best known
+    Span span;
 } Operation;
 
 // The operands share a type.
 static Expr *quotient(Lowering *lo, const Operation *o, Expr *a, Expr *b)
 {
     const bool is_checked = lo->kernel->checked && o->span.source;
-    if (expr_divides(o->right))
-        return expr_binary(lo->arena, o->op, a, b);
+    if (expr_divides(o->right)) return expr_binary(lo->arena, o->op, a, b);
     if (is_checked)
         b = tested(lo, "nonzero", b, o->span, o->op == X_DIV ? "division by zero" : "remainder of a division by zero");
-    if (is_checked && o->is_int && o->op == X_DIV)
-        return checked(lo, "div", a, b, o->span, "/");
+    if (is_checked && o->is_int && o->op == X_DIV) return checked(lo, "div", a, b, o->span, "/");
     return call_expr(lo, a->type, o->op == X_DIV ? "math_any_div" : "math_any_mod", 2, a, b);
 }
 
@@ -79,10 +78,8 @@ static Expr *shifted(Lowering *lo, const Operation *o, Expr *a, Expr *b)
     if (is_checked && !is_count)
         b = tested(lo, "shift_count", cast(lo, DTYPE_I64, b), o->span,
                    left ? "'<<' by less than 0 or more than 63" : "'>>' by less than 0 or more than 63");
-    if (is_checked && left && !o->is_exact)
-        return checked(lo, "shl", a, b, o->span, "<<");
-    if (!is_count)
-        b = expr_binary(lo->arena, X_BITAND, b, expr_int(lo->arena, b->type, dtype_bits(a->type) - 1));
+    if (is_checked && left && !o->is_exact) return checked(lo, "shl", a, b, o->span, "<<");
+    if (!is_count) b = expr_binary(lo->arena, X_BITAND, b, expr_int(lo->arena, b->type, dtype_bits(a->type) - 1));
     return expr_binary(lo->arena, o->op, a, b);
 }
 
@@ -115,8 +112,7 @@ Expr *integer_negation(Lowering *lo, const Expr *x, Expr *a)
     const bool is_int = x->type == DTYPE_INT;
     if (!dtype_is_integer(x->type) || dtype_is_unsigned(x->type) || (is_int ? is_bounded(x) : expr_is_exact(x)))
         return expr_unary(lo->arena, X_NEG, a);
-    if (!is_int)
-        return by_bits(lo, X_NEG, a, NULL);
+    if (!is_int) return by_bits(lo, X_NEG, a, NULL);
     return lo->kernel->checked && x->span.source ? checked(lo, "sub", i32_const(lo, 0), a, x->span, "-")
                                                  : expr_unary(lo->arena, X_NEG, a);
 }
@@ -131,8 +127,7 @@ Expr *integer_magnitude(Lowering *lo, const Expr *x, Expr *a)
 Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b)
 {
     const Range r = expr_range(x->math.args[1]);
-    if (r.has_lo && r.lo > 0)
-        return call_expr(lo, a->type, "math_ceildiv", 2, a, b);
+    if (r.has_lo && r.lo > 0) return call_expr(lo, a->type, "math_ceildiv", 2, a, b);
     if (lo->kernel->checked && x->span.source)
         b = tested(lo, "positive", b, x->span, "'ceildiv' by a divisor that is not positive");
     return call_expr(lo, a->type, "math_any_ceildiv", 2, a, b);
@@ -143,14 +138,15 @@ Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b)
 Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr *a, Expr *b)
 {
     static const ExprOp plain[] = {
-        [UPDATE_ADD] = X_ADD, [UPDATE_SUB] = X_SUB, [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV, [UPDATE_MOD] = X_MOD,
-        [UPDATE_SHL] = X_SHL, [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR, [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR,
+        [UPDATE_ADD] = X_ADD,    [UPDATE_SUB] = X_SUB,    [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV,
+        [UPDATE_MOD] = X_MOD,    [UPDATE_SHL] = X_SHL,    [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR,
+        [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR,
     };
     a = cast(lo, type, a);
     b = cast(lo, type, b);
     if (op == UPDATE_MIN || op == UPDATE_MAX)
         return call_expr(lo, type, op == UPDATE_MIN ? "math_min" : "math_max", 2, a, b);
-    if (type == DTYPE_BOOL)          // | & ^ of bools; both sides are computed, for one may come by a shuffle
+    if (type == DTYPE_BOOL) // | & ^ of bools; both sides are computed, for one may come by a shuffle
         return expr_binary(lo->arena, op == UPDATE_OR ? X_BITOR : op == UPDATE_AND ? X_BITAND : X_NE, a, b);
     const DType target = update->update.buffer ? update->update.buffer->type : update->update.var->type;
     const Operation o = { plain[op], target == DTYPE_INT, false, b, update->span };

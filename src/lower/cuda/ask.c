@@ -11,30 +11,35 @@
 
 // ---- which instances read the same
 
-typedef struct Uses { Lowering *lo; const Var *var; bool found; int depth; } Uses;
+typedef struct Uses {
+    Lowering *lo;
+    const Var *var;
+    bool found;
+    int depth;
+} Uses;
 
-typedef struct Definition { const Var *var; Expr *value; } Definition;
+typedef struct Definition {
+    const Var *var;
+    Expr *value;
+} Definition;
 
 static bool find_definition(Lowering *lo, TileOp *op, void *context)
 {
     Definition *const seek = context;
-    if ((op->kind == T_LET || op->kind == T_SET) && op->let.var == seek->var)
-        seek->value = op->let.value;
+    if ((op->kind == T_LET || op->kind == T_SET) && op->let.var == seek->var) seek->value = op->let.value;
     return op->kind == T_FORALL;
 }
 
 static bool expr_depends(const Expr *x, void *context)
 {
     Uses *const uses = context;
-    if (x->kind != E_VAR)
-        return false;
+    if (x->kind != E_VAR) return false;
     uses->found |= x->var.var == uses->var;
     if (x->var.var->kind == VAR_LOCAL && uses->depth < 16 && !uses->found) {
         Definition seek = { x->var.var, NULL };
         each_op(uses->lo, uses->lo->kernel->body, find_definition, &seek);
         uses->depth++;
-        if (seek.value)
-            expr_any(seek.value, expr_depends, uses);
+        if (seek.value) expr_any(seek.value, expr_depends, uses);
         uses->depth--;
     }
     return uses->found;
@@ -53,16 +58,18 @@ static bool step_depends(Lowering *lo, TileOp *body, const Var *coordinate)
     return uses.found;
 }
 
-typedef struct Sharers { Expr *n, *at; } Sharers;          // instances with the same boxes; this one's number; NULL: alone
+typedef struct Sharers {
+    Expr *n, *at;
+} Sharers; // instances with the same boxes; this one's number; NULL: alone
 
 static Sharers find_sharers(Lowering *lo, TileOp *body)
 {
     Sharers all = { NULL, NULL };
     for (int i = 0; i < lo->kernel->n_grid; i++) {
         Var *const coordinate = lo->kernel->grid[i].var;
-        if (step_depends(lo, body, coordinate))
-            continue;
-        Expr *const extent = var_of(lo, lo->grid_extents[i]), *const at = cast(lo, DTYPE_I32, var_of(lo, loop_var(lo, coordinate)));
+        if (step_depends(lo, body, coordinate)) continue;
+        Expr *const extent = var_of(lo, lo->grid_extents[i]), *const at = cast(lo, DTYPE_I32,
+                                                                               var_of(lo, loop_var(lo, coordinate)));
         all.at = all.at ? i32_add(lo, i32_times(lo, all.at, extent), at) : at;
         all.n = all.n ? i32_times(lo, all.n, extent) : extent;
     }
@@ -74,8 +81,7 @@ static Sharers find_sharers(Lowering *lo, TileOp *body)
 static bool has_single_buffers(const Lowering *lo, const TileOp *body)
 {
     for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->block == body && lo->clocks.items[i]->buffers != 1)
-            return false;
+        if (lo->clocks.items[i]->block == body && lo->clocks.items[i]->buffers != 1) return false;
     return true;
 }
 
@@ -86,10 +92,11 @@ static void ask_part(Lowering *lo, TileOp *body, const Sharers *sharers, int fir
     int n = 0;
     for (TileOp *x = body; x; x = x->next) {
         declare_again(lo, x);
-        if (!is_fetch(lo, x))
-            continue;
+        if (!is_fetch(lo, x)) continue;
         if (n >= first && n < end) {
-            begin_if(lo, &mine, expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, i32_const(lo, n), sharers->n), sharers->at));
+            begin_if(
+                lo, &mine,
+                expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, i32_const(lo, n), sharers->n), sharers->at));
             emit_tma_ask(lo, x);
             end_nest(lo, &mine);
         }
@@ -103,15 +110,16 @@ void ask_ahead(Lowering *lo, TileOp *op, int first, int end)
     TileOp *const body = op->pipeline.body;
     const LoopIndex *const index = &op->pipeline.indices[0];
     const Sharers sharers = find_sharers(lo, body);
-    if (lo->shares || op->pipeline.n != 1 || !sharers.n || !lo->by_tma || lo->n_cuts == 0 || !has_single_buffers(lo, body))
+    if (lo->shares || op->pipeline.n != 1 || !sharers.n || !lo->by_tma || lo->n_cuts == 0 ||
+        !has_single_buffers(lo, body))
         return;
     Expr *from, *to;
     index_bounds(lo, index, NULL, &from, &to);
     Var *const at = loop_var(lo, index->var);
     Expr *const next = expr_binary(a, X_ADD, var_of(lo, at), expr_int(a, at->type, 1));
-    Expr *wanted = expr_binary(a, X_AND, expr_binary(a, X_GT, sharers.n, i32_const(lo, 1)), expr_binary(a, X_LT, next, cast(lo, at->type, to)));
-    if (lo->by_warp)
-        wanted = expr_binary(a, X_AND, wanted, is_zero(lo, lo->lane));
+    Expr *wanted = expr_binary(a, X_AND, expr_binary(a, X_GT, sharers.n, i32_const(lo, 1)),
+                               expr_binary(a, X_LT, next, cast(lo, at->type, to)));
+    if (lo->by_warp) wanted = expr_binary(a, X_AND, wanted, is_zero(lo, lo->lane));
     const KnownVars known = known_vars(lo);
     Nest more;
     begin_if(lo, &more, wanted);

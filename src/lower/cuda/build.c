@@ -25,8 +25,7 @@ Expr *literal(Lowering *lo, DType type, const char *text) { return expr_call(lo-
 static Expr *call_list(Lowering *lo, DType type, const char *name, int n, va_list list)
 {
     Expr *args[16];
-    for (int i = 0; i < n; i++)
-        args[i] = va_arg(list, Expr *);
+    for (int i = 0; i < n; i++) args[i] = va_arg(list, Expr *);
     return expr_call(lo->arena, type, name, n, args);
 }
 
@@ -41,11 +40,9 @@ Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...)
 
 Expr *cast(Lowering *lo, DType to, Expr *x)
 {
-    if (x->type == to)
-        return x;
+    if (x->type == to) return x;
     int64_t value;
-    if (dtype_is_integer(to) && expr_as_int(x, &value) && dtype_bits(to) == 64)
-        return expr_int(lo->arena, to, value);
+    if (dtype_is_integer(to) && expr_as_int(x, &value) && dtype_bits(to) == 64) return expr_int(lo->arena, to, value);
     return call_expr(lo, to, arena_printf(lo->arena, "(%s)", dtype_info[to].c_name), 1, x);
 }
 
@@ -71,11 +68,9 @@ void emit_call(Lowering *lo, const char *name, int n, ...)
 void emit_call_if(Lowering *lo, Expr *cond, Expr *call)
 {
     Nest nest;
-    if (cond)
-        begin_if(lo, &nest, cond);
+    if (cond) begin_if(lo, &nest, cond);
     loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
-    if (cond)
-        end_nest(lo, &nest);
+    if (cond) end_nest(lo, &nest);
 }
 
 void emit_comment(Lowering *lo, const char *format, ...)
@@ -136,22 +131,30 @@ static void close_inner(Lowering *lo, Nest *nest)
 {
     LoopStmt *const body = nest->inner.first, *const stmt = nest->stmt;
     switch (stmt->kind) {
-    case L_FOR:   stmt->for_.body = body; break;
+    case L_FOR: stmt->for_.body = body; break;
     case L_WHILE: stmt->while_.body = body; break;
     case L_BLOCK: stmt->block.body = body; break;
     case L_IF:
         if (stmt->branch.then) stmt->branch.otherwise = body;
         else stmt->branch.then = body;
         break;
-    case L_DECLARE: case L_ASSIGN: case L_STORE: case L_CALL: case L_BREAK: case L_CONTINUE: case L_RETURN:
-    case L_LABEL: case L_GOTO: case L_COMMENT:
-        break;
+    case L_DECLARE:
+    case L_ASSIGN:
+    case L_STORE:
+    case L_CALL:
+    case L_BREAK:
+    case L_CONTINUE:
+    case L_RETURN:
+    case L_LABEL:
+    case L_GOTO:
+    case L_COMMENT: break;
     }
 }
 
 void begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form)
 {
-    begin_nest(lo, nest, (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = from, .hi = to, .step = step, .form = form } });
+    begin_nest(lo, nest,
+               (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = from, .hi = to, .step = step, .form = form } });
 }
 
 Var *begin_unrolled(Lowering *lo, Nest *nest, const char *name, int n)
@@ -168,17 +171,14 @@ void begin_if(Lowering *lo, Nest *nest, Expr *cond)
 
 void begin_else(Lowering *lo, Nest *nest)
 {
-    if (!nest->inner.first)          // an empty "then" must stay one
+    if (!nest->inner.first) // an empty "then" must stay one
         loop_add(&nest->inner, (LoopStmt){ .kind = L_BLOCK });
     close_inner(lo, nest);
     nest->inner = loop_list(lo->arena);
     lo->out = &nest->inner;
 }
 
-void begin_block(Lowering *lo, Nest *nest)
-{
-    begin_nest(lo, nest, (LoopStmt){ .kind = L_BLOCK });
-}
+void begin_block(Lowering *lo, Nest *nest) { begin_nest(lo, nest, (LoopStmt){ .kind = L_BLOCK }); }
 
 void end_nest(Lowering *lo, Nest *nest)
 {
@@ -188,16 +188,14 @@ void end_nest(Lowering *lo, Nest *nest)
 
 void end_nests(Lowering *lo, Nest *nests, int n)
 {
-    while (n > 0)
-        end_nest(lo, &nests[--n]);
+    while (n > 0) end_nest(lo, &nests[--n]);
 }
 
 void begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it)
 {
     Nest leave;
     begin_nest(lo, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = expr_bool(lo->arena, true) } });
-    if (expr_is_const(cond) && cond->integer.value)
-        return;
+    if (expr_is_const(cond) && cond->integer.value) return;
     begin_if(lo, &leave, expr_unary(lo->arena, X_NOT, lower_expr(lo, cond, it)));
     emit_jump(lo, L_BREAK);
     end_nest(lo, &leave);

@@ -8,7 +8,12 @@
 
 // ---- who uses a channel
 
-typedef struct ReadScan { Lowering *lo; const Channel *channel; const TileOp *op; bool other; } ReadScan;
+typedef struct ReadScan {
+    Lowering *lo;
+    const Channel *channel;
+    const TileOp *op;
+    bool other;
+} ReadScan;
 
 // Within a loop, which may have no step, a product keeps no warp together; the places of a sparse operand lanes read.
 static bool is_held_product(Lowering *lo, const TileOp *op, const Channel *channel)
@@ -20,8 +25,7 @@ static void scan_read(const TileUse *use, void *context)
 {
     ReadScan *const scan = context;
     const TileInfo *const tile = tile_info(scan->lo, buffer_root(use->buffer));
-    if (!tile || tile->channel != scan->channel)
-        return;
+    if (!tile || tile->channel != scan->channel) return;
     scan->other |= !is_held_product(scan->lo, scan->op, scan->channel) || use->buffer == scan->op->matmul.meta;
 }
 
@@ -29,8 +33,7 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
 {
     ReadScan *const scan = context;
     scan->op = op;
-    if (op->kind != T_TILE && !op_info(lo, op)->fetched)
-        tile_uses(op, scan_read, scan);
+    if (op->kind != T_TILE && !op_info(lo, op)->fetched) tile_uses(op, scan_read, scan);
     return false;
 }
 
@@ -67,8 +70,7 @@ const TileOp *release_within(const Lowering *lo, const Channel *channel)
 static int user_groups(const Lowering *lo, const Channel *channel)
 {
     int n = 0;
-    for (int g = 0; g < lo->all.groups; g++)
-        n += channel->first_of[g] != NULL;
+    for (int g = 0; g < lo->all.groups; g++) n += channel->first_of[g] != NULL;
     return lo->has_teams ? n : lo->all.groups;
 }
 
@@ -78,12 +80,10 @@ static int user_groups(const Lowering *lo, const Channel *channel)
 static Expr *count_fillers(Lowering *lo, const Channel *channel)
 {
     Expr *const lanes = i32_const(lo, WARP_LANES), *const one = i32_const(lo, 1);
-    if (channel->is_gathered)
-        return i32_const(lo, WARPGROUP_THREADS);
+    if (channel->is_gathered) return i32_const(lo, WARPGROUP_THREADS);
     if (channel->is_filled || channel->is_handed)
         return i32_const(lo, WARPGROUP_THREADS / WARP_LANES + (channel->has_gathers ? WARPGROUP_THREADS : 0));
-    if (!channel->by_lanes)
-        return one;
+    if (!channel->by_lanes) return one;
     return lo->fetch_aligned ? expr_select(lo->arena, lo->fetch_aligned, lanes, one) : lanes;
 }
 
@@ -141,8 +141,7 @@ void advance_clocks(Lowering *lo, TileOp *block, int stage)
 {
     for (int i = 0; i < lo->clocks.count; i++) {
         const Clock *const clock = lo->clocks.items[i];
-        if (clock->block == block && (stage < 0 || clock->stage == stage))
-            advance(lo, clock);
+        if (clock->block == block && (stage < 0 || clock->stage == stage)) advance(lo, clock);
     }
 }
 
@@ -151,8 +150,7 @@ void advance_clocks(Lowering *lo, TileOp *block, int stage)
 static Expr *barrier_at(Lowering *lo, int offset, Expr *slot)
 {
     Expr *const first = shared_address(lo, offset);
-    if (!slot)
-        return first;
+    if (!slot) return first;
     return expr_binary(lo->arena, X_ADD, first, expr_binary(lo->arena, X_MUL, slot, u32_const(lo, MBARRIER_BYTES)));
 }
 
@@ -176,7 +174,7 @@ void emit_wait_full(Lowering *lo, const Channel *channel)
 void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot)
 {
     Nest nest;
-    if (channel->is_shared) {        // every instance of the cluster writes into all
+    if (channel->is_shared) { // every instance of the cluster writes into all
         begin_if(lo, &nest, i32_op(lo, X_LT, var_of(lo, lo->lane), lo->cluster));
         emit_call(lo, "mbar_arrive_at", 2, barrier_at(lo, channel->empty, slot), var_of(lo, lo->lane));
     } else {
@@ -190,8 +188,7 @@ void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot)
 // the products that would hold them together stand in a loop or under a condition.
 void emit_release(Lowering *lo, const Channel *channel)
 {
-    if (!channel->is_product_only || last_use(lo, channel)->kind != T_MATMUL)
-        emit_call(lo, "__syncwarp", 0);
+    if (!channel->is_product_only || last_use(lo, channel)->kind != T_MATMUL) emit_call(lo, "__syncwarp", 0);
     emit_release_at(lo, channel, slot_of(lo, channel->clock));
 }
 

@@ -26,11 +26,9 @@ bool drop_shadow(Lowering *lo)
     TileInfo *largest = NULL;
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        if (shadow_bytes(lo, tile) > (largest ? shadow_bytes(lo, largest) : 0))
-            largest = tile;
+        if (shadow_bytes(lo, tile) > (largest ? shadow_bytes(lo, largest) : 0)) largest = tile;
     }
-    if (!largest)
-        return false;
+    if (!largest) return false;
     largest->is_unwatched = true;
     note(lo, "no room to watch for reads of '%s' before it is written", largest->buffer->name);
     return true;
@@ -39,8 +37,7 @@ bool drop_shadow(Lowering *lo)
 void declare_shadow(Lowering *lo, TileInfo *tile)
 {
     const char *const name = arena_printf(lo->arena, "%s_written", tile->buffer->name);
-    if (!has_shadow(lo, tile))
-        return;
+    if (!has_shadow(lo, tile)) return;
     if (tile->home == HOME_REGISTERS) {
         tile->shadow = emit_array(lo, DTYPE_U8, name, layout_registers(&tile->layout));
         return;
@@ -58,11 +55,9 @@ static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value
 // Where the tile is declared: nothing in it is written any more.
 void clear_shadow(Lowering *lo, const TileInfo *tile)
 {
-    if (!has_shadow(lo, tile))
-        return;
+    if (!has_shadow(lo, tile)) return;
     const bool shared = tile->home == HOME_SHARED;
-    if (shared)
-        emit_barrier(lo);            // of the step before, some may still read
+    if (shared) emit_barrier(lo); // of the step before, some may still read
     Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
     Nest nest;
     begin_for(lo, &nest, i, shared ? var_of(lo, lo->thread) : i32_const(lo, 0),
@@ -70,27 +65,24 @@ void clear_shadow(Lowering *lo, const TileInfo *tile)
               i32_const(lo, shared ? all_threads(lo) : 1), shared ? LOOP_NO_UNROLL : LOOP_UNROLL);
     store_shadow(lo, tile, var_of(lo, i), 0);
     end_nest(lo, &nest);
-    if (shared)
-        emit_barrier(lo);
+    if (shared) emit_barrier(lo);
 }
 
 void mark_written(Lowering *lo, const Place *place)
 {
     const TileInfo *const tile = tile_info(lo, place->root);
-    if (has_shadow(lo, tile) && !place->recast)
-        store_shadow(lo, tile, place->at, 1);
+    if (has_shadow(lo, tile) && !place->recast) store_shadow(lo, tile, place->at, 1);
 }
 
 // `x` read at this place, after a test that it was written.
 Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span)
 {
     const TileInfo *const tile = tile_info(lo, place->root);
-    if (!has_shadow(lo, tile) || place->recast)
-        return x;
-    return call_expr(lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
-                     trap_text(lo, span,
-                               arena_printf(lo->arena, "reads an element of '%s' that nothing has written",
-                                            tile->buffer->name)));
+    if (!has_shadow(lo, tile) || place->recast) return x;
+    return call_expr(
+        lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
+        trap_text(lo, span,
+                  arena_printf(lo->arena, "reads an element of '%s' that nothing has written", tile->buffer->name)));
 }
 
 // The lowered subscript of a tile, tested unless it is proved. i32.
@@ -101,7 +93,7 @@ Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *l
     if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) ||
         (r.has_lo && r.has_hi && r.lo >= 0 && r.hi < extent))
         return lowered;
-    return call_expr(lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
-                     trap_text(lo, span,
-                               arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
+    return call_expr(
+        lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
+        trap_text(lo, span, arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
 }

@@ -20,8 +20,7 @@ void find_cluster(Lowering *lo)
     lo->cluster = 1;
     lo->clustered = -1;
     for (int i = 0; i < k->n_grid && lo->target->arch >= 90 && !k->checked; i++) {
-        if (k->grid[i].cluster <= 1)
-            continue;
+        if (k->grid[i].cluster <= 1) continue;
         if (lo->clustered < 0) {
             lo->cluster = k->grid[i].cluster;
             lo->clustered = i;
@@ -32,15 +31,19 @@ void find_cluster(Lowering *lo)
     }
 }
 
-typedef struct Alike { const Slice *slice; Buffer *root; bool all, converts; } Alike;
+typedef struct Alike {
+    const Slice *slice;
+    Buffer *root;
+    bool all, converts;
+} Alike;
 
 static bool see_fill(Lowering *lo, TileOp *op, void *context)
 {
     Alike *const alike = context;
-    if (!op_info(lo, op)->fills)
-        return op->kind == T_FORALL;
+    if (!op_info(lo, op)->fills) return op->kind == T_FORALL;
     if (root_uses(lo, op, alike->root).writes)
-        alike->all = alike->all && path_is_known(alike->slice, op) && fill_divides(lo, op, lo->cluster, &alike->converts);
+        alike->all =
+            alike->all && path_is_known(alike->slice, op) && fill_divides(lo, op, lo->cluster, &alike->converts);
     return true;
 }
 
@@ -56,9 +59,8 @@ static bool is_exchanged(Lowering *lo, const Slice *slice, const TileInfo *tile)
 // before: channels are made       after: it is known which tiles the cluster makes once; without any there is none
 void find_shared_tiles(Lowering *lo)
 {
-    if (lo->cluster <= 1)
-        return;
-    Slice slice = new_slice(lo);     // what all instances of a cluster know alike
+    if (lo->cluster <= 1) return;
+    Slice slice = new_slice(lo); // what all instances of a cluster know alike
     slice.no_tiles = true;
     slice.unknown[lo->kernel->grid[lo->clustered].var->id] = true;
     find_unknown(&slice);
@@ -79,8 +81,7 @@ void find_shared_tiles(Lowering *lo)
 void declare_rank(Lowering *lo)
 {
     const char *const rank = arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster);
-    if (lo->cluster > 1)
-        lo->rank = emit_declare(lo, DTYPE_I32, "rank", literal(lo, DTYPE_I32, rank));
+    if (lo->cluster > 1) lo->rank = emit_declare(lo, DTYPE_I32, "rank", literal(lo, DTYPE_I32, rank));
 }
 
 Expr *cluster_rank(Lowering *lo)
@@ -91,15 +92,12 @@ Expr *cluster_rank(Lowering *lo)
 static void explain_apart(Lowering *lo, const Channel *channel, const TileInfo *tile)
 {
     const char *const coordinate = lo->kernel->grid[lo->clustered].var->name;
-    if (tile->is_multicast || tile->is_exchanged)
-        return;
+    if (tile->is_multicast || tile->is_exchanged) return;
     text_print(lo->explanation, "  %s is made by each instance: ", tile->buffer->name);
     if (channel->is_filled)
         text_print(lo->explanation, "%s\n", tile->buffer->cluster_shared ? "its rows do not divide" : "it is computed");
-    else if (channel->by_lanes)
-        text_print(lo->explanation, "it is copied by lanes, not by TMA\n");
-    else
-        text_print(lo->explanation, "what is copied, under which conditions or how often depends on %s\n", coordinate);
+    else if (channel->by_lanes) text_print(lo->explanation, "it is copied by lanes, not by TMA\n");
+    else text_print(lo->explanation, "what is copied, under which conditions or how often depends on %s\n", coordinate);
 }
 
 void explain_cluster(Lowering *lo)
@@ -108,8 +106,7 @@ void explain_cluster(Lowering *lo)
         if (lo->kernel->grid[i].cluster > 1)
             text_print(lo->explanation, "cluster(%s = %d) is not used: every instance makes its own tiles\n",
                        lo->kernel->grid[i].var->name, lo->kernel->grid[i].cluster);
-    if (lo->clustered < 0)
-        return;
+    if (lo->clustered < 0) return;
     const TileGridDim *const dim = &lo->kernel->grid[lo->clustered];
     text_print(lo->explanation,
                lo->shares ? "clusters of %d along %s" : "no clusters of %d along %s: there is nothing to share",
@@ -118,8 +115,7 @@ void explain_cluster(Lowering *lo)
         const char *before = exchanged ? "; rows exchanged:" : "; multicast:";
         for (int i = 0; i < lo->n_declared; i++) {
             const TileInfo *const tile = lo->declared.items[i];
-            if (!(exchanged ? tile->is_exchanged : tile->is_multicast))
-                continue;
+            if (!(exchanged ? tile->is_exchanged : tile->is_multicast)) continue;
             text_print(lo->explanation, "%s %s", before, tile->buffer->name);
             before = "";
         }

@@ -13,17 +13,15 @@
 static void finish_own(Lowering *lo)
 {
     wait_for_copies(lo);
-    if (lo->needs_fence)
-        emit_call(lo, "fence_async", 0);
+    if (lo->needs_fence) emit_call(lo, "fence_async", 0);
 }
 
 void meet_all(Lowering *lo)
 {
     finish_own(lo);
-    if (lo->has_producer || lo->has_teams)                 // walks of groups are apart: not one __syncthreads
+    if (lo->has_producer || lo->has_teams) // walks of groups are apart: not one __syncthreads
         emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_CONSUMERS), i32_const(lo, all_threads(lo)));
-    else
-        emit_call(lo, "__syncthreads", 0);
+    else emit_call(lo, "__syncthreads", 0);
 }
 
 static void meet_group(Lowering *lo)
@@ -35,10 +33,8 @@ static void meet_group(Lowering *lo)
 // Of the threads that share the statement at hand.
 void emit_barrier(Lowering *lo)
 {
-    if (lo->has_teams && lo->crew.groups == 1)
-        meet_group(lo);
-    else
-        meet_all(lo);
+    if (lo->has_teams && lo->crew.groups == 1) meet_group(lo);
+    else meet_all(lo);
 }
 
 // Whoever hears of this group's accesses relies on their being over: products may still read tiles that others fill.
@@ -63,8 +59,7 @@ static void free_staging(Lowering *lo, TileOp *op)
             op_info(lo, x)->staging_is_free = true;
             return;
         }
-        if (op_has(lo, x, store_is_staged))
-            return;
+        if (op_has(lo, x, store_is_staged)) return;
     }
 }
 
@@ -72,17 +67,13 @@ static void emit_barrier_before(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     if (lo->has_teams && info->barrier_group >= 0) {
-        if (info->barrier_group == lo->walk)
-            meet_group(lo);
+        if (info->barrier_group == lo->walk) meet_group(lo);
         return;
     }
-    if (lo->has_teams)
-        end_shared_reads(lo);
+    if (lo->has_teams) end_shared_reads(lo);
     free_staging(lo, op);
-    if (op == lo->staged_over)
-        emit_staging_done(lo);
-    if (info->orders_tensors)
-        finish_staged_stores(lo);
+    if (op == lo->staged_over) emit_staging_done(lo);
+    if (info->orders_tensors) finish_staged_stores(lo);
     meet_all(lo);
 }
 
@@ -123,11 +114,9 @@ static void give_signals(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < lo->signals.count; i++) {
         const Signal *const signal = lo->signals.items[i];
-        if (signal->after != op || signal->from != lo->walk)
-            continue;
+        if (signal->after != op || signal->from != lo->walk) continue;
         end_shared_reads(lo);
-        if (signal->fences && lo->needs_fence)
-            emit_call(lo, "fence_async", 0);
+        if (signal->fences && lo->needs_fence) emit_call(lo, "fence_async", 0);
         emit_call(lo, "bar_arrive", 2, i32_const(lo, signal->barrier), threads_of_two(lo));
         hold_arrival(lo, op);
     }
@@ -136,7 +125,13 @@ static void give_signals(Lowering *lo, const TileOp *op)
 // ---- products in flight
 
 // What an op touches, with all that is inside it.
-typedef struct Touch { Lowering *lo; bool has_product, leaves; TileInfo *tiles[64]; bool written[64]; int n; } Touch;
+typedef struct Touch {
+    Lowering *lo;
+    bool has_product, leaves;
+    TileInfo *tiles[64];
+    bool written[64];
+    int n;
+} Touch;
 
 static bool is_mine(Lowering *lo, TileOp *op) { return !lo->has_teams || op_groups(lo, op) >> lo->walk & 1; }
 
@@ -153,8 +148,7 @@ static void touch_use(const TileUse *use, void *context)
 static bool touch_op(Lowering *lo, TileOp *op, void *context)
 {
     Touch *const touch = context;
-    if (op_info(lo, op)->fetched || !is_mine(lo, op))
-        return true;
+    if (op_info(lo, op)->fetched || !is_mine(lo, op)) return true;
     touch->leaves |= op->kind == T_BREAK || op->kind == T_RETURN;
     touch->has_product |= is_wgmma(lo, op);
     tile_uses(op, touch_use, touch);
@@ -164,8 +158,7 @@ static bool touch_op(Lowering *lo, TileOp *op, void *context)
 // Those that this op must not overtake.
 static void wait_for_op(Lowering *lo, TileOp *op)
 {
-    if (!lo->flights.count)
-        return;
+    if (!lo->flights.count) return;
     Touch touch = { .lo = lo };
     visit_op(lo, op, touch_op, &touch);
     if (is_flow(op) && (touch.has_product || touch.leaves)) {
@@ -174,13 +167,16 @@ static void wait_for_op(Lowering *lo, TileOp *op)
     }
     const TileInfo *const acc = is_wgmma(lo, op) ? tile_info(lo, op->matmul.dst.buffer) : NULL;
     for (int i = 0; i < touch.n; i++)
-        if (touch.tiles[i] != acc)   // products into one accumulator follow each other in order
+        if (touch.tiles[i] != acc) // products into one accumulator follow each other in order
             wait_for_tile(lo, touch.tiles[i], touch.written[i]);
 }
 
 // ---- operations
 
-static bool comes_before(Lowering *lo, const TileOp *a, const TileOp *b) { return op_info(lo, a)->order < op_info(lo, b)->order; }
+static bool comes_before(Lowering *lo, const TileOp *a, const TileOp *b)
+{
+    return op_info(lo, a)->order < op_info(lo, b)->order;
+}
 
 // The op in front of which a group waits for a channel: its first use. A wait and the fence behind it take some 150 cycles
 // even where the tile has long been full. So a tile that others have used is waited for earlier: with the first tile that is
@@ -188,8 +184,7 @@ static bool comes_before(Lowering *lo, const TileOp *a, const TileOp *b) { retur
 static const TileOp *entry_of(Lowering *lo, const Channel *channel)
 {
     const TileOp *const first = first_use(lo, channel), *entry = first;
-    if (!first || !lo->has_teams || !channel->is_gathered)
-        return first;
+    if (!first || !lo->has_teams || !channel->is_gathered) return first;
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const other = lo->channels.items[i];
         const TileOp *const use = first_use(lo, other);
@@ -200,8 +195,8 @@ static const TileOp *entry_of(Lowering *lo, const Channel *channel)
     for (int i = 0; i < lo->signals.count; i++) {
         const Signal *const signal = lo->signals.items[i];
         const TileOp *const use = signal->to == lo->walk ? channel->first_of[signal->from] : NULL;
-        if (use && op_info(lo, signal->before)->block == channel->clock->block && !comes_before(lo, signal->after, use) &&
-            comes_before(lo, signal->before, entry))
+        if (use && op_info(lo, signal->before)->block == channel->clock->block &&
+            !comes_before(lo, signal->after, use) && comes_before(lo, signal->before, entry))
             entry = signal->before;
     }
     return entry;
@@ -213,18 +208,14 @@ static void enter_channels(Lowering *lo, const TileOp *op, const TileOp *block)
     int gathered = 0;
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block != block || entry_of(lo, channel) != op)
-            continue;
+        if (channel->clock->block != block || entry_of(lo, channel) != op) continue;
         emit_wait_full(lo, channel);
         gathered += channel->is_gathered;
-        if (channel->is_gathered)
-            continue;
-        if (channel->has_gathers || channel->tiles[0]->is_exchanged)
-            emit_call(lo, "fence_async", 0);
+        if (channel->is_gathered) continue;
+        if (channel->has_gathers || channel->tiles[0]->is_exchanged) emit_call(lo, "fence_async", 0);
         point_tiles(lo, channel);
     }
-    if (gathered)
-        emit_call(lo, "fence_async", 0);
+    if (gathered) emit_call(lo, "fence_async", 0);
     for (int i = 0; i < lo->channels.count && gathered; i++) {
         const Channel *const channel = lo->channels.items[i];
         if (channel->is_gathered && channel->clock->block == block && entry_of(lo, channel) == op)
@@ -236,29 +227,22 @@ static void leave_channels(Lowering *lo, const TileOp *op, const TileOp *block)
 {
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block != block || last_use(lo, channel) != op || channel->is_released)
-            continue;
-        if (release_within(lo, channel))
-            emit_last_release(lo, channel, false);
-        else if (!release_with_flight(lo, channel))
-            emit_release(lo, channel);
+        if (channel->clock->block != block || last_use(lo, channel) != op || channel->is_released) continue;
+        if (release_within(lo, channel)) emit_last_release(lo, channel, false);
+        else if (!release_with_flight(lo, channel)) emit_release(lo, channel);
     }
 }
 
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 {
-    if (op_info(lo, op)->fetched)
-        return;
+    if (op_info(lo, op)->fetched) return;
     const bool mine = is_mine(lo, op);
     enter_channels(lo, op, owner_block);
-    if (mine)
-        wait_for_op(lo, op);
-    if (op_info(lo, op)->barrier_before)
-        emit_barrier_before(lo, op);
+    if (mine) wait_for_op(lo, op);
+    if (op_info(lo, op)->barrier_before) emit_barrier_before(lo, op);
     wait_for_signals(lo, op);
     begin_giving(lo, op);
-    if (mine)
-        emit_op(lo, op);
+    if (mine) emit_op(lo, op);
     end_giving(lo, op);
     give_signals(lo, op);
     leave_channels(lo, op, owner_block);
@@ -287,8 +271,7 @@ static void emit_walk(Lowering *lo)
     declare_clocks(lo);
     declare_tiles(lo);
     declare_scratch_side(lo);
-    if (block_has(lo, lo->kernel->body, takes_turns))
-        begin_turns(lo);
+    if (block_has(lo, lo->kernel->body, takes_turns)) begin_turns(lo);
     Nest grid;
     begin_grid(lo, &grid);
     emit_body(lo, lo->kernel->body);
@@ -305,8 +288,8 @@ void emit_consumer(Lowering *lo)
     }
     Var *const group = lo->group;
     lo->thread_of_all = lo->thread;
-    lo->thread = emit_declare(lo, DTYPE_I32, "member",
-                              i32_op(lo, X_MOD, var_of(lo, lo->thread_of_all), crew_threads(lo->crew)));
+    lo->thread =
+        emit_declare(lo, DTYPE_I32, "member", i32_op(lo, X_MOD, var_of(lo, lo->thread_of_all), crew_threads(lo->crew)));
     for (int g = 0; g < lo->all.groups; g++) {
         Nest walk;
         begin_if(lo, &walk, i32_op(lo, X_EQ, var_of(lo, group), g));

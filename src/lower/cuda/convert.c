@@ -13,10 +13,8 @@
 int set_units(const Rows *rows)
 {
     int words = 0, n = rows->units;
-    for (int i = 0; i < rows->n_runs; i++)
-        words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
-    while (n > 1 && (rows->units % n != 0 || n * words > SET_WORDS || n > SET_UNITS))
-        n--;
+    for (int i = 0; i < rows->n_runs; i++) words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
+    while (n > 1 && (rows->units % n != 0 || n * words > SET_WORDS || n > SET_UNITS)) n--;
     return n;
 }
 
@@ -33,32 +31,37 @@ void declare_set(Lowering *lo, const Rows *rows, Set *set, int units)
         for (int i = 0; i < rows->n_runs; i++)
             set->raw[u][i] = emit_array(lo, DTYPE_U32, "raw", rows->unit * dtype_bits(rows->runs[i].load->type) / 32);
         for (int i = 0; i < rows->n_each; i++)
-            set->each[u][i] = u % units_of_each(rows, &rows->each[i], units) != 0 ? set->each[u - 1][i]
-                            : emit_declare(lo, loop_type(rows->each[i].load->type), "each", NULL);
+            set->each[u][i] = u % units_of_each(rows, &rows->each[i], units) != 0
+                                  ? set->each[u - 1][i]
+                                  : emit_declare(lo, loop_type(rows->each[i].load->type), "each", NULL);
     }
 }
 
 void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column)
 {
     Arena *const a = lo->arena;
-    const char *const ahead = lo->stock ? "_ahead" : "";       // there a line is never outside
+    const char *const ahead = lo->stock ? "_ahead" : ""; // there a line is never outside
     for (int u = 0; u < units; u++) {
         const int columns = (from + u) * 4 * rows->unit;
         for (int i = 0; i < rows->n_runs; i++) {
             const Run *const x = &rows->runs[i];
-            emit_call(lo, arena_printf(a, "load_piece%s<%d>", ahead, rows->unit * dtype_bits(x->load->type) / 32), lo->stock ? 2 : 3,
-                      var_of(lo, set->raw[u][i]), in_line(lo, &x->line, i32_const(lo, columns)), lo->stock ? NULL : var_of(lo, x->line.inside));
+            emit_call(lo, arena_printf(a, "load_piece%s<%d>", ahead, rows->unit * dtype_bits(x->load->type) / 32),
+                      lo->stock ? 2 : 3, var_of(lo, set->raw[u][i]), in_line(lo, &x->line, i32_const(lo, columns)),
+                      lo->stock ? NULL : var_of(lo, x->line.inside));
         }
         for (int i = 0; i < rows->n_each; i++) {
             const Each *const x = &rows->each[i];
             Var *const value = set->each[u][i];
             const int shared = units_of_each(rows, x, units);
-            if (u % shared != 0)
-                continue;
-            Expr *const at = !x->by ? i32_const(lo, 0) : shared > 1 || x->by == 4 * rows->unit ? i32_const(lo, columns / x->by)
-                           : i32_op(lo, X_DIV, i32_add(lo, column, i32_const(lo, columns)), x->by);
-            emit_assign(lo, value, call_expr(lo, value->type, arena_printf(a, "load_each%s<%s>", ahead, dtype_info[value->type].c_name),
-                                             lo->stock ? 1 : 2, in_line(lo, &x->line, at), lo->stock ? NULL : var_of(lo, x->line.inside)));
+            if (u % shared != 0) continue;
+            Expr *const at = !x->by ? i32_const(lo, 0)
+                             : shared > 1 || x->by == 4 * rows->unit
+                                 ? i32_const(lo, columns / x->by)
+                                 : i32_op(lo, X_DIV, i32_add(lo, column, i32_const(lo, columns)), x->by);
+            emit_assign(
+                lo, value,
+                call_expr(lo, value->type, arena_printf(a, "load_each%s<%s>", ahead, dtype_info[value->type].c_name),
+                          lo->stock ? 1 : 2, in_line(lo, &x->line, at), lo->stock ? NULL : var_of(lo, x->line.inside)));
         }
     }
 }
@@ -73,26 +76,27 @@ static void convert_piece(Lowering *lo, const Rows *rows, Var *const *raw, Var *
     Var *wide[RUNS_MAX];
     for (int i = 0; i < rows->n_runs; i++) {
         wide[i] = NULL;
-        if (!expr_uses(value, rows->runs[i].wide))
-            continue;
+        if (!expr_uses(value, rows->runs[i].wide)) continue;
         const DType narrow = rows->runs[i].load->type;
         wide[i] = emit_array(lo, DTYPE_F32, "wide", PIECE);
         emit_call(lo, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(lo, wide[i]), var_of(lo, raw[i]),
                   i32_const(lo, part * PIECE * dtype_bits(narrow) / 32));
     }
-    for (int i = 0; i < rows->n_each; i++)
-        *var_slot(lo, rows->each[i].value) = each[i];
+    for (int i = 0; i < rows->n_each; i++) *var_slot(lo, rows->each[i].value) = each[i];
     Var *const out = emit_array(lo, rounds ? DTYPE_F32 : DTYPE_U16, "out", PIECE);
     Nest loop;
     Var *const v = begin_unrolled(lo, &loop, "v", PIECE);
     for (int i = 0; i < rows->n_runs; i++) {
         const DType element = loop_type(rows->runs[i].load->type);
-        *var_slot(lo, rows->runs[i].element) = emit_declare(lo, element, "element", call_expr(lo, element,
-            arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE), 3, var_of(lo, raw[i]), i32_const(lo, part), var_of(lo, v)));
+        *var_slot(lo, rows->runs[i].element) = emit_declare(
+            lo, element, "element",
+            call_expr(lo, element, arena_printf(a, "element_of<%s, %d>", dtype_info[element].c_name, PIECE), 3,
+                      var_of(lo, raw[i]), i32_const(lo, part), var_of(lo, v)));
         if (wide[i])
             *var_slot(lo, rows->runs[i].wide) = emit_declare(lo, DTYPE_F32, "x", expr_index(a, wide[i], var_of(lo, v)));
     }
-    emit_element(lo, out, var_of(lo, v), rounds ? lower_as(lo, DTYPE_F32, value->convert.a, &rows->it) : lower_as(lo, type, value, &rows->it));
+    emit_element(lo, out, var_of(lo, v),
+                 rounds ? lower_as(lo, DTYPE_F32, value->convert.a, &rows->it) : lower_as(lo, type, value, &rows->it));
     end_nest(lo, &loop);
     Expr *words[4];
     for (int w = 0; w < COUNT(words); w++)
@@ -120,16 +124,15 @@ bool can_send(Lowering *lo, const Rows *rows)
     int64_t extent[2];
     SharedLayout panels;
     return expr_as_int(tile->buffer->shape[0], &extent[0]) && expr_as_int(tile->buffer->shape[1], &extent[1]) &&
-           tile_panels(tile, (int)extent[0], (int)extent[1], 2, &panels) && panels.swizzle_bytes == panels.pitch_bytes &&
-           rows->n_columns % panels.panel_columns == 0 &&
+           tile_panels(tile, (int)extent[0], (int)extent[1], 2, &panels) &&
+           panels.swizzle_bytes == panels.pitch_bytes && rows->n_columns % panels.panel_columns == 0 &&
            expr_multiple(first_column(lo, rows, rows->store->store.subs[1])) % panels.panel_columns == 0;
 }
 
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts)
 {
     Rows rows;
-    if (!plan_rows(lo, op, &rows))
-        return false;
+    if (!plan_rows(lo, op, &rows)) return false;
     *converts |= !rows.is_copy;
     return rows.is_copy || (rows.n_rows % (8 * 4 * n) == 0 && can_send(lo, &rows));
 }
@@ -144,8 +147,7 @@ void begin_exchange(Lowering *lo, Rows *rows, int columns)
 {
     Arena *const a = lo->arena;
     const TileInfo *const tile = tile_of_rows(lo, rows);
-    if (!tile->is_exchanged)
-        return;
+    if (!tile->is_exchanged) return;
     Expr *const full = full_barrier(lo, tile->channel);
     const int bytes = (int)rows->n_rows / lo->cluster * columns * PIECE_BYTES / PIECE;
     Nest nest;
@@ -155,17 +157,19 @@ void begin_exchange(Lowering *lo, Rows *rows, int columns)
     for (int i = 1; i < lo->cluster; i++) {
         Expr *const rank = i32_op(lo, X_MOD, i32_add(lo, cluster_rank(lo), i32_const(lo, i)), lo->cluster);
         Expr *const there = call_expr(lo, DTYPE_U32, "address_at", 2, call_expr(lo, DTYPE_U32, "shared_base", 0), rank);
-        Var *const away = emit_declare(lo, DTYPE_U32, "away", uniform(lo, expr_binary(a, X_SUB, there, call_expr(lo, DTYPE_U32, "shared_base", 0))));
+        Var *const away =
+            emit_declare(lo, DTYPE_U32, "away",
+                         uniform(lo, expr_binary(a, X_SUB, there, call_expr(lo, DTYPE_U32, "shared_base", 0))));
         rows->away[rows->n_away] = away;
-        rows->full_away[rows->n_away++] = emit_declare(lo, DTYPE_U32, "full_away", uniform(lo, expr_binary(a, X_ADD, full, var_of(lo, away))));
+        rows->full_away[rows->n_away++] =
+            emit_declare(lo, DTYPE_U32, "full_away", uniform(lo, expr_binary(a, X_ADD, full, var_of(lo, away))));
     }
 }
 
 int lines_here(Lowering *lo, const Rows *rows, Expr **begin)
 {
     *begin = i32_const(lo, 0);
-    if (!tile_of_rows(lo, rows)->is_exchanged)
-        return rows->lines;
+    if (!tile_of_rows(lo, rows)->is_exchanged) return rows->lines;
     const int lines = rows->lines / lo->cluster;
     *begin = emit_i32(lo, "begin_line", i32_mul(lo, cluster_rank(lo), lines));
     return lines;
@@ -174,8 +178,7 @@ int lines_here(Lowering *lo, const Rows *rows, Expr **begin)
 // Eight rows of a panel are one piece of shared memory, which begins with the first lane's.
 void send_line(Lowering *lo, const Rows *rows, int columns)
 {
-    if (!rows->n_away)
-        return;
+    if (!rows->n_away) return;
     Arena *const a = lo->arena;
     const SharedLayout *const panels = &tile_of_rows(lo, rows)->shared;
     Columns block;
@@ -197,7 +200,10 @@ void send_line(Lowering *lo, const Rows *rows, int columns)
 
 // ---- line after line
 
-typedef struct Chunks { Set set[SETS]; int units, n, sets; } Chunks;           // of a line: n of so many units
+typedef struct Chunks {
+    Set set[SETS];
+    int units, n, sets;
+} Chunks; // of a line: n of so many units
 
 static void load_chunk(Lowering *lo, const Rows *rows, const Chunks *chunks, int c)
 {
@@ -213,8 +219,7 @@ static void convert_line(Lowering *lo, const Rows *rows, const Chunks *chunks)
 {
     for (int c = 0; c < chunks->n; c++) {
         convert_chunk(lo, rows, chunks, c);
-        if (c + chunks->sets < chunks->n)
-            load_chunk(lo, rows, chunks, c + chunks->sets);
+        if (c + chunks->sets < chunks->n) load_chunk(lo, rows, chunks, c + chunks->sets);
     }
     send_line(lo, rows, (int)rows->n_columns);
 }
@@ -230,7 +235,8 @@ static void convert_lines(Lowering *lo, Rows *rows, const Chunks *chunks, Var *l
     Rows ahead = *rows;
     begin_lines(lo, &ahead);
     for (int i = 0; i < n_lines(&ahead); i++)
-        emit_assign(lo, nth_line(&ahead, i)->inside, expr_binary(a, X_AND, more, var_of(lo, nth_line(&ahead, i)->inside)));
+        emit_assign(lo, nth_line(&ahead, i)->inside,
+                    expr_binary(a, X_AND, more, var_of(lo, nth_line(&ahead, i)->inside)));
     declare_line(lo, rows, line);
     for (int c = 0; c < chunks->n; c++) {
         const int later = c + chunks->sets;
@@ -260,8 +266,6 @@ void convert_rows(Lowering *lo, Rows *rows)
         declare_set(lo, rows, &chunks.set[c], chunks.units);
         load_chunk(lo, rows, &chunks, c);
     }
-    if (lines == 1)
-        convert_line(lo, rows, &chunks);
-    else
-        convert_lines(lo, rows, &chunks, line, begin, i32_add(lo, begin, i32_const(lo, lines)));
+    if (lines == 1) convert_line(lo, rows, &chunks);
+    else convert_lines(lo, rows, &chunks, line, begin, i32_add(lo, begin, i32_const(lo, lines)));
 }

@@ -7,7 +7,11 @@
 // before: jumps are structure       after: lo->crew, the groups and warps of the consumers
 #include "lower/cuda/cuda.h"
 
-typedef struct Sizes { int64_t rows; bool products; int64_t largest; } Sizes;
+typedef struct Sizes {
+    int64_t rows;
+    bool products;
+    int64_t largest;
+} Sizes;
 
 static bool measure_products(Lowering *lo, TileOp *op, void *context)
 {
@@ -23,8 +27,7 @@ static bool measure_products(Lowering *lo, TileOp *op, void *context)
         int64_t n = 1, extent;
         for (int d = 0; d < op->tile.buffer->rank; d++)
             n *= expr_as_int(op->tile.buffer->shape[d], &extent) ? extent : 1;
-        if (n > sizes->largest)
-            sizes->largest = n;
+        if (n > sizes->largest) sizes->largest = n;
     }
     return false;
 }
@@ -35,10 +38,8 @@ void choose_crew(Lowering *lo)
     Sizes sizes = { 0 };
     each_op(lo, lo->kernel->body, measure_products, &sizes);
     int warps = lo->kernel->warps;
-    if (!warps)
-        warps = sizes.products ? (sizes.rows >= 128 ? 8 : 4) : sizes.largest > 8192 ? 8 : 4;
-    if (warps > CONSUMER_WARPS_MAX)
-        warps = CONSUMER_WARPS_MAX;
+    if (!warps) warps = sizes.products ? (sizes.rows >= 128 ? 8 : 4) : sizes.largest > 8192 ? 8 : 4;
+    if (warps > CONSUMER_WARPS_MAX) warps = CONSUMER_WARPS_MAX;
     lo->crew = warps < 4 ? (Crew){ 1, warps } : (Crew){ warps / 4, 4 };
 }
 
@@ -57,8 +58,7 @@ int producer_threads(const Lowering *lo)
 void declare_threads(Lowering *lo, int first, Crew crew)
 {
     Expr *thread = literal(lo, DTYPE_I32, "(int32_t)threadIdx.x");
-    if (first)
-        thread = i32_op(lo, X_SUB, thread, first);
+    if (first) thread = i32_op(lo, X_SUB, thread, first);
     lo->thread = emit_declare(lo, DTYPE_I32, "thread", thread);
     lo->lane = emit_declare(lo, DTYPE_I32, "lane", i32_op(lo, X_BITAND, var_of(lo, lo->thread), WARP_LANES - 1));
     Expr *const warp = i32_op(lo, X_SHR, var_of(lo, lo->thread), 5);

@@ -66,11 +66,16 @@
 #include "lower/cuda/lower.h"
 
 enum {
-    WARPGROUP_THREADS = 128, CONSUMER_WARPS_MAX = 28,
+    WARPGROUP_THREADS = 128,
+    CONSUMER_WARPS_MAX = 28,
     SHARED_ALIGN = 1024,
     MBARRIER_BYTES = 8,
-    SCALAR_BYTES = 16,               // of shared memory for one scalar of the instance; more: reductions between warps
-    BAR_CONSUMERS = 1, BAR_PRODUCER = 2, BAR_TURNS = 3, BAR_TEAMS = 8, BAR_LAST = 15,    // named; 0 is __syncthreads
+    SCALAR_BYTES = 16, // of shared memory for one scalar of the instance; more: reductions between warps
+    BAR_CONSUMERS = 1,
+    BAR_PRODUCER = 2,
+    BAR_TURNS = 3,
+    BAR_TEAMS = 8,
+    BAR_LAST = 15, // named; 0 is __syncthreads
 };
 
 typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
@@ -79,266 +84,284 @@ typedef struct Iteration Iteration;
 
 // Everything decided about one tile (not views, not tensors).
 typedef struct TileInfo {
-    Buffer      *buffer;
-    Home         home;
-    const char  *why;                // why a fragment lives in shared memory, for explain
+    Buffer *buffer;
+    Home home;
+    const char *why; // why a fragment lives in shared memory, for explain
     // in registers
-    bool         has_layout, is_accumulator;
-    bool         is_partial;         // at this moment: the sum (or extreme) over the threads that hold it is its value
-    UpdateOp     partial_with;
-    bool         is_parted;          // a product's result, of which groups add up parts of the contraction
-    TileOp      *partial_in;         // the loop for which it is
-    Layout       layout;
-    const TileOp *laid_by;           // the statement that it comes from; NULL: none in particular
-    Var         *registers;          // an array of each thread
-    bool         is_packed;          // of words that hold two 16-bit elements: written by conversion, read by products
+    bool has_layout, is_accumulator;
+    bool is_partial; // at this moment: the sum (or extreme) over the threads that hold it is its value
+    UpdateOp partial_with;
+    bool is_parted;     // a product's result, of which groups add up parts of the contraction
+    TileOp *partial_in; // the loop for which it is
+    Layout layout;
+    const TileOp *laid_by; // the statement that it comes from; NULL: none in particular
+    Var *registers;        // an array of each thread
+    bool is_packed;        // of words that hold two 16-bit elements: written by conversion, read by products
     // in shared memory
-    uint32_t     team;               // groups that hold it, where statements are placed; 0: every group its own copy
-    bool         placed_write;
-    bool         wants_panels;       // read by a tensor-core product or moved by swizzled TMA
-    int          panel_most;         // columns of a panel, where groups begin at panels; 0: as many as fit
-    bool         is_async;           // read or written by wgmma or TMA: stores need a proxy fence
+    uint32_t team; // groups that hold it, where statements are placed; 0: every group its own copy
+    bool placed_write;
+    bool wants_panels; // read by a tensor-core product or moved by swizzled TMA
+    int panel_most;    // columns of a panel, where groups begin at panels; 0: as many as fit
+    bool is_async;     // read or written by wgmma or TMA: stores need a proxy fence
     SharedLayout shared;
-    int          offset;             // bytes from the base
-    int          buffers;            // of its ring
-    bool         alternates;         // the threads write it to two buffers in turn (memory.c)
-    Var         *side;               // bytes to the one in use
-    Channel     *channel;            // it is filled by the producer; else NULL
-    bool         is_multicast;       // each instance of the cluster fetches a part of it for all
-    bool         is_exchanged;       // or converts a part of its rows for all
-    int          shadow_offset;      // of a --check build: bytes from the base, one for each element (checked.c)
-    bool         is_unwatched;       // there is no room for it
-    Var         *shadow;             // the same as a pointer; or registers
-    Var         *pointer;            // to the current buffer
-    bool         is_filled, is_private;                    // by the filler's statements (fill.c): for others, for itself
-    bool         filler_read, filler_wrote;                // while printing: since its threads met
-    bool         has_sides;          // of the filler: places of two steps (places.c)
-    struct Ahead *ahead;             // it is filled by copies that run ahead of the step that reads it; else NULL
-    TileOp      *declared;           // its T_TILE
+    int offset;                     // bytes from the base
+    int buffers;                    // of its ring
+    bool alternates;                // the threads write it to two buffers in turn (memory.c)
+    Var *side;                      // bytes to the one in use
+    Channel *channel;               // it is filled by the producer; else NULL
+    bool is_multicast;              // each instance of the cluster fetches a part of it for all
+    bool is_exchanged;              // or converts a part of its rows for all
+    int shadow_offset;              // of a --check build: bytes from the base, one for each element (checked.c)
+    bool is_unwatched;              // there is no room for it
+    Var *shadow;                    // the same as a pointer; or registers
+    Var *pointer;                   // to the current buffer
+    bool is_filled, is_private;     // by the filler's statements (fill.c): for others, for itself
+    bool filler_read, filler_wrote; // while printing: since its threads met
+    bool has_sides;                 // of the filler: places of two steps (places.c)
+    struct Ahead *ahead;            // it is filled by copies that run ahead of the step that reads it; else NULL
+    TileOp *declared;               // its T_TILE
 } TileInfo;
 
 // A position in a ring: advances once per pass through the block that declares the ring's tiles (per stage label).
 typedef struct Clock {
-    TileOp  *block;                  // first op of the block
-    int      stage;                  // label, when the block is a rotated pipeline's body
-    int      buffers;
-    Var     *slot, *phase;           // of the role that is being printed
+    TileOp *block; // first op of the block
+    int stage;     // label, when the block is a rotated pipeline's body
+    int buffers;
+    Var *slot, *phase; // of the role that is being printed
 } Clock;
 
 // Tiles that are filled together, first used together and released together: one pair of mbarriers per buffer.
 struct Channel {
-    int        index;
-    TileInfo  *tiles[8]; int n_tiles;
-    Clock     *clock;
-    TileOp    *first_use, *last_use; // ops of the declaring block
-    TileOp    *first_of[8], *last_of[8];                   // of each group where statements are placed; NULL: no use
-    TileOp    *done_in[8];           // of each: its last use is a pipeline, whose steps are done with it behind this product; else NULL
-    TileOp    *first_fetch, *last_fetch;                   // ops of the declaring block around all copies into it
-    bool       is_filled;            // by statements of the producer's threads (fill.c)
-    bool       is_gathered;          // all by cp.async: every thread arrives when its own are done (gather.c)
-    bool       is_handed;            // filled by a group of consumers (hand.c)
-    int        giver;                // that one
-    TileOp    *first_give, *last_give;                     // its first store, and the op behind which it tells the others
-    bool       has_gathers;          // some are: so does it, beside the warps that arrive for the rest
-    bool       by_lanes;             // filled element by element by the producer's first warp
-    bool       is_plain;             // every copy is made in every pass: one arrival announces all bytes
-    bool       is_released;          // earlier than its last use: all was taken to registers
-    bool       is_product_only;      // read by wgmma alone: no lane of a warp lags behind
-    bool       is_shared;            // instances of a cluster write into each other's: consumers of all release a buffer
-    int        bytes;                // of all tiles, when plain
-    int        full, empty;          // offsets of the barriers
+    int index;
+    TileInfo *tiles[8];
+    int n_tiles;
+    Clock *clock;
+    TileOp *first_use, *last_use;     // ops of the declaring block
+    TileOp *first_of[8], *last_of[8]; // of each group where statements are placed; NULL: no use
+    TileOp
+        *done_in[8]; // of each: its last use is a pipeline, whose steps are done with it behind this product; else NULL
+    TileOp *first_fetch, *last_fetch; // ops of the declaring block around all copies into it
+    bool is_filled;                   // by statements of the producer's threads (fill.c)
+    bool is_gathered;                 // all by cp.async: every thread arrives when its own are done (gather.c)
+    bool is_handed;                   // filled by a group of consumers (hand.c)
+    int giver;                        // that one
+    TileOp *first_give, *last_give;   // its first store, and the op behind which it tells the others
+    bool has_gathers;                 // some are: so does it, beside the warps that arrive for the rest
+    bool by_lanes;                    // filled element by element by the producer's first warp
+    bool is_plain;                    // every copy is made in every pass: one arrival announces all bytes
+    bool is_released;                 // earlier than its last use: all was taken to registers
+    bool is_product_only;             // read by wgmma alone: no lane of a warp lags behind
+    bool is_shared;  // instances of a cluster write into each other's: consumers of all release a buffer
+    int bytes;       // of all tiles, when plain
+    int full, empty; // offsets of the barriers
 };
 
 // What does not depend on what the consumers compute (slice.c).
 typedef struct Slice {
     struct Lowering *lo;
-    bool     *unknown;               // by variable id: made by consumers
-    bool      no_tiles;              // nothing that tiles hold is known
-    bool      changed;
+    bool *unknown; // by variable id: made by consumers
+    bool no_tiles; // nothing that tiles hold is known
+    bool changed;
 } Slice;
 
 // A pipeline whose copies run ahead by cp.async (ahead.c).
 typedef struct Ahead {
     TileOp *pipeline;
-    int     n_tiles, buffers;        // of each tile's ring
-    Slice   slice;
+    int n_tiles, buffers; // of each tile's ring
+    Slice slice;
 } Ahead;
 
 typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA, PRODUCT_FMA } ProductKind;
 typedef struct Product {
     ProductKind kind;
-    TileOp     *op;
-    int         m, n, k;             // of the instruction's view
-    Operand     left, right;         // of the product as it is computed
-    bool        is_swapped;          // the transpose is computed: n x m in the source
-    DType       type;                // of the multiplied elements
-    Division    division;
-    bool        a_in_registers;
-    int         n_group;             // columns of one group's instruction
-    int         row_blocks;          // of 64 (wgmma) or 16 * warps rows per group
-    int         step_k;              // of one instruction; of the kept elements, where the left operand is sparse
-    bool        odd_rows, odd_columns;                     // bytes turned in pairs (layout_accumulator_bytes)
-    bool        anywhere;            // an operand's slice begins where ldmatrix can read it and wgmma cannot
-    bool        preloads;            // the left operand is loaded before the loop around
-    Var        *preloaded;           // its words
-    bool        starts_tile;         // in place of the zeros before its loop, the first step overwrites the accumulator
-    Expr       *adds;                // there: is this a later step?
-    RegisterTile rectangle;          // of each thread, by multiply-adds
-    bool        keeps_rows;          // there: other products' results share row statistics with it
-    const char *why_not;             // tensor cores, for explain
-    const char *why_loop;            // why not even multiply-adds in registers
+    TileOp *op;
+    int m, n, k;         // of the instruction's view
+    Operand left, right; // of the product as it is computed
+    bool is_swapped;     // the transpose is computed: n x m in the source
+    DType type;          // of the multiplied elements
+    Division division;
+    bool a_in_registers;
+    int n_group;                // columns of one group's instruction
+    int row_blocks;             // of 64 (wgmma) or 16 * warps rows per group
+    int step_k;                 // of one instruction; of the kept elements, where the left operand is sparse
+    bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)
+    bool anywhere;              // an operand's slice begins where ldmatrix can read it and wgmma cannot
+    bool preloads;              // the left operand is loaded before the loop around
+    Var *preloaded;             // its words
+    bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
+    Expr *adds;                 // there: is this a later step?
+    RegisterTile rectangle;     // of each thread, by multiply-adds
+    bool keeps_rows;            // there: other products' results share row statistics with it
+    const char *why_not;        // tensor cores, for explain
+    const char *why_loop;       // why not even multiply-adds in registers
 } Product;
 
-typedef struct Line Line;            // of a gathered row (rows.h)
+typedef struct Line Line; // of a gathered row (rows.h)
 
 // What passes note about an operation.
 typedef struct OpInfo {
     const TileOp *op;
-    bool     fetched;                // a copy that the producer makes
-    bool     barrier_before;
-    int      barrier_group;          // of one group alone; -1: of all consumers
-    bool     orders_tensors;         // the barrier does: staged stores are over before it
-    bool     fills;                  // a statement of the filler
-    bool     is_place, loads_early;  // one that works out which rows to gather, from elements loaded a step before
-    bool     has_places;             // of a pipeline
-    bool     is_tail;                // a copy that goes with the conversion in front of it (stock.c)
-    Var     *early, *first;          // while printing: such an element; that of a pipeline's first step
-    bool     meets_all;              // no signal will do
-    bool     staging_is_free;        // while printing: of a turned store, since the last meeting
-    void    *accesses;               // not ordered yet after it (hazards.c)
-    void    *touches;                // shared buffers that it reads or writes (touches.c)
+    bool fetched; // a copy that the producer makes
+    bool barrier_before;
+    int barrier_group;          // of one group alone; -1: of all consumers
+    bool orders_tensors;        // the barrier does: staged stores are over before it
+    bool fills;                 // a statement of the filler
+    bool is_place, loads_early; // one that works out which rows to gather, from elements loaded a step before
+    bool has_places;            // of a pipeline
+    bool is_tail;               // a copy that goes with the conversion in front of it (stock.c)
+    Var *early, *first;         // while printing: such an element; that of a pipeline's first step
+    bool meets_all;             // no signal will do
+    bool staging_is_free;       // while printing: of a turned store, since the last meeting
+    void *accesses;             // not ordered yet after it (hazards.c)
+    void *touches;              // shared buffers that it reads or writes (touches.c)
     Product *product;
-    Ahead   *ahead;                  // of a pipeline
-    TileOp  *map;                    // a copy, fill or tile atomic as a forall
-    Line    *lines;                  // of a gather, where they are looked up already (gather.c)
-    Iteration *loads;                // of a copy, where they are printed already
-    int      order;                  // pre-order number
-    TileOp  *block;                  // first op of the block that holds it
-    TileOp  *parent;                 // the op whose block it is in; NULL: the kernel's body
+    Ahead *ahead;     // of a pipeline
+    TileOp *map;      // a copy, fill or tile atomic as a forall
+    Line *lines;      // of a gather, where they are looked up already (gather.c)
+    Iteration *loads; // of a copy, where they are printed already
+    int order;        // pre-order number
+    TileOp *block;    // first op of the block that holds it
+    TileOp *parent;   // the op whose block it is in; NULL: the kernel's body
 } OpInfo;
 
 // One group of placed statements tells another what it has done: it arrives after an op, the other waits before one.
 typedef struct Signal {
-    TileOp *after, *before;          // of one block
-    int     from, to;                // groups
-    int     barrier;                 // its named barrier
-    bool    fences;                  // what was stored, wgmma will read
+    TileOp *after, *before; // of one block
+    int from, to;           // groups
+    int barrier;            // its named barrier
+    bool fences;            // what was stored, wgmma will read
 } Signal;
 
 // A TMA tensor map that the launch makes: a tensor cut into boxes.
 typedef struct TensorMap {
     Buffer *tensor;
-    int     box[5];                  // fastest dimension first
-    int     swizzle;
-    int     index;
+    int box[5]; // fastest dimension first
+    int swizzle;
+    int index;
 } TensorMap;
 
 typedef enum { ROLE_CONSUMER, ROLE_PRODUCER } Role;
 
 // A product in flight, and the channels that may be released when it is done.
-typedef struct Flight { const TileInfo *accumulator, *a_registers; Channel *releases[8]; int n_releases;
-                        const TileInfo *reads[2]; const TileOp *op; } Flight;
+typedef struct Flight {
+    const TileInfo *accumulator, *a_registers;
+    Channel *releases[8];
+    int n_releases;
+    const TileInfo *reads[2];
+    const TileOp *op;
+} Flight;
 
 typedef struct Lowering {
-    Arena            *arena;
-    TileKernel       *kernel;
-    Diags            *diags;
+    Arena *arena;
+    TileKernel *kernel;
+    Diags *diags;
     const CudaTarget *target;
-    LoopUnit         *unit;
-    LaunchPlan       *plan;
-    Text             *explanation;
-    Text              helpers;       // instruction wrappers of exactly the shapes in use
+    LoopUnit *unit;
+    LaunchPlan *plan;
+    Text *explanation;
+    Text helpers; // instruction wrappers of exactly the shapes in use
 
-    Crew  crew;                      // that divide a fragment and a statement
-    Crew  all;                       // of the instance; more than `crew` only where statements are placed
-    bool  has_teams;                 // statements are placed on groups (teams.c)
-    bool  has_filler;                // one group of them is the producer (fill.c)
-    bool  has_rows, copies_fly;      // consumers copy rows by cp.async; while printing: some are not waited for (gather.c)
-    int   walk;                      // the group whose code is printed, then
-    bool  is_muted;                  // another group makes this statement's stores
-    bool  has_producer, is_persistent;
-    TileInfo **tiles;                // by buffer id; NULL for what is no tile
-    Var      **vars; int n_vars;     // by Tile IR variable id: the variable that stands for it
-    OpInfo   **infos; int n_infos, infos_capacity;         // open addressing by op
+    Crew crew;                 // that divide a fragment and a statement
+    Crew all;                  // of the instance; more than `crew` only where statements are placed
+    bool has_teams;            // statements are placed on groups (teams.c)
+    bool has_filler;           // one group of them is the producer (fill.c)
+    bool has_rows, copies_fly; // consumers copy rows by cp.async; while printing: some are not waited for (gather.c)
+    int walk;                  // the group whose code is printed, then
+    bool is_muted;             // another group makes this statement's stores
+    bool has_producer, is_persistent;
+    TileInfo **tiles; // by buffer id; NULL for what is no tile
+    Var **vars;
+    int n_vars; // by Tile IR variable id: the variable that stands for it
+    OpInfo **infos;
+    int n_infos, infos_capacity; // open addressing by op
 
-    VEC(TileInfo *)  declared; int n_declared;             // tiles in the order of their declarations
-    VEC(Channel *)   channels;
-    VEC(Clock *)     clocks;
-    VEC(Ahead *)     aheads;
+    VEC(TileInfo *) declared;
+    int n_declared; // tiles in the order of their declarations
+    VEC(Channel *) channels;
+    VEC(Clock *) clocks;
+    VEC(Ahead *) aheads;
     VEC(TensorMap *) maps;
-    uint64_t no_maps;                // parameters that have none: a launch carries few
-    Table *kept_uses;                // map_uses() by forall, while homes are chosen; else NULL
-    int   scratch_offset, scratch_bytes;                   // reductions between warps
-    bool  joins_parts;               // of products, there
-    int   scratch_sides;             // of scratch_bytes each; 2: taken in turn
-    Var  *scratch_side;              // bytes to the side in use; NULL: there is one
-    int   staging_offset, staging_bytes, n_staged, n_turned;         // stores; so many, of which a whole group's
-    bool  no_staging, one_box;       // it did not fit; of two boxes for each warp only one did
-    int       boxes_most;            // of each warp, where there is room for more than two; else 0
-    TileOp   *staged_over;           // staging lies where this op writes, from a tile on (memory.c); NULL: on its own
+    uint64_t no_maps;                                      // parameters that have none: a launch carries few
+    Table *kept_uses;                                      // map_uses() by forall, while homes are chosen; else NULL
+    int scratch_offset, scratch_bytes;                     // reductions between warps
+    bool joins_parts;                                      // of products, there
+    int scratch_sides;                                     // of scratch_bytes each; 2: taken in turn
+    Var *scratch_side;                                     // bytes to the side in use; NULL: there is one
+    int staging_offset, staging_bytes, n_staged, n_turned; // stores; so many, of which a whole group's
+    bool no_staging, one_box;                              // it did not fit; of two boxes for each warp only one did
+    int boxes_most;      // of each warp, where there is room for more than two; else 0
+    TileOp *staged_over; // staging lies where this op writes, from a tile on (memory.c); NULL: on its own
     TileInfo *first_under;
-    int   barrier_offset, shared_bytes;
-    bool  calls_printf;              // some statement prints or asserts
-    bool  traps;                     // some code that is printed may stop the kernel
-    bool  uses_fma;                  // some product is by multiply-adds
-    bool  needs_fence;               // some tile is written by threads and read by wgmma
-    bool *needed; int n_needed;      // by variable id: the producer computes it
-    const bool *rewritten;           // by buffer, once they are found (rewritten.c)
-    VEC(Signal *) signals;           // between groups where statements are placed
-    VEC(const char *) notes;         // for explain
-    int   n_barriers;
+    int barrier_offset, shared_bytes;
+    bool calls_printf; // some statement prints or asserts
+    bool traps;        // some code that is printed may stop the kernel
+    bool uses_fma;     // some product is by multiply-adds
+    bool needs_fence;  // some tile is written by threads and read by wgmma
+    bool *needed;
+    int n_needed;            // by variable id: the producer computes it
+    const bool *rewritten;   // by buffer, once they are found (rewritten.c)
+    VEC(Signal *) signals;   // between groups where statements are placed
+    VEC(const char *) notes; // for explain
+    int n_barriers;
 
     // while printing
-    Role      role;
+    Role role;
     LoopList *out;
-    Var      *lane, *warp, *group, *thread;                // numbers among the consumers (or in the producer)
-    Var      *thread_of_all;                               // `thread` counts within the group where statements are placed
-    Var     **tensors;               // by buffer id: pointer variables
-    VEC(Flight) flights;             // issued and not yet waited for, oldest first
-    Channel  *opening;               // the wait for its buffer stands behind what the next box needs
-    bool      by_warp;               // its loop runs in a whole warp, of which one lane issues the boxes
-    Expr     *fetch_aligned;         // boxes can be used at all; NULL: always
-    bool      by_tma;                // the producer: by boxes, else by elements
-    Var      *side, *end;            // of the places of the current step, of the steps (place_loop.c)
-    struct Stock *stock;             // there: rows to convert, in registers before their step (stock.c); NULL: none
-    bool      is_hoisting;           // scalars of the block are declared already
-    TileOp   *leading;               // a pipeline whose next step's first products are due; NULL: none (lead.c)
-    bool      holds_waits;           // keep waits for products where they are printed (rotate.c)
-    int       row_part;              // 1 or 2: of a thread's two rows in 16 only this one is printed (rotate.c)
-    bool      may_need_elements;     // the producer also has a path without boxes
-    int       n_cuts;                // copies of boxes that a view may end
-    Var     **grid_extents, **numbered_extents, *tiles_total;            // numbered: neighbours in a cluster count as one
-    int       cluster, clustered;    // instances of one, of neighbours along this coordinate; 1: there are none
-    bool      shares;                // some channel does
-    Var      *rank;                  // within the cluster
-    int       n_turns;               // copies that its instances take in turn
-    int       n_ops;
-    int64_t   largest_extent;        // of a shape symbol
-    uint64_t  wide;                  // symbols that may be larger: a bit for each bind
-    bool      failed;
+    Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
+    Var *thread_of_all;                // `thread` counts within the group where statements are placed
+    Var **tensors;                     // by buffer id: pointer variables
+    VEC(Flight) flights;               // issued and not yet waited for, oldest first
+    Channel *opening;                  // the wait for its buffer stands behind what the next box needs
+    bool by_warp;                      // its loop runs in a whole warp, of which one lane issues the boxes
+    Expr *fetch_aligned;               // boxes can be used at all; NULL: always
+    bool by_tma;                       // the producer: by boxes, else by elements
+    Var *side, *end;                   // of the places of the current step, of the steps (place_loop.c)
+    struct Stock *stock;               // there: rows to convert, in registers before their step (stock.c); NULL: none
+    bool is_hoisting;                  // scalars of the block are declared already
+    TileOp *leading;                   // a pipeline whose next step's first products are due; NULL: none (lead.c)
+    bool holds_waits;                  // keep waits for products where they are printed (rotate.c)
+    int row_part;                      // 1 or 2: of a thread's two rows in 16 only this one is printed (rotate.c)
+    bool may_need_elements;            // the producer also has a path without boxes
+    int n_cuts;                        // copies of boxes that a view may end
+    Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
+    int cluster, clustered; // instances of one, of neighbours along this coordinate; 1: there are none
+    bool shares;            // some channel does
+    Var *rank;              // within the cluster
+    int n_turns;            // copies that its instances take in turn
+    int n_ops;
+    int64_t largest_extent; // of a shape symbol
+    uint64_t wide;          // symbols that may be larger: a bit for each bind
+    bool failed;
 } Lowering;
 
 // A statement whose inside is being printed.
-typedef struct Nest { LoopList *outer; LoopList inner; LoopStmt *stmt; } Nest;
+typedef struct Nest {
+    LoopList *outer;
+    LoopList inner;
+    LoopStmt *stmt;
+} Nest;
 
 // ---- info.c
-bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));   // false
+bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4))); // false
 void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
-OpInfo *op_info(Lowering *lo, const TileOp *op);           // made on first use
-TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);         // NULL: a tensor or a view
-bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer);   // or the same
-typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);         // true: do not descend
-bool is_wgmma(Lowering *lo, const TileOp *op);              // a product of that kind
-void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);          // the op and what is inside it
-void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context);        // all of a block
+OpInfo *op_info(Lowering *lo, const TileOp *op);                          // made on first use
+TileInfo *tile_info(const Lowering *lo, const Buffer *buffer);            // NULL: a tensor or a view
+bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer);      // or the same
+typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);            // true: do not descend
+bool is_wgmma(Lowering *lo, const TileOp *op);                            // a product of that kind
+void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);   // the op and what is inside it
+void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context); // all of a block
 typedef bool OpTest(Lowering *lo, TileOp *op);
-bool op_has(Lowering *lo, TileOp *op, OpTest *test);       // the op passes the test, or what is inside it, not in foralls
+bool op_has(Lowering *lo, TileOp *op, OpTest *test); // the op passes the test, or what is inside it, not in foralls
 bool block_has(Lowering *lo, TileOp *block, OpTest *test);
-bool has_jumps(Lowering *lo, TileOp *block);               // outside foralls
-void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context);     // by the op and what is inside it
-typedef struct RootUses { const Buffer *root; bool reads, writes; } RootUses;
-RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root);      // the same, of one tensor or tile
-RootUses own_uses(TileOp *op, const Buffer *root);   // by the op alone
+bool has_jumps(Lowering *lo, TileOp *block);                                 // outside foralls
+void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context); // by the op and what is inside it
+typedef struct RootUses {
+    const Buffer *root;
+    bool reads, writes;
+} RootUses;
+RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root); // the same, of one tensor or tile
+RootUses own_uses(TileOp *op, const Buffer *root);                // by the op alone
 void note_operations(Lowering *lo);
 
 // ---- bounds.c
@@ -346,144 +369,149 @@ void find_bounds(Lowering *lo);
 
 // ---- crew.c
 void choose_crew(Lowering *lo);
-int  crew_threads(Crew crew);
-int  consumer_threads(const Lowering *lo);                 // of `crew`
-int  all_threads(const Lowering *lo);                      // of the consumers
-int  producer_threads(const Lowering *lo);
+int crew_threads(Crew crew);
+int consumer_threads(const Lowering *lo); // of `crew`
+int all_threads(const Lowering *lo);      // of the consumers
+int producer_threads(const Lowering *lo);
 void declare_threads(Lowering *lo, int first, Crew crew);
 
 // ---- registers.c
-int  occupancy(const Lowering *lo);                        // instances that a multiprocessor holds
-int  tile_words(const TileInfo *tile);                     // 32-bit registers of a thread
-int  fragment_words(const Lowering *lo);                   // of all fragments
-int  team_words(const Lowering *lo, int group);            // of one group's
-int  consumer_registers(const Lowering *lo);               // of a thread
-bool registers_suffice(Lowering *lo);                      // for what products must hold at one time; else it is refused
-int  uneven_registers(Lowering *lo, int group);            // of its threads; 0: all groups of consumers have the same
+int occupancy(const Lowering *lo);             // instances that a multiprocessor holds
+int tile_words(const TileInfo *tile);          // 32-bit registers of a thread
+int fragment_words(const Lowering *lo);        // of all fragments
+int team_words(const Lowering *lo, int group); // of one group's
+int consumer_registers(const Lowering *lo);    // of a thread
+bool registers_suffice(Lowering *lo);          // for what products must hold at one time; else it is refused
+int uneven_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
 void emit_producer_registers(Lowering *lo);
 void emit_consumer_registers(Lowering *lo);
 void explain_registers(Lowering *lo);
 void emit_group_registers(Lowering *lo, int group);
 
 // ---- launch.c
-int  declare_parameters(Lowering *lo);
+int declare_parameters(Lowering *lo);
 void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads);
 void fill_plan(Lowering *lo, int threads);
 
 // ---- uneven.c, grid.c
-int  uneven_coordinate(Lowering *lo, bool *adds);          // adds: instances add to tensors
+int uneven_coordinate(Lowering *lo, bool *adds); // adds: instances add to tensors
 bool is_clustered(const Lowering *lo, int coordinate);
-void begin_grid(Lowering *lo, Nest *nest);                 // coordinates of the instance
+void begin_grid(Lowering *lo, Nest *nest); // coordinates of the instance
 void end_grid(Lowering *lo, Nest *nest);
 void explain_grid(Lowering *lo);
 
 // ---- channels.c
 void find_product_only(Lowering *lo);
-const TileOp *first_use(const Lowering *lo, const Channel *channel);   // by the group whose walk is printed
+const TileOp *first_use(const Lowering *lo, const Channel *channel); // by the group whose walk is printed
 const TileOp *last_use(const Lowering *lo, const Channel *channel);
 void init_barriers(Lowering *lo);
 void declare_clocks(Lowering *lo);
 Expr *other_phase(Lowering *lo, const Clock *clock);
-void advance_clocks(Lowering *lo, TileOp *block, int stage);           // stage -1: all
-Expr *full_barrier(Lowering *lo, const Channel *channel);  // address of the current buffer's
+void advance_clocks(Lowering *lo, TileOp *block, int stage); // stage -1: all
+Expr *full_barrier(Lowering *lo, const Channel *channel);    // address of the current buffer's
 Expr *empty_barrier(Lowering *lo, const Channel *channel);
 void emit_wait_full(Lowering *lo, const Channel *channel);
 void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot);
-void emit_release(Lowering *lo, const Channel *channel);   // consumers are done with the current buffer
+void emit_release(Lowering *lo, const Channel *channel); // consumers are done with the current buffer
 const TileOp *release_within(const Lowering *lo, const Channel *channel);
 void emit_last_release(Lowering *lo, const Channel *channel, bool within);
 
 // ---- tiles.c
 void declare_tiles(Lowering *lo);
-void point_tiles(Lowering *lo, const Channel *channel);    // to the current buffer
+void point_tiles(Lowering *lo, const Channel *channel); // to the current buffer
 void turn_side(Lowering *lo, const TileInfo *tile);
 
 // ---- fill.c
 void find_filler(Lowering *lo);
-bool fills_are_known(Lowering *lo);                        // fetch.c: the filler depends on nothing that consumers make
+bool fills_are_known(Lowering *lo); // fetch.c: the filler depends on nothing that consumers make
 void begin_fills(Lowering *lo);
-void meet_producer(Lowering *lo);                          // its threads do
-void meet_fillers(Lowering *lo);                           // those whose rows may be another's
-bool only_gathers(const Lowering *lo);                     // it computes nothing but which rows
+void meet_producer(Lowering *lo);      // its threads do
+void meet_fillers(Lowering *lo);       // those whose rows may be another's
+bool only_gathers(const Lowering *lo); // it computes nothing but which rows
 void emit_fill(Lowering *lo, TileOp *op);
 
 // ---- places.c, place_loop.c: the filler's row numbers, a step ahead
 void find_places(Lowering *lo);
 void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
-bool rows_are_local(Lowering *lo, const TileOp *pipeline);            // each touched by the warp alone that gathers it
+bool rows_are_local(Lowering *lo, const TileOp *pipeline); // each touched by the warp alone that gathers it
 bool emit_local(Lowering *lo, TileOp *op);
-void load_lists(Lowering *lo, TileOp *pipeline);          // elements of lists, two steps ahead
-Expr *await_lists(Lowering *lo, TileOp *pipeline);         // 0, known when those are there: blockIdx.z is, which ptxas does not know
+void load_lists(Lowering *lo, TileOp *pipeline); // elements of lists, two steps ahead
+Expr *await_lists(Lowering *lo,
+                  TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does not know
 
 // ---- rows.c, gather.c, convert.c, stock.c
 bool fill_is_rows(Lowering *lo, TileOp *op);
-bool fill_is_gather(Lowering *lo, TileOp *op);             // a plain copy of rows
+bool fill_is_gather(Lowering *lo, TileOp *op); // a plain copy of rows
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
-bool emit_rows(Lowering *lo, TileOp *op);                  // false: it has no such form
-void look_up_rows(Lowering *lo, TileOp *op);               // of a gather, before its tile is waited for
-void wait_for_copies(Lowering *lo);                        // of this thread
-void ask_rows(Lowering *lo, TileOp *op);                   // for them, in the L2 cache
-bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts);      // among n instances
-void find_tails(Lowering *lo);                             // before: it is known which tiles a cluster exchanges
-void declare_stock(Lowering *lo, TileOp *pipeline);        // of the rows that its next step converts, if it can have one
-void aim_stock(Lowering *lo, TileOp *op);                  // at the rows of op, if they are converted
-void load_stock(Lowering *lo);                             // with the first step's rows
+bool emit_rows(Lowering *lo, TileOp *op);                           // false: it has no such form
+void look_up_rows(Lowering *lo, TileOp *op);                        // of a gather, before its tile is waited for
+void wait_for_copies(Lowering *lo);                                 // of this thread
+void ask_rows(Lowering *lo, TileOp *op);                            // for them, in the L2 cache
+bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts); // among n instances
+void find_tails(Lowering *lo);                      // before: it is known which tiles a cluster exchanges
+void declare_stock(Lowering *lo, TileOp *pipeline); // of the rows that its next step converts, if it can have one
+void aim_stock(Lowering *lo, TileOp *op);           // at the rows of op, if they are converted
+void load_stock(Lowering *lo);                      // with the first step's rows
 
 // ---- teams.c
 void find_teams(Lowering *lo);
 bool is_single(uint32_t groups);
 void place_fragments(Lowering *lo);
 void settle_teams(Lowering *lo);
-uint32_t op_groups(Lowering *lo, TileOp *op);              // that run it; all, if nothing is placed
-bool uses_fragments(Lowering *lo, TileOp *op);             // in registers
+uint32_t op_groups(Lowering *lo, TileOp *op);  // that run it; all, if nothing is placed
+bool uses_fragments(Lowering *lo, TileOp *op); // in registers
 Crew map_crew(Lowering *lo, TileOp *map);
-uint32_t light_groups(Lowering *lo);                       // that compute no products
+uint32_t light_groups(Lowering *lo); // that compute no products
 
 // ---- hand.c
 void find_handed(Lowering *lo);
-void begin_giving(Lowering *lo, const TileOp *op);         // around the op, if this group makes a tile there
+void begin_giving(Lowering *lo, const TileOp *op); // around the op, if this group makes a tile there
 void end_giving(Lowering *lo, const TileOp *op);
-Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers);    // fetch.c
+Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers); // fetch.c
 
 // ---- slice.c
 Slice new_slice(Lowering *lo);
 void find_unknown(Slice *slice);
 bool slice_knows(const Slice *slice, const Expr *x);
-bool path_is_known(const Slice *slice, const TileOp *op);  // conditions and loops around it, which no jump leaves
+bool path_is_known(const Slice *slice, const TileOp *op); // conditions and loops around it, which no jump leaves
 
 // ---- structure.c, maps.c, products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
 void structure_kernel(Lowering *lo);
 void limit_maps(Lowering *lo);
 void choose_products(Lowering *lo);
 bool has_products(Lowering *lo, TileOp *list);
-TileOp *product_as_loops(Lowering *lo, TileOp *op);        // [fill,] forall; each linked by `next`
+TileOp *product_as_loops(Lowering *lo, TileOp *op); // [fill,] forall; each linked by `next`
 void choose_homes(Lowering *lo);
 void find_fetches(Lowering *lo);
 bool tile_is_fetchable(Slice *slice, const TileInfo *tile);
-void find_aheads(Lowering *lo);                            // ahead.c
+void find_aheads(Lowering *lo); // ahead.c
 void emit_ahead(Lowering *lo, TileOp *pipeline);
 bool lay_out_shared_tiles(Lowering *lo);
-int  shared_bytes_max(const Lowering *lo);                 // of an instance
+int shared_bytes_max(const Lowering *lo); // of an instance
 bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
-const bool *find_rewritten(Lowering *lo);                  // rewritten.c: by buffer
-const bool *find_sums(Lowering *lo);                       // the same: tensors that tiles are added to, and no more
+const bool *find_rewritten(Lowering *lo); // rewritten.c: by buffer
+const bool *find_sums(Lowering *lo);      // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
-const char *line_of(Lowering *lo, const TileOp *op);       // of the source: "31", in an imported file "softmax.tile:13"
+const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
 // Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of dimension
 // 0, the slowest first, then those of dimension 1, and so on; dims says how many and of which extents. Each stands once.
-typedef struct Subscripts { DimensionSplit dims[MAX_RANK]; int n, index[LAYOUT_MAX_RANK]; bool is_split; } Subscripts;
+typedef struct Subscripts {
+    DimensionSplit dims[MAX_RANK];
+    int n, index[LAYOUT_MAX_RANK];
+    bool is_split;
+} Subscripts;
 bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
-bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts);         // with a dimension for each index
+bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 
 // ---- cluster.c
 void find_cluster(Lowering *lo);
 void find_shared_tiles(Lowering *lo);
-Expr *cluster_rank(Lowering *lo);                          // of this instance, worked out where it is used
+Expr *cluster_rank(Lowering *lo); // of this instance, worked out where it is used
 void declare_rank(Lowering *lo);
 void explain_cluster(Lowering *lo);
 
@@ -496,118 +524,144 @@ Expr *i32_times(Lowering *lo, Expr *a, Expr *b);
 Expr *i32_mul(Lowering *lo, Expr *a, int64_t b);
 Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b);
 Expr *zero_of(Lowering *lo, DType type);
-Expr *var_of(Lowering *lo, Var *var);                      // E_VAR of a Loop IR variable
+Expr *var_of(Lowering *lo, Var *var); // E_VAR of a Loop IR variable
 Expr *is_zero(Lowering *lo, Var *number);
-Expr *both(Lowering *lo, Expr *a, Expr *b);                // a & b; NULL: nothing to test
-Expr *literal(Lowering *lo, DType type, const char *text); // as it stands
-Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...);       // arguments: Expr *
-Expr *cast(Lowering *lo, DType to, Expr *x);                // by C's rules
-Expr *shared_address(Lowering *lo, int offset);            // u32
+Expr *both(Lowering *lo, Expr *a, Expr *b);                              // a & b; NULL: nothing to test
+Expr *literal(Lowering *lo, DType type, const char *text);               // as it stands
+Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...); // arguments: Expr *
+Expr *cast(Lowering *lo, DType to, Expr *x);                             // by C's rules
+Expr *shared_address(Lowering *lo, int offset);                          // u32
 Expr *shared_pointer(Lowering *lo, DType type, Expr *offset);
-void  emit_call(Lowering *lo, const char *name, int n, ...);
-void  emit_call_if(Lowering *lo, Expr *cond, Expr *call);  // cond NULL: always
-void  emit_comment(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
-Var  *emit_declare(Lowering *lo, DType type, const char *name, Expr *value);
-Expr *emit_i32(Lowering *lo, const char *name, Expr *value);           // a new variable's value
-void  emit_definition(Lowering *lo, Var *var, Expr *value);            // of a variable that is there; NULL: no value
-Var  *emit_array(Lowering *lo, DType type, const char *name, int64_t elements);
-void  emit_assign(Lowering *lo, Var *var, Expr *value);
-void  emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value);           // pointer[at] = value
-void  emit_jump(Lowering *lo, LoopKind kind);
-void  begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form);
-Var  *begin_unrolled(Lowering *lo, Nest *nest, const char *name, int n);         // its variable, 0 .. n - 1
-void  begin_if(Lowering *lo, Nest *nest, Expr *cond);
-void  begin_else(Lowering *lo, Nest *nest);
-void  begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it);       // cond: of Tile IR
-void  begin_block(Lowering *lo, Nest *nest);
-void  end_nest(Lowering *lo, Nest *nest);
-void  end_nests(Lowering *lo, Nest *nests, int n);         // the last first
-void  begin_row(Lowering *lo, const LoopIndex *index, Nest *nest);         // place_loop.c
+void emit_call(Lowering *lo, const char *name, int n, ...);
+void emit_call_if(Lowering *lo, Expr *cond, Expr *call); // cond NULL: always
+void emit_comment(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Var *emit_declare(Lowering *lo, DType type, const char *name, Expr *value);
+Expr *emit_i32(Lowering *lo, const char *name, Expr *value); // a new variable's value
+void emit_definition(Lowering *lo, Var *var, Expr *value);   // of a variable that is there; NULL: no value
+Var *emit_array(Lowering *lo, DType type, const char *name, int64_t elements);
+void emit_assign(Lowering *lo, Var *var, Expr *value);
+void emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value); // pointer[at] = value
+void emit_jump(Lowering *lo, LoopKind kind);
+void begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form);
+Var *begin_unrolled(Lowering *lo, Nest *nest, const char *name, int n); // its variable, 0 .. n - 1
+void begin_if(Lowering *lo, Nest *nest, Expr *cond);
+void begin_else(Lowering *lo, Nest *nest);
+void begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it); // cond: of Tile IR
+void begin_block(Lowering *lo, Nest *nest);
+void end_nest(Lowering *lo, Nest *nest);
+void end_nests(Lowering *lo, Nest *nests, int n);                 // the last first
+void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest); // place_loop.c
 
 // ---- scalar.c
 // One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.
 struct Iteration {
-    const LoopIndex *indices; int n;
-    Layout layout;                   // over the distributed indices
-    Crew   crew;
-    int    dim_of[LAYOUT_MAX_RANK * 2];                    // index -> dimension of the layout; -1: a loop in each thread
-    Var   *digit[LAYOUT_MAX_DIGITS];                       // loop variable of each register digit, NULL for others
-    struct { Expr *load; Var *values; bool in_words; } loaded[16]; int n_loaded;         // vector loads
-    struct { Var *at; int extent; } batch[LAYOUT_MAX_DIGITS];          // digits of loads made together; NULL: not one
-    struct { TileOp *store; Var *values; bool rounds; } stored[8]; int n_stored;         // and stores
-    int    vector;                   // the digit they run along, -1: none
-    Var   *run;                      // and the index
-    int    order[LAYOUT_MAX_DIGITS], n_order;              // the other register digits, the slowest first
-    int    n_batched, batch_size, chunk; Var *chunk_begin; // of these the last so many: their loads are made together
-    bool   is_loaded;                // and are printed already
+    const LoopIndex *indices;
+    int n;
+    Layout layout; // over the distributed indices
+    Crew crew;
+    int dim_of[LAYOUT_MAX_RANK * 2]; // index -> dimension of the layout; -1: a loop in each thread
+    Var *digit[LAYOUT_MAX_DIGITS];   // loop variable of each register digit, NULL for others
+    struct {
+        Expr *load;
+        Var *values;
+        bool in_words;
+    } loaded[16];
+    int n_loaded; // vector loads
+    struct {
+        Var *at;
+        int extent;
+    } batch[LAYOUT_MAX_DIGITS]; // digits of loads made together; NULL: not one
+    struct {
+        TileOp *store;
+        Var *values;
+        bool rounds;
+    } stored[8];
+    int n_stored;                          // and stores
+    int vector;                            // the digit they run along, -1: none
+    Var *run;                              // and the index
+    int order[LAYOUT_MAX_DIGITS], n_order; // the other register digits, the slowest first
+    int n_batched, batch_size, chunk;
+    Var *chunk_begin; // of these the last so many: their loads are made together
+    bool is_loaded;   // and are printed already
 
-    struct { TileOp *update; Var *partial; uint32_t kept; int chains; } reductions[8];         // kept: layout dimensions
-    int    n_reductions;
-    bool   is_linear;                // the distributed indices are counted through by all threads together
+    struct {
+        TileOp *update;
+        Var *partial;
+        uint32_t kept;
+        int chains;
+    } reductions[8]; // kept: layout dimensions
+    int n_reductions;
+    bool is_linear; // the distributed indices are counted through by all threads together
 };
 
-Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it);          // `int` comes back as i32 or i64
+Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it); // `int` comes back as i32 or i64
 Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it);
-Expr *lower_as(Lowering *lo, DType type, Expr *x, const Iteration *it);          // converted to a stored type
-Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x);       // x is lowered already
-DType loop_type(DType type);                               // how Loop IR names it: `int` is i64
-Var  *loop_var(Lowering *lo, Var *var);                    // the variable that stands for a Tile IR variable
-Var **var_slot(Lowering *lo, const Var *var);              // where that is noted
-typedef struct KnownVars { Var **vars; int n; } KnownVars;
-KnownVars known_vars(Lowering *lo);                        // of this step, while another's take their places,
-void restore_vars(Lowering *lo, KnownVars known);          // until they are restored
+Expr *lower_as(Lowering *lo, DType type, Expr *x, const Iteration *it); // converted to a stored type
+Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x);            // x is lowered already
+DType loop_type(DType type);                                            // how Loop IR names it: `int` is i64
+Var *loop_var(Lowering *lo, Var *var);        // the variable that stands for a Tile IR variable
+Var **var_slot(Lowering *lo, const Var *var); // where that is noted
+typedef struct KnownVars {
+    Var **vars;
+    int n;
+} KnownVars;
+KnownVars known_vars(Lowering *lo);               // of this step, while another's take their places,
+void restore_vars(Lowering *lo, KnownVars known); // until they are restored
 
 // ---- place.c
 // One element of a tensor or tile, through views: where it is and what must hold for it to be inside.
 typedef struct Place {
     Buffer *root;
-    DType   recast;                  // the element is read and written as this type; DTYPE_NONE: as the root's
-    Expr  *bytes;                    // from the element below to that of the view, where several stand in it; NULL: none
-    Var    *pointer;                 // NULL: in registers
-    Expr   *at;                      // i32 or i64, elements from the pointer; or the register number
-    Expr   *inside;                  // NULL: always
+    DType recast; // the element is read and written as this type; DTYPE_NONE: as the root's
+    Expr *bytes;  // from the element below to that of the view, where several stand in it; NULL: none
+    Var *pointer; // NULL: in registers
+    Expr *at;     // i32 or i64, elements from the pointer; or the register number
+    Expr *inside; // NULL: always
     // for vectors along the last dimension of a tensor: all but the last dimension's test, and that one's parts
-    Expr   *rows_inside, *column, *columns;
+    Expr *rows_inside, *column, *columns;
 } Place;
-bool  place_element(Lowering *lo, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
-bool  is_packed_place(const Place *place);
-Expr *element_at(Lowering *lo, const Place *place, DType stored);               // what stands there
-Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);   // element index from the pointer
+bool place_element(Lowering *lo, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
+bool is_packed_place(const Place *place);
+Expr *element_at(Lowering *lo, const Place *place, DType stored);             // what stands there
+Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column); // element index from the pointer
 
 // ---- iterate.c
-TileOp *as_map(Lowering *lo, TileOp *op);                  // a copy, fill or tile atomic as a forall; a forall as it is
+TileOp *as_map(Lowering *lo, TileOp *op); // a copy, fill or tile atomic as a forall; a forall as it is
 void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
-Iteration own_iteration(void);                             // of one thread alone
-bool is_map(const TileOp *op);                             // as_map takes it
-LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span);      // 0 .. extent
-int  loop_index_of(const LoopIndex *indices, int n, const Expr *sub);  // -1: no plain index
+Iteration own_iteration(void);                                                // of one thread alone
+bool is_map(const TileOp *op);                                                // as_map takes it
+LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
+int loop_index_of(const LoopIndex *indices, int n, const Expr *sub);          // -1: no plain index
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
-bool full_extent(const LoopIndex *index, int64_t *extent);             // 0 .. extent, constant
-typedef struct MapUse { TileUse use; TileOp *op; } MapUse;
+bool full_extent(const LoopIndex *index, int64_t *extent); // 0 .. extent, constant
+typedef struct MapUse {
+    TileUse use;
+    TileOp *op;
+} MapUse;
 typedef VEC(MapUse) MapUses;
-void map_uses(Lowering *lo, TileOp *forall, MapUses *uses);            // of everything in its body
-bool has_replicas(const Layout *layout);                               // threads that repeat the iterations of others
+void map_uses(Lowering *lo, TileOp *forall, MapUses *uses); // of everything in its body
+bool has_replicas(const Layout *layout);                    // threads that repeat the iterations of others
 // Whether threads that repeat iterations, for registers or results of their own, would read memory that the first of them
 // has changed.
 bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout);
 
 // ---- map.c
-void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads);        // loads: they are printed already; or NULL
+void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads); // loads: they are printed already; or NULL
 // Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
-bool result_is_looped(const TileOp *update, const Iteration *it);       // of a reduction: no thread has an element of it
-Expr *digit_value(Lowering *lo, const Layout *layout, int i);          // of a lane, warp or group digit: i32
-Expr *thread_part(Lowering *lo, const Layout *layout, int dim);        // i32
-Expr *replica_is_first(Lowering *lo, const Layout *layout);            // NULL: nothing is replicated
+bool result_is_looped(const TileOp *update, const Iteration *it); // of a reduction: no thread has an element of it
+Expr *digit_value(Lowering *lo, const Layout *layout, int i);     // of a lane, warp or group digit: i32
+Expr *thread_part(Lowering *lo, const Layout *layout, int dim);   // i32
+Expr *replica_is_first(Lowering *lo, const Layout *layout);       // NULL: nothing is replicated
 
 // ---- thread.c
-void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it);   // buffer target
+void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it); // buffer target
 void index_bounds(Lowering *lo, const LoopIndex *index, const Iteration *it, Expr **from, Expr **to);
 void begin_index_loop(Lowering *lo, Nest *nest, const LoopIndex *index, LoopForm form, const Iteration *it);
-void begin_counted_loop(Lowering *lo, Nest *nest, const TileOp *op, LoopForm form, const Iteration *it);         // of a T_FOR
-Expr *let_value(Lowering *lo, const TileOp *op, const Iteration *it);  // of a T_LET; NULL: none
+void begin_counted_loop(Lowering *lo, Nest *nest, const TileOp *op, LoopForm form, const Iteration *it); // of a T_FOR
+Expr *let_value(Lowering *lo, const TileOp *op, const Iteration *it); // of a T_LET; NULL: none
 void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it);
 void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
 
@@ -622,115 +676,116 @@ void emit_early_loads(Lowering *lo, TileOp *first);
 // ---- vector.c
 // The digit of the layout that runs through consecutive elements, if loads or stores of this forall can move several
 // at a time; -1: none. Fills it->loaded and it->stored.
-int  choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
-void choose_moves(Lowering *lo, TileOp *forall, Iteration *it);        // the same, and which loads are made together
-int  vector_words(const Buffer *buffer, int width);        // of 32 bits
-int  early_words(const Iteration *it);                     // of all its loads; 0: they cannot be made before its loops
+int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
+void choose_moves(Lowering *lo, TileOp *forall, Iteration *it); // the same, and which loads are made together
+int vector_words(const Buffer *buffer, int width);              // of 32 bits
+int early_words(const Iteration *it); // of all its loads; 0: they cannot be made before its loops
 
 // ---- moves.c
-int  first_of_digit(const Lowering *lo, const Iteration *it, int digit);         // of the loop over it
-int  end_of_digit(const Lowering *lo, const Iteration *it, int digit);
+int first_of_digit(const Lowering *lo, const Iteration *it, int digit); // of the loop over it
+int end_of_digit(const Lowering *lo, const Iteration *it, int digit);
 // Loops over the register digits but the vector's, all loads from tensors of several iterations in front of the first
 // that uses one; every nest that it opens goes to `nests`. Returns how many.
-int  begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
+int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
 void emit_batch(Lowering *lo, Iteration *it);
 void emit_vector_loads(Lowering *lo, Iteration *it);
-bool waits_in_f32(Lowering *lo, const TileOp *store, bool rounds);     // a stored vector's values       // the others
+bool waits_in_f32(Lowering *lo, const TileOp *store, bool rounds); // a stored vector's values       // the others
 Expr *loaded_element(Lowering *lo, const Iteration *it, int i);
 void emit_vector_stores(Lowering *lo, Iteration *it);
 
 // ---- masks.c
-Expr *mask_test(Lowering *lo, TileOp *forall, const Iteration *it);      // uniform in a warp; NULL: no test would help
+Expr *mask_test(Lowering *lo, TileOp *forall, const Iteration *it); // uniform in a warp; NULL: no test would help
 
 // ---- reduce.c
 Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type);
-DType reduction_type(const TileOp *update);                // what it accumulates in
-void  begin_reduction(Lowering *lo, Iteration *it, int which);
-void  add_to_reduction(Lowering *lo, Iteration *it, int which);
-void  finish_reduction(Lowering *lo, Iteration *it, int which);
-bool  reductions_meet(Lowering *lo, const Iteration *it);   // their warps do: at a barrier
-int   reduction_scratch_bytes(const Iteration *it, int which);
-void  declare_scratch_side(Lowering *lo);
-void  join_partial_sums(Lowering *lo, TileInfo *tile);     // its parts become its value
+DType reduction_type(const TileOp *update); // what it accumulates in
+void begin_reduction(Lowering *lo, Iteration *it, int which);
+void add_to_reduction(Lowering *lo, Iteration *it, int which);
+void finish_reduction(Lowering *lo, Iteration *it, int which);
+bool reductions_meet(Lowering *lo, const Iteration *it); // their warps do: at a barrier
+int reduction_scratch_bytes(const Iteration *it, int which);
+void declare_scratch_side(Lowering *lo);
+void join_partial_sums(Lowering *lo, TileInfo *tile); // its parts become its value
 
 // ---- products.c, wgmma.c, mma.c, fma.c
-bool has_padded_rows(const Product *p);                    // of an operand in shared memory
-bool product_region(const Region *region, int64_t *start, int64_t *width);       // two ranges at fixed places
-bool product_is_fixed(const Product *p);                   // both operands are such ranges
-const char *plan_fma(Lowering *lo, Product *p);            // NULL: can be done
+bool has_padded_rows(const Product *p);                                    // of an operand in shared memory
+bool product_region(const Region *region, int64_t *start, int64_t *width); // two ranges at fixed places
+bool product_is_fixed(const Product *p);                                   // both operands are such ranges
+const char *plan_fma(Lowering *lo, Product *p);                            // NULL: can be done
 bool settle_fma(Lowering *lo, Product *p);
 void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
-void emit_zeros(Lowering *lo, const TileInfo *acc);        // unless the product accumulates
-void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
-Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);       // of an element in shared memory
-Expr *lane_bits(Lowering *lo, int shift, int mask);        // of the lane's number
-Var *pack_left(Lowering *lo, const Product *p);            // the left operand's words, from its fragment
+void emit_zeros(Lowering *lo, const TileInfo *acc); // unless the product accumulates
+void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words,
+               Expr *at);
+Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
+Expr *lane_bits(Lowering *lo, int shift, int mask);                              // of the lane's number
+Var *pack_left(Lowering *lo, const Product *p); // the left operand's words, from its fragment
 
 // ---- flights.c
 void add_flight(Lowering *lo, const Product *p);
 bool is_flying(const Lowering *lo, const TileInfo *acc);
-void settle_registers(Lowering *lo, const TileInfo *acc, Var *registers);        // they are not touched before this
-void emit_settle(Lowering *lo, const TileInfo *tile);      // nor are the tile's own
-void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written);  // products that write it or, if written, read it
+void settle_registers(Lowering *lo, const TileInfo *acc, Var *registers); // they are not touched before this
+void emit_settle(Lowering *lo, const TileInfo *tile);                     // nor are the tile's own
+void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written); // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
-void hold_work(Lowering *lo);                              // what is printed before it runs before what is printed behind
-bool release_with_flight(Lowering *lo, Channel *channel);  // when the products that read it are done; false: none does
+void hold_work(Lowering *lo); // what is printed before it runs before what is printed behind
+bool release_with_flight(Lowering *lo, Channel *channel); // when the products that read it are done; false: none does
 
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
 void take_layout_hints(Lowering *lo);
-int  row_padding(const Buffer *tile);                      // elements between its rows
+int row_padding(const Buffer *tile); // elements between its rows
 // shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: none for tensor cores.
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
 
 // ---- sparse.c: 2:4 sparse left operands
-const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma);         // NULL: tensor cores take it
+const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it
 void settle_sparse(Lowering *lo, const Product *p);
-Var *load_places(Lowering *lo, const Product *p);          // each lane's words, step after step for each block of rows
+Var *load_places(Lowering *lo, const Product *p); // each lane's words, step after step for each block of rows
 
 // ---- box.c
-bool copy_is_box(Lowering *lo, const TileOp *op);          // tensor to shared tile, by TMA
-bool copy_is_cut(Lowering *lo, const TileOp *op);          // of a view that may end within the box
-bool copy_is_small(Lowering *lo, const TileOp *op);        // a few 4-byte elements in a row, at any stride
+bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
+bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
+bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
 void emit_lane_copy(Lowering *lo, TileOp *op);
-int  tma_bytes(Lowering *lo, const TileOp *op);
+int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
-Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor);         // Tile IR; NULL: proved
+Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
 
 // ---- tma.c
-void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel);        // a box that is a tile's, or this instance's part of it
-void emit_tma_ask(Lowering *lo, TileOp *op);               // for the box, into the L2 cache
+void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel); // a box that is a tile's, or this instance's part of it
+void emit_tma_ask(Lowering *lo, TileOp *op);                    // for the box, into the L2 cache
 Expr *map_address(Lowering *lo, int map);
 // Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
 // The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
 // when rows > 0.
-int  map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
+int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- store.c
-const TileInfo *staged_fragment(Lowering *lo, const TileOp *op);       // that a copy stores whole; NULL: it is none
+const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
 bool store_is_staged(Lowering *lo, TileOp *op);
-int  staged_store_bytes(Lowering *lo, TileOp *op);
+int staged_store_bytes(Lowering *lo, TileOp *op);
 void emit_staging_done(Lowering *lo);
 void emit_group_done(Lowering *lo);
-void end_stores(Lowering *lo);                             // they have been read
-void finish_staged_stores(Lowering *lo);                   // their bytes are in the tensors
-Expr *staging_address(Lowering *lo, Expr *offset);         // of the group's part; offset: NULL or more
+void end_stores(Lowering *lo);                     // they have been read
+void finish_staged_stores(Lowering *lo);           // their bytes are in the tensors
+Expr *staging_address(Lowering *lo, Expr *offset); // of the group's part; offset: NULL or more
 void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
 void emit_staged_store(Lowering *lo, TileOp *op);
 
 // ---- turned.c
-bool store_is_turned(Lowering *lo, TileOp *op);            // by a whole group, of a transposed product
-int  turned_store_bytes(const Lowering *lo, const TileOp *op);
+bool store_is_turned(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
+int turned_store_bytes(const Lowering *lo, const TileOp *op);
 void emit_turned_add(Lowering *lo, TileOp *op);
 
 // ---- panels.c
-bool copy_is_panels(Lowering *lo, const TileOp *op);       // an accumulator into a tile that products read
+bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a tile that products read
 void emit_panels(Lowering *lo, TileOp *op);
 
 // ---- rescale.c
-Expr *rescale_test(Lowering *lo, const TileOp *op);        // some row's factor is not 1; NULL: no such product
+Expr *rescale_test(Lowering *lo, const TileOp *op); // some row's factor is not 1; NULL: no such product
 
 // ---- debug.c
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it);
@@ -741,17 +796,17 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it);
 void emit_external(Lowering *lo, TileOp *op, const Iteration *it);
 
 // ---- checked.c: --check builds
-bool  has_shadow(const Lowering *lo, const TileInfo *tile);
-int   shadow_bytes(const Lowering *lo, const TileInfo *tile);          // of shared memory
-bool  drop_shadow(Lowering *lo);
-void  declare_shadow(Lowering *lo, TileInfo *tile);
-void  clear_shadow(Lowering *lo, const TileInfo *tile);
-void  mark_written(Lowering *lo, const Place *place);
+bool has_shadow(const Lowering *lo, const TileInfo *tile);
+int shadow_bytes(const Lowering *lo, const TileInfo *tile); // of shared memory
+bool drop_shadow(Lowering *lo);
+void declare_shadow(Lowering *lo, TileInfo *tile);
+void clear_shadow(Lowering *lo, const TileInfo *tile);
+void mark_written(Lowering *lo, const Place *place);
 Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
 Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);
 
 // ---- arithmetic.c: x with its operands lowered and brought to one type
-Expr *integer_operation(Lowering *lo, const Expr *x, Expr *a, Expr *b);          // of floating types too
+Expr *integer_operation(Lowering *lo, const Expr *x, Expr *a, Expr *b); // of floating types too
 Expr *integer_negation(Lowering *lo, const Expr *x, Expr *a);
 Expr *integer_magnitude(Lowering *lo, const Expr *x, Expr *a);
 Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b);
@@ -760,12 +815,12 @@ Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr 
 // ---- consumer.c
 void emit_consumer(Lowering *lo);
 void emit_block(Lowering *lo, TileOp *block);
-void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block);  // with its waits and releases
+void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with its waits and releases
 void meet_all(Lowering *lo);
 void emit_barrier(Lowering *lo);
 
 // ---- product_loop.c
-int  loop_products(Lowering *lo, TileOp *pipeline);        // of a step, where it is nothing but such products; else 0
+int loop_products(Lowering *lo, TileOp *pipeline); // of a step, where it is nothing but such products; else 0
 bool starts_in_loop(Lowering *lo, const TileOp *fill);
 void emit_product_loop(Lowering *lo, TileOp *op, int n_products);
 
@@ -773,11 +828,13 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products);
 bool is_flow(const TileOp *op);
 void declare_value(Lowering *lo, TileOp *op);
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
-void emit_body(Lowering *lo, TileOp *body);                // of a loop
-typedef struct Threads { Var *lane, *warp, *thread, *of_all; } Threads;
+void emit_body(Lowering *lo, TileOp *body); // of a loop
+typedef struct Threads {
+    Var *lane, *warp, *thread, *of_all;
+} Threads;
 Threads current_threads(const Lowering *lo);
 void restore_threads(Lowering *lo, Threads threads);
-void refresh_threads(Lowering *lo);                        // until they are restored
+void refresh_threads(Lowering *lo); // until they are restored
 void emit_op(Lowering *lo, TileOp *op);
 
 // ---- needs.c, producer.c
@@ -792,10 +849,10 @@ void begin_turns(Lowering *lo);
 // partial.c: sums over rows that only the end of a loop needs whole
 void begin_partial_sums(Lowering *lo, TileOp *loop);
 void end_partial_sums(Lowering *lo, TileOp *loop);
-bool is_parted(Lowering *lo, const TileOp *op);            // a product of whose contraction each group takes a part
-void begin_parts(Lowering *lo, TileInfo *tile);            // its value in the first group, zeros in the others
+bool is_parted(Lowering *lo, const TileOp *op); // a product of whose contraction each group takes a part
+void begin_parts(Lowering *lo, TileInfo *tile); // its value in the first group, zeros in the others
 void join_parts(Lowering *lo, TileInfo *tile);
-int  parts_bytes(const Lowering *lo, const TileInfo *tile);        // of scratch
+int parts_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
 void choose_preloads(Lowering *lo);
 bool is_preloaded_alone(Lowering *lo, const Channel *channel);
@@ -804,7 +861,7 @@ void emit_rotated(Lowering *lo, TileOp *pipeline);
 // lead.c: pipelines whose step begins with products that the step before issues at its end
 bool can_lead(Lowering *lo, TileOp *pipeline);
 void emit_led(Lowering *lo, TileOp *pipeline);
-void emit_leading(Lowering *lo);                           // such products, if they are due
-void emit_scan(Lowering *lo, TileOp *op);                  // scan.c
+void emit_leading(Lowering *lo);          // such products, if they are due
+void emit_scan(Lowering *lo, TileOp *op); // scan.c
 
 #endif

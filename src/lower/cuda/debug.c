@@ -7,7 +7,7 @@ static Expr *quoted(Lowering *lo, const char *text)
 {
     Text out = { .arena = lo->arena };
     escape_string(&out, text, strlen(text));
-    return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL);        // a literal
+    return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL); // a literal
 }
 
 // What a trap says: the kernel, the place in the source, and this.
@@ -26,8 +26,7 @@ void emit_trap(Lowering *lo, Span span, const char *message)
 
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
 {
-    if (op->assertion.assume && !lo->kernel->checked)
-        return;
+    if (op->assertion.assume && !lo->kernel->checked) return;
     Nest nest;
     begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
     emit_trap(lo, op->span, op->assertion.message);
@@ -45,8 +44,7 @@ void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
 {
     Text format = { .arena = lo->arena };
     int used = 0;
-    for (const char *p = span_where(lo->arena, op->span); *p; p++)
-        text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
+    for (const char *p = span_where(lo->arena, op->span); *p; p++) text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
     text_print(&format, ": ");
     const size_t start = format.length;
     for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {

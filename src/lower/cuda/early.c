@@ -6,8 +6,7 @@
 static bool is_placed(const Region *region)
 {
     for (int d = 0; d < region->buffer->rank; d++)
-        if (expr_loads(region->subs[d].start))
-            return false;
+        if (expr_loads(region->subs[d].start)) return false;
     return region->buffer->kind != BUFFER_VIEW || is_placed(&region->buffer->base);
 }
 
@@ -26,20 +25,16 @@ static bool may_load_early(Lowering *lo, TileOp *op)
 // Of a copy, all of whose loads can be made before it; `words` of registers are taken.
 static Iteration *loads_of_copy(Lowering *lo, TileOp *op, int *words)
 {
-    if (!may_load_early(lo, op))
-        return NULL;
+    if (!may_load_early(lo, op)) return NULL;
     Iteration *const it = NEW(lo->arena, Iteration, .vector = -1);
     TileOp *const map = as_map(lo, op);
     choose_iteration(lo, map, it);
-    if (it->is_linear)
-        return NULL;
+    if (it->is_linear) return NULL;
     for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] < 0)
-            return NULL;
+        if (it->dim_of[i] < 0) return NULL;
     choose_moves(lo, map, it);
     const int more = early_words(it);
-    if (!more || *words + more > consumer_registers(lo) - fragment_words(lo))
-        return NULL;
+    if (!more || *words + more > consumer_registers(lo) - fragment_words(lo)) return NULL;
     *words += more;
     return it;
 }
@@ -50,10 +45,8 @@ void emit_early_loads(Lowering *lo, TileOp *first)
     TileOp *ops[8];
     int n = 0, words = 0;
     for (TileOp *op = first; op && n < COUNT(its); op = op->next) {
-        if (op->kind == T_TILE || op->kind == T_FILL)
-            continue;
-        if (op_info(lo, op)->loads || !(its[n] = loads_of_copy(lo, op, &words)))
-            break;
+        if (op->kind == T_TILE || op->kind == T_FILL) continue;
+        if (op_info(lo, op)->loads || !(its[n] = loads_of_copy(lo, op, &words))) break;
         ops[n++] = op;
     }
     for (int i = 0; i < n && n > 1; i++) {

@@ -6,8 +6,7 @@
 const char *line_of(Lowering *lo, const TileOp *op)
 {
     const Source *const source = op->span.source;
-    if (!source)
-        return "?";
+    if (!source) return "?";
     const int line = source_position(source, op->span.begin).line;
     if (lo->kernel->n_params == 0 || source == lo->kernel->params[0].span.source)
         return arena_printf(lo->arena, "%d", line);
@@ -18,8 +17,7 @@ const char *line_of(Lowering *lo, const TileOp *op)
 // The group that does it alone; -1: all do.
 static int single_group(const Lowering *lo, uint32_t groups)
 {
-    if (!lo->has_teams || groups == 0 || (groups & (groups - 1)) != 0)
-        return -1;
+    if (!lo->has_teams || groups == 0 || (groups & (groups - 1)) != 0) return -1;
     int group = 0;
     while (!(groups >> group & 1)) group++;
     return group;
@@ -46,17 +44,14 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     text_print(out, ": %d x %d bytes at %d", tile->buffers, tile->shared.bytes, tile->offset);
     if (tile->shared.swizzle_bytes)
         text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
-    if (row_padding(b))
-        text_print(out, ", rows %d bytes apart", tile->shared.pitch_bytes);
+    if (row_padding(b)) text_print(out, ", rows %d bytes apart", tile->shared.pitch_bytes);
     if (tile->channel && tile->channel->is_handed)
         text_print(out, ", handed over by group %d (channel %d)", tile->channel->giver, tile->channel->index);
     else if (tile->channel)
         text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index,
                    tile->is_multicast || tile->is_exchanged ? ", once for the cluster" : "");
-    if (tile->ahead)
-        text_print(out, ", copied ahead by cp.async");
-    if (tile->why)
-        text_print(out, "; in shared memory because %s", tile->why);
+    if (tile->ahead) text_print(out, ", copied ahead by cp.async");
+    if (tile->why) text_print(out, "; in shared memory because %s", tile->why);
     text_print(out, "\n");
 }
 
@@ -75,18 +70,20 @@ static void explain_instructions(Lowering *lo, const Product *p, int group)
 }
 
 // The tensors that the statements of a forall read and write.
-typedef struct Touched { const Buffer *tensors[8]; bool writes[8]; int n; } Touched;
+typedef struct Touched {
+    const Buffer *tensors[8];
+    bool writes[8];
+    int n;
+} Touched;
 
 static void touch(const TileUse *use, void *context)
 {
     Touched *const touched = context;
     const Buffer *const root = buffer_root(use->buffer);
     const bool writes = use->writes || use->atomic;
-    if (root->kind != BUFFER_TENSOR)
-        return;
+    if (root->kind != BUFFER_TENSOR) return;
     for (int i = 0; i < touched->n; i++)
-        if (touched->tensors[i] == root && touched->writes[i] == writes)
-            return;
+        if (touched->tensors[i] == root && touched->writes[i] == writes) return;
     if (touched->n < COUNT(touched->tensors)) {
         touched->tensors[touched->n] = root;
         touched->writes[touched->n++] = writes;
@@ -105,23 +102,22 @@ static void explain_forall(Lowering *lo, TileOp *op)
     const OpInfo *const info = op_info(lo, op);
     Touched touched = { .n = 0 };
     visit_op(lo, op, touch_op, &touched);
-    if (touched.n == 0)
-        return;
+    if (touched.n == 0) return;
     text_print(out, "  line %s:", line_of(lo, op));
     for (int i = 0; i < touched.n; i++)
         text_print(out, "%s %s %s", i ? "," : "", touched.tensors[i]->name, touched.writes[i] ? "written" : "read");
     text_print(out, " by the threads%s%s\n", info->fills ? " of the producer" : "",
-               fill_is_gather(lo, op) ? ", rows by cp.async" : fill_is_rows(lo, op) ? ", rows through registers" : "");
+               fill_is_gather(lo, op) ? ", rows by cp.async"
+               : fill_is_rows(lo, op) ? ", rows through registers"
+                                      : "");
 }
 
 // What moves between tensors and tiles, beside what the producer fetches.
 static bool explain_move(Lowering *lo, TileOp *op, void *context)
 {
     Text *const out = lo->explanation;
-    if (op->kind == T_FORALL)
-        explain_forall(lo, op);
-    if (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)
-        return op->kind == T_FORALL;
+    if (op->kind == T_FORALL) explain_forall(lo, op);
+    if (op->kind != T_COPY && op->kind != T_ATOMIC_TILE) return op->kind == T_FORALL;
     const Buffer *const to = buffer_root(op->copy.dst.buffer), *const from = buffer_root(op->copy.src.buffer);
     if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
         text_print(out, "  line %s: %s %s %s by TMA, staged%s\n", line_of(lo, op), from->name,
@@ -141,8 +137,7 @@ static void explain_maps(Lowering *lo)
     for (int i = 0; i < lo->maps.count; i++) {
         const TensorMap *const map = lo->maps.items[i];
         text_print(out, "tensor map %d: %s in boxes of", i, buffer_root(map->tensor)->name);
-        for (int d = 0; d < map->tensor->rank; d++)
-            text_print(out, "%s%d", d ? " x " : " ", map->box[d]);
+        for (int d = 0; d < map->tensor->rank; d++) text_print(out, "%s%d", d ? " x " : " ", map->box[d]);
         text_print(out, ", the last dimension first, swizzle %d\n", map->swizzle);
     }
 }
@@ -150,28 +145,30 @@ static void explain_maps(Lowering *lo)
 static const char *issuers(const Lowering *lo)
 {
     bool lanes = false;
-    for (int i = 0; i < lo->channels.count; i++)
-        lanes |= lo->channels.items[i]->by_lanes;
+    for (int i = 0; i < lo->channels.count; i++) lanes |= lo->channels.items[i]->by_lanes;
     return lo->has_filler ? "all threads fill tiles" : lanes ? "a warp copies" : "a thread copies";
 }
 
 static bool explain_product(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_MATMUL)
-        return op->kind == T_FORALL;
+    if (op->kind != T_MATMUL) return op->kind == T_FORALL;
     Text *const out = lo->explanation;
     const Product *const p = op_info(lo, op)->product;
-    static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest", [PRODUCT_WGMMA] = "wgmma", [PRODUCT_MMA] = "mma.sync",
+    static const char *const kinds[] = { [PRODUCT_LOOP] = "a loop nest",
+                                         [PRODUCT_WGMMA] = "wgmma",
+                                         [PRODUCT_MMA] = "mma.sync",
                                          [PRODUCT_FMA] = "multiply-adds" };
     const int group = single_group(lo, op_groups(lo, op));
     const bool on_tensor_cores = p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA;
     text_print(out, "  line %s: %d x %d x %d by %s", line_of(lo, op), p->m, p->n, p->k, kinds[p->kind]);
-    if (on_tensor_cores && !op->matmul.meta)
-        explain_instructions(lo, p, group);
+    if (on_tensor_cores && !op->matmul.meta) explain_instructions(lo, p, group);
     if (op->matmul.meta)
         text_print(out, on_tensor_cores ? " of 2:4 sparse rows (%s.m%dn%dk%d)" : " of 2:4 sparse rows",
                    p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp", p->kind == PRODUCT_WGMMA ? 64 : 16,
-                   p->kind == PRODUCT_MMA ? 8 : p->n_group < 256 ? p->n_group : 256, 2 * p->step_k);
+                   p->kind == PRODUCT_MMA ? 8
+                   : p->n_group < 256     ? p->n_group
+                                          : 256,
+                   2 * p->step_k);
     if (p->kind == PRODUCT_FMA)
         text_print(out, ", %d x %d in each thread, because %s", p->rectangle.row_run * p->rectangle.row_runs,
                    p->rectangle.column_run * p->rectangle.column_runs, p->why_not);
@@ -179,9 +176,14 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
         text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
         text_print(out, ", A from %s%s%s",
-                   p->preloaded ? "registers, loaded before the loop" : p->a_in_registers ? "registers" : "shared memory",
+                   p->preloaded        ? "registers, loaded before the loop"
+                   : p->a_in_registers ? "registers"
+                                       : "shared memory",
                    group < 0 ? ", groups divide the " : "",
-                   group >= 0 ? "" : p->division == DIVIDE_ROWS ? "rows" : p->division == DIVIDE_COLUMNS ? "columns" : "contraction");
+                   group >= 0                      ? ""
+                   : p->division == DIVIDE_ROWS    ? "rows"
+                   : p->division == DIVIDE_COLUMNS ? "columns"
+                                                   : "contraction");
     const Buffer *const result = op->matmul.dst.buffer;
     if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS || result->hint == HINT_PARTIAL)
         text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone",
@@ -206,22 +208,18 @@ static bool explain_barrier(Lowering *lo, TileOp *op, void *context)
 // How the steps of a pipeline overlap.
 static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_PIPELINE)
-        return op->kind == T_FORALL;
+    if (op->kind != T_PIPELINE) return op->kind == T_FORALL;
     Text *const out = lo->explanation;
     const Ahead *const ahead = op_info(lo, op)->ahead;
     text_print(out, "pipeline of line %s: ", line_of(lo, op));
     if (can_rotate(lo, op))
         text_print(out, "stage 1 of a step runs under stage 0 of the next%s",
                    groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
-    else if (can_lead(lo, op))
-        text_print(out, "stage 0 of a step runs under the end of stage 1 of the one before");
+    else if (can_lead(lo, op)) text_print(out, "stage 0 of a step runs under the end of stage 1 of the one before");
     else if (loop_products(lo, op))
         text_print(out, "products stay in flight from step to step; a buffer is released a step later");
-    else if (ahead)
-        text_print(out, "copies run %d steps ahead, one barrier a step", ahead->buffers - 1);
-    else
-        text_print(out, "step by step%s", lo->has_producer ? ", the producer ahead as far as buffers go" : "");
+    else if (ahead) text_print(out, "copies run %d steps ahead, one barrier a step", ahead->buffers - 1);
+    else text_print(out, "step by step%s", lo->has_producer ? ", the producer ahead as far as buffers go" : "");
     text_print(out, "\n");
     return false;
 }
@@ -229,18 +227,18 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
 void explain(Lowering *lo)
 {
     Text *const out = lo->explanation;
-    if (!out)
-        return;
+    if (!out) return;
     text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
-    text_print(out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
-               !lo->has_producer ? "" : arena_printf(lo->arena, " behind a producer group of %d, of which %s",
-                                                     producer_threads(lo), issuers(lo)),
-               lo->has_producer && lo->may_need_elements ? " (all, elements, where rows are no multiples of 16 bytes)" : "");
+    text_print(
+        out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
+        !lo->has_producer
+            ? ""
+            : arena_printf(lo->arena, " behind a producer group of %d, of which %s", producer_threads(lo), issuers(lo)),
+        lo->has_producer && lo->may_need_elements ? " (all, elements, where rows are no multiples of 16 bytes)" : "");
     explain_grid(lo);
     explain_registers(lo);
     text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, shared_bytes_max(lo));
-    for (int i = 0; i < lo->n_declared; i++)
-        explain_tile(lo, lo->declared.items[i]);
+    for (int i = 0; i < lo->n_declared; i++) explain_tile(lo, lo->declared.items[i]);
     if (lo->staging_bytes)
         text_print(out, "  staging of stores: %d bytes at %d\n", lo->staging_bytes, lo->staging_offset);
     text_print(out, "  between warps: %d bytes at %d; barriers from %d\n", lo->scratch_bytes, lo->scratch_offset,
@@ -248,14 +246,15 @@ void explain(Lowering *lo)
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
         text_print(out, "channel %d:", i);
-        for (int t = 0; t < channel->n_tiles; t++)
-            text_print(out, " %s", channel->tiles[t]->buffer->name);
+        for (int t = 0; t < channel->n_tiles; t++) text_print(out, " %s", channel->tiles[t]->buffer->name);
         text_print(out, ", %d buffer%s, full at %d, empty at %d%s\n", channel->clock->buffers,
-                   channel->clock->buffers == 1 ? "" : "s", channel->full, channel->empty, channel->is_plain ? "" : ", copies under conditions");
+                   channel->clock->buffers == 1 ? "" : "s", channel->full, channel->empty,
+                   channel->is_plain ? "" : ", copies under conditions");
     }
     explain_maps(lo);
-    text_print(out, "products:%s\n", !lo->calls_printf || lo->target->arch < 90 ? ""
-               : " (no wgmma beside print and assert: calls serialise it)");
+    text_print(out, "products:%s\n",
+               !lo->calls_printf || lo->target->arch < 90 ? ""
+                                                          : " (no wgmma beside print and assert: calls serialise it)");
     each_op(lo, lo->kernel->body, explain_product, NULL);
     each_op(lo, lo->kernel->body, explain_pipeline, NULL);
     text_print(out, "other copies:\n");
@@ -269,6 +268,5 @@ void explain(Lowering *lo)
                    signal->from, line_of(lo, signal->after), signal->to, line_of(lo, signal->before), signal->barrier);
     }
     explain_cluster(lo);
-    for (int i = 0; i < lo->notes.count; i++)
-        text_print(out, "%s\n", lo->notes.items[i]);
+    for (int i = 0; i < lo->notes.count; i++) text_print(out, "%s\n", lo->notes.items[i]);
 }

@@ -9,7 +9,10 @@
 // before: every tile has a home       after: fetched copies are marked, their tiles have channels; lo->has_producer if any do
 #include "lower/cuda/cuda.h"
 
-typedef struct Known { const Slice *slice; bool all; } Known;
+typedef struct Known {
+    const Slice *slice;
+    bool all;
+} Known;
 
 static void see_known(Expr **x, void *context)
 {
@@ -34,8 +37,7 @@ static bool can_fill(const Slice *s, TileOp *op)
 static bool check_fill(Lowering *lo, TileOp *op, void *context)
 {
     Known *const known = context;
-    if (op_info(lo, op)->fills)
-        known->all = known->all && can_fill(known->slice, op);
+    if (op_info(lo, op)->fills) known->all = known->all && can_fill(known->slice, op);
     return op->kind == T_FORALL;
 }
 
@@ -54,8 +56,7 @@ static bool can_run_ahead(Slice *s, const TileOp *op)
         buffer_root(op->copy.src.buffer)->access != ACCESS_IN)
         return false;
     for (int d = 0; d < op->copy.src.buffer->rank; d++)
-        if (!slice_knows(s, op->copy.src.subs[d].start))
-            return false;
+        if (!slice_knows(s, op->copy.src.subs[d].start)) return false;
     Known known = { s, true };
     buffer_each_expr(op->copy.src.buffer, see_known, &known);
     return known.all && path_is_known(s, op);
@@ -63,12 +64,16 @@ static bool can_run_ahead(Slice *s, const TileOp *op)
 
 // ---- uses of a tile
 
-typedef struct TileScan { Slice *slice; Buffer *root; bool all_fetched, any_fetched, any_read, through_views; } TileScan;
+typedef struct TileScan {
+    Slice *slice;
+    Buffer *root;
+    bool all_fetched, any_fetched, any_read, through_views;
+} TileScan;
 
 static bool scan_tile(Lowering *lo, TileOp *op, void *context)
 {
     TileScan *const scan = context;
-    if (op_info(lo, op)->fills) {    // its body is looked at with it
+    if (op_info(lo, op)->fills) { // its body is looked at with it
         scan->any_fetched |= root_uses(lo, op, scan->root).writes;
         return true;
     }
@@ -109,19 +114,19 @@ static bool is_filled_first(Lowering *lo, TileOp *block, const Buffer *root, boo
         }
         RootUses uses = { .root = root };
         visit_op(lo, op, note_uses, &uses);
-        if (uses.writes && (*is_read || uses.reads))
-            return false;
+        if (uses.writes && (*is_read || uses.reads)) return false;
         *is_read |= uses.reads;
     }
     return true;
 }
 
-typedef struct Fetchable { bool yes, through_views; } Fetchable;
+typedef struct Fetchable {
+    bool yes, through_views;
+} Fetchable;
 
 static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
 {
-    if (tile->buffer->kind != BUFFER_SHARED || tile->is_private)
-        return (Fetchable){ 0 };
+    if (tile->buffer->kind != BUFFER_SHARED || tile->is_private) return (Fetchable){ 0 };
     TileScan scan = { .slice = slice, .root = tile->buffer, .all_fetched = true };
     each_op(slice->lo, slice->lo->kernel->body, scan_tile, &scan);
     bool is_read = false;
@@ -135,16 +140,14 @@ bool tile_is_fetchable(Slice *slice, const TileInfo *tile) { return is_fetchable
 static bool is_in_pipeline(Lowering *lo, const TileInfo *tile)
 {
     for (const TileOp *op = tile->declared; op; op = op_info(lo, op)->parent)
-        if (op->kind == T_PIPELINE)
-            return true;
+        if (op->kind == T_PIPELINE) return true;
     return false;
 }
 
 // The groups that read the tile in this op or below it; 0: none do.
 static uint32_t readers_in(Lowering *lo, TileOp *op, const Buffer *root)
 {
-    if (op_info(lo, op)->fetched)
-        return 0;
+    if (op_info(lo, op)->fetched) return 0;
     uint32_t groups = own_uses(op, root).reads ? op_groups(lo, op) : 0;
     TileOp **body;
     for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
@@ -186,8 +189,7 @@ static bool holds_fetch(Lowering *lo, TileOp *op, const Buffer *root)
 
 static bool note_fill(Lowering *lo, TileOp *op, void *context)
 {
-    if (op_info(lo, op)->fills)
-        op_info(lo, op)->fetched = true;
+    if (op_info(lo, op)->fills) op_info(lo, op)->fetched = true;
     return op->kind == T_FORALL;
 }
 
@@ -197,8 +199,7 @@ Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers)
 {
     for (int i = 0; i < lo->clocks.count; i++) {
         Clock *const clock = lo->clocks.items[i];
-        if (clock->block == block && clock->stage == stage)
-            return clock;
+        if (clock->block == block && clock->stage == stage) return clock;
     }
     Clock *const clock = NEW(lo->arena, Clock, .block = block, .stage = stage, .buffers = buffers);
     VEC_PUSH(lo->arena, &lo->clocks, clock);
@@ -217,13 +218,15 @@ static bool is_small_below(Lowering *lo, TileOp *op, const Buffer *root)
     return false;
 }
 
-typedef struct Gathers { const Buffer *root; bool all, any; } Gathers;
+typedef struct Gathers {
+    const Buffer *root;
+    bool all, any;
+} Gathers;
 
 static bool see_gather(Lowering *lo, TileOp *op, void *context)
 {
     Gathers *const gathers = context;
-    if (!op_info(lo, op)->fills)
-        return op->kind == T_FORALL;
+    if (!op_info(lo, op)->fills) return op->kind == T_FORALL;
     if (root_uses(lo, op, gathers->root).writes) {
         const bool gathers_rows = fill_is_gather(lo, op);
         gathers->all = gathers->all && gathers_rows;
@@ -236,11 +239,9 @@ static bool see_gather(Lowering *lo, TileOp *op, void *context)
 static TileOp *last_product(Lowering *lo, TileOp *loop, Buffer *root, int group)
 {
     TileOp *last = NULL;
-    if (loop->kind != T_PIPELINE || loop->pipeline.n != 1 || has_jumps(lo, loop->pipeline.body))
-        return NULL;
+    if (loop->kind != T_PIPELINE || loop->pipeline.n != 1 || has_jumps(lo, loop->pipeline.body)) return NULL;
     for (TileOp *op = loop->pipeline.body; op; op = op->next)
-        if (readers_in(lo, op, root) >> group & 1)
-            last = op;
+        if (readers_in(lo, op, root) >> group & 1) last = op;
     return last && last->kind == T_MATMUL ? last : NULL;
 }
 
@@ -271,12 +272,9 @@ static bool add_fetch(Lowering *lo, Channel *channel, TileOp *op, const Buffer *
         channel->is_gathered = gathers.all && (channel->is_gathered || channel->first_fetch == op);
         return true;
     }
-    if (op->kind != T_COPY)
-        return !is_small_below(lo, op, root);
-    if (copy_is_small(lo, op))
-        channel->by_lanes = true;
-    else
-        channel->bytes = tma_bytes(lo, op);
+    if (op->kind != T_COPY) return !is_small_below(lo, op, root);
+    if (copy_is_small(lo, op)) channel->by_lanes = true;
+    else channel->bytes = tma_bytes(lo, op);
     return true;
 }
 
@@ -317,11 +315,9 @@ static bool make_channel(Lowering *lo, TileInfo *tile)
     Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_plain = !tile->is_filled, .is_filled = tile->is_filled };
     for (TileOp *op = tile->declared; op; op = op->next) {
         note_readers(lo, &channel, op, readers_in(lo, op, tile->buffer));
-        if (holds_fetch(lo, op, tile->buffer) && !add_fetch(lo, &channel, op, tile->buffer))
-            return false;
+        if (holds_fetch(lo, op, tile->buffer) && !add_fetch(lo, &channel, op, tile->buffer)) return false;
     }
-    if (!channel.first_use || !channel.last_fetch)
-        return false;
+    if (!channel.first_use || !channel.last_fetch) return false;
     set_clock(lo, &channel, tile);
     for (int i = 0; i < lo->channels.count; i++) {
         Channel *const other = lo->channels.items[i];
@@ -342,15 +338,14 @@ void find_fetches(Lowering *lo)
     Slice slice = new_slice(lo);
     find_unknown(&slice);
     each_op(lo, lo->kernel->body, note_fill, NULL);
-    bool any_piped = false;          // a producer that fetches once per instance takes more registers than it saves time
+    bool any_piped = false; // a producer that fetches once per instance takes more registers than it saves time
     for (int i = 0; i < lo->n_declared; i++)
         any_piped |= is_in_pipeline(lo, lo->declared.items[i]) && is_fetchable(&slice, lo->declared.items[i]).yes;
     // Program order of the declarations, so that channels are numbered as the source reads.
     for (int order = 0; order < lo->n_declared; order++) {
         TileInfo *const tile = lo->declared.items[order];
         const Fetchable fetchable = is_fetchable(&slice, tile);
-        if (!fetchable.yes || (fetchable.through_views && !any_piped))
-            continue;
+        if (!fetchable.yes || (fetchable.through_views && !any_piped)) continue;
         each_op(lo, lo->kernel->body, note_fetched, tile->buffer);
         if (!make_channel(lo, tile))
             unsupported(lo, tile->declared->span, "tile '%s', which is fetched but not used in its block",

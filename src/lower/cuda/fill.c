@@ -7,17 +7,23 @@
 // and lies in shared memory, where every one of its threads finds it.
 #include "lower/cuda/cuda.h"
 
-typedef struct Touches { bool filled, read_by_filler, written, read; } Touches;          // written, read: by others
+typedef struct Touches {
+    bool filled, read_by_filler, written, read;
+} Touches; // written, read: by others
 
-typedef struct Filling { Lowering *lo; uint32_t mask; Touches *tiles; bool mine, fails, products; } Filling;
+typedef struct Filling {
+    Lowering *lo;
+    uint32_t mask;
+    Touches *tiles;
+    bool mine, fails, products;
+} Filling;
 
 static void touch(const TileUse *use, void *context)
 {
     Filling *const filling = context;
     const Buffer *const root = buffer_root(use->buffer);
     const bool writes = use->writes || use->atomic;
-    if (root->kind == BUFFER_LOCAL)
-        return;
+    if (root->kind == BUFFER_LOCAL) return;
     if (root->kind == BUFFER_TENSOR) {
         filling->fails |= filling->mine && (writes || root->access != ACCESS_IN);
         return;
@@ -50,11 +56,10 @@ static bool fills_with(const Filling *filling, const TileOp *op)
 static bool see_op(Lowering *lo, TileOp *op, void *context)
 {
     Filling *const filling = context;
-    if (op->kind == T_TILE)
-        return false;
+    if (op->kind == T_TILE) return false;
     filling->products |= op->kind == T_MATMUL;
-    const bool is_flow = op->kind == T_IF || op->kind == T_FOR || op->kind == T_PIPELINE || op->kind == T_WHILE ||
-                         op->kind == T_LET;
+    const bool is_flow =
+        op->kind == T_IF || op->kind == T_FOR || op->kind == T_PIPELINE || op->kind == T_WHILE || op->kind == T_LET;
     filling->mine = fills_with(filling, op);
     filling->fails |= (op->groups & filling->mask) && !filling->mine && !is_flow && op->groups == filling->mask;
     if (op->kind != T_FORALL) {
@@ -68,8 +73,7 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
 static bool mark_fill(Lowering *lo, TileOp *op, void *context)
 {
     const Filling *const filling = context;
-    if (fills_with(filling, op))
-        op_info(lo, op)->fills = !filling->fails;
+    if (fills_with(filling, op)) op_info(lo, op)->fills = !filling->fails;
     return op->kind == T_FORALL;
 }
 
@@ -106,7 +110,11 @@ static void forget(Lowering *lo, Filling *filling)
 
 // ---- before Hopper
 
-typedef struct Sharing { uint32_t last; bool multiplies, others_do; bool *mine, *others; } Sharing;
+typedef struct Sharing {
+    uint32_t last;
+    bool multiplies, others_do;
+    bool *mine, *others;
+} Sharing;
 
 static void see_hands(const TileUse *use, void *context)
 {
@@ -119,16 +127,14 @@ static bool see_share(Lowering *lo, TileOp *op, void *context)
     Sharing *const sharing = context;
     const bool mine = op->groups == sharing->last;
     *(mine ? &sharing->multiplies : &sharing->others_do) |= op->kind == T_MATMUL;
-    if (op->kind != T_TILE)
-        tile_uses(op, see_hands, mine ? sharing->mine : sharing->others);
+    if (op->kind != T_TILE) tile_uses(op, see_hands, mine ? sharing->mine : sharing->others);
     return false;
 }
 
 static bool give_to_all(Lowering *lo, TileOp *op, void *context)
 {
     const Sharing *const sharing = context;
-    if (op->groups == sharing->last)
-        op->groups = 0;
+    if (op->groups == sharing->last) op->groups = 0;
     return false;
 }
 
@@ -137,14 +143,16 @@ static bool give_to_all(Lowering *lo, TileOp *op, void *context)
 static void share_statements(Lowering *lo)
 {
     const int last = lo->all.groups - 1, n = lo->kernel->n_buffers + 1;
-    Sharing sharing = { .last = 1u << last, .mine = NEW_ARRAY(lo->arena, bool, n), .others = NEW_ARRAY(lo->arena, bool, n) };
+    Sharing sharing = { .last = 1u << last,
+                        .mine = NEW_ARRAY(lo->arena, bool, n),
+                        .others = NEW_ARRAY(lo->arena, bool, n) };
     each_op(lo, lo->kernel->body, see_share, &sharing);
-    if (sharing.multiplies || !sharing.others_do)
-        return;
+    if (sharing.multiplies || !sharing.others_do) return;
     each_op(lo, lo->kernel->body, give_to_all, &sharing);
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        if (tile->buffer->kind != BUFFER_FRAGMENT || !sharing.mine[tile->buffer->id] || sharing.others[tile->buffer->id])
+        if (tile->buffer->kind != BUFFER_FRAGMENT || !sharing.mine[tile->buffer->id] ||
+            sharing.others[tile->buffer->id])
             continue;
         tile->home = HOME_SHARED;
         tile->why = "all groups make it together";
@@ -160,11 +168,11 @@ static void share_statements(Lowering *lo)
 void find_filler(Lowering *lo)
 {
     const int last = lo->all.groups - 1;
-    if (lo->target->arch < 90 && lo->has_teams && lo->crew.warps == 4)
-        share_statements(lo);
-    if (lo->target->arch < 90 || !lo->has_teams || lo->crew.warps != 4 || last < 1)
-        return;
-    Filling filling = { .lo = lo, .mask = 1u << last, .tiles = NEW_ARRAY(lo->arena, Touches, lo->kernel->n_buffers + 1) };
+    if (lo->target->arch < 90 && lo->has_teams && lo->crew.warps == 4) share_statements(lo);
+    if (lo->target->arch < 90 || !lo->has_teams || lo->crew.warps != 4 || last < 1) return;
+    Filling filling = { .lo = lo,
+                        .mask = 1u << last,
+                        .tiles = NEW_ARRAY(lo->arena, Touches, lo->kernel->n_buffers + 1) };
     each_op(lo, lo->kernel->body, see_op, &filling);
     if (filling.fails || !filling.products || !check_tiles(lo, &filling)) {
         forget(lo, &filling);
@@ -189,31 +197,32 @@ bool only_gathers(const Lowering *lo)
 {
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
-        if (channel->is_filled && !channel->is_gathered && channel->tiles[0]->wants_panels)
-            return false;
+        if (channel->is_filled && !channel->is_gathered && channel->tiles[0]->wants_panels) return false;
     }
     return lo->has_filler;
 }
 
 // ---- printing: within the producer
 
-typedef struct Touched { Lowering *lo; bool meets, reads, marks; } Touched;
+typedef struct Touched {
+    Lowering *lo;
+    bool meets, reads, marks;
+} Touched;
 
 static void see_own(const TileUse *use, void *context)
 {
     Touched *const touched = context;
     TileInfo *const tile = tile_info(touched->lo, buffer_root(use->buffer));
-    if (!tile || tile->home != HOME_SHARED)
-        return;
+    if (!tile || tile->home != HOME_SHARED) return;
     const bool writes = use->writes || use->atomic;
-    if (tile->channel && tile->channel->is_gathered)       // copies in flight, which no meeting orders
+    if (tile->channel && tile->channel->is_gathered) // copies in flight, which no meeting orders
         return;
     if (touched->marks) {
         tile->filler_read |= use->reads;
         tile->filler_wrote |= writes;
     } else {
         touched->meets |= tile->filler_wrote || (writes && tile->filler_read);
-        touched->reads |= use->reads && tile->wants_panels;          // what cp.async may still be filling
+        touched->reads |= use->reads && tile->wants_panels; // what cp.async may still be filling
     }
 }
 
@@ -228,15 +237,16 @@ static void set_touched(Lowering *lo, bool touched)
 // Where paths join, and at the head of a loop, other threads may still be at work on anything.
 void begin_fills(Lowering *lo) { set_touched(lo, true); }
 
-void meet_producer(Lowering *lo) { emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, producer_threads(lo))); }
+void meet_producer(Lowering *lo)
+{
+    emit_call(lo, "bar_sync", 2, i32_const(lo, BAR_PRODUCER), i32_const(lo, producer_threads(lo)));
+}
 
 // Beside a stock a row is one warp's.
 void meet_fillers(Lowering *lo)
 {
-    if (lo->stock)
-        emit_call(lo, "__syncwarp", 0);
-    else
-        meet_producer(lo);
+    if (lo->stock) emit_call(lo, "__syncwarp", 0);
+    else meet_producer(lo);
 }
 
 // The producer's threads meet where one's elements are another's.
@@ -245,13 +255,11 @@ void emit_fill(Lowering *lo, TileOp *op)
     Touched touched = { .lo = lo };
     each_use(lo, op, see_own, &touched);
     if (touched.meets) {
-        if (touched.reads)
-            wait_for_copies(lo);
+        if (touched.reads) wait_for_copies(lo);
         meet_fillers(lo);
         set_touched(lo, false);
     }
     touched.marks = true;
     each_use(lo, op, see_own, &touched);
-    if (!emit_rows(lo, op) && !emit_local(lo, op))
-        emit_forall(lo, as_map(lo, op), NULL);
+    if (!emit_rows(lo, op) && !emit_local(lo, op)) emit_forall(lo, as_map(lo, op), NULL);
 }

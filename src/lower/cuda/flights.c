@@ -9,9 +9,8 @@ void add_flight(Lowering *lo, const Product *p)
 {
     Flight flight = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer), .op = p->op };
     if (p->a_in_registers && tile_info(lo, p->left.region.buffer)->is_packed)
-        flight.a_registers = tile_info(lo, p->left.region.buffer);       // else the product reads a packed copy
-    else if (!p->a_in_registers && !p->preloaded)
-        flight.reads[0] = tile_info(lo, p->left.region.buffer);
+        flight.a_registers = tile_info(lo, p->left.region.buffer); // else the product reads a packed copy
+    else if (!p->a_in_registers && !p->preloaded) flight.reads[0] = tile_info(lo, p->left.region.buffer);
     flight.reads[1] = tile_info(lo, p->right.region.buffer);
     VEC_PUSH(lo->arena, &lo->flights, flight);
 }
@@ -26,8 +25,7 @@ void emit_settle(Lowering *lo, const TileInfo *tile) { settle_registers(lo, tile
 bool is_flying(const Lowering *lo, const TileInfo *acc)
 {
     for (int i = 0; i < lo->flights.count; i++)
-        if (lo->flights.items[i].accumulator == acc)
-            return true;
+        if (lo->flights.items[i].accumulator == acc) return true;
     return false;
 }
 
@@ -36,20 +34,17 @@ bool is_flying(const Lowering *lo, const TileInfo *acc)
 static void hold_wait(Lowering *lo, const Flight *flight)
 {
     const Channel *const channel = flight->n_releases ? flight->releases[0] : NULL;
-    if (!channel)
-        return;
+    if (!channel) return;
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (tile->is_accumulator && tile->home == HOME_REGISTERS && !is_flying(lo, tile))
-            emit_settle(lo, tile);
+        if (tile->is_accumulator && tile->home == HOME_REGISTERS && !is_flying(lo, tile)) emit_settle(lo, tile);
     }
     emit_wait_full(lo, channel);
 }
 
 void hold_work(Lowering *lo)
 {
-    if (lo->flights.count)
-        hold_wait(lo, &lo->flights.items[lo->flights.count - 1]);
+    if (lo->flights.count) hold_wait(lo, &lo->flights.items[lo->flights.count - 1]);
 }
 
 static bool releases_any(const Lowering *lo, const Flight *flight)
@@ -62,8 +57,7 @@ static bool releases_any(const Lowering *lo, const Flight *flight)
 
 static void release(Lowering *lo, Flight *flight)
 {
-    for (int i = 0; i < flight->n_releases; i++)
-        emit_release(lo, flight->releases[i]);
+    for (int i = 0; i < flight->n_releases; i++) emit_release(lo, flight->releases[i]);
     flight->n_releases = 0;
     for (int i = 0; i < lo->channels.count; i++)
         if (flight->op && release_within(lo, lo->channels.items[i]) == flight->op)
@@ -77,10 +71,8 @@ static void settle_results(Lowering *lo, int last)
     for (int i = 0; i <= last; i++) {
         const TileInfo *const acc = lo->flights.items[i].accumulator;
         bool again = false;
-        for (int j = i + 1; j <= last; j++)
-            again = again || lo->flights.items[j].accumulator == acc;
-        if (!again)
-            emit_settle(lo, acc);
+        for (int j = i + 1; j <= last; j++) again = again || lo->flights.items[j].accumulator == acc;
+        if (!again) emit_settle(lo, acc);
     }
 }
 
@@ -88,21 +80,17 @@ static void settle_results(Lowering *lo, int last)
 static void wait_for_flight(Lowering *lo, int last)
 {
     const int later = lo->flights.count - 1 - last;
-    if (lo->holds_waits)
-        hold_wait(lo, &lo->flights.items[last]);
+    if (lo->holds_waits) hold_wait(lo, &lo->flights.items[last]);
     // Groups that share tiles give back each as soon as it is read: the other's next one may stand behind it.
     for (int i = 0; i < last && lo->has_teams; i++) {
         Flight *const flight = &lo->flights.items[i];
-        if (releases_any(lo, flight))
-            emit_call(lo, "wgmma_wait", 1, i32_const(lo, lo->flights.count - 1 - i));
+        if (releases_any(lo, flight)) emit_call(lo, "wgmma_wait", 1, i32_const(lo, lo->flights.count - 1 - i));
         release(lo, flight);
     }
     emit_call(lo, "wgmma_wait", 1, i32_const(lo, later));
     settle_results(lo, last);
-    for (int i = 0; i <= last; i++)
-        release(lo, &lo->flights.items[i]);
-    for (int i = last + 1; i < lo->flights.count; i++)
-        lo->flights.items[i - last - 1] = lo->flights.items[i];
+    for (int i = 0; i <= last; i++) release(lo, &lo->flights.items[i]);
+    for (int i = last + 1; i < lo->flights.count; i++) lo->flights.items[i - last - 1] = lo->flights.items[i];
     lo->flights.count = later;
 }
 
@@ -125,8 +113,7 @@ void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written)
 void wait_for_all(Lowering *lo)
 {
     wait_for_copies(lo);
-    if (lo->flights.count)
-        wait_for_flight(lo, lo->flights.count - 1);
+    if (lo->flights.count) wait_for_flight(lo, lo->flights.count - 1);
 }
 
 bool release_with_flight(Lowering *lo, Channel *channel)

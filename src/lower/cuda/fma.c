@@ -6,14 +6,15 @@
 #include "lower/cuda/cuda.h"
 
 enum {
-    FMA_REGISTERS = 128,             // of a thread's part of the result
-    SWIZZLED_RESULT = 64 * 64,       // elements of a result whose operands are worth a swizzle
+    FMA_REGISTERS = 128,       // of a thread's part of the result
+    SWIZZLED_RESULT = 64 * 64, // elements of a result whose operands are worth a swizzle
 };
 
 static const char *element_class(DType type)
 {
     switch (type) {
-    case DTYPE_F32: case DTYPE_TF32: return "Element<float>";
+    case DTYPE_F32:
+    case DTYPE_TF32: return "Element<float>";
     case DTYPE_F64: return "Element<double>";
     case DTYPE_I32: return "Element<int32_t>";
     case DTYPE_I8: return "Element<int8_t>";
@@ -36,14 +37,10 @@ static const char *check_operand(Lowering *lo, const Operand *x)
 {
     const TileInfo *const tile = tile_info(lo, x->region.buffer);
     int64_t start[2], width[2], columns;
-    if (!tile || tile->buffer->rank != 2)
-        return "an operand is no tile of its own";
-    if (x->type != tile->buffer->type)
-        return "an operand is converted";
-    if (!element_class(x->type))
-        return "an operand's type has no multiply-add";
-    if (!product_region(&x->region, start, width))
-        return "an operand's slice is not at a fixed place";
+    if (!tile || tile->buffer->rank != 2) return "an operand is no tile of its own";
+    if (x->type != tile->buffer->type) return "an operand is converted";
+    if (!element_class(x->type)) return "an operand's type has no multiply-add";
+    if (!product_region(&x->region, start, width)) return "an operand's slice is not at a fixed place";
     if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % piece_of(x->type) != 0 ||
         row_padding(tile->buffer) % piece_of(x->type) != 0 || start[1] % piece_of(x->type) != 0)
         return "an operand's rows cannot be read in whole pieces";
@@ -67,24 +64,20 @@ const char *plan_fma(Lowering *lo, Product *p)
         !region_is_whole(&op->matmul.dst))
         return "the result is no whole fragment in registers";
     const DType type = acc->buffer->type;
-    if (type != DTYPE_F32 && type != DTYPE_F64 && type != DTYPE_I32)
-        return "the result is rounded after every product";
-    if (op->matmul.meta)
-        return "a sparse operand";
+    if (type != DTYPE_F32 && type != DTYPE_F64 && type != DTYPE_I32) return "the result is rounded after every product";
+    if (op->matmul.meta) return "a sparse operand";
     if (dtype_is_float(a->type) != dtype_is_float(type) || dtype_is_float(b->type) != dtype_is_float(type) ||
         dtype_bits(a->type) > dtype_bits(type) || dtype_bits(b->type) > dtype_bits(type))
         return "the result is narrower than the operands";
     const char *why = check_operand(lo, a);
-    if (!why)
-        why = check_operand(lo, b);
-    if (why)
-        return why;
+    if (!why) why = check_operand(lo, b);
+    if (why) return why;
     const int steps = piece_of(a->type) < piece_of(b->type) ? piece_of(a->type) : piece_of(b->type);
-    if (p->k % steps != 0)
-        return "the contraction is no whole number of pieces";
+    if (p->k % steps != 0) return "the contraction is no whole number of pieces";
     each_op(lo, lo->kernel->body, sees_other_result, p);
-    if (!layout_register_tile(p->m, p->n, lo->crew, is_along(a, true) ? 1 : piece_of(a->type), is_along(b, false) ? 1 : piece_of(b->type),
-                              p->keeps_rows, FMA_REGISTERS * 32 / dtype_bits(type), &p->rectangle))
+    if (!layout_register_tile(p->m, p->n, lo->crew, is_along(a, true) ? 1 : piece_of(a->type),
+                              is_along(b, false) ? 1 : piece_of(b->type), p->keeps_rows,
+                              FMA_REGISTERS * 32 / dtype_bits(type), &p->rectangle))
         return "its rows and columns do not divide among the threads";
     return NULL;
 }
@@ -109,10 +102,8 @@ bool settle_fma(Lowering *lo, Product *p)
 {
     TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
     Layout layout = p->rectangle.layout;
-    if (p->is_swapped)
-        layout = layout_project(&layout, 2, (int[]){ 1, 0 });
-    if (acc->has_layout && !layout_equal(&acc->layout, &layout))
-        return false;
+    if (p->is_swapped) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    if (acc->has_layout && !layout_equal(&acc->layout, &layout)) return false;
     acc->layout = layout;
     acc->has_layout = acc->is_accumulator = true;
     acc->laid_by = p->op;
@@ -139,8 +130,7 @@ void emit_fma(Lowering *lo, Product *p)
     const RegisterTile *const t = &p->rectangle;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const int pa = piece_of(a->type), pb = piece_of(b->type);
-    if (!op->matmul.accumulate)
-        emit_zeros(lo, acc);
+    if (!op->matmul.accumulate) emit_zeros(lo, acc);
     const char *const name =
         arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",
                      operand_class(lo, a, is_along(a, true), t->row_runs, t->row_run, t->row_stride),

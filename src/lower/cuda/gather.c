@@ -8,12 +8,11 @@
 // before: the tile's buffer is free      after: copies are in flight, until a full barrier counts them or wait_for_copies()
 #include "lower/cuda/rows.h"
 
-enum { LOOKED_UP_MAX = 8 };          // lines: a pointer of each is kept
+enum { LOOKED_UP_MAX = 8 }; // lines: a pointer of each is kept
 
 void wait_for_copies(Lowering *lo)
 {
-    if (lo->copies_fly)
-        emit_call(lo, "cp_async_wait", 0);
+    if (lo->copies_fly) emit_call(lo, "cp_async_wait", 0);
     lo->copies_fly = false;
 }
 
@@ -35,15 +34,14 @@ static bool may_look_up(Lowering *lo, TileOp *op, Rows *rows)
 static bool reads_same_rows(Lowering *lo, const Rows *a, const Rows *b, int64_t *behind)
 {
     const Expr *const x = a->runs[0].load, *const y = b->runs[0].load;
-    if (x->load.buffer != y->load.buffer)
-        return false;
+    if (x->load.buffer != y->load.buffer) return false;
     const LoopIndex *const from = b->forall->forall.indices, *const to = a->forall->forall.indices;
     const int last = x->load.buffer->rank - 1;
     for (int d = 0; d <= last; d++) {
         Expr *sub = y->load.subs[d];
-        for (int i = 0; i < 2; i++)
-            sub = expr_replace(lo->arena, sub, from[i].var, expr_var(lo->arena, to[i].var));
-        if (d < last ? !expr_equal(sub, x->load.subs[d]) : !expr_as_int(int_sub(lo->arena, sub, x->load.subs[d]), behind))
+        for (int i = 0; i < 2; i++) sub = expr_replace(lo->arena, sub, from[i].var, expr_var(lo->arena, to[i].var));
+        if (d < last ? !expr_equal(sub, x->load.subs[d])
+                     : !expr_as_int(int_sub(lo->arena, sub, x->load.subs[d]), behind))
             return false;
     }
     return true;
@@ -54,8 +52,8 @@ static const Line *looked_up_before(Lowering *lo, TileOp *first, TileOp *op, con
 {
     for (TileOp *at = first; at != op; at = at->next) {
         Rows before;
-        if (op_info(lo, at)->lines && spread_rows(lo, at, &before) && before.lines == rows->lines && before.across == rows->across &&
-            reads_same_rows(lo, &before, rows, behind))
+        if (op_info(lo, at)->lines && spread_rows(lo, at, &before) && before.lines == rows->lines &&
+            before.across == rows->across && reads_same_rows(lo, &before, rows, behind))
             return op_info(lo, at)->lines;
     }
     return NULL;
@@ -71,8 +69,7 @@ static void look_up(Lowering *lo, TileOp *first, TileOp *op, Rows *rows)
         lines[i].pointer = loop_new_pointer(lo->unit, before[i].pointer->type, "line_at");
         emit_definition(lo, lines[i].pointer, in_line(lo, &before[i], i32_const(lo, behind)));
     }
-    if (before)
-        return;
+    if (before) return;
     const Crew crew = lo->crew;
     lo->crew = rows->it.crew;
     for (int i = 0; i < rows->lines; i++) {
@@ -85,14 +82,11 @@ static void look_up(Lowering *lo, TileOp *first, TileOp *op, Rows *rows)
 
 void look_up_rows(Lowering *lo, TileOp *op)
 {
-    if (!only_gathers(lo) || op_info(lo, op)->lines)
-        return;
+    if (!only_gathers(lo) || op_info(lo, op)->lines) return;
     for (TileOp *at = op; at; at = at->next) {
         Rows rows;
-        if (may_look_up(lo, at, &rows))
-            look_up(lo, op, at, &rows);
-        else if (at == op)
-            return;
+        if (may_look_up(lo, at, &rows)) look_up(lo, op, at, &rows);
+        else if (at == op) return;
     }
 }
 
@@ -104,7 +98,8 @@ static void copy_line(Lowering *lo, const Rows *rows, const Line *line)
     for (int u = 0; u < rows->units; u++) {
         const int columns = u * rows->across * PIECE;
         begin_columns(lo, rows, &block, columns);
-        emit_call(lo, "cp_async_16", 3, piece_address(lo, rows), in_line(lo, line, i32_const(lo, columns)), var_of(lo, line->inside));
+        emit_call(lo, "cp_async_16", 3, piece_address(lo, rows), in_line(lo, line, i32_const(lo, columns)),
+                  var_of(lo, line->inside));
         end_columns(lo, rows, &block);
     }
 }
@@ -117,12 +112,12 @@ void copy_rows(Lowering *lo, TileOp *op, Rows *rows)
         declare_line_at(lo, rows, "line", i32_const(lo, i));
         copy_line(lo, rows, &lines[i]);
     }
-    if (lines)
-        return;
+    if (lines) return;
     Nest loop;
     Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line");
     const bool few = lo->stock && rows->lines * rows->units <= 4;
-    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, rows->lines), i32_const(lo, 1), few ? LOOP_UNROLL : LOOP_NO_UNROLL);
+    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, rows->lines), i32_const(lo, 1),
+              few ? LOOP_UNROLL : LOOP_NO_UNROLL);
     declare_line(lo, rows, line);
     begin_lines(lo, rows);
     copy_line(lo, rows, &rows->runs[0].line);
@@ -135,8 +130,7 @@ void copy_rows(Lowering *lo, TileOp *op, Rows *rows)
 void ask_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
-    if (only_gathers(lo) || !plan_rows(lo, op, &rows))
-        return;
+    if (only_gathers(lo) || !plan_rows(lo, op, &rows)) return;
     const Iteration it = own_iteration();
     Nest nest;
     begin_row(lo, &rows.forall->forall.indices[0], &nest);
@@ -144,11 +138,13 @@ void ask_rows(Lowering *lo, TileOp *op)
     for (int i = 0; i < rows.n_runs; i++) {
         const Expr *const load = rows.runs[i].load;
         const int size = dtype_bits(load->type) / 8;
-        if (rows.n_columns * size % PIECE_BYTES != 0 || expr_multiple(first_column(lo, &rows, last_sub(load))) * size % PIECE_BYTES != 0 ||
+        if (rows.n_columns * size % PIECE_BYTES != 0 ||
+            expr_multiple(first_column(lo, &rows, last_sub(load))) * size % PIECE_BYTES != 0 ||
             place_alignment(load->load.buffer, last_sub(load), PIECE_BYTES / size) < PIECE_BYTES)
             continue;
         const Line line = begin_line(lo, load, &it);
-        emit_call(lo, "ask_row", 3, var_of(lo, line.pointer), i32_const(lo, rows.n_columns * size), var_of(lo, line.inside));
+        emit_call(lo, "ask_row", 3, var_of(lo, line.pointer), i32_const(lo, rows.n_columns * size),
+                  var_of(lo, line.inside));
     }
     end_nest(lo, &nest);
 }

@@ -42,8 +42,7 @@ static Expr *clusters_of(Lowering *lo, const char *blocks)
 static void declare_coordinate(Lowering *lo, int i, Expr *value)
 {
     Var *const var = loop_var(lo, lo->kernel->grid[i].var);
-    if (is_clustered(lo, i))
-        value = i32_add(lo, i32_mul(lo, value, lo->cluster), cluster_rank(lo));
+    if (is_clustered(lo, i)) value = i32_add(lo, i32_mul(lo, value, lo->cluster), cluster_rank(lo));
     emit_definition(lo, var, var->type == DTYPE_I64 ? value : call_expr(lo, DTYPE_I32, "(int32_t)", 1, value));
 }
 
@@ -52,11 +51,9 @@ static void declare_coordinates(Lowering *lo, Expr *rest, int from, int except)
 {
     const int n = lo->kernel->n_grid, last = n - 1 == except ? n - 2 : n - 1;
     for (int i = from; i <= last; i++) {
-        if (i == except)
-            continue;
+        if (i == except) continue;
         Expr *value = rest;
-        if (i < last)
-            rest = divide(lo, "above", rest, extent_of(lo, i), &value);
+        if (i < last) rest = divide(lo, "above", rest, extent_of(lo, i), &value);
         declare_coordinate(lo, i, value);
     }
 }
@@ -69,8 +66,7 @@ static Expr *declare_band(Lowering *lo, Expr *instance)
     const int rows = is_clustered(lo, 1) ? lo->kernel->rasterize / lo->cluster : lo->kernel->rasterize;
     Expr *const band = i32_const(lo, rows > 1 ? rows : 1);
     Expr *plane = instance, *planes = NULL, *within, *row;
-    if (lo->kernel->n_grid > 2)
-        planes = divide(lo, "planes", instance, i32_times(lo, x, y), &plane);
+    if (lo->kernel->n_grid > 2) planes = divide(lo, "planes", instance, i32_times(lo, x, y), &plane);
     Expr *const number = divide(lo, "band", plane, i32_times(lo, band, x), &within);
     Expr *const first = emit_i32(lo, "first", i32_times(lo, number, band));
     Expr *const height = emit_i32(lo, "height", smaller(lo, i32_sub(lo, y, first), band));
@@ -85,8 +81,7 @@ static void declare_instance(Lowering *lo, Var *instance)
 {
     if (lo->kernel->rasterize > 1 && lo->kernel->n_grid >= 2)
         declare_coordinates(lo, declare_band(lo, var_of(lo, instance)), 2, -1);
-    else
-        declare_coordinates(lo, var_of(lo, instance), 0, -1);
+    else declare_coordinates(lo, var_of(lo, instance), 0, -1);
 }
 
 // ---- unequal work
@@ -96,8 +91,7 @@ static Expr *count_others(Lowering *lo, int except)
 {
     Expr *count = i32_const(lo, 1);
     for (int i = 0; i < lo->kernel->n_grid; i++)
-        if (i != except)
-            count = i32_times(lo, count, extent_of(lo, i));
+        if (i != except) count = i32_times(lo, count, extent_of(lo, i));
     return count;
 }
 
@@ -118,7 +112,11 @@ static Expr *group_size(Lowering *lo, int uneven, Expr *others)
 }
 
 // An instance: its place along the uneven coordinate, and the number of its combination of the others.
-typedef struct Uneven { int coordinate; Var *round, *instance; Expr *place, *rest; } Uneven;
+typedef struct Uneven {
+    int coordinate;
+    Var *round, *instance;
+    Expr *place, *rest;
+} Uneven;
 
 // Instances of equal work side by side: the uneven coordinate runs slowest within a group of combinations of the others.
 static void place_in_groups(Lowering *lo, Uneven *u)
@@ -138,7 +136,9 @@ static void place_in_groups(Lowering *lo, Uneven *u)
 // Where instances add to tensors, those that run at the same time should add to the same rows, which L2 holds then: all
 // of the uneven coordinate, one combination of the others after another. The i-th longest and the i-th shortest cost the
 // same together for all i, so that a block takes them in turn. Not where too few pairs leave blocks without work.
-typedef struct Pairs { Expr *half, *count, *wanted, *number; } Pairs;
+typedef struct Pairs {
+    Expr *half, *count, *wanted, *number;
+} Pairs;
 
 static Expr *again(Lowering *lo, Expr *x) { return call_expr(lo, DTYPE_I32, "again", 1, x); }
 
@@ -222,8 +222,7 @@ static void begin_persistent(Lowering *lo, Nest *nest)
         return;
     }
     place_in_groups(lo, &u);
-    if (paired)
-        place_in_pairs(lo, &u, paired);
+    if (paired) place_in_pairs(lo, &u, paired);
     declare_coordinate(lo, u.coordinate, u.place);
     declare_coordinates(lo, emit_i32(lo, "rest", u.rest), 0, u.coordinate);
 }
@@ -246,12 +245,13 @@ void explain_grid(Lowering *lo)
     const TileKernel *const kernel = lo->kernel;
     bool in_pairs = false;
     const int uneven = lo->is_persistent ? find_uneven(lo, &in_pairs) : -1;
-    if (kernel->n_grid == 0)
-        return;
+    if (kernel->n_grid == 0) return;
     text_print(out, lo->is_persistent ? "grid: %d block%s for each multiprocessor" : "grid: a block for each instance",
                occupancy(lo), occupancy(lo) > 1 ? "s" : "");
-    text_print(out, "%s", !lo->is_persistent ? "" : kernel->rasterize > 1 ? ", which take instances in turn" :
-               ", which take instances in turn, every second round backwards");
+    text_print(out, "%s",
+               !lo->is_persistent      ? ""
+               : kernel->rasterize > 1 ? ", which take instances in turn"
+                                       : ", which take instances in turn, every second round backwards");
     if (kernel->rasterize > 1 && kernel->n_grid >= 2)
         text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name,
                    kernel->grid[0].var->name);

@@ -28,8 +28,7 @@ static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
     for (TileOp *op = tile->declared->next; op; op = op->next) {
         const RootUses uses = root_uses(lo, op, tile->buffer);
         const uint32_t groups = op_groups(lo, op);
-        if (op->kind == T_TILE || (!uses.reads && !uses.writes))
-            continue;
+        if (op->kind == T_TILE || (!uses.reads && !uses.writes)) continue;
         if (is_flow(op) || uses.reads == uses.writes || !is_single(groups) || (uses.writes && channel->first_use) ||
             (uses.reads && groups == givers))
             return false;
@@ -48,27 +47,24 @@ static bool find_giver(Lowering *lo, const TileInfo *tile, Channel *channel)
 static void tell_late(Lowering *lo, Channel *channel)
 {
     TileOp *const next = channel->last_give->next;
-    if (!next || !is_wgmma(lo, next) || op_groups(lo, next) != 1u << channel->giver)
-        return;
+    if (!next || !is_wgmma(lo, next) || op_groups(lo, next) != 1u << channel->giver) return;
     const RootUses uses = root_uses(lo, next, channel->tiles[0]->buffer);
-    if (!uses.reads && !uses.writes)
-        channel->last_give = next;
+    if (!uses.reads && !uses.writes) channel->last_give = next;
 }
 
 void find_handed(Lowering *lo)
 {
-    if (!lo->has_teams || !lo->has_producer || lo->all.groups < 3)       // two answer each other by signals
+    if (!lo->has_teams || !lo->has_producer || lo->all.groups < 3) // two answer each other by signals
         return;
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         const OpInfo *const info = op_info(lo, tile->declared);
         const TileOp *const pipeline = info->parent;
-        if (tile->home != HOME_SHARED || tile->channel || tile->is_private || !pipeline || pipeline->kind != T_PIPELINE ||
-            pipeline->pipeline.stages < 2 || pipeline->pipeline.n_stage_labels > 0)
+        if (tile->home != HOME_SHARED || tile->channel || tile->is_private || !pipeline ||
+            pipeline->kind != T_PIPELINE || pipeline->pipeline.stages < 2 || pipeline->pipeline.n_stage_labels > 0)
             continue;
         Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_handed = true, .index = lo->channels.count };
-        if (has_jumps(lo, pipeline->pipeline.body) || !find_giver(lo, tile, &channel))
-            continue;
+        if (has_jumps(lo, pipeline->pipeline.body) || !find_giver(lo, tile, &channel)) continue;
         tell_late(lo, &channel);
         channel.clock = clock_of(lo, info->block, 0, pipeline->pipeline.stages);
         tile->buffers = channel.clock->buffers;
@@ -83,8 +79,7 @@ void begin_giving(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
-        if (!channel->is_handed || channel->giver != lo->walk || channel->first_give != op)
-            continue;
+        if (!channel->is_handed || channel->giver != lo->walk || channel->first_give != op) continue;
         emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel), other_phase(lo, channel->clock));
         point_tiles(lo, channel);
     }
@@ -94,11 +89,9 @@ void end_giving(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
-        if (!channel->is_handed || channel->giver != lo->walk || channel->last_give != op)
-            continue;
+        if (!channel->is_handed || channel->giver != lo->walk || channel->last_give != op) continue;
         Nest nest;
-        if (channel->tiles[0]->is_async)
-            emit_call(lo, "fence_async", 0);
+        if (channel->tiles[0]->is_async) emit_call(lo, "fence_async", 0);
         emit_call(lo, "__syncwarp", 0);
         begin_if(lo, &nest, is_zero(lo, lo->lane));
         emit_call(lo, "mbar_arrive", 1, full_barrier(lo, channel));

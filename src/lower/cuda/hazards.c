@@ -25,10 +25,8 @@ static void test_touch(Walk *walk, const Touch *touch)
         conflict->waits[a] |= written | read | before;
         conflict->any |= written || read || before;
         conflict->from_before |= before != 0;
-        if (written && x->written_at > conflict->at)
-            conflict->at = x->written_at;
-        if (read && x->read_at > conflict->at)
-            conflict->at = x->read_at;
+        if (written && x->written_at > conflict->at) conflict->at = x->written_at;
+        if (read && x->read_at > conflict->at) conflict->at = x->read_at;
     }
 }
 
@@ -37,8 +35,7 @@ static void note_touch(Walk *walk, const Touch *touch)
     const int order = op_info(walk->lo, walk->op)->order;
     for (int a = 0; a < GROUPS; a++) {
         Accesses *const x = &walk->state[touch->at][a];
-        if (!(walk->groups >> a & 1))
-            continue;
+        if (!(walk->groups >> a & 1)) continue;
         if (touch->reads) {
             x->read = 0xff;
             x->read_at = order;
@@ -53,8 +50,7 @@ static void note_touch(Walk *walk, const Touch *touch)
 static void each_touch(Walk *walk, TileOp *op, void visit(Walk *walk, const Touch *touch))
 {
     const Touches *const touches = touches_of(walk, op);
-    for (int i = 0; i < touches->list.count; i++)
-        visit(walk, &touches->list.items[i]);
+    for (int i = 0; i < touches->list.count; i++) visit(walk, &touches->list.items[i]);
 }
 
 static size_t state_bytes(const Walk *walk) { return sizeof(Accesses) * GROUPS * (size_t)(walk->n + 1); }
@@ -98,20 +94,19 @@ static void test_flight(const TileUse *use, void *context)
     const Buffer *const root = buffer_root(use->buffer);
     for (int i = walk->landed; i < walk->flying.count; i++) {
         const TileOp *const x = walk->flying.items[i];
-        const bool follows = is_wgmma(walk->lo, walk->op) && walk->op->matmul.dst.buffer == root;    // into one accumulator, in order
-        const bool reads = root == buffer_root(x->matmul.a.region.buffer) ||
-                           root == buffer_root(x->matmul.b.region.buffer);
-        if ((root == x->matmul.dst.buffer && !follows) || (reads && (use->writes || use->atomic)))
-            walk->landed = i + 1;
+        const bool follows =
+            is_wgmma(walk->lo, walk->op) && walk->op->matmul.dst.buffer == root; // into one accumulator, in order
+        const bool reads =
+            root == buffer_root(x->matmul.a.region.buffer) || root == buffer_root(x->matmul.b.region.buffer);
+        if ((root == x->matmul.dst.buffer && !follows) || (reads && (use->writes || use->atomic))) walk->landed = i + 1;
     }
 }
 
 static bool test_flights(Lowering *lo, TileOp *op, void *context)
 {
     Walk *const walk = context;
-    if (op_info(lo, op)->fetched)
-        return true;
-    if (is_flow(walk->op) && is_wgmma(lo, op))             // before a loop or branch with products all are waited for
+    if (op_info(lo, op)->fetched) return true;
+    if (is_flow(walk->op) && is_wgmma(lo, op)) // before a loop or branch with products all are waited for
         walk->landed = walk->flying.count;
     tile_uses(op, test_flight, context);
     return false;
@@ -121,18 +116,15 @@ static bool test_flights(Lowering *lo, TileOp *op, void *context)
 static void land(Walk *walk, TileOp *op)
 {
     walk->landed = 0;
-    if (walk->flying.count)
-        visit_op(walk->lo, op, test_flights, walk);
+    if (walk->flying.count) visit_op(walk->lo, op, test_flights, walk);
     walk->flying.count -= walk->landed;
-    for (int i = 0; i < walk->flying.count; i++)
-        walk->flying.items[i] = walk->flying.items[i + walk->landed];
+    for (int i = 0; i < walk->flying.count; i++) walk->flying.items[i] = walk->flying.items[i + walk->landed];
 }
 
 // Behind a block, at whose end those that it issued are waited for.
 static void keep_flying(Walk *walk, int before)
 {
-    if (walk->flying.count > before)
-        walk->flying.count = before;
+    if (walk->flying.count > before) walk->flying.count = before;
 }
 
 // They read beyond a meeting: other threads may not write these tiles before the next.
@@ -166,7 +158,7 @@ static void clear_met(Walk *walk, int group)
 {
     for (int i = 0; i < walk->n; i++)
         for (int a = 0; a < GROUPS; a++)
-            keep_accesses(&walk->state[i][a], group < 0 ? 0 : a == group ? (uint8_t)~(1u << group) : 0xff);
+            keep_accesses(&walk->state[i][a], group < 0 ? 0 : a == group ? (uint8_t) ~(1u << group) : 0xff);
 }
 
 // The one group that the conflict is within; -1: it is between groups.
@@ -174,10 +166,8 @@ static int conflict_group(const Walk *walk)
 {
     int group = -1;
     for (int a = 0; a < GROUPS; a++) {
-        if (!walk->conflict.waits[a])
-            continue;
-        if (group >= 0 || walk->conflict.waits[a] != 1u << a)
-            return -1;
+        if (!walk->conflict.waits[a]) continue;
+        if (group >= 0 || walk->conflict.waits[a] != 1u << a) return -1;
         group = a;
     }
     return group;
@@ -188,8 +178,7 @@ static bool has_tensors(const Walk *walk)
     for (int i = 0; i < walk->n; i++)
         for (int a = 0; a < GROUPS && walk->shared[i]->kind == BUFFER_TENSOR; a++) {
             const Accesses *const x = &walk->state[i][a];
-            if (x->read || x->written || x->read_before || x->written_before)
-                return true;
+            if (x->read || x->written || x->read_before || x->written_before) return true;
         }
     return false;
 }
@@ -201,10 +190,8 @@ static void meet(Walk *walk, TileOp *op)
     info->orders_tensors |= has_tensors(walk);
     const int group = walk->lo->has_teams && op != walk->lo->staged_over ? conflict_group(walk) : -1;
     int wanted = group;
-    if (info->barrier_before && !walk->conflict.any)
-        wanted = info->barrier_group;
-    else if (info->barrier_before && info->barrier_group != group)
-        wanted = -1;
+    if (info->barrier_before && !walk->conflict.any) wanted = info->barrier_group;
+    else if (info->barrier_before && info->barrier_group != group) wanted = -1;
     const bool is_new = !info->barrier_before || info->barrier_group != wanted;
     walk->changed |= is_new;
     walk->version += is_new;
@@ -220,11 +207,10 @@ static bool meet_outside(Walk *walk, TileOp *op)
 {
     Lowering *const lo = walk->lo;
     TileOp *outermost = NULL;
-    for (TileOp *x = op_info(lo, op)->parent; x && op_info(lo, x)->order > walk->conflict.at; x = op_info(lo, x)->parent)
-        if (x->kind == T_FOR || x->kind == T_PIPELINE)
-            outermost = x;
-    if (walk->conflict.from_before || !outermost || (!lo->has_teams && !only_reads(walk, outermost)))
-        return false;
+    for (TileOp *x = op_info(lo, op)->parent; x && op_info(lo, x)->order > walk->conflict.at;
+         x = op_info(lo, x)->parent)
+        if (x->kind == T_FOR || x->kind == T_PIPELINE) outermost = x;
+    if (walk->conflict.from_before || !outermost || (!lo->has_teams && !only_reads(walk, outermost))) return false;
     meet(walk, outermost);
     return true;
 }
@@ -235,15 +221,13 @@ static void walk_block(Walk *walk, TileOp *block);
 static void forget_tensors(Walk *walk)
 {
     for (int i = 0; i < walk->n; i++)
-        if (walk->shared[i]->kind == BUFFER_TENSOR)
-            memset(walk->state[i], 0, sizeof *walk->state);
+        if (walk->shared[i]->kind == BUFFER_TENSOR) memset(walk->state[i], 0, sizeof *walk->state);
 }
 
 // The tile's sides change places: what the turn before last left is on the side that is written next.
 static void turn_sides(Walk *walk, TileOp *body, int i)
 {
-    if (op_info(walk->lo, tile_at(walk, i)->declared)->block != body)
-        return;
+    if (op_info(walk->lo, tile_at(walk, i)->declared)->block != body) return;
     for (int a = 0; a < GROUPS; a++) {
         Accesses *const x = &walk->state[i][a];
         x->read_before |= x->read_other;
@@ -294,10 +278,8 @@ static void walk_loop(Walk *walk, TileOp *body, TileOp *step, bool meets)
     const State before = copy_state(walk);
     const int flying = walk->flying.count;
     for (int turn = 0; turn < 3; turn++) {
-        if (meets)
-            memset(walk->state, 0, state_bytes(walk));
-        if (body == walk->lo->kernel->body)
-            forget_tensors(walk);
+        if (meets) memset(walk->state, 0, state_bytes(walk));
+        if (body == walk->lo->kernel->body) forget_tensors(walk);
         walk_block(walk, body);
         walk_block(walk, step);
         keep_flying(walk, flying);
@@ -381,22 +363,18 @@ static void walk_branches(Walk *walk, TileOp *op)
 
 static void walk_flow(Walk *walk, TileOp *op)
 {
-    if (op->kind == T_FOR)
-        walk_loop_once(walk, op, op->for_.body, NULL, false);
-    else if (op->kind == T_WHILE)
-        walk_loop_once(walk, op, op->while_.body, op->while_.step, false);
+    if (op->kind == T_FOR) walk_loop_once(walk, op, op->for_.body, NULL, false);
+    else if (op->kind == T_WHILE) walk_loop_once(walk, op, op->while_.body, op->while_.step, false);
     else if (op->kind == T_PIPELINE)
         walk_loop_once(walk, op, op->pipeline.body, NULL, op_info(walk->lo, op)->ahead != NULL);
-    else
-        walk_branches(walk, op);
+    else walk_branches(walk, op);
 }
 
 static void walk_op(Walk *walk, TileOp *op)
 {
     Lowering *const lo = walk->lo;
     const OpInfo *const info = op_info(lo, op);
-    if (info->fetched || op->kind == T_TILE)
-        return;
+    if (info->fetched || op->kind == T_TILE) return;
     pass_signals(walk, op);
     walk->groups = groups_of(lo, op);
     walk->op = op;
@@ -408,21 +386,17 @@ static void walk_op(Walk *walk, TileOp *op)
         meet(walk, op);
     walk->last = end_order(lo, op);
     each_touch(walk, op, note_touch);
-    if (is_flow(op))
-        walk_flow(walk, op);
-    else if (is_wgmma(lo, op) && !lo->has_teams)
-        VEC_PUSH(lo->arena, &walk->flying, op);
+    if (is_flow(op)) walk_flow(walk, op);
+    else if (is_wgmma(lo, op) && !lo->has_teams) VEC_PUSH(lo->arena, &walk->flying, op);
 }
 
 static void walk_block(Walk *walk, TileOp *block)
 {
     for (TileOp *op = block; op; op = op->next) {
         walk_op(walk, op);
-        if (!walk->lo->has_teams)
-            continue;
-        OpInfo *const info = op_info(walk->lo, op);        // a signal after this op tells of these
-        if (!info->accesses)
-            info->accesses = new_state(walk);
+        if (!walk->lo->has_teams) continue;
+        OpInfo *const info = op_info(walk->lo, op); // a signal after this op tells of these
+        if (!info->accesses) info->accesses = new_state(walk);
         set_state(walk, info->accesses, walk->state);
     }
 }
@@ -433,15 +407,13 @@ void find_hazards(Lowering *lo)
     find_shared(&walk);
     do {
         walk.state = new_state(&walk);
-        walk.version++;                                    // signals that nothing answers are gone
+        walk.version++; // signals that nothing answers are gone
         walk.flying.count = 0;
         // Instances that loop over the grid come back to the beginning with what the end left.
         do {
             walk.changed = false;
-            if (lo->is_persistent)
-                walk_loop(&walk, lo->kernel->body, NULL, false);
-            else
-                walk_block(&walk, lo->kernel->body);
+            if (lo->is_persistent) walk_loop(&walk, lo->kernel->body, NULL, false);
+            else walk_block(&walk, lo->kernel->body);
         } while (walk.changed);
     } while (drop_unanswered(lo));
 }

@@ -6,18 +6,13 @@
 // ldmatrix and ordinary loads can. rows, columns, partial and transposed, hints of a product's result, are products.c's.
 #include "lower/cuda/cuda.h"
 
-int row_padding(const Buffer *tile)
-{
-    return tile->hint == HINT_PADDED && tile->rank >= 2 ? tile->hint_value : 0;
-}
+int row_padding(const Buffer *tile) { return tile->hint == HINT_PADDED && tile->rank >= 2 ? tile->hint_value : 0; }
 
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout)
 {
     const Buffer *const b = tile->buffer;
-    if (b->hint == HINT_SWIZZLE && !b->hint_value)
-        return false;
-    if (!row_padding(b))
-        return shared_panels(rows, columns, element_bytes, tile->panel_most, layout);
+    if (b->hint == HINT_SWIZZLE && !b->hint_value) return false;
+    if (!row_padding(b)) return shared_panels(rows, columns, element_bytes, tile->panel_most, layout);
     *layout = shared_padded((rows + 7) / 8 * 8, columns, row_padding(b), element_bytes);
     return columns * element_bytes % 32 == 0 && layout->pitch_bytes % 16 == 0;
 }
@@ -36,10 +31,8 @@ void take_layout_hints(Lowering *lo)
         const Buffer *const b = tile->buffer;
         const int bits = dtype_bits(b->type);
         int64_t rows, columns;
-        if (b->kind != BUFFER_SHARED || b->hint != HINT_SWIZZLE || !b->hint_value)
-            continue;
-        if (b->rank != 2 || bits < 8)
-            refuse(lo, b, "panels are of matrices of whole bytes");
+        if (b->kind != BUFFER_SHARED || b->hint != HINT_SWIZZLE || !b->hint_value) continue;
+        if (b->rank != 2 || bits < 8) refuse(lo, b, "panels are of matrices of whole bytes");
         else if (!expr_as_int(b->shape[0], &rows) || !expr_as_int(b->shape[1], &columns) ||
                  columns * bits / 8 % b->hint_value != 0)
             refuse(lo, b, arena_printf(lo->arena, "its rows are no multiple of %d bytes", b->hint_value));

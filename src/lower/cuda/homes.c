@@ -12,12 +12,11 @@
 // after:  every tile has a home and every fragment in registers a layout; every product a kind (products.c)
 #include "lower/cuda/cuda.h"
 
-enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 };           // of a fragment that lies along another's columns
+enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 }; // of a fragment that lies along another's columns
 
 static void demote(Lowering *lo, TileInfo *tile, const char *why)
 {
-    if (tile->home == HOME_SHARED)
-        return;
+    if (tile->home == HOME_SHARED) return;
     tile->home = HOME_SHARED;
     tile->why = why;
     tile->has_layout = false;
@@ -25,36 +24,33 @@ static void demote(Lowering *lo, TileInfo *tile, const char *why)
 
 // ---- fragments that never fit registers
 
-typedef struct Scan { Lowering *lo; TileOp *op; } Scan;
+typedef struct Scan {
+    Lowering *lo;
+    TileOp *op;
+} Scan;
 
 static void scalar_use(const TileUse *use, void *context)
 {
     Scan *const scan = context;
     TileInfo *const tile = tile_info(scan->lo, buffer_root(use->buffer));
-    if (tile && tile->home == HOME_REGISTERS)
-        demote(scan->lo, tile, "single elements are used outside forall");
+    if (tile && tile->home == HOME_REGISTERS) demote(scan->lo, tile, "single elements are used outside forall");
 }
 
 static void awkward_use(const TileUse *use, void *context)
 {
     Scan *const scan = context;
     TileInfo *const tile = tile_info(scan->lo, buffer_root(use->buffer));
-    if (!tile || tile->home != HOME_REGISTERS)
-        return;
-    if (use->buffer->kind == BUFFER_VIEW)
-        demote(scan->lo, tile, "it is viewed in another shape");
-    else if (use->atomic)
-        demote(scan->lo, tile, "atomics work on it");
-    else if (scan->op->kind == T_SCAN)
-        demote(scan->lo, tile, "scans run through shared memory");
+    if (!tile || tile->home != HOME_REGISTERS) return;
+    if (use->buffer->kind == BUFFER_VIEW) demote(scan->lo, tile, "it is viewed in another shape");
+    else if (use->atomic) demote(scan->lo, tile, "atomics work on it");
+    else if (scan->op->kind == T_SCAN) demote(scan->lo, tile, "scans run through shared memory");
 }
 
 static bool scan_op(Lowering *lo, TileOp *op, void *context)
 {
     Scan scan = { lo, op };
     tile_uses(op, awkward_use, &scan);
-    if (op->kind == T_MATMUL || op->kind == T_SCAN || op->kind == T_TILE)
-        return false;
+    if (op->kind == T_MATMUL || op->kind == T_SCAN || op->kind == T_TILE) return false;
     if (!is_map(op)) {
         tile_uses(op, scalar_use, &scan);
         return false;
@@ -70,7 +66,9 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
 
 // ---- spreading layouts
 
-typedef struct Spread { bool changed; } Spread;
+typedef struct Spread {
+    bool changed;
+} Spread;
 
 static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp *map, const char *why);
 
@@ -92,18 +90,19 @@ static void conflict(Lowering *lo, TileInfo *tile, const TileOp *map, MapUses *u
 }
 
 // Bits of the narrowest elements that foralls with this tile move from and to tensors: they decide the pieces' width.
-typedef struct Narrowest { const TileInfo *tile; int bits; } Narrowest;
+typedef struct Narrowest {
+    const TileInfo *tile;
+    int bits;
+} Narrowest;
 
 static bool see_narrowest(Lowering *lo, TileOp *op, void *context)
 {
     Narrowest *const narrowest = context;
-    if (!is_map(op))
-        return false;
+    if (!is_map(op)) return false;
     MapUses uses = { 0 };
     map_uses(lo, as_map(lo, op), &uses);
     bool here = false;
-    for (int i = 0; i < uses.count; i++)
-        here |= uses.items[i].use.buffer == narrowest->tile->buffer;
+    for (int i = 0; i < uses.count; i++) here |= uses.items[i].use.buffer == narrowest->tile->buffer;
     for (int i = 0; i < uses.count && here; i++) {
         const Buffer *const root = buffer_root(uses.items[i].use.buffer);
         if (root->kind == BUFFER_TENSOR && dtype_bits(root->type) >= 8 && dtype_bits(root->type) < narrowest->bits)
@@ -122,31 +121,32 @@ static int narrowest_bits(Lowering *lo, const TileInfo *tile)
 // A fragment of rows and columns beside one of rows alone: the threads that hold the same row divide its columns.
 static bool widen_rows(Lowering *lo, const TileInfo *tile, const Iteration *it, const int *which, Layout *layout)
 {
-    if (tile->buffer->rank != 2 || it->layout.rank != 1)
-        return false;
+    if (tile->buffer->rank != 2 || it->layout.rank != 1) return false;
     const int row = it->dim_of[which[0]] == 0 ? 0 : it->dim_of[which[1]] == 0 ? 1 : -1, column = 1 - row;
     int64_t rows, columns, extent;
-    if (row < 0 || !expr_as_int(tile->buffer->shape[row], &rows) || !expr_as_int(tile->buffer->shape[column], &columns) ||
-        !full_extent(&it->indices[which[column]], &extent) || extent != columns || rows != it->layout.extent[0])
+    if (row < 0 || !expr_as_int(tile->buffer->shape[row], &rows) ||
+        !expr_as_int(tile->buffer->shape[column], &columns) || !full_extent(&it->indices[which[column]], &extent) ||
+        extent != columns || rows != it->layout.extent[0])
         return false;
     int extents[2] = { 0 }, done = 1;
     extents[row] = (int)rows;
     extents[column] = (int)columns;
     *layout = layout_new(2, extents);
-    int same = 1;                    // threads that hold the same row
+    int same = 1; // threads that hold the same row
     for (int i = 0; i < it->layout.n; i++)
         same *= it->layout.digit[i].dim == REPLICATED ? it->layout.digit[i].extent : 1;
     for (int v = 128 / narrowest_bits(lo, tile); column == 1 && v > 1 && done == 1; v /= 2)
-        if (columns % (v * same) == 0)
-            done = v;
+        if (columns % (v * same) == 0) done = v;
     layout_add(layout, IN_REGISTER, done, column, 1);
     for (int i = 0; i < it->layout.n; i++) {
         const Digit *const digit = &it->layout.digit[i];
         const bool divides = digit->dim == REPLICATED && columns % (done * digit->extent) == 0;
-        layout_add(layout, digit->input, digit->extent, divides ? column : digit->dim == REPLICATED ? REPLICATED : row,
+        layout_add(layout, digit->input, digit->extent,
+                   divides                    ? column
+                   : digit->dim == REPLICATED ? REPLICATED
+                                              : row,
                    divides ? done : digit->stride);
-        if (divides)
-            done *= digit->extent;
+        if (divides) done *= digit->extent;
     }
     layout_add(layout, IN_REGISTER, (int)(columns / done), column, done);
     return layout_registers(layout) <= 128;
@@ -164,16 +164,15 @@ static const char *want_different(Lowering *lo, const TileOp *map, const TileInf
     const char *const line = line_of(lo, map), *const line_of_other = line_of(lo, other);
     const bool first = map->span.source == other->span.source && map->span.begin < other->span.begin;
     return strcmp(line, line_of_other) == 0 ? in_line(lo, map, "two fragments want different layouts")
-         : arena_printf(lo->arena, "lines %s and %s want different layouts", first ? line : line_of_other,
-                        first ? line_of_other : line);
+                                            : arena_printf(lo->arena, "lines %s and %s want different layouts",
+                                                           first ? line : line_of_other, first ? line_of_other : line);
 }
 
 // Whether the tile, seen with a dimension for each of its indices, lies as the iterations do.
 static bool follows(const TileInfo *tile, const Subscripts *subs, const Layout *iteration, const int *dims)
 {
     Layout parts;
-    if (!subs->is_split || !split_layout(tile, subs, &parts))
-        return false;
+    if (!subs->is_split || !split_layout(tile, subs, &parts)) return false;
     Layout layout = layout_project(iteration, subs->n, dims);
     memcpy(layout.extent, parts.extent, sizeof layout.extent);
     return layout_equal(&parts, &layout);
@@ -183,8 +182,7 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
 {
     const TileUse *const use = &uses->items[which_use].use;
     TileInfo *const tile = tile_info(lo, use->buffer);
-    if (!tile || tile->home != HOME_REGISTERS)
-        return;
+    if (!tile || tile->home != HOME_REGISTERS) return;
     Subscripts subs;
     int dims[LAYOUT_MAX_RANK];
     bool fits = use->subs && match_subscripts(lo, use->subs, use->buffer->rank, it->indices, it->n, &subs);
@@ -260,20 +258,17 @@ static void spread_map(Lowering *lo, TileOp *map, Spread *spread)
             led = led || tile->has_layout;
         }
     }
-    if (!any || !led)
-        return;
+    if (!any || !led) return;
     Iteration it;
     choose_iteration(lo, map, &it);
     spread->changed = spread_to_rows(lo, map, &uses, &it);
-    for (int i = 0; i < uses.count && !spread->changed; i++)
-        spread_to(lo, map, &uses, i, &it, spread);
+    for (int i = 0; i < uses.count && !spread->changed; i++) spread_to(lo, map, &uses, i, &it, spread);
 }
 
 static bool spread_op(Lowering *lo, TileOp *op, void *context)
 {
     Spread *const spread = context;
-    if (spread->changed)
-        return true;
+    if (spread->changed) return true;
     if (is_map(op)) {
         spread_map(lo, as_map(lo, op), spread);
         return true;
@@ -281,8 +276,7 @@ static bool spread_op(Lowering *lo, TileOp *op, void *context)
     const OpInfo *const info = op_info(lo, op);
     if (op->kind == T_MATMUL && info->product->kind == PRODUCT_LOOP) {
         for (TileOp *part = product_as_loops(lo, op); part; part = part->next)
-            if (!spread->changed)
-                spread_map(lo, as_map(lo, part), spread);
+            if (!spread->changed) spread_map(lo, as_map(lo, part), spread);
         return true;
     }
     if (op->kind == T_MATMUL && info->product->a_in_registers) {
@@ -319,8 +313,7 @@ static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp 
 static int count_shared(const Lowering *lo)
 {
     int n = 0;
-    for (int i = 0; i < lo->kernel->n_buffers; i++)
-        n += lo->tiles[i] && lo->tiles[i]->home == HOME_SHARED;
+    for (int i = 0; i < lo->kernel->n_buffers; i++) n += lo->tiles[i] && lo->tiles[i]->home == HOME_SHARED;
     return n;
 }
 
@@ -335,8 +328,7 @@ static int count_loops(const Lowering *lo)
 static void forget_layouts(Lowering *lo)
 {
     for (int i = 0; i < lo->kernel->n_buffers; i++)
-        if (lo->tiles[i])
-            lo->tiles[i]->has_layout = lo->tiles[i]->is_accumulator = false;
+        if (lo->tiles[i]) lo->tiles[i]->has_layout = lo->tiles[i]->is_accumulator = false;
 }
 
 static TileInfo *largest_without_layout(const Lowering *lo, int *elements)
@@ -344,11 +336,9 @@ static TileInfo *largest_without_layout(const Lowering *lo, int *elements)
     TileInfo *best = NULL;
     for (int i = 0; i < lo->kernel->n_buffers; i++) {
         TileInfo *const tile = lo->tiles[i];
-        if (!tile || !tile->declared || tile->home != HOME_REGISTERS || tile->has_layout)
-            continue;
+        if (!tile || !tile->declared || tile->home != HOME_REGISTERS || tile->has_layout) continue;
         int64_t n = 1, extent;
-        for (int d = 0; d < tile->buffer->rank; d++)
-            n *= expr_as_int(tile->buffer->shape[d], &extent) ? extent : 1;
+        for (int d = 0; d < tile->buffer->rank; d++) n *= expr_as_int(tile->buffer->shape[d], &extent) ? extent : 1;
         if (!best || n > *elements) {
             best = tile;
             *elements = (int)n;
@@ -377,11 +367,17 @@ static void give_blocked(Lowering *lo, TileInfo *tile, int elements)
 
 // ---- 16-bit fragments that are only packed and multiplied
 
-typedef struct Packing { TileInfo *tile; bool other; } Packing;
+typedef struct Packing {
+    TileInfo *tile;
+    bool other;
+} Packing;
 
 static bool seek_tile(const TileUse *use, const TileInfo *tile) { return buffer_root(use->buffer) == tile->buffer; }
 
-typedef struct SeekUse { const TileInfo *tile; bool found; } SeekUse;
+typedef struct SeekUse {
+    const TileInfo *tile;
+    bool found;
+} SeekUse;
 
 static void seek_use(const TileUse *use, void *context)
 {
@@ -397,16 +393,14 @@ static bool packing_op(Lowering *lo, TileOp *op, void *context)
         TileOp *const map = as_map(lo, op);
         map_uses(lo, map, &uses);
         bool uses_tile = false;
-        for (int i = 0; i < uses.count; i++)
-            uses_tile |= seek_tile(&uses.items[i].use, packing->tile);
+        for (int i = 0; i < uses.count; i++) uses_tile |= seek_tile(&uses.items[i].use, packing->tile);
         TileInfo *to, *from;
         if (uses_tile && !(is_packed_conversion(lo, map, &to, &from) && to == packing->tile) && !copy_is_panels(lo, op))
             packing->other = true;
         return true;
     }
     SeekUse seek = { packing->tile, false };
-    if (op->kind != T_TILE)
-        tile_uses(op, seek_use, &seek);
+    if (op->kind != T_TILE) tile_uses(op, seek_use, &seek);
     if (seek.found)
         packing->other |= !(op->kind == T_MATMUL && op_info(lo, op)->product->a_in_registers &&
                             op_info(lo, op)->product->kind != PRODUCT_LOOP &&
@@ -443,8 +437,7 @@ static bool release_one(Lowering *lo, TileOp *op, MapUses *uses, const char *why
 // index, and hold no element of the result. Without its layout the index is divided like the others.
 static bool release_result(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_FORALL)
-        return false;
+    if (op->kind != T_FORALL) return false;
     Iteration it;
     MapUses uses = { 0 };
     choose_iteration(lo, op, &it);
@@ -458,8 +451,7 @@ static bool release_result(Lowering *lo, TileOp *op, void *context)
 // A fragment that several threads hold leads a forall that changes what they all read.
 static bool release_replicas(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_FORALL)
-        return false;
+    if (op->kind != T_FORALL) return false;
     Iteration it;
     MapUses uses = { 0 };
     choose_iteration(lo, op, &it);
@@ -477,26 +469,25 @@ static void settle_homes(Lowering *lo)
         forget_layouts(lo);
         const int shared = count_shared(lo);
         choose_products(lo);
-        if (shared != count_shared(lo))                    // an operand moved out that may be another product's result
+        if (shared != count_shared(lo)) // an operand moved out that may be another product's result
             continue;
         const int loops = count_loops(lo);
-        for (TileInfo *tile; ;) {
+        for (TileInfo *tile;;) {
             Spread spread = { true };
             while (spread.changed && shared == count_shared(lo) && loops == count_loops(lo)) {
                 spread.changed = false;
                 each_op(lo, lo->kernel->body, spread_op, &spread);
             }
             int elements = 0;
-            if (shared != count_shared(lo) || loops != count_loops(lo) || !(tile = largest_without_layout(lo, &elements)))
+            if (shared != count_shared(lo) || loops != count_loops(lo) ||
+                !(tile = largest_without_layout(lo, &elements)))
                 break;
             give_blocked(lo, tile, elements);
         }
-        if (shared == count_shared(lo) && loops == count_loops(lo))
-            each_op(lo, lo->kernel->body, release_result, NULL);
+        if (shared == count_shared(lo) && loops == count_loops(lo)) each_op(lo, lo->kernel->body, release_result, NULL);
         if (shared == count_shared(lo) && loops == count_loops(lo))
             each_op(lo, lo->kernel->body, release_replicas, NULL);
-        if (shared == count_shared(lo) && loops == count_loops(lo))
-            return;
+        if (shared == count_shared(lo) && loops == count_loops(lo)) return;
     }
 }
 
@@ -504,9 +495,8 @@ void choose_homes(Lowering *lo)
 {
     Table kept = { .arena = lo->arena };
     take_layout_hints(lo);
-    lo->kept_uses = &kept;           // layouts spread round by round over foralls that stay as they are
+    lo->kept_uses = &kept; // layouts spread round by round over foralls that stay as they are
     settle_homes(lo);
     lo->kept_uses = NULL;
-    if (!lo->kernel->checked)
-        choose_packed(lo);
+    if (!lo->kernel->checked) choose_packed(lo);
 }

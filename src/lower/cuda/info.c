@@ -32,26 +32,21 @@ static void grow_infos(Lowering *lo)
     lo->infos_capacity = n ? 2 * n : 256;
     lo->infos = NEW_ARRAY(lo->arena, OpInfo *, lo->infos_capacity);
     for (int i = 0; i < n; i++) {
-        if (!old[i])
-            continue;
+        if (!old[i]) continue;
         unsigned at = hash_op(old[i]->op);
-        while (lo->infos[at % (unsigned)lo->infos_capacity])
-            at++;
+        while (lo->infos[at % (unsigned)lo->infos_capacity]) at++;
         lo->infos[at % (unsigned)lo->infos_capacity] = old[i];
     }
 }
 
 OpInfo *op_info(Lowering *lo, const TileOp *op)
 {
-    if (2 * lo->n_infos >= lo->infos_capacity)
-        grow_infos(lo);
+    if (2 * lo->n_infos >= lo->infos_capacity) grow_infos(lo);
     unsigned at = hash_op(op);
     for (;; at++) {
         OpInfo *const info = lo->infos[at % (unsigned)lo->infos_capacity];
-        if (!info)
-            break;
-        if (info->op == op)
-            return info;
+        if (!info) break;
+        if (info->op == op) return info;
     }
     lo->n_infos++;
     return lo->infos[at % (unsigned)lo->infos_capacity] = NEW(lo->arena, OpInfo, .op = op);
@@ -69,49 +64,50 @@ bool is_wgmma(Lowering *lo, const TileOp *op)
 
 bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer)
 {
-    for (; op && op != outer; op = op_info(lo, op)->parent) {}
+    for (; op && op != outer; op = op_info(lo, op)->parent) {
+    }
     return op == outer;
 }
 
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
 {
-    if (visit(lo, op, context))
-        return;
+    if (visit(lo, op, context)) return;
     TileOp **body;
-    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-        each_op(lo, *body, visit, context);
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) each_op(lo, *body, visit, context);
 }
 
 void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context)
 {
-    for (TileOp *op = block; op; op = op->next)
-        visit_op(lo, op, visit, context);
+    for (TileOp *op = block; op; op = op->next) visit_op(lo, op, visit, context);
 }
 
 bool op_has(Lowering *lo, TileOp *op, OpTest *test)
 {
-    if (test(lo, op))
-        return true;
+    if (test(lo, op)) return true;
     TileOp **body;
     for (int i = 0; op->kind != T_FORALL && (body = tile_bodies(op, i)) != NULL; i++)
-        if (block_has(lo, *body, test))
-            return true;
+        if (block_has(lo, *body, test)) return true;
     return false;
 }
 
 bool block_has(Lowering *lo, TileOp *block, OpTest *test)
 {
     for (TileOp *op = block; op; op = op->next)
-        if (op_has(lo, op, test))
-            return true;
+        if (op_has(lo, op, test)) return true;
     return false;
 }
 
-static bool is_jump(Lowering *lo, TileOp *op) { return op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN; }
+static bool is_jump(Lowering *lo, TileOp *op)
+{
+    return op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
+}
 
 bool has_jumps(Lowering *lo, TileOp *block) { return block_has(lo, block, is_jump); }
 
-typedef struct UseWalk { TileUseVisit *visit; void *context; } UseWalk;
+typedef struct UseWalk {
+    TileUseVisit *visit;
+    void *context;
+} UseWalk;
 
 static bool visit_uses(Lowering *lo, TileOp *op, void *context)
 {
@@ -158,18 +154,15 @@ static void number_block(Lowering *lo, TileOp *block, TileOp *parent)
         info->parent = parent;
         info->order = lo->n_ops++;
         TileOp **body;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-            number_block(lo, *body, op);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) number_block(lo, *body, op);
     }
 }
 
 static bool collect_tile(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_TILE)
-        return op->kind == T_FORALL;
+    if (op->kind != T_TILE) return op->kind == T_FORALL;
     Buffer *const buffer = op->tile.buffer;
-    if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_FRAGMENT)
-        return false;
+    if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_FRAGMENT) return false;
     TileInfo *const tile = NEW(lo->arena, TileInfo, .buffer = buffer, .declared = op);
     tile->home = buffer->kind == BUFFER_SHARED ? HOME_SHARED : HOME_REGISTERS;
     lo->tiles[buffer->id] = tile;

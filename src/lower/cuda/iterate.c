@@ -19,18 +19,15 @@ LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span)
     Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, name, span);
     const Range range = expr_range(extent);
     var->lo = int_const(lo->arena, 0);
-    if (range.has_hi)
-        var->hi = int_const(lo->arena, range.hi - 1);
+    if (range.has_hi) var->hi = int_const(lo->arena, range.hi - 1);
     return (LoopIndex){ var, var->lo, extent };
 }
 
 TileOp *as_map(Lowering *lo, TileOp *op)
 {
-    if (op->kind == T_FORALL)
-        return op;
+    if (op->kind == T_FORALL) return op;
     OpInfo *const info = op_info(lo, op);
-    if (info->map)
-        return info->map;
+    if (info->map) return info->map;
     const Region *const dst = op->kind == T_FILL ? &op->fill.dst : &op->copy.dst;
     const int n = region_rank(dst);
     LoopIndex *const indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
@@ -69,7 +66,11 @@ TileOp *as_map(Lowering *lo, TileOp *op)
 
 // ---- what a forall touches
 
-typedef struct Collect { Lowering *lo; MapUses *uses; TileOp *op; } Collect;
+typedef struct Collect {
+    Lowering *lo;
+    MapUses *uses;
+    TileOp *op;
+} Collect;
 
 static void collect_use(const TileUse *use, void *context)
 {
@@ -81,7 +82,7 @@ static bool collect_op(Lowering *lo, TileOp *op, void *context)
 {
     Collect *const c = context;
     if (op->kind == T_COPY || op->kind == T_FILL || op->kind == T_ATOMIC_TILE) {
-        each_op(lo, as_map(lo, op)->forall.body, collect_op, c);         // so that every use has subscripts
+        each_op(lo, as_map(lo, op)->forall.body, collect_op, c); // so that every use has subscripts
         return true;
     }
     c->op = op;
@@ -98,8 +99,7 @@ void map_uses(Lowering *lo, TileOp *forall, MapUses *uses)
     }
     Collect collect = { lo, uses, NULL };
     each_op(lo, forall->forall.body, collect_op, &collect);
-    if (!lo->kept_uses)
-        return;
+    if (!lo->kept_uses) return;
     MapUses *const all = NEW(lo->arena, MapUses);
     *all = *uses;
     *table_at(lo->kept_uses, forall) = all;
@@ -111,8 +111,7 @@ int loop_index_of(const LoopIndex *indices, int n, const Expr *sub)
 {
     if (sub->kind == E_VAR)
         for (int i = 0; i < n; i++)
-            if (indices[i].var == sub->var.var)
-                return i;
+            if (indices[i].var == sub->var.var) return i;
     return -1;
 }
 
@@ -121,10 +120,8 @@ bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indice
     for (int d = 0; d < rank; d++) {
         which[d] = loop_index_of(indices, n, subs[d]);
         for (int e = 0; e < d; e++)
-            if (which[e] == which[d])
-                return false;
-        if (which[d] < 0)
-            return false;
+            if (which[e] == which[d]) return false;
+        if (which[d] < 0) return false;
     }
     return true;
 }
@@ -136,24 +133,20 @@ static bool match_split(Lowering *lo, Expr *sub, const LoopIndex *indices, int n
     int64_t coefficients[LAYOUT_MAX_RANK], constant, unit = 1;
     Expr *rest;
     int used = 0;
-    if (n > LAYOUT_MAX_RANK)
-        return false;
-    for (int i = 0; i < n; i++)
-        vars[i] = indices[i].var;
+    if (n > LAYOUT_MAX_RANK) return false;
+    for (int i = 0; i < n; i++) vars[i] = indices[i].var;
     if (!expr_affine(lo->arena, sub, vars, n, coefficients, &rest) || !expr_as_int(rest, &constant) || constant != 0)
         return false;
-    for (int i = 0; i < n; i++)
-        used += coefficients[i] != 0;
+    for (int i = 0; i < n; i++) used += coefficients[i] != 0;
     split->n = used;
-    for (int part = used - 1; part >= 0; part--) {           // the fastest first
+    for (int part = used - 1; part >= 0; part--) { // the fastest first
         int64_t extent = 0;
         for (int i = 0; i < n && extent == 0; i++)
             if (coefficients[i] == unit && full_extent(&indices[i], &extent)) {
                 index[part] = i;
                 coefficients[i] = 0;
             }
-        if (extent == 0 || unit * extent > 1 << 20)
-            return false;
+        if (extent == 0 || unit * extent > 1 << 20) return false;
         split->extent[part] = (int)extent;
         unit *= extent;
     }
@@ -167,14 +160,11 @@ bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex
     for (int d = 0; d < rank; d++) {
         DimensionSplit *const split = &result->dims[d];
         int index[LAYOUT_MAX_RANK] = { loop_index_of(indices, n, subs[d]) };
-        if (index[0] >= 0)
-            *split = (DimensionSplit){ 1, { 1 } };
-        else if (!match_split(lo, subs[d], indices, n, split, index))
-            return false;
+        if (index[0] >= 0) *split = (DimensionSplit){ 1, { 1 } };
+        else if (!match_split(lo, subs[d], indices, n, split, index)) return false;
         result->is_split |= split->n > 1;
         for (int i = 0; i < split->n; i++) {
-            if (result->n == LAYOUT_MAX_RANK || seen[index[i]])
-                return false;
+            if (result->n == LAYOUT_MAX_RANK || seen[index[i]]) return false;
             seen[index[i]] = true;
             result->index[result->n++] = index[i];
         }
@@ -208,8 +198,7 @@ bool full_extent(const LoopIndex *index, int64_t *extent)
 static void follow(Iteration *it, const Layout *layout, const int *which)
 {
     it->layout = *layout;
-    for (int d = 0; d < layout->rank; d++)
-        it->dim_of[which[d]] = d;
+    for (int d = 0; d < layout->rank; d++) it->dim_of[which[d]] = d;
 }
 
 static bool choose_leader(Lowering *lo, const MapUses *uses, Iteration *it)
@@ -230,8 +219,7 @@ static bool choose_leader(Lowering *lo, const MapUses *uses, Iteration *it)
         leader = here;
         layout = parts;
     }
-    if (found)
-        follow(it, &layout, leader.index);
+    if (found) follow(it, &layout, leader.index);
     return found;
 }
 
@@ -240,8 +228,7 @@ static int widest_vector(const MapUses *uses)
     int bits = 64;
     for (int i = 0; i < uses->count; i++) {
         const Buffer *const root = buffer_root(uses->items[i].use.buffer);
-        if (root->kind != BUFFER_LOCAL && dtype_bits(root->type) < bits)
-            bits = dtype_bits(root->type);
+        if (root->kind != BUFFER_LOCAL && dtype_bits(root->type) < bits) bits = dtype_bits(root->type);
     }
     return 128 / (bits < 8 ? 8 : bits);
 }
@@ -252,14 +239,12 @@ static uint32_t reduced_indices(TileOp *forall, const MapUses *uses)
     uint32_t reduced = 0;
     for (int i = 0; i < uses->count; i++) {
         const TileOp *const op = uses->items[i].op;
-        if (op->kind != T_UPDATE || !op->update.reduces || !op->update.buffer)
-            continue;
+        if (op->kind != T_UPDATE || !op->update.reduces || !op->update.buffer) continue;
         for (int index = 0; index < forall->forall.n; index++) {
             bool used = false;
             for (int d = 0; d < op->update.buffer->rank; d++)
                 used = used || expr_uses(op->update.subs[d], forall->forall.indices[index].var);
-            if (!used)
-                reduced |= 1u << index;
+            if (!used) reduced |= 1u << index;
         }
     }
     return reduced;
@@ -283,8 +268,7 @@ static bool takes_atomic_values(Lowering *lo, TileOp *forall)
 bool has_replicas(const Layout *layout)
 {
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED && layout->digit[i].input != IN_REGISTER)
-            return true;
+        if (layout->digit[i].dim == REPLICATED && layout->digit[i].input != IN_REGISTER) return true;
     return false;
 }
 
@@ -300,9 +284,10 @@ static bool note_reduction(Lowering *lo, TileOp *op, void *context)
 static bool every_replica_reads(const Lowering *lo, const MapUse *use)
 {
     const TileOp *const op = use->op;
-    const Buffer *const target = op->kind == T_STORE ? op->store.buffer : op->kind == T_UPDATE ? op->update.buffer : NULL;
-    if (op->kind == T_ATOMIC)
-        return false;
+    const Buffer *const target = op->kind == T_STORE    ? op->store.buffer
+                                 : op->kind == T_UPDATE ? op->update.buffer
+                                                        : NULL;
+    if (op->kind == T_ATOMIC) return false;
     return !target || (op->kind == T_UPDATE && op->update.reduces) || target->kind == BUFFER_LOCAL ||
            is_fragment_in_registers(lo, buffer_root((Buffer *)target));
 }
@@ -316,15 +301,15 @@ static bool changes_memory(const Lowering *lo, const MapUse *use)
 
 bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout)
 {
-    bool all_work = false;           // for registers of their own, or for a result that they add up
+    bool all_work = false; // for registers of their own, or for a result that they add up
     each_op(lo, forall->forall.body, note_reduction, &all_work);
     for (int i = 0; i < uses->count; i++)
         all_work |= uses->items[i].use.writes && is_fragment_in_registers(lo, buffer_root(uses->items[i].use.buffer));
-    if (!all_work || !has_replicas(layout))
-        return false;
+    if (!all_work || !has_replicas(layout)) return false;
     for (int i = 0; i < uses->count; i++)
         for (int j = 0; j < uses->count && changes_memory(lo, &uses->items[i]); j++)
-            if (uses->items[j].use.reads && buffer_root(uses->items[j].use.buffer) == buffer_root(uses->items[i].use.buffer) &&
+            if (uses->items[j].use.reads &&
+                buffer_root(uses->items[j].use.buffer) == buffer_root(uses->items[i].use.buffer) &&
                 every_replica_reads(lo, &uses->items[j]))
                 return true;
     return false;
@@ -333,8 +318,7 @@ bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, cons
 Iteration own_iteration(void)
 {
     Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
-    for (int i = 0; i < COUNT(it.dim_of); i++)
-        it.dim_of[i] = -1;
+    for (int i = 0; i < COUNT(it.dim_of); i++) it.dim_of[i] = -1;
     return it;
 }
 
@@ -384,6 +368,5 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     layout_add(&it->layout, IN_LANE, WARP_LANES, 0, 1);
     layout_add(&it->layout, IN_WARP, it->crew.warps, 0, WARP_LANES);
     layout_add(&it->layout, IN_GROUP, it->crew.groups, 0, WARP_LANES * it->crew.warps);
-    for (int i = 0; i < it->n; i++)
-        it->dim_of[i] = reduced >> i & 1 ? -1 : 0;
+    for (int i = 0; i < it->n; i++) it->dim_of[i] = reduced >> i & 1 ? -1 : 0;
 }

@@ -8,11 +8,9 @@ static bool add_alignment(Lowering *lo, TileOp *op, void *context)
 {
     Expr **const test = context;
     const OpInfo *const info = op->kind == T_TILE ? NULL : op_info(lo, op);
-    if (!info || !info->fetched || info->fills || copy_is_small(lo, op))
-        return false;
+    if (!info || !info->fetched || info->fills || copy_is_small(lo, op)) return false;
     Expr *const one = strides_are_aligned(lo, buffer_root(op->copy.src.buffer));
-    if (one && !(*test && expr_equal(*test, one)))
-        *test = both(lo, *test, one);
+    if (one && !(*test && expr_equal(*test, one))) *test = both(lo, *test, one);
     return false;
 }
 
@@ -27,8 +25,7 @@ static Expr *fetch_alignment(Lowering *lo)
 static bool has_lane_copies(const Lowering *lo)
 {
     for (int i = 0; i < lo->channels.count; i++)
-        if (lo->channels.items[i]->by_lanes)
-            return true;
+        if (lo->channels.items[i]->by_lanes) return true;
     return false;
 }
 
@@ -37,17 +34,13 @@ static void emit_boxes(Lowering *lo)
 {
     Nest these;
     lo->by_warp = has_lane_copies(lo) && !lo->has_filler;
-    if (lo->has_filler)
-        begin_block(lo, &these);
-    else
-        begin_if(lo, &these, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
+    if (lo->has_filler) begin_block(lo, &these);
+    else begin_if(lo, &these, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
     Nest one;
-    const bool elects = !lo->has_filler && !lo->by_warp;   // else ptxas prints a loop over lanes around each box
-    if (elects)
-        begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
+    const bool elects = !lo->has_filler && !lo->by_warp; // else ptxas prints a loop over lanes around each box
+    if (elects) begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
     emit_producer(lo, true);
-    if (elects)
-        end_nest(lo, &one);
+    if (elects) end_nest(lo, &one);
     end_nest(lo, &these);
 }
 
@@ -63,8 +56,7 @@ static void emit_producer_role(Lowering *lo)
         lo->has_teams = false;
     }
     Nest choice;
-    if (lo->fetch_aligned)
-        begin_if(lo, &choice, lo->fetch_aligned);
+    if (lo->fetch_aligned) begin_if(lo, &choice, lo->fetch_aligned);
     emit_boxes(lo);
     if (lo->fetch_aligned) {
         begin_else(lo, &choice);
@@ -112,8 +104,7 @@ static bool analyse(Lowering *lo)
     find_filler(lo);
     choose_homes(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
-    if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked)
-        find_fetches(lo);
+    if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked) find_fetches(lo);
     find_handed(lo);
     find_shared_tiles(lo);
     find_tails(lo);
@@ -123,14 +114,11 @@ static bool analyse(Lowering *lo)
         lo->needs_fence |= lo->target->arch >= 90 && tile->home == HOME_SHARED && tile->is_async && !tile->channel;
     }
     lo->is_persistent = lo->kernel->n_grid > 0 && (lo->kernel->persistent || lo->has_producer);
-    if (lo->failed || !lay_out_shared_tiles(lo))
-        return false;
-    if (lo->target->arch < 90 && !lo->kernel->checked)
-        find_aheads(lo);
+    if (lo->failed || !lay_out_shared_tiles(lo)) return false;
+    if (lo->target->arch < 90 && !lo->kernel->checked) find_aheads(lo);
     lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
     choose_preloads(lo);
-    if (!registers_suffice(lo) || !place_memory(lo))
-        return false;
+    if (!registers_suffice(lo) || !place_memory(lo)) return false;
     find_hazards(lo);
     find_needs(lo);
     return !lo->failed;
@@ -146,10 +134,9 @@ static int emit_kernel(Lowering *lo)
         lo->fetch_aligned = alignment ? lower_expr(lo, alignment, NULL) : NULL;
         init_barriers(lo);
     }
-    if (lo->plan->follows)
-        emit_call(lo, "wait_for_launches", 0);
+    if (lo->plan->follows) emit_call(lo, "wait_for_launches", 0);
     emit_roles(lo);
-    if (lo->shares)              // nobody leaves while a peer may still give back a buffer
+    if (lo->shares) // nobody leaves while a peer may still give back a buffer
         emit_call(lo, "cluster_sync", 0);
     return words;
 }
@@ -157,18 +144,16 @@ static int emit_kernel(Lowering *lo)
 LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *plan, Text *explanation)
 {
     Arena *const arena = kernel->arena;
-    Lowering *const lo = NEW(arena, Lowering, .arena = arena, .kernel = kernel, .diags = kernel->diags, .target = target,
-                             .plan = plan, .explanation = explanation);
+    Lowering *const lo = NEW(arena, Lowering, .arena = arena, .kernel = kernel, .diags = kernel->diags,
+                             .target = target, .plan = plan, .explanation = explanation);
     lo->unit = NEW(arena, LoopUnit, .arena = arena);
     lo->helpers.arena = arena;
-    if (!analyse(lo))
-        return NULL;
+    if (!analyse(lo)) return NULL;
     LoopList body = loop_list(arena);
     lo->out = &body;
     plan->follows = target->follows && target->arch >= 90;
     const int words = emit_kernel(lo), threads = all_threads(lo) + producer_threads(lo);
-    if (lo->failed || kernel->diags->errors)
-        return NULL;
+    if (lo->failed || kernel->diags->errors) return NULL;
     fill_unit(lo, body.first, words, threads);
     fill_plan(lo, threads);
     explain(lo);

@@ -9,10 +9,10 @@
 static void read_subscripts(Lowering *lo, Expr **subs, int n, const Iteration *it)
 {
     for (int d = 0; d < n; d++) {
-        if (!expr_loads(subs[d]))
-            continue;
+        if (!expr_loads(subs[d])) continue;
         Var *const number = tile_new_var(lo->kernel, VAR_LOCAL, subs[d]->type, "number", subs[d]->span);
-        *var_slot(lo, number) = emit_declare(lo, loop_type(subs[d]->type), "number", lower_as(lo, subs[d]->type, subs[d], it));
+        *var_slot(lo, number) =
+            emit_declare(lo, loop_type(subs[d]->type), "number", lower_as(lo, subs[d]->type, subs[d], it));
         subs[d] = expr_var(lo->arena, number);
     }
 }
@@ -23,10 +23,8 @@ Line begin_line(Lowering *lo, const Expr *load, const Iteration *it)
     Line line = { 0 };
     Expr *subs[MAX_RANK];
     memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-    if (lo->stock)
-        read_subscripts(lo, subs, load->load.buffer->rank, it);
-    if (!place_element(lo, load->load.buffer, subs, it, &place, load->span))
-        return line;
+    if (lo->stock) read_subscripts(lo, subs, load->load.buffer->rank, it);
+    if (!place_element(lo, load->load.buffer, subs, it, &place, load->span)) return line;
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
     line.inside = emit_declare(lo, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(lo->arena, true));
     line.pointer = loop_new_pointer(lo->unit, place.pointer->type, "line_at");
@@ -37,20 +35,21 @@ Line begin_line(Lowering *lo, const Expr *load, const Iteration *it)
 
 void begin_lines(Lowering *lo, Rows *rows)
 {
-    for (int i = 0; i < rows->n_runs; i++)
-        rows->runs[i].line = begin_line(lo, rows->runs[i].load, &rows->it);
+    for (int i = 0; i < rows->n_runs; i++) rows->runs[i].line = begin_line(lo, rows->runs[i].load, &rows->it);
     for (int i = 0; i < rows->n_each; i++) {
-        Expr *subs[MAX_RANK], *const load = rows->each[i].load;          // from the first value of the line
+        Expr *subs[MAX_RANK], *const load = rows->each[i].load; // from the first value of the line
         memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-        if (rows->each[i].by)
-            subs[load->load.buffer->rank - 1] = int_const(lo->arena, 0);
+        if (rows->each[i].by) subs[load->load.buffer->rank - 1] = int_const(lo->arena, 0);
         rows->each[i].line = begin_line(lo, expr_load(lo->arena, load->load.buffer, subs), &rows->it);
     }
 }
 
 int n_lines(const Rows *rows) { return rows->n_runs + rows->n_each; }
 
-const Line *nth_line(const Rows *rows, int i) { return i < rows->n_runs ? &rows->runs[i].line : &rows->each[i - rows->n_runs].line; }
+const Line *nth_line(const Rows *rows, int i)
+{
+    return i < rows->n_runs ? &rows->runs[i].line : &rows->each[i - rows->n_runs].line;
+}
 
 Expr *in_line(Lowering *lo, const Line *line, Expr *elements)
 {
@@ -59,10 +58,8 @@ Expr *in_line(Lowering *lo, const Line *line, Expr *elements)
 
 void declare_line(Lowering *lo, Rows *rows, Var *line)
 {
-    if (rows->digit >= 0)
-        rows->it.digit[rows->digit] = line;
-    for (int i = 0; i < rows->it.n; i++)
-        *var_slot(lo, rows->it.indices[i].var) = NULL;
+    if (rows->digit >= 0) rows->it.digit[rows->digit] = line;
+    for (int i = 0; i < rows->it.n; i++) *var_slot(lo, rows->it.indices[i].var) = NULL;
     declare_indices(lo, &rows->it, ~0u);
 }
 
@@ -75,7 +72,8 @@ void begin_columns(Lowering *lo, const Rows *rows, Columns *block, int columns)
 {
     Var **const slot = var_slot(lo, rows->column), *const first = block->first = *slot;
     begin_block(lo, &block->nest);
-    *slot = emit_declare(lo, first->type, first->name, expr_binary(lo->arena, X_ADD, var_of(lo, first), expr_int(lo->arena, first->type, columns)));
+    *slot = emit_declare(lo, first->type, first->name,
+                         expr_binary(lo->arena, X_ADD, var_of(lo, first), expr_int(lo->arena, first->type, columns)));
 }
 
 void end_columns(Lowering *lo, const Rows *rows, Columns *block)

@@ -12,11 +12,9 @@ Expr *digit_value(Lowering *lo, const Layout *layout, int i)
     const int sizes[IN_COUNT] = { [IN_LANE] = WARP_LANES, [IN_WARP] = lo->crew.warps, [IN_GROUP] = lo->crew.groups };
     int below = 1;
     for (int j = 0; j < i; j++)
-        if (layout->digit[j].input == digit->input)
-            below *= layout->digit[j].extent;
+        if (layout->digit[j].input == digit->input) below *= layout->digit[j].extent;
     Expr *value = var_of(lo, inputs[digit->input]);
-    if (below > 1)
-        value = i32_op(lo, X_DIV, value, below);
+    if (below > 1) value = i32_op(lo, X_DIV, value, below);
     return below * digit->extent < sizes[digit->input] ? i32_op(lo, X_MOD, value, digit->extent) : value;
 }
 
@@ -33,8 +31,7 @@ Expr *replica_is_first(Lowering *lo, const Layout *layout)
 {
     Expr *test = NULL;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED)
-            test = both(lo, test, i32_op(lo, X_EQ, digit_value(lo, layout, i), 0));
+        if (layout->digit[i].dim == REPLICATED) test = both(lo, test, i32_op(lo, X_EQ, digit_value(lo, layout, i), 0));
     return test;
 }
 
@@ -67,8 +64,7 @@ Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims)
     Expr *valid = NULL;
     for (int i = 0; i < it->n; i++) {
         const int d = it->dim_of[i];
-        if (d < 0 || it->is_linear || !(dims >> d & 1))
-            continue;
+        if (d < 0 || it->is_linear || !(dims >> d & 1)) continue;
         Var *const var = loop_var(lo, it->indices[i].var);
         emit_definition(lo, var, cast(lo, var->type, index_value(lo, it, d)));
         valid = both(lo, valid, index_test(lo, it, &it->indices[i], layout_coverage(&it->layout, d)));
@@ -81,10 +77,8 @@ Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims)
 static bool continues(TileOp *block)
 {
     for (TileOp *op = block; op; op = op->next) {
-        if (op->kind == T_CONTINUE)
-            return true;
-        if (op->kind == T_IF && (continues(op->branch.then) || continues(op->branch.otherwise)))
-            return true;
+        if (op->kind == T_CONTINUE) return true;
+        if (op->kind == T_IF && (continues(op->branch.then) || continues(op->branch.otherwise))) return true;
     }
     return false;
 }
@@ -94,11 +88,9 @@ static void emit_iteration(Lowering *lo, TileOp *op, Iteration *it)
 {
     Nest once;
     const bool wrap = continues(op->forall.body);
-    if (wrap)
-        begin_unrolled(lo, &once, "pass", 1);
+    if (wrap) begin_unrolled(lo, &once, "pass", 1);
     emit_thread_block(lo, op->forall.body, it);
-    if (wrap)
-        end_nest(lo, &once);
+    if (wrap) end_nest(lo, &once);
 }
 
 // Whether the target of a reduction runs along an index that each thread loops over.
@@ -106,8 +98,7 @@ bool result_is_looped(const TileOp *update, const Iteration *it)
 {
     for (int i = 0; i < it->n && update->update.reduces && update->update.buffer; i++)
         for (int d = 0; d < update->update.buffer->rank && it->dim_of[i] < 0; d++)
-            if (expr_uses(update->update.subs[d], it->indices[i].var))
-                return true;
+            if (expr_uses(update->update.subs[d], it->indices[i].var)) return true;
     return false;
 }
 
@@ -117,16 +108,14 @@ static uint32_t kept_dimensions(const TileOp *update, const Iteration *it)
     uint32_t kept = 0;
     for (int i = 0; i < it->n && update->update.buffer; i++)
         for (int d = 0; d < update->update.buffer->rank; d++)
-            if (expr_uses(update->update.subs[d], it->indices[i].var))
-                kept |= 1u << it->dim_of[i];
+            if (expr_uses(update->update.subs[d], it->indices[i].var)) kept |= 1u << it->dim_of[i];
     return kept;
 }
 
 static bool find_reduction(Lowering *lo, TileOp *op, void *context)
 {
     Iteration *const it = context;
-    if (op->kind != T_UPDATE || !op->update.reduces)
-        return false;
+    if (op->kind != T_UPDATE || !op->update.reduces) return false;
     if (result_is_looped(op, it))
         return !unsupported(lo, op->span, "a result along an index that another result of the forall drops");
     if (it->n_reductions == COUNT(it->reductions))
@@ -146,8 +135,7 @@ static int begin_serial_loops(Lowering *lo, Iteration *it, Nest *nests)
 {
     int depth = 0;
     for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] < 0)
-            begin_index_loop(lo, &nests[depth++], &it->indices[i], LOOP_PLAIN, it);
+        if (it->dim_of[i] < 0) begin_index_loop(lo, &nests[depth++], &it->indices[i], LOOP_PLAIN, it);
     return depth;
 }
 
@@ -160,11 +148,9 @@ static Expr *linear_extent(Lowering *lo, const Iteration *it, Expr **extents)
     Expr *total = NULL;
     for (int i = 0; i < it->n; i++) {
         extents[i] = int_sub(a, it->indices[i].hi, it->indices[i].lo);
-        if (it->dim_of[i] < 0)
-            continue;
+        if (it->dim_of[i] < 0) continue;
         const Range r = expr_range(extents[i]);
-        if (!(r.has_lo && r.lo >= 0))
-            extents[i] = int_max(a, extents[i], int_const(a, 0));
+        if (!(r.has_lo && r.lo >= 0)) extents[i] = int_max(a, extents[i], int_const(a, 0));
         total = total ? int_mul(a, total, extents[i]) : extents[i];
     }
     return total ? lower_int64(lo, total, it) : expr_int(a, DTYPE_I64, 1);
@@ -173,12 +159,10 @@ static Expr *linear_extent(Lowering *lo, const Iteration *it, Expr **extents)
 static void declare_linear_indices(Lowering *lo, const Iteration *it, Expr *number, Expr *const *extents)
 {
     Arena *const a = lo->arena;
-    int first = 0;                   // the slowest
-    while (first < it->n && it->dim_of[first] < 0)
-        first++;
+    int first = 0; // the slowest
+    while (first < it->n && it->dim_of[first] < 0) first++;
     for (int i = it->n - 1; i >= first; i--) {
-        if (it->dim_of[i] < 0)
-            continue;
+        if (it->dim_of[i] < 0) continue;
         Expr *const extent = lower_int64(lo, extents[i], it);
         Expr *const value = i == first ? number : expr_binary(a, X_MOD, number, extent);
         Var *const var = loop_var(lo, it->indices[i].var);
@@ -192,8 +176,7 @@ static void declare_linear_indices(Lowering *lo, const Iteration *it, Expr *numb
 static void begin_reductions(Lowering *lo, Iteration *it, bool of_elements)
 {
     for (int i = 0; i < it->n_reductions; i++)
-        if ((it->reductions[i].kept != 0) == of_elements)
-            begin_reduction(lo, it, i);
+        if ((it->reductions[i].kept != 0) == of_elements) begin_reduction(lo, it, i);
 }
 
 static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
@@ -212,12 +195,12 @@ static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
     end_nests(lo, serial, depth);
     for (int i = 0; i < it->n_reductions; i++)
         if (it->reductions[i].kept)
-            apply_update(lo, it->reductions[i].update, expr_index(lo->arena, it->reductions[i].partial, i32_const(lo, 0)),
+            apply_update(lo, it->reductions[i].update,
+                         expr_index(lo->arena, it->reductions[i].partial, i32_const(lo, 0)),
                          reduction_type(it->reductions[i].update), it);
     end_nest(lo, &loop);
     for (int i = 0; i < it->n_reductions; i++)
-        if (!it->reductions[i].kept)
-            finish_reduction(lo, it, i);
+        if (!it->reductions[i].kept) finish_reduction(lo, it, i);
 }
 
 // ---- or each has its elements
@@ -241,35 +224,33 @@ static void emit_vector(Lowering *lo, TileOp *op, Iteration *it)
 // Loops over the register digits, the slowest outermost; all unrolled, so that register arrays become registers.
 static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
 {
-    for (int i = 0; i < it->n_reductions; i++)
-        begin_reduction(lo, it, i);
+    for (int i = 0; i < it->n_reductions; i++) begin_reduction(lo, it, i);
     Nest serial[LOOP_INDICES_MAX], digits[2 * LAYOUT_MAX_DIGITS];
     const int depth = begin_serial_loops(lo, it, serial);
-    if (!it->is_loaded)
-        choose_moves(lo, op, it);
+    if (!it->is_loaded) choose_moves(lo, op, it);
     const int n = begin_register_loops(lo, it, digits);
     Nest block, guard;
     begin_block(lo, &block);
     Expr *const valid = declare_indices(lo, it, ~0u);
-    if (valid)
-        begin_if(lo, &guard, valid);
-    if (it->vector >= 0)
-        emit_vector(lo, op, it);
-    else
-        emit_iteration(lo, op, it);
-    if (valid)
-        end_nest(lo, &guard);
+    if (valid) begin_if(lo, &guard, valid);
+    if (it->vector >= 0) emit_vector(lo, op, it);
+    else emit_iteration(lo, op, it);
+    if (valid) end_nest(lo, &guard);
     end_nest(lo, &block);
     end_nests(lo, digits, n);
     end_nests(lo, serial, depth);
-    for (int i = 0; i < it->n_reductions; i++)
-        finish_reduction(lo, it, i);
+    for (int i = 0; i < it->n_reductions; i++) finish_reduction(lo, it, i);
 }
 
 // ---- which threads
 
 // What a body stores: into registers, into memory, and into memory that it also reads.
-typedef struct Effects { Lowering *lo; TileOp *forall; const Buffer *written; bool in_registers, rewrites; } Effects;
+typedef struct Effects {
+    Lowering *lo;
+    TileOp *forall;
+    const Buffer *written;
+    bool in_registers, rewrites;
+} Effects;
 
 static void note_read_back(const TileUse *use, void *context)
 {
@@ -281,8 +262,7 @@ static void note_store(const TileUse *use, void *context)
 {
     Effects *const effects = context;
     const Buffer *const root = buffer_root(use->buffer);
-    if ((!use->writes && !use->atomic) || root->kind == BUFFER_LOCAL)
-        return;
+    if ((!use->writes && !use->atomic) || root->kind == BUFFER_LOCAL) return;
     effects->in_registers |= is_fragment_in_registers(effects->lo, root);
     effects->written = root;
     each_use(effects->lo, effects->forall, note_read_back, effects);
@@ -292,8 +272,7 @@ static void note_store(const TileUse *use, void *context)
 static Expr *only_first_replica(Lowering *lo, TileOp *op, const Iteration *it)
 {
     Effects effects = { .lo = lo, .forall = op };
-    if (op->kind != T_FORALL || it->is_linear || it->n_reductions > 0)
-        return NULL;
+    if (op->kind != T_FORALL || it->is_linear || it->n_reductions > 0) return NULL;
     each_use(lo, op, note_store, &effects);
     return effects.rewrites && !effects.in_registers ? replica_is_first(lo, &it->layout) : NULL;
 }
@@ -309,26 +288,19 @@ static void emit_elements(Lowering *lo, TileOp *op, Iteration *it)
 {
     Nest block, once;
     Expr *const somewhere = reductions_meet(lo, it) ? NULL : mask_test(lo, op, it);
-    if (somewhere)
-        begin_if(lo, &block, somewhere);
-    else
-        begin_block(lo, &block);
+    if (somewhere) begin_if(lo, &block, somewhere);
+    else begin_block(lo, &block);
     Expr *const first = only_first_replica(lo, op, it);
-    if (first)
-        begin_if(lo, &once, first);
-    if (it->is_linear)
-        emit_linear(lo, op, it);
-    else
-        emit_spread(lo, op, it);
-    if (first)
-        end_nest(lo, &once);
+    if (first) begin_if(lo, &once, first);
+    if (it->is_linear) emit_linear(lo, op, it);
+    else emit_spread(lo, op, it);
+    if (first) end_nest(lo, &once);
     end_nest(lo, &block);
 }
 
 void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
 {
-    if (emit_packed_conversion(lo, op))
-        return;
+    if (emit_packed_conversion(lo, op)) return;
     Iteration it;
     if (loads) {
         it = *loads;

@@ -6,7 +6,13 @@
 // warp and costs a few instructions, the masked statement nothing where nothing is masked.
 #include "lower/cuda/cuda.h"
 
-typedef struct Box { Lowering *lo; const Iteration *it; Var *vars[LAYOUT_MAX_RANK * 2]; Expr *lowest[LAYOUT_MAX_RANK * 2], *highest[LAYOUT_MAX_RANK * 2]; int n; } Box;
+typedef struct Box {
+    Lowering *lo;
+    const Iteration *it;
+    Var *vars[LAYOUT_MAX_RANK * 2];
+    Expr *lowest[LAYOUT_MAX_RANK * 2], *highest[LAYOUT_MAX_RANK * 2];
+    int n;
+} Box;
 
 // The coordinates of a warp along one dimension: from what its number says to the reach of lanes and registers.
 static void warp_range(Box *box, int index)
@@ -18,12 +24,10 @@ static void warp_range(Box *box, int index)
     int reach = 0;
     for (int i = 0; i < layout->n; i++) {
         const Digit *const digit = &layout->digit[i];
-        if (digit->dim != dim)
-            continue;
+        if (digit->dim != dim) continue;
         if (digit->input == IN_WARP || digit->input == IN_GROUP)
             first = i32_add(lo, first, i32_mul(lo, digit_value(lo, layout, i), digit->stride));
-        else
-            reach += (digit->extent - 1) * digit->stride;
+        else reach += (digit->extent - 1) * digit->stride;
     }
     box->lowest[index] = first;
     box->highest[index] = i32_add(lo, first, i32_const(lo, reach));
@@ -33,8 +37,7 @@ static bool open_box(Box *box, Lowering *lo, const Iteration *it)
 {
     *box = (Box){ .lo = lo, .it = it, .n = it->n };
     for (int i = 0; i < it->n; i++) {
-        if (it->dim_of[i] < 0)
-            return false;
+        if (it->dim_of[i] < 0) return false;
         box->vars[i] = it->indices[i].var;
         warp_range(box, i);
     }
@@ -50,12 +53,10 @@ static Expr *largest_difference(const Box *box, Expr *a, Expr *b)
     if (a->type != DTYPE_INT || b->type != DTYPE_INT ||
         !expr_affine(lo->arena, int_sub(lo->arena, a, b), box->vars, box->n, coefficients, &rest))
         return NULL;
-    if (expr_loads(rest))
-        return NULL;
+    if (expr_loads(rest)) return NULL;
     Expr *sum = lower_int64(lo, rest, NULL);
     for (int i = 0; i < box->n; i++) {
-        if (!coefficients[i])
-            continue;
+        if (!coefficients[i]) continue;
         Expr *const corner = i32_mul(lo, coefficients[i] > 0 ? box->highest[i] : box->lowest[i], coefficients[i]);
         sum = expr_binary(lo->arena, X_ADD, sum, call_expr(lo, DTYPE_I64, "(int64_t)", 1, corner));
     }
@@ -67,26 +68,25 @@ static Expr *may_hold(const Box *box, Expr *cond)
 {
     Lowering *const lo = box->lo;
     Arena *const a = lo->arena;
-    if (cond->kind != E_BINARY)
-        return NULL;
+    if (cond->kind != E_BINARY) return NULL;
     Expr *const x = cond->op.a, *const y = cond->op.b;
     if (cond->op.op == X_AND || cond->op.op == X_OR) {
         Expr *const first = may_hold(box, x), *const second = may_hold(box, y);
-        if (cond->op.op == X_OR)
-            return first && second ? expr_binary(a, X_OR, first, second) : NULL;
+        if (cond->op.op == X_OR) return first && second ? expr_binary(a, X_OR, first, second) : NULL;
         return both(lo, first, second);
     }
     Expr *const zero = expr_int(a, DTYPE_I64, 0);
     Expr *difference;
     switch (cond->op.op) {
-    case X_GT: case X_GE:
+    case X_GT:
+    case X_GE:
         difference = largest_difference(box, x, y);
         return difference ? expr_binary(a, cond->op.op, difference, zero) : NULL;
-    case X_LT: case X_LE:
+    case X_LT:
+    case X_LE:
         difference = largest_difference(box, y, x);
         return difference ? expr_binary(a, cond->op.op == X_LT ? X_GT : X_GE, difference, zero) : NULL;
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 

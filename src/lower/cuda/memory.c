@@ -9,10 +9,11 @@
 // less than the A100's 163 KB refuse the launch, not the build.
 int shared_bytes_max(const Lowering *lo)
 {
-    static const struct { int arch, kilobytes; } limits[] = { { 90, 227 }, { 89, 99 }, { 87, 163 }, { 86, 99 } };
+    static const struct {
+        int arch, kilobytes;
+    } limits[] = { { 90, 227 }, { 89, 99 }, { 87, 163 }, { 86, 99 } };
     for (int i = 0; i < COUNT(limits); i++)
-        if (lo->target->arch >= limits[i].arch)
-            return limits[i].kilobytes * 1024;
+        if (lo->target->arch >= limits[i].arch) return limits[i].kilobytes * 1024;
     return 163 * 1024;
 }
 
@@ -22,8 +23,7 @@ static int align_up(int x, int to) { return (x + to - 1) / to * to; }
 static bool lay_out(Lowering *lo, TileInfo *tile)
 {
     const Buffer *const buffer = tile->buffer;
-    if (tile->wants_panels)
-        return true;
+    if (tile->wants_panels) return true;
     int64_t rows = 1, columns = 1;
     for (int d = 0; d < buffer->rank; d++) {
         int64_t extent;
@@ -32,7 +32,7 @@ static bool lay_out(Lowering *lo, TileInfo *tile)
         if (d == buffer->rank - 1) columns = extent;
         else rows *= extent;
     }
-    const int bits = dtype_bits(buffer->type);             // tiles of packed types have a byte for each element
+    const int bits = dtype_bits(buffer->type); // tiles of packed types have a byte for each element
     tile->shared = shared_padded((int)rows, (int)columns, row_padding(buffer), bits < 8 ? 1 : bits / 8);
     return true;
 }
@@ -40,21 +40,18 @@ static bool lay_out(Lowering *lo, TileInfo *tile)
 bool lay_out_shared_tiles(Lowering *lo)
 {
     for (int i = 0; i < lo->n_declared; i++)
-        if (lo->declared.items[i]->home == HOME_SHARED && !lay_out(lo, lo->declared.items[i]))
-            return false;
+        if (lo->declared.items[i]->home == HOME_SHARED && !lay_out(lo, lo->declared.items[i])) return false;
     return true;
 }
 
 static bool measure_stores(Lowering *lo, TileOp *op, void *context)
 {
-    if (!is_map(op))
-        return false;
+    if (!is_map(op)) return false;
     if (store_is_staged(lo, op)) {
         const int bytes = staged_store_bytes(lo, op);
         lo->n_staged++;
         lo->n_turned += store_is_turned(lo, op);
-        if (bytes > lo->staging_bytes)
-            lo->staging_bytes = bytes;
+        if (bytes > lo->staging_bytes) lo->staging_bytes = bytes;
     }
     return true;
 }
@@ -75,22 +72,18 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
     if (is_parted(lo, op)) {
         const int bytes = parts_bytes(lo, tile_info(lo, op->matmul.dst.buffer));
         lo->joins_parts = true;
-        if (bytes > lo->scratch_bytes)
-            lo->scratch_bytes = bytes;
+        if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
     }
-    if (!is_map(op))
-        return false;
+    if (!is_map(op)) return false;
     measure_stores(lo, op, NULL);
-    if (op_info(lo, op)->fetched)
-        return true;
+    if (op_info(lo, op)->fetched) return true;
     TileOp *const map = as_map(lo, op);
     Iteration it;
     choose_iteration(lo, map, &it);
     find_reductions(lo, map, &it);
     for (int i = 0; i < it.n_reductions; i++) {
         const int bytes = it.is_linear && it.reductions[i].kept ? 0 : reduction_scratch_bytes(&it, i);
-        if (bytes > lo->scratch_bytes)
-            lo->scratch_bytes = bytes;
+        if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
     }
     return true;
 }
@@ -125,11 +118,12 @@ static int place_all(Lowering *lo)
     for (int swizzled = 1; swizzled >= 0; swizzled--)
         for (int i = 0; i < lo->n_declared; i++) {
             TileInfo *const tile = lo->declared.items[i];
-            if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled)
-                continue;
+            if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled) continue;
             tile->shared.bytes = align_up(tile->shared.bytes, swizzled ? SHARED_ALIGN : 128);
-            tile->buffers = tile->channel ? tile->channel->clock->buffers : tile->ahead ? tile->ahead->buffers
-                          : tile->has_sides || tile->alternates ? 2 : 1;
+            tile->buffers = tile->channel                         ? tile->channel->clock->buffers
+                            : tile->ahead                         ? tile->ahead->buffers
+                            : tile->has_sides || tile->alternates ? 2
+                                                                  : 1;
             tile->offset = at;
             at = behind(at, (int64_t)tile->shared.bytes * tile->buffers);
         }
@@ -138,10 +132,8 @@ static int place_all(Lowering *lo)
         at = behind(at, shadow_bytes(lo, lo->declared.items[i]));
     }
     lo->staging_offset = at = align_up(at, lo->staging_bytes && !lo->staged_over ? SHARED_ALIGN : 16);
-    if (lo->staged_over)
-        lo->staging_offset = lo->first_under->offset;
-    else
-        at += lo->staging_bytes;
+    if (lo->staged_over) lo->staging_offset = lo->first_under->offset;
+    else at += lo->staging_bytes;
     lo->scratch_offset = at;
     at = align_up(at + lo->scratch_bytes * (lo->has_teams ? lo->all.groups : lo->scratch_sides), 16);
     lo->barrier_offset = at;
@@ -161,8 +153,7 @@ static bool would_end_rings(Lowering *lo)
 {
     int deepest = 1;
     for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers > deepest)
-            deepest = lo->clocks.items[i]->buffers;
+        if (lo->clocks.items[i]->buffers > deepest) deepest = lo->clocks.items[i]->buffers;
     // Sums of tiles go element by element without staging.
     const bool adds = block_has(lo, lo->kernel->body, is_atomic_tile);
     return deepest == 2 && !adds && lo->shared_bytes - lo->staging_bytes <= shared_bytes_max(lo);
@@ -178,13 +169,16 @@ static bool count_staged(Lowering *lo, TileOp *op, void *context)
 static TileOp *lends_itself(Lowering *lo, const TileInfo *tile)
 {
     TileOp *const pipeline = op_info(lo, tile->declared)->parent;
-    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->shared.swizzle_bytes == 0 ||
-        !pipeline || pipeline->kind != T_PIPELINE)
+    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides ||
+        tile->shared.swizzle_bytes == 0 || !pipeline || pipeline->kind != T_PIPELINE)
         return NULL;
     return block_has(lo, pipeline->pipeline.body, store_is_staged) ? NULL : pipeline;
 }
 
-typedef struct Seen { const Buffer *root; bool any; } Seen;
+typedef struct Seen {
+    const Buffer *root;
+    bool any;
+} Seen;
 
 static void see_tile(const TileUse *use, void *context)
 {
@@ -204,11 +198,11 @@ static bool finds_tile(Lowering *lo, TileOp *op, void *context)
 static TileOp *is_spent(Lowering *lo, const TileInfo *tile)
 {
     const TileOp *const parent = op_info(lo, tile->declared)->parent;
-    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->is_filled || tile->is_private ||
-        tile->shared.swizzle_bytes == 0 || (parent && parent->kind == T_PIPELINE))
+    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->is_filled ||
+        tile->is_private || tile->shared.swizzle_bytes == 0 || (parent && parent->kind == T_PIPELINE))
         return NULL;
     TileOp *first = NULL;
-    int n = 0;                       // staged stores behind the last use
+    int n = 0; // staged stores behind the last use
     for (TileOp *op = tile->declared->next; op; op = op->next) {
         Seen seen = { tile->buffer, false };
         visit_op(lo, op, finds_tile, &seen);
@@ -217,8 +211,7 @@ static TileOp *is_spent(Lowering *lo, const TileInfo *tile)
             n = 0;
         }
         visit_op(lo, op, count_staged, &n);
-        if (seen.any && n > 0)
-            return NULL;
+        if (seen.any && n > 0) return NULL;
     }
     return n == lo->n_staged ? first : NULL;
 }
@@ -227,8 +220,7 @@ static TileOp *is_spent(Lowering *lo, const TileInfo *tile)
 // free for them: several boxes for each warp, filled and sent together.
 static bool stage_over_spent(Lowering *lo)
 {
-    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned)
-        return false;
+    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned) return false;
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         TileOp *const first = is_spent(lo, tile);
@@ -251,16 +243,14 @@ static bool stage_over_spent(Lowering *lo)
 // for the stores between two of them, a box for each warp (hazards.c).
 static bool stage_over_tiles(Lowering *lo)
 {
-    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned)
-        return false;
+    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned) return false;
     lo->one_box = true;
     measure_staging(lo);
     TileInfo *first = NULL;
     TileOp *over = NULL;
     for (int i = 0, bytes = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        if (tile->home != HOME_SHARED || tile->shared.swizzle_bytes == 0)
-            continue;                // lies elsewhere
+        if (tile->home != HOME_SHARED || tile->shared.swizzle_bytes == 0) continue; // lies elsewhere
         TileOp *const pipeline = lends_itself(lo, tile);
         if (!pipeline || pipeline != over) {
             first = pipeline ? tile : NULL;
@@ -280,8 +270,7 @@ static bool stage_over_tiles(Lowering *lo)
 // Where shared memory is full to the brim, stores go straight from the registers.
 static bool drop_staging(Lowering *lo)
 {
-    if (stage_over_spent(lo) || stage_over_tiles(lo))
-        return true;
+    if (stage_over_spent(lo) || stage_over_tiles(lo)) return true;
     const bool had = lo->staging_bytes > 0 && (lo->has_teams || would_end_rings(lo));
     if (had) {
         lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
@@ -295,8 +284,7 @@ static bool drop_staging(Lowering *lo)
 static bool drop_second_boxes(Lowering *lo)
 {
     const int before = lo->staging_bytes;
-    if (lo->has_teams || lo->one_box)
-        return false;
+    if (lo->has_teams || lo->one_box) return false;
     lo->one_box = true;
     measure_staging(lo);
     return lo->staging_bytes < before;
@@ -307,21 +295,15 @@ static bool shorten_rings(Lowering *lo)
 {
     int deepest = 1;
     for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers > deepest)
-            deepest = lo->clocks.items[i]->buffers;
+        if (lo->clocks.items[i]->buffers > deepest) deepest = lo->clocks.items[i]->buffers;
     for (int i = 0; i < lo->aheads.count; i++)
-        if (lo->aheads.items[i]->buffers > deepest)
-            deepest = lo->aheads.items[i]->buffers;
-    if (deepest == 2 && drop_second_boxes(lo))
-        return true;
+        if (lo->aheads.items[i]->buffers > deepest) deepest = lo->aheads.items[i]->buffers;
+    if (deepest == 2 && drop_second_boxes(lo)) return true;
     for (int i = 0; i < lo->aheads.count; i++)
-        if (lo->aheads.items[i]->buffers == deepest && deepest > 1)
-            lo->aheads.items[i]->buffers--;
+        if (lo->aheads.items[i]->buffers == deepest && deepest > 1) lo->aheads.items[i]->buffers--;
     for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers == deepest && deepest > 1)
-            lo->clocks.items[i]->buffers--;
-    if (deepest > 1)
-        note(lo, "rings of %d buffers do not fit: %d", deepest, deepest - 1);
+        if (lo->clocks.items[i]->buffers == deepest && deepest > 1) lo->clocks.items[i]->buffers--;
+    if (deepest > 1) note(lo, "rings of %d buffers do not fit: %d", deepest, deepest - 1);
     return deepest > 1;
 }
 
@@ -336,8 +318,7 @@ static void give_sides(Lowering *lo)
             lo->has_teams || lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE ||
             (pipeline->pipeline.n_stage_labels > 0 && !can_lead(lo, pipeline)))
             continue;
-        if (has_jumps(lo, pipeline->pipeline.body))
-            continue;
+        if (has_jumps(lo, pipeline->pipeline.body)) continue;
         tile->alternates = true;
         tile->alternates = place_all(lo) <= shared_bytes_max(lo);
     }
@@ -348,16 +329,14 @@ static void give_sides(Lowering *lo)
 // next instance's is there when this one's last step is done, instead of being asked for then.
 static void give_spares(Lowering *lo)
 {
-    if (!lo->is_persistent || lo->has_teams)
-        return;
+    if (!lo->is_persistent || lo->has_teams) return;
     for (int i = 0; i < lo->channels.count; i++) {
         const Channel *const channel = lo->channels.items[i];
         if (channel->clock->block != lo->kernel->body || channel->clock->buffers > 1 || channel->is_filled ||
             channel->last_use->kind != T_PIPELINE || is_preloaded_alone(lo, channel))
             continue;
         channel->clock->buffers = 2;
-        if (place_all(lo) > shared_bytes_max(lo))
-            channel->clock->buffers = 1;
+        if (place_all(lo) > shared_bytes_max(lo)) channel->clock->buffers = 1;
     }
     place_all(lo);
 }
@@ -366,11 +345,9 @@ bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
     lo->scratch_sides = lo->scratch_bytes > 0 && !lo->has_teams && !lo->joins_parts ? 2 : 1;
-    if (lo->scratch_bytes < SCALAR_BYTES)
-        lo->scratch_bytes = SCALAR_BYTES;
+    if (lo->scratch_bytes < SCALAR_BYTES) lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))
-        if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo))
-            return refuse(lo);
+        if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo)) return refuse(lo);
     give_sides(lo);
     give_spares(lo);
     return true;

@@ -5,7 +5,7 @@
 // prelude's load_vector and store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/cuda/cuda.h"
 
-enum { CHOICE_BYTES_MIN = 8 };       // of a vector that is worth code for rows of both kinds
+enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
 
 // The subscript along the root's last dimension that stands for subs of the buffer.
 static Expr *root_column(Lowering *lo, const Buffer *buffer, Expr *const *subs)
@@ -30,8 +30,7 @@ static Wholeness wholeness(Lowering *lo, const Iteration *it, Buffer *buffer, Ex
             return NEVER_WHOLE;
     Var *run = NULL;
     for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] == digit->dim)
-            run = it->indices[i].var;
+        if (it->dim_of[i] == digit->dim) run = it->indices[i].var;
     int64_t coefficient = 0;
     Expr *rest = NULL;
     if (root->kind != BUFFER_TENSOR || root->strided || width * dtype_bits(root->type) > 8 * 64 ||
@@ -39,10 +38,8 @@ static Wholeness wholeness(Lowering *lo, const Iteration *it, Buffer *buffer, Ex
         expr_multiple(rest) % width != 0)
         return NEVER_WHOLE;
     Expr *const columns = root->shape[root->rank - 1];
-    if (expr_multiple(columns) % width == 0)
-        return ALWAYS_WHOLE;
-    if (width * dtype_bits(root->type) < 8 * CHOICE_BYTES_MIN)
-        return NEVER_WHOLE;
+    if (expr_multiple(columns) % width == 0) return ALWAYS_WHOLE;
+    if (width * dtype_bits(root->type) < 8 * CHOICE_BYTES_MIN) return NEVER_WHOLE;
     Expr *const over = expr_binary(lo->arena, X_MOD, columns, int_const(lo->arena, width));
     *test = lower_expr(lo, expr_binary(lo->arena, X_EQ, over, int_const(lo->arena, 0)), NULL);
     return PERHAPS_WHOLE;
@@ -61,8 +58,8 @@ static void emit_shared_move(Lowering *lo, const char *verb, int width, Var *val
 // One vector of a tensor: `columns` are tested by the function.
 static void emit_tested_move(Lowering *lo, const char *verb, int width, Expr *words, const Place *place, Expr *extra)
 {
-    Expr *const columns = place->columns ? place->columns
-                                         : lower_int64(lo, place->root->shape[place->root->rank - 1], NULL);
+    Expr *const columns =
+        place->columns ? place->columns : lower_int64(lo, place->root->shape[place->root->rank - 1], NULL);
     emit_call(lo, arena_printf(lo->arena, "%s<%d>", verb, width), 5, words,
               expr_address(lo->arena, place->pointer, place->at), or_true(lo, both(lo, extra, place->rows_inside)),
               place->column, columns);
@@ -91,13 +88,12 @@ Expr *loaded_element(Lowering *lo, const Iteration *it, int i)
 {
     Var *const values = it->loaded[i].values;
     Expr *const v = var_of(lo, it->digit[it->vector]);
-    if (!it->loaded[i].in_words)
-        return expr_index(lo->arena, values, v);
+    if (!it->loaded[i].in_words) return expr_index(lo->arena, values, v);
     const DType type = loop_type(it->loaded[i].load->load.buffer->type);
-    return call_expr(lo, type,
-                     arena_printf(lo->arena, "element_of<%s, %d>", dtype_info[type].c_name,
-                                  it->layout.digit[it->vector].extent),
-                     3, var_of(lo, values), batch_number(lo, it), v);
+    return call_expr(
+        lo, type,
+        arena_printf(lo->arena, "element_of<%s, %d>", dtype_info[type].c_name, it->layout.digit[it->vector].extent), 3,
+        var_of(lo, values), batch_number(lo, it), v);
 }
 
 // Loops over the iterations whose loads are made together.
@@ -123,9 +119,8 @@ static void emit_loads_of_batch(Lowering *lo, Iteration *it, bool trusting)
     const int depth = begin_batch(lo, it, nests);
     begin_block(lo, &block);
     Expr *const valid = declare_indices(lo, it, ~0u);
-    if (valid)
-        begin_if(lo, &guard, valid);
-    it->n_loaded = 0;                // addresses are lowered without them
+    if (valid) begin_if(lo, &guard, valid);
+    it->n_loaded = 0; // addresses are lowered without them
     for (int i = 0; i < n; i++) {
         Expr *const load = it->loaded[i].load, *unused;
         Place place;
@@ -135,12 +130,10 @@ static void emit_loads_of_batch(Lowering *lo, Iteration *it, bool trusting)
                                          i32_mul(lo, batch_number(lo, it), vector_words(load->load.buffer, width)));
         if (trusting && wholeness(lo, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE)
             emit_whole_move(lo, "load", width, words, &place, NULL);
-        else
-            emit_tested_move(lo, "load_words", width, words, &place, NULL);
+        else emit_tested_move(lo, "load_words", width, words, &place, NULL);
     }
     it->n_loaded = n;
-    if (valid)
-        end_nest(lo, &guard);
+    if (valid) end_nest(lo, &guard);
     end_nest(lo, &block);
     end_nests(lo, nests, depth);
 }
@@ -151,22 +144,22 @@ void emit_batch(Lowering *lo, Iteration *it)
     for (int i = 0; i < it->n_loaded; i++)
         if (it->loaded[i].in_words) {
             const Buffer *const buffer = it->loaded[i].load->load.buffer;
-            it->loaded[i].values = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_v", buffer->name),
-                                              it->batch_size * vector_words(buffer, it->layout.digit[it->vector].extent));
+            it->loaded[i].values =
+                emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_v", buffer->name),
+                           it->batch_size * vector_words(buffer, it->layout.digit[it->vector].extent));
         }
     Expr *test = NULL;
     bool trusting = false;
     for (int i = 0; i < it->n_loaded; i++) {
         const Expr *const load = it->loaded[i].load;
         Expr *one = NULL;
-        const Wholeness whole = it->loaded[i].in_words ? wholeness(lo, it, load->load.buffer, load->load.subs, &one) : NEVER_WHOLE;
+        const Wholeness whole =
+            it->loaded[i].in_words ? wholeness(lo, it, load->load.buffer, load->load.subs, &one) : NEVER_WHOLE;
         trusting |= whole != NEVER_WHOLE;
-        if (whole == PERHAPS_WHOLE && !(test && expr_equal(test, one)))
-            test = both(lo, test, one);
+        if (whole == PERHAPS_WHOLE && !(test && expr_equal(test, one))) test = both(lo, test, one);
     }
     Nest choice;
-    if (test)
-        begin_if(lo, &choice, test);
+    if (test) begin_if(lo, &choice, test);
     emit_loads_of_batch(lo, it, trusting);
     if (test) {
         begin_else(lo, &choice);
@@ -223,8 +216,9 @@ static bool rounds_together(const TileOp *store, int width)
     const DType type = store->store.buffer->type;
     const Expr *const value = store->store.value;
     return (type == DTYPE_BF16 || type == DTYPE_F16 || type == DTYPE_E4M3 || type == DTYPE_E5M2) &&
-           width * dtype_bits(type) >= 8 * CHOICE_BYTES_MIN && buffer_root(store->store.buffer)->kind == BUFFER_TENSOR &&
-           value->kind == E_CONVERT && value->type == type && value->convert.a->type == DTYPE_F32;
+           width * dtype_bits(type) >= 8 * CHOICE_BYTES_MIN &&
+           buffer_root(store->store.buffer)->kind == BUFFER_TENSOR && value->kind == E_CONVERT && value->type == type &&
+           value->convert.a->type == DTYPE_F32;
 }
 
 // What a vector takes is rounded in pairs; what is only moved keeps its bits.
@@ -237,19 +231,17 @@ void emit_vector_loads(Lowering *lo, Iteration *it)
 {
     const int width = it->layout.digit[it->vector].extent;
     const int n = it->n_loaded;
-    it->n_loaded = 0;                // addresses are lowered without them
+    it->n_loaded = 0; // addresses are lowered without them
     for (int i = 0; i < n; i++) {
         Expr *const load = it->loaded[i].load;
         Place place;
         if (it->loaded[i].in_words || !place_element(lo, load->load.buffer, load->load.subs, it, &place, load->span))
             continue;
-        Var *const values = it->loaded[i].values = emit_array(lo, loop_type(load->load.buffer->type),
-                                                              arena_printf(lo->arena, "%s_v", load->load.buffer->name),
-                                                              width);
+        Var *const values = it->loaded[i].values = emit_array(
+            lo, loop_type(load->load.buffer->type), arena_printf(lo->arena, "%s_v", load->load.buffer->name), width);
         if (place.root->kind == BUFFER_TENSOR)
             emit_tested_move(lo, "load_vector", width, var_of(lo, values), &place, NULL);
-        else
-            emit_shared_move(lo, "load", width, values, &place, NULL);
+        else emit_shared_move(lo, "load", width, values, &place, NULL);
     }
     it->n_loaded = n;
     for (int i = 0; i < it->n_stored; i++) {
@@ -272,8 +264,8 @@ static void emit_tensor_store(Lowering *lo, Iteration *it, int i, const Place *p
                          replica_is_first(lo, &it->layout));
         return;
     }
-    Var *const words = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", buffer->name),
-                                  vector_words(buffer, width));
+    Var *const words =
+        emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", buffer->name), vector_words(buffer, width));
     const char *const verb = it->stored[i].rounds
                                  ? arena_printf(lo->arena, "round_%s<%d>", dtype_name(buffer->type), width)
                                  : arena_printf(lo->arena, "join<%d>", width);
@@ -281,16 +273,11 @@ static void emit_tensor_store(Lowering *lo, Iteration *it, int i, const Place *p
     Expr *test = NULL, *const first = replica_is_first(lo, &it->layout);
     const Wholeness whole = wholeness(lo, it, buffer, store->store.subs, &test);
     Nest choice;
-    if (whole == PERHAPS_WHOLE)
-        begin_if(lo, &choice, test);
-    if (whole != NEVER_WHOLE)
-        emit_whole_move(lo, "store", width, var_of(lo, words), place, first);
-    if (whole == PERHAPS_WHOLE)
-        begin_else(lo, &choice);
-    if (whole != ALWAYS_WHOLE)
-        emit_tested_move(lo, "store_words", width, var_of(lo, words), place, first);
-    if (whole == PERHAPS_WHOLE)
-        end_nest(lo, &choice);
+    if (whole == PERHAPS_WHOLE) begin_if(lo, &choice, test);
+    if (whole != NEVER_WHOLE) emit_whole_move(lo, "store", width, var_of(lo, words), place, first);
+    if (whole == PERHAPS_WHOLE) begin_else(lo, &choice);
+    if (whole != ALWAYS_WHOLE) emit_tested_move(lo, "store_words", width, var_of(lo, words), place, first);
+    if (whole == PERHAPS_WHOLE) end_nest(lo, &choice);
 }
 
 void emit_vector_stores(Lowering *lo, Iteration *it)
@@ -302,16 +289,16 @@ void emit_vector_stores(Lowering *lo, Iteration *it)
     for (int i = 0; i < it->n_stored; i++) {
         TileOp *const store = it->stored[i].store;
         Place place;
-        if (lo->is_muted && !is_fragment_in_registers(lo, store->store.buffer))
-            continue;
-        if (!place_element(lo, store->store.buffer, store->store.subs, it, &place, store->span))
-            continue;
+        if (lo->is_muted && !is_fragment_in_registers(lo, store->store.buffer)) continue;
+        if (!place_element(lo, store->store.buffer, store->store.subs, it, &place, store->span)) continue;
         if (is_fragment_in_registers(lo, store->store.buffer)) {
             Var *const v = it->stored[i].values;
             emit_call(lo, "store_pair", 2, expr_address(lo->arena, place.pointer, place.at),
                       call_expr(lo, DTYPE_U32,
-                                waits_in_f32(lo, store, false) ? arena_printf(lo->arena, "pack_%s", dtype_name(store->store.buffer->type)) : "pack_bits", 2,
-                                expr_index(lo->arena, v, i32_const(lo, 0)),
+                                waits_in_f32(lo, store, false)
+                                    ? arena_printf(lo->arena, "pack_%s", dtype_name(store->store.buffer->type))
+                                    : "pack_bits",
+                                2, expr_index(lo->arena, v, i32_const(lo, 0)),
                                 expr_index(lo->arena, v, i32_const(lo, 1))));
         } else if (place.root->kind == BUFFER_TENSOR) {
             emit_tensor_store(lo, it, i, &place);

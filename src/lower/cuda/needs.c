@@ -9,7 +9,8 @@ bool is_fetch(Lowering *lo, const TileOp *op) { return op_info(lo, op)->fetched 
 bool makes_needed(const Lowering *lo, const TileOp *op)
 {
     const bool sets = op->kind == T_LET || op->kind == T_SET;
-    return sets ? lo->needed[op->let.var->id] : op->kind == T_UPDATE && op->update.var && lo->needed[op->update.var->id];
+    return sets ? lo->needed[op->let.var->id]
+                : op->kind == T_UPDATE && op->update.var && lo->needed[op->update.var->id];
 }
 
 static bool is_work(Lowering *lo, TileOp *op) { return op_info(lo, op)->fetched || makes_needed(lo, op); }
@@ -18,14 +19,16 @@ bool has_work(Lowering *lo, TileOp *op) { return op_has(lo, op, is_work); }
 
 bool declare_again(Lowering *lo, TileOp *op)
 {
-    if (op->kind != T_LET || !makes_needed(lo, op))
-        return false;
+    if (op->kind != T_LET || !makes_needed(lo, op)) return false;
     *var_slot(lo, op->let.var) = NULL;
     declare_value(lo, op);
     return true;
 }
 
-typedef struct Need { Lowering *lo; bool changed; } Need;
+typedef struct Need {
+    Lowering *lo;
+    bool changed;
+} Need;
 
 static bool need_var(const Expr *x, void *context)
 {
@@ -37,8 +40,7 @@ static bool need_var(const Expr *x, void *context)
 
 static void need_slot(Expr **x, void *context)
 {
-    if (*x)
-        expr_any(*x, need_var, context);
+    if (*x) expr_any(*x, need_var, context);
 }
 
 static void need_view(const TileUse *use, void *context) { buffer_each_expr(use->buffer, need_slot, context); }

@@ -5,8 +5,7 @@
 // Both fragments in registers, with whole pairs.
 static bool are_packable(const TileInfo *to, const TileInfo *from)
 {
-    if (!to || !from || to->home != HOME_REGISTERS || from->home != HOME_REGISTERS)
-        return false;
+    if (!to || !from || to->home != HOME_REGISTERS || from->home != HOME_REGISTERS) return false;
     const DType type = to->buffer->type;
     return from->buffer->type == DTYPE_F32 && (type == DTYPE_BF16 || type == DTYPE_F16) &&
            layout_equal(&to->layout, &from->layout) && layout_registers(&to->layout) % 2 == 0;
@@ -16,14 +15,13 @@ static bool are_packable(const TileInfo *to, const TileInfo *from)
 bool is_packed_conversion(Lowering *lo, const TileOp *op, TileInfo **to, TileInfo **from)
 {
     const TileOp *const store = op->forall.body;
-    if (lo->kernel->checked || !store || store->next || store->kind != T_STORE || store->store.value->kind != E_CONVERT ||
-        store->store.value->convert.a->kind != E_LOAD)
+    if (lo->kernel->checked || !store || store->next || store->kind != T_STORE ||
+        store->store.value->kind != E_CONVERT || store->store.value->convert.a->kind != E_LOAD)
         return false;
     const Expr *const load = store->store.value->convert.a;
     *to = tile_info(lo, store->store.buffer);
     *from = tile_info(lo, load->load.buffer);
-    if (!are_packable(*to, *from))
-        return false;
+    if (!are_packable(*to, *from)) return false;
     const int rank = (*to)->buffer->rank;
     int which[MAX_RANK], same[MAX_RANK];
     if (!subscripts_are_indices(store->store.subs, rank, op->forall.indices, op->forall.n, which) ||
@@ -32,8 +30,7 @@ bool is_packed_conversion(Lowering *lo, const TileOp *op, TileInfo **to, TileInf
         return false;
     for (int d = 0; d < rank; d++) {
         int64_t extent;
-        if (!full_extent(&op->forall.indices[which[d]], &extent) || extent != (*to)->layout.extent[d])
-            return false;
+        if (!full_extent(&op->forall.indices[which[d]], &extent) || extent != (*to)->layout.extent[d]) return false;
     }
     return true;
 }
@@ -41,18 +38,15 @@ bool is_packed_conversion(Lowering *lo, const TileOp *op, TileInfo **to, TileInf
 bool emit_packed_conversion(Lowering *lo, const TileOp *op)
 {
     TileInfo *to, *from;
-    if (!is_packed_conversion(lo, op, &to, &from))
-        return false;
+    if (!is_packed_conversion(lo, op, &to, &from)) return false;
     Nest nest;
     Var *const i = begin_unrolled(lo, &nest, "i", layout_registers(&to->layout) / 2);
     Expr *const even = i32_mul(lo, var_of(lo, i), 2), *const odd = i32_op(lo, X_ADD, even, 1);
-    Expr *const word = call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
-                                 expr_index(lo->arena, from->registers, even),
-                                 expr_index(lo->arena, from->registers, odd));
-    if (to->is_packed)
-        emit_element(lo, to->registers, var_of(lo, i), word);
-    else
-        emit_call(lo, "store_pair", 2, expr_address(lo->arena, to->registers, even), word);
+    Expr *const word =
+        call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
+                  expr_index(lo->arena, from->registers, even), expr_index(lo->arena, from->registers, odd));
+    if (to->is_packed) emit_element(lo, to->registers, var_of(lo, i), word);
+    else emit_call(lo, "store_pair", 2, expr_address(lo->arena, to->registers, even), word);
     end_nest(lo, &nest);
     return true;
 }

@@ -5,7 +5,11 @@
 // columns 16 further are an XOR of 32 within the swizzled panel.
 #include "lower/cuda/cuda.h"
 
-typedef struct Panels { const TileInfo *from, *to; Division division; int row_blocks, columns; } Panels;     // of one group
+typedef struct Panels {
+    const TileInfo *from, *to;
+    Division division;
+    int row_blocks, columns;
+} Panels; // of one group
 
 static bool plan_panels(Lowering *lo, const TileOp *op, Panels *plan)
 {
@@ -39,16 +43,13 @@ bool copy_is_panels(Lowering *lo, const TileOp *op)
 void emit_panels(Lowering *lo, TileOp *op)
 {
     Panels plan;
-    if (!plan_panels(lo, op, &plan))
-        return;
+    if (!plan_panels(lo, op, &plan)) return;
     Arena *const a = lo->arena;
     const SharedLayout *const s = &plan.to->shared;
     const int pieces = plan.columns / 16, per_panel = s->panel_columns / 16;
-    Expr *row = i32_mul(lo, var_of(lo, lo->warp), 16), *first = i32_const(lo, 0);          // of the group: rows, pieces
-    if (lo->crew.groups > 1 && plan.division == DIVIDE_COLUMNS)
-        first = i32_mul(lo, var_of(lo, lo->group), pieces);
-    else if (lo->crew.groups > 1)
-        row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
+    Expr *row = i32_mul(lo, var_of(lo, lo->warp), 16), *first = i32_const(lo, 0); // of the group: rows, pieces
+    if (lo->crew.groups > 1 && plan.division == DIVIDE_COLUMNS) first = i32_mul(lo, var_of(lo, lo->group), pieces);
+    else if (lo->crew.groups > 1) row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
     Nest block, loop;
     begin_block(lo, &block);
     Var *const at = emit_declare(lo, DTYPE_U32, "at",
@@ -65,11 +66,15 @@ void emit_panels(Lowering *lo, TileOp *op)
         for (int i = 0; i < 4; i++) {
             Expr *const word = i32_add(lo, i32_add(lo, i32_mul(lo, var_of(lo, c), 4), i32_const(lo, i)),
                                        i32_const(lo, b * 4 * pieces));
-            words[i] = plan.from->is_packed ? expr_index(a, plan.from->registers, word)
-                     : call_expr(lo, DTYPE_U32, plan.from->buffer->type != DTYPE_F32 ? "pack_bits"
-                                 : arena_printf(a, "pack_%s", dtype_name(plan.to->buffer->type)), 2,
-                                 expr_index(a, plan.from->registers, i32_mul(lo, word, 2)),
-                                 expr_index(a, plan.from->registers, i32_add(lo, i32_mul(lo, word, 2), i32_const(lo, 1))));
+            words[i] = plan.from->is_packed
+                           ? expr_index(a, plan.from->registers, word)
+                           : call_expr(lo, DTYPE_U32,
+                                       plan.from->buffer->type != DTYPE_F32
+                                           ? "pack_bits"
+                                           : arena_printf(a, "pack_%s", dtype_name(plan.to->buffer->type)),
+                                       2, expr_index(a, plan.from->registers, i32_mul(lo, word, 2)),
+                                       expr_index(a, plan.from->registers,
+                                                  i32_add(lo, i32_mul(lo, word, 2), i32_const(lo, 1))));
         }
         emit_call(lo, "store_panel", 7, var_of(lo, at), panel, column, words[0], words[1], words[2], words[3]);
         end_nest(lo, &loop);

@@ -12,27 +12,25 @@
 typedef struct Linear {
     Lowering *lo;
     TileInfo *tile;
-    bool      sums, scales, other;
-    UpdateOp  with;
-    TileOp   *op;
+    bool sums, scales, other;
+    UpdateOp with;
+    TileOp *op;
     Iteration it;
-    bool      in_map;
+    bool in_map;
 } Linear;
 
 // Every thread has iterations of its own: none repeats what another sums.
 static bool threads_share(const Iteration *it)
 {
     for (int i = 0; i < it->layout.n; i++)
-        if (it->layout.digit[i].dim == REPLICATED)
-            return false;
+        if (it->layout.digit[i].dim == REPLICATED) return false;
     return it->layout.n > 0 && !it->is_linear;
 }
 
 static void check_use(const TileUse *use, void *context)
 {
     Linear *const linear = context;
-    if (buffer_root(use->buffer) != linear->tile->buffer)
-        return;
+    if (buffer_root(use->buffer) != linear->tile->buffer) return;
     const TileOp *const op = linear->op;
     const bool is_target = op->kind == T_UPDATE && op->update.buffer == linear->tile->buffer && use->writes;
     if (is_parted(linear->lo, op) && op->matmul.dst.buffer == use->buffer && op->matmul.accumulate) {
@@ -63,13 +61,10 @@ static bool loads_buffer(const Expr *x, void *context)
 static bool check_op(Lowering *lo, TileOp *op, void *context)
 {
     Linear *const linear = context;
-    if (op->kind == T_TILE)
-        linear->other |= op->tile.buffer == linear->tile->buffer;
+    if (op->kind == T_TILE) linear->other |= op->tile.buffer == linear->tile->buffer;
     linear->op = op;
-    if (op->kind == T_FORALL)
-        choose_iteration(lo, op, &linear->it);
-    if (op_info(lo, op)->fetched)
-        return true;
+    if (op->kind == T_FORALL) choose_iteration(lo, op, &linear->it);
+    if (op_info(lo, op)->fetched) return true;
     tile_uses(op, check_use, linear);
     if (op->kind == T_UPDATE && expr_any(op->update.value, loads_buffer, (void *)linear->tile->buffer))
         linear->other = true;
@@ -80,22 +75,19 @@ static bool check_op(Lowering *lo, TileOp *op, void *context)
 static bool is_replicated(const Layout *layout)
 {
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED)
-            return true;
+        if (layout->digit[i].dim == REPLICATED) return true;
     return false;
 }
 
 static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
 {
     Linear linear = { .lo = lo, .tile = tile };
-    if (lo->kernel->checked)
-        return false;
+    if (lo->kernel->checked) return false;
     if (tile->home != HOME_REGISTERS || tile->is_partial || !is_replicated(&tile->layout) ||
         !dtype_is_float(tile->buffer->type) || dtype_bits(tile->buffer->type) < 32)
         return false;
     TileOp **body;
-    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
-        each_op(lo, *body, check_op, &linear);
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, check_op, &linear);
     tile->partial_with = linear.with;
     return linear.sums && !linear.other && !(linear.scales && linear.with != UPDATE_ADD);
 }
@@ -116,15 +108,14 @@ static void store_register(Lowering *lo, TileInfo *tile, Expr *at, Expr *value)
 static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
 {
     Expr *const value = expr_index(lo->arena, tile->registers, at);
-    store_register(lo, tile, at,
-                   expr_select(lo->arena, replica_is_first(lo, &tile->layout), value,
-                               expr_float(lo->arena, value->type, 0)));
+    store_register(
+        lo, tile, at,
+        expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
 }
 
 bool is_parted(Lowering *lo, const TileOp *op)
 {
-    if (op->kind != T_MATMUL)
-        return false;
+    if (op->kind != T_MATMUL) return false;
     const Product *const p = op_info(lo, op)->product;
     return p && p->division == DIVIDE_CONTRACTION && (p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA);
 }
@@ -150,8 +141,9 @@ void join_parts(Lowering *lo, TileInfo *tile)
     Nest block, nest;
     begin_block(lo, &block);
     Var *const scratch = loop_new_pointer(lo->unit, DTYPE_F32, "parts");
-    emit_definition(lo, scratch, call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)));
-    emit_barrier(lo);                // earlier readers of the scratch
+    emit_definition(lo, scratch,
+                    call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)));
+    emit_barrier(lo); // earlier readers of the scratch
     for (int write = 1; write >= 0; write--) {
         Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&tile->layout));
         if (write) {
@@ -165,8 +157,7 @@ void join_parts(Lowering *lo, TileInfo *tile)
             store_register(lo, tile, var_of(lo, r), sum);
         }
         end_nest(lo, &nest);
-        if (write)
-            emit_barrier(lo);
+        if (write) emit_barrier(lo);
     }
     end_nest(lo, &block);
 }
@@ -176,10 +167,8 @@ void begin_partial_sums(Lowering *lo, TileOp *loop)
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         const bool of_another_group = lo->has_teams && tile->team && !(tile->team >> lo->walk & 1);
-        if (of_another_group || !is_linear_in(lo, loop, tile))
-            continue;
-        if (tile->partial_with == UPDATE_ADD)
-            each_register(lo, tile, keep_first);
+        if (of_another_group || !is_linear_in(lo, loop, tile)) continue;
+        if (tile->partial_with == UPDATE_ADD) each_register(lo, tile, keep_first);
         tile->is_partial = true;
         tile->partial_in = loop;
     }
@@ -189,12 +178,9 @@ void end_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        if (!tile->is_partial || tile->partial_in != loop)
-            continue;
+        if (!tile->is_partial || tile->partial_in != loop) continue;
         tile->is_partial = false;
-        if (tile->is_parted)
-            join_parts(lo, tile);
-        else
-            join_partial_sums(lo, tile);
+        if (tile->is_parted) join_parts(lo, tile);
+        else join_partial_sums(lo, tile);
     }
 }

@@ -11,10 +11,8 @@ static Expr *inside_test(Lowering *lo, Expr *sub, Expr *extent)
     const Range r = expr_range(sub);
     int64_t n;
     Expr *test = NULL;
-    if (!(r.has_lo && r.lo >= 0))
-        test = expr_binary(a, X_GE, sub, int_const(a, 0));
-    if (!(r.has_hi && expr_as_int(extent, &n) && r.hi < n))
-        test = both(lo, test, expr_binary(a, X_LT, sub, extent));
+    if (!(r.has_lo && r.lo >= 0)) test = expr_binary(a, X_GE, sub, int_const(a, 0));
+    if (!(r.has_hi && expr_as_int(extent, &n) && r.hi < n)) test = both(lo, test, expr_binary(a, X_LT, sub, extent));
     return test && expr_is_const(test) && test->integer.value ? NULL : test;
 }
 
@@ -22,8 +20,7 @@ static Expr *inside_test(Lowering *lo, Expr *sub, Expr *extent)
 static Expr *linear_position(Lowering *lo, Expr **subs, Expr *const *extents, int rank)
 {
     Expr *at = int_const(lo->arena, 0);
-    for (int d = 0; d < rank; d++)
-        at = int_add(lo->arena, int_mul(lo->arena, at, extents[d]), subs[d]);
+    for (int d = 0; d < rank; d++) at = int_add(lo->arena, int_mul(lo->arena, at, extents[d]), subs[d]);
     return at;
 }
 
@@ -45,8 +42,9 @@ static void through_view(Lowering *lo, const Buffer *view, Expr **subs)
     while (back < view->rank - front && back < ranges - front) {
         const int v = view->rank - 1 - back, r = ranges - 1 - back;
         int64_t n, m;
-        if (back == 0 && size != base_size) {                // the last dimension is counted anew
-            if (!expr_as_int(view->shape[v], &n) || !expr_as_int(region_extent(base, r), &m) || n * size != m * base_size)
+        if (back == 0 && size != base_size) { // the last dimension is counted anew
+            if (!expr_as_int(view->shape[v], &n) || !expr_as_int(region_extent(base, r), &m) ||
+                n * size != m * base_size)
                 break;
             position[r] = expr_binary(a, X_DIV, int_mul(a, subs[v], int_const(a, size)), int_const(a, base_size));
         } else if (expr_equal(view->shape[v], region_extent(base, r))) {
@@ -57,9 +55,9 @@ static void through_view(Lowering *lo, const Buffer *view, Expr **subs)
         back++;
     }
     Expr *rest = linear_position(lo, subs + front, view->shape + front, view->rank - front - back);
-    if (back == 0 && size != base_size)                      // counted in bytes
+    if (back == 0 && size != base_size) // counted in bytes
         rest = expr_binary(a, X_DIV, int_mul(a, rest, int_const(a, size)), int_const(a, base_size));
-    int outer = front;                                       // dimensions of one element stay at 0
+    int outer = front; // dimensions of one element stay at 0
     for (int64_t n; outer < ranges - back - 1 && expr_as_int(region_extent(base, outer), &n) && n == 1; outer++)
         position[outer] = int_const(a, 0);
     for (int d = ranges - back - 1; d >= outer; d--) {
@@ -79,9 +77,9 @@ Expr *shared_at(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column)
     }
     Expr *within = column, *panel = i32_const(lo, 0);
     if (s->columns != s->panel_columns) {
-        panel = i32_mul(lo,
-                        expr_binary(lo->arena, X_SHR, column, i32_const(lo, __builtin_ctz((unsigned)s->panel_columns))),
-                        s->panel_bytes / s->element_bytes);
+        panel =
+            i32_mul(lo, expr_binary(lo->arena, X_SHR, column, i32_const(lo, __builtin_ctz((unsigned)s->panel_columns))),
+                    s->panel_bytes / s->element_bytes);
         within = i32_op(lo, X_BITAND, column, s->panel_columns - 1);
     }
     return i32_add(lo, panel,
@@ -130,20 +128,19 @@ static bool place_registers(Lowering *lo, TileInfo *tile, Expr **subs, const Ite
 {
     Subscripts match = { 0 };
     Layout layout = tile->layout;
-    if (it && tile->buffer->rank && (!match_subscripts(lo, subs, tile->buffer->rank, it->indices, it->n, &match) ||
-                                     !split_layout(tile, &match, &layout)))
+    if (it && tile->buffer->rank &&
+        (!match_subscripts(lo, subs, tile->buffer->rank, it->indices, it->n, &match) ||
+         !split_layout(tile, &match, &layout)))
         return false;
     Expr *at = i32_const(lo, 0);
     int stride = 1;
     for (int i = 0; i < layout.n; i++) {
         const Digit *const digit = &layout.digit[i];
-        if (digit->input != IN_REGISTER)
-            continue;
+        if (digit->input != IN_REGISTER) continue;
         const int index = it && digit->dim >= 0 ? match.index[digit->dim] : -1;
         const int same = index < 0 || it->dim_of[index] < 0 ? -1 : same_digit(it, index, digit);
-        if (same < 0)
-            return false;
-        if (it->digit[same])         // before and after the loop of a vector its digit stands at 0
+        if (same < 0) return false;
+        if (it->digit[same]) // before and after the loop of a vector its digit stands at 0
             at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[same]), stride));
         stride *= digit->extent;
     }
@@ -161,8 +158,8 @@ static void place_tensor(Lowering *lo, Buffer *tensor, Expr **subs, const Iterat
             Expr *const stride = lower_int64(lo, tensor->stride[d], NULL);
             at = expr_binary(a, X_ADD, at, expr_binary(a, X_MUL, lower_int64(lo, subs[d], it), stride));
         } else if (tensor->strided) {
-            Expr *const stride = call_expr(lo, DTYPE_I64, "param_word", 1,
-                                           i32_const(lo, lo->tensors[tensor->id]->multiple + 1 + d));
+            Expr *const stride =
+                call_expr(lo, DTYPE_I64, "param_word", 1, i32_const(lo, lo->tensors[tensor->id]->multiple + 1 + d));
             at = expr_binary(a, X_ADD, at, expr_binary(a, X_MUL, lower_int64(lo, subs[d], it), stride));
         } else {
             at = expr_binary(a, X_MUL, at, lower_int64(lo, tensor->shape[d], NULL));
@@ -177,8 +174,8 @@ static void place_tensor(Lowering *lo, Buffer *tensor, Expr **subs, const Iterat
 static void place_local(Lowering *lo, Buffer *local, Expr **subs, const Iteration *it, Place *place, Span span)
 {
     place->pointer = lo->tensors[local->id];
-    place->at = local->rank ? lower_int64(lo, linear_position(lo, subs, local->shape, local->rank), it)
-                            : i32_const(lo, 0);
+    place->at =
+        local->rank ? lower_int64(lo, linear_position(lo, subs, local->shape, local->rank), it) : i32_const(lo, 0);
     for (int d = 0; d < local->rank && lo->kernel->checked; d++) {
         int64_t extent = 1;
         expr_as_int(local->shape[d], &extent);
@@ -191,8 +188,7 @@ static void place_local(Lowering *lo, Buffer *local, Expr **subs, const Iteratio
 static void place_in_tensor(Lowering *lo, Buffer *tensor, Expr **subs, Expr *rows, const Iteration *it, Place *place)
 {
     const int last = tensor->rank - 1;
-    for (int d = 0; d < last; d++)
-        rows = both(lo, rows, inside_test(lo, subs[d], tensor->shape[d]));
+    for (int d = 0; d < last; d++) rows = both(lo, rows, inside_test(lo, subs[d], tensor->shape[d]));
     Expr *const column_test = last >= 0 ? inside_test(lo, subs[last], tensor->shape[last]) : NULL;
     place_tensor(lo, tensor, subs, it, place);
     place->rows_inside = rows ? lower_expr(lo, rows, it) : NULL;
@@ -202,20 +198,21 @@ static void place_in_tensor(Lowering *lo, Buffer *tensor, Expr **subs, Expr *row
 }
 
 // From a view to the buffer below it: *rows grows by the tests of its bounds, as Tile IR, so that they fold.
-static bool leave_view(Lowering *lo, const Buffer *view, Expr **subs, Expr **rows, const Iteration *it, Place *place, Span span)
+static bool leave_view(Lowering *lo, const Buffer *view, Expr **subs, Expr **rows, const Iteration *it, Place *place,
+                       Span span)
 {
     const DType type = view->type, below = view->base.buffer->type;
     if (type != below && (dtype_bits(type) < 8 || dtype_bits(below) < 8))
         return unsupported(lo, span, "a view of packed elements in another type ('%s')", view->name);
-    if (type != below && !place->recast)
-        place->recast = type;
-    if (dtype_bits(type) < dtype_bits(below)) {            // several stand in one of those below
-        Expr *const which = expr_binary(lo->arena, X_MOD, subs[view->rank - 1], int_const(lo->arena, dtype_bits(below) / dtype_bits(type)));
-        Expr *const bytes = cast(lo, DTYPE_I32, lower_expr(lo, int_mul(lo->arena, which, int_const(lo->arena, dtype_bits(type) / 8)), it));
+    if (type != below && !place->recast) place->recast = type;
+    if (dtype_bits(type) < dtype_bits(below)) { // several stand in one of those below
+        Expr *const which = expr_binary(lo->arena, X_MOD, subs[view->rank - 1],
+                                        int_const(lo->arena, dtype_bits(below) / dtype_bits(type)));
+        Expr *const bytes = cast(
+            lo, DTYPE_I32, lower_expr(lo, int_mul(lo->arena, which, int_const(lo->arena, dtype_bits(type) / 8)), it));
         place->bytes = place->bytes ? expr_binary(lo->arena, X_ADD, place->bytes, bytes) : bytes;
     }
-    for (int d = 0; d < view->rank; d++)
-        *rows = both(lo, *rows, inside_test(lo, subs[d], view->shape[d]));
+    for (int d = 0; d < view->rank; d++) *rows = both(lo, *rows, inside_test(lo, subs[d], view->shape[d]));
     through_view(lo, view, subs);
     return true;
 }
@@ -226,8 +223,7 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
     for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer)
-        if (!leave_view(lo, buffer, subs, &rows, it, place, span))
-            return false;
+        if (!leave_view(lo, buffer, subs, &rows, it, place, span)) return false;
     place->root = buffer;
     if (buffer->kind == BUFFER_TENSOR) {
         place_in_tensor(lo, buffer, subs, rows, it, place);
@@ -235,10 +231,8 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
     }
     place->inside = place->rows_inside = rows ? lower_expr(lo, rows, it) : NULL;
     TileInfo *const tile = tile_info(lo, buffer);
-    if (buffer->kind == BUFFER_LOCAL)
-        place_local(lo, buffer, subs, it, place, span);
-    else if (tile->home == HOME_SHARED)
-        place_shared(lo, tile, subs, it, place, span);
+    if (buffer->kind == BUFFER_LOCAL) place_local(lo, buffer, subs, it, place, span);
+    else if (tile->home == HOME_SHARED) place_shared(lo, tile, subs, it, place, span);
     else if (!place_registers(lo, tile, subs, it, place))
         return unsupported(lo, span, "this access to fragment '%s'", buffer->name);
     return true;
@@ -255,8 +249,8 @@ Expr *element_at(Lowering *lo, const Place *place, DType stored)
 {
     const DType type = loop_type(stored);
     if (place->recast)
-        return call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name), place->bytes ? 2 : 1,
-                         expr_address(lo->arena, place->pointer, place->at), place->bytes);
+        return call_expr(lo, type, arena_printf(lo->arena, "element_as<%s>", dtype_info[type].c_name),
+                         place->bytes ? 2 : 1, expr_address(lo->arena, place->pointer, place->at), place->bytes);
     if (is_packed_place(place))
         return call_expr(lo, type, arena_printf(lo->arena, "packed_element<%d>", dtype_bits(place->root->type)), 2,
                          var_of(lo, place->pointer), place->at);

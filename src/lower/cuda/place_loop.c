@@ -30,8 +30,8 @@ void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest)
     }
     begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->lane), rows / 4));
     Expr *const lane = var_of(lo, lo->lane), *const first = i32_mul(lo, var_of(lo, lo->warp), 8);
-    Expr *const row = i32_add(lo, i32_add(lo, i32_op(lo, X_MOD, lane, 8), first),
-                              i32_mul(lo, i32_op(lo, X_DIV, lane, 8), 8 * 4));
+    Expr *const row =
+        i32_add(lo, i32_add(lo, i32_op(lo, X_MOD, lane, 8), first), i32_mul(lo, i32_op(lo, X_DIV, lane, 8), 8 * 4));
     *var_slot(lo, index->var) = emit_declare(lo, DTYPE_I32, index->var->name, row);
 }
 
@@ -65,8 +65,7 @@ bool emit_local(Lowering *lo, TileOp *op)
     TileOp *const forall = as_map(lo, op);
     Iteration it = own_iteration();
     Nest nest;
-    if (!lo->stock || forall->forall.n != 1)
-        return false;
+    if (!lo->stock || forall->forall.n != 1) return false;
     begin_row(lo, &forall->forall.indices[0], &nest);
     emit_thread_block(lo, forall->forall.body, &it);
     end_nest(lo, &nest);
@@ -83,8 +82,7 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
     for (TileOp *op = block; op; op = op->next) {
         const OpInfo *const info = op_info(lo, op);
         Nest nest;
-        if (declare_again(lo, op))
-            continue;
+        if (declare_again(lo, op)) continue;
         if (info->is_place && phase == LOAD && info->loads_early) {
             load_place(lo, op, &it);
         } else if (info->is_place && phase == WORK_OUT) {
@@ -92,8 +90,7 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
         } else if (info->fills && !info->is_place && phase == ASK) {
             (lo->stock ? aim_stock : ask_rows)(lo, op);
         } else if (op->kind == T_IF) {
-            if (!op_has(lo, op, is_fill))
-                continue;
+            if (!op_has(lo, op, is_fill)) continue;
             begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
             emit_phase(lo, op->branch.then, phase);
             if (op->branch.otherwise) {
@@ -108,15 +105,13 @@ static void emit_phase(Lowering *lo, TileOp *block, Phase phase)
 static void point_sides(Lowering *lo, const TileOp *pipeline, bool flip)
 {
     Expr *side = var_of(lo, lo->side);
-    if (flip)
-        side = expr_binary(lo->arena, X_BITXOR, side, u32_const(lo, 1));
+    if (flip) side = expr_binary(lo->arena, X_BITXOR, side, u32_const(lo, 1));
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (!tile->has_sides || !is_within(lo, tile->declared, pipeline))
-            continue;
-        Expr *const offset = i32_add(lo, i32_const(lo, tile->offset),
-                                     cast(lo, DTYPE_I32,
-                                          expr_binary(lo->arena, X_MUL, side, u32_const(lo, tile->shared.bytes))));
+        if (!tile->has_sides || !is_within(lo, tile->declared, pipeline)) continue;
+        Expr *const offset =
+            i32_add(lo, i32_const(lo, tile->offset),
+                    cast(lo, DTYPE_I32, expr_binary(lo->arena, X_MUL, side, u32_const(lo, tile->shared.bytes))));
         emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));
     }
 }
@@ -132,8 +127,7 @@ static void emit_phases(Lowering *lo, TileOp *op, Expr *step, Expr *end, bool fl
     *slot = emit_declare(lo, (*slot)->type, arena_printf(a, "%s_ahead", (*slot)->name), step);
     point_sides(lo, op, flip);
     for (int i = 0; i < n; i++) {
-        if (i > 0 && lo->stock)
-            emit_call(lo, "__syncwarp", 0);
+        if (i > 0 && lo->stock) emit_call(lo, "__syncwarp", 0);
         emit_phase(lo, op->pipeline.body, phases[i]);
     }
     end_nest(lo, &nest);
@@ -181,7 +175,8 @@ Expr *await_lists(Lowering *lo, TileOp *pipeline)
 {
     Expr *all = NULL;
     each_op(lo, pipeline->pipeline.body, see_early, &all);
-    return all ? expr_binary(lo->arena, X_BITAND, all, expr_call(lo->arena, DTYPE_I32, "(int32_t)blockIdx.z", -1, NULL)) : i32_const(lo, 0);
+    return all ? expr_binary(lo->arena, X_BITAND, all, expr_call(lo->arena, DTYPE_I32, "(int32_t)blockIdx.z", -1, NULL))
+               : i32_const(lo, 0);
 }
 
 // ---- the loop
@@ -202,7 +197,8 @@ static Expr *later(Lowering *lo, const Var *at, int steps)
 void load_lists(Lowering *lo, TileOp *pipeline)
 {
     static const Phase load[] = { LOAD };
-    emit_phases(lo, pipeline, later(lo, loop_var(lo, pipeline->pipeline.indices[0].var), 2), var_of(lo, lo->end), false, load, COUNT(load));
+    emit_phases(lo, pipeline, later(lo, loop_var(lo, pipeline->pipeline.indices[0].var), 2), var_of(lo, lo->end), false,
+                load, COUNT(load));
 }
 
 // The loop of a pipeline with places; `rows` prints the rest of a step.
@@ -220,25 +216,22 @@ void emit_with_places(Lowering *lo, TileOp *op, void rows(Lowering *, TileOp *))
     number_threads(lo);
     declare_stock(lo, op);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, load, COUNT(load));
-    if (lo->stock) {                 // both steps' elements before any row
+    if (lo->stock) { // both steps' elements before any row
         each_op(lo, op->pipeline.body, set_early_aside, NULL);
         emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
         each_op(lo, op->pipeline.body, swap_early, NULL);
     }
     meet_fillers(lo);
     emit_phases(lo, op, var_of(lo, begin), var_of(lo, end), false, work_out_and_ask, COUNT(work_out_and_ask));
-    if (lo->stock)
-        each_op(lo, op->pipeline.body, swap_early, NULL);
+    if (lo->stock) each_op(lo, op->pipeline.body, swap_early, NULL);
     load_stock(lo);
-    if (!lo->stock)
-        emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
+    if (!lo->stock) emit_phases(lo, op, later(lo, begin, 1), var_of(lo, end), true, load, COUNT(load));
     Nest loop;
     begin_for(lo, &loop, at, var_of(lo, begin), var_of(lo, end), expr_int(lo->arena, at->type, 1), LOOP_NO_UNROLL);
     number_threads(lo);
     meet_fillers(lo);
     emit_phases(lo, op, later(lo, at, 1), var_of(lo, end), true, work_out_and_ask, COUNT(work_out_and_ask));
-    if (!lo->stock)
-        load_lists(lo, op);
+    if (!lo->stock) load_lists(lo, op);
     point_sides(lo, op, false);
     rows(lo, op->pipeline.body);
     emit_assign(lo, lo->side, expr_binary(lo->arena, X_BITXOR, var_of(lo, lo->side), u32_const(lo, 1)));

@@ -9,21 +9,23 @@
 // after:  find_places(): is_place and loads_early of such statements, has_places of their pipelines, has_sides of tiles
 #include "lower/cuda/cuda.h"
 
-typedef struct Scan { Lowering *lo; const Var *row; bool elsewhere, loads, own; } Scan;
+typedef struct Scan {
+    Lowering *lo;
+    const Var *row;
+    bool elsewhere, loads, own;
+} Scan;
 
 static bool see_load(const Expr *x, void *context)
 {
     Scan *const scan = context;
-    if (x->kind == E_ATOMIC || x->kind == E_CALL)
-        scan->elsewhere = true;
-    if (x->kind != E_LOAD)
-        return false;
+    if (x->kind == E_ATOMIC || x->kind == E_CALL) scan->elsewhere = true;
+    if (x->kind != E_LOAD) return false;
     const Buffer *const root = buffer_root(x->load.buffer);
     const TileInfo *const tile = tile_info(scan->lo, root);
     scan->loads |= root->kind == BUFFER_TENSOR;
     scan->own |= tile != NULL;
     scan->elsewhere |= tile ? !tile->is_private || x->load.buffer != root || x->load.buffer->rank != 1 ||
-                              x->load.subs[0]->kind != E_VAR || x->load.subs[0]->var.var != scan->row
+                                  x->load.subs[0]->kind != E_VAR || x->load.subs[0]->var.var != scan->row
                             : root->kind != BUFFER_TENSOR;
     return false;
 }
@@ -47,7 +49,11 @@ static bool works_out_places(Lowering *lo, TileOp *op, bool *loads_early)
     return !scan.elsewhere;
 }
 
-typedef struct Finding { Lowering *lo; bool fails; int places, rows; } Finding;
+typedef struct Finding {
+    Lowering *lo;
+    bool fails;
+    int places, rows;
+} Finding;
 
 static void see_private_write(const TileUse *use, void *context)
 {
@@ -91,8 +97,7 @@ static bool unmark(Lowering *lo, TileOp *op, void *context)
 
 static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_PIPELINE)
-        return op->kind == T_FORALL;
+    if (op->kind != T_PIPELINE) return op->kind == T_FORALL;
     Finding finding = { .lo = lo, .fails = op->pipeline.n != 1 || op->pipeline.n_stage_labels > 2 };
     find_in_block(lo, op->pipeline.body, &finding);
     if (finding.fails || !finding.places || !finding.rows) {
@@ -111,7 +116,11 @@ void find_places(Lowering *lo) { each_op(lo, lo->kernel->body, find_in_pipeline,
 
 // ---- what is touched at a row
 
-typedef struct Locality { Lowering *lo; const Var *row; bool fails; } Locality;
+typedef struct Locality {
+    Lowering *lo;
+    const Var *row;
+    bool fails;
+} Locality;
 
 static void see_tile_at(Locality *local, Buffer *buffer, Expr *const *subs)
 {
@@ -121,8 +130,7 @@ static void see_tile_at(Locality *local, Buffer *buffer, Expr *const *subs)
 
 static bool see_tile_load(const Expr *x, void *context)
 {
-    if (x->kind == E_LOAD)
-        see_tile_at(context, x->load.buffer, x->load.subs);
+    if (x->kind == E_LOAD) see_tile_at(context, x->load.buffer, x->load.subs);
     return false;
 }
 
@@ -136,8 +144,7 @@ static bool has_warps_rows(const LoopIndex *index)
 static bool see_local(Lowering *lo, TileOp *op, void *context)
 {
     bool *const fails = context;
-    if (!op_info(lo, op)->fills)
-        return op->kind == T_FORALL;
+    if (!op_info(lo, op)->fills) return op->kind == T_FORALL;
     const TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
     if (!store || store->kind != T_STORE || store->next ||
         !(forall->forall.n == 1 ? has_warps_rows(&forall->forall.indices[0]) : fill_is_rows(lo, op))) {

@@ -10,9 +10,14 @@
 // before: shared tiles are laid out, channels are known       after: choose_preloads() has marked the products that do
 #include "lower/cuda/cuda.h"
 
-enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 };           // of a thread, beside its fragments and operands
+enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 }; // of a thread, beside its fragments and operands
 
-typedef struct Search { Lowering *lo; TileOp *loop; int words, most; uint32_t groups; } Search;
+typedef struct Search {
+    Lowering *lo;
+    TileOp *loop;
+    int words, most;
+    uint32_t groups;
+} Search;
 
 // Of the fragments that may hold a value during the loop: what is declared behind it does not.
 static int words_during(Lowering *lo, TileOp *loop)
@@ -30,11 +35,10 @@ static void emit_preload(Lowering *lo, Product *p)
 {
     const Operand *const a = &p->left;
     const int steps = p->k / 16, rows = p->row_blocks;
-    p->preloaded = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name),
-                              4 * steps * rows);
+    p->preloaded =
+        emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name), 4 * steps * rows);
     Expr *line = i32_mul(lo, var_of(lo, lo->warp), 16);
-    if (lo->crew.groups > 1)
-        line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
+    if (lo->crew.groups > 1) line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
     for (int block = 0; block < rows; block++)
         for (int step = 0; step < steps; step++)
             load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), i32_const(lo, 16 * step), true,
@@ -50,8 +54,7 @@ static bool preloads_for(Lowering *lo, TileOp *loop)
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
 {
     Search *const search = context;
-    if (op->kind != T_MATMUL)
-        return op->kind == T_FORALL;
+    if (op->kind != T_MATMUL) return op->kind == T_FORALL;
     Product *const p = op_info(lo, op)->product;
     const Operand *const a = &p->left;
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
@@ -60,8 +63,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
         !tile->channel || is_within(lo, tile->declared, search->loop))
         return false;
     const int words = p->k / 4 * p->row_blocks;
-    if (search->words + words > search->most)
-        return false;
+    if (search->words + words > search->most) return false;
     search->words += words;
     p->preloads = true;
     return false;
@@ -69,35 +71,35 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
 
 static bool choose_in_loop(Lowering *lo, TileOp *loop, void *context)
 {
-    if (!preloads_for(lo, loop))
-        return loop->kind == T_FORALL;
+    if (!preloads_for(lo, loop)) return loop->kind == T_FORALL;
     const bool uneven = uneven_registers(lo, 0) > 0;
     for (int g = 0; g < (uneven ? lo->all.groups : 1); g++) {
         Search search = { lo, loop, words_during(lo, loop), consumer_registers(lo) - OTHER_REGISTERS, ~0u };
-        if (uneven)
-            search = (Search){ lo, loop, team_words(lo, g), uneven_registers(lo, g) - BESIDE_TEAM, 1u << g };
+        if (uneven) search = (Search){ lo, loop, team_words(lo, g), uneven_registers(lo, g) - BESIDE_TEAM, 1u << g };
         TileOp **body;
-        for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
-            each_op(lo, *body, choose_product, &search);
+        for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, choose_product, &search);
     }
     return false;
 }
 
 void choose_preloads(Lowering *lo) { each_op(lo, lo->kernel->body, choose_in_loop, NULL); }
 
-typedef struct Readers { const Channel *channel; TileOp *op; bool other; Lowering *lo; } Readers;
+typedef struct Readers {
+    const Channel *channel;
+    TileOp *op;
+    bool other;
+    Lowering *lo;
+} Readers;
 
 static void see_use(const TileUse *use, void *context)
 {
     Readers *const readers = context;
     const Buffer *const root = buffer_root(use->buffer);
     for (int t = 0; t < readers->channel->n_tiles; t++) {
-        if (root != readers->channel->tiles[t]->buffer)
-            continue;
+        if (root != readers->channel->tiles[t]->buffer) continue;
         const Product *const p = readers->op->kind == T_MATMUL ? op_info(readers->lo, readers->op)->product : NULL;
         // The right operand is read from shared memory even where the left one is not.
-        if (!p || !p->preloads || root == p->right.region.buffer)
-            readers->other = true;
+        if (!p || !p->preloads || root == p->right.region.buffer) readers->other = true;
     }
 }
 
@@ -105,8 +107,7 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
 {
     Readers *const readers = context;
     readers->op = op;
-    if (op->kind != T_TILE && !op_info(lo, op)->fetched)
-        tile_uses(op, see_use, readers);
+    if (op->kind != T_TILE && !op_info(lo, op)->fetched) tile_uses(op, see_use, readers);
     return false;
 }
 
@@ -114,12 +115,10 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
 bool is_preloaded_alone(Lowering *lo, const Channel *channel)
 {
     TileOp *const loop = channel->last_use;
-    if (channel->first_use != loop)
-        return false;
+    if (channel->first_use != loop) return false;
     Readers readers = { .channel = channel, .lo = lo };
     TileOp **body;
-    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
-        each_op(lo, *body, see_op, &readers);
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, see_op, &readers);
     return !readers.other;
 }
 
@@ -133,15 +132,12 @@ static bool preload_product(Lowering *lo, TileOp *op, void *context)
 
 void preload_operands(Lowering *lo, TileOp *loop)
 {
-    if (!preloads_for(lo, loop))
-        return;
+    if (!preloads_for(lo, loop)) return;
     TileOp **body;
-    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++)
-        each_op(lo, *body, preload_product, NULL);
+    for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, preload_product, NULL);
     for (int i = 0; i < lo->channels.count && !lo->has_teams; i++) {
         Channel *const channel = lo->channels.items[i];
-        if (channel->last_use != loop || channel->is_released || !is_preloaded_alone(lo, channel))
-            continue;
+        if (channel->last_use != loop || channel->is_released || !is_preloaded_alone(lo, channel)) continue;
         emit_release(lo, channel);
         channel->is_released = true;
     }

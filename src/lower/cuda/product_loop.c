@@ -9,8 +9,7 @@ static const Clock *clock_of_body(const Lowering *lo, const TileOp *body)
 {
     const Clock *clock = NULL;
     for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->block == body)
-            clock = lo->clocks.items[i];
+        if (lo->clocks.items[i]->block == body) clock = lo->clocks.items[i];
     return clock;
 }
 
@@ -18,8 +17,7 @@ static const Clock *clock_of_body(const Lowering *lo, const TileOp *body)
 static bool is_inside_while(Lowering *lo, const TileOp *op)
 {
     for (const TileOp *parent = op_info(lo, op)->parent; parent; parent = op_info(lo, parent)->parent)
-        if (parent->kind == T_WHILE)
-            return true;
+        if (parent->kind == T_WHILE) return true;
     return false;
 }
 
@@ -35,13 +33,10 @@ int loop_products(Lowering *lo, TileOp *pipeline)
 {
     const Clock *const clock = clock_of_body(lo, pipeline->pipeline.body);
     int n = 0;
-    if (lo->has_teams || is_inside_while(lo, pipeline) || !clock || clock->buffers < 2)
-        return 0;
+    if (lo->has_teams || is_inside_while(lo, pipeline) || !clock || clock->buffers < 2) return 0;
     for (TileOp *x = pipeline->pipeline.body; x; x = x->next) {
-        if (op_info(lo, x)->fetched || x->kind == T_TILE || x->kind == T_LET)
-            continue;
-        if (!may_fly_on(lo, x))
-            return 0;
+        if (op_info(lo, x)->fetched || x->kind == T_TILE || x->kind == T_LET) continue;
+        if (!may_fly_on(lo, x)) return 0;
         n++;
     }
     return n;
@@ -54,8 +49,7 @@ static Product *only_product_into(Lowering *lo, TileOp *body, const Buffer *tile
     Product *only = NULL;
     for (TileOp *x = body; x; x = x->next)
         if (x->kind == T_MATMUL && x->matmul.dst.buffer == tile) {
-            if (only)
-                return NULL;
+            if (only) return NULL;
             only = op_info(lo, x)->product;
         }
     return only;
@@ -66,14 +60,12 @@ bool starts_in_loop(Lowering *lo, const TileOp *fill)
 {
     const Buffer *const tile = fill->fill.dst.buffer;
     TileOp *loop = fill->next;
-    while (loop && (loop->kind == T_TILE || (loop->kind == T_FILL && loop->fill.dst.buffer != tile)))
-        loop = loop->next;
-    if (!expr_equal(fill->fill.value, zero_of(lo, fill->fill.value->type)) || !region_is_whole(&fill->fill.dst) || !loop || loop->kind != T_PIPELINE ||
-        !loop_products(lo, loop))
+    while (loop && (loop->kind == T_TILE || (loop->kind == T_FILL && loop->fill.dst.buffer != tile))) loop = loop->next;
+    if (!expr_equal(fill->fill.value, zero_of(lo, fill->fill.value->type)) || !region_is_whole(&fill->fill.dst) ||
+        !loop || loop->kind != T_PIPELINE || !loop_products(lo, loop))
         return false;
     Product *const product = only_product_into(lo, loop->pipeline.body, tile);
-    if (product)
-        product->starts_tile = true;
+    if (product) product->starts_tile = true;
     return product;
 }
 
@@ -86,8 +78,7 @@ static bool starts_tile(Lowering *lo, const TileOp *op)
 static void note_first_step(Lowering *lo, TileOp *body, Expr *is_held)
 {
     for (TileOp *x = body; x; x = x->next)
-        if (starts_tile(lo, x))
-            op_info(lo, x)->product->adds = is_held;
+        if (starts_tile(lo, x)) op_info(lo, x)->product->adds = is_held;
 }
 
 // Behind the loop, as the other branch of the release of what is held: without a step there is nothing to release.
@@ -95,10 +86,8 @@ static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
 {
     bool any = false;
     for (TileOp *x = body; x; x = x->next) {
-        if (!starts_tile(lo, x))
-            continue;
-        if (!any)
-            begin_else(lo, released);
+        if (!starts_tile(lo, x)) continue;
+        if (!any) begin_else(lo, released);
         any = true;
         const TileInfo *const tile = tile_info(lo, x->matmul.dst.buffer);
         emit_call(lo, arena_printf(lo->arena, "clear<%d>", layout_registers(&tile->layout)), 1,
@@ -129,9 +118,8 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
     emit_block(lo, body);
     const int n = lo->flights.count;
     const TileInfo **const accumulators = NEW_ARRAY(lo->arena, const TileInfo *, n + 1);
-    for (int i = 0; i < n; i++)
-        accumulators[i] = lo->flights.items[i].accumulator;
-    lo->flights.count = 0;           // in flight: waited for here and after the loop
+    for (int i = 0; i < n; i++) accumulators[i] = lo->flights.items[i].accumulator;
+    lo->flights.count = 0; // in flight: waited for here and after the loop
     emit_call(lo, "wgmma_wait", 1, i32_const(lo, n_products));
     begin_release(lo, &released, clock, held);
     end_nest(lo, &released);
@@ -139,8 +127,7 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
     advance_clocks(lo, body, -1);
     end_nests(lo, nests, op->pipeline.n);
     emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
-    for (int i = 0; i < n; i++)
-        emit_settle(lo, accumulators[i]);
+    for (int i = 0; i < n; i++) emit_settle(lo, accumulators[i]);
     begin_release(lo, &released, clock, held);
     clear_unstarted(lo, body, &released);
     end_nest(lo, &released);

@@ -18,8 +18,7 @@ bool product_region(const Region *region, int64_t *start, int64_t *width)
     int n = 0;
     for (int d = 0; d < region->buffer->rank; d++) {
         const Sub *const sub = &region->subs[d];
-        if (!sub->is_range)
-            return false;
+        if (!sub->is_range) return false;
         if (n == 2 || sub->step || !expr_as_int(sub->start, &start[n]) || !expr_as_int(sub->width, &width[n]))
             return false;
         n++;
@@ -40,8 +39,7 @@ static bool has_two_ranges(const Region *region, const Sub **ranges)
     int n = 0;
     for (int d = 0; d < region->buffer->rank; d++) {
         const Sub *const sub = &region->subs[d];
-        if (!sub->is_range || n == 2 || sub->step || !expr_as_int(sub->width, &width))
-            return false;
+        if (!sub->is_range || n == 2 || sub->step || !expr_as_int(sub->width, &width)) return false;
         ranges[n++] = sub;
     }
     return n == 2;
@@ -51,8 +49,7 @@ static bool has_two_ranges(const Region *region, const Sub **ranges)
 static bool stays_in_panel(const Sub *columns, const SharedLayout *layout)
 {
     int64_t start, width;
-    if (expr_as_int(columns->start, &start) || layout->columns == layout->panel_columns)
-        return true;
+    if (expr_as_int(columns->start, &start) || layout->columns == layout->panel_columns) return true;
     const int64_t multiple = expr_multiple(columns->start);
     expr_as_int(columns->width, &width);
     return multiple % layout->panel_columns == 0 || (layout->panel_columns % width == 0 && multiple % width == 0);
@@ -68,15 +65,12 @@ static TileInfo *operand_tile(const Lowering *lo, const Operand *operand)
 static const char *check_shared_operand(const Lowering *lo, const Operand *x, bool contraction_is_last, bool *anywhere)
 {
     const TileInfo *const tile = operand_tile(lo, x);
-    if (!tile)
-        return "an operand is no tile of its own";
+    if (!tile) return "an operand is no tile of its own";
     if (tile->buffer->kind == BUFFER_SHARED && x->type != tile->buffer->type)
         return "an operand in shared memory is converted";
-    if (x->type != tile->buffer->type)
-        return "an operand that must go through shared memory is converted";
+    if (x->type != tile->buffer->type) return "an operand that must go through shared memory is converted";
     const Sub *ranges[2];
-    if (!has_two_ranges(&x->region, ranges))
-        return "an operand's slice is no two ranges";
+    if (!has_two_ranges(&x->region, ranges)) return "an operand's slice is no two ranges";
     if (!contraction_is_last && dtype_bits(x->type) > 16)
         return "only 16-bit operands and bytes can be read with the contraction across rows";
     SharedLayout layout;
@@ -99,9 +93,13 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
 static int operand_step(DType type)
 {
     switch (type) {
-    case DTYPE_BF16: case DTYPE_F16: return 16;
+    case DTYPE_BF16:
+    case DTYPE_F16: return 16;
     case DTYPE_TF32: return 8;
-    case DTYPE_E4M3: case DTYPE_E5M2: case DTYPE_I8: case DTYPE_U8: return 32;
+    case DTYPE_E4M3:
+    case DTYPE_E5M2:
+    case DTYPE_I8:
+    case DTYPE_U8: return 32;
     default: return 0;
     }
 }
@@ -115,8 +113,8 @@ bool has_padded_rows(const Product *p)
 // A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
-    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->anywhere && !p->odd_rows && !p->odd_columns &&
-           !has_padded_rows(p);
+    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->anywhere && !p->odd_rows &&
+           !p->odd_columns && !has_padded_rows(p);
 }
 
 static const char *check_operands(Lowering *lo, Product *product)
@@ -126,16 +124,12 @@ static const char *check_operands(Lowering *lo, Product *product)
     const TileInfo *const at = operand_tile(lo, a), *const acc = tile_info(lo, op->matmul.dst.buffer);
     if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || !region_is_whole(&op->matmul.dst) || acc->buffer->rank != 2)
         return "the result is no whole fragment";
-    if (acc->home != HOME_REGISTERS)
-        return "its result lives in shared memory";
-    if (a->type != b->type || !operand_step(a->type))
-        return "no tensor-core instruction for these types";
+    if (acc->home != HOME_REGISTERS) return "its result lives in shared memory";
+    if (a->type != b->type || !operand_step(a->type)) return "no tensor-core instruction for these types";
     if (dtype_is_float(a->type) != dtype_is_float(acc->buffer->type) || dtype_bits(acc->buffer->type) != 32)
         return "no tensor-core instruction accumulates in this type";
-    if (product->k % operand_step(a->type) != 0)
-        return "the contraction is no multiple of an instruction's";
-    if (!at || at->buffer->rank != 2)
-        return "an operand is no tile of its own";
+    if (product->k % operand_step(a->type) != 0) return "the contraction is no multiple of an instruction's";
+    if (!at || at->buffer->rank != 2) return "an operand is no tile of its own";
     product->anywhere = false;
     product->type = a->type;
     product->step_k = operand_step(a->type);
@@ -145,8 +139,7 @@ static const char *check_operands(Lowering *lo, Product *product)
                               region_is_whole(&a->region) && dtype_bits(a->type) == 16 &&
                               product->division == DIVIDE_ROWS;
     const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed, &product->anywhere);
-    if (!why)
-        why = check_shared_operand(lo, b, b->transposed, &product->anywhere);
+    if (!why) why = check_shared_operand(lo, b, b->transposed, &product->anywhere);
     return why || !op->matmul.meta ? why : check_sparse(lo, product, uses_wgmma(lo, product));
 }
 
@@ -156,13 +149,10 @@ static const char *divide(Lowering *lo, Product *product, LayoutHint hint)
     const int groups = lo->crew.groups, step = 16 * lo->crew.warps;
     const bool can_columns = product->n % (8 * groups) == 0, in_parts = groups > 1 && hint == HINT_PARTIAL;
     product->division = DIVIDE_ROWS;
-    if (groups > 1 && hint == HINT_COLUMNS && !can_columns)
-        return "the groups cannot have multiples of 8 columns each";
+    if (groups > 1 && hint == HINT_COLUMNS && !can_columns) return "the groups cannot have multiples of 8 columns each";
     const bool by_columns = hint == HINT_COLUMNS || (hint != HINT_ROWS && product->m <= step * (groups - 1));
-    if (in_parts)
-        product->division = DIVIDE_CONTRACTION;
-    else if (groups > 1 && by_columns && can_columns)
-        product->division = DIVIDE_COLUMNS;
+    if (in_parts) product->division = DIVIDE_CONTRACTION;
+    else if (groups > 1 && by_columns && can_columns) product->division = DIVIDE_COLUMNS;
     const int row_groups = product->division == DIVIDE_ROWS ? groups : 1;
     const int column_groups = product->division == DIVIDE_COLUMNS ? groups : 1;
     product->row_blocks = (product->m + step * row_groups - 1) / (step * row_groups);
@@ -184,10 +174,8 @@ static int panel_columns(const Lowering *lo, const Operand *x)
 static const char *check_parts(const Lowering *lo, const Product *product)
 {
     const int part = product->k / lo->crew.groups;
-    if (!product_is_fixed(product))
-        return "an operand's slice is not at a fixed place";
-    if (lo->has_teams)
-        return "statements are placed on groups";
+    if (!product_is_fixed(product)) return "an operand's slice is not at a fixed place";
+    if (lo->has_teams) return "statements are placed on groups";
     if (product->op->matmul.meta || product->op->matmul.promote ||
         !dtype_is_float(tile_info(lo, product->op->matmul.dst.buffer)->buffer->type))
         return "only plain sums of f32 are in parts";
@@ -197,8 +185,7 @@ static const char *check_parts(const Lowering *lo, const Product *product)
                                       product->right.transposed ? &product->right : NULL };
     for (int i = 0; i < 2; i++) {
         int64_t start[2] = { 0 }, width[2];
-        if (!along[i] || !product_region(&along[i]->region, start, width))
-            continue;
+        if (!along[i] || !product_region(&along[i]->region, start, width)) continue;
         const int columns = panel_columns(lo, along[i]);
         if (part % columns != 0 && start[1] % columns + product->k > columns)
             return "the groups' parts of the contraction do not begin at panels";
@@ -221,8 +208,7 @@ static const char *check_padding(const Lowering *lo, const Product *product)
     const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
     const int rows = product->row_blocks * 16 * lo->crew.warps * row_groups;
     if (!b->transposed) {
-        if (product->n % 8 != 0)
-            return "the columns of the right operand are no multiple of 8";
+        if (product->n % 8 != 0) return "the columns of the right operand are no multiple of 8";
         if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
             return "the columns of a right operand of bytes are no multiple of 16";
         const int panels = group_panels(lo, product);
@@ -230,8 +216,7 @@ static const char *check_padding(const Lowering *lo, const Product *product)
         if (column_groups > 1 && (is_fixed || panels * dtype_bits(b->type) / 8 < 32))
             return "the groups' columns do not begin at panels of the right operand";
     }
-    if (a->transposed && product->m != rows)
-        return "a transposed left operand needs whole instructions of rows";
+    if (a->transposed && product->m != rows) return "a transposed left operand needs whole instructions of rows";
     if (!product->a_in_registers && !a->transposed && product->m != rows && !region_is_whole(&a->region))
         return "a slice as left operand needs whole instructions of rows";
     return NULL;
@@ -248,10 +233,8 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
         tile->why = "an operand that instructions read from shared memory";
     }
     tile->wants_panels = tile->is_async = true;
-    if (rows > extent[0])
-        extent[0] = rows;
-    if (tile->shared.rows > extent[0])
-        extent[0] = tile->shared.rows;
+    if (rows > extent[0]) extent[0] = rows;
+    if (tile->shared.rows > extent[0]) extent[0] = tile->shared.rows;
     tile_panels(tile, (int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, &tile->shared);
 }
 
@@ -259,9 +242,8 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
 static int right_rows(const Lowering *lo, const Product *product)
 {
     int64_t start[2] = { 0 }, width[2];
-    if (product->kind != PRODUCT_MMA || !product->right.transposed)
-        return 0;
-    if (!product_region(&product->right.region, start, width) &&       // the last place that it can begin at
+    if (product->kind != PRODUCT_MMA || !product->right.transposed) return 0;
+    if (!product_region(&product->right.region, start, width) && // the last place that it can begin at
         expr_as_int(product->right.region.buffer->shape[0], &start[0]))
         start[0] -= product->n;
     const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
@@ -281,8 +263,7 @@ static void settle(Lowering *lo, Product *product)
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     Layout layout = layout_accumulator_bytes(product->m, product->n, lo->crew, product->division, product->odd_rows,
                                              product->odd_columns);
-    if (product->is_swapped)
-        layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    if (product->is_swapped) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
         product->why_loop = other_layout(lo, product);
         return;
@@ -299,8 +280,7 @@ static void settle(Lowering *lo, Product *product)
     if (product->division == DIVIDE_COLUMNS && !product->right.transposed)
         operand_tile(lo, &product->right)->panel_most = group_panels(lo, product);
     require_panels(lo, &product->right, right_rows(lo, product));
-    if (op->matmul.meta)
-        settle_sparse(lo, product);
+    if (op->matmul.meta) settle_sparse(lo, product);
 }
 
 // The general form: [dst = 0;] forall (i, j, x) dst[i][j] += a[i][x] * b[x][j]
@@ -318,8 +298,7 @@ static Expr *row_met(Lowering *lo, const TileOp *op, Expr *i, Expr *x)
 {
     Arena *const a = lo->arena;
     Buffer *const meta = op->matmul.meta;
-    if (!meta)
-        return x;
+    if (!meta) return x;
     Expr *const per = int_const(a, dtype_bits(meta->type) / 2), *const two = int_const(a, 2);
     Expr *const word = expr_convert(a, DTYPE_INT, expr_load(a, meta, (Expr *[]){ i, expr_binary(a, X_DIV, x, per) }));
     Expr *const place = expr_binary(a, X_SHR, word, int_mul(a, expr_binary(a, X_MOD, x, per), two));
@@ -330,8 +309,7 @@ static Expr *row_met(Lowering *lo, const TileOp *op, Expr *i, Expr *x)
 TileOp *product_as_loops(Lowering *lo, TileOp *op)
 {
     OpInfo *const info = op_info(lo, op);
-    if (info->map)
-        return info->map;
+    if (info->map) return info->map;
     Arena *const a = lo->arena;
     const Product *const product = info->product;
     const Region *const dst = &op->matmul.dst;
@@ -389,10 +367,8 @@ static bool finds_printf(Lowering *lo, TileOp *op, void *context)
 static const char *check_division(Lowering *lo, Product *product, LayoutHint hint)
 {
     const char *why = divide(lo, product, hint);
-    if (!why)
-        why = check_operands(lo, product);
-    if (!why && product->division == DIVIDE_CONTRACTION)
-        why = check_parts(lo, product);
+    if (!why) why = check_operands(lo, product);
+    if (!why && product->division == DIVIDE_CONTRACTION) why = check_parts(lo, product);
     return why ? why : check_padding(lo, product);
 }
 
@@ -401,12 +377,12 @@ static void check_tensor_cores(Lowering *lo, Product *product)
 {
     const Buffer *const result = product->op->matmul.dst.buffer;
     product->why_not = check_division(lo, product, result->hint);
-    if (!product->why_not || (result->hint != HINT_ROWS && result->hint != HINT_COLUMNS && result->hint != HINT_PARTIAL))
+    if (!product->why_not ||
+        (result->hint != HINT_ROWS && result->hint != HINT_COLUMNS && result->hint != HINT_PARTIAL))
         return;
     const char *const why = product->why_not;
     product->why_not = check_division(lo, product, HINT_NONE);
-    if (product->why_not || lo->failed)
-        return;
+    if (product->why_not || lo->failed) return;
     lo->failed = true;
     const char *const hint = result->hint == HINT_ROWS ? "rows" : result->hint == HINT_COLUMNS ? "columns" : "partial";
     diag_error(lo->diags, product->op->span, "layout(%s) = %s: %s", result->name, hint, why);
@@ -421,7 +397,8 @@ static void take_operands(Product *product)
     expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &m);
     expr_as_int(region_extent(&b->region, b->transposed ? 0 : 1), &n);
     expr_as_int(region_extent(&a->region, a->transposed ? 0 : 1), &k);
-    product->is_swapped = op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta;  // the sparse side stays left
+    product->is_swapped =
+        op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta; // the sparse side stays left
     product->left = product->is_swapped ? *b : *a;
     product->right = product->is_swapped ? *a : *b;
     product->left.transposed ^= product->is_swapped;
@@ -444,26 +421,22 @@ static ProductKind choose_kind(Lowering *lo, Product *product)
     } else {
         product->kind = PRODUCT_FMA;
         product->why_loop = plan_fma(lo, product);
-        if (!product->why_loop && !settle_fma(lo, product))
-            product->why_loop = other_layout(lo, product);
+        if (!product->why_loop && !settle_fma(lo, product)) product->why_loop = other_layout(lo, product);
     }
     return product->why_loop ? PRODUCT_LOOP : product->kind;
 }
 
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_MATMUL)
-        return op->kind == T_FORALL;
+    if (op->kind != T_MATMUL) return op->kind == T_FORALL;
     OpInfo *const info = op_info(lo, op);
-    if (!info->product)
-        info->product = NEW(lo->arena, Product, .op = op);
+    if (!info->product) info->product = NEW(lo->arena, Product, .op = op);
     Product *const product = info->product;
     if (!product->why_loop) {
         take_operands(product);
         product->kind = choose_kind(lo, product);
     }
-    if (product->kind == PRODUCT_LOOP)
-        share_operands(lo, product);
+    if (product->kind == PRODUCT_LOOP) share_operands(lo, product);
     return true;
 }
 

@@ -20,19 +20,21 @@ Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
     Arena *const a = lo->arena;
     const bool is_float = dtype_is_float(type);
     switch (op) {
-    case UPDATE_ADD: case UPDATE_SUB:                      // -0 + x is x for every x, so the first addition goes
+    case UPDATE_ADD:
+    case UPDATE_SUB: // -0 + x is x for every x, so the first addition goes
         return is_float ? expr_float(a, type, -0.0) : expr_int(a, type, 0);
-    case UPDATE_OR: case UPDATE_XOR: case UPDATE_DIV: case UPDATE_MOD:
-    case UPDATE_SHL: case UPDATE_SHR:
-        return is_float ? expr_float(a, type, 0) : expr_int(a, type, 0);
-    case UPDATE_MUL:
-        return is_float ? expr_float(a, type, 1) : expr_int(a, type, 1);
-    case UPDATE_AND:
-        return expr_int(a, type, type == DTYPE_BOOL ? 1 : -1);
-    case UPDATE_MIN: case UPDATE_MAX:                      // min and max ignore NaN, so it is their identity
-        return call_expr(lo, type,
-                         arena_printf(a, "%s<%s>", op == UPDATE_MIN ? "largest" : "smallest", dtype_info[type].c_name),
-                         0);
+    case UPDATE_OR:
+    case UPDATE_XOR:
+    case UPDATE_DIV:
+    case UPDATE_MOD:
+    case UPDATE_SHL:
+    case UPDATE_SHR: return is_float ? expr_float(a, type, 0) : expr_int(a, type, 0);
+    case UPDATE_MUL: return is_float ? expr_float(a, type, 1) : expr_int(a, type, 1);
+    case UPDATE_AND: return expr_int(a, type, type == DTYPE_BOOL ? 1 : -1);
+    case UPDATE_MIN:
+    case UPDATE_MAX: // min and max ignore NaN, so it is their identity
+        return call_expr(
+            lo, type, arena_printf(a, "%s<%s>", op == UPDATE_MIN ? "largest" : "smallest", dtype_info[type].c_name), 0);
     }
     return NULL;
 }
@@ -50,8 +52,7 @@ static Expr *partial_at(Lowering *lo, const Iteration *it, int which)
     for (int i = 0; i < it->layout.n; i++) {
         const Digit *const digit = &it->layout.digit[i];
         if (digit->input == IN_REGISTER && is_kept(it, which, digit)) {
-            if (it->digit[i])
-                at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[i]), stride));
+            if (it->digit[i]) at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[i]), stride));
             stride *= digit->extent;
         }
     }
@@ -80,10 +81,7 @@ static int chain_digit(const Iteration *it, int which)
 }
 
 // A division or subtraction of many values: divide by the product, subtract the sum.
-static UpdateOp gathering_op(UpdateOp op)
-{
-    return op == UPDATE_SUB ? UPDATE_ADD : op == UPDATE_DIV ? UPDATE_MUL : op;
-}
+static UpdateOp gathering_op(UpdateOp op) { return op == UPDATE_SUB ? UPDATE_ADD : op == UPDATE_DIV ? UPDATE_MUL : op; }
 
 void begin_reduction(Lowering *lo, Iteration *it, int which)
 {
@@ -126,7 +124,8 @@ void add_to_reduction(Lowering *lo, Iteration *it, int which)
     Expr *const value = lower_as(lo, type, update->update.value, it);
     const bool compares = dtype_is_float(type) && (update->update.op == UPDATE_MIN || update->update.op == UPDATE_MAX);
     Expr *const first = compares && !it->is_linear ? is_first_value(lo, it, which) : NULL;
-    Expr *const sum = combine(lo, update, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value);
+    Expr *const sum =
+        combine(lo, update, gathering_op(update->update.op), type, expr_index(lo->arena, partial, at), value);
     emit_element(lo, partial, at, first ? expr_select(lo->arena, first, value, sum) : sum);
 }
 
@@ -138,8 +137,7 @@ static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
     int offset = 1;
     for (int i = 0; i < it->layout.n; i++) {
         const Digit *const digit = &it->layout.digit[i];
-        if (digit->input != IN_LANE)
-            continue;
+        if (digit->input != IN_LANE) continue;
         if (!is_kept(it, which, digit) && digit->dim != REPLICATED)
             for (int step = offset; step < offset * digit->extent; step *= 2) {
                 Expr *const mine = expr_index(lo->arena, partial, at);
@@ -168,8 +166,7 @@ static int kept_elements(const Iteration *it, int which)
 {
     int n = 1;
     for (int i = 0; i < it->layout.n; i++)
-        if (is_kept(it, which, &it->layout.digit[i]))
-            n *= it->layout.digit[i].extent;
+        if (is_kept(it, which, &it->layout.digit[i])) n *= it->layout.digit[i].extent;
     return n;
 }
 
@@ -188,10 +185,10 @@ static Expr *digits_number(Lowering *lo, const Iteration *it, int which, bool ke
     for (int i = 0; i < it->layout.n; i++) {
         const Digit *const digit = &it->layout.digit[i];
         const bool between_warps = digit->input == IN_WARP || digit->input == IN_GROUP;
-        if (digit->dim == REPLICATED || is_kept(it, which, digit) != kept || (!kept && !between_warps))
-            continue;
+        if (digit->dim == REPLICATED || is_kept(it, which, digit) != kept || (!kept && !between_warps)) continue;
         Expr *const value = digit->input != IN_REGISTER ? digit_value(lo, &it->layout, i)
-                          : it->digit[i] ? var_of(lo, it->digit[i]) : i32_const(lo, 0);
+                            : it->digit[i]              ? var_of(lo, it->digit[i])
+                                                        : i32_const(lo, 0);
         at = i32_add(lo, at, i32_mul(lo, value, stride));
         stride *= digit->extent;
     }
@@ -207,8 +204,7 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
     Expr *const base = i32_mul(lo, digits_number(lo, it, which, true), replicas);
     Var *const scratch = loop_new_pointer(lo->unit, type, "scratch");
     Expr *offset = i32_const(lo, lo->scratch_offset + (lo->has_teams ? lo->walk * lo->scratch_bytes : 0));
-    if (lo->scratch_side)
-        offset = i32_add(lo, offset, var_of(lo, lo->scratch_side));
+    if (lo->scratch_side) offset = i32_add(lo, offset, var_of(lo, lo->scratch_side));
     emit_definition(lo, scratch, shared_pointer(lo, type, offset));
     if (store) {
         emit_element(lo, scratch, i32_add(lo, base, digits_number(lo, it, which, false)),
@@ -228,8 +224,7 @@ static Expr *is_first_of_reduced(Lowering *lo, const Iteration *it, int which)
     Expr *test = NULL;
     for (int i = 0; i < it->layout.n; i++) {
         const Digit *const digit = &it->layout.digit[i];
-        if (digit->input == IN_REGISTER || digit->dim == REPLICATED || is_kept(it, which, digit))
-            continue;
+        if (digit->input == IN_REGISTER || digit->dim == REPLICATED || is_kept(it, which, digit)) continue;
         test = both(lo, test, i32_op(lo, X_EQ, digit_value(lo, &it->layout, i), 0));
     }
     return test;
@@ -251,11 +246,9 @@ static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
     const TileInfo *const tile = tile_info(lo, update->update.buffer);
     Expr *const first = tile && tile->home != HOME_SHARED ? NULL : is_first_of_reduced(lo, it, which);
     Nest guard;
-    if (first)
-        begin_if(lo, &guard, first);
+    if (first) begin_if(lo, &guard, first);
     apply_update(lo, update, part, type, it);
-    if (first)
-        end_nest(lo, &guard);
+    if (first) end_nest(lo, &guard);
 }
 
 // Loops over the register digits that the result keeps; index variables of kept dimensions are declared inside.
@@ -269,8 +262,7 @@ static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Loweri
     for (int i = it->layout.n - 1; i >= 0; i--) {
         const Digit *const digit = &it->layout.digit[i];
         it->digit[i] = NULL;
-        if (digit->input != IN_REGISTER || !is_kept(it, which, digit))
-            continue;
+        if (digit->input != IN_REGISTER || !is_kept(it, which, digit)) continue;
         it->digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
         begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, first_of_digit(lo, it, i)),
                   i32_const(lo, end_of_digit(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
@@ -285,8 +277,9 @@ static void chains_body(Lowering *lo, Iteration *it, int which, Expr *at, bool f
     TileOp *const update = it->reductions[which].update;
     Var *const partial = it->reductions[which].partial;
     Expr *const second = i32_add(lo, at, i32_const(lo, partial_count(it, which)));
-    emit_element(lo, partial, at, combine(lo, update, gathering_op(update->update.op), reduction_type(update),
-                                          expr_index(lo->arena, partial, at), expr_index(lo->arena, partial, second)));
+    emit_element(lo, partial, at,
+                 combine(lo, update, gathering_op(update->update.op), reduction_type(update),
+                         expr_index(lo->arena, partial, at), expr_index(lo->arena, partial, second)));
 }
 
 static void lanes_body(Lowering *lo, Iteration *it, int which, Expr *at, bool flag) { reduce_lanes(lo, it, which, at); }
@@ -296,11 +289,9 @@ static void apply_body(Lowering *lo, Iteration *it, int which, Expr *at, bool fl
     begin_block(lo, &nest);
     Expr *const valid = declare_indices(lo, it, it->reductions[which].kept);
     Nest guard;
-    if (valid)
-        begin_if(lo, &guard, valid);
+    if (valid) begin_if(lo, &guard, valid);
     apply(lo, it, which, at);
-    if (valid)
-        end_nest(lo, &guard);
+    if (valid) end_nest(lo, &guard);
     end_nest(lo, &nest);
 }
 
@@ -308,10 +299,8 @@ static void apply_body(Lowering *lo, Iteration *it, int which, Expr *at, bool fl
 static void join_threads(Lowering *lo, Iteration *it, int which)
 {
     for_kept(lo, it, which, lanes_body, false);
-    if (warp_replicas(it, which) == 1)
-        return;
-    if (!lo->scratch_side)
-        emit_barrier(lo);            // earlier readers of the scratch
+    if (warp_replicas(it, which) == 1) return;
+    if (!lo->scratch_side) emit_barrier(lo); // earlier readers of the scratch
     for_kept(lo, it, which, reduce_warps, true);
     emit_barrier(lo);
     for_kept(lo, it, which, reduce_warps, false);
@@ -330,17 +319,14 @@ static bool joins_threads(Lowering *lo, const Iteration *it, int which)
 bool reductions_meet(Lowering *lo, const Iteration *it)
 {
     for (int i = 0; i < it->n_reductions; i++)
-        if (joins_threads(lo, it, i) && warp_replicas(it, i) > 1)
-            return true;
+        if (joins_threads(lo, it, i) && warp_replicas(it, i) > 1) return true;
     return false;
 }
 
 void finish_reduction(Lowering *lo, Iteration *it, int which)
 {
-    if (it->reductions[which].chains == 2)
-        for_kept(lo, it, which, chains_body, false);
-    if (joins_threads(lo, it, which))
-        join_threads(lo, it, which);
+    if (it->reductions[which].chains == 2) for_kept(lo, it, which, chains_body, false);
+    if (joins_threads(lo, it, which)) join_threads(lo, it, which);
     for_kept(lo, it, which, apply_body, false);
 }
 
@@ -354,8 +340,7 @@ void join_partial_sums(Lowering *lo, TileInfo *tile)
     Iteration it = { .layout = tile->layout, .crew = lo->crew, .vector = -1, .n_reductions = 1 };
     const int rank = tile->layout.rank;
     for (int i = 0; i < it.layout.n; i++)
-        if (it.layout.digit[i].dim == REPLICATED)
-            it.layout.digit[i].dim = rank;
+        if (it.layout.digit[i].dim == REPLICATED) it.layout.digit[i].dim = rank;
     it.reductions[0].update = update;
     it.reductions[0].partial = tile->registers;
     it.reductions[0].kept = (1u << rank) - 1;
@@ -365,6 +350,5 @@ void join_partial_sums(Lowering *lo, TileInfo *tile)
 // Where reductions meet warps: the side of the scratch in use.
 void declare_scratch_side(Lowering *lo)
 {
-    if (lo->scratch_sides > 1)
-        lo->scratch_side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
+    if (lo->scratch_sides > 1) lo->scratch_side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
 }

@@ -7,18 +7,23 @@
 #include "lower/cuda/cuda.h"
 
 enum {
-    SM_REGISTERS = 65536, THREAD_REGISTERS = 255,          // of a multiprocessor; of a thread
-    REGISTERS_MAX = 240,             // that a thread is given
-    HEAVY_FRAGMENTS = 160,           // words of fragments; above, the consumers get what the producer can spare
-    BESIDE_FRAGMENTS = 40,           // registers of a group that holds few
-    LIGHT_REGISTERS = 72,            // of a group that has statements but no products
-    PRODUCER_REGISTERS = 72,         // where it also moves elements; leaves 216 to each of two consumers
-    GATHERER_REGISTERS = 56,         // where cp.async moves them
-    SPARING_REGISTERS = 40,          // where it may have to, but heavy consumers need the rest
-    BOXES_REGISTERS = 24, FEW_CUTS_REGISTERS = 40, MANY_CUTS_REGISTERS = 56,       // where it issues boxes alone
-    CUTS_FEW = 8, CUTS_SOME = 16,    // copies of cut boxes whose coordinates the first and the second of these hold
-    LIGHTER_WORDS = 32, LIGHTER_REGISTERS = 48,            // a group with so many words less leaves so many registers:
-    HEAVIER_REGISTERS = 8,           // so many to one with more, the rest to a filler
+    SM_REGISTERS = 65536,
+    THREAD_REGISTERS = 255,  // of a multiprocessor; of a thread
+    REGISTERS_MAX = 240,     // that a thread is given
+    HEAVY_FRAGMENTS = 160,   // words of fragments; above, the consumers get what the producer can spare
+    BESIDE_FRAGMENTS = 40,   // registers of a group that holds few
+    LIGHT_REGISTERS = 72,    // of a group that has statements but no products
+    PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
+    GATHERER_REGISTERS = 56, // where cp.async moves them
+    SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
+    BOXES_REGISTERS = 24,
+    FEW_CUTS_REGISTERS = 40,
+    MANY_CUTS_REGISTERS = 56, // where it issues boxes alone
+    CUTS_FEW = 8,
+    CUTS_SOME = 16, // copies of cut boxes whose coordinates the first and the second of these hold
+    LIGHTER_WORDS = 32,
+    LIGHTER_REGISTERS = 48, // a group with so many words less leaves so many registers:
+    HEAVIER_REGISTERS = 8,  // so many to one with more, the rest to a filler
 };
 
 int occupancy(const Lowering *lo) { return lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1; }
@@ -39,8 +44,7 @@ int tile_words(const TileInfo *tile)
 int fragment_words(const Lowering *lo)
 {
     int words = 0;
-    for (int i = 0; i < lo->n_declared; i++)
-        words += tile_words(lo->declared.items[i]);
+    for (int i = 0; i < lo->n_declared; i++) words += tile_words(lo->declared.items[i]);
     return words;
 }
 
@@ -59,33 +63,29 @@ int team_words(const Lowering *lo, int group)
 static int most_words(const Lowering *lo)
 {
     int most = 0;
-    for (int g = 0; g < lo->all.groups; g++)
-        most = team_words(lo, g) > most ? team_words(lo, g) : most;
+    for (int g = 0; g < lo->all.groups; g++) most = team_words(lo, g) > most ? team_words(lo, g) : most;
     return most;
 }
 
 static int least_words(const Lowering *lo)
 {
     int least = INT32_MAX;
-    for (int g = 0; g < lo->all.groups; g++)
-        least = team_words(lo, g) < least ? team_words(lo, g) : least;
+    for (int g = 0; g < lo->all.groups; g++) least = team_words(lo, g) < least ? team_words(lo, g) : least;
     return least;
 }
 
 // ---- between the roles
 
-typedef struct Shares { int producer, consumer; } Shares;  // of a thread; 0: as compiled
+typedef struct Shares {
+    int producer, consumer;
+} Shares; // of a thread; 0: as compiled
 
 static int producer_need(const Lowering *lo)
 {
-    if (only_gathers(lo))
-        return GATHERER_REGISTERS;
-    if (lo->has_filler)
-        return PRODUCER_REGISTERS;
-    if (lo->may_need_elements)
-        return fragment_words(lo) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
-    if (lo->n_cuts > CUTS_SOME)
-        return MANY_CUTS_REGISTERS;
+    if (only_gathers(lo)) return GATHERER_REGISTERS;
+    if (lo->has_filler) return PRODUCER_REGISTERS;
+    if (lo->may_need_elements) return fragment_words(lo) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) ? FEW_CUTS_REGISTERS : BOXES_REGISTERS;
 }
 
@@ -93,8 +93,7 @@ static int producer_need(const Lowering *lo)
 static Shares divide_registers(const Lowering *lo)
 {
     const int groups = lo->all.groups + 1;
-    if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy(lo) == 1))
-        return (Shares){ 0, 0 };
+    if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy(lo) == 1)) return (Shares){ 0, 0 };
     const int producer = producer_need(lo), each = registers_each(groups * WARPGROUP_THREADS * occupancy(lo));
     return (Shares){ producer, at_most((groups * each - producer) / lo->all.groups / 8 * 8) };
 }
@@ -111,8 +110,7 @@ int consumer_registers(const Lowering *lo)
 static int group_registers(const Lowering *lo, int group)
 {
     const int consumer = divide_registers(lo).consumer, most = most_words(lo);
-    if (!consumer || !lo->shares || most - least_words(lo) < LIGHTER_WORDS)
-        return consumer;
+    if (!consumer || !lo->shares || most - least_words(lo) < LIGHTER_WORDS) return consumer;
     const bool is_lighter = most - team_words(lo, group) >= LIGHTER_WORDS;
     return is_lighter ? consumer - LIGHTER_REGISTERS : consumer + HEAVIER_REGISTERS;
 }
@@ -130,32 +128,31 @@ int uneven_registers(Lowering *lo, int group)
 {
     const int groups = lo->all.groups;
     int few = 0, n_few = 0;
-    if (!lo->has_teams || !lo->has_producer || lo->crew.warps != 4 || groups < 3)
-        return 0;
+    if (!lo->has_teams || !lo->has_producer || lo->crew.warps != 4 || groups < 3) return 0;
     for (int g = 0; g < groups; g++)
         if (holds_little(lo, g)) {
             few = registers_needed(lo, g) > few ? registers_needed(lo, g) : few;
             n_few++;
         }
-    if (!n_few)
-        return 0;
-    if (holds_little(lo, group))
-        return few;
-    const int spare = SM_REGISTERS / WARPGROUP_THREADS - divide_registers(lo).producer;        // of all consumers' groups
+    if (!n_few) return 0;
+    if (holds_little(lo, group)) return few;
+    const int spare = SM_REGISTERS / WARPGROUP_THREADS - divide_registers(lo).producer; // of all consumers' groups
     return at_most((spare - n_few * few) / (groups - n_few) / 8 * 8);
 }
 
 // ---- what no thread can hold
 
-typedef struct Held { const TileInfo *tiles[32]; int n; const TileOp *loop; } Held;
+typedef struct Held {
+    const TileInfo *tiles[32];
+    int n;
+    const TileOp *loop;
+} Held;
 
 static void hold(Held *held, const TileInfo *tile)
 {
-    if (!tile || tile->home != HOME_REGISTERS || held->n == COUNT(held->tiles))
-        return;
+    if (!tile || tile->home != HOME_REGISTERS || held->n == COUNT(held->tiles)) return;
     for (int i = 0; i < held->n; i++)
-        if (held->tiles[i] == tile)
-            return;
+        if (held->tiles[i] == tile) return;
     held->tiles[held->n++] = tile;
 }
 
@@ -163,9 +160,9 @@ static void hold(Held *held, const TileInfo *tile)
 static bool see_sum(Lowering *lo, TileOp *op, void *context)
 {
     Held *const held = context;
-    const TileInfo *const tile = op->kind == T_MATMUL && op->matmul.accumulate ? tile_info(lo, op->matmul.dst.buffer) : NULL;
-    if (tile && !is_within(lo, tile->declared, held->loop))
-        hold(held, tile);
+    const TileInfo *const tile =
+        op->kind == T_MATMUL && op->matmul.accumulate ? tile_info(lo, op->matmul.dst.buffer) : NULL;
+    if (tile && !is_within(lo, tile->declared, held->loop)) hold(held, tile);
     return op->kind == T_FORALL;
 }
 
@@ -187,8 +184,7 @@ static void refuse(Lowering *lo, const TileOp *op, const Held *held, int group, 
 static bool see_product_held(Lowering *lo, TileOp *op, void *context)
 {
     Held held = { .n = 0 };
-    if (op->kind != T_MATMUL || lo->failed)
-        return op->kind == T_FORALL;
+    if (op->kind != T_MATMUL || lo->failed) return op->kind == T_FORALL;
     hold(&held, tile_info(lo, op->matmul.dst.buffer));
     for (held.loop = op_info(lo, op)->parent; held.loop; held.loop = op_info(lo, held.loop)->parent) {
         TileOp **body;
@@ -198,10 +194,8 @@ static bool see_product_held(Lowering *lo, TileOp *op, void *context)
     const int most = lo->has_teams ? THREAD_REGISTERS : consumer_registers(lo);
     for (int g = 0; g < lo->all.groups && !lo->failed; g++) {
         int words = 0;
-        for (int i = 0; i < held.n; i++)
-            words += is_of(held.tiles[i], g) ? tile_words(held.tiles[i]) : 0;
-        if (words > most)
-            refuse(lo, op, &held, g, words, most);
+        for (int i = 0; i < held.n; i++) words += is_of(held.tiles[i], g) ? tile_words(held.tiles[i]) : 0;
+        if (words > most) refuse(lo, op, &held, g, words, most);
     }
     return false;
 }
@@ -214,30 +208,30 @@ bool registers_suffice(Lowering *lo)
 
 // ---- printing
 
-static void emit_set(Lowering *lo, const char *verb, int registers) { emit_call(lo, verb, 1, i32_const(lo, registers)); }
+static void emit_set(Lowering *lo, const char *verb, int registers)
+{
+    emit_call(lo, verb, 1, i32_const(lo, registers));
+}
 
 static int producer_registers(const Lowering *lo)
 {
     const Shares shares = divide_registers(lo);
     int registers = shares.producer;
-    for (int g = 0; g < lo->all.groups && lo->has_filler; g++)
-        registers += shares.consumer - group_registers(lo, g);
+    for (int g = 0; g < lo->all.groups && lo->has_filler; g++) registers += shares.consumer - group_registers(lo, g);
     return registers;
 }
 
 void emit_producer_registers(Lowering *lo)
 {
     const int registers = producer_registers(lo);
-    if (registers)
-        emit_set(lo, "setmaxnreg_dec", registers);
+    if (registers) emit_set(lo, "setmaxnreg_dec", registers);
 }
 
 // Of all consumers, where they take the same.
 void emit_consumer_registers(Lowering *lo)
 {
     const int registers = divide_registers(lo).consumer;
-    if (registers && !lo->has_filler && !uneven_registers(lo, 0))
-        emit_set(lo, "setmaxnreg_inc", registers);
+    if (registers && !lo->has_filler && !uneven_registers(lo, 0)) emit_set(lo, "setmaxnreg_inc", registers);
 }
 
 // Without a producer: registers from the groups without products to the others. 0: as compiled.
@@ -245,17 +239,16 @@ static int registers_by_products(Lowering *lo, int group)
 {
     const uint32_t light = light_groups(lo);
     const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
-    if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy || lo->target->arch < 90)
-        return 0;
-    return light >> group & 1 ? LIGHT_REGISTERS
-         : at_most((groups * registers_each(all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8);
+    if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy || lo->target->arch < 90) return 0;
+    return light >> group & 1
+               ? LIGHT_REGISTERS
+               : at_most((groups * registers_each(all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8);
 }
 
 // What a group of consumers sets in its own walk; 0: nothing.
 static int own_registers(Lowering *lo, int group)
 {
-    if (!lo->has_producer)
-        return registers_by_products(lo, group);
+    if (!lo->has_producer) return registers_by_products(lo, group);
     const int uneven = uneven_registers(lo, group);
     return uneven ? uneven : lo->has_filler ? group_registers(lo, group) : 0;
 }
@@ -267,8 +260,7 @@ void emit_group_registers(Lowering *lo, int group)
     const bool is_fewer = !lo->has_producer ? light_groups(lo) >> group & 1
                                             : uneven_registers(lo, group) &&
                                                   registers < registers_each((lo->all.groups + 1) * WARPGROUP_THREADS);
-    if (registers)
-        emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
+    if (registers) emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
 }
 
 void explain_registers(Lowering *lo)
@@ -277,12 +269,10 @@ void explain_registers(Lowering *lo)
     const int all = divide_registers(lo).consumer;
     text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments", consumer_registers(lo),
                lo->has_teams ? most_words(lo) : fragment_words(lo));
-    if (producer_registers(lo))
-        text_print(out, "; setmaxnreg: %d in the producer", producer_registers(lo));
+    if (producer_registers(lo)) text_print(out, "; setmaxnreg: %d in the producer", producer_registers(lo));
     for (int g = 0; g < lo->all.groups; g++) {
         const int own = own_registers(lo, g) ? own_registers(lo, g) : all;
-        if (own)
-            text_print(out, "%s %d in group %d", g || producer_registers(lo) ? "," : "; setmaxnreg:", own, g);
+        if (own) text_print(out, "%s %d in group %d", g || producer_registers(lo) ? "," : "; setmaxnreg:", own, g);
     }
     text_print(out, "\n");
 }

@@ -7,8 +7,15 @@
 // Tensors that whole tiles are added to, and that nothing else touches, need no order: sums come out in any.
 #include "lower/cuda/cuda.h"
 
-typedef struct Write { TileUse use; TileOp *op; } Write;
-typedef struct Writes { Lowering *lo; VEC(Write) list; TileOp *op; } Writes;
+typedef struct Write {
+    TileUse use;
+    TileOp *op;
+} Write;
+typedef struct Writes {
+    Lowering *lo;
+    VEC(Write) list;
+    TileOp *op;
+} Writes;
 
 static void note_write(const TileUse *use, void *context)
 {
@@ -35,8 +42,7 @@ static void collect(Writes *writes, TileOp *block)
         }
         tile_uses(op, note_write, writes);
         TileOp **body;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-            collect(writes, *body);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) collect(writes, *body);
     }
 }
 
@@ -51,8 +57,7 @@ static bool is_load(const Expr *x, void *context)
 static Expr *another_turn(Expr *x, void *context)
 {
     Lowering *const lo = context;
-    if (x->kind != E_VAR || (x->var.var->kind != VAR_INDEX && x->var.var->kind != VAR_LOCAL))
-        return x;
+    if (x->kind != E_VAR || (x->var.var->kind != VAR_INDEX && x->var.var->kind != VAR_LOCAL)) return x;
     Var *const var = tile_new_var(lo->kernel, VAR_LOCAL, x->var.var->type, x->var.var->name, x->span);
     var->lo = x->var.var->lo;
     var->hi = x->var.var->hi;
@@ -74,12 +79,10 @@ static bool reach(Lowering *lo, const TileUse *use, int d, Expr **first, Expr **
 
 static bool are_apart(Lowering *lo, const TileUse *x, const TileUse *y)
 {
-    if (x->buffer != y->buffer || (!x->region && !x->subs) || (!y->region && !y->subs))
-        return false;
+    if (x->buffer != y->buffer || (!x->region && !x->subs) || (!y->region && !y->subs)) return false;
     for (int d = 0; d < x->buffer->rank; d++) {
         Expr *first[2], *last[2];
-        if (!reach(lo, x, d, &first[0], &last[0]) || !reach(lo, y, d, &first[1], &last[1]))
-            continue;
+        if (!reach(lo, x, d, &first[0], &last[0]) || !reach(lo, y, d, &first[1], &last[1])) continue;
         first[1] = expr_map(lo->arena, first[1], another_turn, lo);
         last[1] = expr_map(lo->arena, last[1], another_turn, lo);
         Expr *const one = int_const(lo->arena, 1);
@@ -92,13 +95,15 @@ static bool are_apart(Lowering *lo, const TileUse *x, const TileUse *y)
 
 // ---- only added to
 
-typedef struct Sums { bool *all; bool adds; } Sums;
+typedef struct Sums {
+    bool *all;
+    bool adds;
+} Sums;
 
 static void note_sum(const TileUse *use, void *context)
 {
     const Sums *const sums = context;
-    if (!sums->adds || !use->atomic)
-        sums->all[buffer_root(use->buffer)->id] = false;
+    if (!sums->adds || !use->atomic) sums->all[buffer_root(use->buffer)->id] = false;
 }
 
 static bool note_sums(Lowering *lo, TileOp *op, void *context)
@@ -119,8 +124,7 @@ const bool *find_sums(Lowering *lo)
 
 const bool *find_rewritten(Lowering *lo)
 {
-    if (lo->rewritten)
-        return lo->rewritten;
+    if (lo->rewritten) return lo->rewritten;
     bool *const rewritten = NEW_ARRAY(lo->arena, bool, lo->kernel->n_buffers + 1);
     Writes writes = { .lo = lo };
     collect(&writes, lo->kernel->body);

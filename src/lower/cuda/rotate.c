@@ -11,34 +11,40 @@
 // a plain loop.
 #include "lower/cuda/cuda.h"
 
-enum { HEAVY_REGISTERS = 200 };                            // of a thread: two groups share them all
+enum { HEAVY_REGISTERS = 200 }; // of a thread: two groups share them all
 
 typedef VEC(TileOp *) Ops;
 typedef struct Parts {
     Ops head, tail, second;
-    int first_use;                   // in the tail, of a result of the head
+    int first_use; // in the tail, of a result of the head
 } Parts;
 
 // Scalars of stage 0 that stage 1 uses a step later.
-typedef struct Crossing { Var *var, *before; } Crossing;
-typedef struct Crossings { Crossing items[16]; int n; } Crossings;
+typedef struct Crossing {
+    Var *var, *before;
+} Crossing;
+typedef struct Crossings {
+    Crossing items[16];
+    int n;
+} Crossings;
 
-typedef struct Sets { Lowering *lo; bool *reads, *writes; } Sets;
+typedef struct Sets {
+    Lowering *lo;
+    bool *reads, *writes;
+} Sets;
 
 static void add_use(const TileUse *use, void *context)
 {
     const Sets *const sets = context;
     const Buffer *const root = buffer_root(use->buffer);
-    if (!tile_info(sets->lo, root))
-        return;
+    if (!tile_info(sets->lo, root)) return;
     sets->reads[root->id] |= use->reads;
     sets->writes[root->id] |= use->writes || use->atomic;
 }
 
 static bool add_op(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_TILE && !op_info(lo, op)->fetched)
-        tile_uses(op, add_use, context);
+    if (op->kind != T_TILE && !op_info(lo, op)->fetched) tile_uses(op, add_use, context);
     return false;
 }
 
@@ -46,8 +52,7 @@ static Sets sets_of(Lowering *lo, const Ops *ops)
 {
     const int n = lo->kernel->n_buffers + 1;
     Sets sets = { lo, NEW_ARRAY(lo->arena, bool, n), NEW_ARRAY(lo->arena, bool, n) };
-    for (int i = 0; i < ops->count; i++)
-        visit_op(lo, ops->items[i], add_op, &sets);
+    for (int i = 0; i < ops->count; i++) visit_op(lo, ops->items[i], add_op, &sets);
     return sets;
 }
 
@@ -72,8 +77,7 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
     const Buffer *results[8];
     int n = 0, scalars = 0;
     for (TileOp *x = op->pipeline.body; x; x = x->next) {
-        if (x->kind == T_SET || (x->kind == T_UPDATE && x->update.var))
-            return false;
+        if (x->kind == T_SET || (x->kind == T_UPDATE && x->update.var)) return false;
         if (x->stage > 0) {
             VEC_PUSH(lo->arena, &parts->second, x);
             continue;
@@ -83,17 +87,13 @@ static bool split(Lowering *lo, TileOp *op, Parts *parts)
         for (int i = 0; i < n && !uses; i++)
             uses = !is_wgmma(lo, x) && x->kind != T_TILE && touches_tile(lo, x, results[i]);
         in_tail = in_tail || uses || (n > 0 && !is_issued_at_once(lo, x));
-        if (uses && parts->first_use < 0)
-            parts->first_use = parts->tail.count;
+        if (uses && parts->first_use < 0) parts->first_use = parts->tail.count;
         if (is_wgmma(lo, x) && !in_tail) {
-            if (n == COUNT(results))
-                return false;
+            if (n == COUNT(results)) return false;
             results[n++] = x->matmul.dst.buffer;
         }
-        if (in_tail)
-            VEC_PUSH(lo->arena, &parts->tail, x);
-        else
-            VEC_PUSH(lo->arena, &parts->head, x);
+        if (in_tail) VEC_PUSH(lo->arena, &parts->tail, x);
+        else VEC_PUSH(lo->arena, &parts->head, x);
     }
     return n > 0 && scalars <= COUNT(((Crossings *)NULL)->items);
 }
@@ -110,8 +110,7 @@ bool can_rotate(Lowering *lo, TileOp *op)
             return false;
     }
     for (const TileOp *x = op->pipeline.body; x; x = x->next)
-        if (is_parted(lo, x))
-            return false;
+        if (is_parted(lo, x)) return false;
     const Sets head = sets_of(lo, &parts.head), second = sets_of(lo, &parts.second);
     for (int i = 0; i < lo->kernel->n_buffers; i++)
         if ((head.writes[i] && (second.reads[i] || second.writes[i])) || (second.writes[i] && head.reads[i]))
@@ -121,11 +120,13 @@ bool can_rotate(Lowering *lo, TileOp *op)
 
 static void emit_ops(Lowering *lo, const Ops *ops, TileOp *block)
 {
-    for (int i = 0; i < ops->count; i++)
-        emit_consumer_op(lo, ops->items[i], block);
+    for (int i = 0; i < ops->count; i++) emit_consumer_op(lo, ops->items[i], block);
 }
 
-typedef struct Seek { const Var *var; bool found; } Seek;
+typedef struct Seek {
+    const Var *var;
+    bool found;
+} Seek;
 
 static void seek_in(Expr **x, void *context)
 {
@@ -146,13 +147,10 @@ static Crossings find_crossings(Lowering *lo, const Parts *parts)
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->count; i++) {
             TileOp *const let = lists[l]->items[i];
-            if (let->kind != T_LET)
-                continue;
+            if (let->kind != T_LET) continue;
             Seek seek = { .var = let->let.var };
-            for (int j = 0; j < parts->second.count; j++)
-                visit_op(lo, parts->second.items[j], uses_var, &seek);
-            if (!seek.found)
-                continue;
+            for (int j = 0; j < parts->second.count; j++) visit_op(lo, parts->second.items[j], uses_var, &seek);
+            if (!seek.found) continue;
             const Var *const now = loop_var(lo, let->let.var);
             Var *const before = emit_declare(lo, now->type, arena_printf(lo->arena, "%s_before", now->name), NULL);
             crossings.items[crossings.n++] = (Crossing){ let->let.var, before };
@@ -176,8 +174,7 @@ static void emit_second(Lowering *lo, TileOp *op, const Parts *parts, const Cros
         *var_slot(lo, crossings->items[i].var) = crossings->items[i].before;
     }
     emit_ops(lo, &parts->second, op->pipeline.body);
-    for (int i = 0; i < crossings->n; i++)
-        *var_slot(lo, crossings->items[i].var) = saved[i];
+    for (int i = 0; i < crossings->n; i++) *var_slot(lo, crossings->items[i].var) = saved[i];
     *var_slot(lo, op->pipeline.indices[0].var) = index;
 }
 
@@ -223,17 +220,20 @@ void begin_turns(Lowering *lo)
     end_nest(lo, &nest);
 }
 
-typedef struct RowScan { Lowering *lo; const TileOp *forall; bool own, writes_wide; } RowScan;
+typedef struct RowScan {
+    Lowering *lo;
+    const TileOp *forall;
+    bool own, writes_wide;
+} RowScan;
 
 static void scan_use(const TileUse *use, void *context)
 {
     RowScan *const scan = context;
     const Buffer *const root = buffer_root(use->buffer);
-    if (root->kind == BUFFER_LOCAL)
-        return;
+    if (root->kind == BUFFER_LOCAL) return;
     const TileInfo *const tile = tile_info(scan->lo, root);
-    scan->own = scan->own && tile && tile->home == HOME_REGISTERS && !tile->is_packed &&
-                tile->buffer->type == DTYPE_F32;
+    scan->own =
+        scan->own && tile && tile->home == HOME_REGISTERS && !tile->is_packed && tile->buffer->type == DTYPE_F32;
     scan->writes_wide |= use->writes && root->rank > 1;
 }
 
@@ -245,7 +245,7 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
     if (op->kind == T_STORE || (op->kind == T_UPDATE && !op->update.reduces))
         scan->own = scan->own && scan->forall->forall.n == 1;
     const LoopIndex *const indices = scan->forall->forall.indices;
-    if (op->kind == T_UPDATE && op->update.reduces)          // into its row
+    if (op->kind == T_UPDATE && op->update.reduces) // into its row
         scan->own = scan->own && op->update.buffer && op->update.buffer->rank == 1 &&
                     subscripts_are_indices(op->update.subs, 1, indices, scan->forall->forall.n, which) && which[0] == 0;
     return false;
@@ -255,10 +255,8 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
 static bool divides_by_rows(Lowering *lo, TileOp *op)
 {
     RowScan scan = { .lo = lo, .forall = op, .own = true };
-    if (op->kind == T_TILE)
-        return true;
-    if (op->kind != T_FORALL || op_info(lo, op)->barrier_before)
-        return false;
+    if (op->kind == T_TILE) return true;
+    if (op->kind != T_FORALL || op_info(lo, op)->barrier_before) return false;
     visit_op(lo, op, scan_op, &scan);
     Iteration it;
     choose_iteration(lo, op, &it);
@@ -283,22 +281,18 @@ static void find_rows(Lowering *lo, const Ops *tail, int *begin, int *end)
     *begin = *end = 0;
     for (int i = 1; i < tail->count && *end == 0 && consumer_registers(lo) < HEAVY_REGISTERS; i++)
         if (is_reduction(tail->items[i]) && divides_by_rows(lo, tail->items[i]))
-            for (*begin = *end = i; *end < tail->count && divides_by_rows(lo, tail->items[*end]); )
-                ++*end;
-    while (*end && *begin > 1 && divides_by_rows(lo, tail->items[*begin - 1]))
-        --*begin;
+            for (*begin = *end = i; *end < tail->count && divides_by_rows(lo, tail->items[*end]);) ++*end;
+    while (*end && *begin > 1 && divides_by_rows(lo, tail->items[*begin - 1])) --*begin;
 }
 
 static void settle_written(Lowering *lo, const Ops *tail, int begin, int end)
 {
     Ops ops = { 0 };
-    for (int i = begin; i < end; i++)
-        VEC_PUSH(lo->arena, &ops, tail->items[i]);
+    for (int i = begin; i < end; i++) VEC_PUSH(lo->arena, &ops, tail->items[i]);
     const Sets sets = sets_of(lo, &ops);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (sets.writes[tile->buffer->id] && tile->home == HOME_REGISTERS)
-            emit_settle(lo, tile);
+        if (sets.writes[tile->buffer->id] && tile->home == HOME_REGISTERS) emit_settle(lo, tile);
     }
 }
 
@@ -306,8 +300,7 @@ static void settle_written(Lowering *lo, const Ops *tail, int begin, int end)
 static void emit_first_rows(Lowering *lo, const Ops *tail, int begin, int end, TileOp *body)
 {
     lo->row_part = 1;
-    for (int i = begin; i < end; i++)
-        emit_consumer_op(lo, tail->items[i], body);
+    for (int i = begin; i < end; i++) emit_consumer_op(lo, tail->items[i], body);
     lo->row_part = 0;
     settle_written(lo, tail, begin, end);
     hold_work(lo);
@@ -321,8 +314,7 @@ static void emit_tail(Lowering *lo, const Parts *parts, TileOp *body)
     int begin, end;
     find_rows(lo, tail, &begin, &end);
     for (int i = 0; i < tail->count; i++) {
-        if (i == begin && end)
-            emit_first_rows(lo, tail, begin, end, body);
+        if (i == begin && end) emit_first_rows(lo, tail, begin, end, body);
         if (i < begin || i >= end || tail->items[i]->kind != T_TILE) {
             lo->row_part = i >= begin && i < end ? 2 : 0;
             emit_consumer_op(lo, tail->items[i], body);

@@ -17,12 +17,16 @@ Expr *first_column(Lowering *lo, const Rows *rows, Expr *sub)
 {
     int64_t coefficient = 0;
     Expr *first = NULL;
-    return expr_affine(lo->arena, sub, (Var *const *)&rows->column, 1, &coefficient, &first) && coefficient == 1 ? first : NULL;
+    return expr_affine(lo->arena, sub, (Var *const *)&rows->column, 1, &coefficient, &first) && coefficient == 1 ? first
+                                                                                                                 : NULL;
 }
 
 // ---- alignment
 
-static int low_bit(int64_t x) { return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES; }
+static int low_bit(int64_t x)
+{
+    return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES;
+}
 
 static void align_to(int *align, int64_t bytes) { *align = low_bit(bytes) < *align ? low_bit(bytes) : *align; }
 
@@ -33,23 +37,26 @@ int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
     const int64_t size = dtype_bits(buffer->type) / 8;
     int64_t extent, start;
     int align = low_bit(multiple * size);
-    if (buffer->rank < 1 || !expr_as_int(buffer->shape[buffer->rank - 1], &extent) || !range.has_lo || range.lo < 0 || !range.has_hi || range.hi >= extent)
+    if (buffer->rank < 1 || !expr_as_int(buffer->shape[buffer->rank - 1], &extent) || !range.has_lo || range.lo < 0 ||
+        !range.has_hi || range.hi >= extent)
         return 0;
     for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) {
         const Region *const base = &buffer->base;
         const Sub *const of_base = &base->subs[base->buffer->rank - 1];
         const int64_t bytes = extent * dtype_bits(buffer->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
-        if (region_rank(base) != buffer->rank || !of_base->is_range || of_base->step || !expr_as_int(of_base->start, &start) || start < 0 ||
-            base_size < 1 || !expr_as_int(base->buffer->shape[base->buffer->rank - 1], &extent) || start * base_size + bytes > extent * base_size)
+        if (region_rank(base) != buffer->rank || !of_base->is_range || of_base->step ||
+            !expr_as_int(of_base->start, &start) || start < 0 || base_size < 1 ||
+            !expr_as_int(base->buffer->shape[base->buffer->rank - 1], &extent) ||
+            start * base_size + bytes > extent * base_size)
             return 0;
         align_to(&align, start * base_size);
     }
-    if (buffer->kind != BUFFER_TENSOR || buffer->strided || buffer->access != ACCESS_IN)
-        return 0;
+    if (buffer->kind != BUFFER_TENSOR || buffer->strided || buffer->access != ACCESS_IN) return 0;
     int64_t stride = dtype_bits(buffer->type) / 8;
     for (int d = buffer->rank - 1; d > 0; d--) {
         stride *= expr_multiple(buffer->shape[d]);
-        align_to(&align, buffer->stride[0] ? expr_multiple(buffer->stride[d - 1]) * dtype_bits(buffer->type) / 8 : stride);
+        align_to(&align,
+                 buffer->stride[0] ? expr_multiple(buffer->stride[d - 1]) * dtype_bits(buffer->type) / 8 : stride);
     }
     return align;
 }
@@ -59,49 +66,47 @@ int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
 static bool only_last_uses(const Rows *rows, const Expr *load)
 {
     for (int d = 0; d + 1 < load->load.buffer->rank; d++)
-        if (expr_uses(load->load.subs[d], rows->column))
-            return false;
+        if (expr_uses(load->load.subs[d], rows->column)) return false;
     return load->load.buffer->rank > 0;
 }
 
 static bool is_run(Lowering *lo, const Rows *rows, const Expr *load)
 {
     const int size = dtype_bits(load->load.buffer->type) / 8;
-    if (!only_last_uses(rows, load) || size < 1 || size > 2)
-        return false;
+    if (!only_last_uses(rows, load) || size < 1 || size > 2) return false;
     const Expr *const first = first_column(lo, rows, last_sub(load));
-    return first && expr_multiple(first) % PIECE == 0 && place_alignment(load->load.buffer, last_sub(load), PIECE) >= PIECE * size;
+    return first && expr_multiple(first) % PIECE == 0 &&
+           place_alignment(load->load.buffer, last_sub(load), PIECE) >= PIECE * size;
 }
 
 // One value for columns / by, or for all.
 static bool is_each(const Rows *rows, const Expr *load, int64_t *by)
 {
     *by = 0;
-    if (!only_last_uses(rows, load) || dtype_bits(load->type) != 32 || place_alignment(load->load.buffer, last_sub(load), 1) < 4)
+    if (!only_last_uses(rows, load) || dtype_bits(load->type) != 32 ||
+        place_alignment(load->load.buffer, last_sub(load), 1) < 4)
         return false;
     const Expr *const sub = last_sub(load);
-    if (!expr_uses(sub, rows->column))
-        return true;
-    return sub->kind == E_BINARY && sub->op.op == X_DIV && sub->op.a->kind == E_VAR && sub->op.a->var.var == rows->column &&
-           expr_as_int(sub->op.b, by) && *by > 0 && *by % PIECE == 0;
+    if (!expr_uses(sub, rows->column)) return true;
+    return sub->kind == E_BINARY && sub->op.op == X_DIV && sub->op.a->kind == E_VAR &&
+           sub->op.a->var.var == rows->column && expr_as_int(sub->op.b, by) && *by > 0 && *by % PIECE == 0;
 }
 
 static void see_load(Lowering *lo, Rows *rows, Expr *x)
 {
     int64_t by;
     for (int i = 0; i < rows->n_runs; i++)
-        if (expr_equal(rows->runs[i].load, x))
-            return;
+        if (expr_equal(rows->runs[i].load, x)) return;
     for (int i = 0; i < rows->n_each; i++)
-        if (expr_equal(rows->each[i].load, x))
-            return;
+        if (expr_equal(rows->each[i].load, x)) return;
     if (rows->n_runs < RUNS_MAX && is_run(lo, rows, x))
-        rows->runs[rows->n_runs++] = (Run){ .load = x, .element = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "element", x->span),
+        rows->runs[rows->n_runs++] = (Run){ .load = x,
+                                            .element = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "element", x->span),
                                             .wide = tile_new_var(lo->kernel, VAR_LOCAL, DTYPE_F32, "wide", x->span) };
     else if (rows->n_each < EACH_MAX && is_each(rows, x, &by))
-        rows->each[rows->n_each++] = (Each){ .load = x, .value = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "each", x->span), .by = by };
-    else
-        rows->fits = false;
+        rows->each[rows->n_each++] =
+            (Each){ .load = x, .value = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "each", x->span), .by = by };
+    else rows->fits = false;
 }
 
 // Not into the subscripts of loads: only there may the column itself be used.
@@ -115,13 +120,15 @@ static void find_loads(Lowering *lo, Rows *rows, Expr *x)
         rows->fits = false;
     Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children(x, slots, COUNT(slots));
-    for (int i = 0; i < n && rows->fits; i++)
-        find_loads(lo, rows, *slots[i]);
+    for (int i = 0; i < n && rows->fits; i++) find_loads(lo, rows, *slots[i]);
 }
 
 static bool is_narrow_float(DType t) { return t == DTYPE_E4M3 || t == DTYPE_E5M2 || t == DTYPE_BF16 || t == DTYPE_F16; }
 
-typedef struct Replacing { Arena *arena; const Rows *rows; } Replacing;
+typedef struct Replacing {
+    Arena *arena;
+    const Rows *rows;
+} Replacing;
 
 static Expr *replace_load(Expr *x, void *context)
 {
@@ -129,15 +136,13 @@ static Expr *replace_load(Expr *x, void *context)
     const Rows *const rows = ((const Replacing *)context)->rows;
     for (int i = 0; i < rows->n_runs; i++) {
         const Run *const run = &rows->runs[i];
-        if (x->kind == E_LOAD && expr_equal(x, run->load))
-            return expr_var(a, run->element);
-        if (x->kind == E_CONVERT && x->type == DTYPE_F32 && x->convert.a->kind == E_VAR && x->convert.a->var.var == run->element &&
-            is_narrow_float(run->load->type))
+        if (x->kind == E_LOAD && expr_equal(x, run->load)) return expr_var(a, run->element);
+        if (x->kind == E_CONVERT && x->type == DTYPE_F32 && x->convert.a->kind == E_VAR &&
+            x->convert.a->var.var == run->element && is_narrow_float(run->load->type))
             return expr_var(a, run->wide);
     }
     for (int i = 0; i < rows->n_each; i++)
-        if (x->kind == E_LOAD && expr_equal(x, rows->each[i].load))
-            return expr_var(a, rows->each[i].value);
+        if (x->kind == E_LOAD && expr_equal(x, rows->each[i].load)) return expr_var(a, rows->each[i].value);
     return x;
 }
 
@@ -147,11 +152,11 @@ static int choose_unit(Lowering *lo, const Rows *rows)
     bool bytes = !rows->is_copy && rows->n_columns % (4 * PIECE_BYTES) == 0;
     for (int i = 0; i < rows->n_runs; i++) {
         const Expr *const load = rows->runs[i].load;
-        bytes = bytes && dtype_bits(load->type) == 8 && expr_multiple(first_column(lo, rows, last_sub(load))) % PIECE_BYTES == 0 &&
+        bytes = bytes && dtype_bits(load->type) == 8 &&
+                expr_multiple(first_column(lo, rows, last_sub(load))) % PIECE_BYTES == 0 &&
                 place_alignment(load->load.buffer, last_sub(load), PIECE_BYTES) >= PIECE_BYTES;
     }
-    for (int i = 0; i < rows->n_each; i++)
-        bytes = bytes && rows->each[i].by % PIECE_BYTES == 0;
+    for (int i = 0; i < rows->n_each; i++) bytes = bytes && rows->each[i].by % PIECE_BYTES == 0;
     return bytes ? PIECE_BYTES : PIECE;
 }
 
@@ -166,21 +171,19 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 {
     TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
     *rows = (Rows){ .forall = forall, .store = store, .fits = true };
-    if (lo->target->arch < 90 || !store || store->next || store->kind != T_STORE || forall->forall.n != 2)
-        return false;
+    if (lo->target->arch < 90 || !store || store->next || store->kind != T_STORE || forall->forall.n != 2) return false;
     const Crew crew = op_info(lo, op)->fills ? (Crew){ 1, 4 } : map_crew(lo, forall);
-    if (!takes_rows(tile_of_rows(lo, rows)) ||
-        !full_extent(&forall->forall.indices[0], &rows->n_rows) || !full_extent(&forall->forall.indices[1], &rows->n_columns) ||
-        rows->n_rows % (8 * crew.warps * crew.groups) != 0 || rows->n_columns % (4 * PIECE) != 0 || rows->n_columns == 4 * PIECE)
+    if (!takes_rows(tile_of_rows(lo, rows)) || !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
+        !full_extent(&forall->forall.indices[1], &rows->n_columns) ||
+        rows->n_rows % (8 * crew.warps * crew.groups) != 0 || rows->n_columns % (4 * PIECE) != 0 ||
+        rows->n_columns == 4 * PIECE)
         return false;
     rows->column = forall->forall.indices[1].var;
     const Expr *const first = first_column(lo, rows, store->store.subs[1]);
-    if (expr_uses(store->store.subs[0], rows->column) || !first || expr_multiple(first) % PIECE != 0)
-        return false;
+    if (expr_uses(store->store.subs[0], rows->column) || !first || expr_multiple(first) % PIECE != 0) return false;
     Expr *const value = store->store.value;
     find_loads(lo, rows, value);
-    if (!rows->fits || !rows->n_runs)
-        return false;
+    if (!rows->fits || !rows->n_runs) return false;
     rows->is_copy = value->kind == E_LOAD && value->type == tile_of_rows(lo, rows)->buffer->type;
     rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
     rows->unit = choose_unit(lo, rows);
@@ -195,8 +198,7 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout)
 {
     const TileOp *store = forall->forall.body;
-    while (store && store->kind == T_LET)
-        store = store->next;
+    while (store && store->kind == T_LET) store = store->next;
     int64_t rows, columns;
     const Crew crew = map_crew(lo, forall);
     if (forall->forall.n != 2 || !store || store->kind != T_STORE || crew.warps != 4 ||
@@ -204,15 +206,12 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layo
         return false;
     const int down = WARP_LANES / across, lines = down * crew.warps * crew.groups;
     piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
-    if (rows % lines != 0 || columns % (across * piece) != 0)
-        return false;
+    if (rows % lines != 0 || columns % (across * piece) != 0) return false;
     *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
     layout_add(layout, IN_REGISTER, piece, 1, 1);
-    if (across > 4)
-        layout_add(layout, IN_LANE, across, 1, piece);
+    if (across > 4) layout_add(layout, IN_LANE, across, 1, piece);
     layout_add(layout, IN_LANE, down, 0, 1);
-    if (across == 4)
-        layout_add(layout, IN_LANE, across, 1, piece);
+    if (across == 4) layout_add(layout, IN_LANE, across, 1, piece);
     layout_add(layout, IN_WARP, crew.warps, 0, down);
     layout_add(layout, IN_GROUP, crew.groups, 0, down * crew.warps);
     layout_add(layout, IN_REGISTER, (int)columns / (across * piece), 1, across * piece);
@@ -224,19 +223,20 @@ bool lay_rows(Lowering *lo, Rows *rows)
 {
     TileOp *const forall = rows->forall;
     Iteration *const it = &rows->it;
-    *it = (Iteration){ .indices = forall->forall.indices, .n = forall->forall.n, .crew = map_crew(lo, forall), .dim_of = { 0, 1 }, .vector = -1 };
+    *it = (Iteration){ .indices = forall->forall.indices,
+                       .n = forall->forall.n,
+                       .crew = map_crew(lo, forall),
+                       .dim_of = { 0, 1 },
+                       .vector = -1 };
     rows->across = only_gathers(lo) && rows->is_copy && rows->n_columns % (8 * PIECE) == 0 ? 8 : 4;
     rows->units = rows->lines = 1;
     rows->digit = -1;
-    if (!choose_row_pieces(lo, forall, rows->unit, rows->across, &it->layout))
-        return false;
-    for (int i = 1; i < it->layout.n; i++) {     // register digits beside the unit's own
+    if (!choose_row_pieces(lo, forall, rows->unit, rows->across, &it->layout)) return false;
+    for (int i = 1; i < it->layout.n; i++) { // register digits beside the unit's own
         const Digit *const digit = &it->layout.digit[i];
-        if (digit->input != IN_REGISTER)
-            continue;
+        if (digit->input != IN_REGISTER) continue;
         *(digit->dim == 1 ? &rows->units : &rows->lines) = digit->extent;
-        if (digit->dim == 0)
-            rows->digit = i;
+        if (digit->dim == 0) rows->digit = i;
     }
     return true;
 }
@@ -266,24 +266,19 @@ static bool copies_in_place(Lowering *lo, const Rows *rows)
 bool emit_rows(Lowering *lo, TileOp *op)
 {
     Rows rows;
-    if (op_info(lo, op)->is_tail)    // it went with the conversion
+    if (op_info(lo, op)->is_tail) // it went with the conversion
         return true;
-    if (!spread_rows(lo, op, &rows))
-        return false;
+    if (!spread_rows(lo, op, &rows)) return false;
     const bool in_place = copies_in_place(lo, &rows);
-    if (!in_place && !op_info(lo, op)->fills)
-        return false;
+    if (!in_place && !op_info(lo, op)->fills) return false;
     lo->copies_fly |= rows.is_copy && (in_place || !tile_of_rows(lo, &rows)->channel->is_gathered);
     const Crew crew = lo->crew;
     lo->crew = rows.it.crew;
     Nest block;
     begin_block(lo, &block);
-    if (rows.is_copy)
-        copy_rows(lo, op, &rows);
-    else if (lo->stock)
-        convert_stock(lo, op, &rows);
-    else
-        convert_rows(lo, &rows);
+    if (rows.is_copy) copy_rows(lo, op, &rows);
+    else if (lo->stock) convert_stock(lo, op, &rows);
+    else convert_rows(lo, &rows);
     end_nest(lo, &block);
     lo->crew = crew;
     return true;

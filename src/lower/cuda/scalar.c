@@ -12,28 +12,40 @@ DType loop_type(DType type)
     switch (type) {
     case DTYPE_INT: return DTYPE_I64;
     case DTYPE_TF32: return DTYPE_F32;
-    case DTYPE_F16: case DTYPE_BF16: return DTYPE_U16;
-    case DTYPE_E4M3: case DTYPE_E5M2: return DTYPE_U8;
-    case DTYPE_E2M1: case DTYPE_I4: case DTYPE_I2: case DTYPE_U4: case DTYPE_U2: return DTYPE_U8;
-    case DTYPE_NONE: case DTYPE_F64: case DTYPE_F32: case DTYPE_I64: case DTYPE_I32: case DTYPE_I16: case DTYPE_I8:
-    case DTYPE_U64: case DTYPE_U32: case DTYPE_U16: case DTYPE_U8: case DTYPE_BOOL: case DTYPE_COUNT:
-        break;
+    case DTYPE_F16:
+    case DTYPE_BF16: return DTYPE_U16;
+    case DTYPE_E4M3:
+    case DTYPE_E5M2: return DTYPE_U8;
+    case DTYPE_E2M1:
+    case DTYPE_I4:
+    case DTYPE_I2:
+    case DTYPE_U4:
+    case DTYPE_U2: return DTYPE_U8;
+    case DTYPE_NONE:
+    case DTYPE_F64:
+    case DTYPE_F32:
+    case DTYPE_I64:
+    case DTYPE_I32:
+    case DTYPE_I16:
+    case DTYPE_I8:
+    case DTYPE_U64:
+    case DTYPE_U32:
+    case DTYPE_U16:
+    case DTYPE_U8:
+    case DTYPE_BOOL:
+    case DTYPE_COUNT: break;
     }
     return type;
 }
 
-static bool fits_i32(Range r)
-{
-    return r.has_lo && r.has_hi && r.lo >= INT32_MIN && r.hi <= INT32_MAX;
-}
+static bool fits_i32(Range r) { return r.has_lo && r.has_hi && r.lo >= INT32_MIN && r.hi <= INT32_MAX; }
 
 Var **var_slot(Lowering *lo, const Var *var)
 {
     if (var->id >= lo->n_vars) {
         const int n = 2 * var->id + 64;
         Var **const grown = NEW_ARRAY(lo->arena, Var *, n);
-        if (lo->n_vars)
-            memcpy(grown, lo->vars, sizeof(Var *) * (size_t)lo->n_vars);
+        if (lo->n_vars) memcpy(grown, lo->vars, sizeof(Var *) * (size_t)lo->n_vars);
         lo->vars = grown;
         lo->n_vars = n;
     }
@@ -57,9 +69,7 @@ Var *loop_var(Lowering *lo, Var *var)
         DType type = loop_type(var->type);
         const bool is_fixed = var->kind == VAR_INDEX || var->kind == VAR_GRID || var->kind == VAR_SYMBOL ||
                               (var->kind == VAR_LOCAL && !var->assigned);
-        if (var->type == DTYPE_INT && is_fixed &&
-            fits_i32(expr_range(expr_var(lo->arena, var))))
-            type = DTYPE_I32;
+        if (var->type == DTYPE_INT && is_fixed && fits_i32(expr_range(expr_var(lo->arena, var)))) type = DTYPE_I32;
         known = *slot = loop_new_var(lo->unit, type, var->name);
     }
     return known;
@@ -77,12 +87,10 @@ static bool is_narrow_float(DType t) { return dtype_is_float(t) && dtype_bits(t)
 // To the type it computes in; `from` tells how the bits of a narrow float are to be read.
 static Expr *widen(Lowering *lo, DType from, Expr *x)
 {
-    if (is_narrow_float(from))
-        return call_expr(lo, DTYPE_F32, conversion_name(lo, DTYPE_F32, from), 1, x);
+    if (is_narrow_float(from)) return call_expr(lo, DTYPE_F32, conversion_name(lo, DTYPE_F32, from), 1, x);
     if (dtype_is_integer(from) && dtype_bits(from) < 8)
         return call_expr(lo, DTYPE_I32, conversion_name(lo, DTYPE_I32, from), 1, x);
-    if (dtype_bits(x->type) < 32 && !dtype_is_float(x->type))
-        return cast(lo, DTYPE_I32, x);
+    if (dtype_bits(x->type) < 32 && !dtype_is_float(x->type)) return cast(lo, DTYPE_I32, x);
     return x;
 }
 
@@ -90,60 +98,48 @@ static Expr *widen(Lowering *lo, DType from, Expr *x)
 // are beyond the other narrow types.
 static bool rounds_twice(DType to, DType from)
 {
-    if (!is_narrow_float(to) && to != DTYPE_TF32)
-        return false;
+    if (!is_narrow_float(to) && to != DTYPE_TF32) return false;
     return from == DTYPE_F64 ||
            (dtype_is_integer(from) && dtype_bits(from) >= 32 && (to == DTYPE_BF16 || to == DTYPE_TF32));
 }
 
 Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
 {
-    if (to == from)
-        return x;
+    if (to == from) return x;
     Arena *const a = lo->arena;
     x = widen(lo, from, x);
-    if (to == DTYPE_BOOL)
-        return expr_binary(a, X_NE, x, zero_of(lo, x->type));
+    if (to == DTYPE_BOOL) return expr_binary(a, X_NE, x, zero_of(lo, x->type));
     if (dtype_is_float(to)) {
         const DType wide = to == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
         x = rounds_twice(to, from) ? call_expr(lo, DTYPE_F32, "odd_f32", 1, x) : cast(lo, wide, x);
-        if (to == DTYPE_TF32)
-            return call_expr(lo, DTYPE_F32, "f32_to_tf32", 1, x);
+        if (to == DTYPE_TF32) return call_expr(lo, DTYPE_F32, "f32_to_tf32", 1, x);
         return is_narrow_float(to) ? call_expr(lo, loop_type(to), conversion_name(lo, to, DTYPE_F32), 1, x) : x;
     }
-    if (dtype_is_float(x->type))     // truncates and saturates
-        return call_expr(lo, loop_type(to), conversion_name(lo, dtype_bits(to) < 8 ? to : loop_type(to), x->type), 1, x);
-    if (to == DTYPE_INT && (x->type == DTYPE_I32 || x->type == DTYPE_I64))
-        return x;                    // `int` may stay in 32 bits
+    if (dtype_is_float(x->type)) // truncates and saturates
+        return call_expr(lo, loop_type(to), conversion_name(lo, dtype_bits(to) < 8 ? to : loop_type(to), x->type), 1,
+                         x);
+    if (to == DTYPE_INT && (x->type == DTYPE_I32 || x->type == DTYPE_I64)) return x; // `int` may stay in 32 bits
     return cast(lo, loop_type(to), x);
 }
 
 Expr *lower_as(Lowering *lo, DType type, Expr *x, const Iteration *it)
 {
     Expr *const value = lower_expr(lo, x, it);
-    if (type == DTYPE_INT || type == DTYPE_I64)
-        return cast(lo, DTYPE_I64, to_dtype(lo, type, x->type, value));
+    if (type == DTYPE_INT || type == DTYPE_I64) return cast(lo, DTYPE_I64, to_dtype(lo, type, x->type, value));
     return to_dtype(lo, type, x->type, value);
 }
 
-Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it)
-{
-    return cast(lo, DTYPE_I64, lower_expr(lo, x, it));
-}
+Expr *lower_int64(Lowering *lo, Expr *x, const Iteration *it) { return cast(lo, DTYPE_I64, lower_expr(lo, x, it)); }
 
 // ---- arithmetic
 
 // Both in one type: the wider of the two if they are i32 and i64.
 static void unify(Lowering *lo, Expr **a, Expr **b)
 {
-    if ((*a)->type == (*b)->type)
-        return;
-    if ((*a)->type == DTYPE_I64)
-        *b = cast(lo, DTYPE_I64, *b);
-    else if ((*b)->type == DTYPE_I64)
-        *a = cast(lo, DTYPE_I64, *a);
-    else if ((*a)->type != (*b)->type)
-        *b = cast(lo, (*a)->type, *b);
+    if ((*a)->type == (*b)->type) return;
+    if ((*a)->type == DTYPE_I64) *b = cast(lo, DTYPE_I64, *b);
+    else if ((*b)->type == DTYPE_I64) *a = cast(lo, DTYPE_I64, *a);
+    else if ((*a)->type != (*b)->type) *b = cast(lo, (*a)->type, *b);
 }
 
 static bool leaves_registers(const Expr *x, void *context)
@@ -165,8 +161,8 @@ static Expr *divide(Lowering *lo, const Expr *x, Expr *a, Expr *b, const Iterati
     if (!it || expr_is_const(b) || expr_any(x->op.b, leaves_registers, lo))
         return call_expr(lo, DTYPE_F32, "math_div", 2, a, b);
     Var *const divisor = emit_declare(lo, DTYPE_F32, "divisor", b);
-    Var *const inverse = emit_declare(lo, DTYPE_F32, "inverse",
-                                      call_expr(lo, DTYPE_F32, "math_reciprocal", 1, var_of(lo, divisor)));
+    Var *const inverse =
+        emit_declare(lo, DTYPE_F32, "inverse", call_expr(lo, DTYPE_F32, "math_reciprocal", 1, var_of(lo, divisor)));
     return call_expr(lo, DTYPE_F32, "math_divide", 3, a, var_of(lo, divisor), var_of(lo, inverse));
 }
 
@@ -174,8 +170,7 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
 {
     Expr *a = lower_expr(lo, x->op.a, it);
     if (x->kind == E_UNARY) {
-        if (x->type == DTYPE_INT && !fits_i32(expr_range(x)))
-            a = cast(lo, DTYPE_I64, a);
+        if (x->type == DTYPE_INT && !fits_i32(expr_range(x))) a = cast(lo, DTYPE_I64, a);
         return x->op.op == X_NEG ? integer_negation(lo, x, a) : expr_unary(lo->arena, x->op.op, a);
     }
     Expr *b = lower_expr(lo, x->op.b, it);
@@ -183,17 +178,14 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
     const Range dividend = x->op.op == X_DIV || x->op.op == X_MOD ? expr_range(x->op.a) : (Range){ 0 };
     const bool divides = a->type == DTYPE_I32 && b->type == DTYPE_I32 && dividend.has_lo && dividend.lo > INT32_MIN;
     const bool shifts_far = x->op.op == X_SHR && !expr_fits(x->op.b, 0, 31);
-    if (x->type == DTYPE_INT && !divides && (shifts_far || !fits_i32(expr_range(x))))
-        a = cast(lo, DTYPE_I64, a);
-    if (x->op.op == X_AND || x->op.op == X_OR)
-        return expr_binary(lo->arena, x->op.op, a, b);
+    if (x->type == DTYPE_INT && !divides && (shifts_far || !fits_i32(expr_range(x)))) a = cast(lo, DTYPE_I64, a);
+    if (x->op.op == X_AND || x->op.op == X_OR) return expr_binary(lo->arena, x->op.op, a, b);
     unify(lo, &a, &b);
     if (!op_compares(x->op.op) && x->type != DTYPE_INT) {
         a = cast(lo, loop_type(x->type), a);
         b = cast(lo, loop_type(x->type), b);
     }
-    if (x->op.op == X_DIV && a->type == DTYPE_F32)
-        return divide(lo, x, a, b, it);
+    if (x->op.op == X_DIV && a->type == DTYPE_F32) return divide(lo, x, a, b, it);
     return integer_operation(lo, x, a, b);
 }
 
@@ -201,26 +193,20 @@ static Expr *lower_math(Lowering *lo, Expr *x, const Iteration *it)
 {
     Expr *args[8];
     DType type = loop_type(x->type);
-    for (int i = 0; i < x->math.n; i++)
-        args[i] = lower_expr(lo, x->math.args[i], it);
+    for (int i = 0; i < x->math.n; i++) args[i] = lower_expr(lo, x->math.args[i], it);
     if (x->math.fn == M_RANDOM) {
         args[0] = cast(lo, DTYPE_U64, args[0]);
         args[1] = cast(lo, DTYPE_U64, args[1]);
     } else if (x->type == DTYPE_INT) {
         bool narrow = fits_i32(expr_range(x));
-        for (int i = 0; i < x->math.n; i++)
-            narrow = narrow && args[i]->type == DTYPE_I32;
+        for (int i = 0; i < x->math.n; i++) narrow = narrow && args[i]->type == DTYPE_I32;
         type = narrow ? DTYPE_I32 : DTYPE_I64;
-        for (int i = 0; i < x->math.n; i++)
-            args[i] = cast(lo, type, args[i]);
-    } else {                         // the width decides which of the overloads is meant
-        for (int i = 0; i < x->math.n; i++)
-            args[i] = cast(lo, loop_type(x->math.args[i]->type), args[i]);
+        for (int i = 0; i < x->math.n; i++) args[i] = cast(lo, type, args[i]);
+    } else { // the width decides which of the overloads is meant
+        for (int i = 0; i < x->math.n; i++) args[i] = cast(lo, loop_type(x->math.args[i]->type), args[i]);
     }
-    if (x->math.fn == M_CEILDIV)
-        return integer_ceildiv(lo, x, args[0], args[1]);
-    if (x->math.fn == M_ABS && dtype_is_integer(type))
-        return integer_magnitude(lo, x, args[0]);
+    if (x->math.fn == M_CEILDIV) return integer_ceildiv(lo, x, args[0], args[1]);
+    if (x->math.fn == M_ABS && dtype_is_integer(type)) return integer_magnitude(lo, x, args[0]);
     return expr_call(lo->arena, type, arena_printf(lo->arena, "math_%s", math_info[x->math.fn].name), x->math.n, args);
 }
 
@@ -230,26 +216,24 @@ static Expr *lower_load(Lowering *lo, Expr *x, const Iteration *it)
 {
     const DType type = loop_type(x->load.buffer->type);
     for (int i = 0; it && i < it->n_loaded; i++)
-        if (expr_equal(it->loaded[i].load, x))
-            return loaded_element(lo, it, i);
+        if (expr_equal(it->loaded[i].load, x)) return loaded_element(lo, it, i);
     Place place;
-    if (!place_element(lo, x->load.buffer, x->load.subs, it, &place, x->span))
-        return zero_of(lo, type);
+    if (!place_element(lo, x->load.buffer, x->load.subs, it, &place, x->span)) return zero_of(lo, type);
     Expr *const element = test_written(lo, &place, element_at(lo, &place, x->load.buffer->type), x->span);
     return place.inside ? expr_select(lo->arena, place.inside, element, zero_of(lo, type)) : element;
 }
 
 static const char *const atomic_names[] = {
-    [ATOMIC_ADD] = "atomic_add", [ATOMIC_MIN] = "atomic_min", [ATOMIC_MAX] = "atomic_max", [ATOMIC_AND] = "atomic_and",
-    [ATOMIC_OR] = "atomic_or", [ATOMIC_EXCHANGE] = "atomic_exchange", [ATOMIC_CAS] = "atomic_cas",
+    [ATOMIC_ADD] = "atomic_add", [ATOMIC_MIN] = "atomic_min", [ATOMIC_MAX] = "atomic_max",
+    [ATOMIC_AND] = "atomic_and", [ATOMIC_OR] = "atomic_or",   [ATOMIC_EXCHANGE] = "atomic_exchange",
+    [ATOMIC_CAS] = "atomic_cas",
 };
 
 static Expr *lower_atomic(Lowering *lo, Expr *x, const Iteration *it)
 {
     const DType type = loop_type(x->atomic.buffer->type);
     Place place;
-    if (!place_element(lo, x->atomic.buffer, x->atomic.subs, it, &place, x->span))
-        return zero_of(lo, type);
+    if (!place_element(lo, x->atomic.buffer, x->atomic.subs, it, &place, x->span)) return zero_of(lo, type);
     Expr *const address = expr_address(lo->arena, place.pointer, place.at);
     Expr *const value = lower_as(lo, x->atomic.buffer->type, x->atomic.value, it);
     Expr *call;
@@ -259,8 +243,7 @@ static Expr *lower_atomic(Lowering *lo, Expr *x, const Iteration *it)
     else if (is_narrow_float(x->atomic.buffer->type) && x->atomic.op == ATOMIC_ADD)
         call = call_expr(lo, type, arena_printf(lo->arena, "atomic_add_%s", dtype_name(x->atomic.buffer->type)), 2,
                          address, value);
-    else
-        call = call_expr(lo, type, atomic_names[x->atomic.op], 2, address, value);
+    else call = call_expr(lo, type, atomic_names[x->atomic.op], 2, address, value);
     return place.inside ? expr_select(lo->arena, place.inside, call, zero_of(lo, type)) : call;
 }
 
@@ -274,15 +257,12 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it)
                             x->integer.value);
         return x;
     case E_FLOAT:
-        if (is_narrow_float(x->type))
-            return to_dtype(lo, x->type, DTYPE_F32, expr_float(a, DTYPE_F32, x->real.value));
+        if (is_narrow_float(x->type)) return to_dtype(lo, x->type, DTYPE_F32, expr_float(a, DTYPE_F32, x->real.value));
         return x->type == DTYPE_TF32 ? expr_float(a, DTYPE_F32, x->real.value) : x;
-    case E_VAR:
-        return expr_var(a, loop_var(lo, x->var.var));
-    case E_LOAD:
-        return lower_load(lo, x, it);
-    case E_UNARY: case E_BINARY:
-        return lower_op(lo, x, it);
+    case E_VAR: return expr_var(a, loop_var(lo, x->var.var));
+    case E_LOAD: return lower_load(lo, x, it);
+    case E_UNARY:
+    case E_BINARY: return lower_op(lo, x, it);
     case E_SELECT: {
         Expr *const cond = lower_expr(lo, x->select.cond, it);
         Expr *first = lower_expr(lo, x->select.a, it), *second = lower_expr(lo, x->select.b, it);
@@ -293,25 +273,22 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it)
             return call_expr(lo, DTYPE_F32, "choose", 3, cond, first, second);
         return expr_select(a, cond, first, second);
     }
-    case E_CONVERT:
-        return to_dtype(lo, x->type, x->convert.a->type, lower_expr(lo, x->convert.a, it));
+    case E_CONVERT: return to_dtype(lo, x->type, x->convert.a->type, lower_expr(lo, x->convert.a, it));
     case E_BITCAST: {
-        Expr *const from = x->convert.a->type == DTYPE_INT ? lower_int64(lo, x->convert.a, it) : lower_expr(lo, x->convert.a, it);
+        Expr *const from =
+            x->convert.a->type == DTYPE_INT ? lower_int64(lo, x->convert.a, it) : lower_expr(lo, x->convert.a, it);
         return call_expr(lo, loop_type(x->type), arena_printf(a, "bitcast<%s>", dtype_info[loop_type(x->type)].c_name),
                          1, from);
     }
-    case E_MATH:
-        return lower_math(lo, x, it);
-    case E_ATOMIC:
-        return lower_atomic(lo, x, it);
+    case E_MATH: return lower_math(lo, x, it);
+    case E_ATOMIC: return lower_atomic(lo, x, it);
     case E_CALL: {
         Expr **const args = NEW_ARRAY(a, Expr *, x->call.n + 1);
-        for (int i = 0; i < x->call.n; i++)
-            args[i] = lower_expr(lo, x->call.args[i], it);
+        for (int i = 0; i < x->call.n; i++) args[i] = lower_expr(lo, x->call.args[i], it);
         return expr_call(a, loop_type(x->type), x->call.name, x->call.n, args);
     }
-    case E_INDEX: case E_ADDRESS:
-        return x;
+    case E_INDEX:
+    case E_ADDRESS: return x;
     }
     return x;
 }

@@ -6,8 +6,7 @@ static bool static_widths(const Region *region, int64_t *widths)
 {
     const int rank = region_rank(region);
     for (int d = 0; d < rank; d++)
-        if (!expr_as_int(region_extent(region, d), &widths[d]))
-            return false;
+        if (!expr_as_int(region_extent(region, d), &widths[d])) return false;
     return true;
 }
 
@@ -28,15 +27,13 @@ static void store_sum(Lowering *lo, TileOp *op, Expr **position, DType wide, Var
     Expr *subs[MAX_RANK];
     Buffer *const dst = op->scan.dst.buffer;
     region_element(lo->arena, &op->scan.dst, position, subs);
-    if (!place_element(lo, dst, subs, NULL, &place, op->span))
-        return;
+    if (!place_element(lo, dst, subs, NULL, &place, op->span)) return;
     Nest cut;
-    if (place.inside)                // of a view that ends within the slice
+    if (place.inside) // of a view that ends within the slice
         begin_if(lo, &cut, place.inside);
     emit_element(lo, place.pointer, place.at, to_dtype(lo, dst->type, wide, var_of(lo, value)));
     mark_written(lo, &place);
-    if (place.inside)
-        end_nest(lo, &cut);
+    if (place.inside) end_nest(lo, &cut);
 }
 
 // 32 elements of a line: `carry` is the sum of those before them, and then of these too.
@@ -65,20 +62,20 @@ void emit_scan(Lowering *lo, TileOp *op)
         unsupported(lo, op->span, "a scan whose extents are known at run time");
         return;
     }
-    for (int d = 0; d < rank; d++)
-        lines *= d == axis ? 1 : widths[d];
+    for (int d = 0; d < rank; d++) lines *= d == axis ? 1 : widths[d];
     const DType target = op->scan.dst.buffer->type;
     const DType wide = dtype_info[target].wide == DTYPE_INT ? DTYPE_I64 : dtype_info[target].wide;
     Expr *warp = var_of(lo, lo->warp), *position[MAX_RANK];
-    if (lo->crew.groups > 1)
-        warp = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), warp);
+    if (lo->crew.groups > 1) warp = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), warp);
     Var *const line = new_index(lo, "line", int_const(lo->arena, lines), op->span).var;
     Var *const at = new_index(lo, "at", int_const(lo->arena, widths[axis] + WARP_LANES), op->span).var;
     find_position(lo, widths, rank, axis, line, at, position);
     Nest loop, chunk;
     begin_for(lo, &loop, loop_var(lo, line), warp, i32_const(lo, lines), i32_const(lo, warps), LOOP_NO_UNROLL);
-    Var *const carry = emit_declare(lo, wide, "carry", zero_of(lo, wide)), *const first = loop_new_var(lo->unit, DTYPE_I32, "first");
-    begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES), LOOP_NO_UNROLL);
+    Var *const carry = emit_declare(lo, wide, "carry", zero_of(lo, wide)), *const first = loop_new_var(
+                                                                               lo->unit, DTYPE_I32, "first");
+    begin_for(lo, &chunk, first, i32_const(lo, 0), i32_const(lo, widths[axis]), i32_const(lo, WARP_LANES),
+              LOOP_NO_UNROLL);
     emit_definition(lo, loop_var(lo, at), i32_add(lo, var_of(lo, first), var_of(lo, lo->lane)));
     scan_chunk(lo, op, position, i32_op(lo, X_LT, var_of(lo, loop_var(lo, at)), widths[axis]), wide, carry);
     end_nest(lo, &chunk);

@@ -10,8 +10,7 @@ static TileOp *last_inside(Lowering *lo, TileOp *op)
 {
     TileOp *last = op, **body;
     for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-        for (TileOp *x = *body; x; x = x->next)
-            last = last_inside(lo, x);
+        for (TileOp *x = *body; x; x = x->next) last = last_inside(lo, x);
     return last;
 }
 
@@ -25,20 +24,16 @@ static void clear_signalled(Walk *walk, Signal *signal)
     Lowering *const lo = walk->lo;
     const int end = end_order(lo, signal->after), from = signal->from;
     const State then = op_info(lo, signal->after)->accesses;
-    const uint8_t keep = (uint8_t)~(1u << signal->to);
+    const uint8_t keep = (uint8_t) ~(1u << signal->to);
     for (int i = 0; i < walk->n; i++)
         for (int a = 0; a < GROUPS; a++) {
             Accesses *const x = &walk->state[i][a], *const known = &then[i][a];
             const Accesses old = *x;
             const bool own = a == from;
-            if (own || !(known->read_before >> from & 1))
-                x->read_before &= keep;
-            if (own || !(known->written_before >> from & 1))
-                x->written_before &= keep;
-            if (x->read_at <= end && (own || !(known->read >> from & 1)))
-                x->read &= keep;
-            if (x->written_at <= end && (own || !(known->written >> from & 1)))
-                x->written &= keep;
+            if (own || !(known->read_before >> from & 1)) x->read_before &= keep;
+            if (own || !(known->written_before >> from & 1)) x->written_before &= keep;
+            if (x->read_at <= end && (own || !(known->read >> from & 1))) x->read &= keep;
+            if (x->written_at <= end && (own || !(known->written >> from & 1))) x->written &= keep;
             if (own && (old.written != x->written || old.written_before != x->written_before))
                 signal->fences |= is_async_tile(walk, i);
         }
@@ -47,16 +42,14 @@ static void clear_signalled(Walk *walk, Signal *signal)
 void pass_signals(Walk *walk, TileOp *op)
 {
     for (int i = 0; i < walk->lo->signals.count; i++)
-        if (walk->lo->signals.items[i]->before == op)
-            clear_signalled(walk, walk->lo->signals.items[i]);
+        if (walk->lo->signals.items[i]->before == op) clear_signalled(walk, walk->lo->signals.items[i]);
 }
 
 // The op of this block that is, or holds, the op of that number.
 static TileOp *holder_in(Lowering *lo, TileOp *block, int order)
 {
     for (TileOp *op = block; op; op = op->next)
-        if (op_info(lo, op)->order <= order && order <= end_order(lo, op))
-            return op;
+        if (op_info(lo, op)->order <= order && order <= end_order(lo, op)) return op;
     return NULL;
 }
 
@@ -73,10 +66,8 @@ static int only_source(const Conflict *conflict)
 {
     int from = -1;
     for (int a = 0; a < GROUPS; a++) {
-        if (!conflict->waits[a])
-            continue;
-        if (from >= 0)
-            return -1;
+        if (!conflict->waits[a]) continue;
+        if (from >= 0) return -1;
         from = a;
     }
     return from;
@@ -89,15 +80,13 @@ bool signal_instead(Walk *walk, TileOp *op)
     const Conflict *const conflict = &walk->conflict;
     const OpInfo *const info = op_info(lo, op);
     const int from = only_source(conflict);
-    if (!lo->has_teams || info->barrier_before || info->meets_all || from < 0 || conflict->from_before)
-        return false;
+    if (!lo->has_teams || info->barrier_before || info->meets_all || from < 0 || conflict->from_before) return false;
     const uint32_t to = conflict->waits[from];
     TileOp *const after = holder_in(lo, info->block, conflict->at);
     const int barrier = free_barrier(lo);
-    if (!is_single(to) || to >> from & 1 || !after || after == op || barrier < 0)
-        return false;
-    Signal *const signal = NEW(lo->arena, Signal, .after = after, .before = op, .from = from, .to = __builtin_ctz(to),
-                               .barrier = barrier);
+    if (!is_single(to) || to >> from & 1 || !after || after == op || barrier < 0) return false;
+    Signal *const signal =
+        NEW(lo->arena, Signal, .after = after, .before = op, .from = from, .to = __builtin_ctz(to), .barrier = barrier);
     VEC_PUSH(lo->arena, &lo->signals, signal);
     walk->changed = true;
     walk->version++;
@@ -130,10 +119,9 @@ bool drop_unanswered(Lowering *lo)
 {
     for (int i = 0; i < lo->signals.count; i++) {
         Signal *const signal = lo->signals.items[i];
-        if (is_answered(lo, signal))
-            continue;
+        if (is_answered(lo, signal)) continue;
         op_info(lo, signal->before)->meets_all = true;
-        lo->signals.count = 0;       // found anew
+        lo->signals.count = 0; // found anew
         return true;
     }
     return false;

@@ -15,25 +15,21 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
 {
     const Buffer *const meta = p->op->matmul.meta;
     const TileInfo *const places = tile_info(lo, meta);
-    if (!places || meta->rank != 2)
-        return "the places of a sparse operand are no tile of their own";
+    if (!places || meta->rank != 2) return "the places of a sparse operand are no tile of their own";
     if (row_padding(meta) * dtype_bits(meta->type) / 8 % 4 != 0)
         return "the padded rows of places do not begin at words";
-    if (dtype_bits(p->type) == 32)
-        return "tensor cores keep one of two f32 neighbours, not two of four";
-    if (p->odd_rows || p->odd_columns)
-        return "sparse products of bytes read their contraction along rows";
-    if (!is_wgmma && dtype_bits(p->type) == 8 && dtype_is_float(p->type))
-        return "only wgmma multiplies sparse fp8";
-    if (!p->right.transposed)
-        return NULL;
+    if (dtype_bits(p->type) == 32) return "tensor cores keep one of two f32 neighbours, not two of four";
+    if (p->odd_rows || p->odd_columns) return "sparse products of bytes read their contraction along rows";
+    if (!is_wgmma && dtype_bits(p->type) == 8 && dtype_is_float(p->type)) return "only wgmma multiplies sparse fp8";
+    if (!p->right.transposed) return NULL;
     // An instruction reads 64 bytes of a row: a piece that no panel may divide.
     const TileInfo *const right = tile_info(lo, p->right.region.buffer);
     SharedLayout layout;
     int64_t rows, columns, start[2], width[2];
     const int bytes = dtype_bits(p->type) / 8;
     if (!product_region(&p->right.region, start, width) || !expr_as_int(right->buffer->shape[0], &rows) ||
-        !expr_as_int(right->buffer->shape[1], &columns) || !tile_panels(right, (int)rows, (int)columns, bytes, &layout) ||
+        !expr_as_int(right->buffer->shape[1], &columns) ||
+        !tile_panels(right, (int)rows, (int)columns, bytes, &layout) ||
         (layout.swizzle_bytes < 64 && !row_padding(right->buffer)) || start[1] * bytes % 64 != 0)
         return "the rows of a sparse operand's right side are no multiple of 64 bytes";
     return NULL;
@@ -53,7 +49,8 @@ static Expr *address_of(Lowering *lo, const TileInfo *tile, Expr *row, int byte,
 {
     const int bytes = dtype_bits(tile->buffer->type) / 8;
     if (bytes <= piece)
-        return lane_address(lo, tile, row, i32_add(lo, i32_const(lo, byte / bytes), i32_mul(lo, pieces, piece / bytes)));
+        return lane_address(lo, tile, row,
+                            i32_add(lo, i32_const(lo, byte / bytes), i32_mul(lo, pieces, piece / bytes)));
     Expr *const within = i32_add(lo, i32_const(lo, byte % bytes), i32_mul(lo, pieces, piece));
     return expr_binary(lo->arena, X_ADD, lane_address(lo, tile, row, i32_const(lo, byte / bytes)),
                        cast(lo, DTYPE_U32, within));
@@ -73,10 +70,8 @@ Var *load_places(Lowering *lo, const Product *p)
     const int groups = p->division == DIVIDE_ROWS ? lo->crew.groups : 1, covered = groups * p->row_blocks * step_rows;
     Var *const words = emit_array(lo, DTYPE_U32, "places", p->row_blocks * steps);
     Expr *line = i32_add(lo, i32_mul(lo, var_of(lo, lo->warp), 16), lane_bits(lo, 2, 7));
-    if (groups > 1)
-        line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), step_rows * p->row_blocks));
-    if (of_bytes)
-        line = i32_add(lo, line, i32_mul(lo, lane_bits(lo, 0, 1), 8));
+    if (groups > 1) line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), step_rows * p->row_blocks));
+    if (of_bytes) line = i32_add(lo, line, i32_mul(lo, lane_bits(lo, 0, 1), 8));
     for (int block = 0; block < p->row_blocks; block++)
         for (int step = 0; step < steps; step++) {
             Expr *const row = i32_add(lo, line, i32_const(lo, block * step_rows));
@@ -88,8 +83,9 @@ Var *load_places(Lowering *lo, const Product *p)
             } else {
                 Expr *const lower = row_within(lo, p, i32_add(lo, row, i32_const(lo, 8)), covered);
                 Expr *const half = lane_bits(lo, 0, 1);
-                word = call_expr(lo, DTYPE_U32, "load_places", 2, address_of(lo, tile, upper, step * step_bytes, half, 2),
-                                 address_of(lo, tile, lower, step * step_bytes, half, 2));
+                word =
+                    call_expr(lo, DTYPE_U32, "load_places", 2, address_of(lo, tile, upper, step * step_bytes, half, 2),
+                              address_of(lo, tile, lower, step * step_bytes, half, 2));
             }
             emit_element(lo, words, i32_const(lo, block * steps + step), word);
         }

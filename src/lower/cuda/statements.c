@@ -13,9 +13,8 @@ void declare_value(Lowering *lo, TileOp *op)
 {
     Var *const var = loop_var(lo, op->let.var);
     Expr *const value = let_value(lo, op, NULL);
-    if (!lo->is_hoisting)
-        emit_definition(lo, var, value);
-    else if (value)                  // its variable is declared before the loop
+    if (!lo->is_hoisting) emit_definition(lo, var, value);
+    else if (value) // its variable is declared before the loop
         emit_assign(lo, var, value);
 }
 
@@ -41,8 +40,7 @@ static bool begin_ordered(Lowering *lo, Nest *nest)
 {
     finish_staged_stores(lo);
     meet_all(lo);
-    if (lo->has_teams && lo->walk != 0)
-        return false;
+    if (lo->has_teams && lo->walk != 0) return false;
     begin_if(lo, nest, is_zero(lo, lo->thread));
     emit_call(lo, "fence_device", 0);
     return true;
@@ -58,8 +56,7 @@ static void end_ordered(Lowering *lo, Nest *nest)
 static void emit_shared_atomic(Lowering *lo, TileOp *op)
 {
     Var *const var = loop_var(lo, op->let.var);
-    if (op->kind == T_LET && !lo->is_hoisting)
-        emit_definition(lo, var, NULL);
+    if (op->kind == T_LET && !lo->is_hoisting) emit_definition(lo, var, NULL);
     Var *const cell = loop_new_pointer(lo->unit, var->type, "cell");
     emit_definition(lo, cell, shared_pointer(lo, var->type, i32_const(lo, lo->scratch_offset)));
     Nest nest;
@@ -87,8 +84,7 @@ static void emit_ordered_atomic(Lowering *lo, TileOp *op)
 
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests)
 {
-    for (int i = 0; i < n; i++)
-        begin_index_loop(lo, &nests[i], &indices[i], LOOP_NO_UNROLL, NULL);
+    for (int i = 0; i < n; i++) begin_index_loop(lo, &nests[i], &indices[i], LOOP_NO_UNROLL, NULL);
 }
 
 Threads current_threads(const Lowering *lo) { return (Threads){ lo->lane, lo->warp, lo->thread, lo->thread_of_all }; }
@@ -108,7 +104,8 @@ void refresh_threads(Lowering *lo)
     Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread, &lo->thread_of_all };
     const int n = lo->target->arch < 90 && lo->has_teams ? 4 : 3;
     for (int i = 0; i < n; i++)
-        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
+        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name,
+                                   call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
 }
 
 static void refresh_coordinates(Lowering *lo)
@@ -163,8 +160,7 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
         return;
     }
     begin_partial_sums(lo, op);
-    if (lo->has_teams && uneven_registers(lo, lo->walk))
-        refresh_threads(lo);
+    if (lo->has_teams && uneven_registers(lo, lo->walk)) refresh_threads(lo);
     preload_operands(lo, op);
     emit_steps(lo, op);
     end_partial_sums(lo, op);
@@ -194,8 +190,7 @@ static void emit_branch(Lowering *lo, TileOp *block)
     const int flights = lo->flights.count;
     emit_block(lo, block);
     wait_for_copies(lo);
-    if (lo->flights.count != flights)
-        wait_for_all(lo);
+    if (lo->flights.count != flights) wait_for_all(lo);
     advance_clocks(lo, block, -1);
 }
 
@@ -229,11 +224,9 @@ static void emit_elements(Lowering *lo, TileOp *op)
 {
     Expr *const test = rescale_test(lo, op);
     Nest needed;
-    if (test)
-        begin_if(lo, &needed, test);
+    if (test) begin_if(lo, &needed, test);
     emit_forall(lo, as_map(lo, op), op_info(lo, op)->loads);
-    if (test)
-        end_nest(lo, &needed);
+    if (test) end_nest(lo, &needed);
 }
 
 static void emit_staged(Lowering *lo, TileOp *op)
@@ -253,23 +246,17 @@ static void emit_staged(Lowering *lo, TileOp *op)
 
 static void emit_map(Lowering *lo, TileOp *op)
 {
-    if (op->kind == T_FILL && starts_in_loop(lo, op))
-        return;
-    if (copy_is_panels(lo, op))
-        emit_panels(lo, op);
-    else if (store_is_staged(lo, op))
-        emit_staged(lo, op);
-    else if (!op_info(lo, op)->loads && emit_rows(lo, op))
-        lo->has_rows = true;
-    else
-        emit_elements(lo, op);
+    if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
+    if (copy_is_panels(lo, op)) emit_panels(lo, op);
+    else if (store_is_staged(lo, op)) emit_staged(lo, op);
+    else if (!op_info(lo, op)->loads && emit_rows(lo, op)) lo->has_rows = true;
+    else emit_elements(lo, op);
 }
 
 static void emit_whole_scan(Lowering *lo, TileOp *op)
 {
     const Crew crew = lo->crew;
-    if (lo->has_teams && !op->groups)
-        lo->crew = lo->all;
+    if (lo->has_teams && !op->groups) lo->crew = lo->all;
     emit_scan(lo, op);
     lo->crew = crew;
 }
@@ -281,31 +268,29 @@ void emit_op(Lowering *lo, TileOp *op)
         turn_side(lo, tile_info(lo, op->tile.buffer));
         clear_shadow(lo, tile_info(lo, op->tile.buffer));
         return;
-    case T_LET: case T_SET:
-        if (op->let.value && expr_has_atomic(op->let.value))
-            emit_shared_atomic(lo, op);
-        else if (op->kind == T_LET)
-            declare_value(lo, op);
-        else
-            emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
+    case T_LET:
+    case T_SET:
+        if (op->let.value && expr_has_atomic(op->let.value)) emit_shared_atomic(lo, op);
+        else if (op->kind == T_LET) declare_value(lo, op);
+        else emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
         return;
     case T_UPDATE:
-        if (op->update.buffer)
-            emit_by_one(lo, op);
-        else
-            emit_by_each(lo, op);
+        if (op->update.buffer) emit_by_one(lo, op);
+        else emit_by_each(lo, op);
         return;
     case T_STORE: emit_by_one(lo, op); return;
     case T_ATOMIC: emit_ordered_atomic(lo, op); return;
-    case T_FORALL: case T_COPY: case T_FILL: case T_ATOMIC_TILE: emit_map(lo, op); return;
+    case T_FORALL:
+    case T_COPY:
+    case T_FILL:
+    case T_ATOMIC_TILE: emit_map(lo, op); return;
     case T_MATMUL: emit_product(lo, op); return;
     case T_SCAN: emit_whole_scan(lo, op); return;
     case T_FOR: emit_for(lo, op); return;
     case T_WHILE: emit_while(lo, op); return;
     case T_PIPELINE:
         emit_pipeline(lo, op);
-        if (lo->has_teams || lo->target->arch < 90)
-            refresh_threads(lo);
+        if (lo->has_teams || lo->target->arch < 90) refresh_threads(lo);
         return;
     case T_IF: emit_if(lo, op); return;
     case T_BREAK: emit_jump(lo, L_BREAK); return;

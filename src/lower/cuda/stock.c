@@ -14,10 +14,10 @@
 
 // Of all conversions of the pipeline, which have one form and of which one is made in each step.
 typedef struct Stock {
-    TileOp *pipeline, *op;           // the first
-    Rows    rows, tail;              // tail.units 0: there is none
-    int     units, chunks;           // of a set; sets
-    Set     set[SETS], tail_set;
+    TileOp *pipeline, *op; // the first
+    Rows rows, tail;       // tail.units 0: there is none
+    int units, chunks;     // of a set; sets
+    Set set[SETS], tail_set;
 } Stock;
 
 // ---- which rows
@@ -28,29 +28,31 @@ static TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail)
     Rows rows;
     int64_t first, behind;
     TileOp *const next = op->next;
-    if (!next || !op_info(lo, next)->fills || !plan_rows(lo, op, &rows) || rows.is_copy || !spread_rows(lo, next, tail) || !tail->is_copy ||
-        tail->n_rows != rows.n_rows || tail->store->store.buffer != rows.store->store.buffer)
+    if (!next || !op_info(lo, next)->fills || !plan_rows(lo, op, &rows) || rows.is_copy ||
+        !spread_rows(lo, next, tail) || !tail->is_copy || tail->n_rows != rows.n_rows ||
+        tail->store->store.buffer != rows.store->store.buffer)
         return NULL;
     return expr_as_int(first_column(lo, &rows, rows.store->store.subs[1]), &first) &&
-           expr_as_int(first_column(lo, tail, tail->store->store.subs[1]), &behind) && behind == first + rows.n_columns &&
-           tail->units <= SET_UNITS && can_send(lo, tail) ? next : NULL;
+                   expr_as_int(first_column(lo, tail, tail->store->store.subs[1]), &behind) &&
+                   behind == first + rows.n_columns && tail->units <= SET_UNITS && can_send(lo, tail)
+               ? next
+               : NULL;
 }
 
 static bool has_form(const Rows *a, const Rows *b)
 {
     bool same = a->unit == b->unit && a->n_columns == b->n_columns && a->n_runs == b->n_runs && a->n_each == b->n_each;
-    for (int i = 0; i < a->n_runs && same; i++)
-        same = a->runs[i].load->type == b->runs[i].load->type;
+    for (int i = 0; i < a->n_runs && same; i++) same = a->runs[i].load->type == b->runs[i].load->type;
     for (int i = 0; i < a->n_each && same; i++)
         same = a->each[i].by == b->each[i].by && a->each[i].load->type == b->each[i].load->type;
     return same;
 }
 
 typedef struct Conversions {
-    TileOp *op;                      // the first
-    Rows    rows, tail;
-    int     n, tails, copies;        // tails: of the first's form
-    bool    fails;
+    TileOp *op; // the first
+    Rows rows, tail;
+    int n, tails, copies; // tails: of the first's form
+    bool fails;
 } Conversions;
 
 // One, or one in either branch of an if.
@@ -59,14 +61,11 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
     Conversions *const all = context;
     const OpInfo *const info = op_info(lo, op);
     Rows rows, tail;
-    if (!info->fills || info->is_place)
-        return op->kind == T_FORALL;
-    if (!plan_rows(lo, op, &rows))
-        return true;
+    if (!info->fills || info->is_place) return op->kind == T_FORALL;
+    if (!plan_rows(lo, op, &rows)) return true;
     all->copies += rows.is_copy;
-    if (rows.is_copy)
-        return true;
-    for (int i = 0; i < rows.n_runs; i++)                  // strides take the registers
+    if (rows.is_copy) return true;
+    for (int i = 0; i < rows.n_runs; i++) // strides take the registers
         all->fails |= buffer_root(rows.runs[i].load->load.buffer)->stride[0] != NULL;
     const int instances = tile_of_rows(lo, &rows)->is_exchanged ? lo->cluster : 1;
     all->fails |= !lay_rows(lo, &rows) || rows.units == 1 || rows.lines > instances;
@@ -75,11 +74,12 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
         all->rows = rows;
     } else {
         const OpInfo *const first = op_info(lo, all->op);
-        all->fails |= all->n > 1 || first->parent != info->parent || first->block == info->block || !has_form(&rows, &all->rows);
+        all->fails |=
+            all->n > 1 || first->parent != info->parent || first->block == info->block || !has_form(&rows, &all->rows);
     }
     if (tail_of(lo, op, &tail)) {
         all->tail = all->n ? all->tail : tail;
-        all->tails += has_form(&tail, &all->tail);         // one set of registers for both branches' tails
+        all->tails += has_form(&tail, &all->tail); // one set of registers for both branches' tails
     }
     all->n++;
     return true;
@@ -96,8 +96,8 @@ static bool plan_stock(Lowering *lo, TileOp *pipeline, Conversions *all)
 {
     *all = (Conversions){ .n = 0 };
     each_op(lo, pipeline->pipeline.body, see_conversion, all);
-    return all->n > 0 && !all->fails && all->rows.units / set_units(&all->rows) <= SETS && is_made_each_step(lo, pipeline, all) &&
-           rows_are_local(lo, pipeline);
+    return all->n > 0 && !all->fails && all->rows.units / set_units(&all->rows) <= SETS &&
+           is_made_each_step(lo, pipeline, all) && rows_are_local(lo, pipeline);
 }
 
 static bool mark_tail(Lowering *lo, TileOp *op, void *context)
@@ -135,7 +135,8 @@ static Line stock_line(Lowering *lo, const Expr *load, int64_t bytes)
 {
     const Buffer *const root = buffer_root(load->load.buffer);
     Var *const tensor = lo->tensors[root->id];
-    const Line line = { .size = dtype_bits(load->load.buffer->type) / dtype_bits(root->type), .bytes = (int)bytes,
+    const Line line = { .size = dtype_bits(load->load.buffer->type) / dtype_bits(root->type),
+                        .bytes = (int)bytes,
                         .pointer = loop_new_pointer(lo->unit, tensor->type, "next_line_at") };
     emit_definition(lo, line.pointer, row_or_zeros(lo, tensor, line.bytes, expr_bool(lo->arena, false)));
     return line;
@@ -149,23 +150,21 @@ static void declare_lines(Lowering *lo, Rows *rows)
     }
     for (int i = 0; i < rows->n_each; i++) {
         const int64_t by = rows->each[i].by;
-        rows->each[i].line = stock_line(lo, rows->each[i].load, (by ? rows->n_columns / by : 1) * (int)sizeof(uint32_t));
+        rows->each[i].line =
+            stock_line(lo, rows->each[i].load, (by ? rows->n_columns / by : 1) * (int)sizeof(uint32_t));
     }
 }
 
 void declare_stock(Lowering *lo, TileOp *pipeline)
 {
     Conversions all;
-    if (!plan_stock(lo, pipeline, &all))
-        return;
+    if (!plan_stock(lo, pipeline, &all)) return;
     const int units = set_units(&all.rows);
-    Stock *const stock = lo->stock = NEW(lo->arena, Stock, .pipeline = pipeline, .op = all.op, .rows = all.rows, .units = units,
-                                         .chunks = all.rows.units / units);
+    Stock *const stock = lo->stock = NEW(lo->arena, Stock, .pipeline = pipeline, .op = all.op, .rows = all.rows,
+                                         .units = units, .chunks = all.rows.units / units);
     declare_lines(lo, &stock->rows);
-    for (int i = 0; i < stock->chunks; i++)
-        declare_set(lo, &stock->rows, &stock->set[i], units);
-    if (!all.tails || !op_info(lo, all.op->next)->is_tail)
-        return;
+    for (int i = 0; i < stock->chunks; i++) declare_set(lo, &stock->rows, &stock->set[i], units);
+    if (!all.tails || !op_info(lo, all.op->next)->is_tail) return;
     stock->tail = all.tail;
     declare_lines(lo, &stock->tail);
     declare_set(lo, &stock->tail, &stock->tail_set, stock->tail.units);
@@ -187,15 +186,13 @@ void aim_stock(Lowering *lo, TileOp *op)
     Rows rows, tail;
     Expr *begin;
     Nest block;
-    if (!spread_rows(lo, op, &rows) || rows.is_copy)
-        return;
+    if (!spread_rows(lo, op, &rows) || rows.is_copy) return;
     const Crew crew = lo->crew;
     lo->crew = rows.it.crew;
     begin_block(lo, &block);
     lines_here(lo, &rows, &begin);
     aim_lines(lo, &stock->rows, &rows, begin);
-    if (stock->tail.units && tail_of(lo, op, &tail))
-        aim_lines(lo, &stock->tail, &tail, begin);
+    if (stock->tail.units && tail_of(lo, op, &tail)) aim_lines(lo, &stock->tail, &tail, begin);
     end_nest(lo, &block);
     lo->crew = crew;
 }
@@ -223,8 +220,7 @@ void load_stock(Lowering *lo)
 {
     Rows rows;
     Nest block;
-    if (!lo->stock || !spread_rows(lo, lo->stock->op, &rows))
-        return;
+    if (!lo->stock || !spread_rows(lo, lo->stock->op, &rows)) return;
     begin_block(lo, &block);
     declare_line_at(lo, &rows, "first_line", i32_const(lo, 0));
     load_sets(lo, lo->stock, column_of(lo, &rows));
@@ -239,8 +235,7 @@ static void store_tail(Lowering *lo, TileOp *op)
     Expr *begin;
     Nest block;
     Columns piece;
-    if (!stock->tail.units || !spread_rows(lo, op, &rows))
-        return;
+    if (!stock->tail.units || !spread_rows(lo, op, &rows)) return;
     begin_block(lo, &block);
     lines_here(lo, &rows, &begin);
     declare_line_at(lo, &rows, "first_line", begin);
@@ -265,7 +260,7 @@ void convert_stock(Lowering *lo, TileOp *op, Rows *rows)
     declare_line_at(lo, rows, "first_line", begin);
     for (int i = 0; i < stock->chunks; i++) {
         convert_set(lo, rows, &stock->set[i], i * stock->units, stock->units);
-        if (i == 0)                  // which has waited for all rows
+        if (i == 0) // which has waited for all rows
             load_lists(lo, stock->pipeline);
     }
     store_tail(lo, op->next);

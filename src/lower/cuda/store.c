@@ -11,11 +11,9 @@
 
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
 {
-    if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE))
-        return NULL;
+    if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)) return NULL;
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
-    if (!tile || tile->home != HOME_REGISTERS)
-        return NULL;
+    if (!tile || tile->home != HOME_REGISTERS) return NULL;
     return tile->buffer->rank == 2 && lo->crew.warps == 4 && region_is_whole(&op->copy.src) &&
                    region_rank(&op->copy.dst) == 2
                ? tile
@@ -24,29 +22,26 @@ const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
 
 typedef struct Staging {
     const TileInfo *tile;
-    DType type;                      // as stored
-    int   columns;                   // of a chunk
-    int   chunks;                    // of a warp's 16 rows in one block of rows
-    int   row_blocks;
-    int   boxes, box_bytes, swizzle;
+    DType type;  // as stored
+    int columns; // of a chunk
+    int chunks;  // of a warp's 16 rows in one block of rows
+    int row_blocks;
+    int boxes, box_bytes, swizzle;
 } Staging;
 
 static bool is_accumulator(Lowering *lo, const TileInfo *tile)
 {
     for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
         const Layout layout = layout_accumulator(tile->layout.extent[0], tile->layout.extent[1], lo->crew, d);
-        if (layout_equal(&layout, &tile->layout))
-            return true;
+        if (layout_equal(&layout, &tile->layout)) return true;
     }
     return false;
 }
 
 static bool converts_on_the_way(const TileOp *op, DType from, DType to)
 {
-    if (op->kind == T_ATOMIC_TILE)
-        return from == DTYPE_F32 && to == DTYPE_F32;
-    if (dtype_bits(to) == 32)
-        return from == to;
+    if (op->kind == T_ATOMIC_TILE) return from == DTYPE_F32 && to == DTYPE_F32;
+    if (dtype_bits(to) == 32) return from == to;
     return dtype_bits(to) == 16 && (from == to || (from == DTYPE_F32 && dtype_is_float(to)));
 }
 
@@ -67,15 +62,17 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     if (!tile || !is_accumulator(lo, tile) || !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type))
         return false;
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], blocks = row_blocks(&tile->layout);
-    const int wide = layout_registers(&tile->layout) / blocks * 2;       // columns of one group
+    const int wide = layout_registers(&tile->layout) / blocks * 2; // columns of one group
     const DType type = op->copy.dst.buffer->type;
     int swizzle = 128;
-    while (swizzle >= 32 && wide * dtype_bits(type) / 8 % swizzle != 0)
-        swizzle /= 2;
-    if (swizzle < 32 || columns % 8 != 0 || rows % 16 != 0)
-        return false;
-    *plan = (Staging){ .tile = tile, .type = type, .columns = swizzle * 8 / dtype_bits(type), .row_blocks = blocks,
-                       .swizzle = swizzle, .box_bytes = 16 * swizzle };
+    while (swizzle >= 32 && wide * dtype_bits(type) / 8 % swizzle != 0) swizzle /= 2;
+    if (swizzle < 32 || columns % 8 != 0 || rows % 16 != 0) return false;
+    *plan = (Staging){ .tile = tile,
+                       .type = type,
+                       .columns = swizzle * 8 / dtype_bits(type),
+                       .row_blocks = blocks,
+                       .swizzle = swizzle,
+                       .box_bytes = 16 * swizzle };
     plan->chunks = wide / plan->columns;
     plan->boxes = plan->chunks * blocks % 2 == 0 && !lo->one_box ? 2 : 1;
     for (int boxes = lo->boxes_most; boxes > 2 && plan->boxes <= 2; boxes /= 2)
@@ -87,8 +84,7 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
 // waited for. Signals between groups do not do that.
 static bool is_ordered_by_signals(Lowering *lo, const TileOp *op)
 {
-    if (!lo->has_teams || op->kind != T_COPY)
-        return false;
+    if (!lo->has_teams || op->kind != T_COPY) return false;
     const Buffer *const root = buffer_root(op->copy.dst.buffer);
     return root->kind == BUFFER_TENSOR && (root->access == ACCESS_INOUT || find_rewritten(lo)[root->id]);
 }
@@ -96,8 +92,7 @@ static bool is_ordered_by_signals(Lowering *lo, const TileOp *op)
 bool store_is_staged(Lowering *lo, TileOp *op)
 {
     Staging plan;
-    if (lo->kernel->checked || is_ordered_by_signals(lo, op))
-        return false;
+    if (lo->kernel->checked || is_ordered_by_signals(lo, op)) return false;
     return plan_staging(lo, op, &plan) || store_is_turned(lo, op);
 }
 
@@ -107,8 +102,7 @@ static int box_stride(const Staging *plan) { return plan->box_bytes < SHARED_ALI
 int staged_store_bytes(Lowering *lo, TileOp *op)
 {
     Staging plan;
-    if (store_is_turned(lo, op))
-        return turned_store_bytes(lo, op);
+    if (store_is_turned(lo, op)) return turned_store_bytes(lo, op);
     return plan_staging(lo, op, &plan) ? plan.boxes * box_stride(&plan) * 4 * lo->all.groups : 0;
 }
 
@@ -129,14 +123,12 @@ void emit_staging_done(Lowering *lo) { wait_for_stores(lo, "tma_wait_read", 0); 
 // Shared memory must stay until the last stores have read it.
 void end_stores(Lowering *lo)
 {
-    if (lo->n_staged)
-        emit_staging_done(lo);
+    if (lo->n_staged) emit_staging_done(lo);
 }
 
 void finish_staged_stores(Lowering *lo)
 {
-    if (!lo->n_staged)
-        return;
+    if (!lo->n_staged) return;
     wait_for_stores(lo, "tma_wait_written", 0);
     emit_call(lo, "fence_async_tensors", 0);
 }
@@ -151,12 +143,10 @@ void emit_group_done(Lowering *lo)
 // In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
 static bool may_store_again(Lowering *lo, const TileOp *op)
 {
-    if (op->kind != T_COPY)
-        return false;
+    if (op->kind != T_COPY) return false;
     const TileOp *parent = op;
     while ((parent = op_info(lo, parent)->parent) != NULL)
-        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE)
-            return true;
+        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE) return true;
     return false;
 }
 
@@ -170,8 +160,9 @@ static Expr *value(Lowering *lo, const Staging *plan, int reg)
 // The word of two neighbouring registers, converted.
 static Expr *pair(Lowering *lo, const Staging *plan, int reg)
 {
-    const char *const pack = dtype_bits(plan->tile->buffer->type) == 16 ? "pack_bits"
-                           : arena_printf(lo->arena, "pack_%s", dtype_name(plan->type));
+    const char *const pack = dtype_bits(plan->tile->buffer->type) == 16
+                                 ? "pack_bits"
+                                 : arena_printf(lo->arena, "pack_%s", dtype_name(plan->type));
     return call_expr(lo, DTYPE_U32, pack, 2, value(lo, plan, reg), value(lo, plan, reg + 1));
 }
 
@@ -194,8 +185,7 @@ static void fill_box(Lowering *lo, const Staging *plan, Expr *box, int block, in
             if (blocks % 4 == 0)
                 emit_call(lo, pairs, 8, box, lane, column, row, value(lo, plan, at), value(lo, plan, at + 1),
                           value(lo, plan, at + 8), value(lo, plan, at + 9));
-            else
-                emit_call(lo, single, 6, box, lane, column, row, value(lo, plan, at), value(lo, plan, at + 1));
+            else emit_call(lo, single, 6, box, lane, column, row, value(lo, plan, at), value(lo, plan, at + 1));
         }
 }
 
@@ -211,19 +201,24 @@ void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **c
 Expr *staging_address(Lowering *lo, Expr *offset)
 {
     Expr *const of_group = i32_mul(lo, var_of(lo, lo->group), lo->staging_bytes / lo->all.groups);
-    Expr *const from = i32_add(lo, i32_const(lo, lo->staging_offset), offset ? i32_add(lo, of_group, offset) : of_group);
+    Expr *const from =
+        i32_add(lo, i32_const(lo, lo->staging_offset), offset ? i32_add(lo, of_group, offset) : of_group);
     return expr_binary(lo->arena, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0), cast(lo, DTYPE_U32, from));
 }
 
 // What the boxes of one store have in common; row and column: of the warp's first.
-typedef struct Boxes { TileOp *op; Staging plan; int map, row_dim; Var *stage, *row, *column; } Boxes;
+typedef struct Boxes {
+    TileOp *op;
+    Staging plan;
+    int map, row_dim;
+    Var *stage, *row, *column;
+} Boxes;
 
 static int group_stride(const Layout *layout, int dim)
 {
     int stride = 0;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].input == IN_GROUP && layout->digit[i].dim == dim)
-            stride = layout->digit[i].stride;
+        if (layout->digit[i].input == IN_GROUP && layout->digit[i].dim == dim) stride = layout->digit[i].stride;
     return stride;
 }
 
@@ -236,17 +231,17 @@ static void declare_boxes(Lowering *lo, Boxes *boxes)
     Expr *const warp = var_of(lo, lo->warp), *const group = var_of(lo, lo->group);
     boxes->stage = emit_declare(lo, DTYPE_U32, "stage", staging_address(lo, i32_mul(lo, warp, of_warp)));
     Expr *const row = i32_mul(lo, warp, 16);
-    boxes->row = emit_declare(lo, DTYPE_I32, "row", group_rows ? i32_add(lo, row, i32_mul(lo, group, group_rows)) : row);
-    boxes->column = emit_declare(lo, DTYPE_I32, "column",
-                                 group_columns ? i32_mul(lo, group, group_columns) : i32_const(lo, 0));
+    boxes->row =
+        emit_declare(lo, DTYPE_I32, "row", group_rows ? i32_add(lo, row, i32_mul(lo, group, group_rows)) : row);
+    boxes->column =
+        emit_declare(lo, DTYPE_I32, "column", group_columns ? i32_mul(lo, group, group_columns) : i32_const(lo, 0));
 }
 
 // Whether a box lies within the tile, where the layout covers more. NULL: it does.
 static Expr *box_test(Lowering *lo, const Layout *layout, Expr *row, Expr *column)
 {
     Expr *inside = NULL;
-    if (layout->extent[0] < layout_coverage(layout, 0))
-        inside = i32_op(lo, X_LT, row, layout->extent[0]);
+    if (layout->extent[0] < layout_coverage(layout, 0)) inside = i32_op(lo, X_LT, row, layout->extent[0]);
     if (layout->extent[1] < layout_coverage(layout, 1))
         inside = both(lo, inside, i32_op(lo, X_LT, column, layout->extent[1]));
     return inside;
@@ -258,10 +253,10 @@ static int sent_together(const Staging *plan) { return plan->boxes > 2 ? plan->b
 // Number n: until its place is free; the first may follow a store of other shape, and waits for all of them.
 static void await_box(Lowering *lo, const Boxes *boxes, int n)
 {
-    if (n == 0 && may_store_again(lo, boxes->op))
-        wait_for_stores(lo, "tma_wait_written", 0);
+    if (n == 0 && may_store_again(lo, boxes->op)) wait_for_stores(lo, "tma_wait_written", 0);
     else
-        wait_for_stores(lo, "tma_wait_read", n == 0 && lo->n_staged > 1 ? 0 : boxes->plan.boxes / sent_together(&boxes->plan) - 1);
+        wait_for_stores(lo, "tma_wait_read",
+                        n == 0 && lo->n_staged > 1 ? 0 : boxes->plan.boxes / sent_together(&boxes->plan) - 1);
     emit_call(lo, "__syncwarp", 0);
 }
 
@@ -278,12 +273,10 @@ static void send_box(Lowering *lo, const Boxes *boxes, int n)
     Expr *const column = i32_op(lo, X_ADD, var_of(lo, boxes->column), n % plan->chunks * plan->columns);
     Expr *const inside = box_test(lo, &plan->tile->layout, row, column), *coordinates[5];
     Nest some;
-    if (inside)
-        begin_if(lo, &some, inside);
+    if (inside) begin_if(lo, &some, inside);
     slice_coordinates(lo, &boxes->op->copy.dst, coordinates, boxes->row_dim, row, column);
     emit_box_store(lo, boxes->op, boxes->map, box_address(lo, boxes, n), coordinates);
-    if (inside)
-        end_nest(lo, &some);
+    if (inside) end_nest(lo, &some);
 }
 
 // So many, from number n on.
@@ -297,9 +290,8 @@ static void emit_boxes(Lowering *lo, const Boxes *boxes, int n, int together)
     emit_call(lo, "__syncwarp", 0);
     Nest one;
     begin_if(lo, &one, is_zero(lo, lo->lane));
-    for (int i = n; i < n + together; i++)
-        send_box(lo, boxes, i);
-    emit_call(lo, "tma_commit", 0);  // also without a store: waits count boxes
+    for (int i = n; i < n + together; i++) send_box(lo, boxes, i);
+    emit_call(lo, "tma_commit", 0); // also without a store: waits count boxes
     end_nest(lo, &one);
 }
 
@@ -310,20 +302,18 @@ void emit_staged_store(Lowering *lo, TileOp *op)
         return;
     }
     Boxes boxes = { .op = op };
-    if (!plan_staging(lo, op, &boxes.plan))
-        return;
-    if (lo->n_turned)                // one thread's boxes of another store may still be read there
+    if (!plan_staging(lo, op, &boxes.plan)) return;
+    if (lo->n_turned) // one thread's boxes of another store may still be read there
         emit_group_done(lo);
     const Region *const dst = &op->copy.dst;
     boxes.map = map_of_slice(lo, dst, boxes.plan.columns, 16, boxes.plan.swizzle);
     for (int d = 0; d < dst->buffer->rank - 1; d++)
-        if (dst->subs[d].is_range)   // the range that is not the last
+        if (dst->subs[d].is_range) // the range that is not the last
             boxes.row_dim = dst->buffer->rank - 1 - d;
     Nest block;
     begin_block(lo, &block);
     declare_boxes(lo, &boxes);
     const int together = sent_together(&boxes.plan);
-    for (int n = 0; n < boxes.plan.row_blocks * boxes.plan.chunks; n += together)
-        emit_boxes(lo, &boxes, n, together);
+    for (int n = 0; n < boxes.plan.row_blocks * boxes.plan.chunks; n += together) emit_boxes(lo, &boxes, n, together);
     end_nest(lo, &block);
 }

@@ -7,8 +7,7 @@
 
 static TileOp *last_of(TileOp *block)
 {
-    while (block && block->next)
-        block = block->next;
+    while (block && block->next) block = block->next;
     return block;
 }
 
@@ -20,8 +19,7 @@ static bool ends_with(TileOp *block, TileKind kind)
 
 static void drop_last(TileOp **link)
 {
-    while (*link && (*link)->next)
-        link = &(*link)->next;
+    while (*link && (*link)->next) link = &(*link)->next;
     *link = NULL;
 }
 
@@ -34,8 +32,7 @@ static void structure_block(TileOp **block, TileKind kind)
             drop_last(block);
             return;
         }
-        if (op->kind != T_IF)
-            continue;
+        if (op->kind != T_IF) continue;
         TileOp *const rest = op->next;
         if (ends_with(op->branch.then, kind)) {
             drop_last(&op->branch.then);
@@ -62,8 +59,7 @@ static void structure_block(TileOp **block, TileKind kind)
 static void structure_condition(Lowering *lo, TileOp *op)
 {
     Arena *const a = lo->arena;
-    if (!expr_loads(op->while_.cond))
-        return;
+    if (!expr_loads(op->while_.cond)) return;
     TileOp *const leave = NEW(a, TileOp, .kind = T_IF, .span = op->span, .groups = op->groups, .next = op->while_.body);
     leave->branch.cond = expr_unary(a, X_NOT, op->while_.cond);
     leave->branch.then = NEW(a, TileOp, .kind = T_BREAK, .span = op->span, .groups = op->groups);
@@ -98,13 +94,15 @@ static bool has_room_for(const TileOp *forall, const TileOp *slice)
     return forall->forall.n + region_rank(dst) <= LOOP_INDICES_MAX;
 }
 
-typedef struct Effects { TileOp *body; bool hazard; } Effects;
+typedef struct Effects {
+    TileOp *body;
+    bool hazard;
+} Effects;
 
 static void see_read(const TileUse *use, void *context)
 {
     Effects *const effects = context;
-    if (use->reads)
-        effects->hazard |= tile_block_writes(effects->body, buffer_root(use->buffer));
+    if (use->reads) effects->hazard |= tile_block_writes(effects->body, buffer_root(use->buffer));
 }
 
 // Can the statements be foralls of their own? Scalars are computed again for each, so they may not read what the body
@@ -115,10 +113,8 @@ static bool can_split(const TileOp *forall)
     Effects effects = { forall->forall.body, false };
     for (TileOp *op = forall->forall.body; op; op = op->next) {
         any |= is_slice_op(op);
-        if (is_slice_op(op) && !has_room_for(forall, op))
-            return false;
-        if (op->kind == T_LET)
-            tile_uses(op, see_read, &effects);
+        if (is_slice_op(op) && !has_room_for(forall, op)) return false;
+        if (op->kind == T_LET) tile_uses(op, see_read, &effects);
         else if (!is_slice_op(op) && op->kind != T_STORE && op->kind != T_ATOMIC &&
                  (op->kind != T_UPDATE || op->update.var))
             return false;
@@ -130,17 +126,16 @@ static TileOp *split_one(Lowering *lo, TileOp *forall, TileOp *one)
 {
     TileOp *const map = is_slice_op(one) ? as_map(lo, one) : NULL;
     const int extra = map ? map->forall.n : 0, n = forall->forall.n + extra;
-    TileOp *const made = NEW(lo->arena, TileOp, .kind = T_FORALL, .span = one->span, .groups = forall->groups,
-                             .stage = forall->stage);
+    TileOp *const made =
+        NEW(lo->arena, TileOp, .kind = T_FORALL, .span = one->span, .groups = forall->groups, .stage = forall->stage);
     made->forall.n = n;
     made->forall.indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
     for (int i = 0; i < n; i++)
-        made->forall.indices[i] = i < forall->forall.n ? forall->forall.indices[i]
-                                                       : map->forall.indices[i - forall->forall.n];
+        made->forall.indices[i] =
+            i < forall->forall.n ? forall->forall.indices[i] : map->forall.indices[i - forall->forall.n];
     TileOp **link = &made->forall.body;
     for (TileOp *op = forall->forall.body; op != one; op = op->next) {
-        if (op->kind != T_LET)
-            continue;
+        if (op->kind != T_LET) continue;
         *link = NEW(lo->arena, TileOp, .kind = T_LET);
         **link = *op;
         (*link)->next = NULL;
@@ -158,7 +153,10 @@ static TileOp *split_one(Lowering *lo, TileOp *forall, TileOp *one)
 
 // ---- indices that are one row together: s[i*G + g][j] with i < X and g < G is s[r][j], i = r / G, g = r % G
 
-typedef struct Pair { int high, low; int64_t highs, lows; } Pair;
+typedef struct Pair {
+    int high, low;
+    int64_t highs, lows;
+} Pair;
 
 static bool match_pair(Lowering *lo, const TileOp *forall, Expr *sub, Pair *pair)
 {
@@ -179,13 +177,17 @@ static bool match_pair(Lowering *lo, const TileOp *forall, Expr *sub, Pair *pair
     return false;
 }
 
-typedef struct FindPair { Lowering *lo; TileOp *forall; Pair pair; bool found, blocked; } FindPair;
+typedef struct FindPair {
+    Lowering *lo;
+    TileOp *forall;
+    Pair pair;
+    bool found, blocked;
+} FindPair;
 
 static void find_pair(const TileUse *use, void *context)
 {
     FindPair *const find = context;
-    if (find->found || !use->subs || use->buffer->kind != BUFFER_FRAGMENT)
-        return;
+    if (find->found || !use->subs || use->buffer->kind != BUFFER_FRAGMENT) return;
     for (int d = 0; d < use->buffer->rank && !find->found; d++)
         find->found = match_pair(find->lo, find->forall, use->subs[d], &find->pair);
 }
@@ -199,13 +201,17 @@ static bool find_pair_op(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-typedef struct Merge { Lowering *lo; const Var *high, *low; Expr *row, *high_value, *low_value; int64_t lows; } Merge;
+typedef struct Merge {
+    Lowering *lo;
+    const Var *high, *low;
+    Expr *row, *high_value, *low_value;
+    int64_t lows;
+} Merge;
 
 static Expr *merge_expr(Expr *x, void *context)
 {
     Merge *const m = context;
-    if (x->kind == E_VAR)
-        return x->var.var == m->high ? m->high_value : x->var.var == m->low ? m->low_value : x;
+    if (x->kind == E_VAR) return x->var.var == m->high ? m->high_value : x->var.var == m->low ? m->low_value : x;
     return x;
 }
 
@@ -238,8 +244,7 @@ static void merge_subs(Merge *m, Expr **subs, int rank)
 static Expr *merge_whole(Merge *m, Expr *x)
 {
     Arena *const a = m->lo->arena;
-    if (x->kind == E_VAR)
-        return merge_expr(x, m);
+    if (x->kind == E_VAR) return merge_expr(x, m);
     if (x->kind == E_LOAD) {
         Expr *subs[MAX_RANK];
         for (int d = 0; d < x->load.buffer->rank; d++) {
@@ -252,7 +257,7 @@ static Expr *merge_whole(Merge *m, Expr *x)
     Expr *const copy = NEW(a, Expr, .kind = x->kind);
     *copy = *x;
     Expr **slots[EXPR_SLOTS_MAX];
-    switch (copy->kind) {            // operand lists are shared with the original: give the copy its own
+    switch (copy->kind) { // operand lists are shared with the original: give the copy its own
     case E_MATH:
         copy->math.args = NEW_ARRAY(a, Expr *, copy->math.n + 1);
         memcpy(copy->math.args, x->math.args, sizeof(Expr *) * (size_t)copy->math.n);
@@ -270,14 +275,16 @@ static Expr *merge_whole(Merge *m, Expr *x)
     default: break;
     }
     const int n = expr_children(copy, slots, COUNT(slots));
-    for (int i = 0; i < n; i++)
-        *slots[i] = merge_whole(m, *slots[i]);
+    for (int i = 0; i < n; i++) *slots[i] = merge_whole(m, *slots[i]);
     return copy;
 }
 
 static TileOp *copy_block(Merge *m, TileOp *block);
 
-static void merge_value(Merge *m, Expr **x) { if (*x) *x = merge_whole(m, *x); }
+static void merge_value(Merge *m, Expr **x)
+{
+    if (*x) *x = merge_whole(m, *x);
+}
 
 static TileOp *copy_op(Merge *m, const TileOp *op)
 {
@@ -286,7 +293,8 @@ static TileOp *copy_op(Merge *m, const TileOp *op)
     copy->next = NULL;
     Expr **const subs = NEW_ARRAY(m->lo->arena, Expr *, MAX_RANK);
     switch (op->kind) {
-    case T_LET: case T_SET: merge_value(m, &copy->let.value); break;
+    case T_LET:
+    case T_SET: merge_value(m, &copy->let.value); break;
     case T_STORE:
         memcpy(subs, op->store.subs, sizeof(Expr *) * (size_t)op->store.buffer->rank);
         copy->store.subs = subs;
@@ -306,7 +314,7 @@ static TileOp *copy_op(Merge *m, const TileOp *op)
         copy->branch.then = copy_block(m, op->branch.then);
         copy->branch.otherwise = copy_block(m, op->branch.otherwise);
         break;
-    default: break;                  // can_merge has let nothing else through
+    default: break; // can_merge has let nothing else through
     }
     return copy;
 }
@@ -336,21 +344,23 @@ static void merge_indices(Lowering *lo, TileOp *forall)
 {
     FindPair find = { .lo = lo, .forall = forall };
     each_op(lo, forall->forall.body, find_pair_op, &find);
-    if (!find.found || find.blocked || !can_merge(forall->forall.body))
-        return;
+    if (!find.found || find.blocked || !can_merge(forall->forall.body)) return;
     Arena *const a = lo->arena;
     const Pair *const p = &find.pair;
     const LoopIndex row = new_index(lo, "row", int_const(a, p->highs * p->lows), forall->span);
     Expr *const r = expr_var(a, row.var);
-    Merge merge = { lo, forall->forall.indices[p->high].var, forall->forall.indices[p->low].var, r,
-                    expr_binary(a, X_DIV, r, int_const(a, p->lows)), expr_binary(a, X_MOD, r, int_const(a, p->lows)), p->lows };
+    Merge merge = { lo,
+                    forall->forall.indices[p->high].var,
+                    forall->forall.indices[p->low].var,
+                    r,
+                    expr_binary(a, X_DIV, r, int_const(a, p->lows)),
+                    expr_binary(a, X_MOD, r, int_const(a, p->lows)),
+                    p->lows };
     LoopIndex *const indices = NEW_ARRAY(a, LoopIndex, forall->forall.n);
     int n = 0;
     for (int i = 0; i < forall->forall.n; i++) {
-        if (i == p->high)
-            indices[n++] = row;
-        else if (i != p->low)
-            indices[n++] = forall->forall.indices[i];
+        if (i == p->high) indices[n++] = row;
+        else if (i != p->low) indices[n++] = forall->forall.indices[i];
     }
     forall->forall.body = copy_block(&merge, forall->forall.body);
     forall->forall.indices = indices;
@@ -359,16 +369,14 @@ static void merge_indices(Lowering *lo, TileOp *forall)
 
 static void expand_block(Lowering *lo, TileOp **link)
 {
-    for (TileOp *op; (op = *link) != NULL; ) {
+    for (TileOp *op; (op = *link) != NULL;) {
         for (int i = 0; op->kind != T_FORALL; i++) {
             TileOp **const body = tile_bodies(op, i);
-            if (!body)
-                break;
+            if (!body) break;
             expand_block(lo, body);
         }
         if (op->kind != T_FORALL || !can_split(op)) {
-            if (op->kind == T_FORALL)
-                merge_indices(lo, op);
+            if (op->kind == T_FORALL) merge_indices(lo, op);
             link = &op->next;
             continue;
         }

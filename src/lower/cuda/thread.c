@@ -5,31 +5,26 @@
 static void store_at(Lowering *lo, const Place *place, Expr *value, const Iteration *it)
 {
     const bool in_registers = place->root->kind == BUFFER_LOCAL || is_fragment_in_registers(lo, place->root);
-    if (lo->is_muted && !in_registers)
-        return;
+    if (lo->is_muted && !in_registers) return;
     Expr *const cond = both(lo, place->inside, in_registers ? NULL : replica_is_first(lo, &it->layout));
     Nest nest;
-    if (cond)
-        begin_if(lo, &nest, cond);
+    if (cond) begin_if(lo, &nest, cond);
     if (place->recast)
         emit_call(lo, arena_printf(lo->arena, "store_as<%s>", dtype_info[place->recast].c_name), place->bytes ? 3 : 2,
                   expr_address(lo->arena, place->pointer, place->at), value, place->bytes);
     else if (is_packed_place(place))
         emit_call(lo, arena_printf(lo->arena, "store_packed<%d>", dtype_bits(place->root->type)), 3,
                   var_of(lo, place->pointer), place->at, value);
-    else
-        emit_element(lo, place->pointer, place->at, value);
+    else emit_element(lo, place->pointer, place->at, value);
     mark_written(lo, place);
-    if (cond)
-        end_nest(lo, &nest);
+    if (cond) end_nest(lo, &nest);
 }
 
 void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it)
 {
     Place place;
     Buffer *const buffer = update->update.buffer;
-    if (!place_element(lo, buffer, update->update.subs, it, &place, update->span))
-        return;
+    if (!place_element(lo, buffer, update->update.subs, it, &place, update->span)) return;
     Expr *const there = test_written(lo, &place, element_at(lo, &place, buffer->type), update->span);
     Expr *const made = combine(lo, update, update->update.op, type, to_dtype(lo, type, buffer->type, there), value);
     store_at(lo, &place, to_dtype(lo, buffer->type, type, made), it);
@@ -60,8 +55,7 @@ static Expr *vector_value(Lowering *lo, TileOp *op, bool is_pair, const Iteratio
 {
     Expr *value = op->store.value;
     const DType type = op->store.buffer->type;
-    if (!is_pair)
-        return lower_as(lo, type, value, it);
+    if (!is_pair) return lower_as(lo, type, value, it);
     if (value->kind == E_CONVERT && value->type == type && value->convert.a->type == DTYPE_F32)
         value = value->convert.a;
     return lower_as(lo, DTYPE_F32, value, it);
@@ -78,23 +72,22 @@ static void emit_store(Lowering *lo, TileOp *op, Iteration *it)
         }
     Expr *const value = lower_as(lo, op->store.buffer->type, op->store.value, it);
     Place place;
-    if (place_element(lo, op->store.buffer, op->store.subs, it, &place, op->span))
-        store_at(lo, &place, value, it);
+    if (place_element(lo, op->store.buffer, op->store.subs, it, &place, op->span)) store_at(lo, &place, value, it);
 }
 
 static void emit_atomic(Lowering *lo, TileOp *op, Iteration *it)
 {
-    if (lo->is_muted)
-        return;
-    Expr *const x = NEW(lo->arena, Expr, .kind = E_ATOMIC, .type = op->atomic.buffer->type, .span = op->span,
-                        .atomic = { .op = op->atomic.op, .buffer = op->atomic.buffer, .subs = op->atomic.subs,
-                                    .value = op->atomic.value });
+    if (lo->is_muted) return;
+    Expr *const x =
+        NEW(lo->arena, Expr, .kind = E_ATOMIC, .type = op->atomic.buffer->type, .span = op->span,
+            .atomic = {
+                .op = op->atomic.op, .buffer = op->atomic.buffer, .subs = op->atomic.subs, .value = op->atomic.value });
     Expr *call = lower_expr(lo, x, it), *cond = replica_is_first(lo, &it->layout);
-    if (call->kind == E_SELECT) {    // the checked form: a statement needs no other arm
+    if (call->kind == E_SELECT) { // the checked form: a statement needs no other arm
         cond = both(lo, cond, call->select.cond);
         call = call->select.a;
     }
-    if (call->kind != E_CALL)        // known to be outside
+    if (call->kind != E_CALL) // known to be outside
         return;
     emit_call_if(lo, cond, call);
 }
@@ -129,8 +122,7 @@ static void emit_thread_loops(Lowering *lo, TileOp *forall, Iteration *it)
 {
     Nest nests[LOOP_INDICES_MAX];
     const int n = forall->forall.n;
-    for (int i = 0; i < n; i++)
-        begin_index_loop(lo, &nests[i], &forall->forall.indices[i], LOOP_PLAIN, it);
+    for (int i = 0; i < n; i++) begin_index_loop(lo, &nests[i], &forall->forall.indices[i], LOOP_PLAIN, it);
     emit_thread_block(lo, forall->forall.body, it);
     end_nests(lo, nests, n);
 }
@@ -168,8 +160,7 @@ static void emit_thread_while(Lowering *lo, TileOp *op, Iteration *it)
 Expr *let_value(Lowering *lo, const TileOp *op, const Iteration *it)
 {
     const DType type = op->let.var->type;
-    if (!op->let.value)
-        return NULL;
+    if (!op->let.value) return NULL;
     if (type == DTYPE_INT && loop_var(lo, op->let.var)->type == DTYPE_I32)
         return cast(lo, DTYPE_I32, lower_expr(lo, op->let.value, it));
     return lower_as(lo, type, op->let.value, it);
@@ -190,8 +181,7 @@ static void emit_thread_if(Lowering *lo, TileOp *op, Iteration *it)
 static void declare_local(Lowering *lo, const Buffer *buffer)
 {
     int64_t n = 1, extent;
-    for (int d = 0; d < buffer->rank; d++)
-        n *= expr_as_int(buffer->shape[d], &extent) ? extent : 1;
+    for (int d = 0; d < buffer->rank; d++) n *= expr_as_int(buffer->shape[d], &extent) ? extent : 1;
     if (buffer->kind == BUFFER_LOCAL)
         lo->tensors[buffer->id] = emit_array(lo, loop_type(buffer->type), buffer->name, n);
 }
@@ -201,13 +191,14 @@ void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it)
     switch (op->kind) {
     case T_TILE: declare_local(lo, op->tile.buffer); return;
     case T_LET: emit_definition(lo, loop_var(lo, op->let.var), let_value(lo, op, it)); return;
-    case T_SET:
-        emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, it));
-        return;
+    case T_SET: emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, it)); return;
     case T_STORE: emit_store(lo, op, it); return;
     case T_UPDATE: emit_update(lo, op, it); return;
     case T_ATOMIC: emit_atomic(lo, op, it); return;
-    case T_FILL: case T_COPY: case T_ATOMIC_TILE: case T_FORALL: emit_thread_loops(lo, as_map(lo, op), it); return;
+    case T_FILL:
+    case T_COPY:
+    case T_ATOMIC_TILE:
+    case T_FORALL: emit_thread_loops(lo, as_map(lo, op), it); return;
     case T_FOR: emit_thread_for(lo, op, it); return;
     case T_WHILE: emit_thread_while(lo, op, it); return;
     case T_IF: emit_thread_if(lo, op, it); return;
@@ -216,14 +207,14 @@ void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it)
     case T_ASSERT: emit_assert(lo, op, it); return;
     case T_PRINT: emit_print(lo, op, it); return;
     case T_EXTERN: emit_external(lo, op, it); return;
-    case T_MATMUL: case T_SCAN: case T_PIPELINE: case T_RETURN:
-        unsupported(lo, op->span, "this statement inside forall");
-        return;
+    case T_MATMUL:
+    case T_SCAN:
+    case T_PIPELINE:
+    case T_RETURN: unsupported(lo, op->span, "this statement inside forall"); return;
     }
 }
 
 void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it)
 {
-    for (TileOp *op = block; op; op = op->next)
-        emit_thread_op(lo, op, it);
+    for (TileOp *op = block; op; op = op->next) emit_thread_op(lo, op, it);
 }

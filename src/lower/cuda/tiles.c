@@ -15,8 +15,7 @@ static void declare_shared(Lowering *lo, TileInfo *tile)
     const DType type = loop_type(tile->buffer->type);
     tile->pointer = loop_new_pointer(lo->unit, type, tile->buffer->name);
     emit_definition(lo, tile->pointer, shared_pointer(lo, type, i32_const(lo, tile->offset)));
-    if (tile->alternates)
-        tile->side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
+    if (tile->alternates) tile->side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
 }
 
 // Those of the role that is being printed.
@@ -26,14 +25,10 @@ void declare_tiles(Lowering *lo)
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         const bool is_of_producer = tile->channel || tile->is_private;
-        if (produces ? !is_of_producer : tile->is_private)
-            continue;
-        if (tile->home == HOME_SHARED)
-            declare_shared(lo, tile);
-        else if (lo->has_teams && tile->team && !(tile->team >> lo->walk & 1))
-            continue;                // of another group
-        else
-            declare_fragment(lo, tile);
+        if (produces ? !is_of_producer : tile->is_private) continue;
+        if (tile->home == HOME_SHARED) declare_shared(lo, tile);
+        else if (lo->has_teams && tile->team && !(tile->team >> lo->walk & 1)) continue; // of another group
+        else declare_fragment(lo, tile);
         declare_shadow(lo, tile);
     }
 }
@@ -55,8 +50,7 @@ void point_tiles(Lowering *lo, const Channel *channel)
 // The tile's other buffer, as this pass through its block begins to fill it.
 void turn_side(Lowering *lo, const TileInfo *tile)
 {
-    if (!tile->alternates)
-        return;
+    if (!tile->alternates) return;
     emit_assign(lo, tile->side, i32_op(lo, X_BITXOR, var_of(lo, tile->side), tile->shared.bytes));
     Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), var_of(lo, tile->side));
     emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));

@@ -25,21 +25,16 @@ static int new_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
 static int add_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
 {
     for (int i = 0; i < lo->maps.count; i++)
-        if (is_same_map(lo->maps.items[i], tensor, shape, swizzle))
-            return i;
+        if (is_same_map(lo->maps.items[i], tensor, shape, swizzle)) return i;
     return new_map(lo, tensor, shape, swizzle);
 }
 
-Expr *map_address(Lowering *lo, int map)
-{
-    return call_expr(lo, DTYPE_U64, "param_map", 1, i32_const(lo, map));
-}
+Expr *map_address(Lowering *lo, int map) { return call_expr(lo, DTYPE_U64, "param_map", 1, i32_const(lo, map)); }
 
 // Widths of a box as a map has them: the fastest dimension first.
 static void reverse_widths(const int64_t *widths, int rank, int *shape)
 {
-    for (int d = 0; d < rank; d++)
-        shape[rank - 1 - d] = (int)widths[d];
+    for (int d = 0; d < rank; d++) shape[rank - 1 - d] = (int)widths[d];
 }
 
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle)
@@ -68,8 +63,7 @@ static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
     int shape[BOX_RANK] = { 0 }, rows[6], n = 0;
     reverse_widths(box->width, rank, shape);
     shape[0] = columns;
-    for (int r = 1; r < box->width[box->cut]; r *= 4)
-        rows[n++] = r;
+    for (int r = 1; r < box->width[box->cut]; r *= 4) rows[n++] = r;
     rows[n++] = (int)box->width[box->cut];
     for (int i = 0; i + n <= lo->maps.count; i++) {
         bool same = true;
@@ -77,8 +71,7 @@ static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
             shape[along] = rows[k];
             same = is_same_map(lo->maps.items[i + k], box->tensor, shape, swizzle);
         }
-        if (same)
-            return i;
+        if (same) return i;
     }
     const int first = lo->maps.count;
     for (int k = 0; k < n; k++) {
@@ -94,8 +87,9 @@ static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
 static Expr *coordinate(Lowering *lo, Expr *x, bool plain)
 {
     Expr *const value = lower_expr(lo, x, NULL);
-    return value->type == DTYPE_I32 ? value
-         : call_expr(lo, DTYPE_I32, plain && !lo->wide ? "(int32_t)" : "box_coordinate", 1, value);
+    return value->type == DTYPE_I32
+               ? value
+               : call_expr(lo, DTYPE_I32, plain && !lo->wide ? "(int32_t)" : "box_coordinate", 1, value);
 }
 
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column)
@@ -114,25 +108,22 @@ void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, i
 // dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part would
 // take registers of its own, the instances take copies in turn.
 typedef struct Share {
-    int n;                           // instances; 1: it is not shared
-    int panels;                      // of each instance, where panels are divided; else 0
-    int along, width, bytes;         // the divided dimension, a part of it, and the bytes that one fills; -1: none is
-    int whole;                       // the instance that fetches all; -1: each fetches a part
+    int n;                   // instances; 1: it is not shared
+    int panels;              // of each instance, where panels are divided; else 0
+    int along, width, bytes; // the divided dimension, a part of it, and the bytes that one fills; -1: none is
+    int whole;               // the instance that fetches all; -1: each fetches a part
 } Share;
 
 static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
 {
     Share share = { .n = 1, .along = -1, .whole = -1 };
-    if (!tile || !tile->is_multicast)
-        return share;
+    if (!tile || !tile->is_multicast) return share;
     const SharedLayout *const s = &tile->shared;
     const int last = box->tensor->rank - 1, panels = s->columns / s->panel_columns, n = share.n = lo->cluster;
     int slowest = 0;
-    while (slowest < last && box->width[slowest] == 1)
-        slowest++;
+    while (slowest < last && box->width[slowest] == 1) slowest++;
     int64_t bytes = slowest < last ? s->pitch_bytes : dtype_bits(box->tensor->type) / 8;
-    for (int d = slowest + 1; d < last; d++)
-        bytes *= box->width[d];
+    for (int d = slowest + 1; d < last; d++) bytes *= box->width[d];
     const int64_t width = box->width[slowest] / n;
     if (box->cut >= 0) {
         share.whole = lo->n_turns++ % n;
@@ -159,14 +150,14 @@ static Expr *rank_times(Lowering *lo, int bytes)
 // A copy's boxes as they are printed.
 typedef struct Load {
     const TileInfo *tile;
-    const Channel  *channel;         // NULL: the box is only asked for
-    Box   box;                       // this instance's part
+    const Channel *channel; // NULL: the box is only asked for
+    Box box;                // this instance's part
     Share share;
-    int   rank, panels, map;         // map: of a cut box the first
-    int   offset;                    // bytes from the tile's beginning
+    int rank, panels, map; // map: of a cut box the first
+    int offset;            // bytes from the tile's beginning
     Expr *base, *barrier;
-    Expr *at[BOX_RANK];              // of the first panel, the fastest dimension first
-    Var  *skip, *rows, *whole;       // of a cut box
+    Expr *at[BOX_RANK];       // of the first panel, the fastest dimension first
+    Var *skip, *rows, *whole; // of a cut box
 } Load;
 
 static bool is_cut(const Load *load) { return load->box.cut >= 0; }
@@ -175,11 +166,9 @@ static int map_of_load(Lowering *lo, const Load *load)
 {
     const SharedLayout *const s = &load->tile->shared;
     int shape[BOX_RANK] = { 0 };
-    if (is_cut(load))
-        return maps_of_cut(lo, &load->box, s->panel_columns, s->swizzle_bytes);
+    if (is_cut(load)) return maps_of_cut(lo, &load->box, s->panel_columns, s->swizzle_bytes);
     reverse_widths(load->box.width, load->rank, shape);
-    if (load->share.along != load->rank - 1)
-        shape[0] = s->panel_columns;
+    if (load->share.along != load->rank - 1) shape[0] = s->panel_columns;
     return add_map(lo, load->box.tensor, shape, s->swizzle_bytes);
 }
 
@@ -191,8 +180,7 @@ static void aim_share(Lowering *lo, Load *load)
     const int i = share->along >= 0 ? load->rank - 1 - share->along : 0;
     const int width = share->along >= 0 ? share->width : share->panels * s->panel_columns;
     const int bytes = share->along >= 0 ? share->bytes : share->panels * s->panel_bytes;
-    if (share->along < 0 && !share->panels)
-        return;
+    if (share->along < 0 && !share->panels) return;
     load->at[i] = i32_add(lo, load->at[i], i32_mul(lo, var_of(lo, lo->rank), width));
     load->base = expr_binary(lo->arena, X_ADD, load->base, rank_times(lo, bytes));
 }
@@ -200,8 +188,7 @@ static void aim_share(Lowering *lo, Load *load)
 static void declare_cut(Lowering *lo, Load *load)
 {
     const Box *const box = &load->box;
-    for (int i = 0; i < load->rank; i++)
-        load->at[i] = var_of(lo, emit_declare(lo, DTYPE_I32, "box_at", load->at[i]));
+    for (int i = 0; i < load->rank; i++) load->at[i] = var_of(lo, emit_declare(lo, DTYPE_I32, "box_at", load->at[i]));
     load->skip = emit_declare(lo, DTYPE_I32, "box_skip", coordinate(lo, box->skip, false));
     load->rows = emit_declare(lo, DTYPE_I32, "box_rows", coordinate(lo, box->rows, false));
     const char *const is_whole = arena_printf(lo->arena, "is_whole<%d>", (int)box->width[box->cut]);
@@ -213,24 +200,21 @@ static bool aim_load(Lowering *lo, TileOp *op, const Channel *channel, Load *loa
 {
     int64_t first;
     *load = (Load){ .tile = tile_info(lo, op->copy.dst.buffer), .channel = channel };
-    if (!find_box(lo, &op->copy.src, &load->box) || !is_rows_of_tile(&op->copy.dst, &first))
-        return false;
+    if (!find_box(lo, &op->copy.src, &load->box) || !is_rows_of_tile(&op->copy.dst, &first)) return false;
     const SharedLayout *const s = &load->tile->shared;
     const Share *const share = &load->share;
     load->rank = load->box.tensor->rank;
     load->share = share_of(lo, channel ? load->tile : NULL, &load->box);
     load->panels = share->panels ? share->panels : s->columns / s->panel_columns;
     load->offset = (int)first * s->pitch_bytes;
-    if (share->along >= 0)
-        load->box.width[share->along] = share->width;
+    if (share->along >= 0) load->box.width[share->along] = share->width;
     load->map = map_of_load(lo, load);
     load->base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, load->tile->pointer));
     load->barrier = channel ? full_barrier(lo, channel) : NULL;
     for (int d = 0; d < load->rank; d++)
         load->at[load->rank - 1 - d] = coordinate(lo, load->box.start[d], op->copy.src.buffer->kind == BUFFER_TENSOR);
     aim_share(lo, load);
-    if (is_cut(load))
-        declare_cut(lo, load);
+    if (is_cut(load)) declare_cut(lo, load);
     return true;
 }
 
@@ -239,8 +223,7 @@ static const char *name_of_load(Lowering *lo, const Load *load)
     Arena *const a = lo->arena;
     const SharedLayout *const s = &load->tile->shared;
     const int n = load->share.n, width = is_cut(load) ? (int)load->box.width[load->box.cut] : 0;
-    if (!load->channel)
-        return is_cut(load) ? arena_printf(a, "tma_ask_rows<%d>", width) : "tma_ask";
+    if (!load->channel) return is_cut(load) ? arena_printf(a, "tma_ask_rows<%d>", width) : "tma_ask";
     if (is_cut(load))
         return arena_printf(a, "tma_load_rows<%d, %d, %d, %d, %d, %d%s>", width, s->pitch_bytes,
                             load->rank - 1 - load->box.cut, load->panels, s->panel_bytes, s->panel_columns,
@@ -258,10 +241,8 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     if (load->channel)
         args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
     args[n++] = map_address(lo, load->map);
-    if (load->channel)
-        args[n++] = load->barrier;
-    if (is_cut(load))
-        args[n++] = var_of(lo, load->whole);
+    if (load->channel) args[n++] = load->barrier;
+    if (is_cut(load)) args[n++] = var_of(lo, load->whole);
     if (is_cut(load) && load->channel) {
         args[n++] = var_of(lo, load->skip);
         args[n++] = var_of(lo, load->rows);
@@ -275,17 +256,12 @@ static void emit_load(Lowering *lo, TileOp *op, const Channel *channel)
 {
     Load load;
     Nest one;
-    if (!aim_load(lo, op, channel, &load))
-        return;
-    if (channel)
-        open_channel(lo);
-    if (load.share.whole >= 0)
-        begin_if(lo, &one, i32_op(lo, X_EQ, cluster_rank(lo), load.share.whole));
-    const bool at_once = is_cut(&load) && channel;         // all panels in one call
-    for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++)
-        emit_panel(lo, &load, panel);
-    if (load.share.whole >= 0)
-        end_nest(lo, &one);
+    if (!aim_load(lo, op, channel, &load)) return;
+    if (channel) open_channel(lo);
+    if (load.share.whole >= 0) begin_if(lo, &one, i32_op(lo, X_EQ, cluster_rank(lo), load.share.whole));
+    const bool at_once = is_cut(&load) && channel; // all panels in one call
+    for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++) emit_panel(lo, &load, panel);
+    if (load.share.whole >= 0) end_nest(lo, &one);
 }
 
 void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel) { emit_load(lo, op, channel); }

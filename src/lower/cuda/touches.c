@@ -16,11 +16,10 @@ void find_shared(Walk *walk)
 {
     Lowering *const lo = walk->lo;
     const TileKernel *const k = lo->kernel;
-    const bool *const rewritten = find_rewritten(lo), *const sums = find_sums(lo);        // by buffer, of tensors
+    const bool *const rewritten = find_rewritten(lo), *const sums = find_sums(lo); // by buffer, of tensors
     walk->shared = NEW_ARRAY(lo->arena, const Buffer *, k->n_buffers + 1);
     walk->places = NEW_ARRAY(lo->arena, int, k->n_buffers + 1);
-    for (int i = 0; i < k->n_buffers; i++)
-        walk->places[i] = -1;
+    for (int i = 0; i < k->n_buffers; i++) walk->places[i] = -1;
     for (int i = 0; i < k->n_params; i++) {
         const Buffer *const tensor = k->params[i].tensor;
         if (k->params[i].is_tensor && !sums[tensor->id] && (tensor->access == ACCESS_INOUT || rewritten[tensor->id]))
@@ -28,8 +27,7 @@ void find_shared(Walk *walk)
     }
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (tile->home == HOME_SHARED && !tile->channel && !tile->ahead)
-            add_shared(walk, tile->buffer);
+        if (tile->home == HOME_SHARED && !tile->channel && !tile->ahead) add_shared(walk, tile->buffer);
     }
 }
 
@@ -39,16 +37,17 @@ const TileInfo *tile_at(const Walk *walk, int at) { return walk->lo->tiles[walk-
 
 // ---- what ops do to them
 
-typedef struct Listing { Walk *walk; Touches *touches; } Listing;
+typedef struct Listing {
+    Walk *walk;
+    Touches *touches;
+} Listing;
 
 static Touch *touch_at(const Listing *listing, int at)
 {
     Touches *const touches = listing->touches;
     int i = 0;
-    while (i < touches->list.count && touches->list.items[i].at != at)
-        i++;
-    if (i == touches->list.count)
-        VEC_PUSH(listing->walk->lo->arena, &touches->list, (Touch){ .at = at });
+    while (i < touches->list.count && touches->list.items[i].at != at) i++;
+    if (i == touches->list.count) VEC_PUSH(listing->walk->lo->arena, &touches->list, (Touch){ .at = at });
     return &touches->list.items[i];
 }
 
@@ -56,8 +55,7 @@ static void add_touch(const TileUse *use, void *context)
 {
     const Listing *const listing = context;
     const int at = place_of(listing->walk, use->buffer);
-    if (at < 0)
-        return;
+    if (at < 0) return;
     Touch *const touch = touch_at(listing, at);
     touch->reads |= use->reads;
     touch->writes |= use->writes || use->atomic;
@@ -68,18 +66,15 @@ static void add_touch(const TileUse *use, void *context)
 static void touch_under(Listing *listing, TileOp *op)
 {
     Lowering *const lo = listing->walk->lo;
-    if (!lo->staged_over || !is_map(op) || !store_is_staged(lo, op))
-        return;
+    if (!lo->staged_over || !is_map(op) || !store_is_staged(lo, op)) return;
     const int part = lo->staging_bytes / lo->all.groups;
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (tile->home != HOME_SHARED)
-            continue;
+        if (tile->home != HOME_SHARED) continue;
         for (int g = 0; g < lo->all.groups; g++) {
             const int begin = lo->staging_offset + g * part, end = tile->offset + tile->shared.bytes * tile->buffers;
             const int at = place_of(listing->walk, tile->buffer);
-            if (!(listing->walk->groups >> g & 1) || tile->offset >= begin + part || begin >= end || at < 0)
-                continue;
+            if (!(listing->walk->groups >> g & 1) || tile->offset >= begin + part || begin >= end || at < 0) continue;
             touch_at(listing, at)->writes |= lo->boxes_most == 0;
             touch_at(listing, at)->stages = true;
         }
@@ -97,20 +92,20 @@ static bool touch_inside(Lowering *lo, TileOp *op, void *context)
 const Touches *touches_of(Walk *walk, TileOp *op)
 {
     OpInfo *const info = op_info(walk->lo, op);
-    if (info->touches)
-        return info->touches;
+    if (info->touches) return info->touches;
     info->touches = NEW(walk->lo->arena, Touches);
     Listing listing = { walk, info->touches };
-    if (is_flow(op))
-        tile_uses(op, add_touch, &listing);
-    else
-        visit_op(walk->lo, op, touch_inside, &listing);
+    if (is_flow(op)) tile_uses(op, add_touch, &listing);
+    else visit_op(walk->lo, op, touch_inside, &listing);
     return listing.touches;
 }
 
 // ---- loops
 
-typedef struct Writes { const Walk *walk; bool any; } Writes;
+typedef struct Writes {
+    const Walk *walk;
+    bool any;
+} Writes;
 
 static void find_write(const TileUse *use, void *context)
 {

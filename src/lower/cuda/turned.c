@@ -9,8 +9,7 @@ enum { BOX_COLUMNS = 32, GROUP_BOXES = 2, BOX_ROW_BYTES = 128 };
 bool store_is_turned(Lowering *lo, TileOp *op)
 {
     const TileInfo *const tile = op->kind == T_ATOMIC_TILE && !lo->kernel->checked ? staged_fragment(lo, op) : NULL;
-    if (!tile || tile->buffer->type != DTYPE_F32 || op->copy.dst.buffer->type != DTYPE_F32)
-        return false;
+    if (!tile || tile->buffer->type != DTYPE_F32 || op->copy.dst.buffer->type != DTYPE_F32) return false;
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1];
     Layout layout = layout_accumulator(columns, rows, lo->crew, DIVIDE_ROWS);
     layout = layout_project(&layout, 2, (int[]){ 1, 0 });
@@ -33,7 +32,8 @@ static void fill_boxes(Lowering *lo, const TileInfo *tile, Var *stage)
                                   var_of(lo, lo->warp), var_of(lo, lo->lane), var_of(lo, r));
     Var *const at = emit_declare(lo, DTYPE_U32, "at", first);
     Var *const u = begin_unrolled(lo, &loops[1], "u", rows / 8);
-    Expr *const value = expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, u), 4), var_of(lo, r)));
+    Expr *const value =
+        expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, u), 4), var_of(lo, r)));
     Expr *const offset = cast(lo, DTYPE_U32, i32_mul(lo, var_of(lo, u), 1024));
     emit_call(lo, "stage_turned", 2, expr_binary(lo->arena, X_ADD, var_of(lo, at), offset), value);
     end_nests(lo, loops, 2);
@@ -48,8 +48,7 @@ void emit_turned_add(Lowering *lo, TileOp *op)
     Nest block, one;
     begin_block(lo, &block);
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", staging_address(lo, NULL));
-    if (!op_info(lo, op)->staging_is_free)
-        emit_group_done(lo);
+    if (!op_info(lo, op)->staging_is_free) emit_group_done(lo);
     fill_boxes(lo, tile, stage);
     emit_leading(lo);
     emit_call(lo, "fence_async", 0);

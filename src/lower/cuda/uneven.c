@@ -3,14 +3,18 @@
 #include "lower/cuda/cuda.h"
 
 typedef struct Dependence {
-    Lowering  *lo;
-    const Var *coordinate;           // the last one seen
-    bool       several, loads;       // more than that; lengths are loaded
-    bool       begins, adds;         // where pipelines begin depends on it, too; instances add to tensors
-    int        depth;
+    Lowering *lo;
+    const Var *coordinate; // the last one seen
+    bool several, loads;   // more than that; lengths are loaded
+    bool begins, adds;     // where pipelines begin depends on it, too; instances add to tensors
+    int depth;
 } Dependence;
 
-typedef struct Definition { const Var *var; Expr *value; int n; } Definition;
+typedef struct Definition {
+    const Var *var;
+    Expr *value;
+    int n;
+} Definition;
 
 static bool find_definition(Lowering *lo, TileOp *op, void *context)
 {
@@ -30,8 +34,7 @@ static void see_local(Dependence *d, const Var *var)
     each_op(d->lo, d->lo->kernel->body, find_definition, &found);
     d->several |= found.n != 1;
     d->depth++;
-    if (found.value)
-        see_dependence(d, found.value);
+    if (found.value) see_dependence(d, found.value);
     d->depth--;
 }
 
@@ -46,12 +49,10 @@ static void see_dependence(Dependence *d, Expr *x)
         d->several |= d->coordinate && d->coordinate != x->var.var;
         d->coordinate = x->var.var;
     }
-    if (x->kind == E_VAR && x->var.var->kind == VAR_LOCAL && d->depth < 16)
-        see_local(d, x->var.var);
+    if (x->kind == E_VAR && x->var.var->kind == VAR_LOCAL && d->depth < 16) see_local(d, x->var.var);
     Expr **slots[EXPR_SLOTS_MAX];
     const int n = expr_children(x, slots, COUNT(slots));
-    for (int i = 0; i < n; i++)
-        see_dependence(d, *slots[i]);
+    for (int i = 0; i < n; i++) see_dependence(d, *slots[i]);
 }
 
 static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
@@ -73,10 +74,8 @@ int uneven_coordinate(Lowering *lo, bool *adds)
     Dependence d = { .lo = lo };
     each_op(lo, lo->kernel->body, see_pipeline, &d);
     *adds = d.adds;
-    if (d.several || (d.loads && (d.adds || d.begins)))
-        return -1;
+    if (d.several || (d.loads && (d.adds || d.begins))) return -1;
     for (int i = 0; i < lo->kernel->n_grid; i++)
-        if (lo->kernel->grid[i].var == d.coordinate)
-            return i;
+        if (lo->kernel->grid[i].var == d.coordinate) return i;
     return -1;
 }

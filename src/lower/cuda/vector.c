@@ -12,28 +12,25 @@
 #include "lower/cuda/cuda.h"
 
 typedef struct Search {
-    Lowering  *lo;
+    Lowering *lo;
     Iteration *it;
-    TileOp    *forall;
-    Var       *run;                  // the index that the vector runs along
-    int        width;
+    TileOp *forall;
+    Var *run; // the index that the vector runs along
+    int width;
     const MapUses *uses;
-    VEC(const Var *) inner;          // variables that live inside the body: addresses may not depend on them
-    VEC(const TileOp *) looped;      // statements of loops in the body
-    bool       under_condition;      // what is looked at may not be evaluated
+    VEC(const Var *) inner;     // variables that live inside the body: addresses may not depend on them
+    VEC(const TileOp *) looped; // statements of loops in the body
+    bool under_condition;       // what is looked at may not be evaluated
 } Search;
 
 static bool is_written(const Search *s, const Buffer *root, Expr *const *subs, int rank)
 {
     for (int i = 0; i < s->uses->count; i++) {
         const TileUse *const use = &s->uses->items[i].use;
-        if (buffer_root(use->buffer) != root || !(use->writes || use->atomic))
-            continue;
+        if (buffer_root(use->buffer) != root || !(use->writes || use->atomic)) continue;
         bool same = use->subs != NULL && use->buffer->rank == rank && !use->atomic;
-        for (int d = 0; d < rank && same; d++)
-            same = expr_equal(use->subs[d], subs[d]);
-        if (!same)
-            return true;
+        for (int d = 0; d < rank && same; d++) same = expr_equal(use->subs[d], subs[d]);
+        if (!same) return true;
     }
     return false;
 }
@@ -41,8 +38,7 @@ static bool is_written(const Search *s, const Buffer *root, Expr *const *subs, i
 static bool is_in_inner_loop(const Search *s, const TileOp *op)
 {
     for (int i = 0; i < s->looped.count; i++)
-        if (s->looped.items[i] == op)
-            return true;
+        if (s->looped.items[i] == op) return true;
     return false;
 }
 
@@ -55,12 +51,10 @@ static bool is_read_after_change(const Search *s, const Buffer *root)
     for (int i = 0; i < s->uses->count; i++) {
         const MapUse *const at = &s->uses->items[i];
         const bool changes = at->use.writes || at->use.atomic;
-        if (buffer_root(at->use.buffer) != root)
-            continue;
+        if (buffer_root(at->use.buffer) != root) continue;
         if ((first && at->op != first && at->use.reads) || (changes && (repeats || is_in_inner_loop(s, at->op))))
             return true;
-        if (changes && !first)
-            first = at->op;
+        if (changes && !first) first = at->op;
     }
     return false;
 }
@@ -72,12 +66,9 @@ static bool may_store_late(const Search *s, const TileOp *store)
     bool is_behind = false;
     for (int i = 0; i < s->uses->count; i++) {
         const MapUse *const at = &s->uses->items[i];
-        if (buffer_root(at->use.buffer) != root)
-            continue;
-        if (at->op == store)
-            is_behind = true;
-        else if (at->use.writes || at->use.atomic || is_behind)
-            return false;
+        if (buffer_root(at->use.buffer) != root) continue;
+        if (at->op == store) is_behind = true;
+        else if (at->use.writes || at->use.atomic || is_behind) return false;
     }
     return true;
 }
@@ -85,8 +76,7 @@ static bool may_store_late(const Search *s, const TileOp *store)
 static bool uses_inner(const Search *s, const Expr *x)
 {
     for (int i = 0; i < s->inner.count; i++)
-        if (expr_uses(x, s->inner.items[i]))
-            return true;
+        if (expr_uses(x, s->inner.items[i])) return true;
     return false;
 }
 
@@ -95,8 +85,7 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
 {
     const Buffer *root = buffer;
     const int last = buffer->rank - 1;
-    if (last < 0)
-        return false;
+    if (last < 0) return false;
     for (; root->kind == BUFFER_VIEW; root = root->base.buffer) {
         const Sub *const sub = &root->base.subs[root->base.buffer->rank - 1];
         if (region_rank(&root->base) != root->rank || !sub->is_range || sub->step ||
@@ -107,26 +96,22 @@ static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
         const Expr *const end = root->shape[root->rank - 1];
         const bool reaches = expr_as_int(sub->start, &start) && start == 0 &&
                              expr_equal(end, root->base.buffer->shape[root->base.buffer->rank - 1]);
-        if (!reaches && expr_multiple(end) % s->width != 0)
-            return false;
+        if (!reaches && expr_multiple(end) % s->width != 0) return false;
     }
     if (root->kind == BUFFER_LOCAL || dtype_bits(root->type) < 8 || is_fragment_in_registers(s->lo, root) ||
         (root->kind == BUFFER_TENSOR && root->strided))
         return false;
     for (int d = 0; d < last; d++)
-        if (expr_uses(subs[d], s->run) || uses_inner(s, subs[d]))
-            return false;
+        if (expr_uses(subs[d], s->run) || uses_inner(s, subs[d])) return false;
     int64_t coefficient = 0;
     Expr *rest = NULL;
     if (uses_inner(s, subs[last]) || !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) ||
         coefficient != 1)
         return false;
-    if (root->kind == BUFFER_TENSOR)
-        return true;
+    if (root->kind == BUFFER_TENSOR) return true;
     const TileInfo *const tile = tile_info(s->lo, root);
     const int bytes = s->width * tile->shared.element_bytes;
-    if (expr_multiple(rest) % s->width != 0 || bytes > (tile->shared.swizzle_bytes ? 16 : 64))
-        return false;
+    if (expr_multiple(rest) % s->width != 0 || bytes > (tile->shared.swizzle_bytes ? 16 : 64)) return false;
     return tile->shared.swizzle_bytes || tile->shared.rows <= 1 ||
            tile->shared.pitch_bytes % (bytes < 16 ? bytes : 16) == 0;
 }
@@ -136,8 +121,7 @@ static bool may_load_early(const Search *s, Buffer *buffer, Expr *const *subs)
 {
     for (int d = 0; d < buffer->rank && s->under_condition && buffer_root(buffer)->kind != BUFFER_TENSOR; d++) {
         const Range at = expr_range(subs[d]), extent = expr_range(buffer->shape[d]);
-        if (!at.has_lo || at.lo < 0 || !at.has_hi || !extent.has_lo || at.hi >= extent.lo)
-            return false;
+        if (!at.has_lo || at.lo < 0 || !at.has_hi || !extent.has_lo || at.hi >= extent.lo) return false;
     }
     return true;
 }
@@ -150,11 +134,9 @@ static bool is_conditional(const Expr *x, void *context)
 static bool visit_load(const Expr *x, void *context)
 {
     Search *const s = context;
-    if (x->kind != E_LOAD || s->it->n_loaded == COUNT(s->it->loaded))
-        return false;
+    if (x->kind != E_LOAD || s->it->n_loaded == COUNT(s->it->loaded)) return false;
     for (int i = 0; i < s->it->n_loaded; i++)
-        if (expr_equal(s->it->loaded[i].load, x))
-            return false;
+        if (expr_equal(s->it->loaded[i].load, x)) return false;
     Buffer *const root = buffer_root(x->load.buffer);
     if (is_run(s, x->load.buffer, x->load.subs) && !is_written(s, root, x->load.subs, x->load.buffer->rank) &&
         !is_read_after_change(s, root) && may_load_early(s, x->load.buffer, x->load.subs))
@@ -172,18 +154,14 @@ static bool note_looped(Lowering *lo, TileOp *op, void *context)
 static bool find_inner(Lowering *lo, TileOp *op, void *context)
 {
     Search *const s = context;
-    if (op->kind == T_FOR)
-        each_op(lo, op->for_.body, note_looped, s);
-    if (op->kind == T_LET)
-        VEC_PUSH(lo->arena, &s->inner, op->let.var);
-    if (op->kind == T_FOR)
-        VEC_PUSH(lo->arena, &s->inner, op->for_.var);
+    if (op->kind == T_FOR) each_op(lo, op->for_.body, note_looped, s);
+    if (op->kind == T_LET) VEC_PUSH(lo->arena, &s->inner, op->let.var);
+    if (op->kind == T_FOR) VEC_PUSH(lo->arena, &s->inner, op->for_.var);
     for (int i = 0; op->kind == T_FORALL && i < op->forall.n; i++)
         VEC_PUSH(lo->arena, &s->inner, op->forall.indices[i].var);
     if (op->kind == T_COPY || op->kind == T_FILL) {
         TileOp *const map = as_map(lo, op);
-        for (int i = 0; i < map->forall.n; i++)
-            VEC_PUSH(lo->arena, &s->inner, map->forall.indices[i].var);
+        for (int i = 0; i < map->forall.n; i++) VEC_PUSH(lo->arena, &s->inner, map->forall.indices[i].var);
     }
     return false;
 }
@@ -201,8 +179,7 @@ static bool is_register_pair(const Search *s, const TileOp *store)
 static void search_expr(Search *s, Expr *x)
 {
     const bool outer = s->under_condition;
-    if (!x)
-        return;
+    if (!x) return;
     s->under_condition = outer || expr_any(x, is_conditional, NULL);
     expr_any(x, visit_load, s);
     s->under_condition = outer;
@@ -213,12 +190,9 @@ static void search_expr(Search *s, Expr *x)
 static void search_block(Search *s, TileOp *block, bool top)
 {
     for (TileOp *op = block; op; op = op->next) {
-        if (op->kind == T_LET || op->kind == T_SET)
-            search_expr(s, op->let.value);
-        if (op->kind == T_STORE)
-            search_expr(s, op->store.value);
-        if (op->kind == T_UPDATE)
-            search_expr(s, op->update.value);
+        if (op->kind == T_LET || op->kind == T_SET) search_expr(s, op->let.value);
+        if (op->kind == T_STORE) search_expr(s, op->store.value);
+        if (op->kind == T_UPDATE) search_expr(s, op->update.value);
         if (op->kind == T_IF) {
             const bool outer = s->under_condition;
             search_expr(s, op->branch.cond);
@@ -235,14 +209,13 @@ static void search_block(Search *s, TileOp *block, bool top)
 
 static bool has_continue(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind == T_CONTINUE || op->kind == T_BREAK || op->kind == T_WHILE)
-        *(bool *)context = true;
+    if (op->kind == T_CONTINUE || op->kind == T_BREAK || op->kind == T_WHILE) *(bool *)context = true;
     return false;
 }
 
 // ---- loads that are made together
 
-enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64 };       // 32-bit registers of loads in flight
+enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64 }; // 32-bit registers of loads in flight
 
 int vector_words(const Buffer *buffer, int width)
 {
@@ -257,8 +230,7 @@ static int mark_words(Lowering *lo, Iteration *it)
     for (int i = 0; i < it->n_loaded && lo->role == ROLE_CONSUMER; i++) {
         Buffer *const buffer = it->loaded[i].load->load.buffer;
         it->loaded[i].in_words = buffer_root(buffer)->kind == BUFFER_TENSOR;
-        if (it->loaded[i].in_words)
-            words += vector_words(buffer, it->layout.digit[it->vector].extent);
+        if (it->loaded[i].in_words) words += vector_words(buffer, it->layout.digit[it->vector].extent);
     }
     return words;
 }
@@ -271,40 +243,32 @@ static void choose_batch(Lowering *lo, Iteration *it, int words)
     while (it->n_batched < it->n_order) {
         const int extent = it->layout.digit[it->order[it->n_order - 1 - it->n_batched]].extent;
         int chunk = extent;
-        while (chunk > 1 && (extent % chunk != 0 || words * it->batch_size * chunk > spare))
-            chunk--;
-        if (chunk == 1 && extent > 1)
-            return;
+        while (chunk > 1 && (extent % chunk != 0 || words * it->batch_size * chunk > spare)) chunk--;
+        if (chunk == 1 && extent > 1) return;
         it->n_batched++;
         it->batch_size *= chunk;
         it->chunk = chunk;
-        if (chunk < extent)
-            return;
+        if (chunk < extent) return;
     }
 }
 
 int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
 {
-    if (lo->kernel->checked)
-        return -1;
+    if (lo->kernel->checked) return -1;
     int first = 0;
-    while (first < it->layout.n && it->layout.digit[first].input != IN_REGISTER)
-        first++;
-    if (first == it->layout.n)
-        return -1;
+    while (first < it->layout.n && it->layout.digit[first].input != IN_REGISTER) first++;
+    if (first == it->layout.n) return -1;
     const Digit *const digit = &it->layout.digit[first];
     int axis = -1;
     for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] == digit->dim)
-            axis = i;
+        if (it->dim_of[i] == digit->dim) axis = i;
     int64_t from, to;
     if (axis < 0 || digit->stride != 1 || digit->extent > 16 || !static_extent(&it->indices[axis], &from, &to) ||
         from != 0 || to % digit->extent != 0 || (digit->extent & (digit->extent - 1)) != 0)
-        return -1;                   // pieces have powers of two
+        return -1; // pieces have powers of two
     bool jumps = false;
     each_op(lo, forall->forall.body, has_continue, &jumps);
-    if (jumps)
-        return -1;
+    if (jumps) return -1;
     MapUses uses = { 0 };
     map_uses(lo, forall, &uses);
     Search s = {
@@ -320,13 +284,11 @@ void choose_moves(Lowering *lo, TileOp *forall, Iteration *it)
 {
     it->vector = choose_vectors(lo, forall, it, &it->run);
     for (int i = it->layout.n - 1; i >= 0; i--)
-        if (it->layout.digit[i].input == IN_REGISTER && i != it->vector)
-            it->order[it->n_order++] = i;
+        if (it->layout.digit[i].input == IN_REGISTER && i != it->vector) it->order[it->n_order++] = i;
     const int words = it->vector >= 0 ? mark_words(lo, it) : 0;
     it->batch_size = words ? 1 : 0;
     it->chunk = 1;
-    if (words)
-        choose_batch(lo, it, words);
+    if (words) choose_batch(lo, it, words);
 }
 
 static bool batch_is_all(const Iteration *it)
@@ -339,6 +301,7 @@ int early_words(const Iteration *it)
     int words = 0;
     for (int i = 0; i < it->n_loaded; i++)
         if (it->loaded[i].in_words)
-            words += it->batch_size * vector_words(it->loaded[i].load->load.buffer, it->layout.digit[it->vector].extent);
+            words +=
+                it->batch_size * vector_words(it->loaded[i].load->load.buffer, it->layout.digit[it->vector].extent);
     return it->batch_size > 0 && batch_is_all(it) ? words : 0;
 }

@@ -29,17 +29,17 @@ static void print_registers(Text *out, const char *format, int first, int n)
 }
 
 // D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them. A sparse A comes with its places.
-static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from_registers, bool a_across, bool b_across)
+static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from_registers, bool a_across,
+                                bool b_across)
 {
     const bool sparse = p->op->matmul.meta;
     const int k = sparse ? 2 * p->step_k : p->step_k;
-    const char *const name = arena_printf(lo->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k,
-                                          dtype_name(p->type), from_registers ? "_rs" : "_ss", a_across ? "_ta" : "",
-                                          b_across ? "_tb" : "");
+    const char *const name =
+        arena_printf(lo->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k, dtype_name(p->type),
+                     from_registers ? "_rs" : "_ss", a_across ? "_ta" : "", b_across ? "_tb" : "");
     Text *const out = &lo->helpers;
     const char *const declared = arena_printf(lo->arena, "void %s(", name);
-    if (out->data && strstr(out->data, declared))
-        return name;
+    if (out->data && strstr(out->data, declared)) return name;
     const bool is_float = dtype_is_float(p->type), is_16 = dtype_bits(p->type) == 16;
     const int d = n / 2, inputs = (from_registers ? 5 : 2) + sparse;
     text_print(out, "DEVICE void %s(%s *d, %s, uint64_t b, %sint add)\n{\n", name, is_float ? "float" : "int32_t",
@@ -50,19 +50,13 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
                wgmma_suffix(p->type));
     print_registers(out, "%%%d", 0, d);
     text_print(out, "}, ");
-    if (from_registers)
-        text_print(out, "{%%%d, %%%d, %%%d, %%%d}, %%%d, ", d, d + 1, d + 2, d + 3, d + 4);
-    else
-        text_print(out, "%%%d, %%%d, ", d, d + 1);
-    if (sparse)
-        text_print(out, "%%%d, 0, ", d + inputs - 1);
+    if (from_registers) text_print(out, "{%%%d, %%%d, %%%d, %%%d}, %%%d, ", d, d + 1, d + 2, d + 3, d + 4);
+    else text_print(out, "%%%d, %%%d, ", d, d + 1);
+    if (sparse) text_print(out, "%%%d, 0, ", d + inputs - 1);
     text_print(out, "p");
-    if (is_float)
-        text_print(out, ", 1, 1");
-    if (is_16 && !from_registers)
-        text_print(out, ", %d", a_across);
-    if (is_16)
-        text_print(out, ", %d", b_across);
+    if (is_float) text_print(out, ", 1, 1");
+    if (is_16 && !from_registers) text_print(out, ", %d", a_across);
+    if (is_16) text_print(out, ", %d", b_across);
     text_print(out, ";\\n\\t}\"\n                 : ");
     print_registers(out, is_float ? "\"+f\"(d[%d])" : "\"+r\"(d[%d])", 0, d);
     text_print(out, "\n                 : %s, \"l\"(b), %s\"r\"(add));\n}\n",
@@ -83,9 +77,9 @@ static int operand_offset(const SharedLayout *s, int row, int column)
 typedef struct SharedOperand {
     Var *descriptor;
     const SharedLayout *layout;
-    int  row, column;
+    int row, column;
     bool across;
-    int  step_k;
+    int step_k;
 } SharedOperand;
 
 // Bytes to where a slice begins, as far as that is known at run time alone; the rest goes to `row` and `column`.
@@ -116,10 +110,8 @@ static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, 
     Expr *const start = run_time_offset(lo, s, &x->region, &row, &column);
     const int swizzle = s->swizzle_bytes == 128 ? 1 : s->swizzle_bytes == 64 ? 2 : 3;
     Expr *address = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
-    if (group_bytes)
-        address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, group_bytes));
-    if (start)
-        address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, start));
+    if (group_bytes) address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, group_bytes));
+    if (start) address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, start));
     Expr *const value = call_expr(lo, DTYPE_U64, "matrix_descriptor", 4, address, i32_const(lo, swizzle),
                                   i32_const(lo, across ? s->panel_bytes : 16), i32_const(lo, 8 * s->swizzle_bytes));
     return (SharedOperand){ emit_declare(lo, DTYPE_U64, name, value), s, (int)row, (int)column, across, step_k };
@@ -145,18 +137,16 @@ Var *pack_left(Lowering *lo, const Product *p)
 {
     const Operand *const a = &p->left;
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
-    if (tile->is_packed)
-        return tile->registers;
+    if (tile->is_packed) return tile->registers;
     const int words = layout_registers(&tile->layout) / 2;
     Var *const packed = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", tile->buffer->name), words);
     Nest nest;
     Var *const i = begin_unrolled(lo, &nest, "i", words);
     Expr *const even = expr_index(lo->arena, tile->registers, i32_mul(lo, var_of(lo, i), 2));
-    Expr *const odd = expr_index(lo->arena, tile->registers,
-                                 i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
-    const char *const pack = dtype_bits(tile->buffer->type) == 16
-                                 ? "pack_bits"
-                                 : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
+    Expr *const odd =
+        expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
+    const char *const pack =
+        dtype_bits(tile->buffer->type) == 16 ? "pack_bits" : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
     emit_element(lo, packed, var_of(lo, i), call_expr(lo, DTYPE_U32, pack, 2, even, odd));
     end_nest(lo, &nest);
     return packed;
@@ -165,18 +155,21 @@ Var *pack_left(Lowering *lo, const Product *p)
 // ---- one product
 
 // Where a product's pieces come from.
-typedef struct Pieces { Var *packed, *places; SharedOperand left, right; } Pieces;
+typedef struct Pieces {
+    Var *packed, *places;
+    SharedOperand left, right;
+} Pieces;
 
 // Steps first .. end of k into these registers; `add` 0 overwrites them with the first.
 static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
 {
-    const int registers = p->n_group / 2;                  // of one block of 64 rows
+    const int registers = p->n_group / 2; // of one block of 64 rows
     for (int step = first; step < end; step++)
         for (int block_row = 0; block_row < p->row_blocks; block_row++)
             for (int column = 0; column < p->n_group; column += 256) {
                 const int n = p->n_group - column < 256 ? p->n_group - column : 256;
-                const char *const name = wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed,
-                                                      !p->right.transposed);
+                const char *const name =
+                    wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
                 Expr *const d = expr_address(lo->arena, into, i32_const(lo, block_row * registers + column / 2));
                 Expr *const adds = step == first ? add : i32_const(lo, 1);
                 Expr *const from_b = operand_at(lo, &from->right, column, step);
@@ -186,8 +179,8 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
                 if (from->packed) {
                     Expr *word[4];
                     for (int i = 0; i < 4; i++)
-                        word[i] = expr_index(lo->arena, from->packed,
-                                             i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
+                        word[i] =
+                            expr_index(lo->arena, from->packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
                     emit_call(lo, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b,
                               places ? places : adds, adds);
                 } else {
@@ -218,7 +211,7 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
     const TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
     const int steps = p->k / p->step_k, registers = layout_registers(&acc->layout);
     int n = p->op->matmul.promote;
-    if (from->places)                // of 64 along the contraction each
+    if (from->places) // of 64 along the contraction each
         n = n > 1 ? n / 2 : 1;
     Var *const part = emit_array(lo, DTYPE_F32, "part", registers);
     for (int first = 0; first < steps; first += n) {
@@ -238,8 +231,7 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
 // From one group's lines of an operand to the next's, where `division` divides them, or from its part of the contraction.
 static int group_bytes(const Product *p, const SharedLayout *s, Division division, int lines, bool across, int part)
 {
-    if (p->division == DIVIDE_CONTRACTION)
-        return across ? part * s->pitch_bytes : operand_offset(s, 0, part);
+    if (p->division == DIVIDE_CONTRACTION) return across ? part * s->pitch_bytes : operand_offset(s, 0, part);
     return p->division != division ? 0 : across ? operand_offset(s, 0, lines) : lines * s->pitch_bytes;
 }
 
@@ -248,10 +240,9 @@ static void emit_wgmma(Lowering *lo, Product *p)
     TileOp *const op = p->op;
     const Operand *const a = &p->left, *const b = &p->right;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;          // of one group
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k; // of one group
     const bool a_across = a->transposed, b_across = !b->transposed;
-    if (op->matmul.promote)
-        wait_for_all(lo);
+    if (op->matmul.promote) wait_for_all(lo);
     Nest block;
     begin_block(lo, &block);
     Pieces from = { .places = op->matmul.meta ? load_places(lo, p) : NULL };
@@ -259,21 +250,20 @@ static void emit_wgmma(Lowering *lo, Product *p)
         from.packed = p->preloaded ? p->preloaded : pack_left(lo, p);
     } else {
         const SharedLayout *const s = &tile_info(lo, a->region.buffer)->shared;
-        const int rows = p->row_blocks * 64;               // of one group
+        const int rows = p->row_blocks * 64; // of one group
         const int bytes = group_bytes(p, s, DIVIDE_ROWS, rows, a_across, part);
         from.left = begin_operand(lo, a, a_across, p->step_k, "left", group_offset(lo, bytes));
     }
     const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
     const int bytes = group_bytes(p, s, DIVIDE_COLUMNS, p->n_group, b_across, part);
-    from.right = begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right",
-                               group_offset(lo, bytes));
+    from.right =
+        begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right", group_offset(lo, bytes));
     if (op->matmul.promote) {
         emit_promoted(lo, p, &from);
         end_nest(lo, &block);
         return;
     }
-    if (op->matmul.accumulate)
-        settle_sums(lo, op);
+    if (op->matmul.accumulate) settle_sums(lo, op);
     emit_call(lo, "wgmma_fence", 0);
     emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k,
                p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
@@ -292,7 +282,7 @@ static void emit_by_kind(Lowering *lo, TileOp *op)
         for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
             emit_forall(lo, as_map(lo, part), NULL);
             if (part->next && tile_info(lo, op->matmul.dst.buffer)->home == HOME_SHARED)
-                emit_barrier(lo);    // other threads add than those that have cleared
+                emit_barrier(lo); // other threads add than those that have cleared
         }
         return;
     }
@@ -301,7 +291,7 @@ static void emit_by_kind(Lowering *lo, TileOp *op)
 void emit_product(Lowering *lo, TileOp *op)
 {
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const bool joins = is_parted(lo, op) && !acc->is_partial;          // else the loop around it does
+    const bool joins = is_parted(lo, op) && !acc->is_partial; // else the loop around it does
     if (joins && op->matmul.accumulate) {
         wait_for_tile(lo, acc, true);
         begin_parts(lo, acc);

@@ -145,43 +145,64 @@ static const char stored[] =
     "    cluster_sync();\n"
     "}\n";
 
-typedef struct Fault { const char *name, *text, *from, *to, *expected; } Fault;
+typedef struct Fault {
+    const char *name, *text, *from, *to, *expected;
+} Fault;
 
 static const Fault faults[] = {
     { "a buffer is given back to its own block alone", ring, "if (lane < 2) mbar_arrive_at(empty + 8 * slot, lane)",
       "if (lane < 2) mbar_arrive(empty + 8 * slot)", "an asynchronous copy writes, not ordered behind" },
-    { "nobody waits for a buffer", ring, "mbar_wait(empty + 8 * slot, (k / 2 + 1) & 1);", "", "an asynchronous copy writes, not ordered|arrivals at mbarrier" },
-    { "a block ends while others write into it", ring, "/* end */ cluster_sync();", "", "ends, not ordered behind an access|has ended" },
-    { "a block ends before others arrive at its barrier", ring, "/* end */ cluster_sync();", "__syncthreads();", "ends, not ordered behind an access|has ended" },
-    { "bytes come before the barrier", ring, "/* begin */ cluster_sync();", "__syncthreads();", "not ordered behind its initialisation|never initialised" },
+    { "nobody waits for a buffer", ring, "mbar_wait(empty + 8 * slot, (k / 2 + 1) & 1);", "",
+      "an asynchronous copy writes, not ordered|arrivals at mbarrier" },
+    { "a block ends while others write into it", ring, "/* end */ cluster_sync();", "",
+      "ends, not ordered behind an access|has ended" },
+    { "a block ends before others arrive at its barrier", ring, "/* end */ cluster_sync();", "__syncthreads();",
+      "ends, not ordered behind an access|has ended" },
+    { "bytes come before the barrier", ring, "/* begin */ cluster_sync();", "__syncthreads();",
+      "not ordered behind its initialisation|never initialised" },
     { "barriers without a fence", ring, "        mbar_init_done();\n", "", "no fence.mbarrier_init follows" },
     { "a mask beyond the cluster", ring, "rank * 32, 3)", "rank * 32, 7)", "a mask of 0x7" },
-    { "half of the data goes to one block", ring, "rank * 32, 3)", "rank * 32, 1 << rank)", "deadlock: nothing can go on" },
-    { "another block's barrier is waited for", ring, "mbar_wait(full + 8 * slot, k / 2 & 1)", "mbar_wait(address_at(full + 8 * slot, rank ^ 1), k / 2 & 1)",
-      "is another block's" },
-    { "arrived, and not waited", ring, "/* begin */ cluster_sync();", "cluster_arrive(); cluster_sync();", "has arrived and not waited" },
-    { "there is no such rank", ring, "mbar_arrive_at(empty + 8 * slot, lane)", "mbar_arrive_at(empty + 8 * slot, lane * 2)", "there is no rank 2" },
+    { "half of the data goes to one block", ring, "rank * 32, 3)", "rank * 32, 1 << rank)",
+      "deadlock: nothing can go on" },
+    { "another block's barrier is waited for", ring, "mbar_wait(full + 8 * slot, k / 2 & 1)",
+      "mbar_wait(address_at(full + 8 * slot, rank ^ 1), k / 2 & 1)", "is another block's" },
+    { "arrived, and not waited", ring, "/* begin */ cluster_sync();", "cluster_arrive(); cluster_sync();",
+      "has arrived and not waited" },
+    { "there is no such rank", ring, "mbar_arrive_at(empty + 8 * slot, lane)",
+      "mbar_arrive_at(empty + 8 * slot, lane * 2)", "there is no rank 2" },
 
-    { "nobody waits for what is sent", exchange, "mbar_wait(full, k & 1);", "",     // a block ahead arrives twice
+    { "nobody waits for what is sent", exchange, "mbar_wait(full, k & 1);", "", // a block ahead arrives twice
       "read, not ordered behind the write|not ordered behind the read|1 arrivals at mbarrier" },
-    { "it is overwritten before it is read", exchange, "mbar_wait(empty, (k + 1) & 1);", "", "an asynchronous copy writes, not ordered|transaction" },
-    { "it is given back too early", exchange, "            sum += shared[lane] + shared[32 + lane];\n            __syncwarp();\n            if (lane == 0) mbar_arrive_at(empty, other);\n",
-      "            if (lane == 0) mbar_arrive_at(empty, other);\n            sum += shared[lane] + shared[32 + lane];\n", "an asynchronous copy writes, not ordered" },
-    { "the barrier is in another block", exchange, "bar = address_at(full, other)", "bar = full", "is not in the block of" },
-    { "data and barrier are its own", exchange, "const uint32_t to = address_at(base, other), bar = address_at(full, other)", "const uint32_t to = base, bar = full",
+    { "it is overwritten before it is read", exchange, "mbar_wait(empty, (k + 1) & 1);", "",
+      "an asynchronous copy writes, not ordered|transaction" },
+    { "it is given back too early", exchange,
+      "            sum += shared[lane] + shared[32 + lane];\n            __syncwarp();\n            if (lane == 0) mbar_arrive_at(empty, other);\n",
+      "            if (lane == 0) mbar_arrive_at(empty, other);\n            sum += shared[lane] + shared[32 + lane];\n",
       "an asynchronous copy writes, not ordered" },
-    { "too few bytes are announced", exchange, "mbar_expect(full, 256);\n    }", "mbar_expect(full, 128);\n    }", "deadlock|not ordered|arrivals at mbarrier|differ" },
-    { "a block sends to one that has ended", exchange, "/* end */ cluster_sync();", "", "ends, not ordered behind an access|has ended" },
-    { "data is put there, and its barrier told by a plain arrival", exchange, "remote_store_8(to + lane * 8, bar, __float_as_uint(x.x), __float_as_uint(x.y));",
+    { "the barrier is in another block", exchange, "bar = address_at(full, other)", "bar = full",
+      "is not in the block of" },
+    { "data and barrier are its own", exchange,
+      "const uint32_t to = address_at(base, other), bar = address_at(full, other)",
+      "const uint32_t to = base, bar = full", "an asynchronous copy writes, not ordered" },
+    { "too few bytes are announced", exchange, "mbar_expect(full, 256);\n    }", "mbar_expect(full, 128);\n    }",
+      "deadlock|not ordered|arrivals at mbarrier|differ" },
+    { "a block sends to one that has ended", exchange, "/* end */ cluster_sync();", "",
+      "ends, not ordered behind an access|has ended" },
+    { "data is put there, and its barrier told by a plain arrival", exchange,
+      "remote_store_8(to + lane * 8, bar, __float_as_uint(x.x), __float_as_uint(x.y));",
       "remote_put_4(to + lane * 8, __float_as_uint(x.x)); remote_put_4(to + lane * 8 + 4, __float_as_uint(x.y)); __syncwarp();\n"
-      "            if (lane == 0) asm volatile(\"mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 256;\" ::\"r\"(bar));", "for the cluster" },
+      "            if (lane == 0) asm volatile(\"mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 256;\" ::\"r\"(bar));",
+      "for the cluster" },
 
-    { "read before all is written", plain, "/* written */ cluster_sync();", "__syncthreads();", "read, not ordered behind the write" },
-    { "overwritten before all is read", plain, "/* read */ cluster_sync();", "__syncthreads();", "not ordered behind the read|ends, not ordered" },
-    { "the barrier releases nothing", plain, "/* written */ cluster_sync();", "asm volatile(\"barrier.cluster.arrive.relaxed;\" ::: \"memory\"); cluster_wait();",
+    { "read before all is written", plain, "/* written */ cluster_sync();", "__syncthreads();",
       "read, not ordered behind the write" },
-    { "another block's memory is taken for its own", plain, "remote_put_4(there, x)", "asm volatile(\"st.shared.b32 [%0], %1;\" ::\"r\"(there), \"r\"(x))",
-      "is another block's" },
+    { "overwritten before all is read", plain, "/* read */ cluster_sync();", "__syncthreads();",
+      "not ordered behind the read|ends, not ordered" },
+    { "the barrier releases nothing", plain, "/* written */ cluster_sync();",
+      "asm volatile(\"barrier.cluster.arrive.relaxed;\" ::: \"memory\"); cluster_wait();",
+      "read, not ordered behind the write" },
+    { "another block's memory is taken for its own", plain, "remote_put_4(there, x)",
+      "asm volatile(\"st.shared.b32 [%0], %1;\" ::\"r\"(there), \"r\"(x))", "is another block's" },
 
     { "read before the store has written", stored, "/* written */ tma_wait_written(0);", "", "trap" },
 };
@@ -203,13 +224,11 @@ static void must(int error, const char *what)
 static bool make_source(const char *text, const char *from, const char *to)
 {
     source[0] = 0;
-    for (size_t i = 0; i < sizeof preludes / sizeof *preludes; i++)
-        strcat(source, prelude_text(preludes[i]));
+    for (size_t i = 0; i < sizeof preludes / sizeof *preludes; i++) strcat(source, prelude_text(preludes[i]));
     char *const kernel = source + strlen(source);
     strcpy(kernel, text);
     char *const at = from ? strstr(kernel, from) : NULL;
-    if (!at)
-        return !from;
+    if (!at) return !from;
     memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
     memcpy(at, to, strlen(to));
     return !strstr(at + strlen(to), from);
@@ -237,15 +256,18 @@ static void launch(void *function, bool is_ring, const char *seed)
     static float out[OUTS];
     void *with_input[] = { &map, &numbers, &results }, *without[] = { &map, &results };
     CuLaunchAttribute attribute = { .id = CU_LAUNCH_CLUSTER, .value.cluster = { CLUSTER, 1, 1 } };
-    const CuLaunchConfig config = { .grid = { BLOCKS, 1, 1 }, .block = { THREADS, 1, 1 }, .shared_bytes = SHARED, .attributes = &attribute, .n_attributes = 1 };
+    const CuLaunchConfig config = { .grid = { BLOCKS, 1, 1 },
+                                    .block = { THREADS, 1, 1 },
+                                    .shared_bytes = SHARED,
+                                    .attributes = &attribute,
+                                    .n_attributes = 1 };
     FILE *const file = tmpfile();
     const int kept = dup(2);
     fflush(stderr);
     dup2(fileno(file), 2);
     setenv("KILN_EMULATOR_SEED", seed, 1);
     int error = cuda_driver()->launch(&config, function, is_ring ? without : with_input, NULL);
-    if (!error)
-        error = cuda_driver()->stream_wait(NULL);
+    if (!error) error = cuda_driver()->stream_wait(NULL);
     fflush(stderr);
     dup2(kept, 2);
     close(kept);
@@ -255,13 +277,10 @@ static void launch(void *function, bool is_ring, const char *seed)
     must(cuda_driver()->download(out, results, sizeof out), "reading");
     for (int i = 0; i < OUTS && !error && !strstr(said, "differ"); i++) {
         float sum = 0;
-        for (int k = 0; k < STEPS; k++)
-            sum += (float)(k * WIDTH + i % 32) + (float)(k * WIDTH + i % 32 + 32);
-        if (!(out[i] == sum))
-            strcat(said, "sums differ\n");
+        for (int k = 0; k < STEPS; k++) sum += (float)(k * WIDTH + i % 32) + (float)(k * WIDTH + i % 32 + 32);
+        if (!(out[i] == sum)) strcat(said, "sums differ\n");
     }
-    if (error && !said[0])
-        strcpy(said, "an error without a word\n");
+    if (error && !said[0]) strcpy(said, "an error without a word\n");
 }
 
 static bool says_one_of(const char *patterns)
@@ -269,8 +288,7 @@ static bool says_one_of(const char *patterns)
     char all[256];
     snprintf(all, sizeof all, "%s", patterns);
     for (char *p = strtok(all, "|"); p; p = strtok(NULL, "|"))
-        if (strstr(said, p))
-            return true;
+        if (strstr(said, p)) return true;
     return false;
 }
 
@@ -326,8 +344,7 @@ static void open_device(void)
     must(d->context_push(context), "the context");
     must(d->memory_alloc(&numbers, sizeof x), "memory");
     must(d->memory_alloc(&results, OUTS * sizeof(float)), "memory");
-    for (int i = 0; i < STEPS * WIDTH; i++)
-        x[i] = (float)i;
+    for (int i = 0; i < STEPS * WIDTH; i++) x[i] = (float)i;
     must(d->upload(numbers, x, sizeof x), "writing");
     must(d->tensor_map(&map, F32, 1, (void *)(uintptr_t)numbers, dims, NULL, box, one, 0, 0, 0, 0), "a tensor map");
 }
@@ -340,8 +357,7 @@ int main(void)
     failed += !runs("stores that a barrier counts", exchange);
     failed += !runs("plain stores and loads", plain);
     failed += !runs("a bulk store", stored);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        failed += !is_found(&faults[i]);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) failed += !is_found(&faults[i]);
     printf("%d failed\n", failed);
     return failed != 0;
 }

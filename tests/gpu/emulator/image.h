@@ -4,9 +4,12 @@
 
 #include <cstdint>
 
-namespace emu {
+namespace emu
+{
 
-static const uint64_t IMAGE_MAGIC = 0x6574616c756d6521ull;         // no ELF file begins so
-struct ImageHead { uint64_t magic, bytes; };               // then a shared library
+static const uint64_t IMAGE_MAGIC = 0x6574616c756d6521ull; // no ELF file begins so
+struct ImageHead {
+    uint64_t magic, bytes;
+}; // then a shared library
 
-}
+} // namespace emu

@@ -6,9 +6,13 @@
 #include <string>
 #include <vector>
 
-namespace emu {
+namespace emu
+{
 
-struct Operand { char shape; std::string text; };          // r, a or v, as instructions.cpp says
+struct Operand {
+    char shape;
+    std::string text;
+}; // r, a or v, as instructions.cpp says
 
 // The C++ of one instruction, without its semicolon; "" if it is not known.
 std::string translate(const std::string &opcode, const std::vector<Operand> &operands);
@@ -16,4 +20,4 @@ std::string translate(const std::string &opcode, const std::vector<Operand> &ope
 // `text` is preprocessed CUDA C++. False: `problem` says why.
 bool rewrite(const std::string &text, std::string *out, std::string *problem);
 
-}
+} // namespace emu

@@ -26,10 +26,13 @@ static int close_arena(void **state)
 static void guarded(void **state)
 {
     if (setjmp(arena->out_of_memory)) fail_msg("out of memory");
-    else ((void (*)(void **))*state)(state);
+    else ((void (*)(void **)) * state)(state);
 }
 
-#define TEST(name) { #name, guarded, open_arena, close_arena, (void *)name }
+#define TEST(name)                                                                                                     \
+    {                                                                                                                  \
+#name, guarded, open_arena, close_arena, (void *)name                                                          \
+    }
 
 static Source source_of(const char *text)
 {

@@ -42,8 +42,9 @@ static void control_bytes_are_escaped(void **state)
 
 static void text_in_utf8_stays(void **state)
 {
-    static const char *const texts[] = { "\xc2\x80", "\xc3\xa9", "\xdf\xbf", "\xe0\xa0\x80", "\xe2\x82\xac", "\xed\x9f\xbf",
-                                         "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf" };
+    static const char *const texts[] = { "\xc2\x80",         "\xc3\xa9",        "\xdf\xbf",     "\xe0\xa0\x80",
+                                         "\xe2\x82\xac",     "\xed\x9f\xbf",    "\xee\x80\x80", "\xef\xbf\xbf",
+                                         "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf" };
     for (int i = 0; i < COUNT(texts); i++) {
         char json[16];
         snprintf(json, sizeof json, "\"%s!\"", texts[i]);
@@ -55,15 +56,17 @@ static void text_in_utf8_stays(void **state)
 
 static void what_is_no_utf8_is_replaced(void **state)
 {
-    expect("a\xff" "b", "\"a\\ufffdb\"");
+    expect("a\xff"
+           "b",
+           "\"a\\ufffdb\"");
     expect("\x80", "\"\\ufffd\"");
-    expect("\xc3", "\"\\ufffd\"");                                             // cut off by the end
+    expect("\xc3", "\"\\ufffd\""); // cut off by the end
     expect("\xe2\x82", "\"\\ufffd\\ufffd\"");
-    expect("\xf0\x9f\x98\"", "\"\\ufffd\\ufffd\\ufffd\\\"\"");                 // the quote is not swallowed
-    expect("\xc0\xaf", "\"\\ufffd\\ufffd\"");                                  // longer than need be
+    expect("\xf0\x9f\x98\"", "\"\\ufffd\\ufffd\\ufffd\\\"\""); // the quote is not swallowed
+    expect("\xc0\xaf", "\"\\ufffd\\ufffd\"");                  // longer than need be
     expect("\xe0\x80\xa2", "\"\\ufffd\\ufffd\\ufffd\"");
-    expect("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");                       // a surrogate
-    expect("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");            // past the last
+    expect("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");            // a surrogate
+    expect("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""); // past the last
 }
 
 int main(void)

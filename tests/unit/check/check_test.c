@@ -68,12 +68,16 @@ static const char *check_source(const char *source, const Binding *bindings, int
 // The kernel's body is `body`; X, Y, L, C, n, s are at hand.
 static const char *check_body(const char *body)
 {
-    return check_source(arena_printf(arena,
-        "fn f32 early(f32 x) { if (x < 0) return 0; x *= 2; return x; }\n"
-        "fn f32 first(in f32 t[N], f32 a) { for (int i = 0; i < N; i++) if (t[i] > a) return t[i]; return 0; }\n"
-        "fn f32 half(f32 x) { return x / 2; }\n"
-        "kernel k<int W = 4>(in f32 X[M][64], in i32 L[M], out f32 Y[M][64], inout i32 C[M], optional in f32 Z[M], int n, f32 s)\n"
-        "{ grid (m : M); shared f32 t[64] = X[m]; %s }\n", body), NULL, 0);
+    return check_source(
+        arena_printf(
+            arena,
+            "fn f32 early(f32 x) { if (x < 0) return 0; x *= 2; return x; }\n"
+            "fn f32 first(in f32 t[N], f32 a) { for (int i = 0; i < N; i++) if (t[i] > a) return t[i]; return 0; }\n"
+            "fn f32 half(f32 x) { return x / 2; }\n"
+            "kernel k<int W = 4>(in f32 X[M][64], in i32 L[M], out f32 Y[M][64], inout i32 C[M], optional in f32 Z[M], int n, f32 s)\n"
+            "{ grid (m : M); shared f32 t[64] = X[m]; %s }\n",
+            body),
+        NULL, 0);
 }
 
 static void expect(const char *text, const char *piece)
@@ -95,8 +99,9 @@ static void functions_become_their_expression(void **state)
 
 static void early_returns_become_branches(void **state)
 {
-    expect(check_body("Y[m][0] = early(s);"),
-           "    if (x < 0.0) {\n        early = 0.0;\n    } else {\n        x = x*2.0;\n        early = x;\n    }\n    Y[m][0] = early;");
+    expect(
+        check_body("Y[m][0] = early(s);"),
+        "    if (x < 0.0) {\n        early = 0.0;\n    } else {\n        x = x*2.0;\n        early = x;\n    }\n    Y[m][0] = early;");
 }
 
 static void returns_from_loops_leave_them(void **state)
@@ -117,15 +122,17 @@ static void arguments_that_change_are_copied(void **state)
 
 static void build_time_conditions_discard_the_other_side(void **state)
 {
-    const char *const text = check_body("if (W > 3 || missing > 2) Y[m][0] = W == 4 ? s : missing; else Y[m][missing] = 1;");
+    const char *const text =
+        check_body("if (W > 3 || missing > 2) Y[m][0] = W == 4 ? s : missing; else Y[m][missing] = 1;");
     expect(text, "Y[m][0] = s;");
     expect_not(text, "if (");
 }
 
 static void builds_know_whether_they_are_checked(void **state)
 {
-    Program *const program = program_of("kernel k<int BM = CHECKED ? 16 : 64>(in f32 A[M], out f32 Y[M]) { grid (m : M);"
-                                        "shared f32 a[BM] = A[m*BM +: BM]; if (CHECKED) Y[m] = a[1]; else Y[m] = a[2]; }");
+    Program *const program =
+        program_of("kernel k<int BM = CHECKED ? 16 : 64>(in f32 A[M], out f32 Y[M]) { grid (m : M);"
+                   "shared f32 a[BM] = A[m*BM +: BM]; if (CHECKED) Y[m] = a[1]; else Y[m] = a[2]; }");
     for (int i = 0; i < 4; i++) {
         const CheckOptions options = { .target = i / 2 ? "cuda" : "cpu", .arch = i / 2 ? 90 : 0, .checked = i % 2 };
         const char *const text = printed(verified(check_kernel(program, "k", &options)));
@@ -155,7 +162,8 @@ static void continue_in_forall_nests_the_rest(void **state)
 static void loops_that_count_are_counted(void **state)
 {
     expect(check_body("for (int i = 0; i <= n; i += 2) Y[m][i] = 1;"), "for (i : 0 .. n + 1 step 2)");
-    expect(check_body("for (int i = 10; i >= 0; i -= 3) Y[m][i] = 1;"), "for (i : 0 .. 4) {\n        Y[m][10 - i*3] = 1.0;");
+    expect(check_body("for (int i = 10; i >= 0; i -= 3) Y[m][i] = 1;"),
+           "for (i : 0 .. 4) {\n        Y[m][10 - i*3] = 1.0;");
 }
 
 static void loops_whose_bound_changes_are_not(void **state)
@@ -174,8 +182,9 @@ static void unrolled_loops_know_their_index(void **state)
 
 static void breaks_of_unrolled_loops_nest_the_rest(void **state)
 {
-    expect(check_body("unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) break; Y[m][i] = 1; } Y[m][9] = 2;"),
-           "    if (L[0] <= 2) {\n        Y[m][0] = 1.0;\n        if (L[1] <= 2) {\n            Y[m][1] = 1.0;\n        }\n    }\n    Y[m][9] = 2.0;");
+    expect(
+        check_body("unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) break; Y[m][i] = 1; } Y[m][9] = 2;"),
+        "    if (L[0] <= 2) {\n        Y[m][0] = 1.0;\n        if (L[1] <= 2) {\n            Y[m][1] = 1.0;\n        }\n    }\n    Y[m][9] = 2.0;");
 }
 
 static void a_continue_skips_the_rest_of_its_step_only(void **state)
@@ -183,9 +192,12 @@ static void a_continue_skips_the_rest_of_its_step_only(void **state)
     expect(check_body("unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) continue; Y[m][i] = 1; }"),
            "    if (L[0] <= 2) {\n        Y[m][0] = 1.0;\n    }\n    if (L[1] <= 2) {\n        Y[m][1] = 1.0;\n    }");
     // A return behind it cannot be nested: the next step runs where `continue` was taken.
-    expect(check_source("fn int f(in i32 L[N]) { unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) continue; return i; } return 9; }\n"
-                        "kernel k(in i32 L[M], out i32 Y[M]) { grid (m : M); Y[m] = f(L); }", NULL, 0),
-           "    if (L[0] <= 2) {\n        f = 0;\n        returned = true;\n    }\n    if (!returned) {\n        if (L[1] <= 2) {\n            f = 1;");
+    expect(
+        check_source(
+            "fn int f(in i32 L[N]) { unroll for (int i = 0; i < 2; i++) { if (L[i] > 2) continue; return i; } return 9; }\n"
+            "kernel k(in i32 L[M], out i32 Y[M]) { grid (m : M); Y[m] = f(L); }",
+            NULL, 0),
+        "    if (L[0] <= 2) {\n        f = 0;\n        returned = true;\n    }\n    if (!returned) {\n        if (L[1] <= 2) {\n            f = 1;");
 }
 
 // ---- arithmetic
@@ -208,7 +220,8 @@ static void narrow_types_are_widened(void **state)
 
 static void fewer_subscripts_than_indices_reduce(void **state)
 {
-    const char *const text = check_body("shared f32 u[64][64], v[64]; u = 0; v = 0; f32 all = 0;"
+    const char *const text = check_body(
+        "shared f32 u[64][64], v[64]; u = 0; v = 0; f32 all = 0;"
         "forall (i : 64, j : 64) v[i] += u[i][j]; forall (i : 64, j : 64) u[i][j] *= v[i]; forall (i : 64) all max= v[i];");
     expect(text, "v[i] += u[i][j];  // reduction");
     expect(text, "u[i.2][j.2] *= v[i.2];\n");
@@ -217,7 +230,9 @@ static void fewer_subscripts_than_indices_reduce(void **state)
 
 static void mixed_radix_subscripts_tell_apart(void **state)
 {
-    expect_not(check_body("shared f32 u[64]; forall (i : 16, j : 4) u[i*4 + j] = 1; forall (i : 16, j : 4) u[i*4 + j] += 1;"), "reduction");
+    expect_not(
+        check_body("shared f32 u[64]; forall (i : 16, j : 4) u[i*4 + j] = 1; forall (i : 16, j : 4) u[i*4 + j] += 1;"),
+        "reduction");
     expect(check_body("shared f32 u[16]; u = 0; forall (i : 4, j : 4, h : 3) u[i*4 + j] += t[h];"), "// reduction");
 }
 
@@ -230,7 +245,9 @@ static void slices_in_forall_are_row_copies(void **state)
 
 static void symbols_are_bound_once_then_checked(void **state)
 {
-    const char *const text = check_source("kernel k<int N = 8>(in f32 A[M][N], in i32 F[B + 1], in f32 D[M][2*B], out f32 Y[M]) { grid (m : M); Y[m] = B; }", NULL, 0);
+    const char *const text = check_source(
+        "kernel k<int N = 8>(in f32 A[M][N], in i32 F[B + 1], in f32 D[M][2*B], out f32 Y[M]) { grid (m : M); Y[m] = B; }",
+        NULL, 0);
     expect(text, "M = extent 0 of A");
     expect(text, "extent 1 of A must be 8");
     expect(text, "B = extent 0 of F - 1");
@@ -239,8 +256,10 @@ static void symbols_are_bound_once_then_checked(void **state)
 
 static void bindings_make_constants(void **state)
 {
-    const Binding bindings[] = { { .name = "M", .kind = BIND_INT, .integer = 5 }, { .name = "s", .kind = BIND_FLOAT, .real = 0.5 } };
-    const char *const text = check_source("kernel k(in f32 A[M], out f32 Y[M], f32 s) { grid (m : M); Y[m] = s * M; }", bindings, 2);
+    const Binding bindings[] = { { .name = "M", .kind = BIND_INT, .integer = 5 },
+                                 { .name = "s", .kind = BIND_FLOAT, .real = 0.5 } };
+    const char *const text =
+        check_source("kernel k(in f32 A[M], out f32 Y[M], f32 s) { grid (m : M); Y[m] = s * M; }", bindings, 2);
     expect(text, "extent 0 of A must be 5");
     expect(text, "Y[m] = 2.5;");
     expect(text, "s == 0.5");
@@ -249,7 +268,8 @@ static void bindings_make_constants(void **state)
 static void absent_tensors_are_constants_too(void **state)
 {
     const Binding none = { .name = "Z", .kind = BIND_NONE };
-    const char *const source = "kernel k(optional in f32 Z[M], out f32 Y[M]) { grid (m : M); if (present(Z)) Y[m] = Z[m]; else Y[m] = 7; }";
+    const char *const source =
+        "kernel k(optional in f32 Z[M], out f32 Y[M]) { grid (m : M); if (present(Z)) Y[m] = Z[m]; else Y[m] = 7; }";
     expect(check_source(source, &none, 1), "Y[m] = 7.0;");
     expect(check_source(source, NULL, 0), "Y[m] = Z[m];");
 }
@@ -263,15 +283,21 @@ static void views_keep_what_they_were_made_of(void **state)
 
 static void preconditions_teach_ranges(void **state)
 {
-    expect(check_source("kernel k(in f32 A[M], out f32 Y[M]) { require(M % 64 == 0 && M > 8, \"x\"); grid (m : M / 64); Y[m*64 % 64 + (M > 3 ? 0 : 1)] = 1; }", NULL, 0),
-           "Y[0] = 1.0;");
+    expect(
+        check_source(
+            "kernel k(in f32 A[M], out f32 Y[M]) { require(M % 64 == 0 && M > 8, \"x\"); grid (m : M / 64); Y[m*64 % 64 + (M > 3 ? 0 : 1)] = 1; }",
+            NULL, 0),
+        "Y[0] = 1.0;");
 }
 
 // ---- all kernels of the library
 
-typedef struct Fixed { const char *kernel; const char *absent; } Fixed;
+typedef struct Fixed {
+    const char *kernel;
+    const char *absent;
+} Fixed;
 
-static const Fixed fixed[] = { { "masked_mha", "POOL2" } };    // its options exclude each other
+static const Fixed fixed[] = { { "masked_mha", "POOL2" } }; // its options exclude each other
 
 static void check_declarations(Program *program)
 {
@@ -315,15 +341,30 @@ static void kernels_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(functions_become_their_expression), TEST(early_returns_become_branches), TEST(returns_from_loops_leave_them),
-        TEST(arguments_that_change_are_copied), TEST(build_time_conditions_discard_the_other_side),
-        TEST(builds_know_whether_they_are_checked), TEST(arms_that_need_statements_become_ifs), TEST(continue_in_forall_nests_the_rest), TEST(loops_that_count_are_counted),
-        TEST(loops_whose_bound_changes_are_not), TEST(unrolled_loops_know_their_index), TEST(breaks_of_unrolled_loops_nest_the_rest),
+        TEST(functions_become_their_expression),
+        TEST(early_returns_become_branches),
+        TEST(returns_from_loops_leave_them),
+        TEST(arguments_that_change_are_copied),
+        TEST(build_time_conditions_discard_the_other_side),
+        TEST(builds_know_whether_they_are_checked),
+        TEST(arms_that_need_statements_become_ifs),
+        TEST(continue_in_forall_nests_the_rest),
+        TEST(loops_that_count_are_counted),
+        TEST(loops_whose_bound_changes_are_not),
+        TEST(unrolled_loops_know_their_index),
+        TEST(breaks_of_unrolled_loops_nest_the_rest),
         TEST(a_continue_skips_the_rest_of_its_step_only),
-        TEST(literals_take_the_other_type), TEST(narrow_types_are_widened), TEST(fewer_subscripts_than_indices_reduce),
-        TEST(mixed_radix_subscripts_tell_apart), TEST(slices_in_forall_are_row_copies), TEST(symbols_are_bound_once_then_checked),
-        TEST(bindings_make_constants), TEST(absent_tensors_are_constants_too), TEST(views_keep_what_they_were_made_of),
-        TEST(preconditions_teach_ranges), TEST(kernels_pass),
+        TEST(literals_take_the_other_type),
+        TEST(narrow_types_are_widened),
+        TEST(fewer_subscripts_than_indices_reduce),
+        TEST(mixed_radix_subscripts_tell_apart),
+        TEST(slices_in_forall_are_row_copies),
+        TEST(symbols_are_bound_once_then_checked),
+        TEST(bindings_make_constants),
+        TEST(absent_tensors_are_constants_too),
+        TEST(views_keep_what_they_were_made_of),
+        TEST(preconditions_teach_ranges),
+        TEST(kernels_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char HEAD[] = "kernel k(in f32 X[N], in i32 S[N], inout f32 Y[N], inout i32 L[N], f32 x, f32 y, f32 z, %s, int n)\n{ ";
+static const char HEAD[] =
+    "kernel k(in f32 X[N], in i32 S[N], inout f32 Y[N], inout i32 L[N], f32 x, f32 y, f32 z, %s, int n)\n{ ";
 static const char VARIABLES[] =
     "shared f32 t[64] = 0; shared f16 a[16][16] = 0, b[16][16] = 0; fragment f32 c[16][16] = 0;\n"
     "f32 s = 0, top = -INFINITY; int at = 64; int any = 0;\n";
@@ -55,7 +56,8 @@ static void use(Arena *arena, const ForeignWord *w)
     switch (w->kind) {
     case FOREIGN_TYPE:
         tells(arena, in_kernel(arena, "%s v = 0;", w->word),
-              w->ours ? arena_printf(arena, "'%s' is called %s here", w->word, w->ours) : arena_printf(arena, "there is no type '%s'; %s", w->word, advice));
+              w->ours ? arena_printf(arena, "'%s' is called %s here", w->word, w->ours)
+                      : arena_printf(arena, "there is no type '%s'; %s", w->word, advice));
         tells(arena, in_kernel(arena, "s = %s(x);", w->word), advice);
         break;
     case FOREIGN_DECLARATION:
@@ -67,8 +69,11 @@ static void use(Arena *arena, const ForeignWord *w)
     case FOREIGN_GRID:
         tells(arena, in_kernel(arena, "n += %s.x;", w->word), arena_printf(arena, "help: %s", advice));
         // fall through
-    case FOREIGN_VALUE: case FOREIGN_STATEMENT: case FOREIGN_NOTHING:
-        for (int i = 0; i < COUNT(values); i++) tells(arena, in_kernel(arena, values[i], w->word), arena_printf(arena, "help: %s", advice));
+    case FOREIGN_VALUE:
+    case FOREIGN_STATEMENT:
+    case FOREIGN_NOTHING:
+        for (int i = 0; i < COUNT(values); i++)
+            tells(arena, in_kernel(arena, values[i], w->word), arena_printf(arena, "help: %s", advice));
         break;
     }
 }
@@ -84,10 +89,11 @@ static void follow(Arena *arena, const ForeignWord *w)
     const char *source = NULL;
     if (!w->ours) return;
     switch (w->kind) {
-    case FOREIGN_TYPE:  source = in_kernel(arena, "%s v = 0;", w->ours); break;
+    case FOREIGN_TYPE: source = in_kernel(arena, "%s v = 0;", w->ours); break;
     case FOREIGN_VALUE: source = in_kernel(arena, "s = %s;", w->ours); break;
-    case FOREIGN_STATEMENT: case FOREIGN_WORD: source = in_kernel(arena, "%s", w->ours); break;
-    case FOREIGN_GRID:  source = arena_printf(arena, "%s%s }", head(arena, w->ours), w->ours); break;
+    case FOREIGN_STATEMENT:
+    case FOREIGN_WORD: source = in_kernel(arena, "%s", w->ours); break;
+    case FOREIGN_GRID: source = arena_printf(arena, "%s%s }", head(arena, w->ours), w->ours); break;
     case FOREIGN_DECLARATION:
         if (strncmp(w->ours, "import", 6) == 0) return;
         source = with_body(arena, w->ours, w->ours[0] == 'k' ? "{ grid (); }" : "{ return x; }");
@@ -115,7 +121,8 @@ static void words_are_unique(void **state)
 {
     assert_true(n_foreign_words >= 100);
     for (int i = 0; i < n_foreign_words; i++)
-        if (find_foreign(foreign_words[i].word) != &foreign_words[i]) fail_msg("'%s' stands twice", foreign_words[i].word);
+        if (find_foreign(foreign_words[i].word) != &foreign_words[i])
+            fail_msg("'%s' stands twice", foreign_words[i].word);
 }
 
 // No word of the language is another's.
@@ -124,7 +131,8 @@ static void words_are_foreign(void **state)
     Arena *const arena = arena_new();
     if (setjmp(arena->out_of_memory)) fail_msg("out of memory");
     for (int i = 0; i < n_foreign_words; i++)
-        if (foreign_words[i].kind == FOREIGN_VALUE && !*build(arena, in_kernel(arena, "s = %s;", foreign_words[i].word)))
+        if (foreign_words[i].kind == FOREIGN_VALUE &&
+            !*build(arena, in_kernel(arena, "s = %s;", foreign_words[i].word)))
             fail_msg("'%s' is a word of the language", foreign_words[i].word);
     arena_free(arena);
 }
@@ -145,8 +153,9 @@ static void named_files_exist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_unique), cmocka_unit_test(words_are_foreign), cmocka_unit_test(every_word_gets_its_hint),
-        cmocka_unit_test(what_is_suggested_compiles), cmocka_unit_test(named_files_exist),
+        cmocka_unit_test(words_are_unique),         cmocka_unit_test(words_are_foreign),
+        cmocka_unit_test(every_word_gets_its_hint), cmocka_unit_test(what_is_suggested_compiles),
+        cmocka_unit_test(named_files_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

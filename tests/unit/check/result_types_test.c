@@ -19,7 +19,11 @@ static bool is_float(DType t) { return t >= DTYPE_F64 && t <= DTYPE_E2M1; }
 static DType widened(DType t)
 {
     switch ((int)t) {
-    case DTYPE_F64: case DTYPE_INT: case DTYPE_I64: case DTYPE_U64: case DTYPE_U32: return t;
+    case DTYPE_F64:
+    case DTYPE_INT:
+    case DTYPE_I64:
+    case DTYPE_U64:
+    case DTYPE_U32: return t;
     default: return is_float(t) ? DTYPE_F32 : DTYPE_I32;
     }
 }
@@ -39,42 +43,127 @@ static DType floating(DType t) { return is_float(t) ? t : DTYPE_F32; }
 // ---- the table
 
 typedef enum { NUMBERS, INTEGERS, INTEGER_A, WORDS, SAME_SIZE, ADDED, ORDERED, EXCHANGED } Takes;
-typedef enum { COMMON, COMMON_OR_BOOL, COMMON_FLOAT, COMMON_OR_SAME, WITH_I32, WIDENED, WIDENED_FLOAT, FIRST, SECOND, GIVES_BOOL,
-               GIVES_I32, GIVES_F32, GIVES_INT, DOT } Gives;
-typedef struct Row { const char *text; Takes takes; Gives gives; } Row;
+typedef enum {
+    COMMON,
+    COMMON_OR_BOOL,
+    COMMON_FLOAT,
+    COMMON_OR_SAME,
+    WITH_I32,
+    WIDENED,
+    WIDENED_FLOAT,
+    FIRST,
+    SECOND,
+    GIVES_BOOL,
+    GIVES_I32,
+    GIVES_F32,
+    GIVES_INT,
+    DOT
+} Gives;
+typedef struct Row {
+    const char *text;
+    Takes takes;
+    Gives gives;
+} Row;
 
 static const Row rows[] = {
-    { "a + b", NUMBERS, COMMON }, { "a - b", NUMBERS, COMMON }, { "a * b", NUMBERS, COMMON }, { "a / b", NUMBERS, COMMON },
+    { "a + b", NUMBERS, COMMON },
+    { "a - b", NUMBERS, COMMON },
+    { "a * b", NUMBERS, COMMON },
+    { "a / b", NUMBERS, COMMON },
     { "a % b", INTEGERS, COMMON },
-    { "a & b", INTEGERS, COMMON_OR_BOOL }, { "a | b", INTEGERS, COMMON_OR_BOOL }, { "a ^ b", INTEGERS, COMMON_OR_BOOL },
-    { "a << b", INTEGERS, WIDENED }, { "a >> b", INTEGERS, WIDENED }, { "a << 1", INTEGER_A, WIDENED }, { "1 << a", INTEGER_A, GIVES_INT },
-    { "-a", NUMBERS, WIDENED }, { "~a", INTEGER_A, WIDENED }, { "+a", NUMBERS, FIRST },
-    { "!a", NUMBERS, GIVES_BOOL }, { "a && b", NUMBERS, GIVES_BOOL }, { "a || b", NUMBERS, GIVES_BOOL },
-    { "a < b", NUMBERS, GIVES_BOOL }, { "a <= b", NUMBERS, GIVES_BOOL }, { "a > b", NUMBERS, GIVES_BOOL },
-    { "a >= b", NUMBERS, GIVES_BOOL }, { "a == b", NUMBERS, GIVES_BOOL }, { "a != b", NUMBERS, GIVES_BOOL },
-    { "c ? a : b", NUMBERS, COMMON_OR_SAME }, { "b ? a : a", NUMBERS, FIRST }, { "c != c ? a : b", NUMBERS, COMMON_OR_SAME },
-    { "true ? a : b", NUMBERS, FIRST }, { "c ? a : 1", NUMBERS, WIDENED }, { "c ? 1.5 : a", NUMBERS, WIDENED_FLOAT },
-    { "a + 1", NUMBERS, WIDENED }, { "1 - a", NUMBERS, WIDENED }, { "a * 1.5", NUMBERS, WIDENED_FLOAT }, { "PI / a", NUMBERS, WIDENED_FLOAT },
-    { "a % 3", INTEGER_A, WIDENED }, { "a & 1", INTEGER_A, WIDENED }, { "a < 1.5", NUMBERS, GIVES_BOOL },
-    { "a * 0", NUMBERS, WIDENED }, { "a - a", NUMBERS, WIDENED }, { "a * 1", NUMBERS, WIDENED }, { "- - a", NUMBERS, WIDENED },
-    { "a | 0", INTEGER_A, WIDENED }, { "(a != a) + 1", NUMBERS, GIVES_I32 }, { "(c ? 1 : 1) + 1", NUMBERS, GIVES_INT },
-#define FLOATS(f) { f "(a)", NUMBERS, COMMON_FLOAT }
-    FLOATS("exp"), FLOATS("exp2"), FLOATS("log"), FLOATS("log2"), FLOATS("sqrt"), FLOATS("rsqrt"), FLOATS("sin"), FLOATS("cos"),
-    FLOATS("tanh"), FLOATS("erf"), FLOATS("floor"), FLOATS("ceil"), FLOATS("round"), FLOATS("rint"), FLOATS("trunc"),
-    { "pow(a, b)", NUMBERS, COMMON_FLOAT }, { "pow(a, 2)", NUMBERS, COMMON_FLOAT }, { "fma(a, b, a)", NUMBERS, COMMON_FLOAT },
+    { "a & b", INTEGERS, COMMON_OR_BOOL },
+    { "a | b", INTEGERS, COMMON_OR_BOOL },
+    { "a ^ b", INTEGERS, COMMON_OR_BOOL },
+    { "a << b", INTEGERS, WIDENED },
+    { "a >> b", INTEGERS, WIDENED },
+    { "a << 1", INTEGER_A, WIDENED },
+    { "1 << a", INTEGER_A, GIVES_INT },
+    { "-a", NUMBERS, WIDENED },
+    { "~a", INTEGER_A, WIDENED },
+    { "+a", NUMBERS, FIRST },
+    { "!a", NUMBERS, GIVES_BOOL },
+    { "a && b", NUMBERS, GIVES_BOOL },
+    { "a || b", NUMBERS, GIVES_BOOL },
+    { "a < b", NUMBERS, GIVES_BOOL },
+    { "a <= b", NUMBERS, GIVES_BOOL },
+    { "a > b", NUMBERS, GIVES_BOOL },
+    { "a >= b", NUMBERS, GIVES_BOOL },
+    { "a == b", NUMBERS, GIVES_BOOL },
+    { "a != b", NUMBERS, GIVES_BOOL },
+    { "c ? a : b", NUMBERS, COMMON_OR_SAME },
+    { "b ? a : a", NUMBERS, FIRST },
+    { "c != c ? a : b", NUMBERS, COMMON_OR_SAME },
+    { "true ? a : b", NUMBERS, FIRST },
+    { "c ? a : 1", NUMBERS, WIDENED },
+    { "c ? 1.5 : a", NUMBERS, WIDENED_FLOAT },
+    { "a + 1", NUMBERS, WIDENED },
+    { "1 - a", NUMBERS, WIDENED },
+    { "a * 1.5", NUMBERS, WIDENED_FLOAT },
+    { "PI / a", NUMBERS, WIDENED_FLOAT },
+    { "a % 3", INTEGER_A, WIDENED },
+    { "a & 1", INTEGER_A, WIDENED },
+    { "a < 1.5", NUMBERS, GIVES_BOOL },
+    { "a * 0", NUMBERS, WIDENED },
+    { "a - a", NUMBERS, WIDENED },
+    { "a * 1", NUMBERS, WIDENED },
+    { "- - a", NUMBERS, WIDENED },
+    { "a | 0", INTEGER_A, WIDENED },
+    { "(a != a) + 1", NUMBERS, GIVES_I32 },
+    { "(c ? 1 : 1) + 1", NUMBERS, GIVES_INT },
+#define FLOATS(f)                                                                                                      \
+    {                                                                                                                  \
+        f "(a)", NUMBERS, COMMON_FLOAT                                                                                 \
+    }
+    FLOATS("exp"),
+    FLOATS("exp2"),
+    FLOATS("log"),
+    FLOATS("log2"),
+    FLOATS("sqrt"),
+    FLOATS("rsqrt"),
+    FLOATS("sin"),
+    FLOATS("cos"),
+    FLOATS("tanh"),
+    FLOATS("erf"),
+    FLOATS("floor"),
+    FLOATS("ceil"),
+    FLOATS("round"),
+    FLOATS("rint"),
+    FLOATS("trunc"),
+    { "pow(a, b)", NUMBERS, COMMON_FLOAT },
+    { "pow(a, 2)", NUMBERS, COMMON_FLOAT },
+    { "fma(a, b, a)", NUMBERS, COMMON_FLOAT },
     { "fma(1, 2, a)", NUMBERS, COMMON_FLOAT },
-    { "abs(a)", NUMBERS, WIDENED }, { "min(a, b)", NUMBERS, COMMON }, { "max(a, b)", NUMBERS, COMMON }, { "max(1, a)", NUMBERS, WIDENED },
-    { "min(a, a)", NUMBERS, WIDENED }, { "max(a, 1.5)", NUMBERS, WIDENED_FLOAT },
-    { "clamp(a, b, b)", NUMBERS, COMMON }, { "clamp(a, a, b)", NUMBERS, COMMON }, { "clamp(a, 0, 1)", NUMBERS, WIDENED },
+    { "abs(a)", NUMBERS, WIDENED },
+    { "min(a, b)", NUMBERS, COMMON },
+    { "max(a, b)", NUMBERS, COMMON },
+    { "max(1, a)", NUMBERS, WIDENED },
+    { "min(a, a)", NUMBERS, WIDENED },
+    { "max(a, 1.5)", NUMBERS, WIDENED_FLOAT },
+    { "clamp(a, b, b)", NUMBERS, COMMON },
+    { "clamp(a, a, b)", NUMBERS, COMMON },
+    { "clamp(a, 0, 1)", NUMBERS, WIDENED },
     { "clamp(1, a, 0)", NUMBERS, WIDENED },
-    { "ceildiv(a, b)", INTEGERS, COMMON }, { "ceildiv(a, 3)", INTEGER_A, WIDENED },
-    { "popcount(a)", INTEGER_A, GIVES_I32 }, { "clz(a)", INTEGER_A, GIVES_I32 }, { "ffs(a)", INTEGER_A, GIVES_I32 },
-    { "clz(7)", NUMBERS, GIVES_I32 }, { "ffs(a) + a", INTEGER_A, WITH_I32 }, { "min(clz(a), a)", INTEGER_A, WITH_I32 },
-    { "dot4(a, b, 1)", WORDS, DOT }, { "dot4(1, 2, a)", INTEGER_A, GIVES_I32 },
-    { "random(a, b)", INTEGERS, GIVES_F32 }, { "random(1, a)", INTEGER_A, GIVES_F32 },
-    { "convert<B>(a)", NUMBERS, SECOND }, { "bitcast<B>(a)", SAME_SIZE, SECOND }, { "convert<B>(3)", NUMBERS, SECOND },
-    { "atomic_add(a, 1)", ADDED, FIRST }, { "atomic_min(a, 1)", ORDERED, FIRST }, { "atomic_max(a, 1)", ORDERED, FIRST },
-    { "atomic_exchange(a, 1)", ORDERED, FIRST }, { "atomic_and(a, 1)", EXCHANGED, FIRST }, { "atomic_or(a, 1)", EXCHANGED, FIRST },
+    { "ceildiv(a, b)", INTEGERS, COMMON },
+    { "ceildiv(a, 3)", INTEGER_A, WIDENED },
+    { "popcount(a)", INTEGER_A, GIVES_I32 },
+    { "clz(a)", INTEGER_A, GIVES_I32 },
+    { "ffs(a)", INTEGER_A, GIVES_I32 },
+    { "clz(7)", NUMBERS, GIVES_I32 },
+    { "ffs(a) + a", INTEGER_A, WITH_I32 },
+    { "min(clz(a), a)", INTEGER_A, WITH_I32 },
+    { "dot4(a, b, 1)", WORDS, DOT },
+    { "dot4(1, 2, a)", INTEGER_A, GIVES_I32 },
+    { "random(a, b)", INTEGERS, GIVES_F32 },
+    { "random(1, a)", INTEGER_A, GIVES_F32 },
+    { "convert<B>(a)", NUMBERS, SECOND },
+    { "bitcast<B>(a)", SAME_SIZE, SECOND },
+    { "convert<B>(3)", NUMBERS, SECOND },
+    { "atomic_add(a, 1)", ADDED, FIRST },
+    { "atomic_min(a, 1)", ORDERED, FIRST },
+    { "atomic_max(a, 1)", ORDERED, FIRST },
+    { "atomic_exchange(a, 1)", ORDERED, FIRST },
+    { "atomic_and(a, 1)", EXCHANGED, FIRST },
+    { "atomic_or(a, 1)", EXCHANGED, FIRST },
     { "atomic_cas(a, 1, 2)", EXCHANGED, FIRST },
 };
 
@@ -86,13 +175,13 @@ static bool is_atomic(DType t) { return dtype_bits(t) >= 32 && t != DTYPE_TF32 &
 static bool accepts(const Row *row, DType a, DType b)
 {
     switch (row->takes) {
-    case NUMBERS:   return true;
-    case INTEGERS:  return !is_float(a) && !is_float(b);
+    case NUMBERS: return true;
+    case INTEGERS: return !is_float(a) && !is_float(b);
     case INTEGER_A: return !is_float(a);
-    case WORDS:     return is_word(a) && is_word(b);
+    case WORDS: return is_word(a) && is_word(b);
     case SAME_SIZE: return dtype_bits(a) == dtype_bits(b) && (b != DTYPE_BOOL || a == DTYPE_BOOL);
-    case ADDED:     return is_atomic(a) || a == DTYPE_F16 || a == DTYPE_BF16;
-    case ORDERED:   return is_atomic(a);
+    case ADDED: return is_atomic(a) || a == DTYPE_F16 || a == DTYPE_BF16;
+    case ORDERED: return is_atomic(a);
     case EXCHANGED: return is_atomic(a) && !is_float(a);
     }
     return false;
@@ -101,28 +190,36 @@ static bool accepts(const Row *row, DType a, DType b)
 static DType result(const Row *row, DType a, DType b)
 {
     switch (row->gives) {
-    case COMMON:         return common(a, b);
+    case COMMON: return common(a, b);
     case COMMON_OR_BOOL: return a == DTYPE_BOOL && b == DTYPE_BOOL ? DTYPE_BOOL : common(a, b);
-    case COMMON_FLOAT:   return floating(common(a, b));
+    case COMMON_FLOAT: return floating(common(a, b));
     case COMMON_OR_SAME: return a == b ? a : common(a, b);
-    case WITH_I32:       return common(DTYPE_I32, a);
-    case WIDENED:        return widened(a);
-    case WIDENED_FLOAT:  return floating(widened(a));
-    case FIRST:          return a;
-    case SECOND:         return b;
-    case GIVES_BOOL:     return DTYPE_BOOL;
-    case GIVES_I32:      return DTYPE_I32;
-    case GIVES_F32:      return DTYPE_F32;
-    case GIVES_INT:      return DTYPE_INT;
-    case DOT:            return a == DTYPE_U32 && b == DTYPE_U32 ? DTYPE_U32 : DTYPE_I32;
+    case WITH_I32: return common(DTYPE_I32, a);
+    case WIDENED: return widened(a);
+    case WIDENED_FLOAT: return floating(widened(a));
+    case FIRST: return a;
+    case SECOND: return b;
+    case GIVES_BOOL: return DTYPE_BOOL;
+    case GIVES_I32: return DTYPE_I32;
+    case GIVES_F32: return DTYPE_F32;
+    case GIVES_INT: return DTYPE_INT;
+    case DOT: return a == DTYPE_U32 && b == DTYPE_U32 ? DTYPE_U32 : DTYPE_I32;
     }
     return DTYPE_NONE;
 }
 
 // ---- a kernel of all cells: each is a print on a line of its own
 
-enum { FIRST_TYPE = DTYPE_NONE + 1, TYPES = DTYPE_COUNT - FIRST_TYPE, ROWS = COUNT(rows), CELLS = ROWS * TYPES * TYPES };
-typedef struct Cell { const Row *row; DType a, b; } Cell;
+enum {
+    FIRST_TYPE = DTYPE_NONE + 1,
+    TYPES = DTYPE_COUNT - FIRST_TYPE,
+    ROWS = COUNT(rows),
+    CELLS = ROWS * TYPES * TYPES
+};
+typedef struct Cell {
+    const Row *row;
+    DType a, b;
+} Cell;
 
 static bool is_word_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
 

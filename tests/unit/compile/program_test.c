@@ -12,7 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct Loaded { Arena *arena; Diags *diags; Program *program; const char *text; } Loaded;
+typedef struct Loaded {
+    Arena *arena;
+    Diags *diags;
+    Program *program;
+    const char *text;
+} Loaded;
 
 static void write_file(const char *name, const char *text)
 {
@@ -88,7 +93,7 @@ static void files_elsewhere_are_not_shown(void **state)
     snprintf(text, sizeof text, "import \"%s\"\n", name);
     write_file("m.tile", text);
     expect("m.tile", 1, "the name of a source ends in .tile");
-    assert_int_equal(symlink(name, "link.tile"), 0);       // its own name counts
+    assert_int_equal(symlink(name, "link.tile"), 0); // its own name counts
     write_file("m.tile", "import \"link.tile\"\n");
     expect("m.tile", 1, "the name of a source ends in .tile");
     unlink("link.tile");
@@ -118,7 +123,8 @@ static int enter_folder(void **state)
 
 static int leave_folder(void **state)
 {
-    static const char *const files[] = { "top.tile", "sub/a.tile", "b.tile", "x.tile", "y.tile", "self.tile", "m.tile", "secret.tile" };
+    static const char *const files[] = { "top.tile", "sub/a.tile", "b.tile", "x.tile",
+                                         "y.tile",   "self.tile",  "m.tile", "secret.tile" };
     char folder[4096];
     for (int i = 0; i < COUNT(files); i++) unlink(files[i]);
     rmdir("sub");

@@ -65,12 +65,13 @@ static const char *run_program(const char *text)
     assert_true(file >= 0);
     assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
     close(file);
-    snprintf(command, sizeof command, "cc -std=gnu11 -w -O1 -fwrapv -o %s.out %s -lm && %s.out", source, source, source);
+    snprintf(command, sizeof command, "cc -std=gnu11 -w -O1 -fwrapv -o %s.out %s -lm && %s.out", source, source,
+             source);
     FILE *const pipe = popen(command, "r");
     assert_non_null(pipe);
     Text out = { .arena = arena };
     char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0; ) text_add(&out, part, n);
+    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) text_add(&out, part, n);
     const int status = pclose(pipe);
     snprintf(command, sizeof command, "%s.out", source);
     if (status == 0) unlink(source);
@@ -82,7 +83,7 @@ static const char *run_program(const char *text)
 static void test_random_expressions_mean_the_same_in_c(void **state)
 {
     static const DType types[] = { DTYPE_INT, DTYPE_I32, DTYPE_I32, DTYPE_U32, DTYPE_I64, DTYPE_BOOL, DTYPE_F64 };
-    static const char *const names[] = { "i", "int", "i_2", "m", "a", "i", "register", "x", "y" };      // some need care
+    static const char *const names[] = { "i", "int", "i_2", "m", "a", "i", "register", "x", "y" }; // some need care
     Random r = { .state = 99, .arena = arena };
     LoopUnit unit = { .arena = arena };
     for (int v = 0; v < 4; v++) r.ints[v] = loop_new_var(&unit, DTYPE_INT, names[v]);
@@ -91,7 +92,8 @@ static void test_random_expressions_mean_the_same_in_c(void **state)
     r.sized[2] = loop_new_var(&unit, DTYPE_I64, names[6]);
     r.floats[0] = loop_new_var(&unit, DTYPE_F32, names[7]);
     r.floats[1] = loop_new_var(&unit, DTYPE_F64, names[8]);
-    Var *const ints = loop_new_pointer(&unit, DTYPE_INT, "ints"), *const reals = loop_new_pointer(&unit, DTYPE_F64, "reals");
+    Var *const ints = loop_new_pointer(&unit, DTYPE_INT, "ints"), *const reals =
+                                                                      loop_new_pointer(&unit, DTYPE_F64, "reals");
     Var *params[] = { ints, reals };
     LoopList body = loop_list(arena);
     Result expected[EXPRESSIONS];
@@ -102,14 +104,16 @@ static void test_random_expressions_mean_the_same_in_c(void **state)
         const Twin twin = random_expr(&r, type, 1 + random_below(&r, 4));
         Env env = { .n = 0 };
         bind_vars(&r, &env);
-        env.bindings[env.n++] = (EvalBinding){ r.floats[1], { .f = random_floats[random_below(&r, COUNT(random_floats))] } };
+        env.bindings[env.n++] =
+            (EvalBinding){ r.floats[1], { .f = random_floats[random_below(&r, COUNT(random_floats))] } };
         Expr *const chosen = random_below(&r, 2) ? twin.folded : twin.plain;
         expected[n] = evaluate(twin.plain, &env);
         if (expected[n].undefined || expr_any(chosen, needs_call, NULL) || expr_uses(chosen, r.floats[0])) continue;
         LoopList block = loop_list(arena);
         declare_values(&block, &env);
         const bool real = dtype_is_float(type);
-        Expr *const value = NEW(arena, Expr, .kind = E_CONVERT, .type = real ? DTYPE_F64 : DTYPE_INT, .convert = { chosen });
+        Expr *const value =
+            NEW(arena, Expr, .kind = E_CONVERT, .type = real ? DTYPE_F64 : DTYPE_INT, .convert = { chosen });
         loop_add(&block, (LoopStmt){ .kind = L_STORE, .store = { real ? reals : ints, int_const(arena, n), value } });
         loop_add(&body, (LoopStmt){ .kind = L_BLOCK, .block = { block.first } });
         kept[n++] = chosen;
@@ -122,9 +126,12 @@ static void test_random_expressions_mean_the_same_in_c(void **state)
     Text why = { .arena = arena }, text = { .arena = arena };
     if (!loop_verify(&unit, &why)) fail_msg("%s", text_cstr(&why));
     emit_unit(&text, &unit, EMIT_C);
-    text_print(&text, "\n#include <stdio.h>\nint main(void)\n{\n    static int64_t ints[%d]; static double reals[%d];\n"
-               "    compute(ints, reals);\n    for (int i = 0; i < %d; i++) printf(\"%%lld %%a\\n\", (long long)ints[i], reals[i]);\n"
-               "    return 0;\n}\n", n, n, n);
+    text_print(
+        &text,
+        "\n#include <stdio.h>\nint main(void)\n{\n    static int64_t ints[%d]; static double reals[%d];\n"
+        "    compute(ints, reals);\n    for (int i = 0; i < %d; i++) printf(\"%%lld %%a\\n\", (long long)ints[i], reals[i]);\n"
+        "    return 0;\n}\n",
+        n, n, n);
     const char *at = run_program(text_cstr(&text));
     for (int i = 0; i < n; i++) {
         char *end;
@@ -132,11 +139,13 @@ static void test_random_expressions_mean_the_same_in_c(void **state)
         const double real = strtod(end, &end);
         at = end;
         const bool is_real = dtype_is_float(kept[i]->type);
-        const bool same = is_real ? real == expected[i].f || (isnan(real) && isnan(expected[i].f)) : value == expected[i].i;
+        const bool same =
+            is_real ? real == expected[i].f || (isnan(real) && isnan(expected[i].f)) : value == expected[i].i;
         if (!same) {
             Text shown = { .arena = arena };
             expr_print(&shown, kept[i]);
-            fail_msg("%s: %lld %g, not %lld %g", text_cstr(&shown), (long long)value, real, (long long)expected[i].i, expected[i].f);
+            fail_msg("%s: %lld %g, not %lld %g", text_cstr(&shown), (long long)value, real, (long long)expected[i].i,
+                     expected[i].f);
         }
     }
 }
@@ -151,23 +160,34 @@ static LoopUnit *small_unit(void)
     Var *const tile = loop_new_pointer(unit, DTYPE_F32, "tile"), *const flag = loop_new_var(unit, DTYPE_BOOL, "flag");
     to->restricted = true;
     LoopList body = loop_list(arena), inner = loop_list(arena), then = loop_list(arena);
-    loop_add(&body, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = tile, .elements = 64, .space = SPACE_SHARED, .align = 16 } });
+    loop_add(&body, (LoopStmt){ .kind = L_DECLARE,
+                                .declare = { .var = tile, .elements = 64, .space = SPACE_SHARED, .align = 16 } });
     loop_add(&body, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = flag, .value = expr_bool(arena, false) } });
     Expr *const element = expr_index(arena, from, expr_var(arena, i));
     Expr *const wide = expr_call(arena, DTYPE_F32, "kiln_f32_from_bf16", 1, (Expr *[]){ element });
-    loop_add(&inner, (LoopStmt){ .kind = L_STORE, .store = { to, int_sub(arena, expr_var(arena, i), int_const(arena, 1)),
-        expr_binary(arena, X_MUL, wide, expr_float(arena, DTYPE_F32, 0.1)) } });
+    loop_add(&inner, (LoopStmt){ .kind = L_STORE,
+                                 .store = { to, int_sub(arena, expr_var(arena, i), int_const(arena, 1)),
+                                            expr_binary(arena, X_MUL, wide, expr_float(arena, DTYPE_F32, 0.1)) } });
     loop_add(&then, (LoopStmt){ .kind = L_BREAK });
     loop_add(&inner, (LoopStmt){ .kind = L_IF, .branch = { expr_var(arena, flag), then.first, NULL } });
-    loop_add(&body, (LoopStmt){ .kind = L_FOR, .for_ = { .var = i, .lo = int_const(arena, 1), .hi = int_const(arena, 65),
-        .form = LOOP_UNROLL, .body = inner.first } });
-    loop_add(&body, (LoopStmt){ .kind = L_FOR, .for_ = { .var = again, .lo = expr_int(arena, DTYPE_I32, 8), .hi = expr_int(arena, DTYPE_I32, 0),
-        .step = expr_int(arena, DTYPE_I32, -2), .form = LOOP_NO_UNROLL } });
+    loop_add(&body, (LoopStmt){ .kind = L_FOR,
+                                .for_ = { .var = i,
+                                          .lo = int_const(arena, 1),
+                                          .hi = int_const(arena, 65),
+                                          .form = LOOP_UNROLL,
+                                          .body = inner.first } });
+    loop_add(&body, (LoopStmt){ .kind = L_FOR,
+                                .for_ = { .var = again,
+                                          .lo = expr_int(arena, DTYPE_I32, 8),
+                                          .hi = expr_int(arena, DTYPE_I32, 0),
+                                          .step = expr_int(arena, DTYPE_I32, -2),
+                                          .form = LOOP_NO_UNROLL } });
     loop_add(&body, (LoopStmt){ .kind = L_COMMENT, .comment = { "ends here \\\nnot there" } });
     Var **const params = NEW_ARRAY(arena, Var *, 2);
     params[0] = from;
     params[1] = to;
-    VEC_PUSH(arena, &unit->functions, NEW(arena, LoopFunction, .name = "scale", .params = params, .n_params = 2, .body = body.first));
+    VEC_PUSH(arena, &unit->functions,
+             NEW(arena, LoopFunction, .name = "scale", .params = params, .n_params = 2, .body = body.first));
     return unit;
 }
 
@@ -175,23 +195,22 @@ static void test_statements_in_c(void **state)
 {
     Text text = { .arena = arena };
     emit_unit(&text, small_unit(), EMIT_C);
-    assert_string_equal(text_cstr(&text),
-        "\nstatic void scale(uint16_t *v_from, float *restrict v_to)\n"
-        "{\n"
-        "    _Alignas(16) float v_tile[64];\n"
-        "    _Bool v_flag = 0;\n"
-        "    KILN_UNROLL\n"
-        "    for (int64_t v_i = 1; v_i < 65; v_i++) {\n"
-        "        v_to[v_i - 1] = kiln_f32_from_bf16(v_from[v_i]) * 0.1f;\n"
-        "        if (v_flag) {\n"
-        "            break;\n"
-        "        }\n"
-        "    }\n"
-        "    KILN_NO_UNROLL\n"
-        "    for (int32_t v_i_2 = 8; v_i_2 > 0; v_i_2 += -2) {\n"
-        "    }\n"
-        "    // ends here   not there\n"
-        "}\n");
+    assert_string_equal(text_cstr(&text), "\nstatic void scale(uint16_t *v_from, float *restrict v_to)\n"
+                                          "{\n"
+                                          "    _Alignas(16) float v_tile[64];\n"
+                                          "    _Bool v_flag = 0;\n"
+                                          "    KILN_UNROLL\n"
+                                          "    for (int64_t v_i = 1; v_i < 65; v_i++) {\n"
+                                          "        v_to[v_i - 1] = kiln_f32_from_bf16(v_from[v_i]) * 0.1f;\n"
+                                          "        if (v_flag) {\n"
+                                          "            break;\n"
+                                          "        }\n"
+                                          "    }\n"
+                                          "    KILN_NO_UNROLL\n"
+                                          "    for (int32_t v_i_2 = 8; v_i_2 > 0; v_i_2 += -2) {\n"
+                                          "    }\n"
+                                          "    // ends here   not there\n"
+                                          "}\n");
 }
 
 static void test_statements_in_cuda(void **state)

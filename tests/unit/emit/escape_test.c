@@ -28,13 +28,37 @@ static int teardown(void **state)
     return 0;
 }
 
-#define HOSTILE(text) { text, sizeof text - 1 }
-static const struct { const char *bytes; size_t n; } hostile[] = {
-    HOSTILE(""), HOSTILE("plain"), HOSTILE("a\r#include \"/etc/passwd\"\r"), HOSTILE("a\n#error b\n"), HOSTILE("nul\0 inside\0"),
-    HOSTILE("\"); abort(); (\""), HOSTILE("back\\"), HOSTILE("\\\n#error c"), HOSTILE("\\\r\n#error d"), HOSTILE("what?\?/"),
-    HOSTILE("?\?/\n#error e"), HOSTILE("?\?=error ?\?' ?\?( ?\?) ?\?! ?\?< ?\?> ?\?- ?\?\?\?/"), HOSTILE("*/ #error f /*"),
-    HOSTILE("**//"), HOSTILE("/\\\n/ x"), HOSTILE("*\\\n/ abort();"), HOSTILE("1\0012"), HOSTILE("\x80\xff\xc3\xa9\xe2\x80\xa8\xf0\x9f\x98\x80"),
-    HOSTILE("\v\f\b\a\t\x1b[31m\x7f"), HOSTILE("%s%n{}"), HOSTILE("*"), HOSTILE("/"), HOSTILE("?"),
+#define HOSTILE(text)                                                                                                  \
+    {                                                                                                                  \
+        text, sizeof text - 1                                                                                          \
+    }
+static const struct {
+    const char *bytes;
+    size_t n;
+} hostile[] = {
+    HOSTILE(""),
+    HOSTILE("plain"),
+    HOSTILE("a\r#include \"/etc/passwd\"\r"),
+    HOSTILE("a\n#error b\n"),
+    HOSTILE("nul\0 inside\0"),
+    HOSTILE("\"); abort(); (\""),
+    HOSTILE("back\\"),
+    HOSTILE("\\\n#error c"),
+    HOSTILE("\\\r\n#error d"),
+    HOSTILE("what?\?/"),
+    HOSTILE("?\?/\n#error e"),
+    HOSTILE("?\?=error ?\?' ?\?( ?\?) ?\?! ?\?< ?\?> ?\?- ?\?\?\?/"),
+    HOSTILE("*/ #error f /*"),
+    HOSTILE("**//"),
+    HOSTILE("/\\\n/ x"),
+    HOSTILE("*\\\n/ abort();"),
+    HOSTILE("1\0012"),
+    HOSTILE("\x80\xff\xc3\xa9\xe2\x80\xa8\xf0\x9f\x98\x80"),
+    HOSTILE("\v\f\b\a\t\x1b[31m\x7f"),
+    HOSTILE("%s%n{}"),
+    HOSTILE("*"),
+    HOSTILE("/"),
+    HOSTILE("?"),
 };
 
 // Every value of a byte, alone between two that it may join, and all in a row.
@@ -66,7 +90,8 @@ static void add_literal(Text *out, const char *bytes, size_t n)
     add_bytes(out, bytes, n);
     text_print(out, "0};\n      static const char got[] = ");
     escape_string(out, bytes, n);
-    text_print(out, ";\n      if (sizeof got != sizeof is || memcmp(got, is, sizeof is) != 0) return %d; }\n", __LINE__ & 127);
+    text_print(out, ";\n      if (sizeof got != sizeof is || memcmp(got, is, sizeof is) != 0) return %d; }\n",
+               __LINE__ & 127);
 }
 
 // If a comment ended early or took the next line along, the count would be another, or the text would not compile.
@@ -117,7 +142,10 @@ static void literals_and_comments_hold_any_bytes(void **state)
 static void plain_text_stays_readable(void **state)
 {
     Text text = { .arena = arena };
-    escape_string(&text, "a\"b\\c\n?\?\xc3\x01" "7", 11);
+    escape_string(&text,
+                  "a\"b\\c\n?\?\xc3\x01"
+                  "7",
+                  11);
     text_print(&text, " ");
     escape_comment(&text, "for (i : 8) x += \"y\"; // a/b.tile:3", 35);
     assert_string_equal(text_cstr(&text), "\"a\\\"b\\\\c\\n?\\?\\303\\0017\" for (i : 8) x += \"y\"; // a/b.tile:3");
@@ -126,21 +154,25 @@ static void plain_text_stays_readable(void **state)
 // A variable, whatever it is called, has a name of its own in the text.
 static void names_of_variables_have_a_prefix(void **state)
 {
-    static const char *const names[] = { "int", "int32_t", "static_assert", "EOF", "v_int", "errno", "i_2", "i", "i", NULL, "t" };
+    static const char *const names[] = { "int", "int32_t", "static_assert", "EOF", "v_int", "errno", "i_2", "i", "i",
+                                         NULL,  "t" };
     LoopUnit unit = { .arena = arena };
     LoopList body = loop_list(arena);
     for (int i = 0; i < COUNT(names); i++)
-        loop_add(&body, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_new_var(&unit, DTYPE_I32, names[i]) } });
-    Expr *const called = expr_call(arena, DTYPE_I32, "v_EOF", 0, NULL);            // of an extern function
+        loop_add(&body,
+                 (LoopStmt){ .kind = L_DECLARE, .declare = { .var = loop_new_var(&unit, DTYPE_I32, names[i]) } });
+    Expr *const called = expr_call(arena, DTYPE_I32, "v_EOF", 0, NULL); // of an extern function
     loop_add(&body, (LoopStmt){ .kind = L_CALL, .call = { called } });
     LoopFunction function = { .name = "f", .body = body.first };
     VEC_PUSH(arena, &unit.functions, &function);
     Text text = { .arena = arena };
     emit_unit(&text, &unit, EMIT_C);
-    assert_string_equal(text_cstr(&text), "\nstatic void f(void)\n{\n    int32_t v_int;\n    int32_t v_int32_t;\n"
-                        "    int32_t v_static_assert;\n    int32_t v_EOF_2;\n    int32_t v_v_int;\n    int32_t v_errno;\n"
-                        "    int32_t v_i_2_1;\n    int32_t v_i;\n    int32_t v_i_2;\n    int32_t v_t;\n    int32_t v_t_2;\n"
-                        "    v_EOF();\n}\n");
+    assert_string_equal(
+        text_cstr(&text),
+        "\nstatic void f(void)\n{\n    int32_t v_int;\n    int32_t v_int32_t;\n"
+        "    int32_t v_static_assert;\n    int32_t v_EOF_2;\n    int32_t v_v_int;\n    int32_t v_errno;\n"
+        "    int32_t v_i_2_1;\n    int32_t v_i;\n    int32_t v_i_2;\n    int32_t v_t;\n    int32_t v_t_2;\n"
+        "    v_EOF();\n}\n");
 }
 
 int main(void)

@@ -10,12 +10,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct Result { int64_t i; double f; bool undefined; } Result;
+typedef struct Result {
+    int64_t i;
+    double f;
+    bool undefined;
+} Result;
 
 enum { EVAL_VARS = 8 };
-typedef struct EvalBinding { const Var *var; Result value; } EvalBinding;
+typedef struct EvalBinding {
+    const Var *var;
+    Result value;
+} EvalBinding;
 // wraps: `int` overflows to what two's complement makes of it, instead of being undefined.
-typedef struct Env { EvalBinding bindings[EVAL_VARS]; int n; bool wraps; } Env;
+typedef struct Env {
+    EvalBinding bindings[EVAL_VARS];
+    int n;
+    bool wraps;
+} Env;
 
 static Result evaluate(const Expr *x, const Env *env);
 
@@ -27,7 +38,7 @@ static inline bool result_compare(ExprOp op, bool less, bool equal, bool greater
     case X_GT: return greater;
     case X_GE: return greater || equal;
     case X_EQ: return equal;
-    default:   return !equal;
+    default: return !equal;
     }
 }
 
@@ -36,24 +47,26 @@ static inline Result eval_int_binary(DType type, ExprOp op, int64_t a, int64_t b
 {
     const __int128 x = type == DTYPE_U64 ? (__int128)(uint64_t)a : a, y = type == DTYPE_U64 ? (__int128)(uint64_t)b : b;
     __int128 r = 0;
-    if (op >= X_LT && op <= X_NE) return (Result){ .i = result_compare(op, x < y, x == y, x > y) };
+    if (op >= X_LT && op <= X_NE) return (Result){ .i = result_compare(op, x<y, x == y, x> y) };
     switch ((int)op) {
     case X_ADD: r = x + y; break;
     case X_SUB: r = x - y; break;
     case X_MUL: r = x * y; break;
-    case X_DIV: case X_MOD:
+    case X_DIV:
+    case X_MOD:
         if (y == 0) return (Result){ .undefined = true };
         r = op == X_DIV ? x / y : x % y;
         break;
-    case X_SHL: case X_SHR:
+    case X_SHL:
+    case X_SHR:
         if (b < 0 || b >= dtype_bits(type)) return (Result){ .undefined = true };
         r = op == X_SHL ? x * ((__int128)1 << b) : x >> b;
         break;
     case X_BITAND: r = x & y; break;
-    case X_BITOR:  r = x | y; break;
+    case X_BITOR: r = x | y; break;
     case X_BITXOR: r = x ^ y; break;
     case X_AND: r = x && y; break;
-    case X_OR:  r = x || y; break;
+    case X_OR: r = x || y; break;
     }
     if (type == DTYPE_INT && !env->wraps && (r > INT64_MAX || r < INT64_MIN)) return (Result){ .undefined = true };
     return (Result){ .i = constant_wrap(type, (int64_t)(uint64_t)(unsigned __int128)r) };
@@ -61,14 +74,14 @@ static inline Result eval_int_binary(DType type, ExprOp op, int64_t a, int64_t b
 
 static inline Result eval_float_binary(DType type, ExprOp op, double a, double b)
 {
-    if (op >= X_LT && op <= X_NE) return (Result){ .i = result_compare(op, a < b, a == b, a > b) };
+    if (op >= X_LT && op <= X_NE) return (Result){ .i = result_compare(op, a<b, a == b, a> b) };
     const bool wide = type == DTYPE_F64;
     const float p = (float)a, q = (float)b;
     switch ((int)op) {
     case X_ADD: return (Result){ .f = wide ? a + b : p + q };
     case X_SUB: return (Result){ .f = wide ? a - b : p - q };
     case X_MUL: return (Result){ .f = wide ? a * b : p * q };
-    default:    return (Result){ .f = wide ? a / b : p / q };
+    default: return (Result){ .f = wide ? a / b : p / q };
     }
 }
 
@@ -111,8 +124,10 @@ static inline Result eval_math(const Expr *x, const Env *env)
     }
     const bool real = dtype_is_float(x->type);
     switch ((int)x->math.fn) {
-    case M_MIN: return real ? (Result){ .f = fmin(v[0].f, v[1].f) } : (Result){ .i = v[0].i < v[1].i ? v[0].i : v[1].i };
-    case M_MAX: return real ? (Result){ .f = fmax(v[0].f, v[1].f) } : (Result){ .i = v[0].i > v[1].i ? v[0].i : v[1].i };
+    case M_MIN:
+        return real ? (Result){ .f = fmin(v[0].f, v[1].f) } : (Result){ .i = v[0].i < v[1].i ? v[0].i : v[1].i };
+    case M_MAX:
+        return real ? (Result){ .f = fmax(v[0].f, v[1].f) } : (Result){ .i = v[0].i > v[1].i ? v[0].i : v[1].i };
     case M_CEILDIV: {
         if (v[1].i <= 0) return (Result){ .undefined = true };
         const int64_t q = v[0].i / v[1].i;
@@ -125,7 +140,7 @@ static inline Result eval_math(const Expr *x, const Env *env)
 static Result evaluate(const Expr *x, const Env *env)
 {
     switch ((int)x->kind) {
-    case E_INT:   return (Result){ .i = x->integer.value };
+    case E_INT: return (Result){ .i = x->integer.value };
     case E_FLOAT: return (Result){ .f = x->real.value };
     case E_VAR:
         for (int i = 0; i < env->n; i++)
@@ -139,24 +154,26 @@ static Result evaluate(const Expr *x, const Env *env)
         if (x->op.op == X_BITNOT) return (Result){ .i = constant_wrap(x->type, ~a.i) };
         return eval_int_binary(x->type, X_SUB, 0, a.i, env);
     }
-    case E_BINARY:  return eval_binary(x, env);
+    case E_BINARY: return eval_binary(x, env);
     case E_SELECT: {
         const Result c = evaluate(x->select.cond, env);
         return c.undefined ? c : evaluate(c.i ? x->select.a : x->select.b, env);
     }
     case E_CONVERT: return eval_convert(x, env);
-    case E_MATH:    return eval_math(x, env);
+    case E_MATH: return eval_math(x, env);
     }
     return (Result){ .undefined = true };
 }
 
 // ---- random expressions
 
-typedef struct Twin { Expr *folded, *plain; } Twin;
+typedef struct Twin {
+    Expr *folded, *plain;
+} Twin;
 typedef struct Random {
     uint64_t state;
-    Arena   *arena;
-    Var     *ints[4], *sized[3], *floats[2];               // int; i32 u32 i64; f32 f64
+    Arena *arena;
+    Var *ints[4], *sized[3], *floats[2]; // int; i32 u32 i64; f32 f64
 } Random;
 
 static inline int random_below(Random *r, int n)
@@ -170,7 +187,8 @@ static inline Twin twin_of(Expr *x) { return (Twin){ x, x }; }
 static inline Twin twin_binary(Random *r, ExprOp op, Twin x, Twin y)
 {
     const bool compares = op >= X_LT && op <= X_NE;
-    Expr *const plain = NEW(r->arena, Expr, .kind = E_BINARY, .type = compares ? DTYPE_BOOL : x.plain->type, .op = { op, x.plain, y.plain });
+    Expr *const plain = NEW(r->arena, Expr, .kind = E_BINARY, .type = compares ? DTYPE_BOOL : x.plain->type,
+                            .op = { op, x.plain, y.plain });
     return (Twin){ expr_binary(r->arena, op, x.folded, y.folded), plain };
 }
 
@@ -189,19 +207,23 @@ static inline Twin twin_convert(Random *r, DType to, Twin x)
 
 static inline Twin twin_select(Random *r, Twin c, Twin x, Twin y)
 {
-    Expr *const plain = NEW(r->arena, Expr, .kind = E_SELECT, .type = x.plain->type, .select = { c.plain, x.plain, y.plain });
+    Expr *const plain =
+        NEW(r->arena, Expr, .kind = E_SELECT, .type = x.plain->type, .select = { c.plain, x.plain, y.plain });
     return (Twin){ expr_select(r->arena, c.folded, x.folded, y.folded), plain };
 }
 
 static inline Twin twin_math(Random *r, MathFn fn, Twin x, Twin y)
 {
-    Expr *const plain = NEW(r->arena, Expr, .kind = E_MATH, .type = x.plain->type, .math = { fn, 2, NEW_ARRAY(r->arena, Expr *, 2) });
+    Expr *const plain =
+        NEW(r->arena, Expr, .kind = E_MATH, .type = x.plain->type, .math = { fn, 2, NEW_ARRAY(r->arena, Expr *, 2) });
     plain->math.args[0] = x.plain;
     plain->math.args[1] = y.plain;
     return (Twin){ expr_math(r->arena, x.plain->type, fn, 2, (Expr *[]){ x.folded, y.folded }), plain };
 }
 
-static const int64_t random_ints[] = { 0, 1, -1, 2, 3, 4, 7, 8, 16, 64, -64, 100, 127, 255, 1000, INT32_MAX, INT32_MIN };
+static const int64_t random_ints[] = {
+    0, 1, -1, 2, 3, 4, 7, 8, 16, 64, -64, 100, 127, 255, 1000, INT32_MAX, INT32_MIN
+};
 static const double random_floats[] = { 0, -0.0, 1, -1, 0.5, 3, 1e30, -1e-30, 448, INFINITY, -INFINITY, NAN };
 
 static inline Twin random_leaf(Random *r, DType type)
@@ -226,10 +248,13 @@ static inline Twin random_bool(Random *r, int depth)
     static const DType of[] = { DTYPE_INT, DTYPE_I32, DTYPE_U32, DTYPE_F32 };
     switch (random_below(r, 4)) {
     case 0: return twin_unary(r, X_NOT, random_expr(r, DTYPE_BOOL, depth - 1));
-    case 1: return twin_binary(r, random_below(r, 2) ? X_AND : X_OR, random_expr(r, DTYPE_BOOL, depth - 1), random_expr(r, DTYPE_BOOL, depth - 1));
+    case 1:
+        return twin_binary(r, random_below(r, 2) ? X_AND : X_OR, random_expr(r, DTYPE_BOOL, depth - 1),
+                           random_expr(r, DTYPE_BOOL, depth - 1));
     default: {
         const DType t = of[random_below(r, COUNT(of))];
-        return twin_binary(r, (ExprOp)(X_LT + random_below(r, 6)), random_expr(r, t, depth - 1), random_expr(r, t, depth - 1));
+        return twin_binary(r, (ExprOp)(X_LT + random_below(r, 6)), random_expr(r, t, depth - 1),
+                           random_expr(r, t, depth - 1));
     }
     }
 }
@@ -240,19 +265,25 @@ static Twin random_expr(Random *r, DType type, int depth)
     if (type == DTYPE_BOOL) return random_bool(r, depth);
     const int choice = random_below(r, 12);
     if (choice == 0) return random_leaf(r, type);
-    if (choice == 1) return twin_select(r, random_expr(r, DTYPE_BOOL, depth - 1), random_expr(r, type, depth - 1), random_expr(r, type, depth - 1));
+    if (choice == 1)
+        return twin_select(r, random_expr(r, DTYPE_BOOL, depth - 1), random_expr(r, type, depth - 1),
+                           random_expr(r, type, depth - 1));
     if (choice == 2) {
         static const DType from[] = { DTYPE_INT, DTYPE_I32, DTYPE_U32, DTYPE_I64, DTYPE_F32 };
         return twin_convert(r, type, random_expr(r, from[random_below(r, COUNT(from))], depth - 1));
     }
     if (choice == 3) return twin_unary(r, X_NEG, random_expr(r, type, depth - 1));
-    if (choice == 4) return twin_math(r, random_below(r, 2) ? M_MIN : M_MAX, random_expr(r, type, depth - 1), random_expr(r, type, depth - 1));
-    if (choice == 5 && type == DTYPE_INT) return twin_math(r, M_CEILDIV, random_expr(r, type, depth - 1), random_leaf(r, type));
-    const int ops = dtype_is_float(type) ? 4 : 10;         // X_ADD .. X_DIV, or to X_BITXOR
+    if (choice == 4)
+        return twin_math(r, random_below(r, 2) ? M_MIN : M_MAX, random_expr(r, type, depth - 1),
+                         random_expr(r, type, depth - 1));
+    if (choice == 5 && type == DTYPE_INT)
+        return twin_math(r, M_CEILDIV, random_expr(r, type, depth - 1), random_leaf(r, type));
+    const int ops = dtype_is_float(type) ? 4 : 10; // X_ADD .. X_DIV, or to X_BITXOR
     const ExprOp op = (ExprOp)(X_ADD + random_below(r, random_below(r, 2) ? 3 : ops));
     // A shift or quotient by anything but a small constant is mostly undefined.
     const bool by_leaf = op == X_DIV || op == X_MOD || op == X_SHL || op == X_SHR;
-    return twin_binary(r, op, random_expr(r, type, depth - 1), by_leaf ? random_leaf(r, type) : random_expr(r, type, depth - 1));
+    return twin_binary(r, op, random_expr(r, type, depth - 1),
+                       by_leaf ? random_leaf(r, type) : random_expr(r, type, depth - 1));
 }
 
 #endif

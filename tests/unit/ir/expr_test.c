@@ -55,7 +55,8 @@ static Expr *mod_by(Expr *x, int64_t c) { return expr_binary(arena, X_MOD, x, nu
 static bool same_result(const Expr *x, Result a, Result b)
 {
     if (dtype_is_float(x->type))
-        return (isnan(a.f) && isnan(b.f)) || (a.f == b.f && (a.f != 0 || x->kind == E_SELECT || signbit(a.f) == signbit(b.f)));
+        return (isnan(a.f) && isnan(b.f)) ||
+               (a.f == b.f && (a.f != 0 || x->kind == E_SELECT || signbit(a.f) == signbit(b.f)));
     return a.i == b.i;
 }
 
@@ -68,7 +69,8 @@ static void bind_vars(Random *r, Env *env)
     for (int i = 0; i < 4; i++) {
         int64_t value = (int64_t)random_below(r, 400) - 200;
         Var *const v = r->ints[i];
-        if (v->lo) value = v->lo->integer.value + random_below(r, (int)(v->hi->integer.value - v->lo->integer.value + 1));
+        if (v->lo)
+            value = v->lo->integer.value + random_below(r, (int)(v->hi->integer.value - v->lo->integer.value + 1));
         if (v->multiple > 1) value = value / v->multiple * v->multiple;
         env->bindings[env->n++] = (EvalBinding){ v, { .i = value } };
     }
@@ -84,14 +86,16 @@ static void check_facts(const Expr *x, Result value)
     const Range range = expr_range(x);
     const int64_t multiple = expr_multiple(x);
     if ((range.has_lo && value.i < range.lo) || (range.has_hi && value.i > range.hi))
-        fail_msg("%s is %lld, its range %lld .. %lld", text_of(x), (long long)value.i, (long long)range.lo, (long long)range.hi);
+        fail_msg("%s is %lld, its range %lld .. %lld", text_of(x), (long long)value.i, (long long)range.lo,
+                 (long long)range.hi);
     if (multiple == 0 ? value.i != 0 : value.i % multiple != 0)
         fail_msg("%s is %lld, no multiple of %lld", text_of(x), (long long)value.i, (long long)multiple);
 }
 
 static void test_random_expressions_keep_their_values(void **state)
 {
-    static const DType types[] = { DTYPE_INT, DTYPE_INT, DTYPE_INT, DTYPE_I32, DTYPE_U32, DTYPE_I64, DTYPE_BOOL, DTYPE_F32, DTYPE_F64 };
+    static const DType types[] = { DTYPE_INT, DTYPE_INT,  DTYPE_INT, DTYPE_I32, DTYPE_U32,
+                                   DTYPE_I64, DTYPE_BOOL, DTYPE_F32, DTYPE_F64 };
     Random r = { .state = 12345, .arena = arena };
     r.ints[0] = new_index("i", 0, 63);
     r.ints[1] = new_index("j", -5, 7);
@@ -117,11 +121,12 @@ static void test_random_expressions_keep_their_values(void **state)
             const Result plain = evaluate(twin.plain, &with);
             if (plain.undefined) continue;
             defined++;
-            with.wraps = true;                             // sums are reordered: a part may overflow, not the whole
+            with.wraps = true; // sums are reordered: a part may overflow, not the whole
             const Result folded = evaluate(twin.folded, &with);
-            if (folded.undefined || (!same_result(twin.plain, plain, folded) && !(plain.f == 0 && expr_any(twin.plain, has_extreme, NULL))))
-                fail_msg("%s folded to %s: %lld %g, not %lld %g", text_of(twin.plain), text_of(twin.folded), (long long)folded.i,
-                         folded.f, (long long)plain.i, plain.f);
+            if (folded.undefined ||
+                (!same_result(twin.plain, plain, folded) && !(plain.f == 0 && expr_any(twin.plain, has_extreme, NULL))))
+                fail_msg("%s folded to %s: %lld %g, not %lld %g", text_of(twin.plain), text_of(twin.folded),
+                         (long long)folded.i, folded.f, (long long)plain.i, plain.f);
             check_facts(twin.plain, plain);
             check_facts(twin.folded, plain);
         }
@@ -141,7 +146,7 @@ static void test_division_of_a_sum_with_a_small_rest(void **state)
     assert_string_equal(text_of(div_by(at, 32)), "(i*64 + j)/32");
     Var *const k = new_index("k", -4, 4);
     Expr *const below = int_add(arena, int_mul(arena, of(k), num(64)), of(j));
-    assert_string_equal(text_of(div_by(below, 64)), "(k*64 + j)/64");      // truncates toward 0 for k < 0
+    assert_string_equal(text_of(div_by(below, 64)), "(k*64 + j)/64"); // truncates toward 0 for k < 0
 }
 
 static void test_terms_cancel(void **state)
@@ -160,14 +165,16 @@ static void test_comparisons_by_range(void **state)
     assert_string_equal(text_of(expr_binary(arena, X_GE, of(i), num(64))), "false");
     assert_string_equal(text_of(expr_binary(arena, X_LT, of(i), num(63))), "i < 63");
     Expr *const row = int_add(arena, int_mul(arena, of(m), num(64)), of(i));
-    assert_string_equal(text_of(expr_binary(arena, X_LT, row, int_mul(arena, int_add(arena, of(m), num(1)), num(64)))), "true");
+    assert_string_equal(text_of(expr_binary(arena, X_LT, row, int_mul(arena, int_add(arena, of(m), num(1)), num(64)))),
+                        "true");
     assert_string_equal(text_of(expr_binary(arena, X_LT, row, int_mul(arena, of(m), num(64)))), "false");
     assert_string_equal(text_of(expr_binary(arena, X_LT, row, num(64))), "m*64 + i < 64");
 }
 
 static void test_floats_keep_nan_and_zero(void **state)
 {
-    Expr *const x = of(new_var("x", DTYPE_F32)), *const zero = expr_float(arena, DTYPE_F32, 0), *const one = expr_float(arena, DTYPE_F32, 1);
+    Expr *const x = of(new_var("x", DTYPE_F32)), *const zero = expr_float(arena, DTYPE_F32, 0),
+                *const one = expr_float(arena, DTYPE_F32, 1);
     assert_ptr_equal(expr_binary(arena, X_MUL, x, one), x);
     assert_ptr_equal(expr_binary(arena, X_MUL, one, x), x);
     assert_ptr_equal(expr_binary(arena, X_SUB, x, zero), x);
@@ -183,7 +190,8 @@ static void test_overflow_of_int_is_not_folded(void **state)
     assert_int_equal(expr_binary(arena, X_ADD, num(INT64_MAX), num(1))->kind, E_BINARY);
     assert_int_equal(expr_binary(arena, X_MUL, num(INT64_MAX), num(2))->kind, E_BINARY);
     assert_int_equal(expr_binary(arena, X_DIV, num(1), num(0))->kind, E_BINARY);
-    Expr *const wrapped = expr_binary(arena, X_ADD, expr_int(arena, DTYPE_I32, INT32_MAX), expr_int(arena, DTYPE_I32, 1));
+    Expr *const wrapped =
+        expr_binary(arena, X_ADD, expr_int(arena, DTYPE_I32, INT32_MAX), expr_int(arena, DTYPE_I32, 1));
     assert_int_equal(wrapped->integer.value, INT32_MIN);
 }
 
@@ -212,15 +220,17 @@ static void test_affine(void **state)
     Var *const vars[] = { i, j };
     int64_t c[2];
     Expr *rest;
-    Expr *const x = int_add(arena, int_sub(arena, int_mul(arena, of(i), num(3)), of(j)), int_add(arena, int_mul(arena, of(m), num(64)), num(5)));
+    Expr *const x = int_add(arena, int_sub(arena, int_mul(arena, of(i), num(3)), of(j)),
+                            int_add(arena, int_mul(arena, of(m), num(64)), num(5)));
     assert_true(expr_affine(arena, x, vars, 2, c, &rest));
     assert_int_equal(c[0], 3);
     assert_int_equal(c[1], -1);
     assert_string_equal(text_of(rest), "m*64 + 5");
     assert_false(expr_affine(arena, int_mul(arena, of(i), of(j)), vars, 2, c, &rest));
     assert_false(expr_affine(arena, div_by(of(i), 2), vars, 2, c, &rest));
-    Expr *const narrow = expr_convert(arena, DTYPE_I32, of(i));            // 0 .. 63 fits
-    assert_true(expr_affine(arena, expr_convert(arena, DTYPE_INT, expr_binary(arena, X_ADD, narrow, narrow)), vars, 2, c, &rest));
+    Expr *const narrow = expr_convert(arena, DTYPE_I32, of(i)); // 0 .. 63 fits
+    assert_true(expr_affine(arena, expr_convert(arena, DTYPE_INT, expr_binary(arena, X_ADD, narrow, narrow)), vars, 2,
+                            c, &rest));
     assert_int_equal(c[0], 2);
 }
 
@@ -250,12 +260,17 @@ static void test_replacing_folds_again(void **state)
 
 static void test_conversions_of_constants(void **state)
 {
-    static const struct { DType type; double value, expected; } rows[] = {
-        { DTYPE_BF16, 1.00390625, 1.0 },         { DTYPE_BF16, 1.01171875, 1.015625 },   // ties to even
-        { DTYPE_BF16, 3.4e38, INFINITY },        { DTYPE_F16, 65519, 65504 },            { DTYPE_F16, 65520, INFINITY },
-        { DTYPE_F16, 5.9604644775390625e-8, 5.9604644775390625e-8 },                     { DTYPE_F16, 2e-8, 0 },
-        { DTYPE_E4M3, 1000, 448 },               { DTYPE_E4M3, -INFINITY, -448 },        { DTYPE_E4M3, 0.001953125, 0.001953125 },
-        { DTYPE_E5M2, 1e9, 57344 },              { DTYPE_E2M1, 2.5, 2 },                 { DTYPE_E2M1, NAN, 6 },
+    static const struct {
+        DType type;
+        double value, expected;
+    } rows[] = {
+        { DTYPE_BF16, 1.00390625, 1.0 },  { DTYPE_BF16, 1.01171875, 1.015625 }, // ties to even
+        { DTYPE_BF16, 3.4e38, INFINITY }, { DTYPE_F16, 65519, 65504 },
+        { DTYPE_F16, 65520, INFINITY },   { DTYPE_F16, 5.9604644775390625e-8, 5.9604644775390625e-8 },
+        { DTYPE_F16, 2e-8, 0 },           { DTYPE_E4M3, 1000, 448 },
+        { DTYPE_E4M3, -INFINITY, -448 },  { DTYPE_E4M3, 0.001953125, 0.001953125 },
+        { DTYPE_E5M2, 1e9, 57344 },       { DTYPE_E2M1, 2.5, 2 },
+        { DTYPE_E2M1, NAN, 6 },
     };
     for (int i = 0; i < COUNT(rows); i++) {
         const double rounded = constant_round(rows[i].type, rows[i].value);

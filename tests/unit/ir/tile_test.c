@@ -25,9 +25,9 @@ static int teardown(void **state)
 // A[N], and a shared tile a[64] filled from it, doubled by a forall.
 typedef struct Sample {
     TileKernel *kernel;
-    Buffer     *tensor, *tile;
-    Var        *i, *symbol;
-    TileOp     *declare, *copy, *forall, *store;
+    Buffer *tensor, *tile;
+    Var *i, *symbol;
+    TileOp *declare, *copy, *forall, *store;
 } Sample;
 
 static TileOp *add_op(Sample *s, TileOp op)
@@ -63,7 +63,9 @@ static Sample sample(void)
     subs[0] = expr_var(arena, s.i);
     Expr *const twice = expr_binary(arena, X_MUL, expr_load(arena, s.tile, subs), expr_float(arena, DTYPE_F32, 2));
     s.store = NEW(arena, TileOp, .kind = T_STORE, .store = { s.tile, subs, twice });
-    s.forall = add_op(&s, (TileOp){ .kind = T_FORALL, .forall = { NEW(arena, LoopIndex, s.i, int_const(arena, 0), int_const(arena, 64)), 1, s.store } });
+    s.forall = add_op(&s, (TileOp){ .kind = T_FORALL,
+                                    .forall = { NEW(arena, LoopIndex, s.i, int_const(arena, 0), int_const(arena, 64)),
+                                                1, s.store } });
     return s;
 }
 
@@ -86,13 +88,22 @@ static void test_regions(void **state)
     assert_ptr_equal(buffer_root(view), s.tensor);
 }
 
-typedef struct Seen { int reads, writes; const Buffer *read, *written; } Seen;
+typedef struct Seen {
+    int reads, writes;
+    const Buffer *read, *written;
+} Seen;
 
 static void see(const TileUse *use, void *context)
 {
     Seen *const seen = context;
-    if (use->reads) { seen->reads++; seen->read = use->buffer; }
-    if (use->writes) { seen->writes++; seen->written = use->buffer; }
+    if (use->reads) {
+        seen->reads++;
+        seen->read = use->buffer;
+    }
+    if (use->writes) {
+        seen->writes++;
+        seen->written = use->buffer;
+    }
 }
 
 static void test_uses(void **state)
@@ -105,9 +116,9 @@ static void test_uses(void **state)
     assert_int_equal(copy.reads, 1);
     assert_ptr_equal(copy.read, s.tensor);
     assert_ptr_equal(copy.written, s.tile);
-    assert_int_equal(store.reads, 1);                      // the load inside the value
+    assert_int_equal(store.reads, 1); // the load inside the value
     assert_ptr_equal(store.written, s.tile);
-    assert_int_equal(forall.reads + forall.writes, 0);     // its body is not its own
+    assert_int_equal(forall.reads + forall.writes, 0); // its body is not its own
     assert_true(tile_block_writes(s.forall, s.tile));
     assert_false(tile_block_writes(s.kernel->body, s.tensor));
 }
@@ -137,19 +148,18 @@ static void test_printing_and_copying(void **state)
     if (!tile_verify(s.kernel, &why)) fail_msg("%s", text_cstr(&why));
     s.forall->next = tile_copy_block(s.kernel, s.forall);
     if (!tile_verify(s.kernel, &why)) fail_msg("%s", text_cstr(&why));
-    assert_string_equal(text_of(s.kernel),
-        "kernel sample(inout f32 A[N]) {\n"
-        "    // N = extent 0 of A\n"
-        "    grid ();\n"
-        "    shared f32 a[64];\n"
-        "    a = A[0 +: 64];\n"
-        "    forall (i : 64) {\n"
-        "        a[i] = a[i]*2.0;\n"
-        "    }\n"
-        "    forall (i.2 : 64) {\n"
-        "        a[i.2] = a[i.2]*2.0;\n"
-        "    }\n"
-        "}\n");
+    assert_string_equal(text_of(s.kernel), "kernel sample(inout f32 A[N]) {\n"
+                                           "    // N = extent 0 of A\n"
+                                           "    grid ();\n"
+                                           "    shared f32 a[64];\n"
+                                           "    a = A[0 +: 64];\n"
+                                           "    forall (i : 64) {\n"
+                                           "        a[i] = a[i]*2.0;\n"
+                                           "    }\n"
+                                           "    forall (i.2 : 64) {\n"
+                                           "        a[i.2] = a[i.2]*2.0;\n"
+                                           "    }\n"
+                                           "}\n");
     assert_ptr_not_equal(s.forall->next->forall.indices[0].var, s.i);
 }
 
@@ -173,10 +183,10 @@ static void expect_violation(const Sample *s, const char *message)
 static void test_the_verifier_finds_what_is_wrong(void **state)
 {
     Sample s = sample();
-    s.kernel->body = s.copy;                               // without the tile's declaration
+    s.kernel->body = s.copy; // without the tile's declaration
     expect_violation(&s, "'a' is used out of scope or before its declaration");
     s = sample();
-    s.copy->next = s.store;                                // without the forall that declares i
+    s.copy->next = s.store; // without the forall that declares i
     s.store->next = NULL;
     expect_violation(&s, "variable 'i' is used out of scope");
     s = sample();

@@ -5,24 +5,49 @@
 #include "run.h"
 
 typedef enum { FLOATING, SIGNED, UNSIGNED, TRUTH } Kind;
-typedef struct Type { const char *name; kiln_type type; int bits; Kind kind; int mantissa, bias; bool infinity, nan; } Type;
+typedef struct Type {
+    const char *name;
+    kiln_type type;
+    int bits;
+    Kind kind;
+    int mantissa, bias;
+    bool infinity, nan;
+} Type;
 
 static const Type types[] = {
-    { "f64", KILN_F64, 64, FLOATING, 52, 1023, true, true },  { "f32", KILN_F32, 32, FLOATING, 23, 127, true, true },
-    { "f16", KILN_F16, 16, FLOATING, 10, 15, true, true },    { "bf16", KILN_BF16, 16, FLOATING, 7, 127, true, true },
-    { "e4m3", KILN_E4M3, 8, FLOATING, 3, 7, false, true },    { "e5m2", KILN_E5M2, 8, FLOATING, 2, 15, true, true },
+    { "f64", KILN_F64, 64, FLOATING, 52, 1023, true, true },
+    { "f32", KILN_F32, 32, FLOATING, 23, 127, true, true },
+    { "f16", KILN_F16, 16, FLOATING, 10, 15, true, true },
+    { "bf16", KILN_BF16, 16, FLOATING, 7, 127, true, true },
+    { "e4m3", KILN_E4M3, 8, FLOATING, 3, 7, false, true },
+    { "e5m2", KILN_E5M2, 8, FLOATING, 2, 15, true, true },
     { "e2m1", KILN_E2M1, 4, FLOATING, 1, 1, false, false },
-#define INTEGER(name, type, bits, kind) { name, type, bits, kind, 0, 0, false, false }
-    INTEGER("i64", KILN_I64, 64, SIGNED),   INTEGER("i32", KILN_I32, 32, SIGNED),   INTEGER("i16", KILN_I16, 16, SIGNED),
-    INTEGER("i8", KILN_I8, 8, SIGNED),      INTEGER("i4", KILN_I4, 4, SIGNED),      INTEGER("i2", KILN_I2, 2, SIGNED),
-    INTEGER("u64", KILN_U64, 64, UNSIGNED), INTEGER("u32", KILN_U32, 32, UNSIGNED), INTEGER("u16", KILN_U16, 16, UNSIGNED),
-    INTEGER("u8", KILN_U8, 8, UNSIGNED),    INTEGER("u4", KILN_U4, 4, UNSIGNED),    INTEGER("u2", KILN_U2, 2, UNSIGNED),
+#define INTEGER(name, type, bits, kind)                                                                                \
+    {                                                                                                                  \
+        name, type, bits, kind, 0, 0, false, false                                                                     \
+    }
+    INTEGER("i64", KILN_I64, 64, SIGNED),
+    INTEGER("i32", KILN_I32, 32, SIGNED),
+    INTEGER("i16", KILN_I16, 16, SIGNED),
+    INTEGER("i8", KILN_I8, 8, SIGNED),
+    INTEGER("i4", KILN_I4, 4, SIGNED),
+    INTEGER("i2", KILN_I2, 2, SIGNED),
+    INTEGER("u64", KILN_U64, 64, UNSIGNED),
+    INTEGER("u32", KILN_U32, 32, UNSIGNED),
+    INTEGER("u16", KILN_U16, 16, UNSIGNED),
+    INTEGER("u8", KILN_U8, 8, UNSIGNED),
+    INTEGER("u4", KILN_U4, 4, UNSIGNED),
+    INTEGER("u2", KILN_U2, 2, UNSIGNED),
     INTEGER("bool", KILN_BOOL, 8, TRUTH),
 };
 enum { TYPES = sizeof types / sizeof types[0], PACK = 4096 };
 
 // A number exactly as it is: floating, or an integer of 65 bits.
-typedef struct Number { bool floating; double real; __int128 integer; } Number;
+typedef struct Number {
+    bool floating;
+    double real;
+    __int128 integer;
+} Number;
 
 static uint64_t get_bits(const Type *t, const void *data, int64_t i)
 {
@@ -64,7 +89,7 @@ static Number number_of(const Type *t, uint64_t word)
 
 static double largest_of(const Type *t)
 {
-    const uint64_t ones = (UINT64_C(1) << (t->bits - 1)) - 1;          // all but the sign
+    const uint64_t ones = (UINT64_C(1) << (t->bits - 1)) - 1; // all but the sign
     return decode(t, t->infinity ? (ones >> t->mantissa << t->mantissa) - 1 : t->nan ? ones - 1 : ones);
 }
 
@@ -122,16 +147,53 @@ static bool is_right(const Type *to, Number from, uint64_t word, char *expected)
 
 // ---- the numbers to convert
 
-static uint64_t f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
-static uint32_t f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+static uint64_t f64_bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, 8);
+    return u;
+}
+static uint32_t f32_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
 
 // Every value of the narrower formats, the middles between neighbours, and the numbers just beside them.
 static uint64_t floating_edge(const Type *t, int64_t i)
 {
-    static const double ends[] = { 0, 0.5, 1.5, 2.5, 0.99999999, 127.5, 128, 255.5, 32767.5, 65519, 65519.99, 65520, 65536, 2147483520.0,
-                                   2147483647.5, 2147483648.0, 4294967040.0, 4294967295.5, 4294967296.0, 9223372036854774784.0,
-                                   9223372036854775808.0, 18446744073709549568.0, 18446744073709551616.0, 3.4028234e38,
-                                   3.40282356779733661637e38, 3.3961775292304957e38, 1e300, 7.0064923216240854e-46, 1e-46, 1e-320, INFINITY };
+    static const double ends[] = { 0,
+                                   0.5,
+                                   1.5,
+                                   2.5,
+                                   0.99999999,
+                                   127.5,
+                                   128,
+                                   255.5,
+                                   32767.5,
+                                   65519,
+                                   65519.99,
+                                   65520,
+                                   65536,
+                                   2147483520.0,
+                                   2147483647.5,
+                                   2147483648.0,
+                                   4294967040.0,
+                                   4294967295.5,
+                                   4294967296.0,
+                                   9223372036854774784.0,
+                                   9223372036854775808.0,
+                                   18446744073709549568.0,
+                                   18446744073709551616.0,
+                                   3.4028234e38,
+                                   3.40282356779733661637e38,
+                                   3.3961775292304957e38,
+                                   1e300,
+                                   7.0064923216240854e-46,
+                                   1e-46,
+                                   1e-320,
+                                   INFINITY };
     const double sign = i & 1 ? -1 : 1;
     double x;
     i /= 2;
@@ -143,8 +205,12 @@ static uint64_t floating_edge(const Type *t, int64_t i)
         const double a = decode(narrow, k), b = decode(narrow, k + 1);
         const int place = (int)(bits_of((uint64_t)i + 77) % 5);
         if (isnan(a) || isnan(b) || isinf(b)) x = 1;
-        else x = place == 0 ? a : place == 1 ? (a + b) / 2 : place == 2 ? nextafter((a + b) / 2, INFINITY)
-               : place == 3 ? (double)nextafterf((float)((a + b) / 2), 0) : ldexp((double)(bits_of((uint64_t)i) >> 11), (int)(i % 140) - 110);
+        else
+            x = place == 0   ? a
+                : place == 1 ? (a + b) / 2
+                : place == 2 ? nextafter((a + b) / 2, INFINITY)
+                : place == 3 ? (double)nextafterf((float)((a + b) / 2), 0)
+                             : ldexp((double)(bits_of((uint64_t)i) >> 11), (int)(i % 140) - 110);
     }
     x *= sign;
     return t->bits == 64 ? f64_bits(x) : f32_bits((float)x);
@@ -158,7 +224,7 @@ static uint64_t integer_edge(const Type *t, int64_t i)
     case 0: return (UINT64_C(1) << shift) + (noise >> 32) % 3 - 1;
     case 1: return 0 - ((UINT64_C(1) << shift) + (noise >> 32) % 3 - 1);
     case 2: return noise >> 8;
-    default: return noise >> shift | UINT64_C(1) << (63 - shift);      // halves of last places of floats among them
+    default: return noise >> shift | UINT64_C(1) << (63 - shift); // halves of last places of floats among them
     }
 }
 
@@ -171,7 +237,10 @@ static uint64_t number_to_convert(const Type *t, int64_t i)
 
 // ---- on every path, in one kernel for each type: outputs Y0, Y1 ... (and Z0 ...) for each type it becomes
 
-typedef struct Path { const char *name, *outputs, *before, *each, *after; int n_outputs; } Path;
+typedef struct Path {
+    const char *name, *outputs, *before, *each, *after;
+    int n_outputs;
+} Path;
 
 static const Path paths[] = {
     // a tensor into a tile of another type, a tile into a tensor of another type
@@ -179,10 +248,11 @@ static const Path paths[] = {
       "{ fragment B$ t[256] = X[n*256 +: 256]; Y$[n*256 +: 256] = t; Z$[n*256 +: 256] = u; }\n", "", 2 },
     { "elements", ", out B$ Y$[N]", "grid (n : ceildiv(N, 256));\nshared A a[256] = X[n*256 +: 256];\n",
       "{ shared B$ b[256]; forall (i : 256) b[i] = a[i]; Y$[n*256 +: 256] = b; }\n", "", 1 },
-    { "scalars", ", out B$ Y$[N]", "grid ();\nfor (int n = 0; n < N; n++) {\nA a = X[n];\n", "Y$[n] = convert<B$>(a);\n", "}\n", 1 },
+    { "scalars", ", out B$ Y$[N]", "grid ();\nfor (int n = 0; n < N; n++) {\nA a = X[n];\n",
+      "Y$[n] = convert<B$>(a);\n", "}\n", 1 },
 };
 
-static char *write_with(char *at, const char *text, int number)      // $ becomes the number
+static char *write_with(char *at, const char *text, int number) // $ becomes the number
 {
     for (; *text; text++) at += *text == '$' ? sprintf(at, "%d", number) : sprintf(at, "%c", *text);
     return at;
@@ -206,10 +276,10 @@ static void compare(const char *path, const Type *a, const Type *b, const char *
     char expected[128];
     for (int64_t i = 0; i < PACK; i++) {
         const Number number = number_of(a, get_bits(a, x, i));
-        if (a == b && get_bits(a, x, i) == get_bits(b, y, i)) continue;            // an infinity of e5m2 among them
+        if (a == b && get_bits(a, x, i) == get_bits(b, y, i)) continue; // an infinity of e5m2 among them
         if (!is_right(b, number, get_bits(b, y, i), expected))
-            fail_msg("%s, %s to %s: element %d, %.17g (%" PRId64 "), became %s", path, a->name, b->name, (int)i, number.real,
-                     (int64_t)number.integer, expected);
+            fail_msg("%s, %s to %s: element %d, %.17g (%" PRId64 "), became %s", path, a->name, b->name, (int)i,
+                     number.real, (int64_t)number.integer, expected);
     }
 }
 
@@ -239,12 +309,13 @@ static void convert_some(int path)
     for (int a = step == 1 ? 0 : path; a < TYPES; a += step) convert_all(&paths[path], a);
 }
 
-static void slices(void **state)   { convert_some(0); }
+static void slices(void **state) { convert_some(0); }
 static void elements(void **state) { convert_some(1); }
-static void scalars(void **state)  { convert_some(2); }
+static void scalars(void **state) { convert_some(2); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(slices), cmocka_unit_test(elements), cmocka_unit_test(scalars) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(slices), cmocka_unit_test(elements),
+                                        cmocka_unit_test(scalars) };
     return cmocka_run_group_tests_name("conversions", tests, NULL, NULL);
 }

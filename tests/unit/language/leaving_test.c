@@ -6,7 +6,11 @@ enum { NODES = 400, FUNCTIONS = 8, ROUNDS = 6, ROWS = 40, STEPS = 4, INNER_STEPS
 typedef enum { CHANGE, BRANCH, INNER, CONTINUE, BREAK, RETURN } Kind;
 
 // The statement, and the one behind it. BRANCH: x[(index + at) % 8] > bound; INNER: a loop, unrolled where the outer one is.
-typedef struct Node { Kind kind; int at, bound; struct Node *body, *otherwise, *next; } Node;
+typedef struct Node {
+    Kind kind;
+    int at, bound;
+    struct Node *body, *otherwise, *next;
+} Node;
 
 static Node nodes[NODES];
 static int n_nodes;
@@ -20,9 +24,19 @@ static Node *make_list(int depth, bool in_inner)
     for (int n = 1 + below(3); n > 0 && n_nodes < NODES; n--) {
         Node *const node = &nodes[n_nodes++];
         const int r = below(100);
-        *node = (Node){ r < 25 ? CHANGE : r < 70 && depth < 3 ? BRANCH : r < 80 && !in_inner ? INNER : r < 88 ? CONTINUE
-                        : r < 96 ? BREAK : RETURN, below(8), below(9) - 1, NULL, NULL, NULL };
-        if (node->kind == BRANCH || node->kind == INNER) node->body = make_list(depth + 1, in_inner || node->kind == INNER);
+        *node = (Node){ r < 25                ? CHANGE
+                        : r < 70 && depth < 3 ? BRANCH
+                        : r < 80 && !in_inner ? INNER
+                        : r < 88              ? CONTINUE
+                        : r < 96              ? BREAK
+                                              : RETURN,
+                        below(8),
+                        below(9) - 1,
+                        NULL,
+                        NULL,
+                        NULL };
+        if (node->kind == BRANCH || node->kind == INNER)
+            node->body = make_list(depth + 1, in_inner || node->kind == INNER);
         if (node->kind == BRANCH && below(5) < 2) node->otherwise = make_list(depth + 1, in_inner);
         *link = node;
         link = &node->next;
@@ -36,12 +50,13 @@ static char *write_list(char *at, const Node *list, char index, bool unroll)
 {
     for (; list; list = list->next) {
         switch (list->kind) {
-        case CHANGE:   at += sprintf(at, "a = a*3 + %d;\n", list->at); break;
+        case CHANGE: at += sprintf(at, "a = a*3 + %d;\n", list->at); break;
         case CONTINUE: at += sprintf(at, "continue;\n"); break;
-        case BREAK:    at += sprintf(at, "break;\n"); break;
-        case RETURN:   at += sprintf(at, "return a + %d;\n", list->at + 100); break;
+        case BREAK: at += sprintf(at, "break;\n"); break;
+        case RETURN: at += sprintf(at, "return a + %d;\n", list->at + 100); break;
         case INNER:
-            at += sprintf(at, "%sfor (int j = 0; j < %d; j++) {\n", unroll && list->at % 2 ? "unroll " : "", INNER_STEPS);
+            at +=
+                sprintf(at, "%sfor (int j = 0; j < %d; j++) {\n", unroll && list->at % 2 ? "unroll " : "", INNER_STEPS);
             at = write_list(at, list->body, 'j', unroll);
             at += sprintf(at, "}\n");
             break;
@@ -72,11 +87,16 @@ static End run(const Node *list, const int32_t *x, uint32_t *a, int index)
     End end = ON;
     for (; list && end == ON; list = list->next) {
         switch (list->kind) {
-        case CHANGE:   *a = *a * 3 + (uint32_t)list->at; break;
+        case CHANGE: *a = *a * 3 + (uint32_t)list->at; break;
         case CONTINUE: end = CONTINUED; break;
-        case BREAK:    end = BROKEN; break;
-        case RETURN:   *a += (uint32_t)list->at + 100; end = RETURNED; break;
-        case BRANCH:   end = run(x[(index + list->at) % 8] > list->bound ? list->body : list->otherwise, x, a, index); break;
+        case BREAK: end = BROKEN; break;
+        case RETURN:
+            *a += (uint32_t)list->at + 100;
+            end = RETURNED;
+            break;
+        case BRANCH:
+            end = run(x[(index + list->at) % 8] > list->bound ? list->body : list->otherwise, x, a, index);
+            break;
         case INNER:
             for (int j = 0; j < INNER_STEPS && end < BROKEN; j++) end = run(list->body, x, a, j);
             if (end != RETURNED) end = ON;
@@ -94,7 +114,7 @@ static int32_t expected(const Node *body, const int32_t *x)
         if (end == BROKEN) break;
         if (end == ON) a += 1000;
     }
-    a = a*2 + 1;
+    a = a * 2 + 1;
     return (int32_t)(x[0] > 3 ? a : a + 7);
 }
 
@@ -113,9 +133,10 @@ static void one_round(int round)
         at = write_function(at, "unrolled", f, bodies[f], true);
         at = write_function(at, "looped", f, bodies[f], false);
     }
-    at += sprintf(at, "kernel k(in i32 X[N][8], out i32 R[N][%d])\n{\ngrid (n : N);\nshared i32 x[8] = X[n];\n", 2 * FUNCTIONS);
+    at += sprintf(at, "kernel k(in i32 X[N][8], out i32 R[N][%d])\n{\ngrid (n : N);\nshared i32 x[8] = X[n];\n",
+                  2 * FUNCTIONS);
     for (int f = 0; f < FUNCTIONS; f++)
-        at += sprintf(at, "R[n][%d] = unrolled%d(x);\nR[n][%d] = looped%d(x);\n", 2*f, f, 2*f + 1, f);
+        at += sprintf(at, "R[n][%d] = unrolled%d(x);\nR[n][%d] = looped%d(x);\n", 2 * f, f, 2 * f + 1, f);
     sprintf(at, "}\n");
     for (int n = 0; n < ROWS; n++)
         for (int i = 0; i < 8; i++) x[n][i] = below(12) - 2;
@@ -126,8 +147,8 @@ static void one_round(int round)
         for (int f = 0; f < 2 * FUNCTIONS; f++)
             if (r[n][f] != expected(bodies[f / 2], x[n])) {
                 fputs(text, stderr);
-                fail_msg("round %d, %s%d, row %d: %d, expected %d", round, f % 2 ? "looped" : "unrolled", f / 2, n, r[n][f],
-                         expected(bodies[f / 2], x[n]));
+                fail_msg("round %d, %s%d, row %d: %d, expected %d", round, f % 2 ? "looped" : "unrolled", f / 2, n,
+                         r[n][f], expected(bodies[f / 2], x[n]));
             }
 }
 

@@ -6,17 +6,27 @@
 
 enum { PAIRS = 256, TYPES = 13 };
 typedef enum { I32, U32, I64, U64, F32, F64 } Wide;
-typedef struct Type { const char *name; kiln_type type; int bytes; Wide wide; } Type;
+typedef struct Type {
+    const char *name;
+    kiln_type type;
+    int bytes;
+    Wide wide;
+} Type;
 
 static const Type types[TYPES] = {
-    { "i8", KILN_I8, 1, I32 },   { "i16", KILN_I16, 2, I32 }, { "i32", KILN_I32, 4, I32 }, { "i64", KILN_I64, 8, I64 },
-    { "u8", KILN_U8, 1, I32 },   { "u16", KILN_U16, 2, I32 }, { "u32", KILN_U32, 4, U32 }, { "u64", KILN_U64, 8, U64 },
-    { "bool", KILN_BOOL, 1, I32 }, { "f32", KILN_F32, 4, F32 }, { "f64", KILN_F64, 8, F64 }, { "f16", KILN_F16, 2, F32 },
+    { "i8", KILN_I8, 1, I32 },     { "i16", KILN_I16, 2, I32 }, { "i32", KILN_I32, 4, I32 },
+    { "i64", KILN_I64, 8, I64 },   { "u8", KILN_U8, 1, I32 },   { "u16", KILN_U16, 2, I32 },
+    { "u32", KILN_U32, 4, U32 },   { "u64", KILN_U64, 8, U64 }, { "bool", KILN_BOOL, 1, I32 },
+    { "f32", KILN_F32, 4, F32 },   { "f64", KILN_F64, 8, F64 }, { "f16", KILN_F16, 2, F32 },
     { "bf16", KILN_BF16, 2, F32 },
 };
 
 // A value of a wide type: integers in `bits` (sign- or zero-extended), floating ones in `real`.
-typedef struct Number { Wide type; int64_t bits; double real; } Number;
+typedef struct Number {
+    Wide type;
+    int64_t bits;
+    double real;
+} Number;
 
 static bool is_float(Wide t) { return t >= F32; }
 static bool is_unsigned(Wide t) { return t == U32 || t == U64; }
@@ -36,7 +46,7 @@ static Number convert(Wide t, Number x)
     return real(t, x.type == U64 ? (float)(uint64_t)x.bits : (float)x.bits);
 }
 
-static Wide common(Wide a, Wide b) { return a > b ? a : b; }           // the order of the types is the rule
+static Wide common(Wide a, Wide b) { return a > b ? a : b; } // the order of the types is the rule
 
 // ---- the numbers
 
@@ -64,14 +74,21 @@ static void make_numbers(void)
         for (int i = 0; i < PAIRS; i++) {
             const uint64_t noise = bits_of((uint64_t)(t * PAIRS + i));
             char *const at = numbers[t] + i * types[t].bytes;
-            const double f = i % 16 == 0 ? NAN : i % 16 == 1 ? INFINITY : i % 16 == 2 ? 0 : ldexp((double)(int64_t)noise, -40 - i % 23);
+            const double f = i % 16 == 0   ? NAN
+                             : i % 16 == 1 ? INFINITY
+                             : i % 16 == 2 ? 0
+                                           : ldexp((double)(int64_t)noise, -40 - i % 23);
             const float g = (float)f;
             const uint64_t power = UINT64_C(1) << noise % 64;
-            const uint64_t n = i % 8 == 0 ? power : i % 8 == 1 ? 0 - power : i % 8 == 2 ? noise % 9 - 4 : i % 8 == 3 ? ~UINT64_C(0) : noise;
+            const uint64_t n = i % 8 == 0   ? power
+                               : i % 8 == 1 ? 0 - power
+                               : i % 8 == 2 ? noise % 9 - 4
+                               : i % 8 == 3 ? ~UINT64_C(0)
+                                            : noise;
             if (types[t].type == KILN_F64) memcpy(at, &f, 8);
             else if (types[t].type == KILN_F32) memcpy(at, &g, 4);
             else if (types[t].type == KILN_BOOL) *at = noise & 1;
-            else memcpy(at, &n, (size_t)types[t].bytes);               // any bits are an f16 or bf16
+            else memcpy(at, &n, (size_t)types[t].bytes); // any bits are an f16 or bf16
         }
 }
 
@@ -83,49 +100,156 @@ static Number number(int t, int i)
     const char *const at = numbers[t] + i * types[t].bytes;
     memcpy(&word, at, (size_t)types[t].bytes);
     switch (types[t].type) {
-    case KILN_F64:  memcpy(&f, at, 8); return real(F64, f);
-    case KILN_F32:  memcpy(&g, at, 4); return real(F32, g);
-    case KILN_F16:  return real(F32, of_half((uint16_t)word));
+    case KILN_F64: memcpy(&f, at, 8); return real(F64, f);
+    case KILN_F32: memcpy(&g, at, 4); return real(F32, g);
+    case KILN_F16: return real(F32, of_half((uint16_t)word));
     case KILN_BF16: return real(F32, of_brain((uint16_t)word));
-    case KILN_I8:   return integer(I32, (uint64_t)(int8_t)word);
-    case KILN_I16:  return integer(I32, (uint64_t)(int16_t)word);
-    default:        return integer(types[t].wide, word);
+    case KILN_I8: return integer(I32, (uint64_t)(int8_t)word);
+    case KILN_I16: return integer(I32, (uint64_t)(int16_t)word);
+    default: return integer(types[t].wide, word);
     }
 }
 
 // ---- the operators: their text, and what they are
 
-typedef enum { ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, LT, LE, GT, GE, EQ, NE, BOTH, EITHER, NOT, NEG, INVERT, SELECT, MIN,
-               MAX, CLAMP, ABS, POPCOUNT, CLZ, FFS, NEG_FFS, MIN_FFS, CEILDIV, CLAMP_BOTH, FMA, SQRT, FLOOR, CEIL, ROUND, RINT, TRUNC,
-               UPDATE_ADD, UPDATE_SUB, UPDATE_MUL, UPDATE_MIN, UPDATE_AND, UPDATE_SHR, OPS } Op;
+typedef enum {
+    ADD,
+    SUB,
+    MUL,
+    DIV,
+    MOD,
+    AND,
+    OR,
+    XOR,
+    SHL,
+    SHR,
+    LT,
+    LE,
+    GT,
+    GE,
+    EQ,
+    NE,
+    BOTH,
+    EITHER,
+    NOT,
+    NEG,
+    INVERT,
+    SELECT,
+    MIN,
+    MAX,
+    CLAMP,
+    ABS,
+    POPCOUNT,
+    CLZ,
+    FFS,
+    NEG_FFS,
+    MIN_FFS,
+    CEILDIV,
+    CLAMP_BOTH,
+    FMA,
+    SQRT,
+    FLOOR,
+    CEIL,
+    ROUND,
+    RINT,
+    TRUNC,
+    UPDATE_ADD,
+    UPDATE_SUB,
+    UPDATE_MUL,
+    UPDATE_MIN,
+    UPDATE_AND,
+    UPDATE_SHR,
+    OPS
+} Op;
 
 // What it takes, and whether it changes `u`, of the type of `a`. One that does not look at `b` is tested beside one type.
 typedef enum { ANY_TYPE, INTEGERS, FLOATS } Takes;
-static const struct { const char *text; Takes takes; bool alone, update; } operators[OPS] = {
-#define ANY(text)     { text, ANY_TYPE, false, false }
-#define INTEGER(text) { text, INTEGERS, false, false }
-#define FLOAT(text)   { text, FLOATS, false, false }
-#define ANY_ALONE(text)     { text, ANY_TYPE, true, false }
-#define INTEGER_ALONE(text) { text, INTEGERS, true, false }
-#define FLOAT_ALONE(text)   { text, FLOATS, true, false }
-#define UPDATE(text)  { text, ANY_TYPE, false, true }
-#define UPDATE_INTEGER(text) { text, INTEGERS, false, true }
-    [ADD] = ANY("a + b"), [SUB] = ANY("a - b"), [MUL] = ANY("a * b"), [DIV] = ANY("a / b"),
-    [MOD] = INTEGER("a % b"), [AND] = INTEGER("a & b"), [OR] = INTEGER("a | b"), [XOR] = INTEGER("a ^ b"),
-    [SHL] = INTEGER("a << b"), [SHR] = INTEGER("a >> b"), [LT] = ANY("a < b"), [LE] = ANY("a <= b"),
-    [GT] = ANY("a > b"), [GE] = ANY("a >= b"), [EQ] = ANY("a == b"), [NE] = ANY("a != b"), [BOTH] = ANY("a && b"),
-    [EITHER] = ANY("a || b"), [NOT] = ANY_ALONE("!a"), [NEG] = ANY_ALONE("-a"), [INVERT] = INTEGER_ALONE("~a"), [SELECT] = ANY("a < 3 ? a : b"),
-    [MIN] = ANY("min(a, b)"), [MAX] = ANY("max(a, b)"), [CLAMP] = ANY_ALONE("clamp(a, -5, 100)"), [ABS] = ANY_ALONE("abs(a)"),
-    [POPCOUNT] = INTEGER_ALONE("popcount(a)"), [CLZ] = INTEGER_ALONE("clz(a)"), [FFS] = INTEGER_ALONE("ffs(a)"),
-    [NEG_FFS] = INTEGER_ALONE("-ffs(a)"), [MIN_FFS] = INTEGER("min(ffs(a), b)"), [CEILDIV] = INTEGER("ceildiv(a, b)"),
-    [CLAMP_BOTH] = ANY("clamp(a, b, a)"), [FMA] = FLOAT("fma(a, b, a)"), [SQRT] = FLOAT_ALONE("sqrt(a)"),
-    [FLOOR] = FLOAT_ALONE("floor(a)"), [CEIL] = FLOAT_ALONE("ceil(a)"), [ROUND] = FLOAT_ALONE("round(a)"),
-    [RINT] = FLOAT_ALONE("rint(a)"), [TRUNC] = FLOAT_ALONE("trunc(a)"),
-    [UPDATE_ADD] = UPDATE("u += b"), [UPDATE_SUB] = UPDATE("u -= b"), [UPDATE_MUL] = UPDATE("u *= b"),
-    [UPDATE_MIN] = UPDATE("u min= b"), [UPDATE_AND] = UPDATE_INTEGER("u &= b"), [UPDATE_SHR] = UPDATE_INTEGER("u >>= b"),
+static const struct {
+    const char *text;
+    Takes takes;
+    bool alone, update;
+} operators[OPS] = {
+#define ANY(text)                                                                                                      \
+    {                                                                                                                  \
+        text, ANY_TYPE, false, false                                                                                   \
+    }
+#define INTEGER(text)                                                                                                  \
+    {                                                                                                                  \
+        text, INTEGERS, false, false                                                                                   \
+    }
+#define FLOAT(text)                                                                                                    \
+    {                                                                                                                  \
+        text, FLOATS, false, false                                                                                     \
+    }
+#define ANY_ALONE(text)                                                                                                \
+    {                                                                                                                  \
+        text, ANY_TYPE, true, false                                                                                    \
+    }
+#define INTEGER_ALONE(text)                                                                                            \
+    {                                                                                                                  \
+        text, INTEGERS, true, false                                                                                    \
+    }
+#define FLOAT_ALONE(text)                                                                                              \
+    {                                                                                                                  \
+        text, FLOATS, true, false                                                                                      \
+    }
+#define UPDATE(text)                                                                                                   \
+    {                                                                                                                  \
+        text, ANY_TYPE, false, true                                                                                    \
+    }
+#define UPDATE_INTEGER(text)                                                                                           \
+    {                                                                                                                  \
+        text, INTEGERS, false, true                                                                                    \
+    }
+    [ADD] = ANY("a + b"),
+    [SUB] = ANY("a - b"),
+    [MUL] = ANY("a * b"),
+    [DIV] = ANY("a / b"),
+    [MOD] = INTEGER("a % b"),
+    [AND] = INTEGER("a & b"),
+    [OR] = INTEGER("a | b"),
+    [XOR] = INTEGER("a ^ b"),
+    [SHL] = INTEGER("a << b"),
+    [SHR] = INTEGER("a >> b"),
+    [LT] = ANY("a < b"),
+    [LE] = ANY("a <= b"),
+    [GT] = ANY("a > b"),
+    [GE] = ANY("a >= b"),
+    [EQ] = ANY("a == b"),
+    [NE] = ANY("a != b"),
+    [BOTH] = ANY("a && b"),
+    [EITHER] = ANY("a || b"),
+    [NOT] = ANY_ALONE("!a"),
+    [NEG] = ANY_ALONE("-a"),
+    [INVERT] = INTEGER_ALONE("~a"),
+    [SELECT] = ANY("a < 3 ? a : b"),
+    [MIN] = ANY("min(a, b)"),
+    [MAX] = ANY("max(a, b)"),
+    [CLAMP] = ANY_ALONE("clamp(a, -5, 100)"),
+    [ABS] = ANY_ALONE("abs(a)"),
+    [POPCOUNT] = INTEGER_ALONE("popcount(a)"),
+    [CLZ] = INTEGER_ALONE("clz(a)"),
+    [FFS] = INTEGER_ALONE("ffs(a)"),
+    [NEG_FFS] = INTEGER_ALONE("-ffs(a)"),
+    [MIN_FFS] = INTEGER("min(ffs(a), b)"),
+    [CEILDIV] = INTEGER("ceildiv(a, b)"),
+    [CLAMP_BOTH] = ANY("clamp(a, b, a)"),
+    [FMA] = FLOAT("fma(a, b, a)"),
+    [SQRT] = FLOAT_ALONE("sqrt(a)"),
+    [FLOOR] = FLOAT_ALONE("floor(a)"),
+    [CEIL] = FLOAT_ALONE("ceil(a)"),
+    [ROUND] = FLOAT_ALONE("round(a)"),
+    [RINT] = FLOAT_ALONE("rint(a)"),
+    [TRUNC] = FLOAT_ALONE("trunc(a)"),
+    [UPDATE_ADD] = UPDATE("u += b"),
+    [UPDATE_SUB] = UPDATE("u -= b"),
+    [UPDATE_MUL] = UPDATE("u *= b"),
+    [UPDATE_MIN] = UPDATE("u min= b"),
+    [UPDATE_AND] = UPDATE_INTEGER("u &= b"),
+    [UPDATE_SHR] = UPDATE_INTEGER("u >>= b"),
 };
 
-static int compare(Number a, Number b)                     // 2: one is NaN
+static int compare(Number a, Number b) // 2: one is NaN
 {
     if (is_float(a.type)) return isnan(a.real) || isnan(b.real) ? 2 : (a.real > b.real) - (a.real < b.real);
     if (is_unsigned(a.type)) return ((uint64_t)a.bits > (uint64_t)b.bits) - ((uint64_t)a.bits < (uint64_t)b.bits);
@@ -150,11 +274,15 @@ static Number arithmetic(Op op, Number a, Number b)
         const float f = (float)a.real, g = (float)b.real;
         return real(F32, op == ADD ? f + g : op == SUB ? f - g : op == MUL ? f * g : f / g);
     }
-    if (t == F64) return real(F64, op == ADD ? a.real + b.real : op == SUB ? a.real - b.real : op == MUL ? a.real * b.real : a.real / b.real);
+    if (t == F64)
+        return real(F64, op == ADD   ? a.real + b.real
+                         : op == SUB ? a.real - b.real
+                         : op == MUL ? a.real * b.real
+                                     : a.real / b.real);
     if (op == ADD || op == SUB || op == MUL) return integer(t, op == ADD ? x + y : op == SUB ? x - y : x * y);
     if (b.bits == 0) return integer(t, op == DIV ? 0 : x);
     if (is_unsigned(t)) return integer(t, op == DIV ? x / y : x % y);
-    if (b.bits == -1) return integer(t, op == DIV ? 0 - x : 0);        // the least by -1 wraps
+    if (b.bits == -1) return integer(t, op == DIV ? 0 - x : 0); // the least by -1 wraps
     return integer(t, (uint64_t)(op == DIV ? a.bits / b.bits : a.bits % b.bits));
 }
 
@@ -179,9 +307,10 @@ static Number count_bits(Op op, Number x)
     return integer(I32, (uint64_t)(op == POPCOUNT ? ones : op == CLZ ? leading : op == FFS ? first : -first));
 }
 
-static Number rounded_up(Number a, Number b)               // a / b, for b > 0
+static Number rounded_up(Number a, Number b) // a / b, for b > 0
 {
-    if (is_unsigned(a.type)) return integer(a.type, (uint64_t)a.bits / (uint64_t)b.bits + ((uint64_t)a.bits % (uint64_t)b.bits > 0));
+    if (is_unsigned(a.type))
+        return integer(a.type, (uint64_t)a.bits / (uint64_t)b.bits + ((uint64_t)a.bits % (uint64_t)b.bits > 0));
     return integer(a.type, (uint64_t)(a.bits / b.bits + (a.bits % b.bits > 0)));
 }
 
@@ -191,24 +320,29 @@ static Number evaluate(Op op, Number p, Number q)
     const Number a = convert(t, p), b = convert(t, q);
     const int order = compare(a, b);
     switch (op) {
-    case ADD: case SUB: case MUL: return arithmetic(op, a, b);
-    case DIV: case MOD: return arithmetic(op, a, b);
+    case ADD:
+    case SUB:
+    case MUL: return arithmetic(op, a, b);
+    case DIV:
+    case MOD: return arithmetic(op, a, b);
     case AND: return integer(t, (uint64_t)(a.bits & b.bits));
-    case OR:  return integer(t, (uint64_t)(a.bits | b.bits));
+    case OR: return integer(t, (uint64_t)(a.bits | b.bits));
     case XOR: return integer(t, (uint64_t)(a.bits ^ b.bits));
-    case SHL: case SHR: return shift(op, p, q.bits);
-    case LT:  return truth(order == -1);
-    case LE:  return truth(order == -1 || order == 0);
-    case GT:  return truth(order == 1);
-    case GE:  return truth(order == 1 || order == 0);
-    case EQ:  return truth(order == 0);
-    case NE:  return truth(order != 0);
-    case BOTH:   return truth(is_true(p) && is_true(q));
+    case SHL:
+    case SHR: return shift(op, p, q.bits);
+    case LT: return truth(order == -1);
+    case LE: return truth(order == -1 || order == 0);
+    case GT: return truth(order == 1);
+    case GE: return truth(order == 1 || order == 0);
+    case EQ: return truth(order == 0);
+    case NE: return truth(order != 0);
+    case BOTH: return truth(is_true(p) && is_true(q));
     case EITHER: return truth(is_true(p) || is_true(q));
-    case NOT:    return truth(!is_true(p));
-    case NEG:    return is_float(p.type) ? real(p.type, -p.real) : integer(p.type, 0 - (uint64_t)p.bits);
+    case NOT: return truth(!is_true(p));
+    case NEG: return is_float(p.type) ? real(p.type, -p.real) : integer(p.type, 0 - (uint64_t)p.bits);
     case INVERT: return integer(p.type, ~(uint64_t)p.bits);
-    case SELECT: return (is_float(p.type) ? p.real < 3 : is_unsigned(p.type) ? (uint64_t)p.bits < 3 : p.bits < 3) ? a : b;
+    case SELECT:
+        return (is_float(p.type) ? p.real < 3 : is_unsigned(p.type) ? (uint64_t)p.bits < 3 : p.bits < 3) ? a : b;
     case MIN: return extreme(a, b, -1);
     case MAX: return extreme(a, b, 1);
     case CLAMP:
@@ -217,18 +351,22 @@ static Number evaluate(Op op, Number p, Number q)
     case ABS:
         if (is_float(p.type)) return real(p.type, fabs(p.real));
         return integer(p.type, is_unsigned(p.type) || p.bits >= 0 ? (uint64_t)p.bits : 0 - (uint64_t)p.bits);
-    case POPCOUNT: case CLZ: case FFS: case NEG_FFS: return count_bits(op, p);
-    case MIN_FFS:    return evaluate(MIN, count_bits(FFS, p), q);
-    case CEILDIV:    return (is_unsigned(t) ? b.bits != 0 : b.bits > 0) ? rounded_up(a, b) : integer(t, 0);
+    case POPCOUNT:
+    case CLZ:
+    case FFS:
+    case NEG_FFS: return count_bits(op, p);
+    case MIN_FFS: return evaluate(MIN, count_bits(FFS, p), q);
+    case CEILDIV: return (is_unsigned(t) ? b.bits != 0 : b.bits > 0) ? rounded_up(a, b) : integer(t, 0);
     case CLAMP_BOTH: return extreme(extreme(a, b, 1), a, -1);
-    case FMA:   return real(t, t == F32 ? fmaf((float)a.real, (float)b.real, (float)a.real) : fma(a.real, b.real, a.real));
-    case SQRT:  return real(p.type, sqrt(p.real));
+    case FMA:
+        return real(t, t == F32 ? fmaf((float)a.real, (float)b.real, (float)a.real) : fma(a.real, b.real, a.real));
+    case SQRT: return real(p.type, sqrt(p.real));
     case FLOOR: return real(p.type, floor(p.real));
-    case CEIL:  return real(p.type, ceil(p.real));
+    case CEIL: return real(p.type, ceil(p.real));
     case ROUND: return real(p.type, round(p.real));
-    case RINT:  return real(p.type, nearbyint(p.real));
+    case RINT: return real(p.type, nearbyint(p.real));
     case TRUNC: return real(p.type, trunc(p.real));
-    case OPS:   break;
+    case OPS: break;
     case UPDATE_ADD: return evaluate(ADD, p, q);
     case UPDATE_SUB: return evaluate(SUB, p, q);
     case UPDATE_MUL: return evaluate(MUL, p, q);
@@ -258,18 +396,19 @@ static Number stored(int a, Number x)
 {
     const uint64_t n = (uint64_t)x.bits;
     switch (types[a].type) {
-    case KILN_I8:   return integer(I32, (uint64_t)(int8_t)n);
-    case KILN_I16:  return integer(I32, (uint64_t)(int16_t)n);
-    case KILN_U8:   return integer(I32, (uint8_t)n);
-    case KILN_U16:  return integer(I32, (uint16_t)n);
+    case KILN_I8: return integer(I32, (uint64_t)(int8_t)n);
+    case KILN_I16: return integer(I32, (uint64_t)(int16_t)n);
+    case KILN_U8: return integer(I32, (uint8_t)n);
+    case KILN_U16: return integer(I32, (uint16_t)n);
     case KILN_BOOL: return integer(I32, n != 0);
-    default:        return convert(types[a].wide, x);
+    default: return convert(types[a].wide, x);
     }
 }
 
 static char *write_operator(char *at, int op, int a, int b)
 {
-    if (operators[op].update) return at + sprintf(at, "{ %s u = a; %s; R%d[%d][i] = u; }\n", types[a].name, operators[op].text, b, op);
+    if (operators[op].update)
+        return at + sprintf(at, "{ %s u = a; %s; R%d[%d][i] = u; }\n", types[a].name, operators[op].text, b, op);
     return at + sprintf(at, "R%d[%d][i] = %s;\n", b, op, operators[op].text);
 }
 
@@ -278,7 +417,8 @@ static char *kernel_text(int a, bool in_forall)
     static char text[1 << 16];
     char *at = text + sprintf(text, "kernel k(in %s X[256]", types[a].name);
     for (int b = 0; b < TYPES; b++)
-        at += sprintf(at, ", in %s Y%d[256], out %s R%d[%d][256]", types[b].name, b, result_is_float(a, b) ? "f64" : "i64", b, OPS);
+        at += sprintf(at, ", in %s Y%d[256], out %s R%d[%d][256]", types[b].name, b,
+                      result_is_float(a, b) ? "f64" : "i64", b, OPS);
     at += sprintf(at, ")\n{\ngrid ();\n");
     for (int b = 0; b < TYPES; b++) {
         at += sprintf(at, "%s {\n", in_forall ? "forall (i : 256)" : "for (int i = 0; i < 256; i++)");
@@ -310,11 +450,13 @@ static void compare_results(int a, int b, const char *where, const int64_t (*res
             if (operators[op].update) right = stored(a, right);
             const bool floating = result_is_float(a, b);
             if (floating) right = convert(F64, right);
-            if (floating ? (isnan(got) && isnan(right.real)) || got == right.real : results[op][i] == right.bits) continue;
+            if (floating ? (isnan(got) && isnan(right.real)) || got == right.real : results[op][i] == right.bits)
+                continue;
             if (is_near_quotient(op, q, common(p.type, q.type), got, right.real)) continue;
-            fail_msg("%s: %s a = %.17g (%" PRId64 "), %s b = %.17g (%" PRId64 "): %s is %.17g (%" PRId64 "), expected %.17g (%" PRId64 ")",
-                     where, types[a].name, p.real, p.bits, types[b].name, q.real, q.bits, operators[op].text, floating ? got : 0,
-                     results[op][i], right.real, right.bits);
+            fail_msg("%s: %s a = %.17g (%" PRId64 "), %s b = %.17g (%" PRId64 "): %s is %.17g (%" PRId64
+                     "), expected %.17g (%" PRId64 ")",
+                     where, types[a].name, p.real, p.bits, types[b].name, q.real, q.bits, operators[op].text,
+                     floating ? got : 0, results[op][i], right.real, right.bits);
         }
 }
 
@@ -325,11 +467,11 @@ static void compute_all(int a, bool in_forall)
     memset(results, 0x5a, sizeof results);
     args[0] = T(numbers[a], types[a].type, PAIRS);
     for (int b = 0; b < TYPES; b++) {
-        args[1 + 2*b] = T(numbers[b], types[b].type, PAIRS);
-        args[2 + 2*b] = T(results[b], result_is_float(a, b) ? KILN_F64 : KILN_I64, OPS, PAIRS);
+        args[1 + 2 * b] = T(numbers[b], types[b].type, PAIRS);
+        args[2 + 2 * b] = T(results[b], result_is_float(a, b) ? KILN_F64 : KILN_I64, OPS, PAIRS);
     }
     kiln_kernel *const kernel = build(kernel_text(a, in_forall), "k", NULL);
-    static char own[PAIRS * 8];                            // tensors of a launch may share memory only if none is written
+    static char own[PAIRS * 8]; // tensors of a launch may share memory only if none is written
     memcpy(own, numbers[a], sizeof own);
     args[0].tensor.data = own;
     launch(kernel, args, COUNT_OF(args));
@@ -344,7 +486,7 @@ static void compute_some(bool in_forall)
     for (int a = step == 1 ? 0 : in_forall; a < TYPES; a += step) compute_all(a, in_forall);
 }
 
-static void in_forall(void **state)         { compute_some(true); }
+static void in_forall(void **state) { compute_some(true); }
 static void one_after_another(void **state) { compute_some(false); }
 
 int main(void)

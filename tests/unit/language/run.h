@@ -31,14 +31,14 @@ static inline kiln_device *test_device(void)
 
 static inline bool on_cpu(void) { return strcmp(kiln_device_name(test_device()), "cpu") == 0; }
 
-static inline kiln_status try_build(const char *text, const char *name, const char *bindings, bool check, kiln_kernel **kernel)
+static inline kiln_status try_build(const char *text, const char *name, const char *bindings, bool check,
+                                    kiln_kernel **kernel)
 {
     kiln_program *program = NULL;
     const kiln_build_options options = { .check = check, .isa = getenv("KILN_TEST_ISA") };
     *kernel = NULL;
     kiln_status status = kiln_program_load_text("test.tile", text, &program);
-    if (!status)
-        status = kiln_kernel_build(test_device(), program, name, bindings, &options, kernel);
+    if (!status) status = kiln_kernel_build(test_device(), program, name, bindings, &options, kernel);
     kiln_program_free(program);
     return status;
 }
@@ -59,13 +59,16 @@ static inline kiln_kernel *build(const char *text, const char *name, const char 
 
 // ---- launching
 
-typedef struct Arg { kiln_arg arg; kiln_tensor tensor; } Arg;
+typedef struct Arg {
+    kiln_arg arg;
+    kiln_tensor tensor;
+} Arg;
 
 static inline Arg tensor_arg(void *data, kiln_type type, int rank, const int64_t *shape)
 {
     return (Arg){ .arg.kind = KILN_ARG_TENSOR, .tensor = kiln_tensor_of(NULL, data, type, rank, shape) };
 }
-#define T(data, type, ...)                                                                         \
+#define T(data, type, ...)                                                                                             \
     tensor_arg((void *)(data), (type), COUNT_OF(((int64_t[]){ __VA_ARGS__ })), (int64_t[]){ __VA_ARGS__ })
 #define I(value) ((Arg){ .arg = KILN_INT(value) })
 #define F(value) ((Arg){ .arg = KILN_FLOAT(value) })
@@ -78,28 +81,22 @@ static inline kiln_status try_launch(kiln_kernel *kernel, Arg *args, int n)
     kiln_status status = KILN_OK;
     for (int i = 0; i < n && !status; i++) {
         launched[i] = args[i].arg;
-        if (args[i].arg.kind != KILN_ARG_TENSOR)
-            continue;
+        if (args[i].arg.kind != KILN_ARG_TENSOR) continue;
         launched[i].tensor = &args[i].tensor;
-        if (on_cpu())
-            continue;
+        if (on_cpu()) continue;
         const size_t bytes = kiln_tensor_bytes(&args[i].tensor);
         host[i] = args[i].tensor.data;
         status = kiln_alloc(test_device(), bytes ? bytes : 1, &memory[i]);
-        if (!status && bytes)
-            status = kiln_upload(test_device(), memory[i], host[i], bytes);
+        if (!status && bytes) status = kiln_upload(test_device(), memory[i], host[i], bytes);
         args[i].tensor.device = test_device();
         args[i].tensor.data = memory[i];
     }
-    if (!status)
-        status = kiln_launch(kernel, NULL, launched, n);
-    if (!status && !on_cpu())
-        status = kiln_stream_wait(test_device(), NULL);
+    if (!status) status = kiln_launch(kernel, NULL, launched, n);
+    if (!status && !on_cpu()) status = kiln_stream_wait(test_device(), NULL);
     for (int i = 0; i < n; i++)
         if (memory[i]) {
             const size_t bytes = kiln_tensor_bytes(&args[i].tensor);
-            if (!status && bytes)
-                status = kiln_download(test_device(), host[i], memory[i], bytes);
+            if (!status && bytes) status = kiln_download(test_device(), host[i], memory[i], bytes);
             kiln_free(test_device(), memory[i]);
         }
     return status;
@@ -109,8 +106,7 @@ static inline kiln_status try_launch(kiln_kernel *kernel, Arg *args, int n)
 static inline void launch(kiln_kernel *kernel, Arg *args, int n)
 {
     assert_true(n <= 64);
-    if (try_launch(kernel, args, n) != KILN_OK)
-        fail_msg("launch: %s", kiln_error_message());
+    if (try_launch(kernel, args, n) != KILN_OK) fail_msg("launch: %s", kiln_error_message());
 }
 #define RUN(kernel, ...) launch((kernel), (Arg[]){ __VA_ARGS__ }, COUNT_OF(((Arg[]){ __VA_ARGS__ })))
 
@@ -125,6 +121,9 @@ static inline uint64_t bits_of(uint64_t i)
     return x ^ x >> 31;
 }
 
-static inline bool same_double(double a, double b) { return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b)); }
+static inline bool same_double(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
 
 #endif

@@ -13,16 +13,14 @@
 static void count_homes(const Layout *layout, Crew crew, int *homes)
 {
     const int rows = layout->extent[0], columns = layout->rank > 1 ? layout->extent[1] : 1;
-    for (int i = 0; i < rows * columns; i++)
-        homes[i] = 0;
+    for (int i = 0; i < rows * columns; i++) homes[i] = 0;
     for (int group = 0; group < crew.groups; group++)
         for (int warp = 0; warp < crew.warps; warp++)
             for (int lane = 0; lane < WARP_LANES; lane++)
                 for (int reg = 0; reg < layout_registers(layout); reg++) {
                     int at[LAYOUT_MAX_RANK] = { 0 };
                     layout_at(layout, reg, lane, warp, group, at);
-                    if (at[0] < rows && at[1] < columns)
-                        homes[at[0] * columns + at[1]]++;
+                    if (at[0] < rows && at[1] < columns) homes[at[0] * columns + at[1]]++;
                 }
 }
 
@@ -33,7 +31,8 @@ static void expect_homes(const Layout *layout, Crew crew, int each)
     count_homes(layout, crew, homes);
     for (int i = 0; i < n; i++)
         if (each ? homes[i] != each : homes[i] < 1)
-            fail_msg("element %d of %d x %d has %d homes", i, layout->extent[0], layout->rank > 1 ? layout->extent[1] : 1, homes[i]);
+            fail_msg("element %d of %d x %d has %d homes", i, layout->extent[0],
+                     layout->rank > 1 ? layout->extent[1] : 1, homes[i]);
     free(homes);
 }
 
@@ -65,9 +64,11 @@ static void accumulators_give_each_element_one_home(void **state)
             for (int c = 0; c < 6; c++)
                 for (int d = 0; d < 2; d++) {
                     const Layout layout = layout_accumulator(rows[i], columns[j], crews[c], (Division)d);
-                    const int wide = (columns[j] + 16 * crews[c].groups - 1) / (16 * crews[c].groups) * (16 * crews[c].groups);
+                    const int wide =
+                        (columns[j] + 16 * crews[c].groups - 1) / (16 * crews[c].groups) * (16 * crews[c].groups);
                     for (int odd = 1; odd < 4; odd++) {
-                        const Layout bytes = layout_accumulator_bytes(rows[i], wide, crews[c], (Division)d, odd & 1, odd & 2);
+                        const Layout bytes =
+                            layout_accumulator_bytes(rows[i], wide, crews[c], (Division)d, odd & 1, odd & 2);
                         assert_true(layout_covers(&bytes));
                     }
                     assert_true(layout_covers(&layout));
@@ -77,7 +78,8 @@ static void accumulators_give_each_element_one_home(void **state)
 
 static void blocked_layouts_reach_every_element(void **state)
 {
-    static const int extents[][2] = { { 1, 4096 }, { 16, 512 }, { 7, 33 }, { 192, 64 }, { 3, 1 }, { 576, 80 }, { 1, 1 }, { 64, 100 } };
+    static const int extents[][2] = { { 1, 4096 }, { 16, 512 }, { 7, 33 }, { 192, 64 },
+                                      { 3, 1 },    { 576, 80 }, { 1, 1 },  { 64, 100 } };
     static const Crew crews[] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 4 } };
     for (int e = 0; e < 8; e++)
         for (int c = 0; c < 4; c++)
@@ -114,7 +116,8 @@ static void expect_split(int rows, int columns, bool of_rows, int slow, int fast
     const Crew crew = { 2, 4 };
     const Layout layout = layout_accumulator(rows, columns, crew, DIVIDE_ROWS);
     const DimensionSplit two = { 2, { slow, fast } };
-    const DimensionSplit dims[2] = { of_rows ? two : (DimensionSplit){ 1, { rows } }, of_rows ? (DimensionSplit){ 1, { columns } } : two };
+    const DimensionSplit dims[2] = { of_rows ? two : (DimensionSplit){ 1, { rows } },
+                                     of_rows ? (DimensionSplit){ 1, { columns } } : two };
     Layout parts;
     assert_true(layout_split(&layout, dims, &parts));
     assert_int_equal(parts.rank, 3);
@@ -125,7 +128,8 @@ static void expect_split(int rows, int columns, bool of_rows, int slow, int fast
                     int at[LAYOUT_MAX_RANK], of[LAYOUT_MAX_RANK];
                     layout_at(&layout, reg, lane, warp, group, at);
                     layout_at(&parts, reg, lane, warp, group, of);
-                    const int row = of_rows ? of[0] * fast + of[1] : of[0], column = of_rows ? of[2] : of[1] * fast + of[2];
+                    const int row = of_rows ? of[0] * fast + of[1] : of[0],
+                              column = of_rows ? of[2] : of[1] * fast + of[2];
                     assert_int_equal(row, at[0]);
                     assert_int_equal(column, at[1]);
                     assert_true(of[of_rows ? 1 : 2] < fast);
@@ -153,7 +157,8 @@ static void dimensions_split_and_merge(void **state)
 
 static void panels_are_one_to_one(void **state)
 {
-    static const int shapes[][4] = { { 64, 64, 2 }, { 128, 128, 2 }, { 80, 64, 2 }, { 5, 16, 2 }, { 64, 32, 2 }, { 256, 128, 1 },
+    static const int shapes[][4] = { { 64, 64, 2 }, { 128, 128, 2 },    { 80, 64, 2 },
+                                     { 5, 16, 2 },  { 64, 32, 2 },      { 256, 128, 1 },
                                      { 33, 48, 4 }, { 64, 192, 2, 32 }, { 64, 192, 2, 16 } };
     for (int s = 0; s < 9; s++) {
         SharedLayout layout;
@@ -196,14 +201,19 @@ static void swizzled_columns_have_no_conflicts(void **state)
 // Every element has a home, a thread's rectangle is where the product looks for it, and operands are read in whole runs.
 static void register_tiles_are_rectangles(void **state)
 {
-    static const struct { int rows, columns, groups, warps, row_run, column_run; bool keep_rows; } cases[] = {
-        { 128, 256, 2, 4, 1, 1, false }, { 128, 256, 2, 4, 4, 4, false }, { 64, 64, 1, 4, 1, 4, true }, { 16, 16, 1, 4, 1, 4, false },
-        { 192, 128, 3, 4, 4, 1, false }, { 8, 24, 1, 1, 1, 1, false }, { 96, 64, 1, 2, 2, 2, true },
+    static const struct {
+        int rows, columns, groups, warps, row_run, column_run;
+        bool keep_rows;
+    } cases[] = {
+        { 128, 256, 2, 4, 1, 1, false }, { 128, 256, 2, 4, 4, 4, false }, { 64, 64, 1, 4, 1, 4, true },
+        { 16, 16, 1, 4, 1, 4, false },   { 192, 128, 3, 4, 4, 1, false }, { 8, 24, 1, 1, 1, 1, false },
+        { 96, 64, 1, 2, 2, 2, true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const Crew crew = { cases[i].groups, cases[i].warps };
         RegisterTile t;
-        assert_true(layout_register_tile(cases[i].rows, cases[i].columns, crew, cases[i].row_run, cases[i].column_run, cases[i].keep_rows, 128, &t));
+        assert_true(layout_register_tile(cases[i].rows, cases[i].columns, crew, cases[i].row_run, cases[i].column_run,
+                                         cases[i].keep_rows, 128, &t));
         assert_true(layout_covers(&t.layout));
         assert_int_equal(layout_registers(&t.layout), t.row_run * t.row_runs * t.column_run * t.column_runs);
         assert_int_equal(layout_extent_of(&t.layout, IN_LANE), WARP_LANES);
@@ -215,7 +225,10 @@ static void register_tiles_are_rectangles(void **state)
                     layout_at(&t.layout, 0, lane, warp, group, corner);
                     for (int r = 0; r < t.row_run * t.row_runs; r++)
                         for (int c = 0; c < t.column_run * t.column_runs; c++) {
-                            const int reg = c % t.column_run + t.column_run * (r % t.row_run + t.row_run * (c / t.column_run + t.column_runs * (r / t.row_run)));
+                            const int reg =
+                                c % t.column_run +
+                                t.column_run *
+                                    (r % t.row_run + t.row_run * (c / t.column_run + t.column_runs * (r / t.row_run)));
                             layout_at(&t.layout, reg, lane, warp, group, at);
                             assert_int_equal(at[0], corner[0] + r / t.row_run * t.row_stride + r % t.row_run);
                             assert_int_equal(at[1], corner[1] + c / t.column_run * t.column_stride + c % t.column_run);

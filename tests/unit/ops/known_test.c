@@ -75,8 +75,7 @@ static void too_long_a_key(void **state)
     KnownKey key;
     int64_t value = 1;
     known_key_begin(&key);
-    for (int i = 0; i <= KNOWN_KEY_WORDS; i++)
-        known_key_word(&key, i);
+    for (int i = 0; i <= KNOWN_KEY_WORDS; i++) known_key_word(&key, i);
     known_keep(&known, &key, &value, sizeof value);
     assert_false(known_find(&known, &key, &value, sizeof value));
 }

@@ -15,8 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct Case { const char *name; void (*run)(TileKernel *kernel); bool checked; } Case;
-static const Case cases[] = { { "simplify", simplify, false }, { "split_bounds", split_bounds, false }, { "trace_foralls", trace_foralls, true },
+typedef struct Case {
+    const char *name;
+    void (*run)(TileKernel *kernel);
+    bool checked;
+} Case;
+static const Case cases[] = { { "simplify", simplify, false },
+                              { "split_bounds", split_bounds, false },
+                              { "trace_foralls", trace_foralls, true },
                               { "split_quotients", split_quotients, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
@@ -32,7 +38,7 @@ static const char *read_text(Arena *arena, const char *path)
     if (!file) return "";
     Text text = { .arena = arena };
     char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0; ) text_add(&text, part, n);
+    for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) text_add(&text, part, n);
     fclose(file);
     return text_cstr(&text);
 }
@@ -49,7 +55,8 @@ static void run_kernels(Arena *arena, const Case *one, Text *out)
     Program *const program = program_load(arena, diags, path_of(arena, one->name, "tile"));
     for (const Decl *decl = program->n_modules ? program->modules[0]->decls : NULL; decl; decl = decl->next) {
         if (decl->kind != DECL_KERNEL) continue;
-        TileKernel *const kernel = check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu", .checked = one->checked });
+        TileKernel *const kernel =
+            check_kernel(program, decl->name, &(CheckOptions){ .target = "cpu", .checked = one->checked });
         if (!kernel) break;
         verify(kernel, arena);
         one->run(kernel);
@@ -84,8 +91,8 @@ static void check_case(const Case *one)
     arena_free(arena);
 }
 
-static void test_simplify(void **state)      { check_case(&cases[0]); }
-static void test_split_bounds(void **state)  { check_case(&cases[1]); }
+static void test_simplify(void **state) { check_case(&cases[0]); }
+static void test_split_bounds(void **state) { check_case(&cases[1]); }
 static void test_trace_foralls(void **state) { check_case(&cases[2]); }
 static void test_split_quotients(void **state) { check_case(&cases[3]); }
 

@@ -26,9 +26,12 @@ static int teardown(void **state)
 // A kernel of one tensor A[M][N], and scalars n (int), m (int), a (i32), b (u32), c (i64), x (f32), y (f64).
 static TileKernel *small_kernel(Random *r)
 {
-    static const struct { const char *name; DType type; } scalars[] = {
-        { "n", DTYPE_INT }, { "m", DTYPE_INT }, { "a", DTYPE_I32 }, { "b", DTYPE_U32 }, { "c", DTYPE_I64 },
-        { "x", DTYPE_F32 }, { "y", DTYPE_F64 },
+    static const struct {
+        const char *name;
+        DType type;
+    } scalars[] = {
+        { "n", DTYPE_INT }, { "m", DTYPE_INT }, { "a", DTYPE_I32 }, { "b", DTYPE_U32 },
+        { "c", DTYPE_I64 }, { "x", DTYPE_F32 }, { "y", DTYPE_F64 },
     };
     TileKernel *const k = NEW(arena, TileKernel, .name = "small", .key = "small<>", .target = "cpu", .arena = arena);
     k->diags = diags_new(arena);
@@ -41,7 +44,8 @@ static TileKernel *small_kernel(Random *r)
     k->n_binds = 2;
     k->binds = NEW_ARRAY(arena, TileBind, 2);
     for (int d = 0; d < 2; d++) {
-        k->binds[d] = (TileBind){ .symbol = tile_new_var(k, VAR_SYMBOL, DTYPE_INT, d ? "N" : "M", (Span){ 0 }), .dim = d };
+        k->binds[d] =
+            (TileBind){ .symbol = tile_new_var(k, VAR_SYMBOL, DTYPE_INT, d ? "N" : "M", (Span){ 0 }), .dim = d };
         tensor->shape[d] = expr_var(arena, k->binds[d].symbol);
         r->ints[d] = k->binds[d].symbol;
     }
@@ -54,13 +58,16 @@ static TileKernel *small_kernel(Random *r)
     }
     k->n_requires = 1;
     k->requires = NEW_ARRAY(arena, TileRequire, 1);
-    k->requires[0] = (TileRequire){ expr_binary(arena, X_GT, expr_var(arena, r->floats[0]), expr_float(arena, DTYPE_F32, 0)), "x is positive", { 0 } };
+    k->requires[0] = (TileRequire){
+        expr_binary(arena, X_GT, expr_var(arena, r->floats[0]), expr_float(arena, DTYPE_F32, 0)), "x is positive", { 0 }
+    };
     k->n_checks = 1;
     k->checks = NEW_ARRAY(arena, TileShapeCheck, 1);
     k->checks[0] = (TileShapeCheck){ 0, 1, int_mul(arena, expr_var(arena, r->ints[2]), int_const(arena, 8)) };
     k->n_grid = 1;
     k->grid = NEW_ARRAY(arena, TileGridDim, 1);
-    k->grid[0] = (TileGridDim){ tile_new_var(k, VAR_GRID, DTYPE_INT, "g", (Span){ 0 }), int_ceildiv(arena, tensor->shape[0], int_const(arena, 64)), 0 };
+    k->grid[0] = (TileGridDim){ tile_new_var(k, VAR_GRID, DTYPE_INT, "g", (Span){ 0 }),
+                                int_ceildiv(arena, tensor->shape[0], int_const(arena, 64)), 0 };
     return k;
 }
 
@@ -91,7 +98,8 @@ static void test_postfix_programs_compute_what_expressions_mean(void **state)
         }
         for (int i = 1; i < 6; i++) {
             const DType of = k->params[i].scalar->type;
-            scalars[i] = constant_wrap(of, of == DTYPE_INT ? random_below(&r, 400) - 200 : random_ints[random_below(&r, COUNT(random_ints))]);
+            scalars[i] = constant_wrap(of, of == DTYPE_INT ? random_below(&r, 400) - 200
+                                                           : random_ints[random_below(&r, COUNT(random_ints))]);
             env.bindings[env.n++] = (EvalBinding){ k->params[i].scalar, { .i = scalars[i] } };
         }
         const int real = type == DTYPE_F64 ? 7 : 6;
@@ -105,11 +113,13 @@ static void test_postfix_programs_compute_what_expressions_mean(void **state)
             assert_int_equal(plan_eval(plan, code, symbols, scalars, &word), PLAN_FINE);
             double number;
             memcpy(&number, &word, sizeof number);
-            const bool same = dtype_is_float(type) ? number == expected.f || (isnan(number) && isnan(expected.f)) : word == expected.i;
+            const bool same = dtype_is_float(type) ? number == expected.f || (isnan(number) && isnan(expected.f))
+                                                   : word == expected.i;
             if (!same) {
                 Text text = { .arena = arena };
                 expr_print(&text, twin.plain);
-                fail_msg("%s is %lld %g, not %lld %g", text_cstr(&text), (long long)word, number, (long long)expected.i, expected.f);
+                fail_msg("%s is %lld %g, not %lld %g", text_cstr(&text), (long long)word, number, (long long)expected.i,
+                         expected.f);
             }
             compared++;
         }
@@ -133,7 +143,8 @@ static LaunchPlan *full_plan(void)
     plan->maps[0].dim[0] = plan->params[0].shape[1];
     plan->n_extras = 1;
     plan->extras = NEW_ARRAY(arena, PlanExtra, 1);
-    plan->extras[0].value = plan_add_code(arena, plan, k, int_add(arena, expr_var(arena, r.ints[0]), int_const(arena, 1)));
+    plan->extras[0].value =
+        plan_add_code(arena, plan, k, int_add(arena, expr_var(arena, r.ints[0]), int_const(arena, 1)));
     return plan;
 }
 
@@ -188,8 +199,10 @@ static void test_damage_is_refused(void **state)
         const int64_t symbols[64] = { 1, 2 }, scalars[PLAN_MAX_PARAMS] = { 3 };
         if (plan) {
             for (int g = 0; g < plan->n_grid; g++) plan_eval(plan, plan->grid[g], symbols, scalars, &(int64_t){ 0 });
-            for (int c = 0; c < plan->n_checks; c++) plan_eval(plan, plan->checks[c].expected, symbols, scalars, &(int64_t){ 0 });
-            for (int q = 0; q < plan->n_requires; q++) plan_eval(plan, plan->requires[q].cond, symbols, scalars, &(int64_t){ 0 });
+            for (int c = 0; c < plan->n_checks; c++)
+                plan_eval(plan, plan->checks[c].expected, symbols, scalars, &(int64_t){ 0 });
+            for (int q = 0; q < plan->n_requires; q++)
+                plan_eval(plan, plan->requires[q].cond, symbols, scalars, &(int64_t){ 0 });
         }
         memcpy(bytes.data + bytes.length - 8, before, 8);
         bytes.data[i] ^= 0x41;
@@ -218,24 +231,37 @@ static PlanFault eval_pair(DType type, ExprOp op, int64_t x, int64_t y, int64_t 
     Random r = { .state = 1, .arena = arena };
     TileKernel *const k = small_kernel(&r);
     LaunchPlan *const plan = plan_new(arena, k, "entry");
-    Expr *const a = expr_convert(arena, type, expr_var(arena, r.ints[0])), *const b = expr_convert(arena, type, expr_var(arena, r.ints[1]));
-    return plan_eval(plan, plan_add_code(arena, plan, k, expr_binary(arena, op, a, b)), (int64_t[]){ x, y }, (int64_t[8]){ 0 }, value);
+    Expr *const a = expr_convert(arena, type, expr_var(arena, r.ints[0])), *const b = expr_convert(
+                                                                               arena, type, expr_var(arena, r.ints[1]));
+    return plan_eval(plan, plan_add_code(arena, plan, k, expr_binary(arena, op, a, b)), (int64_t[]){ x, y },
+                     (int64_t[8]){ 0 }, value);
 }
 
 static void test_what_has_no_value_says_why(void **state)
 {
-    static const struct { ExprOp op; int64_t x, y; PlanFault fault; } of_int[] = {
-        { X_DIV, 7, 0, PLAN_DIVIDES_BY_ZERO }, { X_MOD, 7, 0, PLAN_DIVIDES_BY_ZERO },
-        { X_DIV, INT64_MIN, -1, PLAN_OVERFLOWS }, { X_MOD, INT64_MIN, -1, PLAN_FINE },
-        { X_ADD, INT64_MAX, 1, PLAN_OVERFLOWS }, { X_SUB, INT64_MIN, 1, PLAN_OVERFLOWS }, { X_MUL, INT64_MAX, 2, PLAN_OVERFLOWS },
-        { X_SHL, 1, 63, PLAN_OVERFLOWS }, { X_SHL, 1, 64, PLAN_SHIFTS_TOO_FAR }, { X_SHR, 1, -1, PLAN_SHIFTS_TOO_FAR },
+    static const struct {
+        ExprOp op;
+        int64_t x, y;
+        PlanFault fault;
+    } of_int[] = {
+        { X_DIV, 7, 0, PLAN_DIVIDES_BY_ZERO },
+        { X_MOD, 7, 0, PLAN_DIVIDES_BY_ZERO },
+        { X_DIV, INT64_MIN, -1, PLAN_OVERFLOWS },
+        { X_MOD, INT64_MIN, -1, PLAN_FINE },
+        { X_ADD, INT64_MAX, 1, PLAN_OVERFLOWS },
+        { X_SUB, INT64_MIN, 1, PLAN_OVERFLOWS },
+        { X_MUL, INT64_MAX, 2, PLAN_OVERFLOWS },
+        { X_SHL, 1, 63, PLAN_OVERFLOWS },
+        { X_SHL, 1, 64, PLAN_SHIFTS_TOO_FAR },
+        { X_SHR, 1, -1, PLAN_SHIFTS_TOO_FAR },
         { X_SHL, 1, 62, PLAN_FINE },
     };
     int64_t value;
     for (int i = 0; i < COUNT(of_int); i++) {
         assert_int_equal(eval_pair(DTYPE_INT, of_int[i].op, of_int[i].x, of_int[i].y, &value), of_int[i].fault);
         if (of_int[i].fault) assert_int_equal(value, 0);
-        assert_int_equal(eval_pair(DTYPE_I64, of_int[i].op, of_int[i].x, of_int[i].y, &value) == PLAN_DIVIDES_BY_ZERO, of_int[i].y == 0);
+        assert_int_equal(eval_pair(DTYPE_I64, of_int[i].op, of_int[i].x, of_int[i].y, &value) == PLAN_DIVIDES_BY_ZERO,
+                         of_int[i].y == 0);
     }
     assert_int_equal(eval_pair(DTYPE_I32, X_DIV, INT32_MIN, -1, &value), PLAN_FINE);
     assert_int_equal(value, INT32_MIN);
@@ -250,7 +276,8 @@ static void test_an_arm_that_is_not_taken_may_divide_by_zero(void **state)
     Random r = { .state = 1, .arena = arena };
     TileKernel *const k = small_kernel(&r);
     LaunchPlan *const plan = plan_new(arena, k, "entry");
-    Expr *const x = expr_var(arena, r.ints[0]), *const y = expr_var(arena, r.ints[1]), *const zero = int_const(arena, 0);
+    Expr *const x = expr_var(arena, r.ints[0]), *const y = expr_var(arena, r.ints[1]),
+                *const zero = int_const(arena, 0);
     Expr *const quotient = expr_binary(arena, X_DIV, x, y), *const some = expr_binary(arena, X_NE, y, zero);
     Expr *const chosen = expr_select(arena, some, quotient, int_const(arena, 5));
     Expr *const both = expr_binary(arena, X_AND, some, expr_binary(arena, X_EQ, quotient, int_const(arena, 3)));

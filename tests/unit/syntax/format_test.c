@@ -26,7 +26,8 @@ static void spaces(void **state)
     check_body("x=-a+ - b*!c;y ++ ;", "    x = -a + -b*!c;\n    y++;\n");
     check_body("x=f < 8 ,T > (a)<b;", "    x = f<8, T>(a) < b;\n");
     check_body("x=a?b:c ;return(a) ;", "    x = a ? b : c;\n    return (a);\n");
-    check_body("grid(i:4,j:lo..hi)warps( 8 )cluster(i=2);", "    grid (i : 4, j : lo .. hi) warps(8) cluster(i = 2);\n");
+    check_body("grid(i:4,j:lo..hi)warps( 8 )cluster(i=2);",
+               "    grid (i : 4, j : lo .. hi) warps(8) cluster(i = 2);\n");
     check_body("if(a)x=1;else y=2;", "    if (a) x = 1; else y = 2;\n");
     check_body("x  max=  c;  a  =  b;", "    x max= c;\n    a = b;\n");
     check_body("layout ( a )=rows ;on(0)f(a );", "    layout(a) = rows;\n    on (0) f(a);\n");
@@ -35,7 +36,8 @@ static void spaces(void **state)
 static void lines(void **state)
 {
     check_body("if(a){x=1;y=2;}else{z=3;}", "    if (a) {\n        x = 1;\n        y = 2;\n    } else { z = 3; }\n");
-    check_body("if (a)\n{\nx=1;\n}\nelse\nif (b)\ny=1;", "    if (a) {\n        x = 1;\n    } else if (b)\n        y = 1;\n");
+    check_body("if (a)\n{\nx=1;\n}\nelse\nif (b)\ny=1;",
+               "    if (a) {\n        x = 1;\n    } else if (b)\n        y = 1;\n");
     check_body("forall (i:4) if (a)\nx = 1;", "    forall (i : 4) if (a)\n        x = 1;\n");
     check_body("while(a){}", "    while (a) { }\n");
     check_body("pipeline (k : 4) { stage 0: a = 1; stage 1:\nb = 2; }",
@@ -49,7 +51,8 @@ static void comments(void **state)
     check_body("a = 1; // one\nlonger = 2;// two\n// own\n   /* block */ b = 3;",
                "    a = 1;       // one\n    longer = 2;  // two\n    // own\n    /* block */\n    b = 3;\n");
     check_body("a = 1;       // kept\nb = 22;      // kept", "    a = 1;   // kept\n    b = 22;  // kept\n");
-    check_body("    a = 1;       // kept\n    b = 22;      // kept", "    a = 1;       // kept\n    b = 22;      // kept\n");
+    check_body("    a = 1;       // kept\n    b = 22;      // kept",
+               "    a = 1;       // kept\n    b = 22;      // kept\n");
     check_body("f(a /* x */, /* y */ b);", "    f(a /* x */, /* y */ b);\n");
     check_body("if (a) // why\n{ x = 1; }", "    if (a)  // why\n    { x = 1; }\n");
     check_body("{ // open\n\na = 1;   \t\n// last\n}", "    {  // open\n        a = 1;\n        // last\n    }\n");
@@ -88,15 +91,16 @@ static void check_flattened(const Source *source)
     check_stable(source_of(text));
 }
 
-static void kernels_keep_their_meaning(void **state)
-{
-    for_each_kernel_file(check_flattened);
-}
+static void kernels_keep_their_meaning(void **state) { for_each_kernel_file(check_flattened); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(spaces), TEST(lines), TEST(comments), TEST(broken_sources_are_left_alone), TEST(kernels_keep_their_meaning),
+        TEST(spaces),
+        TEST(lines),
+        TEST(comments),
+        TEST(broken_sources_are_left_alone),
+        TEST(kernels_keep_their_meaning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

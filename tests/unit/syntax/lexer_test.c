@@ -39,9 +39,19 @@ static void element_types_are_words(void **state)
 
 static void integers(void **state)
 {
-    static const struct { const char *text; uint64_t value; } cases[] = {
-        { "0", 0 }, { "42", 42 }, { "1'000_000", 1000000 }, { "0xff", 255 }, { "0XFF", 255 }, { "0b1011", 11 },
-        { "18446744073709551615", UINT64_MAX }, { "0xffff'ffff'ffff'ffff", UINT64_MAX }, { "9223372036854775808", 1ull << 63 },
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } cases[] = {
+        { "0", 0 },
+        { "42", 42 },
+        { "1'000_000", 1000000 },
+        { "0xff", 255 },
+        { "0XFF", 255 },
+        { "0b1011", 11 },
+        { "18446744073709551615", UINT64_MAX },
+        { "0xffff'ffff'ffff'ffff", UINT64_MAX },
+        { "9223372036854775808", 1ull << 63 },
     };
     for (int i = 0; i < COUNT(cases); i++) {
         const Token token = first_of(cases[i].text);
@@ -53,9 +63,12 @@ static void integers(void **state)
 
 static void reals(void **state)
 {
-    static const struct { const char *text; double value; } cases[] = {
-        { "1.", 1 }, { ".5", 0.5 }, { "1e-3", 1e-3 }, { "1.5E+2", 150 }, { "0x1p3", 8 }, { "0x1.8p-1", 0.75 },
-        { "1e308", 1e308 }, { "0.1", 0.1 }, { "1'0.2_5", 10.25 }, { "1e-999", 0 },
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {
+        { "1.", 1 },          { ".5", 0.5 },      { "1e-3", 1e-3 }, { "1.5E+2", 150 },    { "0x1p3", 8 },
+        { "0x1.8p-1", 0.75 }, { "1e308", 1e308 }, { "0.1", 0.1 },   { "1'0.2_5", 10.25 }, { "1e-999", 0 },
     };
     for (int i = 0; i < COUNT(cases); i++) {
         const Token token = first_of(cases[i].text);
@@ -105,7 +118,9 @@ static void maximum_and_assignment(void **state)
 
 static void lines_and_comments(void **state)
 {
-    assert_true(first_of("\xef\xbb\xbf" "a b // c\r\n/* d\n */ e /**/ f").line_start);
+    assert_true(first_of("\xef\xbb\xbf"
+                         "a b // c\r\n/* d\n */ e /**/ f")
+                    .line_start);
     assert_false(lexer_next(&lexer).line_start);
     assert_true(lexer_next(&lexer).line_start);
     assert_false(lexer_next(&lexer).line_start);
@@ -129,10 +144,24 @@ static void all_single_bytes_are_survived(void **state)
 
 static void build_lists_are_told_from_comparisons(void **state)
 {
-    static const struct { const char *text; bool opens; } cases[] = {
-        { "8, T>(x)", true }, { "T>(x)", true }, { "N/2 + 1, f32>(x)", true }, { "(a > b)>(c)", true }, { ">(x)", true },
-        { "g<8>(1), T>(x)", true }, { "b", false }, { "b > c", false }, { "b; f > (c)", false }, { "b && c > (d)", false },
-        { "b >> (c)", false }, { "b) > (c)", false }, { "8 < 9>(c)", false }, { "b == c>(d)", false },
+    static const struct {
+        const char *text;
+        bool opens;
+    } cases[] = {
+        { "8, T>(x)", true },
+        { "T>(x)", true },
+        { "N/2 + 1, f32>(x)", true },
+        { "(a > b)>(c)", true },
+        { ">(x)", true },
+        { "g<8>(1), T>(x)", true },
+        { "b", false },
+        { "b > c", false },
+        { "b; f > (c)", false },
+        { "b && c > (d)", false },
+        { "b >> (c)", false },
+        { "b) > (c)", false },
+        { "8 < 9>(c)", false },
+        { "b == c>(d)", false },
     };
     for (int i = 0; i < COUNT(cases); i++) {
         Lexer behind;
@@ -144,9 +173,17 @@ static void build_lists_are_told_from_comparisons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_spelling_is_its_own_token), TEST(element_types_are_words), TEST(integers), TEST(reals),
-        TEST(ranges_are_no_reals), TEST(the_locale_does_not_matter), TEST(strings), TEST(maximum_and_assignment),
-        TEST(lines_and_comments), TEST(all_single_bytes_are_survived), TEST(build_lists_are_told_from_comparisons),
+        TEST(every_spelling_is_its_own_token),
+        TEST(element_types_are_words),
+        TEST(integers),
+        TEST(reals),
+        TEST(ranges_are_no_reals),
+        TEST(the_locale_does_not_matter),
+        TEST(strings),
+        TEST(maximum_and_assignment),
+        TEST(lines_and_comments),
+        TEST(all_single_bytes_are_survived),
+        TEST(build_lists_are_told_from_comparisons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

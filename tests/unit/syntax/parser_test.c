@@ -19,7 +19,9 @@ static const char *expression(const char *text)
     return tree + 8;
 }
 
-typedef struct Pair { const char *text, *tree; } Pair;
+typedef struct Pair {
+    const char *text, *tree;
+} Pair;
 
 static void expressions(void **state)
 {
@@ -49,7 +51,8 @@ static void expressions(void **state)
         { "0x10 + 1e-3 + 1.", "((16 + 0.001) + 1.0)" },
         { "max(-rel, 0)", "max((-rel), 0)" },
         { "1 << WIDTH - 1", "(1 << (WIDTH - 1))" },
-        { "view + stage + on + grid + in + out + check + input", "(((((((view + stage) + on) + grid) + in) + out) + check) + input)" },
+        { "view + stage + on + grid + in + out + check + input",
+          "(((((((view + stage) + on) + grid) + in) + out) + check) + input)" },
     };
     for (int i = 0; i < COUNT(cases); i++) assert_string_equal(expression(cases[i].text), cases[i].tree);
 }
@@ -64,7 +67,8 @@ static void statements(void **state)
         { "cluster shared bf16 k[64];", "    cluster shared bf16 k[64]\n" },
         { "temp f32 P[B + 1];", "    temp f32 P[(B + 1)]\n" },
         { "temp = 3; view = 4;", "    temp = 3\n    view = 4\n" },
-        { "view v = A[0], w = B; view f32 x[4] = y; view z[2] = y;", "    view v = A[0], w = B\n    view f32 x[4] = y\n    view z[2] = y\n" },
+        { "view v = A[0], w = B; view f32 x[4] = y; view z[2] = y;",
+          "    view v = A[0], w = B\n    view f32 x[4] = y\n    view z[2] = y\n" },
         { "atomic A[0] += 1;", "    atomic A[0] += 1\n" },
         { "if (a) x = 1; else if (b) x = 2; else { x = 3; }",
           "    if a\n        x = 1\n    else\n        if b\n            x = 2\n        else\n            block\n                x = 3\n" },
@@ -76,15 +80,16 @@ static void statements(void **state)
         { "pipeline (k : n; stages = 2) { stage 0: x = 1; stage S: y = 2; }",
           "    pipeline (k : n) stages(2)\n        block\n            stage 0\n            x = 1\n            stage S\n            y = 2\n" },
         { "on (0, 1) x = 1;", "    on (0, 1)\n        x = 1\n" },
-        { "grid (); grid (x : 4) warps(8) persistent cluster(x = 2);", "    grid ()\n    grid (x : 4) warps(8) persistent cluster(x = 2)\n" },
-        { "require(a, \"m\"); assume(b); assert(c, \"n\");", "    require(a, \"m\")\n    assume(b)\n    assert(c, \"n\")\n" },
+        { "grid (); grid (x : 4) warps(8) persistent cluster(x = 2);",
+          "    grid ()\n    grid (x : 4) warps(8) persistent cluster(x = 2)\n" },
+        { "require(a, \"m\"); assume(b); assert(c, \"n\");",
+          "    require(a, \"m\")\n    assume(b)\n    assert(c, \"n\")\n" },
         { "print(\"x\", a, b);", "    print(\"x\", a, b)\n" },
         { "layout(a) = swizzle(128); layout(b) = partial;", "    layout(a) = swizzle(128)\n    layout(b) = partial\n" },
         { "return; return a + b;", "    return\n    return (a + b)\n" },
         { "k<8>(A, none);", "    k<8>(A, none)\n" },
     };
-    for (int i = 0; i < COUNT(cases); i++)
-        assert_string_equal(statement(cases[i].text), cases[i].tree);
+    for (int i = 0; i < COUNT(cases); i++) assert_string_equal(statement(cases[i].text), cases[i].tree);
 }
 
 static void declarations(void **state)
@@ -99,7 +104,8 @@ static void declarations(void **state)
           "kernel k(optional in strided T A[M][2], out strided f32 B[N])\n" },
         { "operator o(f32 s) { k(s); }", "operator o(f32 s)\n    k(s)\n" },
         { "extern cuda fn f32 f(f32 x);", "extern cuda fn f32 f(f32 x)\n" },
-        { "reference k { x = 1; } reference k<int N>(f32 s) { }", "reference k\n    x = 1\nreference k<int N>(f32 s)\n" },
+        { "reference k { x = 1; } reference k<int N>(f32 s) { }",
+          "reference k\n    x = 1\nreference k<int N>(f32 s)\n" },
         { "check k<T = {f32, bf16}, N = 4>(M = {1, 2}) { input A = normal(0, 1); input B, D = {none, present}; tolerance: exact; "
           "tolerance C: relative 1e-2, absolute 1; }",
           "check k<T = {f32, bf16}, N = 4>(M = {1, 2})\n    input A = normal(0, 1)\n    input B = {none, present}\n    input D = {none, present}\n    tolerance exact\n"
@@ -116,8 +122,11 @@ static void spans_cover_what_they_mean(void **state)
     const Module *const module = parse_module(arena, diags_new(arena), source);
     const St *const st = module->decls->body;
     const Ex *const value = st->assign.value;
-    assert_string_equal(arena_copy_text(arena, source->text + st->span.begin, (size_t)(st->span.end - st->span.begin)), "x = f(a) + b[1];");
-    assert_string_equal(arena_copy_text(arena, source->text + value->span.begin, (size_t)(value->span.end - value->span.begin)), "f(a) + b[1]");
+    assert_string_equal(arena_copy_text(arena, source->text + st->span.begin, (size_t)(st->span.end - st->span.begin)),
+                        "x = f(a) + b[1];");
+    assert_string_equal(
+        arena_copy_text(arena, source->text + value->span.begin, (size_t)(value->span.end - value->span.begin)),
+        "f(a) + b[1]");
     assert_int_equal(module->decls->span.end, source->length);
     assert_ptr_equal(module->decls->name, intern_text(arena, "k"));
 }
@@ -130,10 +139,7 @@ static void check_kernel_file(const Source *source)
     assert_int_equal(diags->errors, 0);
 }
 
-static void kernels_parse(void **state)
-{
-    for_each_kernel_file(check_kernel_file);
-}
+static void kernels_parse(void **state) { for_each_kernel_file(check_kernel_file); }
 
 // Every beginning of a kernel, and the kernel without any one byte, gives errors but nothing worse.
 static void check_damaged(const Source *source)
@@ -149,15 +155,12 @@ static void check_damaged(const Source *source)
         Diags *const diags = diags_new(arena);
         parse_module(arena, diags, &without);
         if (diags->errors > 6) print_error("%d: %s", at, reported(diags));
-        assert_true(diags->errors <= 6);                   // no cascade: `fr (;;)` is the worst, twice in a line
+        assert_true(diags->errors <= 6); // no cascade: `fr (;;)` is the worst, twice in a line
         arena_rewind(arena, mark);
     }
 }
 
-static void damaged_kernels_are_survived(void **state)
-{
-    for_each_kernel_file(check_damaged);
-}
+static void damaged_kernels_are_survived(void **state) { for_each_kernel_file(check_damaged); }
 
 static void huge_sources_are_refused(void **state)
 {
@@ -178,13 +181,18 @@ static const char *repeated(const char *text, size_t bytes)
 static void the_largest_sources_stay_in_bounds(void **state)
 {
     static const char *const patterns[] = {
-        "(", "[", "{", "a<", "a<(", "- ", "a[", "x=1;", ";", "}", "a+", "\"", "/*", "//\n", "1", "a ? ", "if(a)", "f(",
-        "kernel k(", "kernel k<", "\xff", "a ", "a,", "{1,", "check k(M={1},", "else ", "x=f<",
+        "(",     "[",     "{",    "a<",        "a<(",
+        "- ",    "a[",    "x=1;", ";",         "}",
+        "a+",    "\"",    "/*",   "//\n",      "1",
+        "a ? ",  "if(a)", "f(",   "kernel k(", "kernel k<",
+        "\xff",  "a ",    "a,",   "{1,",       "check k(M={1},",
+        "else ", "x=f<",
     };
     for (int i = 0; i < COUNT(patterns); i++)
         for (int inside = 0; inside < 2; inside++) {
             const ArenaMark mark = arena_mark(arena);
-            const char *const text = arena_printf(arena, "%s%s", inside ? "kernel k() { x = 1; " : "", repeated(patterns[i], 100000));
+            const char *const text =
+                arena_printf(arena, "%s%s", inside ? "kernel k() { x = 1; " : "", repeated(patterns[i], 100000));
             parse_module(arena, diags_new(arena), source_of(text));
             assert_true(arena->total_bytes < (size_t)40 << 20);
             arena_rewind(arena, mark);
@@ -194,8 +202,14 @@ static void the_largest_sources_stay_in_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(expressions), TEST(statements), TEST(declarations), TEST(spans_cover_what_they_mean), TEST(kernels_parse),
-        TEST(damaged_kernels_are_survived), TEST(huge_sources_are_refused), TEST(the_largest_sources_stay_in_bounds),
+        TEST(expressions),
+        TEST(statements),
+        TEST(declarations),
+        TEST(spans_cover_what_they_mean),
+        TEST(kernels_parse),
+        TEST(damaged_kernels_are_survived),
+        TEST(huge_sources_are_refused),
+        TEST(the_largest_sources_stay_in_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,10 +36,13 @@ static inline int close_arena(void **state)
 static inline void guarded(void **state)
 {
     if (setjmp(arena->out_of_memory)) fail_msg("out of memory");
-    else ((void (*)(void **))*state)(state);
+    else ((void (*)(void **)) * state)(state);
 }
 
-#define TEST(name) { #name, guarded, open_arena, close_arena, (void *)name }
+#define TEST(name)                                                                                                     \
+    {                                                                                                                  \
+#name, guarded, open_arena, close_arena, (void *)name                                                          \
+    }
 
 static inline const Source *source_of(const char *text)
 {
@@ -72,7 +75,8 @@ static inline const Source *read_source(const char *path)
     const size_t n = fread(bytes, 1, sizeof bytes, file);
     assert_true(n < sizeof bytes);
     fclose(file);
-    return NEW(arena, Source, .path = arena_printf(arena, "%s", path), .text = arena_copy_text(arena, bytes, n), .length = (int)n);
+    return NEW(arena, Source, .path = arena_printf(arena, "%s", path), .text = arena_copy_text(arena, bytes, n),
+               .length = (int)n);
 }
 
 // Calls `check` for every kernel of the library; there must be some.

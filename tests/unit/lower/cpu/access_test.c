@@ -4,15 +4,14 @@
 
 static void windows_end_where_they_say(void **state)
 {
-    static const char source[] =
-        "kernel k<int B = 8>(in f32 X[R][D], in i32 AT[G][2], out f32 Y[G][B][D])\n"
-        "{\n"
-        "    grid (g : G);\n"
-        "    view w = X[AT[g][0] +: AT[g][1]];\n"
-        "    shared f32 x[B][16];\n"
-        "    x = w[0 +: B][0 +: 16];\n"
-        "    forall (i : B) Y[g][i] = x[i][0 +: D];\n"
-        "}\n";
+    static const char source[] = "kernel k<int B = 8>(in f32 X[R][D], in i32 AT[G][2], out f32 Y[G][B][D])\n"
+                                 "{\n"
+                                 "    grid (g : G);\n"
+                                 "    view w = X[AT[g][0] +: AT[g][1]];\n"
+                                 "    shared f32 x[B][16];\n"
+                                 "    x = w[0 +: B][0 +: 16];\n"
+                                 "    forall (i : B) Y[g][i] = x[i][0 +: D];\n"
+                                 "}\n";
     enum { R = 20, D = 16, G = 6, B = 8 };
     static const int32_t at[G][2] = { { 0, 8 }, { 5, 3 }, { -2, 8 }, { 15, 8 }, { 4, -1 }, { 18, 1 } };
     float *const x = noise_array(R * D, 1), y[G * B * D];
@@ -53,7 +52,8 @@ static void views_merge_split_and_retype(void **state)
         memcpy(cache[r] + 12, step, 8);
     }
     kiln_kernel *const kernel = build(source, "k", NULL);
-    kiln_tensor X = TENSOR(cache, KILN_U8, P, 4, 20), A = TENSOR(a, KILN_F32, P * 4, 2), B = TENSOR(b, KILN_F32, P * 4, 12);
+    kiln_tensor X = TENSOR(cache, KILN_U8, P, 4, 20), A = TENSOR(a, KILN_F32, P * 4, 2),
+                B = TENSOR(b, KILN_F32, P * 4, 12);
     kiln_tensor C = TENSOR(c, KILN_F32, P, 48);
     LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&A), KILN_TENSOR(&B), KILN_TENSOR(&C));
     for (int r = 0; r < P * 4; r++) {
@@ -89,11 +89,13 @@ static void packed_elements_keep_their_neighbours(void **state)
     int8_t y[R][N];
     float f[R][N];
     for (int r = 0; r < R; r++)
-        for (int i = 0; i < N / 2; i++) x[r][i] = (uint8_t)(i * 37 + r), e[r][i] = (uint8_t)(i * 91 + r), u[r][i / 2] = (uint8_t)(i * 13 + r);
+        for (int i = 0; i < N / 2; i++)
+            x[r][i] = (uint8_t)(i * 37 + r), e[r][i] = (uint8_t)(i * 91 + r), u[r][i / 2] = (uint8_t)(i * 13 + r);
     kiln_kernel *const kernel = build(source, "k", NULL);
     kiln_tensor X = TENSOR(x, KILN_I4, R, N), U = TENSOR(u, KILN_U2, R, N), E = TENSOR(e, KILN_E2M1, R, N);
     kiln_tensor Y = TENSOR(y, KILN_I8, R, N), Z = TENSOR(z, KILN_I4, R, N), F = TENSOR(f, KILN_F32, R, N);
-    LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&U), KILN_TENSOR(&E), KILN_TENSOR(&Y), KILN_TENSOR(&Z), KILN_TENSOR(&F));
+    LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&U), KILN_TENSOR(&E), KILN_TENSOR(&Y), KILN_TENSOR(&Z),
+           KILN_TENSOR(&F));
     for (int r = 0; r < R; r++)
         for (int i = 0; i < N; i++) {
             const int a = ((x[r][i / 2] >> i % 2 * 4 & 15) ^ 8) - 8, b = u[r][i / 4] >> i % 4 * 2 & 3;
@@ -107,14 +109,13 @@ static void packed_elements_keep_their_neighbours(void **state)
 
 static void steps_and_strides_reach_the_right_elements(void **state)
 {
-    static const char source[] =
-        "kernel k(in strided f32 X[H][W], out f32 Y[4][5], int step)\n"
-        "{\n"
-        "    grid ();\n"
-        "    shared f32 y[4][5];\n"
-        "    y = X[-1 +: 4 : step][1 +: 5 : 2];\n"
-        "    Y = y;\n"
-        "}\n";
+    static const char source[] = "kernel k(in strided f32 X[H][W], out f32 Y[4][5], int step)\n"
+                                 "{\n"
+                                 "    grid ();\n"
+                                 "    shared f32 y[4][5];\n"
+                                 "    y = X[-1 +: 4 : step][1 +: 5 : 2];\n"
+                                 "    Y = y;\n"
+                                 "}\n";
     float x[7 * 20], y[4][5];
     for (int i = 0; i < COUNT_OF(x); i++) x[i] = (float)i;
     kiln_kernel *const kernel = build(source, "k", NULL);

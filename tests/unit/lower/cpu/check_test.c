@@ -16,7 +16,8 @@ static void expect_trap(const char *text, const char *message, int64_t value)
 
 static void a_subscript_past_a_tile_traps(void **state)
 {
-    static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16] = X[0 +: 16];\n    X[0] = t[v];\n}\n";
+    static const char text[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    shared i32 t[16] = X[0 +: 16];\n    X[0] = t[v];\n}\n";
     expect_trap(text, "test.tile:5:12: a subscript of 't'", 16);
     expect_trap(text, "outside", -1);
     expect_trap(text, NULL, 15);
@@ -38,7 +39,8 @@ static void reading_what_nothing_wrote_traps(void **state)
 
 static void an_overflowing_int_traps(void **state)
 {
-    static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    int a = v * v;\n    X[0] = a > 0;\n}\n";
+    static const char text[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    int a = v * v;\n    X[0] = a > 0;\n}\n";
     expect_trap(text, "test.tile:4:13: 'int' overflows in '*'", (int64_t)1 << 40);
     expect_trap(text, NULL, 1 << 20);
 }
@@ -47,7 +49,8 @@ static void an_overflowing_int_traps(void **state)
 static void expect_arithmetic(const char *operation, int64_t bad, const char *message, int64_t good)
 {
     char text[256], where[128];
-    snprintf(text, sizeof text, "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    %s\n    X[0] = a > 0;\n}\n", operation);
+    snprintf(text, sizeof text, "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    %s\n    X[0] = a > 0;\n}\n",
+             operation);
     snprintf(where, sizeof where, "test.tile:4:%s", message ? message : "");
     expect_trap(text, message ? where : NULL, bad);
     expect_trap(text, NULL, good);
@@ -69,15 +72,19 @@ static void arithmetic_without_a_result_traps(void **state)
     expect_arithmetic("int a = 1 >> v;", -1, "13: '>>' by less than 0 or more than 63", 63);
     expect_arithmetic("int a = ceildiv(v, v);", -3, "13: 'ceildiv' by a divisor that is not positive", 3);
     expect_arithmetic("int a = 1; a /= v;", 0, "16: division by zero", 1);
-    expect_arithmetic("fragment i32 f[4] = 1; int a = 1; forall (i : 4) f[i] %= convert<i32>(v);", 0, "54: remainder of a division by zero", 1);
-    expect_arithmetic("fragment int f[4] = v; int a = 0; forall (i : 4) a += f[i];", INT64_C(1) << 61, "54: 'int' overflows in '+'", INT64_C(1) << 60);
+    expect_arithmetic("fragment i32 f[4] = 1; int a = 1; forall (i : 4) f[i] %= convert<i32>(v);", 0,
+                      "54: remainder of a division by zero", 1);
+    expect_arithmetic("fragment int f[4] = v; int a = 0; forall (i : 4) a += f[i];", INT64_C(1) << 61,
+                      "54: 'int' overflows in '+'", INT64_C(1) << 60);
     // Sized integers wrap, and take the count of a shift modulo their width.
-    expect_arithmetic("i32 a = 1; a = (a << convert<i32>(v)) - 2147483647; i64 b = 1; b = b * v * v; a = -(a - 2);", INT64_MAX, NULL, 31);
+    expect_arithmetic("i32 a = 1; a = (a << convert<i32>(v)) - 2147483647; i64 b = 1; b = b * v * v; a = -(a - 2);",
+                      INT64_MAX, NULL, 31);
 }
 
 static void asserts_and_assumptions_stop_the_launch(void **state)
 {
-    static const char text[] = "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    assert(v < 3, \"v is small\");\n    assume(v < 2);\n    X[0] = v;\n}\n";
+    static const char text[] =
+        "kernel k(inout i32 X[N], int v)\n{\n    grid ();\n    assert(v < 3, \"v is small\");\n    assume(v < 2);\n    X[0] = v;\n}\n";
     expect_trap(text, "test.tile:4:5: v is small", 3);
     expect_trap(text, "test.tile:5:5: this assumption does not hold", 2);
     expect_trap(text, NULL, 1);

@@ -15,7 +15,7 @@ enum { BLOCK = 4096 };
 typedef struct {
     const char *name;
     int bits, mantissa, bias, saturates, has_infinity, has_nan;
-    uint32_t most;                                    // code of the largest finite magnitude
+    uint32_t most; // code of the largest finite magnitude
 } Format;
 static const Format formats[] = {
     { "f16", 16, 10, 15, 0, 1, 1, 0x7bff }, { "bf16", 16, 7, 127, 0, 1, 1, 0x7f7f }, { "e4m3", 8, 3, 7, 1, 0, 1, 0x7e },
@@ -28,21 +28,41 @@ static __attribute__((noinline)) void widen(int f, float *restrict y, const uint
     uint16_t half[BLOCK];
     for (int i = 0; i < BLOCK; i++) half[i] = (uint16_t)code[i];
     switch (f) {
-    case 0: for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_f16(half[i]); break;
-    case 1: for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_bf16(half[i]); break;
-    case 2: for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_e4m3((uint8_t)code[i]); break;
-    case 3: for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_e5m2((uint8_t)code[i]); break;
-    case 4: for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_e2m1((uint8_t)code[i]); break;
+    case 0:
+        for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_f16(half[i]);
+        break;
+    case 1:
+        for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_bf16(half[i]);
+        break;
+    case 2:
+        for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_e4m3((uint8_t)code[i]);
+        break;
+    case 3:
+        for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_e5m2((uint8_t)code[i]);
+        break;
+    case 4:
+        for (int i = 0; i < BLOCK; i++) y[i] = kiln_f32_from_e2m1((uint8_t)code[i]);
+        break;
     }
 }
 static __attribute__((noinline)) void narrow(int f, uint32_t *restrict code, const float *restrict x)
 {
     switch (f) {
-    case 0: for (int i = 0; i < BLOCK; i++) code[i] = kiln_f16_from_f32(x[i]); break;
-    case 1: for (int i = 0; i < BLOCK; i++) code[i] = kiln_bf16_from_f32(x[i]); break;
-    case 2: for (int i = 0; i < BLOCK; i++) code[i] = kiln_e4m3_from_f32(x[i]); break;
-    case 3: for (int i = 0; i < BLOCK; i++) code[i] = kiln_e5m2_from_f32(x[i]); break;
-    case 4: for (int i = 0; i < BLOCK; i++) code[i] = kiln_e2m1_from_f32(x[i]); break;
+    case 0:
+        for (int i = 0; i < BLOCK; i++) code[i] = kiln_f16_from_f32(x[i]);
+        break;
+    case 1:
+        for (int i = 0; i < BLOCK; i++) code[i] = kiln_bf16_from_f32(x[i]);
+        break;
+    case 2:
+        for (int i = 0; i < BLOCK; i++) code[i] = kiln_e4m3_from_f32(x[i]);
+        break;
+    case 3:
+        for (int i = 0; i < BLOCK; i++) code[i] = kiln_e5m2_from_f32(x[i]);
+        break;
+    case 4:
+        for (int i = 0; i < BLOCK; i++) code[i] = kiln_e2m1_from_f32(x[i]);
+        break;
     }
 }
 
@@ -62,10 +82,12 @@ static uint32_t nearest(const Format *f, double x)
     uint32_t low = 0, high = f->most;
     while (high - low > 1) {
         const uint32_t middle = (low + high) / 2;
-        if (value_of(f, middle) <= a) low = middle; else high = middle;
+        if (value_of(f, middle) <= a) low = middle;
+        else high = middle;
     }
     // One step past the end stands for what overflows.
-    const double above = value_of(f, high), below = value_of(f, low), top = 2 * value_of(f, f->most) - value_of(f, f->most - 1);
+    const double above = value_of(f, high), below = value_of(f, low),
+                 top = 2 * value_of(f, f->most) - value_of(f, f->most - 1);
     if (a >= value_of(f, f->most)) {
         if (f->saturates) return sign | f->most;
         return sign | (a >= (value_of(f, f->most) + top) / 2 ? f->most + 1 : f->most);
@@ -103,7 +125,8 @@ static int check_narrow_block(int f, const float *x)
     narrow(f, code, x);
     for (int i = 0; i < BLOCK; i++) {
         const uint32_t magnitude = code[i] & ((1u << (t->bits - 1)) - 1);
-        const int right = isnan(x[i]) ? (t->has_nan ? isnan(value_of(t, magnitude)) : code[i] == t->most) : code[i] == nearest(t, (double)x[i]);
+        const int right = isnan(x[i]) ? (t->has_nan ? isnan(value_of(t, magnitude)) : code[i] == t->most)
+                                      : code[i] == nearest(t, (double)x[i]);
         if (!right) return printf("%s from %a: %#x\n", t->name, (double)x[i], code[i]), 1;
     }
     return 0;
@@ -125,7 +148,10 @@ static int check_narrow(int f, uint64_t step)
                 const float at[] = { (float)low, (float)((low + high) / 2) };
                 for (int k = 0; k < 8; k++) {
                     const float edge = at[k & 1];
-                    const float near = k < 2 ? edge : k < 4 ? nextafterf(edge, INFINITY) : k < 6 ? nextafterf(edge, 0) : edge * 2;
+                    const float near = k < 2   ? edge
+                                       : k < 4 ? nextafterf(edge, INFINITY)
+                                       : k < 6 ? nextafterf(edge, 0)
+                                               : edge * 2;
                     x[i * 8 + (uint32_t)k] = side ? -near : near;
                 }
             }
@@ -157,22 +183,67 @@ static int check_rows(void)
     return bad;
 }
 
-static double saturated(double x, double least, double most) { return isnan(x) ? 0 : fmin(fmax(trunc(x), least), most); }
-#define CHECK_INTEGER(NAME, TO, LEAST, MOST)                                                               \
-    for (int i = 0; i < BLOCK; i++) {                                                                      \
-        const double want = saturated((double)x[i], LEAST, (double)(MOST));                                         \
-        const TO w = want >= (double)(MOST) ? (TO)(MOST) : (TO)want;                                              \
-        if ((TO)NAME(x[i]) != w) return printf(#NAME "(%a) is wrong\n", (double)x[i]), 1;                  \
+static double saturated(double x, double least, double most)
+{
+    return isnan(x) ? 0 : fmin(fmax(trunc(x), least), most);
+}
+#define CHECK_INTEGER(NAME, TO, LEAST, MOST)                                                                           \
+    for (int i = 0; i < BLOCK; i++) {                                                                                  \
+        const double want = saturated((double)x[i], LEAST, (double)(MOST));                                            \
+        const TO w = want >= (double)(MOST) ? (TO)(MOST) : (TO)want;                                                   \
+        if ((TO)NAME(x[i]) != w) return printf(#NAME "(%a) is wrong\n", (double)x[i]), 1;                              \
     }
 static int check_integers(void)
 {
-    static const float edges[] = { 0.0f, -0.0f, 0.99f, -0.99f, 1.0f, -1.0f, 127.0f, 128.0f, -128.0f, -129.0f, 255.9f, 256.0f, 7.5f, 8.0f, -8.9f, -9.0f,
-        32767.5f, 32768.0f, -32768.9f, -32769.0f, 65535.5f, 65536.0f, 2147483520.0f, 2147483648.0f, -2147483648.0f, -2147483904.0f, 4294967040.0f,
-        4294967296.0f, 9223371487098961920.0f, 9223372036854775808.0f, -9223372036854775808.0f, -9223373136366403584.0f, 18446742974197923840.0f,
-        18446744073709551616.0f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 0x1p-149f, 3.0f, 1.9f, -2.9f, -3.0f };
+    static const float edges[] = { 0.0f,
+                                   -0.0f,
+                                   0.99f,
+                                   -0.99f,
+                                   1.0f,
+                                   -1.0f,
+                                   127.0f,
+                                   128.0f,
+                                   -128.0f,
+                                   -129.0f,
+                                   255.9f,
+                                   256.0f,
+                                   7.5f,
+                                   8.0f,
+                                   -8.9f,
+                                   -9.0f,
+                                   32767.5f,
+                                   32768.0f,
+                                   -32768.9f,
+                                   -32769.0f,
+                                   65535.5f,
+                                   65536.0f,
+                                   2147483520.0f,
+                                   2147483648.0f,
+                                   -2147483648.0f,
+                                   -2147483904.0f,
+                                   4294967040.0f,
+                                   4294967296.0f,
+                                   9223371487098961920.0f,
+                                   9223372036854775808.0f,
+                                   -9223372036854775808.0f,
+                                   -9223373136366403584.0f,
+                                   18446742974197923840.0f,
+                                   18446744073709551616.0f,
+                                   1e30f,
+                                   -1e30f,
+                                   INFINITY,
+                                   -INFINITY,
+                                   NAN,
+                                   0x1p-149f,
+                                   3.0f,
+                                   1.9f,
+                                   -2.9f,
+                                   -3.0f };
     for (uint32_t n = 0; n < 200; n += thin) {
         float x[BLOCK];
-        for (int i = 0; i < BLOCK; i++) x[i] = n == 0 ? edges[(size_t)i % (sizeof edges / sizeof *edges)] : kiln_f32_bits(((uint32_t)i + n * BLOCK) * 5237u);
+        for (int i = 0; i < BLOCK; i++)
+            x[i] = n == 0 ? edges[(size_t)i % (sizeof edges / sizeof *edges)]
+                          : kiln_f32_bits(((uint32_t)i + n * BLOCK) * 5237u);
         CHECK_INTEGER(kiln_i32_from_f32, int32_t, INT32_MIN, INT32_MAX)
         CHECK_INTEGER(kiln_u32_from_f32, uint32_t, 0, UINT32_MAX)
         CHECK_INTEGER(kiln_i64_from_f32, int64_t, (double)INT64_MIN, INT64_MAX)
@@ -206,7 +277,8 @@ static int check_packed(void)
     bad |= row[10] != 0xa5;
     for (int i = 0; i < 16; i++) {
         bad |= kiln_i32_from_i4((uint32_t)i) != (i < 8 ? i : i - 16) || kiln_i32_from_u4((uint32_t)i) != i;
-        bad |= kiln_i32_from_i2((uint32_t)i) != ((i & 3) < 2 ? i & 3 : (i & 3) - 4) || kiln_i32_from_u2((uint32_t)i) != (i & 3);
+        bad |= kiln_i32_from_i2((uint32_t)i) != ((i & 3) < 2 ? i & 3 : (i & 3) - 4) ||
+               kiln_i32_from_u2((uint32_t)i) != (i & 3);
     }
     if (bad) printf("packed elements are wrong\n");
     return bad;
@@ -218,7 +290,8 @@ static int check_once_rounded(void)
     const Format *const t = &formats[1];
     for (uint32_t code = 1; code < t->most; code += thin) {
         const double low = value_of(t, code), high = value_of(t, code + 1), middle = (low + high) / 2;
-        const double x[] = { middle, nextafter(middle, 0), nextafter(middle, INFINITY), low, nextafter(low, INFINITY), -nextafter(middle, 0) };
+        const double x[] = { middle, nextafter(middle, 0),     nextafter(middle, INFINITY),
+                             low,    nextafter(low, INFINITY), -nextafter(middle, 0) };
         for (size_t i = 0; i < sizeof x / sizeof *x; i++)
             if (kiln_bf16_from_f32(kiln_f32_odd_from_f64(x[i])) != nearest(t, x[i]))
                 return printf("bf16 from f64 %a is rounded twice\n", x[i]), 1;
@@ -226,7 +299,8 @@ static int check_once_rounded(void)
     for (int shift = 9; shift < 63; shift++)
         for (int64_t delta = -1; delta <= 1; delta++)
             for (int64_t m = 128; m < 256; m += thin) {
-                const int64_t x = (int64_t)(((uint64_t)m << 1 | 1) << shift >> 8) + delta;      // a midpoint, give or take one
+                const int64_t x =
+                    (int64_t)(((uint64_t)m << 1 | 1) << shift >> 8) + delta; // a midpoint, give or take one
                 const uint64_t keep = (uint64_t)x;
                 int top = 63;
                 while (top > 0 && !(keep >> top & 1)) top--;

@@ -34,7 +34,8 @@ static void sums_maxima_and_counts_reduce_over_any_index(void **state)
     x[3 * N + 4] = NAN;
     x[7 * N] = NAN;
     kiln_kernel *const kernel = build(source, "k", NULL);
-    kiln_tensor X = TENSOR(x, KILN_F32, M, N), R = TENSOR(r, KILN_F32, M), C = TENSOR(c, KILN_F32, N), T = TENSOR(t, KILN_F32, 4);
+    kiln_tensor X = TENSOR(x, KILN_F32, M, N), R = TENSOR(r, KILN_F32, M), C = TENSOR(c, KILN_F32, N),
+                T = TENSOR(t, KILN_F32, 4);
     kiln_tensor I = TENSOR(n, KILN_I32, 2);
     LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&R), KILN_TENSOR(&C), KILN_TENSOR(&T), KILN_TENSOR(&I));
     double least = INFINITY, dot = 0;
@@ -58,7 +59,7 @@ static void sums_maxima_and_counts_reduce_over_any_index(void **state)
     assert_true(isnan(t[0]));
     assert_close("least", 0, t[1], least, 0);
     assert_close("dot", 0, t[2], dot, 1e-6);
-    assert_true(t[3] == 42);                               // not written: keeps its value
+    assert_true(t[3] == 42); // not written: keeps its value
     assert_int_equal(n[0], positive);
     assert_int_equal(n[1], (1 << M) - 1);
     kiln_kernel_free(kernel);
@@ -67,21 +68,20 @@ static void sums_maxima_and_counts_reduce_over_any_index(void **state)
 
 static void narrow_targets_round_once(void **state)
 {
-    static const char source[] =
-        "kernel k<int M = 8, int N = 300>(in f32 X[M][N], out bf16 R[M], out bf16 C[N])\n"
-        "{\n"
-        "    grid ();\n"
-        "    fragment f32 x[M][N] = X;\n"
-        "    fragment bf16 r[M] = 0, c[N] = 0;\n"
-        "    forall (i : M, j : N) r[i] += x[i][j];\n"
-        "    forall (i : M, j : N) c[j] += x[i][j];\n"
-        "    R = r;\n"
-        "    C = c;\n"
-        "}\n";
+    static const char source[] = "kernel k<int M = 8, int N = 300>(in f32 X[M][N], out bf16 R[M], out bf16 C[N])\n"
+                                 "{\n"
+                                 "    grid ();\n"
+                                 "    fragment f32 x[M][N] = X;\n"
+                                 "    fragment bf16 r[M] = 0, c[N] = 0;\n"
+                                 "    forall (i : M, j : N) r[i] += x[i][j];\n"
+                                 "    forall (i : M, j : N) c[j] += x[i][j];\n"
+                                 "    R = r;\n"
+                                 "    C = c;\n"
+                                 "}\n";
     enum { M = 8, N = 300 };
     float x[M * N];
     uint16_t r[M], c[N];
-    for (int i = 0; i < M * N; i++) x[i] = 1;              // a bf16 sum would stop at 256
+    for (int i = 0; i < M * N; i++) x[i] = 1; // a bf16 sum would stop at 256
     kiln_kernel *const kernel = build(source, "k", NULL);
     kiln_tensor X = TENSOR(x, KILN_F32, M, N), R = TENSOR(r, KILN_BF16, M), C = TENSOR(c, KILN_BF16, N);
     LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&R), KILN_TENSOR(&C));
@@ -92,18 +92,17 @@ static void narrow_targets_round_once(void **state)
 
 static void masks_and_bounds_hold_at_every_corner(void **state)
 {
-    static const char source[] =
-        "kernel k<int B = 16>(in f32 X[M][N], out f32 Y[M][N], int past)\n"
-        "{\n"
-        "    grid (n : ceildiv(N, B), m : ceildiv(M, B));\n"
-        "    fragment f32 x[B][B];\n"
-        "    forall (i : B, j : B) x[i][j] = X[m*B + i - 1][n*B + j + 1];\n"
-        "    forall (i : B, j : B) {\n"
-        "        int key = n*B + j;\n"
-        "        if (key > m*B + i + past || key + 7 <= m*B + i) x[i][j] = -1;\n"
-        "    }\n"
-        "    forall (i : B, j : B) Y[m*B + i][n*B + j] = x[i][j];\n"
-        "}\n";
+    static const char source[] = "kernel k<int B = 16>(in f32 X[M][N], out f32 Y[M][N], int past)\n"
+                                 "{\n"
+                                 "    grid (n : ceildiv(N, B), m : ceildiv(M, B));\n"
+                                 "    fragment f32 x[B][B];\n"
+                                 "    forall (i : B, j : B) x[i][j] = X[m*B + i - 1][n*B + j + 1];\n"
+                                 "    forall (i : B, j : B) {\n"
+                                 "        int key = n*B + j;\n"
+                                 "        if (key > m*B + i + past || key + 7 <= m*B + i) x[i][j] = -1;\n"
+                                 "    }\n"
+                                 "    forall (i : B, j : B) Y[m*B + i][n*B + j] = x[i][j];\n"
+                                 "}\n";
     static const int64_t shapes[][2] = { { 16, 16 }, { 1, 1 }, { 17, 33 }, { 40, 15 } };
     kiln_kernel *const kernel = build(source, "k", NULL);
     for (int s = 0; s < COUNT_OF(shapes); s++)
@@ -140,14 +139,14 @@ static void gathers_and_scatters_move_rows(void **state)
     memset(y, 0x55, sizeof y);
     for (int i = 0; i < N; i++) from[i] = i % 5 == 0 ? R + i : (i * 7) % R, to[i] = i == 4 ? -3 : (i * 11) % R;
     kiln_kernel *const kernel = build(source, "k", NULL);
-    kiln_tensor X = TENSOR(x, KILN_F32, R, D), F = TENSOR(from, KILN_I32, N), T = TENSOR(to, KILN_I32, N), Y = TENSOR(y, KILN_BF16, R, D);
+    kiln_tensor X = TENSOR(x, KILN_F32, R, D), F = TENSOR(from, KILN_I32, N), T = TENSOR(to, KILN_I32, N),
+                Y = TENSOR(y, KILN_BF16, R, D);
     LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&F), KILN_TENSOR(&T), KILN_TENSOR(&Y));
     bool written[R] = { false };
     for (int i = 0; i < N; i++) {
         if (to[i] < 0) continue;
         written[to[i]] = true;
-        for (int d = 0; d < D; d++)
-            assert_int_equal(y[to[i] * D + d], from[i] < R ? bf16_of(x[from[i] * D + d]) : 0);
+        for (int d = 0; d < D; d++) assert_int_equal(y[to[i] * D + d], from[i] < R ? bf16_of(x[from[i] * D + d]) : 0);
     }
     for (int r = 0; r < R; r++)
         for (int d = 0; d < D && !written[r]; d++) assert_int_equal(y[r * D + d], 0x5555);
@@ -184,9 +183,11 @@ static void scans_atomics_and_local_arrays(void **state)
     float f[2] = { 0, -1 }, s[N];
     for (int i = 0; i < N; i++) x[i] = i * i % 13;
     kiln_kernel *const kernel = build(source, "k", NULL);
-    kiln_tensor X = TENSOR(x, KILN_I32, N), P = TENSOR(p, KILN_I32, N), H = TENSOR(h, KILN_I32, 8), F = TENSOR(f, KILN_F32, 2);
+    kiln_tensor X = TENSOR(x, KILN_I32, N), P = TENSOR(p, KILN_I32, N), H = TENSOR(h, KILN_I32, 8),
+                F = TENSOR(f, KILN_F32, 2);
     kiln_tensor O = TENSOR(old, KILN_I32, G), S = TENSOR(s, KILN_F32, N);
-    LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&P), KILN_TENSOR(&H), KILN_TENSOR(&F), KILN_TENSOR(&O), KILN_TENSOR(&S));
+    LAUNCH(kernel, KILN_TENSOR(&X), KILN_TENSOR(&P), KILN_TENSOR(&H), KILN_TENSOR(&F), KILN_TENSOR(&O),
+           KILN_TENSOR(&S));
     int32_t sum = 0, hist[8] = { 0 };
     for (int i = 0; i < N; i++) {
         sum += x[i];

@@ -39,8 +39,12 @@ static const char source[] =
     "    C[m*BM +: BM][n*BN +: BN] = acc;\n"
     "}\n";
 
-typedef struct Case { int64_t m, n, k; } Case;
-static const Case cases[] = { { 32, 48, 16 }, { 64, 96, 64 }, { 1, 1, 1 }, { 33, 49, 17 }, { 100, 7, 45 }, { 31, 97, 0 } };
+typedef struct Case {
+    int64_t m, n, k;
+} Case;
+static const Case cases[] = {
+    { 32, 48, 16 }, { 64, 96, 64 }, { 1, 1, 1 }, { 33, 49, 17 }, { 100, 7, 45 }, { 31, 97, 0 }
+};
 
 static void check_f32(const Case *c, bool tn)
 {

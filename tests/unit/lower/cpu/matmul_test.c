@@ -38,9 +38,14 @@
 #endif
 
 typedef enum { F32, F64, BF16, F16, E4M3, E5M2, I8, U8 } Type;
-static const struct { int bytes; uint64_t poison; } types[] = {
-    [F32] = { 4, 0x7fc00000 }, [F64] = { 8, 0x7ff8000000000000 }, [BF16] = { 2, 0x7fc0 },
-    [F16] = { 2, 0x7e00 }, [E4M3] = { 1, 0x7f }, [E5M2] = { 1, 0x7f }, [I8] = { 1, 0x55 }, [U8] = { 1, 0xaa },
+static const struct {
+    int bytes;
+    uint64_t poison;
+} types[] = {
+    [F32] = { 4, 0x7fc00000 }, [F64] = { 8, 0x7ff8000000000000 },
+    [BF16] = { 2, 0x7fc0 },    [F16] = { 2, 0x7e00 },
+    [E4M3] = { 1, 0x7f },      [E5M2] = { 1, 0x7f },
+    [I8] = { 1, 0x55 },        [U8] = { 1, 0xaa },
 };
 
 static uint64_t seed = 88172645463325252u;
@@ -74,31 +79,34 @@ static double put(Type type, void *at)
 static void *make_operand(Type type, double *value, int64_t rows, int64_t columns, int64_t stride)
 {
     const int bytes = types[type].bytes;
-    const int64_t total = rows * stride - (stride - columns);     // ends with the last element: ASan sees reads past it
+    const int64_t total = rows * stride - (stride - columns); // ends with the last element: ASan sees reads past it
     char *const data = malloc((size_t)((total > 0 ? total : 1) * bytes));
     for (int64_t i = 0; i < total; i++) memcpy(data + i * bytes, &types[type].poison, (size_t)bytes);
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            value[i * columns + j] = put(type, data + (i * stride + j) * bytes);
+        for (int64_t j = 0; j < columns; j++) value[i * columns + j] = put(type, data + (i * stride + j) * bytes);
     return data;
 }
 
-typedef struct { int64_t m, n, k; int at, bt, accumulate, packed; } Case;
+typedef struct {
+    int64_t m, n, k;
+    int at, bt, accumulate, packed;
+} Case;
 
-#define DEFINE_RUN(T, A, B, ACC)                                                                    \
-    static void run_##T(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs, char *scratch) \
-    {                                                                                               \
-        if (t->packed) {                                                                            \
-            const int64_t M = t->m + 5, N = t->n + 3, K = t->k + 7;                                 \
-            char *const pb = scratch, *const pa = scratch + 8 * kiln_round_up(N, 64) * kiln_round_up(K, 16); \
-            if (t->bt) kiln_pack_b_##T(pb, (const B *)b, bs, 1, t->n, t->k, N, K);                   \
-            else kiln_pack_b_##T(pb, (const B *)b, bs, 0, t->n, t->k, N, K);                         \
-            if (t->at) kiln_pack_a_##T(pa, (const A *)a, as, 1, t->m, t->k, M, K);                   \
-            else kiln_pack_a_##T(pa, (const A *)a, as, 0, t->m, t->k, M, K);                         \
-            kiln_product_##T((ACC *)c, cs, pa, pb, M, N, K, t->accumulate);                         \
-        } else                                                                                      \
-            kiln_matmul_##T((ACC *)c, cs, (const A *)a, as, t->at, (const B *)b, bs, t->bt,         \
-                            t->m, t->n, t->k, t->accumulate, scratch);                              \
+#define DEFINE_RUN(T, A, B, ACC)                                                                                       \
+    static void run_##T(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs,      \
+                        char *scratch)                                                                                 \
+    {                                                                                                                  \
+        if (t->packed) {                                                                                               \
+            const int64_t M = t->m + 5, N = t->n + 3, K = t->k + 7;                                                    \
+            char *const pb = scratch, *const pa = scratch + 8 * kiln_round_up(N, 64) * kiln_round_up(K, 16);           \
+            if (t->bt) kiln_pack_b_##T(pb, (const B *)b, bs, 1, t->n, t->k, N, K);                                     \
+            else kiln_pack_b_##T(pb, (const B *)b, bs, 0, t->n, t->k, N, K);                                           \
+            if (t->at) kiln_pack_a_##T(pa, (const A *)a, as, 1, t->m, t->k, M, K);                                     \
+            else kiln_pack_a_##T(pa, (const A *)a, as, 0, t->m, t->k, M, K);                                           \
+            kiln_product_##T((ACC *)c, cs, pa, pb, M, N, K, t->accumulate);                                            \
+        } else                                                                                                         \
+            kiln_matmul_##T((ACC *)c, cs, (const A *)a, as, t->at, (const B *)b, bs, t->bt, t->m, t->n, t->k,          \
+                            t->accumulate, scratch);                                                                   \
     }
 DEFINE_RUN(f32, float, float, float)
 DEFINE_RUN(f64, double, double, double)
@@ -114,20 +122,32 @@ DEFINE_RUN(i8u8, int8_t, uint8_t, int32_t)
 DEFINE_RUN(u8i8, uint8_t, int8_t, int32_t)
 
 #if KILN_BF16
-static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs, char *scratch)
+static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t as, const void *b, int64_t bs,
+                     char *scratch)
 {
     kiln_few_bf16_pairs(c, cs, a, as, b, bs, t->bt, t->m, t->n, t->k, t->accumulate, scratch, t->m % 2 ? NULL : b);
 }
 #endif
 
 typedef void Run(const Case *, void *, int64_t, const void *, int64_t, const void *, int64_t, char *);
-static const struct { const char *name; Run *run; Type a, b; enum { TO_F32, TO_F64, TO_I32 } acc; } products[] = {
-    { "f32", run_f32, F32, F32, TO_F32 },     { "f64", run_f64, F64, F64, TO_F64 },
-    { "bf16", run_bf16, BF16, BF16, TO_F32 }, { "f16", run_f16, F16, F16, TO_F32 },
-    { "e4m3", run_e4m3, E4M3, E4M3, TO_F32 }, { "e5m2", run_e5m2, E5M2, E5M2, TO_F32 },
-    { "e4m3_e5m2", run_e4m3_e5m2, E4M3, E5M2, TO_F32 }, { "e5m2_e4m3", run_e5m2_e4m3, E5M2, E4M3, TO_F32 },
-    { "i8i8", run_i8i8, I8, I8, TO_I32 },     { "u8u8", run_u8u8, U8, U8, TO_I32 },
-    { "i8u8", run_i8u8, I8, U8, TO_I32 },     { "u8i8", run_u8i8, U8, I8, TO_I32 },
+static const struct {
+    const char *name;
+    Run *run;
+    Type a, b;
+    enum { TO_F32, TO_F64, TO_I32 } acc;
+} products[] = {
+    { "f32", run_f32, F32, F32, TO_F32 },
+    { "f64", run_f64, F64, F64, TO_F64 },
+    { "bf16", run_bf16, BF16, BF16, TO_F32 },
+    { "f16", run_f16, F16, F16, TO_F32 },
+    { "e4m3", run_e4m3, E4M3, E4M3, TO_F32 },
+    { "e5m2", run_e5m2, E5M2, E5M2, TO_F32 },
+    { "e4m3_e5m2", run_e4m3_e5m2, E4M3, E5M2, TO_F32 },
+    { "e5m2_e4m3", run_e5m2_e4m3, E5M2, E4M3, TO_F32 },
+    { "i8i8", run_i8i8, I8, I8, TO_I32 },
+    { "u8u8", run_u8u8, U8, U8, TO_I32 },
+    { "i8u8", run_i8u8, I8, U8, TO_I32 },
+    { "u8i8", run_u8i8, U8, I8, TO_I32 },
 #if KILN_BF16
     { "few bf16", few_bf16, BF16, BF16, TO_F32 },
 #endif
@@ -157,7 +177,8 @@ static int check(int p, const Case *t)
     void *const b = make_operand(products[p].b, vb, t->bt ? t->n : t->k, t->bt ? t->k : t->n, bs);
     char *const c = malloc((size_t)((rows + 1) * cs * 8));
     for (int64_t i = 0; i < (rows + 1) * cs; i++) write_c(acc, c, i, 77);
-    const int64_t room = 8 * (kiln_round_up(columns, 64) + kiln_round_up(rows, 16)) * (kiln_round_up(t->k + 7, 16) + 16);
+    const int64_t room =
+        8 * (kiln_round_up(columns, 64) + kiln_round_up(rows, 16)) * (kiln_round_up(t->k + 7, 16) + 16);
     char *const scratch = aligned_alloc(64, (size_t)(room + 64));
     memset(scratch, 0xff, (size_t)room);
     products[p].run(t, c, cs, a, as, b, bs, scratch);
@@ -198,23 +219,27 @@ int main(void)
         { 15, 64, 96 }, { 13, 96, 32 }, { 16, 96, 96 }, { 16, 32, 256 }, { 9, 32, 64 },
     }, dots[][3] = { { 1, 33, 64 }, { 4, 30, 32 }, { 7, 5, 96 }, { 12, 48, 32 }, { 16, 30, 64 } },
       sums[][3] = { { 1, 32, 6 }, { 12, 64, 30 } };
-    const int thin = getenv("KILN_SPARSE") ? 97 : 1;       // for emulated processors
+    const int thin = getenv("KILN_SPARSE") ? 97 : 1; // for emulated processors
     int bad = 0, cases = 0;
     for (int p = FEW; p < PRODUCTS; p++)
         for (int flags = 0; flags < 4; flags++) {
             const int bt = flags & 1, accumulate = flags >> 1;
             for (size_t e = 0; e < sizeof few / sizeof *few; e++, cases++)
-                if (cases % thin == 0) bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2], 0, bt, accumulate, 0 });
+                if (cases % thin == 0)
+                    bad += check(p, &(Case){ few[e][0], few[e][1], few[e][2], 0, bt, accumulate, 0 });
             for (size_t e = 0; bt && e < sizeof dots / sizeof *dots; e++, cases++)
-                if (cases % thin == 0) bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2], 0, bt, accumulate, 0 });
+                if (cases % thin == 0)
+                    bad += check(p, &(Case){ dots[e][0], dots[e][1], dots[e][2], 0, bt, accumulate, 0 });
             for (size_t e = 0; !bt && e < sizeof sums / sizeof *sums; e++, cases++)
-                if (cases % thin == 0) bad += check(p, &(Case){ sums[e][0], sums[e][1], sums[e][2], 0, bt, accumulate, 0 });
+                if (cases % thin == 0)
+                    bad += check(p, &(Case){ sums[e][0], sums[e][1], sums[e][2], 0, bt, accumulate, 0 });
         }
     for (int p = 0; p < FEW; p++)
         for (size_t e = 0; e < sizeof extents / sizeof *extents; e++)
             for (int flags = 0; flags < 16; flags++, cases++)
-                if (cases % thin == 0) bad += check(p, &(Case){ extents[e][0], extents[e][1], extents[e][2], flags & 1, flags >> 1 & 1,
-                                              flags >> 2 & 1, flags >> 3 });
+                if (cases % thin == 0)
+                    bad += check(p, &(Case){ extents[e][0], extents[e][1], extents[e][2], flags & 1, flags >> 1 & 1,
+                                             flags >> 2 & 1, flags >> 3 });
     printf("%d products, %d wrong\n", cases, bad);
     return bad != 0;
 }

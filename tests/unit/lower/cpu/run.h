@@ -40,7 +40,7 @@ static inline kiln_tensor tensor(void *data, kiln_type type, int rank, const int
 {
     return kiln_tensor_of(NULL, data, type, rank, shape);
 }
-#define TENSOR(data, type, ...)                                                                     \
+#define TENSOR(data, type, ...)                                                                                        \
     tensor((data), (type), COUNT_OF(((int64_t[]){ __VA_ARGS__ })), (int64_t[]){ __VA_ARGS__ })
 
 static inline void launch(kiln_kernel *kernel, const kiln_arg *args, int n)
