@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # baselines.py - what PyTorch, cuBLAS and cuDNN need for the rows of `kiln bench`, which starts this and asks.
 #
-# Lines on standard input (src/tools/bench_rival.c has the protocol):
+# Lines on standard input (bench/baseline.c has the protocol):
 #     open<TAB>kernel<TAB>values   e.g. "gemm_nt" and "T=bf16, M=4096, ..."; answers with a name, or "none"
 #     time<TAB>runs                answers with the times in seconds
 #     close

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
-# usage: [ALL=1] [TURN=0|1|2] test.sh BUILD         a build made by scripts/build.sh; others are made beside it
+# usage: [ALL=1] [TURN=0|1|2] [LIMIT=SECONDS] [TESTS='test_native ...'] test.sh BUILD
+#
+# BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
 # Each kernel runs natively, and is compiled for Hopper and as generic CUDA code: of a third of the files every case, of the
 # others few cases, in which every value of every parameter occurs. Which third it is changes each day (TURN chooses), and
@@ -16,24 +18,25 @@
 # Two lanes take them one by one, in the order of the list at the end, so that both end at about the same time.
 # Kernels are compiled into a cache of this run's own, which starts empty and which all parts share: a part that needs
 # what another compiles stands behind it.
-# Each part leaves NAME.log and its counts in BUILD/test-logs; a skip is printed with its reason. Beside the time that a
+# Each part leaves NAME.log and its counts in BUILD/test-logs; a skip is printed with its reason. A part has a limit of time
+# (limit_of below, or LIMIT seconds); past it, it is ended, with all that it started, and has failed. Beside the time that a
 # part took stands what it took of processors, which other work on the machine hardly changes.
 set -u
-build=$(cd "$1" && pwd) || exit 1
+script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
+[ "$1" = --command ] || build=$(cd "$1" && pwd) || exit 1
 cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-others=kernels quick= whole=kernels brief=
-if [ -z "${ALL:-}" ]; then
+if [ "$1" != --command ]; then others=kernels quick= whole=kernels brief=; fi
+if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
     turn=${TURN:-$(($(date +%s) / 86400 % 3))}
     whole=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
     brief=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
     others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
 fi
-rm -rf "$logs" "$build/test-cache"
-mkdir -p "$logs"
+[ "$1" = --command ] || { rm -rf "$logs" "$build/test-cache"; mkdir -p "$logs"; }
 export KILN_CACHE="$build/test-cache" NO_COLOR=1
 unset KILN_TEST_DEVICE KILN_ISA KILN_NVRTC KILN_CUDA
 export UBSAN_OPTIONS=print_stacktrace=1
@@ -64,13 +67,29 @@ processor_seconds() {
     awk 'END { split($1, u, "m"); split($2, s, "m"); printf "%d", 60 * (u[1] + s[1]) + u[2] + s[2] }' "$logs/times-$lane"
 }
 
-# part NAME COMMAND...: one line with its counts and time; a program that prints no counts is one test.
+# Seconds that a part may take: some three times what it does on two processors.
+limit_of() { # limit_of NAME
+    case $1 in
+    programs | asan-programs) seconds=1200 ;;
+    kernels-native | kernels-check | kernels-avx2 | kernels-portable | cuda-* | asan-kernels | tsan-programs) seconds=900 ;;
+    language-*) seconds=900 ;;
+    generated) seconds=$((300 + GENERATE_SECONDS)) ;;
+    fuzz-*) seconds=$((120 + FUZZ_SECONDS)) ;;
+    *) seconds=600 ;;
+    esac
+    [ -z "${ALL:-}" ] || seconds=$((10 * seconds))
+    echo "${LIMIT:-$seconds}"
+}
+
+# part NAME COMMAND...: one line with its counts and time; a program that prints no counts is one test. The command runs in
+# this script again, so that its time can be limited where it is a function.
 part() {
-    name=$1; shift
+    name=$1 limit=$(limit_of "$1"); shift
     started=$(date +%s)
     processor_seconds >"$logs/before-$lane"
-    "$@" >"$logs/$name.log" 2>&1
+    timeout -k 10 "$limit" sh "$script" --command "$@" >"$logs/$name.log" 2>&1
     status=$?
+    if [ $status -eq 124 ] || [ $status -eq 137 ]; then echo "FAIL: $name did not end within $limit s" >>"$logs/$name.log"; fi
     processor_seconds >"$logs/after-$lane"
     used=$(($(cat "$logs/after-$lane") - $(cat "$logs/before-$lane")))
     # shellcheck disable=SC2046
@@ -298,18 +317,24 @@ tsan_programs='^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
 # ---- all of it
 
 # What others wait for comes first, what is short last.
-tests='build_asan test_programs build_tsan test_native test_emulated test_generated test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2 test_portable test_language
-    test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
+all_tests='build_asan test_programs build_tsan test_native test_emulated test_generated test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2
+    test_portable test_language test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
 
 run_lane() { # run_lane NAME: whatever no lane has taken yet
     lane=$1
-    for test in $tests; do
+    for test in ${TESTS:-$all_tests}; do
         mkdir "$logs/taken-$test" 2>/dev/null && $test
     done
 }
 
+if [ "$1" = --command ]; then                              # of a part
+    shift
+    "$@"
+    exit
+fi
 began=$(date +%s)
 find_sanitizers
+export build others quick whole brief asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait

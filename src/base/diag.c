@@ -18,11 +18,13 @@ typedef struct KindInfo {
     const char *name, *color;
 } KindInfo;
 
+// clang-format off
 static const KindInfo kinds[] = {
     [DIAG_ERROR] = { "error", "\033[1;31m" },
-    [DIAG_NOTE] = { "note", "\033[1;36m" },
-    [DIAG_HELP] = { "help", "\033[1;32m" },
+    [DIAG_NOTE]  = { "note",  "\033[1;36m" },
+    [DIAG_HELP]  = { "help",  "\033[1;32m" },
 };
+// clang-format on
 
 Diags *diags_new(Arena *arena)
 {

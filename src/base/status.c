@@ -87,22 +87,15 @@ const char *kiln_error_message(void) { return message.longer ? message.longer : 
 
 const char *kiln_status_name(kiln_status status)
 {
+    // clang-format off
     static const char *const names[] = {
-        [KILN_OK] = "ok",
-        [KILN_OUT_OF_MEMORY] = "out of memory",
-        [KILN_BAD_SOURCE] = "errors in the source",
-        [KILN_BAD_ARGUMENT] = "bad argument",
-        [KILN_BAD_TYPE] = "bad type",
-        [KILN_BAD_SHAPE] = "bad shape",
-        [KILN_BAD_DEVICE] = "bad device",
-        [KILN_BAD_ALIGNMENT] = "bad alignment",
-        [KILN_NOT_FOUND] = "not found",
-        [KILN_UNSUPPORTED] = "unsupported",
-        [KILN_TOOLCHAIN] = "toolchain failed",
-        [KILN_IO] = "input/output error",
-        [KILN_DEVICE_FAILED] = "device failed",
-        [KILN_TRAPPED] = "trapped",
+        [KILN_OK] = "ok", [KILN_OUT_OF_MEMORY] = "out of memory", [KILN_BAD_SOURCE] = "errors in the source",
+        [KILN_BAD_ARGUMENT] = "bad argument", [KILN_BAD_TYPE] = "bad type", [KILN_BAD_SHAPE] = "bad shape",
+        [KILN_BAD_DEVICE] = "bad device", [KILN_BAD_ALIGNMENT] = "bad alignment", [KILN_NOT_FOUND] = "not found",
+        [KILN_UNSUPPORTED] = "unsupported", [KILN_TOOLCHAIN] = "toolchain failed", [KILN_IO] = "input/output error",
+        [KILN_DEVICE_FAILED] = "device failed", [KILN_TRAPPED] = "trapped",
     };
+    // clang-format on
     const unsigned i = (unsigned)status;
     return i < sizeof names / sizeof *names ? names[i] : "unknown status";
 }

@@ -2,41 +2,6 @@
 // builtins.c - the functions of the language: mathematics by a table, and those with rules of their own.
 #include "check/context.h"
 
-// What a function takes. NUMBER, FLOAT and INTEGER arguments are brought to one type; math_type says what comes of it.
-typedef enum { TAKES_FLOAT, TAKES_NUMBER, TAKES_INTEGER, TAKES_ONE_INTEGER, TAKES_DOT4, TAKES_RANDOM } Takes;
-
-static const Takes takes[M_COUNT] = {
-    [M_EXP] = TAKES_FLOAT,
-    [M_EXP2] = TAKES_FLOAT,
-    [M_LOG] = TAKES_FLOAT,
-    [M_LOG2] = TAKES_FLOAT,
-    [M_SQRT] = TAKES_FLOAT,
-    [M_RSQRT] = TAKES_FLOAT,
-    [M_POW] = TAKES_FLOAT,
-    [M_SIN] = TAKES_FLOAT,
-    [M_COS] = TAKES_FLOAT,
-    [M_TANH] = TAKES_FLOAT,
-    [M_ERF] = TAKES_FLOAT,
-    [M_FLOOR] = TAKES_FLOAT,
-    [M_CEIL] = TAKES_FLOAT,
-    [M_ROUND] = TAKES_FLOAT,
-    [M_RINT] = TAKES_FLOAT,
-    [M_TRUNC] = TAKES_FLOAT,
-    [M_FMA] = TAKES_FLOAT,
-    [M_ABS] = TAKES_NUMBER,
-    [M_MIN] = TAKES_NUMBER,
-    [M_MAX] = TAKES_NUMBER,
-    [M_CLAMP] = TAKES_NUMBER,
-    [M_CEILDIV] = TAKES_INTEGER,
-    [M_POPCOUNT] = TAKES_ONE_INTEGER,
-    [M_CLZ] = TAKES_ONE_INTEGER,
-    [M_FFS] = TAKES_ONE_INTEGER,
-    [M_DOT4] = TAKES_DOT4,
-    [M_RANDOM] = TAKES_RANDOM,
-};
-
-enum { ARGUMENTS_MAX = 4 };
-
 static int count_args(const Ex *args)
 {
     int n = 0;
@@ -62,7 +27,7 @@ static Value as_in_memory(Checker *cx, const Ex *arg, Value v)
 
 // ---- mathematics
 
-static bool takes_kind(Checker *cx, const Ex *ex, const Value *v, Takes what)
+static bool takes_kind(Checker *cx, const Ex *ex, const Value *v, BuiltinTakes what)
 {
     if (v->kind == VALUE_POISON) return false;
     if (v->kind == VALUE_REGION) {
@@ -73,14 +38,14 @@ static bool takes_kind(Checker *cx, const Ex *ex, const Value *v, Takes what)
     }
     if (v->kind != VALUE_SCALAR)
         return check_error(cx, v->span, "'%s' takes numbers, not %s", ex->call.name, show_value(cx, v));
-    const bool needs_integer = what == TAKES_INTEGER || what == TAKES_ONE_INTEGER || what == TAKES_DOT4;
+    const bool needs_integer = what != TAKES_FLOATS && what != TAKES_NUMBERS;
     if (needs_integer && dtype_is_float(v->expr->type))
         return check_error(cx, v->span, "'%s' takes integers, not %s", ex->call.name, show_value(cx, v));
     return true;
 }
 
 // Brings all arguments to their common type; `what` decides what they may be.
-static bool common_arguments(Checker *cx, const Ex *ex, Takes what, Value *args, int n)
+static bool common_arguments(Checker *cx, const Ex *ex, BuiltinTakes what, Value *args, int n)
 {
     bool ok = true;
     for (int i = 0; i < n; i++) ok &= takes_kind(cx, ex, &args[i], what);
@@ -91,7 +56,7 @@ static bool common_arguments(Checker *cx, const Ex *ex, Takes what, Value *args,
     for (int round = 0; round < 2; round++)
         for (int i = 1; i < n; i++)
             if (!convert_pair(cx, &args[0], &args[i], ex->call.name)) return false;
-    if (what == TAKES_FLOAT && !dtype_is_float(args[0].expr->type))
+    if (what == TAKES_FLOATS && !dtype_is_float(args[0].expr->type))
         for (int i = 0; i < n; i++) {
             const bool flexible = args[i].flexible;
             args[i] = convert_value(cx, args[i], flexible ? DTYPE_F64 : default_float(cx));
@@ -104,7 +69,7 @@ static bool common_arguments(Checker *cx, const Ex *ex, Takes what, Value *args,
 
 static Value math_value(Checker *cx, const Ex *ex, DType type, MathFn fn, const Value *args, int n)
 {
-    Expr *exprs[ARGUMENTS_MAX];
+    Expr *exprs[BUILTIN_ARGUMENTS_MAX];
     bool flexible = type == args[0].expr->type;
     for (int i = 0; i < n; i++) {
         exprs[i] = args[i].expr;
@@ -128,51 +93,53 @@ static bool is_valid_divisor(Checker *cx, const Ex *ex, const Value *divisor)
     return check_error(cx, divisor->span, "'%s' needs a positive divisor, not %lld", ex->call.name, (long long)value);
 }
 
-static Value check_random(Checker *cx, const Ex *ex, Value *args)
+static Value check_counters(Checker *cx, const Ex *ex, MathFn fn, Value *args)
 {
-    for (int i = 0; i < 2; i++) {
-        if (!takes_kind(cx, ex, &args[i], TAKES_INTEGER)) return POISON;
+    const int n = builtins[fn].arguments;
+    for (int i = 0; i < n; i++) {
+        if (!takes_kind(cx, ex, &args[i], TAKES_COUNTERS)) return POISON;
         args[i] = convert_value(cx, args[i], DTYPE_INT);
         if (args[i].kind == VALUE_POISON) return POISON;
     }
-    Value v = math_value(cx, ex, DTYPE_F32, M_RANDOM, args, 2);
+    const Value v = math_value(cx, ex, builtin_type(fn, DTYPE_INT), fn, args, n);
     return cx->sequential ? convert_value(cx, v, DTYPE_F64) : v;
 }
 
-// dot4(a, b, c): c plus the four products of the bytes of a and b, signed if both are.
-static Value check_dot4(Checker *cx, const Ex *ex, Value *args)
+// f(a, b, c) of the four bytes of a and of b, and a number: unsigned if both a and b are.
+static Value check_bytes(Checker *cx, const Ex *ex, MathFn fn, Value *args)
 {
     for (int i = 0; i < 3; i++)
-        if (!takes_kind(cx, ex, &args[i], TAKES_DOT4)) return POISON;
+        if (!takes_kind(cx, ex, &args[i], TAKES_BYTES)) return POISON;
     const bool is_unsigned = dtype_is_unsigned(args[0].expr->type) && dtype_is_unsigned(args[1].expr->type);
     const DType type = is_unsigned ? DTYPE_U32 : DTYPE_I32;
     for (int i = 0; i < 3; i++) {
         if (i < 2 && !args[i].flexible && dtype_bits(args[i].expr->type) != 32)
-            return FAIL(cx, args[i].span, "'dot4' takes four bytes packed into i32 or u32, not %s",
+            return FAIL(cx, args[i].span, "'%s' takes four bytes packed into i32 or u32, not %s", ex->call.name,
                         show_value(cx, &args[i]));
         args[i] = convert_value(cx, args[i], type);
         if (args[i].kind == VALUE_POISON) return POISON;
     }
-    return math_value(cx, ex, type, M_DOT4, args, 3);
+    return math_value(cx, ex, type, fn, args, 3);
 }
 
 static Value check_math(Checker *cx, const Ex *ex, MathFn fn)
 {
-    const int n = math_info[fn].arguments;
+    const Builtin *const builtin = &builtins[fn];
+    const int n = builtin->arguments;
     if (!has_args(cx, ex, n)) return POISON;
     if (ex->call.has_build) return FAIL(cx, ex->span, "'%s' has no build parameters", ex->call.name);
-    Value args[ARGUMENTS_MAX];
+    Value args[BUILTIN_ARGUMENTS_MAX];
     int i = 0;
-    const bool looks_at_bits = takes[fn] == TAKES_ONE_INTEGER || takes[fn] == TAKES_DOT4;
+    const bool looks_at_bits = builtin->takes == TAKES_BITS || builtin->takes == TAKES_BYTES;
     for (const Ex *arg = ex->call.args; arg; arg = arg->next, i++) {
         args[i] = check_expression(cx, arg);
         if (looks_at_bits) args[i] = as_in_memory(cx, arg, args[i]);
     }
-    if (takes[fn] == TAKES_RANDOM) return check_random(cx, ex, args);
-    if (takes[fn] == TAKES_DOT4) return check_dot4(cx, ex, args);
-    if (!common_arguments(cx, ex, takes[fn], args, n)) return POISON;
-    if (fn == M_CEILDIV && !is_valid_divisor(cx, ex, &args[1])) return POISON;
-    return math_value(cx, ex, math_type(fn, args[0].expr->type), fn, args, n);
+    if (builtin->takes == TAKES_COUNTERS) return check_counters(cx, ex, fn, args);
+    if (builtin->takes == TAKES_BYTES) return check_bytes(cx, ex, fn, args);
+    if (!common_arguments(cx, ex, builtin->takes, args, n)) return POISON;
+    if (builtin->divides && !is_valid_divisor(cx, ex, &args[n - 1])) return POISON;
+    return math_value(cx, ex, builtin_type(fn, args[0].expr->type), fn, args, n);
 }
 
 // ---- conversions
@@ -244,11 +211,13 @@ typedef struct AtomicFunction {
     int arguments;
 } AtomicFunction;
 
+// clang-format off
 static const AtomicFunction atomic_functions[] = {
     { "atomic_add", ATOMIC_ADD, 2 }, { "atomic_min", ATOMIC_MIN, 2 }, { "atomic_max", ATOMIC_MAX, 2 },
-    { "atomic_and", ATOMIC_AND, 2 }, { "atomic_or", ATOMIC_OR, 2 },   { "atomic_exchange", ATOMIC_EXCHANGE, 2 },
-    { "atomic_cas", ATOMIC_CAS, 3 },
+    { "atomic_and", ATOMIC_AND, 2 }, { "atomic_or", ATOMIC_OR, 2 },
+    { "atomic_exchange", ATOMIC_EXCHANGE, 2 }, { "atomic_cas", ATOMIC_CAS, 3 },
 };
+// clang-format on
 
 static const AtomicFunction *find_atomic(Name name)
 {
@@ -309,7 +278,7 @@ static const char *const others[] = {
 static bool find_math(Name name, MathFn *fn)
 {
     for (int i = 0; i < M_COUNT; i++)
-        if (strcmp(math_info[i].name, name) == 0) {
+        if (strcmp(builtins[i].name, name) == 0) {
             *fn = (MathFn)i;
             return true;
         }
@@ -328,7 +297,7 @@ bool is_builtin(Name name)
 int builtin_names(const char **names, int max)
 {
     int n = 0;
-    for (int i = 0; i < M_COUNT && n < max; i++) names[n++] = math_info[i].name;
+    for (int i = 0; i < M_COUNT && n < max; i++) names[n++] = builtins[i].name;
     for (int i = 0; i < COUNT(atomic_functions) && n < max; i++) names[n++] = atomic_functions[i].name;
     for (int i = 0; i < COUNT(others) && n < max; i++) names[n++] = others[i];
     return n;

@@ -32,11 +32,13 @@ Expr *snapshot(Checker *cx, Expr *x, const char *name, Span span)
 
 // ---- operators
 
+// clang-format off
 static const ExprOp expr_ops[OP_COUNT] = {
-    [OP_MUL] = X_MUL, [OP_DIV] = X_DIV,    [OP_MOD] = X_MOD,    [OP_ADD] = X_ADD,  [OP_SUB] = X_SUB, [OP_SHL] = X_SHL,
-    [OP_SHR] = X_SHR, [OP_LT] = X_LT,      [OP_LE] = X_LE,      [OP_GT] = X_GT,    [OP_GE] = X_GE,   [OP_EQ] = X_EQ,
-    [OP_NE] = X_NE,   [OP_AND] = X_BITAND, [OP_XOR] = X_BITXOR, [OP_OR] = X_BITOR,
+    [OP_MUL] = X_MUL, [OP_DIV] = X_DIV, [OP_MOD] = X_MOD, [OP_ADD] = X_ADD, [OP_SUB] = X_SUB, [OP_SHL] = X_SHL, [OP_SHR] = X_SHR,
+    [OP_LT] = X_LT, [OP_LE] = X_LE, [OP_GT] = X_GT, [OP_GE] = X_GE, [OP_EQ] = X_EQ, [OP_NE] = X_NE,
+    [OP_AND] = X_BITAND, [OP_XOR] = X_BITXOR, [OP_OR] = X_BITOR,
 };
+// clang-format on
 
 static bool is_shift(Operator op) { return op == OP_SHL || op == OP_SHR; }
 static bool is_comparison(Operator op) { return op >= OP_LT && op <= OP_NE; }

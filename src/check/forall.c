@@ -103,6 +103,16 @@ static bool is_inner_variable(const Expr *x, void *context)
     return entity && entity->forall_depth >= forall_depth(cx);
 }
 
+// What is reduced is complete where the body's variables have no value any more.
+static bool is_body_variable(const Expr *x, void *context)
+{
+    const Checker *const cx = context;
+    const ForallFrame *const frame = cx->forall;
+    for (int i = 0; x->kind == E_VAR && i < frame->n_vars; i++)
+        if (frame->vars[i] == x->var.var) return false;
+    return is_inner_variable(x, context);
+}
+
 static Form form_of(Checker *cx, const ForallFrame *frame, Expr *sub)
 {
     Form form = { .indices = depends_on(cx, sub) };
@@ -172,7 +182,10 @@ WriteKind classify_write(Checker *cx, const Region *region, uint32_t *used)
         }
     }
     if (*used & ~known) return opaque ? WRITE_UNKNOWN : WRITE_COLLIDES;
-    return *used == all ? WRITE_APART : WRITE_REDUCES;
+    if (*used == all) return WRITE_APART;
+    for (int d = 0; d < rank; d++)
+        if (expr_any(region->subs[d].start, is_body_variable, cx)) return WRITE_COLLIDES;
+    return WRITE_REDUCES;
 }
 
 // ---- fragments

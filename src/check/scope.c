@@ -5,6 +5,7 @@
 // redeclared while visible; leaving a block forgets its names, so that siblings may use them again.
 #include "check/context.h"
 #include "syntax/foreign.h"
+#include "target/target.h"
 
 #include <math.h>
 
@@ -30,10 +31,7 @@ static const NamedConstant *find_constant(Name name)
     return NULL;
 }
 
-static bool is_target_word(Name name)
-{
-    return strcmp(name, "TARGET") == 0 || strcmp(name, "cuda") == 0 || strcmp(name, "cpu") == 0;
-}
+static bool is_target_word(Name name) { return strcmp(name, "TARGET") == 0 || target_find(name); }
 
 // What the build is for: the architecture, and whether it has checks. NULL: no such name.
 static Expr *find_build_constant(const Checker *cx, Name name)

@@ -1,57 +1,28 @@
 // SPDX-License-Identifier: MIT
-// compile.c - the whole compiler on one screen: the passes of each target in their order, then lowering, then text.
+// compile.c - the whole compiler on one screen: the target's passes in their order, then its lowering, then text.
 //
-// Every name in the tables is a stage of `kiln dump`, beside "tile" (what the checker made), "loop" and "source".
+// Every pass is a stage of `kiln dump`, beside "tile" (what the checker made), "schedule" (of GPUs), "loop" and "source".
 #include "compile/compile.h"
 #include "emit/emit.h"
-#include "lower/cpu/lower.h"
-#include "lower/cuda/lower.h"
+#include "lower/gpu/schedule.h"
 #include "passes/passes.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-typedef struct Pass {
-    const char *name;
-    void (*run)(TileKernel *kernel);
-} Pass;
-
-static const Pass cpu_passes[] = {
-    { "simplify", simplify },
-    { "split-bounds", split_bounds },
-    { "split-quotients", split_quotients },
-    { "trace-foralls", trace_foralls },
-    { NULL, NULL },
-};
-
-static const Pass sequential_passes[] = {
-    { "make-tasks", sequential_make_tasks },
-    { NULL, NULL },
-};
-
-static const Pass cuda_passes[] = {
-    { "simplify", simplify },
-    { "split-bounds", split_bounds },
-    { NULL, NULL },
-};
-
-static const Pass *passes_of_target(const Target *target)
+// References and the like are the CPU's, whatever the kernel is compiled for.
+static const TargetKind *kind_of(const TileKernel *kernel, const Target *target)
 {
-    return strcmp(target->name, "cuda") == 0 ? cuda_passes : cpu_passes;
-}
-
-static const Pass *passes_of(const TileKernel *kernel, const Target *target)
-{
-    return kernel->is_sequential ? sequential_passes : passes_of_target(target);
+    return kernel->is_sequential ? &target_sequential : target->kind;
 }
 
 int compile_stages(const Target *target, const char **names, int max)
 {
-    static const char *const last[] = { "loop", "source" };
+    static const char *const last[] = { "schedule", "loop", "source" };
     int n = 0;
     if (n < max) names[n++] = "tile";
-    for (const Pass *pass = passes_of_target(target); pass->name && n < max; pass++) names[n++] = pass->name;
-    for (int i = 0; i < COUNT(last) && n < max; i++) names[n++] = last[i];
+    for (const Pass *pass = target->kind->passes; pass->name && n < max; pass++) names[n++] = pass->name;
+    for (int i = target->gpu ? 0 : 1; i < COUNT(last) && n < max; i++) names[n++] = last[i];
     return n;
 }
 
@@ -69,11 +40,11 @@ static void verify(const TileKernel *kernel, const char *after)
 #endif
 }
 
-static void run_passes(TileKernel *kernel, const Target *target, const char *stage, Text *dump)
+static void run_passes(TileKernel *kernel, const Pass *pass, const char *stage, Text *dump)
 {
     verify(kernel, "tile");
     if (wants(stage, "tile")) tile_print(dump, kernel);
-    for (const Pass *pass = passes_of(kernel, target); pass->name && !kernel->diags->errors; pass++) {
+    for (; pass->name && !kernel->diags->errors; pass++) {
         pass->run(kernel);
         verify(kernel, pass->name);
         if (wants(stage, pass->name)) tile_print(dump, kernel);
@@ -89,13 +60,6 @@ static const char *symbol_of(const TileKernel *kernel)
     return arena_printf(kernel->arena, "kiln_%s_%08x", kernel->name, (unsigned)(hash ^ hash >> 32));
 }
 
-static LoopUnit *lower(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
-{
-    if (kernel->is_sequential) return lower_sequential(kernel, plan);
-    if (strcmp(target->name, "cuda") == 0) return lower_cuda(kernel, &target->cuda, plan, explanation);
-    return lower_cpu(kernel, &target->cpu, plan);
-}
-
 static void verify_unit(const LoopUnit *unit)
 {
 #ifndef NDEBUG
@@ -107,20 +71,32 @@ static void verify_unit(const LoopUnit *unit)
 #endif
 }
 
+// In every build: what a GPU does wrong at times only, no test finds for sure.
+static bool verify_schedule(TileKernel *kernel, const Schedule *schedule)
+{
+    const ScheduleFault fault = schedule ? schedule_verify(schedule) : (ScheduleFault){ 0 };
+    if (fault.kind == FAULT_NONE) return true;
+    diag_error(kernel->diags, fault.span,
+               "the schedule that Kiln made of this is wrong, which is a mistake of Kiln's: %s", fault.message);
+    return false;
+}
+
 Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *stage, Text *dump)
 {
     Arena *const arena = kernel->arena;
+    const TargetKind *const kind = kind_of(kernel, target);
     Text explanation = { .arena = arena }, source = { .arena = arena };
-    run_passes(kernel, target, stage, dump);
+    run_passes(kernel, kind->passes, stage, dump);
     if (kernel->diags->errors) return NULL;
     LaunchPlan *const plan = plan_new(arena, kernel, symbol_of(kernel));
     if (kernel->diags->errors) return NULL;
-    LoopUnit *const unit = lower(kernel, target, plan, &explanation);
+    LoopUnit *const unit = kind->lower(kernel, target, plan, &explanation);
     if (!unit || kernel->diags->errors) return NULL;
+    if (wants(stage, "schedule") && unit->schedule) schedule_dump(unit->schedule, dump);
+    if (!verify_schedule(kernel, unit->schedule)) return NULL;
     verify_unit(unit);
     if (wants(stage, "loop")) loop_print(dump, unit);
-    const bool is_cuda = strcmp(target->name, "cuda") == 0 && !kernel->is_sequential;
-    emit_unit(&source, unit, is_cuda ? EMIT_CUDA : EMIT_C);
+    emit_unit(&source, unit, kind->dialect);
     if (wants(stage, "source")) text_add(dump, source.data, source.length);
     return NEW(arena, Compiled, .kernel = kernel, .unit = unit, .source = text_cstr(&source), .plan = plan,
                .explanation = text_cstr(&explanation));

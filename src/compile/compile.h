@@ -1,37 +1,12 @@
 // SPDX-License-Identifier: MIT
 // compile.h - the whole compiler on one screen: file to program, program to kernel, kernel to source text.
 //
-// The tables of passes in compile.c are the order of things; every pass name is also a stage of `kiln dump`.
+// The target's row (target/target.c) has its passes in their order; every pass name is also a stage of `kiln dump`.
 #ifndef KILN_COMPILE_COMPILE_H
 #define KILN_COMPILE_COMPILE_H
 
 #include "check/check.h"
-#include "ir/loop.h"
-#include "plan/plan.h"
-
-// What the CPU kernel is compiled for.
-typedef enum {
-    ISA_PORTABLE,
-    ISA_AVX2,
-    ISA_AVX512,
-    ISA_NEON,
-    ISA_SVE256
-} CpuIsa; // of one machine: each has those before it
-typedef struct CpuTarget {
-    CpuIsa isa;
-    bool bf16, vnni, amx; // dot products of pairs of bf16, of four bytes; tile registers
-} CpuTarget;
-typedef struct CudaTarget {
-    int arch; // 90: sm_90a, the Hopper path; 80: the generic path
-    bool explain;
-    bool follows;  // a step of an operator that is not its first
-    uint64_t wide; // shape symbols, a bit for each bind, that may pass 32 bits
-} CudaTarget;
-typedef struct Target {
-    const char *name; // "cpu" or "cuda"
-    CpuTarget cpu;
-    CudaTarget cuda;
-} Target;
+#include "target/target.h"
 
 // Reads a file and its imports (paths are relative to the importing file). Never returns NULL; errors are in diags.
 Program *program_load(Arena *arena, Diags *diags, const char *path);
@@ -57,7 +32,7 @@ typedef struct Compiled {
 } Compiled;
 
 // Runs passes, lowering and emission on a checked kernel. NULL when a diagnostic was reported.
-// `stage` non-NULL: the text of that stage ("tile", a pass name, "loop", "source") is added to `dump`.
+// `stage` non-NULL: the text of that stage ("tile", a pass name, "schedule", "loop", "source") is added to `dump`.
 Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *stage, Text *dump);
 int compile_stages(const Target *target, const char **names, int max); // in their order; how many
 

@@ -3,6 +3,8 @@
 #include "emit/escape.h"
 #include "emit/print.h"
 
+enum { SHORT_STEPS = 16 };
+
 #include <assert.h>
 
 static void emit_block(const Emitter *e, const LoopStmt *s, int depth);
@@ -21,20 +23,15 @@ static void emit_variable(const Emitter *e, const Var *var, bool in_memory)
     emit_type(e, var, in_memory || var->pointer > 0);
     text_print(e->out, " ");
     for (int i = 0; i < var->pointer; i++) text_print(e->out, "*");
-    if (var->pointer && var->restricted) text_print(e->out, e->dialect == EMIT_CUDA ? "__restrict__ " : "restrict ");
+    if (var->pointer && var->restricted) text_print(e->out, "%s ", e->dialect->restrict_word);
     emit_name(e, var);
 }
 
 static void emit_declare(const Emitter *e, const LoopStmt *s)
 {
-    static const char *const spaces[2][3] = {
-        [EMIT_C] = { [SPACE_AUTO] = "", [SPACE_SHARED] = "", [SPACE_CONST] = "static const " },
-        [EMIT_CUDA] = { [SPACE_AUTO] = "", [SPACE_SHARED] = "__shared__ ", [SPACE_CONST] = "static __constant__ " },
-    };
     const bool is_array = s->declare.elements > 0;
-    text_print(e->out, "%s", spaces[e->dialect][s->declare.space]);
-    if (s->declare.align)
-        text_print(e->out, e->dialect == EMIT_CUDA ? "__align__(%d) " : "_Alignas(%d) ", s->declare.align);
+    text_print(e->out, "%s", e->dialect->spaces[s->declare.space]);
+    if (s->declare.align) text_print(e->out, "%s(%d) ", e->dialect->align, s->declare.align);
     // The variable of an array is a pointer where it is used.
     Var var = *s->declare.var;
     if (is_array) {
@@ -85,15 +82,17 @@ static void emit_reductions(const Emitter *e, const LoopReduction *r)
     }
 }
 
+// A vectorised loop of few steps is said apart.
+static LoopForm form_of(const LoopStmt *s)
+{
+    int64_t from, to;
+    const bool is_short = expr_as_int(s->for_.lo, &from) && expr_as_int(s->for_.hi, &to) && to - from <= SHORT_STEPS;
+    return s->for_.form == LOOP_VECTORISE && is_short ? LOOP_VECTORISE_SHORT : s->for_.form;
+}
+
 static void emit_for(const Emitter *e, const LoopStmt *s, int depth)
 {
-    static const char *const forms[2][4] = {
-        [EMIT_C] = { [LOOP_UNROLL] = "KILN_UNROLL",
-                     [LOOP_VECTORISE] = "KILN_VECTORIZE",
-                     [LOOP_NO_UNROLL] = "KILN_NO_UNROLL" },
-        [EMIT_CUDA] = { [LOOP_UNROLL] = "#pragma unroll", [LOOP_NO_UNROLL] = "#pragma unroll 1" },
-    };
-    const char *const line = forms[e->dialect][s->for_.form];
+    const char *const line = e->dialect->loops[form_of(s)];
     int64_t step = 1;
     if (line || s->for_.reductions) {
         if (s->for_.reductions) emit_reductions(e, s->for_.reductions);
@@ -209,7 +208,7 @@ static void emit_signature(const Emitter *e, const LoopFunction *f)
     text_print(e->out, f->n_params ? ")\n" : "void)\n");
 }
 
-void emit_unit(Text *out, const LoopUnit *unit, EmitDialect dialect)
+void emit_unit(Text *out, const LoopUnit *unit, const Dialect *dialect)
 {
     const Emitter e = { out, dialect, names_of_unit(unit->arena, unit) };
     if (unit->head) text_print(out, "%s", unit->head);

@@ -33,21 +33,14 @@ void emit_name(const Emitter *e, const Var *var)
 
 // ---- types
 
-static const char *const cuda_vectors[DTYPE_COUNT] = {
-    [DTYPE_F32] = "float",    [DTYPE_F64] = "double",   [DTYPE_I32] = "int",       [DTYPE_U32] = "uint",
-    [DTYPE_I64] = "longlong", [DTYPE_INT] = "longlong", [DTYPE_U64] = "ulonglong", [DTYPE_I16] = "short",
-    [DTYPE_U16] = "ushort",   [DTYPE_I8] = "char",      [DTYPE_U8] = "uchar",      [DTYPE_F16] = "ushort",
-    [DTYPE_BF16] = "ushort",
-};
-
 void emit_type(const Emitter *e, const Var *var, bool in_memory)
 {
     const char *const name = dtype_info[var->type].c_name;
-    if (var->lanes > 1 && e->dialect == EMIT_CUDA && cuda_vectors[var->type])
-        text_print(e->out, "%s%d", cuda_vectors[var->type], var->lanes);
+    if (var->lanes > 1 && e->dialect->vectors[var->type])
+        text_print(e->out, "%s%d", e->dialect->vectors[var->type], var->lanes);
     else if (var->lanes > 1)
         text_print(e->out, "%s __attribute__((vector_size(%d)))", name, (int)dtype_bytes(var->type, var->lanes));
-    else if (var->type == DTYPE_BOOL && !in_memory) text_print(e->out, e->dialect == EMIT_CUDA ? "bool" : "_Bool");
+    else if (var->type == DTYPE_BOOL && !in_memory) text_print(e->out, "%s", e->dialect->bool_name);
     else text_print(e->out, "%s", name);
 }
 
@@ -61,10 +54,10 @@ static void emit_float(const Emitter *e, DType type, double value)
     }
     const bool wide = type == DTYPE_F64;
     if (isnan(value) || isinf(value)) {
-        if (e->dialect == EMIT_CUDA && wide)
-            text_print(e->out, "__longlong_as_double(0x%llxll)", (unsigned long long)constant_bits(type, value));
-        else if (e->dialect == EMIT_CUDA)
-            text_print(e->out, "__int_as_float(0x%llx)", (unsigned long long)constant_bits(type, value));
+        const char *const from_bits = wide ? e->dialect->f64_bits : e->dialect->f32_bits;
+        if (from_bits)
+            text_print(e->out, "%s(0x%llx%s)", from_bits, (unsigned long long)constant_bits(type, value),
+                       wide ? "ll" : "");
         else if (isnan(value)) text_print(e->out, wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")");
         else text_print(e->out, "%s__builtin_inf%s()", value < 0 ? "-" : "", wide ? "" : "f");
         return;
@@ -92,19 +85,6 @@ static void emit_int(const Emitter *e, DType type, int64_t value, bool exact)
 // ---- operators
 
 enum { LEVEL_ANY = 0, LEVEL_SELECT = 1, LEVEL_ADD = 10, LEVEL_MUL = 11, LEVEL_UNARY = 12, LEVEL_POSTFIX = 13 };
-typedef struct OpInfo {
-    const char *text;
-    int level;
-} OpInfo;
-static const OpInfo op_info[X_OP_COUNT] = {
-    [X_NEG] = { "-", 12 },     [X_NOT] = { "!", 12 },     [X_BITNOT] = { "~", 12 }, [X_MUL] = { " * ", 11 },
-    [X_DIV] = { " / ", 11 },   [X_MOD] = { " % ", 11 },   [X_ADD] = { " + ", 10 },  [X_SUB] = { " - ", 10 },
-    [X_SHL] = { " << ", 9 },   [X_SHR] = { " >> ", 9 },   [X_LT] = { " < ", 8 },    [X_LE] = { " <= ", 8 },
-    [X_GT] = { " > ", 8 },     [X_GE] = { " >= ", 8 },    [X_EQ] = { " == ", 7 },   [X_NE] = { " != ", 7 },
-    [X_BITAND] = { " & ", 6 }, [X_BITXOR] = { " ^ ", 5 }, [X_BITOR] = { " | ", 4 }, [X_AND] = { " && ", 3 },
-    [X_OR] = { " || ", 2 },
-};
-
 static void emit_at(const Emitter *e, const Expr *x, int level, bool exact);
 
 // Operators whose precedence few remember: their operands are always in parentheses.
@@ -117,7 +97,7 @@ static bool wraps(const Emitter *e, const Expr *x)
 {
     const bool arithmetic = x->op.op == X_ADD || x->op.op == X_SUB || x->op.op == X_MUL || x->op.op == X_NEG;
     const bool sized = x->type == DTYPE_I32 || x->type == DTYPE_I64;
-    return e->dialect == EMIT_C && sized && arithmetic;
+    return e->dialect->wraps_unsigned && sized && arithmetic;
 }
 
 static bool is_left_shift(const Expr *x) { return x->op.op == X_SHL && !dtype_is_unsigned(x->type); }
@@ -132,31 +112,30 @@ static void emit_wrapping(const Emitter *e, const Expr *x)
     text_print(e->out, "(%s)", unsigned_name(x->type));
     emit_at(e, x->op.a, LEVEL_UNARY, false);
     if (x->kind == E_BINARY) {
-        text_print(e->out, "%s", op_info[x->op.op].text);
+        text_print(e->out, " %s ", expr_op_info[x->op.op].text);
         if (!is_left_shift(x)) text_print(e->out, "(%s)", unsigned_name(x->type));
         emit_at(e, x->op.b, LEVEL_UNARY, false);
     }
     text_print(e->out, ")");
 }
 
-static bool is_division(const Expr *x) { return x->op.op == X_DIV || x->op.op == X_MOD; }
-
 // The one quotient that does not fit, of the least number and -1, traps on some machines.
 static bool may_trap(const Emitter *e, const Expr *x)
 {
     int64_t c;
-    return e->dialect == EMIT_C && x->type == DTYPE_I32 && is_division(x) && !(expr_as_int(x->op.b, &c) && c != -1);
+    return e->dialect->wraps_unsigned && x->type == DTYPE_I32 && op_divides(x->op.op) &&
+           !(expr_as_int(x->op.b, &c) && c != -1);
 }
 
 static void emit_binary(const Emitter *e, const Expr *x)
 {
-    const OpInfo info = op_info[x->op.op];
+    const ExprOpInfo info = expr_op_info[x->op.op];
     const Expr *const a = x->op.a, *const b = x->op.b;
     int64_t c;
     if (may_trap(e, x)) {
         text_print(e->out, "(int32_t)((int64_t)");
         emit_at(e, a, LEVEL_UNARY, false);
-        text_print(e->out, "%s", info.text);
+        text_print(e->out, " %s ", info.text);
         emit_at(e, b, LEVEL_UNARY, false);
         text_print(e->out, ")");
         return;
@@ -166,10 +145,10 @@ static void emit_binary(const Emitter *e, const Expr *x)
     const bool logic = x->op.op == X_AND || x->op.op == X_OR;
     // A chain of one logical operator reads well without parentheses, and so do comparisons in it.
     const int left =
-        logic && (a->kind != E_BINARY || a->op.op == x->op.op || op_info[a->op.op].level > 6) ? info.level : level;
-    const int right = logic && (b->kind != E_BINARY || op_info[b->op.op].level > 6) ? info.level + 1
-                      : is_obscure(x->op.op)                                        ? level
-                                                                                    : level + 1;
+        logic && (a->kind != E_BINARY || a->op.op == x->op.op || expr_op_info[a->op.op].level > 6) ? info.level : level;
+    const int right = logic && (b->kind != E_BINARY || expr_op_info[b->op.op].level > 6) ? info.level + 1
+                      : is_obscure(x->op.op)                                             ? level
+                                                                                         : level + 1;
     // The builders write x - c as x + -c. The least number of a type has no -c in it.
     const int64_t least = dtype_bits(x->type) == 64 ? INT64_MIN : INT32_MIN;
     if (x->op.op == X_ADD && expr_as_int(b, &c) && c < 0 && c > least && !dtype_is_unsigned(x->type)) {
@@ -179,7 +158,7 @@ static void emit_binary(const Emitter *e, const Expr *x)
         return;
     }
     emit_at(e, a, left, both_const || x->op.op == X_SHL || x->op.op == X_SHR);
-    text_print(e->out, "%s", info.text);
+    text_print(e->out, " %s ", info.text);
     emit_at(e, b, right, both_const);
 }
 
@@ -230,7 +209,8 @@ static int level_of(const Emitter *e, const Expr *x)
                    : LEVEL_POSTFIX;
     case E_FLOAT: return signbit(x->real.value) ? LEVEL_UNARY : LEVEL_POSTFIX;
     case E_UNARY: return LEVEL_UNARY;
-    case E_BINARY: return wraps(e, x) || is_left_shift(x) || may_trap(e, x) ? LEVEL_UNARY : op_info[x->op.op].level;
+    case E_BINARY:
+        return wraps(e, x) || is_left_shift(x) || may_trap(e, x) ? LEVEL_UNARY : expr_op_info[x->op.op].level;
     case E_SELECT: return LEVEL_SELECT;
     case E_CONVERT: return LEVEL_UNARY;
     case E_ADDRESS: {
@@ -263,14 +243,14 @@ static void emit_args(const Emitter *e, Expr *const *args, int n)
 static void emit_math(const Emitter *e, const Expr *x)
 {
     assert(loop_has_math(x) && "the lowering has turned other functions into calls");
-    const bool cuda = e->dialect == EMIT_CUDA;
-    if (cuda) text_print(e->out, "math_%s(", math_info[x->math.fn].name);
+    const bool overloads = e->dialect->overloads;
+    if (overloads) text_print(e->out, "math_%s(", builtins[x->math.fn].name);
     else
-        text_print(e->out, "kiln_%s_%s(", math_info[x->math.fn].name,
+        text_print(e->out, "kiln_%s_%s(", builtins[x->math.fn].name,
                    dtype_name(x->type == DTYPE_I64 ? DTYPE_INT : x->type));
     for (int i = 0; i < x->math.n; i++) {
         if (i) text_print(e->out, ", ");
-        const bool cast = cuda && expr_is_const(x->math.args[i]);
+        const bool cast = overloads && expr_is_const(x->math.args[i]);
         if (cast) text_print(e->out, "(%s)", dtype_info[x->type].c_name);
         emit_at(e, x->math.args[i], cast ? LEVEL_UNARY : LEVEL_ANY, true);
     }
@@ -290,7 +270,7 @@ static void emit_at(const Emitter *e, const Expr *x, int level, bool exact)
             emit_wrapping(e, x);
             break;
         }
-        text_print(e->out, "%s", op_info[x->op.op].text);
+        text_print(e->out, "%s", expr_op_info[x->op.op].text);
         emit_at(e, x->op.a, x->op.a->kind == E_UNARY ? LEVEL_POSTFIX : LEVEL_UNARY + expr_is_const(x->op.a), true);
         break;
     case E_BINARY:
@@ -307,10 +287,7 @@ static void emit_at(const Emitter *e, const Expr *x, int level, bool exact)
         break;
     }
     case E_CONVERT:
-        text_print(e->out, "(%s)",
-                   x->type != DTYPE_BOOL     ? dtype_info[x->type].c_name
-                   : e->dialect == EMIT_CUDA ? "bool"
-                                             : "_Bool");
+        text_print(e->out, "(%s)", x->type == DTYPE_BOOL ? e->dialect->bool_name : dtype_info[x->type].c_name);
         emit_at(e, x->convert.a, LEVEL_UNARY, false);
         break;
     case E_CALL:

@@ -6,9 +6,21 @@
 #include "emit/emit.h"
 #include "ir/names.h"
 
+// How a language spells what C and its relatives spell differently; rows of dialect.c.
+struct Dialect {
+    const char *restrict_word, *align, *bool_name;
+    const char *spaces[SPACE_CONST + 1];   // of a declaration
+    const char *loops[LOOP_NO_UNROLL + 1]; // the line before a loop; NULL: none
+    const char *vectors[DTYPE_COUNT];      // "float": of it and lanes a vector's type is made; NULL: by an attribute
+    const char *f64_bits, *f32_bits;       // functions that make what has no literal; NULL: C's builtins do
+    bool overloads;                        // functions of integers: math_min; else each type has its own
+    // Signed arithmetic is computed unsigned, and a quotient of i32 as one of i64, as the language defines them.
+    bool wraps_unsigned;
+};
+
 typedef struct Emitter {
     Text *out;
-    EmitDialect dialect;
+    const Dialect *dialect;
     const Names *names;
 } Emitter;
 

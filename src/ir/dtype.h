@@ -55,6 +55,9 @@ static inline bool dtype_is_integer(DType t)
     return dtype_info[t].class == CLASS_SIGNED || dtype_info[t].class == CLASS_UNSIGNED;
 }
 static inline bool dtype_is_counting(DType t) { return dtype_is_integer(t) || t == DTYPE_BOOL; }
+// Kept as their bits; they compute in f32.
+static inline bool dtype_is_narrow_float(DType t) { return dtype_is_float(t) && dtype_info[t].bits < 32; }
+static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; } // several to a byte in tensors
 // printf's conversion of a value that `print` shows, as a double or 64-bit integer.
 static inline const char *print_conversion(DType t)
 {

@@ -4,24 +4,6 @@
 
 #include <assert.h>
 
-const MathInfo math_info[M_COUNT] = {
-    [M_EXP] = { "exp", 1 },         [M_EXP2] = { "exp2", 1 },         [M_LOG] = { "log", 1 },
-    [M_LOG2] = { "log2", 1 },       [M_SQRT] = { "sqrt", 1 },         [M_RSQRT] = { "rsqrt", 1 },
-    [M_POW] = { "pow", 2 },         [M_SIN] = { "sin", 1 },           [M_COS] = { "cos", 1 },
-    [M_TANH] = { "tanh", 1 },       [M_ERF] = { "erf", 1 },           [M_ABS] = { "abs", 1 },
-    [M_FLOOR] = { "floor", 1 },     [M_CEIL] = { "ceil", 1 },         [M_ROUND] = { "round", 1 },
-    [M_RINT] = { "rint", 1 },       [M_TRUNC] = { "trunc", 1 },       [M_MIN] = { "min", 2 },
-    [M_MAX] = { "max", 2 },         [M_CLAMP] = { "clamp", 3 },       [M_FMA] = { "fma", 3 },
-    [M_CEILDIV] = { "ceildiv", 2 }, [M_POPCOUNT] = { "popcount", 1 }, [M_CLZ] = { "clz", 1 },
-    [M_FFS] = { "ffs", 1 },         [M_DOT4] = { "dot4", 3 },         [M_RANDOM] = { "random", 2 },
-};
-
-DType math_type(MathFn fn, DType of)
-{
-    if (fn == M_RANDOM) return DTYPE_F32;
-    return fn == M_POPCOUNT || fn == M_CLZ || fn == M_FFS ? DTYPE_I32 : of;
-}
-
 // ---- leaves and what never folds
 
 static Expr **copy_exprs(Arena *a, Expr *const *items, int n)

@@ -11,7 +11,7 @@
 
 #include "base/source.h"
 #include "base/text.h"
-#include "ir/dtype.h"
+#include "ir/builtin.h"
 
 typedef struct Expr Expr;
 typedef struct Var Var;
@@ -35,83 +35,6 @@ typedef enum {
     E_INDEX,   // Loop IR: pointer[a]
     E_ADDRESS, // Loop IR: pointer + a, counted in elements of the pointer's type
 } ExprKind;
-
-typedef enum { // arithmetic is done in `type` (operands have that type already), except
-    X_NEG,
-    X_NOT,
-    X_BITNOT, // comparisons: operands share a type, the result is bool
-    X_ADD,
-    X_SUB,
-    X_MUL,
-    X_DIV,
-    X_MOD, // of integers: x / 0 is 0, x % 0 is x, the least number / -1 wraps
-    X_SHL,
-    X_SHR, // the count is taken modulo the width of the type
-    X_BITAND,
-    X_BITOR,
-    X_BITXOR,
-    X_LT,
-    X_LE,
-    X_GT,
-    X_GE,
-    X_EQ,
-    X_NE,
-    X_AND,
-    X_OR, // && and ||: the right side's accesses are made only if needed
-    X_OP_COUNT
-} ExprOp;
-
-static inline bool op_compares(ExprOp op) { return op >= X_LT && op <= X_NE; }
-
-// What a comparison of two numbers gives, of which at most one holds (none: one is NaN).
-static inline bool op_compare(ExprOp op, bool less, bool equal, bool greater)
-{
-    switch ((int)op) {
-    case X_LT: return less;
-    case X_LE: return less || equal;
-    case X_GT: return greater;
-    case X_GE: return greater || equal;
-    case X_EQ: return equal;
-    default: return !equal;
-    }
-}
-
-typedef enum {
-    M_EXP,
-    M_EXP2,
-    M_LOG,
-    M_LOG2,
-    M_SQRT,
-    M_RSQRT,
-    M_POW,
-    M_SIN,
-    M_COS,
-    M_TANH,
-    M_ERF,
-    M_ABS,
-    M_FLOOR,
-    M_CEIL,
-    M_ROUND,
-    M_RINT,
-    M_TRUNC,
-    M_MIN,
-    M_MAX,
-    M_CLAMP,
-    M_FMA,
-    M_CEILDIV, // rounds toward plus infinity; 0 if the divisor is not positive
-    M_POPCOUNT,
-    M_CLZ,
-    M_FFS,
-    M_DOT4,
-    M_RANDOM,
-    M_COUNT
-} MathFn;
-typedef struct MathInfo {
-    const char *name;
-    int arguments;
-} MathInfo;
-extern const MathInfo math_info[M_COUNT];
-DType math_type(MathFn fn, DType of); // of its result, where its arguments are `of`
 
 typedef enum { ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_EXCHANGE, ATOMIC_CAS } AtomicOp;
 
@@ -234,10 +157,6 @@ Expr *expr_map(Arena *a, Expr *x, ExprMap *map, void *context); // rebuilt throu
 Expr *expr_folded(Arena *a, Expr *x);                           // what was kept as written (check/written.c) folds
 
 // ---- ranges and multiples (int only; conservative)
-typedef struct Range {
-    int64_t lo, hi;
-    bool has_lo, has_hi;
-} Range;
 Range expr_range(const Expr *x);
 bool expr_fits(const Expr *x, int64_t lo, int64_t hi); // provably lo <= x <= hi
 bool expr_divides(const Expr *x);                      // provably neither 0 nor -1: any number over it is one

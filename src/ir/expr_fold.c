@@ -35,84 +35,16 @@ static Expr *expr_node(Arena *a, DType type, ExprOp op, Expr *x, Expr *y)
                .op = { op, x, y });
 }
 
-// Integer arithmetic on constants; false where a --check build traps: a divisor of 0, and overflow of `int`.
+// Whether constants have a result; where a --check build stops they have none.
 static bool compute_int(ExprOp op, DType type, int64_t x, int64_t y, int64_t *result)
 {
-    const int bits = dtype_bits(type);
-    const uint64_t ux = (uint64_t)x, uy = (uint64_t)y;
-    switch (op) {
-    case X_ADD:
-        if (__builtin_add_overflow(x, y, result) && type == DTYPE_INT) return false;
-        break;
-    case X_SUB:
-        if (__builtin_sub_overflow(x, y, result) && type == DTYPE_INT) return false;
-        break;
-    case X_MUL:
-        if (__builtin_mul_overflow(x, y, result) && type == DTYPE_INT) return false;
-        *result = (int64_t)(ux * uy);
-        break;
-    case X_DIV:
-    case X_MOD:
-        if (y == 0) return false;
-        if (dtype_is_unsigned(type)) *result = (int64_t)(op == X_DIV ? ux / uy : ux % uy);
-        else if (y == -1 && x == INT64_MIN) {
-            if (type == DTYPE_INT) return false;
-            *result = op == X_DIV ? x : 0;
-        } else *result = op == X_DIV ? x / y : x % y;
-        break;
-    case X_SHL:
-    case X_SHR:
-        if (type == DTYPE_INT && (y < 0 || y >= bits)) return false;
-        y &= bits - 1;
-        if (op == X_SHR) *result = dtype_is_unsigned(type) ? (int64_t)(ux >> y) : x >> y;
-        else {
-            *result = (int64_t)(ux << y);
-            if (type == DTYPE_INT && *result >> y != x) return false;
-        }
-        break;
-    case X_BITAND: *result = x & y; break;
-    case X_BITOR: *result = x | y; break;
-    case X_BITXOR: *result = x ^ y; break;
-    case X_NEG:
-    case X_NOT:
-    case X_BITNOT:
-    case X_LT:
-    case X_LE:
-    case X_GT:
-    case X_GE:
-    case X_EQ:
-    case X_NE:
-    case X_AND:
-    case X_OR:
-    case X_OP_COUNT: return false;
-    }
-    *result = constant_wrap(type, *result);
-    return true;
-}
-
-static bool compute_float(ExprOp op, DType type, double x, double y, double *result)
-{
-    if (type != DTYPE_F64 && type != DTYPE_F32) return false;
-    const float fx = (float)x, fy = (float)y;
-    const bool wide = type == DTYPE_F64;
-    switch ((int)op) {
-    case X_ADD: *result = wide ? x + y : fx + fy; return true;
-    case X_SUB: *result = wide ? x - y : fx - fy; return true;
-    case X_MUL: *result = wide ? x * y : fx * fy; return true;
-    case X_DIV: *result = wide ? x / y : fx / fy; return true;
-    default: return false;
-    }
+    return op_compute_int(op, type, x, y, result) == OP_FAULT_NONE;
 }
 
 static bool compare_consts(ExprOp op, const Expr *x, const Expr *y)
 {
-    if (x->kind == E_FLOAT) {
-        const double p = x->real.value, q = y->real.value;
-        return op_compare(op, p<q, p == q, p> q);
-    }
-    const int64_t p = x->integer.value, q = y->integer.value;
-    if (x->type == DTYPE_U64) return op_compare(op, (uint64_t)p<(uint64_t)q, p == q, (uint64_t)p>(uint64_t) q);
-    return op_compare(op, p<q, p == q, p> q);
+    return x->kind == E_FLOAT ? op_compare_float(op, x->real.value, y->real.value)
+                              : op_compare_int(op, x->type, x->integer.value, y->integer.value);
 }
 
 // ---- unary
@@ -307,10 +239,11 @@ static Expr *fold_logic(Arena *a, ExprOp op, Expr *x, Expr *y)
 
 static Expr *fold_float(Arena *a, ExprOp op, Expr *x, Expr *y)
 {
-    double result;
-    if (x->kind == E_FLOAT && y->kind == E_FLOAT)
-        return compute_float(op, x->type, x->real.value, y->real.value, &result) ? expr_float(a, x->type, result)
-                                                                                 : NULL;
+    const bool computes = op == X_ADD || op == X_SUB || op == X_MUL || op == X_DIV;
+    if (x->kind == E_FLOAT && y->kind == E_FLOAT) {
+        if (!computes || (x->type != DTYPE_F64 && x->type != DTYPE_F32)) return NULL;
+        return expr_float(a, x->type, op_compute_float(op, x->type, x->real.value, y->real.value));
+    }
     if (op == X_MUL && x->kind == E_FLOAT && x->real.value == 1) return y;
     if (y->kind != E_FLOAT) return NULL;
     const double c = y->real.value;
@@ -399,89 +332,20 @@ Expr *expr_bitcast(Arena *a, DType to, Expr *x)
 
 // ---- functions
 
-static bool compute_math_float(MathFn fn, DType type, const double *v, double *result)
-{
-    if (type != DTYPE_F64 && type != DTYPE_F32) return false;
-    switch (fn) {
-    case M_EXP: *result = exp(v[0]); return true;
-    case M_EXP2: *result = exp2(v[0]); return true;
-    case M_LOG: *result = log(v[0]); return true;
-    case M_LOG2: *result = log2(v[0]); return true;
-    case M_SQRT: *result = sqrt(v[0]); return true;
-    case M_RSQRT: *result = 1 / sqrt(v[0]); return true;
-    case M_POW: *result = pow(v[0], v[1]); return true;
-    case M_SIN: *result = sin(v[0]); return true;
-    case M_COS: *result = cos(v[0]); return true;
-    case M_TANH: *result = tanh(v[0]); return true;
-    case M_ERF: *result = erf(v[0]); return true;
-    case M_ABS: *result = fabs(v[0]); return true;
-    case M_FLOOR: *result = floor(v[0]); return true;
-    case M_CEIL: *result = ceil(v[0]); return true;
-    case M_ROUND: *result = round(v[0]); return true;
-    case M_RINT: *result = nearbyint(v[0]); return true;
-    case M_TRUNC: *result = trunc(v[0]); return true;
-    case M_MIN: *result = fmin(v[0], v[1]); return true;
-    case M_MAX: *result = fmax(v[0], v[1]); return true;
-    case M_CLAMP: *result = fmin(fmax(v[0], v[1]), v[2]); return true;
-    case M_FMA:
-        *result = type == DTYPE_F64 ? fma(v[0], v[1], v[2]) : fmaf((float)v[0], (float)v[1], (float)v[2]);
-        return true;
-    case M_CEILDIV:
-    case M_POPCOUNT:
-    case M_CLZ:
-    case M_FFS:
-    case M_DOT4:
-    case M_RANDOM:
-    case M_COUNT: return false;
-    }
-    return false;
-}
-
-static bool int_less(DType type, int64_t x, int64_t y) { return type == DTYPE_U64 ? (uint64_t)x < (uint64_t)y : x < y; }
-
-// `of`: the type of the arguments, which popcount, clz and ffs do not share with their result.
-static bool compute_math_int(MathFn fn, DType of, const int64_t *v, int64_t *result)
-{
-    const int bits = dtype_bits(of);
-    const uint64_t u = bits >= 64 ? (uint64_t)v[0] : (uint64_t)v[0] & ((UINT64_C(1) << bits) - 1);
-    switch ((int)fn) {
-    case M_ABS:
-        return v[0] >= 0 || dtype_is_unsigned(of) ? (*result = v[0], true) : compute_int(X_SUB, of, 0, v[0], result);
-    case M_MIN: *result = int_less(of, v[1], v[0]) ? v[1] : v[0]; return true;
-    case M_MAX: *result = int_less(of, v[0], v[1]) ? v[1] : v[0]; return true;
-    case M_CLAMP:
-        *result = int_less(of, v[0], v[1]) ? v[1] : v[0];
-        if (int_less(of, v[2], *result)) *result = v[2];
-        return true;
-    case M_CEILDIV:
-        if (v[1] <= 0 || of == DTYPE_U64) return false;
-        *result = v[0] / v[1] + (v[0] % v[1] > 0);
-        return true;
-    case M_FMA: {
-        int64_t product;
-        return compute_int(X_MUL, of, v[0], v[1], &product) && compute_int(X_ADD, of, product, v[2], result);
-    }
-    case M_POPCOUNT: *result = __builtin_popcountll(u); return true;
-    case M_CLZ: *result = u ? __builtin_clzll(u) - (64 - bits) : bits; return true;
-    case M_FFS: *result = __builtin_ffsll((long long)u); return true;
-    default: return false;
-    }
-}
-
 static Expr *fold_math_consts(Arena *a, DType type, MathFn fn, int n, Expr **args)
 {
-    double reals[3], real;
-    int64_t ints[3], value;
-    if (n > 3) return NULL;
+    const DType of = args[0]->type;
+    double reals[BUILTIN_ARGUMENTS_MAX];
+    int64_t ints[BUILTIN_ARGUMENTS_MAX], value;
+    if (!builtin_computes(fn, of)) return NULL;
     for (int i = 0; i < n; i++) {
         if (!expr_is_const(args[i]) || args[i]->kind != args[0]->kind) return NULL;
         if (args[i]->kind == E_FLOAT) reals[i] = args[i]->real.value;
         else ints[i] = args[i]->integer.value;
     }
-    if (args[0]->kind == E_FLOAT)
-        return dtype_is_float(type) && compute_math_float(fn, type, reals, &real) ? expr_float(a, type, real) : NULL;
-    return dtype_is_counting(type) && compute_math_int(fn, args[0]->type, ints, &value) ? expr_int(a, type, value)
-                                                                                        : NULL;
+    if (args[0]->kind == E_INT)
+        return builtins[fn].integer(of, ints, &value) == OP_FAULT_NONE ? expr_int(a, type, value) : NULL;
+    return of == DTYPE_F64 || of == DTYPE_F32 ? expr_float(a, type, builtins[fn].real(of, reals)) : NULL;
 }
 
 // min and max of integers of which one is known to win, or that nest with constants.
@@ -525,7 +389,7 @@ static Expr *fold_ceildiv(Arena *a, Expr *x, Expr *d)
 
 Expr *expr_math(Arena *a, DType type, MathFn fn, int n, Expr **args)
 {
-    assert(n == math_info[fn].arguments && "a function has its number of arguments");
+    assert(n == builtins[fn].arguments && "a function has its number of arguments");
     Expr *folded = fold_math_consts(a, type, fn, n, args);
     if (!folded && (fn == M_MIN || fn == M_MAX)) folded = fold_extreme(a, fn, args[0], args[1]);
     if (!folded && fn == M_CEILDIV) folded = fold_ceildiv(a, args[0], args[1]);

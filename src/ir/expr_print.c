@@ -6,18 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct OpInfo {
-    const char *text;
-    int level;
-} OpInfo; // level: C's precedence, higher binds tighter
-static const OpInfo op_info[X_OP_COUNT] = {
-    [X_NEG] = { "-", 12 },   [X_NOT] = { "!", 12 },   [X_BITNOT] = { "~", 12 }, [X_MUL] = { "*", 11 },
-    [X_DIV] = { "/", 11 },   [X_MOD] = { "%", 11 },   [X_ADD] = { "+", 10 },    [X_SUB] = { "-", 10 },
-    [X_SHL] = { "<<", 9 },   [X_SHR] = { ">>", 9 },   [X_LT] = { "<", 8 },      [X_LE] = { "<=", 8 },
-    [X_GT] = { ">", 8 },     [X_GE] = { ">=", 8 },    [X_EQ] = { "==", 7 },     [X_NE] = { "!=", 7 },
-    [X_BITAND] = { "&", 6 }, [X_BITXOR] = { "^", 5 }, [X_BITOR] = { "|", 4 },   [X_AND] = { "&&", 3 },
-    [X_OR] = { "||", 2 },
-};
 enum { LEVEL_SELECT = 1, LEVEL_ANY = 0, LEVEL_UNARY = 12 };
 
 static const char *const atomic_names[] = {
@@ -73,7 +61,7 @@ static void print_int(Text *out, const Expr *x)
 
 static void print_binary(Text *out, const Names *names, const Expr *x)
 {
-    const OpInfo info = op_info[x->op.op];
+    const ExprOpInfo info = expr_op_info[x->op.op];
     int64_t c;
     print_at(out, names, x->op.a, info.level);
     // The folding builders write x - c as x + -c.
@@ -103,7 +91,7 @@ static void print_atomic(Text *out, const Names *names, const Expr *x)
 
 static int level_of(const Expr *x)
 {
-    if (x->kind == E_UNARY || x->kind == E_BINARY) return op_info[x->op.op].level;
+    if (x->kind == E_UNARY || x->kind == E_BINARY) return expr_op_info[x->op.op].level;
     if (x->kind == E_SELECT) return LEVEL_SELECT;
     if (x->kind == E_INT && x->integer.value < 0 && x->type != DTYPE_U64) return LEVEL_UNARY;
     if (x->kind == E_FLOAT && signbit(x->real.value)) return LEVEL_UNARY;
@@ -123,7 +111,7 @@ static void print_at(Text *out, const Names *names, const Expr *x, int level)
         print_subscripts(out, names, x->load.subs, x->load.buffer->rank);
         break;
     case E_UNARY:
-        text_print(out, "%s", op_info[x->op.op].text);
+        text_print(out, "%s", expr_op_info[x->op.op].text);
         print_at(out, names, x->op.a, LEVEL_UNARY + 1);
         break;
     case E_BINARY: print_binary(out, names, x); break;
@@ -141,7 +129,7 @@ static void print_at(Text *out, const Names *names, const Expr *x, int level)
         text_print(out, ")");
         break;
     case E_MATH:
-        text_print(out, "%s(", math_info[x->math.fn].name);
+        text_print(out, "%s(", builtins[x->math.fn].name);
         print_list(out, names, x->math.args, x->math.n);
         text_print(out, ")");
         break;

@@ -19,188 +19,16 @@ enum {
 static Range range_of(Asking *q, const Expr *x);
 static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor);
 
-// ---- intervals
-
-static Range exactly(int64_t value) { return (Range){ value, value, true, true }; }
-static Range between(int64_t lo, int64_t hi) { return (Range){ lo, hi, true, true }; }
-static const Range unknown;
+// ---- expressions
 
 static Range type_range(DType type)
 {
     int64_t lo, hi;
     if (type == DTYPE_U64) return (Range){ .lo = 0, .has_lo = true };
     // The limits of 64-bit types say nothing, and would make every sum look as if it could overflow.
-    if (dtype_bits(type) == 64 || !dtype_limits(type, &lo, &hi)) return unknown;
-    return between(lo, hi);
+    if (dtype_bits(type) == 64 || !dtype_limits(type, &lo, &hi)) return range_unknown;
+    return range_between(lo, hi);
 }
-
-static Range range_add(Range a, Range b)
-{
-    Range r = unknown;
-    r.has_lo = a.has_lo && b.has_lo && !__builtin_add_overflow(a.lo, b.lo, &r.lo);
-    r.has_hi = a.has_hi && b.has_hi && !__builtin_add_overflow(a.hi, b.hi, &r.hi);
-    return r;
-}
-
-static Range range_scale(Range a, int64_t factor)
-{
-    Range r = unknown;
-    if (factor == 0) return exactly(0);
-    const bool flip = factor < 0;
-    const bool has_lo = flip ? a.has_hi : a.has_lo, has_hi = flip ? a.has_lo : a.has_hi;
-    r.has_lo = has_lo && !__builtin_mul_overflow(flip ? a.hi : a.lo, factor, &r.lo);
-    r.has_hi = has_hi && !__builtin_mul_overflow(flip ? a.lo : a.hi, factor, &r.hi);
-    return r;
-}
-
-static Range range_join(Range a, Range b)
-{
-    Range r = unknown;
-    r.has_lo = a.has_lo && b.has_lo;
-    r.has_hi = a.has_hi && b.has_hi;
-    if (r.has_lo) r.lo = a.lo < b.lo ? a.lo : b.lo;
-    if (r.has_hi) r.hi = a.hi > b.hi ? a.hi : b.hi;
-    return r;
-}
-
-static Range range_meet(Range a, Range b)
-{
-    if (b.has_lo && (!a.has_lo || b.lo > a.lo)) {
-        a.has_lo = true;
-        a.lo = b.lo;
-    }
-    if (b.has_hi && (!a.has_hi || b.hi < a.hi)) {
-        a.has_hi = true;
-        a.hi = b.hi;
-    }
-    return a;
-}
-
-static Range range_min(Range a, Range b)
-{
-    Range r = unknown;
-    r.has_lo = a.has_lo && b.has_lo;
-    if (r.has_lo) r.lo = a.lo < b.lo ? a.lo : b.lo;
-    r.has_hi = a.has_hi || b.has_hi;
-    if (r.has_hi) r.hi = !b.has_hi || (a.has_hi && a.hi < b.hi) ? a.hi : b.hi;
-    return r;
-}
-
-static Range range_negate(Range a) { return range_scale(a, -1); }
-static Range range_max(Range a, Range b) { return range_negate(range_min(range_negate(a), range_negate(b))); }
-
-static Range range_mul(Range a, Range b)
-{
-    if (a.has_lo && a.has_hi && a.lo == a.hi) return range_scale(b, a.lo);
-    if (b.has_lo && b.has_hi && b.lo == b.hi) return range_scale(a, b.lo);
-    if (!(a.has_lo && b.has_lo)) return unknown;
-    Range r = unknown;
-    if (a.lo >= 0 && b.lo >= 0) {
-        r.has_lo = !__builtin_mul_overflow(a.lo, b.lo, &r.lo);
-        r.has_hi = a.has_hi && b.has_hi && !__builtin_mul_overflow(a.hi, b.hi, &r.hi);
-        return r;
-    }
-    if (!(a.has_hi && b.has_hi)) return unknown;
-    const int64_t xs[2] = { a.lo, a.hi }, ys[2] = { b.lo, b.hi };
-    for (int i = 0; i < 4; i++) {
-        int64_t product;
-        if (__builtin_mul_overflow(xs[i / 2], ys[i % 2], &product)) return unknown;
-        r = i == 0 ? exactly(product) : range_join(r, exactly(product));
-    }
-    return r;
-}
-
-// Rounds toward zero, as C does.
-static Range range_div(Range a, Range b)
-{
-    if (!b.has_lo || b.lo <= 0) return unknown;
-    Range r = unknown;
-    // Both ends move toward zero the least with the largest divisor, the most with the smallest.
-    if (a.has_lo) {
-        r.has_lo = true;
-        r.lo = a.lo < 0 ? a.lo / b.lo : b.has_hi ? a.lo / b.hi : 0;
-    }
-    if (a.has_hi) {
-        r.has_hi = true;
-        r.hi = a.hi >= 0 ? a.hi / b.lo : b.has_hi ? a.hi / b.hi : 0;
-    }
-    return r;
-}
-
-static Range range_mod(Range a, Range b)
-{
-    if (!b.has_lo || b.lo <= 0) return unknown;
-    if (a.has_lo && a.lo >= 0 && a.has_hi && a.hi < b.lo) return a;
-    Range r = unknown;
-    if (b.has_hi) r = between(-(b.hi - 1), b.hi - 1);
-    if (a.has_lo && a.lo >= 0) {
-        r.has_lo = true;
-        r.lo = 0;
-    }
-    if (a.has_hi && a.hi <= 0) {
-        r.has_hi = true;
-        r.hi = 0;
-    }
-    if (a.has_lo && a.lo >= 0 && a.has_hi && (!r.has_hi || a.hi < r.hi)) {
-        r.has_hi = true;
-        r.hi = a.hi;
-    }
-    return r;
-}
-
-static int64_t ceil_div(int64_t x, int64_t d) { return x / d + (x % d > 0); }
-
-static Range range_ceildiv(Range a, Range b)
-{
-    if (!b.has_lo || b.lo <= 0) return unknown;
-    Range r = unknown;
-    if (a.has_lo) {
-        r.has_lo = true;
-        r.lo = a.lo < 0 ? ceil_div(a.lo, b.lo) : b.has_hi ? ceil_div(a.lo, b.hi) : a.lo > 0;
-    }
-    if (a.has_hi) {
-        r.has_hi = true;
-        r.hi = a.hi >= 0 ? ceil_div(a.hi, b.lo) : b.has_hi ? ceil_div(a.hi, b.hi) : 0;
-    }
-    return r;
-}
-
-static Range range_bitand(Range a, Range b)
-{
-    // What both sides can have set is at most the smaller of two non-negative numbers; one of them is enough.
-    Range r = unknown;
-    const bool a_ok = a.has_lo && a.lo >= 0, b_ok = b.has_lo && b.lo >= 0;
-    if (!a_ok && !b_ok) return unknown;
-    r.has_lo = true;
-    if (a_ok && a.has_hi) {
-        r.has_hi = true;
-        r.hi = a.hi;
-    }
-    if (b_ok && b.has_hi && (!r.has_hi || b.hi < r.hi)) {
-        r.has_hi = true;
-        r.hi = b.hi;
-    }
-    return r;
-}
-
-// Of | and ^: no bit above the highest of either side.
-static Range range_bitor(Range a, Range b)
-{
-    if (!(a.has_lo && b.has_lo && a.lo >= 0 && b.lo >= 0)) return unknown;
-    if (!(a.has_hi && b.has_hi)) return (Range){ .lo = 0, .has_lo = true };
-    const uint64_t most = (uint64_t)(a.hi | b.hi);
-    return between(0, most ? (int64_t)(UINT64_MAX >> __builtin_clzll(most)) : 0);
-}
-
-static Range range_shr(Range a, Range b, int bits)
-{
-    if (!(b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < bits)) return unknown;
-    a.lo >>= b.lo;
-    a.hi >>= b.lo;
-    return a;
-}
-
-// ---- expressions
 
 // What the operation gives over the mathematical integers, before its type makes it wrap.
 static Range plain_range(Asking *q, const Expr *x)
@@ -208,8 +36,8 @@ static Range plain_range(Asking *q, const Expr *x)
     const Range a = range_of(q, x->op.a);
     if (x->kind == E_UNARY)
         return x->op.op == X_NEG                                     ? range_negate(a)
-               : x->op.op == X_BITNOT && !dtype_is_unsigned(x->type) ? range_add(range_negate(a), exactly(-1))
-                                                                     : unknown;
+               : x->op.op == X_BITNOT && !dtype_is_unsigned(x->type) ? range_add(range_negate(a), range_exactly(-1))
+                                                                     : range_unknown;
     const Range b = range_of(q, x->op.b);
     switch (x->op.op) {
     case X_ADD: return range_add(a, b);
@@ -222,7 +50,7 @@ static Range plain_range(Asking *q, const Expr *x)
     case X_SHL:
         return b.has_lo && b.has_hi && b.lo == b.hi && b.lo >= 0 && b.lo < 62 && b.lo < dtype_bits(x->type)
                    ? range_scale(a, INT64_C(1) << b.lo)
-                   : unknown;
+                   : range_unknown;
     case X_BITOR:
     case X_BITXOR: return range_bitor(a, b);
     case X_NEG:
@@ -238,7 +66,7 @@ static Range plain_range(Asking *q, const Expr *x)
     case X_OR:
     case X_OP_COUNT: break;
     }
-    return unknown;
+    return range_unknown;
 }
 
 static bool fits_type(Range r, DType type)
@@ -251,24 +79,12 @@ static bool fits_type(Range r, DType type)
 
 static Range math_range(Asking *q, const Expr *x)
 {
-    Range args[3] = { unknown, unknown, unknown };
-    const int n = x->math.n < 3 ? x->math.n : 3;
-    for (int i = 0; i < n; i++)
+    const Builtin *const fn = &builtins[x->math.fn];
+    Range args[BUILTIN_ARGUMENTS_MAX] = { range_unknown, range_unknown, range_unknown };
+    if (!fn->range) return range_unknown;
+    for (int i = 0; i < x->math.n; i++)
         if (dtype_is_counting(x->math.args[i]->type)) args[i] = range_of(q, x->math.args[i]);
-    switch ((int)x->math.fn) {
-    case M_MIN: return range_min(args[0], args[1]);
-    case M_MAX: return range_max(args[0], args[1]);
-    case M_CLAMP: return range_min(range_max(args[0], args[1]), args[2]);
-    case M_CEILDIV: return range_ceildiv(args[0], args[1]);
-    case M_ABS:
-        return args[0].has_lo && args[0].lo >= 0
-                   ? args[0]
-                   : range_meet(range_join(args[0], range_negate(args[0])), (Range){ .lo = 0, .has_lo = true });
-    case M_POPCOUNT:
-    case M_CLZ:
-    case M_FFS: return between(0, 64);
-    default: return unknown;
-    }
+    return fn->range(args);
 }
 
 // A conversion between integers that changes no value that can occur.
@@ -282,10 +98,10 @@ static bool keeps_value(Asking *q, const Expr *convert)
 static Range structural_range(Asking *q, const Expr *x)
 {
     switch (x->kind) {
-    case E_INT: return x->type == DTYPE_U64 && x->integer.value < 0 ? unknown : exactly(x->integer.value);
+    case E_INT: return x->type == DTYPE_U64 && x->integer.value < 0 ? range_unknown : range_exactly(x->integer.value);
     case E_VAR: {
         const Var *const v = x->var.var;
-        Range r = unknown;
+        Range r = range_unknown;
         if (v->lo) {
             const Range lo = range_of(q, v->lo);
             r.has_lo = lo.has_lo;
@@ -300,16 +116,15 @@ static Range structural_range(Asking *q, const Expr *x)
     }
     case E_UNARY:
     case E_BINARY: {
-        if (x->type == DTYPE_BOOL) return between(0, 1);
+        if (x->type == DTYPE_BOOL) return range_between(0, 1);
         const Range plain = plain_range(q, x);
-        return fits_type(plain, x->type) ? plain : unknown;
+        return fits_type(plain, x->type) ? plain : range_unknown;
     }
     case E_SELECT: return range_join(range_of(q, x->select.a), range_of(q, x->select.b));
-    case E_CONVERT: return keeps_value(q, x) ? range_of(q, x->convert.a) : unknown;
+    case E_CONVERT: return keeps_value(q, x) ? range_of(q, x->convert.a) : range_unknown;
     case E_MATH: {
         const Range r = math_range(q, x);
-        return fits_type(r, x->type) || x->math.fn == M_MIN || x->math.fn == M_MAX || x->math.fn == M_CLAMP ? r
-                                                                                                            : unknown;
+        return fits_type(r, x->type) || builtins[x->math.fn].picks ? r : range_unknown;
     }
     case E_LOAD:
     case E_FLOAT:
@@ -319,7 +134,7 @@ static Range structural_range(Asking *q, const Expr *x)
     case E_INDEX:
     case E_ADDRESS: break;
     }
-    return unknown;
+    return range_unknown;
 }
 
 static bool is_sum(const Expr *x)
@@ -407,7 +222,7 @@ static void add_linear(Asking *q, Linear *sum, const Expr *x, int64_t factor)
 
 static Range sum_range(Asking *q, const Linear *sum)
 {
-    Range r = exactly(sum->constant);
+    Range r = range_exactly(sum->constant);
     for (int i = 0; i < sum->n; i++) {
         const Expr *const atom = sum->terms[i].atom;
         // An atom is not a sum over these terms again, so this recursion gets smaller.
@@ -419,7 +234,10 @@ static Range sum_range(Asking *q, const Linear *sum)
 
 void linear_add(Linear *sum, const Expr *x, int64_t factor) { add_linear(&(Asking){ ASKING_STEPS }, sum, x, factor); }
 
-Range linear_range(const Linear *sum) { return sum->failed ? unknown : sum_range(&(Asking){ ASKING_STEPS }, sum); }
+Range linear_range(const Linear *sum)
+{
+    return sum->failed ? range_unknown : sum_range(&(Asking){ ASKING_STEPS }, sum);
+}
 
 // Terms with positive factors first, so that what is subtracted has something to be subtracted from.
 Expr *linear_expr(Arena *a, const Linear *sum, DType type)
@@ -441,7 +259,7 @@ Expr *linear_expr(Arena *a, const Linear *sum, DType type)
 
 Range expr_range(const Expr *x)
 {
-    return dtype_is_counting(x->type) ? range_of(&(Asking){ ASKING_STEPS }, x) : unknown;
+    return dtype_is_counting(x->type) ? range_of(&(Asking){ ASKING_STEPS }, x) : range_unknown;
 }
 
 bool expr_fits(const Expr *x, int64_t lo, int64_t hi)
@@ -596,7 +414,7 @@ static bool bound_atom(Asking *q, Linear *sum, const Expr *atom, int64_t factor)
         add_linear(q, sum, x, factor / c);
         return true;
     }
-    const Range r = dtype_is_counting(x->type) ? range_of(q, x) : unknown;
+    const Range r = dtype_is_counting(x->type) ? range_of(q, x) : range_unknown;
     if (quotient && factor < 0 && r.has_lo && r.lo >= 0) { // (x / c) * c <= x for x >= 0
         add_linear(q, sum, x, factor / c);
         return true;

@@ -37,7 +37,8 @@ typedef struct LoopReduction {
     struct LoopReduction *next;
 } LoopReduction;
 
-typedef enum { LOOP_PLAIN, LOOP_UNROLL, LOOP_VECTORISE, LOOP_NO_UNROLL } LoopForm;
+// LOOP_VECTORISE_SHORT is for printing alone: one of few steps (emit.c).
+typedef enum { LOOP_PLAIN, LOOP_UNROLL, LOOP_VECTORISE, LOOP_VECTORISE_SHORT, LOOP_NO_UNROLL } LoopForm;
 
 struct LoopStmt {
     LoopKind kind;
@@ -105,7 +106,8 @@ typedef struct LoopUnit {
     int n_preludes;      // names of prelude texts, in order, each once
     const char *helpers; // target text printed after the preludes (instruction wrappers); NULL: none
     VEC(LoopFunction *) functions;
-    int n_vars; // ids given so far
+    int n_vars;                      // ids given so far
+    const struct Schedule *schedule; // of a GPU's kernel: lower/gpu/schedule.h; else NULL
 } LoopUnit;
 
 // Before the name of each variable where it is printed as C: then none that the source chose is a word, a macro or a

@@ -59,8 +59,7 @@ static bool verify_var(Verifier *v, const Var *var)
 
 bool loop_has_math(const Expr *x)
 {
-    const bool kept = x->math.fn == M_MIN || x->math.fn == M_MAX || x->math.fn == M_CEILDIV;
-    return kept && dtype_is_integer(x->type) && dtype_bits(x->type) >= 32;
+    return builtins[x->math.fn].in_loop && dtype_is_integer(x->type) && dtype_bits(x->type) >= 32;
 }
 
 static bool verify_expr(Verifier *v, const Expr *x)

@@ -297,6 +297,13 @@ static void note_write(const TileUse *use, void *context)
     question->found |= use->writes && buffer_root(use->buffer) == question->root;
 }
 
+bool tile_only_reduces(const TileOp *block)
+{
+    for (const TileOp *op = block; op; op = op->next)
+        if (op->kind != T_UPDATE || !op->update.reduces) return false;
+    return true;
+}
+
 bool tile_block_writes(TileOp *block, const Buffer *root)
 {
     for (TileOp *op = block; op; op = op->next) {
@@ -308,4 +315,14 @@ bool tile_block_writes(TileOp *block, const Buffer *root)
             if (tile_block_writes(*body, root)) return true;
     }
     return false;
+}
+
+ExprOp update_operator(UpdateOp op)
+{
+    static const ExprOp operators[] = {
+        [UPDATE_ADD] = X_ADD,    [UPDATE_SUB] = X_SUB,    [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV,
+        [UPDATE_MOD] = X_MOD,    [UPDATE_SHL] = X_SHL,    [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR,
+        [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR,
+    };
+    return operators[op];
 }

@@ -120,6 +120,7 @@ typedef enum {
     UPDATE_AND,
     UPDATE_XOR
 } UpdateOp;
+ExprOp update_operator(UpdateOp op); // of all but min and max
 
 // An operand of a product: a region of rank 2, maybe read transposed, maybe converted first.
 typedef struct Operand {
@@ -324,6 +325,7 @@ TileOp **tile_bodies(TileOp *op, int index);               // the index-th neste
 bool buffer_is_tile(const Buffer *b);                      // shared or a fragment, and no view of one
 Buffer *buffer_root(Buffer *b);                            // through views to tile or tensor
 bool tile_block_writes(TileOp *block, const Buffer *root); // anywhere below
+bool tile_only_reduces(const TileOp *block);               // into targets outside
 
 void tile_print(Text *out, const TileKernel *kernel);
 void tile_print_op(Text *out, const TileOp *op); // one op, with its bodies, for messages and tests

@@ -8,11 +8,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+// clang-format off
 const char *const update_names[] = {
-    [UPDATE_ADD] = "+",   [UPDATE_SUB] = "-",  [UPDATE_MUL] = "*",  [UPDATE_DIV] = "/",
-    [UPDATE_MOD] = "%",   [UPDATE_SHL] = "<<", [UPDATE_SHR] = ">>", [UPDATE_MIN] = "min",
-    [UPDATE_MAX] = "max", [UPDATE_OR] = "|",   [UPDATE_AND] = "&",  [UPDATE_XOR] = "^",
+    [UPDATE_ADD] = "+", [UPDATE_SUB] = "-", [UPDATE_MUL] = "*", [UPDATE_DIV] = "/", [UPDATE_MOD] = "%",
+    [UPDATE_SHL] = "<<", [UPDATE_SHR] = ">>", [UPDATE_MIN] = "min", [UPDATE_MAX] = "max", [UPDATE_OR] = "|",
+    [UPDATE_AND] = "&", [UPDATE_XOR] = "^",
 };
+// clang-format on
 static const char *const atomic_marks[] = {
     [ATOMIC_ADD] = "+", [ATOMIC_MIN] = "min",           [ATOMIC_MAX] = "max", [ATOMIC_AND] = "&",
     [ATOMIC_OR] = "|",  [ATOMIC_EXCHANGE] = "exchange", [ATOMIC_CAS] = "cas",
@@ -280,6 +282,8 @@ static void print_block(const Printer *p, const TileOp *op, int depth)
     for (; op; op = op->next) print_op(p, op, depth);
 }
 
+void tile_print_head(Text *out, const Names *names, const TileOp *op) { print_head(&(Printer){ out, names }, op); }
+void tile_print_region(Text *out, const Names *names, const Region *r) { print_region(&(Printer){ out, names }, r); }
 void tile_print_op(Text *out, const TileOp *op) { print_op(&(Printer){ out, NULL }, op, 0); }
 
 static void print_param(const Printer *p, const TileParam *param)

@@ -160,12 +160,12 @@ static bool verify_expr(Verifier *v, const Expr *x)
         return verify_expr(v, x->convert.a) && (dtype_bits(x->type) == dtype_bits(x->convert.a->type) ||
                                                 fail(v, "'%s' changes the size", expr_text(v->arena, x)));
     case E_MATH:
-        if (x->math.n != math_info[x->math.fn].arguments)
-            return fail(v, "'%s' has %d arguments", math_info[x->math.fn].name, x->math.n);
+        if (x->math.n != builtins[x->math.fn].arguments)
+            return fail(v, "'%s' has %d arguments", builtins[x->math.fn].name, x->math.n);
         for (int i = 0; i < x->math.n; i++) {
             if (!verify_expr(v, x->math.args[i])) return false;
             if (x->math.args[i]->type != x->math.args[0]->type ||
-                x->type != math_type(x->math.fn, x->math.args[0]->type))
+                x->type != builtin_type(x->math.fn, x->math.args[0]->type))
                 return fail(v, "'%s' mixes types", expr_text(v->arena, x));
         }
         return true;

@@ -16,8 +16,8 @@ Layout layout_new(int rank, const int *extents)
 void layout_add(Layout *layout, LayoutInput input, int extent, int dim, int stride)
 {
     if (extent == 1) return;
-    assert(layout->n < LAYOUT_MAX_DIGITS && "layouts need few digits");
-    layout->digit[layout->n++] = (Digit){ input, extent, dim, dim == REPLICATED ? 0 : stride };
+    assert(layout->n < LAYOUT_MAX_MODES && "layouts need few modes");
+    layout->mode[layout->n++] = (LayoutMode){ input, extent, dim, dim == REPLICATED ? 0 : stride };
 }
 
 static int largest_power_of_two_divisor(int x, int limit)
@@ -51,7 +51,7 @@ static void spread(Layout *layout, LayoutInput input, int count, int *done)
     layout_add(layout, input, count, REPLICATED, 0);
 }
 
-Layout layout_blocked(int rank, const int *extents, Crew crew, int vector)
+Layout layout_blocked(int rank, const int *extents, Partition partition, int vector)
 {
     Layout layout = layout_new(rank, extents);
     int done[LAYOUT_MAX_RANK];
@@ -61,7 +61,7 @@ Layout layout_blocked(int rank, const int *extents, Crew crew, int vector)
         int elements = 1;
         for (int d = 0; d < rank; d++) elements *= extents[d];
         // Small tiles: rather more threads than wide pieces.
-        while (vector > 1 && elements / vector < WARP_LANES * crew.warps * crew.groups) vector /= 2;
+        while (vector > 1 && elements / vector < WARP_LANES * partition.warps * partition.groups) vector /= 2;
         const int v = largest_power_of_two_divisor(extents[last], vector);
         layout_add(&layout, IN_REGISTER, v, last, 1);
         done[last] = v;
@@ -71,16 +71,16 @@ Layout layout_blocked(int rank, const int *extents, Crew crew, int vector)
     Layout by_rows = layout;
     int rows_done[LAYOUT_MAX_RANK];
     for (int d = 0; d < rank; d++) rows_done[d] = done[d];
-    const int warps = crew.warps * crew.groups;
+    const int warps = partition.warps * partition.groups;
     if (rank >= 2 && extents[0] >= warps * done[0]) {
-        layout_add(&by_rows, IN_WARP, crew.warps, 0, rows_done[0]);
-        layout_add(&by_rows, IN_GROUP, crew.groups, 0, rows_done[0] * crew.warps);
+        layout_add(&by_rows, IN_WARP, partition.warps, 0, rows_done[0]);
+        layout_add(&by_rows, IN_GROUP, partition.groups, 0, rows_done[0] * partition.warps);
         rows_done[0] *= warps;
         layout = by_rows;
         for (int d = 0; d < rank; d++) done[d] = rows_done[d];
     } else {
-        spread(&layout, IN_WARP, crew.warps, done);
-        spread(&layout, IN_GROUP, crew.groups, done);
+        spread(&layout, IN_WARP, partition.warps, done);
+        spread(&layout, IN_GROUP, partition.groups, done);
     }
     for (int d = rank - 1; d >= 0; d--)
         layout_add(&layout, IN_REGISTER, (extents[d] + done[d] - 1) / done[d], d, done[d]);
@@ -97,10 +97,10 @@ Layout layout_project(const Layout *layout, int rank, const int *keep)
         result.extent[i] = layout->extent[keep[i]];
     }
     for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
-        const int dim = digit->dim == REPLICATED ? REPLICATED : to[digit->dim];
-        if (dim != REPLICATED || digit->input != IN_REGISTER)
-            layout_add(&result, digit->input, digit->extent, dim, digit->stride);
+        const LayoutMode *const mode = &layout->mode[i];
+        const int dim = mode->dim == REPLICATED ? REPLICATED : to[mode->dim];
+        if (dim != REPLICATED || mode->input != IN_REGISTER)
+            layout_add(&result, mode->input, mode->extent, dim, mode->stride);
     }
     return result;
 }
@@ -124,20 +124,20 @@ static int parts_of(const DimensionSplit *dims, int dim, Part *parts)
     return first;
 }
 
-// Gives one digit to the parts that it runs through, the fastest first.
-static bool split_digit(Layout *result, Digit digit, const Part *parts, int n, int first)
+// Gives one mode to the parts that it runs through, the fastest first.
+static bool split_mode(Layout *result, LayoutMode mode, const Part *parts, int n, int first)
 {
-    for (int i = n - 1; i >= 0 && digit.extent > 1; i--) {
+    for (int i = n - 1; i >= 0 && mode.extent > 1; i--) {
         const Part *const part = &parts[i];
         const int end = part->unit * part->extent;
-        if (!part->is_slowest && digit.stride >= end) continue;
-        const bool fits = part->is_slowest || (int64_t)digit.stride * digit.extent <= end;
-        if (digit.stride % part->unit != 0 || (!fits && end % digit.stride != 0)) return false;
-        const int take = fits ? digit.extent : end / digit.stride;
-        if (digit.extent % take != 0 || result->n == LAYOUT_MAX_DIGITS) return false;
-        layout_add(result, digit.input, take, first + i, digit.stride / part->unit);
-        digit.stride *= take;
-        digit.extent /= take;
+        if (!part->is_slowest && mode.stride >= end) continue;
+        const bool fits = part->is_slowest || (int64_t)mode.stride * mode.extent <= end;
+        if (mode.stride % part->unit != 0 || (!fits && end % mode.stride != 0)) return false;
+        const int take = fits ? mode.extent : end / mode.stride;
+        if (mode.extent % take != 0 || result->n == LAYOUT_MAX_MODES) return false;
+        layout_add(result, mode.input, take, first + i, mode.stride / part->unit);
+        mode.stride *= take;
+        mode.extent /= take;
     }
     return true;
 }
@@ -154,28 +154,29 @@ bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *resu
         }
     result->rank = rank;
     for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
-        if (digit->dim == REPLICATED) {
-            if (result->n == LAYOUT_MAX_DIGITS) return false;
-            layout_add(result, digit->input, digit->extent, REPLICATED, 0);
+        const LayoutMode *const mode = &layout->mode[i];
+        if (mode->dim == REPLICATED) {
+            if (result->n == LAYOUT_MAX_MODES) return false;
+            layout_add(result, mode->input, mode->extent, REPLICATED, 0);
             continue;
         }
-        const int first = parts_of(dims, digit->dim, parts);
-        if (!split_digit(result, *digit, parts, dims[digit->dim].n, first)) return false;
+        const int first = parts_of(dims, mode->dim, parts);
+        if (!split_mode(result, *mode, parts, dims[mode->dim].n, first)) return false;
     }
-    // The digits of a part stay below its extent, so that none carries into the next.
+    // The modes of a part stay below its extent, so that none carries into the next.
     for (int d = 0, at = 0; d < layout->rank; at += dims[d++].n)
         for (int i = 1; i < dims[d].n; i++)
             if (layout_coverage(result, at + i) > dims[d].extent[i]) return false;
     return true;
 }
 
-// A digit that goes on where the digit of the same input before it ends, in the next part of one dimension, was one with it.
-static bool joins(const Layout *layout, const Digit *digit, bool is_next_part)
+// A mode that goes on where the mode of the same input before it ends, in the next part of one dimension, was one with
+// it.
+static bool joins(const Layout *layout, const LayoutMode *mode, bool is_next_part)
 {
-    const Digit *const last = layout->n ? &layout->digit[layout->n - 1] : NULL;
-    return last && is_next_part && last->input == digit->input && last->dim == digit->dim &&
-           last->stride * last->extent == digit->stride;
+    const LayoutMode *const last = layout->n ? &layout->mode[layout->n - 1] : NULL;
+    return last && is_next_part && last->input == mode->input && last->dim == mode->dim &&
+           last->stride * last->extent == mode->stride;
 }
 
 Layout layout_merge(const Layout *layout, int rank, const DimensionSplit *dims, const int *part)
@@ -193,17 +194,17 @@ Layout layout_merge(const Layout *layout, int rank, const DimensionSplit *dims, 
             next_of[part[first + i]] = i + 1 < dims[d].n ? part[first + i + 1] : REPLICATED;
         }
     }
-    int last = REPLICATED; // the part of the digit before
+    int last = REPLICATED; // the part of the mode before
     for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
-        const int dim = digit->dim == REPLICATED ? REPLICATED : to[digit->dim];
-        const Digit merged = { digit->input, digit->extent, dim,
-                               dim == REPLICATED ? 0 : digit->stride * unit[digit->dim] };
-        if (dim == REPLICATED && digit->input == IN_REGISTER) continue;
-        if (joins(&result, &merged, dim != REPLICATED && next_of[digit->dim] == last && last != REPLICATED))
-            result.digit[result.n - 1].extent *= merged.extent;
+        const LayoutMode *const mode = &layout->mode[i];
+        const int dim = mode->dim == REPLICATED ? REPLICATED : to[mode->dim];
+        const LayoutMode merged = { mode->input, mode->extent, dim,
+                                    dim == REPLICATED ? 0 : mode->stride * unit[mode->dim] };
+        if (dim == REPLICATED && mode->input == IN_REGISTER) continue;
+        if (joins(&result, &merged, dim != REPLICATED && next_of[mode->dim] == last && last != REPLICATED))
+            result.mode[result.n - 1].extent *= merged.extent;
         else layout_add(&result, merged.input, merged.extent, dim, merged.stride);
-        last = dim == REPLICATED ? REPLICATED : digit->dim;
+        last = dim == REPLICATED ? REPLICATED : mode->dim;
     }
     return result;
 }
@@ -212,7 +213,7 @@ int layout_extent_of(const Layout *layout, LayoutInput input)
 {
     int product = 1;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].input == input) product *= layout->digit[i].extent;
+        if (layout->mode[i].input == input) product *= layout->mode[i].extent;
     return product;
 }
 
@@ -222,7 +223,7 @@ int layout_coverage(const Layout *layout, int dim)
 {
     int reach = 1;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == dim) reach += (layout->digit[i].extent - 1) * layout->digit[i].stride;
+        if (layout->mode[i].dim == dim) reach += (layout->mode[i].extent - 1) * layout->mode[i].stride;
     return reach;
 }
 
@@ -231,10 +232,10 @@ void layout_at(const Layout *layout, int reg, int lane, int warp, int group, int
     int value[IN_COUNT] = { [IN_REGISTER] = reg, [IN_LANE] = lane, [IN_WARP] = warp, [IN_GROUP] = group };
     for (int d = 0; d < layout->rank; d++) coordinates[d] = 0;
     for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
-        const int v = value[digit->input] % digit->extent;
-        value[digit->input] /= digit->extent;
-        if (digit->dim != REPLICATED) coordinates[digit->dim] += v * digit->stride;
+        const LayoutMode *const mode = &layout->mode[i];
+        const int v = value[mode->input] % mode->extent;
+        value[mode->input] /= mode->extent;
+        if (mode->dim != REPLICATED) coordinates[mode->dim] += v * mode->stride;
     }
 }
 
@@ -243,14 +244,14 @@ bool layout_equal(const Layout *a, const Layout *b)
     if (a->rank != b->rank || a->n != b->n) return false;
     for (int d = 0; d < a->rank; d++)
         if (a->extent[d] != b->extent[d]) return false;
-    // The order of digits of different inputs does not matter: compare input by input.
+    // The order of modes of different inputs does not matter: compare input by input.
     for (int input = 0; input < IN_COUNT; input++) {
         int j = 0;
         for (int i = 0; i < a->n; i++) {
-            if ((int)a->digit[i].input != input) continue;
-            while (j < b->n && (int)b->digit[j].input != input) j++;
-            if (j == b->n || a->digit[i].extent != b->digit[j].extent || a->digit[i].dim != b->digit[j].dim ||
-                a->digit[i].stride != b->digit[j].stride)
+            if ((int)a->mode[i].input != input) continue;
+            while (j < b->n && (int)b->mode[j].input != input) j++;
+            if (j == b->n || a->mode[i].extent != b->mode[j].extent || a->mode[i].dim != b->mode[j].dim ||
+                a->mode[i].stride != b->mode[j].stride)
                 return false;
             j++;
         }
@@ -262,12 +263,12 @@ bool layout_covers(const Layout *layout)
 {
     int64_t wanted = 1;
     for (int d = 0; d < layout->rank; d++) wanted *= layout->extent[d];
-    // Distinct digits of one dimension never overlap in a sane layout, so counting distinct coordinates of each
+    // Distinct modes of one dimension never overlap in a sane layout, so counting distinct coordinates of each
     // dimension is enough: the elements are their product.
     for (int d = 0; d < layout->rank; d++) {
         int64_t combinations = 1;
         for (int i = 0; i < layout->n; i++)
-            if (layout->digit[i].dim == d) combinations *= layout->digit[i].extent;
+            if (layout->mode[i].dim == d) combinations *= layout->mode[i].extent;
         if (combinations < layout->extent[d] || layout_coverage(layout, d) != combinations) return false;
     }
     return wanted > 0;
@@ -279,12 +280,12 @@ void layout_print(Text *out, const Layout *layout)
     for (int input = 0; input < IN_COUNT; input++) {
         bool any = false;
         for (int i = 0; i < layout->n; i++) {
-            const Digit *const digit = &layout->digit[i];
-            if ((int)digit->input != input) continue;
+            const LayoutMode *const mode = &layout->mode[i];
+            if ((int)mode->input != input) continue;
             text_print(out, "%s", any ? " " : input ? "; " : "");
             if (!any) text_print(out, "%s ", names[input]);
-            if (digit->dim == REPLICATED) text_print(out, "%d x same", digit->extent);
-            else text_print(out, "%d x d%d+%d", digit->extent, digit->dim, digit->stride);
+            if (mode->dim == REPLICATED) text_print(out, "%d x same", mode->extent);
+            else text_print(out, "%d x d%d+%d", mode->extent, mode->dim, mode->stride);
             any = true;
         }
     }

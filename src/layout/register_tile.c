@@ -18,7 +18,7 @@ static int load_cost(const Split *s, int extent, bool in_runs)
     return LOAD_COST * loads * (s->lanes > 8 ? s->lanes / 8 : 1);
 }
 
-static RegisterTile register_tile(int rows, int columns, Crew crew, const Split *r, const Split *c)
+static RegisterTile register_tile(int rows, int columns, Partition partition, const Split *r, const Split *c)
 {
     RegisterTile tile = {
         .row_run = r->run,
@@ -39,26 +39,26 @@ static RegisterTile register_tile(int rows, int columns, Crew crew, const Split 
     layout_add(layout, IN_LANE, WARP_LANES / (r->lanes * c->lanes), REPLICATED, 0);
     layout_add(layout, IN_WARP, r->warps, 0, r->run * r->lanes);
     layout_add(layout, IN_WARP, c->warps, 1, c->run * c->lanes);
-    layout_add(layout, IN_WARP, crew.warps / (r->warps * c->warps), REPLICATED, 0);
+    layout_add(layout, IN_WARP, partition.warps / (r->warps * c->warps), REPLICATED, 0);
     layout_add(layout, IN_GROUP, r->groups, 0, rows / r->groups);
     layout_add(layout, IN_GROUP, c->groups, 1, columns / c->groups);
-    layout_add(layout, IN_GROUP, crew.groups / (r->groups * c->groups), REPLICATED, 0);
+    layout_add(layout, IN_GROUP, partition.groups / (r->groups * c->groups), REPLICATED, 0);
     return tile;
 }
 
 // The cheapest split of rows and columns over lanes, warps and groups: few loads for many multiply-adds. What cannot be
 // split further is computed by several threads.
-bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int column_run, bool keep_rows, int registers,
-                          RegisterTile *tile)
+bool layout_register_tile(int rows, int columns, Partition partition, int row_run, int column_run, bool keep_rows,
+                          int registers, RegisterTile *tile)
 {
     // Where row statistics pass between products all must divide the rows alike: warps and groups one below the other.
-    const Split plain_rows = { 1, ROW_LANES, crew.warps, crew.groups };
+    const Split plain_rows = { 1, ROW_LANES, partition.warps, partition.groups };
     for (int run = column_run; keep_rows && run >= 1; run /= 2) {
         const Split c = { run, COLUMN_LANES, 1, 1 };
         if (!divides(&plain_rows, rows) || !divides(&c, columns) ||
             each_thread(&plain_rows, rows) * each_thread(&c, columns) > registers)
             continue;
-        *tile = register_tile(rows, columns, crew, &plain_rows, &c);
+        *tile = register_tile(rows, columns, partition, &plain_rows, &c);
         return true;
     }
     int best = -1;
@@ -67,11 +67,11 @@ bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int col
         for (c.run = column_run; c.run >= 1; c.run /= 2)
             for (r.lanes = 1; r.lanes <= WARP_LANES; r.lanes *= 2)
                 for (c.lanes = 1; r.lanes * c.lanes <= WARP_LANES; c.lanes *= 2)
-                    for (r.warps = 1; r.warps <= crew.warps; r.warps *= 2)
-                        for (c.warps = 1; r.warps * c.warps <= crew.warps; c.warps *= 2)
+                    for (r.warps = 1; r.warps <= partition.warps; r.warps *= 2)
+                        for (c.warps = 1; r.warps * c.warps <= partition.warps; c.warps *= 2)
                             for (int g = 0; g < 3; g++) {
-                                r.groups = g == 0 ? crew.groups : 1;
-                                c.groups = g == 1 ? crew.groups : 1;
+                                r.groups = g == 0 ? partition.groups : 1;
+                                c.groups = g == 1 ? partition.groups : 1;
                                 if (!divides(&r, rows) || !divides(&c, columns)) continue;
                                 const int m = each_thread(&r, rows), n = each_thread(&c, columns);
                                 if (m * n > registers) continue;
@@ -80,7 +80,7 @@ bool layout_register_tile(int rows, int columns, Crew crew, int row_run, int col
                                                  2 * (c.groups - 1);
                                 if (best >= 0 && cost >= best) continue;
                                 best = cost;
-                                *tile = register_tile(rows, columns, crew, &r, &c);
+                                *tile = register_tile(rows, columns, partition, &r, &c);
                             }
     return best >= 0;
 }

@@ -25,7 +25,8 @@ static kiln_status check_heads(const Call *call)
     }
     if (HKV < 1 || H % HKV != 0)
         return call_fail(call, KILN_BAD_SHAPE,
-                         "%" PRId64 " query heads (of 'q') are no multiple of %" PRId64 " key heads (of 'k')", H, HKV);
+                         "%" PRId64 " query heads (of 'q') are not a multiple of %" PRId64 " key heads (of 'k')", H,
+                         HKV);
     return KILN_OK;
 }
 
@@ -61,13 +62,15 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
     double scale;
     kiln_status status = call_begin(&call, "kiln_attention_forward", ops, a, sizeof *a);
     if (status) return status;
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, TYPES_FLOAT, "Q[B][S][H][D]" },
-        { IN, "k", a->k, 0, "K[B][SKV][HKV][D]" },
-        { IN, "v", a->v, 0, "V[B][SKV][HKV][DV]" },
-        { OUT, "out", a->out, 0, "O[B][S][H][DV]" },
+        { IN,           "q",   a->q,   TYPES_FLOAT,   "Q[B][S][H][D]" },
+        { IN,           "k",   a->k,   0,             "K[B][SKV][HKV][D]" },
+        { IN,           "v",   a->v,   0,             "V[B][SKV][HKV][DV]" },
+        { OUT,          "out", a->out, 0,             "O[B][S][H][DV]" },
         { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" },
     };
+    // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(&call, a->window, a->scale, &scale);
     if (!status)
@@ -108,15 +111,17 @@ static kiln_status check_longest(const Call *call, const char *name, int64_t row
 static kiln_status forward_varlen(Call *call, kiln_stream *stream, const kiln_attention_varlen_args *a)
 {
     double scale;
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, TYPES_FLOAT, "Q[TQ][H][D]" },
-        { IN, "k", a->k, 0, "K[TK][HKV][D]" },
-        { IN, "v", a->v, 0, "V[TK][HKV][DV]" },
-        { IN, "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN, "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
-        { OUT, "out", a->out, 0, "O[TQ][H][DV]" },
-        { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[H][TQ]" },
+        { IN,           "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,           "k",         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,           "v",         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,           "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,           "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT,          "out",       a->out,       0,             "O[TQ][H][DV]" },
+        { OUT_OPTIONAL, "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
     };
+    // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_options(call, a->window, a->scale, &scale);
     if (!status) status = check_longest(call, "max_queries", a->max_queries);
@@ -211,13 +216,19 @@ kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, 
 static kiln_status prepare_backward(Call *call, const kiln_attention_backward_args *a)
 {
     double scale;
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, TYPES_FLOAT, "Q[B][S][H][D]" },   { IN, "k", a->k, 0, "K[B][SKV][HKV][D]" },
-        { IN, "v", a->v, 0, "V[B][SKV][HKV][DV]" },        { IN, "out", a->out, 0, "O[B][S][H][DV]" },
-        { IN, "lse", a->lse, 1 << KILN_F32, "[B][H][S]" }, { IN, "dout", a->dout, 0, "dO[B][S][H][DV]" },
-        { OUT, "dq", a->dq, 0, "dQ[B][S][H][D]" },         { OUT, "dk", a->dk, 0, "dK[B][SKV][HKV][D]" },
-        { OUT, "dv", a->dv, 0, "dV[B][SKV][HKV][DV]" },
+        { IN,  "q",    a->q,    TYPES_FLOAT,   "Q[B][S][H][D]" },
+        { IN,  "k",    a->k,    0,             "K[B][SKV][HKV][D]" },
+        { IN,  "v",    a->v,    0,             "V[B][SKV][HKV][DV]" },
+        { IN,  "out",  a->out,  0,             "O[B][S][H][DV]" },
+        { IN,  "lse",  a->lse,  1 << KILN_F32, "[B][H][S]" },
+        { IN,  "dout", a->dout, 0,             "dO[B][S][H][DV]" },
+        { OUT, "dq",   a->dq,   0,             "dQ[B][S][H][D]" },
+        { OUT, "dk",   a->dk,   0,             "dK[B][SKV][HKV][D]" },
+        { OUT, "dv",   a->dv,   0,             "dV[B][SKV][HKV][DV]" },
     };
+    // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status)
@@ -250,19 +261,21 @@ kiln_status kiln_attention_backward(kiln_ops *ops, kiln_stream *stream, const ki
 static kiln_status prepare_backward_varlen(Call *call, const kiln_attention_backward_varlen_args *a)
 {
     double scale;
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, TYPES_FLOAT, "Q[TQ][H][D]" },
-        { IN, "k", a->k, 0, "K[TK][HKV][D]" },
-        { IN, "v", a->v, 0, "V[TK][HKV][DV]" },
-        { IN, "out", a->out, 0, "O[TQ][H][DV]" },
-        { IN, "lse", a->lse, 1 << KILN_F32, "[H][TQ]" },
-        { IN, "dout", a->dout, 0, "dO[TQ][H][DV]" },
-        { IN, "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
-        { IN, "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
-        { OUT, "dq", a->dq, 0, "dQ[TQ][H][D]" },
-        { OUT, "dk", a->dk, 0, "dK[TK][HKV][D]" },
-        { OUT, "dv", a->dv, 0, "dV[TK][HKV][DV]" },
+        { IN,  "q",         a->q,         TYPES_FLOAT,   "Q[TQ][H][D]" },
+        { IN,  "k",         a->k,         0,             "K[TK][HKV][D]" },
+        { IN,  "v",         a->v,         0,             "V[TK][HKV][DV]" },
+        { IN,  "out",       a->out,       0,             "O[TQ][H][DV]" },
+        { IN,  "lse",       a->lse,       1 << KILN_F32, "[H][TQ]" },
+        { IN,  "dout",      a->dout,      0,             "dO[TQ][H][DV]" },
+        { IN,  "q_offsets", a->q_offsets, 1 << KILN_I32, "[B + 1]" },
+        { IN,  "k_offsets", a->k_offsets, 1 << KILN_I32, "[B + 1]" },
+        { OUT, "dq",        a->dq,        0,             "dQ[TQ][H][D]" },
+        { OUT, "dk",        a->dk,        0,             "dK[TK][HKV][D]" },
+        { OUT, "dv",        a->dv,        0,             "dV[TK][HKV][DV]" },
     };
+    // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status) status = check_longest(call, "max_keys", a->max_keys);
@@ -321,15 +334,17 @@ static int64_t choose_splits(const Call *call)
 static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *a)
 {
     double scale;
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, TYPES_FLOAT, "Q[B][H][D]" },
-        { IN, "k", a->k, 0, "K[B][S][HKV][D]" },
-        { IN, "v", a->v, 0, "V[B][S][HKV][DV]" },
-        { IN_OPTIONAL, "mask", a->mask, 1 << KILN_U8, "[B][S][HKV]" },
-        { IN_OPTIONAL, "lengths", a->lengths, 1 << KILN_I32, "[B]" },
-        { OUT, "out", a->out, 0, "O[B][H][DV]" },
-        { OUT_OPTIONAL, "lse", a->lse, 1 << KILN_F32, "[B][H]" },
+        { IN,           "q",       a->q,       TYPES_FLOAT,   "Q[B][H][D]" },
+        { IN,           "k",       a->k,       0,             "K[B][S][HKV][D]" },
+        { IN,           "v",       a->v,       0,             "V[B][S][HKV][DV]" },
+        { IN_OPTIONAL,  "mask",    a->mask,    1 << KILN_U8,  "[B][S][HKV]" },
+        { IN_OPTIONAL,  "lengths", a->lengths, 1 << KILN_I32, "[B]" },
+        { OUT,          "out",     a->out,     0,             "O[B][H][DV]" },
+        { OUT_OPTIONAL, "lse",     a->lse,     1 << KILN_F32, "[B][H]" },
     };
+    // clang-format on
     kiln_status status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_options(call, 0, a->scale, &scale);
     if (!status && (a->splits < 0 || a->splits > 65536))

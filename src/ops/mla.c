@@ -70,7 +70,7 @@ static kiln_status check_shape(const Call *call, const kiln_mla_shape *given, ki
     if (!shape->key_heads) shape->key_heads = 1;
     if (shape->query_heads % shape->key_heads != 0)
         return call_fail(call, KILN_BAD_SHAPE,
-                         "%" PRId64 " query heads of the shape are no multiple of its %" PRId64 " key heads",
+                         "%" PRId64 " query heads of the shape are not a multiple of its %" PRId64 " key heads",
                          shape->query_heads, shape->key_heads);
     if (shape->extra_topk && !shape->topk)
         return call_fail(call, KILN_BAD_SHAPE, "'extra_topk' of the shape is %" PRId64 ", but its 'topk' is 0",
@@ -108,11 +108,13 @@ kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *given, size_
 static kiln_status check_plan(Call *call, const kiln_mla_plan_args *a, const kiln_mla_shape *shape)
 {
     const bool sparse = shape->topk > 0;
+    // clang-format off
     const Want wants[] = {
-        { sparse ? IN_OPTIONAL : IN, "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
+        { sparse ? IN_OPTIONAL : IN, "lengths",            a->lengths,            1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL,               "topk_lengths",       a->topk_lengths,       1 << KILN_I32, "[batch]" },
+        { IN_OPTIONAL,               "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
     };
+    // clang-format on
     if (!a->memory) return call_fail(call, KILN_BAD_ARGUMENT, "'memory' is null");
     if ((a->topk_lengths && !sparse) || (a->extra_topk_lengths && !shape->extra_topk))
         return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is given, but the shape has no such lists",
@@ -242,17 +244,19 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
         status = call_fail(call, KILN_BAD_SHAPE, "'plan' has key_heads = %" PRId64 ", expected 1 with an fp8 cache",
                            a->plan->shape.key_heads);
     if (status) return status;
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
-        { IN, "cache", cache, bytes ? TYPES_BYTES : 0,
-          bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
-        { IN, "table", a->table, 1 << KILN_I32, "TABLE[batch][pages per request]" },
-        { IN, "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
-        { IN, "plan.parts", &a->plan->parts, 1 << KILN_I32, "[partitions][8]" },
-        { IN, "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
-        { OUT, "out", a->out, 0, "O[batch][queries][query_heads][512]" },
-        { OUT, "lse", a->lse, 1 << KILN_F32, "[batch][query_heads][queries]" },
+        { IN,  "q",           a->q,             bytes ? 1 << KILN_BF16 : TYPES_16, "Q[batch][queries][query_heads][576]" },
+        { IN,  "cache",       cache,            bytes ? TYPES_BYTES : 0,
+                                                bytes ? "CACHE[pages][page size][656]" : "CACHE[pages][page size][key_heads][576]" },
+        { IN,  "table",       a->table,         1 << KILN_I32, "TABLE[batch][pages per request]" },
+        { IN,  "lengths",     a->lengths,       1 << KILN_I32, "[batch]" },
+        { IN,  "plan.parts",  &a->plan->parts,  1 << KILN_I32, "[partitions][8]" },
+        { IN,  "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
+        { OUT, "out",         a->out,           0,             "O[batch][queries][query_heads][512]" },
+        { OUT, "lse",         a->lse,           1 << KILN_F32, "[batch][query_heads][queries]" },
     };
+    // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_page_size(call, bytes);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
@@ -345,20 +349,22 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     if (status) return status;
     const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat);
     const kiln_tensor *const extra = call_without_key_head(a->extra_cache, 3, &flat_extra);
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, 1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
-        { IN, "cache", cache, TYPES_BYTES, "CACHE[pages][page size][656]" },
-        { IN, "indices", a->indices, 1 << KILN_I32, "INDEX[batch][queries][topk]" },
-        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32, "[batch]" },
-        { IN_OPTIONAL, "sink", a->sink, 1 << KILN_F32, "[query_heads]" },
-        { IN_OPTIONAL, "extra_cache", extra, TYPES_BYTES, "CACHE2[extra pages][extra page size][656]" },
-        { IN_OPTIONAL, "extra_indices", a->extra_indices, 1 << KILN_I32, "INDEX2[batch][queries][extra_topk]" },
-        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32, "[batch]" },
-        { IN, "plan.parts", &a->plan->parts, 1 << KILN_I32, "[partitions][8]" },
-        { IN, "plan.firsts", &a->plan->firsts, 1 << KILN_I32, "[batch + 1]" },
-        { OUT, "out", a->out, 1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
-        { OUT, "lse", a->lse, 1 << KILN_F32, "[batch][query_heads][queries]" },
+        { IN,          "q",                  a->q,                  1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
+        { IN,          "cache",              cache,                 TYPES_BYTES,    "CACHE[pages][page size][656]" },
+        { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
+        { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "[batch]" },
+        { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
+        { IN_OPTIONAL, "extra_cache",        extra,                 TYPES_BYTES,    "CACHE2[extra pages][extra page size][656]" },
+        { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
+        { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "[batch]" },
+        { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
+        { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
+        { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
+        { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
+    // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status && (call_extent(call, "page size") < 1 || (a->extra_cache && call_extent(call, "extra page size") < 1)))
         status = call_fail(call, KILN_BAD_SHAPE, "the page size of '%s' (dimension 1) is 0, expected at least 1",
@@ -426,16 +432,18 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
     if (status) return status;
     const kiln_tensor *const kv = call_without_key_head(a->kv, 2, &flat_kv);
     const kiln_tensor *const indices = call_without_key_head(a->indices, 2, &flat_indices);
+    // clang-format off
     const Want wants[] = {
-        { IN, "q", a->q, 1 << KILN_BF16, "Q[S][H][D]" },
-        { IN, "kv", kv, 1 << KILN_BF16, "KV[SKV][D]" },
-        { IN, "indices", indices, 1 << KILN_I32, "INDEX[S][topk]" },
-        { IN_OPTIONAL, "sink", a->sink, 1 << KILN_F32, "[H]" },
-        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32, "[S]" },
-        { OUT, "out", a->out, 1 << KILN_BF16, "O[S][H][512]" },
-        { OUT, "max_logits", a->max_logits, 1 << KILN_F32, "[S][H]" },
-        { OUT, "lse", a->lse, 1 << KILN_F32, "[S][H]" },
+        { IN,          "q",            a->q,            1 << KILN_BF16, "Q[S][H][D]" },
+        { IN,          "kv",           kv,              1 << KILN_BF16, "KV[SKV][D]" },
+        { IN,          "indices",      indices,         1 << KILN_I32,  "INDEX[S][topk]" },
+        { IN_OPTIONAL, "sink",         a->sink,         1 << KILN_F32,  "[H]" },
+        { IN_OPTIONAL, "topk_lengths", a->topk_lengths, 1 << KILN_I32,  "[S]" },
+        { OUT,         "out",          a->out,          1 << KILN_BF16, "O[S][H][512]" },
+        { OUT,         "max_logits",   a->max_logits,   1 << KILN_F32,  "[S][H]" },
+        { OUT,         "lse",          a->lse,          1 << KILN_F32,  "[S][H]" },
     };
+    // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (status) return status;
     const int64_t D = call_extent(&call, "D");

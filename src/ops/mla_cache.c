@@ -19,11 +19,13 @@ kiln_status kiln_mla_slots(kiln_ops *ops, kiln_stream *stream, const kiln_mla_sl
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_slots", ops, a, sizeof *a);
     if (status) return status;
+    // clang-format off
     const Want wants[] = {
-        { IN, "table", a->table, 1 << KILN_I32, "TABLE[batch][pages per request]" },
-        { IN, "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
-        { OUT, "slots", a->slots, 1 << KILN_I32, "[batch][queries]" },
+        { IN,  "table",   a->table,   1 << KILN_I32, "TABLE[batch][pages per request]" },
+        { IN,  "lengths", a->lengths, 1 << KILN_I32, "[batch]" },
+        { OUT, "slots",   a->slots,   1 << KILN_I32, "[batch][queries]" },
     };
+    // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, a->page_size, "'page_size'");
     if (!status) status = call_kernel(&call, file, "mla_slots", "%s", "");
@@ -37,11 +39,13 @@ kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_a
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_append", ops, a, sizeof *a);
     if (status) return status;
+    // clang-format off
     const Want wants[] = {
-        { IN, "keys", a->keys, TYPES_16, "K[N][key_heads][576]" },
+        { IN,          "keys",  a->keys,  TYPES_16,      "K[N][key_heads][576]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT, "cache", a->cache, 0, "CACHE[pages][page size][key_heads][576]" },
+        { OUT,         "cache", a->cache, 0,             "CACHE[pages][page size][key_heads][576]" },
     };
+    // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
@@ -58,11 +62,13 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     kiln_tensor flat_cache, flat_keys;
     const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat_cache);
     const kiln_tensor *const keys = call_without_key_head(a->keys, 2, &flat_keys);
+    // clang-format off
     const Want wants[] = {
-        { IN, "keys", keys, TYPES_16, "K[N][576]" },
+        { IN,          "keys",  keys,     TYPES_16,      "K[N][576]" },
         { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT, "cache", cache, TYPES_BYTES, "CACHE[pages][page size][656]" },
+        { OUT,         "cache", cache,    TYPES_BYTES,   "CACHE[pages][page size][656]" },
     };
+    // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)
@@ -80,11 +86,13 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     kiln_tensor flat_cache, flat_keys;
     const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat_cache);
     const kiln_tensor *const keys = call_without_key_head(a->keys, 2, &flat_keys);
+    // clang-format off
     const Want wants[] = {
-        { IN, "cache", cache, TYPES_BYTES, "CACHE[pages][page size][656]" },
-        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32, "[N]" },
-        { OUT, "keys", keys, 1 << KILN_BF16, "K[N][576]" },
+        { IN,          "cache", cache,    TYPES_BYTES,    "CACHE[pages][page size][656]" },
+        { IN_OPTIONAL, "slots", a->slots, 1 << KILN_I32,  "[N]" },
+        { OUT,         "keys",  keys,     1 << KILN_BF16, "K[N][576]" },
     };
+    // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (!status)

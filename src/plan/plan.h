@@ -121,10 +121,8 @@ int plan_most_maps(int words);          // that a launch carries beside so many
 
 // symbols: one word per bind; scalars: one per parameter (of tensors unused). Integers as int64, floats as the bits of
 // a double; the value likewise. Where there is none, it is 0; an arm that is not taken does not matter.
-typedef enum { PLAN_FINE, PLAN_DIVIDES_BY_ZERO, PLAN_OVERFLOWS, PLAN_SHIFTS_TOO_FAR, PLAN_NO_DIVISOR } PlanFault;
-PlanFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars,
-                    int64_t *value);
-const char *plan_fault_text(PlanFault fault); // "divides by 0"
+OpFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars,
+                  int64_t *value);
 
 // Storing: a self-contained byte string (version, lengths, checksum), and back. NULL or false if damaged.
 void plan_write(Text *out, const LaunchPlan *plan);

@@ -3,81 +3,20 @@
 #include "plan/code.h"
 #include "ir/constant.h"
 
-#include <math.h>
-
 // What is computed carries why it has no value, so that an arm which is not taken may divide by 0.
 typedef struct Value {
     union {
         int64_t i;
         double f;
     };
-    PlanFault fault;
+    OpFault fault;
 } Value;
 
-static const Value overflow = { .fault = PLAN_OVERFLOWS };
-
-static Value wrapped(DType type, int64_t value) { return (Value){ .i = constant_wrap(type, value) }; }
-
-// Sums of `int` overflow, of sized integers they wrap.
-static Value sum_or_product(DType type, ExprOp op, int64_t a, int64_t b)
+static Value compute_int(DType type, ExprOp op, int64_t a, int64_t b)
 {
-    int64_t r;
-    const bool fits = op == X_ADD   ? !__builtin_add_overflow(a, b, &r)
-                      : op == X_SUB ? !__builtin_sub_overflow(a, b, &r)
-                                    : !__builtin_mul_overflow(a, b, &r);
-    return fits || type != DTYPE_INT ? wrapped(type, r) : overflow;
-}
-
-static Value divide(DType type, ExprOp op, int64_t a, int64_t b)
-{
-    const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
-    if (b == 0) return (Value){ .fault = PLAN_DIVIDES_BY_ZERO };
-    if (type == DTYPE_U64) return (Value){ .i = (int64_t)(op == X_DIV ? ua / ub : ua % ub) };
-    if (b == -1) return op == X_DIV ? sum_or_product(type, X_SUB, 0, a) : (Value){ .i = 0 };
-    return wrapped(type, op == X_DIV ? a / b : a % b);
-}
-
-static Value shift(DType type, ExprOp op, int64_t a, int64_t count)
-{
-    const int bits = dtype_bits(type), n = (int)(count & (bits - 1));
-    if (type == DTYPE_INT && n != count) return (Value){ .fault = PLAN_SHIFTS_TOO_FAR };
-    if (op == X_SHR) return (Value){ .i = type == DTYPE_U64 ? (int64_t)((uint64_t)a >> n) : a >> n };
-    const int64_t r = (int64_t)((uint64_t)a << n);
-    return type == DTYPE_INT && r >> n != a ? overflow : wrapped(type, r);
-}
-
-static bool compare(DType type, ExprOp op, Value a, Value b)
-{
-    if (dtype_is_float(type)) return op_compare(op, a.f<b.f, a.f == b.f, a.f> b.f);
-    if (type == DTYPE_U64) return op_compare(op, (uint64_t)a.i<(uint64_t)b.i, a.i == b.i, (uint64_t)a.i>(uint64_t) b.i);
-    return op_compare(op, a.i<b.i, a.i == b.i, a.i> b.i);
-}
-
-static Value binary_int(DType type, ExprOp op, int64_t a, int64_t b)
-{
-    switch ((int)op) {
-    case X_ADD:
-    case X_SUB:
-    case X_MUL: return sum_or_product(type, op, a, b);
-    case X_DIV:
-    case X_MOD: return divide(type, op, a, b);
-    case X_SHL:
-    case X_SHR: return shift(type, op, a, b);
-    case X_BITAND: return wrapped(type, a & b);
-    case X_BITOR: return wrapped(type, a | b);
-    default: return wrapped(type, a ^ b);
-    }
-}
-
-static double binary_float(ExprOp op, double a, double b)
-{
-    switch ((int)op) {
-    case X_ADD: return a + b;
-    case X_SUB: return a - b;
-    case X_MUL: return a * b;
-    case X_DIV: return a / b;
-    default: return 0;
-    }
+    Value r = { 0 };
+    r.fault = op_compute_int(op, type, a, b, &r.i);
+    return r;
 }
 
 // && and ||: the right side counts only where the left one does not decide.
@@ -91,17 +30,18 @@ static Value binary(DType type, ExprOp op, Value a, Value b)
 {
     if (op == X_AND || op == X_OR) return logic(op, a, b);
     if (a.fault || b.fault) return a.fault ? a : b;
-    if (op_compares(op)) return (Value){ .i = compare(type, op, a, b) };
-    return dtype_is_float(type) ? (Value){ .f = constant_round(type, binary_float(op, a.f, b.f)) }
-                                : binary_int(type, op, a.i, b.i);
+    if (!dtype_is_float(type))
+        return op_compares(op) ? (Value){ .i = op_compare_int(op, type, a.i, b.i) } : compute_int(type, op, a.i, b.i);
+    return op_compares(op) ? (Value){ .i = op_compare_float(op, a.f, b.f) }
+                           : (Value){ .f = op_compute_float(op, type, a.f, b.f) };
 }
 
 static Value unary(DType type, ExprOp op, Value a)
 {
     if (a.fault) return a;
     if (op == X_NEG && dtype_is_float(type)) return (Value){ .f = -a.f };
-    if (op == X_NEG) return sum_or_product(type, X_SUB, 0, a.i);
-    return op == X_NOT ? (Value){ .i = !a.i } : wrapped(type, ~a.i);
+    if (op == X_NEG) return compute_int(type, X_SUB, 0, a.i);
+    return op == X_NOT ? (Value){ .i = !a.i } : (Value){ .i = constant_wrap(type, ~a.i) };
 }
 
 static Value convert(DType to, DType from, Value a)
@@ -119,92 +59,29 @@ static Value convert(DType to, DType from, Value a)
     return r;
 }
 
-static double math_float(MathFn fn, const Value *v)
+static Value math(DType type, MathFn fn, int n, const Value *v)
 {
-    switch ((int)fn) {
-    case M_EXP: return exp(v[0].f);
-    case M_EXP2: return exp2(v[0].f);
-    case M_LOG: return log(v[0].f);
-    case M_LOG2: return log2(v[0].f);
-    case M_SQRT: return sqrt(v[0].f);
-    case M_RSQRT: return 1 / sqrt(v[0].f);
-    case M_POW: return pow(v[0].f, v[1].f);
-    case M_SIN: return sin(v[0].f);
-    case M_COS: return cos(v[0].f);
-    case M_TANH: return tanh(v[0].f);
-    case M_ERF: return erf(v[0].f);
-    case M_ABS: return fabs(v[0].f);
-    case M_FLOOR: return floor(v[0].f);
-    case M_CEIL: return ceil(v[0].f);
-    case M_ROUND: return round(v[0].f);
-    case M_RINT: return nearbyint(v[0].f);
-    case M_TRUNC: return trunc(v[0].f);
-    case M_MIN: return fmin(v[0].f, v[1].f);
-    case M_MAX: return fmax(v[0].f, v[1].f);
-    case M_CLAMP: return fmin(fmax(v[0].f, v[1].f), v[2].f);
-    default: return fma(v[0].f, v[1].f, v[2].f);
-    }
-}
-
-static bool is_less(DType type, int64_t a, int64_t b) { return type == DTYPE_U64 ? (uint64_t)a < (uint64_t)b : a < b; }
-
-static Value ceiling(DType type, int64_t a, int64_t b)
-{
-    if (b == 0 || (b < 0 && type != DTYPE_U64)) return (Value){ .fault = PLAN_NO_DIVISOR };
-    const int64_t whole = divide(type, X_DIV, a, b).i, rest = divide(type, X_MOD, a, b).i;
-    return (Value){ .i = whole + is_less(type, 0, rest) };
-}
-
-static Value math_int(DType type, MathFn fn, const Value *v)
-{
-    const int bits = dtype_bits(type);
-    const uint64_t u = bits >= 64 ? (uint64_t)v[0].i : (uint64_t)v[0].i & ((UINT64_C(1) << bits) - 1);
-    const int64_t a = v[0].i, b = v[1].i, greater = is_less(type, a, b) ? b : a;
-    switch ((int)fn) {
-    case M_ABS: return is_less(type, a, 0) ? sum_or_product(type, X_SUB, 0, a) : v[0];
-    case M_MIN: return is_less(type, a, b) ? v[0] : v[1];
-    case M_MAX: return (Value){ .i = greater };
-    case M_CLAMP: return (Value){ .i = is_less(type, v[2].i, greater) ? v[2].i : greater };
-    case M_CEILDIV: return ceiling(type, a, b);
-    case M_FMA: return wrapped(type, (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)v[2].i));
-    case M_POPCOUNT: return (Value){ .i = __builtin_popcountll(u) };
-    case M_CLZ: return (Value){ .i = u ? __builtin_clzll(u) - (64 - bits) : bits };
-    case M_FFS: return (Value){ .i = __builtin_ffsll((long long)u) };
-    default: return v[0]; // floor and the like of an integer
-    }
-}
-
-static Value math(DType type, MathFn fn, const Value *v)
-{
-    for (int i = 0; i < 3; i++)
+    double reals[BUILTIN_ARGUMENTS_MAX];
+    int64_t ints[BUILTIN_ARGUMENTS_MAX];
+    for (int i = 0; i < n; i++) {
         if (v[i].fault) return v[i];
-    if (!dtype_is_float(type)) return math_int(type, fn, v);
-    return (Value){ .f = constant_round(type, math_float(fn, v)) };
+        reals[i] = v[i].f;
+        ints[i] = v[i].i;
+    }
+    if (dtype_is_float(type)) return (Value){ .f = constant_round(type, builtins[fn].real(type, reals)) };
+    Value r = { 0 };
+    r.fault = builtins[fn].integer(type, ints, &r.i);
+    return r;
 }
 
-// math() may look at three, whatever the function takes.
-static Value math_of(int64_t word, Value *v)
+static bool math_is_known(DType type, int fn, int n)
 {
-    for (int i = plan_operands(word); i < 3; i++) v[i] = (Value){ .i = 0 };
-    return math(plan_type(word), (MathFn)plan_what(word), v);
+    return fn < M_COUNT && n == builtins[fn].arguments && builtin_computes((MathFn)fn, type);
 }
 
-const char *plan_fault_text(PlanFault fault)
+OpFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars, int64_t *value)
 {
-    static const char *const texts[] = {
-        [PLAN_FINE] = "has a value",
-        [PLAN_DIVIDES_BY_ZERO] = "divides by 0",
-        [PLAN_OVERFLOWS] = "does not fit into 64 bits",
-        [PLAN_SHIFTS_TOO_FAR] = "shifts by less than 0 or more than 63",
-        [PLAN_NO_DIVISOR] = "takes 'ceildiv' by a divisor that is not positive",
-    };
-    return texts[fault];
-}
-
-PlanFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars,
-                    int64_t *value)
-{
-    Value stack[PLAN_STACK + 3]; // a launch runs dozens of codes, so nothing clears it
+    Value stack[PLAN_STACK + 1]; // a launch runs dozens of codes, so nothing clears it
     int top = 0;
     const int64_t *const words = plan->code + code.start;
     for (int at = 0; at < code.length; at++) {
@@ -218,14 +95,14 @@ PlanFault plan_eval(const LaunchPlan *plan, PlanCode code, const int64_t *symbol
         case P_BINARY: *v = binary(plan_type(word), (ExprOp)plan_what(word), v[0], v[1]); break;
         case P_SELECT: *v = v[0].fault ? v[0] : v[0].i ? v[1] : v[2]; break;
         case P_CONVERT: *v = convert(plan_type(word), (DType)plan_what(word), v[0]); break;
-        case P_MATH: *v = math_of(word, v); break;
+        case P_MATH: *v = math(plan_type(word), (MathFn)plan_what(word), plan_operands(word), v); break;
         case P_KIND_COUNT: break;
         }
         top += 1 - plan_operands(word);
     }
     const bool has_value = top > 0 && !stack[0].fault;
     *value = has_value ? stack[0].i : 0;
-    return top > 0 ? stack[0].fault : PLAN_FINE;
+    return top > 0 ? stack[0].fault : OP_FAULT_NONE;
 }
 
 static bool operation_is_known(const LaunchPlan *plan, int64_t word)
@@ -240,7 +117,7 @@ static bool operation_is_known(const LaunchPlan *plan, int64_t word)
     case P_BINARY: return operands == 2 && what > X_BITNOT && what < X_OP_COUNT;
     case P_SELECT: return operands == 3;
     case P_CONVERT: return operands == 1 && what < DTYPE_COUNT;
-    case P_MATH: return what < M_COUNT && what != M_DOT4 && what != M_RANDOM && operands >= 1 && operands <= 3;
+    case P_MATH: return math_is_known(plan_type(word), what, operands);
     case P_KIND_COUNT: break;
     }
     return false;

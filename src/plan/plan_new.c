@@ -77,8 +77,8 @@ static void code_expr(Coder *c, const Expr *x)
         add_word(c, plan_word(P_CONVERT, x->type, x->convert.a->type, 1, 0));
         break;
     case E_MATH:
-        if (x->math.fn == M_DOT4 || x->math.fn == M_RANDOM) {
-            refuse(c, x, math_info[x->math.fn].name);
+        if (!builtin_computes(x->math.fn, x->math.args[0]->type)) {
+            refuse(c, x, builtins[x->math.fn].name);
             break;
         }
         for (int i = 0; i < x->math.n; i++) code_expr(c, x->math.args[i]);

@@ -3,7 +3,7 @@
 #ifndef KILN_RUNTIME_BUILD_H
 #define KILN_RUNTIME_BUILD_H
 
-#include "check/check.h"
+#include "compile/compile.h"
 #include "runtime/runtime.h"
 #include "toolchain/toolchain.h"
 
@@ -32,7 +32,7 @@ typedef enum { FORM_KERNEL, FORM_REFERENCE, FORM_VERIFY, FORM_CASE_CODE } Kernel
 
 // What a kernel is built from.
 typedef struct BuildRequest {
-    kiln_device *device; // NULL: compile only, for target.cuda.arch
+    kiln_device *device; // NULL: compile only
     kiln_program *program;
     const char *name;
     const Binding *bindings;
@@ -52,6 +52,15 @@ kiln_status kernel_translate(const BuildRequest *request, kiln_kernel **kernel);
 // called while the results live, for each step of an operator, and may be NULL. What it returns is returned.
 typedef kiln_status UseCompiled(const Compiled *compiled, void *context);
 kiln_status kernel_compile(const BuildRequest *request, const char *stage, Text *dump, UseCompiled *use, void *context);
+
+// ---- references (reference.c)
+
+// Of a kernel or operator, for the CPU: takes the kernel's arguments in host memory.
+kiln_status reference_build(kiln_program *program, const char *name, const Binding *bindings, int n_bindings,
+                            kiln_kernel **reference);
+// Runs n of its instances, the first, the last, and others drawn at random; all of them if there are no more. What the others
+// would write stays as it is.
+kiln_status reference_run_some(kiln_kernel *reference, const kiln_arg *args, int n_args, int64_t n);
 
 void wide_connect(kiln_kernel *kernel, const BuildRequest *request); // wide.c: launches may build it for larger shapes
 

@@ -17,47 +17,31 @@ static CudaDriver driver;
 
 static bool find_entries(CudaDriver *d)
 {
-    const struct {
-        const char *name;
-        void *slot;
-    } entries[] = {
-        { "cuInit", &d->init },
-        { "cuDriverGetVersion", &d->driver_version },
-        { "cuDeviceGetCount", &d->device_count },
-        { "cuDeviceGet", &d->device_get },
-        { "cuDeviceGetName", &d->device_name },
+    // clang-format off
+    const struct { const char *name; void *slot; } entries[] = {
+        { "cuInit", &d->init }, { "cuDriverGetVersion", &d->driver_version }, { "cuDeviceGetCount", &d->device_count },
+        { "cuDeviceGet", &d->device_get }, { "cuDeviceGetName", &d->device_name },
         { "cuDeviceGetAttribute", &d->device_attribute },
-        { "cuDevicePrimaryCtxRetain", &d->context_retain },
-        { "cuDevicePrimaryCtxRelease_v2", &d->context_release },
+        { "cuDevicePrimaryCtxRetain", &d->context_retain }, { "cuDevicePrimaryCtxRelease_v2", &d->context_release },
         { "cuDevicePrimaryCtxReset_v2", &d->context_reset },
-        { "cuCtxPushCurrent_v2", &d->context_push },
-        { "cuCtxPopCurrent_v2", &d->context_pop },
-        { "cuMemAlloc_v2", &d->memory_alloc },
-        { "cuMemFree_v2", &d->memory_free },
-        { "cuMemHostAlloc", &d->host_alloc },
-        { "cuMemFreeHost", &d->host_free },
-        { "cuMemcpyHtoD_v2", &d->upload },
-        { "cuMemcpyDtoH_v2", &d->download },
-        { "cuStreamCreate", &d->stream_create },
-        { "cuStreamDestroy_v2", &d->stream_destroy },
+        { "cuCtxPushCurrent_v2", &d->context_push }, { "cuCtxPopCurrent_v2", &d->context_pop },
+        { "cuMemAlloc_v2", &d->memory_alloc }, { "cuMemFree_v2", &d->memory_free },
+        { "cuMemHostAlloc", &d->host_alloc }, { "cuMemFreeHost", &d->host_free },
+        { "cuMemcpyHtoD_v2", &d->upload }, { "cuMemcpyDtoH_v2", &d->download },
+        { "cuStreamCreate", &d->stream_create }, { "cuStreamDestroy_v2", &d->stream_destroy },
         { "cuStreamSynchronize", &d->stream_wait },
-        { "cuEventCreate", &d->event_create },
-        { "cuEventDestroy_v2", &d->event_destroy },
-        { "cuEventRecord", &d->event_record },
-        { "cuEventSynchronize", &d->event_wait },
+        { "cuEventCreate", &d->event_create }, { "cuEventDestroy_v2", &d->event_destroy },
+        { "cuEventRecord", &d->event_record }, { "cuEventSynchronize", &d->event_wait },
         { "cuEventElapsedTime", &d->event_elapsed },
-        { "cuModuleLoadData", &d->module_load },
-        { "cuModuleUnload", &d->module_unload },
+        { "cuModuleLoadData", &d->module_load }, { "cuModuleUnload", &d->module_unload },
         { "cuModuleGetFunction", &d->module_function },
-        { "cuFuncSetAttribute", &d->function_set },
-        { "cuFuncGetAttribute", &d->function_get },
+        { "cuFuncSetAttribute", &d->function_set }, { "cuFuncGetAttribute", &d->function_get },
         { "cuOccupancyMaxActiveBlocksPerMultiprocessor", &d->occupancy },
         { "cuOccupancyMaxActiveClusters", &d->cluster_occupancy },
-        { "cuLaunchKernelEx", &d->launch },
-        { "cuTensorMapEncodeTiled", &d->tensor_map },
-        { "cuGetErrorName", &d->error_name },
-        { "cuGetErrorString", &d->error_text },
+        { "cuLaunchKernelEx", &d->launch }, { "cuTensorMapEncodeTiled", &d->tensor_map },
+        { "cuGetErrorName", &d->error_name }, { "cuGetErrorString", &d->error_text },
     };
+    // clang-format on
     const char *missing = NULL;
     for (int i = 0; i < COUNT(entries); i++) {
         void *const found = dlsym(d->library, entries[i].name);

@@ -105,8 +105,9 @@ static kiln_status cpu_event_elapsed(kiln_event *begin, kiln_event *end, double 
 typedef struct Run {
     KernelEntry *entry;
     const Launch *launch;
-    _Atomic int ended; // a RunEnd: no further piece is started
-    char message[512]; // of the one that set it
+    const int64_t *some; // the instances that run; NULL: all
+    _Atomic int ended;   // a RunEnd: no further piece is started
+    char message[512];   // of the one that set it
 } Run;
 
 typedef enum { RUN_ON, RUN_TRAPPED, RUN_OUT_OF_MEMORY } RunEnd;
@@ -171,6 +172,13 @@ static void host_free(void *context, void *memory)
     memory_free(block);
 }
 
+static void run_instances(const Run *run, int64_t first, int64_t last, CpuHost *host)
+{
+    if (!run->some) run->entry(run->launch->words, first, last, host);
+    for (int64_t i = first; run->some && i < last; i++)
+        run->entry(run->launch->words, run->some[i], run->some[i] + 1, host);
+}
+
 static void run_piece(void *context, int64_t first, int64_t last)
 {
     Run *const run = context;
@@ -183,14 +191,14 @@ static void run_piece(void *context, int64_t first, int64_t last)
     }
     Piece piece = { .run = run };
     *host = (CpuHost){ host_trap, host_print, host_alloc, host_free, &piece, { NULL } };
-    if (setjmp(piece.trapped) == 0) run->entry(run->launch->words, first, last, host);
+    if (setjmp(piece.trapped) == 0) run_instances(run, first, last, host);
     while (piece.blocks) host_free(&piece, piece.blocks + 1);
 }
 
-kiln_status cpu_run(KernelEntry *entry, const Launch *launch)
+kiln_status cpu_run(KernelEntry *entry, const Launch *launch, const int64_t *some, int64_t n)
 {
-    Run run = { .entry = entry, .launch = launch };
-    threads_run(launch->instances, run_piece, &run);
+    Run run = { .entry = entry, .launch = launch, .some = some };
+    threads_run(n, run_piece, &run);
     if (run.ended == RUN_ON) return KILN_OK;
     return status_fail(run.ended == RUN_TRAPPED ? KILN_TRAPPED : KILN_OUT_OF_MEMORY, "%s: %s", launch->plan->name,
                        run.message);
@@ -198,7 +206,7 @@ kiln_status cpu_run(KernelEntry *entry, const Launch *launch)
 
 static kiln_status cpu_launch(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch)
 {
-    return cpu_run(kernel->entry, launch);
+    return cpu_run(kernel->entry, launch, NULL, launch->instances);
 }
 
 static void cpu_unload(kiln_kernel *kernel)

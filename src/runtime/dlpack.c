@@ -51,16 +51,16 @@ enum {
     DL_E2M1FN = 17
 };
 
-static const struct {
-    kiln_type type;
-    uint8_t code, bits;
-} dl_types[] = {
-    { KILN_F64, DL_FLOAT, 64 },  { KILN_F32, DL_FLOAT, 32 }, { KILN_F16, DL_FLOAT, 16 },  { KILN_BF16, DL_BFLOAT, 16 },
-    { KILN_E4M3, DL_E4M3FN, 8 }, { KILN_E5M2, DL_E5M2, 8 },  { KILN_E2M1, DL_E2M1FN, 4 }, { KILN_I64, DL_INT, 64 },
-    { KILN_I32, DL_INT, 32 },    { KILN_I16, DL_INT, 16 },   { KILN_I8, DL_INT, 8 },      { KILN_I4, DL_INT, 4 },
-    { KILN_I2, DL_INT, 2 },      { KILN_U64, DL_UINT, 64 },  { KILN_U32, DL_UINT, 32 },   { KILN_U16, DL_UINT, 16 },
-    { KILN_U8, DL_UINT, 8 },     { KILN_U4, DL_UINT, 4 },    { KILN_U2, DL_UINT, 2 },     { KILN_BOOL, DL_BOOL, 8 },
+// clang-format off
+static const struct { kiln_type type; uint8_t code, bits; } dl_types[] = {
+    { KILN_F64, DL_FLOAT, 64 },  { KILN_F32, DL_FLOAT, 32 },   { KILN_F16, DL_FLOAT, 16 }, { KILN_BF16, DL_BFLOAT, 16 },
+    { KILN_E4M3, DL_E4M3FN, 8 }, { KILN_E5M2, DL_E5M2, 8 },    { KILN_E2M1, DL_E2M1FN, 4 },
+    { KILN_I64, DL_INT, 64 },    { KILN_I32, DL_INT, 32 },     { KILN_I16, DL_INT, 16 },   { KILN_I8, DL_INT, 8 },
+    { KILN_I4, DL_INT, 4 },      { KILN_I2, DL_INT, 2 },
+    { KILN_U64, DL_UINT, 64 },   { KILN_U32, DL_UINT, 32 },    { KILN_U16, DL_UINT, 16 },  { KILN_U8, DL_UINT, 8 },
+    { KILN_U4, DL_UINT, 4 },     { KILN_U2, DL_UINT, 2 },      { KILN_BOOL, DL_BOOL, 8 },
 };
+// clang-format on
 
 static kiln_status import_device(const char *function, DLDevice from, kiln_device **device)
 {

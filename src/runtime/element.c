@@ -13,11 +13,15 @@ typedef struct Format {
     bool has_infinity, has_nan;
 } Format;
 
+// clang-format off
 static const Format formats[DTYPE_COUNT] = {
-    [DTYPE_F16] = { 16, 10, 15, true, true }, [DTYPE_BF16] = { 16, 7, 127, true, true },
-    [DTYPE_E4M3] = { 8, 3, 7, false, true }, // all ones: NaN; the largest is 448
-    [DTYPE_E5M2] = { 8, 2, 15, true, true },  [DTYPE_E2M1] = { 4, 1, 1, false, false }, // the largest is 6
+    [DTYPE_F16]  = { 16, 10, 15, true,  true },
+    [DTYPE_BF16] = { 16, 7, 127, true,  true },
+    [DTYPE_E4M3] = { 8,  3, 7,   false, true },            // all ones: NaN; the largest is 448
+    [DTYPE_E5M2] = { 8,  2, 15,  true,  true },
+    [DTYPE_E2M1] = { 4,  1, 1,   false, false },           // the largest is 6
 };
+// clang-format on
 
 static uint64_t load_bits(int bits, const void *data, int64_t index)
 {
@@ -94,8 +98,23 @@ double element_get(DType type, const void *data, int64_t index)
     case DTYPE_E5M2:
     case DTYPE_E2M1: return decode(&formats[type], load_bits(formats[type].bits, data, index));
     case DTYPE_U64: return (double)(uint64_t)element_get_int(type, data, index);
-    default: return (double)element_get_int(type, data, index);
+    case DTYPE_INT:
+    case DTYPE_I64:
+    case DTYPE_I32:
+    case DTYPE_I16:
+    case DTYPE_I8:
+    case DTYPE_I4:
+    case DTYPE_I2:
+    case DTYPE_U32:
+    case DTYPE_U16:
+    case DTYPE_U8:
+    case DTYPE_U4:
+    case DTYPE_U2:
+    case DTYPE_BOOL:
+    case DTYPE_NONE:
+    case DTYPE_COUNT: break;
     }
+    return (double)element_get_int(type, data, index);
 }
 
 int64_t element_get_int(DType type, const void *data, int64_t index)
@@ -138,6 +157,21 @@ void element_set(DType type, void *data, int64_t index, double value)
     case DTYPE_E5M2:
     case DTYPE_E2M1: store_bits(formats[type].bits, data, index, encode(type, value)); return;
     case DTYPE_BOOL: store_bits(8, data, index, value != 0); return;
-    default: store_bits(dtype_bits(type), data, index, (uint64_t)to_integer(type, value));
+    case DTYPE_INT:
+    case DTYPE_I64:
+    case DTYPE_I32:
+    case DTYPE_I16:
+    case DTYPE_I8:
+    case DTYPE_I4:
+    case DTYPE_I2:
+    case DTYPE_U64:
+    case DTYPE_U32:
+    case DTYPE_U16:
+    case DTYPE_U8:
+    case DTYPE_U4:
+    case DTYPE_U2:
+    case DTYPE_NONE:
+    case DTYPE_COUNT: break;
     }
+    store_bits(dtype_bits(type), data, index, (uint64_t)to_integer(type, value));
 }

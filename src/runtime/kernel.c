@@ -24,55 +24,55 @@ static kiln_status take_object(kiln_kernel *kernel, void *object)
     return KILN_OK;
 }
 
-static kiln_status take_cubin(kiln_kernel *kernel, char *cubin, size_t n, const CudaResources *r)
+static kiln_status take_cubin(kiln_kernel *kernel, const BuiltCode *code)
 {
-    kernel->cubin = cubin;
-    kernel->n_cubin = n;
+    const CudaResources *const r = &code->resources;
+    kernel->cubin = code->image;
+    kernel->n_cubin = code->n_image;
     kernel->report =
         (struct CudaReport){ r->registers,           r->stack_bytes,      r->spill_store_bytes + r->spill_load_bytes,
                              r->static_shared_bytes, r->serialised_wgmma, r->known };
     return kernel->device ? cuda_load(kernel) : KILN_OK;
 }
 
-static CudaArch code_arch(const kiln_device *device, int path) { return cuda_arch(path, device ? device->arch : 0); }
+static kiln_status take_code(kiln_kernel *kernel, const BuiltCode *code)
+{
+    return code->object ? take_object(kernel, code->object) : take_cubin(kernel, code);
+}
 
-static int arch_of(const LaunchPlan *plan) { return strcmp(plan->target, "cuda") == 0 ? plan->arch : 0; }
+// The target of a lowered kernel: without an arch it is the CPU's, as references of all kernels are.
+static const TargetKind *kind_of(const LaunchPlan *plan)
+{
+    const TargetKind *const kind = plan->arch ? target_find(plan->target) : NULL;
+    return kind ? kind : &target_cpu;
+}
 
 kiln_status kernel_attach(kiln_kernel *kernel)
 {
-    CudaResources resources;
-    size_t n;
-    kernel->arch = arch_of(kernel->plan);
-    if (kernel->arch) {
-        char *const cubin = nvrtc_find(kernel->object_name, &n, &resources);
-        return cubin ? take_cubin(kernel, cubin, n, &resources) : KILN_NOT_FOUND;
-    }
-    void *const object = cc_find(kernel->object_name);
-    return object ? take_object(kernel, object) : KILN_NOT_FOUND;
+    BuiltCode code;
+    kernel->arch = kernel->plan->arch;
+    return kind_of(kernel->plan)->toolchain->find(kernel->object_name, &code) ? take_code(kernel, &code)
+                                                                              : KILN_NOT_FOUND;
 }
 
-static CcForm cc_form(const BuildRequest *request)
+static CodeRequest code_request(const BuildRequest *request)
 {
-    return request->form != FORM_KERNEL ? CC_SEQUENTIAL : request->checked ? CC_CHECKED : CC_KERNEL;
+    return (CodeRequest){ .target = &request->target,
+                          .device_arch = request->device ? request->device->arch : 0,
+                          .form = request->form != FORM_KERNEL ? CC_SEQUENTIAL
+                                  : request->checked           ? CC_CHECKED
+                                                               : CC_KERNEL };
 }
 
 // Runs the toolchain on a kernel that has plan and source.
 static kiln_status make_code(kiln_kernel *kernel, const BuildRequest *request)
 {
-    kiln_status status;
-    kernel->arch = arch_of(kernel->plan);
-    if (kernel->arch) {
-        CudaResources resources;
-        char *cubin;
-        size_t n;
-        status = nvrtc_build(kernel->source, code_arch(kernel->device, kernel->arch), kernel->plan->name,
-                             kernel->object_name, &cubin, &n, &resources);
-        return status ? status : take_cubin(kernel, cubin, n, &resources);
-    }
-    void *object;
-    status = cc_build(kernel->source, &request->target.cpu, cc_form(request), kernel->plan->name, kernel->object_name,
-                      &object);
-    return status ? status : take_object(kernel, object);
+    const CodeRequest how = code_request(request);
+    BuiltCode code;
+    kernel->arch = kernel->plan->arch;
+    const kiln_status status =
+        kind_of(kernel->plan)->toolchain->build(kernel->source, &how, kernel->plan->name, kernel->object_name, &code);
+    return status ? status : take_code(kernel, &code);
 }
 
 // ---- the front end, under the lock
@@ -104,8 +104,8 @@ static kiln_status keep_compiled(kiln_kernel *kernel, const Compiled *compiled)
 
 static CheckOptions check_options(const BuildRequest *request)
 {
-    return (CheckOptions){ .target = request->target.name,
-                           .arch = request->target.cuda.arch,
+    return (CheckOptions){ .target = request->target.kind->name,
+                           .arch = target_arch(&request->target),
                            .checked = request->checked,
                            .bindings = request->bindings,
                            .n_bindings = request->n_bindings };
@@ -128,7 +128,7 @@ static kiln_status compile_tile(const Front *front, TileKernel *tile, bool follo
 {
     const Diags *const diags = front->request->program->program->diags;
     Target target = front->request->target;
-    target.cuda.follows = follows;
+    target.follows = follows;
     const Compiled *const compiled = tile ? compile_kernel(tile, &target, front->stage, front->dump) : NULL;
     if (!compiled)
         return diags->errors ? program_fail(diags)
@@ -231,9 +231,8 @@ static kiln_status build_anew(const BuildRequest *request, kiln_kernel **kernel)
 // The compiler's part of a record's name; it fails where there is no compiler.
 static kiln_status hash_toolchain(Hash *hash, const BuildRequest *request)
 {
-    const Target *const target = &request->target;
-    return strcmp(target->name, "cuda") == 0 ? nvrtc_hash(hash, code_arch(request->device, target->cuda.arch))
-                                             : cc_hash(hash, &target->cpu, cc_form(request));
+    const CodeRequest how = code_request(request);
+    return request->target.kind->toolchain->hash(hash, &how);
 }
 
 static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
@@ -241,15 +240,15 @@ static void hash_request(Hash *hash, const BuildRequest *request, Arena *arena)
     const Target *const target = &request->target;
     Text bindings = { .arena = arena };
     const int facts[] = { request->checked, (int)request->form, (int)target->cpu.isa, target->cpu.bf16,
-                          target->cpu.vnni, target->cpu.amx,    target->cuda.arch };
+                          target->cpu.vnni, target->cpu.amx,    target_arch(target) };
     bindings_print(&bindings, request->bindings, request->n_bindings);
     hash_add_text(hash, library_identity());
     hash_add_text(hash, request->program->hash);
     hash_add_text(hash, request->name);
     hash_add_text(hash, text_cstr(&bindings));
-    hash_add_text(hash, target->name);
+    hash_add_text(hash, target->kind->name);
     hash_add(hash, facts, sizeof facts);
-    hash_add(hash, &target->cuda.wide, sizeof target->cuda.wide);
+    hash_add(hash, &target->wide, sizeof target->wide);
 }
 
 enum { RECORD_NAME = HASH_NAME + 8 };
@@ -269,10 +268,10 @@ static kiln_status record_name(const BuildRequest *request, Arena *arena, char n
 // now, what one made before is taken.
 static void last_name(const BuildRequest *request, Arena *arena, char name[RECORD_NAME])
 {
-    const CudaArch arch = code_arch(request->device, request->target.cuda.arch);
+    const int device_arch = request->device ? request->device->arch : 0;
     Hash hash = hash_begin();
     hash_add_text(&hash, cpu_identity());
-    hash_add_text(&hash, arch.name);
+    hash_add(&hash, &device_arch, sizeof device_arch);
     hash_request(&hash, request, arena);
     hash_name(&hash, name);
     strcat(name, ".last");
@@ -340,16 +339,31 @@ kiln_status kernel_build(const BuildRequest *request, kiln_kernel **kernel)
     else status = status_fail(KILN_OUT_OF_MEMORY, "out of memory building '%s'", request->name);
     arena_free(arena);
     if (!status && request->device && !device_is_cpu(request->device) && request->form == FORM_KERNEL &&
-        !request->target.cuda.wide)
+        !request->target.wide)
         wide_connect(*kernel, request);
     return status;
+}
+
+// `arch` 0: the device's own code, if there is some; else what runs on anything that is recent.
+static kiln_status choose_gpu(const kiln_device *device, int arch, Target *target)
+{
+    char list[128];
+    target->kind = &target_cuda;
+    target->gpu = arch ? gpu_find(arch) : gpu_for_device(device->arch);
+    if (!target->gpu)
+        return status_fail(KILN_UNSUPPORTED, "CUDA architecture %d is not supported: choose %s", arch,
+                           gpu_list(list, sizeof list));
+    if (device && !gpu_code_runs(target->gpu, device->arch))
+        return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
+                           target->gpu->arch);
+    return KILN_OK;
 }
 
 kiln_status target_choose(const kiln_device *device, const kiln_build_options *options, Target *target)
 {
     static const kiln_build_options none;
     const kiln_build_options *const o = options ? options : &none;
-    *target = (Target){ .name = "cpu" };
+    *target = (Target){ .kind = &target_cpu };
     const kiln_status status = status_check_size("kiln_build_options", o->struct_size, sizeof *o);
     if (status) return status;
     if (!device && !o->arch)
@@ -360,19 +374,7 @@ kiln_status target_choose(const kiln_device *device, const kiln_build_options *o
                                o->arch);
         return cpu_target_choose(o->isa, &target->cpu);
     }
-    // The device's own path if it is Hopper; what runs on anything else that is recent is the generic one.
-    target->name = "cuda";
-    target->cuda.arch = o->arch ? o->arch : device->arch == 90 ? 90 : 80;
-    target->cuda.explain = true;
-    if (target->cuda.arch != 80 && target->cuda.arch != 90)
-        return status_fail(KILN_UNSUPPORTED,
-                           "CUDA architecture %d is not supported: choose 90 (Hopper) or 80 (Ampere and "
-                           "later)",
-                           target->cuda.arch);
-    if (device && (device->arch < 80 || (target->cuda.arch == 90 && device->arch != 90)))
-        return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
-                           target->cuda.arch);
-    return KILN_OK;
+    return choose_gpu(device, o->arch, target);
 }
 
 kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const char *name, const char *bindings,

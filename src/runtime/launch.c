@@ -222,7 +222,7 @@ static kiln_status bind_symbols(Launch *launch)
 kiln_status launch_eval(const Launch *launch, PlanCode code, int64_t *value, const char *what, ...)
 {
     const LaunchPlan *const plan = launch->plan;
-    const PlanFault fault = plan_eval(plan, code, launch->symbols, launch->scalars, value);
+    const OpFault fault = plan_eval(plan, code, launch->symbols, launch->scalars, value);
     if (!fault) return KILN_OK;
     char subject[240], values[240] = "";
     va_list args;
@@ -237,7 +237,7 @@ kiln_status launch_eval(const Launch *launch, PlanCode code, int64_t *value, con
         if (!plan->params[i].is_tensor && !dtype_is_float(plan->params[i].type))
             n += (size_t)snprintf(values + n, sizeof values - n, "%s%s = %" PRId64, n ? ", " : "", plan->params[i].name,
                                   launch->scalars[i]);
-    return status_fail(KILN_BAD_SHAPE, "%s: %s %s%s%s%s", plan->name, subject, plan_fault_text(fault),
+    return status_fail(KILN_BAD_SHAPE, "%s: %s %s%s%s%s", plan->name, subject, op_fault_text(fault),
                        *values ? " (" : "", values, *values ? ")" : "");
 }
 

@@ -143,8 +143,9 @@ struct kiln_kernel {
 
 // An empty kernel with an arena, holding a use of the device; NULL when out of memory.
 kiln_kernel *kernel_new(kiln_device *device);
-kiln_status cpu_run(KernelEntry *entry, const Launch *launch); // device_cpu.c
-kiln_status cuda_load(kiln_kernel *kernel);                    // device_cuda.c: cubin to function
+// The first n instances, or those in `some` (device_cpu.c).
+kiln_status cpu_run(KernelEntry *entry, const Launch *launch, const int64_t *some, int64_t n);
+kiln_status cuda_load(kiln_kernel *kernel); // device_cuda.c: cubin to function
 
 void device_keep(kiln_device *device); // one more use; NULL is nothing
 

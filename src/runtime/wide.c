@@ -24,7 +24,7 @@ static kiln_status build_variant(const Wide *wide, uint64_t symbols, Variant **m
     BuildRequest request = wide->request;
     Variant *const variant = memory_alloc(sizeof *variant);
     if (!variant) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
-    request.target.cuda.wide = symbols;
+    request.target.wide = symbols;
     *variant = (Variant){ .symbols = symbols };
     const kiln_status status = kernel_build(&request, &variant->kernel);
     if (status) memory_free(variant);

@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// clang-format off
 static const char *const operators[] = {
-    [OP_NEG] = "-",   [OP_NOT] = "!",    [OP_BITNOT] = "~", [OP_MUL] = "*",   [OP_DIV] = "/",
-    [OP_MOD] = "%",   [OP_ADD] = "+",    [OP_SUB] = "-",    [OP_SHL] = "<<",  [OP_SHR] = ">>",
-    [OP_LT] = "<",    [OP_LE] = "<=",    [OP_GT] = ">",     [OP_GE] = ">=",   [OP_EQ] = "==",
-    [OP_NE] = "!=",   [OP_AND] = "&",    [OP_XOR] = "^",    [OP_OR] = "|",    [OP_ANDAND] = "&&",
-    [OP_OROR] = "||", [OP_MATMUL] = "@", [OP_MIN] = "min",  [OP_MAX] = "max", [OP_ASSIGN] = "",
+    [OP_NEG] = "-",  [OP_NOT] = "!",  [OP_BITNOT] = "~",
+    [OP_MUL] = "*",  [OP_DIV] = "/",  [OP_MOD] = "%",  [OP_ADD] = "+",   [OP_SUB] = "-", [OP_SHL] = "<<", [OP_SHR] = ">>",
+    [OP_LT] = "<",   [OP_LE] = "<=",  [OP_GT] = ">",   [OP_GE] = ">=",   [OP_EQ] = "==", [OP_NE] = "!=",
+    [OP_AND] = "&",  [OP_XOR] = "^",  [OP_OR] = "|",   [OP_ANDAND] = "&&", [OP_OROR] = "||",
+    [OP_MATMUL] = "@", [OP_MIN] = "min", [OP_MAX] = "max", [OP_ASSIGN] = "",
 };
+// clang-format on
 static_assert(COUNT(operators) == OP_COUNT, "a spelling per operator");
 
 // ---- expressions

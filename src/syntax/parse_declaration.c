@@ -252,16 +252,14 @@ typedef struct DeclInfo {
     void (*parse)(Parser *, Decl *);
 } DeclInfo;
 
+// clang-format off
 static const DeclInfo decl_infos[] = {
-    { "import", DECL_IMPORT, parse_import },
-    { "kernel", DECL_KERNEL, parse_kernel },
-    { "fn", DECL_FN, parse_fn },
-    { "operator", DECL_OPERATOR, parse_kernel },
-    { "extern", DECL_EXTERN, parse_extern },
-    { "check", DECL_CHECK, parse_check },
-    { "reference", DECL_REFERENCE, parse_reference },
-    { "verify", DECL_VERIFY, parse_verify },
+    { "import",    DECL_IMPORT,    parse_import },    { "kernel",   DECL_KERNEL,   parse_kernel },
+    { "fn",        DECL_FN,        parse_fn },        { "operator", DECL_OPERATOR, parse_kernel },
+    { "extern",    DECL_EXTERN,    parse_extern },    { "check",    DECL_CHECK,    parse_check },
+    { "reference", DECL_REFERENCE, parse_reference }, { "verify",   DECL_VERIFY,   parse_verify },
 };
+// clang-format on
 
 // What is no declaration, up to the next line that starts with one, or behind the next block.
 static void skip_declaration(Parser *parser)

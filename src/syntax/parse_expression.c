@@ -258,27 +258,18 @@ typedef struct BinaryInfo {
 
 enum { COMPARISON = 7, LOWEST = 1 }; // precedences
 
+// clang-format off
 static const BinaryInfo binaries[TOK_COUNT] = {
-    [TOK_PIPEPIPE] = { OP_OROR, LOWEST },
-    [TOK_AMPAMP] = { OP_ANDAND, 2 },
-    [TOK_PIPE] = { OP_OR, 3 },
-    [TOK_CARET] = { OP_XOR, 4 },
-    [TOK_AMP] = { OP_AND, 5 },
-    [TOK_EQ] = { OP_EQ, 6 },
-    [TOK_NE] = { OP_NE, 6 },
-    [TOK_LT] = { OP_LT, COMPARISON },
-    [TOK_LE] = { OP_LE, COMPARISON },
-    [TOK_GT] = { OP_GT, COMPARISON },
-    [TOK_GE] = { OP_GE, COMPARISON },
-    [TOK_SHL] = { OP_SHL, 8 },
-    [TOK_SHR] = { OP_SHR, 8 },
-    [TOK_PLUS] = { OP_ADD, 9 },
-    [TOK_MINUS] = { OP_SUB, 9 },
-    [TOK_STAR] = { OP_MUL, 10 },
-    [TOK_SLASH] = { OP_DIV, 10 },
-    [TOK_PERCENT] = { OP_MOD, 10 },
-    [TOK_AT] = { OP_MATMUL, 10 },
+    [TOK_PIPEPIPE] = { OP_OROR, LOWEST }, [TOK_AMPAMP] = { OP_ANDAND, 2 },
+    [TOK_PIPE] = { OP_OR, 3 },  [TOK_CARET] = { OP_XOR, 4 }, [TOK_AMP] = { OP_AND, 5 },
+    [TOK_EQ] = { OP_EQ, 6 },    [TOK_NE] = { OP_NE, 6 },
+    [TOK_LT] = { OP_LT, COMPARISON }, [TOK_LE] = { OP_LE, COMPARISON },
+    [TOK_GT] = { OP_GT, COMPARISON }, [TOK_GE] = { OP_GE, COMPARISON },
+    [TOK_SHL] = { OP_SHL, 8 },  [TOK_SHR] = { OP_SHR, 8 },
+    [TOK_PLUS] = { OP_ADD, 9 }, [TOK_MINUS] = { OP_SUB, 9 },
+    [TOK_STAR] = { OP_MUL, 10 }, [TOK_SLASH] = { OP_DIV, 10 }, [TOK_PERCENT] = { OP_MOD, 10 }, [TOK_AT] = { OP_MATMUL, 10 },
 };
+// clang-format on
 
 static bool closes_build_list(const Parser *parser)
 {

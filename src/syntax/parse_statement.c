@@ -116,13 +116,14 @@ static St *parse_view(Parser *parser)
 
 // ---- assignments and calls
 
-static const Operator assignments[TOK_COUNT] = {
-    // 0, which is no assignment's: none
-    [TOK_ASSIGN] = OP_ASSIGN,    [TOK_PLUS_ASSIGN] = OP_ADD,    [TOK_MINUS_ASSIGN] = OP_SUB, [TOK_STAR_ASSIGN] = OP_MUL,
-    [TOK_SLASH_ASSIGN] = OP_DIV, [TOK_PERCENT_ASSIGN] = OP_MOD, [TOK_AMP_ASSIGN] = OP_AND,   [TOK_PIPE_ASSIGN] = OP_OR,
-    [TOK_CARET_ASSIGN] = OP_XOR, [TOK_SHL_ASSIGN] = OP_SHL,     [TOK_SHR_ASSIGN] = OP_SHR,   [TOK_MIN_ASSIGN] = OP_MIN,
-    [TOK_MAX_ASSIGN] = OP_MAX,
+// clang-format off
+static const Operator assignments[TOK_COUNT] = {           // 0, which is no assignment's: none
+    [TOK_ASSIGN] = OP_ASSIGN,
+    [TOK_PLUS_ASSIGN] = OP_ADD, [TOK_MINUS_ASSIGN] = OP_SUB, [TOK_STAR_ASSIGN] = OP_MUL, [TOK_SLASH_ASSIGN] = OP_DIV,
+    [TOK_PERCENT_ASSIGN] = OP_MOD, [TOK_AMP_ASSIGN] = OP_AND, [TOK_PIPE_ASSIGN] = OP_OR, [TOK_CARET_ASSIGN] = OP_XOR,
+    [TOK_SHL_ASSIGN] = OP_SHL, [TOK_SHR_ASSIGN] = OP_SHR, [TOK_MIN_ASSIGN] = OP_MIN, [TOK_MAX_ASSIGN] = OP_MAX,
 };
+// clang-format on
 
 static void check_target(Parser *parser, const Ex *target)
 {
@@ -587,24 +588,19 @@ typedef struct WordStatement {
     St *(*parse)(Parser *);
 } WordStatement;
 
+// clang-format off
 static const WordStatement word_statements[] = {
-    { "grid", TOK_LPAREN, parse_grid },
-    { "on", TOK_LPAREN, parse_on },
-    { "require", TOK_LPAREN, parse_require },
-    { "assume", TOK_LPAREN, parse_assume },
-    { "assert", TOK_LPAREN, parse_assert },
-    { "print", TOK_LPAREN, parse_print },
-    { "layout", TOK_LPAREN, parse_layout },
-    { "stage", TOK_INT, parse_stage },
-    { "view", TOK_NAME, parse_view },
-    { "view", TOK_TYPE, parse_view },
-    { "input", TOK_NAME, parse_input },
-    { "tolerance", TOK_NAME, parse_tolerance },
-    { "tolerance", TOK_COLON, parse_tolerance },
-    { "cluster", TOK_SHARED, parse_declaration_statement },
-    { "temp", TOK_NAME, parse_declaration_statement },
-    { "temp", TOK_TYPE, parse_declaration_statement },
+    { "grid",      TOK_LPAREN, parse_grid },    { "on",     TOK_LPAREN, parse_on },
+    { "require",   TOK_LPAREN, parse_require }, { "assume", TOK_LPAREN, parse_assume },
+    { "assert",    TOK_LPAREN, parse_assert },  { "print",  TOK_LPAREN, parse_print },
+    { "layout",    TOK_LPAREN, parse_layout },  { "stage",  TOK_INT,    parse_stage },
+    { "view",      TOK_NAME,   parse_view },    { "view",   TOK_TYPE,   parse_view },
+    { "input",     TOK_NAME,   parse_input },   { "tolerance", TOK_NAME, parse_tolerance },
+    { "tolerance", TOK_COLON,  parse_tolerance },
+    { "cluster",   TOK_SHARED, parse_declaration_statement },
+    { "temp",      TOK_NAME,   parse_declaration_statement }, { "temp", TOK_TYPE, parse_declaration_statement },
 };
+// clang-format on
 
 static const WordStatement *find_word_statement(const Parser *parser)
 {

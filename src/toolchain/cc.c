@@ -334,3 +334,25 @@ kiln_status cc_join(const char *machine, const char *const *objects, int n, cons
     memory_free(words);
     return status;
 }
+
+// ---- of the CPU targets
+
+static kiln_status hash_build(Hash *hash, const CodeRequest *request)
+{
+    return cc_hash(hash, &request->target->cpu, request->form);
+}
+
+static kiln_status build_code(const char *source, const CodeRequest *request, const char *what, char name[HASH_NAME],
+                              BuiltCode *code)
+{
+    *code = (BuiltCode){ .object = NULL };
+    return cc_build(source, &request->target->cpu, request->form, what, name, &code->object);
+}
+
+static bool find_code(const char *name, BuiltCode *code)
+{
+    *code = (BuiltCode){ .object = cc_find(name) };
+    return code->object != NULL;
+}
+
+const Toolchain toolchain_cc = { hash_build, build_code, find_code };

@@ -43,22 +43,16 @@ static Nvrtc nvrtc;
 
 static bool find_entries(Nvrtc *n)
 {
-    const struct {
-        const char *name;
-        void *slot;
-    } entries[] = {
-        { "nvrtcVersion", &n->version },
-        { "nvrtcCreateProgram", &n->create },
-        { "nvrtcDestroyProgram", &n->destroy },
-        { "nvrtcCompileProgram", &n->compile },
-        { "nvrtcGetProgramLogSize", &n->log_size },
-        { "nvrtcGetProgramLog", &n->log },
-        { "nvrtcGetCUBINSize", &n->cubin_size },
-        { "nvrtcGetCUBIN", &n->cubin },
-        { "nvrtcGetPTXSize", &n->ptx_size },
-        { "nvrtcGetPTX", &n->ptx },
+    // clang-format off
+    const struct { const char *name; void *slot; } entries[] = {
+        { "nvrtcVersion", &n->version },          { "nvrtcCreateProgram", &n->create },
+        { "nvrtcDestroyProgram", &n->destroy },   { "nvrtcCompileProgram", &n->compile },
+        { "nvrtcGetProgramLogSize", &n->log_size }, { "nvrtcGetProgramLog", &n->log },
+        { "nvrtcGetCUBINSize", &n->cubin_size },  { "nvrtcGetCUBIN", &n->cubin },
+        { "nvrtcGetPTXSize", &n->ptx_size },      { "nvrtcGetPTX", &n->ptx },
         { "nvrtcGetErrorString", &n->error },
     };
+    // clang-format on
     for (int i = 0; i < COUNT(entries); i++) {
         void *const found = dlsym(n->library, entries[i].name);
         if (!found)
@@ -197,11 +191,11 @@ static CudaResources read_log(const char *log)
 
 // ---- compiling
 
-CudaArch cuda_arch(int path, int device_arch)
+CudaArch cuda_arch(const GpuTarget *gpu, int device_arch)
 {
     CudaArch arch;
-    if (path == 90) snprintf(arch.name, sizeof arch.name, "sm_90a");
-    else snprintf(arch.name, sizeof arch.name, "sm_%d", device_arch ? device_arch : path);
+    if (gpu->exact || !device_arch) snprintf(arch.name, sizeof arch.name, "%s", gpu->name);
+    else snprintf(arch.name, sizeof arch.name, "sm_%d", device_arch);
     return arch;
 }
 
@@ -441,3 +435,25 @@ kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx)
     *ptx = made.code;
     return status;
 }
+
+// ---- of the CUDA target
+
+static CudaArch arch_of(const CodeRequest *request) { return cuda_arch(request->target->gpu, request->device_arch); }
+
+static kiln_status hash_build(Hash *hash, const CodeRequest *request) { return nvrtc_hash(hash, arch_of(request)); }
+
+static kiln_status build_code(const char *source, const CodeRequest *request, const char *what, char name[HASH_NAME],
+                              BuiltCode *code)
+{
+    *code = (BuiltCode){ .object = NULL };
+    return nvrtc_build(source, arch_of(request), what, name, &code->image, &code->n_image, &code->resources);
+}
+
+static bool find_code(const char *name, BuiltCode *code)
+{
+    *code = (BuiltCode){ .object = NULL };
+    code->image = nvrtc_find(name, &code->n_image, &code->resources);
+    return code->image != NULL;
+}
+
+const Toolchain toolchain_nvrtc = { hash_build, build_code, find_code };

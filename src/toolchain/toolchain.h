@@ -7,7 +7,7 @@
 #define KILN_TOOLCHAIN_TOOLCHAIN_H
 
 #include "base/status.h"
-#include "compile/compile.h"
+#include "target/target.h"
 #include "toolchain/hash.h"
 
 enum { PATH_BYTES = 4096 };
@@ -111,12 +111,12 @@ typedef struct CudaResources {
     bool serialised_wgmma; // ptxas warned C7510 to C7520: products do not overlap
 } CudaResources;
 
-// What code for `path` (90: Hopper's own; 80: the generic one) is compiled as for a GPU of `device_arch` (0: none at
-// hand): generic code runs everywhere, but a cubin only on the generation it was made for.
+// What code is compiled as for a GPU of `device_arch` (0: none at hand): the text for sm_80 runs on all later machines, a cubin
+// only on the generation it was made for.
 typedef struct CudaArch {
     char name[16];
 } CudaArch; // "sm_90a"
-CudaArch cuda_arch(int path, int device_arch);
+CudaArch cuda_arch(const GpuTarget *gpu, int device_arch);
 kiln_status nvrtc_hash(Hash *hash, CudaArch arch);
 // `cubin`: memory_alloc'ed. `resources` may be NULL.
 kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, char name[HASH_NAME], char **cubin,
@@ -124,6 +124,33 @@ kiln_status nvrtc_build(const char *source, CudaArch arch, const char *what, cha
 char *nvrtc_find(const char *name, size_t *n, CudaResources *resources);
 kiln_status nvrtc_ptx(const char *source, CudaArch arch, char **ptx);
 kiln_status nvrtc_describe(char *text, size_t bytes);
+
+// ---- of a target (target.h)
+
+typedef struct CodeRequest {
+    const Target *target;
+    int device_arch; // of the GPU at hand; 0: none
+    CcForm form;     // of CPU code
+} CodeRequest;
+
+// Code that can be loaded; the one or the other.
+typedef struct BuiltCode {
+    void *object; // CPU: it is
+    char *image;  // GPU: memory_alloc'ed
+    size_t n_image;
+    CudaResources resources;
+} BuiltCode;
+
+typedef struct Toolchain {
+    // What a build depends on besides the source; fails where there is no compiler.
+    kiln_status (*hash)(Hash *hash, const CodeRequest *request);
+    // `name`: of the cache entry; `what`: for messages.
+    kiln_status (*build)(const char *source, const CodeRequest *request, const char *what, char name[HASH_NAME],
+                         BuiltCode *code);
+    bool (*find)(const char *name, BuiltCode *code); // of a former build, from the cache
+} Toolchain;
+
+extern const Toolchain toolchain_cc, toolchain_nvrtc;
 
 // What identifies this build of Kiln itself, for keys.
 const char *library_identity(void);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 typedef struct Line {
-    const char *kind; // "cpu", "cuda", or NULL: both
+    const TargetKind *kind; // NULL: all
     const char *file, *kernel, *name, *bindings;
 } Line;
 
@@ -44,10 +44,8 @@ static bool read_line(Arena *arena, const char *text, Line *line)
 {
     const char *at = text;
     *line = (Line){ .file = next_word(arena, &at) };
-    if (line->file && (strcmp(line->file, "cpu") == 0 || strcmp(line->file, "cuda") == 0)) {
-        line->kind = line->file;
-        line->file = next_word(arena, &at);
-    }
+    line->kind = line->file ? target_find(line->file) : NULL;
+    if (line->kind) line->file = next_word(arena, &at);
     line->kernel = next_word(arena, &at);
     if (strncmp(at, "as ", 3) == 0) {
         next_word(arena, &at);
@@ -83,7 +81,7 @@ static const char *identifier_of(List *list, const Line *line, bool is_operators
     const char *const name = arena_printf(arena, "%s_op_%d", list->name, list->codes.count + 1);
     VEC_PUSH(arena, &list->codes, name);
     VEC_PUSH(arena, &list->lines,
-             arena_printf(arena, "%s%s%s %s%s%s", line->kind ? line->kind : "", line->kind ? " " : "", line->file,
+             arena_printf(arena, "%s%s%s %s%s%s", line->kind ? line->kind->name : "", line->kind ? " " : "", line->file,
                           line->kernel, *line->bindings ? " " : "", line->bindings));
     return name;
 }
@@ -106,12 +104,12 @@ static int add_program(List *list, const Line *line, kiln_program *program)
     return emission_unit(list->e, &request, name, is_operators ? NULL : &list->header) ? fail_status(NULL) : -1;
 }
 
-static CodeForms forms_of_kind(const CodeForms *all, const char *kind)
+static CodeForms forms_of_kind(const CodeForms *all, const TargetKind *kind)
 {
     CodeForms forms = *all;
     forms.n = 0;
     for (int i = 0; i < all->n; i++)
-        if (!kind || strcmp(all->of[i].target.name, kind) == 0) forms.of[forms.n++] = all->of[i];
+        if (!kind || all->of[i].target.kind == kind) forms.of[forms.n++] = all->of[i];
     return forms;
 }
 

@@ -86,7 +86,7 @@ static int build_request(const ToolRequest *request)
     const double begin = seconds_now();
     if (kernel_build(&request->build, &kernel)) return fail_status(NULL);
     printf("%s for %s in %.3f s\n", kernel->plan->key ? kernel->plan->key : kernel->plan->name,
-           request->build.target.name, seconds_now() - begin);
+           request->build.target.kind->name, seconds_now() - begin);
     kiln_kernel_free(kernel);
     return EXIT_OK;
 }

@@ -259,8 +259,8 @@ static bool make_shapes(Case *c)
         if (!param->is_tensor || param->absent) continue;
         *like = (kiln_tensor){ .type = type_of_dtype(param->type), .rank = param->rank };
         for (int d = 0; d < param->rank; d++) {
-            const PlanFault fault = plan_eval(plan, param->shape[d], symbols, scalars, &like->shape[d]);
-            if (fault) return complain(c, "dimension %d of '%s' %s", d, param->name, plan_fault_text(fault));
+            const OpFault fault = plan_eval(plan, param->shape[d], symbols, scalars, &like->shape[d]);
+            if (fault) return complain(c, "dimension %d of '%s' %s", d, param->name, op_fault_text(fault));
             if (like->shape[d] < 0)
                 return complain(c, "dimension %d of '%s' would be %" PRId64, d, param->name, like->shape[d]);
         }
@@ -442,12 +442,26 @@ static bool run_verify(Case *c)
     return !kiln_launch(c->build->verify, NULL, args, verify->n_params) || complain_status(c, "verify");
 }
 
+// Of sums of fp8 products with 13 fraction bits of the largest term, over the longest extent that they may have: in units
+// of the result's root mean square. With normal inputs the worst of 5000 sums was off by 1.6 * sqrt(n) * 2^-13.
+static double lost_in_sums(const Case *c)
+{
+    int64_t n = 0;
+    for (int i = 0; i < c->build->kernel->plan->n_params; i++) {
+        const kiln_tensor *const t = &c->inputs[i].host;
+        const bool fp8 = c->inputs[i].block && (t->type == KILN_E4M3 || t->type == KILN_E5M2);
+        for (int d = 0; fp8 && d < t->rank; d++) n = t->shape[d] > n ? t->shape[d] : n;
+    }
+    return ldexp(4 * sqrt((double)n), -13);
+}
+
 static bool compare_outputs(Case *c)
 {
     const LaunchPlan *const plan = c->build->kernel->plan;
     for (int i = 0; i < plan->n_params; i++) {
         if (!c->expected[i].block) continue;
-        const CaseTolerance t = tolerance_for(c->check, i, plan->params[i].type);
+        CaseTolerance t = tolerance_for(c->check, i, plan->params[i].type);
+        if (t.by_type && c->options.unchecked_types) t.absolute = fmax(t.absolute, lost_in_sums(c));
         if (!compare_tensors(plan->params[i].name, &c->inputs[i].host, &c->expected[i].host, &t, c->problem,
                              sizeof c->problem))
             return false;

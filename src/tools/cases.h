@@ -21,6 +21,7 @@ typedef struct CaseBuild {
 typedef struct CaseOptions {
     kiln_device *device;
     kiln_build_options build;
+    bool unchecked_types; // no check has them: default tolerances allow for what sums of fp8 products may lose
 } CaseOptions;
 
 bool case_build(CaseBuild *build, const CaseOptions *options); // false: see status and message

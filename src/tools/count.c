@@ -223,11 +223,6 @@ static void set_var(Walk *w, const Var *var, const Expr *value)
 
 static void update_var(Walk *w, const TileOp *op)
 {
-    static const ExprOp ops[] = {
-        [UPDATE_ADD] = X_ADD,    [UPDATE_SUB] = X_SUB,   [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV,
-        [UPDATE_MOD] = X_MOD,    [UPDATE_SHL] = X_SHL,   [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR,
-        [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR
-    };
     Var *const var = op->update.var;
     Expr self = { .kind = E_VAR, .type = var->type, .var = { var } };
     if (!w->exact[var->id] || dtype_is_float(var->type)) {
@@ -241,7 +236,9 @@ static void update_var(Walk *w, const TileOp *op)
                          .math = { op->update.op == UPDATE_MIN ? M_MIN : M_MAX, 2, args } };
         set_var(w, var, &x);
     } else {
-        const Expr x = { .kind = E_BINARY, .type = var->type, .op = { ops[op->update.op], &self, op->update.value } };
+        const Expr x = { .kind = E_BINARY,
+                         .type = var->type,
+                         .op = { update_operator(op->update.op), &self, op->update.value } };
         set_var(w, var, &x);
     }
 }

@@ -47,7 +47,7 @@ static void need_place(Search *s, const Expr *x)
         }
         break;
     case E_MATH:
-        if (x->math.fn == M_MIN || x->math.fn == M_MAX || x->math.fn == M_CLAMP) {
+        if (builtins[x->math.fn].picks) {
             for (int i = 0; i < x->math.n; i++) need_place(s, x->math.args[i]);
             return;
         }

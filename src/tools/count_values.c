@@ -125,25 +125,23 @@ static Interval of_unary(const Ranges *ranges, const Expr *x)
 
 static Interval of_math(const Ranges *ranges, const Expr *x)
 {
-    Interval a[3];
-    for (int i = 0; i < x->math.n && i < 3; i++) {
-        a[i] = interval_of(ranges, x->math.args[i]);
-        if (!a[i].known) return unknown;
+    const Builtin *const fn = &builtins[x->math.fn];
+    int64_t ints[BUILTIN_ARGUMENTS_MAX], value;
+    Range args[BUILTIN_ARGUMENTS_MAX];
+    bool ones = true;
+    for (int i = 0; i < x->math.n; i++) {
+        const Interval a = interval_of(ranges, x->math.args[i]);
+        if (!a.known) return unknown;
+        ints[i] = a.lo;
+        args[i] = range_between(a.lo, a.hi);
+        ones &= is_one(a);
     }
-    switch ((int)x->math.fn) {
-    case M_MIN: return (Interval){ least(a[0].lo, a[1].lo), least(a[0].hi, a[1].hi), true };
-    case M_MAX: return (Interval){ most(a[0].lo, a[1].lo), most(a[0].hi, a[1].hi), true };
-    case M_CLAMP:
-        return (Interval){ least(most(a[0].lo, a[1].lo), a[2].lo), least(most(a[0].hi, a[1].hi), a[2].hi), true };
-    case M_ABS: return is_one(a[0]) && a[0].lo != INT64_MIN ? exactly(a[0].lo < 0 ? -a[0].lo : a[0].lo) : unknown;
-    case M_POPCOUNT:
-        return is_one(a[0]) && a[0].lo >= 0 ? exactly(__builtin_popcountll((unsigned long long)a[0].lo)) : unknown;
-    case M_CEILDIV:
-        if (!is_one(a[1]) || a[1].lo <= 0) return unknown;
-        return (Interval){ a[0].lo / a[1].lo + (a[0].lo % a[1].lo > 0), a[0].hi / a[1].lo + (a[0].hi % a[1].lo > 0),
-                           true };
-    default: return unknown;
-    }
+    if (ones) return fn->integer && !fn->integer(x->math.args[0]->type, ints, &value) ? exactly(value) : unknown;
+    // Of others there may be numbers between the ends that it does not give.
+    const bool has_no_holes = fn->picks || (fn->divides && ints[1] > 0 && args[1].lo == args[1].hi);
+    if (!has_no_holes) return unknown;
+    const Range r = fn->range(args);
+    return (Interval){ r.lo, r.hi, true };
 }
 
 // ---- contents

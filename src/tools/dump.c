@@ -27,7 +27,7 @@ static int dump_ast(const ToolRequest *request, Arena *arena)
 static kiln_status print_ptx(const Compiled *compiled, void *context)
 {
     char *ptx = NULL;
-    const kiln_status status = nvrtc_ptx(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0), &ptx);
+    const kiln_status status = nvrtc_ptx(compiled->source, cuda_arch(((const Target *)context)->gpu, 0), &ptx);
     if (!status) fputs(ptx, stdout);
     memory_free(ptx);
     return status;
@@ -59,7 +59,7 @@ static kiln_status print_cubin(const Compiled *compiled, void *context)
 {
     char name[HASH_NAME], *cubin = NULL;
     size_t n;
-    kiln_status status = nvrtc_build(compiled->source, cuda_arch(((const Target *)context)->cuda.arch, 0),
+    kiln_status status = nvrtc_build(compiled->source, cuda_arch(((const Target *)context)->gpu, 0),
                                      compiled->plan->name, name, &cubin, &n, NULL);
     if (!status) status = disassemble("nvdisasm", "/usr/local/cuda/bin/nvdisasm", "-c", cubin, n);
     memory_free(cubin);
@@ -85,21 +85,21 @@ static kiln_status print_assembly(const Compiled *compiled, void *context)
 
 typedef struct LateStage {
     const char *name;
-    bool cuda;
+    const TargetKind *kind;
+    const char *choice; // of the target
     UseCompiled *print;
 } LateStage;
 static const LateStage late_stages[] = {
-    { "ptx", true, print_ptx },
-    { "sass", true, print_cubin },
-    { "asm", false, print_assembly },
+    { "ptx", &target_cuda, "--arch=90", print_ptx },
+    { "sass", &target_cuda, "--arch=90", print_cubin },
+    { "asm", &target_cpu, "--device=cpu", print_assembly },
 };
 
 static int dump_late(const ToolRequest *request, const LateStage *stage)
 {
-    const bool cuda = strcmp(request->build.target.name, "cuda") == 0;
-    if (stage->cuda != cuda)
-        return fail_usage("--stage=%s is of the %s target; choose it with %s", stage->name,
-                          stage->cuda ? "CUDA" : "CPU", stage->cuda ? "--arch=90" : "--device=cpu");
+    if (stage->kind != request->build.target.kind)
+        return fail_usage("--stage=%s is of the %s target; choose it with %s", stage->name, stage->kind->title,
+                          stage->choice);
     return kernel_compile(&request->build, NULL, NULL, stage->print, (void *)&request->build.target) ? fail_status(NULL)
                                                                                                      : EXIT_OK;
 }
@@ -155,7 +155,7 @@ int tool_dump(int argc, char **argv)
     const Usage usage = {
         "kiln dump [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Prints a kernel as a stage of the compiler made it. Stages, in order: ast, tile, each pass by its\n"
-        "name, loop, source, then asm (CPU) or ptx and sass (CUDA).",
+        "name, schedule (CUDA), loop, source, then asm (CPU) or ptx and sass (CUDA).",
         options, COUNT(options),
         "  kiln dump --stage=source kernels/gemm/gemm.tile gemm_nt T=f32\n"
         "  kiln dump --stage=sass --arch=90 kernels/gemm/gemm.tile gemm_nt\n"
@@ -171,9 +171,10 @@ static void print_report(const kiln_kernel *kernel)
     const LaunchPlan *const plan = kernel->plan;
     printf("%s%s%s for %s\n", paint(stdout, BOLD), plan->key ? plan->key : plan->name, paint(stdout, PLAIN),
            plan->target);
-    if (kernel->arch) {
-        printf("  sm_%d%s, %d threads, %d bytes of dynamic shared memory", kernel->arch, kernel->arch == 90 ? "a" : "",
-               plan->threads, plan->dynamic_shared_bytes);
+    const GpuTarget *const gpu = gpu_find(kernel->arch);
+    if (gpu) {
+        printf("  %s, %d threads, %d bytes of dynamic shared memory", gpu->name, plan->threads,
+               plan->dynamic_shared_bytes);
         if (plan->cluster[0] > 1) printf(", clusters of %d", plan->cluster[0]);
         printf("%s, %d tensor maps\n", plan->persistent ? ", persistent" : "", plan->n_maps);
         if (kernel->report.known)

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +34,16 @@ static int add_cpu_form(CodeForms *forms, const char *name)
         return fail_usage("--isa=%s is of %s, other forms are of %s: one object holds code of one machine", name,
                           form->machine, forms->machine);
     if (form->machine) forms->machine = form->machine;
-    return add_form(forms, (CodeForm){ form->name, { .name = "cpu", .cpu = form->target }, .flags = form->flags });
+    return add_form(forms,
+                    (CodeForm){ form->name, { .kind = &target_cpu, .cpu = form->target }, .flags = form->flags });
 }
 
 // `device_arch`: generic code is for the generation of the device at hand; 0: for the oldest.
-static int add_cuda_form(CodeForms *forms, int path, int device_arch)
+static int add_cuda_form(CodeForms *forms, const GpuTarget *gpu, int device_arch)
 {
-    const CudaArch arch = cuda_arch(path, device_arch);
+    const CudaArch arch = cuda_arch(gpu, device_arch);
     const char *const name = arena_copy_text(forms->arena, arch.name, strlen(arch.name));
-    return add_form(forms, (CodeForm){ name, { .name = "cuda", .cuda = { .arch = path } }, arch, "" });
+    return add_form(forms, (CodeForm){ name, { .kind = &target_cuda, .gpu = gpu }, arch, "" });
 }
 
 static int by_rank(const void *a, const void *b)
@@ -68,8 +70,8 @@ static int add_arch(CodeForms *forms, const char *word)
     int64_t path;
     const int result = read_number("--arch", word, &path);
     if (result >= 0) return result;
-    return path == 80 || path == 90 ? add_cuda_form(forms, (int)path, 0)
-                                    : fail_usage("--arch=%s: expected 90 or 80", word);
+    const GpuTarget *const gpu = path > 0 && path <= INT_MAX ? gpu_find((int)path) : NULL;
+    return gpu ? add_cuda_form(forms, gpu, 0) : fail_usage("--arch=%s: expected 90 or 80", word);
 }
 
 int forms_choose(CodeForms *forms, Arena *arena, const char *isas, const char *archs, const kiln_device *device)
@@ -79,7 +81,7 @@ int forms_choose(CodeForms *forms, Arena *arena, const char *isas, const char *a
     int result = for_each_word(forms, isas, add_cpu_form);
     if (result < 0) result = for_each_word(forms, archs, add_arch);
     if (result < 0 && forms->n == 0) {
-        if (device && !device_is_cpu(device)) result = add_cuda_form(forms, device->arch == 90 ? 90 : 80, device->arch);
+        if (device && !device_is_cpu(device)) result = add_cuda_form(forms, gpu_for_device(device->arch), device->arch);
         else if (cpu_form_choose(NULL, &own)) result = fail_status(NULL);
         else result = add_cpu_form(forms, own->name);
     }

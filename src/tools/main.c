@@ -6,18 +6,20 @@
 #include <fcntl.h>
 #include <string.h>
 
+// clang-format off
 static const Command commands[] = {
-    { "run", tool_run, "build a kernel, check it against its reference, time it" },
-    { "test", tool_test, "run all checks of files or folders" },
-    { "build", tool_build, "compile ahead of time, to C, a header or an object" },
-    { "bench", tool_bench, "tables of times beside the ceilings and baselines of this machine" },
-    { "dump", tool_dump, "print what any stage of the compiler made" },
+    { "run",     tool_run,     "build a kernel, check it against its reference, time it" },
+    { "test",    tool_test,    "run all checks of files or folders" },
+    { "build",   tool_build,   "compile ahead of time, to C, a header or an object" },
+    { "bench",   tool_bench,   "tables of times beside the ceilings and baselines of this machine" },
+    { "dump",    tool_dump,    "print what any stage of the compiler made" },
     { "explain", tool_explain, "say what was decided for a kernel, and why" },
-    { "fmt", tool_fmt, "format .tile files" },
-    { "list", tool_list, "list the kernels of the library" },
+    { "fmt",     tool_fmt,     "format .tile files" },
+    { "list",    tool_list,    "list the kernels of the library" },
     { "devices", tool_devices, "list devices and toolchains" },
-    { "cache", tool_cache, "show or clean the cache of compiled kernels" },
+    { "cache",   tool_cache,   "show or clean the cache of compiled kernels" },
 };
+// clang-format on
 
 static int print_overview(FILE *out)
 {

@@ -8,11 +8,22 @@
 #include <math.h>
 
 typedef struct Rates {
+    const GpuTarget *gpu;
     const char *card;
     double bf16, fp8, i8, tf32, f32, f64, bytes;
 } Rates; // operations and bytes per second
-static const Rates h200 = { "an H200", 790e12, 1550e12, 1600e12, 494e12, 67e12, 34e12, 4.27e12 };
-static const Rates a100 = { "an A100", 312e12, 312e12, 624e12, 156e12, 19.5e12, 9.7e12, 1.55e12 };
+static const Rates cards[] = {
+    { &gpu_sm_90a, "an H200", 790e12, 1550e12, 1600e12, 494e12, 67e12, 34e12, 4.27e12 },
+    { &gpu_sm_80, "an A100", 312e12, 312e12, 624e12, 156e12, 19.5e12, 9.7e12, 1.55e12 },
+};
+
+// NULL: nothing is known of it.
+static const Rates *find_rates(const GpuTarget *gpu)
+{
+    for (int i = 0; i < COUNT(cards); i++)
+        if (cards[i].gpu == gpu) return &cards[i];
+    return NULL;
+}
 
 static double rate_of(const Rates *rates, DType type)
 {
@@ -95,9 +106,8 @@ static void print_counted(const Work *work, const Rates *rates, double rate)
 
 void explain_roofline(const BuildRequest *request, const kiln_kernel *kernel)
 {
-    const int arch = request->target.cuda.arch;
-    const Rates *const rates = arch >= 90 ? &h200 : &a100;
-    if (!arch) return;
+    const Rates *const rates = find_rates(request->target.gpu);
+    if (!rates) return;
     if (has_free_shape(kernel->plan)) {
         printf("floor: bind the shapes' names (NAME=VALUE) to see operations, bytes and the least time\n");
         return;

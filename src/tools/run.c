@@ -28,6 +28,7 @@ typedef struct Running {
     ToolRequest request;
     Arena *arena;
     const CheckCase *base;   // the largest case of the kernel's checks; NULL if it has none
+    const char *tolerance;   // where the one results are compared by comes from
     const CheckCase *wanted; // with the command line's values
     CaseOptions cases;
 } Running;
@@ -60,29 +61,116 @@ static bool agrees(const CheckCase *check, const Binding *values, int n)
     return true;
 }
 
-// The largest case that agrees with the values given; else the largest of all, for its sizes and inputs only.
-static const CheckCase *choose_base(const Running *r, const Binding *values, int n)
+// Build values: those of a list, then those of another that it does not name, then defaults.
+typedef struct BuildValues {
+    const Decl *decl;
+    const Binding *first, *then;
+    int n_first, n_then;
+} BuildValues;
+
+static const Binding *find_value(const Binding *values, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(values[i].name, name) == 0) return &values[i];
+    return NULL;
+}
+
+// What a type parameter before `end` stands for. A default is a type or the name of an earlier parameter.
+static DType type_called(const BuildValues *v, const char *name, const BuildParam *end)
+{
+    const Binding *given = find_value(v->first, v->n_first, name);
+    if (!given) given = find_value(v->then, v->n_then, name);
+    if (given) return given->type;
+    for (const BuildParam *p = v->decl->build; p && p != end; p = p->next) {
+        if (strcmp(p->name, name) != 0 || !p->value) continue;
+        if (p->value->kind == EX_TYPE) return p->value->type.type;
+        if (p->value->kind == EX_NAME) return type_called(v, p->value->name.name, p);
+    }
+    return DTYPE_NONE;
+}
+
+static bool same_types(const BuildValues *a, const BuildValues *b)
+{
+    for (const BuildParam *p = a->decl->build; p; p = p->next)
+        if (p->kind == BUILD_TYPE && type_called(a, p->name, NULL) != type_called(b, p->name, NULL)) return false;
+    return true;
+}
+
+// What a case is good for: the larger, the more of it.
+typedef struct Likeness {
+    bool fits;  // its build values, beside those given
+    bool types; // its tolerance and inputs: the build has its types
+    BuildValues wanted, own;
+} Likeness;
+
+static Likeness compare_case(const Decl *decl, const CheckCase *check, const Binding *values, int n)
+{
+    Likeness like = { .fits = agrees(check, values, n), .own = { decl, check->build, NULL, check->n_build, 0 } };
+    like.wanted = (BuildValues){ decl, values, check->build, n, like.fits ? check->n_build : 0 };
+    like.types = same_types(&like.wanted, &like.own);
+    return like;
+}
+
+static DType type_of_param(const BuildValues *v, const Param *param)
+{
+    return param->type.name ? type_called(v, param->type.name, NULL) : param->type.type;
+}
+
+// An input is for the type of its tensor; a floating one is normal without it, an integer one has to have one.
+static void keep_inputs(Arena *arena, CheckCase *check, const Likeness *like)
+{
+    CaseInput *const kept = NEW_ARRAY(arena, CaseInput, check->n_inputs);
+    int n = 0;
+    for (int i = 0; i < check->n_inputs; i++) {
+        const Param *param = like->own.decl->params;
+        for (int at = 0; at < check->inputs[i].param; at++) param = param->next;
+        const DType type = type_of_param(&like->wanted, param);
+        if (type == type_of_param(&like->own, param) || !dtype_is_float(type)) kept[n++] = check->inputs[i];
+    }
+    check->inputs = kept;
+    check->n_inputs = n;
+}
+
+// Of the case, what holds for the values given; its sizes always do.
+static const CheckCase *what_holds(Running *r, const CheckCase *check, const Likeness *like)
+{
+    CheckCase *const copy = NEW(r->arena, CheckCase, .decl = NULL);
+    *copy = *check;
+    if (!like->fits) copy->n_build = 0;
+    if (like->types) {
+        r->tolerance = check->n_tolerances ? arena_printf(r->arena, "that of %s", check->label) : "by type";
+        return copy;
+    }
+    r->tolerance = "by type, as no check has these types";
+    r->cases.unchecked_types = true;
+    copy->n_tolerances = 0;
+    keep_inputs(r->arena, copy, like);
+    return copy;
+}
+
+// The largest case of those that have the types, and agree with the values given, where there are any.
+static const CheckCase *choose_base(Running *r, const Binding *values, int n)
 {
     kiln_program *const program = r->request.build.program;
+    const char *const name = r->request.build.name;
     pthread_mutex_lock(&program->lock);
     program->program->diags = diags_new(program->program->arena);
-    const CheckCases *const cases = check_cases(program->program, r->request.build.name);
+    const CheckCases *const cases = check_cases(program->program, name);
     pthread_mutex_unlock(&program->lock);
+    const Decl *decl = program_find(program->program, DECL_KERNEL, name);
+    if (!decl) decl = program_find(program->program, DECL_OPERATOR, name);
     const CheckCase *largest = NULL;
-    bool good = false;
+    Likeness best = { .fits = false };
     for (int i = 0; cases && i < cases->count; i++) {
         const CheckCase *const one = &cases->items[i];
-        const bool fits = agrees(one, values, n);
-        if (!largest || fits > good || (fits == good && size_of(one) > size_of(largest))) {
-            largest = one;
-            good = fits;
-        }
+        const Likeness like = compare_case(decl, one, values, n);
+        const int rank = 2 * like.types + like.fits, best_rank = 2 * best.types + best.fits;
+        if (largest && (rank < best_rank || (rank == best_rank && size_of(one) <= size_of(largest)))) continue;
+        largest = one;
+        best = like;
     }
-    if (!largest || good) return largest;
-    CheckCase *const sizes = NEW(r->arena, CheckCase, .decl = NULL);
-    *sizes = *largest;
-    sizes->n_build = 0;
-    return sizes;
+    r->tolerance = "by type, as there is no check";
+    return largest ? what_holds(r, largest, &best) : NULL;
 }
 
 static int choose_case(Running *r)
@@ -180,6 +268,9 @@ static void print_verdict(const Verdict *v)
                at, size, v->seconds);
 }
 
+// A verify block has no tolerance.
+static bool has_tolerance(const Verdict *v) { return v->with && strcmp(v->with, "reference") == 0; }
+
 static void print_json_field(const char *name, const char *text)
 {
     fprintf(json_output(), ", \"%s\": ", name);
@@ -265,6 +356,7 @@ static void print_json(const Running *r, const Verdict *v, const Measurement *m)
     fprintf(json_output(), "{\"device\": ");
     print_json_text(json_output(), kiln_device_describe(r->cases.device));
     print_json_field("case", r->wanted->label);
+    if (has_tolerance(v)) print_json_field("tolerance", r->tolerance);
     print_verdict_json(v);
     if (m) {
         fprintf(json_output(),
@@ -305,6 +397,7 @@ static int run_case(Running *r, const CaseBuild *build)
     } else {
         check_result(r, build, &c, &v);
         if (!r->options->json && !r->options->no_check) print_verdict(&v);
+        if (!r->options->json && has_tolerance(&v)) printf("  tolerance: %s\n", r->tolerance);
         else if (r->options->json && v.wrong) print_json(r, &v, NULL);
         if (!v.wrong) result = time_case(r, &c, &v);
     }
@@ -338,7 +431,8 @@ static int run(Arena *arena, void *context)
     int result = request_open(&r.request, arena, &r.options->target, r.options->n_args, r.options->args);
     r.cases = (CaseOptions){
         r.request.build.device,
-        { .check = r.options->target.check, .isa = r.options->target.isa, .arch = (int)r.options->target.arch }
+        { .check = r.options->target.check, .isa = r.options->target.isa, .arch = (int)r.options->target.arch },
+        false
     };
     if (result < 0 && !r.cases.device) result = fail_usage("run: --arch needs a CUDA device: --device=cuda:0");
     if (result < 0) result = choose_case(&r);
@@ -361,7 +455,8 @@ int tool_run(int argc, char **argv)
     const Usage usage = {
         "kiln run [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
         "Builds a kernel, runs it on made-up inputs, compares with its reference, times it, and shows how near it comes to\n"
-        "what the machine can do. Values not given are those of the largest case of the kernel's check.",
+        "what the machine can do. Values not given are those of the largest case of the kernel's check; so are inputs and the\n"
+        "tolerance, if a check has the same types.",
         options, COUNT(options),
         "  kiln run kernels/gemm/gemm.tile gemm_nt T=bf16 M=2048 N=2048 K=2048\n"
         "  kiln run --demo kernels/attention/forward.tile\n"

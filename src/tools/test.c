@@ -224,15 +224,13 @@ static void report(const TestOptions *options, Tally *tally, const char *file, c
 
 // ---- compiling without running
 
-// What the hardware gives an instance: 227 KB on sm_90, 163 KB on sm_80.
-static int shared_bytes_limit(int arch) { return (arch == 90 ? 227 : 163) * 1024; }
-
 // NULL when the code made of a kernel needs nothing it should not need.
 static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel, bool checked)
 {
     const int shared = kernel->plan->dynamic_shared_bytes + kernel->report.static_shared_bytes;
-    const int limit = shared_bytes_limit(kernel->arch);
-    if (!kernel->arch) return NULL;
+    const GpuTarget *const gpu = gpu_find(kernel->arch);
+    if (!gpu) return NULL;
+    const int limit = gpu->shared_bytes_max;
     if (!kernel->report.known) return "ptxas reported nothing";
     if (kernel->report.spill_bytes && !checked)
         return arena_printf(arena, "%s: %d bytes of registers are spilled (%d registers, %d bytes of stack)",
@@ -242,9 +240,9 @@ static const char *find_resource_problem(Arena *arena, const kiln_kernel *kernel
         return arena_printf(arena, "%s: %d bytes of stack (%d registers)", kernel->plan->name,
                             kernel->report.stack_bytes, kernel->report.registers);
     if (kernel->report.serialised_wgmma) return arena_printf(arena, "%s: wgmma is serialised", kernel->plan->name);
-    return shared <= limit ? NULL
-                           : arena_printf(arena, "%s: %d bytes of shared memory, an instance has %d",
-                                          kernel->plan->name, shared, limit);
+    return shared <= limit
+               ? NULL
+               : arena_printf(arena, "%s: %d bytes of shared memory, a CTA has %d", kernel->plan->name, shared, limit);
 }
 
 static const char *find_resource_problems(Arena *arena, const kiln_kernel *kernel, bool checked)

@@ -217,7 +217,7 @@ Work work_of(kiln_program *program, const char *name, const Binding *bindings, i
                                    .name = name,
                                    .bindings = bindings,
                                    .n_bindings = n_bindings,
-                                   .target = { .name = "cpu" },
+                                   .target = { .kind = &target_cpu },
                                    .form = c.has_reference ? FORM_REFERENCE : FORM_KERNEL };
     if (kernel_compile(&request, NULL, NULL, count_compiled, &c))
         c.work.operations_unknown = c.work.bytes_unknown = "it does not compile for the CPU";

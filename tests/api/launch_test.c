@@ -254,12 +254,10 @@ static void strided_parameters_take_strides(void **state)
 // Steps may be of any sign and order; of what is written no two elements are one.
 static void strides_of_any_kind(void **state)
 {
-    static const struct {
-        int64_t strides[2];
-        bool apart;
-    } cases[] = { { { 4, 1 }, true },   { { 1, 4 }, true },  { { -4, 1 }, true }, { { 4, -1 }, true },
-                  { { 2, 10 }, true },  { { 0, 1 }, false }, { { 1, 1 }, false }, { { 2, 1 }, false },
-                  { { 1, -2 }, false }, { { 3, 2 }, false } };
+    // clang-format off
+    static const struct { int64_t strides[2]; bool apart; } cases[] = {
+        { { 4, 1 }, true }, { { 1, 4 }, true }, { { -4, 1 }, true }, { { 4, -1 }, true }, { { 2, 10 }, true }, { { 0, 1 }, false },
+        { { 1, 1 }, false }, { { 2, 1 }, false }, { { 1, -2 }, false }, { { 3, 2 }, false } };
     static float from[64], to[64];
     kiln_kernel *turn;
     assert_ok(kiln_kernel_build(cpu, program, "turn", NULL, NULL, &turn));
@@ -267,12 +265,7 @@ static void strides_of_any_kind(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int written = 0; written < 2; written++) {
             const int64_t a = cases[c].strides[0], b = cases[c].strides[1];
-            kiln_tensor odd = { .data = (written ? to : from) + 16,
-                                .type = KILN_F32,
-                                .rank = 2,
-                                .shape = { 4, 4 },
-                                .strides = { a, b },
-                                .has_strides = true };
+            kiln_tensor odd = { .data = (written ? to : from) + 16, .type = KILN_F32, .rank = 2, .shape = { 4, 4 }, .strides = { a, b }, .has_strides = true };
             const kiln_tensor even = { .data = written ? from : to, .type = KILN_F32, .rank = 2, .shape = { 4, 4 } };
             const kiln_arg args[] = { KILN_TENSOR(written ? &even : &odd), KILN_TENSOR(written ? &odd : &even) };
             if (written && !cases[c].apart) {
@@ -284,8 +277,7 @@ static void strides_of_any_kind(void **state)
             assert_ok(kiln_launch(turn, NULL, args, 2));
             for (int m = 0; m < 4; m++)
                 for (int n = 0; n < 4; n++)
-                    assert_true(written ? to[16 + m * a + n * b] == from[m * 4 + n]
-                                        : to[m * 4 + n] == from[16 + m * a + n * b]);
+                    assert_true(written ? to[16 + m*a + n*b] == from[m*4 + n] : to[m*4 + n] == from[16 + m*a + n*b]);
         }
     kiln_kernel_free(turn);
 }
@@ -300,18 +292,8 @@ static void tensors_may_be_built_strided(void **state)
     for (int i = 0; i < 2; i++)
         for (int r = 0; r < 3; r++)
             for (int j = 0; j < 80; j++) from[i][r][j] = (float)(1000 * i + 100 * r + j);
-    const kiln_tensor x = { .data = from,
-                            .type = KILN_F32,
-                            .rank = 2,
-                            .shape = { 2, 64 },
-                            .strides = { 240, 1 },
-                            .has_strides = true },
-                      y = { .data = to,
-                            .type = KILN_F32,
-                            .rank = 2,
-                            .shape = { 2, 64 },
-                            .strides = { 288, 1 },
-                            .has_strides = true };
+    const kiln_tensor x = { .data = from, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 240, 1 }, .has_strides = true },
+                      y = { .data = to, .type = KILN_F32, .rank = 2, .shape = { 2, 64 }, .strides = { 288, 1 }, .has_strides = true };
     kiln_tensor bad = y;
     kiln_arg args[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_NONE, KILN_FLOAT(2), KILN_INT(0) };
     memset(to, 0, sizeof to);
@@ -321,29 +303,22 @@ static void tensors_may_be_built_strided(void **state)
             for (int j = 0; j < 96; j++) assert_true(to[i][r][j] == (r == 0 && j < 64 ? 2 * from[i][0][j] : 0));
     args[1] = KILN_TENSOR(&bad);
     bad.strides[1] = 2;
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE,
-                 "'Y' has stride 2 in its last dimension, expected 1");
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' has stride 2 in its last dimension, expected 1");
     bad.strides[1] = 1, bad.strides[0] = 70;
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_ALIGNMENT,
-                 "dimension 0 of 'Y' has stride 70, which is 280 bytes, expected");
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_ALIGNMENT, "dimension 0 of 'Y' has stride 70, which is 280 bytes, expected");
     bad.strides[0] = 32;
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE,
-                 "'Y' is written, but with stride 32 in dimension 0 its elements overlap");
-    bad.shape[0] = 1; // a stride that is never taken may be anything
-    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE,
-                 "'M' of 'Y' (dimension 0) is 1, but 'X' has M = 2");
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'Y' is written, but with stride 32 in dimension 0 its elements overlap");
+    bad.shape[0] = 1;                                      // a stride that is never taken may be anything
+    assert_fails(kiln_launch(kernel, NULL, args, 5), KILN_BAD_SHAPE, "'M' of 'Y' (dimension 0) is 1, but 'X' has M = 2");
     static _Alignas(256) char workspace[512];
     const kiln_arg twice[] = { KILN_TENSOR(&x), KILN_TENSOR(&y), KILN_FLOAT(3) };
     assert_ok(kiln_launch_with(both, NULL, twice, 3, workspace, sizeof workspace));
     assert_true(to[1][0][63] == 9 * from[1][0][63] && to[1][0][64] == 0);
     kiln_kernel_free(kernel);
     kiln_kernel_free(both);
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=strided", NULL, &kernel), KILN_BAD_TYPE,
-                 "'BN' is bound to strided, expected an integer");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "M=strided", NULL, &kernel), KILN_BAD_TYPE,
-                 "'M' is bound to strided, expected an extent");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=strided", NULL, &kernel), KILN_BAD_TYPE,
-                 "'a' is bound to strided, expected a number");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=strided", NULL, &kernel), KILN_BAD_TYPE, "'BN' is bound to strided, expected an integer");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "M=strided", NULL, &kernel), KILN_BAD_TYPE, "'M' is bound to strided, expected an extent");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=strided", NULL, &kernel), KILN_BAD_TYPE, "'a' is bound to strided, expected a number");
 }
 
 static void places(void **state)
@@ -370,36 +345,26 @@ static void build_mistakes(void **state)
 {
     kiln_kernel *k = NULL;
     kiln_program *p = NULL;
-    assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND,
-                 "no kernel or operator called 'nothing'");
+    assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "no kernel or operator called 'nothing'");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "T=f99", NULL, &k), KILN_BAD_ARGUMENT, "'f99' (of 'T')");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE,
-                 "'T' is bound to an integer, expected a type");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT,
-                 "'N' is bound to -1, expected an extent");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT,
-                 "expected NAME=VALUE, found 'BN'");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=010", NULL, &k), KILN_BAD_ARGUMENT,
-                 "'010' (of 'BN'): octal numbers do not exist");
-    assert_fails(
-        kiln_kernel_build(cpu, program, "scale", "BN=99999999999999999999", NULL, &k), KILN_BAD_ARGUMENT,
-        "'99999999999999999999' (of 'BN') does not fit into 64 bits (-9223372036854775808 .. 9223372036854775807)");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e400", NULL, &k), KILN_BAD_ARGUMENT,
-                 "'1e400' (of 'a') is neither");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e39", NULL, &k), KILN_BAD_SOURCE,
-                 "1e+39 does not fit into f32");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "T=3", NULL, &k), KILN_BAD_TYPE, "'T' is bound to an integer, expected a type");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "N=-1", NULL, &k), KILN_BAD_ARGUMENT, "'N' is bound to -1, expected an extent");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN", NULL, &k), KILN_BAD_ARGUMENT, "expected NAME=VALUE, found 'BN'");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=010", NULL, &k), KILN_BAD_ARGUMENT, "'010' (of 'BN'): octal numbers do not exist");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=99999999999999999999", NULL, &k), KILN_BAD_ARGUMENT,
+                 "'99999999999999999999' (of 'BN') does not fit into 64 bits (-9223372036854775808 .. 9223372036854775807)");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e400", NULL, &k), KILN_BAD_ARGUMENT, "'1e400' (of 'a') is neither");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "a=1e39", NULL, &k), KILN_BAD_SOURCE, "1e+39 does not fit into f32");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "mode=0x80000000", NULL, &k), KILN_BAD_SOURCE,
                  "2147483648 does not fit into i32 (-2147483648 .. 2147483647)");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT,
-                 "'BN' is bound twice");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT,
-                 "nothing called 'Q' to bind: it has T, ");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "BN=8, BN=9", NULL, &k), KILN_BAD_ARGUMENT, "'BN' is bound twice");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, "nothing called 'Q' to bind: it has T, ");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "Q=8", NULL, &k), KILN_BAD_ARGUMENT, ", N");
     assert_fails(kiln_kernel_build(cpu, program, "scale", "X=none", NULL, &k), KILN_BAD_TYPE, "'X' is bound to none");
     assert_fails(kiln_kernel_build(NULL, program, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'device' is null");
     assert_fails(kiln_kernel_build(cpu, NULL, "scale", NULL, NULL, &k), KILN_BAD_ARGUMENT, "'program' is null");
-    assert_fails(kiln_kernel_build(cpu, program, "scale", NULL, &(kiln_build_options){ .isa = "sse9" }, &k),
-                 KILN_BAD_ARGUMENT, "sse9");
+    assert_fails(kiln_kernel_build(cpu, program, "scale", NULL, &(kiln_build_options){ .isa = "sse9" }, &k), KILN_BAD_ARGUMENT,
+                 "sse9");
     assert_fails(kiln_program_load_file("/no/such/file.tile", &p), KILN_NOT_FOUND, "/no/such/file.tile");
     assert_fails(kiln_program_load_file("/dev", &p), KILN_IO, "'/dev': it is a folder");
     assert_fails(kiln_program_load_file("/dev/null", &p), KILN_IO, "'/dev/null': it is not a regular file");
@@ -417,7 +382,7 @@ static void symbols_may_be_fixed_when_built(void **state)
     assert_true(y[0][63] == 189);
     tx.shape[1] = ty.shape[1] = 62;
     assert_fails(kiln_launch(k, NULL, args, 5), KILN_BAD_SHAPE, "dimension 1 of 'X' is 62, expected 64");
-    assert_null(strstr(kiln_error_message(), "64 (64)")); // a number does not explain itself
+    assert_null(strstr(kiln_error_message(), "64 (64)"));  // a number does not explain itself
     kiln_kernel_free(k);
 }
 
@@ -429,8 +394,7 @@ static void operators_start_nothing_that_fails(void **state)
     assert_ok(kiln_kernel_build(cpu, program, "partly", NULL, NULL, &k));
     kiln_arg args[] = { KILN_TENSOR(&tx), KILN_TENSOR(&ty), KILN_INT(7) };
     const float before = y[0][5];
-    assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace), KILN_BAD_SHAPE,
-                 "partly, step 2: scale: mode is 0, 1 or 2");
+    assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace), KILN_BAD_SHAPE, "partly, step 2: scale: mode is 0, 1 or 2");
     assert_true(y[0][5] == before && x[0][5] != before);
     args[2] = KILN_INT(2);
     assert_ok(kiln_launch_with(k, NULL, args, 3, workspace, sizeof workspace));
@@ -446,9 +410,8 @@ static void messages_stay(void **state)
     char message[200];
     assert_fails(kiln_kernel_build(cpu, program, "nothing", NULL, NULL, &k), KILN_NOT_FOUND, "nothing");
     snprintf(message, sizeof message, "%s", kiln_error_message());
-    assert_ok(
-        kiln_program_load_text("another.tile", "kernel one(out i32 Y[N]) { grid (n : N); Y[n] = 123454321; }", &p));
-    assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k)); // cold, then from the cache
+    assert_ok(kiln_program_load_text("another.tile", "kernel one(out i32 Y[N]) { grid (n : N); Y[n] = 123454321; }", &p));
+    assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k));          // cold, then from the cache
     kiln_kernel_free(k);
     assert_ok(kiln_kernel_build(cpu, p, "one", NULL, NULL, &k));
     static int32_t out[3];
@@ -473,7 +436,7 @@ static void traps_say_where(void **state)
     i.shape[0] = o.shape[0] = eight[0];
     assert_fails(kiln_launch(k, NULL, args, 2), KILN_TRAPPED, ":24:5: fewer than five");
     i.shape[0] = o.shape[0] = 4;
-    assert_ok(kiln_launch(k, NULL, args, 2)); // a trap leaves nothing broken
+    assert_ok(kiln_launch(k, NULL, args, 2));              // a trap leaves nothing broken
     kiln_kernel_free(k);
 }
 
@@ -491,9 +454,9 @@ static void operators_need_their_workspace(void **state)
     assert_fails(kiln_launch_with(k, NULL, args, 3, workspace, 511), KILN_BAD_ARGUMENT, "511 given");
     assert_fails(kiln_launch_with(k, NULL, args, 3, (char *)workspace + 4, 512), KILN_BAD_ALIGNMENT, "workspace");
     assert_ok(kiln_launch_with(k, NULL, args, 3, workspace, bytes));
-    for (int i = 0; i < 64; i++) assert_true(y[1][i] == 9 * x[1][i]);
-    assert_fails(kiln_launch_with(k, NULL, args, 2, workspace, bytes), KILN_BAD_ARGUMENT,
-                 "2 arguments given, expected 3");
+    for (int i = 0; i < 64; i++)
+        assert_true(y[1][i] == 9 * x[1][i]);
+    assert_fails(kiln_launch_with(k, NULL, args, 2, workspace, bytes), KILN_BAD_ARGUMENT, "2 arguments given, expected 3");
     kiln_free(cpu, workspace);
     kiln_kernel_free(k);
 }
@@ -501,15 +464,10 @@ static void operators_need_their_workspace(void **state)
 // What a launch computes may have no value: that is said of the place, with what it was computed from.
 static void divisions_of_a_launch(void **state)
 {
-    static const struct {
-        const char *kernel;
-        int64_t d;
-        const char *message;
-    } cases[] = {
+    static const struct { const char *kernel; int64_t d; const char *message; } cases[] = {
         { "grid (n : N / d);", 0, "k: extent 0 of the grid divides by 0 (N = 4, d = 0)" },
         { "grid (m : 1, n : N % d);", 0, "extent 1 of the grid divides by 0" },
-        { "grid (n : ceildiv(N, d));", -1,
-          "extent 0 of the grid takes 'ceildiv' by a divisor that is not positive (N = 4, d = -1)" },
+        { "grid (n : ceildiv(N, d));", -1, "extent 0 of the grid takes 'ceildiv' by a divisor that is not positive (N = 4, d = -1)" },
         { "grid (n : d / -1);", INT64_MIN, "extent 0 of the grid does not fit into 64 bits" },
         { "grid (n : N << d);", 64, "extent 0 of the grid shifts by less than 0 or more than 63" },
         { "grid (n : N * d);", INT64_MAX, "extent 0 of the grid does not fit into 64 bits" },
@@ -517,6 +475,7 @@ static void divisions_of_a_launch(void **state)
         { "require(d == 0 || N % d == 0, \"whole\"); grid (n : d != 0 ? N / d : 1);", 0, NULL },
         { "grid (n : N / d);", 3, NULL },
     };
+    // clang-format on
     int32_t data[4] = { 0 };
     const kiln_tensor t = kiln_tensor_of(NULL, data, KILN_I32, 1, (int64_t[]){ 4 });
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {

@@ -292,23 +292,16 @@ static void small_floats_come_back_bit_for_bit(void **state)
 
 static void conversions_round_and_saturate(void **state)
 {
-    static const struct {
-        DType type;
-        double value, expected;
-    } rows[] = {
-        { DTYPE_F16, 65519, 65504 }, { DTYPE_F16, 65520, INFINITY },
-        { DTYPE_F16, 0x1p-25, 0 },   { DTYPE_F16, 0x1.8p-25, 0x1p-24 },
-        { DTYPE_F16, 2049, 2048 },   { DTYPE_F16, 2051, 2052 },
-        { DTYPE_BF16, 257, 256 },    { DTYPE_BF16, 259, 260 },
-        { DTYPE_E4M3, 1000, 448 },   { DTYPE_E4M3, -INFINITY, -448 },
-        { DTYPE_E5M2, 1e9, 57344 },  { DTYPE_E2M1, 100, 6 },
-        { DTYPE_E2M1, 2.5, 2 },      { DTYPE_I8, 300, 127 },
-        { DTYPE_I8, -300, -128 },    { DTYPE_I8, -1.9, -1 },
-        { DTYPE_U8, -5, 0 },         { DTYPE_U8, 256, 255 },
-        { DTYPE_I4, 9, 7 },          { DTYPE_U2, 9, 3 },
-        { DTYPE_I32, NAN, 0 },       { DTYPE_BOOL, 0.5, 1 },
+    // clang-format off
+    static const struct { DType type; double value, expected; } rows[] = {
+        { DTYPE_F16, 65519, 65504 }, { DTYPE_F16, 65520, INFINITY }, { DTYPE_F16, 0x1p-25, 0 }, { DTYPE_F16, 0x1.8p-25, 0x1p-24 },
+        { DTYPE_F16, 2049, 2048 }, { DTYPE_F16, 2051, 2052 }, { DTYPE_BF16, 257, 256 }, { DTYPE_BF16, 259, 260 },
+        { DTYPE_E4M3, 1000, 448 }, { DTYPE_E4M3, -INFINITY, -448 }, { DTYPE_E5M2, 1e9, 57344 }, { DTYPE_E2M1, 100, 6 },
+        { DTYPE_E2M1, 2.5, 2 }, { DTYPE_I8, 300, 127 }, { DTYPE_I8, -300, -128 }, { DTYPE_I8, -1.9, -1 }, { DTYPE_U8, -5, 0 },
+        { DTYPE_U8, 256, 255 }, { DTYPE_I4, 9, 7 }, { DTYPE_U2, 9, 3 }, { DTYPE_I32, NAN, 0 }, { DTYPE_BOOL, 0.5, 1 },
         { DTYPE_I64, 1e30, 0x1p63 }, { DTYPE_U64, 1e30, 0x1p64 },
     };
+    // clang-format on
     for (int i = 0; i < COUNT(rows); i++) {
         uint64_t word = 0;
         element_set(rows[i].type, &word, 0, rows[i].value);

@@ -493,7 +493,7 @@ static int compile_for_cuda(void)
     setenv("KILN_NVRTC", join("hanging.so"), 1);
     setenv("KILN_BUILD_SECONDS", "1", 1);
     for (int i = 0; i < 2; i++) // the second waits for the first, which is still at it
-        if (nvrtc_build("x", cuda_arch(90, 0), "the test", name, &cubin, &n, NULL) != KILN_TOOLCHAIN ||
+        if (nvrtc_build("x", cuda_arch(&gpu_sm_90a, 0), "the test", name, &cubin, &n, NULL) != KILN_TOOLCHAIN ||
             !strstr(kiln_error_message(), "NVRTC did not end within 1 seconds"))
             return 1;
     return 0;

@@ -46,8 +46,11 @@ grep -q 'bfdot.*z[0-9]*\.s' text || fail "the form sve256_bf16 has no bfdot"
 grep -qE 'fmla.*v[0-9]+\.4s' text || fail "the form neon has no fmla"
 for file; do case $file in /*) echo "$file" ;; *) echo "$source/$file" ;; esac; done >sources
 mkdir objects
-# shellcheck disable=SC2046
-(cd objects && $cc -std=gnu11 -O0 -w -pipe -I"$source/include" -I"$source/src" -c $(cat ../sources))
+n=0                                                        # files of two folders may have one name
+while read -r file; do
+    n=$((n + 1))
+    $cc -std=gnu11 -O0 -w -pipe -I"$source/include" -I"$source/src" -c "$file" -o "objects/$n.o"
+done <sources
 cat >main.c <<'END'
 #include "arm.h"
 #include <kiln/ops/attention.h>

@@ -62,7 +62,9 @@ static const Form forms[] = {
 
 static void compile_one(TileKernel *kernel, const Form *form)
 {
-    const Target target = { .name = form->target, .cpu = { .isa = ISA_AVX512 }, .cuda = { .arch = form->arch } };
+    const Target target = { .kind = target_find(form->target),
+                            .cpu = { .isa = ISA_AVX512 },
+                            .gpu = gpu_find(form->arch) };
     if (kernel) compile_kernel(kernel, &target, NULL, NULL);
 }
 

@@ -2,6 +2,7 @@
 // evaluate.c - what a program computes: the tree is walked, statement by statement, for one instance after another.
 #include "machine.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,6 +328,22 @@ static void run_indices(Machine *machine, const Statement *st, int depth, const 
     }
 }
 
+// A minimum or maximum that no iteration took part in gives a NaN that was there, or the infinity that it begins with.
+static void blur_extremes(const Statement *list)
+{
+    for (const Statement *st = list; st; st = st->next) {
+        if (st->body) blur_extremes(st->body);
+        if (st->otherwise) blur_extremes(st->otherwise);
+        if (!st->reduces || (st->op != MIN && st->op != MAX)) continue;
+        if (st->kind == S_SET) st->var->value.vague |= is_float(st->var->type) && isnan(st->var->value.f);
+        if (st->kind != S_STORE) continue;
+        const Memory *memory = st->target->memory;
+        while (memory->storage == VIEW) memory = memory->window->memory;
+        for (int64_t i = 0; i < memory->n && is_float(memory->type); i++)
+            memory->cells[i].vague |= isnan(value_of_bits(memory->type, memory->cells[i].bits).f);
+    }
+}
+
 static void run_nest(Machine *machine, const Statement *st)
 {
     int64_t ranges[MAX_RANK][2];
@@ -339,6 +356,7 @@ static void run_nest(Machine *machine, const Statement *st)
     if (st->kind == S_FORALL) {
         machine->iteration = NOBODY;
         end_totals(machine);
+        blur_extremes(st->body);
     }
 }
 

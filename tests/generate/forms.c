@@ -18,11 +18,12 @@ const Form forms[FORMS] = {
     { .name = "sm_90-check", .device = "cuda:0", .arch = 90, .check = true },
 };
 
+// clang-format off
 const Plant plants[PLANTS] = {
-    { "minimum", "max(", "min(" },     { "sum", " += ", " -= " },       { "comparison", " < ", " <= " },
-    { "shift", " >> ", " << " },       { "select", " ? ", " == 0 ? " }, { "start", " * 2)", " * 2 + 1)" },
-    { "largest", " max= ", " min= " }, { "index", " - i", " - 1 - i" },
+    { "minimum", "max(", "min(" },    { "sum", " += ", " -= " },       { "comparison", " < ", " <= " },  { "shift", " >> ", " << " },
+    { "select", " ? ", " == 0 ? " },  { "start", " * 2)", " * 2 + 1)" },   { "largest", " max= ", " min= " }, { "index", " - i", " - 1 - i" },
 };
+// clang-format on
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5, MAX_LAUNCHED = 64 };
 
@@ -43,13 +44,13 @@ typedef struct Image {
     size_t bytes;
 } Image;
 
+// clang-format off
 static const kiln_type public_types[TYPES] = {
-    [F64] = KILN_F64,   [F32] = KILN_F32,   [TF32] = KILN_TF32, [F16] = KILN_F16, [BF16] = KILN_BF16,
-    [E4M3] = KILN_E4M3, [E5M2] = KILN_E5M2, [E2M1] = KILN_E2M1, [I64] = KILN_I64, [I32] = KILN_I32,
-    [I16] = KILN_I16,   [I8] = KILN_I8,     [I4] = KILN_I4,     [I2] = KILN_I2,   [U64] = KILN_U64,
-    [U32] = KILN_U32,   [U16] = KILN_U16,   [U8] = KILN_U8,     [U4] = KILN_U4,   [U2] = KILN_U2,
-    [BOOL] = KILN_BOOL,
+    [F64] = KILN_F64, [F32] = KILN_F32, [TF32] = KILN_TF32, [F16] = KILN_F16, [BF16] = KILN_BF16, [E4M3] = KILN_E4M3, [E5M2] = KILN_E5M2,
+    [E2M1] = KILN_E2M1, [I64] = KILN_I64, [I32] = KILN_I32, [I16] = KILN_I16, [I8] = KILN_I8, [I4] = KILN_I4, [I2] = KILN_I2,
+    [U64] = KILN_U64, [U32] = KILN_U32, [U16] = KILN_U16, [U8] = KILN_U8, [U4] = KILN_U4, [U2] = KILN_U2, [BOOL] = KILN_BOOL,
 };
+// clang-format on
 
 // Where an element lies, in elements.
 static int64_t offset_of(const Memory *memory, int64_t flat)

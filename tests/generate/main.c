@@ -8,8 +8,9 @@
 // SEED, SEED + 1 and so on, and the kernel's grid is made from the first; so a program that differs is run again with the
 // seed of its kernel, the same --sections and --only=ITS-INDEX, which is what is printed, in smaller form if there is one.
 // The forms: native, avx2, portable and check (on the CPU), sm_90, sm_80, sm_90-check (on cuda:0, which KILN_CUDA and
-// KILN_NVRTC make the emulated device). --fast: C is compiled with -O1, in a third of the time, where it is not native.
-// --turns: each kernel takes two of the forms, one after the other. --whole: what differs is not made smaller. --plant=NAME plants a fault in what is compiled, to see that it is found.
+// KILN_NVRTC make the emulated device). --fast: C is compiled with -O2 where it is native and with -Og elsewhere, in half
+// of the time. --turns: each kernel takes two of the forms, one after the other. --whole: what differs is not made
+// smaller. --plant=NAME plants a fault in what is compiled, to see that it is found.
 #define _GNU_SOURCE
 #include "forms.h"
 #include "shrink.h"
@@ -204,19 +205,19 @@ static bool has_turn(const Options *options, long number, int f)
 static void choose_compiler(const Options *options, int f)
 {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/../cc-fast", getenv("KILN_CACHE"));
-    if (options->fast && f > 0 && strcmp(forms[f].device, "cpu") == 0 && !forms[f].check) setenv("CC", path, 1);
+    snprintf(path, sizeof path, "%s/../cc%s", getenv("KILN_CACHE"), f == 0 ? "-O2" : "-Og");
+    if (options->fast && strcmp(forms[f].device, "cpu") == 0) setenv("CC", path, 1);
     else unsetenv("CC");
 }
 
-// A compiler like the usual one, at -O1.
-static void write_compiler(const char *folder)
+// A compiler like the usual one, at another level.
+static void write_compiler(const char *folder, const char *level)
 {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/cc-fast", folder);
+    snprintf(path, sizeof path, "%s/cc%s", folder, level);
     FILE *const file = fopen(path, "w");
     if (!file) return;
-    fputs("#!/bin/sh\nexec cc \"$@\" -O1\n", file);
+    fprintf(file, "#!/bin/sh\nexec cc \"$@\" %s\n", level);
     fclose(file);
     chmod(path, 0700);
 }
@@ -382,7 +383,8 @@ int main(int argc, char **argv)
     Counts *const counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!mkdtemp(folder) || counts == MAP_FAILED) return perror("generated_programs"), 2;
     const double started = now();
-    write_compiler(folder);
+    write_compiler(folder, "-O2");
+    write_compiler(folder, "-Og");
     run_processes(&options, counts, folder);
     print_counts(&options, counts, now() - started);
     for (int i = 0; i < options.jobs; i++) {

@@ -223,9 +223,19 @@ bool is_constant(const Expr *x)
 {
     if (x->kind == X_VAR) return x->var->constant;
     if (x->kind == X_ELEMENT || x->kind == X_CALL || x->kind == X_ATOMIC) return false;
+    // One side may decide alone.
+    if (x->kind == X_OP && (x->op == BOTH || x->op == EITHER))
+        return is_constant(x->args[0]) || is_constant(x->args[1]);
     for (int i = 0; i < x->n; i++)
         if (!is_constant(x->args[i])) return false;
     return true;
+}
+
+// An element, or a variable that is no constant, converted or not.
+static bool is_data(const Expr *x)
+{
+    while (x->kind == X_CONVERT) x = x->args[0];
+    return x->kind == X_ELEMENT || (x->kind == X_VAR && !x->var->constant);
 }
 
 static Expr *make_shift(Maker *maker, Type type, int depth)
@@ -235,10 +245,10 @@ static Expr *make_shift(Maker *maker, Type type, int depth)
     const int width = type_info[type].bits;
     if (x->kind == X_INTEGER || chance(maker, 50))
         return new_op(maker, op, x, new_integer(maker, I32, below(maker, width)), NULL);
+    // Data is taken modulo the width; what may be known when built has to be within it.
     Expr *const any = make_value(maker, I32, 1);
-    if (type != INT && !is_constant(any)) return new_op(maker, op, x, any, NULL); // modulo the width
-    Expr *const by = new_op(maker, AND, make_value(maker, I32, 0), new_integer(maker, I32, width - 1), NULL);
-    return new_op(maker, op, x, by, NULL);
+    if (type != INT && is_data(any)) return new_op(maker, op, x, any, NULL);
+    return new_op(maker, op, x, new_op(maker, AND, any, new_integer(maker, I32, width - 1), NULL), NULL);
 }
 
 static Expr *make_quotient(Maker *maker, Type type, int depth)

@@ -186,13 +186,13 @@ typedef struct Kind {
 
 static void make_statement(Maker *maker)
 {
+    // clang-format off
     static const Kind kinds[] = {
-        { make_forall, 30, false },      { make_scalar, 6, false },  { make_scalar_update, 7, false },
-        { make_copy, 6, false },         { make_parts, 5, false },   { make_view, 6, false },
-        { make_scan, 4, false },         { make_gather, 5, false },  { make_atomic_tile, 3, false },
-        { make_value_before, 3, false }, { make_product, 4, false }, { make_if, 7, true },
-        { make_loop, 7, true },          { make_while, 3, true },    { make_pipeline, 7, true },
+        { make_forall, 30, false }, { make_scalar, 6, false }, { make_scalar_update, 7, false }, { make_copy, 6, false }, { make_parts, 5, false },
+        { make_view, 6, false }, { make_scan, 4, false }, { make_gather, 5, false }, { make_atomic_tile, 3, false }, { make_value_before, 3, false },
+        { make_product, 4, false }, { make_if, 7, true }, { make_loop, 7, true }, { make_while, 3, true }, { make_pipeline, 7, true },
     };
+    // clang-format on
     int total = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) total += kinds[i].weight;
     int left = below(maker, total);

@@ -60,6 +60,7 @@ static Memory *make_retyped(Maker *maker, Memory *memory)
 {
     static const Type types[] = { U16, I16, U32, I32, F32, U8, I8, F16 };
     const Type type = PICK(maker, types);
+    if (memory->type == TF32) return NULL; // its low bits, were they set, a copy may round or keep
     const int bits = type_info[memory->type].bits, other = type_info[type].bits, last = memory->rank - 1;
     if (bits < 8 || bits == other || memory->n == 0 || memory->dims[last] * bits % other != 0 || memory->type == BOOL ||
         memory->extents[last][0])

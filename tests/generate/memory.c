@@ -6,6 +6,7 @@
 #include "machine.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,9 @@ static void end_cell(Cell *cell, Type type, int mantissa)
     cell->total = NULL;
 }
 
+// An atomic minimum or maximum may leave a NaN that is in memory.
+static bool may_stay(Op op, Value old) { return (op == MIN || op == MAX) && is_float(old.type) && isnan(old.f); }
+
 void add_to_element(Machine *machine, Memory *memory, const int64_t *index, Op op, Value value, bool atomic)
 {
     const Place place = find_place(machine, memory, index);
@@ -194,7 +198,7 @@ void add_to_element(Machine *machine, Memory *memory, const int64_t *index, Op o
             note_writer(machine, place.root, cell);
         }
         Value old = value_of_bits(memory->type, cell->bits);
-        old.vague = cell->vague;
+        old.vague = cell->vague || (atomic && may_stay(op, old));
         cell->total = malloc(sizeof *cell->total);
         if (!cell->total) abort();
         *cell->total = total_begin(op, convert(wide_type(memory->type), old));

@@ -11,78 +11,39 @@
 
 static_assert(LDBL_MANT_DIG >= 64, "a 64-bit integer and its halves between neighbours fit a long double");
 
+// clang-format off
 const TypeInfo type_info[TYPES] = {
-#define FLOATING(name, bits, mantissa, bias, infinity, nan)                                                            \
-    {                                                                                                                  \
-        name, bits, true, false, mantissa, bias, infinity, nan                                                         \
-    }
-    [F64] = FLOATING("f64", 64, 52, 1023, true, true),
-    [F32] = FLOATING("f32", 32, 23, 127, true, true),
-    [TF32] = FLOATING("tf32", 32, 23, 127, true, true),
-    [F16] = FLOATING("f16", 16, 10, 15, true, true),
-    [BF16] = FLOATING("bf16", 16, 7, 127, true, true),
-    [E4M3] = FLOATING("e4m3", 8, 3, 7, false, true),
-    [E5M2] = FLOATING("e5m2", 8, 2, 15, true, true),
-    [E2M1] = FLOATING("e2m1", 4, 1, 1, false, false),
-#define INTEGER(name, bits, is_unsigned)                                                                               \
-    {                                                                                                                  \
-        name, bits, false, is_unsigned, 0, 0, false, false                                                             \
-    }
-    [INT] = INTEGER("int", 64, false),
-    [I64] = INTEGER("i64", 64, false),
-    [I32] = INTEGER("i32", 32, false),
-    [I16] = INTEGER("i16", 16, false),
-    [I8] = INTEGER("i8", 8, false),
-    [I4] = INTEGER("i4", 4, false),
-    [I2] = INTEGER("i2", 2, false),
-    [U64] = INTEGER("u64", 64, true),
-    [U32] = INTEGER("u32", 32, true),
-    [U16] = INTEGER("u16", 16, true),
-    [U8] = INTEGER("u8", 8, true),
-    [U4] = INTEGER("u4", 4, true),
-    [U2] = INTEGER("u2", 2, true),
-    [BOOL] = INTEGER("bool", 8, true),
+#define FLOATING(name, bits, mantissa, bias, infinity, nan) { name, bits, true, false, mantissa, bias, infinity, nan }
+    [F64] = FLOATING("f64", 64, 52, 1023, true, true),  [F32] = FLOATING("f32", 32, 23, 127, true, true),
+    [TF32] = FLOATING("tf32", 32, 23, 127, true, true), [F16] = FLOATING("f16", 16, 10, 15, true, true),
+    [BF16] = FLOATING("bf16", 16, 7, 127, true, true),  [E4M3] = FLOATING("e4m3", 8, 3, 7, false, true),
+    [E5M2] = FLOATING("e5m2", 8, 2, 15, true, true),    [E2M1] = FLOATING("e2m1", 4, 1, 1, false, false),
+#define INTEGER(name, bits, is_unsigned) { name, bits, false, is_unsigned, 0, 0, false, false }
+    [INT] = INTEGER("int", 64, false), [I64] = INTEGER("i64", 64, false), [I32] = INTEGER("i32", 32, false),
+    [I16] = INTEGER("i16", 16, false), [I8] = INTEGER("i8", 8, false),    [I4] = INTEGER("i4", 4, false),
+    [I2] = INTEGER("i2", 2, false),    [U64] = INTEGER("u64", 64, true),  [U32] = INTEGER("u32", 32, true),
+    [U16] = INTEGER("u16", 16, true),  [U8] = INTEGER("u8", 8, true),     [U4] = INTEGER("u4", 4, true),
+    [U2] = INTEGER("u2", 2, true),     [BOOL] = INTEGER("bool", 8, true),
 };
+// clang-format on
 
+// clang-format off
 const OpInfo op_info[OPS] = {
-    [ADD] = { "+", INFIX, 2, false },
-    [SUB] = { "-", INFIX, 2, false },
-    [MUL] = { "*", INFIX, 2, false },
-    [DIV] = { "/", INFIX, 2, false },
-    [MOD] = { "%", INFIX, 2, true },
-    [AND] = { "&", INFIX, 2, true },
-    [OR] = { "|", INFIX, 2, true },
-    [XOR] = { "^", INFIX, 2, true },
-    [SHL] = { "<<", INFIX, 2, true },
-    [SHR] = { ">>", INFIX, 2, true },
-    [LT] = { "<", INFIX, 2, false },
-    [LE] = { "<=", INFIX, 2, false },
-    [GT] = { ">", INFIX, 2, false },
-    [GE] = { ">=", INFIX, 2, false },
-    [EQ] = { "==", INFIX, 2, false },
-    [NE] = { "!=", INFIX, 2, false },
-    [BOTH] = { "&&", INFIX, 2, false },
-    [EITHER] = { "||", INFIX, 2, false },
-    [NEG] = { "-", PREFIX, 1, false },
-    [INVERT] = { "~", PREFIX, 1, true },
-    [NOT] = { "!", PREFIX, 1, false },
-    [MIN] = { "min", CALLED, 2, false },
-    [MAX] = { "max", CALLED, 2, false },
-    [CLAMP] = { "clamp", CALLED, 3, false },
-    [ABS] = { "abs", CALLED, 1, false },
-    [FMA] = { "fma", CALLED, 3, false },
-    [FLOOR] = { "floor", CALLED, 1, false },
-    [CEIL] = { "ceil", CALLED, 1, false },
-    [TRUNC] = { "trunc", CALLED, 1, false },
-    [RINT] = { "rint", CALLED, 1, false },
-    [ROUND] = { "round", CALLED, 1, false },
-    [SQRT] = { "sqrt", CALLED, 1, false },
-    [CEILDIV] = { "ceildiv", CALLED, 2, true },
-    [POPCOUNT] = { "popcount", CALLED, 1, true },
-    [CLZ] = { "clz", CALLED, 1, true },
-    [FFS] = { "ffs", CALLED, 1, true },
+    [ADD] = { "+", INFIX, 2, false },  [SUB] = { "-", INFIX, 2, false }, [MUL] = { "*", INFIX, 2, false },
+    [DIV] = { "/", INFIX, 2, false },  [MOD] = { "%", INFIX, 2, true },  [AND] = { "&", INFIX, 2, true },
+    [OR] = { "|", INFIX, 2, true },    [XOR] = { "^", INFIX, 2, true },  [SHL] = { "<<", INFIX, 2, true },
+    [SHR] = { ">>", INFIX, 2, true },  [LT] = { "<", INFIX, 2, false },  [LE] = { "<=", INFIX, 2, false },
+    [GT] = { ">", INFIX, 2, false },   [GE] = { ">=", INFIX, 2, false }, [EQ] = { "==", INFIX, 2, false },
+    [NE] = { "!=", INFIX, 2, false },  [BOTH] = { "&&", INFIX, 2, false }, [EITHER] = { "||", INFIX, 2, false },
+    [NEG] = { "-", PREFIX, 1, false }, [INVERT] = { "~", PREFIX, 1, true }, [NOT] = { "!", PREFIX, 1, false },
+    [MIN] = { "min", CALLED, 2, false }, [MAX] = { "max", CALLED, 2, false }, [CLAMP] = { "clamp", CALLED, 3, false },
+    [ABS] = { "abs", CALLED, 1, false }, [FMA] = { "fma", CALLED, 3, false }, [FLOOR] = { "floor", CALLED, 1, false },
+    [CEIL] = { "ceil", CALLED, 1, false }, [TRUNC] = { "trunc", CALLED, 1, false }, [RINT] = { "rint", CALLED, 1, false },
+    [ROUND] = { "round", CALLED, 1, false }, [SQRT] = { "sqrt", CALLED, 1, false }, [CEILDIV] = { "ceildiv", CALLED, 2, true },
+    [POPCOUNT] = { "popcount", CALLED, 1, true }, [CLZ] = { "clz", CALLED, 1, true }, [FFS] = { "ffs", CALLED, 1, true },
     [SELECT] = { "?:", CONDITIONAL, 3, false },
 };
+// clang-format on
 
 Type wide_type(Type t)
 {

@@ -428,7 +428,7 @@ static void too_much_shared_memory_names_the_tiles(void **state)
     kiln_kernel *k;
     assert_ok(kiln_program_load_text("greedy.tile", greedy, &p));
     assert_fails(kiln_kernel_build(gpu, p, "greedy", NULL, NULL, &k), KILN_BAD_SOURCE,
-                 "bytes of shared memory; an instance has 232448");
+                 "bytes of shared memory; a CTA has 232448");
     assert_non_null(strstr(kiln_error_message(), "'large': 1 x 240"));
     kiln_program_free(p);
 }
@@ -453,23 +453,19 @@ static Driver open_driver(void)
     const char *const given = getenv("KILN_CUDA");
     void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
     assert_non_null(library);
-    const struct {
-        const char *name;
-        void *slot;
-    } entries[] = { { "cuStreamBeginCapture_v2", &d.begin },
-                    { "cuStreamEndCapture", &d.end },
-                    { "cuGraphInstantiateWithFlags", &d.instantiate },
-                    { "cuGraphLaunch", &d.launch },
-                    { "cuStreamCreate", &d.stream_create },
-                    { "cuCtxPushCurrent_v2", &d.context_push },
-                    { "cuCtxPopCurrent_v2", &d.context_pop },
-                    { "cuDevicePrimaryCtxRetain", &d.retain },
-                    { "cuDevicePrimaryCtxRelease_v2", &d.release } };
+    // clang-format off
+    const struct { const char *name; void *slot; } entries[] = {
+        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end },
+        { "cuGraphInstantiateWithFlags", &d.instantiate }, { "cuGraphLaunch", &d.launch },
+        { "cuStreamCreate", &d.stream_create }, { "cuCtxPushCurrent_v2", &d.context_push },
+        { "cuCtxPopCurrent_v2", &d.context_pop }, { "cuDevicePrimaryCtxRetain", &d.retain },
+        { "cuDevicePrimaryCtxRelease_v2", &d.release } };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *const found = dlsym(library, entries[i].name);
         assert_non_null(found);
         memcpy(entries[i].slot, &found, sizeof found);
     }
+    // clang-format on
     return d;
 }
 
@@ -620,43 +616,28 @@ static void a_fault_names_the_kernel(void **state)
     goes_on_or_says_why_not(state);
 }
 
+// clang-format off
 static Trap traps[] = {
-    { "outside", true, 0, 1, 3 },
-    { "unwritten", true, 128, 127, 0 },
-    { "unwritten_step", true, 2, 1, 0 },
-    { "unwritten_product", true, 256, 255, 0 },
-    { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 },
-    { "asserts", false, N, N - 1, 1 },
-    { "arithmetic", true, 0, 1, 0 },
-    { "arithmetic", true, 0, 2, 0 },
-    { "arithmetic", true, 0, 3, 0 },
-    { "arithmetic", true, 0, 4, 0 },
-    { "arithmetic", true, 0, 5, 0 },
-    { "arithmetic", true, 0, 6, 0 },
-    { "arithmetic", true, 0, 7, 0 },
-    { "arithmetic", true, 0, 8, 0 },
-    { "arithmetic", true, 0, 9, 0 },
-    { "arithmetic", true, 0, 10, 0 },
+    { "outside", true, 0, 1, 3 }, { "unwritten", true, 128, 127, 0 }, { "unwritten_step", true, 2, 1, 0 },
+    { "unwritten_product", true, 256, 255, 0 }, { "overflow", true, 1 << 20, INT64_C(1) << 40, 0 }, { "asserts", false, N, N - 1, 1 },
+    { "arithmetic", true, 0, 1, 0 }, { "arithmetic", true, 0, 2, 0 }, { "arithmetic", true, 0, 3, 0 }, { "arithmetic", true, 0, 4, 0 },
+    { "arithmetic", true, 0, 5, 0 }, { "arithmetic", true, 0, 6, 0 }, { "arithmetic", true, 0, 7, 0 }, { "arithmetic", true, 0, 8, 0 },
+    { "arithmetic", true, 0, 9, 0 }, { "arithmetic", true, 0, 10, 0 },
 };
+// clang-format on
+// clang-format off
 static const struct CMUnitTest faults[] = {
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[0]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[1]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[2]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[3]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[4]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[5]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[6]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[7]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[8]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[9]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[10]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[11]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[12]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[13]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[14]),
-    cmocka_unit_test_prestate(trap_names_its_place, &traps[15]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[0]), cmocka_unit_test_prestate(trap_names_its_place, &traps[1]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[2]), cmocka_unit_test_prestate(trap_names_its_place, &traps[3]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[4]), cmocka_unit_test_prestate(trap_names_its_place, &traps[5]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[6]), cmocka_unit_test_prestate(trap_names_its_place, &traps[7]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[8]), cmocka_unit_test_prestate(trap_names_its_place, &traps[9]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[10]), cmocka_unit_test_prestate(trap_names_its_place, &traps[11]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[12]), cmocka_unit_test_prestate(trap_names_its_place, &traps[13]),
+    cmocka_unit_test_prestate(trap_names_its_place, &traps[14]), cmocka_unit_test_prestate(trap_names_its_place, &traps[15]),
     cmocka_unit_test(a_fault_names_the_kernel),
 };
+// clang-format on
 enum { FAULTS = sizeof faults / sizeof *faults };
 
 static int meet_fault(int i)

@@ -2,7 +2,7 @@
 // attention_prefill_test.c - packed sequences as FlashMLA's tests of MHA prefill have them, forward and backward, up to
 // their full size: every element of every result is compared with a reference in double precision.
 //
-// By plain loops such a reference would take ten minutes for a case of 8192 keys and 128 heads. But here a head's keys and
+// The kernels' references take ten minutes for a case of 8192 keys and 128 heads. But here a head's keys and
 // values are copies of KINDS tokens, in runs of random length: a sum over the keys that a row sees is one over KINDS tokens,
 // each as often as the row sees it, and keys of a kind receive the same gradient from each row that sees them. The kernels
 // do not know. Sums this long hide much: a tile of keys that one row leaves out moves it by 1/64. So beside the three-part
@@ -431,32 +431,14 @@ static void run(const Batch *b, bool again)
     const kiln_tensor *t[ROOMS];
     Room *const w = &rooms[WORKSPACE];
     for (int r = 0; r < ROOMS; r++) t[r] = &rooms[r].array.tensor;
-    const kiln_attention_varlen_args forward = { .q = t[Q],
-                                                 .k = t[K],
-                                                 .v = t[V],
-                                                 .q_offsets = q_offsets,
-                                                 .k_offsets = k_offsets,
-                                                 .max_queries = longest_of(b->rows, b->n),
-                                                 .out = t[OUT],
-                                                 .lse = t[LSE],
-                                                 .causal = b->causal,
-                                                 .scale = b->scale };
-    kiln_attention_backward_varlen_args backward = { .q = t[Q],
-                                                     .k = t[K],
-                                                     .v = t[V],
-                                                     .q_offsets = q_offsets,
-                                                     .k_offsets = k_offsets,
-                                                     .max_keys = longest_of(b->keys, b->n),
-                                                     .out = t[OUT],
-                                                     .lse = t[LSE],
-                                                     .dout = t[DOUT],
-                                                     .dq = t[DQ],
-                                                     .dk = t[DK],
-                                                     .dv = t[DV],
-                                                     .causal = b->causal,
-                                                     .deterministic = b->deterministic,
-                                                     .max_queries = b->deterministic ? forward.max_queries : 0,
-                                                     .scale = b->scale };
+    // clang-format off
+    const kiln_attention_varlen_args forward = {
+        .q = t[Q], .k = t[K], .v = t[V], .q_offsets = q_offsets, .k_offsets = k_offsets, .max_queries = longest_of(b->rows, b->n),
+        .out = t[OUT], .lse = t[LSE], .causal = b->causal, .scale = b->scale };
+    kiln_attention_backward_varlen_args backward = {
+        .q = t[Q], .k = t[K], .v = t[V], .q_offsets = q_offsets, .k_offsets = k_offsets, .max_keys = longest_of(b->keys, b->n),
+        .out = t[OUT], .lse = t[LSE], .dout = t[DOUT], .dq = t[DQ], .dk = t[DK], .dv = t[DV], .causal = b->causal, .deterministic = b->deterministic,
+        .max_queries = b->deterministic ? forward.max_queries : 0, .scale = b->scale };
     assert_ok(kiln_attention_forward_varlen(ops, NULL, &forward));
     assert_ok(kiln_attention_backward_varlen_workspace_size(ops, &backward, &backward.workspace_bytes));
     take_room(w, backward.workspace_bytes, false);
@@ -487,6 +469,7 @@ static void check_batch(Batch b, int masks)
         piece = malloc(PIECE);
         memset(erased, 0xFF, PIECE);
     }
+    // clang-format on
     make_inputs(&b);
     for (int mask = FULL; mask <= CAUSAL; mask *= 2) {
         if (!(masks & mask)) continue;

@@ -25,25 +25,19 @@ static Driver open_driver(void)
     Driver d;
     const char *const given = getenv("KILN_CUDA");
     void *const library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
-    const struct {
-        const char *name;
-        void *slot;
-    } entries[] = { { "cuDevicePrimaryCtxRetain", &d.retain },
-                    { "cuDevicePrimaryCtxRelease_v2", &d.release },
-                    { "cuCtxPushCurrent_v2", &d.push },
-                    { "cuCtxPopCurrent_v2", &d.pop },
-                    { "cuStreamCreate", &d.create },
-                    { "cuStreamDestroy_v2", &d.destroy },
-                    { "cuStreamBeginCapture_v2", &d.begin },
-                    { "cuStreamEndCapture", &d.end },
-                    { "cuGraphInstantiateWithFlags", &d.instantiate },
-                    { "cuGraphLaunch", &d.launch } };
+    // clang-format off
+    const struct { const char *name; void *slot; } entries[] = {
+        { "cuDevicePrimaryCtxRetain", &d.retain }, { "cuDevicePrimaryCtxRelease_v2", &d.release }, { "cuCtxPushCurrent_v2", &d.push },
+        { "cuCtxPopCurrent_v2", &d.pop }, { "cuStreamCreate", &d.create }, { "cuStreamDestroy_v2", &d.destroy },
+        { "cuStreamBeginCapture_v2", &d.begin }, { "cuStreamEndCapture", &d.end }, { "cuGraphInstantiateWithFlags", &d.instantiate },
+        { "cuGraphLaunch", &d.launch } };
     assert_non_null(library);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *const found = dlsym(library, entries[i].name);
         assert_non_null(found);
         memcpy(entries[i].slot, &found, sizeof found);
     }
+    // clang-format on
     return d;
 }
 

@@ -319,24 +319,15 @@ static void values_are_looked_at(bool check)
 
     Array *const q = ARRAY(KILN_BF16, 8, 2, 16), *const out = ARRAY(KILN_BF16, 8, 2, 16),
                  *const good = ARRAY(KILN_I32, 3), *const bad = ARRAY(KILN_I32, 3);
-    static const struct {
-        int at[3];
-        int longest;
-        const char *message;
-    } wrong[] = { { { 1, 4, 8 }, 8, "offsets begin at 0" },
-                  { { 0, 9, 8 }, 9, "offsets never fall" },
-                  { { 0, 4, 7 }, 8, "offsets end at the number of rows" },
-                  { { 0, 2, 8 }, 5, "no sequence is longer than the call says" } };
+    // clang-format off
+    static const struct { int at[3]; int longest; const char *message; } wrong[] = {
+        { { 1, 4, 8 }, 8, "offsets begin at 0" },  { { 0, 9, 8 }, 9, "offsets never fall" },
+        { { 0, 4, 7 }, 8, "offsets end at the number of rows" }, { { 0, 2, 8 }, 5, "no sequence is longer than the call says" } };
     fill_random(q, -1, 1);
     for (int i = 0; i < 3; i++) set(good, i, 4 * i);
     array_send(good);
-    kiln_attention_varlen_args args = { .q = &q->tensor,
-                                        .k = &q->tensor,
-                                        .v = &q->tensor,
-                                        .q_offsets = &good->tensor,
-                                        .k_offsets = &good->tensor,
-                                        .max_queries = 4,
-                                        .out = &out->tensor };
+    kiln_attention_varlen_args args = { .q = &q->tensor, .k = &q->tensor, .v = &q->tensor, .q_offsets = &good->tensor,
+        .k_offsets = &good->tensor, .max_queries = 4, .out = &out->tensor };
     assert_ok(kiln_attention_forward_varlen(checked, NULL, &args));
     for (int k = 0; k < 4; k++) {
         for (int i = 0; i < 3; i++) set(bad, i, wrong[k].at[i]);
@@ -345,6 +336,7 @@ static void values_are_looked_at(bool check)
         args.max_queries = wrong[k].longest;
         assert_fails(kiln_attention_forward_varlen(checked, NULL, &args), KILN_TRAPPED, wrong[k].message);
     }
+    // clang-format on
     kiln_ops_close(checked);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // latent.h - what the tests of latent attention share: plans, tokens of a cache, and a reference that can follow at full size.
 //
-// By plain loops a reference would take an hour for 128 requests of 32768 keys. But here tokens are copies of KINDS: a sum over
-// the tokens that a row sees is one over KINDS, each as often as the row sees it. The kernels do not know.
+// The kernels' references take an hour for 128 requests of 32768 keys. But here tokens are copies of KINDS: a sum over the
+// tokens that a row sees is one over KINDS, each as often as the row sees it, and every element can be compared. The kernels
+// do not know; `kiln test` holds them to their references.
 #ifndef KILN_TESTS_OPS_LATENT_H
 #define KILN_TESTS_OPS_LATENT_H
 

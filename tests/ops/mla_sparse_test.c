@@ -181,18 +181,12 @@ static void check_decode(Case c)
                                                         .memory = memory->tensor.data,
                                                         .memory_bytes = bytes },
                                  &plan));
-    kiln_mla_decode_sparse_args args = { .plan = &plan,
-                                         .q = &q->tensor,
-                                         .cache = &first.cache->tensor,
-                                         .indices = &first.indices->tensor,
-                                         .topk_lengths = tensor_of(first.lengths),
-                                         .extra_cache = tensor_of(extra.cache),
-                                         .extra_indices = tensor_of(extra.indices),
-                                         .extra_topk_lengths = tensor_of(extra.lengths),
-                                         .sink = tensor_of(sink),
-                                         .out = &out->tensor,
-                                         .lse = &lse->tensor,
-                                         .round_scales = c.round_scales };
+    // clang-format off
+    kiln_mla_decode_sparse_args args = {
+        .plan = &plan, .q = &q->tensor, .cache = &first.cache->tensor, .indices = &first.indices->tensor,
+        .topk_lengths = tensor_of(first.lengths), .extra_cache = tensor_of(extra.cache), .extra_indices = tensor_of(extra.indices),
+        .extra_topk_lengths = tensor_of(extra.lengths), .sink = tensor_of(sink), .out = &out->tensor, .lse = &lse->tensor,
+        .round_scales = c.round_scales };
     assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &args, &bytes));
     Array *const workspace = bytes_new(bytes);
     args.workspace = workspace->tensor.data;
@@ -207,16 +201,9 @@ static void check_decode(Case c)
     array_unchanged(first.cache, "cache");
     array_unchanged(first.indices, "indices");
 
-    Comparisons all = {
-        .c = &c,
-        .pool = &pool,
-        .first = &first,
-        .extra = &extra,
-        .q = q,
-        .sink = sink,
-        .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 5e-6 }, .part_most = ROW_MOST },
-        .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 8.01 / 65536, 1e-7 } }
-    };
+    Comparisons all = { .c = &c, .pool = &pool, .first = &first, .extra = &extra, .q = q, .sink = sink,
+                        .out = { .name = "out", .got = out, .tolerance = { 8e-4, 2.01 / 128, 5e-6 }, .part_most = ROW_MOST },
+                        .lse = { .name = "lse", .got = lse, .tolerance = { 1e-6, 8.01 / 65536, 1e-7 } } };
     in_parallel((int64_t)c.batch * c.queries, compare_token, &all);
     assert_compared(&all.out);
     assert_compared(&all.lse);
@@ -250,8 +237,7 @@ static void decode_lists_of_any_length(void **state)
 static void decode_without_valid_indices(void **state)
 {
     check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 128, .pages = 2, .none_valid = true });
-    check_decode(
-        (Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 640, .pages = 1, .none_valid = true, .partitions = 9 });
+    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 640, .pages = 1, .none_valid = true, .partitions = 9 });
 }
 
 static void decode_with_rounded_scales(void **state)
@@ -262,44 +248,21 @@ static void decode_with_rounded_scales(void **state)
 static void decode_part_of_each_list(void **state)
 {
     check_decode((Case){ .batch = 5, .queries = 2, .heads = 3, .topk = 192, .pages = 3, .lengths = true });
-    check_decode(
-        (Case){ .batch = 5, .queries = 1, .heads = 3, .topk = 700, .pages = 3, .lengths = true, .partitions = 9 });
+    check_decode((Case){ .batch = 5, .queries = 1, .heads = 3, .topk = 700, .pages = 3, .lengths = true, .partitions = 9 });
 }
 
 static void decode_with_sinks_and_pages_of_any_size(void **state)
 {
     check_decode((Case){ .batch = 2, .queries = 2, .heads = 5, .topk = 100, .pages = 9, .page_size = 7, .sink = true });
-    check_decode((Case){ .batch = 2,
-                         .queries = 1,
-                         .heads = 5,
-                         .topk = 300,
-                         .pages = 1,
-                         .page_size = 256,
-                         .sink = true,
-                         .partitions = 6 });
+    check_decode((Case){ .batch = 2, .queries = 1, .heads = 5, .topk = 300, .pages = 1, .page_size = 256, .sink = true, .partitions = 6 });
 }
 
 static void decode_over_two_caches(void **state)
 {
-    check_decode((Case){ .batch = 3,
-                         .queries = 2,
-                         .heads = 4,
-                         .topk = 100,
-                         .pages = 2,
-                         .extra_topk = 70,
-                         .extra_pages = 5,
+    check_decode((Case){ .batch = 3, .queries = 2, .heads = 4, .topk = 100, .pages = 2, .extra_topk = 70, .extra_pages = 5,
                          .extra_page_size = 20 });
-    check_decode((Case){ .batch = 4,
-                         .queries = 1,
-                         .heads = 4,
-                         .topk = 300,
-                         .pages = 2,
-                         .extra_topk = 500,
-                         .extra_pages = 5,
-                         .extra_page_size = 64,
-                         .lengths = true,
-                         .sink = true,
-                         .partitions = 11 });
+    check_decode((Case){ .batch = 4, .queries = 1, .heads = 4, .topk = 300, .pages = 2, .extra_topk = 500, .extra_pages = 5,
+                         .extra_page_size = 64, .lengths = true, .sink = true, .partitions = 11 });
 }
 
 // A plan of an earlier step, whose lists counted for less, leaves places out: refused where values are looked at. One for
@@ -307,43 +270,28 @@ static void decode_over_two_caches(void **state)
 static void plans_for_shorter_lists(void **state)
 {
     enum { B = 3, TOPK = 300, EXTRA = 130 };
-    static const struct {
-        int planned[2], called[2];
-        bool refused;
-    } steps[] = { // of request 1; -1: no lengths are given
-                  { { 64, 10 }, { 64, 10 }, false }, { { 64, 10 }, { 65, 10 }, true },
-                  { { 0, 0 }, { 0, 1 }, true },      { { 64, 64 }, { 64, 65 }, true },
-                  { { 300, 10 }, { 7, 10 }, false }, { { -1, -1 }, { 299, 10 }, false },
-                  { { 0, 0 }, { -1, -1 }, true },    { { -1, -1 }, { -1, -1 }, false }
-    };
-    const kiln_mla_shape shape = {
-        .batch = B, .queries = 1, .query_heads = 4, .topk = TOPK, .extra_topk = EXTRA, .partitions = 4
-    };
+    static const struct { int planned[2], called[2]; bool refused; } steps[] = {       // of request 1; -1: no lengths are given
+        { { 64, 10 }, { 64, 10 }, false }, { { 64, 10 }, { 65, 10 }, true },  { { 0, 0 }, { 0, 1 }, true },
+        { { 64, 64 }, { 64, 65 }, true },  { { 300, 10 }, { 7, 10 }, false }, { { -1, -1 }, { 299, 10 }, false },
+        { { 0, 0 }, { -1, -1 }, true },    { { -1, -1 }, { -1, -1 }, false } };
+    const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = 4, .topk = TOPK, .extra_topk = EXTRA, .partitions = 4 };
     kiln_ops *checked = NULL;
     size_t bytes;
     if (!on_cpu()) assert_ok(kiln_ops_open(device, &(kiln_build_options){ .check = true }, &checked));
     kiln_ops *const o = checked ? checked : ops;
-    Array *const lengths = ARRAY(KILN_I32, B), *const more = ARRAY(KILN_I32, B),
-                 *const q = ARRAY(KILN_BF16, B, 1, 4, K), *const cache = ARRAY(KILN_U8, 2, 64, BYTES),
-                 *const indices = ARRAY(KILN_I32, B, 1, TOPK), *const extra = ARRAY(KILN_I32, B, 1, EXTRA),
-                 *const sink = ARRAY(KILN_F32, 4), *const out = ARRAY(KILN_BF16, B, 1, 4, V),
-                 *const lse = ARRAY(KILN_F32, B, 4, 1);
+    Array *const lengths = ARRAY(KILN_I32, B), *const more = ARRAY(KILN_I32, B), *const q = ARRAY(KILN_BF16, B, 1, 4, K),
+          *const cache = ARRAY(KILN_U8, 2, 64, BYTES), *const indices = ARRAY(KILN_I32, B, 1, TOPK),
+          *const extra = ARRAY(KILN_I32, B, 1, EXTRA), *const sink = ARRAY(KILN_F32, 4), *const out = ARRAY(KILN_BF16, B, 1, 4, V),
+          *const lse = ARRAY(KILN_F32, B, 4, 1);
     assert_ok(kiln_mla_plan_size(o, &shape, &bytes));
     Array *const memory = bytes_new(bytes), *const workspace = bytes_new(1 << 20);
     for (int i = 0; i < (int)(sizeof steps / sizeof *steps); i++) {
         if (!on_cpu() && (steps[i].refused || steps[i].planned[0] < 0)) continue;
         kiln_mla_plan plan;
         kiln_mla_plan_args make = { .shape = &shape, .memory = memory->tensor.data, .memory_bytes = bytes };
-        kiln_mla_decode_sparse_args args = { .plan = &plan,
-                                             .q = &q->tensor,
-                                             .cache = &cache->tensor,
-                                             .indices = &indices->tensor,
-                                             .extra_cache = &cache->tensor,
-                                             .extra_indices = &extra->tensor,
-                                             .out = &out->tensor,
-                                             .lse = &lse->tensor,
-                                             .workspace = workspace->tensor.data,
-                                             .workspace_bytes = workspace->bytes };
+        kiln_mla_decode_sparse_args args = { .plan = &plan, .q = &q->tensor, .cache = &cache->tensor, .indices = &indices->tensor,
+            .extra_cache = &cache->tensor, .extra_indices = &extra->tensor, .out = &out->tensor, .lse = &lse->tensor,
+            .workspace = workspace->tensor.data, .workspace_bytes = workspace->bytes };
         for (int call = 0; call < 2; call++) {
             const int *const n = call ? steps[i].called : steps[i].planned;
             for (int b = 0; b < B; b++) set(lengths, b, b == 1 ? n[0] : 20), set(more, b, b == 1 ? n[1] : 20);
@@ -351,15 +299,14 @@ static void plans_for_shorter_lists(void **state)
             array_send(more);
             if (!call && n[0] >= 0) make.topk_lengths = &lengths->tensor, make.extra_topk_lengths = &more->tensor;
             if (!call) assert_ok(kiln_mla_plan_make(o, NULL, &make, &plan));
-            if (call && n[0] >= 0)
-                args.topk_lengths = &lengths->tensor, args.extra_topk_lengths = &more->tensor,
-                args.sink = &sink->tensor;
+            if (call && n[0] >= 0) args.topk_lengths = &lengths->tensor, args.extra_topk_lengths = &more->tensor, args.sink = &sink->tensor;
         }
         kiln_status status = kiln_mla_decode_sparse(o, NULL, &args);
         if (!status) status = kiln_stream_wait(device, NULL);
         if (steps[i].refused) assert_fails(status, KILN_TRAPPED, "the plan was made for lists as long as these");
         else assert_ok(status);
     }
+    // clang-format on
     kiln_ops_close(checked);
 }
 
@@ -522,18 +469,18 @@ static void check_prefill(Prefill c)
     free_arrays(NULL);
 }
 
-static const struct {
-    int keys, topk;
-} sizes[] = { { 128, 128 },  { 256, 256 },  { 512, 512 }, { 592, 128 }, { 1840, 256 },
-              { 1592, 384 }, { 1521, 512 }, { 95, 128 },  { 153, 256 }, { 114, 384 } };
+// clang-format off
+static const struct { int keys, topk; } sizes[] = {
+    { 128, 128 }, { 256, 256 }, { 512, 512 }, { 592, 128 }, { 1840, 256 }, { 1592, 384 }, { 1521, 512 }, { 95, 128 },
+    { 153, 256 }, { 114, 384 } };
 
 static void prefill_lists(void **state)
 {
     for (int i = 0; i < 10; i++)
         for (int queries = 1; queries <= (on_cpu() ? 9 : 1); queries += 8)
-            check_prefill(
-                (Prefill){ .queries = queries, .heads = 3, .size = K, .keys = sizes[i].keys, .topk = sizes[i].topk });
+            check_prefill((Prefill){ .queries = queries, .heads = 3, .size = K, .keys = sizes[i].keys, .topk = sizes[i].topk });
 }
+// clang-format on
 
 // Whole blocks without a valid index.
 static void prefill_long_lists_of_few_keys(void **state)

@@ -49,7 +49,7 @@ static void shapes_of_plans(void **state)
     REFUSED(SIZE_OF(ops, &s, &bytes), s, s.query_heads = 0, KILN_BAD_SHAPE,
             "'query_heads' of the shape is 0, expected 1 to");
     REFUSED(SIZE_OF(ops, &s, &bytes), s, s.key_heads = 3, KILN_BAD_SHAPE,
-            "4 query heads of the shape are no multiple of its 3 key");
+            "4 query heads of the shape are not a multiple of its 3 key");
     REFUSED(SIZE_OF(ops, &s, &bytes), s, s.topk = -64, KILN_BAD_SHAPE, "'topk' of the shape is -64");
     REFUSED(SIZE_OF(ops, &s, &bytes), s, s.extra_topk = 64, KILN_BAD_SHAPE,
             "'extra_topk' of the shape is 64, but its 'topk' is 0");
@@ -351,9 +351,9 @@ static void attention(void **state)
                    "dimension 3 of 'k' is 32, expected 64: its shape is [B][SKV][HKV][D], and 'q' has D = 64");
     REFUSED_TENSOR(RUN, v, shape[1] = 8, KILN_BAD_SHAPE, "dimension 1 of 'v' is 8, expected 9");
     REFUSED(RUN, k, (k.shape[2] = 3, v.shape[2] = 3), KILN_BAD_SHAPE,
-            "4 query heads (of 'q') are no multiple of 3 key heads (of 'k')");
+            "4 query heads (of 'q') are not a multiple of 3 key heads (of 'k')");
     v.shape[2] = 2;
-    REFUSED(RUN, k, (k.shape[2] = 0, v.shape[2] = 0), KILN_BAD_SHAPE, "are no multiple of 0 key heads");
+    REFUSED(RUN, k, (k.shape[2] = 0, v.shape[2] = 0), KILN_BAD_SHAPE, "are not a multiple of 0 key heads");
     v.shape[2] = 2;
     REFUSED(RUN, q, (q.shape[3] = 40, k.shape[3] = 40), KILN_UNSUPPORTED,
             "head size D is 40, expected a multiple of 16 up to 256");

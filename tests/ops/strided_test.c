@@ -145,18 +145,16 @@ static void run_backward(const Operand *o)
 
 static void forward_and_backward(void **state)
 {
-    static const struct {
-        kiln_type type;
-        bool causal, deterministic;
-    } cases[] = { { KILN_BF16, false, false }, { KILN_BF16, true, true }, { KILN_F32, true, false } };
+    // clang-format off
+    static const struct { kiln_type type; bool causal, deterministic; } cases[] = {
+        { KILN_BF16, false, false }, { KILN_BF16, true, true }, { KILN_F32, true, false } };
     for (int c = 0; c < 3; c++) {
         type = cases[c].type, causal = cases[c].causal, deterministic = cases[c].deterministic;
         seed(5);
         Array *const q = random_of(ARRAY(type, 2, 70, 4, D), 1), *const k = random_of(ARRAY(type, 2, 90, 2, D), 1),
-                     *const v = random_of(ARRAY(type, 2, 90, 2, DV), 0.5), *const out = ARRAY(type, 2, 70, 4, DV),
-                     *const lse = ARRAY(KILN_F32, 2, 4, 70), *const dout = random_of(ARRAY(type, 2, 70, 4, DV), 0.5),
-                     *const dq = ARRAY(type, 2, 70, 4, D), *const dk = ARRAY(type, 2, 90, 2, D),
-                     *const dv = ARRAY(type, 2, 90, 2, DV);
+              *const v = random_of(ARRAY(type, 2, 90, 2, DV), 0.5), *const out = ARRAY(type, 2, 70, 4, DV),
+              *const lse = ARRAY(KILN_F32, 2, 4, 70), *const dout = random_of(ARRAY(type, 2, 70, 4, DV), 0.5),
+              *const dq = ARRAY(type, 2, 70, 4, D), *const dk = ARRAY(type, 2, 90, 2, D), *const dv = ARRAY(type, 2, 90, 2, DV);
         Operand forward[] = { ROWS(q), ROWS(k), ROWS(v), OUT_ROWS(out), OUT(lse) };
         check_spread(forward, 5, run_forward, close_to);
         for (int i = 0; i < 5; i++) forward[i].use = forward[i].plain;
@@ -164,11 +162,11 @@ static void forward_and_backward(void **state)
         assert_ok(kiln_stream_wait(device, NULL));
         array_fetch(out);
         array_fetch(lse);
-        Operand backward[] = { ROWS(q),    ROWS(k),      ROWS(v),      ROWS(out),   IN(lse),
-                               ROWS(dout), OUT_ROWS(dq), OUT_ROWS(dk), OUT_ROWS(dv) };
+        Operand backward[] = { ROWS(q), ROWS(k), ROWS(v), ROWS(out), IN(lse), ROWS(dout), OUT_ROWS(dq), OUT_ROWS(dk), OUT_ROWS(dv) };
         check_spread(backward, 9, run_backward, close_to);
         free_arrays(NULL);
     }
+    // clang-format on
 }
 
 static void run_varlen(const Operand *o)

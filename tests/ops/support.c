@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // support.c - see support.h.
 #include "support.h"
-#include "runtime/runtime.h"
+#include "ops/call.h"
+#include "runtime/build.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -265,13 +266,19 @@ void get_many(const Array *b, int64_t first, int64_t n, double *values)
 
 int64_t count(const Array *b) { return tensor_elements(&b->tensor); }
 
-double *values(const Array *b)
+static void *keep(size_t bytes)
 {
-    struct Kept *const k = must_have(malloc(sizeof *k + sizeof(double) * (size_t)(count(b) + 1)));
+    struct Kept *const k = must_have(malloc(sizeof *k + bytes));
     k->next = kept;
     kept = k;
-    get_many(b, 0, count(b), k->numbers);
     return k->numbers;
+}
+
+double *values(const Array *b)
+{
+    double *const numbers = keep(sizeof *numbers * (size_t)count(b));
+    get_many(b, 0, count(b), numbers);
+    return numbers;
 }
 
 // ---- numbers
@@ -386,6 +393,51 @@ void in_parallel(int64_t n, void body(int64_t i, void *context), void *context)
         started++;
     work(&team);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+// ---- the kernels' own references
+
+const kiln_tensor *host_copy(const Array *b)
+{
+    const DType type = dtype_is_float(dtype_of_type(b->tensor.type)) ? DTYPE_F32 : dtype_of_type(b->tensor.type);
+    kiln_tensor *const t = keep(sizeof *t);
+    *t = kiln_tensor_of(NULL, NULL, type_of_dtype(type), b->tensor.rank, b->tensor.shape);
+    t->data = keep(kiln_tensor_bytes(t));
+    for (int64_t i = 0; i < count(b); i++) element_set(type, t->data, i, get(b, i));
+    return t;
+}
+
+// What is left as it was agrees with nothing.
+const kiln_tensor *host_result(const Array *b)
+{
+    const kiln_tensor *const t = host_copy(b);
+    for (int64_t i = 0; i < count(b); i++) element_set(dtype_of_type(t->type), t->data, i, 1e30);
+    return t;
+}
+
+const double *numbers(const kiln_tensor *host)
+{
+    const int64_t n = tensor_elements(host);
+    double *const x = keep(sizeof *x * (size_t)n);
+    for (int64_t i = 0; i < n; i++) x[i] = element_get(dtype_of_type(host->type), host->data, i);
+    return x;
+}
+
+void run_reference(const char *file, const char *kernel, const char *bindings, const kiln_arg *args, int n_args)
+{
+    kiln_program *program;
+    kiln_kernel *reference;
+    Binding *list;
+    int n;
+    Arena *const arena = must_have(arena_new());
+    if (setjmp(arena->out_of_memory) != 0) must_have(NULL);
+    assert_ok(program_load_texts(file, kernel_text, &program));
+    assert_ok(bindings_parse(arena, program, kernel, bindings, &list, &n));
+    assert_ok(reference_build(program, kernel, list, n, &reference));
+    assert_ok(kiln_launch(reference, NULL, args, n_args));
+    kiln_kernel_free(reference);
+    kiln_program_free(program);
+    arena_free(arena);
 }
 
 // ---- comparing

@@ -81,6 +81,16 @@ double dot(const double *x, const double *y, int n);
 // body(0, context) .. body(n - 1, context) in any order, on all processors; these may fail no test and draw no numbers.
 void in_parallel(int64_t n, void body(int64_t i, void *context), void *context);
 
+// ---- the kernels' own references
+
+// A contiguous copy in host memory, the test's: of floating-point numbers as f32, of others as they are.
+const kiln_tensor *host_copy(const Array *b);
+const kiln_tensor *host_result(const Array *b); // of its shape, for the reference to write
+// Runs the reference of a kernel of the library, such as "attention_forward" of "attention/forward.tile", on host memory. It
+// computes in f64; with T=f32 results are rounded to f32 alone.
+void run_reference(const char *file, const char *kernel, const char *bindings, const kiln_arg *args, int n_args);
+const double *numbers(const kiln_tensor *host); // all as doubles; the test's, too
+
 // ---- comparing
 
 typedef struct Tolerance {

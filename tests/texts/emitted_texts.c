@@ -27,16 +27,18 @@ typedef struct Form {
     Target target;
 } Form;
 
+// clang-format off
 static const Form forms[] = {
-    { "amx", false, { .name = "cpu", .cpu = { .isa = ISA_AVX512, .bf16 = true, .vnni = true, .amx = true } } },
-    { "avx512", false, { .name = "cpu", .cpu = { .isa = ISA_AVX512 } } },
-    { "avx2", false, { .name = "cpu", .cpu = { .isa = ISA_AVX2 } } },
-    { "portable", false, { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
-    { "check", true, { .name = "cpu", .cpu = { .isa = ISA_PORTABLE } } },
-    { "sm_90a", false, { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
-    { "sm_80", false, { .name = "cuda", .cuda = { .arch = 80, .explain = true } } },
-    { "sm_90a-check", true, { .name = "cuda", .cuda = { .arch = 90, .explain = true } } },
+    { "amx",           false, { .kind = &target_cpu, .cpu = { .isa = ISA_AVX512, .bf16 = true, .vnni = true, .amx = true } } },
+    { "avx512",        false, { .kind = &target_cpu, .cpu = { .isa = ISA_AVX512 } } },
+    { "avx2",          false, { .kind = &target_cpu, .cpu = { .isa = ISA_AVX2 } } },
+    { "portable",      false, { .kind = &target_cpu, .cpu = { .isa = ISA_PORTABLE } } },
+    { "check",         true,  { .kind = &target_cpu, .cpu = { .isa = ISA_PORTABLE } } },
+    { "sm_90a",        false, { .kind = &target_cuda, .gpu = &gpu_sm_90a } },
+    { "sm_80",         false, { .kind = &target_cuda, .gpu = &gpu_sm_80 } },
+    { "sm_90a-check",  true,  { .kind = &target_cuda, .gpu = &gpu_sm_90a } },
 };
+// clang-format on
 
 // ---- writing
 

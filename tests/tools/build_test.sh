@@ -43,6 +43,13 @@ says "$folder/out" "building in $folder/built with 3 jobs" '  25%' '  50%' '  75
 PATH="$folder/bin:$PATH" sh scripts/build.sh "$folder/built" 3 >"$folder/out" 2>&1 && bad 'build.sh hides a failure'
 says "$folder/out" 'x.c:1:1: error: it is broken' 'the build failed; all of its output is in'
 
+# ---- a part of the tests that does not end fails by name
+mkdir -p "$folder/hanging"
+printf '#!/bin/sh\nsleep 1234 & wait\n' >"$folder/hanging/kiln"
+chmod +x "$folder/hanging/kiln"
+LIMIT=1 TESTS='test_checked' sh scripts/test.sh "$folder/hanging" >"$folder/out" 2>&1 && bad 'test.sh hides a part that hangs'
+says "$folder/out" 'FAIL: kernels-check did not end within 1 s' '0 passed, 1 failed, 0 skipped'
+
 # ---- without cmocka: what needs it is skipped by name, with the reason; nothing fails for want of it
 cat >"$folder/bin/no-cmocka" <<'END'
 #!/bin/sh

@@ -237,6 +237,30 @@ expect 0 '"correct": null, "not_checked": "it has neither a reference nor a veri
 expect 0 '"correct": null, "not_checked": "--no-check was given"' "$kiln" run --json --seconds=0 --no-check wrong.tile
 expect 0 '"correct": true, "compared_with": "reference", "compared_at": "N=1000", "runs"' \
     "$kiln" run --json --seconds=0 good.tile twice N=60000000
+# The tolerance and the inputs of a check are for its types.
+cat >summing.tile <<'END'
+kernel sum<type T = f32, type TC = T>(in T A[M][K], in T B[N][K], out TC C[M][N])
+{
+    grid ();
+    shared T a[16][32] = A[0 +: 16][0 +: 32], b[16][32] = B[0 +: 16][0 +: 32];
+    fragment f32 c[16][16] = a @ transpose(b);
+    C[0 +: 16][0 +: 16] = c;
+}
+reference sum {
+    for (int i = 0; i < M; i++) for (int j = 0; j < N; j++) {
+        f64 c = 0;
+        for (int k = 0; k < K; k++) c += A[i][k] * B[j][k];
+        C[i][j] = c;
+    }
+}
+check sum<T = f16, TC = f32>(M = 16, N = 16, K = 32) { input A, B = 3; tolerance: exact; }
+check sum<T = bf16>(M = 3, N = 5, K = 7) { tolerance: relative 0.02; }
+END
+expect 0 'tolerance: that of sum<f16,f32>(M=16, N=16, K=32)' "$kiln" run --seconds=0 summing.tile T=f16 TC=f32
+expect 0 'tolerance: that of sum<bf16' "$kiln" run --seconds=0 summing.tile T=bf16 M=8
+expect 0 'tolerance: by type, as no check has these types' "$kiln" run --seconds=0 summing.tile T=e4m3
+expect 0 '"tolerance": "by type, as no check has these types", "correct": true' \
+    "$kiln" run --json --seconds=0 summing.tile T=e4m3 TC=f32
 mkdir -p library/gemm
 sed 's/acc += a @ transpose(b)/acc += a @ transpose(a)/' "$source/kernels/gemm/gemm.tile" >library/gemm/gemm.tile
 expect 1 '"correct": false, "problem": "WRONG: element 0 of ' "$kiln" bench --json --seconds=0 --kernels=library 'gemm f32 512'

@@ -8,7 +8,7 @@
  * key head h / (H / HKV)), D size of queries and keys, DV of values; D and DV are multiples of 16 up to 256. Types: bf16,
  * f16 or f32, the same for all but lse, which is f32. Masks are bottom-right: query i of S sees key j of SKV if
  * j <= i + SKV - S. A row that sees no key gives out 0 and lse -infinity, and no gradient. One that sees a score of NaN or
- * +infinity gives NaN, both, and gradients of NaN; a key whose score is -infinity counts as hidden.
+ * +infinity gives NaN, both, and gradients of NaN; a key whose score is -infinity counts as masked.
  *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
  * kernels/attention/forward.tile, varlen.tile, backward.tile, backward_varlen.tile and decode.tile.
@@ -152,7 +152,7 @@ typedef struct kiln_attention_decode_args {
     const kiln_tensor *v;            /* in   [B][S][HKV][DV] */
     const kiln_tensor *mask;         /* in   u8 [B][S][HKV], 0 hides the key; NULL: all are seen */
     const kiln_tensor *lengths;      /* in   i32 [B]: how many of the S keys each request has, a number below 0 counting as 0 and
-                                      *      one past S as S; what stands behind them is not looked at. NULL: all have S */
+                                      *      one past S as S; what comes after them is not looked at. NULL: all have S */
     const kiln_tensor *out;          /* out  [B][H][DV] */
     const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
     int64_t splits;                  /* shares of the keys; 0: as many as fill the device */

@@ -5,7 +5,7 @@
  * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). With
  *     s[t] = scale * <q, key t>,   out = sum over t of softmax(s)[t] * key t [0 .. 511],   lse = ln sum over t of exp(s[t])
  * for each query row; a row that sees no key gives out 0 and lse +infinity; one that sees a score of NaN or +infinity gives NaN,
- * both, and a key whose score is -infinity counts as hidden. All H query heads read the same latent keys (HKV = 1), or groups of
+ * both, and a key whose score is -infinity counts as masked. All H query heads read the same latent keys (HKV = 1), or groups of
  * H / HKV of them read one of HKV.
  *
  * A decoding step plans once and then runs every layer with that plan:
@@ -16,7 +16,7 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
- * Where there is one key head only, tensors may name it too, in front of the last dimension: the fp8 caches, the keys that fill
+ * Where there is one key head only, tensors may name it too, before the last dimension: the fp8 caches, the keys that fill
  * them, kv and indices of sparse prefill: [pages][page size][1][656].
  *
  * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are

@@ -172,11 +172,6 @@ typedef struct Pairing {
     int front, end_v, end_r; // the run begins there in both, and ends there in the view and among the ranges
 } Pairing;
 
-static bool same_extent(const Pairing *pair, int v, int range)
-{
-    return expr_equal(pair->view->shape[v], pair->region->subs[pair->dims[range]].width);
-}
-
 static Pairing pair_dimensions(const Buffer *view)
 {
     const Region *const r = &view->base;
@@ -186,23 +181,13 @@ static Pairing pair_dimensions(const Buffer *view)
     for (int d = 0; d < r->buffer->rank; d++)
         if (r->subs[d].is_range) pair.dims[pair.n++] = d;
     const bool same_bits = pair.from_bits == pair.to_bits;
-    const int rank = view->rank, n = pair.n;
-    int front = 0, back = 0;
-    pair.same_shape = rank == n && same_bits;
-    for (int d = 0; d < n && pair.same_shape; d++) pair.same_shape = same_extent(&pair, d, d);
-    if (pair.same_shape) {
-        front = n;
-    } else {
-        while (front < rank && front < n && same_extent(&pair, front, front) &&
-               (same_bits || (front < rank - 1 && front < n - 1)))
-            front++;
-        if (!same_bits) back = rank > front && n > front; // the last range counts bytes
-        while (back < rank - front && back < n - front && same_extent(&pair, rank - 1 - back, n - 1 - back)) back++;
-        if (!same_bits && (rank - front - back == 0) != (n - front - back == 0)) back = 0;
-    }
-    pair.front = front;
-    pair.end_v = rank - back;
-    pair.end_r = n - back;
+    ViewPairs pairs = common_pair_view(view);
+    pair.same_shape = same_bits && pairs.front == view->rank && pairs.front == pair.n;
+    // What counts bytes is in the run if that is empty on one side.
+    if (!same_bits && (view->rank - pairs.front == pairs.back) != (pair.n - pairs.front == pairs.back)) pairs.back = 0;
+    pair.front = pairs.front;
+    pair.end_v = view->rank - pairs.back;
+    pair.end_r = pair.n - pairs.back;
     return pair;
 }
 
@@ -423,9 +408,11 @@ DType cpu_array_type(DType t) { return t != DTYPE_NONE && dtype_bits(t) < 8 ? DT
 
 void cpu_place_store(Cpu *cx, const Place *p, Expr *at, Expr *value)
 {
-    if (p->packed)
-        cpu_add_call(cx, cpu_call(cx, DTYPE_INT, dtype_bits(p->type) == 4 ? "kiln_set_bits4" : "kiln_set_bits2", 3,
-                                  cpu_of(cx, p->pointer), at, value));
+    if (p->packed) // iterations of a reference's forall are several threads'
+        cpu_add_call(cx, cpu_call(cx, DTYPE_INT,
+                                  arena_printf(cx->arena, cx->sequential ? "kiln_set_shared_bits%d" : "kiln_set_bits%d",
+                                               dtype_bits(p->type)),
+                                  3, cpu_of(cx, p->pointer), at, value));
     else if (p->bytes)
         cpu_add_call(cx, cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_store_%s", dtype_info[p->type].c_name),
                                   3, cpu_of(cx, p->pointer), at, value));

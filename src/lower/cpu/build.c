@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: MIT
 // build.c - short forms for building Loop IR, used all over the CPU lowering.
 #include "lower/cpu/cpu.h"
-#include "emit/escape.h"
 
-#include <stdio.h>
-
-Expr *cpu_literal(Cpu *cx, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    Expr *const x = NEW(cx->arena, Expr, .kind = E_CALL, .type = DTYPE_INT);
-    x->call.name = arena_copy_text(cx->arena, text, strlen(text));
-    x->call.n = -1;
-    return x;
-}
-
-Expr *cpu_quoted(Cpu *cx, const char *text)
-{
-    Text t = { .arena = cx->arena };
-    escape_string(&t, text, strlen(text));
-    Expr *const x = NEW(cx->arena, Expr, .kind = E_CALL, .type = DTYPE_INT);
-    x->call.name = text_cstr(&t);
-    x->call.n = -1;
-    return x;
-}
+Expr *cpu_literal(Cpu *cx, const char *text) { return common_literal(cx->arena, DTYPE_INT, text); }
+Expr *cpu_quoted(Cpu *cx, const char *text) { return common_quoted(cx->arena, text); }
 
 Expr *cpu_call(Cpu *cx, DType type, const char *name, int n, ...)
 {
-    Expr *args[16];
     va_list list;
     va_start(list, n);
-    for (int i = 0; i < n; i++) args[i] = va_arg(list, Expr *);
+    Expr *const call = common_call(cx->arena, type, name, n, list);
     va_end(list);
-    return expr_call(cx->arena, type, name, n, args);
+    return call;
 }
 
 LoopStmt *cpu_add(Cpu *cx, LoopStmt stmt) { return loop_add(cx->out, stmt); }
@@ -60,26 +36,23 @@ void cpu_add_loop(Cpu *cx, Var *var, Expr *lo, Expr *hi, const LoopList *body)
                     .for_ = { .var = var, .lo = lo, .hi = hi, .step = int_const(cx->arena, 1), .body = body->first } });
 }
 
-void cpu_add_call(Cpu *cx, Expr *x) { cpu_add(cx, (LoopStmt){ .kind = L_CALL, .call = { x } }); }
+void cpu_add_call(Cpu *cx, Expr *call) { common_add_call(cx->out, call); }
 
 Var *cpu_declare(Cpu *cx, DType type, const char *name, Expr *value)
 {
     Var *const var = loop_new_var(cx->unit, type, name);
-    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+    common_declare(cx->out, var, value);
     return var;
 }
 
 Var *cpu_declare_pointer(Cpu *cx, DType type, const char *name, Expr *value)
 {
     Var *const var = loop_new_pointer(cx->unit, type, name);
-    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
+    common_declare(cx->out, var, value);
     return var;
 }
 
-void cpu_assign(Cpu *cx, Var *var, Expr *value)
-{
-    cpu_add(cx, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } });
-}
+void cpu_assign(Cpu *cx, Var *var, Expr *value) { common_assign(cx->out, var, value); }
 
 Expr *cpu_of(Cpu *cx, Var *var) { return expr_var(cx->arena, var); }
 
@@ -99,13 +72,12 @@ void cpu_use_prelude(Cpu *cx, const char *macro)
 
 bool cpu_unsupported(Cpu *cx, Span span, const char *format, ...)
 {
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    va_list list;
+    va_start(list, format);
+    common_unsupported(cx->kernel, span, format, list);
+    va_end(list);
     cx->failed = true;
-    return diag_error(cx->diags, span, "%s is not supported yet on this target", text);
+    return false;
 }
 
 const char *cpu_fresh_label(Cpu *cx, const char *stem)

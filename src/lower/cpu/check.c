@@ -18,11 +18,8 @@ void cpu_emit_trap(Cpu *cx, Span span, const char *message)
 // `sub` itself if it is inside the dimension; otherwise a trap. Tile IR.
 Expr *cpu_check_sub(Cpu *cx, Expr *sub, Expr *extent, const Buffer *buffer, Span span)
 {
-    const Range r = expr_range(sub);
-    int64_t n;
-    if (expr_as_int(extent, &n) && r.has_lo && r.has_hi && r.lo >= 0 && r.hi < n) return sub;
-    Expr *const text =
-        cpu_quoted(cx, arena_printf(cx->arena, "a subscript of '%s' is outside its extent", buffer->name));
+    if (common_is_inside(sub, extent)) return sub;
+    Expr *const text = cpu_quoted(cx, common_outside_text(cx->arena, buffer));
     return cpu_call(cx, DTYPE_INT, "kiln_inside", 5, cpu_of(cx, cx->host), sub, extent, cpu_where(cx, span), text);
 }
 
@@ -52,8 +49,7 @@ static void mark_at(Cpu *cx, const Place *p, Expr **axes, bool read)
     LoopList body = loop_list(cx->arena), trap = body, *const out = cpu_enter(cx, &body);
     if (read) {
         cpu_enter(cx, &trap);
-        cpu_emit_trap(cx, p->span,
-                      arena_printf(cx->arena, "reads an element of '%s' that nothing has written", p->buffer->name));
+        cpu_emit_trap(cx, p->span, common_unwritten_text(cx->arena, p->buffer));
         cpu_enter(cx, &body);
         cpu_add_if(cx,
                    expr_binary(cx->arena, X_EQ, expr_index(cx->arena, shadow, at), expr_int(cx->arena, DTYPE_U8, 0)),

@@ -6,6 +6,7 @@
 #ifndef KILN_LOWER_CPU_CPU_H
 #define KILN_LOWER_CPU_CPU_H
 
+#include "lower/common/common.h"
 #include "lower/cpu/lower.h"
 
 // ---- where elements lie (access.c)
@@ -119,7 +120,7 @@ typedef struct Cpu {
 } Cpu;
 
 // ---- building Loop IR (build.c)
-Expr *cpu_literal(Cpu *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Expr *cpu_literal(Cpu *cx, const char *text);
 Expr *cpu_call(Cpu *cx, DType type, const char *name, int n, ...); // n arguments: Expr *
 void cpu_add_call(Cpu *cx, Expr *call);
 Var *cpu_declare(Cpu *cx, DType type, const char *name, Expr *value); // value NULL: not initialised

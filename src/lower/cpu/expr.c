@@ -99,11 +99,8 @@ static bool is_worth_moving(const Expr *x, void *context)
 
 static bool subs_inside(const Buffer *b, Expr **subs)
 {
-    for (int d = 0; d < b->rank; d++) {
-        int64_t extent;
-        const Range r = expr_range(subs[d]);
-        if (!expr_as_int(b->shape[d], &extent) || !r.has_lo || !r.has_hi || r.lo < 0 || r.hi >= extent) return false;
-    }
+    for (int d = 0; d < b->rank; d++)
+        if (!common_is_inside(subs[d], b->shape[d])) return false;
     return true;
 }
 
@@ -116,7 +113,7 @@ static bool must_stay(const Expr *x, void *context)
 static bool may_fault(const Expr *x, void *context)
 {
     if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD) && dtype_is_integer(x->type)) return true;
-    if (x->kind == E_MATH && x->math.fn == M_CEILDIV) return true;
+    if (x->kind == E_MATH && builtins[x->math.fn].divides) return true;
     return x->kind == E_LOAD && buffer_root(x->load.buffer)->kind != BUFFER_TENSOR &&
            !subs_inside(x->load.buffer, x->load.subs);
 }
@@ -159,8 +156,7 @@ static Expr *lower_load(Cpu *cx, Expr *x)
     Expr *at = cpu_linear_at(cx, &p.at, NULL);
     Var *const shadow = p.root->kind != BUFFER_TENSOR ? cx->tiles[p.root->id].shadow : NULL;
     if (shadow) {
-        Expr *const text = cpu_quoted(
-            cx, arena_printf(cx->arena, "reads an element of '%s' that nothing has written", x->load.buffer->name));
+        Expr *const text = cpu_quoted(cx, common_unwritten_text(cx->arena, x->load.buffer));
         if (!p.bytes)
             at = cpu_call(cx, DTYPE_INT, "kiln_written", 5, cpu_of(cx, cx->host), cpu_of(cx, shadow), at,
                           cpu_where(cx, x->span), text);

@@ -363,13 +363,6 @@ static int index_at(Cpu *cx, TileOp *op, bool innermost, int64_t *extent)
 int cpu_row_index(Cpu *cx, TileOp *op, int64_t *rows) { return index_at(cx, op, false, rows); }
 int cpu_column_index(Cpu *cx, TileOp *op, int64_t *columns) { return index_at(cx, op, true, columns); }
 
-static bool only_reduces(const TileOp *body)
-{
-    for (const TileOp *op = body; op; op = op->next)
-        if (op->kind != T_UPDATE || !op->update.reduces) return false;
-    return true;
-}
-
 // Several reductions are a forall each: none may use what another reduces into, one alone can keep partial results in
 // lanes, and gcc 12 reads lanes that it has not set where an AVX2 loop has several clauses around conditions.
 static void reduce_one_by_one(Cpu *cx, const TileOp *op)
@@ -387,7 +380,7 @@ static void reduce_one_by_one(Cpu *cx, const TileOp *op)
 
 void cpu_forall(Cpu *cx, TileOp *op)
 {
-    if (!cpu_is_checked(cx) && op->forall.body && op->forall.body->next && only_reduces(op->forall.body)) {
+    if (!cpu_is_checked(cx) && op->forall.body && op->forall.body->next && tile_only_reduces(op->forall.body)) {
         reduce_one_by_one(cx, op);
         return;
     }

@@ -57,7 +57,7 @@ static void lower_if(Cpu *cx, TileOp *op)
 
 static void lower_assert(Cpu *cx, TileOp *op)
 {
-    if (op->assertion.assume && !cpu_is_checked(cx)) return;
+    if (!common_is_asserted(cx->kernel, op)) return;
     LoopList body = loop_list(cx->arena);
     Expr *const fails = expr_unary(cx->arena, X_NOT, cpu_expr(cx, op->assertion.cond));
     LoopList *const out = cpu_enter(cx, &body);
@@ -66,26 +66,12 @@ static void lower_assert(Cpu *cx, TileOp *op)
     cpu_add_if(cx, fails, &body);
 }
 
-// The language's format holds {} for each value, or none: then they follow, separated by spaces.
 static void lower_print(Cpu *cx, TileOp *op)
 {
-    Text format = { .arena = cx->arena };
-    for (const char *p = span_where(cx->arena, op->span); *p; p++) text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
-    text_print(&format, ": ");
-    const size_t start = format.length;
     Expr **const args = NEW_ARRAY(cx->arena, Expr *, op->print.n + 2);
-    int n = 0, used = 0;
-    for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
-        if (*p == '%') text_print(&format, "%%%%");
-        else if (p[0] == '{' && p[1] == '}' && used < op->print.n) {
-            text_print(&format, "%s", print_conversion(op->print.args[used]->type));
-            used++, p++;
-        } else text_print(&format, "%c", *p);
-    }
-    for (; used < op->print.n; used++)
-        text_print(&format, "%s%s", format.length > start ? " " : "", print_conversion(op->print.args[used]->type));
+    int n = 0;
     args[n++] = cpu_of(cx, cx->host);
-    args[n++] = cpu_quoted(cx, text_cstr(&format));
+    args[n++] = cpu_quoted(cx, common_print_format(cx->arena, op));
     for (int i = 0; i < op->print.n; i++) {
         Expr *const value = cpu_expr(cx, op->print.args[i]);
         args[n++] = cpu_convert(cx, dtype_is_float(value->type) ? DTYPE_F64 : DTYPE_INT, value);
@@ -258,13 +244,10 @@ static Expr *word(Cpu *cx, Var *words, int i, DType type)
 {
     if (type == DTYPE_INT) return cpu_call(cx, type, "kiln_word_int", 2, cpu_of(cx, words), int_const(cx->arena, i));
     return cpu_call(cx, type, "kiln_word", 3, cpu_of(cx, words), int_const(cx->arena, i),
-                    cpu_literal(cx, "%s", dtype_info[type].c_name));
+                    cpu_literal(cx, dtype_info[type].c_name));
 }
 
-static void declare_var(Cpu *cx, Var *var, Expr *value)
-{
-    cpu_add(cx, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
-}
+static void declare_var(Cpu *cx, Var *var, Expr *value) { common_declare(cx->out, var, value); }
 
 // Row-major strides as variables; those that are symbols; a strided tensor's own follow its pointer.
 static int declare_strides(Cpu *cx, Buffer *b, Var *words, int at)
@@ -370,9 +353,9 @@ Var **cpu_entry_params(Cpu *cx)
     return params;
 }
 
-LoopUnit *lower_cpu(TileKernel *kernel, const CpuTarget *target, LaunchPlan *plan)
+LoopUnit *lower_cpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
 {
-    Cpu *const cx = cpu_new(kernel, target, plan);
+    Cpu *const cx = cpu_new(kernel, &target->cpu, plan);
     Var **const params = cpu_entry_params(cx);
     LoopList function = loop_list(cx->arena), instance = loop_list(cx->arena);
     cx->out = &function;

@@ -3,13 +3,14 @@
 #ifndef KILN_LOWER_CPU_LOWER_H
 #define KILN_LOWER_CPU_LOWER_H
 
-#include "compile/compile.h"
+#include "target/target.h"
 
-// The entry runs instances first .. last-1 (plan.h). Sets plan->scratch_bytes. NULL when a diagnostic was reported.
-LoopUnit *lower_cpu(TileKernel *kernel, const CpuTarget *target, LaunchPlan *plan);
+// The entry runs instances first .. last-1 (plan.h). Sets plan->scratch_bytes. NULL when a diagnostic was reported. Both
+// explain nothing.
+LoopUnit *lower_cpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation);
 
 // The same entry for sequential kernels (references, case code, verify): plain scalar C, no tile passes.
-LoopUnit *lower_sequential(TileKernel *kernel, LaunchPlan *plan);
+LoopUnit *lower_sequential(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation);
 
 // A pass in front of plan_new: the outermost forall of a sequential kernel becomes its grid where nobody can tell.
 void sequential_make_tasks(TileKernel *kernel);

@@ -5,14 +5,9 @@
 // narrow float type is its bits in Loop IR, so an operation never sees one.
 #include "lower/cpu/cpu.h"
 
+#include <assert.h>
+
 // ---- conversions
-
-static bool is_narrow_float(DType t)
-{
-    return t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_E4M3 || t == DTYPE_E5M2 || t == DTYPE_E2M1;
-}
-
-static bool is_packed(DType t) { return dtype_bits(t) < 8; }
 
 static Expr *call_named(Cpu *cx, DType type, const char *to, const char *from, Expr *x)
 {
@@ -31,10 +26,9 @@ static Expr *cast(Cpu *cx, DType to, Expr *x)
 // Of any type, as one of f32 f64 and the integers of at least 8 bits.
 static Expr *widened(Cpu *cx, Expr *x)
 {
-    if (is_narrow_float(x->type)) return call_named(cx, DTYPE_F32, "f32", dtype_name(x->type), x);
-    if (is_packed(x->type)) return call_named(cx, DTYPE_I32, "i32", dtype_name(x->type), x);
-    if (x->type == DTYPE_TF32) return cast(cx, DTYPE_F32, x);
-    return x;
+    const DType wide = common_widened(x->type);
+    if (x->type == wide) return x;
+    return x->type == DTYPE_TF32 ? cast(cx, wide, x) : call_named(cx, wide, dtype_name(wide), dtype_name(x->type), x);
 }
 
 static Expr *to_narrow_float(Cpu *cx, DType to, Expr *x)
@@ -70,17 +64,19 @@ static Expr *float_to_integer(Cpu *cx, DType to, Expr *x)
 
 Expr *cpu_convert(Cpu *cx, DType to, Expr *x)
 {
+    Arena *const a = cx->arena;
     if (x->type == to) return x;
-    if (expr_is_const(x) && !is_narrow_float(to) && !is_packed(to)) return expr_convert(cx->arena, to, x);
+    if (expr_is_const(x) && !dtype_is_narrow_float(to) && !dtype_is_packed(to)) return expr_convert(a, to, x);
     x = widened(cx, x);
     if (x->type == to) return x;
-    if (to == DTYPE_BOOL)
-        return expr_binary(cx->arena, X_NE, x, expr_convert(cx->arena, x->type, expr_int(cx->arena, DTYPE_INT, 0)));
-    if (is_narrow_float(to)) return to_narrow_float(cx, to, x);
-    if (to == DTYPE_TF32) return cpu_call(cx, to, "kiln_tf32_from_f32", 1, cast(cx, DTYPE_F32, x));
-    if (dtype_is_integer(to) && dtype_is_float(x->type)) return float_to_integer(cx, to, x);
-    if (is_packed(to))
-        return expr_binary(cx->arena, X_BITAND, cast(cx, to, x), expr_int(cx->arena, to, (1 << dtype_bits(to)) - 1));
+    switch (common_convert_step(to, x->type)) {
+    case CONVERT_TRUTH: return expr_binary(a, X_NE, x, expr_convert(a, x->type, expr_int(a, DTYPE_INT, 0)));
+    case CONVERT_NARROW: return to_narrow_float(cx, to, x);
+    case CONVERT_TF32: return cpu_call(cx, to, "kiln_tf32_from_f32", 1, cast(cx, DTYPE_F32, x));
+    case CONVERT_SATURATE: return float_to_integer(cx, to, x);
+    case CONVERT_PACK: return expr_binary(a, X_BITAND, cast(cx, to, x), expr_int(a, to, (1 << dtype_bits(to)) - 1));
+    case CONVERT_CAST: break;
+    }
     return cast(cx, to, x);
 }
 
@@ -117,76 +113,50 @@ static Expr *call_kind(Cpu *cx, DType type, const char *name, DType kind, int n,
     return expr_call(cx->arena, type, arena_printf(cx->arena, "kiln_%s_%s", name, cpu_kind_name(kind)), n, args);
 }
 
-// popcount and its kin look at bits: unsigned, 32 or 64.
-static Expr *call_bits(Cpu *cx, Expr *x, const char *name, Expr *arg)
+// What looks at bits: unsigned, 32 or 64.
+static Expr *call_unsigned(Cpu *cx, Expr *x, const char *name, Expr **args)
 {
-    const DType bits = dtype_bits(arg->type) == 64 ? DTYPE_U64 : DTYPE_U32;
-    Expr *args[] = { cast(cx, bits, arg) };
-    return cast(cx, x->type, call_kind(cx, DTYPE_I32, name, bits, 1, args));
+    const DType kind = dtype_bits(args[0]->type) == 64 ? DTYPE_U64 : DTYPE_U32;
+    Expr *bits[] = { cast(cx, kind, args[0]) };
+    return cast(cx, x->type, call_kind(cx, DTYPE_I32, name, kind, 1, bits));
+}
+
+static Expr *call_counters(Cpu *cx, DType type, const char *name, int n, Expr **args)
+{
+    Expr *counters[BUILTIN_ARGUMENTS_MAX];
+    for (int i = 0; i < n; i++) counters[i] = cast(cx, DTYPE_U64, args[i]);
+    return expr_call(cx->arena, type, arena_printf(cx->arena, "kiln_%s", name), n, counters);
+}
+
+static Expr *min_of_max(Cpu *cx, DType type, Expr **args)
+{
+    Expr *const above = call_kind(cx, type, "max", type, 2, args);
+    return call_kind(cx, type, "min", type, 2, (Expr *[]){ above, args[2] });
+}
+
+static Expr *call_compiler(Cpu *cx, DType type, const char *name, int n, Expr **args)
+{
+    return expr_call(cx->arena, type, arena_printf(cx->arena, "__builtin_%s%s", name, type == DTYPE_F64 ? "" : "f"), n,
+                     args);
 }
 
 Expr *cpu_math(Cpu *cx, Expr *x, Expr **args)
 {
+    const Builtin *const fn = &builtins[x->math.fn];
     const DType type = x->type == DTYPE_TF32 ? DTYPE_F32 : x->type;
-    switch (x->math.fn) {
-    case M_EXP:
-    case M_EXP2:
-    case M_LOG:
-    case M_LOG2:
-    case M_SIN:
-    case M_COS:
-    case M_TANH:
-    case M_ERF:
-    case M_POW:
-    case M_RSQRT:
-        cpu_use_prelude(cx, type == DTYPE_F32 || x->math.fn == M_RSQRT ? "MATH" : "F64_MATH");
-        return call_kind(cx, type, math_info[x->math.fn].name, type, x->math.n, args);
-    case M_SQRT:
-    case M_FLOOR:
-    case M_CEIL:
-    case M_ROUND:
-    case M_RINT:
-    case M_TRUNC:
-        if (!dtype_is_float(type)) return args[0];
-        return expr_call(
-            cx->arena, type,
-            arena_printf(cx->arena, "__builtin_%s%s", math_info[x->math.fn].name, type == DTYPE_F64 ? "" : "f"), 1,
-            args);
-    case M_FMA: {
-        if (dtype_is_float(type))
-            return expr_call(cx->arena, type, type == DTYPE_F64 ? "__builtin_fma" : "__builtin_fmaf", 3, args);
-        return expr_binary(cx->arena, X_ADD, expr_binary(cx->arena, X_MUL, args[0], args[1]), args[2]);
+    const CText *const c = dtype_is_float(x->math.args[0]->type) ? &fn->c_real : &fn->c_integer;
+    const char *const name = c->name ? c->name : fn->name, *const part = type == DTYPE_F64 ? c->part_f64 : c->part_f32;
+    if (part) cpu_use_prelude(cx, part);
+    switch (c->form) {
+    case C_CALL: return call_kind(cx, type, name, type, x->math.n, args);
+    case C_CALL_UNSIGNED: return call_unsigned(cx, x, name, args);
+    case C_CALL_COUNTERS: return call_counters(cx, type, name, x->math.n, args);
+    case C_COMPILER: return call_compiler(cx, type, name, x->math.n, args);
+    case C_MIN_OF_MAX: return min_of_max(cx, type, args);
+    case C_MAGNITUDE: return dtype_is_unsigned(type) ? args[0] : cpu_magnitude(cx, args[0], x->span);
+    case C_ROUND_UP: return cpu_ceildiv(cx, args[0], args[1], x->math.args[1], x->span);
+    case C_NEVER: break;
     }
-    case M_ABS:
-        if (dtype_is_float(type))
-            return cpu_call(cx, type, type == DTYPE_F64 ? "__builtin_fabs" : "__builtin_fabsf", 1, args[0]);
-        return dtype_is_unsigned(type) ? args[0] : cpu_magnitude(cx, args[0], x->span);
-    case M_CEILDIV: return cpu_ceildiv(cx, args[0], args[1], x->math.args[1], x->span);
-    case M_MIN:
-    case M_MAX: return call_kind(cx, type, math_info[x->math.fn].name, type, 2, args);
-    case M_CLAMP:
-        if (!dtype_is_float(type)) return call_kind(cx, type, "limit", type, 3, args);
-        {
-            Expr *low[] = { args[0], args[1] }, *const above = call_kind(cx, type, "max", type, 2, low);
-            Expr *high[] = { above, args[2] };
-            return call_kind(cx, type, "min", type, 2, high);
-        }
-    case M_POPCOUNT:
-    case M_CLZ:
-    case M_FFS: return call_bits(cx, x, math_info[x->math.fn].name, args[0]);
-    case M_DOT4: {
-        const bool is_unsigned = dtype_is_unsigned(args[0]->type);
-        Expr *const sum = x->math.n > 2 ? args[2] : expr_int(cx->arena, type, 0);
-        return cast(cx, type,
-                    cpu_call(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, is_unsigned ? "kiln_dot4_u32" : "kiln_dot4_i32",
-                             3, cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[0]),
-                             cast(cx, is_unsigned ? DTYPE_U32 : DTYPE_I32, args[1]), sum));
-    }
-    case M_RANDOM:
-        return cast(
-            cx, type,
-            cpu_call(cx, DTYPE_F32, "kiln_random", 2, cast(cx, DTYPE_U64, args[0]), cast(cx, DTYPE_U64, args[1])));
-    case M_COUNT: break;
-    }
+    assert(!"the row says how C computes it");
     return args[0];
 }

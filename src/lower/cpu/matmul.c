@@ -16,22 +16,23 @@ typedef struct Kind {
     DType a, b, c;
     const char *use, *few;
 } Kind;
-static const Kind kinds[] = {
-    // of kiln_matmul_NAME; `use`, `few`: the parts of the prelude that define it
-    { "f32", DTYPE_F32, DTYPE_F32, DTYPE_F32, "F32", "FEW_F32" },
-    { "f64", DTYPE_F64, DTYPE_F64, DTYPE_F64, "F64", NULL },
-    { "bf16", DTYPE_BF16, DTYPE_BF16, DTYPE_F32, "BF16", "FEW_BF16" },
-    { "f16", DTYPE_F16, DTYPE_F16, DTYPE_F32, "F16", "FEW_F16" },
-    { "e4m3", DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, "E4M3", "FEW_E4M3" },
-    { "e5m2", DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
+// clang-format off
+static const Kind kinds[] = {   // of kiln_matmul_NAME; `use`, `few`: the parts of the prelude that define it
+    { "f32",       DTYPE_F32,  DTYPE_F32,  DTYPE_F32, "F32", "FEW_F32" },
+    { "f64",       DTYPE_F64,  DTYPE_F64,  DTYPE_F64, "F64", NULL },
+    { "bf16",      DTYPE_BF16, DTYPE_BF16, DTYPE_F32, "BF16", "FEW_BF16" },
+    { "f16",       DTYPE_F16,  DTYPE_F16,  DTYPE_F32, "F16", "FEW_F16" },
+    { "e4m3",      DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, "E4M3", "FEW_E4M3" },
+    { "e5m2",      DTYPE_E5M2, DTYPE_E5M2, DTYPE_F32, "E5M2", "FEW_E5M2" },
     { "e4m3_e5m2", DTYPE_E4M3, DTYPE_E5M2, DTYPE_F32, "E4M3_E5M2", NULL },
     { "e5m2_e4m3", DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, "E5M2_E4M3", NULL },
-    { "i8i8", DTYPE_I8, DTYPE_I8, DTYPE_I32, "I8I8", NULL },
-    { "u8u8", DTYPE_U8, DTYPE_U8, DTYPE_I32, "U8U8", NULL },
-    { "i8u8", DTYPE_I8, DTYPE_U8, DTYPE_I32, "I8U8", NULL },
-    { "u8i8", DTYPE_U8, DTYPE_I8, DTYPE_I32, "U8I8", NULL },
-    { "i32", DTYPE_I32, DTYPE_I32, DTYPE_I32, "I32", NULL },
+    { "i8i8",      DTYPE_I8,   DTYPE_I8,   DTYPE_I32, "I8I8", NULL },
+    { "u8u8",      DTYPE_U8,   DTYPE_U8,   DTYPE_I32, "U8U8", NULL },
+    { "i8u8",      DTYPE_I8,   DTYPE_U8,   DTYPE_I32, "I8U8", NULL },
+    { "u8i8",      DTYPE_U8,   DTYPE_I8,   DTYPE_I32, "U8I8", NULL },
+    { "i32",       DTYPE_I32,  DTYPE_I32,  DTYPE_I32, "I32", NULL },
 };
+// clang-format on
 
 static const Kind *find_kind(DType a, DType b, DType c)
 {

@@ -19,6 +19,7 @@ static bool uses_any(const Cpu *cx, const char *const *macros, int n)
 // The instruction set is the target's, not the compiler's guess: tile registers need the system's permission too.
 static const char *isa_macros(Cpu *cx)
 {
+    // clang-format off
     static const struct { const char *own, *vnni, *bf16, *amx; } macros[] = {
         [ISA_PORTABLE] = { NULL, NULL, NULL, NULL },
         [ISA_AVX2]     = { "KILN_AVX2", NULL, NULL, NULL },
@@ -26,6 +27,7 @@ static const char *isa_macros(Cpu *cx)
         [ISA_NEON]     = { "KILN_NEON", "KILN_ARM_DOT", "KILN_ARM_BF16", NULL },
         [ISA_SVE256]   = { "KILN_SVE256", "KILN_ARM_DOT", "KILN_ARM_BF16", NULL },
     };
+    // clang-format on
     const CpuTarget *const t = cx->target;
     Text text = { .arena = cx->arena };
     // bf16 without tiles: on machines with both, the vector instruction is slower than two f32 products.
@@ -45,7 +47,10 @@ void cpu_choose_preludes(Cpu *cx)
     const bool is_few = uses_any(cx, few, COUNT(few));
     const bool product = is_narrow || is_bytes || cpu_has_use(cx, "F32") || cpu_has_use(cx, "F64");
     const bool tiles = cx->target && cx->target->amx && (is_narrow || is_bytes || cpu_has_use(cx, "FEW_BF16"));
-    const struct { const char *name; bool needed; } parts[] = {
+    const struct {
+        const char *name;
+        bool needed;
+    } parts[] = {
         { "cpu/base", true },
         { "cpu/convert", true },
         { "cpu/entry", true },

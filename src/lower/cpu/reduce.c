@@ -8,25 +8,6 @@
 
 #include <math.h>
 
-static ExprOp binary_of(UpdateOp op)
-{
-    switch (op) {
-    case UPDATE_ADD: return X_ADD;
-    case UPDATE_SUB: return X_SUB;
-    case UPDATE_MUL: return X_MUL;
-    case UPDATE_DIV: return X_DIV;
-    case UPDATE_MOD: return X_MOD;
-    case UPDATE_SHL: return X_SHL;
-    case UPDATE_SHR: return X_SHR;
-    case UPDATE_OR: return X_BITOR;
-    case UPDATE_AND: return X_BITAND;
-    case UPDATE_XOR: return X_BITXOR;
-    case UPDATE_MIN:
-    case UPDATE_MAX: break;
-    }
-    return X_ADD;
-}
-
 Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value, Span span)
 {
     if (op == UPDATE_MIN || op == UPDATE_MAX) {
@@ -35,35 +16,7 @@ Expr *cpu_update_value(Cpu *cx, UpdateOp op, DType type, Expr *old, Expr *value,
         Expr *const both_sides = expr_math(cx->arena, type, op == UPDATE_MIN ? M_MIN : M_MAX, 2, args);
         return both_sides->kind == E_MATH ? cpu_math(cx, both_sides, both_sides->math.args) : both_sides;
     }
-    return cpu_operation(cx, binary_of(op), old, value, value, span);
-}
-
-static Expr *neutral(Cpu *cx, UpdateOp op, DType type)
-{
-    const bool is_float = dtype_is_float(type);
-    const int bits = dtype_bits(type);
-    switch (op) {
-    case UPDATE_MUL: return is_float ? expr_float(cx->arena, type, 1) : expr_int(cx->arena, type, 1);
-    case UPDATE_MIN:
-    case UPDATE_MAX:
-        if (is_float) return expr_float(cx->arena, type, op == UPDATE_MIN ? INFINITY : -INFINITY);
-        if (type == DTYPE_BOOL) return expr_int(cx->arena, type, op == UPDATE_MIN);
-        if (dtype_is_unsigned(type))
-            return expr_int(cx->arena, type, op == UPDATE_MAX ? 0 : bits == 64 ? -1 : (int64_t)0xffffffff);
-        if (bits == 64) return expr_int(cx->arena, type, op == UPDATE_MIN ? INT64_MAX : INT64_MIN);
-        return expr_int(cx->arena, type, op == UPDATE_MIN ? INT32_MAX : INT32_MIN);
-    case UPDATE_AND:
-        return expr_int(cx->arena, type, type == DTYPE_BOOL ? 1 : type == DTYPE_U32 ? (int64_t)0xffffffff : -1);
-    case UPDATE_ADD:
-    case UPDATE_SUB:
-    case UPDATE_OR:
-    case UPDATE_XOR:
-    case UPDATE_DIV:
-    case UPDATE_MOD:
-    case UPDATE_SHL:
-    case UPDATE_SHR: break;
-    }
-    return is_float ? expr_float(cx->arena, type, 0) : expr_int(cx->arena, type, 0);
+    return cpu_operation(cx, update_operator(op), old, value, value, span);
 }
 
 // One step of an accumulator that is never NaN where `op` is min or max: a NaN value loses by the comparison alone.
@@ -218,7 +171,8 @@ static void reduce_in_lanes(Cpu *cx, TileOp *op, int depth, Expr *value)
     sums->pointer = 1;
     LoopList start = loop_list(a);
     loop_add(&start,
-             (LoopStmt){ .kind = L_STORE, .store = { sums, cpu_of(cx, lane), neutral(cx, op->update.op, DTYPE_F32) } });
+             (LoopStmt){ .kind = L_STORE,
+                         .store = { sums, cpu_of(cx, lane), common_identity(cx->arena, op->update.op, DTYPE_F32) } });
     cpu_add(cx, (LoopStmt){ .kind = L_FOR,
                             .for_ = { .var = lane,
                                       .lo = expr_int(a, DTYPE_I32, 0),
@@ -275,7 +229,7 @@ void cpu_update(Cpu *cx, TileOp *op)
     }
     LoopList *const here = cpu_enter(cx, nest->before[depth]);
     const DType acc_type = accumulator_type(cx, op->update.op, wide);
-    Var *const acc = cpu_declare(cx, acc_type, "reduced", neutral(cx, op->update.op, acc_type));
+    Var *const acc = cpu_declare(cx, acc_type, "reduced", common_identity(cx->arena, op->update.op, acc_type));
     cpu_enter(cx, here);
     cpu_assign(cx, acc, accumulated(cx, op, cpu_of(cx, acc), cpu_convert(cx, acc_type, value)));
     if (dtype_is_float(acc_type) && (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX))

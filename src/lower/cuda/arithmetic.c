@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
-// arithmetic.c - integer operations where CUDA C has no answer: division by what may be 0 or -1, shifts by what may be no
-// count, sized integers that wrap. The language has one (docs/language.md, 3); --check builds stop at divisors of 0, and
-// where `int` overflows.
+// arithmetic.c - integer operations where CUDA C has no answer: division by what may be 0 or -1, shifts by what may be
+// no count, sized integers that wrap. The language has one (docs/language.md, 3); --check builds stop at divisors of 0,
+// and where `int` overflows.
 //
 // Sized arithmetic that may wrap is computed unsigned. That of `int` is not: addresses are made of it, and unsigned
 // ones would keep the compiler from strength-reducing them.
 #include "lower/cuda/cuda.h"
-
-static bool divides(ExprOp op) { return op == X_DIV || op == X_MOD; }
-static bool shifts(ExprOp op) { return op == X_SHL || op == X_SHR; }
 
 // `value` after a test by a function of check.cuh.
 static Expr *tested(Lowering *lo, const char *test, Expr *value, Span span, const char *message)
@@ -63,40 +60,37 @@ typedef struct Operation {
 // The operands share a type.
 static Expr *quotient(Lowering *lo, const Operation *o, Expr *a, Expr *b)
 {
-    const bool is_checked = lo->kernel->checked && o->span.source;
+    const char *const test = common_tested(lo->kernel, o->op, o->is_int, o->span);
     if (expr_divides(o->right)) return expr_binary(lo->arena, o->op, a, b);
-    if (is_checked)
+    if (test)
         b = tested(lo, "nonzero", b, o->span, o->op == X_DIV ? "division by zero" : "remainder of a division by zero");
-    if (is_checked && o->is_int && o->op == X_DIV) return checked(lo, "div", a, b, o->span, "/");
+    if (test && o->is_int && o->op == X_DIV) return checked(lo, test, a, b, o->span, "/");
     return call_expr(lo, a->type, o->op == X_DIV ? "math_any_div" : "math_any_mod", 2, a, b);
 }
 
 static Expr *shifted(Lowering *lo, const Operation *o, Expr *a, Expr *b)
 {
-    const bool is_checked = lo->kernel->checked && o->span.source && o->is_int, left = o->op == X_SHL;
-    const bool is_count = expr_is_count(o->right, a->type);
-    if (is_checked && !is_count)
+    const char *const test = common_tested(lo->kernel, o->op, o->is_int, o->span);
+    const bool left = o->op == X_SHL;
+    if (test && !expr_is_count(o->right, a->type))
         b = tested(lo, "shift_count", cast(lo, DTYPE_I64, b), o->span,
                    left ? "'<<' by less than 0 or more than 63" : "'>>' by less than 0 or more than 63");
-    if (is_checked && left && !o->is_exact) return checked(lo, "shl", a, b, o->span, "<<");
-    if (!is_count) b = expr_binary(lo->arena, X_BITAND, b, expr_int(lo->arena, b->type, dtype_bits(a->type) - 1));
-    return expr_binary(lo->arena, o->op, a, b);
+    if (test && left && !o->is_exact) return checked(lo, test, a, b, o->span, "<<");
+    return expr_binary(lo->arena, o->op, a, common_shift_count(lo->arena, a->type, b, o->right));
 }
 
 static Expr *sum(Lowering *lo, const Operation *o, Expr *a, Expr *b)
 {
-    static const char *const names[] = { [X_ADD] = "add", [X_SUB] = "sub", [X_MUL] = "mul" };
-    static const char *const signs[] = { [X_ADD] = "+", [X_SUB] = "-", [X_MUL] = "*" };
-    if (o->is_int && !o->is_exact && lo->kernel->checked && o->span.source)
-        return checked(lo, names[o->op], a, b, o->span, signs[o->op]);
+    const char *const test = common_tested(lo->kernel, o->op, o->is_int, o->span);
+    if (test && !o->is_exact) return checked(lo, test, a, b, o->span, expr_op_info[o->op].text);
     const bool may_wrap = !o->is_int && !o->is_exact && (a->type == DTYPE_I32 || a->type == DTYPE_I64);
     return may_wrap ? by_bits(lo, o->op, a, b) : expr_binary(lo->arena, o->op, a, b);
 }
 
 static Expr *operate(Lowering *lo, const Operation *o, Expr *a, Expr *b)
 {
-    if (dtype_is_integer(a->type) && divides(o->op)) return quotient(lo, o, a, b);
-    if (shifts(o->op)) return shifted(lo, o, a, b);
+    if (dtype_is_integer(a->type) && op_divides(o->op)) return quotient(lo, o, a, b);
+    if (op_shifts(o->op)) return shifted(lo, o, a, b);
     return dtype_is_integer(a->type) && is_sum(o->op) ? sum(lo, o, a, b) : expr_binary(lo->arena, o->op, a, b);
 }
 
@@ -113,22 +107,21 @@ Expr *integer_negation(Lowering *lo, const Expr *x, Expr *a)
     if (!dtype_is_integer(x->type) || dtype_is_unsigned(x->type) || (is_int ? is_bounded(x) : expr_is_exact(x)))
         return expr_unary(lo->arena, X_NEG, a);
     if (!is_int) return by_bits(lo, X_NEG, a, NULL);
-    return lo->kernel->checked && x->span.source ? checked(lo, "sub", i32_const(lo, 0), a, x->span, "-")
-                                                 : expr_unary(lo->arena, X_NEG, a);
+    const char *const test = common_tested(lo->kernel, X_SUB, true, x->span);
+    return test ? checked(lo, test, i32_const(lo, 0), a, x->span, "-") : expr_unary(lo->arena, X_NEG, a);
 }
 
 Expr *integer_magnitude(Lowering *lo, const Expr *x, Expr *a)
 {
-    const bool is_tested = x->type == DTYPE_INT && a->type == DTYPE_I64 && lo->kernel->checked && x->span.source;
+    const bool is_tested = a->type == DTYPE_I64 && common_tested(lo->kernel, X_SUB, x->type == DTYPE_INT, x->span);
     return is_tested ? tested(lo, "checked_abs", a, x->span, "'int' overflows in 'abs'")
                      : call_expr(lo, a->type, "math_abs", 1, a);
 }
 
 Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b)
 {
-    const Range r = expr_range(x->math.args[1]);
-    if (r.has_lo && r.lo > 0) return call_expr(lo, a->type, "math_ceildiv", 2, a, b);
-    if (lo->kernel->checked && x->span.source)
+    if (common_is_positive(x->math.args[1])) return call_expr(lo, a->type, "math_ceildiv", 2, a, b);
+    if (common_tested(lo->kernel, X_DIV, x->type == DTYPE_INT, x->span))
         b = tested(lo, "positive", b, x->span, "'ceildiv' by a divisor that is not positive");
     return call_expr(lo, a->type, "math_any_ceildiv", 2, a, b);
 }
@@ -137,11 +130,6 @@ Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b)
 
 Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr *a, Expr *b)
 {
-    static const ExprOp plain[] = {
-        [UPDATE_ADD] = X_ADD,    [UPDATE_SUB] = X_SUB,    [UPDATE_MUL] = X_MUL, [UPDATE_DIV] = X_DIV,
-        [UPDATE_MOD] = X_MOD,    [UPDATE_SHL] = X_SHL,    [UPDATE_SHR] = X_SHR, [UPDATE_OR] = X_BITOR,
-        [UPDATE_AND] = X_BITAND, [UPDATE_XOR] = X_BITXOR,
-    };
     a = cast(lo, type, a);
     b = cast(lo, type, b);
     if (op == UPDATE_MIN || op == UPDATE_MAX)
@@ -149,6 +137,6 @@ Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr 
     if (type == DTYPE_BOOL) // | & ^ of bools; both sides are computed, for one may come by a shuffle
         return expr_binary(lo->arena, op == UPDATE_OR ? X_BITOR : op == UPDATE_AND ? X_BITAND : X_NE, a, b);
     const DType target = update->update.buffer ? update->update.buffer->type : update->update.var->type;
-    const Operation o = { plain[op], target == DTYPE_INT, false, b, update->span };
+    const Operation o = { update_operator(op), target == DTYPE_INT, false, b, update->span };
     return operate(lo, &o, a, b);
 }

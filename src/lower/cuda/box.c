@@ -5,8 +5,8 @@
 // a range of whole 16-byte pieces. The tensor's strides must be multiples of 16 bytes: where shapes do not prove it,
 // kernels test it once per launch and fall back.
 //
-// A slice of a view is a box of the tensor behind it, or of all of that tensor in the view's shape. Where the view may
-// end before the box does (the last page of a request, a window) or begin behind it, the rows outside must be zero,
+// A slice of a view is a box of the tensor under it, or of all of that tensor in the view's shape. Where the view may
+// end before the box does (the last page of a request, a window) or begin after it, the rows outside must be zero,
 // whatever memory holds: such a box is cut.
 #include "lower/cuda/box.h"
 
@@ -15,7 +15,7 @@ enum {
     SMALL_MAX = 512
 }; // of a small copy
 
-// An innermost coordinate that is no multiple of 16 bytes is an illegal instruction, in copies and in stores.
+// An innermost coordinate that is not a multiple of 16 bytes is an illegal instruction, in copies and in stores.
 static bool starts_at_a_piece(const Buffer *tensor, const Expr *start)
 {
     return expr_multiple(start) % 16 * dtype_bits(tensor->type) / 8 % 16 == 0;
@@ -189,10 +189,9 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     Box box;
     int64_t first;
-    if (lo->target->arch < 90 || !tile || tile->buffer->kind != BUFFER_SHARED ||
-        !is_rows_of_tile(&op->copy.dst, &first) || row_padding(tile->buffer) ||
-        op->copy.src.buffer->type != tile->buffer->type || !find_box(lo, &op->copy.src, &box) ||
-        region_rank(&op->copy.src) != tile->buffer->rank)
+    if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
+        row_padding(tile->buffer) || op->copy.src.buffer->type != tile->buffer->type ||
+        !find_box(lo, &op->copy.src, &box) || region_rank(&op->copy.src) != tile->buffer->rank)
         return false;
     const int last = box.tensor->rank - 1, size = dtype_bits(box.tensor->type) / 8;
     for (int d = 0; d < last; d++)
@@ -210,7 +209,7 @@ bool copy_is_small(Lowering *lo, const TileOp *op)
     const Region *const src = &op->copy.src;
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     int64_t extent;
-    if (lo->target->arch < 90 || !tile || tile->buffer->kind != BUFFER_SHARED || tile->wants_panels) return false;
+    if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || tile->wants_panels) return false;
     return tile->buffer->rank == 1 && expr_as_int(tile->buffer->shape[0], &extent) && extent <= SMALL_MAX &&
            region_is_whole(&op->copy.dst) && src->buffer->kind == BUFFER_TENSOR &&
            src->buffer->type == tile->buffer->type && dtype_bits(tile->buffer->type) == 32 &&
@@ -279,7 +278,7 @@ bool is_not_negative(Lowering *lo, const Expr *x) { return expr_at_least(x, int_
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns)
 {
     int64_t widths[MAX_RANK];
-    if (lo->target->arch < 90 || !box_widths(lo, region, widths) || has_large_extents(lo, region->buffer)) return false;
+    if (!lo->gpu->tma || !box_widths(lo, region, widths) || has_large_extents(lo, region->buffer)) return false;
     for (int d = 0; d < region->buffer->rank; d++) {
         const Expr *const start = region->subs[d].start;
         const int extent = d == region->buffer->rank - 1 ? columns : region->subs[d].is_range ? rows : 1;

@@ -10,7 +10,7 @@ enum {
     BOX_ALIGN = 128
 }; // bytes, of a box's place in shared memory
 
-// A slice that is fetched, as a box of the tensor behind it.
+// A slice that is fetched, as a box of the tensor under it.
 typedef struct Box {
     Buffer *tensor;
     Expr *start[MAX_RANK];

@@ -2,8 +2,6 @@
 // build.c - short forms for building Loop IR.
 #include "lower/cuda/cuda.h"
 
-#include <stdarg.h>
-
 Expr *i32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_I32, value); }
 Expr *u32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_U32, value); }
 Expr *i32_add(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_ADD, a, b); }
@@ -20,20 +18,13 @@ Expr *zero_of(Lowering *lo, DType type)
 Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
 Expr *is_zero(Lowering *lo, Var *number) { return i32_op(lo, X_EQ, var_of(lo, number), 0); }
 Expr *both(Lowering *lo, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b); }
-Expr *literal(Lowering *lo, DType type, const char *text) { return expr_call(lo->arena, type, text, -1, NULL); }
-
-static Expr *call_list(Lowering *lo, DType type, const char *name, int n, va_list list)
-{
-    Expr *args[16];
-    for (int i = 0; i < n; i++) args[i] = va_arg(list, Expr *);
-    return expr_call(lo->arena, type, name, n, args);
-}
+Expr *literal(Lowering *lo, DType type, const char *text) { return common_literal(lo->arena, type, text); }
 
 Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...)
 {
     va_list list;
     va_start(list, n);
-    Expr *const call = call_list(lo, type, name, n, list);
+    Expr *const call = common_call(lo->arena, type, name, n, list);
     va_end(list);
     return call;
 }
@@ -60,16 +51,16 @@ void emit_call(Lowering *lo, const char *name, int n, ...)
 {
     va_list list;
     va_start(list, n);
-    Expr *const call = call_list(lo, DTYPE_NONE, name, n, list);
+    Expr *const call = common_call(lo->arena, DTYPE_NONE, name, n, list);
     va_end(list);
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
+    common_add_call(lo->out, call);
 }
 
 void emit_call_if(Lowering *lo, Expr *cond, Expr *call)
 {
     Nest nest;
     if (cond) begin_if(lo, &nest, cond);
-    loop_add(lo->out, (LoopStmt){ .kind = L_CALL, .call = { call } });
+    common_add_call(lo->out, call);
     if (cond) end_nest(lo, &nest);
 }
 
@@ -82,10 +73,7 @@ void emit_comment(Lowering *lo, const char *format, ...)
     loop_add(lo->out, (LoopStmt){ .kind = L_COMMENT, .comment = { text } });
 }
 
-void emit_definition(Lowering *lo, Var *var, Expr *value)
-{
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .value = value } });
-}
+void emit_definition(Lowering *lo, Var *var, Expr *value) { common_declare(lo->out, var, value); }
 
 Var *emit_declare(Lowering *lo, DType type, const char *name, Expr *value)
 {
@@ -106,10 +94,7 @@ Var *emit_array(Lowering *lo, DType type, const char *name, int64_t elements)
     return var;
 }
 
-void emit_assign(Lowering *lo, Var *var, Expr *value)
-{
-    loop_add(lo->out, (LoopStmt){ .kind = L_ASSIGN, .assign = { var, value } });
-}
+void emit_assign(Lowering *lo, Var *var, Expr *value) { common_assign(lo->out, var, value); }
 
 void emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value)
 {

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT
-// checked.c - what --check builds add: subscripts of tiles inside, elements written before they are read. What they ask of
-// arithmetic is in arithmetic.c.
+// checked.c - what --check builds add: subscripts of tiles inside, elements written before they are read. What they ask
+// of arithmetic is in arithmetic.c.
 //
-// Such a build takes the general path everywhere (no producer, no groups of their own, products as loops), so that every
-// access to a tile goes through scalar.c and map.c, element by element, and a trap stands in nobody's pipeline. Each tile
-// has a shadow, a byte per element: in shared memory behind the tiles, or registers beside its registers. The tile's
-// declaration clears it, a store sets, a load tests.
+// Such a build takes the general path everywhere (no producer, no groups of their own, products as loops), so that
+// every access to a tile goes through scalar.c and map.c, element by element, and a trap stands in nobody's pipeline.
+// Each tile has a shadow, a byte per element: in shared memory after the tiles, or registers beside its registers. The
+// tile's declaration clears it, a store sets, a load tests.
 #include "lower/cuda/cuda.h"
-
-static bool is_packed(const Buffer *buffer) { return dtype_bits(buffer->type) < 8; }
 
 bool has_shadow(const Lowering *lo, const TileInfo *tile)
 {
-    return lo->kernel->checked && tile && !tile->is_unwatched && !is_packed(tile->buffer);
+    return lo->kernel->checked && tile && !tile->is_unwatched && !dtype_is_packed(tile->buffer->type);
 }
 
 int shadow_bytes(const Lowering *lo, const TileInfo *tile)
 {
-    return has_shadow(lo, tile) && tile->home == HOME_SHARED ? tile->shared.bytes / tile->shared.element_bytes : 0;
+    return has_shadow(lo, tile) && tile->storage == TILE_IN_SHARED ? tile->shared.bytes / tile->shared.element_bytes
+                                                                   : 0;
 }
 
 // Where memory does not suffice, the largest tile goes unwatched. False: none is left.
@@ -38,7 +37,7 @@ void declare_shadow(Lowering *lo, TileInfo *tile)
 {
     const char *const name = arena_printf(lo->arena, "%s_written", tile->buffer->name);
     if (!has_shadow(lo, tile)) return;
-    if (tile->home == HOME_REGISTERS) {
+    if (tile->storage == TILE_IN_REGISTERS) {
         tile->shadow = emit_array(lo, DTYPE_U8, name, layout_registers(&tile->layout));
         return;
     }
@@ -56,7 +55,7 @@ static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value
 void clear_shadow(Lowering *lo, const TileInfo *tile)
 {
     if (!has_shadow(lo, tile)) return;
-    const bool shared = tile->home == HOME_SHARED;
+    const bool shared = tile->storage == TILE_IN_SHARED;
     if (shared) emit_barrier(lo); // of the step before, some may still read
     Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
     Nest nest;
@@ -79,21 +78,16 @@ Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span)
 {
     const TileInfo *const tile = tile_info(lo, place->root);
     if (!has_shadow(lo, tile) || place->recast) return x;
-    return call_expr(
-        lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
-        trap_text(lo, span,
-                  arena_printf(lo->arena, "reads an element of '%s' that nothing has written", tile->buffer->name)));
+    return call_expr(lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
+                     trap_text(lo, span, common_unwritten_text(lo->arena, tile->buffer)));
 }
 
 // The lowered subscript of a tile, tested unless it is proved. i32.
 Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span)
 {
-    const Range r = expr_range(sub);
     int64_t extent;
-    if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) ||
-        (r.has_lo && r.has_hi && r.lo >= 0 && r.hi < extent))
+    if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) || common_is_inside(sub, tile->shape[d]))
         return lowered;
-    return call_expr(
-        lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
-        trap_text(lo, span, arena_printf(lo->arena, "a subscript of '%s' is outside its extent", tile->name)));
+    return call_expr(lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
+                     trap_text(lo, span, common_outside_text(lo->arena, tile)));
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// cluster.c - the instances of a cluster, and which tiles are fetched once for all of them (sm_90).
+// cluster.c - the CTAs of a cluster, and which tiles are fetched once for all of them (sm_90).
 //
 // cluster(x = n): n neighbours along x are launched as one cluster of thread blocks, if they have anything to share.
-// Where a tile's copies depend neither on x nor on anything that does, in what they read, under which conditions and how
-// often, every instance of the cluster makes the same copies in the same order: each then fetches an n-th of every box,
-// by multicast into the same place of all n. A full barrier waits for the whole tile's bytes, whoever sends them; an
-// empty one for the consumers of all instances. Boxes are divided in tma.c.
+// Where a tile's copies depend neither on x nor on anything that does, in what they read, under which conditions and
+// how often, every CTA of the cluster makes the same copies in the same order: each then fetches an n-th of every
+// box, by multicast into the same place of all n. A full barrier waits for the whole tile's bytes, whoever sends them;
+// an empty one for the consumers of all CTAs. Boxes are divided in tma.c.
 //
-// A `cluster shared` tile that a filler converts (fill.c) is made once, too: each instance converts an n-th of its rows
-// into its own tile and copies them to the same place in every other's (convert.c). A full barrier then waits for its own
-// producer's warps and the others' bytes. Rows that are copied without conversion each instance copies itself, if they do
-// not go with converted ones.
+// A `cluster shared` tile that a producer group converts (producer_group.c) is made once, too: each CTA converts
+// an n-th of its rows into its own tile and copies them to the same place in every other's (convert.c). A full barrier
+// then waits for its own producer's warps and the others' bytes. Rows that are copied without conversion each CTA
+// copies itself, if they do not go with converted ones.
 #include "lower/cuda/cuda.h"
 
 // Of several coordinates the first: blocks of a cluster are neighbours in one number. A --check build has no rings.
@@ -19,7 +19,7 @@ void find_cluster(Lowering *lo)
     const TileKernel *const k = lo->kernel;
     lo->cluster = 1;
     lo->clustered = -1;
-    for (int i = 0; i < k->n_grid && lo->target->arch >= 90 && !k->checked; i++) {
+    for (int i = 0; i < k->n_grid && lo->gpu->clusters && !k->checked; i++) {
         if (k->grid[i].cluster <= 1) continue;
         if (lo->clustered < 0) {
             lo->cluster = k->grid[i].cluster;
@@ -32,7 +32,7 @@ void find_cluster(Lowering *lo)
 }
 
 typedef struct Alike {
-    const Slice *slice;
+    const KnownValues *values;
     Buffer *root;
     bool all, converts;
 } Alike;
@@ -43,36 +43,36 @@ static bool see_fill(Lowering *lo, TileOp *op, void *context)
     if (!op_info(lo, op)->fills) return op->kind == T_FORALL;
     if (root_uses(lo, op, alike->root).writes)
         alike->all =
-            alike->all && path_is_known(alike->slice, op) && fill_divides(lo, op, lo->cluster, &alike->converts);
+            alike->all && path_is_known(alike->values, op) && fill_divides(lo, op, lo->cluster, &alike->converts);
     return true;
 }
 
 // That its rows do not depend on the coordinate, check/cluster.c has found.
-static bool is_exchanged(Lowering *lo, const Slice *slice, const TileInfo *tile)
+static bool is_exchanged(Lowering *lo, const KnownValues *values, const TileInfo *tile)
 {
-    const bool is_known = tile->buffer->cluster_shared && path_is_known(slice, tile->declared);
-    Alike alike = { .slice = slice, .root = tile->buffer, .all = is_known };
+    const bool is_known = tile->buffer->cluster_shared && path_is_known(values, tile->declared);
+    Alike alike = { .values = values, .root = tile->buffer, .all = is_known };
     each_op(lo, lo->kernel->body, see_fill, &alike);
     return alike.all && alike.converts;
 }
 
-// before: channels are made       after: it is known which tiles the cluster makes once; without any there is none
+// before: rings are made       after: it is known which tiles the cluster makes once; without any there is none
 void find_shared_tiles(Lowering *lo)
 {
     if (lo->cluster <= 1) return;
-    Slice slice = new_slice(lo); // what all instances of a cluster know alike
-    slice.no_tiles = true;
-    slice.unknown[lo->kernel->grid[lo->clustered].var->id] = true;
-    find_unknown(&slice);
-    for (int i = 0; i < lo->channels.count; i++) {
-        Channel *const channel = lo->channels.items[i];
-        for (int t = 0; t < channel->n_tiles; t++) {
-            TileInfo *const tile = channel->tiles[t];
-            tile->is_multicast = !channel->is_filled && !channel->by_lanes && tile_is_fetchable(&slice, tile);
-            tile->is_exchanged = channel->is_filled && is_exchanged(lo, &slice, tile);
-            channel->is_shared |= tile->is_multicast || tile->is_exchanged;
+    KnownValues values = new_known_values(lo); // what all CTAs of a cluster know alike
+    values.no_tiles = true;
+    values.unknown[lo->kernel->grid[lo->clustered].var->id] = true;
+    find_unknown(&values);
+    for (int i = 0; i < lo->rings.count; i++) {
+        Ring *const ring = lo->rings.items[i];
+        for (int t = 0; t < ring->n_tiles; t++) {
+            TileInfo *const tile = ring->tiles[t];
+            tile->is_multicast = !ring->is_filled && !ring->by_lanes && tile_is_fetchable(&values, tile);
+            tile->is_exchanged = ring->is_filled && is_exchanged(lo, &values, tile);
+            ring->is_shared |= tile->is_multicast || tile->is_exchanged;
         }
-        lo->shares |= channel->is_shared;
+        lo->shares |= ring->is_shared;
     }
     lo->cluster = lo->shares ? lo->cluster : 1;
 }
@@ -89,14 +89,14 @@ Expr *cluster_rank(Lowering *lo)
     return literal(lo, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster));
 }
 
-static void explain_apart(Lowering *lo, const Channel *channel, const TileInfo *tile)
+static void explain_apart(Lowering *lo, const Ring *ring, const TileInfo *tile)
 {
     const char *const coordinate = lo->kernel->grid[lo->clustered].var->name;
     if (tile->is_multicast || tile->is_exchanged) return;
-    text_print(lo->explanation, "  %s is made by each instance: ", tile->buffer->name);
-    if (channel->is_filled)
+    text_print(lo->explanation, "  %s is made by each CTA: ", tile->buffer->name);
+    if (ring->is_filled)
         text_print(lo->explanation, "%s\n", tile->buffer->cluster_shared ? "its rows do not divide" : "it is computed");
-    else if (channel->by_lanes) text_print(lo->explanation, "it is copied by lanes, not by TMA\n");
+    else if (ring->by_lanes) text_print(lo->explanation, "it is copied by lanes, not by TMA\n");
     else text_print(lo->explanation, "what is copied, under which conditions or how often depends on %s\n", coordinate);
 }
 
@@ -104,7 +104,7 @@ void explain_cluster(Lowering *lo)
 {
     for (int i = 0; i < lo->kernel->n_grid && lo->clustered < 0; i++)
         if (lo->kernel->grid[i].cluster > 1)
-            text_print(lo->explanation, "cluster(%s = %d) is not used: every instance makes its own tiles\n",
+            text_print(lo->explanation, "cluster(%s = %d) is not used: every CTA makes its own tiles\n",
                        lo->kernel->grid[i].var->name, lo->kernel->grid[i].cluster);
     if (lo->clustered < 0) return;
     const TileGridDim *const dim = &lo->kernel->grid[lo->clustered];
@@ -121,7 +121,7 @@ void explain_cluster(Lowering *lo)
         }
     }
     text_print(lo->explanation, "\n");
-    for (int i = 0; i < lo->channels.count; i++)
-        for (int t = 0; t < lo->channels.items[i]->n_tiles; t++)
-            explain_apart(lo, lo->channels.items[i], lo->channels.items[i]->tiles[t]);
+    for (int i = 0; i < lo->rings.count; i++)
+        for (int t = 0; t < lo->rings.items[i]->n_tiles; t++)
+            explain_apart(lo, lo->rings.items[i], lo->rings.items[i]->tiles[t]);
 }

@@ -3,9 +3,10 @@
 //
 // before: the tile's buffer is free      after: it holds the rows; the caller fences and arrives
 //
-// There are two sets of registers, each loaded anew, from the next line if this one ends, as soon as it is converted, so
-// that a set is always in flight. Where a line is longer than both, its chunks take turns.
-// In a cluster each instance converts a part of the rows and sends every line to the same place of the others' tiles.
+// There are two sets of registers, each loaded anew, from the next line if this one ends, as soon as it is converted,
+// so that a set is always in flight. Where a line is longer than both, its chunks take turns. In a cluster each
+// instance converts a part of the rows and sends every line to the same place of the others' tiles.
+#include "lower/cuda/actions.h"
 #include "lower/cuda/rows.h"
 
 // ---- sets
@@ -40,14 +41,15 @@ void declare_set(Lowering *lo, const Rows *rows, Set *set, int units)
 void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column)
 {
     Arena *const a = lo->arena;
-    const char *const ahead = lo->stock ? "_ahead" : ""; // there a line is never outside
+    const char *const multistage = lo->register_prefetch ? "_ahead" : ""; // there a line is never outside
     for (int u = 0; u < units; u++) {
         const int columns = (from + u) * 4 * rows->unit;
         for (int i = 0; i < rows->n_runs; i++) {
             const Run *const x = &rows->runs[i];
-            emit_call(lo, arena_printf(a, "load_piece%s<%d>", ahead, rows->unit * dtype_bits(x->load->type) / 32),
-                      lo->stock ? 2 : 3, var_of(lo, set->raw[u][i]), in_line(lo, &x->line, i32_const(lo, columns)),
-                      lo->stock ? NULL : var_of(lo, x->line.inside));
+            emit_call(lo, arena_printf(a, "load_piece%s<%d>", multistage, rows->unit * dtype_bits(x->load->type) / 32),
+                      lo->register_prefetch ? 2 : 3, var_of(lo, set->raw[u][i]),
+                      in_line(lo, &x->line, i32_const(lo, columns)),
+                      lo->register_prefetch ? NULL : var_of(lo, x->line.inside));
         }
         for (int i = 0; i < rows->n_each; i++) {
             const Each *const x = &rows->each[i];
@@ -58,10 +60,11 @@ void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int unit
                              : shared > 1 || x->by == 4 * rows->unit
                                  ? i32_const(lo, columns / x->by)
                                  : i32_op(lo, X_DIV, i32_add(lo, column, i32_const(lo, columns)), x->by);
-            emit_assign(
-                lo, value,
-                call_expr(lo, value->type, arena_printf(a, "load_each%s<%s>", ahead, dtype_info[value->type].c_name),
-                          lo->stock ? 1 : 2, in_line(lo, &x->line, at), lo->stock ? NULL : var_of(lo, x->line.inside)));
+            emit_assign(lo, value,
+                        call_expr(lo, value->type,
+                                  arena_printf(a, "load_each%s<%s>", multistage, dtype_info[value->type].c_name),
+                                  lo->register_prefetch ? 1 : 2, in_line(lo, &x->line, at),
+                                  lo->register_prefetch ? NULL : var_of(lo, x->line.inside)));
         }
     }
 }
@@ -142,18 +145,29 @@ static Expr *uniform(Lowering *lo, Expr *address)
     return call_expr(lo, DTYPE_U32, "(uint32_t)uniform", 1, call_expr(lo, DTYPE_I32, "(int32_t)", 1, address));
 }
 
+// What the other CTAs of the cluster convert arrives as bytes.
+static void record_exchange(Lowering *lo, const TileInfo *tile, int bytes)
+{
+    const int ring = tile->ring->index;
+    record(lo, (Action){ .kind = ACTION_EXPECT, .ring = { .ring = ring, .bytes = bytes } });
+    Action *const copy =
+        record(lo, (Action){ .kind = ACTION_COPY, .copy = { .how = COPY_TMA, .ring = ring, .bytes = bytes } });
+    schedule_access(lo->builder.schedule, copy, (TileAccess){ .tile = tile->number, .writes = true, .is_async = true });
+}
+
 // The others' bytes are announced before this thread's arrival: until then the phase cannot end.
 void begin_exchange(Lowering *lo, Rows *rows, int columns)
 {
     Arena *const a = lo->arena;
     const TileInfo *const tile = tile_of_rows(lo, rows);
     if (!tile->is_exchanged) return;
-    Expr *const full = full_barrier(lo, tile->channel);
+    Expr *const full = full_barrier(lo, tile->ring);
     const int bytes = (int)rows->n_rows / lo->cluster * columns * PIECE_BYTES / PIECE;
     Nest nest;
     begin_if(lo, &nest, is_zero(lo, lo->thread));
     emit_call(lo, "mbar_expect_more", 2, full, u32_const(lo, (lo->cluster - 1) * bytes));
     end_nest(lo, &nest);
+    record_exchange(lo, tile, (lo->cluster - 1) * bytes);
     for (int i = 1; i < lo->cluster; i++) {
         Expr *const rank = i32_op(lo, X_MOD, i32_add(lo, cluster_rank(lo), i32_const(lo, i)), lo->cluster);
         Expr *const there = call_expr(lo, DTYPE_U32, "address_at", 2, call_expr(lo, DTYPE_U32, "shared_base", 0), rank);
@@ -232,21 +246,21 @@ static void convert_lines(Lowering *lo, Rows *rows, const Chunks *chunks, Var *l
     begin_for(lo, &loop, line, begin, end, i32_const(lo, 1), LOOP_NO_UNROLL);
     Expr *const next = i32_add(lo, var_of(lo, line), i32_const(lo, 1)), *const more = expr_binary(a, X_LT, next, end);
     declare_line_at(lo, rows, "next_line", expr_select(a, more, next, var_of(lo, line)));
-    Rows ahead = *rows;
-    begin_lines(lo, &ahead);
-    for (int i = 0; i < n_lines(&ahead); i++)
-        emit_assign(lo, nth_line(&ahead, i)->inside,
-                    expr_binary(a, X_AND, more, var_of(lo, nth_line(&ahead, i)->inside)));
+    Rows multistage = *rows;
+    begin_lines(lo, &multistage);
+    for (int i = 0; i < n_lines(&multistage); i++)
+        emit_assign(lo, nth_line(&multistage, i)->inside,
+                    expr_binary(a, X_AND, more, var_of(lo, nth_line(&multistage, i)->inside)));
     declare_line(lo, rows, line);
     for (int c = 0; c < chunks->n; c++) {
         const int later = c + chunks->sets;
         convert_chunk(lo, rows, chunks, c);
-        load_chunk(lo, later < chunks->n ? rows : &ahead, chunks, later % chunks->n);
+        load_chunk(lo, later < chunks->n ? rows : &multistage, chunks, later % chunks->n);
     }
     send_line(lo, rows, (int)rows->n_columns);
     for (int i = 0; i < n_lines(rows) && chunks->n > chunks->sets; i++) {
-        emit_assign(lo, nth_line(rows, i)->pointer, var_of(lo, nth_line(&ahead, i)->pointer));
-        emit_assign(lo, nth_line(rows, i)->inside, var_of(lo, nth_line(&ahead, i)->inside));
+        emit_assign(lo, nth_line(rows, i)->pointer, var_of(lo, nth_line(&multistage, i)->pointer));
+        emit_assign(lo, nth_line(rows, i)->inside, var_of(lo, nth_line(&multistage, i)->inside));
     }
     end_nest(lo, &loop);
 }

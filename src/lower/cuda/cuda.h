@@ -1,60 +1,74 @@
 // SPDX-License-Identifier: MIT
 // cuda.h - the lowering from Tile IR to CUDA C, seen from inside.
 //
-// An instance of a kernel is one thread block: one or more *consumer* warp groups that compute, and on Hopper, when
-// there is anything to fetch by TMA, one *producer* group that only fetches. lower_cuda() (kernel.c) goes through
-// these steps; each is a file, and each leaves its decisions in the structs below for the next:
+// An instance of a kernel runs as one CTA (thread block): one or more *consumer* warp groups that compute, and on
+// Hopper, when there is anything to fetch by TMA, one *producer* group that only fetches. lower_cuda() (kernel.c) goes
+// through these steps; each is a file, and each leaves its decisions in the structs below for the next:
 //
-//   structure.c  jumps become structure
-//   maps.c       tensors without maps, where there would be too many
-//   bounds.c     ranges of what is known only at the launch
-//   crew.c       how many threads there are
-//   cluster.c    the instances of a cluster, and which tiles are fetched once for all of them
-//   teams.c      statements placed on groups
-//   fill.c       make a group that only fills tiles the producer
-//     places.c     which rows it gathers, known a step ahead
-//   homes.c      give every tile a home: fragments registers with a layout, or shared memory where no layout fits
-//     products.c   choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a plain loop nest
-//   fetch.c      find the copies that the producer can run ahead with; group their tiles into channels (a ring of
-//                buffers with full and empty mbarriers)
-//     slice.c      what the producer can know
-//   hand.c       the tiles that one group of consumers makes for others: channels, too
-//   ahead.c      before Hopper: the copies that run ahead by cp.async, in rings of their own
-//   preload.c    left operands that stay in registers through a loop
-//   memory.c     place tiles, staging, scratch and barriers in shared memory, or refuse with the plan listed
-//   hazards.c    find where a barrier must stand between conflicting accesses of ordinary threads; signals.c: or where
-//                one group tells another; touches.c: what each of them reads and writes
-//   consumer.c   print the consumers' code: a walk over the tree, with waits and barriers around each operation
-//     statements.c the operations
-//     rotate.c, lead.c, product_loop.c   pipelines whose products run under the next step
-//   producer.c   print the producer's code: another walk over the same tree
-//     needs.c      the scalars that it computes
-//     ask.c        boxes of the next step, asked for in the L2 cache
-//     place_loop.c steps of a filler that knows its rows ahead
-//   launch.c     what the launch hands to the kernel, and the plan that makes it
-//   explain.c    say what was decided
+//   structure.c               jumps become structure
+//   maps.c                    tensors without maps, where there would be too many
+//   bounds.c                  ranges of what is known only at the launch
+//   partition.c               how many threads there are
+//   cluster.c                 the CTAs of a cluster, and which tiles are fetched once for all of them
+//   warp_roles.c              statements placed on warp groups
+//   producer_group.c          make a group that only fills tiles the producer
+//     row_indices.c           which rows it gathers, known a step ahead
+//   storage.c                 decide where every tile is stored: fragments in registers with a layout, or in shared
+//                             memory where no layout fits
+//     products.c              choose how every `@` is computed: wgmma, mma.sync, multiply-adds in registers, or a
+//                             plain loop nest
+//   fetch.c                   find the copies that the producer can run ahead with; group their tiles into rings
+//                             (buffers with full and empty mbarriers)
+//     known_values.c          what the producer can know
+//   consumer_rings.c          the tiles that one group of consumers makes for others: rings, too
+//   multistage.c              before Hopper: the copies that run ahead by cp.async, in rings of their own
+//   preload.c                 left operands that stay in registers through a loop
+//   memory.c                  place tiles, staging, scratch and barriers in shared memory, or refuse with the plan
+//                             listed
+//   hazards.c                 find where a barrier must be between conflicting accesses of ordinary threads
+//     group_barriers.c        or a named barrier at which one group arrives and another waits
+//     accesses.c              what each operation reads and writes
+//   consumer.c                print the consumers' code: a walk over the tree, with waits and barriers around each
+//                             operation
+//     statements.c            the operations
+//     software_pipeline.c, early_issue.c, product_loop.c
+//                             pipelines whose products run under the next step
+//   producer.c                print the producer's code: another walk over the same tree
+//     backward_slice.c        the scalars that it computes
+//     l2_prefetch.c           boxes of the next step, prefetched into the L2 cache
+//     row_index_loop.c        steps of a producer group that knows its rows ahead
+//   launch.c                  what the launch hands to the kernel, and the plan that makes it
+//   explain.c                 say what was decided
 //
 // Both walks use
 //
-//     grid.c       which instance it is; uneven.c: where instances have unequal work
-//     registers.c  how many each group's threads have
-//     channels.c   mbarriers and rings; tiles.c: the variables that stand for tiles
-//     map.c        forall, copies and fills as loops over the registers of each thread; iterate.c: how they are divided;
-//                  masks.c: one test around a masked one; early.c: loads before uses
-//     rows.c       rows that a filler gathers or converts; gather.c, convert.c, stock.c, lines.c (rows.h lists them)
-//     reduce.c     what a reduction does after its loop: shuffles, then shared memory between warps; partial.c: where only
-//                  the end of a loop around needs it; scan.c: sums along a dimension
-//     thread.c     the statements of one iteration; vector.c, moves.c: several elements at a time
-//     scalar.c     scalar expressions, conversions; place.c: where an element is
-//     wgmma.c, mma.c, fma.c      products; flights.c: waiting for them where a result is first used; rescale.c, packed.c:
-//                  what is done to accumulators between them
-//     hints.c      where the rows of a shared tile lie, if the source says it
-//     sparse.c     the places of a sparse operand, brought to the lanes that name them to tensor cores
-//     store.c, turned.c          fragments to tensors through swizzled staging and TMA; rewritten.c: what must stay in order
-//     panels.c     accumulators to shared tiles that products read
-//     box.c, tma.c slices of tensors that are boxes; tensor maps and copies by them
-//     debug.c, checked.c         print and assert; what --check adds
-//     build.c, info.c            short forms of Loop IR; what is noted about operations
+//     grid.c                  which CTA it is
+//     load_balance.c          where CTAs have unequal work
+//     registers.c             how many registers each group's threads have
+//     rings.c, tiles.c        mbarriers and rings; the variables of tiles
+//     map.c                   forall, copies and fills as loops over the registers of each thread
+//     iterate.c               how they are divided
+//     masks.c, early.c        one test around a masked one; loads before uses
+//     rows.c                  rows that a producer group gathers or converts (rows.h lists gather.c, convert.c,
+//                             register_prefetch.c, lines.c)
+//     reduce.c                what a reduction does after its loop: shuffles, then shared memory between warps
+//     partial.c               reductions that only the end of a loop around needs
+//     scan.c, scan_registers.c   sums along a dimension, in shared memory and in registers
+//     thread.c                the statements of one iteration
+//     vector.c, moves.c       several elements at a time
+//     scalar.c, place.c       scalar expressions, conversions; the address of an element
+//     wgmma.c, mma.c, fma.c   products
+//     in_flight.c             waiting for them where a result is first used
+//     rescale.c, packed.c     what is done to accumulators between them
+//     hints.c                 how the rows of a shared tile are laid out, if the source says it
+//     sparse.c                the metadata of a sparse operand, brought to the lanes that hand it to tensor cores
+//     store.c                 fragments to tensors through swizzled staging and TMA
+//     transposed_store.c      the same of transposed products
+//     several_writers.c       tensors that several statements write: what must stay in order
+//     panels.c                accumulators to shared tiles that products read
+//     box.c, tma.c            slices of tensors that are boxes; tensor maps and copies by them
+//     debug.c, checked.c      print and assert; what --check adds
+//     build.c, info.c         short forms of Loop IR; what is noted about operations
 //
 // Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the
 // special forms (TMA, wgmma, staged stores) replace it where their conditions hold.
@@ -63,113 +77,117 @@
 
 #include "base/table.h"
 #include "layout/layout.h"
+#include "lower/common/common.h"
 #include "lower/cuda/lower.h"
+#include "lower/gpu/schedule.h"
 
 enum {
     WARPGROUP_THREADS = 128,
-    CONSUMER_WARPS_MAX = 28,
+    CONSUMER_WARPS_MAX = 28, // beside a producer
+    WARPS_MAX = 32,
     SHARED_ALIGN = 1024,
     MBARRIER_BYTES = 8,
-    SCALAR_BYTES = 16, // of shared memory for one scalar of the instance; more: reductions between warps
+    SCALAR_BYTES = 16, // of shared memory for one scalar of the CTA; more: reductions between warps
     BAR_CONSUMERS = 1,
     BAR_PRODUCER = 2,
-    BAR_TURNS = 3,
-    BAR_TEAMS = 8,
+    BAR_PING_PONG = 3,
+    BAR_GROUPS = 8,
     BAR_LAST = 15, // named; 0 is __syncthreads
 };
 
-typedef enum { HOME_REGISTERS, HOME_SHARED } Home;
-typedef struct Channel Channel;
+typedef enum { TILE_IN_REGISTERS, TILE_IN_SHARED } TileStorage;
+typedef struct Ring Ring;
 typedef struct Iteration Iteration;
 
 // Everything decided about one tile (not views, not tensors).
 typedef struct TileInfo {
     Buffer *buffer;
-    Home home;
+    TileStorage storage;
     const char *why; // why a fragment lives in shared memory, for explain
     // in registers
     bool has_layout, is_accumulator;
     bool is_partial; // at this moment: the sum (or extreme) over the threads that hold it is its value
     UpdateOp partial_with;
-    bool is_parted;     // a product's result, of which groups add up parts of the contraction
+    bool is_split_k;    // a product's result, of which groups add up parts of the contraction
     TileOp *partial_in; // the loop for which it is
     Layout layout;
     const TileOp *laid_by; // the statement that it comes from; NULL: none in particular
     Var *registers;        // an array of each thread
     bool is_packed;        // of words that hold two 16-bit elements: written by conversion, read by products
     // in shared memory
-    uint32_t team; // groups that hold it, where statements are placed; 0: every group its own copy
-    bool placed_write;
+    uint32_t groups; // groups that hold it, where statements are placed; 0: every group its own copy
+    bool group_writes;
     bool wants_panels; // read by a tensor-core product or moved by swizzled TMA
     int panel_most;    // columns of a panel, where groups begin at panels; 0: as many as fit
     bool is_async;     // read or written by wgmma or TMA: stores need a proxy fence
     SharedLayout shared;
-    int offset;                     // bytes from the base
-    int buffers;                    // of its ring
-    bool alternates;                // the threads write it to two buffers in turn (memory.c)
-    Var *side;                      // bytes to the one in use
-    Channel *channel;               // it is filled by the producer; else NULL
-    bool is_multicast;              // each instance of the cluster fetches a part of it for all
-    bool is_exchanged;              // or converts a part of its rows for all
-    int shadow_offset;              // of a --check build: bytes from the base, one for each element (checked.c)
-    bool is_unwatched;              // there is no room for it
-    Var *shadow;                    // the same as a pointer; or registers
-    Var *pointer;                   // to the current buffer
-    bool is_filled, is_private;     // by the filler's statements (fill.c): for others, for itself
-    bool filler_read, filler_wrote; // while printing: since its threads met
-    bool has_sides;                 // of the filler: places of two steps (places.c)
-    struct Ahead *ahead;            // it is filled by copies that run ahead of the step that reads it; else NULL
-    TileOp *declared;               // its T_TILE
+    int offset;                         // bytes from the base
+    int buffers;                        // of its ring
+    bool alternates;                    // the threads write it to two buffers in turn (memory.c)
+    Var *buffer_offset;                 // bytes to the one in use
+    Ring *ring;                         // it is filled by the producer; else NULL
+    bool is_multicast;                  // each CTA of the cluster fetches a part of it for all
+    bool is_exchanged;                  // or converts a part of its rows for all
+    int shadow_offset;                  // of a --check build: bytes from the base, one for each element (checked.c)
+    bool is_unwatched;                  // there is no room for it
+    Var *shadow;                        // the same as a pointer; or registers
+    Var *pointer;                       // to the current buffer
+    bool is_filled, is_private;         // by the producer group's statements (producer_group.c): for others, for itself
+    bool producer_read, producer_wrote; // while printing: since its threads synchronised
+    bool is_double_buffered;            // of the producer group: row indices of two steps (row_indices.c)
+    struct Multistage *multistage;      // it is filled by copies that run ahead of the step that reads it; else NULL
+    TileOp *declared;                   // its T_TILE
+    int number;                         // in the schedule
 } TileInfo;
 
 // A position in a ring: advances once per pass through the block that declares the ring's tiles (per stage label).
-typedef struct Clock {
+typedef struct RingState {
     TileOp *block; // first op of the block
     int stage;     // label, when the block is a rotated pipeline's body
     int buffers;
     Var *slot, *phase; // of the role that is being printed
-} Clock;
+} RingState;
 
 // Tiles that are filled together, first used together and released together: one pair of mbarriers per buffer.
-struct Channel {
+struct Ring {
     int index;
     TileInfo *tiles[8];
     int n_tiles;
-    Clock *clock;
+    RingState *ring_state;
     TileOp *first_use, *last_use;     // ops of the declaring block
     TileOp *first_of[8], *last_of[8]; // of each group where statements are placed; NULL: no use
     TileOp
-        *done_in[8]; // of each: its last use is a pipeline, whose steps are done with it behind this product; else NULL
+        *done_in[8]; // of each: its last use is a pipeline, whose steps are done with it after this product; else NULL
     TileOp *first_fetch, *last_fetch; // ops of the declaring block around all copies into it
-    bool is_filled;                   // by statements of the producer's threads (fill.c)
+    bool is_filled;                   // by statements of the producer's threads (producer_group.c)
     bool is_gathered;                 // all by cp.async: every thread arrives when its own are done (gather.c)
-    bool is_handed;                   // filled by a group of consumers (hand.c)
-    int giver;                        // that one
-    TileOp *first_give, *last_give;   // its first store, and the op behind which it tells the others
+    bool is_consumer_ring;            // filled by a group of consumers (consumer_rings.c)
+    int source_group;                 // that one
+    TileOp *first_fill, *last_fill;   // its first store, and the op after which it tells the others
     bool has_gathers;                 // some are: so does it, beside the warps that arrive for the rest
     bool by_lanes;                    // filled element by element by the producer's first warp
     bool is_plain;                    // every copy is made in every pass: one arrival announces all bytes
     bool is_released;                 // earlier than its last use: all was taken to registers
-    bool is_product_only;             // read by wgmma alone: no lane of a warp lags behind
-    bool is_shared;  // instances of a cluster write into each other's: consumers of all release a buffer
-    int bytes;       // of all tiles, when plain
-    int full, empty; // offsets of the barriers
+    bool is_product_only;             // read by wgmma alone: no lane of a warp lags
+    bool is_shared;                   // CTAs of a cluster write into each other's: consumers of all release a buffer
+    int bytes;                        // of all tiles, when plain
+    int full, empty;                  // offsets of the barriers
 };
 
-// What does not depend on what the consumers compute (slice.c).
-typedef struct Slice {
+// What does not depend on what the consumers compute (known_values.c).
+typedef struct KnownValues {
     struct Lowering *lo;
     bool *unknown; // by variable id: made by consumers
     bool no_tiles; // nothing that tiles hold is known
     bool changed;
-} Slice;
+} KnownValues;
 
-// A pipeline whose copies run ahead by cp.async (ahead.c).
-typedef struct Ahead {
+// A pipeline whose copies run ahead by cp.async (multistage.c).
+typedef struct Multistage {
     TileOp *pipeline;
     int n_tiles, buffers; // of each tile's ring
-    Slice slice;
-} Ahead;
+    KnownValues known;
+} Multistage;
 
 typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA, PRODUCT_FMA } ProductKind;
 typedef struct Product {
@@ -203,34 +221,34 @@ typedef struct OpInfo {
     const TileOp *op;
     bool fetched; // a copy that the producer makes
     bool barrier_before;
-    int barrier_group;          // of one group alone; -1: of all consumers
-    bool orders_tensors;        // the barrier does: staged stores are over before it
-    bool fills;                 // a statement of the filler
-    bool is_place, loads_early; // one that works out which rows to gather, from elements loaded a step before
-    bool has_places;            // of a pipeline
-    bool is_tail;               // a copy that goes with the conversion in front of it (stock.c)
-    Var *early, *first;         // while printing: such an element; that of a pipeline's first step
-    bool meets_all;             // no signal will do
-    bool staging_is_free;       // while printing: of a turned store, since the last meeting
-    void *accesses;             // not ordered yet after it (hazards.c)
-    void *touches;              // shared buffers that it reads or writes (touches.c)
+    int barrier_group;              // of one group alone; -1: of all consumers
+    bool orders_tensors;            // the barrier does: staged stores are over before it
+    bool fills;                     // a statement of the producer group
+    bool is_row_index, loads_early; // one that works out which rows to gather, from elements loaded a step before
+    bool has_row_indices;           // of a pipeline
+    bool is_tail;                   // a copy that goes with the conversion before it (register_prefetch.c)
+    Var *early, *first;             // while printing: such an element; that of a pipeline's first step
+    bool syncs_all;                 // no group barrier will do
+    bool staging_is_free;           // while printing: of a transposed store, since the last barrier
+    void *accesses;                 // not ordered yet after it (hazards.c)
+    void *shared_accesses;          // shared buffers that it reads or writes (accesses.c)
     Product *product;
-    Ahead *ahead;     // of a pipeline
-    TileOp *map;      // a copy, fill or tile atomic as a forall
-    Line *lines;      // of a gather, where they are looked up already (gather.c)
-    Iteration *loads; // of a copy, where they are printed already
-    int order;        // pre-order number
-    TileOp *block;    // first op of the block that holds it
-    TileOp *parent;   // the op whose block it is in; NULL: the kernel's body
+    Multistage *multistage; // of a pipeline
+    TileOp *map;            // a copy, fill or tile atomic as a forall
+    Line *lines;            // of a gather, where they are looked up already (gather.c)
+    Iteration *loads;       // of a copy, where they are printed already
+    int order;              // pre-order number
+    TileOp *block;          // first op of the block that holds it
+    TileOp *parent;         // the op whose block it is in; NULL: the kernel's body
 } OpInfo;
 
 // One group of placed statements tells another what it has done: it arrives after an op, the other waits before one.
-typedef struct Signal {
+typedef struct GroupBarrier {
     TileOp *after, *before; // of one block
     int from, to;           // groups
     int barrier;            // its named barrier
     bool fences;            // what was stored, wgmma will read
-} Signal;
+} GroupBarrier;
 
 // A TMA tensor map that the launch makes: a tensor cut into boxes.
 typedef struct TensorMap {
@@ -242,32 +260,34 @@ typedef struct TensorMap {
 
 typedef enum { ROLE_CONSUMER, ROLE_PRODUCER } Role;
 
-// A product in flight, and the channels that may be released when it is done.
-typedef struct Flight {
+// A product in flight, and the rings that may be released when it is done.
+typedef struct MmaInFlight {
     const TileInfo *accumulator, *a_registers;
-    Channel *releases[8];
+    Ring *releases[8];
     int n_releases;
     const TileInfo *reads[2];
     const TileOp *op;
-} Flight;
+} MmaInFlight;
 
 typedef struct Lowering {
     Arena *arena;
     TileKernel *kernel;
     Diags *diags;
-    const CudaTarget *target;
+    const Target *target;
+    const GpuTarget *gpu; // what its instructions can do
     LoopUnit *unit;
     LaunchPlan *plan;
     Text *explanation;
     Text helpers; // instruction wrappers of exactly the shapes in use
 
-    Crew crew;                 // that divide a fragment and a statement
-    Crew all;                  // of the instance; more than `crew` only where statements are placed
-    bool has_teams;            // statements are placed on groups (teams.c)
-    bool has_filler;           // one group of them is the producer (fill.c)
-    bool has_rows, copies_fly; // consumers copy rows by cp.async; while printing: some are not waited for (gather.c)
-    int walk;                  // the group whose code is printed, then
-    bool is_muted;             // another group makes this statement's stores
+    Partition partition;     // that divide a fragment and a statement
+    Partition all;           // of the CTA; more than `partition` only where statements are placed
+    bool is_specialised;     // statements are placed on groups (warp_roles.c)
+    bool has_producer_group; // one group of them is the producer (producer_group.c)
+    bool has_rows,
+        copies_in_flight; // consumers copy rows by cp.async; while printing: some are not waited for (gather.c)
+    int walk;             // the group whose code is printed, then
+    bool is_muted;        // another group makes this statement's stores
     bool has_producer, is_persistent;
     TileInfo **tiles; // by buffer id; NULL for what is no tile
     Var **vars;
@@ -277,31 +297,31 @@ typedef struct Lowering {
 
     VEC(TileInfo *) declared;
     int n_declared; // tiles in the order of their declarations
-    VEC(Channel *) channels;
-    VEC(Clock *) clocks;
-    VEC(Ahead *) aheads;
+    VEC(Ring *) rings;
+    VEC(RingState *) ring_states;
+    VEC(Multistage *) multistages;
     VEC(TensorMap *) maps;
-    uint64_t no_maps;                                      // parameters that have none: a launch carries few
-    Table *kept_uses;                                      // map_uses() by forall, while homes are chosen; else NULL
-    int scratch_offset, scratch_bytes;                     // reductions between warps
-    bool joins_parts;                                      // of products, there
-    int scratch_sides;                                     // of scratch_bytes each; 2: taken in turn
-    Var *scratch_side;                                     // bytes to the side in use; NULL: there is one
-    int staging_offset, staging_bytes, n_staged, n_turned; // stores; so many, of which a whole group's
-    bool no_staging, one_box;                              // it did not fit; of two boxes for each warp only one did
-    int boxes_most;      // of each warp, where there is room for more than two; else 0
-    TileOp *staged_over; // staging lies where this op writes, from a tile on (memory.c); NULL: on its own
+    uint64_t no_maps;                  // parameters that have none: a launch carries few
+    Table *kept_uses;                  // map_uses() by forall, while storage are chosen; else NULL
+    int scratch_offset, scratch_bytes; // reductions between warps
+    bool reduces_split_k;              // of products, there
+    int scratch_buffers;               // of scratch_bytes each; 2: taken in turn
+    Var *scratch_buffer;               // bytes to the buffer in use; NULL: there is one
+    int staging_offset, staging_bytes, n_staged, n_transposed; // stores; so many, of which a whole group's
+    bool no_staging, one_box; // it did not fit; of two boxes for each warp only one did
+    int boxes_most;           // of each warp, where there is room for more than two; else 0
+    TileOp *staged_over;      // staging lies where this op writes, from a tile on (memory.c); NULL: on its own
     TileInfo *first_under;
     int barrier_offset, shared_bytes;
     bool calls_printf; // some statement prints or asserts
     bool traps;        // some code that is printed may stop the kernel
     bool uses_fma;     // some product is by multiply-adds
     bool needs_fence;  // some tile is written by threads and read by wgmma
-    bool *needed;
-    int n_needed;            // by variable id: the producer computes it
-    const bool *rewritten;   // by buffer, once they are found (rewritten.c)
-    VEC(Signal *) signals;   // between groups where statements are placed
-    VEC(const char *) notes; // for explain
+    bool *in_backward_slice;
+    int n_in_backward_slice;            // by variable id: the producer computes it
+    const bool *several_writers;        // by buffer, once they are found (several_writers.c)
+    VEC(GroupBarrier *) group_barriers; // between groups where statements are placed
+    VEC(const char *) notes;            // for explain
     int n_barriers;
 
     // while printing
@@ -310,28 +330,32 @@ typedef struct Lowering {
     Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
     Var *thread_of_all;                // `thread` counts within the group where statements are placed
     Var **tensors;                     // by buffer id: pointer variables
-    VEC(Flight) flights;               // issued and not yet waited for, oldest first
-    Channel *opening;                  // the wait for its buffer stands behind what the next box needs
+    VEC(MmaInFlight) in_flight;        // issued and not yet waited for, oldest first
+    Ring *opening;                     // the wait for its buffer comes after what the next box needs
     bool by_warp;                      // its loop runs in a whole warp, of which one lane issues the boxes
     Expr *fetch_aligned;               // boxes can be used at all; NULL: always
     bool by_tma;                       // the producer: by boxes, else by elements
-    Var *side, *end;                   // of the places of the current step, of the steps (place_loop.c)
-    struct Stock *stock;               // there: rows to convert, in registers before their step (stock.c); NULL: none
-    bool is_hoisting;                  // scalars of the block are declared already
-    TileOp *leading;                   // a pipeline whose next step's first products are due; NULL: none (lead.c)
-    bool holds_waits;                  // keep waits for products where they are printed (rotate.c)
-    int row_part;                      // 1 or 2: of a thread's two rows in 16 only this one is printed (rotate.c)
-    bool may_need_elements;            // the producer also has a path without boxes
-    int n_cuts;                        // copies of boxes that a view may end
+    Var *row_index_buffer, *end;       // of the places of the current step, of the steps (row_index_loop.c)
+    struct RegisterPrefetch
+        *register_prefetch; // there: rows to convert, in registers before their step (register_prefetch.c); NULL: none
+    bool is_hoisting;       // scalars of the block are declared already
+    TileOp *early_issue;    // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
+    bool schedules_waits;   // keep waits for products where they are printed (software_pipeline.c)
+    int row_part;           // 1 or 2: of a thread's two rows in 16 only this one is printed (software_pipeline.c)
+    bool may_need_elements; // the producer also has a path without boxes
+    int n_cuts;             // copies of boxes that a view may end
     Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
-    int cluster, clustered; // instances of one, of neighbours along this coordinate; 1: there are none
-    bool shares;            // some channel does
+    int cluster, clustered; // CTAs of one, of neighbours along this coordinate; 1: there are none
+    bool shares;            // some ring does
     Var *rank;              // within the cluster
-    int n_turns;            // copies that its instances take in turn
+    int n_alternating;      // copies that its CTAs take in turn
     int n_ops;
     int64_t largest_extent; // of a shape symbol
     uint64_t wide;          // symbols that may be larger: a bit for each bind
     bool failed;
+
+    ScheduleBuilder builder; // what has been decided so far (actions.c)
+    Var *held_slot;          // while printing: the slot that the step before used (product_loop.c)
 } Lowering;
 
 // A statement whose inside is being printed.
@@ -367,22 +391,23 @@ void note_operations(Lowering *lo);
 // ---- bounds.c
 void find_bounds(Lowering *lo);
 
-// ---- crew.c
-void choose_crew(Lowering *lo);
-int crew_threads(Crew crew);
-int consumer_threads(const Lowering *lo); // of `crew`
+// ---- partition.c
+void choose_partition(Lowering *lo);
+int partition_threads(Partition partition);
+int consumer_threads(const Lowering *lo); // of `partition`
 int all_threads(const Lowering *lo);      // of the consumers
+bool has_room_for_producer(const Lowering *lo);
 int producer_threads(const Lowering *lo);
-void declare_threads(Lowering *lo, int first, Crew crew);
+void declare_threads(Lowering *lo, int first, Partition partition);
 
 // ---- registers.c
-int occupancy(const Lowering *lo);             // instances that a multiprocessor holds
-int tile_words(const TileInfo *tile);          // 32-bit registers of a thread
-int fragment_words(const Lowering *lo);        // of all fragments
-int team_words(const Lowering *lo, int group); // of one group's
-int consumer_registers(const Lowering *lo);    // of a thread
-bool registers_suffice(Lowering *lo);          // for what products must hold at one time; else it is refused
-int uneven_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
+int occupancy(const Lowering *lo);              // CTAs that a multiprocessor holds
+int tile_words(const TileInfo *tile);           // 32-bit registers of a thread
+int fragment_words(const Lowering *lo);         // of all fragments
+int group_words(const Lowering *lo, int group); // of one group's
+int consumer_registers(const Lowering *lo);     // of a thread
+bool registers_suffice(Lowering *lo);           // for what products must hold at one time; else it is refused
+int unequal_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
 void emit_producer_registers(Lowering *lo);
 void emit_consumer_registers(Lowering *lo);
 void explain_registers(Lowering *lo);
@@ -393,112 +418,116 @@ int declare_parameters(Lowering *lo);
 void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads);
 void fill_plan(Lowering *lo, int threads);
 
-// ---- uneven.c, grid.c
-int uneven_coordinate(Lowering *lo, bool *adds); // adds: instances add to tensors
+// ---- load_balance.c, grid.c
+int imbalanced_coordinate(Lowering *lo, bool *adds); // adds: instances add to tensors
 bool is_clustered(const Lowering *lo, int coordinate);
 void begin_grid(Lowering *lo, Nest *nest); // coordinates of the instance
 void end_grid(Lowering *lo, Nest *nest);
 void explain_grid(Lowering *lo);
 
-// ---- channels.c
+// ---- rings.c
 void find_product_only(Lowering *lo);
-const TileOp *first_use(const Lowering *lo, const Channel *channel); // by the group whose walk is printed
-const TileOp *last_use(const Lowering *lo, const Channel *channel);
+const TileOp *first_use(const Lowering *lo, const Ring *ring); // by the group whose walk is printed
+const TileOp *last_use(const Lowering *lo, const Ring *ring);
+int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
+int ring_empty_count(const Lowering *lo, const Ring *ring);
 void init_barriers(Lowering *lo);
-void declare_clocks(Lowering *lo);
-Expr *other_phase(Lowering *lo, const Clock *clock);
-void advance_clocks(Lowering *lo, TileOp *block, int stage); // stage -1: all
-Expr *full_barrier(Lowering *lo, const Channel *channel);    // address of the current buffer's
-Expr *empty_barrier(Lowering *lo, const Channel *channel);
-void emit_wait_full(Lowering *lo, const Channel *channel);
-void emit_release_at(Lowering *lo, const Channel *channel, Expr *slot);
-void emit_release(Lowering *lo, const Channel *channel); // consumers are done with the current buffer
-const TileOp *release_within(const Lowering *lo, const Channel *channel);
-void emit_last_release(Lowering *lo, const Channel *channel, bool within);
+void declare_ring_states(Lowering *lo);
+Expr *other_phase(Lowering *lo, const RingState *ring_state);
+void advance_ring_states(Lowering *lo, TileOp *block, int stage); // stage -1: all
+Expr *full_barrier(Lowering *lo, const Ring *ring);               // address of the current buffer's
+Expr *empty_barrier(Lowering *lo, const Ring *ring);
+void print_wait_full(Lowering *lo, const Ring *ring);
+void print_release(Lowering *lo, const Ring *ring, Var *held);
+void emit_release(Lowering *lo, const Ring *ring); // consumers are done with the current buffer
+const TileOp *release_within(const Lowering *lo, const Ring *ring);
+void emit_last_release(Lowering *lo, const Ring *ring, bool within);
 
 // ---- tiles.c
 void declare_tiles(Lowering *lo);
-void point_tiles(Lowering *lo, const Channel *channel); // to the current buffer
-void turn_side(Lowering *lo, const TileInfo *tile);
+void point_tiles(Lowering *lo, const Ring *ring); // to the current buffer
+void switch_buffer(Lowering *lo, const TileInfo *tile);
 
-// ---- fill.c
-void find_filler(Lowering *lo);
-bool fills_are_known(Lowering *lo); // fetch.c: the filler depends on nothing that consumers make
+// ---- producer_group.c
+void find_producer_group(Lowering *lo);
+bool fills_are_known(Lowering *lo); // fetch.c: the producer group depends on nothing that consumers make
 void begin_fills(Lowering *lo);
-void meet_producer(Lowering *lo);      // its threads do
-void meet_fillers(Lowering *lo);       // those whose rows may be another's
+void sync_producer(Lowering *lo);      // its threads do
+void sync_row_writers(Lowering *lo);   // those whose rows may be another's
 bool only_gathers(const Lowering *lo); // it computes nothing but which rows
 void emit_fill(Lowering *lo, TileOp *op);
 
-// ---- places.c, place_loop.c: the filler's row numbers, a step ahead
-void find_places(Lowering *lo);
-void emit_with_places(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
-bool rows_are_local(Lowering *lo, const TileOp *pipeline); // each touched by the warp alone that gathers it
+// ---- row_indices.c, row_index_loop.c: the producer group's row numbers, a step ahead
+void find_row_indices(Lowering *lo);
+void emit_with_row_indices(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
+bool rows_are_local(Lowering *lo, const TileOp *pipeline); // each accessed by the warp alone that gathers it
 bool emit_local(Lowering *lo, TileOp *op);
 void load_lists(Lowering *lo, TileOp *pipeline); // elements of lists, two steps ahead
 Expr *await_lists(Lowering *lo,
                   TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does not know
 
-// ---- rows.c, gather.c, convert.c, stock.c
+// ---- rows.c, gather.c, convert.c, register_prefetch.c
 bool fill_is_rows(Lowering *lo, TileOp *op);
 bool fill_is_gather(Lowering *lo, TileOp *op); // a plain copy of rows
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
 bool emit_rows(Lowering *lo, TileOp *op);                           // false: it has no such form
 void look_up_rows(Lowering *lo, TileOp *op);                        // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                                 // of this thread
-void ask_rows(Lowering *lo, TileOp *op);                            // for them, in the L2 cache
-bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts); // among n instances
-void find_tails(Lowering *lo);                      // before: it is known which tiles a cluster exchanges
-void declare_stock(Lowering *lo, TileOp *pipeline); // of the rows that its next step converts, if it can have one
-void aim_stock(Lowering *lo, TileOp *op);           // at the rows of op, if they are converted
-void load_stock(Lowering *lo);                      // with the first step's rows
+void prefetch_rows(Lowering *lo, TileOp *op);                       // them into the L2 cache
+bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts); // among n CTAs
+void find_tails(Lowering *lo); // before: it is known which tiles a cluster exchanges
+void declare_register_prefetch(Lowering *lo,
+                               TileOp *pipeline);       // of the rows that its next step converts, if it can have one
+void point_register_prefetch(Lowering *lo, TileOp *op); // at the rows of op, if they are converted
+void load_register_prefetch(Lowering *lo);              // with the first step's rows
 
-// ---- teams.c
-void find_teams(Lowering *lo);
+// ---- warp_roles.c
+void find_warp_roles(Lowering *lo);
 bool is_single(uint32_t groups);
-void place_fragments(Lowering *lo);
-void settle_teams(Lowering *lo);
+void assign_fragment_groups(Lowering *lo);
+void finish_warp_roles(Lowering *lo);
 uint32_t op_groups(Lowering *lo, TileOp *op);  // that run it; all, if nothing is placed
 bool uses_fragments(Lowering *lo, TileOp *op); // in registers
-Crew map_crew(Lowering *lo, TileOp *map);
+Partition map_partition(Lowering *lo, TileOp *map);
 uint32_t light_groups(Lowering *lo); // that compute no products
 
-// ---- hand.c
-void find_handed(Lowering *lo);
-void begin_giving(Lowering *lo, const TileOp *op); // around the op, if this group makes a tile there
-void end_giving(Lowering *lo, const TileOp *op);
-Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers); // fetch.c
+// ---- consumer_rings.c
+void find_consumer_rings(Lowering *lo);
+void begin_consumer_fill(Lowering *lo, const TileOp *op); // around the op, if this group makes a tile there
+void end_consumer_fill(Lowering *lo, const TileOp *op);
+RingState *ring_state_of(Lowering *lo, TileOp *block, int stage, int buffers); // fetch.c
 
-// ---- slice.c
-Slice new_slice(Lowering *lo);
-void find_unknown(Slice *slice);
-bool slice_knows(const Slice *slice, const Expr *x);
-bool path_is_known(const Slice *slice, const TileOp *op); // conditions and loops around it, which no jump leaves
+// ---- known_values.c
+KnownValues new_known_values(Lowering *lo);
+void find_unknown(KnownValues *values);
+bool value_is_known(const KnownValues *values, const Expr *x);
+bool path_is_known(const KnownValues *values, const TileOp *op); // conditions and loops around it, which no jump leaves
 
-// ---- structure.c, maps.c, products.c, homes.c, fetch.c, memory.c, hazards.c, explain.c
+// ---- structure.c, maps.c, products.c, storage.c, fetch.c, memory.c, hazards.c, explain.c
 void structure_kernel(Lowering *lo);
 void limit_maps(Lowering *lo);
 void choose_products(Lowering *lo);
 bool has_products(Lowering *lo, TileOp *list);
 TileOp *product_as_loops(Lowering *lo, TileOp *op); // [fill,] forall; each linked by `next`
-void choose_homes(Lowering *lo);
+void assign_storage(Lowering *lo);
 void find_fetches(Lowering *lo);
-bool tile_is_fetchable(Slice *slice, const TileInfo *tile);
-void find_aheads(Lowering *lo); // ahead.c
-void emit_ahead(Lowering *lo, TileOp *pipeline);
+bool tile_is_fetchable(KnownValues *values, const TileInfo *tile);
+void find_multistages(Lowering *lo); // multistage.c
+void emit_multistage(Lowering *lo, TileOp *pipeline);
 bool lay_out_shared_tiles(Lowering *lo);
-int shared_bytes_max(const Lowering *lo); // of an instance
+int shared_bytes_max(const Lowering *lo); // of a CTA
 bool place_memory(Lowering *lo);
 void find_hazards(Lowering *lo);
-const bool *find_rewritten(Lowering *lo); // rewritten.c: by buffer
-const bool *find_sums(Lowering *lo);      // the same: tensors that tiles are added to, and no more
+const bool *find_several_writers(Lowering *lo); // several_writers.c: by buffer
+const bool *find_sums(Lowering *lo);            // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
 
 // Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
 bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
-// Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of dimension
-// 0, the slowest first, then those of dimension 1, and so on; dims says how many and of which extents. Each stands once.
+// Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of
+// dimension 0, the slowest first, then those of dimension 1, and so on; dims says how many and of which extents. Each
+// stands once.
 typedef struct Subscripts {
     DimensionSplit dims[MAX_RANK];
     int n, index[LAYOUT_MAX_RANK];
@@ -511,7 +540,7 @@ bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 // ---- cluster.c
 void find_cluster(Lowering *lo);
 void find_shared_tiles(Lowering *lo);
-Expr *cluster_rank(Lowering *lo); // of this instance, worked out where it is used
+Expr *cluster_rank(Lowering *lo); // of this CTA, worked out where it is used
 void declare_rank(Lowering *lo);
 void explain_cluster(Lowering *lo);
 
@@ -550,17 +579,17 @@ void begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it); // 
 void begin_block(Lowering *lo, Nest *nest);
 void end_nest(Lowering *lo, Nest *nest);
 void end_nests(Lowering *lo, Nest *nests, int n);                 // the last first
-void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest); // place_loop.c
+void begin_row(Lowering *lo, const LoopIndex *index, Nest *nest); // row_index_loop.c
 
 // ---- scalar.c
-// One pass of a forall as a thread sees it: which register each digit is at, and loads made beforehand.
+// One pass of a forall as a thread sees it: which register each mode is at, and loads made beforehand.
 struct Iteration {
     const LoopIndex *indices;
     int n;
     Layout layout; // over the distributed indices
-    Crew crew;
+    Partition partition;
     int dim_of[LAYOUT_MAX_RANK * 2]; // index -> dimension of the layout; -1: a loop in each thread
-    Var *digit[LAYOUT_MAX_DIGITS];   // loop variable of each register digit, NULL for others
+    Var *mode[LAYOUT_MAX_MODES];     // loop variable of each register mode, NULL for others
     struct {
         Expr *load;
         Var *values;
@@ -570,16 +599,16 @@ struct Iteration {
     struct {
         Var *at;
         int extent;
-    } batch[LAYOUT_MAX_DIGITS]; // digits of loads made together; NULL: not one
+    } batch[LAYOUT_MAX_MODES]; // modes of loads made together; NULL: not one
     struct {
         TileOp *store;
         Var *values;
         bool rounds;
     } stored[8];
-    int n_stored;                          // and stores
-    int vector;                            // the digit they run along, -1: none
-    Var *run;                              // and the index
-    int order[LAYOUT_MAX_DIGITS], n_order; // the other register digits, the slowest first
+    int n_stored;                         // and stores
+    int vector;                           // the mode they run along, -1: none
+    Var *run;                             // and the index
+    int order[LAYOUT_MAX_MODES], n_order; // the other register modes, the slowest first
     int n_batched, batch_size, chunk;
     Var *chunk_begin; // of these the last so many: their loads are made together
     bool is_loaded;   // and are printed already
@@ -641,18 +670,18 @@ typedef struct MapUse {
 typedef VEC(MapUse) MapUses;
 void map_uses(Lowering *lo, TileOp *forall, MapUses *uses); // of everything in its body
 bool has_replicas(const Layout *layout);                    // threads that repeat the iterations of others
-// Whether threads that repeat iterations, for registers or results of their own, would read memory that the first of them
-// has changed.
+// Whether threads that repeat iterations, for registers or results of their own, would read memory that the first of
+// them has changed.
 bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout);
 
 // ---- map.c
 void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads); // loads: they are printed already; or NULL
-// Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register digits;
+// Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register modes;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
 bool result_is_looped(const TileOp *update, const Iteration *it); // of a reduction: no thread has an element of it
-Expr *digit_value(Lowering *lo, const Layout *layout, int i);     // of a lane, warp or group digit: i32
+Expr *mode_value(Lowering *lo, const Layout *layout, int i);      // of a lane, warp or group mode: i32
 Expr *thread_part(Lowering *lo, const Layout *layout, int dim);   // i32
 Expr *replica_is_first(Lowering *lo, const Layout *layout);       // NULL: nothing is replicated
 
@@ -674,7 +703,7 @@ bool emit_packed_conversion(Lowering *lo, const TileOp *forall);
 void emit_early_loads(Lowering *lo, TileOp *first);
 
 // ---- vector.c
-// The digit of the layout that runs through consecutive elements, if loads or stores of this forall can move several
+// The mode of the layout that runs through consecutive elements, if loads or stores of this forall can move several
 // at a time; -1: none. Fills it->loaded and it->stored.
 int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it); // the same, and which loads are made together
@@ -682,9 +711,9 @@ int vector_words(const Buffer *buffer, int width);              // of 32 bits
 int early_words(const Iteration *it); // of all its loads; 0: they cannot be made before its loops
 
 // ---- moves.c
-int first_of_digit(const Lowering *lo, const Iteration *it, int digit); // of the loop over it
-int end_of_digit(const Lowering *lo, const Iteration *it, int digit);
-// Loops over the register digits but the vector's, all loads from tensors of several iterations in front of the first
+int first_of_mode(const Lowering *lo, const Iteration *it, int mode); // of the loop over it
+int end_of_mode(const Lowering *lo, const Iteration *it, int mode);
+// Loops over the register modes but the vector's, all loads from tensors of several iterations before the first
 // that uses one; every nest that it opens goes to `nests`. Returns how many.
 int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests);
 void emit_batch(Lowering *lo, Iteration *it);
@@ -702,17 +731,19 @@ DType reduction_type(const TileOp *update); // what it accumulates in
 void begin_reduction(Lowering *lo, Iteration *it, int which);
 void add_to_reduction(Lowering *lo, Iteration *it, int which);
 void finish_reduction(Lowering *lo, Iteration *it, int which);
-bool reductions_meet(Lowering *lo, const Iteration *it); // their warps do: at a barrier
+bool reductions_sync(Lowering *lo, const Iteration *it); // their warps synchronise
 int reduction_scratch_bytes(const Iteration *it, int which);
-void declare_scratch_side(Lowering *lo);
+void declare_scratch_buffer(Lowering *lo);
+void next_scratch_buffer(Lowering *lo);               // for the next reduction or scan
 void join_partial_sums(Lowering *lo, TileInfo *tile); // its parts become its value
 
 // ---- products.c, wgmma.c, mma.c, fma.c
+const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take
 bool has_padded_rows(const Product *p);                                    // of an operand in shared memory
 bool product_region(const Region *region, int64_t *start, int64_t *width); // two ranges at fixed places
 bool product_is_fixed(const Product *p);                                   // both operands are such ranges
 const char *plan_fma(Lowering *lo, Product *p);                            // NULL: can be done
-bool settle_fma(Lowering *lo, Product *p);
+bool finish_fma(Lowering *lo, Product *p);
 void emit_fma(Lowering *lo, Product *p);
 void emit_product(Lowering *lo, TileOp *op);
 void emit_mma(Lowering *lo, Product *p);
@@ -723,15 +754,15 @@ Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column);
 Expr *lane_bits(Lowering *lo, int shift, int mask);                              // of the lane's number
 Var *pack_left(Lowering *lo, const Product *p); // the left operand's words, from its fragment
 
-// ---- flights.c
-void add_flight(Lowering *lo, const Product *p);
-bool is_flying(const Lowering *lo, const TileInfo *acc);
-void settle_registers(Lowering *lo, const TileInfo *acc, Var *registers); // they are not touched before this
-void emit_settle(Lowering *lo, const TileInfo *tile);                     // nor are the tile's own
+// ---- in_flight.c
+void add_in_flight(Lowering *lo, const Product *p);
+bool is_in_flight(const Lowering *lo, const TileInfo *acc);
+void fence_registers(Lowering *lo, const TileInfo *acc, Var *registers); // they are not accessed before this
+void emit_register_fence(Lowering *lo, const TileInfo *tile);            // nor are the tile's own
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written); // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
-void hold_work(Lowering *lo); // what is printed before it runs before what is printed behind
-bool release_with_flight(Lowering *lo, Channel *channel); // when the products that read it are done; false: none does
+void emit_scheduling_barrier(Lowering *lo);            // what is printed before it runs before what is printed after
+bool release_with_in_flight(Lowering *lo, Ring *ring); // when the products that read it are done; false: none does
 
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
 void take_layout_hints(Lowering *lo);
@@ -741,7 +772,7 @@ bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes,
 
 // ---- sparse.c: 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it
-void settle_sparse(Lowering *lo, const Product *p);
+void finish_sparse(Lowering *lo, const Product *p);
 Var *load_places(Lowering *lo, const Product *p); // each lane's words, step after step for each block of rows
 
 // ---- box.c
@@ -754,8 +785,8 @@ bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
 
 // ---- tma.c
-void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel); // a box that is a tile's, or this instance's part of it
-void emit_tma_ask(Lowering *lo, TileOp *op);                    // for the box, into the L2 cache
+void emit_tma_load(Lowering *lo, TileOp *op, Ring *ring); // a box that is a tile's, or this CTA's part of it
+void emit_tma_prefetch(Lowering *lo, TileOp *op);         // the box into the L2 cache
 Expr *map_address(Lowering *lo, int map);
 // Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
@@ -775,10 +806,10 @@ Expr *staging_address(Lowering *lo, Expr *offset); // of the group's part; offse
 void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
 void emit_staged_store(Lowering *lo, TileOp *op);
 
-// ---- turned.c
-bool store_is_turned(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
-int turned_store_bytes(const Lowering *lo, const TileOp *op);
-void emit_turned_add(Lowering *lo, TileOp *op);
+// ---- transposed_store.c
+bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
+int transposed_store_bytes(const Lowering *lo, const TileOp *op);
+void emit_transposed_add(Lowering *lo, TileOp *op);
 
 // ---- panels.c
 bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a tile that products read
@@ -816,7 +847,7 @@ Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr 
 void emit_consumer(Lowering *lo);
 void emit_block(Lowering *lo, TileOp *block);
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with its waits and releases
-void meet_all(Lowering *lo);
+void sync_all(Lowering *lo);
 void emit_barrier(Lowering *lo);
 
 // ---- product_loop.c
@@ -837,31 +868,36 @@ void restore_threads(Lowering *lo, Threads threads);
 void refresh_threads(Lowering *lo); // until they are restored
 void emit_op(Lowering *lo, TileOp *op);
 
-// ---- needs.c, producer.c
-void find_needs(Lowering *lo);
-void open_channel(Lowering *lo);
+// ---- backward_slice.c, producer.c
+void find_backward_slice(Lowering *lo);
+void open_ring(Lowering *lo);
 void emit_producer(Lowering *lo, bool by_tma);
 
-// rotate.c: pipelines with stage labels
-bool can_rotate(Lowering *lo, TileOp *pipeline);
-bool groups_take_turns(Lowering *lo, TileOp *pipeline);
-void begin_turns(Lowering *lo);
+// software_pipeline.c: pipelines with stage labels
+bool can_software_pipeline(Lowering *lo, TileOp *pipeline);
+bool groups_ping_pong(Lowering *lo, TileOp *pipeline);
+void begin_ping_pong(Lowering *lo);
 // partial.c: sums over rows that only the end of a loop needs whole
 void begin_partial_sums(Lowering *lo, TileOp *loop);
 void end_partial_sums(Lowering *lo, TileOp *loop);
-bool is_parted(Lowering *lo, const TileOp *op); // a product of whose contraction each group takes a part
-void begin_parts(Lowering *lo, TileInfo *tile); // its value in the first group, zeros in the others
-void join_parts(Lowering *lo, TileInfo *tile);
-int parts_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
+bool is_split_k(Lowering *lo, const TileOp *op);  // a product of whose contraction each group takes a part
+void begin_split_k(Lowering *lo, TileInfo *tile); // its value in the first group, zeros in the others
+void reduce_split_k(Lowering *lo, TileInfo *tile);
+int split_k_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
 void choose_preloads(Lowering *lo);
-bool is_preloaded_alone(Lowering *lo, const Channel *channel);
+bool is_preloaded_alone(Lowering *lo, const Ring *ring);
 void preload_operands(Lowering *lo, TileOp *loop);
-void emit_rotated(Lowering *lo, TileOp *pipeline);
-// lead.c: pipelines whose step begins with products that the step before issues at its end
-bool can_lead(Lowering *lo, TileOp *pipeline);
-void emit_led(Lowering *lo, TileOp *pipeline);
-void emit_leading(Lowering *lo);          // such products, if they are due
+void emit_software_pipeline(Lowering *lo, TileOp *pipeline);
+// early_issue.c: pipelines whose step begins with products that the step before issues at its end
+bool can_issue_early(Lowering *lo, TileOp *pipeline);
+void emit_early_issue_loop(Lowering *lo, TileOp *pipeline);
+void emit_early_issue(Lowering *lo);      // such products, if they are due
 void emit_scan(Lowering *lo, TileOp *op); // scan.c
+// scan_registers.c
+void expand_scans(Lowering *lo, TileOp **link);
+bool scans_in_registers(Lowering *lo, const TileOp *op); // as far as the layout is known
+int scan_scratch_bytes(Lowering *lo, const TileOp *op);
+void emit_register_scan(Lowering *lo, TileOp *op);
 
 #endif

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT
 // debug.c - print and assert on the device; calls of its functions for their effect.
 #include "lower/cuda/cuda.h"
-#include "emit/escape.h"
-
-static Expr *quoted(Lowering *lo, const char *text)
-{
-    Text out = { .arena = lo->arena };
-    escape_string(&out, text, strlen(text));
-    return expr_call(lo->arena, DTYPE_NONE, text_cstr(&out), -1, NULL); // a literal
-}
 
 // What a trap says: the kernel, the place in the source, and this.
 Expr *trap_text(Lowering *lo, Span span, const char *message)
 {
     lo->traps = true;
-    return quoted(lo, arena_printf(lo->arena, "%s: %s: %s", lo->kernel->name, span_where(lo->arena, span), message));
+    return common_quoted(lo->arena,
+                         arena_printf(lo->arena, "%s: %s: %s", lo->kernel->name, span_where(lo->arena, span), message));
 }
 
 Expr *fault_record(Lowering *lo) { return expr_call(lo->arena, DTYPE_U64, "kp.fault", -1, NULL); }
@@ -26,7 +19,7 @@ void emit_trap(Lowering *lo, Span span, const char *message)
 
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it)
 {
-    if (op->assertion.assume && !lo->kernel->checked) return;
+    if (!common_is_asserted(lo->kernel, op)) return;
     Nest nest;
     begin_if(lo, &nest, expr_unary(lo->arena, X_NOT, lower_expr(lo, op->assertion.cond, it)));
     emit_trap(lo, op->span, op->assertion.message);
@@ -39,28 +32,11 @@ static void call_once(Lowering *lo, Expr *call, const Iteration *it)
     emit_call_if(lo, it && it->n ? replica_is_first(lo, &it->layout) : is_zero(lo, lo->thread), call);
 }
 
-// The format holds {} for each value; values without one follow, separated by spaces.
 void emit_print(Lowering *lo, TileOp *op, const Iteration *it)
 {
-    Text format = { .arena = lo->arena };
-    int used = 0;
-    for (const char *p = span_where(lo->arena, op->span); *p; p++) text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
-    text_print(&format, ": ");
-    const size_t start = format.length;
-    for (const char *p = op->print.format ? op->print.format : ""; *p; p++) {
-        if (p[0] == '{' && p[1] == '}' && used < op->print.n) {
-            text_print(&format, "%s", print_conversion(op->print.args[used++]->type));
-            p++;
-        } else {
-            text_print(&format, *p == '%' ? "%%%%" : "%c", *p);
-        }
-    }
-    for (; used < op->print.n; used++)
-        text_print(&format, "%s%s", format.length > start ? " " : "", print_conversion(op->print.args[used]->type));
-    text_print(&format, "\n");
     Expr **const args = NEW_ARRAY(lo->arena, Expr *, op->print.n + 1);
     int n = 0;
-    args[n++] = quoted(lo, text_cstr(&format));
+    args[n++] = common_quoted(lo->arena, arena_printf(lo->arena, "%s\n", common_print_format(lo->arena, op)));
     for (int i = 0; i < op->print.n; i++) {
         Expr *const x = op->print.args[i];
         args[n++] = lower_as(lo, dtype_is_float(x->type) ? DTYPE_F64 : DTYPE_I64, x, it);

@@ -15,7 +15,7 @@ static bool may_load_early(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     const TileInfo *const to = op->kind == T_COPY ? tile_info(lo, op->copy.dst.buffer) : NULL;
-    if (!to || to->home != HOME_REGISTERS || info->fetched || info->barrier_before || lo->has_teams ||
+    if (!to || to->storage != TILE_IN_REGISTERS || info->fetched || info->barrier_before || lo->is_specialised ||
         lo->role != ROLE_CONSUMER)
         return false;
     const Buffer *const from = buffer_root(op->copy.src.buffer);
@@ -51,9 +51,9 @@ void emit_early_loads(Lowering *lo, TileOp *first)
     }
     for (int i = 0; i < n && n > 1; i++) {
         op_info(lo, ops[i])->loads = its[i];
-        const Crew crew = lo->crew;
-        lo->crew = its[i]->crew;
+        const Partition partition = lo->partition;
+        lo->partition = its[i]->partition;
         emit_batch(lo, its[i]);
-        lo->crew = crew;
+        lo->partition = partition;
     }
 }

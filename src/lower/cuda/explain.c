@@ -17,7 +17,7 @@ const char *line_of(Lowering *lo, const TileOp *op)
 // The group that does it alone; -1: all do.
 static int single_group(const Lowering *lo, uint32_t groups)
 {
-    if (!lo->has_teams || groups == 0 || (groups & (groups - 1)) != 0) return -1;
+    if (!lo->is_specialised || groups == 0 || (groups & (groups - 1)) != 0) return -1;
     int group = 0;
     while (!(groups >> group & 1)) group++;
     return group;
@@ -33,8 +33,8 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
         expr_as_int(b->shape[d], &extent);
         text_print(out, "[%lld]", (long long)extent);
     }
-    if (tile->home == HOME_REGISTERS) {
-        const int group = single_group(lo, tile->team);
+    if (tile->storage == TILE_IN_REGISTERS) {
+        const int group = single_group(lo, tile->groups);
         text_print(out, ": %d registers of each thread%s; ", layout_registers(&tile->layout) * dtype_bits(b->type) / 32,
                    group < 0 ? "" : arena_printf(lo->arena, " of group %d", group));
         layout_print(out, &tile->layout);
@@ -45,54 +45,60 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     if (tile->shared.swizzle_bytes)
         text_print(out, ", panels of %d columns, swizzle %d", tile->shared.panel_columns, tile->shared.swizzle_bytes);
     if (row_padding(b)) text_print(out, ", rows %d bytes apart", tile->shared.pitch_bytes);
-    if (tile->channel && tile->channel->is_handed)
-        text_print(out, ", handed over by group %d (channel %d)", tile->channel->giver, tile->channel->index);
-    else if (tile->channel)
-        text_print(out, ", fetched ahead (channel %d)%s", tile->channel->index,
+    if (tile->ring && tile->ring->is_consumer_ring)
+        text_print(out, ", filled by group %d (ring %d)", tile->ring->source_group, tile->ring->index);
+    else if (tile->ring)
+        text_print(out, ", fetched ahead (ring %d)%s", tile->ring->index,
                    tile->is_multicast || tile->is_exchanged ? ", once for the cluster" : "");
-    if (tile->ahead) text_print(out, ", copied ahead by cp.async");
+    if (tile->multistage) text_print(out, ", multistage cp.async");
     if (tile->why) text_print(out, "; in shared memory because %s", tile->why);
     text_print(out, "\n");
+}
+
+static int columns_at_once(const MmaShape *mma, const Product *p)
+{
+    return p->n_group < mma->n_max ? p->n_group : mma->n_max;
 }
 
 // Which instruction, and how many of them a group or a warp issues for one product.
 static void explain_instructions(Lowering *lo, const Product *p, int group)
 {
-    const int k = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k, steps = k / p->step_k;
-    if (p->kind == PRODUCT_WGMMA)
-        text_print(lo->explanation, " (%d m64n%dk%d of %s in %s, B %s)",
-                   steps * p->row_blocks * ((p->n_group + 255) / 256), p->n_group < 256 ? p->n_group : 256, p->step_k,
-                   dtype_name(p->type), group < 0 ? "each group" : arena_printf(lo->arena, "group %d", group),
-                   p->right.transposed ? "K-major" : "N-major");
-    else
-        text_print(lo->explanation, " (%d m16n8k%d of %s in each warp)", steps * p->row_blocks * (p->n_group / 8),
-                   p->step_k, dtype_name(p->type));
+    const int k = p->division == DIVIDE_CONTRACTION ? p->k / lo->partition.groups : p->k, steps = k / p->step_k;
+    const MmaShape *const mma = product_mma(lo, p);
+    const char *const where = mma->kind == MMA_WARP ? "each warp"
+                              : group < 0           ? "each group"
+                                                    : arena_printf(lo->arena, "group %d", group);
+    text_print(lo->explanation, " (%d m%dn%dk%d of %s in %s",
+               steps * p->row_blocks * ((p->n_group + mma->n_max - 1) / mma->n_max), mma->m, columns_at_once(mma, p),
+               p->step_k, dtype_name(p->type), where);
+    if (mma->kind == MMA_WARP_GROUP) text_print(lo->explanation, ", B %s", p->right.transposed ? "K-major" : "N-major");
+    text_print(lo->explanation, ")");
 }
 
 // The tensors that the statements of a forall read and write.
-typedef struct Touched {
+typedef struct Accessed {
     const Buffer *tensors[8];
     bool writes[8];
     int n;
-} Touched;
+} Accessed;
 
-static void touch(const TileUse *use, void *context)
+static void access(const TileUse *use, void *context)
 {
-    Touched *const touched = context;
+    Accessed *const accessed = context;
     const Buffer *const root = buffer_root(use->buffer);
     const bool writes = use->writes || use->atomic;
     if (root->kind != BUFFER_TENSOR) return;
-    for (int i = 0; i < touched->n; i++)
-        if (touched->tensors[i] == root && touched->writes[i] == writes) return;
-    if (touched->n < COUNT(touched->tensors)) {
-        touched->tensors[touched->n] = root;
-        touched->writes[touched->n++] = writes;
+    for (int i = 0; i < accessed->n; i++)
+        if (accessed->tensors[i] == root && accessed->writes[i] == writes) return;
+    if (accessed->n < COUNT(accessed->tensors)) {
+        accessed->tensors[accessed->n] = root;
+        accessed->writes[accessed->n++] = writes;
     }
 }
 
-static bool touch_op(Lowering *lo, TileOp *op, void *context)
+static bool access_op(Lowering *lo, TileOp *op, void *context)
 {
-    tile_uses(op, touch, context);
+    tile_uses(op, access, context);
     return false;
 }
 
@@ -100,12 +106,12 @@ static void explain_forall(Lowering *lo, TileOp *op)
 {
     Text *const out = lo->explanation;
     const OpInfo *const info = op_info(lo, op);
-    Touched touched = { .n = 0 };
-    visit_op(lo, op, touch_op, &touched);
-    if (touched.n == 0) return;
+    Accessed accessed = { .n = 0 };
+    visit_op(lo, op, access_op, &accessed);
+    if (accessed.n == 0) return;
     text_print(out, "  line %s:", line_of(lo, op));
-    for (int i = 0; i < touched.n; i++)
-        text_print(out, "%s %s %s", i ? "," : "", touched.tensors[i]->name, touched.writes[i] ? "written" : "read");
+    for (int i = 0; i < accessed.n; i++)
+        text_print(out, "%s %s %s", i ? "," : "", accessed.tensors[i]->name, accessed.writes[i] ? "written" : "read");
     text_print(out, " by the threads%s%s\n", info->fills ? " of the producer" : "",
                fill_is_gather(lo, op) ? ", rows by cp.async"
                : fill_is_rows(lo, op) ? ", rows through registers"
@@ -123,7 +129,7 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
         text_print(out, "  line %s: %s %s %s by TMA, staged%s\n", line_of(lo, op), from->name,
                    op->kind == T_COPY ? "to" : "added to", to->name,
                    strides_are_aligned(lo, op->copy.dst.buffer)
-                       ? "; where its rows are no multiples of 16 bytes, by the threads"
+                       ? "; where its rows are not multiples of 16 bytes, by the threads"
                        : "");
     else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched))
         text_print(out, "  line %s: %s %s %s by the threads\n", line_of(lo, op), from->name,
@@ -145,8 +151,8 @@ static void explain_maps(Lowering *lo)
 static const char *issuers(const Lowering *lo)
 {
     bool lanes = false;
-    for (int i = 0; i < lo->channels.count; i++) lanes |= lo->channels.items[i]->by_lanes;
-    return lo->has_filler ? "all threads fill tiles" : lanes ? "a warp copies" : "a thread copies";
+    for (int i = 0; i < lo->rings.count; i++) lanes |= lo->rings.items[i]->by_lanes;
+    return lo->has_producer_group ? "all threads fill tiles" : lanes ? "a warp copies" : "a thread copies";
 }
 
 static bool explain_product(Lowering *lo, TileOp *op, void *context)
@@ -162,13 +168,10 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     const bool on_tensor_cores = p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA;
     text_print(out, "  line %s: %d x %d x %d by %s", line_of(lo, op), p->m, p->n, p->k, kinds[p->kind]);
     if (on_tensor_cores && !op->matmul.meta) explain_instructions(lo, p, group);
-    if (op->matmul.meta)
-        text_print(out, on_tensor_cores ? " of 2:4 sparse rows (%s.m%dn%dk%d)" : " of 2:4 sparse rows",
-                   p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp", p->kind == PRODUCT_WGMMA ? 64 : 16,
-                   p->kind == PRODUCT_MMA ? 8
-                   : p->n_group < 256     ? p->n_group
-                                          : 256,
-                   2 * p->step_k);
+    if (op->matmul.meta) text_print(out, " of 2:4 sparse rows");
+    if (op->matmul.meta && on_tensor_cores)
+        text_print(out, " (%s.m%dn%dk%d)", p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp",
+                   product_mma(lo, p)->m, columns_at_once(product_mma(lo, p), p), 2 * p->step_k);
     if (p->kind == PRODUCT_FMA)
         text_print(out, ", %d x %d in each thread, because %s", p->rectangle.row_run * p->rectangle.row_runs,
                    p->rectangle.column_run * p->rectangle.column_runs, p->why_not);
@@ -188,7 +191,7 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     if (result->hint == HINT_ROWS || result->hint == HINT_COLUMNS || result->hint == HINT_PARTIAL)
         text_print(out, on_tensor_cores ? ", as layout(%s) says" : "; layout(%s) is for tensor cores alone",
                    result->name);
-    if (p->kind == PRODUCT_MMA && lo->target->arch >= 90 && has_padded_rows(p))
+    if (p->kind == PRODUCT_MMA && gpu_mma(lo->gpu, MMA_WARP_GROUP) && has_padded_rows(p))
         text_print(out, ", not by wgmma because an operand's rows are padded");
     if (p->kind == PRODUCT_WGMMA && op->matmul.promote)
         text_print(out, ", every %d steps of k added in f32", op->matmul.promote);
@@ -210,15 +213,17 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind != T_PIPELINE) return op->kind == T_FORALL;
     Text *const out = lo->explanation;
-    const Ahead *const ahead = op_info(lo, op)->ahead;
+    const Multistage *const multistage = op_info(lo, op)->multistage;
     text_print(out, "pipeline of line %s: ", line_of(lo, op));
-    if (can_rotate(lo, op))
-        text_print(out, "stage 1 of a step runs under stage 0 of the next%s",
-                   groups_take_turns(lo, op) ? "; the groups take turns at the tensor cores" : "");
-    else if (can_lead(lo, op)) text_print(out, "stage 0 of a step runs under the end of stage 1 of the one before");
+    if (can_software_pipeline(lo, op))
+        text_print(out, "software pipelined: stage 1 of a step runs under stage 0 of the next%s",
+                   groups_ping_pong(lo, op) ? "; ping-pong between the groups" : "");
+    else if (can_issue_early(lo, op))
+        text_print(out, "early MMA issue: stage 0 of a step runs under the end of stage 1 of the one before");
     else if (loop_products(lo, op))
         text_print(out, "products stay in flight from step to step; a buffer is released a step later");
-    else if (ahead) text_print(out, "copies run %d steps ahead, one barrier a step", ahead->buffers - 1);
+    else if (multistage)
+        text_print(out, "multistage cp.async: copies run %d steps ahead, one barrier a step", multistage->buffers - 1);
     else text_print(out, "step by step%s", lo->has_producer ? ", the producer ahead as far as buffers go" : "");
     text_print(out, "\n");
     return false;
@@ -228,13 +233,13 @@ void explain(Lowering *lo)
 {
     Text *const out = lo->explanation;
     if (!out) return;
-    text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->target->arch);
+    text_print(out, "%s for sm_%d\n", lo->kernel->key, lo->gpu->arch);
     text_print(
         out, "threads: %d computing (%d groups)%s%s\n", all_threads(lo), lo->all.groups,
         !lo->has_producer
             ? ""
-            : arena_printf(lo->arena, " behind a producer group of %d, of which %s", producer_threads(lo), issuers(lo)),
-        lo->has_producer && lo->may_need_elements ? " (all, elements, where rows are no multiples of 16 bytes)" : "");
+            : arena_printf(lo->arena, ", and a producer group of %d, of which %s", producer_threads(lo), issuers(lo)),
+        lo->has_producer && lo->may_need_elements ? " (all, elements, where rows are not multiples of 16 bytes)" : "");
     explain_grid(lo);
     explain_registers(lo);
     text_print(out, "shared memory: %d of %d bytes\n", lo->shared_bytes, shared_bytes_max(lo));
@@ -243,18 +248,19 @@ void explain(Lowering *lo)
         text_print(out, "  staging of stores: %d bytes at %d\n", lo->staging_bytes, lo->staging_offset);
     text_print(out, "  between warps: %d bytes at %d; barriers from %d\n", lo->scratch_bytes, lo->scratch_offset,
                lo->barrier_offset);
-    for (int i = 0; i < lo->channels.count; i++) {
-        const Channel *const channel = lo->channels.items[i];
-        text_print(out, "channel %d:", i);
-        for (int t = 0; t < channel->n_tiles; t++) text_print(out, " %s", channel->tiles[t]->buffer->name);
-        text_print(out, ", %d buffer%s, full at %d, empty at %d%s\n", channel->clock->buffers,
-                   channel->clock->buffers == 1 ? "" : "s", channel->full, channel->empty,
-                   channel->is_plain ? "" : ", copies under conditions");
+    for (int i = 0; i < lo->rings.count; i++) {
+        const Ring *const ring = lo->rings.items[i];
+        text_print(out, "ring %d:", i);
+        for (int t = 0; t < ring->n_tiles; t++) text_print(out, " %s", ring->tiles[t]->buffer->name);
+        text_print(out, ", %d buffer%s, full at %d, empty at %d%s\n", ring->ring_state->buffers,
+                   ring->ring_state->buffers == 1 ? "" : "s", ring->full, ring->empty,
+                   ring->is_plain ? "" : ", copies under conditions");
     }
     explain_maps(lo);
     text_print(out, "products:%s\n",
-               !lo->calls_printf || lo->target->arch < 90 ? ""
-                                                          : " (no wgmma beside print and assert: calls serialise it)");
+               !lo->calls_printf || !gpu_mma(lo->gpu, MMA_WARP_GROUP)
+                   ? ""
+                   : " (no wgmma beside print and assert: calls serialise it)");
     each_op(lo, lo->kernel->body, explain_product, NULL);
     each_op(lo, lo->kernel->body, explain_pipeline, NULL);
     text_print(out, "other copies:\n");
@@ -262,10 +268,11 @@ void explain(Lowering *lo)
     text_print(out, "barriers of all computing threads before lines:");
     each_op(lo, lo->kernel->body, explain_barrier, NULL);
     text_print(out, "%s\n", lo->n_barriers ? "" : " none");
-    for (int i = 0; i < lo->signals.count; i++) {
-        const Signal *const signal = lo->signals.items[i];
-        text_print(out, "signal from group %d after line %s to group %d before line %s (named barrier %d)\n",
-                   signal->from, line_of(lo, signal->after), signal->to, line_of(lo, signal->before), signal->barrier);
+    for (int i = 0; i < lo->group_barriers.count; i++) {
+        const GroupBarrier *const group_barrier = lo->group_barriers.items[i];
+        text_print(out, "group %d arrives after line %s, group %d waits before line %s (named barrier %d)\n",
+                   group_barrier->from, line_of(lo, group_barrier->after), group_barrier->to,
+                   line_of(lo, group_barrier->before), group_barrier->barrier);
     }
     explain_cluster(lo);
     for (int i = 0; i < lo->notes.count; i++) text_print(out, "%s\n", lo->notes.items[i]);

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
-// fetch.c - which copies the producer makes, and the channels through which their tiles pass.
+// fetch.c - which copies the producer makes, and the rings through which their tiles pass.
 //
 // A copy can run ahead if nothing it depends on is made by the consumers: addresses, enclosing loop bounds and
 // conditions are functions of launch arguments, indices and read-only tensors, and every write of its tile is such a
-// copy (slice.c says what is known). The producer walks the same tree, skipping all else. A tile's channel belongs to the
-// block that declares the tile: each pass through the block is one turn of the ring, whatever conditions stand inside.
+// copy (known_values.c says what is known). The producer walks the same tree, skipping all else. A tile's ring belongs
+// to the block that declares the tile: each pass through the block is one turn of the ring, whatever conditions stand
+// inside.
 //
-// before: every tile has a home       after: fetched copies are marked, their tiles have channels; lo->has_producer if any do
+// before: every tile has its storage       after: fetched copies are marked, their tiles have rings; lo->has_producer
+//         if any do
 #include "lower/cuda/cuda.h"
 
 typedef struct Known {
-    const Slice *slice;
+    const KnownValues *values;
     bool all;
 } Known;
 
 static void see_known(Expr **x, void *context)
 {
     Known *const known = context;
-    known->all = known->all && slice_knows(known->slice, *x);
+    known->all = known->all && value_is_known(known->values, *x);
 }
 
 static bool see_fill(Lowering *lo, TileOp *op, void *context)
@@ -27,7 +29,7 @@ static bool see_fill(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-static bool can_fill(const Slice *s, TileOp *op)
+static bool can_fill(const KnownValues *s, TileOp *op)
 {
     Known known = { s, true };
     visit_op(s->lo, op, see_fill, &known);
@@ -37,26 +39,26 @@ static bool can_fill(const Slice *s, TileOp *op)
 static bool check_fill(Lowering *lo, TileOp *op, void *context)
 {
     Known *const known = context;
-    if (op_info(lo, op)->fills) known->all = known->all && can_fill(known->slice, op);
+    if (op_info(lo, op)->fills) known->all = known->all && can_fill(known->values, op);
     return op->kind == T_FORALL;
 }
 
 bool fills_are_known(Lowering *lo)
 {
-    Slice slice = new_slice(lo);
-    find_unknown(&slice);
-    Known known = { &slice, true };
+    KnownValues values = new_known_values(lo);
+    find_unknown(&values);
+    Known known = { &values, true };
     each_op(lo, lo->kernel->body, check_fill, &known);
     return known.all;
 }
 
-static bool can_run_ahead(Slice *s, const TileOp *op)
+static bool can_run_ahead(KnownValues *s, const TileOp *op)
 {
     if (op->kind != T_COPY || !(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)) ||
         buffer_root(op->copy.src.buffer)->access != ACCESS_IN)
         return false;
     for (int d = 0; d < op->copy.src.buffer->rank; d++)
-        if (!slice_knows(s, op->copy.src.subs[d].start)) return false;
+        if (!value_is_known(s, op->copy.src.subs[d].start)) return false;
     Known known = { s, true };
     buffer_each_expr(op->copy.src.buffer, see_known, &known);
     return known.all && path_is_known(s, op);
@@ -65,7 +67,7 @@ static bool can_run_ahead(Slice *s, const TileOp *op)
 // ---- uses of a tile
 
 typedef struct TileScan {
-    Slice *slice;
+    KnownValues *values;
     Buffer *root;
     bool all_fetched, any_fetched, any_read, through_views;
 } TileScan;
@@ -80,7 +82,7 @@ static bool scan_tile(Lowering *lo, TileOp *op, void *context)
     const RootUses uses = own_uses(op, scan->root);
     scan->any_read |= uses.reads;
     if (uses.writes && op->kind != T_TILE) {
-        const bool fetched = can_run_ahead(scan->slice, op);
+        const bool fetched = can_run_ahead(scan->values, op);
         scan->all_fetched &= fetched;
         scan->any_fetched |= fetched;
         scan->through_views |= fetched && op->copy.src.buffer->kind == BUFFER_VIEW;
@@ -124,18 +126,18 @@ typedef struct Fetchable {
     bool yes, through_views;
 } Fetchable;
 
-static Fetchable is_fetchable(Slice *slice, const TileInfo *tile)
+static Fetchable is_fetchable(KnownValues *values, const TileInfo *tile)
 {
     if (tile->buffer->kind != BUFFER_SHARED || tile->is_private) return (Fetchable){ 0 };
-    TileScan scan = { .slice = slice, .root = tile->buffer, .all_fetched = true };
-    each_op(slice->lo, slice->lo->kernel->body, scan_tile, &scan);
+    TileScan scan = { .values = values, .root = tile->buffer, .all_fetched = true };
+    each_op(values->lo, values->lo->kernel->body, scan_tile, &scan);
     bool is_read = false;
-    const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(slice, tile->declared) &&
-                     is_filled_first(slice->lo, tile->declared, tile->buffer, &is_read);
+    const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(values, tile->declared) &&
+                     is_filled_first(values->lo, tile->declared, tile->buffer, &is_read);
     return (Fetchable){ yes, scan.through_views };
 }
 
-bool tile_is_fetchable(Slice *slice, const TileInfo *tile) { return is_fetchable(slice, tile).yes; }
+bool tile_is_fetchable(KnownValues *values, const TileInfo *tile) { return is_fetchable(values, tile).yes; }
 
 static bool is_in_pipeline(Lowering *lo, const TileInfo *tile)
 {
@@ -193,20 +195,20 @@ static bool note_fill(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-// ---- channels
+// ---- rings
 
-Clock *clock_of(Lowering *lo, TileOp *block, int stage, int buffers)
+RingState *ring_state_of(Lowering *lo, TileOp *block, int stage, int buffers)
 {
-    for (int i = 0; i < lo->clocks.count; i++) {
-        Clock *const clock = lo->clocks.items[i];
-        if (clock->block == block && clock->stage == stage) return clock;
+    for (int i = 0; i < lo->ring_states.count; i++) {
+        RingState *const ring_state = lo->ring_states.items[i];
+        if (ring_state->block == block && ring_state->stage == stage) return ring_state;
     }
-    Clock *const clock = NEW(lo->arena, Clock, .block = block, .stage = stage, .buffers = buffers);
-    VEC_PUSH(lo->arena, &lo->clocks, clock);
-    return clock;
+    RingState *const ring_state = NEW(lo->arena, RingState, .block = block, .stage = stage, .buffers = buffers);
+    VEC_PUSH(lo->arena, &lo->ring_states, ring_state);
+    return ring_state;
 }
 
-// Small copies under conditions have no channel: the kernel says so.
+// Small copies under conditions have no ring: the kernel says so.
 static bool is_small_below(Lowering *lo, TileOp *op, const Buffer *root)
 {
     TileOp **body;
@@ -235,7 +237,8 @@ static bool see_gather(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
-// The product behind which a step of the pipeline is done with the tile; NULL: it is read otherwise, or maybe not at all.
+// The product after which a step of the pipeline is done with the tile; NULL: it is read otherwise, or maybe not at
+// all.
 static TileOp *last_product(Lowering *lo, TileOp *loop, Buffer *root, int group)
 {
     TileOp *last = NULL;
@@ -245,112 +248,112 @@ static TileOp *last_product(Lowering *lo, TileOp *loop, Buffer *root, int group)
     return last && last->kind == T_MATMUL ? last : NULL;
 }
 
-static void note_readers(Lowering *lo, Channel *channel, TileOp *op, uint32_t groups)
+static void note_readers(Lowering *lo, Ring *ring, TileOp *op, uint32_t groups)
 {
     if (groups) {
-        channel->first_use = channel->first_use ? channel->first_use : op;
-        channel->last_use = op;
+        ring->first_use = ring->first_use ? ring->first_use : op;
+        ring->last_use = op;
     }
-    for (int g = 0; g < COUNT(channel->first_of); g++)
+    for (int g = 0; g < COUNT(ring->first_of); g++)
         if (groups >> g & 1) {
-            channel->first_of[g] = channel->first_of[g] ? channel->first_of[g] : op;
-            channel->last_of[g] = op;
-            channel->done_in[g] = last_product(lo, op, channel->tiles[0]->buffer, g);
+            ring->first_of[g] = ring->first_of[g] ? ring->first_of[g] : op;
+            ring->last_of[g] = op;
+            ring->done_in[g] = last_product(lo, op, ring->tiles[0]->buffer, g);
         }
 }
 
 // `op` fills the tile, or something in it does.
-static bool add_fetch(Lowering *lo, Channel *channel, TileOp *op, const Buffer *root)
+static bool add_fetch(Lowering *lo, Ring *ring, TileOp *op, const Buffer *root)
 {
-    channel->is_plain &= op->kind == T_COPY && !channel->last_fetch;
-    channel->first_fetch = channel->first_fetch ? channel->first_fetch : op;
-    channel->last_fetch = op;
-    if (channel->is_filled) {
+    ring->is_plain &= op->kind == T_COPY && !ring->last_fetch;
+    ring->first_fetch = ring->first_fetch ? ring->first_fetch : op;
+    ring->last_fetch = op;
+    if (ring->is_filled) {
         Gathers gathers = { root, true, false };
         visit_op(lo, op, see_gather, &gathers);
-        channel->has_gathers |= gathers.any;
-        channel->is_gathered = gathers.all && (channel->is_gathered || channel->first_fetch == op);
+        ring->has_gathers |= gathers.any;
+        ring->is_gathered = gathers.all && (ring->is_gathered || ring->first_fetch == op);
         return true;
     }
     if (op->kind != T_COPY) return !is_small_below(lo, op, root);
-    if (copy_is_small(lo, op)) channel->by_lanes = true;
-    else channel->bytes = tma_bytes(lo, op);
+    if (copy_is_small(lo, op)) ring->by_lanes = true;
+    else ring->bytes = tma_bytes(lo, op);
     return true;
 }
 
-static void set_clock(Lowering *lo, Channel *channel, TileInfo *tile)
+static void set_ring_state(Lowering *lo, Ring *ring, TileInfo *tile)
 {
     const OpInfo *const info = op_info(lo, tile->declared);
     const TileOp *const pipeline = info->parent && info->parent->kind == T_PIPELINE ? info->parent : NULL;
     const bool staged = pipeline && pipeline->pipeline.n_stage_labels > 1;
     tile->buffers = pipeline && pipeline->pipeline.stages > 1 ? pipeline->pipeline.stages : 1;
-    channel->clock = clock_of(lo, info->block, staged ? channel->first_use->stage : 0, tile->buffers);
+    ring->ring_state = ring_state_of(lo, info->block, staged ? ring->first_use->stage : 0, tile->buffers);
 }
 
 // Tiles with the same life share barriers.
-static bool lives_as(const Channel *channel, const Channel *other)
+static bool lives_as(const Ring *ring, const Ring *other)
 {
-    return other->clock == channel->clock && other->first_use == channel->first_use &&
-           other->last_use == channel->last_use && other->is_plain && channel->is_plain && !other->by_lanes &&
-           !channel->by_lanes && memcmp(other->first_of, channel->first_of, sizeof channel->first_of) == 0 &&
-           memcmp(other->last_of, channel->last_of, sizeof channel->last_of) == 0;
+    return other->ring_state == ring->ring_state && other->first_use == ring->first_use &&
+           other->last_use == ring->last_use && other->is_plain && ring->is_plain && !other->by_lanes &&
+           !ring->by_lanes && memcmp(other->first_of, ring->first_of, sizeof ring->first_of) == 0 &&
+           memcmp(other->last_of, ring->last_of, sizeof ring->last_of) == 0;
 }
 
-static void join_channel(Lowering *lo, Channel *channel, const Channel *joining)
+static void join_ring(Lowering *lo, Ring *ring, const Ring *joining)
 {
-    channel->tiles[channel->n_tiles++] = joining->tiles[0];
-    channel->bytes += joining->bytes;
-    for (int g = 0; g < COUNT(channel->done_in); g++)
-        channel->done_in[g] = channel->done_in[g] == joining->done_in[g] ? joining->done_in[g] : NULL;
-    // What is declared before may be copied behind.
-    if (op_info(lo, joining->first_fetch)->order < op_info(lo, channel->first_fetch)->order)
-        channel->first_fetch = joining->first_fetch;
-    if (op_info(lo, joining->last_fetch)->order > op_info(lo, channel->last_fetch)->order)
-        channel->last_fetch = joining->last_fetch;
-    joining->tiles[0]->channel = channel;
+    ring->tiles[ring->n_tiles++] = joining->tiles[0];
+    ring->bytes += joining->bytes;
+    for (int g = 0; g < COUNT(ring->done_in); g++)
+        ring->done_in[g] = ring->done_in[g] == joining->done_in[g] ? joining->done_in[g] : NULL;
+    // What is declared before may be copied after.
+    if (op_info(lo, joining->first_fetch)->order < op_info(lo, ring->first_fetch)->order)
+        ring->first_fetch = joining->first_fetch;
+    if (op_info(lo, joining->last_fetch)->order > op_info(lo, ring->last_fetch)->order)
+        ring->last_fetch = joining->last_fetch;
+    joining->tiles[0]->ring = ring;
 }
 
-static bool make_channel(Lowering *lo, TileInfo *tile)
+static bool make_ring(Lowering *lo, TileInfo *tile)
 {
-    Channel channel = { .n_tiles = 1, .tiles = { tile }, .is_plain = !tile->is_filled, .is_filled = tile->is_filled };
+    Ring ring = { .n_tiles = 1, .tiles = { tile }, .is_plain = !tile->is_filled, .is_filled = tile->is_filled };
     for (TileOp *op = tile->declared; op; op = op->next) {
-        note_readers(lo, &channel, op, readers_in(lo, op, tile->buffer));
-        if (holds_fetch(lo, op, tile->buffer) && !add_fetch(lo, &channel, op, tile->buffer)) return false;
+        note_readers(lo, &ring, op, readers_in(lo, op, tile->buffer));
+        if (holds_fetch(lo, op, tile->buffer) && !add_fetch(lo, &ring, op, tile->buffer)) return false;
     }
-    if (!channel.first_use || !channel.last_fetch) return false;
-    set_clock(lo, &channel, tile);
-    for (int i = 0; i < lo->channels.count; i++) {
-        Channel *const other = lo->channels.items[i];
-        if (lives_as(&channel, other) && other->n_tiles < COUNT(other->tiles)) {
-            join_channel(lo, other, &channel);
+    if (!ring.first_use || !ring.last_fetch) return false;
+    set_ring_state(lo, &ring, tile);
+    for (int i = 0; i < lo->rings.count; i++) {
+        Ring *const other = lo->rings.items[i];
+        if (lives_as(&ring, other) && other->n_tiles < COUNT(other->tiles)) {
+            join_ring(lo, other, &ring);
             return true;
         }
     }
-    channel.index = lo->channels.count;
-    tile->channel = NEW(lo->arena, Channel);
-    *tile->channel = channel;
-    VEC_PUSH(lo->arena, &lo->channels, tile->channel);
+    ring.index = lo->rings.count;
+    tile->ring = NEW(lo->arena, Ring);
+    *tile->ring = ring;
+    VEC_PUSH(lo->arena, &lo->rings, tile->ring);
     return true;
 }
 
 void find_fetches(Lowering *lo)
 {
-    Slice slice = new_slice(lo);
-    find_unknown(&slice);
+    KnownValues values = new_known_values(lo);
+    find_unknown(&values);
     each_op(lo, lo->kernel->body, note_fill, NULL);
-    bool any_piped = false; // a producer that fetches once per instance takes more registers than it saves time
+    bool any_piped = false; // a producer that fetches once per CTA takes more registers than it saves time
     for (int i = 0; i < lo->n_declared; i++)
-        any_piped |= is_in_pipeline(lo, lo->declared.items[i]) && is_fetchable(&slice, lo->declared.items[i]).yes;
-    // Program order of the declarations, so that channels are numbered as the source reads.
+        any_piped |= is_in_pipeline(lo, lo->declared.items[i]) && is_fetchable(&values, lo->declared.items[i]).yes;
+    // Program order of the declarations, so that rings are numbered as the source reads.
     for (int order = 0; order < lo->n_declared; order++) {
         TileInfo *const tile = lo->declared.items[order];
-        const Fetchable fetchable = is_fetchable(&slice, tile);
+        const Fetchable fetchable = is_fetchable(&values, tile);
         if (!fetchable.yes || (fetchable.through_views && !any_piped)) continue;
         each_op(lo, lo->kernel->body, note_fetched, tile->buffer);
-        if (!make_channel(lo, tile))
+        if (!make_ring(lo, tile))
             unsupported(lo, tile->declared->span, "tile '%s', which is fetched but not used in its block",
                         tile->buffer->name);
         tile->is_async = true;
     }
-    lo->has_producer = lo->channels.count > 0;
+    lo->has_producer = lo->rings.count > 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // fma.c - products by multiply-adds: what tensor cores do not compute exactly (f32, f64) or cannot read.
 //
-// Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element it
-// loads is used for a whole side of the rectangle.
+// Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element
+// it loads is used for a whole edge of the rectangle.
 #include "lower/cuda/cuda.h"
 
 enum {
@@ -10,22 +10,14 @@ enum {
     SWIZZLED_RESULT = 64 * 64, // elements of a result whose operands are worth a swizzle
 };
 
-static const char *element_class(DType type)
-{
-    switch (type) {
-    case DTYPE_F32:
-    case DTYPE_TF32: return "Element<float>";
-    case DTYPE_F64: return "Element<double>";
-    case DTYPE_I32: return "Element<int32_t>";
-    case DTYPE_I8: return "Element<int8_t>";
-    case DTYPE_U8: return "Element<uint8_t>";
-    case DTYPE_BF16: return "Bf16";
-    case DTYPE_F16: return "F16";
-    case DTYPE_E4M3: return "E4m3";
-    case DTYPE_E5M2: return "E5m2";
-    default: return NULL;
-    }
-}
+// Of the prelude; NULL: there is none.
+static const char *const element_class[DTYPE_COUNT] = {
+    [DTYPE_F32] = "Element<float>",  [DTYPE_TF32] = "Element<float>",
+    [DTYPE_F64] = "Element<double>", [DTYPE_I32] = "Element<int32_t>",
+    [DTYPE_I8] = "Element<int8_t>",  [DTYPE_U8] = "Element<uint8_t>",
+    [DTYPE_BF16] = "Bf16",           [DTYPE_F16] = "F16",
+    [DTYPE_E4M3] = "E4m3",           [DTYPE_E5M2] = "E5m2",
+};
 
 // Elements of the contraction, or lines, that one load brings.
 static int piece_of(DType type) { return dtype_bits(type) == 64 ? 2 : 4; }
@@ -39,7 +31,7 @@ static const char *check_operand(Lowering *lo, const Operand *x)
     int64_t start[2], width[2], columns;
     if (!tile || tile->buffer->rank != 2) return "an operand is no tile of its own";
     if (x->type != tile->buffer->type) return "an operand is converted";
-    if (!element_class(x->type)) return "an operand's type has no multiply-add";
+    if (!element_class[x->type]) return "an operand's type has no multiply-add";
     if (!product_region(&x->region, start, width)) return "an operand's slice is not at a fixed place";
     if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % piece_of(x->type) != 0 ||
         row_padding(tile->buffer) % piece_of(x->type) != 0 || start[1] % piece_of(x->type) != 0)
@@ -60,7 +52,7 @@ const char *plan_fma(Lowering *lo, Product *p)
     const TileOp *const op = p->op;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const Operand *const a = &p->left, *const b = &p->right;
-    if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || acc->home != HOME_REGISTERS || acc->buffer->rank != 2 ||
+    if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || acc->storage != TILE_IN_REGISTERS || acc->buffer->rank != 2 ||
         !region_is_whole(&op->matmul.dst))
         return "the result is no whole fragment in registers";
     const DType type = acc->buffer->type;
@@ -75,7 +67,7 @@ const char *plan_fma(Lowering *lo, Product *p)
     const int steps = piece_of(a->type) < piece_of(b->type) ? piece_of(a->type) : piece_of(b->type);
     if (p->k % steps != 0) return "the contraction is no whole number of pieces";
     each_op(lo, lo->kernel->body, sees_other_result, p);
-    if (!layout_register_tile(p->m, p->n, lo->crew, is_along(a, true) ? 1 : piece_of(a->type),
+    if (!layout_register_tile(p->m, p->n, lo->partition, is_along(a, true) ? 1 : piece_of(a->type),
                               is_along(b, false) ? 1 : piece_of(b->type), p->keeps_rows,
                               FMA_REGISTERS * 32 / dtype_bits(type), &p->rectangle))
         return "its rows and columns do not divide among the threads";
@@ -88,17 +80,18 @@ static void share_operand(Lowering *lo, const Product *p, const Operand *x)
     int64_t rows = 0, columns = 0;
     expr_as_int(tile->buffer->shape[0], &rows);
     expr_as_int(tile->buffer->shape[1], &columns);
-    if (tile->home == HOME_REGISTERS) {
-        tile->home = HOME_SHARED;
+    if (tile->storage == TILE_IN_REGISTERS) {
+        tile->storage = TILE_IN_SHARED;
         tile->why = "an operand of multiply-adds";
     }
-    // Neighbouring rows in different banks; small products gain little, and other statements would pay for the addresses.
+    // Neighbouring rows in different banks; small products gain little, and other statements would pay for the
+    // addresses.
     if (!tile->wants_panels && p->m * p->n >= SWIZZLED_RESULT)
         tile->wants_panels = tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &tile->shared);
 }
 
 // False: another product gives the result another layout.
-bool settle_fma(Lowering *lo, Product *p)
+bool finish_fma(Lowering *lo, Product *p)
 {
     TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
     Layout layout = p->rectangle.layout;
@@ -119,7 +112,7 @@ static const char *operand_class(Lowering *lo, const Operand *x, bool along, int
     int64_t start[2], width[2];
     product_region(&x->region, start, width);
     return arena_printf(lo->arena, "FmaOperand<%s, FmaTile<%d, %d, %d>, %s, %d, %d, %d, %d, %d>",
-                        element_class(x->type), s->swizzle_bytes, s->pitch_bytes, s->panel_bytes,
+                        element_class[x->type], s->swizzle_bytes, s->pitch_bytes, s->panel_bytes,
                         along ? "false" : "true", runs, run, stride, (int)start[0], (int)start[1]);
 }
 

@@ -2,9 +2,9 @@
 // grid.c - which instance a thread block computes: its number, and the coordinates that this stands for.
 //
 // A persistent block takes one instance after another. The order is chosen so that blocks get alike and instances that
-// run at the same time share what L2 holds: rasterize(n) makes bands; where the work depends on one coordinate (uneven.c),
-// that one runs slowest within groups of the others, or long and short instances are taken in pairs. The instances of a
-// cluster count as one, and are told apart by their rank along its coordinate.
+// run at the same time share what L2 holds: rasterize(n) makes bands; where the work depends on one coordinate
+// (load_balance.c), that one runs slowest within groups of the others, or long and short instances are taken in pairs.
+// The instances of a cluster count as one, and are told apart by their rank along its coordinate.
 #include "lower/cuda/cuda.h"
 
 static Expr *extent_of(Lowering *lo, int coordinate) { return var_of(lo, lo->numbered_extents[coordinate]); }
@@ -96,30 +96,31 @@ static Expr *count_others(Lowering *lo, int except)
 }
 
 // Combinations of the other coordinates that form a group. With rounds that alternate in direction, groups of a twelfth
-// of the blocks make the blocks differ by less than 1% (of 16, by up to 10%), and are few enough that what a group reads
-// again stays in L2. Where the uneven coordinate has few values the blocks differ more, and what a group reads is less:
-// groups of a sixth. Less than two groups are one.
-static Expr *group_size(Lowering *lo, int uneven, Expr *others)
+// of the blocks make the blocks differ by less than 1% (of 16, by up to 10%), and are few enough that what a group
+// reads again stays in L2. Where the imbalanced coordinate has few values the blocks differ more, and what a group
+// reads is less: groups of a sixth. Less than two groups are one.
+static Expr *group_size(Lowering *lo, int imbalanced, Expr *others)
 {
-    enum { UNEVEN_FEW = 32 };
+    enum { IMBALANCED_FEW = 32 };
     Arena *const a = lo->arena;
     Expr *const sixth = literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 6 * lo->cluster));
     Expr *const twelfth = literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 12 * lo->cluster));
-    Expr *const wanted = expr_select(a, i32_op(lo, X_LT, extent_of(lo, uneven), UNEVEN_FEW), sixth, twelfth);
+    Expr *const wanted = expr_select(a, i32_op(lo, X_LT, extent_of(lo, imbalanced), IMBALANCED_FEW), sixth, twelfth);
     Expr *const part = emit_i32(lo, "part", call_expr(lo, DTYPE_I32, "math_max", 2, wanted, i32_const(lo, 1)));
     Expr *const is_one = expr_binary(a, X_LT, others, i32_mul(lo, part, 2));
     return emit_i32(lo, "size", expr_select(a, is_one, others, part));
 }
 
-// An instance: its place along the uneven coordinate, and the number of its combination of the others.
-typedef struct Uneven {
+// An instance: its place along the imbalanced coordinate, and the number of its combination of the others.
+typedef struct Imbalance {
     int coordinate;
     Var *round, *instance;
     Expr *place, *rest;
-} Uneven;
+} Imbalance;
 
-// Instances of equal work side by side: the uneven coordinate runs slowest within a group of combinations of the others.
-static void place_in_groups(Lowering *lo, Uneven *u)
+// Instances of equal work side by side: the imbalanced coordinate runs slowest within a group of combinations of the
+// others.
+static void place_in_groups(Lowering *lo, Imbalance *u)
 {
     Expr *within, *other;
     Expr *const extent = extent_of(lo, u->coordinate);
@@ -134,15 +135,16 @@ static void place_in_groups(Lowering *lo, Uneven *u)
 }
 
 // Where instances add to tensors, those that run at the same time should add to the same rows, which L2 holds then: all
-// of the uneven coordinate, one combination of the others after another. The i-th longest and the i-th shortest cost the
-// same together for all i, so that a block takes them in turn. Not where too few pairs leave blocks without work.
+// of the imbalanced coordinate, one combination of the others after another. The i-th longest and the i-th shortest
+// cost the same together for all i, so that a block takes them in turn. Not where too few pairs leave blocks without
+// work.
 typedef struct Pairs {
     Expr *half, *count, *wanted, *number;
 } Pairs;
 
 static Expr *again(Lowering *lo, Expr *x) { return call_expr(lo, DTYPE_I32, "again", 1, x); }
 
-static Pairs count_pairs(Lowering *lo, const Uneven *u, Expr *blocks, Expr *block)
+static Pairs count_pairs(Lowering *lo, const Imbalance *u, Expr *blocks, Expr *block)
 {
     Expr *const extent = again(lo, extent_of(lo, u->coordinate));
     Expr *const others = again(lo, count_others(lo, u->coordinate));
@@ -157,7 +159,7 @@ static Pairs count_pairs(Lowering *lo, const Uneven *u, Expr *blocks, Expr *bloc
 }
 
 // In every second round the other of a pair; an odd coordinate's middle one has no other, and is left out there.
-static void place_in_pairs(Lowering *lo, Uneven *u, const Pairs *pairs)
+static void place_in_pairs(Lowering *lo, Imbalance *u, const Pairs *pairs)
 {
     Arena *const a = lo->arena;
     Expr *x;
@@ -177,7 +179,7 @@ static void place_in_pairs(Lowering *lo, Uneven *u, const Pairs *pairs)
 
 // The instances of a persistent block. Every second round runs backwards: where work falls or rises along the grid, all
 // blocks get alike.
-static void begin_rounds(Lowering *lo, Nest *nest, Uneven *u, Pairs *pairs)
+static void begin_rounds(Lowering *lo, Nest *nest, Imbalance *u, Pairs *pairs)
 {
     Arena *const a = lo->arena;
     Expr *const block = clusters_of(lo, "blockIdx"), *const blocks = clusters_of(lo, "gridDim");
@@ -186,8 +188,8 @@ static void begin_rounds(Lowering *lo, Nest *nest, Uneven *u, Pairs *pairs)
     Expr *const most = pairs ? i32_const(lo, INT32_MAX) : var_of(lo, lo->tiles_total);
     u->round = loop_new_var(lo->unit, DTYPE_I32, "round");
     begin_for(lo, nest, u->round, i32_const(lo, 0), most, i32_const(lo, 1), LOOP_NO_UNROLL);
-    Expr *const turned = i32_sub(lo, i32_op(lo, X_SUB, blocks, 1), block);
-    Expr *const place = lo->kernel->rasterize > 1 ? block : expr_select(a, is_odd(lo, u->round), turned, block);
+    Expr *const reversed = i32_sub(lo, i32_op(lo, X_SUB, blocks, 1), block);
+    Expr *const place = lo->kernel->rasterize > 1 ? block : expr_select(a, is_odd(lo, u->round), reversed, block);
     Expr *number = i32_add(lo, i32_times(lo, var_of(lo, u->round), blocks), place), *end = var_of(lo, lo->tiles_total);
     if (pairs) {
         *pairs = count_pairs(lo, u, blocks, block);
@@ -202,11 +204,11 @@ static void begin_rounds(Lowering *lo, Nest *nest, Uneven *u, Pairs *pairs)
 }
 
 // The coordinate that the order goes by, -1: none; and whether its instances are taken in pairs.
-static int find_uneven(Lowering *lo, bool *in_pairs)
+static int find_imbalance(Lowering *lo, bool *in_pairs)
 {
     bool adds = false;
     const bool in_order = lo->kernel->rasterize > 1 || lo->kernel->n_grid <= 1;
-    const int coordinate = in_order ? -1 : uneven_coordinate(lo, &adds);
+    const int coordinate = in_order ? -1 : imbalanced_coordinate(lo, &adds);
     *in_pairs = coordinate >= 0 && adds && lo->cluster == 1;
     return coordinate;
 }
@@ -214,7 +216,7 @@ static int find_uneven(Lowering *lo, bool *in_pairs)
 static void begin_persistent(Lowering *lo, Nest *nest)
 {
     bool in_pairs;
-    Uneven u = { .coordinate = find_uneven(lo, &in_pairs) };
+    Imbalance u = { .coordinate = find_imbalance(lo, &in_pairs) };
     Pairs pairs, *const paired = in_pairs ? &pairs : NULL;
     begin_rounds(lo, nest, &u, paired);
     if (u.coordinate < 0) {
@@ -244,9 +246,9 @@ void explain_grid(Lowering *lo)
     Text *const out = lo->explanation;
     const TileKernel *const kernel = lo->kernel;
     bool in_pairs = false;
-    const int uneven = lo->is_persistent ? find_uneven(lo, &in_pairs) : -1;
+    const int imbalanced = lo->is_persistent ? find_imbalance(lo, &in_pairs) : -1;
     if (kernel->n_grid == 0) return;
-    text_print(out, lo->is_persistent ? "grid: %d block%s for each multiprocessor" : "grid: a block for each instance",
+    text_print(out, lo->is_persistent ? "grid: %d CTA%s for each multiprocessor" : "grid: a CTA for each instance",
                occupancy(lo), occupancy(lo) > 1 ? "s" : "");
     text_print(out, "%s",
                !lo->is_persistent      ? ""
@@ -256,11 +258,12 @@ void explain_grid(Lowering *lo)
         text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name,
                    kernel->grid[0].var->name);
     for (int i = kernel->rasterize > 1 && kernel->n_grid >= 2 ? 2 : 0; i < kernel->n_grid; i++)
-        if (i != uneven)
-            text_print(out, "%s %s", i == 0 || (i == 1 && uneven == 0) ? "; fastest:" : ",", kernel->grid[i].var->name);
-    if (uneven >= 0)
-        text_print(out, "; work depends on %s: %s", kernel->grid[uneven].var->name,
-                   in_pairs ? "a block takes its i-th longest and i-th shortest together"
+        if (i != imbalanced)
+            text_print(out, "%s %s", i == 0 || (i == 1 && imbalanced == 0) ? "; fastest:" : ",",
+                       kernel->grid[i].var->name);
+    if (imbalanced >= 0)
+        text_print(out, "; work depends on %s: %s", kernel->grid[imbalanced].var->name,
+                   in_pairs ? "a CTA takes its i-th longest and i-th shortest together"
                             : "it runs slowest within groups of the others");
     text_print(out, "\n");
 }

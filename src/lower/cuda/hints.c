@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // hints.c - layout(a) = swizzle(n), padded(n): where the rows of a shared tile lie.
 //
-// A swizzled tile stands in panels of n bytes, as TMA and wgmma know them; 0 is row by row. A padded tile has n elements
-// between its rows, so that a column's elements lie in different banks: no box and no wgmma can have such rows, but
-// ldmatrix and ordinary loads can. rows, columns, partial and transposed, hints of a product's result, are products.c's.
+// A swizzled tile stands in panels of n bytes, as TMA and wgmma know them; 0 is row by row. A padded tile has n
+// elements between its rows, so that a column's elements lie in different banks: no box and no wgmma can have such
+// rows, but ldmatrix and ordinary loads can. rows, columns, partial and transposed, hints of a product's result, are
+// products.c's.
 #include "lower/cuda/cuda.h"
 
 int row_padding(const Buffer *tile) { return tile->hint == HINT_PADDED && tile->rank >= 2 ? tile->hint_value : 0; }
@@ -35,7 +36,7 @@ void take_layout_hints(Lowering *lo)
         if (b->rank != 2 || bits < 8) refuse(lo, b, "panels are of matrices of whole bytes");
         else if (!expr_as_int(b->shape[0], &rows) || !expr_as_int(b->shape[1], &columns) ||
                  columns * bits / 8 % b->hint_value != 0)
-            refuse(lo, b, arena_printf(lo->arena, "its rows are no multiple of %d bytes", b->hint_value));
+            refuse(lo, b, arena_printf(lo->arena, "its rows are not a multiple of %d bytes", b->hint_value));
         else {
             tile->panel_most = b->hint_value * 8 / bits;
             tile->wants_panels = tile_panels(tile, (int)rows, (int)columns, bits / 8, &tile->shared);

@@ -8,10 +8,10 @@ bool unsupported(Lowering *lo, Span span, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    const char *const text = arena_vprintf(lo->arena, format, list);
+    common_unsupported(lo->kernel, span, format, list);
     va_end(list);
     lo->failed = true;
-    return diag_error(lo->diags, span, "%s is not supported on cuda yet", text);
+    return false;
 }
 
 void note(Lowering *lo, const char *format, ...)
@@ -164,7 +164,7 @@ static bool collect_tile(Lowering *lo, TileOp *op, void *context)
     Buffer *const buffer = op->tile.buffer;
     if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_FRAGMENT) return false;
     TileInfo *const tile = NEW(lo->arena, TileInfo, .buffer = buffer, .declared = op);
-    tile->home = buffer->kind == BUFFER_SHARED ? HOME_SHARED : HOME_REGISTERS;
+    tile->storage = buffer->kind == BUFFER_SHARED ? TILE_IN_SHARED : TILE_IN_REGISTERS;
     lo->tiles[buffer->id] = tile;
     VEC_PUSH(lo->arena, &lo->declared, tile);
     lo->n_declared = lo->declared.count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // iterate.c - how the iterations of a forall are divided among threads and registers.
 //
-// A forall follows the fragment it touches: the fragment of the highest rank that lives in registers and is
+// A forall follows the fragment it accesses: the fragment of the highest rank that lives in registers and is
 // subscripted by plain indices leads, and its layout becomes that of the iterations; indices it does not have are
 // loops in each thread. Without a leader, static index spaces are spread in 16-byte pieces; spaces with extents
 // known at run time are counted through by all threads together.
@@ -64,7 +64,7 @@ TileOp *as_map(Lowering *lo, TileOp *op)
     return info->map = map;
 }
 
-// ---- what a forall touches
+// ---- what a forall accesses
 
 typedef struct Collect {
     Lowering *lo;
@@ -181,7 +181,7 @@ bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts)
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer)
 {
     const TileInfo *const tile = tile_info(lo, buffer);
-    return tile && tile->home == HOME_REGISTERS;
+    return tile && tile->storage == TILE_IN_REGISTERS;
 }
 
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi)
@@ -211,7 +211,7 @@ static bool choose_leader(Lowering *lo, const MapUses *uses, Iteration *it)
         const TileInfo *const tile = tile_info(lo, use->buffer);
         Subscripts here;
         Layout parts;
-        if (!tile || tile->home != HOME_REGISTERS || !tile->has_layout || !use->subs ||
+        if (!tile || tile->storage != TILE_IN_REGISTERS || !tile->has_layout || !use->subs ||
             !match_subscripts(lo, use->subs, tile->buffer->rank, it->indices, it->n, &here) ||
             (found && leader.n >= here.n) || !split_layout(tile, &here, &parts))
             continue;
@@ -268,7 +268,7 @@ static bool takes_atomic_values(Lowering *lo, TileOp *forall)
 bool has_replicas(const Layout *layout)
 {
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED && layout->digit[i].input != IN_REGISTER) return true;
+        if (layout->mode[i].dim == REPLICATED && layout->mode[i].input != IN_REGISTER) return true;
     return false;
 }
 
@@ -327,7 +327,7 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     *it = own_iteration();
     it->indices = forall->forall.indices;
     it->n = forall->forall.n;
-    it->crew = map_crew(lo, forall);
+    it->partition = map_partition(lo, forall);
     MapUses uses = { 0 };
     map_uses(lo, forall, &uses);
     const bool once = takes_atomic_values(lo, forall);
@@ -337,7 +337,7 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
         return;
     }
     Layout pieces;
-    if (!once && lo->has_filler && lo->role == ROLE_PRODUCER && choose_row_pieces(lo, forall, 0, 4, &pieces)) {
+    if (!once && lo->has_producer_group && lo->role == ROLE_PRODUCER && choose_row_pieces(lo, forall, 0, 4, &pieces)) {
         follow(it, &pieces, (int[]){ 0, 1 });
         return;
     }
@@ -354,8 +354,8 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
         }
     }
     // Large spaces stay loops: their registers would not be registers any more.
-    if (is_static && !once && volume <= 64 * (int64_t)crew_threads(it->crew)) {
-        const Layout layout = layout_blocked(it->n, extents, it->crew, widest_vector(&uses));
+    if (is_static && !once && volume <= 64 * (int64_t)partition_threads(it->partition)) {
+        const Layout layout = layout_blocked(it->n, extents, it->partition, widest_vector(&uses));
         if (!replicas_would_race(lo, forall, &uses, &layout)) {
             follow(it, &layout, which);
             return;
@@ -366,7 +366,7 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
     it->is_linear = true;
     it->layout = layout_new(1, (int[]){ 1 });
     layout_add(&it->layout, IN_LANE, WARP_LANES, 0, 1);
-    layout_add(&it->layout, IN_WARP, it->crew.warps, 0, WARP_LANES);
-    layout_add(&it->layout, IN_GROUP, it->crew.groups, 0, WARP_LANES * it->crew.warps);
+    layout_add(&it->layout, IN_WARP, it->partition.warps, 0, WARP_LANES);
+    layout_add(&it->layout, IN_GROUP, it->partition.groups, 0, WARP_LANES * it->partition.warps);
     for (int i = 0; i < it->n; i++) it->dim_of[i] = reduced >> i & 1 ? -1 : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // kernel.c - the lowering's outline: analyses in their order, then the kernel's frame around the two roles.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/actions.h"
 
 // ---- roles
 
@@ -24,50 +24,56 @@ static Expr *fetch_alignment(Lowering *lo)
 
 static bool has_lane_copies(const Lowering *lo)
 {
-    for (int i = 0; i < lo->channels.count; i++)
-        if (lo->channels.items[i]->by_lanes) return true;
+    for (int i = 0; i < lo->rings.count; i++)
+        if (lo->rings.items[i]->by_lanes) return true;
     return false;
 }
 
-// One thread issues boxes; small copies take its warp, a filler's statements all.
+// One thread issues boxes; small copies take its warp, a producer group's statements all.
 static void emit_boxes(Lowering *lo)
 {
     Nest these;
-    lo->by_warp = has_lane_copies(lo) && !lo->has_filler;
-    if (lo->has_filler) begin_block(lo, &these);
+    lo->by_warp = has_lane_copies(lo) && !lo->has_producer_group;
+    if (lo->has_producer_group) begin_block(lo, &these);
     else begin_if(lo, &these, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
     Nest one;
-    const bool elects = !lo->has_filler && !lo->by_warp; // else ptxas prints a loop over lanes around each box
+    const bool elects = !lo->has_producer_group && !lo->by_warp; // else ptxas prints a loop over lanes around each box
     if (elects) begin_if(lo, &one, call_expr(lo, DTYPE_BOOL, "elected", 0));
     emit_producer(lo, true);
     if (elects) end_nest(lo, &one);
     end_nest(lo, &these);
 }
 
-// The producer is a crew of its own, of one group.
+// The producer is a partition of its own, of one group.
 static void emit_producer_role(Lowering *lo)
 {
-    const Crew crew = lo->crew, all = lo->all;
-    const bool has_teams = lo->has_teams;
-    lo->crew = (Crew){ 1, crew.warps };
-    declare_threads(lo, 0, lo->crew);
-    if (lo->has_filler) {
-        lo->all = lo->crew;
-        lo->has_teams = false;
+    const Partition partition = lo->partition, all = lo->all;
+    const bool is_specialised = lo->is_specialised;
+    lo->partition = (Partition){ 1, partition.warps };
+    declare_threads(lo, 0, lo->partition);
+    if (lo->has_producer_group) {
+        lo->all = lo->partition;
+        lo->is_specialised = false;
     }
     Nest choice;
+    schedule_begin_role(
+        &lo->builder, (ScheduleRole){ .kind = ROLE_OF_PRODUCER, .name = "producer", .threads = producer_threads(lo) });
+    record_scope(lo, lo->fetch_aligned ? SCOPE_ALIGNED : SCOPE_PLAIN, NULL);
     if (lo->fetch_aligned) begin_if(lo, &choice, lo->fetch_aligned);
     emit_boxes(lo);
     if (lo->fetch_aligned) {
         begin_else(lo, &choice);
-        lo->crew = lo->all = (Crew){ 1, crew.warps == 4 ? 4 : 1 };
-        lo->has_teams = false;
+        record_otherwise(lo);
+        lo->partition = lo->all = (Partition){ 1, partition.warps == 4 ? 4 : 1 };
+        lo->is_specialised = false;
         emit_producer(lo, false);
         end_nest(lo, &choice);
     }
-    lo->crew = crew;
+    record_close(lo);
+    schedule_end_role(&lo->builder);
+    lo->partition = partition;
     lo->all = all;
-    lo->has_teams = has_teams;
+    lo->is_specialised = is_specialised;
 }
 
 static void emit_roles(Lowering *lo)
@@ -97,30 +103,31 @@ static bool analyse(Lowering *lo)
     structure_kernel(lo);
     find_bounds(lo);
     limit_maps(lo);
-    choose_crew(lo);
+    choose_partition(lo);
     find_cluster(lo);
-    find_teams(lo);
+    find_warp_roles(lo);
+    expand_scans(lo, &lo->kernel->body);
     note_operations(lo);
-    find_filler(lo);
-    choose_homes(lo);
+    find_producer_group(lo);
+    assign_storage(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
-    if (lo->target->arch >= 90 && !light_groups(lo) && !lo->kernel->checked) find_fetches(lo);
-    find_handed(lo);
+    if (lo->gpu->tma && !light_groups(lo) && !lo->kernel->checked && has_room_for_producer(lo)) find_fetches(lo);
+    find_consumer_rings(lo);
     find_shared_tiles(lo);
     find_tails(lo);
     find_product_only(lo);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        lo->needs_fence |= lo->target->arch >= 90 && tile->home == HOME_SHARED && tile->is_async && !tile->channel;
+        lo->needs_fence |= lo->gpu->async_proxy && tile->storage == TILE_IN_SHARED && tile->is_async && !tile->ring;
     }
     lo->is_persistent = lo->kernel->n_grid > 0 && (lo->kernel->persistent || lo->has_producer);
     if (lo->failed || !lay_out_shared_tiles(lo)) return false;
-    if (lo->target->arch < 90 && !lo->kernel->checked) find_aheads(lo);
+    if (lo->gpu->cp_async && !lo->gpu->tma && !lo->kernel->checked) find_multistages(lo);
     lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
     choose_preloads(lo);
     if (!registers_suffice(lo) || !place_memory(lo)) return false;
     find_hazards(lo);
-    find_needs(lo);
+    find_backward_slice(lo);
     return !lo->failed;
 }
 
@@ -136,26 +143,28 @@ static int emit_kernel(Lowering *lo)
     }
     if (lo->plan->follows) emit_call(lo, "wait_for_launches", 0);
     emit_roles(lo);
-    if (lo->shares) // nobody leaves while a peer may still give back a buffer
+    if (lo->shares) // nobody leaves while a peer may still release a buffer
         emit_call(lo, "cluster_sync", 0);
     return words;
 }
 
-LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *plan, Text *explanation)
+LoopUnit *lower_cuda(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
 {
     Arena *const arena = kernel->arena;
     Lowering *const lo = NEW(arena, Lowering, .arena = arena, .kernel = kernel, .diags = kernel->diags,
-                             .target = target, .plan = plan, .explanation = explanation);
+                             .target = target, .gpu = target->gpu, .plan = plan, .explanation = explanation);
     lo->unit = NEW(arena, LoopUnit, .arena = arena);
     lo->helpers.arena = arena;
     if (!analyse(lo)) return NULL;
+    make_schedule_tables(lo);
     LoopList body = loop_list(arena);
     lo->out = &body;
-    plan->follows = target->follows && target->arch >= 90;
+    plan->follows = target->follows && target->gpu->early_launch;
     const int words = emit_kernel(lo), threads = all_threads(lo) + producer_threads(lo);
     if (lo->failed || kernel->diags->errors) return NULL;
     fill_unit(lo, body.first, words, threads);
     fill_plan(lo, threads);
     explain(lo);
+    lo->unit->schedule = lo->builder.schedule;
     return lo->unit;
 }

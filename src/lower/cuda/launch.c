@@ -62,30 +62,22 @@ int declare_parameters(Lowering *lo)
 
 static void add_preludes(Lowering *lo)
 {
-    const bool hopper = lo->target->arch >= 90;
-    const struct {
-        const char *name;
-        bool needed;
-    } preludes[] = {
-        { "cuda/types", true },
-        { "cuda/convert", true },
-        { "cuda/math", true },
-        { "cuda/threads", true },
-        { "cuda/vector", true },
-        { "cuda/atomic", true },
-        { "cuda/tensor_core", true },
-        { "cuda/barrier", hopper },
-        { "cuda/tma", hopper },
-        { "cuda/stage", hopper },
+    const GpuTarget *const gpu = lo->gpu;
+    // clang-format off
+    const struct { const char *name; bool in_backward_slice; } preludes[] = {
+        { "cuda/types", true }, { "cuda/convert", true }, { "cuda/math", true }, { "cuda/threads", true },
+        { "cuda/vector", true }, { "cuda/atomic", true }, { "cuda/tensor_core", true },
+        { "cuda/barrier", gpu->mbarriers }, { "cuda/tma", gpu->tma }, { "cuda/stage", gpu->stmatrix },
         { "cuda/check", lo->kernel->checked },
-        { "cuda/ahead", lo->aheads.count > 0 },
+        { "cuda/multistage", lo->multistages.count > 0 },
         { "cuda/cluster", lo->shares },
-        { "cuda/rows", lo->has_filler || lo->has_rows },
+        { "cuda/rows", lo->has_producer_group || lo->has_rows },
         { "cuda/fma", lo->uses_fma },
     };
+    // clang-format on
     lo->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));
     for (int i = 0; i < COUNT(preludes); i++)
-        if (preludes[i].needed) lo->unit->preludes[lo->unit->n_preludes++] = preludes[i].name;
+        if (preludes[i].in_backward_slice) lo->unit->preludes[lo->unit->n_preludes++] = preludes[i].name;
 }
 
 void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
@@ -142,7 +134,7 @@ void fill_plan(Lowering *lo, int threads)
     LaunchPlan *const plan = lo->plan;
     bool order_matters = false; // of sums
     each_op(lo, lo->kernel->body, adds_floats, &order_matters);
-    plan->arch = lo->target->arch;
+    plan->arch = lo->gpu->arch;
     plan->threads = threads;
     plan->dynamic_shared_bytes = lo->shared_bytes;
     plan->cluster[0] = lo->cluster;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // lines.c - where a lane stands in a line: in the tensor's row and in the tile's.
 //
-// before: a Rows says what is loaded (rows.c)      after: its lines have pointers, and a variable that says whether they
+// before: a Rows says what is loaded (rows.c)      after: its lines have pointers, and a variable that says whether
+//         they
 //                                                         are inside the tensor; the rest adds constants to them
 #include "lower/cuda/rows.h"
 
@@ -23,7 +24,7 @@ Line begin_line(Lowering *lo, const Expr *load, const Iteration *it)
     Line line = { 0 };
     Expr *subs[MAX_RANK];
     memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-    if (lo->stock) read_subscripts(lo, subs, load->load.buffer->rank, it);
+    if (lo->register_prefetch) read_subscripts(lo, subs, load->load.buffer->rank, it);
     if (!place_element(lo, load->load.buffer, subs, it, &place, load->span)) return line;
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
     line.inside = emit_declare(lo, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(lo->arena, true));
@@ -58,7 +59,7 @@ Expr *in_line(Lowering *lo, const Line *line, Expr *elements)
 
 void declare_line(Lowering *lo, Rows *rows, Var *line)
 {
-    if (rows->digit >= 0) rows->it.digit[rows->digit] = line;
+    if (rows->mode >= 0) rows->it.mode[rows->mode] = line;
     for (int i = 0; i < rows->it.n; i++) *var_slot(lo, rows->it.indices[i].var) = NULL;
     declare_indices(lo, &rows->it, ~0u);
 }

@@ -3,10 +3,10 @@
 #ifndef KILN_LOWER_CUDA_LOWER_H
 #define KILN_LOWER_CUDA_LOWER_H
 
-#include "compile/compile.h"
+#include "target/target.h"
 
 // Fills the CUDA part of the plan. `explanation`: what was decided, for `kiln explain`.
 // NULL when a diagnostic was reported (a plan that does not fit lists its tiles).
-LoopUnit *lower_cuda(TileKernel *kernel, const CudaTarget *target, LaunchPlan *plan, Text *explanation);
+LoopUnit *lower_cuda(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation);
 
 #endif

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: MIT
-// map.c - foralls, and with them copies and fills: loops over the register digits of the iteration layout, in which
+// map.c - foralls, and with them copies and fills: loops over the register modes of the iteration layout, in which
 // every thread does its own elements.
 #include "lower/cuda/cuda.h"
 
 // ---- where a thread stands
 
-Expr *digit_value(Lowering *lo, const Layout *layout, int i)
+Expr *mode_value(Lowering *lo, const Layout *layout, int i)
 {
-    const Digit *const digit = &layout->digit[i];
+    const LayoutMode *const mode = &layout->mode[i];
     Var *const inputs[IN_COUNT] = { [IN_LANE] = lo->lane, [IN_WARP] = lo->warp, [IN_GROUP] = lo->group };
-    const int sizes[IN_COUNT] = { [IN_LANE] = WARP_LANES, [IN_WARP] = lo->crew.warps, [IN_GROUP] = lo->crew.groups };
+    const int sizes[IN_COUNT] = {
+        [IN_LANE] = WARP_LANES, [IN_WARP] = lo->partition.warps, [IN_GROUP] = lo->partition.groups
+    };
     int below = 1;
     for (int j = 0; j < i; j++)
-        if (layout->digit[j].input == digit->input) below *= layout->digit[j].extent;
-    Expr *value = var_of(lo, inputs[digit->input]);
+        if (layout->mode[j].input == mode->input) below *= layout->mode[j].extent;
+    Expr *value = var_of(lo, inputs[mode->input]);
     if (below > 1) value = i32_op(lo, X_DIV, value, below);
-    return below * digit->extent < sizes[digit->input] ? i32_op(lo, X_MOD, value, digit->extent) : value;
+    return below * mode->extent < sizes[mode->input] ? i32_op(lo, X_MOD, value, mode->extent) : value;
 }
 
 Expr *thread_part(Lowering *lo, const Layout *layout, int dim)
 {
     Expr *sum = i32_const(lo, 0);
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == dim && layout->digit[i].input != IN_REGISTER)
-            sum = i32_add(lo, sum, i32_mul(lo, digit_value(lo, layout, i), layout->digit[i].stride));
+        if (layout->mode[i].dim == dim && layout->mode[i].input != IN_REGISTER)
+            sum = i32_add(lo, sum, i32_mul(lo, mode_value(lo, layout, i), layout->mode[i].stride));
     return sum;
 }
 
@@ -31,18 +33,18 @@ Expr *replica_is_first(Lowering *lo, const Layout *layout)
 {
     Expr *test = NULL;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED) test = both(lo, test, i32_op(lo, X_EQ, digit_value(lo, layout, i), 0));
+        if (layout->mode[i].dim == REPLICATED) test = both(lo, test, i32_op(lo, X_EQ, mode_value(lo, layout, i), 0));
     return test;
 }
 
-// Of dimension d, at the current register digits.
+// Of dimension d, at the current register modes.
 static Expr *index_value(Lowering *lo, const Iteration *it, int d)
 {
     Expr *value = thread_part(lo, &it->layout, d);
     for (int j = 0; j < it->layout.n; j++) {
-        const Digit *const digit = &it->layout.digit[j];
-        if (digit->input == IN_REGISTER && digit->dim == d && it->digit[j])
-            value = i32_add(lo, value, i32_mul(lo, var_of(lo, it->digit[j]), digit->stride));
+        const LayoutMode *const mode = &it->layout.mode[j];
+        if (mode->input == IN_REGISTER && mode->dim == d && it->mode[j])
+            value = i32_add(lo, value, i32_mul(lo, var_of(lo, it->mode[j]), mode->stride));
     }
     return value;
 }
@@ -184,10 +186,10 @@ static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
     Expr *extents[LOOP_INDICES_MAX], *const count = linear_extent(lo, it, extents);
     begin_reductions(lo, it, false);
     Var *const linear = loop_new_var(lo->unit, DTYPE_I64, "linear");
-    Expr *const thread = var_of(lo, lo->has_teams && it->crew.groups > 1 ? lo->thread_of_all : lo->thread);
+    Expr *const thread = var_of(lo, lo->is_specialised && it->partition.groups > 1 ? lo->thread_of_all : lo->thread);
     Nest loop, serial[LOOP_INDICES_MAX];
     begin_for(lo, &loop, linear, cast(lo, DTYPE_I64, thread), count,
-              expr_int(lo->arena, DTYPE_I64, crew_threads(it->crew)), LOOP_PLAIN);
+              expr_int(lo->arena, DTYPE_I64, partition_threads(it->partition)), LOOP_PLAIN);
     declare_linear_indices(lo, it, var_of(lo, linear), extents);
     begin_reductions(lo, it, true);
     const int depth = begin_serial_loops(lo, it, serial);
@@ -211,24 +213,24 @@ static void emit_vector(Lowering *lo, TileOp *op, Iteration *it)
     Nest pieces;
     Var *const base = loop_var(lo, it->run);
     emit_vector_loads(lo, it);
-    Var *const v = it->digit[it->vector] = begin_unrolled(lo, &pieces, "v", it->layout.digit[it->vector].extent);
+    Var *const v = it->mode[it->vector] = begin_unrolled(lo, &pieces, "v", it->layout.mode[it->vector].extent);
     Expr *const index = expr_binary(lo->arena, X_ADD, var_of(lo, base), cast(lo, base->type, var_of(lo, v)));
     *var_slot(lo, it->run) = emit_declare(lo, base->type, base->name, index);
     emit_iteration(lo, op, it);
     end_nest(lo, &pieces);
     *var_slot(lo, it->run) = base;
     emit_vector_stores(lo, it);
-    it->digit[it->vector] = NULL;
+    it->mode[it->vector] = NULL;
 }
 
-// Loops over the register digits, the slowest outermost; all unrolled, so that register arrays become registers.
+// Loops over the register modes, the slowest outermost; all unrolled, so that register arrays become registers.
 static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
 {
     for (int i = 0; i < it->n_reductions; i++) begin_reduction(lo, it, i);
-    Nest serial[LOOP_INDICES_MAX], digits[2 * LAYOUT_MAX_DIGITS];
+    Nest serial[LOOP_INDICES_MAX], modes[2 * LAYOUT_MAX_MODES];
     const int depth = begin_serial_loops(lo, it, serial);
     if (!it->is_loaded) choose_moves(lo, op, it);
-    const int n = begin_register_loops(lo, it, digits);
+    const int n = begin_register_loops(lo, it, modes);
     Nest block, guard;
     begin_block(lo, &block);
     Expr *const valid = declare_indices(lo, it, ~0u);
@@ -237,7 +239,7 @@ static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
     else emit_iteration(lo, op, it);
     if (valid) end_nest(lo, &guard);
     end_nest(lo, &block);
-    end_nests(lo, digits, n);
+    end_nests(lo, modes, n);
     end_nests(lo, serial, depth);
     for (int i = 0; i < it->n_reductions; i++) finish_reduction(lo, it, i);
 }
@@ -280,14 +282,14 @@ static Expr *only_first_replica(Lowering *lo, TileOp *op, const Iteration *it)
 // Every group runs it for its own copy of a fragment; what others see is stored once.
 static bool is_repeated(Lowering *lo, TileOp *op, const Iteration *it)
 {
-    return lo->has_teams && lo->role == ROLE_CONSUMER && lo->walk != 0 && it->crew.groups == 1 && !op->groups &&
-           op_groups(lo, op) != 1u << lo->walk;
+    return lo->is_specialised && lo->role == ROLE_CONSUMER && lo->walk != 0 && it->partition.groups == 1 &&
+           !op->groups && op_groups(lo, op) != 1u << lo->walk;
 }
 
 static void emit_elements(Lowering *lo, TileOp *op, Iteration *it)
 {
     Nest block, once;
-    Expr *const somewhere = reductions_meet(lo, it) ? NULL : mask_test(lo, op, it);
+    Expr *const somewhere = reductions_sync(lo, it) ? NULL : mask_test(lo, op, it);
     if (somewhere) begin_if(lo, &block, somewhere);
     else begin_block(lo, &block);
     Expr *const first = only_first_replica(lo, op, it);
@@ -309,10 +311,10 @@ void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
         it.vector = -1;
         find_reductions(lo, op, &it);
     }
-    const Crew crew = lo->crew;
-    lo->crew = it.crew;
+    const Partition partition = lo->partition;
+    lo->partition = it.partition;
     lo->is_muted = is_repeated(lo, op, &it);
     emit_elements(lo, op, &it);
-    lo->crew = crew;
+    lo->partition = partition;
     lo->is_muted = false;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// maps.c - which tensors are copied by tensor maps where a launch cannot carry maps for all of them: the first ones. Others
-// are copied by the threads, as where there is no TMA.
+// maps.c - which tensors are copied by tensor maps where a launch cannot carry maps for all of them: the first ones.
+// Others are copied by the threads, as where there is no TMA.
 //
 // before: no copy has been looked at       after: no_maps has a bit for each parameter whose boxes are none
 #include "lower/cuda/box.h"
@@ -51,7 +51,7 @@ static bool count_op(Lowering *lo, TileOp *op, void *context)
 void limit_maps(Lowering *lo)
 {
     Count count = { .most = plan_most_maps(plan_words(lo->plan)) };
-    if (lo->target->arch < 90) return;
+    if (!lo->gpu->tma) return;
     each_op(lo, lo->kernel->body, count_op, &count);
     for (int i = 0, all = 0; i < lo->kernel->n_params; i++) {
         if (all + count.of_param[i] > count.most) lo->no_maps |= UINT64_C(1) << i;

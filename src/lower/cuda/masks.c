@@ -23,11 +23,11 @@ static void warp_range(Box *box, int index)
     Expr *first = i32_const(lo, 0);
     int reach = 0;
     for (int i = 0; i < layout->n; i++) {
-        const Digit *const digit = &layout->digit[i];
-        if (digit->dim != dim) continue;
-        if (digit->input == IN_WARP || digit->input == IN_GROUP)
-            first = i32_add(lo, first, i32_mul(lo, digit_value(lo, layout, i), digit->stride));
-        else reach += (digit->extent - 1) * digit->stride;
+        const LayoutMode *const mode = &layout->mode[i];
+        if (mode->dim != dim) continue;
+        if (mode->input == IN_WARP || mode->input == IN_GROUP)
+            first = i32_add(lo, first, i32_mul(lo, mode_value(lo, layout, i), mode->stride));
+        else reach += (mode->extent - 1) * mode->stride;
     }
     box->lowest[index] = first;
     box->highest[index] = i32_add(lo, first, i32_const(lo, reach));
@@ -77,17 +77,15 @@ static Expr *may_hold(const Box *box, Expr *cond)
     }
     Expr *const zero = expr_int(a, DTYPE_I64, 0);
     Expr *difference;
-    switch (cond->op.op) {
-    case X_GT:
-    case X_GE:
+    if (cond->op.op == X_GT || cond->op.op == X_GE) {
         difference = largest_difference(box, x, y);
         return difference ? expr_binary(a, cond->op.op, difference, zero) : NULL;
-    case X_LT:
-    case X_LE:
+    }
+    if (cond->op.op == X_LT || cond->op.op == X_LE) {
         difference = largest_difference(box, y, x);
         return difference ? expr_binary(a, cond->op.op == X_LT ? X_GT : X_GE, difference, zero) : NULL;
-    default: return NULL;
     }
+    return NULL;
 }
 
 Expr *mask_test(Lowering *lo, TileOp *forall, const Iteration *it)

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: MIT
-// memory.c - shared memory of an instance: tiles and their rings, staging, scratch, barriers.
+// memory.c - shared memory of a CTA: tiles and their rings, staging, scratch, barriers.
 //
-// before: homes, channels, and the copies that run ahead are known
+// before: storage, rings, and the copies that run ahead are known
 // after:  all have offsets, and rings as many buffers as fit; or the kernel is refused, with a note for each tile
 #include "lower/cuda/cuda.h"
 
-// What one thread block can ask for, by compute capability. Code for sm_80 is meant for all later cards, too: those with
-// less than the A100's 163 KB refuse the launch, not the build.
-int shared_bytes_max(const Lowering *lo)
-{
-    static const struct {
-        int arch, kilobytes;
-    } limits[] = { { 90, 227 }, { 89, 99 }, { 87, 163 }, { 86, 99 } };
-    for (int i = 0; i < COUNT(limits); i++)
-        if (lo->target->arch >= limits[i].arch) return limits[i].kilobytes * 1024;
-    return 163 * 1024;
-}
+int shared_bytes_max(const Lowering *lo) { return lo->gpu->shared_bytes_max; }
 
 static int align_up(int x, int to) { return (x + to - 1) / to * to; }
 
@@ -40,7 +30,7 @@ static bool lay_out(Lowering *lo, TileInfo *tile)
 bool lay_out_shared_tiles(Lowering *lo)
 {
     for (int i = 0; i < lo->n_declared; i++)
-        if (lo->declared.items[i]->home == HOME_SHARED && !lay_out(lo, lo->declared.items[i])) return false;
+        if (lo->declared.items[i]->storage == TILE_IN_SHARED && !lay_out(lo, lo->declared.items[i])) return false;
     return true;
 }
 
@@ -50,7 +40,7 @@ static bool measure_stores(Lowering *lo, TileOp *op, void *context)
     if (store_is_staged(lo, op)) {
         const int bytes = staged_store_bytes(lo, op);
         lo->n_staged++;
-        lo->n_turned += store_is_turned(lo, op);
+        lo->n_transposed += store_is_transposed(lo, op);
         if (bytes > lo->staging_bytes) lo->staging_bytes = bytes;
     }
     return true;
@@ -58,7 +48,7 @@ static bool measure_stores(Lowering *lo, TileOp *op, void *context)
 
 static void measure_staging(Lowering *lo)
 {
-    lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
+    lo->staging_bytes = lo->n_staged = lo->n_transposed = 0;
     each_op(lo, lo->kernel->body, measure_stores, NULL);
 }
 
@@ -69,11 +59,13 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
             measure_op(lo, as_map(lo, part), context);
         return true;
     }
-    if (is_parted(lo, op)) {
-        const int bytes = parts_bytes(lo, tile_info(lo, op->matmul.dst.buffer));
-        lo->joins_parts = true;
+    if (is_split_k(lo, op)) {
+        const int bytes = split_k_bytes(lo, tile_info(lo, op->matmul.dst.buffer));
+        lo->reduces_split_k = true;
         if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
     }
+    if (op->kind == T_SCAN && scan_scratch_bytes(lo, op) > lo->scratch_bytes)
+        lo->scratch_bytes = scan_scratch_bytes(lo, op);
     if (!is_map(op)) return false;
     measure_stores(lo, op, NULL);
     if (op_info(lo, op)->fetched) return true;
@@ -91,11 +83,11 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
 static bool refuse(Lowering *lo)
 {
     const Span span = lo->kernel->body ? lo->kernel->body->span : (Span){ 0 };
-    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; an instance has %d", lo->kernel->key,
-               lo->shared_bytes, shared_bytes_max(lo));
+    diag_error(lo->diags, span, "%s needs %d bytes of shared memory; a CTA has %d", lo->kernel->key, lo->shared_bytes,
+               shared_bytes_max(lo));
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (tile->home == HOME_SHARED)
+        if (tile->storage == TILE_IN_SHARED)
             diag_note(lo->diags, tile->buffer->span, "'%s': %d x %d bytes", tile->buffer->name, tile->buffers,
                       tile->shared.bytes);
     }
@@ -105,8 +97,8 @@ static bool refuse(Lowering *lo)
     return false;
 }
 
-// Behind so many bytes more; what no instance has is not counted on.
-static int behind(int at, int64_t bytes)
+// After so many bytes more; what no CTA has is not counted on.
+static int end_after(int at, int64_t bytes)
 {
     enum { NEVER = 1 << 30 };
     return at + bytes < NEVER ? (int)(at + bytes) : NEVER;
@@ -118,30 +110,30 @@ static int place_all(Lowering *lo)
     for (int swizzled = 1; swizzled >= 0; swizzled--)
         for (int i = 0; i < lo->n_declared; i++) {
             TileInfo *const tile = lo->declared.items[i];
-            if (tile->home != HOME_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled) continue;
+            if (tile->storage != TILE_IN_SHARED || (tile->shared.swizzle_bytes > 0) != swizzled) continue;
             tile->shared.bytes = align_up(tile->shared.bytes, swizzled ? SHARED_ALIGN : 128);
-            tile->buffers = tile->channel                         ? tile->channel->clock->buffers
-                            : tile->ahead                         ? tile->ahead->buffers
-                            : tile->has_sides || tile->alternates ? 2
-                                                                  : 1;
+            tile->buffers = tile->ring                                     ? tile->ring->ring_state->buffers
+                            : tile->multistage                             ? tile->multistage->buffers
+                            : tile->is_double_buffered || tile->alternates ? 2
+                                                                           : 1;
             tile->offset = at;
-            at = behind(at, (int64_t)tile->shared.bytes * tile->buffers);
+            at = end_after(at, (int64_t)tile->shared.bytes * tile->buffers);
         }
     for (int i = 0; i < lo->n_declared; i++) {
         lo->declared.items[i]->shadow_offset = at;
-        at = behind(at, shadow_bytes(lo, lo->declared.items[i]));
+        at = end_after(at, shadow_bytes(lo, lo->declared.items[i]));
     }
     lo->staging_offset = at = align_up(at, lo->staging_bytes && !lo->staged_over ? SHARED_ALIGN : 16);
     if (lo->staged_over) lo->staging_offset = lo->first_under->offset;
     else at += lo->staging_bytes;
     lo->scratch_offset = at;
-    at = align_up(at + lo->scratch_bytes * (lo->has_teams ? lo->all.groups : lo->scratch_sides), 16);
+    at = align_up(at + lo->scratch_bytes * (lo->is_specialised ? lo->all.groups : lo->scratch_buffers), 16);
     lo->barrier_offset = at;
-    for (int i = 0; i < lo->channels.count; i++) {
-        Channel *const channel = lo->channels.items[i];
-        channel->full = at;
-        channel->empty = at + MBARRIER_BYTES * channel->clock->buffers;
-        at += 2 * MBARRIER_BYTES * channel->clock->buffers;
+    for (int i = 0; i < lo->rings.count; i++) {
+        Ring *const ring = lo->rings.items[i];
+        ring->full = at;
+        ring->empty = at + MBARRIER_BYTES * ring->ring_state->buffers;
+        at += 2 * MBARRIER_BYTES * ring->ring_state->buffers;
     }
     return lo->shared_bytes = at;
 }
@@ -152,8 +144,8 @@ static bool is_atomic_tile(Lowering *lo, TileOp *op) { return op->kind == T_ATOM
 static bool would_end_rings(Lowering *lo)
 {
     int deepest = 1;
-    for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers > deepest) deepest = lo->clocks.items[i]->buffers;
+    for (int i = 0; i < lo->ring_states.count; i++)
+        if (lo->ring_states.items[i]->buffers > deepest) deepest = lo->ring_states.items[i]->buffers;
     // Sums of tiles go element by element without staging.
     const bool adds = block_has(lo, lo->kernel->body, is_atomic_tile);
     return deepest == 2 && !adds && lo->shared_bytes - lo->staging_bytes <= shared_bytes_max(lo);
@@ -169,7 +161,7 @@ static bool count_staged(Lowering *lo, TileOp *op, void *context)
 static TileOp *lends_itself(Lowering *lo, const TileInfo *tile)
 {
     TileOp *const pipeline = op_info(lo, tile->declared)->parent;
-    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides ||
+    if (tile->storage != TILE_IN_SHARED || tile->ring || tile->multistage || tile->is_double_buffered ||
         tile->shared.swizzle_bytes == 0 || !pipeline || pipeline->kind != T_PIPELINE)
         return NULL;
     return block_has(lo, pipeline->pipeline.body, store_is_staged) ? NULL : pipeline;
@@ -193,16 +185,17 @@ static bool finds_tile(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-// The op of the tile's block that first fills it, if every staged store stands in that block behind the tile's last use;
-// else NULL.
+// The op of the tile's block that first fills it, if every staged store stands in that block after the tile's last
+// use; else NULL.
 static TileOp *is_spent(Lowering *lo, const TileInfo *tile)
 {
     const TileOp *const parent = op_info(lo, tile->declared)->parent;
-    if (tile->home != HOME_SHARED || tile->channel || tile->ahead || tile->has_sides || tile->is_filled ||
-        tile->is_private || tile->shared.swizzle_bytes == 0 || (parent && parent->kind == T_PIPELINE))
+    if (tile->storage != TILE_IN_SHARED || tile->ring || tile->multistage || tile->is_double_buffered ||
+        tile->is_filled || tile->is_private || tile->shared.swizzle_bytes == 0 ||
+        (parent && parent->kind == T_PIPELINE))
         return NULL;
     TileOp *first = NULL;
-    int n = 0; // staged stores behind the last use
+    int n = 0; // staged stores after the last use
     for (TileOp *op = tile->declared->next; op; op = op->next) {
         Seen seen = { tile->buffer, false };
         visit_op(lo, op, finds_tile, &seen);
@@ -220,7 +213,7 @@ static TileOp *is_spent(Lowering *lo, const TileInfo *tile)
 // free for them: several boxes for each warp, filled and sent together.
 static bool stage_over_spent(Lowering *lo)
 {
-    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned) return false;
+    if (!lo->is_specialised || !lo->staging_bytes || lo->staged_over || lo->n_transposed) return false;
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         TileOp *const first = is_spent(lo, tile);
@@ -239,18 +232,18 @@ static bool stage_over_spent(Lowering *lo)
     return false;
 }
 
-// Groups with statements of their own meet before a pipeline and behind it: tiles that live only in its steps are free
-// for the stores between two of them, a box for each warp (hazards.c).
+// Groups with statements of their own synchronise before a pipeline and after it: tiles that live only in its steps are
+// free for the stores between two of them, a box for each warp (hazards.c).
 static bool stage_over_tiles(Lowering *lo)
 {
-    if (!lo->has_teams || !lo->staging_bytes || lo->staged_over || lo->n_turned) return false;
+    if (!lo->is_specialised || !lo->staging_bytes || lo->staged_over || lo->n_transposed) return false;
     lo->one_box = true;
     measure_staging(lo);
     TileInfo *first = NULL;
     TileOp *over = NULL;
     for (int i = 0, bytes = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        if (tile->home != HOME_SHARED || tile->shared.swizzle_bytes == 0) continue; // lies elsewhere
+        if (tile->storage != TILE_IN_SHARED || tile->shared.swizzle_bytes == 0) continue; // lies elsewhere
         TileOp *const pipeline = lends_itself(lo, tile);
         if (!pipeline || pipeline != over) {
             first = pipeline ? tile : NULL;
@@ -271,9 +264,9 @@ static bool stage_over_tiles(Lowering *lo)
 static bool drop_staging(Lowering *lo)
 {
     if (stage_over_spent(lo) || stage_over_tiles(lo)) return true;
-    const bool had = lo->staging_bytes > 0 && (lo->has_teams || would_end_rings(lo));
+    const bool had = lo->staging_bytes > 0 && (lo->is_specialised || would_end_rings(lo));
     if (had) {
-        lo->staging_bytes = lo->n_staged = lo->n_turned = 0;
+        lo->staging_bytes = lo->n_staged = lo->n_transposed = 0;
         lo->no_staging = true;
         note(lo, "no room for staging: stores go straight from registers");
     }
@@ -284,7 +277,7 @@ static bool drop_staging(Lowering *lo)
 static bool drop_second_boxes(Lowering *lo)
 {
     const int before = lo->staging_bytes;
-    if (lo->has_teams || lo->one_box) return false;
+    if (lo->is_specialised || lo->one_box) return false;
     lo->one_box = true;
     measure_staging(lo);
     return lo->staging_bytes < before;
@@ -294,29 +287,29 @@ static bool drop_second_boxes(Lowering *lo)
 static bool shorten_rings(Lowering *lo)
 {
     int deepest = 1;
-    for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers > deepest) deepest = lo->clocks.items[i]->buffers;
-    for (int i = 0; i < lo->aheads.count; i++)
-        if (lo->aheads.items[i]->buffers > deepest) deepest = lo->aheads.items[i]->buffers;
+    for (int i = 0; i < lo->ring_states.count; i++)
+        if (lo->ring_states.items[i]->buffers > deepest) deepest = lo->ring_states.items[i]->buffers;
+    for (int i = 0; i < lo->multistages.count; i++)
+        if (lo->multistages.items[i]->buffers > deepest) deepest = lo->multistages.items[i]->buffers;
     if (deepest == 2 && drop_second_boxes(lo)) return true;
-    for (int i = 0; i < lo->aheads.count; i++)
-        if (lo->aheads.items[i]->buffers == deepest && deepest > 1) lo->aheads.items[i]->buffers--;
-    for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->buffers == deepest && deepest > 1) lo->clocks.items[i]->buffers--;
+    for (int i = 0; i < lo->multistages.count; i++)
+        if (lo->multistages.items[i]->buffers == deepest && deepest > 1) lo->multistages.items[i]->buffers--;
+    for (int i = 0; i < lo->ring_states.count; i++)
+        if (lo->ring_states.items[i]->buffers == deepest && deepest > 1) lo->ring_states.items[i]->buffers--;
     if (deepest > 1) note(lo, "rings of %d buffers do not fit: %d", deepest, deepest - 1);
     return deepest > 1;
 }
 
 // A tile of a pipeline's step that the threads make and products read, in two buffers taken in turn: who writes the
-// next step's need not wait for who reads this step's, and one meeting of a step is enough (hazards.c).
-static void give_sides(Lowering *lo)
+// next step's need not wait for who reads this step's, and one barrier per step is enough (hazards.c).
+static void assign_double_buffers(Lowering *lo)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         TileOp *const pipeline = op_info(lo, tile->declared)->parent;
-        if (tile->home != HOME_SHARED || tile->channel || tile->ahead || !tile->is_async || !lo->has_producer ||
-            lo->has_teams || lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE ||
-            (pipeline->pipeline.n_stage_labels > 0 && !can_lead(lo, pipeline)))
+        if (tile->storage != TILE_IN_SHARED || tile->ring || tile->multistage || !tile->is_async || !lo->has_producer ||
+            lo->is_specialised || lo->kernel->checked || !pipeline || pipeline->kind != T_PIPELINE ||
+            (pipeline->pipeline.n_stage_labels > 0 && !can_issue_early(lo, pipeline)))
             continue;
         if (has_jumps(lo, pipeline->pipeline.body)) continue;
         tile->alternates = true;
@@ -327,16 +320,16 @@ static void give_sides(Lowering *lo)
 
 // A tile of the grid's own block that a pipeline reads to its end (the queries of attention): with a second buffer the
 // next instance's is there when this one's last step is done, instead of being asked for then.
-static void give_spares(Lowering *lo)
+static void assign_spares(Lowering *lo)
 {
-    if (!lo->is_persistent || lo->has_teams) return;
-    for (int i = 0; i < lo->channels.count; i++) {
-        const Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block != lo->kernel->body || channel->clock->buffers > 1 || channel->is_filled ||
-            channel->last_use->kind != T_PIPELINE || is_preloaded_alone(lo, channel))
+    if (!lo->is_persistent || lo->is_specialised) return;
+    for (int i = 0; i < lo->rings.count; i++) {
+        const Ring *const ring = lo->rings.items[i];
+        if (ring->ring_state->block != lo->kernel->body || ring->ring_state->buffers > 1 || ring->is_filled ||
+            ring->last_use->kind != T_PIPELINE || is_preloaded_alone(lo, ring))
             continue;
-        channel->clock->buffers = 2;
-        if (place_all(lo) > shared_bytes_max(lo)) channel->clock->buffers = 1;
+        ring->ring_state->buffers = 2;
+        if (place_all(lo) > shared_bytes_max(lo)) ring->ring_state->buffers = 1;
     }
     place_all(lo);
 }
@@ -344,11 +337,11 @@ static void give_spares(Lowering *lo)
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
-    lo->scratch_sides = lo->scratch_bytes > 0 && !lo->has_teams && !lo->joins_parts ? 2 : 1;
+    lo->scratch_buffers = lo->scratch_bytes > 0 && !lo->is_specialised && !lo->reduces_split_k ? 2 : 1;
     if (lo->scratch_bytes < SCALAR_BYTES) lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))
         if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo)) return refuse(lo);
-    give_sides(lo);
-    give_spares(lo);
+    assign_double_buffers(lo);
+    assign_spares(lo);
     return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// mma.c - products by mma.sync, warp by warp: the generic path; on Hopper small instances, and byte operands whose
+// mma.c - products by mma.sync, warp by warp: the generic path; on Hopper small CTAs, and byte operands whose
 // contraction runs across rows, which wgmma cannot read.
 //
 // The layouts are wgmma's (tensor_core.c): each warp owns 16 rows of every block of rows. Operands come from the same
@@ -57,8 +57,8 @@ void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k,
               lane_address(lo, tile, row, column));
 }
 
-// 16 lines by 32 k of bytes whose contraction runs down the tile: pairs of lines come turned, prmt takes them apart. Rows
-// of the matrices are k's in the order 0 1 4 5 .. and 2 3 6 7 .., so that a word holds four neighbours.
+// 16 lines by 32 k of bytes whose contraction runs down the tile: pairs of lines come turned, prmt takes them apart.
+// Rows of the matrices are k's in the order 0 1 4 5 .. and 2 3 6 7 .., so that a word holds four neighbours.
 static void load_bytes_across(Lowering *lo, const Operand *x, Expr *line, Expr *k, const char *sort, Var *words,
                               Expr *at)
 {
@@ -124,9 +124,10 @@ typedef struct Warp {
 
 static Warp new_warp(Lowering *lo, Product *p)
 {
-    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k;
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->partition.groups : p->k;
     const bool fp8 = is_fp8(p->type), sparse = p->op->matmul.meta;
-    // Places, and with them B, are found by a step's number: not by a loop's, nor by a group's part (check_sparse, check_parts).
+    // Places, and with them B, are found by a step's number: not by a loop's, nor by a group's part (check_sparse,
+    // check_split_k).
     assert(!sparse || (!fp8 && p->division != DIVIDE_CONTRACTION));
     Warp w = { .p = p,
                .acc = tile_info(lo, p->op->matmul.dst.buffer),
@@ -136,13 +137,13 @@ static Warp new_warp(Lowering *lo, Product *p)
                .steps = part / p->step_k,
                .sparse = sparse,
                .each = fp8 ? 8 : 4,
-               .step_rows = 16 * lo->crew.warps };
+               .step_rows = 16 * lo->partition.warps };
     w.left = p->a_in_registers ? pack_left(lo, p) : emit_array(lo, DTYPE_U32, "a_words", w.each * w.rows);
     w.places = sparse ? load_places(lo, p) : NULL;
     w.right = emit_array(lo, DTYPE_U32, "b_words", sparse ? 8 : 4);
     w.wide = fp8 ? emit_array(lo, DTYPE_U32, "b_wide", 4) : NULL;
     w.first_row = i32_mul(lo, var_of(lo, lo->warp), 16);
-    if (p->division == DIVIDE_ROWS && lo->crew.groups > 1)
+    if (p->division == DIVIDE_ROWS && lo->partition.groups > 1)
         w.first_row = i32_add(lo, w.first_row, i32_mul(lo, var_of(lo, lo->group), w.step_rows * w.rows));
     w.first_column = p->division == DIVIDE_COLUMNS ? i32_mul(lo, var_of(lo, lo->group), p->n_group) : i32_const(lo, 0);
     w.name = arena_printf(lo->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s",
@@ -178,8 +179,8 @@ static void emit_step(Lowering *lo, const Warp *w, int step, Expr *k, bool aroun
         load_left(lo, p, i32_add(lo, w->first_row, i32_const(lo, r * w->step_rows)), k, w->left, w->each * r);
     for (int c = 0; c < w->columns; c += 2) { // 16 columns of B at a time
         Expr *const line = i32_add(lo, w->first_column, i32_const(lo, 8 * c));
-        if (around && lo->target->arch < 90 && c % CONVERTED == 0)
-            emit_call(lo, "__syncwarp", 0); // ptxas loads and converts nothing of what is behind it before
+        if (around && !lo->gpu->converts_fp8 && c % CONVERTED == 0)
+            emit_call(lo, "__syncwarp", 0); // ptxas loads and converts nothing of what is after it before
         load_operand(lo, &p->right, false, line, w->sparse ? i32_const(lo, 2 * p->step_k * step) : k, w->right, 0);
         if (w->sparse)
             load_operand(lo, &p->right, false, line, i32_const(lo, 2 * p->step_k * step + p->step_k), w->right, 4);

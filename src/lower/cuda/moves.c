@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // moves.c - the code of wide loads and stores, and the loops over the registers around them (vector.c chose which).
 //
-// One uniform test decides whether rows divide into whole vectors; then each is inside or outside as a whole. If not, the
-// prelude's load_vector and store_vector test bounds and alignment of each and fall back to single elements.
+// One uniform test decides whether rows divide into whole vectors; then each is inside or outside as a whole. If not,
+// the prelude's load_vector and store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/cuda/cuda.h"
 
 enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
@@ -23,14 +23,14 @@ typedef enum { NEVER_WHOLE, PERHAPS_WHOLE, ALWAYS_WHOLE } Wholeness;
 static Wholeness wholeness(Lowering *lo, const Iteration *it, Buffer *buffer, Expr *const *subs, Expr **test)
 {
     const Buffer *const root = buffer_root(buffer);
-    const Digit *const digit = &it->layout.digit[it->vector];
-    const int width = digit->extent;
+    const LayoutMode *const mode = &it->layout.mode[it->vector];
+    const int width = mode->extent;
     for (int i = 0; i < it->layout.n; i++)
-        if (i != it->vector && it->layout.digit[i].dim == digit->dim && it->layout.digit[i].stride % width != 0)
+        if (i != it->vector && it->layout.mode[i].dim == mode->dim && it->layout.mode[i].stride % width != 0)
             return NEVER_WHOLE;
     Var *run = NULL;
     for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] == digit->dim) run = it->indices[i].var;
+        if (it->dim_of[i] == mode->dim) run = it->indices[i].var;
     int64_t coefficient = 0;
     Expr *rest = NULL;
     if (root->kind != BUFFER_TENSOR || root->strided || width * dtype_bits(root->type) > 8 * 64 ||
@@ -87,12 +87,12 @@ static Expr *batch_number(Lowering *lo, const Iteration *it)
 Expr *loaded_element(Lowering *lo, const Iteration *it, int i)
 {
     Var *const values = it->loaded[i].values;
-    Expr *const v = var_of(lo, it->digit[it->vector]);
+    Expr *const v = var_of(lo, it->mode[it->vector]);
     if (!it->loaded[i].in_words) return expr_index(lo->arena, values, v);
     const DType type = loop_type(it->loaded[i].load->load.buffer->type);
     return call_expr(
         lo, type,
-        arena_printf(lo->arena, "element_of<%s, %d>", dtype_info[type].c_name, it->layout.digit[it->vector].extent), 3,
+        arena_printf(lo->arena, "element_of<%s, %d>", dtype_info[type].c_name, it->layout.mode[it->vector].extent), 3,
         var_of(lo, values), batch_number(lo, it), v);
 }
 
@@ -101,12 +101,12 @@ static int begin_batch(Lowering *lo, Iteration *it, Nest *nests)
 {
     for (int i = 0; i < it->n_batched; i++) {
         const int d = it->order[it->n_order - it->n_batched + i];
-        const int extent = i == 0 ? it->chunk : it->layout.digit[d].extent;
+        const int extent = i == 0 ? it->chunk : it->layout.mode[d].extent;
         Var *const at = begin_unrolled(lo, &nests[i], "r", extent);
-        it->batch[d].at = it->digit[d] = at;
+        it->batch[d].at = it->mode[d] = at;
         it->batch[d].extent = extent;
         if (i == 0 && it->chunk_begin)
-            it->digit[d] = emit_declare(lo, DTYPE_I32, "r", i32_add(lo, var_of(lo, it->chunk_begin), var_of(lo, at)));
+            it->mode[d] = emit_declare(lo, DTYPE_I32, "r", i32_add(lo, var_of(lo, it->chunk_begin), var_of(lo, at)));
     }
     return it->n_batched;
 }
@@ -114,8 +114,8 @@ static int begin_batch(Lowering *lo, Iteration *it, Nest *nests)
 // Loads of all iterations of the batch into their words. `trusting`: rows divide into whole vectors.
 static void emit_loads_of_batch(Lowering *lo, Iteration *it, bool trusting)
 {
-    Nest nests[LAYOUT_MAX_DIGITS], block, guard;
-    const int width = it->layout.digit[it->vector].extent, n = it->n_loaded;
+    Nest nests[LAYOUT_MAX_MODES], block, guard;
+    const int width = it->layout.mode[it->vector].extent, n = it->n_loaded;
     const int depth = begin_batch(lo, it, nests);
     begin_block(lo, &block);
     Expr *const valid = declare_indices(lo, it, ~0u);
@@ -146,7 +146,7 @@ void emit_batch(Lowering *lo, Iteration *it)
             const Buffer *const buffer = it->loaded[i].load->load.buffer;
             it->loaded[i].values =
                 emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_v", buffer->name),
-                           it->batch_size * vector_words(buffer, it->layout.digit[it->vector].extent));
+                           it->batch_size * vector_words(buffer, it->layout.mode[it->vector].extent));
         }
     Expr *test = NULL;
     bool trusting = false;
@@ -169,21 +169,21 @@ void emit_batch(Lowering *lo, Iteration *it)
     it->is_loaded = true;
 }
 
-// A digit's values: all, or one where rows are printed in two parts.
+// A mode's values: all, or one where rows are printed in two parts.
 static bool divides_rows(const Lowering *lo, const Iteration *it, int i)
 {
-    const Digit *const digit = &it->layout.digit[i];
-    return lo->row_part > 0 && digit->input == IN_REGISTER && digit->dim == 0 && digit->extent == 2;
+    const LayoutMode *const mode = &it->layout.mode[i];
+    return lo->row_part > 0 && mode->input == IN_REGISTER && mode->dim == 0 && mode->extent == 2;
 }
 
-int first_of_digit(const Lowering *lo, const Iteration *it, int i)
+int first_of_mode(const Lowering *lo, const Iteration *it, int i)
 {
     return divides_rows(lo, it, i) ? lo->row_part - 1 : 0;
 }
 
-int end_of_digit(const Lowering *lo, const Iteration *it, int i)
+int end_of_mode(const Lowering *lo, const Iteration *it, int i)
 {
-    return divides_rows(lo, it, i) ? lo->row_part : it->layout.digit[i].extent;
+    return divides_rows(lo, it, i) ? lo->row_part : it->layout.mode[i].extent;
 }
 
 int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests)
@@ -193,12 +193,12 @@ int begin_register_loops(Lowering *lo, Iteration *it, Nest *nests)
     int depth = 0;
     for (int i = 0; i < it->n_order - it->n_batched; i++) {
         const int d = it->order[i];
-        it->digit[d] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nests[depth++], it->digit[d], i32_const(lo, first_of_digit(lo, it, d)),
-                  i32_const(lo, end_of_digit(lo, it, d)), i32_const(lo, 1), form);
+        it->mode[d] = loop_new_var(lo->unit, DTYPE_I32, "r");
+        begin_for(lo, &nests[depth++], it->mode[d], i32_const(lo, first_of_mode(lo, it, d)),
+                  i32_const(lo, end_of_mode(lo, it, d)), i32_const(lo, 1), form);
     }
     if (it->batch_size && !it->is_loaded) {
-        const int first = it->n_batched ? it->layout.digit[it->order[it->n_order - it->n_batched]].extent : 1;
+        const int first = it->n_batched ? it->layout.mode[it->order[it->n_order - it->n_batched]].extent : 1;
         if (it->chunk < first) {
             it->chunk_begin = loop_new_var(lo->unit, DTYPE_I32, "r");
             begin_for(lo, &nests[depth++], it->chunk_begin, i32_const(lo, 0), i32_const(lo, first),
@@ -229,7 +229,7 @@ bool waits_in_f32(Lowering *lo, const TileOp *store, bool rounds)
 
 void emit_vector_loads(Lowering *lo, Iteration *it)
 {
-    const int width = it->layout.digit[it->vector].extent;
+    const int width = it->layout.mode[it->vector].extent;
     const int n = it->n_loaded;
     it->n_loaded = 0; // addresses are lowered without them
     for (int i = 0; i < n; i++) {
@@ -256,7 +256,7 @@ void emit_vector_loads(Lowering *lo, Iteration *it)
 // The values go to a tensor as words; rows that divide into whole vectors are known at launch at the latest.
 static void emit_tensor_store(Lowering *lo, Iteration *it, int i, const Place *place)
 {
-    const int width = it->layout.digit[it->vector].extent;
+    const int width = it->layout.mode[it->vector].extent;
     TileOp *const store = it->stored[i].store;
     Buffer *const buffer = store->store.buffer;
     if (width * dtype_bits(buffer->type) < 8 * CHOICE_BYTES_MIN) {
@@ -282,8 +282,8 @@ static void emit_tensor_store(Lowering *lo, Iteration *it, int i, const Place *p
 
 void emit_vector_stores(Lowering *lo, Iteration *it)
 {
-    Var *const digit = it->digit[it->vector];
-    it->digit[it->vector] = NULL;
+    Var *const mode = it->mode[it->vector];
+    it->mode[it->vector] = NULL;
     const int n_loaded = it->n_loaded;
     it->n_loaded = 0;
     for (int i = 0; i < it->n_stored; i++) {
@@ -303,10 +303,10 @@ void emit_vector_stores(Lowering *lo, Iteration *it)
         } else if (place.root->kind == BUFFER_TENSOR) {
             emit_tensor_store(lo, it, i, &place);
         } else {
-            emit_shared_move(lo, "store", it->layout.digit[it->vector].extent, it->stored[i].values, &place,
+            emit_shared_move(lo, "store", it->layout.mode[it->vector].extent, it->stored[i].values, &place,
                              replica_is_first(lo, &it->layout));
         }
     }
     it->n_loaded = n_loaded;
-    it->digit[it->vector] = digit;
+    it->mode[it->vector] = mode;
 }

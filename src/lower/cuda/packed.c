@@ -5,7 +5,7 @@
 // Both fragments in registers, with whole pairs.
 static bool are_packable(const TileInfo *to, const TileInfo *from)
 {
-    if (!to || !from || to->home != HOME_REGISTERS || from->home != HOME_REGISTERS) return false;
+    if (!to || !from || to->storage != TILE_IN_REGISTERS || from->storage != TILE_IN_REGISTERS) return false;
     const DType type = to->buffer->type;
     return from->buffer->type == DTYPE_F32 && (type == DTYPE_BF16 || type == DTYPE_F16) &&
            layout_equal(&to->layout, &from->layout) && layout_registers(&to->layout) % 2 == 0;

@@ -14,19 +14,19 @@ typedef struct Panels {
 static bool plan_panels(Lowering *lo, const TileOp *op, Panels *plan)
 {
     const TileInfo *const from = tile_info(lo, op->copy.src.buffer), *const to = tile_info(lo, op->copy.dst.buffer);
-    if (op->kind != T_COPY || lo->target->arch < 90 || lo->crew.warps != 4 || !from || !to ||
-        from->home != HOME_REGISTERS || to->home != HOME_SHARED || !to->wants_panels ||
+    if (op->kind != T_COPY || !lo->gpu->stmatrix || lo->partition.warps != 4 || !from || !to ||
+        from->storage != TILE_IN_REGISTERS || to->storage != TILE_IN_SHARED || !to->wants_panels ||
         to->shared.swizzle_bytes != 128 || from->buffer->rank != 2 || !region_is_whole(&op->copy.src) ||
         !region_is_whole(&op->copy.dst) || dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
         (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
         return false;
     const int rows = from->layout.extent[0], columns = from->layout.extent[1];
     for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
-        const Layout layout = layout_accumulator(rows, columns, lo->crew, d);
-        const int step = 64 * (d == DIVIDE_ROWS ? lo->crew.groups : 1);
-        const int wide = columns / (d == DIVIDE_ROWS ? 1 : lo->crew.groups);
+        const Layout layout = layout_accumulator(rows, columns, lo->partition, d);
+        const int step = 64 * (d == DIVIDE_ROWS ? lo->partition.groups : 1);
+        const int wide = columns / (d == DIVIDE_ROWS ? 1 : lo->partition.groups);
         if (!layout_equal(&layout, &from->layout) || rows % step != 0 || wide % 16 != 0 ||
-            (d == DIVIDE_COLUMNS && columns % lo->crew.groups != 0))
+            (d == DIVIDE_COLUMNS && columns % lo->partition.groups != 0))
             continue;
         *plan = (Panels){ from, to, d, rows / step, wide };
         return true;
@@ -48,8 +48,8 @@ void emit_panels(Lowering *lo, TileOp *op)
     const SharedLayout *const s = &plan.to->shared;
     const int pieces = plan.columns / 16, per_panel = s->panel_columns / 16;
     Expr *row = i32_mul(lo, var_of(lo, lo->warp), 16), *first = i32_const(lo, 0); // of the group: rows, pieces
-    if (lo->crew.groups > 1 && plan.division == DIVIDE_COLUMNS) first = i32_mul(lo, var_of(lo, lo->group), pieces);
-    else if (lo->crew.groups > 1) row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
+    if (lo->partition.groups > 1 && plan.division == DIVIDE_COLUMNS) first = i32_mul(lo, var_of(lo, lo->group), pieces);
+    else if (lo->partition.groups > 1) row = i32_add(lo, row, i32_mul(lo, var_of(lo, lo->group), 64 * plan.row_blocks));
     Nest block, loop;
     begin_block(lo, &block);
     Var *const at = emit_declare(lo, DTYPE_U32, "at",

@@ -2,11 +2,11 @@
 // partial.c - sums and extremes that only the end of a loop needs whole.
 //
 // sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each thread may carry the sum of its own columns,
-// and the lanes and warps of a row meet once after the loop instead of once per step. So it is with top[i] max= x[i][j] and
-// min=, where nothing else changes top.
+// and the lanes and warps of a row combine once after the loop instead of once per step. So it is with row_max[i] max=
+// x[i][j] and min=, where nothing else changes row_max.
 //
-// layout(c) = partial divides the contraction of c += a @ b among the warp groups: each adds up its part in a copy of c,
-// and the copies meet behind the loop, too; elsewhere behind the product.
+// layout(c) = partial divides the contraction of c += a @ b among the warp groups: each adds up its part in a copy of
+// c, and the copies are added up after the loop, too; elsewhere after the product.
 #include "lower/cuda/cuda.h"
 
 typedef struct Linear {
@@ -23,7 +23,7 @@ typedef struct Linear {
 static bool threads_share(const Iteration *it)
 {
     for (int i = 0; i < it->layout.n; i++)
-        if (it->layout.digit[i].dim == REPLICATED) return false;
+        if (it->layout.mode[i].dim == REPLICATED) return false;
     return it->layout.n > 0 && !it->is_linear;
 }
 
@@ -33,7 +33,7 @@ static void check_use(const TileUse *use, void *context)
     if (buffer_root(use->buffer) != linear->tile->buffer) return;
     const TileOp *const op = linear->op;
     const bool is_target = op->kind == T_UPDATE && op->update.buffer == linear->tile->buffer && use->writes;
-    if (is_parted(linear->lo, op) && op->matmul.dst.buffer == use->buffer && op->matmul.accumulate) {
+    if (is_split_k(linear->lo, op) && op->matmul.dst.buffer == use->buffer && op->matmul.accumulate) {
         linear->other |= !use->writes || (linear->sums && linear->with != UPDATE_ADD);
         linear->sums = true;
         linear->with = UPDATE_ADD;
@@ -75,7 +75,7 @@ static bool check_op(Lowering *lo, TileOp *op, void *context)
 static bool is_replicated(const Layout *layout)
 {
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].dim == REPLICATED) return true;
+        if (layout->mode[i].dim == REPLICATED) return true;
     return false;
 }
 
@@ -83,7 +83,7 @@ static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
 {
     Linear linear = { .lo = lo, .tile = tile };
     if (lo->kernel->checked) return false;
-    if (tile->home != HOME_REGISTERS || tile->is_partial || !is_replicated(&tile->layout) ||
+    if (tile->storage != TILE_IN_REGISTERS || tile->is_partial || !is_replicated(&tile->layout) ||
         !dtype_is_float(tile->buffer->type) || dtype_bits(tile->buffer->type) < 32)
         return false;
     TileOp **body;
@@ -113,30 +113,30 @@ static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
         expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
 }
 
-bool is_parted(Lowering *lo, const TileOp *op)
+bool is_split_k(Lowering *lo, const TileOp *op)
 {
     if (op->kind != T_MATMUL) return false;
     const Product *const p = op_info(lo, op)->product;
     return p && p->division == DIVIDE_CONTRACTION && (p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA);
 }
 
-void begin_parts(Lowering *lo, TileInfo *tile) { each_register(lo, tile, keep_first); }
+void begin_split_k(Lowering *lo, TileInfo *tile) { each_register(lo, tile, keep_first); }
 
-int parts_bytes(const Lowering *lo, const TileInfo *tile)
+int split_k_bytes(const Lowering *lo, const TileInfo *tile)
 {
-    return layout_registers(&tile->layout) * lo->crew.groups * 32 * lo->crew.warps * 4;
+    return layout_registers(&tile->layout) * lo->partition.groups * 32 * lo->partition.warps * 4;
 }
 
 // Where this thread's register r of the part of `group` is: neighbouring lanes in neighbouring words.
 static Expr *part_at(Lowering *lo, Expr *r, Expr *group)
 {
-    const int threads = 32 * lo->crew.warps;
+    const int threads = 32 * lo->partition.warps;
     Expr *const mine = i32_add(lo, i32_mul(lo, var_of(lo, lo->warp), 32), var_of(lo, lo->lane));
-    return i32_add(lo, i32_mul(lo, i32_add(lo, i32_mul(lo, r, lo->crew.groups), group), threads), mine);
+    return i32_add(lo, i32_mul(lo, i32_add(lo, i32_mul(lo, r, lo->partition.groups), group), threads), mine);
 }
 
 // All groups add the parts in one order, so that their copies have the same bits.
-void join_parts(Lowering *lo, TileInfo *tile)
+void reduce_split_k(Lowering *lo, TileInfo *tile)
 {
     Nest block, nest;
     begin_block(lo, &block);
@@ -151,7 +151,7 @@ void join_parts(Lowering *lo, TileInfo *tile)
                          expr_index(lo->arena, tile->registers, var_of(lo, r)));
         } else {
             Expr *sum = expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, 0)));
-            for (int g = 1; g < lo->crew.groups; g++)
+            for (int g = 1; g < lo->partition.groups; g++)
                 sum = expr_binary(lo->arena, X_ADD, sum,
                                   expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, g))));
             store_register(lo, tile, var_of(lo, r), sum);
@@ -166,7 +166,7 @@ void begin_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
-        const bool of_another_group = lo->has_teams && tile->team && !(tile->team >> lo->walk & 1);
+        const bool of_another_group = lo->is_specialised && tile->groups && !(tile->groups >> lo->walk & 1);
         if (of_another_group || !is_linear_in(lo, loop, tile)) continue;
         if (tile->partial_with == UPDATE_ADD) each_register(lo, tile, keep_first);
         tile->is_partial = true;
@@ -180,7 +180,7 @@ void end_partial_sums(Lowering *lo, TileOp *loop)
         TileInfo *const tile = lo->declared.items[i];
         if (!tile->is_partial || tile->partial_in != loop) continue;
         tile->is_partial = false;
-        if (tile->is_parted) join_parts(lo, tile);
+        if (tile->is_split_k) reduce_split_k(lo, tile);
         else join_partial_sums(lo, tile);
     }
 }

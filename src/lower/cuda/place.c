@@ -32,28 +32,13 @@ static void through_view(Lowering *lo, const Buffer *view, Expr **subs)
     Expr *position[MAX_RANK] = { 0 };
     const int ranges = region_rank(base);
     const int64_t size = dtype_bits(view->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
-    // Equal dimensions in front and behind pair up; what is between is merged and split.
-    int front = 0, back = 0;
-    while (front < view->rank && front < ranges && expr_equal(view->shape[front], region_extent(base, front)) &&
-           !(size != base_size && (front == view->rank - 1 || front == ranges - 1))) {
-        position[front] = subs[front];
-        front++;
-    }
-    while (back < view->rank - front && back < ranges - front) {
-        const int v = view->rank - 1 - back, r = ranges - 1 - back;
-        int64_t n, m;
-        if (back == 0 && size != base_size) { // the last dimension is counted anew
-            if (!expr_as_int(view->shape[v], &n) || !expr_as_int(region_extent(base, r), &m) ||
-                n * size != m * base_size)
-                break;
-            position[r] = expr_binary(a, X_DIV, int_mul(a, subs[v], int_const(a, size)), int_const(a, base_size));
-        } else if (expr_equal(view->shape[v], region_extent(base, r))) {
-            position[r] = subs[v];
-        } else {
-            break;
-        }
-        back++;
-    }
+    const ViewPairs pairs = common_pair_view(view);
+    const int front = pairs.front, back = pairs.back;
+    for (int d = 0; d < front; d++) position[d] = subs[d];
+    for (int d = 1; d <= back; d++) position[ranges - d] = subs[view->rank - d];
+    if (back && size != base_size) // the last dimension is counted anew
+        position[ranges - 1] =
+            expr_binary(a, X_DIV, int_mul(a, position[ranges - 1], int_const(a, size)), int_const(a, base_size));
     Expr *rest = linear_position(lo, subs + front, view->shape + front, view->rank - front - back);
     if (back == 0 && size != base_size) // counted in bytes
         rest = expr_binary(a, X_DIV, int_mul(a, rest, int_const(a, size)), int_const(a, base_size));
@@ -110,20 +95,20 @@ static void place_shared(Lowering *lo, TileInfo *tile, Expr **subs, const Iterat
     place->at = shared_at(lo, tile, row, column);
 }
 
-// The iteration's register digit that is the same as the tile's, for index `index`; -1: there is none.
-static int same_digit(const Iteration *it, int index, const Digit *digit)
+// The iteration's register mode that is the same as the tile's, for index `index`; -1: there is none.
+static int same_mode(const Iteration *it, int index, const LayoutMode *mode)
 {
     int same = -1;
     for (int j = 0; j < it->layout.n; j++) {
-        const Digit *const other = &it->layout.digit[j];
-        if (other->input == IN_REGISTER && other->dim == it->dim_of[index] && other->stride == digit->stride &&
-            other->extent == digit->extent)
+        const LayoutMode *const other = &it->layout.mode[j];
+        if (other->input == IN_REGISTER && other->dim == it->dim_of[index] && other->stride == mode->stride &&
+            other->extent == mode->extent)
             same = j;
     }
     return same;
 }
 
-// The register number: the tile's register digits, each at the loop variable of the same digit of the iteration.
+// The register number: the tile's register modes, each at the loop variable of the same mode of the iteration.
 static bool place_registers(Lowering *lo, TileInfo *tile, Expr **subs, const Iteration *it, Place *place)
 {
     Subscripts match = { 0 };
@@ -135,14 +120,14 @@ static bool place_registers(Lowering *lo, TileInfo *tile, Expr **subs, const Ite
     Expr *at = i32_const(lo, 0);
     int stride = 1;
     for (int i = 0; i < layout.n; i++) {
-        const Digit *const digit = &layout.digit[i];
-        if (digit->input != IN_REGISTER) continue;
-        const int index = it && digit->dim >= 0 ? match.index[digit->dim] : -1;
-        const int same = index < 0 || it->dim_of[index] < 0 ? -1 : same_digit(it, index, digit);
+        const LayoutMode *const mode = &layout.mode[i];
+        if (mode->input != IN_REGISTER) continue;
+        const int index = it && mode->dim >= 0 ? match.index[mode->dim] : -1;
+        const int same = index < 0 || it->dim_of[index] < 0 ? -1 : same_mode(it, index, mode);
         if (same < 0) return false;
-        if (it->digit[same]) // before and after the loop of a vector its digit stands at 0
-            at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[same]), stride));
-        stride *= digit->extent;
+        if (it->mode[same]) // before and after the loop of a vector its mode stands at 0
+            at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->mode[same]), stride));
+        stride *= mode->extent;
     }
     place->pointer = tile->registers;
     place->at = at;
@@ -232,7 +217,7 @@ bool place_element(Lowering *lo, Buffer *buffer, Expr **given, const Iteration *
     place->inside = place->rows_inside = rows ? lower_expr(lo, rows, it) : NULL;
     TileInfo *const tile = tile_info(lo, buffer);
     if (buffer->kind == BUFFER_LOCAL) place_local(lo, buffer, subs, it, place, span);
-    else if (tile->home == HOME_SHARED) place_shared(lo, tile, subs, it, place, span);
+    else if (tile->storage == TILE_IN_SHARED) place_shared(lo, tile, subs, it, place, span);
     else if (!place_registers(lo, tile, subs, it, place))
         return unsupported(lo, span, "this access to fragment '%s'", buffer->name);
     return true;

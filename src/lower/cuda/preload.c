@@ -4,13 +4,14 @@
 // wgmma reads a left operand in shared memory anew for every instruction. One that is declared outside the loop (the
 // queries of attention) is loaded once by ldmatrix instead, if registers are left; its buffer is then free at once.
 //
-// Not in every pipeline: in plain loops of all groups ptxas 13.0 took the words for dead after their last use in the body
-// and gave their registers to other left operands (attention backward's dQ came out wrong from its second step on).
+// Not in every pipeline: in plain loops of all groups ptxas 13.0 took the words for dead after their last use in the
+// body and gave their registers to other left operands (attention backward's dQ came out wrong from its second step
+// on).
 //
-// before: shared tiles are laid out, channels are known       after: choose_preloads() has marked the products that do
-#include "lower/cuda/cuda.h"
+// before: shared tiles are laid out, rings are known       after: choose_preloads() has marked the products that do
+#include "lower/cuda/actions.h"
 
-enum { OTHER_REGISTERS = 40, BESIDE_TEAM = 24 }; // of a thread, beside its fragments and operands
+enum { OTHER_REGISTERS = 40, BESIDE_GROUP = 24 }; // of a thread, beside its fragments and operands
 
 typedef struct Search {
     Lowering *lo;
@@ -19,7 +20,7 @@ typedef struct Search {
     uint32_t groups;
 } Search;
 
-// Of the fragments that may hold a value during the loop: what is declared behind it does not.
+// Of the fragments that may hold a value during the loop: what is declared after it does not.
 static int words_during(Lowering *lo, TileOp *loop)
 {
     int words = 0;
@@ -33,12 +34,15 @@ static int words_during(Lowering *lo, TileOp *loop)
 
 static void emit_preload(Lowering *lo, Product *p)
 {
+    const TileInfo *const left = tile_info(lo, p->left.region.buffer);
+    Action *const load = record(lo, (Action){ .kind = ACTION_LDMATRIX, .op = p->op });
+    schedule_access(lo->builder.schedule, load, (TileAccess){ .tile = left->number, .reads = true });
     const Operand *const a = &p->left;
     const int steps = p->k / 16, rows = p->row_blocks;
     p->preloaded =
         emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name), 4 * steps * rows);
     Expr *line = i32_mul(lo, var_of(lo, lo->warp), 16);
-    if (lo->crew.groups > 1) line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
+    if (lo->partition.groups > 1) line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
     for (int block = 0; block < rows; block++)
         for (int step = 0; step < steps; step++)
             load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), i32_const(lo, 16 * step), true,
@@ -48,7 +52,7 @@ static void emit_preload(Lowering *lo, Product *p)
 // Rotated, or of groups whose registers are divided by need.
 static bool preloads_for(Lowering *lo, TileOp *loop)
 {
-    return loop->kind == T_PIPELINE && (can_rotate(lo, loop) || uneven_registers(lo, 0));
+    return loop->kind == T_PIPELINE && (can_software_pipeline(lo, loop) || unequal_registers(lo, 0));
 }
 
 static bool choose_product(Lowering *lo, TileOp *op, void *context)
@@ -60,7 +64,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     const TileInfo *const tile = tile_info(lo, a->region.buffer);
     if (!(op_groups(lo, op) & search->groups) || p->kind != PRODUCT_WGMMA || p->a_in_registers || p->preloads ||
         a->transposed || dtype_bits(p->type) != 16 || p->division != DIVIDE_ROWS || !region_is_whole(&a->region) ||
-        !tile->channel || is_within(lo, tile->declared, search->loop))
+        !tile->ring || is_within(lo, tile->declared, search->loop))
         return false;
     const int words = p->k / 4 * p->row_blocks;
     if (search->words + words > search->most) return false;
@@ -72,10 +76,11 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
 static bool choose_in_loop(Lowering *lo, TileOp *loop, void *context)
 {
     if (!preloads_for(lo, loop)) return loop->kind == T_FORALL;
-    const bool uneven = uneven_registers(lo, 0) > 0;
-    for (int g = 0; g < (uneven ? lo->all.groups : 1); g++) {
+    const bool unequal = unequal_registers(lo, 0) > 0;
+    for (int g = 0; g < (unequal ? lo->all.groups : 1); g++) {
         Search search = { lo, loop, words_during(lo, loop), consumer_registers(lo) - OTHER_REGISTERS, ~0u };
-        if (uneven) search = (Search){ lo, loop, team_words(lo, g), uneven_registers(lo, g) - BESIDE_TEAM, 1u << g };
+        if (unequal)
+            search = (Search){ lo, loop, group_words(lo, g), unequal_registers(lo, g) - BESIDE_GROUP, 1u << g };
         TileOp **body;
         for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, choose_product, &search);
     }
@@ -85,7 +90,7 @@ static bool choose_in_loop(Lowering *lo, TileOp *loop, void *context)
 void choose_preloads(Lowering *lo) { each_op(lo, lo->kernel->body, choose_in_loop, NULL); }
 
 typedef struct Readers {
-    const Channel *channel;
+    const Ring *ring;
     TileOp *op;
     bool other;
     Lowering *lo;
@@ -95,8 +100,8 @@ static void see_use(const TileUse *use, void *context)
 {
     Readers *const readers = context;
     const Buffer *const root = buffer_root(use->buffer);
-    for (int t = 0; t < readers->channel->n_tiles; t++) {
-        if (root != readers->channel->tiles[t]->buffer) continue;
+    for (int t = 0; t < readers->ring->n_tiles; t++) {
+        if (root != readers->ring->tiles[t]->buffer) continue;
         const Product *const p = readers->op->kind == T_MATMUL ? op_info(readers->lo, readers->op)->product : NULL;
         // The right operand is read from shared memory even where the left one is not.
         if (!p || !p->preloads || root == p->right.region.buffer) readers->other = true;
@@ -112,11 +117,11 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
 }
 
 // Only fed registers: free before the loop.
-bool is_preloaded_alone(Lowering *lo, const Channel *channel)
+bool is_preloaded_alone(Lowering *lo, const Ring *ring)
 {
-    TileOp *const loop = channel->last_use;
-    if (channel->first_use != loop) return false;
-    Readers readers = { .channel = channel, .lo = lo };
+    TileOp *const loop = ring->last_use;
+    if (ring->first_use != loop) return false;
+    Readers readers = { .ring = ring, .lo = lo };
     TileOp **body;
     for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, see_op, &readers);
     return !readers.other;
@@ -124,7 +129,7 @@ bool is_preloaded_alone(Lowering *lo, const Channel *channel)
 
 static bool preload_product(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind == T_MATMUL && (!lo->has_teams || op_groups(lo, op) >> lo->walk & 1) &&
+    if (op->kind == T_MATMUL && (!lo->is_specialised || op_groups(lo, op) >> lo->walk & 1) &&
         op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
         emit_preload(lo, op_info(lo, op)->product);
     return op->kind == T_FORALL;
@@ -135,10 +140,10 @@ void preload_operands(Lowering *lo, TileOp *loop)
     if (!preloads_for(lo, loop)) return;
     TileOp **body;
     for (int i = 0; (body = tile_bodies(loop, i)) != NULL; i++) each_op(lo, *body, preload_product, NULL);
-    for (int i = 0; i < lo->channels.count && !lo->has_teams; i++) {
-        Channel *const channel = lo->channels.items[i];
-        if (channel->last_use != loop || channel->is_released || !is_preloaded_alone(lo, channel)) continue;
-        emit_release(lo, channel);
-        channel->is_released = true;
+    for (int i = 0; i < lo->rings.count && !lo->is_specialised; i++) {
+        Ring *const ring = lo->rings.items[i];
+        if (ring->last_use != loop || ring->is_released || !is_preloaded_alone(lo, ring)) continue;
+        emit_release(lo, ring);
+        ring->is_released = true;
     }
 }

@@ -1,132 +1,144 @@
 // SPDX-License-Identifier: MIT
-// producer.c - the producer's code: the tree again, with the fetched copies and what their addresses and conditions need.
+// producer.c - the producer's code: the tree again, with the fetched copies and what their addresses and conditions
+// need.
 //
 // One thread issues boxes (its whole warp where small rows are copied by lanes). Where the launch's strides allow no
 // boxes, a second version of the same walk moves elements with all threads of the group.
 //
-// before: channels are placed in memory, and it is known which scalars the producer computes (needs.c)
-// after:  its code is printed: before a block's first copy into a channel the wait for an empty buffer, behind the last
+// before: rings are placed in memory, and it is known which scalars the producer computes (backward_slice.c)
+// after:  its code is printed: before a block's first copy into a ring the wait for an empty buffer, after the last
 //         what completes the full barrier's phase
+#include "lower/cuda/actions.h"
 #include "lower/cuda/producer.h"
 
-// ---- channels
+// ---- rings
 
-// Boxes and announcements are one thread's: where others gather rows, of the last warp, which loads no list of them while
-// this thread waits.
+// Boxes and announcements are one thread's: where others gather rows, of the last warp, which loads no list of them
+// while this thread waits.
 static void begin_issue(Lowering *lo, Nest *nest)
 {
     const int thread = only_gathers(lo) ? WARPGROUP_THREADS - WARP_LANES : 0;
-    if (lo->by_warp || lo->has_filler)
-        begin_if(lo, nest, i32_op(lo, X_EQ, var_of(lo, lo->has_filler ? lo->thread : lo->lane), thread));
+    if (lo->by_warp || lo->has_producer_group)
+        begin_if(lo, nest, i32_op(lo, X_EQ, var_of(lo, lo->has_producer_group ? lo->thread : lo->lane), thread));
     else begin_block(lo, nest);
 }
 
 // Small rows are one warp's.
 static void begin_lanes(Lowering *lo, Nest *nest)
 {
-    if (lo->has_filler) begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
+    if (lo->has_producer_group) begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
     else begin_block(lo, nest);
 }
 
-static void announce(Lowering *lo, const char *how, const Channel *channel, int bytes)
+static void announce(Lowering *lo, const char *how, const Ring *ring, int bytes)
 {
-    emit_call(lo, how, 2, full_barrier(lo, channel), u32_const(lo, bytes));
+    emit_call(lo, how, 2, full_barrier(lo, ring), u32_const(lo, bytes));
 }
 
-static void arrive(Lowering *lo, const char *how, const Channel *channel)
+static void record_expect(Lowering *lo, const Ring *ring, int arrivals, int bytes)
 {
-    emit_call(lo, how, 1, full_barrier(lo, channel));
+    record(lo,
+           (Action){ .kind = ACTION_EXPECT, .ring = { .ring = ring->index, .arrivals = arrivals, .bytes = bytes } });
 }
 
-static void begin_channel(Lowering *lo, Channel *channel)
+static void arrive(Lowering *lo, const char *how, const Ring *ring) { emit_call(lo, how, 1, full_barrier(lo, ring)); }
+
+static void begin_ring(Lowering *lo, Ring *ring)
 {
     Nest nest;
-    const bool one_fills = lo->by_tma && !channel->by_lanes && !channel->is_filled;
-    // Who has no part in the filling may not wait either: when the buffer was filled and given back already, a latecomer
-    // would wait for the phase after.
-    const bool some_wait = lo->has_filler && lo->by_tma && !channel->is_filled;
-    if (some_wait && channel->by_lanes) begin_lanes(lo, &nest);
+    const bool one_fills = lo->by_tma && !ring->by_lanes && !ring->is_filled;
+    // Who has no part in the filling may not wait either: when the buffer was filled and released already, a
+    // latecomer would wait for the phase after.
+    const bool some_wait = lo->has_producer_group && lo->by_tma && !ring->is_filled;
+    if (some_wait && ring->by_lanes) begin_lanes(lo, &nest);
     else if (some_wait) begin_issue(lo, &nest);
-    emit_call(lo, "mbar_wait", 2, empty_barrier(lo, channel), var_of(lo, channel->clock->phase));
+    record_ring(lo, ACTION_ACQUIRE, ring, 0);
+    emit_call(lo, "mbar_wait", 2, empty_barrier(lo, ring), var_of(lo, ring->ring_state->phase));
     if (some_wait) end_nest(lo, &nest);
     if (one_fills && lo->by_warp) emit_call(lo, "__syncwarp", 0);
-    if (one_fills && channel->is_plain) {
+    if (one_fills && ring->is_plain) {
         begin_issue(lo, &nest);
-        announce(lo, "mbar_expect", channel, channel->bytes);
+        announce(lo, "mbar_expect", ring, ring->bytes);
+        record_expect(lo, ring, 1, ring->bytes);
         end_nest(lo, &nest);
     }
-    point_tiles(lo, channel);
+    point_tiles(lo, ring);
 }
 
 // Boxes arrive by themselves, with all bytes that were announced.
-static void end_boxes(Lowering *lo, const Channel *channel)
+static void end_boxes(Lowering *lo, const Ring *ring)
 {
     Nest nest;
-    if (channel->by_lanes) begin_lanes(lo, &nest);
+    if (ring->by_lanes) begin_lanes(lo, &nest);
     else begin_issue(lo, &nest);
-    arrive(lo, channel->by_lanes ? "cp_async_arrive" : "mbar_arrive", channel);
+    arrive(lo, ring->by_lanes ? "cp_async_arrive" : "mbar_arrive", ring);
+    record_ring(lo, ACTION_ARRIVE, ring, ring->by_lanes ? WARP_LANES : 1);
     end_nest(lo, &nest);
 }
 
-// What threads have stored: those of a filler arrive warp by warp.
-static void end_stored(Lowering *lo, const Channel *channel)
+// What threads have stored: those of a producer group arrive warp by warp.
+static void end_stored(Lowering *lo, const Ring *ring)
 {
-    const TileInfo *const tile = channel->tiles[0]; // the only one, if it is filled
+    const TileInfo *const tile = ring->tiles[0]; // the only one, if it is filled
     Nest nest;
-    if (channel->has_gathers) {
-        arrive(lo, "cp_async_arrive", channel);
-        lo->copies_fly = false;
+    if (ring->has_gathers) {
+        arrive(lo, "cp_async_arrive", ring);
+        record_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS);
+        lo->copies_in_flight = false;
     }
     wait_for_copies(lo);
-    if (!channel->is_filled || (tile->wants_panels && !tile->is_exchanged)) // exchanged rows: there was one
-        emit_call(lo, "fence_async", 0);
-    if (channel->is_filled) emit_call(lo, "__syncwarp", 0);
-    else meet_producer(lo);
-    begin_if(lo, &nest, is_zero(lo, channel->is_filled ? lo->lane : lo->thread));
-    arrive(lo, "mbar_arrive", channel);
+    if (!ring->is_filled || (tile->wants_panels && !tile->is_exchanged)) // exchanged rows: there was one
+        act_plain(lo, ACTION_FENCE_ASYNC);
+    if (ring->is_filled) act_plain(lo, ACTION_WARP_SYNC);
+    else sync_producer(lo);
+    begin_if(lo, &nest, is_zero(lo, ring->is_filled ? lo->lane : lo->thread));
+    arrive(lo, "mbar_arrive", ring);
+    record_ring(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1);
     end_nest(lo, &nest);
 }
 
-// After the last copies of a channel in its block.
-static void end_channel(Lowering *lo, const Channel *channel)
+// After the last copies of a ring in its block.
+static void end_ring(Lowering *lo, const Ring *ring)
 {
-    if (channel->is_gathered) arrive(lo, "cp_async_arrive", channel);
-    else if (!lo->by_tma || channel->is_filled) end_stored(lo, channel);
-    else if (channel->by_lanes || !channel->is_plain) end_boxes(lo, channel);
+    if (ring->is_gathered) {
+        arrive(lo, "cp_async_arrive", ring);
+        record_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS);
+    } else if (!lo->by_tma || ring->is_filled) end_stored(lo, ring);
+    else if (ring->by_lanes || !ring->is_plain) end_boxes(lo, ring);
 }
 
-// What a cut box needs is worked out before the wait for its buffer, not behind it (tma.c).
-void open_channel(Lowering *lo)
+// What a cut box needs is worked out before the wait for its buffer, not after it (tma.c).
+void open_ring(Lowering *lo)
 {
-    Channel *const channel = lo->opening;
+    Ring *const ring = lo->opening;
     lo->opening = NULL;
-    if (channel) begin_channel(lo, channel);
+    if (ring) begin_ring(lo, ring);
 }
 
 // ---- blocks
 
 static void produce_op(Lowering *lo, TileOp *op);
 
-// One op with what its channels need around it.
+// One op with what its rings need around it.
 static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
     const bool is_cut =
-        lo->by_tma && !lo->by_warp && !lo->has_filler && op_info(lo, op)->fetched && copy_is_cut(lo, op);
-    for (int i = 0; i < lo->channels.count; i++) {
-        Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block != block || channel->first_fetch != op) continue;
-        if (is_cut && channel->is_plain) {
-            lo->opening = channel;
+        lo->by_tma && !lo->by_warp && !lo->has_producer_group && op_info(lo, op)->fetched && copy_is_cut(lo, op);
+    for (int i = 0; i < lo->rings.count; i++) {
+        Ring *const ring = lo->rings.items[i];
+        if (ring->ring_state->block != block || ring->first_fetch != op) continue;
+        if (is_cut && ring->is_plain) {
+            lo->opening = ring;
         } else {
             look_up_rows(lo, op);
-            begin_channel(lo, channel);
+            begin_ring(lo, ring);
         }
     }
     produce_op(lo, op);
-    open_channel(lo);
-    for (int i = 0; i < lo->channels.count; i++) {
-        const Channel *const channel = lo->channels.items[i];
-        if (channel->clock->block == block && channel->last_fetch == op) end_channel(lo, channel);
+    open_ring(lo);
+    for (int i = 0; i < lo->rings.count; i++) {
+        const Ring *const ring = lo->rings.items[i];
+        if (ring->ring_state->block == block && ring->last_fetch == op) end_ring(lo, ring);
     }
 }
 
@@ -134,7 +146,7 @@ static void produce_block(Lowering *lo, TileOp *block)
 {
     begin_fills(lo);
     for (TileOp *op = block; op; op = op->next) produce_in_block(lo, op, block);
-    advance_clocks(lo, block, -1);
+    advance_ring_states(lo, block, -1);
 }
 
 // The copies of one stage of a step, with the scalars of all.
@@ -142,14 +154,14 @@ static void produce_stage(Lowering *lo, TileOp *body, bool second)
 {
     for (TileOp *op = body; op; op = op->next)
         if (op->kind == T_LET || (op->stage > 0) == second) produce_in_block(lo, op, body);
-    advance_clocks(lo, body, second);
+    advance_ring_states(lo, body, second);
 }
 
 // ---- loops and conditions
 
-// The first half of the next step's boxes is asked for when the first half of this step's are on their way: the tile that
-// is given back in the middle of a step would else be wanted half a step after it was asked for.
-static void produce_and_ask(Lowering *lo, TileOp *op)
+// The first half of the next step's boxes is prefetched when the first half of this step's are on their way: the tile
+// that is released in the middle of a step would else be wanted half a step after its prefetch.
+static void produce_and_prefetch(Lowering *lo, TileOp *op)
 {
     TileOp *const body = op->pipeline.body;
     int n = 0, done = 0;
@@ -157,14 +169,14 @@ static void produce_and_ask(Lowering *lo, TileOp *op)
     begin_fills(lo);
     for (TileOp *x = body; x; x = x->next) {
         produce_in_block(lo, x, body);
-        if (is_fetch(lo, x) && ++done == n / 2) ask_ahead(lo, op, 0, done);
+        if (is_fetch(lo, x) && ++done == n / 2) prefetch_l2_ahead(lo, op, 0, done);
     }
-    advance_clocks(lo, body, -1);
-    ask_ahead(lo, op, n / 2, n);
+    advance_ring_states(lo, body, -1);
+    prefetch_l2_ahead(lo, op, n / 2, n);
 }
 
 // In the order of use: stage 1 of a step comes after stage 0 of the next.
-static void produce_rotated(Lowering *lo, TileOp *op)
+static void produce_software_pipeline(Lowering *lo, TileOp *op)
 {
     Arena *const a = lo->arena;
     Expr *from, *to;
@@ -176,13 +188,19 @@ static void produce_rotated(Lowering *lo, TileOp *op)
     Nest any, loop, guard;
     begin_if(lo, &any, expr_binary(a, X_LT, var_of(lo, begin), var_of(lo, end)));
     begin_for(lo, &loop, index, var_of(lo, begin), expr_binary(a, X_ADD, var_of(lo, end), one), one, LOOP_NO_UNROLL);
+    record_loop(lo, LOOP_ONE_MORE, op);
     begin_if(lo, &guard, expr_binary(a, X_LT, var_of(lo, index), var_of(lo, end)));
+    record_scope(lo, SCOPE_BUT_LAST, op);
     produce_stage(lo, op->pipeline.body, false);
+    record_close(lo);
     end_nest(lo, &guard);
     begin_if(lo, &guard, expr_binary(a, X_GT, var_of(lo, index), var_of(lo, begin)));
     *var_slot(lo, op->pipeline.indices[0].var) = emit_declare(
         lo, index->type, arena_printf(a, "%s_before", index->name), expr_binary(a, X_SUB, var_of(lo, index), one));
+    record_scope(lo, SCOPE_BUT_FIRST, op);
     produce_stage(lo, op->pipeline.body, true);
+    record_close(lo);
+    record_close(lo);
     *var_slot(lo, op->pipeline.indices[0].var) = index;
     end_nest(lo, &guard);
     end_nest(lo, &loop);
@@ -192,13 +210,15 @@ static void produce_rotated(Lowering *lo, TileOp *op)
 static void produce_pipeline(Lowering *lo, TileOp *op)
 {
     Nest nests[LOOP_INDICES_MAX];
-    if (op_info(lo, op)->has_places) {
-        emit_with_places(lo, op, produce_block);
-    } else if (can_rotate(lo, op)) {
-        produce_rotated(lo, op);
+    if (op_info(lo, op)->has_row_indices) {
+        emit_with_row_indices(lo, op, produce_block);
+    } else if (can_software_pipeline(lo, op)) {
+        produce_software_pipeline(lo, op);
     } else {
         begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
-        produce_and_ask(lo, op);
+        record_loop(lo, LOOP_ALL, op);
+        produce_and_prefetch(lo, op);
+        record_close(lo);
         end_nests(lo, nests, op->pipeline.n);
     }
 }
@@ -207,11 +227,14 @@ static void produce_if(Lowering *lo, TileOp *op)
 {
     Nest nest;
     begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
+    record_open(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
     produce_block(lo, op->branch.then);
     if (op->branch.otherwise) {
         begin_else(lo, &nest);
+        record_otherwise(lo);
         produce_block(lo, op->branch.otherwise);
     }
+    record_close(lo);
     end_nest(lo, &nest);
     begin_fills(lo);
 }
@@ -225,35 +248,54 @@ static void produce_flow(Lowering *lo, TileOp *op)
         produce_if(lo, op);
     } else if (op->kind == T_FOR) {
         begin_counted_loop(lo, &nest, op, LOOP_NO_UNROLL, NULL);
+        record_loop(lo, LOOP_ALL, op);
         produce_block(lo, op->for_.body);
+        record_close(lo);
         end_nest(lo, &nest);
     } else {
         begin_while(lo, &nest, op->while_.cond, NULL);
+        record_loop(lo, LOOP_ALL, op);
         produce_block(lo, op->while_.body);
         produce_block(lo, op->while_.step);
+        record_close(lo);
         end_nest(lo, &nest);
     }
 }
 
 // ---- operations
 
+static void record_copy(Lowering *lo, TileOp *op, CopyKind how, int bytes)
+{
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    Action *const copy = record(
+        lo,
+        (Action){ .kind = ACTION_COPY, .op = op, .copy = { .how = how, .ring = tile->ring->index, .bytes = bytes } });
+    schedule_access(lo->builder.schedule, copy,
+                    (TileAccess){ .tile = tile->number, .writes = true, .is_async = how == COPY_TMA });
+}
+
 static void produce_copy(Lowering *lo, TileOp *op)
 {
-    Channel *const channel = tile_info(lo, op->copy.dst.buffer)->channel;
+    Ring *const ring = tile_info(lo, op->copy.dst.buffer)->ring;
+    if (!lo->by_tma || ring->by_lanes) record_copy(lo, op, lo->by_tma ? COPY_LANES : COPY_THREADS, 0);
     if (!lo->by_tma) {
         emit_forall(lo, as_map(lo, op), NULL);
         return;
     }
     Nest nest;
-    if (channel->by_lanes) {
+    if (ring->by_lanes) {
         begin_lanes(lo, &nest);
         emit_lane_copy(lo, op);
         end_nest(lo, &nest);
         return;
     }
     begin_issue(lo, &nest);
-    if (!channel->is_plain) announce(lo, "mbar_expect_more", channel, tma_bytes(lo, op));
-    emit_tma_load(lo, op, channel);
+    if (!ring->is_plain) {
+        announce(lo, "mbar_expect_more", ring, tma_bytes(lo, op));
+        record_expect(lo, ring, 0, tma_bytes(lo, op));
+    }
+    emit_tma_load(lo, op, ring); // of a cut box: with the wait for its slot
+    record_copy(lo, op, COPY_TMA, tma_bytes(lo, op));
     end_nest(lo, &nest);
 }
 
@@ -268,9 +310,9 @@ static void produce_scalar(Lowering *lo, TileOp *op)
 static void produce_op(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
-    if (info->fills && !info->is_place) emit_fill(lo, op);
+    if (info->fills && !info->is_row_index) emit_fill(lo, op);
     else if (is_fetch(lo, op)) produce_copy(lo, op);
-    else if (makes_needed(lo, op)) produce_scalar(lo, op);
+    else if (is_in_backward_slice(lo, op)) produce_scalar(lo, op);
     else if (is_flow(op) && has_work(lo, op)) produce_flow(lo, op);
 }
 
@@ -279,10 +321,12 @@ void emit_producer(Lowering *lo, bool by_tma)
 {
     lo->role = ROLE_PRODUCER;
     lo->by_tma = by_tma;
-    declare_clocks(lo);
+    declare_ring_states(lo);
     declare_tiles(lo);
     Nest grid;
     begin_grid(lo, &grid);
+    record_open(lo, (Action){ .kind = ACTION_GRID });
     produce_block(lo, lo->kernel->body);
+    record_close(lo);
     end_grid(lo, &grid);
 }

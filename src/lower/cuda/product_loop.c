@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // product_loop.c - a loop of nothing but accumulating products: they stay in flight over the back edge.
 //
-// What one step read is released when the next step's products have been issued. A tile that is zeros before the loop is
-// overwritten by the first step instead of being filled: filling takes time in which no product is under way.
-#include "lower/cuda/cuda.h"
+// What one step read is released when the next step's products have been issued. A tile that is zeros before the loop
+// is overwritten by the first step instead of being filled: filling takes time in which no product is under way.
+#include "lower/cuda/actions.h"
 
-static const Clock *clock_of_body(const Lowering *lo, const TileOp *body)
+static const RingState *ring_state_of_body(const Lowering *lo, const TileOp *body)
 {
-    const Clock *clock = NULL;
-    for (int i = 0; i < lo->clocks.count; i++)
-        if (lo->clocks.items[i]->block == body) clock = lo->clocks.items[i];
-    return clock;
+    const RingState *ring_state = NULL;
+    for (int i = 0; i < lo->ring_states.count; i++)
+        if (lo->ring_states.items[i]->block == body) ring_state = lo->ring_states.items[i];
+    return ring_state;
 }
 
 // In a loop whose end depends on what it computes ptxas serialises products that are in flight from step to step.
@@ -21,22 +21,22 @@ static bool is_inside_while(Lowering *lo, const TileOp *op)
     return false;
 }
 
-// A product that can stay in flight; the places of a sparse operand are in registers.
-static bool may_fly_on(Lowering *lo, TileOp *op)
+// A product that can stay in flight; the metadata of a sparse operand are in registers.
+static bool may_stay_in_flight(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     return is_wgmma(lo, op) && !info->product->a_in_registers && !info->barrier_before && op->matmul.accumulate &&
-           !op->matmul.promote && !op->matmul.meta && !is_parted(lo, op);
+           !op->matmul.promote && !op->matmul.meta && !is_split_k(lo, op);
 }
 
 int loop_products(Lowering *lo, TileOp *pipeline)
 {
-    const Clock *const clock = clock_of_body(lo, pipeline->pipeline.body);
+    const RingState *const ring_state = ring_state_of_body(lo, pipeline->pipeline.body);
     int n = 0;
-    if (lo->has_teams || is_inside_while(lo, pipeline) || !clock || clock->buffers < 2) return 0;
+    if (lo->is_specialised || is_inside_while(lo, pipeline) || !ring_state || ring_state->buffers < 2) return 0;
     for (TileOp *x = pipeline->pipeline.body; x; x = x->next) {
         if (op_info(lo, x)->fetched || x->kind == T_TILE || x->kind == T_LET) continue;
-        if (!may_fly_on(lo, x)) return 0;
+        if (!may_stay_in_flight(lo, x)) return 0;
         n++;
     }
     return n;
@@ -74,14 +74,14 @@ static bool starts_tile(Lowering *lo, const TileOp *op)
     return op->kind == T_MATMUL && op_info(lo, op)->product->starts_tile;
 }
 
-// In front of the loop: the first step is the one that no buffer is held from.
+// Before the loop: the first step is the one that no buffer is held from.
 static void note_first_step(Lowering *lo, TileOp *body, Expr *is_held)
 {
     for (TileOp *x = body; x; x = x->next)
         if (starts_tile(lo, x)) op_info(lo, x)->product->adds = is_held;
 }
 
-// Behind the loop, as the other branch of the release of what is held: without a step there is nothing to release.
+// After the loop, as the other branch of the release of what is held: without a step there is nothing to release.
 static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
 {
     bool any = false;
@@ -98,37 +98,42 @@ static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
 // ---- the loop
 
 // The buffer that is held, if one is.
-static void begin_release(Lowering *lo, Nest *released, const Clock *clock, Var *held)
+static void begin_release(Lowering *lo, Nest *released, const RingState *ring_state, Var *held, ScopeKind scope,
+                          const TileOp *loop)
 {
+    lo->held_slot = held;
     begin_if(lo, released, i32_op(lo, X_GE, var_of(lo, held), 0));
-    for (int i = 0; i < lo->channels.count; i++)
-        if (lo->channels.items[i]->clock == clock)
-            emit_release_at(lo, lo->channels.items[i], cast(lo, DTYPE_U32, var_of(lo, held)));
+    record_scope(lo, scope, loop);
+    for (int i = 0; i < lo->rings.count; i++)
+        if (lo->rings.items[i]->ring_state == ring_state) act_release(lo, lo->rings.items[i], SLOT_HELD);
+    record_close(lo);
 }
 
 void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
 {
     TileOp *const body = op->pipeline.body;
-    const Clock *const clock = clock_of_body(lo, body);
+    const RingState *const ring_state = ring_state_of_body(lo, body);
     wait_for_all(lo);
     Var *const held = emit_declare(lo, DTYPE_I32, "held", i32_const(lo, -1));
     note_first_step(lo, body, i32_op(lo, X_GE, var_of(lo, held), 0));
     Nest nests[LOOP_INDICES_MAX], released;
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
+    record_loop(lo, LOOP_ALL, op);
     emit_block(lo, body);
-    const int n = lo->flights.count;
+    const int n = lo->in_flight.count;
     const TileInfo **const accumulators = NEW_ARRAY(lo->arena, const TileInfo *, n + 1);
-    for (int i = 0; i < n; i++) accumulators[i] = lo->flights.items[i].accumulator;
-    lo->flights.count = 0; // in flight: waited for here and after the loop
-    emit_call(lo, "wgmma_wait", 1, i32_const(lo, n_products));
-    begin_release(lo, &released, clock, held);
+    for (int i = 0; i < n; i++) accumulators[i] = lo->in_flight.items[i].accumulator;
+    lo->in_flight.count = 0; // in flight: waited for here and after the loop
+    act_mma_wait(lo, n_products);
+    begin_release(lo, &released, ring_state, held, SCOPE_BUT_FIRST, op);
     end_nest(lo, &released);
-    emit_assign(lo, held, cast(lo, DTYPE_I32, var_of(lo, clock->slot)));
-    advance_clocks(lo, body, -1);
+    emit_assign(lo, held, cast(lo, DTYPE_I32, var_of(lo, ring_state->slot)));
+    advance_ring_states(lo, body, -1);
+    record_close(lo);
     end_nests(lo, nests, op->pipeline.n);
-    emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
-    for (int i = 0; i < n; i++) emit_settle(lo, accumulators[i]);
-    begin_release(lo, &released, clock, held);
+    act_mma_wait(lo, 0);
+    for (int i = 0; i < n; i++) emit_register_fence(lo, accumulators[i]);
+    begin_release(lo, &released, ring_state, held, SCOPE_ANY_STEP, op);
     clear_unstarted(lo, body, &released);
     end_nest(lo, &released);
 }

@@ -2,15 +2,16 @@
 // products.c - how every `@` is computed.
 //
 // On Hopper a product of 16- or 8-bit elements (or tf32) over whole warp groups is wgmma: B from shared memory, A from
-// shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, in instances of one or
+// shared memory or from the registers of a fragment that has the accumulator's rows. Elsewhere, in CTAs of one or
 // two warps, and where the contraction runs across rows of bytes, it is mma.sync. An operand may be a slice, also at a
-// place known at run time: wgmma reads it where the swizzle's pattern begins anew, ldmatrix and mma.sync elsewhere. With a
-// sparse left operand both have twice the contraction (sparse.c). What neither takes (f32 operands, odd contractions) is
-// multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there either is a loop nest.
-// The groups divide the rows where there are 64 for each, else the columns.
+// place known at run time: wgmma reads it where the swizzle's pattern begins anew, ldmatrix and mma.sync elsewhere.
+// With a sparse left operand both have twice the contraction (sparse.c). What neither takes (f32 operands, odd
+// contractions) is multiply-adds, of a rectangle in the registers of each thread (fma.c); what does not fit there
+// either is a loop nest. The groups divide the rows where there are 64 for each, else the columns.
 //
-// before: the crew is known, and which tiles must be in shared memory
-// after:  every product has a kind; the result and an operand in registers have layouts, shared operands are read as panels
+// before: the partition is known, and which tiles must be in shared memory
+// after:  every product has a kind; the result and an operand in registers have layouts, shared operands are read as
+//         panels
 #include "lower/cuda/cuda.h"
 
 bool product_region(const Region *region, int64_t *start, int64_t *width)
@@ -78,7 +79,7 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     if (!expr_as_int(tile->buffer->shape[0], &rows) || !expr_as_int(tile->buffer->shape[1], &columns) ||
         !tile_panels(tile, (int)rows, (int)columns, dtype_bits(x->type) / 8, &layout))
         return tile->buffer->hint == HINT_NONE
-                   ? "the rows of an operand are no multiple of 32 bytes"
+                   ? "the rows of an operand are not a multiple of 32 bytes"
                    : "the layout of an operand puts its rows where tensor cores cannot read them";
     const int64_t piece = contraction_is_last ? 32 / layout.element_bytes : layout.panel_columns;
     const int64_t column = expr_multiple(ranges[1]->start);
@@ -90,18 +91,16 @@ static const char *check_shared_operand(const Lowering *lo, const Operand *x, bo
     return NULL;
 }
 
-static int operand_step(DType type)
+// Elements of the contraction in one instruction; 0: there is none for the type.
+static int operand_step(const Lowering *lo, DType type)
 {
-    switch (type) {
-    case DTYPE_BF16:
-    case DTYPE_F16: return 16;
-    case DTYPE_TF32: return 8;
-    case DTYPE_E4M3:
-    case DTYPE_E5M2:
-    case DTYPE_I8:
-    case DTYPE_U8: return 32;
-    default: return 0;
-    }
+    const MmaShape *const mma = gpu_mma(lo->gpu, MMA_WARP);
+    return mma ? mma_step(mma, type) : 0;
+}
+
+const MmaShape *product_mma(const Lowering *lo, const Product *p)
+{
+    return gpu_mma(lo->gpu, p->kind == PRODUCT_WGMMA ? MMA_WARP_GROUP : MMA_WARP);
 }
 
 // Padded rows are read by ldmatrix alone.
@@ -113,8 +112,8 @@ bool has_padded_rows(const Product *p)
 // A call anywhere in a kernel makes ptxas wait for each wgmma (C7510): beside printf mma.sync is the faster one.
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
-    return lo->target->arch >= 90 && lo->crew.warps == 4 && !lo->calls_printf && !p->anywhere && !p->odd_rows &&
-           !p->odd_columns && !has_padded_rows(p);
+    return gpu_mma(lo->gpu, MMA_WARP_GROUP) && lo->partition.warps == 4 && !lo->calls_printf && !p->anywhere &&
+           !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
 }
 
 static const char *check_operands(Lowering *lo, Product *product)
@@ -124,19 +123,19 @@ static const char *check_operands(Lowering *lo, Product *product)
     const TileInfo *const at = operand_tile(lo, a), *const acc = tile_info(lo, op->matmul.dst.buffer);
     if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || !region_is_whole(&op->matmul.dst) || acc->buffer->rank != 2)
         return "the result is no whole fragment";
-    if (acc->home != HOME_REGISTERS) return "its result lives in shared memory";
-    if (a->type != b->type || !operand_step(a->type)) return "no tensor-core instruction for these types";
+    if (acc->storage != TILE_IN_REGISTERS) return "its result lives in shared memory";
+    if (a->type != b->type || !operand_step(lo, a->type)) return "no tensor-core instruction for these types";
     if (dtype_is_float(a->type) != dtype_is_float(acc->buffer->type) || dtype_bits(acc->buffer->type) != 32)
         return "no tensor-core instruction accumulates in this type";
-    if (product->k % operand_step(a->type) != 0) return "the contraction is no multiple of an instruction's";
+    if (product->k % operand_step(lo, a->type) != 0) return "the contraction is not a multiple of an instruction's";
     if (!at || at->buffer->rank != 2) return "an operand is no tile of its own";
     product->anywhere = false;
     product->type = a->type;
-    product->step_k = operand_step(a->type);
+    product->step_k = operand_step(lo, a->type);
     product->odd_rows = a->transposed && dtype_bits(a->type) == 8;
     product->odd_columns = !b->transposed && dtype_bits(b->type) == 8;
-    product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->home == HOME_REGISTERS && !a->transposed &&
-                              region_is_whole(&a->region) && dtype_bits(a->type) == 16 &&
+    product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->storage == TILE_IN_REGISTERS &&
+                              !a->transposed && region_is_whole(&a->region) && dtype_bits(a->type) == 16 &&
                               product->division == DIVIDE_ROWS;
     const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed, &product->anywhere);
     if (!why) why = check_shared_operand(lo, b, b->transposed, &product->anywhere);
@@ -146,12 +145,12 @@ static const char *check_operands(Lowering *lo, Product *product)
 // Rows or columns for the groups; sets what one group does.
 static const char *divide(Lowering *lo, Product *product, LayoutHint hint)
 {
-    const int groups = lo->crew.groups, step = 16 * lo->crew.warps;
-    const bool can_columns = product->n % (8 * groups) == 0, in_parts = groups > 1 && hint == HINT_PARTIAL;
+    const int groups = lo->partition.groups, step = 16 * lo->partition.warps;
+    const bool can_columns = product->n % (8 * groups) == 0, in_split_k = groups > 1 && hint == HINT_PARTIAL;
     product->division = DIVIDE_ROWS;
     if (groups > 1 && hint == HINT_COLUMNS && !can_columns) return "the groups cannot have multiples of 8 columns each";
     const bool by_columns = hint == HINT_COLUMNS || (hint != HINT_ROWS && product->m <= step * (groups - 1));
-    if (in_parts) product->division = DIVIDE_CONTRACTION;
+    if (in_split_k) product->division = DIVIDE_CONTRACTION;
     else if (groups > 1 && by_columns && can_columns) product->division = DIVIDE_COLUMNS;
     const int row_groups = product->division == DIVIDE_ROWS ? groups : 1;
     const int column_groups = product->division == DIVIDE_COLUMNS ? groups : 1;
@@ -171,16 +170,16 @@ static int panel_columns(const Lowering *lo, const Operand *x)
 }
 
 // The groups' parts of the contraction: whole instructions, as far apart in both operands whatever the step.
-static const char *check_parts(const Lowering *lo, const Product *product)
+static const char *check_split_k(const Lowering *lo, const Product *product)
 {
-    const int part = product->k / lo->crew.groups;
+    const int part = product->k / lo->partition.groups;
     if (!product_is_fixed(product)) return "an operand's slice is not at a fixed place";
-    if (lo->has_teams) return "statements are placed on groups";
+    if (lo->is_specialised) return "statements are placed on groups";
     if (product->op->matmul.meta || product->op->matmul.promote ||
         !dtype_is_float(tile_info(lo, product->op->matmul.dst.buffer)->buffer->type))
         return "only plain sums of f32 are in parts";
-    if (part * lo->crew.groups != product->k || part % product->step_k != 0)
-        return "the contraction is no multiple of an instruction's for each group";
+    if (part * lo->partition.groups != product->k || part % product->step_k != 0)
+        return "the contraction is not a multiple of an instruction's for each group";
     const Operand *const along[2] = { product->left.transposed ? NULL : &product->left,
                                       product->right.transposed ? &product->right : NULL };
     for (int i = 0; i < 2; i++) {
@@ -204,13 +203,13 @@ static int group_panels(const Lowering *lo, const Product *product)
 static const char *check_padding(const Lowering *lo, const Product *product)
 {
     const Operand *const a = &product->left, *const b = &product->right;
-    const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
-    const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
-    const int rows = product->row_blocks * 16 * lo->crew.warps * row_groups;
+    const int column_groups = product->division == DIVIDE_COLUMNS ? lo->partition.groups : 1;
+    const int row_groups = product->division == DIVIDE_ROWS ? lo->partition.groups : 1;
+    const int rows = product->row_blocks * 16 * lo->partition.warps * row_groups;
     if (!b->transposed) {
-        if (product->n % 8 != 0) return "the columns of the right operand are no multiple of 8";
+        if (product->n % 8 != 0) return "the columns of the right operand are not a multiple of 8";
         if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
-            return "the columns of a right operand of bytes are no multiple of 16";
+            return "the columns of a right operand of bytes are not a multiple of 16";
         const int panels = group_panels(lo, product);
         const bool is_fixed = operand_tile(lo, b)->buffer->hint == HINT_SWIZZLE && panels < panel_columns(lo, b);
         if (column_groups > 1 && (is_fixed || panels * dtype_bits(b->type) / 8 < 32))
@@ -228,8 +227,8 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
     int64_t extent[2];
     expr_as_int(tile->buffer->shape[0], &extent[0]);
     expr_as_int(tile->buffer->shape[1], &extent[1]);
-    if (tile->home == HOME_REGISTERS) {
-        tile->home = HOME_SHARED;
+    if (tile->storage == TILE_IN_REGISTERS) {
+        tile->storage = TILE_IN_SHARED;
         tile->why = "an operand that instructions read from shared memory";
     }
     tile->wants_panels = tile->is_async = true;
@@ -238,7 +237,8 @@ static void require_panels(Lowering *lo, const Operand *x, int rows)
     tile_panels(tile, (int)extent[0], (int)extent[1], dtype_bits(x->type) / 8, &tile->shared);
 }
 
-// ldmatrix brings 16 columns at a time: where the last are 8, it reads 8 rows more of a right operand that lies along k.
+// ldmatrix brings 16 columns at a time: where the last are 8, it reads 8 rows more of a right operand that lies along
+// k.
 static int right_rows(const Lowering *lo, const Product *product)
 {
     int64_t start[2] = { 0 }, width[2];
@@ -246,7 +246,7 @@ static int right_rows(const Lowering *lo, const Product *product)
     if (!product_region(&product->right.region, start, width) && // the last place that it can begin at
         expr_as_int(product->right.region.buffer->shape[0], &start[0]))
         start[0] -= product->n;
-    const int column_groups = product->division == DIVIDE_COLUMNS ? lo->crew.groups : 1;
+    const int column_groups = product->division == DIVIDE_COLUMNS ? lo->partition.groups : 1;
     return (int)start[0] + product->n_group * (column_groups - 1) + (product->n_group + 15) / 16 * 16;
 }
 
@@ -257,12 +257,12 @@ static const char *other_layout(Lowering *lo, const Product *product)
                         result->laid_by ? line_of(lo, result->laid_by) : "?");
 }
 
-static void settle(Lowering *lo, Product *product)
+static void finish_product(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    Layout layout = layout_accumulator_bytes(product->m, product->n, lo->crew, product->division, product->odd_rows,
-                                             product->odd_columns);
+    Layout layout = layout_accumulator_bytes(product->m, product->n, lo->partition, product->division,
+                                             product->odd_rows, product->odd_columns);
     if (product->is_swapped) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
         product->why_loop = other_layout(lo, product);
@@ -271,16 +271,16 @@ static void settle(Lowering *lo, Product *product)
     acc->layout = layout;
     acc->has_layout = acc->is_accumulator = true;
     acc->laid_by = product->op;
-    acc->is_parted = product->division == DIVIDE_CONTRACTION;
+    acc->is_split_k = product->division == DIVIDE_CONTRACTION;
     if (!product->a_in_registers) {
-        const int row_groups = product->division == DIVIDE_ROWS ? lo->crew.groups : 1;
+        const int row_groups = product->division == DIVIDE_ROWS ? lo->partition.groups : 1;
         require_panels(lo, &product->left,
-                       product->left.transposed ? 0 : product->row_blocks * 16 * lo->crew.warps * row_groups);
+                       product->left.transposed ? 0 : product->row_blocks * 16 * lo->partition.warps * row_groups);
     }
     if (product->division == DIVIDE_COLUMNS && !product->right.transposed)
         operand_tile(lo, &product->right)->panel_most = group_panels(lo, product);
     require_panels(lo, &product->right, right_rows(lo, product));
-    if (op->matmul.meta) settle_sparse(lo, product);
+    if (op->matmul.meta) finish_sparse(lo, product);
 }
 
 // The general form: [dst = 0;] forall (i, j, x) dst[i][j] += a[i][x] * b[x][j]
@@ -351,8 +351,8 @@ static void share_operands(Lowering *lo, const Product *product)
     const Operand *const operands[2] = { &product->op->matmul.a, &product->op->matmul.b };
     for (int i = 0; i < 2; i++) {
         TileInfo *const tile = operand_tile(lo, operands[i]);
-        if (tile && tile->home == HOME_REGISTERS) {
-            tile->home = HOME_SHARED;
+        if (tile && tile->storage == TILE_IN_REGISTERS) {
+            tile->storage = TILE_IN_SHARED;
             tile->why = "an operand of a product by loops";
         }
     }
@@ -368,7 +368,7 @@ static const char *check_division(Lowering *lo, Product *product, LayoutHint hin
 {
     const char *why = divide(lo, product, hint);
     if (!why) why = check_operands(lo, product);
-    if (!why && product->division == DIVIDE_CONTRACTION) why = check_parts(lo, product);
+    if (!why && product->division == DIVIDE_CONTRACTION) why = check_split_k(lo, product);
     return why ? why : check_padding(lo, product);
 }
 
@@ -417,11 +417,11 @@ static ProductKind choose_kind(Lowering *lo, Product *product)
     check_tensor_cores(lo, product);
     product->kind = uses_wgmma(lo, product) ? PRODUCT_WGMMA : PRODUCT_MMA;
     if (!product->why_not) {
-        settle(lo, product);
+        finish_product(lo, product);
     } else {
         product->kind = PRODUCT_FMA;
         product->why_loop = plan_fma(lo, product);
-        if (!product->why_loop && !settle_fma(lo, product)) product->why_loop = other_layout(lo, product);
+        if (!product->why_loop && !finish_fma(lo, product)) product->why_loop = other_layout(lo, product);
     }
     return product->why_loop ? PRODUCT_LOOP : product->kind;
 }

@@ -3,9 +3,9 @@
 // shared memory. Every thread that holds the target ends with the same bits: butterflies add the same pairs, and
 // all warps read the scratch in one order.
 //
-// The scratch has two sides, taken in turn: whoever writes a side has passed the barrier of the reduction in between,
-// which the last readers of that side had reached before. So a reduction takes one barrier. Groups that run statements
-// of their own do not keep step, and take two.
+// The scratch has two buffers, taken in turn: whoever writes one has passed the barrier of the reduction in between,
+// which the last readers of that buffer had reached before. So a reduction takes one barrier. Groups that run
+// statements of their own do not keep step, and take two.
 #include "lower/cuda/cuda.h"
 
 DType reduction_type(const TileOp *update)
@@ -15,45 +15,32 @@ DType reduction_type(const TileOp *update)
     return wide == DTYPE_INT ? DTYPE_I64 : wide;
 }
 
+// min and max ignore NaN, so it is their identity. -0 + x is x for every x, so the first addition goes.
 Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
 {
-    Arena *const a = lo->arena;
-    const bool is_float = dtype_is_float(type);
-    switch (op) {
-    case UPDATE_ADD:
-    case UPDATE_SUB: // -0 + x is x for every x, so the first addition goes
-        return is_float ? expr_float(a, type, -0.0) : expr_int(a, type, 0);
-    case UPDATE_OR:
-    case UPDATE_XOR:
-    case UPDATE_DIV:
-    case UPDATE_MOD:
-    case UPDATE_SHL:
-    case UPDATE_SHR: return is_float ? expr_float(a, type, 0) : expr_int(a, type, 0);
-    case UPDATE_MUL: return is_float ? expr_float(a, type, 1) : expr_int(a, type, 1);
-    case UPDATE_AND: return expr_int(a, type, type == DTYPE_BOOL ? 1 : -1);
-    case UPDATE_MIN:
-    case UPDATE_MAX: // min and max ignore NaN, so it is their identity
-        return call_expr(
-            lo, type, arena_printf(a, "%s<%s>", op == UPDATE_MIN ? "largest" : "smallest", dtype_info[type].c_name), 0);
+    if (op == UPDATE_MIN || op == UPDATE_MAX) {
+        const char *const limit = op == UPDATE_MIN ? "largest" : "smallest";
+        return call_expr(lo, type, arena_printf(lo->arena, "%s<%s>", limit, dtype_info[type].c_name), 0);
     }
-    return NULL;
+    const bool adds = op == UPDATE_ADD || op == UPDATE_SUB;
+    return adds && dtype_is_float(type) ? expr_float(lo->arena, type, -0.0) : common_identity(lo->arena, op, type);
 }
 
-static bool is_kept(const Iteration *it, int which, const Digit *digit)
+static bool is_kept(const Iteration *it, int which, const LayoutMode *mode)
 {
-    return digit->dim != REPLICATED && (it->reductions[which].kept >> digit->dim & 1);
+    return mode->dim != REPLICATED && (it->reductions[which].kept >> mode->dim & 1);
 }
 
-// The element of the partial results for the current register digits; NULL loops count as 0.
+// The element of the partial results for the current register modes; NULL loops count as 0.
 static Expr *partial_at(Lowering *lo, const Iteration *it, int which)
 {
     Expr *at = i32_const(lo, 0);
     int stride = 1;
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input == IN_REGISTER && is_kept(it, which, digit)) {
-            if (it->digit[i]) at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[i]), stride));
-            stride *= digit->extent;
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input == IN_REGISTER && is_kept(it, which, mode)) {
+            if (it->mode[i]) at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->mode[i]), stride));
+            stride *= mode->extent;
         }
     }
     return at;
@@ -63,19 +50,19 @@ static int partial_count(const Iteration *it, int which)
 {
     int n = 1;
     for (int i = 0; i < it->layout.n; i++)
-        if (it->layout.digit[i].input == IN_REGISTER && is_kept(it, which, &it->layout.digit[i]))
-            n *= it->layout.digit[i].extent;
+        if (it->layout.mode[i].input == IN_REGISTER && is_kept(it, which, &it->layout.mode[i]))
+            n *= it->layout.mode[i].extent;
     return n;
 }
 
-// The first register digit that the reduction drops, if it has two values: each gets a chain of its own, so that the
+// The first register mode that the reduction drops, if it has two values: each gets a chain of its own, so that the
 // dependent operations of one thread are half as many. -1: one chain.
-static int chain_digit(const Iteration *it, int which)
+static int chain_mode(const Iteration *it, int which)
 {
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input == IN_REGISTER && digit->dim != REPLICATED && !is_kept(it, which, digit))
-            return digit->extent == 2 ? i : -1;
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input == IN_REGISTER && mode->dim != REPLICATED && !is_kept(it, which, mode))
+            return mode->extent == 2 ? i : -1;
     }
     return -1;
 }
@@ -87,7 +74,7 @@ void begin_reduction(Lowering *lo, Iteration *it, int which)
 {
     TileOp *const update = it->reductions[which].update;
     const DType type = reduction_type(update);
-    const int chains = !it->is_linear && chain_digit(it, which) >= 0 ? 2 : 1;
+    const int chains = !it->is_linear && chain_mode(it, which) >= 0 ? 2 : 1;
     const int n = partial_count(it, which) * chains;
     it->reductions[which].chains = chains;
     const char *const target = update->update.buffer ? update->update.buffer->name : update->update.var->name;
@@ -104,11 +91,11 @@ static Expr *is_first_value(Lowering *lo, const Iteration *it, int which)
 {
     Expr *first = NULL;
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input != IN_REGISTER || !it->digit[i] || is_kept(it, which, digit) ||
-            (it->reductions[which].chains == 2 && i == chain_digit(it, which)))
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input != IN_REGISTER || !it->mode[i] || is_kept(it, which, mode) ||
+            (it->reductions[which].chains == 2 && i == chain_mode(it, which)))
             continue;
-        first = both(lo, first, i32_op(lo, X_EQ, var_of(lo, it->digit[i]), 0));
+        first = both(lo, first, i32_op(lo, X_EQ, var_of(lo, it->mode[i]), 0));
     }
     return first;
 }
@@ -120,7 +107,7 @@ void add_to_reduction(Lowering *lo, Iteration *it, int which)
     Var *const partial = it->reductions[which].partial;
     Expr *at = partial_at(lo, it, which);
     if (it->reductions[which].chains == 2)
-        at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->digit[chain_digit(it, which)]), partial_count(it, which)));
+        at = i32_add(lo, at, i32_mul(lo, var_of(lo, it->mode[chain_mode(it, which)]), partial_count(it, which)));
     Expr *const value = lower_as(lo, type, update->update.value, it);
     const bool compares = dtype_is_float(type) && (update->update.op == UPDATE_MIN || update->update.op == UPDATE_MAX);
     Expr *const first = compares && !it->is_linear ? is_first_value(lo, it, which) : NULL;
@@ -129,22 +116,49 @@ void add_to_reduction(Lowering *lo, Iteration *it, int which)
     emit_element(lo, partial, at, first ? expr_select(lo->arena, first, value, sum) : sum);
 }
 
+// The function of one instruction that reduces 32-bit integers of all lanes; NULL: there is none.
+static const char *warp_reduction(const TileOp *update)
+{
+    static const char *const names[] = {
+        [UPDATE_ADD] = "lanes_add", [UPDATE_SUB] = "lanes_add", [UPDATE_MIN] = "lanes_min",
+        [UPDATE_MAX] = "lanes_max", [UPDATE_AND] = "lanes_and", [UPDATE_OR] = "lanes_or",
+    };
+    const DType type = reduction_type(update);
+    const UpdateOp op = update->update.op;
+    return (type == DTYPE_I32 || type == DTYPE_U32) && op < COUNT(names) ? names[op] : NULL;
+}
+
+static int reduced_lanes(const Iteration *it, int which)
+{
+    int n = 1;
+    for (int i = 0; i < it->layout.n; i++) {
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input == IN_LANE && mode->dim != REPLICATED && !is_kept(it, which, mode)) n *= mode->extent;
+    }
+    return n;
+}
+
 static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
 {
     TileOp *const update = it->reductions[which].update;
     const DType type = reduction_type(update);
     Var *const partial = it->reductions[which].partial;
+    if (warp_reduction(update) && reduced_lanes(it, which) == WARP_LANES) {
+        Expr *const mine = expr_index(lo->arena, partial, at);
+        emit_element(lo, partial, at, call_expr(lo, type, warp_reduction(update), 1, mine));
+        return;
+    }
     int offset = 1;
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input != IN_LANE) continue;
-        if (!is_kept(it, which, digit) && digit->dim != REPLICATED)
-            for (int step = offset; step < offset * digit->extent; step *= 2) {
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input != IN_LANE) continue;
+        if (!is_kept(it, which, mode) && mode->dim != REPLICATED)
+            for (int step = offset; step < offset * mode->extent; step *= 2) {
                 Expr *const mine = expr_index(lo->arena, partial, at);
                 Expr *const other = call_expr(lo, type, "shuffle_xor", 2, mine, i32_const(lo, step));
                 emit_element(lo, partial, at, combine(lo, update, gathering_op(update->update.op), type, mine, other));
             }
-        offset *= digit->extent;
+        offset *= mode->extent;
     }
 }
 
@@ -153,10 +167,9 @@ int warp_replicas(const Iteration *it, int which)
 {
     int n = 1;
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        if ((digit->input == IN_WARP || digit->input == IN_GROUP) && digit->dim != REPLICATED &&
-            !is_kept(it, which, digit))
-            n *= digit->extent;
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if ((mode->input == IN_WARP || mode->input == IN_GROUP) && mode->dim != REPLICATED && !is_kept(it, which, mode))
+            n *= mode->extent;
     }
     return n;
 }
@@ -166,7 +179,7 @@ static int kept_elements(const Iteration *it, int which)
 {
     int n = 1;
     for (int i = 0; i < it->layout.n; i++)
-        if (is_kept(it, which, &it->layout.digit[i])) n *= it->layout.digit[i].extent;
+        if (is_kept(it, which, &it->layout.mode[i])) n *= it->layout.mode[i].extent;
     return n;
 }
 
@@ -178,19 +191,19 @@ int reduction_scratch_bytes(const Iteration *it, int which)
 }
 
 // The number of this thread's result among kept_elements, and of its part among warp_replicas.
-static Expr *digits_number(Lowering *lo, const Iteration *it, int which, bool kept)
+static Expr *modes_number(Lowering *lo, const Iteration *it, int which, bool kept)
 {
     Expr *at = i32_const(lo, 0);
     int stride = 1;
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        const bool between_warps = digit->input == IN_WARP || digit->input == IN_GROUP;
-        if (digit->dim == REPLICATED || is_kept(it, which, digit) != kept || (!kept && !between_warps)) continue;
-        Expr *const value = digit->input != IN_REGISTER ? digit_value(lo, &it->layout, i)
-                            : it->digit[i]              ? var_of(lo, it->digit[i])
-                                                        : i32_const(lo, 0);
+        const LayoutMode *const mode = &it->layout.mode[i];
+        const bool between_warps = mode->input == IN_WARP || mode->input == IN_GROUP;
+        if (mode->dim == REPLICATED || is_kept(it, which, mode) != kept || (!kept && !between_warps)) continue;
+        Expr *const value = mode->input != IN_REGISTER ? mode_value(lo, &it->layout, i)
+                            : it->mode[i]              ? var_of(lo, it->mode[i])
+                                                       : i32_const(lo, 0);
         at = i32_add(lo, at, i32_mul(lo, value, stride));
-        stride *= digit->extent;
+        stride *= mode->extent;
     }
     return at;
 }
@@ -201,14 +214,23 @@ static void reduce_warps(Lowering *lo, Iteration *it, int which, Expr *at, bool 
     const DType type = reduction_type(update);
     const int replicas = warp_replicas(it, which);
     Var *const partial = it->reductions[which].partial;
-    Expr *const base = i32_mul(lo, digits_number(lo, it, which, true), replicas);
+    Expr *const base = i32_mul(lo, modes_number(lo, it, which, true), replicas);
     Var *const scratch = loop_new_pointer(lo->unit, type, "scratch");
-    Expr *offset = i32_const(lo, lo->scratch_offset + (lo->has_teams ? lo->walk * lo->scratch_bytes : 0));
-    if (lo->scratch_side) offset = i32_add(lo, offset, var_of(lo, lo->scratch_side));
+    Expr *offset = i32_const(lo, lo->scratch_offset + (lo->is_specialised ? lo->walk * lo->scratch_bytes : 0));
+    if (lo->scratch_buffer) offset = i32_add(lo, offset, var_of(lo, lo->scratch_buffer));
     emit_definition(lo, scratch, shared_pointer(lo, type, offset));
     if (store) {
-        emit_element(lo, scratch, i32_add(lo, base, digits_number(lo, it, which, false)),
+        emit_element(lo, scratch, i32_add(lo, base, modes_number(lo, it, which, false)),
                      expr_index(lo->arena, partial, at));
+        return;
+    }
+    if (warp_reduction(update) && reduced_lanes(it, which) == WARP_LANES && replicas >= 4) { // a lane for each warp
+        Expr *const lane = var_of(lo, lo->lane), *const one = expr_index(lo->arena, scratch, i32_add(lo, base, lane));
+        Expr *const part = replicas == WARP_LANES
+                               ? one
+                               : expr_select(lo->arena, i32_op(lo, X_LT, lane, replicas), one,
+                                             reduction_identity(lo, gathering_op(update->update.op), type));
+        emit_element(lo, partial, at, call_expr(lo, type, warp_reduction(update), 1, part));
         return;
     }
     Expr *sum = expr_index(lo->arena, scratch, base);
@@ -223,9 +245,9 @@ static Expr *is_first_of_reduced(Lowering *lo, const Iteration *it, int which)
 {
     Expr *test = NULL;
     for (int i = 0; i < it->layout.n; i++) {
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input == IN_REGISTER || digit->dim == REPLICATED || is_kept(it, which, digit)) continue;
-        test = both(lo, test, i32_op(lo, X_EQ, digit_value(lo, &it->layout, i), 0));
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input == IN_REGISTER || mode->dim == REPLICATED || is_kept(it, which, mode)) continue;
+        test = both(lo, test, i32_op(lo, X_EQ, mode_value(lo, &it->layout, i), 0));
     }
     return test;
 }
@@ -244,32 +266,32 @@ static void apply(Lowering *lo, Iteration *it, int which, Expr *at)
         return;
     }
     const TileInfo *const tile = tile_info(lo, update->update.buffer);
-    Expr *const first = tile && tile->home != HOME_SHARED ? NULL : is_first_of_reduced(lo, it, which);
+    Expr *const first = tile && tile->storage != TILE_IN_SHARED ? NULL : is_first_of_reduced(lo, it, which);
     Nest guard;
     if (first) begin_if(lo, &guard, first);
     apply_update(lo, update, part, type, it);
     if (first) end_nest(lo, &guard);
 }
 
-// Loops over the register digits that the result keeps; index variables of kept dimensions are declared inside.
+// Loops over the register modes that the result keeps; index variables of kept dimensions are declared inside.
 static void for_kept(Lowering *lo, Iteration *it, int which, void (*body)(Lowering *, Iteration *, int, Expr *, bool),
                      bool flag)
 {
-    Nest nests[LAYOUT_MAX_DIGITS];
+    Nest nests[LAYOUT_MAX_MODES];
     int depth = 0;
-    Var *saved[LAYOUT_MAX_DIGITS];
-    memcpy(saved, it->digit, sizeof saved);
+    Var *saved[LAYOUT_MAX_MODES];
+    memcpy(saved, it->mode, sizeof saved);
     for (int i = it->layout.n - 1; i >= 0; i--) {
-        const Digit *const digit = &it->layout.digit[i];
-        it->digit[i] = NULL;
-        if (digit->input != IN_REGISTER || !is_kept(it, which, digit)) continue;
-        it->digit[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &nests[depth++], it->digit[i], i32_const(lo, first_of_digit(lo, it, i)),
-                  i32_const(lo, end_of_digit(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
+        const LayoutMode *const mode = &it->layout.mode[i];
+        it->mode[i] = NULL;
+        if (mode->input != IN_REGISTER || !is_kept(it, which, mode)) continue;
+        it->mode[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
+        begin_for(lo, &nests[depth++], it->mode[i], i32_const(lo, first_of_mode(lo, it, i)),
+                  i32_const(lo, end_of_mode(lo, it, i)), i32_const(lo, 1), LOOP_UNROLL);
     }
     body(lo, it, which, partial_at(lo, it, which), flag);
     end_nests(lo, nests, depth);
-    memcpy(it->digit, saved, sizeof saved);
+    memcpy(it->mode, saved, sizeof saved);
 }
 
 static void chains_body(Lowering *lo, Iteration *it, int which, Expr *at, bool flag)
@@ -295,17 +317,22 @@ static void apply_body(Lowering *lo, Iteration *it, int which, Expr *at, bool fl
     end_nest(lo, &nest);
 }
 
+void next_scratch_buffer(Lowering *lo)
+{
+    if (lo->scratch_buffer)
+        emit_assign(lo, lo->scratch_buffer, i32_op(lo, X_BITXOR, var_of(lo, lo->scratch_buffer), lo->scratch_bytes));
+}
+
 // From what each thread has to what all have, in every thread that holds a part of it.
 static void join_threads(Lowering *lo, Iteration *it, int which)
 {
     for_kept(lo, it, which, lanes_body, false);
     if (warp_replicas(it, which) == 1) return;
-    if (!lo->scratch_side) emit_barrier(lo); // earlier readers of the scratch
+    if (!lo->scratch_buffer) emit_barrier(lo); // earlier readers of the scratch
     for_kept(lo, it, which, reduce_warps, true);
     emit_barrier(lo);
     for_kept(lo, it, which, reduce_warps, false);
-    if (lo->scratch_side)
-        emit_assign(lo, lo->scratch_side, i32_op(lo, X_BITXOR, var_of(lo, lo->scratch_side), lo->scratch_bytes));
+    next_scratch_buffer(lo);
 }
 
 static bool joins_threads(Lowering *lo, const Iteration *it, int which)
@@ -315,8 +342,8 @@ static bool joins_threads(Lowering *lo, const Iteration *it, int which)
     return !target || !target->is_partial;
 }
 
-// Its warps meet, so that none may leave it out.
-bool reductions_meet(Lowering *lo, const Iteration *it)
+// Its warps synchronise, so that none may leave it out.
+bool reductions_sync(Lowering *lo, const Iteration *it)
 {
     for (int i = 0; i < it->n_reductions; i++)
         if (joins_threads(lo, it, i) && warp_replicas(it, i) > 1) return true;
@@ -337,18 +364,18 @@ void join_partial_sums(Lowering *lo, TileInfo *tile)
     update->update.op = tile->partial_with;
     update->update.buffer = tile->buffer;
     update->update.value = expr_float(lo->arena, tile->buffer->type, 0);
-    Iteration it = { .layout = tile->layout, .crew = lo->crew, .vector = -1, .n_reductions = 1 };
+    Iteration it = { .layout = tile->layout, .partition = lo->partition, .vector = -1, .n_reductions = 1 };
     const int rank = tile->layout.rank;
     for (int i = 0; i < it.layout.n; i++)
-        if (it.layout.digit[i].dim == REPLICATED) it.layout.digit[i].dim = rank;
+        if (it.layout.mode[i].dim == REPLICATED) it.layout.mode[i].dim = rank;
     it.reductions[0].update = update;
     it.reductions[0].partial = tile->registers;
     it.reductions[0].kept = (1u << rank) - 1;
     join_threads(lo, &it, 0);
 }
 
-// Where reductions meet warps: the side of the scratch in use.
-void declare_scratch_side(Lowering *lo)
+// Where reductions synchronise warps: the buffer of the scratch in use.
+void declare_scratch_buffer(Lowering *lo)
 {
-    if (lo->scratch_sides > 1) lo->scratch_side = emit_declare(lo, DTYPE_I32, "side", i32_const(lo, 0));
+    if (lo->scratch_buffers > 1) lo->scratch_buffer = emit_declare(lo, DTYPE_I32, "scratch_buffer", i32_const(lo, 0));
 }

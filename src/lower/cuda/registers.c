@@ -7,8 +7,6 @@
 #include "lower/cuda/cuda.h"
 
 enum {
-    SM_REGISTERS = 65536,
-    THREAD_REGISTERS = 255,  // of a multiprocessor; of a thread
     REGISTERS_MAX = 240,     // that a thread is given
     HEAVY_FRAGMENTS = 160,   // words of fragments; above, the consumers get what the producer can spare
     BESIDE_FRAGMENTS = 40,   // registers of a group that holds few
@@ -23,13 +21,13 @@ enum {
     CUTS_SOME = 16, // copies of cut boxes whose coordinates the first and the second of these hold
     LIGHTER_WORDS = 32,
     LIGHTER_REGISTERS = 48, // a group with so many words less leaves so many registers:
-    HEAVIER_REGISTERS = 8,  // so many to one with more, the rest to a filler
+    HEAVIER_REGISTERS = 8,  // so many to one with more, the rest to a producer group
 };
 
 int occupancy(const Lowering *lo) { return lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1; }
 
 // Of a thread, where so many share a multiprocessor's.
-static int registers_each(int threads) { return SM_REGISTERS / threads / 8 * 8; }
+static int registers_each(const Lowering *lo, int threads) { return lo->gpu->registers / threads / 8 * 8; }
 
 static int at_most(int registers) { return registers < REGISTERS_MAX ? registers : REGISTERS_MAX; }
 
@@ -37,8 +35,9 @@ static int at_most(int registers) { return registers < REGISTERS_MAX ? registers
 
 int tile_words(const TileInfo *tile)
 {
-    return tile->home == HOME_REGISTERS ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32
-                                        : 0;
+    return tile->storage == TILE_IN_REGISTERS
+               ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32
+               : 0;
 }
 
 int fragment_words(const Lowering *lo)
@@ -48,9 +47,9 @@ int fragment_words(const Lowering *lo)
     return words;
 }
 
-static bool is_of(const TileInfo *tile, int group) { return !tile->team || tile->team >> group & 1; }
+static bool is_of(const TileInfo *tile, int group) { return !tile->groups || tile->groups >> group & 1; }
 
-int team_words(const Lowering *lo, int group)
+int group_words(const Lowering *lo, int group)
 {
     int words = 0;
     for (int i = 0; i < lo->n_declared; i++) {
@@ -63,14 +62,14 @@ int team_words(const Lowering *lo, int group)
 static int most_words(const Lowering *lo)
 {
     int most = 0;
-    for (int g = 0; g < lo->all.groups; g++) most = team_words(lo, g) > most ? team_words(lo, g) : most;
+    for (int g = 0; g < lo->all.groups; g++) most = group_words(lo, g) > most ? group_words(lo, g) : most;
     return most;
 }
 
 static int least_words(const Lowering *lo)
 {
     int least = INT32_MAX;
-    for (int g = 0; g < lo->all.groups; g++) least = team_words(lo, g) < least ? team_words(lo, g) : least;
+    for (int g = 0; g < lo->all.groups; g++) least = group_words(lo, g) < least ? group_words(lo, g) : least;
     return least;
 }
 
@@ -83,7 +82,7 @@ typedef struct Shares {
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo)) return GATHERER_REGISTERS;
-    if (lo->has_filler) return PRODUCER_REGISTERS;
+    if (lo->has_producer_group) return PRODUCER_REGISTERS;
     if (lo->may_need_elements) return fragment_words(lo) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) ? FEW_CUTS_REGISTERS : BOXES_REGISTERS;
@@ -93,42 +92,43 @@ static int producer_need(const Lowering *lo)
 static Shares divide_registers(const Lowering *lo)
 {
     const int groups = lo->all.groups + 1;
-    if (!lo->has_producer || lo->crew.warps != 4 || (groups < 3 && occupancy(lo) == 1)) return (Shares){ 0, 0 };
-    const int producer = producer_need(lo), each = registers_each(groups * WARPGROUP_THREADS * occupancy(lo));
+    if (!lo->has_producer || lo->partition.warps != 4 || (groups < 3 && occupancy(lo) == 1)) return (Shares){ 0, 0 };
+    const int producer = producer_need(lo), each = registers_each(lo, groups * WARPGROUP_THREADS * occupancy(lo));
     return (Shares){ producer, at_most((groups * each - producer) / lo->all.groups / 8 * 8) };
 }
 
 int consumer_registers(const Lowering *lo)
 {
     const int consumer = divide_registers(lo).consumer;
-    return consumer ? consumer : at_most(registers_each((all_threads(lo) + producer_threads(lo)) * occupancy(lo)));
+    return consumer ? consumer : at_most(registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo)));
 }
 
 // ---- between groups of consumers
 
-// Of a group beside a filler; only one that exchanges rows has many in registers itself (convert.c).
+// Of a group beside a producer group; only one that exchanges rows has many in registers itself (convert.c).
 static int group_registers(const Lowering *lo, int group)
 {
     const int consumer = divide_registers(lo).consumer, most = most_words(lo);
     if (!consumer || !lo->shares || most - least_words(lo) < LIGHTER_WORDS) return consumer;
-    const bool is_lighter = most - team_words(lo, group) >= LIGHTER_WORDS;
+    const bool is_lighter = most - group_words(lo, group) >= LIGHTER_WORDS;
     return is_lighter ? consumer - LIGHTER_REGISTERS : consumer + HEAVIER_REGISTERS;
 }
 
-static int registers_needed(Lowering *lo, int group) { return (team_words(lo, group) + BESIDE_FRAGMENTS + 7) / 8 * 8; }
+static int registers_needed(Lowering *lo, int group) { return (group_words(lo, group) + BESIDE_FRAGMENTS + 7) / 8 * 8; }
 
 // Holds less than half of what the fullest group does, and needs less than its share of the registers.
 static bool holds_little(Lowering *lo, int group)
 {
-    return 2 * team_words(lo, group) <= most_words(lo) && registers_needed(lo, group) <= consumer_registers(lo) * 3 / 4;
+    return 2 * group_words(lo, group) <= most_words(lo) &&
+           registers_needed(lo, group) <= consumer_registers(lo) * 3 / 4;
 }
 
 // Registers of a group's threads, where some groups beside a producer hold much less than the others.
-int uneven_registers(Lowering *lo, int group)
+int unequal_registers(Lowering *lo, int group)
 {
     const int groups = lo->all.groups;
     int few = 0, n_few = 0;
-    if (!lo->has_teams || !lo->has_producer || lo->crew.warps != 4 || groups < 3) return 0;
+    if (!lo->is_specialised || !lo->has_producer || lo->partition.warps != 4 || groups < 3) return 0;
     for (int g = 0; g < groups; g++)
         if (holds_little(lo, g)) {
             few = registers_needed(lo, g) > few ? registers_needed(lo, g) : few;
@@ -136,7 +136,8 @@ int uneven_registers(Lowering *lo, int group)
         }
     if (!n_few) return 0;
     if (holds_little(lo, group)) return few;
-    const int spare = SM_REGISTERS / WARPGROUP_THREADS - divide_registers(lo).producer; // of all consumers' groups
+    const int spare =
+        lo->gpu->registers / WARPGROUP_THREADS - divide_registers(lo).producer; // of all consumers' groups
     return at_most((spare - n_few * few) / (groups - n_few) / 8 * 8);
 }
 
@@ -150,7 +151,7 @@ typedef struct Held {
 
 static void hold(Held *held, const TileInfo *tile)
 {
-    if (!tile || tile->home != HOME_REGISTERS || held->n == COUNT(held->tiles)) return;
+    if (!tile || tile->storage != TILE_IN_REGISTERS || held->n == COUNT(held->tiles)) return;
     for (int i = 0; i < held->n; i++)
         if (held->tiles[i] == tile) return;
     held->tiles[held->n++] = tile;
@@ -191,7 +192,7 @@ static bool see_product_held(Lowering *lo, TileOp *op, void *context)
         for (int i = 0; is_loop(held.loop) && (body = tile_bodies((TileOp *)held.loop, i)) != NULL; i++)
             each_op(lo, *body, see_sum, &held);
     }
-    const int most = lo->has_teams ? THREAD_REGISTERS : consumer_registers(lo);
+    const int most = lo->is_specialised ? lo->gpu->thread_registers : consumer_registers(lo);
     for (int g = 0; g < lo->all.groups && !lo->failed; g++) {
         int words = 0;
         for (int i = 0; i < held.n; i++) words += is_of(held.tiles[i], g) ? tile_words(held.tiles[i]) : 0;
@@ -217,7 +218,8 @@ static int producer_registers(const Lowering *lo)
 {
     const Shares shares = divide_registers(lo);
     int registers = shares.producer;
-    for (int g = 0; g < lo->all.groups && lo->has_filler; g++) registers += shares.consumer - group_registers(lo, g);
+    for (int g = 0; g < lo->all.groups && lo->has_producer_group; g++)
+        registers += shares.consumer - group_registers(lo, g);
     return registers;
 }
 
@@ -231,7 +233,7 @@ void emit_producer_registers(Lowering *lo)
 void emit_consumer_registers(Lowering *lo)
 {
     const int registers = divide_registers(lo).consumer;
-    if (registers && !lo->has_filler && !uneven_registers(lo, 0)) emit_set(lo, "setmaxnreg_inc", registers);
+    if (registers && !lo->has_producer_group && !unequal_registers(lo, 0)) emit_set(lo, "setmaxnreg_inc", registers);
 }
 
 // Without a producer: registers from the groups without products to the others. 0: as compiled.
@@ -239,27 +241,28 @@ static int registers_by_products(Lowering *lo, int group)
 {
     const uint32_t light = light_groups(lo);
     const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
-    if (!light || groups < 3 || lo->crew.warps != 4 || !n_heavy || lo->target->arch < 90) return 0;
+    if (!light || groups < 3 || lo->partition.warps != 4 || !n_heavy || !lo->gpu->setmaxnreg) return 0;
     return light >> group & 1
                ? LIGHT_REGISTERS
-               : at_most((groups * registers_each(all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8);
+               : at_most((groups * registers_each(lo, all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8);
 }
 
 // What a group of consumers sets in its own walk; 0: nothing.
 static int own_registers(Lowering *lo, int group)
 {
     if (!lo->has_producer) return registers_by_products(lo, group);
-    const int uneven = uneven_registers(lo, group);
-    return uneven ? uneven : lo->has_filler ? group_registers(lo, group) : 0;
+    const int unequal = unequal_registers(lo, group);
+    return unequal ? unequal : lo->has_producer_group ? group_registers(lo, group) : 0;
 }
 
 // Of one group, in its own walk.
 void emit_group_registers(Lowering *lo, int group)
 {
     const int registers = own_registers(lo, group);
-    const bool is_fewer = !lo->has_producer ? light_groups(lo) >> group & 1
-                                            : uneven_registers(lo, group) &&
-                                                  registers < registers_each((lo->all.groups + 1) * WARPGROUP_THREADS);
+    const bool is_fewer =
+        !lo->has_producer
+            ? light_groups(lo) >> group & 1
+            : unequal_registers(lo, group) && registers < registers_each(lo, (lo->all.groups + 1) * WARPGROUP_THREADS);
     if (registers) emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
 }
 
@@ -268,7 +271,7 @@ void explain_registers(Lowering *lo)
     Text *const out = lo->explanation;
     const int all = divide_registers(lo).consumer;
     text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments", consumer_registers(lo),
-               lo->has_teams ? most_words(lo) : fragment_words(lo));
+               lo->is_specialised ? most_words(lo) : fragment_words(lo));
     if (producer_registers(lo)) text_print(out, "; setmaxnreg: %d in the producer", producer_registers(lo));
     for (int g = 0; g < lo->all.groups; g++) {
         const int own = own_registers(lo, g) ? own_registers(lo, g) : all;

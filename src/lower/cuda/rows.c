@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // rows.c - which statements are rows of a tensor that become rows of a tile, and how they lie among the lanes.
 //
-// before: tiles have homes, and it is known which of them are read as panels
+// before: tiles have storage, and it is known which of them are read as panels
 // after:  a Rows says what is loaded for a row: runs along the columns, a piece or more at once, and what a whole piece
 //         shares (scales of a block of columns), once; and which lane moves which pieces
 //
-// Rows are a filler's, and where consumers copy rows as they lie, theirs. Whatever has not this form goes element by
-// element.
+// Rows are a producer group's, and where consumers copy rows as they lie, theirs. Whatever has not this form goes
+// element by element.
 #include "lower/cuda/rows.h"
 
 const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile_info(lo, rows->store->store.buffer); }
@@ -30,7 +30,8 @@ static int low_bit(int64_t x)
 
 static void align_to(int *align, int64_t bytes) { *align = low_bit(bytes) < *align ? low_bit(bytes) : *align; }
 
-// Of buffer[.., sub]: what bytes its address is a multiple of, if `sub` is; 0: the last dimension may be left, or moves.
+// Of buffer[.., sub]: what bytes its address is a multiple of, if `sub` is; 0: the last dimension may be left, or
+// moves.
 int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
 {
     const Range range = expr_range(sub);
@@ -163,7 +164,7 @@ static int choose_unit(Lowering *lo, const Rows *rows)
 // A 16-bit tile of whole panels.
 static bool takes_rows(const TileInfo *tile)
 {
-    return tile && tile->home == HOME_SHARED && tile->wants_panels && tile->buffer->hint == HINT_NONE &&
+    return tile && tile->storage == TILE_IN_SHARED && tile->wants_panels && tile->buffer->hint == HINT_NONE &&
            dtype_bits(tile->buffer->type) == 16 && tile->buffer->rank == 2;
 }
 
@@ -171,11 +172,11 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 {
     TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
     *rows = (Rows){ .forall = forall, .store = store, .fits = true };
-    if (lo->target->arch < 90 || !store || store->next || store->kind != T_STORE || forall->forall.n != 2) return false;
-    const Crew crew = op_info(lo, op)->fills ? (Crew){ 1, 4 } : map_crew(lo, forall);
+    if (!lo->gpu->mbarriers || !store || store->next || store->kind != T_STORE || forall->forall.n != 2) return false;
+    const Partition partition = op_info(lo, op)->fills ? (Partition){ 1, 4 } : map_partition(lo, forall);
     if (!takes_rows(tile_of_rows(lo, rows)) || !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
         !full_extent(&forall->forall.indices[1], &rows->n_columns) ||
-        rows->n_rows % (8 * crew.warps * crew.groups) != 0 || rows->n_columns % (4 * PIECE) != 0 ||
+        rows->n_rows % (8 * partition.warps * partition.groups) != 0 || rows->n_columns % (4 * PIECE) != 0 ||
         rows->n_columns == 4 * PIECE)
         return false;
     rows->column = forall->forall.indices[1].var;
@@ -192,19 +193,19 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 
 // ---- among the lanes
 
-// Rows and pieces of 16 bytes of a warp: eight by four, or four by eight. Either meets all banks of a swizzled tile; four
-// of a row come from one sector or more, eight from one line. Rows are outermost, so that a row's place is worked out once.
-// piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
+// Rows and pieces of 16 bytes of a warp: eight by four, or four by eight. Either meets all banks of a swizzled tile;
+// four of a row come from one sector or more, eight from one line. Rows are outermost, so that a row's place is worked
+// out once. piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout)
 {
     const TileOp *store = forall->forall.body;
     while (store && store->kind == T_LET) store = store->next;
     int64_t rows, columns;
-    const Crew crew = map_crew(lo, forall);
-    if (forall->forall.n != 2 || !store || store->kind != T_STORE || crew.warps != 4 ||
+    const Partition partition = map_partition(lo, forall);
+    if (forall->forall.n != 2 || !store || store->kind != T_STORE || partition.warps != 4 ||
         !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
         return false;
-    const int down = WARP_LANES / across, lines = down * crew.warps * crew.groups;
+    const int down = WARP_LANES / across, lines = down * partition.warps * partition.groups;
     piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
     if (rows % lines != 0 || columns % (across * piece) != 0) return false;
     *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
@@ -212,8 +213,8 @@ bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layo
     if (across > 4) layout_add(layout, IN_LANE, across, 1, piece);
     layout_add(layout, IN_LANE, down, 0, 1);
     if (across == 4) layout_add(layout, IN_LANE, across, 1, piece);
-    layout_add(layout, IN_WARP, crew.warps, 0, down);
-    layout_add(layout, IN_GROUP, crew.groups, 0, down * crew.warps);
+    layout_add(layout, IN_WARP, partition.warps, 0, down);
+    layout_add(layout, IN_GROUP, partition.groups, 0, down * partition.warps);
     layout_add(layout, IN_REGISTER, (int)columns / (across * piece), 1, across * piece);
     layout_add(layout, IN_REGISTER, (int)rows / lines, 0, lines);
     return true;
@@ -225,18 +226,18 @@ bool lay_rows(Lowering *lo, Rows *rows)
     Iteration *const it = &rows->it;
     *it = (Iteration){ .indices = forall->forall.indices,
                        .n = forall->forall.n,
-                       .crew = map_crew(lo, forall),
+                       .partition = map_partition(lo, forall),
                        .dim_of = { 0, 1 },
                        .vector = -1 };
     rows->across = only_gathers(lo) && rows->is_copy && rows->n_columns % (8 * PIECE) == 0 ? 8 : 4;
     rows->units = rows->lines = 1;
-    rows->digit = -1;
+    rows->mode = -1;
     if (!choose_row_pieces(lo, forall, rows->unit, rows->across, &it->layout)) return false;
-    for (int i = 1; i < it->layout.n; i++) { // register digits beside the unit's own
-        const Digit *const digit = &it->layout.digit[i];
-        if (digit->input != IN_REGISTER) continue;
-        *(digit->dim == 1 ? &rows->units : &rows->lines) = digit->extent;
-        if (digit->dim == 0) rows->digit = i;
+    for (int i = 1; i < it->layout.n; i++) { // register modes beside the unit's own
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input != IN_REGISTER) continue;
+        *(mode->dim == 1 ? &rows->units : &rows->lines) = mode->extent;
+        if (mode->dim == 0) rows->mode = i;
     }
     return true;
 }
@@ -257,10 +258,10 @@ bool fill_is_gather(Lowering *lo, TileOp *op)
     return plan_rows(lo, op, &rows) && rows.is_copy;
 }
 
-// The consumers' own copies: in flight until their threads next meet.
+// The consumers' own copies: in flight until their threads next synchronise.
 static bool copies_in_place(Lowering *lo, const Rows *rows)
 {
-    return lo->role == ROLE_CONSUMER && rows->is_copy && lo->crew.warps == 4 && !tile_of_rows(lo, rows)->channel;
+    return lo->role == ROLE_CONSUMER && rows->is_copy && lo->partition.warps == 4 && !tile_of_rows(lo, rows)->ring;
 }
 
 bool emit_rows(Lowering *lo, TileOp *op)
@@ -271,15 +272,15 @@ bool emit_rows(Lowering *lo, TileOp *op)
     if (!spread_rows(lo, op, &rows)) return false;
     const bool in_place = copies_in_place(lo, &rows);
     if (!in_place && !op_info(lo, op)->fills) return false;
-    lo->copies_fly |= rows.is_copy && (in_place || !tile_of_rows(lo, &rows)->channel->is_gathered);
-    const Crew crew = lo->crew;
-    lo->crew = rows.it.crew;
+    lo->copies_in_flight |= rows.is_copy && (in_place || !tile_of_rows(lo, &rows)->ring->is_gathered);
+    const Partition partition = lo->partition;
+    lo->partition = rows.it.partition;
     Nest block;
     begin_block(lo, &block);
     if (rows.is_copy) copy_rows(lo, op, &rows);
-    else if (lo->stock) convert_stock(lo, op, &rows);
+    else if (lo->register_prefetch) convert_register_prefetch(lo, op, &rows);
     else convert_rows(lo, &rows);
     end_nest(lo, &block);
-    lo->crew = crew;
+    lo->partition = partition;
     return true;
 }

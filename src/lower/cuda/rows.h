@@ -5,7 +5,7 @@
 //   lines.c      where a lane stands in a row of the tensor and of the tile
 //   gather.c     rows that are copied
 //   convert.c    rows that pass through registers
-//   stock.c      the same, with the next step's in registers already
+//   register_prefetch.c      the same, with the next step's in registers already
 //
 // A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
 // its warp takes of one row of the tensor, from all lanes, is a *line*.
@@ -25,7 +25,7 @@ enum {
     SET_UNITS = 8
 };
 
-// Where the loads of a line begin, and whether it is inside; a stock's always is, and reads so many bytes.
+// Where the loads of a line begin, and whether it is inside; a register prefetch's always is, and reads so many bytes.
 struct Line {
     Var *pointer, *inside;
     int size, bytes;
@@ -55,10 +55,10 @@ typedef struct Rows {
     int unit; // elements that a lane loads at a time
     // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
     Iteration it;
-    int across, units, lines, digit; // digit: of the lines; -1: there is one
+    int across, units, lines, mode; // mode: of the lines; -1: there is one
     Var *away[CLUSTER_MAX], *full_away[CLUSTER_MAX];
     int n_away; // convert.c: from here to the other
-} Rows;         // instances that get the rows; their barriers
+} Rows;         // CTAs that get the rows; their barriers
 
 // ---- rows.c
 bool plan_rows(Lowering *lo, TileOp *op, Rows *rows);          // false: it has no such form
@@ -99,11 +99,11 @@ void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int unit
 void convert_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units);
 bool can_send(Lowering *lo, const Rows *rows);                // eight rows of every panel as one piece
 void begin_exchange(Lowering *lo, Rows *rows, int columns);   // of a tile that is; else nothing
-int lines_here(Lowering *lo, const Rows *rows, Expr **begin); // that this instance converts: from `begin` on
+int lines_here(Lowering *lo, const Rows *rows, Expr **begin); // that this CTA converts: from `begin` on
 void send_line(Lowering *lo, const Rows *rows, int columns);  // that the warp has stored, to the others
 void convert_rows(Lowering *lo, Rows *rows);
 
-// ---- stock.c
-void convert_stock(Lowering *lo, TileOp *op, Rows *rows);
+// ---- register_prefetch.c
+void convert_register_prefetch(Lowering *lo, TileOp *op, Rows *rows);
 
 #endif

@@ -82,42 +82,44 @@ static const char *conversion_name(Lowering *lo, DType to, DType from)
     return arena_printf(lo->arena, "%s_to_%s", dtype_name(from), dtype_name(to));
 }
 
-static bool is_narrow_float(DType t) { return dtype_is_float(t) && dtype_bits(t) < 32; }
-
 // To the type it computes in; `from` tells how the bits of a narrow float are to be read.
 static Expr *widen(Lowering *lo, DType from, Expr *x)
 {
-    if (is_narrow_float(from)) return call_expr(lo, DTYPE_F32, conversion_name(lo, DTYPE_F32, from), 1, x);
-    if (dtype_is_integer(from) && dtype_bits(from) < 8)
-        return call_expr(lo, DTYPE_I32, conversion_name(lo, DTYPE_I32, from), 1, x);
-    if (dtype_bits(x->type) < 32 && !dtype_is_float(x->type)) return cast(lo, DTYPE_I32, x);
-    return x;
+    const DType wide = common_widened(from);
+    if (from != wide && from != DTYPE_TF32) return call_expr(lo, wide, conversion_name(lo, wide, from), 1, x);
+    return dtype_bits(x->type) < 32 && !dtype_is_float(x->type) ? cast(lo, DTYPE_I32, x) : x;
 }
 
-// Whether f32 on the way to a narrower type would round what that type then rounds again: integers that f32 does not hold
-// are beyond the other narrow types.
+// Whether f32 on the way to a narrower type would round what that type then rounds again: integers that f32 does not
+// hold are beyond the other narrow types.
 static bool rounds_twice(DType to, DType from)
 {
-    if (!is_narrow_float(to) && to != DTYPE_TF32) return false;
+    if (!dtype_is_narrow_float(to) && to != DTYPE_TF32) return false;
     return from == DTYPE_F64 ||
            (dtype_is_integer(from) && dtype_bits(from) >= 32 && (to == DTYPE_BF16 || to == DTYPE_TF32));
+}
+
+// On the way to a narrow float.
+static Expr *to_f32(Lowering *lo, DType to, DType from, Expr *x)
+{
+    return rounds_twice(to, from) ? call_expr(lo, DTYPE_F32, "odd_f32", 1, x) : cast(lo, DTYPE_F32, x);
 }
 
 Expr *to_dtype(Lowering *lo, DType to, DType from, Expr *x)
 {
     if (to == from) return x;
-    Arena *const a = lo->arena;
     x = widen(lo, from, x);
-    if (to == DTYPE_BOOL) return expr_binary(a, X_NE, x, zero_of(lo, x->type));
-    if (dtype_is_float(to)) {
-        const DType wide = to == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
-        x = rounds_twice(to, from) ? call_expr(lo, DTYPE_F32, "odd_f32", 1, x) : cast(lo, wide, x);
-        if (to == DTYPE_TF32) return call_expr(lo, DTYPE_F32, "f32_to_tf32", 1, x);
-        return is_narrow_float(to) ? call_expr(lo, loop_type(to), conversion_name(lo, to, DTYPE_F32), 1, x) : x;
-    }
-    if (dtype_is_float(x->type)) // truncates and saturates
-        return call_expr(lo, loop_type(to), conversion_name(lo, dtype_bits(to) < 8 ? to : loop_type(to), x->type), 1,
+    switch (common_convert_step(to, x->type)) {
+    case CONVERT_TRUTH: return expr_binary(lo->arena, X_NE, x, zero_of(lo, x->type));
+    case CONVERT_NARROW:
+        return call_expr(lo, loop_type(to), conversion_name(lo, to, DTYPE_F32), 1, to_f32(lo, to, from, x));
+    case CONVERT_TF32: return call_expr(lo, DTYPE_F32, "f32_to_tf32", 1, to_f32(lo, to, from, x));
+    case CONVERT_SATURATE: // and truncates
+        return call_expr(lo, loop_type(to), conversion_name(lo, dtype_is_packed(to) ? to : loop_type(to), x->type), 1,
                          x);
+    case CONVERT_PACK: // what stores it takes its bits
+    case CONVERT_CAST: break;
+    }
     if (to == DTYPE_INT && (x->type == DTYPE_I32 || x->type == DTYPE_I64)) return x; // `int` may stay in 32 bits
     return cast(lo, loop_type(to), x);
 }
@@ -189,25 +191,34 @@ static Expr *lower_op(Lowering *lo, Expr *x, const Iteration *it)
     return integer_operation(lo, x, a, b);
 }
 
+// The width of the arguments decides which of the overloads is meant. Those of `int` are 32 bits wide if they and the
+// result fit.
+static DType math_width(const Expr *x, Expr *const *args)
+{
+    bool narrow = fits_i32(expr_range(x));
+    for (int i = 0; i < x->math.n; i++) narrow = narrow && args[i]->type == DTYPE_I32;
+    return narrow ? DTYPE_I32 : DTYPE_I64;
+}
+
 static Expr *lower_math(Lowering *lo, Expr *x, const Iteration *it)
 {
-    Expr *args[8];
-    DType type = loop_type(x->type);
+    const Builtin *const fn = &builtins[x->math.fn];
+    const DType of = x->math.args[0]->type;
+    const CudaForm form = dtype_is_float(of) ? CUDA_CALL : fn->cuda_integer;
+    Expr *args[BUILTIN_ARGUMENTS_MAX];
     for (int i = 0; i < x->math.n; i++) args[i] = lower_expr(lo, x->math.args[i], it);
-    if (x->math.fn == M_RANDOM) {
-        args[0] = cast(lo, DTYPE_U64, args[0]);
-        args[1] = cast(lo, DTYPE_U64, args[1]);
-    } else if (x->type == DTYPE_INT) {
-        bool narrow = fits_i32(expr_range(x));
-        for (int i = 0; i < x->math.n; i++) narrow = narrow && args[i]->type == DTYPE_I32;
-        type = narrow ? DTYPE_I32 : DTYPE_I64;
-        for (int i = 0; i < x->math.n; i++) args[i] = cast(lo, type, args[i]);
-    } else { // the width decides which of the overloads is meant
-        for (int i = 0; i < x->math.n; i++) args[i] = cast(lo, loop_type(x->math.args[i]->type), args[i]);
+    const DType width = form == CUDA_CALL_COUNTERS ? DTYPE_U64
+                        : x->type == DTYPE_INT     ? math_width(x, args)
+                                                   : loop_type(of);
+    for (int i = 0; i < x->math.n; i++) args[i] = cast(lo, width, args[i]);
+    switch (form) {
+    case CUDA_MAGNITUDE: return integer_magnitude(lo, x, args[0]);
+    case CUDA_ROUND_UP: return integer_ceildiv(lo, x, args[0], args[1]);
+    case CUDA_CALL:
+    case CUDA_CALL_COUNTERS: break;
     }
-    if (x->math.fn == M_CEILDIV) return integer_ceildiv(lo, x, args[0], args[1]);
-    if (x->math.fn == M_ABS && dtype_is_integer(type)) return integer_magnitude(lo, x, args[0]);
-    return expr_call(lo->arena, type, arena_printf(lo->arena, "math_%s", math_info[x->math.fn].name), x->math.n, args);
+    return expr_call(lo->arena, x->type == DTYPE_INT ? width : loop_type(x->type),
+                     arena_printf(lo->arena, "math_%s", fn->name), x->math.n, args);
 }
 
 // ---- elements
@@ -240,7 +251,7 @@ static Expr *lower_atomic(Lowering *lo, Expr *x, const Iteration *it)
     if (x->atomic.op == ATOMIC_CAS)
         call = call_expr(lo, type, "atomic_cas", 3, address,
                          lower_as(lo, x->atomic.buffer->type, x->atomic.compare, it), value);
-    else if (is_narrow_float(x->atomic.buffer->type) && x->atomic.op == ATOMIC_ADD)
+    else if (dtype_is_narrow_float(x->atomic.buffer->type) && x->atomic.op == ATOMIC_ADD)
         call = call_expr(lo, type, arena_printf(lo->arena, "atomic_add_%s", dtype_name(x->atomic.buffer->type)), 2,
                          address, value);
     else call = call_expr(lo, type, atomic_names[x->atomic.op], 2, address, value);
@@ -257,7 +268,8 @@ Expr *lower_expr(Lowering *lo, Expr *x, const Iteration *it)
                             x->integer.value);
         return x;
     case E_FLOAT:
-        if (is_narrow_float(x->type)) return to_dtype(lo, x->type, DTYPE_F32, expr_float(a, DTYPE_F32, x->real.value));
+        if (dtype_is_narrow_float(x->type))
+            return to_dtype(lo, x->type, DTYPE_F32, expr_float(a, DTYPE_F32, x->real.value));
         return x->type == DTYPE_TF32 ? expr_float(a, DTYPE_F32, x->real.value) : x;
     case E_VAR: return expr_var(a, loop_var(lo, x->var.var));
     case E_LOAD: return lower_load(lo, x, it);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// scan.c - inclusive sums along one dimension of a tile in shared memory: a warp per line, 32 elements at a time.
+// scan.c - inclusive sums along one dimension of a tile in shared memory: a warp per line, 32 elements at a time. What
+// registers hold has a faster way (scan_registers.c).
 #include "lower/cuda/cuda.h"
 
 static bool static_widths(const Region *region, int64_t *widths)
@@ -56,8 +57,14 @@ static void scan_chunk(Lowering *lo, TileOp *op, Expr **position, Expr *inside, 
 
 void emit_scan(Lowering *lo, TileOp *op)
 {
+    const TileInfo *const tile = tile_info(lo, op->scan.dst.buffer);
+    if (tile && tile->storage == TILE_IN_REGISTERS) {
+        emit_register_scan(lo, op);
+        return;
+    }
     int64_t widths[MAX_RANK], lines = 1;
-    const int rank = region_rank(&op->scan.src), axis = op->scan.axis, warps = lo->crew.warps * lo->crew.groups;
+    const int rank = region_rank(&op->scan.src), axis = op->scan.axis,
+              warps = lo->partition.warps * lo->partition.groups;
     if (!static_widths(&op->scan.src, widths)) {
         unsupported(lo, op->span, "a scan whose extents are known at run time");
         return;
@@ -66,7 +73,7 @@ void emit_scan(Lowering *lo, TileOp *op)
     const DType target = op->scan.dst.buffer->type;
     const DType wide = dtype_info[target].wide == DTYPE_INT ? DTYPE_I64 : dtype_info[target].wide;
     Expr *warp = var_of(lo, lo->warp), *position[MAX_RANK];
-    if (lo->crew.groups > 1) warp = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->crew.warps), warp);
+    if (lo->partition.groups > 1) warp = i32_add(lo, i32_mul(lo, var_of(lo, lo->group), lo->partition.warps), warp);
     Var *const line = new_index(lo, "line", int_const(lo->arena, lines), op->span).var;
     Var *const at = new_index(lo, "at", int_const(lo->arena, widths[axis] + WARP_LANES), op->span).var;
     find_position(lo, widths, rank, axis, line, at, position);

@@ -5,8 +5,8 @@
 // added is a word for each lane and instruction that names the places of kept elements, two bits each, in the order in
 // which `meta` holds them. Of four lanes that have rows r and r + 8 of a warp's 16:
 //
-//   16-bit elements, k 32:  lane c % 2 names columns 16 * c .. 16 * c + 15, row r in its low half, row r + 8 in its high
-//   bytes, k 64:            lane c names row r + 8 * (c % 2), columns 32 * (c / 2) .. 32 * (c / 2) + 31
+//   16-bit elements, k 32:  lane c % 2 names columns 16 * c .. 16 * c + 15, row r in its low half, row r + 8 in its
+//   high bytes, k 64:            lane c names row r + 8 * (c % 2), columns 32 * (c / 2) .. 32 * (c / 2) + 31
 //
 // so a lane reads two half words or one word of the tile. TF32 keeps one of two neighbours there, not two of four.
 #include "lower/cuda/cuda.h"
@@ -15,9 +15,9 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
 {
     const Buffer *const meta = p->op->matmul.meta;
     const TileInfo *const places = tile_info(lo, meta);
-    if (!places || meta->rank != 2) return "the places of a sparse operand are no tile of their own";
+    if (!places || meta->rank != 2) return "the metadata of a sparse operand is not a tile of its own";
     if (row_padding(meta) * dtype_bits(meta->type) / 8 % 4 != 0)
-        return "the padded rows of places do not begin at words";
+        return "the padded rows of the metadata do not begin at words";
     if (dtype_bits(p->type) == 32) return "tensor cores keep one of two f32 neighbours, not two of four";
     if (p->odd_rows || p->odd_columns) return "sparse products of bytes read their contraction along rows";
     if (!is_wgmma && dtype_bits(p->type) == 8 && dtype_is_float(p->type)) return "only wgmma multiplies sparse fp8";
@@ -31,20 +31,20 @@ const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
         !expr_as_int(right->buffer->shape[1], &columns) ||
         !tile_panels(right, (int)rows, (int)columns, bytes, &layout) ||
         (layout.swizzle_bytes < 64 && !row_padding(right->buffer)) || start[1] * bytes % 64 != 0)
-        return "the rows of a sparse operand's right side are no multiple of 64 bytes";
+        return "the rows of a sparse operand's right side are not a multiple of 64 bytes";
     return NULL;
 }
 
-void settle_sparse(Lowering *lo, const Product *p)
+void finish_sparse(Lowering *lo, const Product *p)
 {
     TileInfo *const places = tile_info(lo, p->op->matmul.meta);
-    if (places->home == HOME_REGISTERS) {
-        places->home = HOME_SHARED;
-        places->why = "it holds the places of a sparse operand";
+    if (places->storage == TILE_IN_REGISTERS) {
+        places->storage = TILE_IN_SHARED;
+        places->why = "it holds the metadata of a sparse operand";
     }
 }
 
-// The address of this byte of a row of places, plus `pieces` pieces of `piece` bytes; an element may hold several.
+// The address of this byte of a row of metadata, plus `pieces` pieces of `piece` bytes; an element may hold several.
 static Expr *address_of(Lowering *lo, const TileInfo *tile, Expr *row, int byte, Expr *pieces, int piece)
 {
     const int bytes = dtype_bits(tile->buffer->type) / 8;
@@ -66,8 +66,9 @@ Var *load_places(Lowering *lo, const Product *p)
 {
     const TileInfo *const tile = tile_info(lo, p->op->matmul.meta);
     const bool of_bytes = dtype_bits(p->type) == 8;
-    const int steps = p->k / p->step_k, step_rows = 16 * lo->crew.warps, step_bytes = p->step_k / 4;
-    const int groups = p->division == DIVIDE_ROWS ? lo->crew.groups : 1, covered = groups * p->row_blocks * step_rows;
+    const int steps = p->k / p->step_k, step_rows = 16 * lo->partition.warps, step_bytes = p->step_k / 4;
+    const int groups = p->division == DIVIDE_ROWS ? lo->partition.groups : 1,
+              covered = groups * p->row_blocks * step_rows;
     Var *const words = emit_array(lo, DTYPE_U32, "places", p->row_blocks * steps);
     Expr *line = i32_add(lo, i32_mul(lo, var_of(lo, lo->warp), 16), lane_bits(lo, 2, 7));
     if (groups > 1) line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), step_rows * p->row_blocks));

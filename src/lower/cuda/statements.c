@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // statements.c - the code of each statement, as all threads of a group of consumers run it.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/actions.h"
 
 bool is_flow(const TileOp *op)
 {
@@ -34,13 +34,13 @@ static void emit_by_one(Lowering *lo, TileOp *op)
     end_nest(lo, &nest);
 }
 
-// ---- atomics: after everything before them, before everything behind
+// ---- atomics: after everything before them, before everything after
 
 static bool begin_ordered(Lowering *lo, Nest *nest)
 {
     finish_staged_stores(lo);
-    meet_all(lo);
-    if (lo->has_teams && lo->walk != 0) return false;
+    sync_all(lo);
+    if (lo->is_specialised && lo->walk != 0) return false;
     begin_if(lo, nest, is_zero(lo, lo->thread));
     emit_call(lo, "fence_device", 0);
     return true;
@@ -65,9 +65,9 @@ static void emit_shared_atomic(Lowering *lo, TileOp *op)
         emit_element(lo, cell, i32_const(lo, 0), value);
         end_ordered(lo, &nest);
     }
-    meet_all(lo);
+    sync_all(lo);
     emit_assign(lo, var, expr_index(lo->arena, cell, i32_const(lo, 0)));
-    meet_all(lo);
+    sync_all(lo);
 }
 
 static void emit_ordered_atomic(Lowering *lo, TileOp *op)
@@ -77,7 +77,7 @@ static void emit_ordered_atomic(Lowering *lo, TileOp *op)
         emit_by_each(lo, op);
         end_ordered(lo, &nest);
     }
-    meet_all(lo);
+    sync_all(lo);
 }
 
 // ---- loops and conditions
@@ -97,12 +97,12 @@ void restore_threads(Lowering *lo, Threads threads)
     lo->thread_of_all = threads.of_all;
 }
 
-// Thread numbers of their own for what follows: what is computed from them is not computed before, and held, or spilled,
-// until then.
+// Thread numbers of their own for what follows: what is computed from them is not computed before, and held, or
+// spilled, until then.
 void refresh_threads(Lowering *lo)
 {
     Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread, &lo->thread_of_all };
-    const int n = lo->target->arch < 90 && lo->has_teams ? 4 : 3;
+    const int n = !lo->gpu->tma && lo->is_specialised ? 4 : 3;
     for (int i = 0; i < n; i++)
         *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name,
                                    call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
@@ -117,38 +117,40 @@ static void refresh_coordinates(Lowering *lo)
     }
 }
 
-// Before Hopper the same threads copy, compute addresses for ldmatrix and hold accumulators: no step keeps addresses for
-// the next.
+// Before Hopper the same threads copy, compute addresses for ldmatrix and hold accumulators: no step keeps addresses
+// for the next.
 void emit_body(Lowering *lo, TileOp *body)
 {
     const Threads threads = current_threads(lo);
-    if (lo->target->arch < 90 && has_products(lo, body)) {
+    if (!lo->gpu->tma && has_products(lo, body)) {
         refresh_threads(lo);
         refresh_coordinates(lo);
     }
     emit_block(lo, body);
     restore_threads(lo, threads);
     wait_for_all(lo);
-    advance_clocks(lo, body, -1);
+    advance_ring_states(lo, body, -1);
 }
 
 static void emit_steps(Lowering *lo, TileOp *op)
 {
-    if (can_rotate(lo, op)) {
-        emit_rotated(lo, op);
+    if (can_software_pipeline(lo, op)) {
+        emit_software_pipeline(lo, op);
         return;
     }
-    if (can_lead(lo, op)) {
-        emit_led(lo, op);
+    if (can_issue_early(lo, op)) {
+        emit_early_issue_loop(lo, op);
         return;
     }
-    if (op_info(lo, op)->ahead) {
-        emit_ahead(lo, op);
+    if (op_info(lo, op)->multistage) {
+        emit_multistage(lo, op);
         return;
     }
     Nest nests[LOOP_INDICES_MAX];
     begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
+    record_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->pipeline.body);
+    record_close(lo);
     end_nests(lo, nests, op->pipeline.n);
 }
 
@@ -160,7 +162,7 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
         return;
     }
     begin_partial_sums(lo, op);
-    if (lo->has_teams && uneven_registers(lo, lo->walk)) refresh_threads(lo);
+    if (lo->is_specialised && unequal_registers(lo, lo->walk)) refresh_threads(lo);
     preload_operands(lo, op);
     emit_steps(lo, op);
     end_partial_sums(lo, op);
@@ -171,7 +173,9 @@ static void emit_for(Lowering *lo, TileOp *op)
     Nest nest;
     begin_partial_sums(lo, op);
     begin_counted_loop(lo, &nest, op, LOOP_NO_UNROLL, NULL);
+    record_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->for_.body);
+    record_close(lo);
     end_nest(lo, &nest);
     end_partial_sums(lo, op);
 }
@@ -180,33 +184,38 @@ static void emit_while(Lowering *lo, TileOp *op)
 {
     Nest loop;
     begin_while(lo, &loop, op->while_.cond, NULL);
+    record_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->while_.body);
     emit_block(lo, op->while_.step);
+    record_close(lo);
     end_nest(lo, &loop);
 }
 
 static void emit_branch(Lowering *lo, TileOp *block)
 {
-    const int flights = lo->flights.count;
+    const int in_flight = lo->in_flight.count;
     emit_block(lo, block);
     wait_for_copies(lo);
-    if (lo->flights.count != flights) wait_for_all(lo);
-    advance_clocks(lo, block, -1);
+    if (lo->in_flight.count != in_flight) wait_for_all(lo);
+    advance_ring_states(lo, block, -1);
 }
 
 static void emit_if(Lowering *lo, TileOp *op)
 {
     Nest nest;
     begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
+    record_open(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
     emit_branch(lo, op->branch.then);
     if (op->branch.otherwise) {
         begin_else(lo, &nest);
+        record_otherwise(lo);
         emit_branch(lo, op->branch.otherwise);
     }
+    record_close(lo);
     end_nest(lo, &nest);
 }
 
-// Where structure.c found no `if` to say it with: only instances that are a whole block may leave.
+// Where structure.c found no `if` to say it with: only instances that are a whole CTA may leave.
 static void emit_return(Lowering *lo, TileOp *op)
 {
     if (lo->is_persistent) {
@@ -223,10 +232,10 @@ static void emit_return(Lowering *lo, TileOp *op)
 static void emit_elements(Lowering *lo, TileOp *op)
 {
     Expr *const test = rescale_test(lo, op);
-    Nest needed;
-    if (test) begin_if(lo, &needed, test);
+    Nest in_backward_slice;
+    if (test) begin_if(lo, &in_backward_slice, test);
     emit_forall(lo, as_map(lo, op), op_info(lo, op)->loads);
-    if (test) end_nest(lo, &needed);
+    if (test) end_nest(lo, &in_backward_slice);
 }
 
 static void emit_staged(Lowering *lo, TileOp *op)
@@ -255,17 +264,19 @@ static void emit_map(Lowering *lo, TileOp *op)
 
 static void emit_whole_scan(Lowering *lo, TileOp *op)
 {
-    const Crew crew = lo->crew;
-    if (lo->has_teams && !op->groups) lo->crew = lo->all;
+    const Partition partition = lo->partition;
+    if (lo->is_specialised && !op->groups) lo->partition = lo->all;
     emit_scan(lo, op);
-    lo->crew = crew;
+    lo->partition = partition;
 }
 
 void emit_op(Lowering *lo, TileOp *op)
 {
+    const bool starts = op->kind == T_FILL && starts_in_loop(lo, op);
+    if (op->kind != T_MATMUL && !starts) record_op(lo, op);
     switch (op->kind) {
     case T_TILE:
-        turn_side(lo, tile_info(lo, op->tile.buffer));
+        switch_buffer(lo, tile_info(lo, op->tile.buffer));
         clear_shadow(lo, tile_info(lo, op->tile.buffer));
         return;
     case T_LET:
@@ -290,7 +301,7 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_WHILE: emit_while(lo, op); return;
     case T_PIPELINE:
         emit_pipeline(lo, op);
-        if (lo->has_teams || lo->target->arch < 90) refresh_threads(lo);
+        if (lo->is_specialised || !lo->gpu->tma) refresh_threads(lo);
         return;
     case T_IF: emit_if(lo, op); return;
     case T_BREAK: emit_jump(lo, L_BREAK); return;

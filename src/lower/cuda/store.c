@@ -2,10 +2,10 @@
 // store.c - accumulators to tensors through swizzled staging and TMA.
 //
 // Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it
-// shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where there
-// are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go by whole
-// groups (turned.c).
-#include "lower/cuda/cuda.h"
+// shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where
+// there are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go
+// by whole groups (transposed_store.c).
+#include "lower/cuda/actions.h"
 
 // ---- which stores
 
@@ -13,8 +13,8 @@ const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
 {
     if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)) return NULL;
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
-    if (!tile || tile->home != HOME_REGISTERS) return NULL;
-    return tile->buffer->rank == 2 && lo->crew.warps == 4 && region_is_whole(&op->copy.src) &&
+    if (!tile || tile->storage != TILE_IN_REGISTERS) return NULL;
+    return tile->buffer->rank == 2 && lo->partition.warps == 4 && region_is_whole(&op->copy.src) &&
                    region_rank(&op->copy.dst) == 2
                ? tile
                : NULL;
@@ -32,7 +32,7 @@ typedef struct Staging {
 static bool is_accumulator(Lowering *lo, const TileInfo *tile)
 {
     for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
-        const Layout layout = layout_accumulator(tile->layout.extent[0], tile->layout.extent[1], lo->crew, d);
+        const Layout layout = layout_accumulator(tile->layout.extent[0], tile->layout.extent[1], lo->partition, d);
         if (layout_equal(&layout, &tile->layout)) return true;
     }
     return false;
@@ -50,8 +50,8 @@ static int row_blocks(const Layout *layout)
 {
     int blocks = 1;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].input == IN_REGISTER && layout->digit[i].dim == 0 && layout->digit[i].stride >= 64)
-            blocks = layout->digit[i].extent;
+        if (layout->mode[i].input == IN_REGISTER && layout->mode[i].dim == 0 && layout->mode[i].stride >= 64)
+            blocks = layout->mode[i].extent;
     return blocks;
 }
 
@@ -80,20 +80,20 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     return slice_is_box(lo, &op->copy.dst, 16, plan->columns);
 }
 
-// The copy engine's stores are in order with other accesses to the tensor where all consumers meet: before it they are
-// waited for. Signals between groups do not do that.
-static bool is_ordered_by_signals(Lowering *lo, const TileOp *op)
+// The copy engine's stores are in order with other accesses to the tensor where all consumers synchronise: before it
+// they are waited for. Signals between groups do not do that.
+static bool is_ordered_by_group_barriers(Lowering *lo, const TileOp *op)
 {
-    if (!lo->has_teams || op->kind != T_COPY) return false;
+    if (!lo->is_specialised || op->kind != T_COPY) return false;
     const Buffer *const root = buffer_root(op->copy.dst.buffer);
-    return root->kind == BUFFER_TENSOR && (root->access == ACCESS_INOUT || find_rewritten(lo)[root->id]);
+    return root->kind == BUFFER_TENSOR && (root->access == ACCESS_INOUT || find_several_writers(lo)[root->id]);
 }
 
 bool store_is_staged(Lowering *lo, TileOp *op)
 {
     Staging plan;
-    if (lo->kernel->checked || is_ordered_by_signals(lo, op)) return false;
-    return plan_staging(lo, op, &plan) || store_is_turned(lo, op);
+    if (lo->kernel->checked || is_ordered_by_group_barriers(lo, op)) return false;
+    return plan_staging(lo, op, &plan) || store_is_transposed(lo, op);
 }
 
 // Between boxes: swizzled ones begin at multiples of 1024 bytes.
@@ -102,7 +102,7 @@ static int box_stride(const Staging *plan) { return plan->box_bytes < SHARED_ALI
 int staged_store_bytes(Lowering *lo, TileOp *op)
 {
     Staging plan;
-    if (store_is_turned(lo, op)) return turned_store_bytes(lo, op);
+    if (store_is_transposed(lo, op)) return transposed_store_bytes(lo, op);
     return plan_staging(lo, op, &plan) ? plan.boxes * box_stride(&plan) * 4 * lo->all.groups : 0;
 }
 
@@ -115,6 +115,8 @@ static void wait_for_stores(Lowering *lo, const char *how, int but)
     begin_if(lo, &one, is_zero(lo, lo->lane));
     emit_call(lo, how, 1, i32_const(lo, but));
     end_nest(lo, &one);
+    record(lo, (Action){ .kind = ACTION_STORE_WAIT,
+                         .wait = { .pending = but, .completes = strcmp(how, "tma_wait_written") == 0 } });
 }
 
 // What this warp has staged has been read.
@@ -137,7 +139,8 @@ void finish_staged_stores(Lowering *lo)
 void emit_group_done(Lowering *lo)
 {
     emit_staging_done(lo);
-    emit_call(lo, "bar_sync", 2, i32_op(lo, X_ADD, var_of(lo, lo->group), BAR_TEAMS), i32_const(lo, WARPGROUP_THREADS));
+    emit_call(lo, "bar_sync", 2, i32_op(lo, X_ADD, var_of(lo, lo->group), BAR_GROUPS),
+              i32_const(lo, WARPGROUP_THREADS));
 }
 
 // In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
@@ -218,7 +221,7 @@ static int group_stride(const Layout *layout, int dim)
 {
     int stride = 0;
     for (int i = 0; i < layout->n; i++)
-        if (layout->digit[i].input == IN_GROUP && layout->digit[i].dim == dim) stride = layout->digit[i].stride;
+        if (layout->mode[i].input == IN_GROUP && layout->mode[i].dim == dim) stride = layout->mode[i].stride;
     return stride;
 }
 
@@ -297,13 +300,13 @@ static void emit_boxes(Lowering *lo, const Boxes *boxes, int n, int together)
 
 void emit_staged_store(Lowering *lo, TileOp *op)
 {
-    if (store_is_turned(lo, op)) {
-        emit_turned_add(lo, op);
+    if (store_is_transposed(lo, op)) {
+        emit_transposed_add(lo, op);
         return;
     }
     Boxes boxes = { .op = op };
     if (!plan_staging(lo, op, &boxes.plan)) return;
-    if (lo->n_turned) // one thread's boxes of another store may still be read there
+    if (lo->n_transposed) // one thread's boxes of another store may still be read there
         emit_group_done(lo);
     const Region *const dst = &op->copy.dst;
     boxes.map = map_of_slice(lo, dst, boxes.plan.columns, 16, boxes.plan.swizzle);

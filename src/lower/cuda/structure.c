@@ -54,8 +54,8 @@ static void structure_block(TileOp **block, TileKind kind)
     }
 }
 
-// while (c) { x }     becomes     while (true) { if (!c) break; x }     where c reads a tile: then what orders accesses sees
-// that it reads anew in every step.
+// while (c) { x }     becomes     while (true) { if (!c) break; x }     where c reads a tile: then what orders accesses
+// sees that it reads anew in every step.
 static void structure_condition(Lowering *lo, TileOp *op)
 {
     Arena *const a = lo->arena;
@@ -69,15 +69,13 @@ static void structure_condition(Lowering *lo, TileOp *op)
 
 static bool structure_loops(Lowering *lo, TileOp *op, void *context)
 {
-    switch (op->kind) {
-    case T_FOR: structure_block(&op->for_.body, T_CONTINUE); return false;
-    case T_WHILE:
+    if (op->kind == T_FOR) structure_block(&op->for_.body, T_CONTINUE);
+    if (op->kind == T_PIPELINE) structure_block(&op->pipeline.body, T_CONTINUE);
+    if (op->kind == T_WHILE) {
         structure_block(&op->while_.body, T_CONTINUE);
         structure_condition(lo, op);
-        return false;
-    case T_PIPELINE: structure_block(&op->pipeline.body, T_CONTINUE); return false;
-    default: return op->kind == T_FORALL;
     }
+    return op->kind == T_FORALL;
 }
 
 // ---- slices in foralls
@@ -272,7 +270,17 @@ static Expr *merge_whole(Merge *m, Expr *x)
         copy->atomic.subs = NEW_ARRAY(a, Expr *, MAX_RANK);
         memcpy(copy->atomic.subs, x->atomic.subs, sizeof(Expr *) * (size_t)x->atomic.buffer->rank);
         break;
-    default: break;
+    case E_INT:
+    case E_FLOAT:
+    case E_VAR:
+    case E_LOAD:
+    case E_UNARY:
+    case E_BINARY:
+    case E_SELECT:
+    case E_CONVERT:
+    case E_BITCAST:
+    case E_INDEX:
+    case E_ADDRESS: break;
     }
     const int n = expr_children(copy, slots, COUNT(slots));
     for (int i = 0; i < n; i++) *slots[i] = merge_whole(m, *slots[i]);
@@ -314,7 +322,23 @@ static TileOp *copy_op(Merge *m, const TileOp *op)
         copy->branch.then = copy_block(m, op->branch.then);
         copy->branch.otherwise = copy_block(m, op->branch.otherwise);
         break;
-    default: break; // can_merge has let nothing else through
+    case T_TILE: // can_merge has let no other through
+    case T_ATOMIC:
+    case T_ATOMIC_TILE:
+    case T_FILL:
+    case T_COPY:
+    case T_MATMUL:
+    case T_SCAN:
+    case T_FORALL:
+    case T_FOR:
+    case T_WHILE:
+    case T_PIPELINE:
+    case T_BREAK:
+    case T_CONTINUE:
+    case T_RETURN:
+    case T_PRINT:
+    case T_ASSERT:
+    case T_EXTERN: break;
     }
     return copy;
 }

@@ -49,8 +49,8 @@ static void emit_update(Lowering *lo, TileOp *op, Iteration *it)
     emit_assign(lo, loop_var(lo, var), to_dtype(lo, var->type, type, made));
 }
 
-// What goes to a vector that is stored behind the loop over it (vector.c). A pair is rounded together: what is stored in
-// the source's narrow type waits in f32.
+// What goes to a vector that is stored after the loop over it (vector.c). A pair is rounded together: what is stored
+// in the source's narrow type waits in f32.
 static Expr *vector_value(Lowering *lo, TileOp *op, bool is_pair, const Iteration *it)
 {
     Expr *value = op->store.value;
@@ -67,7 +67,7 @@ static void emit_store(Lowering *lo, TileOp *op, Iteration *it)
         if (it->stored[i].store == op) {
             const bool is_pair = waits_in_f32(lo, op, it->stored[i].rounds);
             Expr *const value = vector_value(lo, op, is_pair, it);
-            emit_element(lo, it->stored[i].values, var_of(lo, it->digit[it->vector]), value);
+            emit_element(lo, it->stored[i].values, var_of(lo, it->mode[it->vector]), value);
             return;
         }
     Expr *const value = lower_as(lo, op->store.buffer->type, op->store.value, it);
@@ -92,7 +92,7 @@ static void emit_atomic(Lowering *lo, TileOp *op, Iteration *it)
     emit_call_if(lo, cond, call);
 }
 
-// Of one index, in front of what else the bounds need.
+// Of one index, before what else the bounds need.
 void index_bounds(Lowering *lo, const LoopIndex *index, const Iteration *it, Expr **from, Expr **to)
 {
     const bool wide = loop_var(lo, index->var)->type == DTYPE_I64;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // tma.c - tensor maps, and the copies of boxes between tensors and shared memory that go by them.
 //
-// A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows, those
-// outside the view from beyond the tensor, which TMA fills with zeros and does not read.
+// A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows,
+// those outside the view from beyond the tensor, which TMA fills with zeros and does not read.
 #include "lower/cuda/box.h"
 
 #include <assert.h>
@@ -102,16 +102,16 @@ void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, i
     }
 }
 
-// ---- what an instance of a cluster copies
+// ---- what a CTA of a cluster copies
 
-// Which part of a copy is this instance's, where the cluster fetches it once: an n-th of the panels or of the slowest
-// dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part would
-// take registers of its own, the instances take copies in turn.
+// Which part of a copy is this CTA's, where the cluster fetches it once: an n-th of the panels or of the slowest
+// dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part
+// would take registers of its own, the CTAs take copies in turn.
 typedef struct Share {
-    int n;                   // instances; 1: it is not shared
-    int panels;              // of each instance, where panels are divided; else 0
+    int n;                   // CTAs; 1: it is not shared
+    int panels;              // of each CTA, where panels are divided; else 0
     int along, width, bytes; // the divided dimension, a part of it, and the bytes that one fills; -1: none is
-    int whole;               // the instance that fetches all; -1: each fetches a part
+    int whole;               // the CTA that fetches all; -1: each fetches a part
 } Share;
 
 static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
@@ -126,7 +126,7 @@ static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
     for (int d = slowest + 1; d < last; d++) bytes *= box->width[d];
     const int64_t width = box->width[slowest] / n;
     if (box->cut >= 0) {
-        share.whole = lo->n_turns++ % n;
+        share.whole = lo->n_alternating++ % n;
     } else if (panels % n == 0) {
         share.panels = panels / n;
     } else if (box->width[slowest] % n == 0 && width * bytes % BOX_ALIGN == 0 && (slowest < last || panels == 1)) {
@@ -134,7 +134,7 @@ static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
         share.width = (int)width;
         share.bytes = (int)(width * bytes);
     } else {
-        share.whole = lo->n_turns++ % n;
+        share.whole = lo->n_alternating++ % n;
     }
     return share;
 }
@@ -150,8 +150,8 @@ static Expr *rank_times(Lowering *lo, int bytes)
 // A copy's boxes as they are printed.
 typedef struct Load {
     const TileInfo *tile;
-    const Channel *channel; // NULL: the box is only asked for
-    Box box;                // this instance's part
+    const Ring *ring; // NULL: the box is only prefetched
+    Box box;          // this CTA's part
     Share share;
     int rank, panels, map; // map: of a cut box the first
     int offset;            // bytes from the tile's beginning
@@ -172,8 +172,8 @@ static int map_of_load(Lowering *lo, const Load *load)
     return add_map(lo, load->box.tensor, shape, s->swizzle_bytes);
 }
 
-// To this instance's part.
-static void aim_share(Lowering *lo, Load *load)
+// To this CTA's part.
+static void point_share(Lowering *lo, Load *load)
 {
     const Share *const share = &load->share;
     const SharedLayout *const s = &load->tile->shared;
@@ -196,24 +196,24 @@ static void declare_cut(Lowering *lo, Load *load)
                                call_expr(lo, DTYPE_BOOL, is_whole, 2, var_of(lo, load->skip), var_of(lo, load->rows)));
 }
 
-static bool aim_load(Lowering *lo, TileOp *op, const Channel *channel, Load *load)
+static bool point_load(Lowering *lo, TileOp *op, const Ring *ring, Load *load)
 {
     int64_t first;
-    *load = (Load){ .tile = tile_info(lo, op->copy.dst.buffer), .channel = channel };
+    *load = (Load){ .tile = tile_info(lo, op->copy.dst.buffer), .ring = ring };
     if (!find_box(lo, &op->copy.src, &load->box) || !is_rows_of_tile(&op->copy.dst, &first)) return false;
     const SharedLayout *const s = &load->tile->shared;
     const Share *const share = &load->share;
     load->rank = load->box.tensor->rank;
-    load->share = share_of(lo, channel ? load->tile : NULL, &load->box);
+    load->share = share_of(lo, ring ? load->tile : NULL, &load->box);
     load->panels = share->panels ? share->panels : s->columns / s->panel_columns;
     load->offset = (int)first * s->pitch_bytes;
     if (share->along >= 0) load->box.width[share->along] = share->width;
     load->map = map_of_load(lo, load);
     load->base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, load->tile->pointer));
-    load->barrier = channel ? full_barrier(lo, channel) : NULL;
+    load->barrier = ring ? full_barrier(lo, ring) : NULL;
     for (int d = 0; d < load->rank; d++)
         load->at[load->rank - 1 - d] = coordinate(lo, load->box.start[d], op->copy.src.buffer->kind == BUFFER_TENSOR);
-    aim_share(lo, load);
+    point_share(lo, load);
     if (is_cut(load)) declare_cut(lo, load);
     return true;
 }
@@ -223,7 +223,7 @@ static const char *name_of_load(Lowering *lo, const Load *load)
     Arena *const a = lo->arena;
     const SharedLayout *const s = &load->tile->shared;
     const int n = load->share.n, width = is_cut(load) ? (int)load->box.width[load->box.cut] : 0;
-    if (!load->channel) return is_cut(load) ? arena_printf(a, "tma_ask_rows<%d>", width) : "tma_ask";
+    if (!load->ring) return is_cut(load) ? arena_printf(a, "tma_prefetch_rows<%d>", width) : "tma_prefetch";
     if (is_cut(load))
         return arena_printf(a, "tma_load_rows<%d, %d, %d, %d, %d, %d%s>", width, s->pitch_bytes,
                             load->rank - 1 - load->box.cut, load->panels, s->panel_bytes, s->panel_columns,
@@ -238,12 +238,11 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     const SharedLayout *const s = &load->tile->shared;
     Expr *args[6 + BOX_RANK];
     int n = 0;
-    if (load->channel)
-        args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
+    if (load->ring) args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
     args[n++] = map_address(lo, load->map);
-    if (load->channel) args[n++] = load->barrier;
+    if (load->ring) args[n++] = load->barrier;
     if (is_cut(load)) args[n++] = var_of(lo, load->whole);
-    if (is_cut(load) && load->channel) {
+    if (is_cut(load) && load->ring) {
         args[n++] = var_of(lo, load->skip);
         args[n++] = var_of(lo, load->rows);
     }
@@ -252,18 +251,18 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     emit_call_if(lo, NULL, expr_call(a, DTYPE_NONE, name_of_load(lo, load), n + load->rank, args));
 }
 
-static void emit_load(Lowering *lo, TileOp *op, const Channel *channel)
+static void emit_load(Lowering *lo, TileOp *op, const Ring *ring)
 {
     Load load;
     Nest one;
-    if (!aim_load(lo, op, channel, &load)) return;
-    if (channel) open_channel(lo);
+    if (!point_load(lo, op, ring, &load)) return;
+    if (ring) open_ring(lo);
     if (load.share.whole >= 0) begin_if(lo, &one, i32_op(lo, X_EQ, cluster_rank(lo), load.share.whole));
-    const bool at_once = is_cut(&load) && channel; // all panels in one call
+    const bool at_once = is_cut(&load) && ring; // all panels in one call
     for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++) emit_panel(lo, &load, panel);
     if (load.share.whole >= 0) end_nest(lo, &one);
 }
 
-void emit_tma_load(Lowering *lo, TileOp *op, Channel *channel) { emit_load(lo, op, channel); }
+void emit_tma_load(Lowering *lo, TileOp *op, Ring *ring) { emit_load(lo, op, ring); }
 
-void emit_tma_ask(Lowering *lo, TileOp *op) { emit_load(lo, op, NULL); }
+void emit_tma_prefetch(Lowering *lo, TileOp *op) { emit_load(lo, op, NULL); }

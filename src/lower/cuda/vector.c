@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // vector.c - loads and stores of several consecutive elements at a time.
 //
-// Where the fastest register digit of a forall runs along the last dimension of a tensor or shared tile, its
+// Where the fastest register mode of a forall runs along the last dimension of a tensor or shared tile, its
 // elements are moved by one wide access before (loads) or after (stores) the loop over them.
 //
 // Loads from tensors are made for many iterations at once, before the first use of any: memory answers after a
@@ -42,8 +42,8 @@ static bool is_in_inner_loop(const Search *s, const TileOp *op)
     return false;
 }
 
-// Is the root read by a statement behind one that changes it? What was loaded in front of them all would be old. So would
-// it be by a thread that repeats another's iterations.
+// Is the root read by a statement after one that changes it? What was loaded before them all would be old. So
+// would it be by a thread that repeats another's iterations.
 static bool is_read_after_change(const Search *s, const Buffer *root)
 {
     const TileOp *first = NULL;
@@ -59,7 +59,7 @@ static bool is_read_after_change(const Search *s, const Buffer *root)
     return false;
 }
 
-// May the store wait until the end? Nothing else changes what it changes, and nothing behind it reads that.
+// May the store wait until the end? Nothing else changes what it changes, and nothing after it reads that.
 static bool may_store_late(const Search *s, const TileOp *store)
 {
     const Buffer *const root = buffer_root(store->store.buffer);
@@ -171,7 +171,7 @@ static bool is_register_pair(const Search *s, const TileOp *store)
 {
     const TileInfo *const tile = tile_info(s->lo, store->store.buffer);
     int which[MAX_RANK];
-    return s->width == 2 && tile && tile->home == HOME_REGISTERS && !tile->is_packed &&
+    return s->width == 2 && tile && tile->storage == TILE_IN_REGISTERS && !tile->is_packed &&
            (tile->buffer->type == DTYPE_BF16 || tile->buffer->type == DTYPE_F16) &&
            subscripts_are_indices(store->store.subs, tile->buffer->rank, s->it->indices, s->it->n, which);
 }
@@ -230,18 +230,18 @@ static int mark_words(Lowering *lo, Iteration *it)
     for (int i = 0; i < it->n_loaded && lo->role == ROLE_CONSUMER; i++) {
         Buffer *const buffer = it->loaded[i].load->load.buffer;
         it->loaded[i].in_words = buffer_root(buffer)->kind == BUFFER_TENSOR;
-        if (it->loaded[i].in_words) words += vector_words(buffer, it->layout.digit[it->vector].extent);
+        if (it->loaded[i].in_words) words += vector_words(buffer, it->layout.mode[it->vector].extent);
     }
     return words;
 }
 
-// Iterations whose loads are made together: the innermost digits, as far as registers last.
+// Iterations whose loads are made together: the innermost modes, as far as registers last.
 static void choose_batch(Lowering *lo, Iteration *it, int words)
 {
     int spare = (consumer_registers(lo) - fragment_words(lo)) / 2;
     spare = spare < BATCH_WORDS_MIN ? BATCH_WORDS_MIN : spare > BATCH_WORDS_MAX ? BATCH_WORDS_MAX : spare;
     while (it->n_batched < it->n_order) {
-        const int extent = it->layout.digit[it->order[it->n_order - 1 - it->n_batched]].extent;
+        const int extent = it->layout.mode[it->order[it->n_order - 1 - it->n_batched]].extent;
         int chunk = extent;
         while (chunk > 1 && (extent % chunk != 0 || words * it->batch_size * chunk > spare)) chunk--;
         if (chunk == 1 && extent > 1) return;
@@ -256,15 +256,15 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
 {
     if (lo->kernel->checked) return -1;
     int first = 0;
-    while (first < it->layout.n && it->layout.digit[first].input != IN_REGISTER) first++;
+    while (first < it->layout.n && it->layout.mode[first].input != IN_REGISTER) first++;
     if (first == it->layout.n) return -1;
-    const Digit *const digit = &it->layout.digit[first];
+    const LayoutMode *const mode = &it->layout.mode[first];
     int axis = -1;
     for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] == digit->dim) axis = i;
+        if (it->dim_of[i] == mode->dim) axis = i;
     int64_t from, to;
-    if (axis < 0 || digit->stride != 1 || digit->extent > 16 || !static_extent(&it->indices[axis], &from, &to) ||
-        from != 0 || to % digit->extent != 0 || (digit->extent & (digit->extent - 1)) != 0)
+    if (axis < 0 || mode->stride != 1 || mode->extent > 16 || !static_extent(&it->indices[axis], &from, &to) ||
+        from != 0 || to % mode->extent != 0 || (mode->extent & (mode->extent - 1)) != 0)
         return -1; // pieces have powers of two
     bool jumps = false;
     each_op(lo, forall->forall.body, has_continue, &jumps);
@@ -272,7 +272,7 @@ int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run)
     MapUses uses = { 0 };
     map_uses(lo, forall, &uses);
     Search s = {
-        .lo = lo, .it = it, .forall = forall, .run = it->indices[axis].var, .width = digit->extent, .uses = &uses
+        .lo = lo, .it = it, .forall = forall, .run = it->indices[axis].var, .width = mode->extent, .uses = &uses
     };
     each_op(lo, forall->forall.body, find_inner, &s);
     search_block(&s, forall->forall.body, true);
@@ -284,7 +284,7 @@ void choose_moves(Lowering *lo, TileOp *forall, Iteration *it)
 {
     it->vector = choose_vectors(lo, forall, it, &it->run);
     for (int i = it->layout.n - 1; i >= 0; i--)
-        if (it->layout.digit[i].input == IN_REGISTER && i != it->vector) it->order[it->n_order++] = i;
+        if (it->layout.mode[i].input == IN_REGISTER && i != it->vector) it->order[it->n_order++] = i;
     const int words = it->vector >= 0 ? mark_words(lo, it) : 0;
     it->batch_size = words ? 1 : 0;
     it->chunk = 1;
@@ -293,7 +293,7 @@ void choose_moves(Lowering *lo, TileOp *forall, Iteration *it)
 
 static bool batch_is_all(const Iteration *it)
 {
-    return it->n_batched == it->n_order && (it->n_order == 0 || it->chunk == it->layout.digit[it->order[0]].extent);
+    return it->n_batched == it->n_order && (it->n_order == 0 || it->chunk == it->layout.mode[it->order[0]].extent);
 }
 
 int early_words(const Iteration *it)
@@ -301,7 +301,6 @@ int early_words(const Iteration *it)
     int words = 0;
     for (int i = 0; i < it->n_loaded; i++)
         if (it->loaded[i].in_words)
-            words +=
-                it->batch_size * vector_words(it->loaded[i].load->load.buffer, it->layout.digit[it->vector].extent);
+            words += it->batch_size * vector_words(it->loaded[i].load->load.buffer, it->layout.mode[it->vector].extent);
     return it->batch_size > 0 && batch_is_all(it) ? words : 0;
 }

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT
 // wgmma.c - products on tensor cores of whole warp groups.
 //
-// A product is issued, committed as a group and remembered as a flight (flights.c).
-#include "lower/cuda/cuda.h"
+// A product is issued, committed as a group and noted as in flight (in_flight.c).
+#include "lower/cuda/actions.h"
 
 // ---- instructions as helper functions, one per shape in use
 
-static const char *wgmma_suffix(DType type)
-{
-    switch (type) {
-    case DTYPE_BF16: return "f32.bf16.bf16";
-    case DTYPE_F16: return "f32.f16.f16";
-    case DTYPE_TF32: return "f32.tf32.tf32";
-    case DTYPE_E4M3: return "f32.e4m3.e4m3";
-    case DTYPE_E5M2: return "f32.e5m2.e5m2";
-    case DTYPE_I8: return "s32.s8.s8";
-    case DTYPE_U8: return "s32.u8.u8";
-    default: return NULL;
-    }
-}
+// By the operands' type; NULL: there is none.
+static const char *const wgmma_suffix[DTYPE_COUNT] = {
+    [DTYPE_BF16] = "f32.bf16.bf16", [DTYPE_F16] = "f32.f16.f16",    [DTYPE_TF32] = "f32.tf32.tf32",
+    [DTYPE_E4M3] = "f32.e4m3.e4m3", [DTYPE_E5M2] = "f32.e5m2.e5m2", [DTYPE_I8] = "s32.s8.s8",
+    [DTYPE_U8] = "s32.u8.u8",
+};
 
 static void print_registers(Text *out, const char *format, int first, int n)
 {
@@ -28,7 +21,8 @@ static void print_registers(Text *out, const char *format, int first, int n)
     }
 }
 
-// D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them. A sparse A comes with its places.
+// D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them. A sparse A comes with its
+// places.
 static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from_registers, bool a_across,
                                 bool b_across)
 {
@@ -47,7 +41,7 @@ static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from
                sparse ? "uint32_t places, " : "");
     text_print(out, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t\"\n", d + inputs);
     text_print(out, "                 \"wgmma.mma_async%s.sync.aligned.m64n%dk%d.%s {", sparse ? ".sp" : "", n, k,
-               wgmma_suffix(p->type));
+               wgmma_suffix[p->type]);
     print_registers(out, "%%%d", 0, d);
     text_print(out, "}, ");
     if (from_registers) text_print(out, "{%%%d, %%%d, %%%d, %%%d}, %%%d, ", d, d + 1, d + 2, d + 3, d + 4);
@@ -128,7 +122,7 @@ static Expr *operand_at(Lowering *lo, const SharedOperand *x, int lines, int ste
 
 static Expr *group_offset(Lowering *lo, int bytes)
 {
-    return lo->crew.groups > 1 && bytes ? i32_mul(lo, var_of(lo, lo->group), bytes) : NULL;
+    return lo->partition.groups > 1 && bytes ? i32_mul(lo, var_of(lo, lo->group), bytes) : NULL;
 }
 
 // ---- the left operand in registers: pairs packed into words
@@ -164,10 +158,11 @@ typedef struct Pieces {
 static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
 {
     const int registers = p->n_group / 2; // of one block of 64 rows
+    const int most = product_mma(lo, p)->n_max;
     for (int step = first; step < end; step++)
         for (int block_row = 0; block_row < p->row_blocks; block_row++)
-            for (int column = 0; column < p->n_group; column += 256) {
-                const int n = p->n_group - column < 256 ? p->n_group - column : 256;
+            for (int column = 0; column < p->n_group; column += most) {
+                const int n = p->n_group - column < most ? p->n_group - column : most;
                 const char *const name =
                     wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
                 Expr *const d = expr_address(lo->arena, into, i32_const(lo, block_row * registers + column / 2));
@@ -191,16 +186,16 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
     emit_call(lo, "wgmma_commit", 0);
 }
 
-// Without a pin the compiler may copy the accumulator into other registers between the fence and the product. Those that
-// the products right behind add to are pinned as well: what set them would else be computed while this one is in flight,
-// which ptxas serialises.
-static void settle_sums(Lowering *lo, const TileOp *op)
+// Without a register fence the compiler may copy the accumulator into other registers between the fence and the
+// product. Those that the products right after add to are fenced as well: what set them would else be computed while
+// this one is in flight, which ptxas serialises.
+static void fence_sums(Lowering *lo, const TileOp *op)
 {
     for (const TileOp *x = op; x && is_wgmma(lo, x); x = x->next) {
         const TileInfo *const acc = tile_info(lo, x->matmul.dst.buffer);
         if (x->matmul.accumulate &&
-            (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_flying(lo, acc))))
-            emit_settle(lo, acc);
+            (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_in_flight(lo, acc))))
+            emit_register_fence(lo, acc);
     }
 }
 
@@ -218,7 +213,7 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
         emit_call(lo, "wgmma_fence", 0);
         emit_steps(lo, p, from, part, first, first + n < steps ? first + n : steps, i32_const(lo, 0));
         emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
-        settle_registers(lo, acc, part);
+        fence_registers(lo, acc, part);
         Nest nest;
         Var *const r = begin_unrolled(lo, &nest, "r", registers);
         Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)),
@@ -228,7 +223,8 @@ static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
     }
 }
 
-// From one group's lines of an operand to the next's, where `division` divides them, or from its part of the contraction.
+// From one group's lines of an operand to the next's, where `division` divides them, or from its part of the
+// contraction.
 static int group_bytes(const Product *p, const SharedLayout *s, Division division, int lines, bool across, int part)
 {
     if (p->division == DIVIDE_CONTRACTION) return across ? part * s->pitch_bytes : operand_offset(s, 0, part);
@@ -240,7 +236,7 @@ static void emit_wgmma(Lowering *lo, Product *p)
     TileOp *const op = p->op;
     const Operand *const a = &p->left, *const b = &p->right;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->crew.groups : p->k; // of one group
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->partition.groups : p->k; // of one group
     const bool a_across = a->transposed, b_across = !b->transposed;
     if (op->matmul.promote) wait_for_all(lo);
     Nest block;
@@ -263,12 +259,12 @@ static void emit_wgmma(Lowering *lo, Product *p)
         end_nest(lo, &block);
         return;
     }
-    if (op->matmul.accumulate) settle_sums(lo, op);
+    if (op->matmul.accumulate) fence_sums(lo, op);
     emit_call(lo, "wgmma_fence", 0);
     emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k,
                p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
     end_nest(lo, &block);
-    add_flight(lo, p);
+    add_in_flight(lo, p);
 }
 
 static void emit_by_kind(Lowering *lo, TileOp *op)
@@ -281,7 +277,7 @@ static void emit_by_kind(Lowering *lo, TileOp *op)
     case PRODUCT_LOOP:
         for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
             emit_forall(lo, as_map(lo, part), NULL);
-            if (part->next && tile_info(lo, op->matmul.dst.buffer)->home == HOME_SHARED)
+            if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED)
                 emit_barrier(lo); // other threads add than those that have cleared
         }
         return;
@@ -291,14 +287,15 @@ static void emit_by_kind(Lowering *lo, TileOp *op)
 void emit_product(Lowering *lo, TileOp *op)
 {
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const bool joins = is_parted(lo, op) && !acc->is_partial; // else the loop around it does
+    const bool joins = is_split_k(lo, op) && !acc->is_partial; // else the loop around it does
     if (joins && op->matmul.accumulate) {
         wait_for_tile(lo, acc, true);
-        begin_parts(lo, acc);
+        begin_split_k(lo, acc);
     }
+    record_op(lo, op);
     emit_by_kind(lo, op);
     if (joins) {
         wait_for_tile(lo, acc, true);
-        join_parts(lo, acc);
+        reduce_split_k(lo, acc);
     }
 }

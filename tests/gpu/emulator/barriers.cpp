@@ -38,7 +38,7 @@ static MBarrier &known_mbarrier(Block *block, uint32_t offset, const char *what)
 {
     MBarrier &bar = mbarrier_in(block, offset, what);
     if (!is_ordered(self()->warp, bar.maker, bar.made))
-        fault(LAUNCH_FAILED, "race: %s: mbarrier %#x of block %u, not ordered behind its initialisation", what, offset, block->index.x);
+        fault(LAUNCH_FAILED, "race: %s: mbarrier %#x of block %u, not ordered after its initialisation", what, offset, block->index.x);
     return bar;
 }
 

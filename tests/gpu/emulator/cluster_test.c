@@ -151,15 +151,15 @@ typedef struct Fault {
 
 static const Fault faults[] = {
     { "a buffer is given back to its own block alone", ring, "if (lane < 2) mbar_arrive_at(empty + 8 * slot, lane)",
-      "if (lane < 2) mbar_arrive(empty + 8 * slot)", "an asynchronous copy writes, not ordered behind" },
+      "if (lane < 2) mbar_arrive(empty + 8 * slot)", "an asynchronous copy writes, not ordered after" },
     { "nobody waits for a buffer", ring, "mbar_wait(empty + 8 * slot, (k / 2 + 1) & 1);", "",
       "an asynchronous copy writes, not ordered|arrivals at mbarrier" },
     { "a block ends while others write into it", ring, "/* end */ cluster_sync();", "",
-      "ends, not ordered behind an access|has ended" },
+      "ends, not ordered after an access|has ended" },
     { "a block ends before others arrive at its barrier", ring, "/* end */ cluster_sync();", "__syncthreads();",
-      "ends, not ordered behind an access|has ended" },
+      "ends, not ordered after an access|has ended" },
     { "bytes come before the barrier", ring, "/* begin */ cluster_sync();", "__syncthreads();",
-      "not ordered behind its initialisation|never initialised" },
+      "not ordered after its initialisation|never initialised" },
     { "barriers without a fence", ring, "        mbar_init_done();\n", "", "no fence.mbarrier_init follows" },
     { "a mask beyond the cluster", ring, "rank * 32, 3)", "rank * 32, 7)", "a mask of 0x7" },
     { "half of the data goes to one block", ring, "rank * 32, 3)", "rank * 32, 1 << rank)",
@@ -172,7 +172,7 @@ static const Fault faults[] = {
       "mbar_arrive_at(empty + 8 * slot, lane * 2)", "there is no rank 2" },
 
     { "nobody waits for what is sent", exchange, "mbar_wait(full, k & 1);", "", // a block ahead arrives twice
-      "read, not ordered behind the write|not ordered behind the read|1 arrivals at mbarrier" },
+      "read, not ordered after the write|not ordered after the read|1 arrivals at mbarrier" },
     { "it is overwritten before it is read", exchange, "mbar_wait(empty, (k + 1) & 1);", "",
       "an asynchronous copy writes, not ordered|transaction" },
     { "it is given back too early", exchange,
@@ -187,7 +187,7 @@ static const Fault faults[] = {
     { "too few bytes are announced", exchange, "mbar_expect(full, 256);\n    }", "mbar_expect(full, 128);\n    }",
       "deadlock|not ordered|arrivals at mbarrier|differ" },
     { "a block sends to one that has ended", exchange, "/* end */ cluster_sync();", "",
-      "ends, not ordered behind an access|has ended" },
+      "ends, not ordered after an access|has ended" },
     { "data is put there, and its barrier told by a plain arrival", exchange,
       "remote_store_8(to + lane * 8, bar, __float_as_uint(x.x), __float_as_uint(x.y));",
       "remote_put_4(to + lane * 8, __float_as_uint(x.x)); remote_put_4(to + lane * 8 + 4, __float_as_uint(x.y)); __syncwarp();\n"
@@ -195,12 +195,12 @@ static const Fault faults[] = {
       "for the cluster" },
 
     { "read before all is written", plain, "/* written */ cluster_sync();", "__syncthreads();",
-      "read, not ordered behind the write" },
+      "read, not ordered after the write" },
     { "overwritten before all is read", plain, "/* read */ cluster_sync();", "__syncthreads();",
-      "not ordered behind the read|ends, not ordered" },
+      "not ordered after the read|ends, not ordered" },
     { "the barrier releases nothing", plain, "/* written */ cluster_sync();",
       "asm volatile(\"barrier.cluster.arrive.relaxed;\" ::: \"memory\"); cluster_wait();",
-      "read, not ordered behind the write" },
+      "read, not ordered after the write" },
     { "another block's memory is taken for its own", plain, "remote_put_4(there, x)",
       "asm volatile(\"st.shared.b32 [%0], %1;\" ::\"r\"(there), \"r\"(x))", "is another block's" },
 
@@ -240,7 +240,7 @@ static void *compiled(void **module)
     char name[HASH_NAME], *cubin;
     size_t n;
     void *function;
-    if (nvrtc_build(source, cuda_arch(90, 90), "a kernel", name, &cubin, &n, NULL)) {
+    if (nvrtc_build(source, cuda_arch(&gpu_sm_90a, 90), "a kernel", name, &cubin, &n, NULL)) {
         fprintf(stderr, "%s\n", kiln_error_message());
         exit(1);
     }

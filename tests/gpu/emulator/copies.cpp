@@ -172,7 +172,7 @@ static Box box_of(const void *map, int rank, const int32_t *at, bool store, cons
 {
     Box box = { *tensor_map_at(map, rank, what), {} };
     if ((int64_t)at[0] * box.map.element_bytes % 16 != 0)
-        fault(LAUNCH_FAILED, "%s: the innermost coordinate, %d elements of %d bytes, is no multiple of 16 bytes", what, at[0], box.map.element_bytes);
+        fault(LAUNCH_FAILED, "%s: the innermost coordinate, %d elements of %d bytes, is not a multiple of 16 bytes", what, at[0], box.map.element_bytes);
     for (int i = 0; store && i < rank; i++)
         if (at[i] < 0)
             fault(LAUNCH_FAILED, "%s: coordinate %d is %d; stores take none below 0", what, i, at[i]);

@@ -2,7 +2,7 @@
 // driver.cpp - the entry points of libcuda that Kiln uses, and those for graphs: one device, one context.
 //
 // Work is queued and done in order by one thread, whatever its stream, so that launches return at once as a driver's do.
-// An error of a launch is told by the next call that waits, and what was queued behind it is dropped. Then, unlike a
+// An error of a launch is told by the next call that waits, and what was queued after it is dropped. Then, unlike a
 // driver's, the context goes on: tests that follow are worth running. With KILN_EMULATOR_STICKY it does not, and if that
 // is 2 no context of the process does.
 #include "emulator.h"

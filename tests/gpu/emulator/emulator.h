@@ -91,7 +91,7 @@ struct Wait {
     uint32_t value = 0;
 };
 
-// Up to which moment of each warp and each copy something is ordered behind it; up to which that is fenced; and up to
+// Up to which moment of each warp and each copy something is ordered after it; up to which that is fenced; and up to
 // which that is ordered for the whole cluster: races.cpp.
 struct Clock {
     uint32_t at[CLOCKS];
@@ -149,10 +149,10 @@ struct Fiber {
     bool fenced = false;                            // by wgmma.fence, since registers could be touched
 };
 
-// Lanes that meet: shuffles, votes, matrix loads. One of these for each set of lanes.
-struct Meeting {
+// Lanes that synchronise: shuffles, votes, matrix loads. One of these for each set of lanes.
+struct LaneSync {
     const char *what = nullptr;
-    void (*meet)(Meeting &) = nullptr;
+    void (*lane_sync)(LaneSync &) = nullptr;
     uint32_t mask = 0, arrived = 0;
     uint64_t given[WARP][10];
     uint64_t *taken[WARP];
@@ -166,7 +166,7 @@ struct Warp {
     uint32_t runnable = 0, alive = 0; // lanes
     unsigned priority = 0;
     std::vector<Fiber *> fibers;
-    std::vector<std::unique_ptr<Meeting>> meetings;
+    std::vector<std::unique_ptr<LaneSync>> lane_syncs;
     std::shared_ptr<MatrixQueue> matrix;
     Order order;
     int registers = 0; // by setmaxnreg
@@ -225,7 +225,7 @@ struct Async {
     std::function<void()> take_effect;
 };
 
-// A store over another warp's, not ordered behind it: races.cpp.
+// A store over another warp's, not ordered after it: races.cpp.
 struct Doubt {
     Block *block;
     uint32_t offset;
@@ -315,8 +315,9 @@ void lanes_met(Warp *warp); // what its lanes did before is ordered before what 
 
 // ---- warp.cpp
 
-// Waits for all lanes of `mask`; the last one to come runs `meet`, which reads given[] and writes taken[].
-void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_t *taken, void (*meet)(Meeting &));
+// Waits for all lanes of `mask`; the last one to come runs `lane_sync`, which reads given[] and writes taken[].
+void lane_sync(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_t *taken,
+               void (*lane_sync)(LaneSync &));
 void thread_left_meetings(Fiber *fiber);
 
 // ---- copies.cpp

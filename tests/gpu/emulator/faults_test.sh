@@ -62,7 +62,7 @@ gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'n
 gemm "staging without swizzle" 's/return box \+ \(offset \^ .*;/return box + offset;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"
 gemm "a shared address past the end" 's/(stmatrix.*)\[%0\]/\1[%0+262144]/' 'at shared address'
-gemm "a box that begins within 16 bytes" 's/("r"\(bar\)), "r"\(x\), "r"\(y\)/\1, "r"(x + 4), "r"(y)/' 'is no multiple of 16 bytes'
+gemm "a box that begins within 16 bytes" 's/("r"\(bar\)), "r"\(x\), "r"\(y\)/\1, "r"(x + 4), "r"(y)/' 'is not a multiple of 16 bytes'
 gemm "a store before the tensor" 's/("r"\(src\)), "r"\(x\), "r"\(y\)/\1, "r"(x), "r"(y - 256)/' 'stores take none below 0'
 sparse() { fault "$1" "$2" "$3" kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'; }
 sound kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'
@@ -72,7 +72,7 @@ fault "no barrier around shared tiles" 's/^( *)bar_sync\(.*\);/\1;/' 'race: shar
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
 fault "a barrier for too many threads" 's/(void bar_sync\(.*)"r"\(threads\)/\1"r"(threads + 32)/' 'deadlock: nothing can go on' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
-fault "barriers that not all know of" 's/^( *)__syncthreads\(\);/\1;/' 'not ordered behind its initialisation' \
+fault "barriers that not all know of" 's/^( *)__syncthreads\(\);/\1;/' 'not ordered after its initialisation' \
     kernels/attention/decode.tile 'flash_decode<f32,D=64,G=4'
 gemm "lanes that do not wait for each other" 's/__syncwarp\(\);//' 'in another lane|of another value|may still read it'
 gemm "barriers that copies do not know of" 's/(void mbar_init_done\(void\)) \{.*/\1 { }/' 'no fence.mbarrier_init follows'

@@ -144,7 +144,8 @@ static const Rule rules[] = {
 
     // ---- arithmetic
     { "ex2\\.approx(?:\\.ftz)?\\.f32 rr", "$0 = exp2f(ptx::to<ptx::f32>($1))" },
-    { "lg2\\.approx(?:\\.ftz)?\\.f32 rr", "$0 = log2f(ptx::to<ptx::f32>($1))" },
+    { "lg2\\.approx\\.f32 rr", "$0 = log2f(ptx::to<ptx::f32>($1))" },
+    { "lg2\\.approx\\.ftz\\.f32 rr", "$0 = log2f(ptx::flushed(ptx::to<ptx::f32>($1)))" },
     { "rcp\\.(?:approx|rn)(?:\\.ftz)?\\.f32 rr", "$0 = 1.0f / ptx::to<ptx::f32>($1)" },
     { "rsqrt\\.approx(?:\\.ftz)?\\.f32 rr", "$0 = 1.0f / sqrtf(ptx::to<ptx::f32>($1))" },
     { "sqrt\\.(?:approx|rn)(?:\\.ftz)?\\.f32 rr", "$0 = sqrtf(ptx::to<ptx::f32>($1))" },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// memory.cpp - the device's memory, which is the host's with a guard behind each allocation, and shared memory.
+// memory.cpp - the device's memory, which is the host's with a guard after each allocation, and shared memory.
 //
 // An allocation ends at an inaccessible page; what is left before it (up to 255 bytes) is filled with a pattern that is
 // looked at after each launch. Fresh memory is poison: NaN in every floating-point format.

@@ -2,17 +2,17 @@
 // races.cpp - accesses to a block's shared memory that no barrier orders, and proxy fences that are missing.
 //
 // Kernels are compiled with -fsanitize=thread, whose calls come here in place of libtsan's. Time is counted per warp: a
-// vector clock says up to which moment of each other warp a warp is ordered behind it. Barriers carry clocks from those
+// vector clock says up to which moment of each other warp a warp is ordered after it. Barriers carry clocks from those
 // that arrive to those that wait. Lanes of a warp share its clock: they are in order when they met (__syncwarp, a barrier)
 // since, so some races inside a warp are missed; what is reported is one. Asynchronous copies have clocks of their own, one
 // for each mbarrier (modulo their number).
 //
 // A second clock says up to which moment the writes of each warp are fenced: visible to the asynchronous proxy (wgmma,
-// TMA). fence.proxy.async makes all fenced that the warp is ordered behind.
+// TMA). fence.proxy.async makes all fenced that the warp is ordered after.
 //
 // The warps of a cluster are counted together. What another block's warp has stored is visible only by operations that
 // order the whole cluster (its barrier, .release.cluster), which a third clock follows; a plain arrival at another
-// block's mbarrier orders nothing but what comes after it (a buffer given back). And a block must not end before all
+// block's mbarrier orders nothing but what comes after it (a buffer released). And a block must not end before all
 // that reaches its shared memory from outside, or asynchronously, is ordered before one of its warps.
 #include "emulator.h"
 #include "ptx.h"
@@ -49,7 +49,7 @@ void watch_block(Worker *w, Block *block)
 
 void leave_block(Worker *w, Block *block)
 {
-    enum { KEPT = 16 };                                    // what is not given back to the system, which takes longer than to clear it
+    enum { KEPT = 16 };                                    // what is not returned to the system, which takes longer than to clear it
     if (!block->cells)
         return;
     if (w->free_cells.size() < KEPT)
@@ -149,7 +149,7 @@ static const char *name_of(const Block *block, int who, char *text, size_t n)
 [[noreturn]] static void report_race(const Block *block, uint32_t offset, const char *now, const char *before, int who, const char *why)
 {
     char text[64];
-    fault(LAUNCH_FAILED, "race: shared address %#x%s: %s, not ordered behind %s by %s%s", offset,
+    fault(LAUNCH_FAILED, "race: shared address %#x%s: %s, not ordered after %s by %s%s", offset,
           self() && self()->block != block ? " of another block" : "", now, before, name_of(block, who, text, sizeof text), why);
 }
 
@@ -166,7 +166,7 @@ void check_end(Block *block)
         for (const auto &warp : block->warps)
             seen = std::max(seen, warp->order.seen.at[i]);
         if (block->reached.at[i] > seen)
-            fault(LAUNCH_FAILED, "race: block %u ends, not ordered behind an access to its shared memory by %s", block->index.x,
+            fault(LAUNCH_FAILED, "race: block %u ends, not ordered after an access to its shared memory by %s", block->index.x,
                   name_of(block, i, text, sizeof text));
     }
 }

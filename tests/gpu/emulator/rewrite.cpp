@@ -22,7 +22,7 @@ std::string trim(const std::string &s)
 
 bool is_name(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$'; }
 
-// The place behind a string literal that begins at `at`.
+// The place after a string literal that begins at `at`.
 size_t behind_string(const std::string &s, size_t at)
 {
     for (size_t i = at + 1; i < s.size(); i++)

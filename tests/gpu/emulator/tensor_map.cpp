@@ -38,9 +38,9 @@ static const char *problem(const void *to, int type, unsigned rank, uint64_t bas
         if (dims[i] < 1 || dims[i] > (uint64_t)1 << 32) return "a dimension is not 1 to 2^32";
         if (box[i] < 1 || box[i] > 256) return "a dimension of the box is not 1 to 256";
         if (steps[i] < 1 || steps[i] > 8) return "an element stride is not 1 to 8";
-        if (i + 1 < rank && (strides[i] % 16 != 0 || strides[i] >> 40 || strides[i] == 0)) return "a stride is no multiple of 16 below 2^40";
+        if (i + 1 < rank && (strides[i] % 16 != 0 || strides[i] >> 40 || strides[i] == 0)) return "a stride is not a multiple of 16 below 2^40";
     }
-    if (inner % 16 != 0) return "a row of the box is no multiple of 16 bytes";
+    if (inner % 16 != 0) return "a row of the box is not a multiple of 16 bytes";
     if (swizzle && inner > 16u << swizzle) return "a row of the box is wider than the swizzle";
     return nullptr;
 }

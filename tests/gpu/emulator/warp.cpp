@@ -9,17 +9,17 @@
 
 namespace emu {
 
-static void finish(Warp *warp, size_t i, void (*meet)(Meeting &))
+static void finish(Warp *warp, size_t i, void (*lane_sync)(LaneSync &))
 {
-    const std::unique_ptr<Meeting> m = std::move(warp->meetings[i]);
-    warp->meetings.erase(warp->meetings.begin() + (long)i);
-    meet(*m);
+    const std::unique_ptr<LaneSync> m = std::move(warp->lane_syncs[i]);
+    warp->lane_syncs.erase(warp->lane_syncs.begin() + (long)i);
+    lane_sync(*m);
     for (int lane = 0; lane < WARP; lane++)
         if (m->arrived >> lane & 1 && warp->fibers[(size_t)lane]->state == BLOCKED)
             wake(warp->fibers[(size_t)lane]);
 }
 
-void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_t *taken, void (*meet)(Meeting &))
+void lane_sync(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_t *taken, void (*lane_sync)(LaneSync &))
 {
     Fiber *const f = self();
     Warp *const warp = f->warp;
@@ -27,20 +27,20 @@ void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_
     if (!(mask & bit))
         fault(LAUNCH_FAILED, "%s: lane %d is not in its mask %#x", what, f->lane, mask);
     size_t i = 0;
-    while (i < warp->meetings.size() && (warp->meetings[i]->meet != meet || warp->meetings[i]->mask != mask || warp->meetings[i]->arrived & bit))
+    while (i < warp->lane_syncs.size() && (warp->lane_syncs[i]->lane_sync != lane_sync || warp->lane_syncs[i]->mask != mask || warp->lane_syncs[i]->arrived & bit))
         i++;
-    if (i == warp->meetings.size()) {
-        warp->meetings.emplace_back(new Meeting);          // not make_unique, which clears all of it
-        warp->meetings[i]->what = what;
-        warp->meetings[i]->meet = meet;
-        warp->meetings[i]->mask = mask;
+    if (i == warp->lane_syncs.size()) {
+        warp->lane_syncs.emplace_back(new LaneSync);          // not make_unique, which clears all of it
+        warp->lane_syncs[i]->what = what;
+        warp->lane_syncs[i]->lane_sync = lane_sync;
+        warp->lane_syncs[i]->mask = mask;
     }
-    Meeting &m = *warp->meetings[i];
+    LaneSync &m = *warp->lane_syncs[i];
     m.arrived |= bit;
     std::copy(given, given + n, m.given[f->lane]);
     m.taken[f->lane] = taken;
     if (m.arrived == (mask & warp->alive))
-        finish(warp, i, meet);
+        finish(warp, i, lane_sync);
     else
         block_self(what, mask, m.arrived);
 }
@@ -48,22 +48,22 @@ void meet(const char *what, uint32_t mask, const uint64_t *given, int n, uint64_
 void thread_left_meetings(Fiber *f)
 {
     Warp *const warp = f->warp;
-    for (size_t i = warp->meetings.size(); i-- > 0; )
-        if (warp->meetings[i]->arrived == (warp->meetings[i]->mask & warp->alive))
-            finish(warp, i, warp->meetings[i]->meet);
+    for (size_t i = warp->lane_syncs.size(); i-- > 0; )
+        if (warp->lane_syncs[i]->arrived == (warp->lane_syncs[i]->mask & warp->alive))
+            finish(warp, i, warp->lane_syncs[i]->lane_sync);
 }
 
-static void order_lanes(Meeting &) { lanes_met(self()->warp); }
+static void order_lanes(LaneSync &) { lanes_met(self()->warp); }
 
 }
 
 namespace ptx {
 using namespace emu;
 
-void warp_sync(uint32_t mask) { meet("__syncwarp", mask, nullptr, 0, nullptr, order_lanes); }
+void warp_sync(uint32_t mask) { lane_sync("__syncwarp", mask, nullptr, 0, nullptr, order_lanes); }
 
 // given: value, the lane to read. A lane that is not there gives its old value: nothing else is promised.
-static void exchange(Meeting &m)
+static void exchange(LaneSync &m)
 {
     for (unsigned lane = 0; lane < WARP; lane++)
         if (m.arrived >> lane & 1) {
@@ -85,11 +85,11 @@ uint64_t shuffle(uint64_t x, unsigned mask, ShuffleMode mode, unsigned by, unsig
     case SHUFFLE_XOR: from = (lane ^ by) <= last ? lane ^ by : lane; break;
     }
     const uint64_t given[] = { x, from };
-    meet("shfl", mask, given, 2, &x, exchange);
+    lane_sync("shfl", mask, given, 2, &x, exchange);
     return x;
 }
 
-static void vote(Meeting &m)
+static void vote(LaneSync &m)
 {
     uint64_t votes = 0;
     for (int lane = 0; lane < WARP; lane++)
@@ -104,11 +104,11 @@ uint32_t ballot(uint32_t mask, bool predicate)
 {
     const uint64_t given = predicate;
     uint64_t votes = 0;
-    meet("vote", mask, &given, 1, &votes, vote);
+    lane_sync("vote", mask, &given, 1, &votes, vote);
     return (uint32_t)votes;
 }
 
-static void match(Meeting &m)
+static void match(LaneSync &m)
 {
     for (int lane = 0; lane < WARP; lane++)
         if (m.arrived >> lane & 1) {
@@ -122,7 +122,7 @@ static void match(Meeting &m)
 uint32_t match_any(uint32_t mask, uint64_t x)
 {
     uint64_t same = 0;
-    meet("match", mask, &x, 1, &same, match);
+    lane_sync("match", mask, &x, 1, &same, match);
     return (uint32_t)same;
 }
 
@@ -132,7 +132,7 @@ bool elect(uint32_t mask)
     return self()->lane == __builtin_ctz(mask);
 }
 
-static void reduce(Meeting &m)
+static void reduce(LaneSync &m)
 {
     uint32_t result = 0;
     bool first = true;
@@ -164,14 +164,14 @@ uint32_t reduce(uint32_t mask, ReduceMode mode, uint32_t x)
 {
     const uint64_t given[] = { x, mode };
     uint64_t result = 0;
-    meet("redux", mask, given, 2, &result, reduce);
+    lane_sync("redux", mask, given, 2, &result, reduce);
     return (uint32_t)result;
 }
 
 // ---- 8 x 8 matrices of 16 bits: lane l holds elements 2*(l % 4) and the next of row l / 4
 
 // given: address, how many matrices, transposed, then (for a store) the words.
-static uint16_t *row_at(Meeting &m, int row, bool writes, const char *what)
+static uint16_t *row_at(LaneSync &m, int row, bool writes, const char *what)
 {
     const uint32_t address = (uint32_t)m.given[row][0];
     if (address % 16 != 0)
@@ -182,7 +182,7 @@ static uint16_t *row_at(Meeting &m, int row, bool writes, const char *what)
     return place;
 }
 
-static void load_matrices(Meeting &m)
+static void load_matrices(LaneSync &m)
 {
     const int n = (int)m.given[0][1];
     const bool across = m.given[0][2] != 0;
@@ -197,7 +197,7 @@ static void load_matrices(Meeting &m)
         }
 }
 
-static void store_matrices(Meeting &m)
+static void store_matrices(LaneSync &m)
 {
     const int n = (int)m.given[0][1];
     const bool across = m.given[0][2] != 0;
@@ -215,7 +215,7 @@ void load_matrices(uint32_t *words, int n, bool across, uint32_t address)
 {
     const uint64_t given[] = { address, (uint64_t)n, across };
     uint64_t taken[4] = {};
-    meet("ldmatrix", 0xffffffff, given, 3, taken, load_matrices);
+    lane_sync("ldmatrix", 0xffffffff, given, 3, taken, load_matrices);
     for (int i = 0; i < n; i++)
         words[i] = (uint32_t)taken[i];
 }
@@ -225,7 +225,7 @@ void store_matrices(const uint32_t *words, int n, bool across, uint32_t address)
     uint64_t given[7] = { address, (uint64_t)n, across };
     for (int i = 0; i < n; i++)
         given[3 + i] = words[i];
-    meet("stmatrix", 0xffffffff, given, 3 + n, nullptr, store_matrices);
+    lane_sync("stmatrix", 0xffffffff, given, 3 + n, nullptr, store_matrices);
 }
 
 // ---- mma.sync: D[16][8] = A[16][K] B[K][8] + C, operands spread over the lanes
@@ -248,7 +248,7 @@ static inline void unpack(MatrixType type, uint32_t word, float to[4])
 static int bits_of_type(MatrixType type) { return type == TYPE_TF32 ? 32 : type == TYPE_F16 || type == TYPE_BF16 ? 16 : 8; }
 
 // Moves the kept elements of A to the columns that their places say; the others are 0.
-static void spread_kept(const Meeting &m, MatrixType type, int k, uint32_t selector, float a[16][64])
+static void spread_kept(const LaneSync &m, MatrixType type, int k, uint32_t selector, float a[16][64])
 {
     uint32_t words[WARP];
     int columns[16][32];
@@ -264,7 +264,7 @@ static void spread_kept(const Meeting &m, MatrixType type, int k, uint32_t selec
 }
 
 // D = A B + C, a row at a time: vectors of its columns, each summed in the order of K.
-template <class T> static void add_products(Meeting &m, const float a[16][64], const float b[64][8], int k)
+template <class T> static void add_products(LaneSync &m, const float a[16][64], const float b[64][8], int k)
 {
     typedef T Row __attribute__((vector_size(8 * sizeof(T))));
     const auto place = [&](int row, int column) -> uint64_t & { return m.taken[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2]; };
@@ -288,7 +288,7 @@ template <class T> static void add_products(Meeting &m, const float a[16][64], c
 
 // given: the words of A (up to 4) and B (up to 4); K, types, sparse, selector; places of a sparse A. C comes through
 // taken[], which holds D after.
-static void multiply(Meeting &m)
+static void multiply(LaneSync &m)
 {
     const int k = (int)(m.given[0][8] & 0xff);
     const MatrixType type_a = (MatrixType)(m.given[0][8] >> 8 & 0xff), type_b = (MatrixType)(m.given[0][8] >> 16 & 0xff);
@@ -331,7 +331,7 @@ void multiply_matrices(int k, MatrixType type_a, MatrixType type_b, uint32_t *d,
     }
     for (int r = 0; r < 4; r++)
         taken[r] = c[r];
-    meet("mma", 0xffffffff, given, 10, taken, multiply);
+    lane_sync("mma", 0xffffffff, given, 10, taken, multiply);
     for (int r = 0; r < 4; r++)
         d[r] = (uint32_t)taken[r];
 }

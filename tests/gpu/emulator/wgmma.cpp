@@ -315,7 +315,7 @@ static std::shared_ptr<Accumulator> flying(const MatrixQueue &q, int lane, const
     return nullptr;
 }
 
-// The group is given back: what products still in flight add to stays.
+// The group is released: what products still in flight add to stays.
 static void retire(Warp *warp, MatrixQueue &q, size_t end)
 {
     execute_up_to(warp, q, end);
@@ -338,7 +338,7 @@ static void retire(Warp *warp, MatrixQueue &q, size_t end)
 }
 
 // given: groups that may stay in flight, groups that this lane has committed.
-static void wait_together(Meeting &m)
+static void wait_together(LaneSync &m)
 {
     Fiber *const f = self();
     MatrixQueue &q = queue_of(f->warp);
@@ -379,7 +379,7 @@ void wgmma_wait(uint32_t n)
 {
     Fiber *const f = self();
     const uint64_t given[] = { n, queue_of(f->warp).committed[f->lane] };
-    meet("wgmma.wait_group", 0xffffffff, given, 2, nullptr, wait_together);
+    lane_sync("wgmma.wait_group", 0xffffffff, given, 2, nullptr, wait_together);
     f->fenced = false;
 }
 

@@ -125,7 +125,7 @@ static void test_random_expressions_mean_the_same_in_c(void **state)
     unit.n_preludes = 2;
     Text why = { .arena = arena }, text = { .arena = arena };
     if (!loop_verify(&unit, &why)) fail_msg("%s", text_cstr(&why));
-    emit_unit(&text, &unit, EMIT_C);
+    emit_unit(&text, &unit, &dialect_c);
     text_print(
         &text,
         "\n#include <stdio.h>\nint main(void)\n{\n    static int64_t ints[%d]; static double reals[%d];\n"
@@ -194,7 +194,7 @@ static LoopUnit *small_unit(void)
 static void test_statements_in_c(void **state)
 {
     Text text = { .arena = arena };
-    emit_unit(&text, small_unit(), EMIT_C);
+    emit_unit(&text, small_unit(), &dialect_c);
     assert_string_equal(text_cstr(&text), "\nstatic void scale(uint16_t *v_from, float *restrict v_to)\n"
                                           "{\n"
                                           "    _Alignas(16) float v_tile[64];\n"
@@ -216,7 +216,7 @@ static void test_statements_in_c(void **state)
 static void test_statements_in_cuda(void **state)
 {
     Text text = { .arena = arena };
-    emit_unit(&text, small_unit(), EMIT_CUDA);
+    emit_unit(&text, small_unit(), &dialect_cuda);
     const char *const out = text_cstr(&text);
     assert_non_null(strstr(out, "    __shared__ __align__(16) float v_tile[64];\n"));
     assert_non_null(strstr(out, "    bool v_flag = 0;\n"));
@@ -227,8 +227,8 @@ static void test_statements_in_cuda(void **state)
 static void test_equal_units_give_equal_texts(void **state)
 {
     Text one = { .arena = arena }, two = { .arena = arena };
-    emit_unit(&one, small_unit(), EMIT_C);
-    emit_unit(&two, small_unit(), EMIT_C);
+    emit_unit(&one, small_unit(), &dialect_c);
+    emit_unit(&two, small_unit(), &dialect_c);
     assert_string_equal(text_cstr(&one), text_cstr(&two));
 }
 

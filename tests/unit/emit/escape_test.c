@@ -166,7 +166,7 @@ static void names_of_variables_have_a_prefix(void **state)
     LoopFunction function = { .name = "f", .body = body.first };
     VEC_PUSH(arena, &unit.functions, &function);
     Text text = { .arena = arena };
-    emit_unit(&text, &unit, EMIT_C);
+    emit_unit(&text, &unit, &dialect_c);
     assert_string_equal(
         text_cstr(&text),
         "\nstatic void f(void)\n{\n    int32_t v_int;\n    int32_t v_int32_t;\n"

@@ -260,18 +260,15 @@ static void test_replacing_folds_again(void **state)
 
 static void test_conversions_of_constants(void **state)
 {
-    static const struct {
-        DType type;
-        double value, expected;
-    } rows[] = {
-        { DTYPE_BF16, 1.00390625, 1.0 },  { DTYPE_BF16, 1.01171875, 1.015625 }, // ties to even
-        { DTYPE_BF16, 3.4e38, INFINITY }, { DTYPE_F16, 65519, 65504 },
-        { DTYPE_F16, 65520, INFINITY },   { DTYPE_F16, 5.9604644775390625e-8, 5.9604644775390625e-8 },
-        { DTYPE_F16, 2e-8, 0 },           { DTYPE_E4M3, 1000, 448 },
-        { DTYPE_E4M3, -INFINITY, -448 },  { DTYPE_E4M3, 0.001953125, 0.001953125 },
-        { DTYPE_E5M2, 1e9, 57344 },       { DTYPE_E2M1, 2.5, 2 },
-        { DTYPE_E2M1, NAN, 6 },
+    // clang-format off
+    static const struct { DType type; double value, expected; } rows[] = {
+        { DTYPE_BF16, 1.00390625, 1.0 },         { DTYPE_BF16, 1.01171875, 1.015625 },   // ties to even
+        { DTYPE_BF16, 3.4e38, INFINITY },        { DTYPE_F16, 65519, 65504 },            { DTYPE_F16, 65520, INFINITY },
+        { DTYPE_F16, 5.9604644775390625e-8, 5.9604644775390625e-8 },                     { DTYPE_F16, 2e-8, 0 },
+        { DTYPE_E4M3, 1000, 448 },               { DTYPE_E4M3, -INFINITY, -448 },        { DTYPE_E4M3, 0.001953125, 0.001953125 },
+        { DTYPE_E5M2, 1e9, 57344 },              { DTYPE_E2M1, 2.5, 2 },                 { DTYPE_E2M1, NAN, 6 },
     };
+    // clang-format on
     for (int i = 0; i < COUNT(rows); i++) {
         const double rounded = constant_round(rows[i].type, rows[i].value);
         if (rounded != rows[i].expected) fail_msg("%g as %s is %g", rows[i].value, dtype_name(rows[i].type), rounded);

@@ -14,32 +14,20 @@ typedef struct Type {
     bool infinity, nan;
 } Type;
 
+// clang-format off
 static const Type types[] = {
-    { "f64", KILN_F64, 64, FLOATING, 52, 1023, true, true },
-    { "f32", KILN_F32, 32, FLOATING, 23, 127, true, true },
-    { "f16", KILN_F16, 16, FLOATING, 10, 15, true, true },
-    { "bf16", KILN_BF16, 16, FLOATING, 7, 127, true, true },
-    { "e4m3", KILN_E4M3, 8, FLOATING, 3, 7, false, true },
-    { "e5m2", KILN_E5M2, 8, FLOATING, 2, 15, true, true },
+    { "f64", KILN_F64, 64, FLOATING, 52, 1023, true, true },  { "f32", KILN_F32, 32, FLOATING, 23, 127, true, true },
+    { "f16", KILN_F16, 16, FLOATING, 10, 15, true, true },    { "bf16", KILN_BF16, 16, FLOATING, 7, 127, true, true },
+    { "e4m3", KILN_E4M3, 8, FLOATING, 3, 7, false, true },    { "e5m2", KILN_E5M2, 8, FLOATING, 2, 15, true, true },
     { "e2m1", KILN_E2M1, 4, FLOATING, 1, 1, false, false },
-#define INTEGER(name, type, bits, kind)                                                                                \
-    {                                                                                                                  \
-        name, type, bits, kind, 0, 0, false, false                                                                     \
-    }
-    INTEGER("i64", KILN_I64, 64, SIGNED),
-    INTEGER("i32", KILN_I32, 32, SIGNED),
-    INTEGER("i16", KILN_I16, 16, SIGNED),
-    INTEGER("i8", KILN_I8, 8, SIGNED),
-    INTEGER("i4", KILN_I4, 4, SIGNED),
-    INTEGER("i2", KILN_I2, 2, SIGNED),
-    INTEGER("u64", KILN_U64, 64, UNSIGNED),
-    INTEGER("u32", KILN_U32, 32, UNSIGNED),
-    INTEGER("u16", KILN_U16, 16, UNSIGNED),
-    INTEGER("u8", KILN_U8, 8, UNSIGNED),
-    INTEGER("u4", KILN_U4, 4, UNSIGNED),
-    INTEGER("u2", KILN_U2, 2, UNSIGNED),
+#define INTEGER(name, type, bits, kind) { name, type, bits, kind, 0, 0, false, false }
+    INTEGER("i64", KILN_I64, 64, SIGNED),   INTEGER("i32", KILN_I32, 32, SIGNED),   INTEGER("i16", KILN_I16, 16, SIGNED),
+    INTEGER("i8", KILN_I8, 8, SIGNED),      INTEGER("i4", KILN_I4, 4, SIGNED),      INTEGER("i2", KILN_I2, 2, SIGNED),
+    INTEGER("u64", KILN_U64, 64, UNSIGNED), INTEGER("u32", KILN_U32, 32, UNSIGNED), INTEGER("u16", KILN_U16, 16, UNSIGNED),
+    INTEGER("u8", KILN_U8, 8, UNSIGNED),    INTEGER("u4", KILN_U4, 4, UNSIGNED),    INTEGER("u2", KILN_U2, 2, UNSIGNED),
     INTEGER("bool", KILN_BOOL, 8, TRUTH),
 };
+// clang-format on
 enum { TYPES = sizeof types / sizeof types[0], PACK = 4096 };
 
 // A number exactly as it is: floating, or an integer of 65 bits.

@@ -51,8 +51,8 @@ static bool is_right(int f, bool wide, double x, double y, double got)
 {
     const double exact = right(f, x, y), tiny = wide ? 0x1p-1022 : 0x1p-126;
     const double expected = wide ? exact : (double)(float)exact, zero = copysign(0, x);
-    if (isnan(expected)) return isnan(got);
     if (may_flush(f) && x != 0 && fabs(x) < tiny && is_right(f, wide, zero, y, got)) return true;
+    if (isnan(expected)) return isnan(got);
     if (may_flush(f) && fabs(expected) < tiny && got == 0) return true;
     if (isinf(expected) || isinf(got)) return got == expected || fabs(exact) > (wide ? 0x1.ffp1023 : 0x1.fffffp127);
     if (expected == 0) return got == 0 && (signbit(got) == signbit(expected) || f >= 6);

@@ -13,13 +13,14 @@ typedef struct Type {
     Wide wide;
 } Type;
 
+// clang-format off
 static const Type types[TYPES] = {
-    { "i8", KILN_I8, 1, I32 },     { "i16", KILN_I16, 2, I32 }, { "i32", KILN_I32, 4, I32 },
-    { "i64", KILN_I64, 8, I64 },   { "u8", KILN_U8, 1, I32 },   { "u16", KILN_U16, 2, I32 },
-    { "u32", KILN_U32, 4, U32 },   { "u64", KILN_U64, 8, U64 }, { "bool", KILN_BOOL, 1, I32 },
-    { "f32", KILN_F32, 4, F32 },   { "f64", KILN_F64, 8, F64 }, { "f16", KILN_F16, 2, F32 },
+    { "i8", KILN_I8, 1, I32 },   { "i16", KILN_I16, 2, I32 }, { "i32", KILN_I32, 4, I32 }, { "i64", KILN_I64, 8, I64 },
+    { "u8", KILN_U8, 1, I32 },   { "u16", KILN_U16, 2, I32 }, { "u32", KILN_U32, 4, U32 }, { "u64", KILN_U64, 8, U64 },
+    { "bool", KILN_BOOL, 1, I32 }, { "f32", KILN_F32, 4, F32 }, { "f64", KILN_F64, 8, F64 }, { "f16", KILN_F16, 2, F32 },
     { "bf16", KILN_BF16, 2, F32 },
 };
+// clang-format on
 
 // A value of a wide type: integers in `bits` (sign- or zero-extended), floating ones in `real`.
 typedef struct Number {
@@ -164,90 +165,31 @@ typedef enum {
 
 // What it takes, and whether it changes `u`, of the type of `a`. One that does not look at `b` is tested beside one type.
 typedef enum { ANY_TYPE, INTEGERS, FLOATS } Takes;
-static const struct {
-    const char *text;
-    Takes takes;
-    bool alone, update;
-} operators[OPS] = {
-#define ANY(text)                                                                                                      \
-    {                                                                                                                  \
-        text, ANY_TYPE, false, false                                                                                   \
-    }
-#define INTEGER(text)                                                                                                  \
-    {                                                                                                                  \
-        text, INTEGERS, false, false                                                                                   \
-    }
-#define FLOAT(text)                                                                                                    \
-    {                                                                                                                  \
-        text, FLOATS, false, false                                                                                     \
-    }
-#define ANY_ALONE(text)                                                                                                \
-    {                                                                                                                  \
-        text, ANY_TYPE, true, false                                                                                    \
-    }
-#define INTEGER_ALONE(text)                                                                                            \
-    {                                                                                                                  \
-        text, INTEGERS, true, false                                                                                    \
-    }
-#define FLOAT_ALONE(text)                                                                                              \
-    {                                                                                                                  \
-        text, FLOATS, true, false                                                                                      \
-    }
-#define UPDATE(text)                                                                                                   \
-    {                                                                                                                  \
-        text, ANY_TYPE, false, true                                                                                    \
-    }
-#define UPDATE_INTEGER(text)                                                                                           \
-    {                                                                                                                  \
-        text, INTEGERS, false, true                                                                                    \
-    }
-    [ADD] = ANY("a + b"),
-    [SUB] = ANY("a - b"),
-    [MUL] = ANY("a * b"),
-    [DIV] = ANY("a / b"),
-    [MOD] = INTEGER("a % b"),
-    [AND] = INTEGER("a & b"),
-    [OR] = INTEGER("a | b"),
-    [XOR] = INTEGER("a ^ b"),
-    [SHL] = INTEGER("a << b"),
-    [SHR] = INTEGER("a >> b"),
-    [LT] = ANY("a < b"),
-    [LE] = ANY("a <= b"),
-    [GT] = ANY("a > b"),
-    [GE] = ANY("a >= b"),
-    [EQ] = ANY("a == b"),
-    [NE] = ANY("a != b"),
-    [BOTH] = ANY("a && b"),
-    [EITHER] = ANY("a || b"),
-    [NOT] = ANY_ALONE("!a"),
-    [NEG] = ANY_ALONE("-a"),
-    [INVERT] = INTEGER_ALONE("~a"),
-    [SELECT] = ANY("a < 3 ? a : b"),
-    [MIN] = ANY("min(a, b)"),
-    [MAX] = ANY("max(a, b)"),
-    [CLAMP] = ANY_ALONE("clamp(a, -5, 100)"),
-    [ABS] = ANY_ALONE("abs(a)"),
-    [POPCOUNT] = INTEGER_ALONE("popcount(a)"),
-    [CLZ] = INTEGER_ALONE("clz(a)"),
-    [FFS] = INTEGER_ALONE("ffs(a)"),
-    [NEG_FFS] = INTEGER_ALONE("-ffs(a)"),
-    [MIN_FFS] = INTEGER("min(ffs(a), b)"),
-    [CEILDIV] = INTEGER("ceildiv(a, b)"),
-    [CLAMP_BOTH] = ANY("clamp(a, b, a)"),
-    [FMA] = FLOAT("fma(a, b, a)"),
-    [SQRT] = FLOAT_ALONE("sqrt(a)"),
-    [FLOOR] = FLOAT_ALONE("floor(a)"),
-    [CEIL] = FLOAT_ALONE("ceil(a)"),
-    [ROUND] = FLOAT_ALONE("round(a)"),
-    [RINT] = FLOAT_ALONE("rint(a)"),
-    [TRUNC] = FLOAT_ALONE("trunc(a)"),
-    [UPDATE_ADD] = UPDATE("u += b"),
-    [UPDATE_SUB] = UPDATE("u -= b"),
-    [UPDATE_MUL] = UPDATE("u *= b"),
-    [UPDATE_MIN] = UPDATE("u min= b"),
-    [UPDATE_AND] = UPDATE_INTEGER("u &= b"),
-    [UPDATE_SHR] = UPDATE_INTEGER("u >>= b"),
+// clang-format off
+static const struct { const char *text; Takes takes; bool alone, update; } operators[OPS] = {
+#define ANY(text)     { text, ANY_TYPE, false, false }
+#define INTEGER(text) { text, INTEGERS, false, false }
+#define FLOAT(text)   { text, FLOATS, false, false }
+#define ANY_ALONE(text)     { text, ANY_TYPE, true, false }
+#define INTEGER_ALONE(text) { text, INTEGERS, true, false }
+#define FLOAT_ALONE(text)   { text, FLOATS, true, false }
+#define UPDATE(text)  { text, ANY_TYPE, false, true }
+#define UPDATE_INTEGER(text) { text, INTEGERS, false, true }
+    [ADD] = ANY("a + b"), [SUB] = ANY("a - b"), [MUL] = ANY("a * b"), [DIV] = ANY("a / b"),
+    [MOD] = INTEGER("a % b"), [AND] = INTEGER("a & b"), [OR] = INTEGER("a | b"), [XOR] = INTEGER("a ^ b"),
+    [SHL] = INTEGER("a << b"), [SHR] = INTEGER("a >> b"), [LT] = ANY("a < b"), [LE] = ANY("a <= b"),
+    [GT] = ANY("a > b"), [GE] = ANY("a >= b"), [EQ] = ANY("a == b"), [NE] = ANY("a != b"), [BOTH] = ANY("a && b"),
+    [EITHER] = ANY("a || b"), [NOT] = ANY_ALONE("!a"), [NEG] = ANY_ALONE("-a"), [INVERT] = INTEGER_ALONE("~a"), [SELECT] = ANY("a < 3 ? a : b"),
+    [MIN] = ANY("min(a, b)"), [MAX] = ANY("max(a, b)"), [CLAMP] = ANY_ALONE("clamp(a, -5, 100)"), [ABS] = ANY_ALONE("abs(a)"),
+    [POPCOUNT] = INTEGER_ALONE("popcount(a)"), [CLZ] = INTEGER_ALONE("clz(a)"), [FFS] = INTEGER_ALONE("ffs(a)"),
+    [NEG_FFS] = INTEGER_ALONE("-ffs(a)"), [MIN_FFS] = INTEGER("min(ffs(a), b)"), [CEILDIV] = INTEGER("ceildiv(a, b)"),
+    [CLAMP_BOTH] = ANY("clamp(a, b, a)"), [FMA] = FLOAT("fma(a, b, a)"), [SQRT] = FLOAT_ALONE("sqrt(a)"),
+    [FLOOR] = FLOAT_ALONE("floor(a)"), [CEIL] = FLOAT_ALONE("ceil(a)"), [ROUND] = FLOAT_ALONE("round(a)"),
+    [RINT] = FLOAT_ALONE("rint(a)"), [TRUNC] = FLOAT_ALONE("trunc(a)"),
+    [UPDATE_ADD] = UPDATE("u += b"), [UPDATE_SUB] = UPDATE("u -= b"), [UPDATE_MUL] = UPDATE("u *= b"),
+    [UPDATE_MIN] = UPDATE("u min= b"), [UPDATE_AND] = UPDATE_INTEGER("u &= b"), [UPDATE_SHR] = UPDATE_INTEGER("u >>= b"),
 };
+// clang-format on
 
 static int compare(Number a, Number b) // 2: one is NaN
 {

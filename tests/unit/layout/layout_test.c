@@ -10,30 +10,30 @@
 #include <stdlib.h>
 
 // How many threads and registers hold each element of a layout of rank 2; fails if one is out of reach.
-static void count_homes(const Layout *layout, Crew crew, int *homes)
+static void count_owners(const Layout *layout, Partition partition, int *owners)
 {
     const int rows = layout->extent[0], columns = layout->rank > 1 ? layout->extent[1] : 1;
-    for (int i = 0; i < rows * columns; i++) homes[i] = 0;
-    for (int group = 0; group < crew.groups; group++)
-        for (int warp = 0; warp < crew.warps; warp++)
+    for (int i = 0; i < rows * columns; i++) owners[i] = 0;
+    for (int group = 0; group < partition.groups; group++)
+        for (int warp = 0; warp < partition.warps; warp++)
             for (int lane = 0; lane < WARP_LANES; lane++)
                 for (int reg = 0; reg < layout_registers(layout); reg++) {
                     int at[LAYOUT_MAX_RANK] = { 0 };
                     layout_at(layout, reg, lane, warp, group, at);
-                    if (at[0] < rows && at[1] < columns) homes[at[0] * columns + at[1]]++;
+                    if (at[0] < rows && at[1] < columns) owners[at[0] * columns + at[1]]++;
                 }
 }
 
-static void expect_homes(const Layout *layout, Crew crew, int each)
+static void expect_owners(const Layout *layout, Partition partition, int each)
 {
     const int n = layout->extent[0] * (layout->rank > 1 ? layout->extent[1] : 1);
-    int *const homes = malloc(sizeof(int) * (size_t)n);
-    count_homes(layout, crew, homes);
+    int *const owners = malloc(sizeof(int) * (size_t)n);
+    count_owners(layout, partition, owners);
     for (int i = 0; i < n; i++)
-        if (each ? homes[i] != each : homes[i] < 1)
+        if (each ? owners[i] != each : owners[i] < 1)
             fail_msg("element %d of %d x %d has %d homes", i, layout->extent[0],
-                     layout->rank > 1 ? layout->extent[1] : 1, homes[i]);
-    free(homes);
+                     layout->rank > 1 ? layout->extent[1] : 1, owners[i]);
+    free(owners);
 }
 
 // The figure of the manual: wgmma m64nN, D fragment.
@@ -41,8 +41,8 @@ static void accumulator_is_the_manuals(void **state)
 {
     static const int widths[] = { 8, 16, 64, 80, 96, 256 };
     for (int w = 0; w < (int)(sizeof widths / sizeof widths[0]); w++) {
-        const Crew crew = { 1, 4 };
-        const Layout layout = layout_accumulator(64, widths[w], crew, DIVIDE_ROWS);
+        const Partition partition = { 1, 4 };
+        const Layout layout = layout_accumulator(64, widths[w], partition, DIVIDE_ROWS);
         assert_int_equal(layout_registers(&layout), widths[w] / 2);
         for (int warp = 0; warp < 4; warp++)
             for (int lane = 0; lane < 32; lane++)
@@ -55,24 +55,24 @@ static void accumulator_is_the_manuals(void **state)
     }
 }
 
-static void accumulators_give_each_element_one_home(void **state)
+static void accumulators_give_each_element_one_owner(void **state)
 {
     static const int rows[] = { 1, 17, 64, 80, 128, 192, 256 }, columns[] = { 8, 24, 64, 80, 256 };
-    static const Crew crews[] = { { 1, 1 }, { 1, 2 }, { 1, 4 }, { 2, 4 }, { 3, 4 }, { 4, 4 } };
+    static const Partition partitions[] = { { 1, 1 }, { 1, 2 }, { 1, 4 }, { 2, 4 }, { 3, 4 }, { 4, 4 } };
     for (int i = 0; i < 7; i++)
         for (int j = 0; j < 5; j++)
             for (int c = 0; c < 6; c++)
                 for (int d = 0; d < 2; d++) {
-                    const Layout layout = layout_accumulator(rows[i], columns[j], crews[c], (Division)d);
-                    const int wide =
-                        (columns[j] + 16 * crews[c].groups - 1) / (16 * crews[c].groups) * (16 * crews[c].groups);
+                    const Layout layout = layout_accumulator(rows[i], columns[j], partitions[c], (Division)d);
+                    const int wide = (columns[j] + 16 * partitions[c].groups - 1) / (16 * partitions[c].groups) *
+                                     (16 * partitions[c].groups);
                     for (int odd = 1; odd < 4; odd++) {
                         const Layout bytes =
-                            layout_accumulator_bytes(rows[i], wide, crews[c], (Division)d, odd & 1, odd & 2);
+                            layout_accumulator_bytes(rows[i], wide, partitions[c], (Division)d, odd & 1, odd & 2);
                         assert_true(layout_covers(&bytes));
                     }
                     assert_true(layout_covers(&layout));
-                    expect_homes(&layout, crews[c], 1);
+                    expect_owners(&layout, partitions[c], 1);
                 }
 }
 
@@ -80,20 +80,21 @@ static void blocked_layouts_reach_every_element(void **state)
 {
     static const int extents[][2] = { { 1, 4096 }, { 16, 512 }, { 7, 33 }, { 192, 64 },
                                       { 3, 1 },    { 576, 80 }, { 1, 1 },  { 64, 100 } };
-    static const Crew crews[] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 4 } };
+    static const Partition partitions[] = { { 1, 1 }, { 1, 4 }, { 2, 4 }, { 3, 4 } };
     for (int e = 0; e < 8; e++)
         for (int c = 0; c < 4; c++)
             for (int vector = 1; vector <= 8; vector *= 2) {
-                const Layout layout = layout_blocked(2, extents[e], crews[c], vector);
-                expect_homes(&layout, crews[c], 0);
+                const Layout layout = layout_blocked(2, extents[e], partitions[c], vector);
+                expect_owners(&layout, partitions[c], 0);
             }
 }
 
 // A row's element lives with every thread that holds part of the row, and nowhere else.
 static void projections_follow_their_rows(void **state)
 {
-    const Crew crew = { 2, 4 };
-    const Layout tile = layout_accumulator(128, 80, crew, DIVIDE_ROWS), rows = layout_project(&tile, 1, (int[]){ 0 });
+    const Partition partition = { 2, 4 };
+    const Layout tile = layout_accumulator(128, 80, partition, DIVIDE_ROWS),
+                 rows = layout_project(&tile, 1, (int[]){ 0 });
     assert_int_equal(layout_registers(&rows), 2);
     for (int group = 0; group < 2; group++)
         for (int warp = 0; warp < 4; warp++)
@@ -113,16 +114,16 @@ static void projections_follow_their_rows(void **state)
 // Rows x columns of an accumulator, with the columns (or rows) as `slow` times `fast`.
 static void expect_split(int rows, int columns, bool of_rows, int slow, int fast)
 {
-    const Crew crew = { 2, 4 };
-    const Layout layout = layout_accumulator(rows, columns, crew, DIVIDE_ROWS);
+    const Partition partition = { 2, 4 };
+    const Layout layout = layout_accumulator(rows, columns, partition, DIVIDE_ROWS);
     const DimensionSplit two = { 2, { slow, fast } };
     const DimensionSplit dims[2] = { of_rows ? two : (DimensionSplit){ 1, { rows } },
                                      of_rows ? (DimensionSplit){ 1, { columns } } : two };
     Layout parts;
     assert_true(layout_split(&layout, dims, &parts));
     assert_int_equal(parts.rank, 3);
-    for (int group = 0; group < crew.groups; group++)
-        for (int warp = 0; warp < crew.warps; warp++)
+    for (int group = 0; group < partition.groups; group++)
+        for (int warp = 0; warp < partition.warps; warp++)
             for (int lane = 0; lane < WARP_LANES; lane++)
                 for (int reg = 0; reg < layout_registers(&layout); reg++) {
                     int at[LAYOUT_MAX_RANK], of[LAYOUT_MAX_RANK];
@@ -148,7 +149,7 @@ static void dimensions_split_and_merge(void **state)
     expect_split(128, 80, false, 1, 80);
     expect_split(128, 96, false, 2, 48);
     // A lane or a register would stand in two parts.
-    const Layout layout = layout_accumulator(64, 48, (Crew){ 1, 4 }, DIVIDE_ROWS);
+    const Layout layout = layout_accumulator(64, 48, (Partition){ 1, 4 }, DIVIDE_ROWS);
     Layout parts;
     assert_true(layout_split(&layout, (DimensionSplit[]){ { 1, { 64 } }, { 2, { 6, 8 } } }, &parts));
     assert_false(layout_split(&layout, (DimensionSplit[]){ { 1, { 64 } }, { 2, { 4, 12 } } }, &parts));
@@ -210,17 +211,17 @@ static void register_tiles_are_rectangles(void **state)
         { 96, 64, 1, 2, 2, 2, true },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
-        const Crew crew = { cases[i].groups, cases[i].warps };
+        const Partition partition = { cases[i].groups, cases[i].warps };
         RegisterTile t;
-        assert_true(layout_register_tile(cases[i].rows, cases[i].columns, crew, cases[i].row_run, cases[i].column_run,
-                                         cases[i].keep_rows, 128, &t));
+        assert_true(layout_register_tile(cases[i].rows, cases[i].columns, partition, cases[i].row_run,
+                                         cases[i].column_run, cases[i].keep_rows, 128, &t));
         assert_true(layout_covers(&t.layout));
         assert_int_equal(layout_registers(&t.layout), t.row_run * t.row_runs * t.column_run * t.column_runs);
         assert_int_equal(layout_extent_of(&t.layout, IN_LANE), WARP_LANES);
         assert_int_equal(cases[i].row_run % t.row_run + cases[i].column_run % t.column_run, 0);
         for (int lane = 0; lane < WARP_LANES; lane++)
-            for (int warp = 0; warp < crew.warps; warp++)
-                for (int group = 0; group < crew.groups; group++) {
+            for (int warp = 0; warp < partition.warps; warp++)
+                for (int group = 0; group < partition.groups; group++) {
                     int corner[2], at[2];
                     layout_at(&t.layout, 0, lane, warp, group, corner);
                     for (int r = 0; r < t.row_run * t.row_runs; r++)
@@ -236,14 +237,14 @@ static void register_tiles_are_rectangles(void **state)
                 }
     }
     RegisterTile none;
-    assert_false(layout_register_tile(512, 512, (Crew){ 1, 4 }, 1, 1, false, 128, &none));
+    assert_false(layout_register_tile(512, 512, (Partition){ 1, 4 }, 1, 1, false, 128, &none));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accumulator_is_the_manuals),
-        cmocka_unit_test(accumulators_give_each_element_one_home),
+        cmocka_unit_test(accumulators_give_each_element_one_owner),
         cmocka_unit_test(blocked_layouts_reach_every_element),
         cmocka_unit_test(projections_follow_their_rows),
         cmocka_unit_test(dimensions_split_and_merge),

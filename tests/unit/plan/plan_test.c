@@ -74,7 +74,7 @@ static TileKernel *small_kernel(Random *r)
 static int64_t value_of(const LaunchPlan *plan, PlanCode code, const int64_t *symbols, const int64_t *scalars)
 {
     int64_t value;
-    assert_int_equal(plan_eval(plan, code, symbols, scalars, &value), PLAN_FINE);
+    assert_int_equal(plan_eval(plan, code, symbols, scalars, &value), OP_FAULT_NONE);
     return value;
 }
 
@@ -110,7 +110,7 @@ static void test_postfix_programs_compute_what_expressions_mean(void **state)
         const Result expected = evaluate(twin.plain, &env);
         if (!expected.undefined) {
             int64_t word;
-            assert_int_equal(plan_eval(plan, code, symbols, scalars, &word), PLAN_FINE);
+            assert_int_equal(plan_eval(plan, code, symbols, scalars, &word), OP_FAULT_NONE);
             double number;
             memcpy(&number, &word, sizeof number);
             const bool same = dtype_is_float(type) ? number == expected.f || (isnan(number) && isnan(expected.f))
@@ -226,7 +226,7 @@ static void test_what_a_launch_cannot_know_is_reported(void **state)
 }
 
 // x op y of `type` for values given at launch.
-static PlanFault eval_pair(DType type, ExprOp op, int64_t x, int64_t y, int64_t *value)
+static OpFault eval_pair(DType type, ExprOp op, int64_t x, int64_t y, int64_t *value)
 {
     Random r = { .state = 1, .arena = arena };
     TileKernel *const k = small_kernel(&r);
@@ -239,35 +239,28 @@ static PlanFault eval_pair(DType type, ExprOp op, int64_t x, int64_t y, int64_t 
 
 static void test_what_has_no_value_says_why(void **state)
 {
-    static const struct {
-        ExprOp op;
-        int64_t x, y;
-        PlanFault fault;
-    } of_int[] = {
-        { X_DIV, 7, 0, PLAN_DIVIDES_BY_ZERO },
-        { X_MOD, 7, 0, PLAN_DIVIDES_BY_ZERO },
-        { X_DIV, INT64_MIN, -1, PLAN_OVERFLOWS },
-        { X_MOD, INT64_MIN, -1, PLAN_FINE },
-        { X_ADD, INT64_MAX, 1, PLAN_OVERFLOWS },
-        { X_SUB, INT64_MIN, 1, PLAN_OVERFLOWS },
-        { X_MUL, INT64_MAX, 2, PLAN_OVERFLOWS },
-        { X_SHL, 1, 63, PLAN_OVERFLOWS },
-        { X_SHL, 1, 64, PLAN_SHIFTS_TOO_FAR },
-        { X_SHR, 1, -1, PLAN_SHIFTS_TOO_FAR },
-        { X_SHL, 1, 62, PLAN_FINE },
+    // clang-format off
+    static const struct { ExprOp op; int64_t x, y; OpFault fault; } of_int[] = {
+        { X_DIV, 7, 0, OP_FAULT_DIVIDES_BY_ZERO }, { X_MOD, 7, 0, OP_FAULT_DIVIDES_BY_ZERO },
+        { X_DIV, INT64_MIN, -1, OP_FAULT_OVERFLOWS }, { X_MOD, INT64_MIN, -1, OP_FAULT_NONE },
+        { X_ADD, INT64_MAX, 1, OP_FAULT_OVERFLOWS }, { X_SUB, INT64_MIN, 1, OP_FAULT_OVERFLOWS }, { X_MUL, INT64_MAX, 2, OP_FAULT_OVERFLOWS },
+        { X_SHL, 1, 63, OP_FAULT_OVERFLOWS }, { X_SHL, 1, 64, OP_FAULT_SHIFTS_TOO_FAR }, { X_SHR, 1, -1, OP_FAULT_SHIFTS_TOO_FAR },
+        { X_SHL, 1, 62, OP_FAULT_NONE },
     };
+    // clang-format on
     int64_t value;
     for (int i = 0; i < COUNT(of_int); i++) {
         assert_int_equal(eval_pair(DTYPE_INT, of_int[i].op, of_int[i].x, of_int[i].y, &value), of_int[i].fault);
         if (of_int[i].fault) assert_int_equal(value, 0);
-        assert_int_equal(eval_pair(DTYPE_I64, of_int[i].op, of_int[i].x, of_int[i].y, &value) == PLAN_DIVIDES_BY_ZERO,
+        assert_int_equal(eval_pair(DTYPE_I64, of_int[i].op, of_int[i].x, of_int[i].y, &value) ==
+                             OP_FAULT_DIVIDES_BY_ZERO,
                          of_int[i].y == 0);
     }
-    assert_int_equal(eval_pair(DTYPE_I32, X_DIV, INT32_MIN, -1, &value), PLAN_FINE);
+    assert_int_equal(eval_pair(DTYPE_I32, X_DIV, INT32_MIN, -1, &value), OP_FAULT_NONE);
     assert_int_equal(value, INT32_MIN);
-    assert_int_equal(eval_pair(DTYPE_I32, X_SHL, 1, 33, &value), PLAN_FINE);
+    assert_int_equal(eval_pair(DTYPE_I32, X_SHL, 1, 33, &value), OP_FAULT_NONE);
     assert_int_equal(value, 2);
-    assert_int_equal(eval_pair(DTYPE_U64, X_DIV, -1, 2, &value), PLAN_FINE);
+    assert_int_equal(eval_pair(DTYPE_U64, X_DIV, -1, 2, &value), OP_FAULT_NONE);
     assert_int_equal(value, INT64_MAX);
 }
 
@@ -290,8 +283,8 @@ static void test_an_arm_that_is_not_taken_may_divide_by_zero(void **state)
     assert_int_equal(value_of(plan, decide, (int64_t[]){ 7, 2 }, (int64_t[8]){ 0 }), 1);
     assert_int_equal(value_of(plan, ceil, (int64_t[]){ 7, 2 }, (int64_t[8]){ 0 }), 4);
     int64_t value;
-    assert_int_equal(plan_eval(plan, ceil, (int64_t[]){ 7, 0 }, (int64_t[8]){ 0 }, &value), PLAN_NO_DIVISOR);
-    assert_int_equal(plan_eval(plan, ceil, (int64_t[]){ 7, -2 }, (int64_t[8]){ 0 }, &value), PLAN_NO_DIVISOR);
+    assert_int_equal(plan_eval(plan, ceil, (int64_t[]){ 7, 0 }, (int64_t[8]){ 0 }, &value), OP_FAULT_NO_DIVISOR);
+    assert_int_equal(plan_eval(plan, ceil, (int64_t[]){ 7, -2 }, (int64_t[8]){ 0 }, &value), OP_FAULT_NO_DIVISOR);
 }
 
 int main(void)

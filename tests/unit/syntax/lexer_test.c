@@ -144,25 +144,13 @@ static void all_single_bytes_are_survived(void **state)
 
 static void build_lists_are_told_from_comparisons(void **state)
 {
-    static const struct {
-        const char *text;
-        bool opens;
-    } cases[] = {
-        { "8, T>(x)", true },
-        { "T>(x)", true },
-        { "N/2 + 1, f32>(x)", true },
-        { "(a > b)>(c)", true },
-        { ">(x)", true },
-        { "g<8>(1), T>(x)", true },
-        { "b", false },
-        { "b > c", false },
-        { "b; f > (c)", false },
-        { "b && c > (d)", false },
-        { "b >> (c)", false },
-        { "b) > (c)", false },
-        { "8 < 9>(c)", false },
-        { "b == c>(d)", false },
+    // clang-format off
+    static const struct { const char *text; bool opens; } cases[] = {
+        { "8, T>(x)", true }, { "T>(x)", true }, { "N/2 + 1, f32>(x)", true }, { "(a > b)>(c)", true }, { ">(x)", true },
+        { "g<8>(1), T>(x)", true }, { "b", false }, { "b > c", false }, { "b; f > (c)", false }, { "b && c > (d)", false },
+        { "b >> (c)", false }, { "b) > (c)", false }, { "8 < 9>(c)", false }, { "b == c>(d)", false },
     };
+    // clang-format on
     for (int i = 0; i < COUNT(cases); i++) {
         Lexer behind;
         lexer_open(&behind, arena, NULL, source_of(cases[i].text));

@@ -57,10 +57,14 @@ enum { KILN_LANES = KILN_VECTOR_BYTES / 4 };      // of 32 bits
 #define KILN_UNROLL _Pragma("clang loop unroll(full)")
 #define KILN_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #define KILN_VECTORIZE _Pragma("clang loop vectorize(enable)")
+#define KILN_VECTORIZE_SHORT KILN_VECTORIZE
 #else
 #define KILN_UNROLL _Pragma("GCC unroll 64")
 #define KILN_NO_UNROLL _Pragma("GCC unroll 1")
 #define KILN_VECTORIZE _Pragma("GCC ivdep")
+// gcc peels a loop of 16 steps or less away and vectorises the loop around it; where loads are conditional it then takes
+// the wrong ones (12 and 13).
+#define KILN_VECTORIZE_SHORT _Pragma("GCC unroll 1") _Pragma("GCC ivdep")
 #endif
 
 #if KILN_USE_EXTREMES

@@ -162,6 +162,17 @@ KILN_INLINE void kiln_set_bits2(uint8_t *row, int64_t i, uint32_t x)
     const int at = (int)(i & 3) * 2;
     row[i >> 2] = (uint8_t)((row[i >> 2] & ~(3u << at)) | (x & 3u) << at);
 }
+// The same where other threads store neighbours in the byte.
+#define KILN_DEFINE_SHARED_BITS(BITS, PER_BYTE, MASK)                                          \
+    KILN_INLINE void kiln_set_shared_bits##BITS(uint8_t *row, int64_t i, uint32_t x)          \
+    {                                                                                         \
+        uint8_t *const byte = row + i / PER_BYTE;                                             \
+        const int at = (int)(i % PER_BYTE) * BITS;                                            \
+        __atomic_fetch_and(byte, (uint8_t)~(MASK << at), __ATOMIC_RELAXED);                   \
+        __atomic_fetch_or(byte, (uint8_t)((x & MASK) << at), __ATOMIC_RELAXED);               \
+    }
+KILN_DEFINE_SHARED_BITS(4, 2, 15u)
+KILN_DEFINE_SHARED_BITS(2, 4, 3u)
 KILN_INLINE int32_t kiln_i32_from_i4(uint32_t x) { return (int32_t)((x & 15u) ^ 8u) - 8; }
 KILN_INLINE int32_t kiln_i32_from_u4(uint32_t x) { return (int32_t)(x & 15u); }
 KILN_INLINE int32_t kiln_i32_from_i2(uint32_t x) { return (int32_t)((x & 3u) ^ 2u) - 2; }

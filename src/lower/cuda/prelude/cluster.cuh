@@ -10,7 +10,7 @@ DEVICE uint32_t cluster_rank(void)
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// All threads of all its blocks meet; what they stored before is seen behind it.
+// All threads of all its CTAs synchronise; what they stored before is seen after it.
 DEVICE void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 DEVICE void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 DEVICE void cluster_sync(void)

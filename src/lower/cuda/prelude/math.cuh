@@ -163,12 +163,12 @@ DEVICE int32_t math_abs(int32_t x) { return x < 0 ? (int32_t)(0u - (uint32_t)x) 
 DEVICE int64_t math_abs(int64_t x) { return x < 0 ? (int64_t)(0ull - (uint64_t)x) : x; }
 // Division by what may be 0 or -1: x / 0 is 0 and x % 0 is x; what -1 makes of the least number wraps.
 #define SIGNED_DIVISION(T, U) \
-    DEVICE T math_any_div(T a, T b) { return (U)b + 1 <= 1 ? (T)((U)a * (U)b) : a / b; } \
-    DEVICE T math_any_mod(T a, T b) { return (U)b + 1 <= 1 ? a & ~b : a % b; } \
+    DEVICE T math_any_div(T a, T b) { const bool odd = (U)b + 1 <= 1; const T q = a / (odd ? (T)1 : b); return odd ? (T)((U)a * (U)b) : q; } \
+    DEVICE T math_any_mod(T a, T b) { const bool odd = (U)b + 1 <= 1; const T r = a % (odd ? (T)1 : b); return odd ? a & ~b : r; } \
     DEVICE T math_any_ceildiv(T a, T b) { return b <= 0 ? 0 : math_ceildiv(a, b); }
 #define UNSIGNED_DIVISION(T) \
-    DEVICE T math_any_div(T a, T b) { return b ? a / b : 0; } \
-    DEVICE T math_any_mod(T a, T b) { return b ? a % b : a; } \
+    DEVICE T math_any_div(T a, T b) { const T q = a / (b ? b : 1); return b ? q : 0; } \
+    DEVICE T math_any_mod(T a, T b) { const T r = a % (b ? b : 1); return b ? r : a; } \
     DEVICE T math_any_ceildiv(T a, T b) { return b ? math_ceildiv(a, b) : 0; }
 SIGNED_DIVISION(int32_t, uint32_t)
 SIGNED_DIVISION(int64_t, uint64_t)

@@ -23,7 +23,7 @@ template <int WORDS> DEVICE void load_piece(uint32_t *w, const void *p, bool ins
 }
 template <class T> DEVICE T load_each(const void *p, bool inside) { return inside ? *(const T *)p : (T)0; }
 // Where a row of a later step is loaded from: one that is outside, from zeros. Under a predicate ptxas loads into other
-// registers and copies them behind a wait for memory.
+// registers and copies them after a wait for memory.
 template <int BYTES, class T> DEVICE T *row_or_zeros(T *row, bool inside)
 {
     static __device__ uint4 zeros[(BYTES + 15) / 16];
@@ -50,7 +50,7 @@ DEVICE void store_piece(uint32_t at, uint32_t w0, uint32_t w1, uint32_t w2, uint
     asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }
 // Into the L2 cache: a multiple of 16 bytes, by lines of 128. (cp.async.bulk.prefetch takes one lane's address at a time.)
-DEVICE void ask_row(const void *p, int32_t bytes, bool inside)
+DEVICE void prefetch_row(const void *p, int32_t bytes, bool inside)
 {
     if (!inside)
         return;

@@ -36,12 +36,12 @@ template <int BYTES, class T> DEVICE void stage_32_pair(uint32_t box, int32_t la
 }
 // Registers of a transposed accumulator: column 16*warp + lane/4 + 8*(r/2) of the group's 64, row 8u + 2*(lane%4) + r%2.
 // Boxes of 32 columns, ROWS rows of 128 bytes each. Eight rows further is 1024 bytes further: four addresses do.
-template <int ROWS> DEVICE uint32_t turned_at(uint32_t stage, int32_t warp, int32_t lane, int32_t r)
+template <int ROWS> DEVICE uint32_t transposed_at(uint32_t stage, int32_t warp, int32_t lane, int32_t r)
 {
     const int32_t column = 16 * warp + (lane >> 2) + 8 * (r >> 1), row = 2 * (lane & 3) + (r & 1);
     return stage + (column >> 5) * (ROWS * 128) + row * 128 + ((column & 31) * 4 ^ row << 4);
 }
-DEVICE void stage_turned(uint32_t at, float x) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(x) : "memory"); }
+DEVICE void stage_transposed(uint32_t at, float x) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(x) : "memory"); }
 // The same into a tile's panel of 128 bytes a row: where this lane's piece of columns 0-15 of rows row .. row+15 is. Other
 // columns are an XOR, other panels an addition.
 DEVICE uint32_t panel_at(uint32_t tile, int32_t row, int32_t lane)

@@ -4,19 +4,19 @@ DEVICE void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "me
 DEVICE void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 #define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned " #n ";" ::: "memory")
 // Keeps the compiler from moving reads of these registers above the wait before it.
-template <int N> DEVICE void settle(float *r)
+template <int N> DEVICE void fence_registers(float *r)
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
         asm volatile("" : "+f"(r[i]) :: "memory");
 }
-template <int N> DEVICE void settle(int32_t *r)
+template <int N> DEVICE void fence_registers(int32_t *r)
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
         asm volatile("" : "+r"(r[i]) :: "memory");
 }
-// Zeros behind a branch: plain assignments would become a selection per register.
+// Zeros after a branch: plain assignments would become a selection per register.
 template <int N> DEVICE void clear(float *r)
 {
 #pragma unroll
@@ -116,7 +116,7 @@ DEVICE void sort_columns(uint32_t *w)
     w[2] = __byte_perm(w0, w1, 0x7531);
     w[3] = __byte_perm(w2, w3, 0x7531);
 }
-// 2:4 sparse left operands: a holds two of each four columns, `places` says which. The rows of b are those of a dense a.
+// 2:4 sparse left operands: a holds two of each four columns, `places` (the metadata) says which. The rows of b are those of a dense a.
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 5)
 #define MMA_SP "mma.sp::ordered_metadata"
 #else

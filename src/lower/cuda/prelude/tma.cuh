@@ -116,7 +116,7 @@ DEVICE void tma_load_rows(uint32_t dst, const TensorMap *m, uint32_t bar, bool w
         }
 }
 // Into the L2 cache alone.
-template <class... At> DEVICE void tma_ask(const TensorMap *m, At... at_each)
+template <class... At> DEVICE void tma_prefetch(const TensorMap *m, At... at_each)
 {
     constexpr int RANK = sizeof...(At);
     const int32_t at[] = {at_each...};
@@ -131,9 +131,9 @@ template <class... At> DEVICE void tma_ask(const TensorMap *m, At... at_each)
         asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];"
                      ::"l"(m), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]) : "memory");
 }
-template <int ROWS, class... At> DEVICE void tma_ask_rows(const TensorMap *m, bool whole, At... at_each)
+template <int ROWS, class... At> DEVICE void tma_prefetch_rows(const TensorMap *m, bool whole, At... at_each)
 {
-    if (whole) tma_ask(m + (ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1), at_each...);
+    if (whole) tma_prefetch(m + (ROWS > 64 ? 4 : ROWS > 16 ? 3 : ROWS > 4 ? 2 : ROWS > 1), at_each...);
 }
 DEVICE int32_t box_coordinate(int64_t x) { return x < -(1 << 30) ? -(1 << 30) : x > 1 << 30 ? 1 << 30 : (int32_t)x; }
 // Stores take no negative coordinate: a box before the tensor goes past its end.

@@ -130,28 +130,19 @@ static void few_bf16(const Case *t, void *c, int64_t cs, const void *a, int64_t 
 #endif
 
 typedef void Run(const Case *, void *, int64_t, const void *, int64_t, const void *, int64_t, char *);
-static const struct {
-    const char *name;
-    Run *run;
-    Type a, b;
-    enum { TO_F32, TO_F64, TO_I32 } acc;
-} products[] = {
-    { "f32", run_f32, F32, F32, TO_F32 },
-    { "f64", run_f64, F64, F64, TO_F64 },
-    { "bf16", run_bf16, BF16, BF16, TO_F32 },
-    { "f16", run_f16, F16, F16, TO_F32 },
-    { "e4m3", run_e4m3, E4M3, E4M3, TO_F32 },
-    { "e5m2", run_e5m2, E5M2, E5M2, TO_F32 },
-    { "e4m3_e5m2", run_e4m3_e5m2, E4M3, E5M2, TO_F32 },
-    { "e5m2_e4m3", run_e5m2_e4m3, E5M2, E4M3, TO_F32 },
-    { "i8i8", run_i8i8, I8, I8, TO_I32 },
-    { "u8u8", run_u8u8, U8, U8, TO_I32 },
-    { "i8u8", run_i8u8, I8, U8, TO_I32 },
-    { "u8i8", run_u8i8, U8, I8, TO_I32 },
+// clang-format off
+static const struct { const char *name; Run *run; Type a, b; enum { TO_F32, TO_F64, TO_I32 } acc; } products[] = {
+    { "f32", run_f32, F32, F32, TO_F32 },     { "f64", run_f64, F64, F64, TO_F64 },
+    { "bf16", run_bf16, BF16, BF16, TO_F32 }, { "f16", run_f16, F16, F16, TO_F32 },
+    { "e4m3", run_e4m3, E4M3, E4M3, TO_F32 }, { "e5m2", run_e5m2, E5M2, E5M2, TO_F32 },
+    { "e4m3_e5m2", run_e4m3_e5m2, E4M3, E5M2, TO_F32 }, { "e5m2_e4m3", run_e5m2_e4m3, E5M2, E4M3, TO_F32 },
+    { "i8i8", run_i8i8, I8, I8, TO_I32 },     { "u8u8", run_u8u8, U8, U8, TO_I32 },
+    { "i8u8", run_i8u8, I8, U8, TO_I32 },     { "u8i8", run_u8i8, U8, I8, TO_I32 },
 #if KILN_BF16
     { "few bf16", few_bf16, BF16, BF16, TO_F32 },
 #endif
 };
+// clang-format on
 enum { PRODUCTS = sizeof products / sizeof *products, FEW = 12 };
 
 static double read_c(int acc, const char *c, int64_t i)

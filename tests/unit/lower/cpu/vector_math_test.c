@@ -18,31 +18,26 @@ enum { BLOCK = 4096 };
         for (int i = 0; i < BLOCK; i++) y[i] = kiln_##F##_f32(x[i]);                                                   \
     }
 DEFINE_LOOP(exp)
-DEFINE_LOOP(exp2) DEFINE_LOOP(log) DEFINE_LOOP(log2) DEFINE_LOOP(sin) DEFINE_LOOP(cos) DEFINE_LOOP(tanh)
-    DEFINE_LOOP(erf) DEFINE_LOOP(sqrt) DEFINE_LOOP(rsqrt) DEFINE_LOOP(floor) DEFINE_LOOP(ceil) DEFINE_LOOP(round)
-        DEFINE_LOOP(rint) DEFINE_LOOP(trunc) DEFINE_LOOP(abs) static
+DEFINE_LOOP(exp2)
+DEFINE_LOOP(log) DEFINE_LOOP(log2) DEFINE_LOOP(sin) DEFINE_LOOP(cos) DEFINE_LOOP(tanh) DEFINE_LOOP(erf)
+    DEFINE_LOOP(sqrt) DEFINE_LOOP(rsqrt) DEFINE_LOOP(floor) DEFINE_LOOP(ceil) DEFINE_LOOP(round) DEFINE_LOOP(rint)
+        DEFINE_LOOP(trunc) DEFINE_LOOP(abs) static
     __attribute__((noinline)) void loop_pow(float *restrict z, const float *restrict x, const float *restrict y)
 {
     for (int i = 0; i < BLOCK; i++) z[i] = kiln_pow_f32(x[i], y[i]);
 }
 static double reciprocal_sqrt(double x) { return 1 / sqrt(x); }
 
-static const struct {
-    const char *name;
-    void (*loop)(float *, const float *);
-    double (*exact)(double);
-    double ulp;
-    int flushes;
-} functions[] = {
-    { "exp", loop_exp, exp, 1, 0 },        { "exp2", loop_exp2, exp2, 1, 1 },
-    { "log", loop_log, log, 1, 0 },        { "log2", loop_log2, log2, 1, 0 },
-    { "sin", loop_sin, sin, 1, 0 },        { "cos", loop_cos, cos, 1, 0 },
-    { "tanh", loop_tanh, tanh, 1, 0 },     { "erf", loop_erf, erf, 1, 0 },
-    { "sqrt", loop_sqrt, sqrt, 0.501, 0 }, { "rsqrt", loop_rsqrt, reciprocal_sqrt, 1, 0 },
-    { "floor", loop_floor, floor, 0, 0 },  { "ceil", loop_ceil, ceil, 0, 0 },
-    { "round", loop_round, round, 0, 0 },  { "rint", loop_rint, rint, 0, 0 },
-    { "trunc", loop_trunc, trunc, 0, 0 },  { "abs", loop_abs, fabs, 0, 0 },
+// clang-format off
+static const struct { const char *name; void (*loop)(float *, const float *); double (*exact)(double); double ulp; int flushes; } functions[] = {
+    { "exp", loop_exp, exp, 1, 0 },       { "exp2", loop_exp2, exp2, 1, 1 },   { "log", loop_log, log, 1, 0 },
+    { "log2", loop_log2, log2, 1, 0 },    { "sin", loop_sin, sin, 1, 0 },      { "cos", loop_cos, cos, 1, 0 },
+    { "tanh", loop_tanh, tanh, 1, 0 },    { "erf", loop_erf, erf, 1, 0 },      { "sqrt", loop_sqrt, sqrt, 0.501, 0 },
+    { "rsqrt", loop_rsqrt, reciprocal_sqrt, 1, 0 }, { "floor", loop_floor, floor, 0, 0 }, { "ceil", loop_ceil, ceil, 0, 0 },
+    { "round", loop_round, round, 0, 0 }, { "rint", loop_rint, rint, 0, 0 },   { "trunc", loop_trunc, trunc, 0, 0 },
+    { "abs", loop_abs, fabs, 0, 0 },
 };
+// clang-format on
 
 // The distance of got from exact in units of the last place of f32; infinite if of different kinds.
 static double ulps(float got, double exact, int flushes)

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+// case.c - a kernel with its tensors at full size: built, fed, run once and compared with its reference before it may be
+// timed.
+//
+// Tensors are made in host memory, where the reference finds them, on all processors: some have gigabytes. What is
+// written holds 0xFF before, and what the drawn instances of the reference leave so is not compared.
+#define _GNU_SOURCE // madvise
+#include "bench.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PERIOD = 1048583, REPEATS = 16 };
+static char poison[4096]; // 0xFF
+
+static bool complain(BenchCase *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool complain(BenchCase *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->problem, sizeof c->problem, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool complain_status(BenchCase *c) { return complain(c, "%s", kiln_error_message()); }
+
+// ---- what the row says
+
+int64_t bench_integer(const BenchCase *c, const char *name, int64_t otherwise)
+{
+    for (int i = 0; i < c->values->n_launch; i++)
+        if (strcmp(c->values->launch[i].name, name) == 0 && c->values->launch[i].kind == BIND_INT)
+            return c->values->launch[i].integer;
+    for (int i = 0; i < c->values->n_build; i++)
+        if (strcmp(c->values->build[i].name, name) == 0 && c->values->build[i].kind == BIND_INT)
+            return c->values->build[i].integer;
+    return otherwise;
+}
+
+double bench_number(const BenchCase *c, const char *name)
+{
+    for (int i = 0; i < c->values->n_launch; i++)
+        if (strcmp(c->values->launch[i].name, name) == 0)
+            return c->values->launch[i].kind == BIND_INT ? (double)c->values->launch[i].integer
+                                                         : c->values->launch[i].real;
+    return NAN;
+}
+
+const BenchTensor *bench_tensor(const BenchCase *c, const char *name)
+{
+    for (int i = 0; i < PLAN_MAX_PARAMS; i++)
+        if (c->tensors[i].name && strcmp(c->tensors[i].name, name) == 0) return &c->tensors[i];
+    return NULL;
+}
+
+// ---- numbers
+
+// Numbers as stored, once for each type; `piece` bytes repeat after `period`.
+typedef struct Pattern {
+    char *stored;
+    size_t period, piece;
+} Pattern;
+
+static const Pattern *find_or_make_pattern(DType type)
+{
+    static Pattern patterns[DTYPE_COUNT];
+    Pattern *const p = &patterns[type];
+    const size_t bytes = (size_t)dtype_bits(type) / 8 * PERIOD;
+    const CaseInput input = dtype_is_float(type) ? (CaseInput){ .kind = INPUT_NORMAL, .b = 1 }
+                                                 : (CaseInput){ .kind = INPUT_UNIFORM, .a = -100, .b = 100 };
+    if (p->stored) return p;
+    *p = (Pattern){ malloc(bytes * (REPEATS + 1)), bytes, bytes * REPEATS };
+    if (!p->stored) return NULL;
+    fill_input(&input, type, p->stored, PERIOD, 1 + (uint64_t)type);
+    for (size_t i = 1; i <= REPEATS; i++) memcpy(p->stored + i * bytes, p->stored, bytes);
+    return p;
+}
+
+typedef struct Copying {
+    char *to;
+    const char *from;
+    size_t piece, bytes;
+} Copying;
+
+static void copy_pieces(void *context, int64_t first, int64_t last)
+{
+    const Copying *const x = context;
+    for (size_t at = (size_t)first * x->piece; at < (size_t)last * x->piece && at < x->bytes; at += x->piece)
+        memcpy(x->to + at, x->from, x->bytes - at < x->piece ? x->bytes - at : x->piece);
+}
+
+static void repeat(char *to, const char *from, size_t piece, size_t bytes)
+{
+    threads_run((int64_t)((bytes + piece - 1) / piece), copy_pieces, &(Copying){ to, from, piece, bytes });
+}
+
+static bool fill_tensor(BenchCase *c, BenchTensor *t, int param)
+{
+    const DType type = dtype_of_type(t->tensor.type);
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    if (latent_is_fp8(&t->tensor)) {
+        size_t piece;
+        const char *const tokens = latent_tokens(&piece);
+        if (tokens) repeat(t->before, tokens, piece, bytes);
+        return tokens || complain(c, "out of memory for the fp8 cache");
+    }
+    if (type == DTYPE_I32) { // which only latent attention reads
+        const char *const problem =
+            latent_indices(c, t->name, (int32_t *)(void *)t->before, tensor_elements(&t->tensor));
+        return !problem || complain(c, "%s", problem);
+    }
+    const Pattern *const p = dtype_bits(type) < 8 ? NULL : find_or_make_pattern(type);
+    if (p) repeat(t->before, p->stored + p->period / PERIOD * (size_t)(104729 * (param + 1) % PERIOD), p->piece, bytes);
+    return p || complain(c, "no numbers for '%s'", t->name);
+}
+
+// ---- tensors
+
+static bool make_values(BenchCase *c, int64_t *symbols, int64_t *scalars)
+{
+    const LaunchPlan *const plan = c->build.kernel->plan;
+    for (int i = 0; i < plan->n_binds; i++)
+        if (!plan->binds[i].is_stride && (symbols[i] = bench_integer(c, plan->binds[i].symbol, -1)) < 0)
+            return complain(c, "the row gives no value for '%s'", plan->binds[i].symbol);
+    for (int i = 0; i < plan->n_params; i++) {
+        const Binding *value = NULL;
+        for (int j = 0; j < c->values->n_launch; j++)
+            if (strcmp(c->values->launch[j].name, plan->params[i].name) == 0) value = &c->values->launch[j];
+        if (plan->params[i].is_tensor) continue;
+        if (!value) return complain(c, "the row gives no value for '%s'", plan->params[i].name);
+        const double real = value->kind == BIND_INT ? (double)value->integer : value->real;
+        const bool is_float = dtype_is_float(plan->params[i].type);
+        c->args[i] = is_float ? KILN_FLOAT(real) : KILN_INT(value->integer);
+        if (is_float) memcpy(&scalars[i], &real, sizeof real);
+        else scalars[i] = value->integer;
+    }
+    return true;
+}
+
+static void *host_memory(size_t bytes)
+{
+    enum { LARGE_PAGE = 1 << 21 };
+    void *const memory = aligned_alloc(LARGE_PAGE, (bytes / LARGE_PAGE + 1) * LARGE_PAGE);
+    if (memory) madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
+
+// What is only read is, on the CPU, the kernel's own tensor.
+static bool is_own(const BenchCase *c, const BenchTensor *t) { return c->machine->is_cpu && !t->written; }
+
+static bool make_input(BenchCase *c, BenchTensor *t, int param)
+{
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    t->before = is_own(c, t) ? t->tensor.data : host_memory(bytes);
+    if (!t->before) return complain(c, "out of memory for '%s'", t->name);
+    if (!fill_tensor(c, t, param)) return false;
+    return is_own(c, t) || !kiln_upload(c->machine->device, t->tensor.data, t->before, bytes) || complain_status(c);
+}
+
+static bool make_output(BenchCase *c, BenchTensor *t)
+{
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    t->expected = host_memory(bytes);
+    if (!t->expected) return complain(c, "out of memory for '%s'", t->name);
+    if (t->read) repeat(t->expected, t->before, bytes + !bytes, bytes);
+    else repeat(t->expected, poison, sizeof poison, bytes);
+    return t->read || !kiln_upload(c->machine->device, t->tensor.data, t->expected, bytes) || complain_status(c);
+}
+
+static bool make_tensors(BenchCase *c)
+{
+    const LaunchPlan *const plan = c->build.kernel->plan;
+    int64_t symbols[PLAN_MAX_BINDS] = { 0 }, scalars[PLAN_MAX_PARAMS] = { 0 }, shape[KILN_MAX_RANK];
+    if (!make_values(c, symbols, scalars)) return false;
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const param = &plan->params[i];
+        BenchTensor *const t = &c->tensors[i];
+        void *memory;
+        if (!param->is_tensor || param->absent) continue;
+        for (int d = 0; d < param->rank; d++) plan_eval(plan, param->shape[d], symbols, scalars, &shape[d]);
+        t->tensor = kiln_tensor_of(c->machine->device, NULL, type_of_dtype(param->type), param->rank, shape);
+        if (kiln_alloc(c->machine->device, kiln_tensor_bytes(&t->tensor), &memory)) return complain_status(c);
+        t->tensor.data = memory;
+        t->name = param->name;
+        t->read = param->access & ACCESS_IN;
+        t->written = param->access & ACCESS_OUT;
+        c->args[i] = KILN_TENSOR(&t->tensor);
+        if ((t->read && !make_input(c, t, i)) || (t->written && !make_output(c, t))) return false;
+    }
+    if (latent_plan(c)) return complain_status(c);
+    if (kiln_workspace_size(c->build.kernel, c->args, plan->n_params, &c->workspace_bytes)) return complain_status(c);
+    return !c->workspace_bytes || !kiln_alloc(c->machine->device, c->workspace_bytes, &c->workspace) ||
+           complain_status(c);
+}
+
+// What only comparing needs.
+static void free_host(BenchCase *c)
+{
+    for (BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++) {
+        if (t->name && !is_own(c, t)) free(t->before);
+        free(t->expected);
+        t->before = t->expected = NULL;
+    }
+}
+
+bool bench_case_launch(void *context)
+{
+    BenchCase *const c = context;
+    return !kiln_launch_with(c->build.kernel, NULL, c->args, c->build.kernel->plan->n_params, c->workspace,
+                             c->workspace_bytes) ||
+           complain_status(c);
+}
+
+// ---- what should come out
+
+static bool run_reference(BenchCase *c, const Expectation *e)
+{
+    const LaunchPlan *const plan = c->reference->plan;
+    kiln_arg args[PLAN_MAX_PARAMS];
+    kiln_tensor host[PLAN_MAX_PARAMS];
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *const param = &plan->params[i];
+        const BenchTensor *const t = bench_tensor(c, param->name);
+        args[i] = dtype_is_float(param->type) ? KILN_FLOAT(bench_number(c, param->name))
+                                              : KILN_INT(bench_integer(c, param->name, 1)); // of a plan: any
+        if (!param->is_tensor) continue;
+        args[i] = t ? KILN_TENSOR(&host[i]) : KILN_NONE;
+        if (!t) continue;
+        host[i] = t->tensor;
+        host[i].device = NULL;
+        host[i].data = t->written ? t->expected : t->before;
+    }
+    return !reference_run_some(c->reference, args, plan->n_params, e->samples) || complain_status(c);
+}
+
+typedef struct Sampling {
+    const BenchCase *c;
+    const Expectation *expectation;
+    const BenchTensor *output;
+} Sampling;
+
+static int64_t draw(int64_t i, int64_t n) // the first, the last, and some between
+{
+    const uint64_t hash = (uint64_t)i * 0x9e3779b97f4a7c15u ^ (uint64_t)i << 17;
+    return i == 0 ? 0 : i == 1 ? n - 1 : (int64_t)((__uint128_t)(hash * 0xbf58476d1ce4e5b9u) * (uint64_t)n >> 64);
+}
+
+static void compute_some(void *context, int64_t first, int64_t last)
+{
+    const Sampling *const s = context;
+    const kiln_tensor *const t = &s->output->tensor;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t at = draw(i, tensor_elements(t));
+        element_set(dtype_of_type(t->type), s->output->expected, at,
+                    s->expectation->element(s->c, s->output->name, at));
+    }
+}
+
+static bool expect(BenchCase *c, const Expectation *e)
+{
+    if (c->reference) return run_reference(c, e);
+    for (const BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++)
+        if (t->name && t->written) threads_run(e->samples, compute_some, &(Sampling){ c, e, t });
+    return true;
+}
+
+// ---- looking at the results
+
+// What an element may be off by, in units of its own size and of a typical one's, of all or of its row: three
+// roundings of its type. Others, integers, are exact.
+static const double units[DTYPE_COUNT] = {
+    [DTYPE_BF16] = 0x1p-7, [DTYPE_F16] = 0x1p-9, [DTYPE_E4M3] = 0x1p-3, [DTYPE_F32] = 1e-4
+};
+
+// Whether the reference has written element i.
+static bool is_expected(const BenchTensor *t, size_t i, size_t size)
+{
+    return memcmp(t->expected + i * size, t->read ? t->before + i * size : poison, size) != 0;
+}
+
+// The next elements that the reference has written, in one row: first .. last - 1, from last on. False: no more.
+static bool next_expected(const BenchTensor *t, int64_t *first, int64_t *last)
+{
+    const size_t size = (size_t)dtype_bits(dtype_of_type(t->tensor.type)) / 8, step = sizeof poison / size;
+    const size_t n = (size_t)tensor_elements(&t->tensor), row = (size_t)t->tensor.shape[t->tensor.rank - 1];
+    size_t i = (size_t)*last;
+    while (i < n && !is_expected(t, i, size)) {
+        const char *const before = t->read ? t->before + i * size : poison;
+        i += i + step <= n && memcmp(t->expected + i * size, before, sizeof poison) == 0 ? step : 1;
+    }
+    *first = (int64_t)i;
+    while (i < n && is_expected(t, i, size) && (i == (size_t)*first || i % row != 0)) i++;
+    *last = (int64_t)i;
+    return *first < *last;
+}
+
+static double root_mean_square(const BenchTensor *t, int64_t first, int64_t last)
+{
+    double squares = 0;
+    for (int64_t i = first; i < last; i++) {
+        const double e = element_get(dtype_of_type(t->tensor.type), t->expected, i);
+        squares += isfinite(e) ? e * e : 0;
+    }
+    return sqrt(squares / (double)(last - first));
+}
+
+static double typical_size(const BenchTensor *t)
+{
+    double squares = 0, n = 0;
+    for (int64_t first, last = 0; next_expected(t, &first, &last);) {
+        squares += pow(root_mean_square(t, first, last), 2) * (double)(last - first);
+        n += (double)(last - first);
+    }
+    return n > 0 ? sqrt(squares / n) : NAN;
+}
+
+static bool compare_run(BenchCase *c, const BenchTensor *t, const char *got, int64_t first, int64_t last, double size)
+{
+    const DType type = dtype_of_type(t->tensor.type);
+    const double typical = fmax(size, root_mean_square(t, first, last));
+    for (int64_t i = first; i < last; i++) {
+        const double is = element_get(type, got, i), expected = element_get(type, t->expected, i);
+        if (is == expected || fabs(is - expected) <= units[type] * (fabs(expected) + typical)) continue;
+        c->wrong = true;
+        return complain(c, "WRONG: element %" PRId64 " of '%s' is %g, not %g", i, t->name, is, expected);
+    }
+    return true;
+}
+
+static bool compare_with(BenchCase *c, const BenchTensor *t, const char *got)
+{
+    const double size = typical_size(t);
+    if (isnan(size) && tensor_elements(&t->tensor) > 0)
+        return complain(c, "the reference says nothing of '%s'", t->name);
+    for (int64_t first, last = 0; next_expected(t, &first, &last);)
+        if (!compare_run(c, t, got, first, last, size)) return false;
+    return true;
+}
+
+static bool compare_output(BenchCase *c, const BenchTensor *t)
+{
+    const size_t bytes = kiln_tensor_bytes(&t->tensor);
+    if (c->machine->is_cpu) return compare_with(c, t, t->tensor.data);
+    char *const got = host_memory(bytes);
+    if (!got) return complain(c, "out of memory for '%s'", t->name);
+    const bool ok =
+        kiln_download(c->machine->device, got, t->tensor.data, bytes) ? complain_status(c) : compare_with(c, t, got);
+    free(got);
+    return ok;
+}
+
+static bool run_and_check(BenchCase *c, const Expectation *e)
+{
+    if (!bench_case_launch(c)) return false;
+    if (kiln_stream_wait(c->machine->device, NULL)) return complain_status(c);
+    if (!expect(c, e)) return false;
+    for (const BenchTensor *t = c->tensors; t < c->tensors + PLAN_MAX_PARAMS; t++)
+        if (t->name && t->written && !compare_output(c, t)) return false;
+    return true;
+}
+
+// ---- opening
+
+static bool build(BenchCase *c, Arena *arena, const char *kernels)
+{
+    const CaseOptions options = { .device = c->machine->device };
+    Binding *values;
+    int n;
+    if (kiln_program_load_file(arena_printf(arena, "%s/%s", kernels, c->row->file), &c->program) ||
+        bindings_parse(arena, c->program, c->row->kernel, c->row->values, &values, &n))
+        return complain_status(c);
+    c->values = case_with_values(arena, c->program, c->row->kernel, NULL, values, n);
+    c->build = (CaseBuild){
+        .program = c->program, .name = c->row->kernel, .bindings = c->values->build, .n_bindings = c->values->n_build
+    };
+    return case_build(&c->build, &options) || complain(c, "%s", c->build.message ? c->build.message : "out of memory");
+}
+
+static bool build_reference(BenchCase *c, const Expectation *e)
+{
+    const char *const name = e->reference ? e->reference : c->row->kernel;
+    return e->element || !reference_build(c->program, name, c->values->build, c->values->n_build, &c->reference) ||
+           complain_status(c);
+}
+
+bool bench_case_open(BenchCase *c, Arena *arena, const Row *row, const char *kernels, Machine *machine)
+{
+    const Expectation *const e = find_expectation(row->kernel);
+    *c = (BenchCase){ .row = row, .machine = machine };
+    if (!e) return complain(c, "no expectation is written for '%s'", row->kernel);
+    memset(poison, 0xFF, sizeof poison);
+    const bool ok = build(c, arena, kernels) && build_reference(c, e) && make_tensors(c) && run_and_check(c, e);
+    free_host(c);
+    return ok;
+}
+
+void bench_case_close(BenchCase *c)
+{
+    for (int i = 0; i < PLAN_MAX_PARAMS; i++)
+        if (c->tensors[i].name) kiln_free(c->machine->device, c->tensors[i].tensor.data);
+    if (c->machine) kiln_free(c->machine->device, c->workspace);
+    case_build_free(&c->build);
+    kiln_kernel_free(c->reference);
+    kiln_program_free(c->program);
+    *c = (BenchCase){ .row = NULL };
+}

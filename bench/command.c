@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: MIT
+// command.c - `kiln bench`: the tables of docs/benchmarks, each row beside its baseline and the machine's ceiling.
+//
+// Row and baseline are timed in turns (A B A B), because clocks move and neighbours come and go. On the CPU the fastest
+// runs are compared: whatever else the machine does only adds time. On a GPU, which is ours alone, the medians are.
+// A GPU rests after each turn for as long as the turn took: the power limit acts some 20 ms after the load begins, on
+// whoever comes second, and large products then differed by 10% from run to run.
+#include "bench.h"
+
+#include <errno.h>
+#include <math.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 200, LAUNCH_ROUNDS = 20 };
+
+typedef struct BenchOptions {
+    const char *device, *kernels, *beside, *save;
+    bool json, list, compile;
+    int64_t seconds, row_limit, skip;
+    int n_args;
+    char **args;
+} BenchOptions;
+
+typedef struct Result {
+    const Row *row;
+    Spread own, baseline;
+    int runs;
+    double operations, bytes, build_seconds;
+    double rate, ceiling, ratio; // work per second; NAN: unknown
+    double floor;                // seconds that bytes and operations take at best; a GPU's
+    bool by_memory;              // rate and ceiling are bytes
+    char baseline_name[64];
+    int registers, spill_bytes;
+    bool failed;
+    const char *correct; // in JSON: elements of its results were compared, or it did not come to that
+    char problem[512];
+} Result;
+
+typedef struct Bench {
+    const BenchOptions *options;
+    Arena *arena;
+    Machine machine;
+    double copy_rate; // a GPU's, measured in this run
+    FILE *json;
+    bool any;          // something was written to json
+    bool began;        // the JSON object
+    int shown, wanted; // rows, for who interrupts
+} Bench;
+
+// ---- one row
+
+static double peak_of(const Bench *b, DType type)
+{
+    static double known[DTYPE_COUNT]; // measuring takes a while
+    if (!known[type]) known[type] = ceiling_of(b->machine.device, type).operations_per_second;
+    return known[type];
+}
+
+static double typical(const Bench *b, Spread s) { return b->machine.is_cpu ? s.fastest : s.median; }
+
+static void judge(const Bench *b, const BenchCase *c, const Baseline *baseline, Result *r)
+{
+    const Expectation *const e = find_expectation(c->row->kernel);
+    const bool against_memory = c->row->goal == OF_CEILING || c->row->goal == BYTES ||
+                                baseline->kind == BASELINE_READ || baseline->kind == BASELINE_COPY;
+    const double t = typical(b, r->own), other = typical(b, r->baseline);
+    r->operations = e->operations ? e->operations(c) : 0;
+    r->bytes = bench_bytes(c);
+    r->by_memory = against_memory || r->operations == 0;
+    r->rate = (r->by_memory ? r->bytes : r->operations) / t;
+    // A CPU's peak depends on what else it does at the moment: there only baselines count.
+    r->ceiling = b->machine.is_cpu ? (r->by_memory ? baseline->work / other : 0)
+                 : r->by_memory    ? b->copy_rate
+                                   : peak_of(b, dtype_of_type(c->tensors[0].tensor.type));
+    if (!b->machine.is_cpu)
+        r->floor = fmax(r->bytes / b->copy_rate, r->operations / peak_of(b, dtype_of_type(c->tensors[0].tensor.type)));
+    const double work = baseline->work ? baseline->work : r->by_memory ? r->bytes : r->operations;
+    r->ratio = baseline->kind == BASELINE_NONE || !other ? NAN : r->rate / (work / other);
+}
+
+static void rest_since(const Bench *b, double begin)
+{
+    const double seconds = seconds_now() - begin;
+    const struct timespec rest = { (time_t)seconds, (long)(1e9 * (seconds - floor(seconds))) };
+    if (!b->machine.is_cpu) nanosleep(&rest, NULL);
+}
+
+static bool time_in_turns(Bench *b, BenchCase *c, Baseline *baseline, Result *r)
+{
+    static Times own, other, warm_up;
+    const int runs = b->machine.is_cpu ? CPU_RUNS : GPU_RUNS, rounds = b->machine.is_cpu ? CPU_ROUNDS : GPU_ROUNDS;
+    const double seconds = (double)b->options->seconds / rounds;
+    own.n = other.n = warm_up.n = 0;
+    if (!machine_time(&b->machine, bench_case_launch, c, 2, 0, &warm_up)) return false;
+    baseline_time(baseline, 2, 0, &warm_up);
+    for (int i = 0; i < rounds; i++) {
+        double begin = seconds_now();
+        baseline_time(baseline, runs, seconds, &other);
+        rest_since(b, begin);
+        begin = seconds_now();
+        if (!machine_time(&b->machine, bench_case_launch, c, runs, seconds, &own)) return false;
+        rest_since(b, begin);
+    }
+    r->runs = own.n;
+    r->own = times_spread(&own);
+    r->baseline = times_spread(&other);
+    return true;
+}
+
+static void measure_row(Bench *b, const Row *row, Result *r)
+{
+    static BenchCase c;
+    static Baseline baseline;
+    *r = (Result){ .row = row, .ratio = NAN, .correct = "true" };
+    baseline.kind = BASELINE_NONE;
+    bool ok = bench_case_open(&c, b->arena, row, b->options->kernels, &b->machine);
+    if (ok) {
+        baseline_open(&baseline, b->arena, &c, b->options->kernels);
+        ok = time_in_turns(b, &c, &baseline, r);
+    }
+    if (ok) {
+        judge(b, &c, &baseline, r);
+        snprintf(r->baseline_name, sizeof r->baseline_name, "%s", baseline.kind == BASELINE_NONE ? "" : baseline.name);
+        r->build_seconds = c.build.seconds;
+        r->registers = c.build.kernel->report.registers;
+        r->spill_bytes = c.build.kernel->report.spill_bytes;
+    } else {
+        r->failed = true;
+        r->correct = c.wrong ? "false" : "null";
+        snprintf(r->problem, sizeof r->problem, "%.500s", c.problem[0] ? c.problem : kiln_error_message());
+    }
+    baseline_close(&baseline);
+    bench_case_close(&c);
+}
+
+// ---- the table
+
+// As a share of the target.
+static double reached(const Result *r)
+{
+    switch (r->row->goal) {
+    case OF_BASELINE: return r->ratio / r->row->target;
+    case OF_CEILING: return r->rate / r->ceiling / r->row->target;
+    case OPERATIONS: return r->operations / r->own.median / r->row->target;
+    case BYTES: return r->bytes / r->own.median / r->row->target;
+    case SECONDS: return r->row->target / r->own.median;
+    }
+    return NAN;
+}
+
+static const char *verdict(const Result *r)
+{
+    return !r->row->target || isnan(reached(r)) ? "-" : reached(r) >= 1 ? "met" : "not met";
+}
+
+static void print_target(char *text, size_t bytes, const Row *row)
+{
+    switch (row->goal) {
+    case OF_BASELINE: snprintf(text, bytes, "%.2f", row->target); break;
+    case OF_CEILING: snprintf(text, bytes, "%.0f%% of ceiling", 100 * row->target); break;
+    case OPERATIONS: snprintf(text, bytes, "%.0f TFLOPS", 1e-12 * row->target); break;
+    case BYTES: snprintf(text, bytes, "%.0f GB/s", 1e-9 * row->target); break;
+    case SECONDS: snprintf(text, bytes, "%.1f us", 1e6 * row->target); break;
+    }
+}
+
+static void print_rate(char *text, size_t bytes, double rate, bool is_bytes)
+{
+    if (isnan(rate) || rate <= 0) snprintf(text, bytes, "-");
+    else if (is_bytes) snprintf(text, bytes, "%.0f GB/s", 1e-9 * rate);
+    else if (rate >= 1e13) snprintf(text, bytes, "%.0f TFLOPS", 1e-12 * rate);
+    else snprintf(text, bytes, "%.0f GFLOPS", 1e-9 * rate);
+}
+
+static void print_result(const Result *r)
+{
+    char rate[32], ceiling[32] = "-", baseline[112] = "-", baseline_rate[32], ratio[16] = "-", target[32] = "-",
+                   floor[16] = "-";
+    if (r->failed) {
+        printf("| %s | failed: %.*s | | | | | | | | |\n", r->row->name, (int)strcspn(r->problem, "\n"), r->problem);
+        return;
+    }
+    print_rate(rate, sizeof rate, r->rate, r->by_memory);
+    if (r->ceiling > 0) snprintf(ceiling, sizeof ceiling, "%.0f%%", 100 * r->rate / r->ceiling);
+    if (!isnan(r->ratio)) {
+        print_rate(baseline_rate, sizeof baseline_rate, r->rate / r->ratio, r->by_memory);
+        snprintf(baseline, sizeof baseline, "%s: %s", r->baseline_name, baseline_rate);
+        snprintf(ratio, sizeof ratio, "%.3f", r->ratio);
+    }
+    if (r->row->target) print_target(target, sizeof target, r->row);
+    if (r->floor > 0) snprintf(floor, sizeof floor, "%.4f", 1e3 * r->floor);
+    printf("| %s | %.4f (%.4f to %.4f) | %s | %s | %s | %s | %s | %s | %s | %.2f |\n", r->row->name,
+           1e3 * r->own.median, 1e3 * r->own.fastest, 1e3 * r->own.slowest, floor, rate, ceiling, baseline, ratio,
+           target, verdict(r), r->build_seconds);
+    fflush(stdout);
+}
+
+static void print_table_head(void)
+{
+    printf(
+        "| what | ms: median (fastest to slowest) | floor ms | rate | of ceiling | baseline | ratio | target | | build "
+        "s |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+}
+
+static void begin_json(Bench *b)
+{
+    fprintf(b->json, "%s\n  {", b->any ? "," : "");
+    b->any = true;
+}
+
+static void print_number(FILE *out, const char *name, double value)
+{
+    if (isnan(value) || isinf(value)) fprintf(out, ", \"%s\": null", name);
+    else fprintf(out, ", \"%s\": %.9g", name, value);
+}
+
+static void print_json_problem(FILE *out, const char *problem)
+{
+    fprintf(out, ", \"problem\": ");
+    print_json_text(out, problem);
+    fprintf(out, "}");
+}
+
+static void save_result(Bench *b, const Result *r)
+{
+    begin_json(b);
+    fprintf(b->json, "\"name\": \"%s\", \"kernel\": \"%s\", \"values\": \"%s\", \"correct\": %s", r->row->name,
+            r->row->kernel, r->row->values, r->correct);
+    if (r->failed) {
+        print_json_problem(b->json, r->problem);
+        return;
+    }
+    fprintf(b->json,
+            ", \"runs\": %d, \"registers\": %d, \"spill_bytes\": %d, \"verdict\": \"%s\", \"baseline\": ", r->runs,
+            r->registers, r->spill_bytes, verdict(r));
+    print_json_text(b->json, r->baseline_name);
+    // clang-format off
+    const struct { const char *name; double value; } numbers[] = {
+        { "median_seconds", r->own.median }, { "fastest_seconds", r->own.fastest }, { "slowest_seconds", r->own.slowest },
+        { "baseline_median_seconds", r->baseline.median }, { "baseline_fastest_seconds", r->baseline.fastest },
+        { "baseline_slowest_seconds", r->baseline.slowest }, { "operations", r->operations }, { "bytes", r->bytes },
+        { "floor_seconds", r->floor },
+        { "rate", r->rate }, { "ceiling", r->ceiling }, { "ratio", r->ratio }, { "target", r->row->target },
+        { "build_seconds", r->build_seconds } };
+    for (int i = 0; i < COUNT(numbers); i++)
+        print_number(b->json, numbers[i].name, numbers[i].value);
+    fprintf(b->json, "}");
+    fflush(b->json);
+}
+
+// ---- the cost of a launch on the host
+
+static const Row launch_rows[] = {
+    { "launch add", "elementwise/add.tile", "add", "T=f32, M=64, N=512, MB=64, NB=512", 5e-6, SECONDS, BASELINE_NONE, NULL, 0 },
+    { "launch gemm", "gemm/gemm.tile", "gemm_nt", "T=bf16, M=128, N=256, K=128", 5e-6, SECONDS, BASELINE_NONE, NULL, 0 },
+    { "launch attention", "attention/forward.tile", "attention_forward", "T=bf16, D=128, CAUSAL=false, LSE=none, B=1, S=128, "
+      "SKV=128, H=1, HKV=1, scale=0.088", 5e-6, SECONDS, BASELINE_NONE, NULL, 0 },
+};
+
+// Launches without waiting, fewer than a device queues, then the wait outside the clock.
+static bool time_launches(Bench *b, BenchCase *c, Times *times)
+{
+    times->n = 0;
+    for (int i = 0; i < LAUNCH_ROUNDS; i++) {
+        const double begin = seconds_now();
+        for (int k = 0; k < LAUNCHES; k++)
+            if (!bench_case_launch(c))
+                return false;
+        times_add(times, (seconds_now() - begin) / LAUNCHES);
+        if (kiln_stream_wait(b->machine.device, NULL))
+            return false;
+    }
+    // clang-format on
+    return true;
+}
+
+static bool measure_launch(Bench *b, const Row *row, bool first)
+{
+    static BenchCase c;
+    static Times times;
+    const bool ok =
+        bench_case_open(&c, b->arena, row, b->options->kernels, &b->machine) && time_launches(b, &c, &times);
+    const Spread s = times_spread(&times);
+    if (first && !b->options->json)
+        printf("\n| launch, warm, on the host | us: median (fastest to slowest) | target | |\n| --- | --- | --- | --- "
+               "|\n");
+    if (!ok) fprintf(stderr, "kiln: %s: %s\n", row->name, c.problem[0] ? c.problem : kiln_error_message());
+    else if (!b->options->json)
+        printf("| %s | %.2f (%.2f to %.2f) | %.1f | %s |\n", row->name, 1e6 * s.median, 1e6 * s.fastest,
+               1e6 * s.slowest, 1e6 * row->target, s.median <= row->target ? "met" : "not met");
+    if (b->json) {
+        begin_json(b);
+        fprintf(b->json, "\"name\": \"%s\", \"correct\": %s", row->name, ok ? "true" : c.wrong ? "false" : "null");
+        if (ok) fprintf(b->json, ", \"host_seconds\": %.9g, \"target\": %.9g}", s.median, row->target);
+        else print_json_problem(b->json, c.problem[0] ? c.problem : kiln_error_message());
+    }
+    fflush(stdout);
+    bench_case_close(&c);
+    return ok;
+}
+
+// ---- all of them
+
+static bool is_wanted(const BenchOptions *o, const char *name)
+{
+    bool any = o->n_args == 0;
+    for (int i = 0; i < o->n_args; i++) any |= strstr(name, o->args[i]) != NULL;
+    return any;
+}
+
+static int fail_no_row(const BenchOptions *o)
+{
+    return fail_usage("no row's name contains '%s'%s; see 'kiln bench --list'", o->n_args ? o->args[0] : "",
+                      o->n_args > 1 ? " or one of the others" : "");
+}
+
+// A faulted device takes nothing more; closed and opened it may. Where the driver refuses the process, another one can go on
+// behind the row (bench/gpu.sh): hence a status of its own.
+enum { EXIT_DEVICE_LOST = 3 };
+
+static bool reopen(Bench *b, kiln_device **device)
+{
+    machine_close(&b->machine);
+    kiln_device_close(*device);
+    *device = NULL;
+    return kiln_device_open(b->options->device, device) == KILN_OK && machine_open(&b->machine, *device);
+}
+
+static bool measure_copying(Bench *b)
+{
+    static Times times;
+    times.n = 0;
+    if (b->machine.is_cpu) return true;
+    if (!machine_copy(&b->machine) || !machine_time(&b->machine, machine_copy, &b->machine, 20, 0, &times))
+        return false;
+    b->copy_rate = MACHINE_BYTES / times_spread(&times).median;
+    if (!b->options->json) printf("Copy from device to device: %.0f GB/s read and written.\n\n", 1e-9 * b->copy_rate);
+    return true;
+}
+
+static int bench_all(Bench *b, kiln_device **device)
+{
+    int n, result = EXIT_OK, launches = 0, passed = 0;
+    const Row *const rows = bench_rows(b->machine.is_cpu, &n);
+    static Result r;
+    if (!b->options->json) printf("%s; kiln %s\n\n", kiln_device_describe(*device), KILN_VERSION);
+    if (!measure_copying(b)) return fail_status(NULL);
+    for (int i = 0; i < n; i++) {
+        if (!is_wanted(b->options, rows[i].name) || passed++ < b->options->skip) continue;
+        progress("%s", rows[i].name);
+        alarm((unsigned)b->options->row_limit);
+        measure_row(b, &rows[i], &r);
+        output_hold();
+        progress_end();
+        if (!b->options->json && b->shown == 0) print_table_head();
+        b->shown++;
+        if (!b->options->json) print_result(&r);
+        if (b->json) save_result(b, &r);
+        output_release();
+        if (r.failed) {
+            fprintf(stderr, "kiln: %s: %s\n", r.row->name, r.problem);
+            result = EXIT_FAILED;
+            if ((*device)->poisoned && !reopen(b, device)) return fail_status(NULL), EXIT_DEVICE_LOST;
+        }
+    }
+    alarm(0);
+    for (int i = 0; i < COUNT(launch_rows) && !b->machine.is_cpu; i++)
+        if (is_wanted(b->options, launch_rows[i].name) && passed++ >= b->options->skip) {
+            if (!measure_launch(b, &launch_rows[i], launches++ == 0)) result = EXIT_FAILED;
+        }
+    return passed == 0 ? fail_no_row(b->options) : result;
+}
+
+static bool any_wanted(const BenchOptions *o)
+{
+    int n;
+    const bool is_cpu = strncmp(o->device, "cpu", 3) == 0;
+    const Row *const rows = bench_rows(is_cpu, &n);
+    for (int i = 0; i < n; i++)
+        if (is_wanted(o, rows[i].name)) return true;
+    for (int i = 0; i < COUNT(launch_rows) && !is_cpu; i++)
+        if (is_wanted(o, launch_rows[i].name)) return true;
+    return false;
+}
+
+static bool list_row(const BenchOptions *o, const Row *row)
+{
+    const bool wanted = is_wanted(o, row->name);
+    if (wanted) printf("%-34s %s %s\n", row->name, row->kernel, row->values);
+    return wanted;
+}
+
+static int list_rows(const BenchOptions *o)
+{
+    int n, listed = 0;
+    const bool is_cpu = strncmp(o->device, "cpu", 3) == 0;
+    const Row *const rows = bench_rows(is_cpu, &n);
+    for (int i = 0; i < n; i++) listed += list_row(o, &rows[i]);
+    for (int i = 0; i < COUNT(launch_rows) && !is_cpu; i++) listed += list_row(o, &launch_rows[i]);
+    return listed ? EXIT_OK : fail_no_row(o);
+}
+
+static void end_json(const Bench *b, const char *more)
+{
+    fprintf(b->json, "\n], \"copy_bytes_per_second\": %.0f%s}\n", b->copy_rate, more);
+    fflush(b->json);
+}
+
+static void print_interrupted(void *context)
+{
+    const Bench *const b = context;
+    if (b->json && b->began) end_json(b, ", \"interrupted\": true");
+    if (!b->options->json) printf("\ninterrupted after %d of %d rows\n", b->shown, b->wanted);
+}
+
+static int count_wanted(const BenchOptions *o, bool is_cpu)
+{
+    int n, wanted = 0;
+    const Row *const rows = bench_rows(is_cpu, &n);
+    for (int i = 0; i < n; i++) wanted += is_wanted(o, rows[i].name);
+    return wanted;
+}
+
+static int run_bench(Bench *b, kiln_device **device)
+{
+    int result;
+    output_hold();
+    if (b->json) {
+        b->began = true;
+        fprintf(b->json, "{\"device\": ");
+        print_json_text(b->json, kiln_device_describe(*device));
+        fprintf(b->json, ", \"rows\": [");
+    }
+    output_release();
+    if (b->options->compile) result = bench_compile(b->arena, *device, b->options->kernels, b->json);
+    else result = machine_open(&b->machine, *device) ? bench_all(b, device) : fail_status(NULL);
+    output_hold(); // not given back: from here on nothing is interrupted
+    if (b->json) end_json(b, "");
+    if (!b->options->compile) machine_close(&b->machine);
+    return result;
+}
+
+static int bench(Arena *arena, void *context)
+{
+    BenchOptions *const o = context;
+    if (!o->kernels) o->kernels = kernels_folder(arena);
+    Bench b = { .options = o, .arena = arena, .json = o->json ? stdout : NULL };
+    kiln_device *device = NULL;
+    if (o->list) return list_rows(o);
+    if (!o->compile && !any_wanted(o)) return fail_no_row(o);
+    b.wanted = count_wanted(o, strncmp(o->device, "cpu", 3) == 0);
+    on_interrupt(print_interrupted, &b); // before the device, which starts threads
+    if (kiln_device_open(o->device, &device)) return fail_status(NULL);
+    if (o->save && !(b.json = fopen(o->save, "w"))) return fail_usage("cannot write %s: %s", o->save, strerror(errno));
+    if (o->beside && !baseline_start_process(o->beside)) return fail_usage("cannot start '%s'", o->beside);
+    const int result = run_bench(&b, &device);
+    baseline_end_process();
+    kiln_device_close(device);
+    if (o->save && (ferror(b.json) | fclose(b.json)) != 0)
+        return fail_usage("cannot write all of %s: %s", o->save, strerror(errno));
+    return result;
+}
+
+int tool_bench(int argc, char **argv)
+{
+    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv };
+    const Option options[] = {
+        { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: cpu)" },
+        { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: as they are installed)" },
+        { "--beside", OPTION_TEXT, &o.beside, "COMMAND",
+          "a program that times other implementations of the same rows" },
+        { "--seconds", OPTION_NUMBER, &o.seconds, "N",
+          "CPU: time each row and its baseline for about N seconds (default: 1)" },
+        { "--row-limit", OPTION_NUMBER, &o.row_limit, "N",
+          "end the program when a row takes more than N seconds: a kernel may hang" },
+        { "--skip", OPTION_NUMBER, &o.skip, "N", "leave out the first N of the rows" },
+        { "--compile", OPTION_FLAG, &o.compile, NULL, "compile times of every kernel instead" },
+        { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows" },
+        { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },
+        { "--save", OPTION_TEXT, &o.save, "FILE", "write the JSON object to FILE, besides the tables" },
+    };
+    const Usage usage = {
+        "kiln bench [OPTION...] [NAME...]",
+        "Times kernels of the library at sizes that show their limit, each in turns with its baseline (OpenBLAS, a memory copy,\n"
+        "the program of --beside), and prints a Markdown table. Before a kernel is timed, elements of its results are\n"
+        "compared with float64. With names, only the rows that contain one.",
+        options, COUNT(options),
+        "  kiln bench\n  kiln bench gemm\n  kiln bench --compile\n"
+        "  kiln bench --device=cuda:0 --beside='python3 bench/baselines.py' --save=result.json\n"
+    };
+    const int end = parse_options(&usage, argc, argv, &o.n_args);
+    return end >= 0 ? end : with_arena(bench, &o);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// actions.c - the walks over the tree make the schedule: what each action says beside its operation.
+//
+// An action is printed when it is made (print_action.c). Deciding code calls what is here; it makes no Loop IR for an
+// action itself.
+//
+// before: lo->schedule has its tables (schedule_tables.c) and a role is open
+#include "lower/cuda/actions.h"
+
+Action *act(Lowering *lo, Action action)
+{
+    Action *const added = schedule_add(&lo->builder, action);
+    print_action(lo, added);
+    return added;
+}
+
+Action *open_action(Lowering *lo, Action action)
+{
+    Action *const added = schedule_open(&lo->builder, action);
+    print_begin(lo, added);
+    return added;
+}
+
+void otherwise_action(Lowering *lo)
+{
+    print_otherwise(lo, schedule_innermost(&lo->builder));
+    schedule_otherwise(&lo->builder);
+}
+
+void close_action(Lowering *lo)
+{
+    print_end(lo, schedule_innermost(&lo->builder));
+    schedule_close(&lo->builder);
+}
+
+// ---- rings
+
+static Action on_ring(ActionKind kind, const Ring *ring)
+{
+    return (Action){ .kind = kind, .ring = { .ring = ring->index } };
+}
+
+void act_wait(Lowering *lo, const Ring *ring) { act(lo, on_ring(ACTION_WAIT, ring)); }
+
+int walking_groups(const Lowering *lo) { return lo->is_specialised ? 1 : lo->all.groups; }
+
+// The warps that read by ordinary loads are together again before one lane of each speaks for it.
+void act_release(Lowering *lo, const Ring *ring, RingSlot slot)
+{
+    Action release = on_ring(ACTION_RELEASE, ring);
+    release.ring.slot = slot;
+    release.ring.arrivals = lo->partition.warps * walking_groups(lo) * (ring->is_shared ? lo->cluster : 1);
+    act(lo, release);
+}
+
+// ---- order
+
+void act_plain(Lowering *lo, ActionKind kind) { act(lo, (Action){ .kind = kind }); }
+
+void act_barrier(Lowering *lo, ActionKind kind, int barrier, int threads)
+{
+    act(lo, (Action){ .kind = kind, .barrier = { .barrier = barrier, .threads = threads } });
+}
+
+void act_mma_wait(Lowering *lo, int pending)
+{
+    act(lo, (Action){ .kind = ACTION_MMA_WAIT, .wait = { .pending = pending } });
+}

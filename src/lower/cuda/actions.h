@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// actions.h - making and printing the schedule's actions.
+#ifndef KILN_LOWER_CUDA_ACTIONS_H
+#define KILN_LOWER_CUDA_ACTIONS_H
+
+#include "lower/cuda/cuda.h"
+
+// ---- actions.c: deciding
+Action *act(Lowering *lo, Action action); // one without a body
+Action *open_action(Lowering *lo, Action action);
+void otherwise_action(Lowering *lo);
+void close_action(Lowering *lo);
+int walking_groups(const Lowering *lo);        // whose code the walk is
+void act_plain(Lowering *lo, ActionKind kind); // one that says all by its kind
+void act_wait(Lowering *lo, const Ring *ring);
+void act_release(Lowering *lo, const Ring *ring, RingSlot slot);
+void act_barrier(Lowering *lo, ActionKind kind, int barrier, int threads);
+void act_mma_wait(Lowering *lo, int pending);
+
+// ---- record.c: what the walks still print themselves, as actions
+Action *record(Lowering *lo, Action action);
+void record_open(Lowering *lo, Action action);
+void record_otherwise(Lowering *lo);
+void record_close(Lowering *lo);
+void record_scope(Lowering *lo, ScopeKind kind, const TileOp *source);
+void record_loop(Lowering *lo, LoopPart part, const TileOp *source);
+void record_tile(Lowering *lo, ActionKind kind, const TileInfo *tile);
+void record_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals);
+void record_accesses(Lowering *lo, Action *action, TileOp *op);
+void record_op(Lowering *lo, TileOp *op); // an operation without a body
+
+// ---- schedule_tables.c
+void make_schedule_tables(Lowering *lo);
+
+// ---- print_action.c: printing
+void print_action(Lowering *lo, const Action *action);
+void print_begin(Lowering *lo, const Action *action); // of one with a body
+void print_otherwise(Lowering *lo, const Action *action);
+void print_end(Lowering *lo, const Action *action);
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+// multistage.c - pipelines before sm_90: copies run ahead through cp.async, issued by the computing threads themselves.
+//
+//     synchronise
+//     for (t = begin - (buffers - 1); t < end; t++)
+//         if (t >= begin): wait for the copies of step t (all but the last buffers - 2 groups); synchronise
+//         copies of step t + buffers - 1, if there is one; commit a group in any case, so that groups count steps
+//         if (t >= begin): the step's statements
+//
+// One barrier per step does for both: everyone's copies of this step have arrived, and the buffer that is filled next
+// is read by nobody any more. A tile takes part if all its writes are such copies, of whole pieces of 4 to 16 bytes, of
+// what tensors hold that are only read, at places that do not depend on what the threads compute.
+#include "lower/cuda/actions.h"
+
+// ---- which copies
+
+static bool view_is_known(const KnownValues *values, const Buffer *buffer)
+{
+    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer)
+        for (int d = 0; d < buffer->base.buffer->rank; d++)
+            if (!value_is_known(values, buffer->base.subs[d].start) ||
+                !value_is_known(values, buffer->base.subs[d].width))
+                return false;
+    return true;
+}
+
+// The iteration that moves wide pieces, one load and one store each; false: it has none.
+static bool plan_pieces(Lowering *lo, TileOp *op, Iteration *it, Var **run)
+{
+    TileOp *const map = as_map(lo, op);
+    const TileOp *const store = map->forall.body;
+    if (map->forall.n < 1 || map->forall.n > LAYOUT_MAX_RANK || store->kind != T_STORE ||
+        store->store.value->kind != E_LOAD)
+        return false;
+    *it = (Iteration){ .indices = map->forall.indices, .n = map->forall.n, .partition = lo->partition, .vector = -1 };
+    int extents[LAYOUT_MAX_RANK];
+    for (int i = 0; i < COUNT(it->dim_of); i++) it->dim_of[i] = i < it->n ? i : -1;
+    for (int i = 0; i < it->n; i++) {
+        int64_t extent;
+        if (!full_extent(&it->indices[i], &extent) || extent > 1 << 16) return false;
+        extents[i] = (int)extent;
+    }
+    const int bytes = dtype_bits(op->copy.dst.buffer->type) / 8;
+    it->layout = layout_blocked(it->n, extents, it->partition, 16 / bytes);
+    it->vector = choose_vectors(lo, map, it, run);
+    if (it->vector < 0 || it->n_loaded != 1 || it->n_stored != 1) return false;
+    const int piece = it->layout.mode[it->vector].extent * bytes;
+    return piece == 4 || piece == 8 || piece == 16;
+}
+
+static bool copy_is_multistage(Lowering *lo, const KnownValues *values, const TileOp *pipeline, TileOp *op)
+{
+    if (op->kind != T_COPY || op_info(lo, op)->parent != pipeline || op->copy.dst.buffer->kind != BUFFER_SHARED)
+        return false;
+    Buffer *const src = op->copy.src.buffer;
+    const Buffer *const root = buffer_root(src);
+    if (root->kind != BUFFER_TENSOR || root->access != ACCESS_IN || dtype_bits(root->type) < 8 ||
+        root->type != op->copy.dst.buffer->type || src->type != root->type || !view_is_known(values, src))
+        return false;
+    for (int d = 0; d < src->rank; d++)
+        if (!value_is_known(values, op->copy.src.subs[d].start)) return false;
+    for (int d = 0; d < op->copy.dst.buffer->rank; d++)
+        if (!value_is_known(values, op->copy.dst.subs[d].start)) return false;
+    Iteration it;
+    Var *run;
+    return plan_pieces(lo, op, &it, &run);
+}
+
+typedef struct Writes {
+    const KnownValues *values;
+    const TileOp *pipeline;
+    const Buffer *root;
+    bool reads, multistage, other;
+    bool here_reads, here_writes;
+} Writes;
+
+static void see_use(const TileUse *use, void *context)
+{
+    Writes *const w = context;
+    if (buffer_root(use->buffer) == w->root) {
+        w->here_reads |= use->reads;
+        w->here_writes |= use->writes || use->atomic;
+    }
+}
+
+static bool see_op(Lowering *lo, TileOp *op, void *context)
+{
+    Writes *const w = context;
+    if (op->kind == T_TILE) return false;
+    w->here_reads = w->here_writes = false;
+    tile_uses(op, see_use, w);
+    w->reads |= w->here_reads;
+    if (w->here_writes && copy_is_multistage(lo, w->values, w->pipeline, op)) w->multistage = true;
+    else if (w->here_writes) w->other = true;
+    return false;
+}
+
+static bool note_multistage(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind == T_COPY && op->copy.dst.buffer == context) op_info(lo, op)->fetched = true;
+    return op->kind == T_FORALL;
+}
+
+static bool is_in_the_way(Lowering *lo, TileOp *op)
+{
+    return op->kind == T_PIPELINE || op->kind == T_BREAK || op->kind == T_RETURN;
+}
+
+// Scalars that the pipeline's own steps change are not known a few steps ahead.
+static bool forget_changed(Lowering *lo, TileOp *op, void *context)
+{
+    KnownValues *const values = context;
+    if (op->kind == T_SET) values->unknown[op->let.var->id] = true;
+    if (op->kind == T_UPDATE && op->update.var) values->unknown[op->update.var->id] = true;
+    return false;
+}
+
+static bool plan_pipeline(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_PIPELINE || op->pipeline.n != 1 || op->pipeline.stages < 2) return op->kind == T_FORALL;
+    if (block_has(lo, op->pipeline.body, is_in_the_way)) return false;
+    KnownValues values = new_known_values(lo);
+    each_op(lo, op->pipeline.body, forget_changed, &values);
+    find_unknown(&values);
+    Multistage *const multistage = NEW(lo->arena, Multistage, .pipeline = op, .buffers = op->pipeline.stages);
+    for (int i = 0; i < lo->n_declared; i++) {
+        TileInfo *const tile = lo->declared.items[i];
+        if (tile->storage != TILE_IN_SHARED || op_info(lo, tile->declared)->parent != op) continue;
+        Writes writes = { .values = &values, .pipeline = op, .root = tile->buffer };
+        each_op(lo, lo->kernel->body, see_op, &writes);
+        if (!writes.multistage || writes.other || !writes.reads) continue;
+        each_op(lo, lo->kernel->body, note_multistage, tile->buffer);
+        tile->multistage = multistage;
+        multistage->n_tiles++;
+    }
+    if (!multistage->n_tiles) return false;
+    multistage->known = values;
+    OpInfo *const info = op_info(lo, op);
+    info->multistage = multistage;
+    info->barrier_before = true; // the buffers may still be read by those who are late
+    info->barrier_group = -1;
+    VEC_PUSH(lo->arena, &lo->multistages, multistage);
+    return false;
+}
+
+// before: shared tiles are laid out       after: copies that run ahead are marked as fetched
+void find_multistages(Lowering *lo)
+{
+    if (!lo->is_specialised) each_op(lo, lo->kernel->body, plan_pipeline, NULL);
+}
+
+// ---- printing
+
+static void emit_pieces(Lowering *lo, TileOp *op)
+{
+    Iteration it;
+    Var *run;
+    plan_pieces(lo, op, &it, &run);
+    it.n_loaded = it.n_stored = 0; // places are those of the first element
+    const TileOp *const store = as_map(lo, op)->forall.body;
+    const Expr *const load = store->store.value;
+    const int width = it.layout.mode[it.vector].extent;
+    int pieces = 1, n = 0;
+    for (int i = 0; i < it.layout.n; i++)
+        pieces *= it.layout.mode[i].input == IN_REGISTER && i != it.vector ? it.layout.mode[i].extent : 1;
+    Nest modes[LAYOUT_MAX_MODES], block, guard;
+    for (int i = it.layout.n - 1; i >= 0; i--) {
+        if (it.layout.mode[i].input != IN_REGISTER || i == it.vector) continue;
+        it.mode[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
+        begin_for(lo, &modes[n++], it.mode[i], i32_const(lo, 0), i32_const(lo, it.layout.mode[i].extent),
+                  i32_const(lo, 1), pieces <= 16 ? LOOP_UNROLL : LOOP_NO_UNROLL);
+    }
+    begin_block(lo, &block);
+    Expr *const inside = declare_indices(lo, &it, ~0u);
+    Expr *const valid = both(lo, inside, replica_is_first(lo, &it.layout));
+    if (valid) begin_if(lo, &guard, valid);
+    Place from, to;
+    if (place_element(lo, load->load.buffer, load->load.subs, &it, &from, load->span) &&
+        place_element(lo, store->store.buffer, store->store.subs, &it, &to, store->span)) {
+        Expr *const dst = expr_address(lo->arena, to.pointer, to.at);
+        Expr *const src = expr_address(lo->arena, from.pointer, from.at);
+        Expr *const rows = from.rows_inside ? from.rows_inside : expr_bool(lo->arena, true);
+        if (from.columns)
+            emit_call(lo, arena_printf(lo->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column,
+                      from.columns);
+        else emit_call(lo, arena_printf(lo->arena, "copy_inside<%d>", width), 3, dst, src, rows);
+    }
+    if (valid) end_nest(lo, &guard);
+    end_nest(lo, &block);
+    end_nests(lo, modes, n);
+}
+
+static void point_to(Lowering *lo, const Multistage *multistage, Var *slot)
+{
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (tile->multistage != multistage || multistage->buffers < 2) continue;
+        Expr *const offset =
+            i32_add(lo, i32_const(lo, tile->offset), i32_mul(lo, var_of(lo, slot), tile->shared.bytes));
+        emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));
+    }
+}
+
+static void advance(Lowering *lo, const Multistage *multistage, Var *slot)
+{
+    if (multistage->buffers < 2) return;
+    Expr *const next = i32_add(lo, var_of(lo, slot), i32_const(lo, 1));
+    emit_assign(lo, slot, expr_select(lo->arena, i32_op(lo, X_EQ, next, multistage->buffers), i32_const(lo, 0), next));
+}
+
+// The copies of the step that the pipeline's index says, with the scalars of its block that they may need.
+static void issue_step(Lowering *lo, const Multistage *multistage)
+{
+    const Threads threads = current_threads(lo);
+    refresh_threads(lo);
+    for (TileOp *op = multistage->pipeline->pipeline.body; op; op = op->next) {
+        if (op->kind == T_LET && op->let.value && !multistage->known.unknown[op->let.var->id]) declare_value(lo, op);
+        else if (op_info(lo, op)->fetched) {
+            emit_pieces(lo, op);
+            Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
+            record_accesses(lo, record(lo, copy), op);
+        }
+    }
+    restore_threads(lo, threads);
+}
+
+static void wait_for_stages(Lowering *lo, int pending)
+{
+    emit_call(lo, "copy_wait", 1, i32_const(lo, pending));
+    record(lo, (Action){ .kind = ACTION_COPY_WAIT, .wait = { .pending = pending } });
+}
+
+void emit_multistage(Lowering *lo, TileOp *op)
+{
+    const Multistage *const multistage = op_info(lo, op)->multistage;
+    Arena *const a = lo->arena;
+    const int distance = multistage->buffers - 1;
+    Var **const slot_of_index = var_slot(lo, op->pipeline.indices[0].var);
+    Expr *from, *to;
+    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
+    Var *const index = loop_var(lo, op->pipeline.indices[0].var);
+    Expr *const one = expr_int(a, index->type, 1), *const far = expr_int(a, index->type, distance);
+    Var *const begin = emit_declare(lo, index->type, "begin", from);
+    Var *const end = emit_declare(lo, index->type, "end", to);
+    Var *const filled = distance ? emit_declare(lo, DTYPE_I32, "filled", i32_const(lo, 0)) : NULL;
+    Var *const slot = distance ? emit_declare(lo, DTYPE_I32, "slot", i32_const(lo, 0)) : NULL;
+    Nest loop, guard, step;
+    begin_for(lo, &loop, index, expr_binary(a, X_SUB, var_of(lo, begin), far), var_of(lo, end), one, LOOP_NO_UNROLL);
+    record_open(
+        lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_AHEAD, .ahead = distance, .source = op } });
+    Expr *const runs = expr_binary(a, X_GE, var_of(lo, index), var_of(lo, begin));
+    if (distance) {
+        begin_if(lo, &guard, runs);
+        record_scope(lo, SCOPE_HAS_STEP, op);
+        wait_for_stages(lo, distance - 1);
+        emit_barrier(lo);
+        record_close(lo);
+        end_nest(lo, &guard);
+    } else {
+        emit_barrier(lo);
+    }
+    Var *const next = emit_declare(lo, index->type, "next", expr_binary(a, X_ADD, var_of(lo, index), far));
+    begin_if(lo, &guard, expr_binary(a, X_LT, var_of(lo, next), var_of(lo, end)));
+    point_to(lo, multistage, filled);
+    *slot_of_index = next;
+    record_scope(lo, SCOPE_STEP_AHEAD, op);
+    issue_step(lo, multistage);
+    record_close(lo);
+    *slot_of_index = index;
+    end_nest(lo, &guard);
+    emit_call(lo, "copy_commit", 0);
+    record(lo, (Action){ .kind = ACTION_COPY_COMMIT });
+    advance(lo, multistage, filled);
+    if (distance) {
+        begin_if(lo, &step, runs);
+        point_to(lo, multistage, slot);
+    } else {
+        wait_for_stages(lo, 0);
+        emit_barrier(lo);
+        begin_block(lo, &step);
+    }
+    record_scope(lo, SCOPE_HAS_STEP, op);
+    emit_body(lo, op->pipeline.body);
+    record_close(lo);
+    advance(lo, multistage, slot);
+    end_nest(lo, &step);
+    record_close(lo);
+    end_nest(lo, &loop);
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# schedule_test.sh - schedules of kernels as text: each case's dump is CASE.expect beside this file.
+# usage: schedule_test.sh KILN; KILN_UPDATE_GOLDEN=1 rewrites the expectations instead of comparing.
+kiln=$1
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../../..
+passed=0 failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+check() { # check CASE ARCH FILE KERNEL [NAME=VALUE...]
+    case=$1 arch=$2 file=$root/$3
+    shift 3
+    "$kiln" dump --stage=schedule --arch="$arch" "$file" "$@" >"$log" 2>&1 || { echo "FAIL $case: no schedule"; cat "$log"; failed=$((failed + 1)); return; }
+    [ -n "${KILN_UPDATE_GOLDEN:-}" ] && cp "$log" "$here/$case.expect"
+    if diff -u "$here/$case.expect" "$log"; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAIL $case"
+    fi
+}
+
+check gemm 90 kernels/gemm/gemm.tile gemm_nt
+check gemm_sm_80 80 kernels/gemm/gemm.tile gemm_nt
+check attention_forward 90 kernels/attention/forward.tile attention_forward
+check attention_forward_sm_80 80 kernels/attention/forward.tile attention_forward
+check attention_backward 90 kernels/attention/backward.tile attention_backward_main
+check mla_decode 90 kernels/mla/decode.tile mla_decode
+check mla_decode_fp8 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8 PAIR=1
+check mla_decode_fp8_cluster 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8
+check mla_prefill_sparse 90 kernels/mla/prefill.tile mla_prefill_sparse
+check gather 90 tests/language/run/control.tile gathered
+check converted_fill 90 tests/language/run/clusters.tile converted
+check stream_k 90 kernels/gemm/stream_k.tile gemm_stream_k_main
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+// schedule_verify() on schedules made by hand: right ones pass, and each kind of fault is named with its tile, ring or barrier
+// and its role.
+#include "schedules.h"
+
+static void expect_right(Made made)
+{
+    const ScheduleFault fault = schedule_verify(made.schedule);
+    if (fault.kind != FAULT_NONE) fail_msg("%s: %s", made.schedule->kernel, fault.message);
+    end_schedule(&made);
+}
+
+// Both words stand in the message.
+static void expect_fault(Made made, ScheduleFaultKind kind, const char *what, const char *who)
+{
+    const ScheduleFault fault = schedule_verify(made.schedule);
+    if (fault.kind == FAULT_NONE) fail_msg("no fault; expected %s, %s", what, who);
+    if (fault.kind != kind || !strstr(fault.message, what) || !strstr(fault.message, who))
+        fail_msg("kind %d instead of %d, or not '%s' and '%s': %s", fault.kind, kind, what, who, fault.message);
+    end_schedule(&made);
+}
+
+static void right_schedules_pass(void **state)
+{
+    (void)state;
+    expect_right(make_gemm());
+    expect_right(make_attention());
+    expect_right(make_specialised());
+    expect_right(make_multistage());
+}
+
+// ---- 1. not visible
+
+static void reads_without_a_wait(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    drop_action(&made, "consumers", ACTION_WAIT, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "consumers");
+    made = make_attention();
+    delay_action(&made, "consumers", ACTION_WAIT, 2); // k, behind its product
+    expect_fault(made, FAULT_NOT_VISIBLE, "'k'", "consumers");
+    made = make_attention();
+    drop_action(&made, "consumers", ACTION_WAIT, 4); // v of the last step alone
+    expect_fault(made, FAULT_NOT_VISIBLE, "'v'", "consumers");
+}
+
+static void reads_without_a_barrier(void **state)
+{
+    (void)state;
+    Made made = make_specialised();
+    drop_action(&made, "group 1", ACTION_BARRIER_SYNC, 1); // group 0's arrivals stay without answer
+    drop_action(&made, "group 0", ACTION_BARRIER_ARRIVE, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'m'", "group 1");
+    made = make_specialised();
+    drop_action(&made, "group 0", ACTION_BARRIER_SYNC, 0);
+    drop_action(&made, "group 1", ACTION_BARRIER_SYNC, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'q'", "its other threads");
+    made = make_multistage();
+    drop_action(&made, "consumers", ACTION_BARRIER_SYNC, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "its other threads");
+    made = make_multistage();
+    drop_action(&made, "consumers", ACTION_COPY_WAIT, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
+    made = make_multistage(); // waits for one group too few
+    find_action(&made, "consumers", ACTION_COPY_WAIT, 0)->wait.pending = 2;
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "cp.async");
+}
+
+static void writes_what_others_read(void **state)
+{
+    (void)state;
+    Made made = make_specialised();
+    delay_action(&made, "group 1", ACTION_MAP, 0); // it tells group 0 to go on before it has read m
+    expect_fault(made, FAULT_NOT_VISIBLE, "'m'", "group 1");
+    made = make_gemm(); // one thread has waited for the store of stage, the others have not heard of it
+    drop_action(&made, "consumers", ACTION_BARRIER_SYNC, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'stage'", "its other threads");
+}
+
+// ---- 2. rings
+
+static void slots_are_filled_too_early(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    drop_action(&made, "producer", ACTION_ACQUIRE, 0);
+    expect_fault(made, FAULT_RING, "'a b'", "producer");
+    made = make_attention();
+    drop_action(&made, "producer", ACTION_ACQUIRE, 2);
+    expect_fault(made, FAULT_RING, "'v'", "producer");
+    made = make_specialised();
+    drop_action(&made, "group 0", ACTION_ACQUIRE, 0);
+    expect_fault(made, FAULT_RING, "'p'", "group 0");
+}
+
+static void slots_are_released_wrongly(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    drop_action(&made, "consumers", ACTION_RELEASE, 0);
+    expect_fault(made, FAULT_RING, "never releases", "consumers");
+    made = make_attention();
+    drop_action(&made, "consumers", ACTION_RELEASE, 3); // v of the last step
+    expect_fault(made, FAULT_RING, "'v'", "consumers");
+    made = make_gemm();
+    Action *const release = find_action(&made, "consumers", ACTION_RELEASE, 0);
+    Action *const again = NEW(made.arena, Action);
+    *again = *release;
+    release->next = again;
+    expect_fault(made, FAULT_RING, "twice", "consumers");
+    made = make_specialised();
+    delay_action(&made, "group 0", ACTION_WAIT, 0);
+    delay_action(&made, "group 0", ACTION_RELEASE, 0);
+    find_action(&made, "group 0", ACTION_RELEASE, 0)->ring.arrivals = 3;
+    delay_action(&made, "group 0", ACTION_MMA, 0);
+    expect_fault(made, FAULT_RING, "'k'", "arrivals");
+}
+
+static void counts_differ(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    made.schedule->rings.items[0]->empty_count = 4;
+    expect_fault(made, FAULT_RING, "'a b'", "fill");
+    made = make_gemm();
+    find_action(&made, "producer", ACTION_EXPECT, 0)->ring.bytes = 49152 + 128;
+    expect_fault(made, FAULT_RING, "128 bytes", "consumers");
+    made = make_gemm();
+    find_action(&made, "producer", ACTION_EXPECT, 0)->ring.bytes = 49152 - 128;
+    expect_fault(made, FAULT_RING, "'a b'", "producer");
+    made = make_specialised();
+    made.schedule->rings.items[1]->full_count = 5;
+    expect_fault(made, FAULT_RING, "'p'", "group 1");
+}
+
+static void trip_counts_differ(void **state)
+{
+    (void)state;
+    Made made = make_attention();
+    drop_action(&made, "consumers", ACTION_ADVANCE, 1);
+    expect_fault(made, FAULT_RING, "'k'", "consumers");
+    made = make_gemm();
+    Action *const body = find_action(&made, "consumers", ACTION_LOOP, 0);
+    body->loop.part = LOOP_REST;
+    expect_fault(made, FAULT_RING, "'a b'", "producer");
+    static const TileOp other = { .kind = T_PIPELINE };
+    made = make_gemm();
+    find_action(&made, "producer", ACTION_LOOP, 0)->loop.source = &other;
+    expect_fault(made, FAULT_RING, "'a b'", "consumers");
+}
+
+// ---- 3. proxies
+
+static void fences_are_missing(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    drop_action(&made, "consumers", ACTION_FENCE_ASYNC, 0);
+    expect_fault(made, FAULT_PROXY, "'stage'", "consumers");
+    made = make_specialised();
+    drop_action(&made, "group 0", ACTION_FENCE_ASYNC, 0);
+    expect_fault(made, FAULT_PROXY, "'q'", "group 0");
+    made = make_specialised();
+    drop_action(&made, "group 0", ACTION_FENCE_ASYNC, 1);
+    expect_fault(made, FAULT_PROXY, "'p'", "group 1");
+    made = make_gemm(); // in the wrong place
+    delay_action(&made, "consumers", ACTION_MAP, 1);
+    expect_fault(made, FAULT_PROXY, "'stage'", "consumers");
+    made = make_gemm();
+    drop_action(&made, "consumers", ACTION_STORE_WAIT, 0);
+    expect_fault(made, FAULT_PROXY, "bulk store", "consumers");
+}
+
+// A fence of the one who reads does, too.
+static void readers_may_fence(void **state)
+{
+    (void)state;
+    Made made = make_specialised();
+    drop_action(&made, "group 0", ACTION_FENCE_ASYNC, 1);
+    Action *const wait = find_action(&made, "group 1", ACTION_WAIT, 1);
+    Action *const fence = NEW(made.arena, Action, .kind = ACTION_FENCE_ASYNC, .next = wait->next);
+    wait->next = fence;
+    expect_right(made);
+}
+
+// ---- 4. in flight
+
+static void products_in_flight_are_touched(void **state)
+{
+    (void)state;
+    Made made = make_attention(); // s is read before its wait
+    drop_action(&made, "consumers", ACTION_MMA_WAIT, 0);
+    find_action(&made, "consumers", ACTION_RELEASE, 0)->kind = ACTION_WAIT;
+    expect_fault(made, FAULT_IN_FLIGHT, "'s'", "consumers");
+    made = make_attention(); // p is written while o's product reads it
+    find_action(&made, "consumers", ACTION_MMA_WAIT, 2)->wait.pending = 1;
+    find_action(&made, "consumers", ACTION_RELEASE, 2)->kind = ACTION_WAIT;
+    expect_fault(made, FAULT_IN_FLIGHT, "'p'", "consumers");
+    made = make_gemm(); // the slot is released while it is read
+    drop_action(&made, "consumers", ACTION_MMA_WAIT, 0);
+    expect_fault(made, FAULT_IN_FLIGHT, "'a b'", "consumers");
+    made = make_attention(); // o is still summed when it is stored
+    drop_action(&made, "consumers", ACTION_MMA_WAIT, 3);
+    find_action(&made, "consumers", ACTION_RELEASE, 3)->kind = ACTION_WAIT;
+    expect_fault(made, FAULT_IN_FLIGHT, "'o'", "consumers");
+}
+
+static void products_in_flight_at_the_end(void **state)
+{
+    (void)state;
+    Made made = make_specialised();
+    Action *const wait = find_action(&made, "group 1", ACTION_MMA_WAIT, 0);
+    wait->wait.pending = 1;
+    find_action(&made, "group 1", ACTION_RELEASE, 0)->kind = ACTION_WAIT;
+    find_action(&made, "group 1", ACTION_RELEASE, 0)->kind = ACTION_WAIT;
+    const ScheduleFault fault = schedule_verify(made.schedule);
+    assert_int_equal(fault.kind, FAULT_IN_FLIGHT);
+    end_schedule(&made);
+}
+
+// ---- 5. memory
+
+static void memory_is_exceeded(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    made.schedule->tiles.items[1]->offset = 40960;
+    expect_fault(made, FAULT_MEMORY, "'b'", "'a'");
+    made = make_gemm();
+    made.schedule->shared_bytes = 240 * 1024;
+    expect_fault(made, FAULT_MEMORY, "shared memory", "245760");
+    made = make_attention();
+    made.schedule->roles.items[1]->registers = 248;
+    expect_fault(made, FAULT_MEMORY, "registers", "66560");
+    made = make_attention();
+    made.schedule->rings.items[1]->full_offset = 98304;
+    expect_fault(made, FAULT_MEMORY, "mbarriers", "'k'");
+}
+
+static void lives_may_follow_each_other(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    ScheduleTile *const stage = made.schedule->tiles.items[2];
+    for (int i = 0; i < 2; i++) {
+        made.schedule->tiles.items[i]->first = 1;
+        made.schedule->tiles.items[i]->last = 10;
+    }
+    stage->offset = 0;
+    stage->first = 11;
+    stage->last = 12;
+    made.schedule->is_persistent = false;
+    expect_right(made);
+}
+
+// ---- 6. named barriers
+
+static void barriers_overlap(void **state)
+{
+    (void)state;
+    Made made = make_attention(); // a turn is passed twice
+    Action *const arrive = find_action(&made, "consumers", ACTION_BARRIER_ARRIVE, 1);
+    Action *const again = NEW(made.arena, Action);
+    *again = *arrive;
+    arrive->next = again;
+    expect_fault(made, FAULT_BARRIER, "barrier", "consumers");
+    made = make_gemm(); // both groups at one barrier of one group's threads
+    find_action(&made, "consumers", ACTION_BARRIER_SYNC, 0)->barrier.of = BARRIER_ONE;
+    find_action(&made, "consumers", ACTION_BARRIER_SYNC, 1)->barrier.of = BARRIER_ONE;
+    expect_fault(made, FAULT_BARRIER, "barrier 2", "consumers");
+    made = make_specialised(); // counts differ
+    find_action(&made, "group 1", ACTION_BARRIER_SYNC, 0)->barrier.threads = 384;
+    expect_fault(made, FAULT_BARRIER, "barrier 1", "group");
+    made = make_specialised(); // two signals through one barrier
+    find_action(&made, "group 0", ACTION_BARRIER_SYNC, 1)->barrier.barrier = 3;
+    find_action(&made, "group 1", ACTION_BARRIER_ARRIVE, 0)->barrier.barrier = 3;
+    expect_fault(made, FAULT_BARRIER, "barrier 3", "group");
+}
+
+static void parts_of_warps_meet(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    Action *const scope = find_action(&made, "consumers", ACTION_SCOPE, 0);
+    scope->body = NEW(made.arena, Action, .kind = ACTION_BARRIER_SYNC, .barrier = { 2, 128, BARRIER_OF_GROUP });
+    expect_fault(made, FAULT_BARRIER, "part of a warp", "consumers");
+    made = make_specialised();
+    Action *const sync = find_action(&made, "group 1", ACTION_BARRIER_SYNC, 0);
+    Action *const body = NEW(made.arena, Action);
+    *body = *sync;
+    body->next = NULL;
+    Action *const next = sync->next;
+    *sync = (Action){ .kind = ACTION_IF, .next = next, .body = body };
+    expect_fault(made, FAULT_BARRIER, "part of a warp", "group 1");
+    made = make_specialised(); // nobody else comes
+    drop_action(&made, "group 1", ACTION_BARRIER_SYNC, 0);
+    expect_fault(made, FAULT_BARRIER, "barrier 1", "group 0");
+}
+
+// ---- 7. deadlock
+
+static void roles_wait_for_each_other(void **state)
+{
+    (void)state;
+    Made made = make_attention(); // nobody has the first turn
+    drop_action(&made, "consumers", ACTION_BARRIER_ARRIVE, 0);
+    expect_fault(made, FAULT_DEADLOCK, "barrier 2", "consumers (group 0)");
+    made = make_attention(); // the copy of q waits for what only a step behind it frees
+    Action *const grid = find_action(&made, "producer", ACTION_GRID, 0);
+    Action *const q = grid->body, *const loop = q->next->next->next;
+    q->next->next->next = loop->next;
+    loop->next = q;
+    grid->body = loop;
+    expect_fault(made, FAULT_DEADLOCK, "ring 'q'", "producer");
+    made = make_attention(); // v of the last step comes only with the next tile, for which q must be free
+    find_action(&made, "producer", ACTION_LOOP, 0)->loop.part = LOOP_ALL;
+    expect_fault(made, FAULT_DEADLOCK, "'v'", "producer");
+    made = make_specialised(); // each group waits first for the other's signal
+    Action *const arrive = find_action(&made, "group 0", ACTION_BARRIER_ARRIVE, 0);
+    const Action sync = *arrive->next;
+    arrive->next->kind = ACTION_BARRIER_ARRIVE;
+    arrive->next->barrier.barrier = 3;
+    arrive->kind = ACTION_BARRIER_SYNC;
+    arrive->barrier = sync.barrier;
+    expect_fault(made, FAULT_DEADLOCK, "barrier", "group 0");
+}
+
+static void a_role_waits_for_itself(void **state)
+{
+    (void)state;
+    Made made = make_specialised();
+    Action *const acquire = find_action(&made, "group 0", ACTION_ACQUIRE, 0);
+    acquire->kind = ACTION_WAIT; // for p, which it fills itself, later
+    expect_fault(made, FAULT_DEADLOCK, "'p'", "group 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_schedules_pass),
+        cmocka_unit_test(reads_without_a_wait),
+        cmocka_unit_test(reads_without_a_barrier),
+        cmocka_unit_test(writes_what_others_read),
+        cmocka_unit_test(slots_are_filled_too_early),
+        cmocka_unit_test(slots_are_released_wrongly),
+        cmocka_unit_test(counts_differ),
+        cmocka_unit_test(trip_counts_differ),
+        cmocka_unit_test(fences_are_missing),
+        cmocka_unit_test(readers_may_fence),
+        cmocka_unit_test(products_in_flight_are_touched),
+        cmocka_unit_test(products_in_flight_at_the_end),
+        cmocka_unit_test(memory_is_exceeded),
+        cmocka_unit_test(lives_may_follow_each_other),
+        cmocka_unit_test(barriers_overlap),
+        cmocka_unit_test(parts_of_warps_meet),
+        cmocka_unit_test(roles_wait_for_each_other),
+        cmocka_unit_test(a_role_waits_for_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
