@@ -41,7 +41,8 @@ export KILN_CACHE="$build/test-cache" NO_COLOR=1
 unset KILN_TEST_DEVICE KILN_ISA KILN_NVRTC KILN_CUDA
 export UBSAN_OPTIONS=print_stacktrace=1
 # With TSan a program that leaves threads waiting sleeps before it ends, to see what they still do: a second, if not told.
-export TSAN_OPTIONS="halt_on_error=1 atexit_sleep_ms=100"
+# It does not see the lock of the dynamic loader.
+export TSAN_OPTIONS="halt_on_error=1 atexit_sleep_ms=100 suppressions='$PWD/tests/tsan.suppressions'"
 
 # ---- parts
 

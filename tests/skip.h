@@ -11,4 +11,13 @@
         skip();                                                                                                        \
     } while (0)
 
+// What a test must know of a build with AddressSanitizer.
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ADDRESS_SANITIZER 1
+#endif
+#endif
+
 #endif
