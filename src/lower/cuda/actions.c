@@ -10,26 +10,39 @@
 Action *act(Lowering *lo, Action action)
 {
     Action *const added = schedule_add(&lo->builder, action);
-    print_action(lo, added);
+    if (!lo->open_parts) print_action(lo, added);
     return added;
+}
+
+Action *begin_parts(Lowering *lo, Action action)
+{
+    lo->open_parts++;
+    return schedule_open(&lo->builder, action);
+}
+
+void end_parts(Lowering *lo)
+{
+    const Action *const whole = schedule_innermost(&lo->builder);
+    schedule_close(&lo->builder);
+    if (--lo->open_parts == 0) print_action(lo, whole);
 }
 
 Action *open_action(Lowering *lo, Action action)
 {
     Action *const added = schedule_open(&lo->builder, action);
-    print_begin(lo, added);
+    if (!lo->open_parts) print_begin(lo, added);
     return added;
 }
 
 void otherwise_action(Lowering *lo)
 {
-    print_otherwise(lo, schedule_innermost(&lo->builder));
+    if (!lo->open_parts) print_otherwise(lo, schedule_innermost(&lo->builder));
     schedule_otherwise(&lo->builder);
 }
 
 void close_action(Lowering *lo)
 {
-    print_end(lo, schedule_innermost(&lo->builder));
+    if (!lo->open_parts) print_end(lo, schedule_innermost(&lo->builder));
     schedule_close(&lo->builder);
 }
 

@@ -10,6 +10,10 @@ Action *act(Lowering *lo, Action action); // one without a body
 Action *open_action(Lowering *lo, Action action);
 void otherwise_action(Lowering *lo);
 void close_action(Lowering *lo);
+// An action without control flow whose printing has others inside: what is added until end_parts() is printed by it,
+// with print_part(), in the same order.
+Action *begin_parts(Lowering *lo, Action action);
+void end_parts(Lowering *lo);
 int walking_groups(const Lowering *lo);        // whose code the walk is
 void act_plain(Lowering *lo, ActionKind kind); // one that says all by its kind
 void act_wait(Lowering *lo, const Ring *ring);
@@ -37,5 +41,10 @@ void print_action(Lowering *lo, const Action *action);
 void print_begin(Lowering *lo, const Action *action); // of one with a body
 void print_otherwise(Lowering *lo, const Action *action);
 void print_end(Lowering *lo, const Action *action);
+void print_part(Lowering *lo, ActionKind kind); // the next part of the action at hand, which is of this kind
+// The statement that print_begin() begins and print_end() ends; the last is the innermost.
+Nest *push_nest(Lowering *lo);
+Nest *top_nest(Lowering *lo);
+void pop_nest(Lowering *lo); // ends it, too
 
 #endif

@@ -269,6 +269,8 @@ typedef struct MmaInFlight {
     const TileOp *op;
 } MmaInFlight;
 
+typedef struct Nest Nest;
+
 typedef struct Lowering {
     Arena *arena;
     TileKernel *kernel;
@@ -355,15 +357,18 @@ typedef struct Lowering {
     bool failed;
 
     ScheduleBuilder builder; // what has been decided so far (actions.c)
+    int open_parts;          // actions whose parts are being added: they print them
+    const Action *next_part; // while printing: of the action at hand
+    VEC(Nest *) nests;       // while printing: of the actions around
     Var *held_slot;          // while printing: the slot that the step before used (product_loop.c)
 } Lowering;
 
 // A statement whose inside is being printed.
-typedef struct Nest {
+struct Nest {
     LoopList *outer;
     LoopList inner;
     LoopStmt *stmt;
-} Nest;
+};
 
 // ---- info.c
 bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4))); // false

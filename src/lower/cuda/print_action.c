@@ -5,6 +5,8 @@
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
 
+#include <assert.h>
+
 static const Ring *ring_of(const Lowering *lo, const Action *action) { return lo->rings.items[action->ring.ring]; }
 
 // The groups ping-pong at the tensor cores: each waits on its own named barrier, which the group before it arrives at.
@@ -24,7 +26,8 @@ static void print_barrier(Lowering *lo, const char *how, const Action *action)
     else emit_call(lo, how, 2, barrier_id(lo, action), i32_const(lo, action->barrier.threads));
 }
 
-void print_action(Lowering *lo, const Action *action)
+// One without control flow, with its parts.
+static void print_leaf(Lowering *lo, const Action *action)
 {
     switch (action->kind) {
     case ACTION_WAIT: print_wait_full(lo, ring_of(lo, action)); return;
@@ -63,8 +66,83 @@ void print_action(Lowering *lo, const Action *action)
     }
 }
 
+void print_action(Lowering *lo, const Action *action)
+{
+    const Action *const outer = lo->next_part;
+    lo->next_part = action->body;
+    print_leaf(lo, action);
+    assert(!lo->next_part && "every part is printed");
+    lo->next_part = outer;
+}
+
 // ---- actions with a body
 
-void print_begin(Lowering *lo, const Action *action) { (void)lo, (void)action; }
-void print_otherwise(Lowering *lo, const Action *action) { (void)lo, (void)action; }
-void print_end(Lowering *lo, const Action *action) { (void)lo, (void)action; }
+Nest *push_nest(Lowering *lo)
+{
+    Nest *const nest = NEW(lo->arena, Nest);
+    VEC_PUSH(lo->arena, &lo->nests, nest);
+    return nest;
+}
+
+Nest *top_nest(Lowering *lo) { return lo->nests.items[lo->nests.count - 1]; }
+
+void pop_nest(Lowering *lo)
+{
+    end_nest(lo, top_nest(lo));
+    lo->nests.count--;
+}
+
+static void print_if(Lowering *lo, const Action *action)
+{
+    begin_if(lo, push_nest(lo), lower_expr(lo, action->branch.source->branch.cond, NULL));
+}
+
+void print_begin(Lowering *lo, const Action *action)
+{
+    if (action->kind == ACTION_IF) print_if(lo, action);
+}
+
+void print_otherwise(Lowering *lo, const Action *action)
+{
+    if (action->kind == ACTION_IF) begin_else(lo, top_nest(lo));
+}
+
+void print_end(Lowering *lo, const Action *action)
+{
+    if (action->kind == ACTION_IF) pop_nest(lo);
+}
+
+// ---- actions in the course of another
+
+static void print_block(Lowering *lo, const Action *action);
+
+static bool has_control_flow(const Action *action) { return action->kind <= ACTION_SCOPE; }
+
+static void print_tree(Lowering *lo, const Action *action)
+{
+    if (!has_control_flow(action)) {
+        print_action(lo, action);
+        return;
+    }
+    print_begin(lo, action);
+    print_block(lo, action->body);
+    if (action->otherwise) {
+        print_otherwise(lo, action);
+        print_block(lo, action->otherwise);
+    }
+    print_end(lo, action);
+}
+
+static void print_block(Lowering *lo, const Action *action)
+{
+    for (; action; action = action->next) print_tree(lo, action);
+}
+
+void print_part(Lowering *lo, ActionKind kind)
+{
+    const Action *const part = lo->next_part;
+    assert(part && part->kind == kind && "printing follows the schedule");
+    (void)kind;
+    lo->next_part = part->next;
+    print_tree(lo, part);
+}

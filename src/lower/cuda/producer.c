@@ -225,17 +225,13 @@ static void produce_pipeline(Lowering *lo, TileOp *op)
 
 static void produce_if(Lowering *lo, TileOp *op)
 {
-    Nest nest;
-    begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
-    record_open(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
+    open_action(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
     produce_block(lo, op->branch.then);
     if (op->branch.otherwise) {
-        begin_else(lo, &nest);
-        record_otherwise(lo);
+        otherwise_action(lo);
         produce_block(lo, op->branch.otherwise);
     }
-    record_close(lo);
-    end_nest(lo, &nest);
+    close_action(lo);
     begin_fills(lo);
 }
 

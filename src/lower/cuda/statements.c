@@ -202,17 +202,13 @@ static void emit_branch(Lowering *lo, TileOp *block)
 
 static void emit_if(Lowering *lo, TileOp *op)
 {
-    Nest nest;
-    begin_if(lo, &nest, lower_expr(lo, op->branch.cond, NULL));
-    record_open(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
+    open_action(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
     emit_branch(lo, op->branch.then);
     if (op->branch.otherwise) {
-        begin_else(lo, &nest);
-        record_otherwise(lo);
+        otherwise_action(lo);
         emit_branch(lo, op->branch.otherwise);
     }
-    record_close(lo);
-    end_nest(lo, &nest);
+    close_action(lo);
 }
 
 // Where structure.c found no `if` to say it with: only instances that are a whole CTA may leave.

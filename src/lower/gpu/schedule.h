@@ -146,7 +146,8 @@ struct Action {
     ActionKind kind;
     const TileOp *op; // of the source; NULL: made by a pass
     Span span;
-    Action *next, *body, *otherwise;
+    Action *next;
+    Action *body, *otherwise; // of an action without control flow: what it does in the course of its work
     TileAccess *accesses;
     int n_accesses;
     union {

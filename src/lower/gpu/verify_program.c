@@ -146,6 +146,14 @@ static void make_advance(Maker *maker, const Action *action)
     add_step(maker, STEP_DO, action, -1);
 }
 
+// What it does in the course of its work comes after what it accesses.
+static void make_leaf(Maker *maker, const Action *action)
+{
+    if (action->n_accesses || (action->kind != ACTION_SCALAR && action->kind != ACTION_DECLARE))
+        add_step(maker, STEP_DO, action, -1);
+    make_block(maker, action->body);
+}
+
 static void make_block(Maker *maker, const Action *action)
 {
     for (; action; action = action->next) {
@@ -154,8 +162,7 @@ static void make_block(Maker *maker, const Action *action)
         else if (action->kind == ACTION_SCOPE) make_scope(maker, action);
         else if (action->kind == ACTION_JUMP) make_jump(maker, action);
         else if (action->kind == ACTION_ADVANCE) make_advance(maker, action);
-        else if (action->n_accesses || (action->kind != ACTION_SCALAR && action->kind != ACTION_DECLARE))
-            add_step(maker, STEP_DO, action, -1);
+        else make_leaf(maker, action);
     }
 }
 
