@@ -5,6 +5,12 @@
 
 #include "lower/cuda/cuda.h"
 
+// The first member of what an action's `print` points to, where its kind does not say what that is: copies, stores and
+// maps have several forms each.
+typedef enum PlanForm {
+    PLAN_MAP, // of a map over elements (map.h)
+} PlanForm;
+
 // ---- actions.c: deciding
 Action *act(Lowering *lo, Action action); // one without a body
 Action *open_action(Lowering *lo, Action action);
@@ -42,6 +48,8 @@ void print_begin(Lowering *lo, const Action *action); // of one with a body
 void print_otherwise(Lowering *lo, const Action *action);
 void print_end(Lowering *lo, const Action *action);
 void print_part(Lowering *lo, ActionKind kind); // the next part of the action at hand, which is of this kind
+// The next parts up to the first of this kind: of a barrier, with the waits and fences before it.
+void print_parts_through(Lowering *lo, ActionKind kind);
 // The statement that print_begin() begins and print_end() ends; the last is the innermost.
 Nest *push_nest(Lowering *lo);
 Nest *top_nest(Lowering *lo);

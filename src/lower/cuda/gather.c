@@ -15,10 +15,7 @@ enum { LOOKED_UP_MAX = 8 }; // lines: a pointer of each is kept
 
 void wait_for_copies(Lowering *lo)
 {
-    if (lo->copies_in_flight) {
-        emit_call(lo, "cp_async_wait", 0);
-        record(lo, (Action){ .kind = ACTION_COPY_WAIT });
-    }
+    if (lo->copies_in_flight) act_plain(lo, ACTION_COPY_WAIT);
     lo->copies_in_flight = false;
 }
 

@@ -35,6 +35,7 @@ static void print_leaf(Lowering *lo, const Action *action)
         print_release(lo, ring_of(lo, action), action->ring.slot == SLOT_HELD ? lo->held_slot : NULL);
         return;
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
+    case ACTION_COPY_WAIT: emit_call(lo, "cp_async_wait", 0); return;
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
     case ACTION_BARRIER_SYNC: print_barrier(lo, "bar_sync", action); return;
     case ACTION_BARRIER_ARRIVE: print_barrier(lo, "bar_arrive", action); return;
@@ -51,7 +52,6 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_ADVANCE:
     case ACTION_COPY:
     case ACTION_COPY_COMMIT:
-    case ACTION_COPY_WAIT:
     case ACTION_LDMATRIX:
     case ACTION_STORE:
     case ACTION_STORE_WAIT:
@@ -145,4 +145,13 @@ void print_part(Lowering *lo, ActionKind kind)
     (void)kind;
     lo->next_part = part->next;
     print_tree(lo, part);
+}
+
+void print_parts_through(Lowering *lo, ActionKind kind)
+{
+    for (const Action *part = lo->next_part; part; part = lo->next_part) {
+        print_part(lo, part->kind);
+        if (part->kind == kind) return;
+    }
+    assert(false && "printing follows the schedule");
 }

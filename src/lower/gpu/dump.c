@@ -333,6 +333,7 @@ static void dump_line(const Dump *dump, int depth) { text_print(dump->out, "%*s"
 static void dump_block(const Dump *dump, const Action *action, int depth)
 {
     for (; action; action = action->next) {
+        if (action->kind == ACTION_DECLARE && !action->n_accesses) continue;
         dump_line(dump, depth);
         dump_head(dump, action);
         text_print(dump->out, "\n");

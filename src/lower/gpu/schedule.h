@@ -128,6 +128,7 @@ typedef enum ScopeKind {
     SCOPE_ALIGNED,   // where the launch's strides allow boxes; otherwise: elements
 } ScopeKind;
 
+typedef enum DeclareKind { DECLARE_EARLY_LOADS } DeclareKind; // loads made before the copies that they belong to
 typedef enum CopyKind { COPY_TMA, COPY_CP_ASYNC, COPY_LANES, COPY_THREADS } CopyKind;
 typedef enum StoreKind { STORE_THREADS, STORE_STAGED, STORE_TRANSPOSED, STORE_REDUCE, STORE_ATOMIC } StoreKind;
 typedef enum BarrierOf { BARRIER_ONE, BARRIER_OF_GROUP, BARRIER_OF_NEXT_GROUP } BarrierOf; // ping-pong: id + group
@@ -201,6 +202,9 @@ struct Action {
             int barrier, threads;
             BarrierOf of;
         } barrier; // threads: that the barrier counts
+        struct {
+            DeclareKind what;
+        } declare;
     };
     const void *print; // what printing needs beside `op`: of the file that made the action
 };
