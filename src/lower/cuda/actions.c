@@ -75,6 +75,11 @@ void act_barrier(Lowering *lo, ActionKind kind, int barrier, int threads)
     act(lo, (Action){ .kind = kind, .barrier = { .barrier = barrier, .threads = threads } });
 }
 
+void act_register_fence(Lowering *lo, const TileInfo *tile)
+{
+    act(lo, (Action){ .kind = ACTION_FENCE_REGISTERS, .registers = { .tile = tile->number } });
+}
+
 void act_mma_wait(Lowering *lo, int pending)
 {
     act(lo, (Action){ .kind = ACTION_MMA_WAIT, .wait = { .pending = pending } });

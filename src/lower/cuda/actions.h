@@ -25,6 +25,7 @@ void act_plain(Lowering *lo, ActionKind kind); // one that says all by its kind
 void act_wait(Lowering *lo, const Ring *ring);
 void act_release(Lowering *lo, const Ring *ring, RingSlot slot);
 void act_barrier(Lowering *lo, ActionKind kind, int barrier, int threads);
+void act_register_fence(Lowering *lo, const TileInfo *tile); // its registers are not accessed before this
 void act_mma_wait(Lowering *lo, int pending);
 
 // ---- record.c: what the walks still print themselves, as actions
@@ -34,9 +35,9 @@ void record_otherwise(Lowering *lo);
 void record_close(Lowering *lo);
 void record_scope(Lowering *lo, ScopeKind kind, const TileOp *source);
 void record_loop(Lowering *lo, LoopPart part, const TileOp *source);
-void record_tile(Lowering *lo, ActionKind kind, const TileInfo *tile);
 void record_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals);
 void record_accesses(Lowering *lo, Action *action, TileOp *op);
+void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
 void record_op(Lowering *lo, TileOp *op); // an operation without a body
 
 // ---- schedule_tables.c
@@ -50,6 +51,7 @@ void print_end(Lowering *lo, const Action *action);
 void print_part(Lowering *lo, ActionKind kind); // the next part of the action at hand, which is of this kind
 // The next parts up to the first of this kind: of a barrier, with the waits and fences before it.
 void print_parts_through(Lowering *lo, ActionKind kind);
+void print_parts(Lowering *lo); // all that are left
 // The statement that print_begin() begins and print_end() ends; the last is the innermost.
 Nest *push_nest(Lowering *lo);
 Nest *top_nest(Lowering *lo);

@@ -205,7 +205,8 @@ typedef struct Product {
     bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)
     bool anywhere;              // an operand's slice begins where ldmatrix can read it and wgmma cannot
     bool preloads;              // the left operand is loaded before the loop around
-    Var *preloaded;             // its words
+    bool is_preloaded;          // while deciding: it is loaded
+    Var *preloaded;             // while printing: its words
     bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
     Expr *adds;                 // there: is this a later step?
     RegisterTile rectangle;     // of each thread, by multiply-adds
@@ -749,24 +750,18 @@ bool product_region(const Region *region, int64_t *start, int64_t *width); // tw
 bool product_is_fixed(const Product *p);                                   // both operands are such ranges
 const char *plan_fma(Lowering *lo, Product *p);                            // NULL: can be done
 bool finish_fma(Lowering *lo, Product *p);
-void emit_fma(Lowering *lo, Product *p);
-void emit_product(Lowering *lo, TileOp *op);
-void emit_mma(Lowering *lo, Product *p);
 void emit_zeros(Lowering *lo, const TileInfo *acc); // unless the product accumulates
 void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words,
                Expr *at);
 Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
 Expr *lane_bits(Lowering *lo, int shift, int mask);                              // of the lane's number
-Var *pack_left(Lowering *lo, const Product *p); // the left operand's words, from its fragment
 
 // ---- in_flight.c
 void add_in_flight(Lowering *lo, const Product *p);
 bool is_in_flight(const Lowering *lo, const TileInfo *acc);
-void fence_registers(Lowering *lo, const TileInfo *acc, Var *registers); // they are not accessed before this
-void emit_register_fence(Lowering *lo, const TileInfo *tile);            // nor are the tile's own
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written); // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
-void emit_scheduling_barrier(Lowering *lo);            // what is printed before it runs before what is printed after
+void act_scheduling_barrier(Lowering *lo);             // what is printed before it runs before what is printed after
 bool release_with_in_flight(Lowering *lo, Ring *ring); // when the products that read it are done; false: none does
 
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
@@ -885,9 +880,7 @@ void begin_ping_pong(Lowering *lo);
 // partial.c: sums over rows that only the end of a loop needs whole
 void begin_partial_sums(Lowering *lo, TileOp *loop);
 void end_partial_sums(Lowering *lo, TileOp *loop);
-bool is_split_k(Lowering *lo, const TileOp *op);  // a product of whose contraction each group takes a part
-void begin_split_k(Lowering *lo, TileInfo *tile); // its value in the first group, zeros in the others
-void reduce_split_k(Lowering *lo, TileInfo *tile);
+bool is_split_k(Lowering *lo, const TileOp *op);             // a product of whose contraction each group takes a part
 int split_k_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
 // preload.c: left operands that stay the same through a loop, kept in registers
 void choose_preloads(Lowering *lo);

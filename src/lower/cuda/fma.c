@@ -3,7 +3,7 @@
 //
 // Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element
 // it loads is used for a whole edge of the rectangle.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/product.h"
 
 enum {
     FMA_REGISTERS = 128,       // of a thread's part of the result

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// in_flight.c - products in flight, and waiting for them where a result is first used.
+// in_flight.c - deciding: products in flight, and waiting for them where a result is first used.
 //
 // Groups of products complete in order, so waiting for one leaves the later ones in flight. When an MMA is known to
 // be done, the ring buffers that it read are released.
@@ -10,21 +10,9 @@ void add_in_flight(Lowering *lo, const Product *p)
     MmaInFlight mma = { .accumulator = tile_info(lo, p->op->matmul.dst.buffer), .op = p->op };
     if (p->a_in_registers && tile_info(lo, p->left.region.buffer)->is_packed)
         mma.a_registers = tile_info(lo, p->left.region.buffer); // else the product reads a packed copy
-    else if (!p->a_in_registers && !p->preloaded) mma.reads[0] = tile_info(lo, p->left.region.buffer);
+    else if (!p->a_in_registers && !p->is_preloaded) mma.reads[0] = tile_info(lo, p->left.region.buffer);
     mma.reads[1] = tile_info(lo, p->right.region.buffer);
     VEC_PUSH(lo->arena, &lo->in_flight, mma);
-}
-
-void fence_registers(Lowering *lo, const TileInfo *acc, Var *registers)
-{
-    emit_call(lo, arena_printf(lo->arena, "fence_registers<%d>", layout_registers(&acc->layout)), 1,
-              var_of(lo, registers));
-}
-
-void emit_register_fence(Lowering *lo, const TileInfo *tile)
-{
-    record_tile(lo, ACTION_FENCE_REGISTERS, tile);
-    fence_registers(lo, tile, tile->registers);
 }
 
 bool is_in_flight(const Lowering *lo, const TileInfo *acc)
@@ -36,21 +24,21 @@ bool is_in_flight(const Lowering *lo, const TileInfo *acc)
 
 // The assembler moves a wait to the top of its basic block, before the work that it should follow. Only a block's
 // boundary holds it: a wait for a buffer that is known to be full is one, and costs next to nothing.
-static void emit_wait_barrier(Lowering *lo, const MmaInFlight *mma)
+static void act_wait_barrier(Lowering *lo, const MmaInFlight *mma)
 {
     const Ring *const ring = mma->n_releases ? mma->releases[0] : NULL;
     if (!ring) return;
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
         if (tile->is_accumulator && tile->storage == TILE_IN_REGISTERS && !is_in_flight(lo, tile))
-            emit_register_fence(lo, tile);
+            act_register_fence(lo, tile);
     }
     act_wait(lo, ring);
 }
 
-void emit_scheduling_barrier(Lowering *lo)
+void act_scheduling_barrier(Lowering *lo)
 {
-    if (lo->in_flight.count) emit_wait_barrier(lo, &lo->in_flight.items[lo->in_flight.count - 1]);
+    if (lo->in_flight.count) act_wait_barrier(lo, &lo->in_flight.items[lo->in_flight.count - 1]);
 }
 
 static bool releases_any(const Lowering *lo, const MmaInFlight *mma)
@@ -77,7 +65,7 @@ static void fence_results(Lowering *lo, int last)
         const TileInfo *const acc = lo->in_flight.items[i].accumulator;
         bool again = false;
         for (int j = i + 1; j <= last; j++) again = again || lo->in_flight.items[j].accumulator == acc;
-        if (!again) emit_register_fence(lo, acc);
+        if (!again) act_register_fence(lo, acc);
     }
 }
 
@@ -85,7 +73,7 @@ static void fence_results(Lowering *lo, int last)
 static void wait_for_in_flight(Lowering *lo, int last)
 {
     const int later = lo->in_flight.count - 1 - last;
-    if (lo->schedules_waits) emit_wait_barrier(lo, &lo->in_flight.items[last]);
+    if (lo->schedules_waits) act_wait_barrier(lo, &lo->in_flight.items[last]);
     // Groups that share tiles release each as soon as it is read: the other's next one may come after it.
     for (int i = 0; i < last && lo->is_specialised; i++) {
         MmaInFlight *const mma = &lo->in_flight.items[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// partial.c - sums and extremes that only the end of a loop needs whole.
+// partial.c - deciding: sums and extremes that only the end of a loop needs whole.
 //
 // sum[i] *= fix[i]; sum[i] += s[i][j] inside a loop is linear in sum: each thread may carry the sum of its own columns,
 // and the lanes and warps of a row combine once after the loop instead of once per step. So it is with row_max[i] max=
@@ -7,7 +7,8 @@
 //
 // layout(c) = partial divides the contraction of c += a @ b among the warp groups: each adds up its part in a copy of
 // c, and the copies are added up after the loop, too; elsewhere after the product.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
 
 typedef struct Linear {
     Lowering *lo;
@@ -92,27 +93,6 @@ static bool is_linear_in(Lowering *lo, TileOp *loop, TileInfo *tile)
     return linear.sums && !linear.other && !(linear.scales && linear.with != UPDATE_ADD);
 }
 
-static void each_register(Lowering *lo, TileInfo *tile, void (*body)(Lowering *, TileInfo *, Expr *))
-{
-    Nest nest;
-    Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&tile->layout));
-    body(lo, tile, var_of(lo, r));
-    end_nest(lo, &nest);
-}
-
-static void store_register(Lowering *lo, TileInfo *tile, Expr *at, Expr *value)
-{
-    emit_element(lo, tile->registers, at, value);
-}
-
-static void keep_first(Lowering *lo, TileInfo *tile, Expr *at)
-{
-    Expr *const value = expr_index(lo->arena, tile->registers, at);
-    store_register(
-        lo, tile, at,
-        expr_select(lo->arena, replica_is_first(lo, &tile->layout), value, expr_float(lo->arena, value->type, 0)));
-}
-
 bool is_split_k(Lowering *lo, const TileOp *op)
 {
     if (op->kind != T_MATMUL) return false;
@@ -120,46 +100,30 @@ bool is_split_k(Lowering *lo, const TileOp *op)
     return p && p->division == DIVIDE_CONTRACTION && (p->kind == PRODUCT_WGMMA || p->kind == PRODUCT_MMA);
 }
 
-void begin_split_k(Lowering *lo, TileInfo *tile) { each_register(lo, tile, keep_first); }
-
 int split_k_bytes(const Lowering *lo, const TileInfo *tile)
 {
     return layout_registers(&tile->layout) * lo->partition.groups * 32 * lo->partition.warps * 4;
 }
 
-// Where this thread's register r of the part of `group` is: neighbouring lanes in neighbouring words.
-static Expr *part_at(Lowering *lo, Expr *r, Expr *group)
+static Action *act_on_tile(Lowering *lo, const TileInfo *tile, MapKind how)
 {
-    const int threads = 32 * lo->partition.warps;
-    Expr *const mine = i32_add(lo, i32_mul(lo, var_of(lo, lo->warp), 32), var_of(lo, lo->lane));
-    return i32_add(lo, i32_mul(lo, i32_add(lo, i32_mul(lo, r, lo->partition.groups), group), threads), mine);
+    Action *const action = begin_parts(lo, (Action){ .kind = ACTION_MAP, .map = { .how = how, .tile = tile->number } });
+    access_tile(lo, action, tile, true, true, false);
+    return action;
 }
 
-// All groups add the parts in one order, so that their copies have the same bits.
-void reduce_split_k(Lowering *lo, TileInfo *tile)
+void act_keep_first(Lowering *lo, const TileInfo *tile)
 {
-    Nest block, nest;
-    begin_block(lo, &block);
-    Var *const scratch = loop_new_pointer(lo->unit, DTYPE_F32, "parts");
-    emit_definition(lo, scratch,
-                    call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)));
+    act_on_tile(lo, tile, MAP_KEEP_FIRST);
+    end_parts(lo);
+}
+
+void act_join_groups(Lowering *lo, const TileInfo *tile)
+{
+    act_on_tile(lo, tile, MAP_JOIN_GROUPS);
     emit_barrier(lo); // earlier readers of the scratch
-    for (int write = 1; write >= 0; write--) {
-        Var *const r = begin_unrolled(lo, &nest, "r", layout_registers(&tile->layout));
-        if (write) {
-            emit_element(lo, scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)),
-                         expr_index(lo->arena, tile->registers, var_of(lo, r)));
-        } else {
-            Expr *sum = expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, 0)));
-            for (int g = 1; g < lo->partition.groups; g++)
-                sum = expr_binary(lo->arena, X_ADD, sum,
-                                  expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, g))));
-            store_register(lo, tile, var_of(lo, r), sum);
-        }
-        end_nest(lo, &nest);
-        if (write) emit_barrier(lo);
-    }
-    end_nest(lo, &block);
+    emit_barrier(lo);
+    end_parts(lo);
 }
 
 void begin_partial_sums(Lowering *lo, TileOp *loop)
@@ -168,7 +132,7 @@ void begin_partial_sums(Lowering *lo, TileOp *loop)
         TileInfo *const tile = lo->declared.items[i];
         const bool of_another_group = lo->is_specialised && tile->groups && !(tile->groups >> lo->walk & 1);
         if (of_another_group || !is_linear_in(lo, loop, tile)) continue;
-        if (tile->partial_with == UPDATE_ADD) each_register(lo, tile, keep_first);
+        if (tile->partial_with == UPDATE_ADD) act_keep_first(lo, tile);
         tile->is_partial = true;
         tile->partial_in = loop;
     }
@@ -180,7 +144,7 @@ void end_partial_sums(Lowering *lo, TileOp *loop)
         TileInfo *const tile = lo->declared.items[i];
         if (!tile->is_partial || tile->partial_in != loop) continue;
         tile->is_partial = false;
-        if (tile->is_split_k) reduce_split_k(lo, tile);
+        if (tile->is_split_k) act_join_groups(lo, tile);
         else join_partial_sums(lo, tile);
     }
 }

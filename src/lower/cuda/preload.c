@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// preload.c - left operands that stay the same through a loop, kept in registers.
+// preload.c - deciding: left operands that stay the same through a loop, kept in registers.
 //
 // wgmma reads a left operand in shared memory anew for every instruction. One that is declared outside the loop (the
 // queries of attention) is loaded once by ldmatrix instead, if registers are left; its buffer is then free at once.
@@ -8,7 +8,8 @@
 // body and gave their registers to other left operands (attention backward's dQ came out wrong from its second step
 // on).
 //
-// before: shared tiles are laid out, rings are known       after: choose_preloads() has marked the products that do
+// before: shared tiles are laid out, rings are known       after: choose_preloads() has marked the products that do;
+//                                                          preload_operands() has loaded theirs before a loop
 #include "lower/cuda/actions.h"
 
 enum { OTHER_REGISTERS = 40, BESIDE_GROUP = 24 }; // of a thread, beside its fragments and operands
@@ -32,21 +33,13 @@ static int words_during(Lowering *lo, TileOp *loop)
     return words;
 }
 
-static void emit_preload(Lowering *lo, Product *p)
+static void act_preload(Lowering *lo, Product *p)
 {
     const TileInfo *const left = tile_info(lo, p->left.region.buffer);
-    Action *const load = record(lo, (Action){ .kind = ACTION_LDMATRIX, .op = p->op });
-    schedule_access(lo->builder.schedule, load, (TileAccess){ .tile = left->number, .reads = true });
-    const Operand *const a = &p->left;
-    const int steps = p->k / 16, rows = p->row_blocks;
-    p->preloaded =
-        emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", a->region.buffer->name), 4 * steps * rows);
-    Expr *line = i32_mul(lo, var_of(lo, lo->warp), 16);
-    if (lo->partition.groups > 1) line = i32_add(lo, line, i32_mul(lo, var_of(lo, lo->group), 64 * rows));
-    for (int block = 0; block < rows; block++)
-        for (int step = 0; step < steps; step++)
-            load_four(lo, a, false, i32_add(lo, line, i32_const(lo, 64 * block)), i32_const(lo, 16 * step), true,
-                      p->preloaded, i32_const(lo, 4 * (block * steps + step)));
+    Action load = { .kind = ACTION_LDMATRIX, .op = p->op };
+    schedule_access(lo->builder.schedule, &load, (TileAccess){ .tile = left->number, .reads = true });
+    act(lo, load);
+    p->is_preloaded = true;
 }
 
 // Rotated, or of groups whose registers are divided by need.
@@ -130,8 +123,8 @@ bool is_preloaded_alone(Lowering *lo, const Ring *ring)
 static bool preload_product(Lowering *lo, TileOp *op, void *context)
 {
     if (op->kind == T_MATMUL && (!lo->is_specialised || op_groups(lo, op) >> lo->walk & 1) &&
-        op_info(lo, op)->product->preloads && !op_info(lo, op)->product->preloaded)
-        emit_preload(lo, op_info(lo, op)->product);
+        op_info(lo, op)->product->preloads && !op_info(lo, op)->product->is_preloaded)
+        act_preload(lo, op_info(lo, op)->product);
     return op->kind == T_FORALL;
 }
 

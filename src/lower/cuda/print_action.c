@@ -4,6 +4,7 @@
 // before: the action is decided, its ring states, tiles and thread numbers are declared
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
 
 #include <assert.h>
 
@@ -37,6 +38,12 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
     case ACTION_COPY_WAIT: emit_call(lo, "cp_async_wait", 0); return;
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
+    case ACTION_LDMATRIX: print_preload(lo, action); return;
+    case ACTION_MMA: print_product(lo, action); return;
+    case ACTION_MAP:
+        if (action->map.how != MAP_ELEMENTS) print_partial(lo, action);
+        return;
+    case ACTION_FENCE_REGISTERS: print_register_fence(lo, action); return;
     case ACTION_BARRIER_SYNC: print_barrier(lo, "bar_sync", action); return;
     case ACTION_BARRIER_ARRIVE: print_barrier(lo, "bar_arrive", action); return;
     case ACTION_CLUSTER_SYNC: emit_call(lo, "cluster_sync", 0); return;
@@ -52,13 +59,9 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_ADVANCE:
     case ACTION_COPY:
     case ACTION_COPY_COMMIT:
-    case ACTION_LDMATRIX:
     case ACTION_STORE:
     case ACTION_STORE_WAIT:
     case ACTION_PREFETCH:
-    case ACTION_MMA:
-    case ACTION_FENCE_REGISTERS:
-    case ACTION_MAP:
     case ACTION_SCAN:
     case ACTION_ATOMIC:
     case ACTION_SCALAR:
@@ -154,4 +157,9 @@ void print_parts_through(Lowering *lo, ActionKind kind)
         if (part->kind == kind) return;
     }
     assert(false && "printing follows the schedule");
+}
+
+void print_parts(Lowering *lo)
+{
+    while (lo->next_part) print_part(lo, lo->next_part->kind);
 }

@@ -132,7 +132,7 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
     record_close(lo);
     end_nests(lo, nests, op->pipeline.n);
     act_mma_wait(lo, 0);
-    for (int i = 0; i < n; i++) emit_register_fence(lo, accumulators[i]);
+    for (int i = 0; i < n; i++) act_register_fence(lo, accumulators[i]);
     begin_release(lo, &released, ring_state, held, SCOPE_ANY_STEP, op);
     clear_unstarted(lo, body, &released);
     end_nest(lo, &released);

@@ -22,11 +22,6 @@ void record_loop(Lowering *lo, LoopPart part, const TileOp *source)
     record_open(lo, (Action){ .kind = ACTION_LOOP, .op = source, .loop = { .part = part, .source = source } });
 }
 
-void record_tile(Lowering *lo, ActionKind kind, const TileInfo *tile)
-{
-    record(lo, (Action){ .kind = kind, .registers = { .tile = tile->number } });
-}
-
 void record_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals)
 {
     (void)lo;
@@ -61,6 +56,11 @@ static void list_access(const Listing *listing, const TileInfo *tile, bool reads
                     (TileAccess){ .tile = tile->number, .reads = reads, .writes = writes, .is_async = is_async });
 }
 
+void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async)
+{
+    list_access(&(Listing){ lo, action, NULL }, tile, reads, writes, is_async);
+}
+
 static void list_use(const TileUse *use, void *context)
 {
     const Listing *const listing = context;
@@ -91,42 +91,6 @@ void record_accesses(Lowering *lo, Action *action, TileOp *op)
 }
 
 // ---- operations
-
-static const char *instruction_name(Lowering *lo, const Product *p)
-{
-    const char *const type = dtype_name(p->type);
-    if (p->kind == PRODUCT_WGMMA)
-        return arena_printf(lo->arena, "m64n%dk%d %s", p->n_group < 256 ? p->n_group : 256, p->step_k, type);
-    if (p->kind == PRODUCT_MMA) return arena_printf(lo->arena, "m16n8k%d %s", p->step_k, type);
-    return arena_printf(lo->arena, p->kind == PRODUCT_FMA ? "multiply-adds %s" : "loops %s", type);
-}
-
-static void list_operand(const Listing *listing, const Operand *operand, bool is_async)
-{
-    const TileInfo *const tile = tile_info(listing->lo, buffer_root(operand->region.buffer));
-    if (tile) list_access(listing, tile, true, false, is_async && (tile->storage == TILE_IN_SHARED || tile->is_packed));
-}
-
-static void record_product(Lowering *lo, TileOp *op)
-{
-    const Product *const p = op_info(lo, op)->product;
-    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const bool is_async = p->kind == PRODUCT_WGMMA && !op->matmul.promote;
-    Action *const action = record(lo, (Action){ .kind = ACTION_MMA,
-                                                .op = op,
-                                                .mma = { .instruction = instruction_name(lo, p),
-                                                         .count = 1,
-                                                         .is_async = is_async,
-                                                         .accumulator = acc ? acc->number : NO_TILE } });
-    if (p->kind != PRODUCT_WGMMA) {
-        record_accesses(lo, action, op);
-        return;
-    }
-    const Listing listing = { lo, action, op };
-    if (acc) list_access(&listing, acc, op->matmul.accumulate, true, false);
-    if (!p->preloaded) list_operand(&listing, &p->left, true);
-    list_operand(&listing, &p->right, true);
-}
 
 static StoreKind store_kind(Lowering *lo, TileOp *op)
 {
@@ -167,7 +131,6 @@ void record_op(Lowering *lo, TileOp *op)
     case T_FILL:
     case T_ATOMIC_TILE: record_leaf(lo, op, map_action(lo, op)); return;
     case T_SCAN: record_leaf(lo, op, (Action){ .kind = ACTION_SCAN }); return;
-    case T_MATMUL: record_product(lo, op); return;
     case T_BREAK:
     case T_CONTINUE:
     case T_RETURN: record(lo, (Action){ .kind = ACTION_JUMP, .op = op, .jump = { op->kind } }); return;
@@ -175,6 +138,7 @@ void record_op(Lowering *lo, TileOp *op)
     case T_FOR:
     case T_WHILE:
     case T_PIPELINE:
-    case T_IF: return; // the walk opens them
+    case T_IF:
+    case T_MATMUL: return; // the walk opens them, or adds them itself
     }
 }

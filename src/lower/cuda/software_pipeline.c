@@ -293,7 +293,7 @@ static void fence_written(Lowering *lo, const Ops *rest, int begin, int end)
     const Sets sets = sets_of(lo, &ops);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (sets.writes[tile->buffer->id] && tile->storage == TILE_IN_REGISTERS) emit_register_fence(lo, tile);
+        if (sets.writes[tile->buffer->id] && tile->storage == TILE_IN_REGISTERS) act_register_fence(lo, tile);
     }
 }
 
@@ -305,7 +305,7 @@ static void emit_first_rows(Lowering *lo, const Ops *rest, int begin, int end, T
     for (int i = begin; i < end; i++) emit_consumer_op(lo, rest->items[i], body);
     lo->row_part = 0;
     fence_written(lo, rest, begin, end);
-    emit_scheduling_barrier(lo);
+    act_scheduling_barrier(lo);
     fence_written(lo, rest, begin, end);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // statements.c - the code of each statement, as all threads of a group of consumers run it.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
 
 bool is_flow(const TileOp *op)
 {
@@ -291,7 +292,7 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_COPY:
     case T_FILL:
     case T_ATOMIC_TILE: emit_map(lo, op); return;
-    case T_MATMUL: emit_product(lo, op); return;
+    case T_MATMUL: decide_product(lo, op); return;
     case T_SCAN: emit_whole_scan(lo, op); return;
     case T_FOR: emit_for(lo, op); return;
     case T_WHILE: emit_while(lo, op); return;

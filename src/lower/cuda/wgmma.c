@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// wgmma.c - products on tensor cores of whole warp groups.
+// wgmma.c - printing: products on tensor cores of whole warp groups.
 //
-// A product is issued, committed as a group and noted as in flight (in_flight.c).
+// A product is issued and committed as a group; what waits for it is an action of its own (in_flight.c).
 #include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
 
 // ---- instructions as helper functions, one per shape in use
 
@@ -186,19 +187,6 @@ static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *
     emit_call(lo, "wgmma_commit", 0);
 }
 
-// Without a register fence the compiler may copy the accumulator into other registers between the fence and the
-// product. Those that the products right after add to are fenced as well: what set them would else be computed while
-// this one is in flight, which ptxas serialises.
-static void fence_sums(Lowering *lo, const TileOp *op)
-{
-    for (const TileOp *x = op; x && is_wgmma(lo, x); x = x->next) {
-        const TileInfo *const acc = tile_info(lo, x->matmul.dst.buffer);
-        if (x->matmul.accumulate &&
-            (x == op || (acc->registers && x->matmul.dst.buffer != op->matmul.dst.buffer && !is_in_flight(lo, acc))))
-            emit_register_fence(lo, acc);
-    }
-}
-
 // promote(n, ..): tensor cores keep fewer bits of an fp8 sum than f32 has. Every n steps are a sum of their own, which
 // multiply-adds' adders add to the result.
 static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
@@ -231,14 +219,13 @@ static int group_bytes(const Product *p, const SharedLayout *s, Division divisio
     return p->division != division ? 0 : across ? operand_offset(s, 0, lines) : lines * s->pitch_bytes;
 }
 
-static void emit_wgmma(Lowering *lo, Product *p)
+void emit_wgmma(Lowering *lo, Product *p)
 {
     TileOp *const op = p->op;
     const Operand *const a = &p->left, *const b = &p->right;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->partition.groups : p->k; // of one group
     const bool a_across = a->transposed, b_across = !b->transposed;
-    if (op->matmul.promote) wait_for_all(lo);
     Nest block;
     begin_block(lo, &block);
     Pieces from = { .places = op->matmul.meta ? load_places(lo, p) : NULL };
@@ -259,43 +246,9 @@ static void emit_wgmma(Lowering *lo, Product *p)
         end_nest(lo, &block);
         return;
     }
-    if (op->matmul.accumulate) fence_sums(lo, op);
+    print_parts(lo); // fences of sums
     emit_call(lo, "wgmma_fence", 0);
     emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k,
                p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
     end_nest(lo, &block);
-    add_in_flight(lo, p);
-}
-
-static void emit_by_kind(Lowering *lo, TileOp *op)
-{
-    Product *const p = op_info(lo, op)->product;
-    switch (p->kind) {
-    case PRODUCT_WGMMA: emit_wgmma(lo, p); return;
-    case PRODUCT_MMA: emit_mma(lo, p); return;
-    case PRODUCT_FMA: emit_fma(lo, p); return;
-    case PRODUCT_LOOP:
-        for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
-            emit_forall(lo, as_map(lo, part), NULL);
-            if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED)
-                emit_barrier(lo); // other threads add than those that have cleared
-        }
-        return;
-    }
-}
-
-void emit_product(Lowering *lo, TileOp *op)
-{
-    TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const bool joins = is_split_k(lo, op) && !acc->is_partial; // else the loop around it does
-    if (joins && op->matmul.accumulate) {
-        wait_for_tile(lo, acc, true);
-        begin_split_k(lo, acc);
-    }
-    record_op(lo, op);
-    emit_by_kind(lo, op);
-    if (joins) {
-        wait_for_tile(lo, acc, true);
-        reduce_split_k(lo, acc);
-    }
 }

@@ -52,6 +52,10 @@ static const char *const store_names[] = {
     [STORE_TRANSPOSED] = "store (transposed, tma)", [STORE_REDUCE] = "store (added, tma)",
     [STORE_ATOMIC] = "store (atomic)",
 };
+static const char *const map_names[] = {
+    [MAP_ELEMENTS] = "map",                     [MAP_KEEP_FIRST] = "map (value in the first copy)",
+    [MAP_JOIN_GROUPS] = "map (groups join)",    [MAP_JOIN_THREADS] = "map (threads join)",
+};
 // clang-format on
 
 const char *action_name(ActionKind kind) { return action_names[kind]; }
@@ -180,6 +184,12 @@ static void dump_map(const Dump *dump, const Action *action)
     dump_accesses(dump, action, false, " <- ");
 }
 
+static void dump_whole_map(const Dump *dump, const Action *action)
+{
+    text_print(dump->out, "%s", map_names[action->map.how]);
+    dump_map(dump, action);
+}
+
 static const char *ring_name(const Dump *dump, const Action *action)
 {
     if (action->ring.ring == NO_RING) return dump->schedule->tiles.items[action->ring.tile]->name;
@@ -305,7 +315,7 @@ static void dump_head(const Dump *dump, const Action *action)
         text_print(dump->out, "%s%s %d", action_name(action->kind), action->wait.completes ? " (written)" : "",
                    action->wait.pending);
         return;
-    case ACTION_MAP:
+    case ACTION_MAP: dump_whole_map(dump, action); return;
     case ACTION_LDMATRIX:
     case ACTION_SCAN:
     case ACTION_ATOMIC:

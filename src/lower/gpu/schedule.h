@@ -131,6 +131,12 @@ typedef enum ScopeKind {
 typedef enum DeclareKind { DECLARE_EARLY_LOADS } DeclareKind; // loads made before the copies that they belong to
 typedef enum CopyKind { COPY_TMA, COPY_CP_ASYNC, COPY_LANES, COPY_THREADS } CopyKind;
 typedef enum StoreKind { STORE_THREADS, STORE_STAGED, STORE_TRANSPOSED, STORE_REDUCE, STORE_ATOMIC } StoreKind;
+typedef enum MapKind {
+    MAP_ELEMENTS,     // the source operation
+    MAP_KEEP_FIRST,   // a tile that threads hold copies of: its value stays in the first copy, zeros in the others
+    MAP_JOIN_GROUPS,  // the warp groups' copies of a tile are added up
+    MAP_JOIN_THREADS, // the threads' copies of its elements become their sum or extreme
+} MapKind;
 typedef enum BarrierOf { BARRIER_ONE, BARRIER_OF_GROUP, BARRIER_OF_NEXT_GROUP } BarrierOf; // ping-pong: id + group
 typedef enum RingSlot { SLOT_CURRENT, SLOT_HELD, SLOT_NEXT } RingSlot; // held: the one that the step before used
 
@@ -198,6 +204,10 @@ struct Action {
         struct {
             int tile;
         } registers;
+        struct {
+            MapKind how;
+            int tile; // of all but MAP_ELEMENTS
+        } map;
         struct {
             int barrier, threads;
             BarrierOf of;
