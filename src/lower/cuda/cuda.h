@@ -857,7 +857,8 @@ void emit_product_loop(Lowering *lo, TileOp *op, int n_products);
 
 // ---- statements.c
 bool is_flow(const TileOp *op);
-void declare_value(Lowering *lo, TileOp *op);
+void declare_value(Lowering *lo, const TileOp *op);
+void print_value(Lowering *lo, const TileOp *op);
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
 void emit_body(Lowering *lo, TileOp *body); // of a loop
 typedef struct Threads {

@@ -226,8 +226,7 @@ static void issue_step(Lowering *lo, const Multistage *multistage)
 
 static void wait_for_stages(Lowering *lo, int pending)
 {
-    emit_call(lo, "copy_wait", 1, i32_const(lo, pending));
-    record(lo, (Action){ .kind = ACTION_COPY_WAIT, .wait = { .pending = pending } });
+    act(lo, (Action){ .kind = ACTION_COPY_WAIT, .wait = { .pending = pending, .is_by_groups = true } });
 }
 
 void emit_multistage(Lowering *lo, TileOp *op)

@@ -27,6 +27,21 @@ static void print_barrier(Lowering *lo, const char *how, const Action *action)
     else emit_call(lo, how, 2, barrier_id(lo, action), i32_const(lo, action->barrier.threads));
 }
 
+static void print_copy_wait(Lowering *lo, const Action *action)
+{
+    if (action->wait.is_by_groups) emit_call(lo, "copy_wait", 1, i32_const(lo, action->wait.pending));
+    else emit_call(lo, "cp_async_wait", 0);
+}
+
+static void print_declare(Lowering *lo, const Action *action)
+{
+    switch (action->declare.what) {
+    case DECLARE_EARLY_LOADS: return;
+    case DECLARE_VALUE: print_value(lo, action->op); return;
+    case DECLARE_SLOT_POINTERS: point_tiles(lo, lo->rings.items[action->declare.ring]); return;
+    }
+}
+
 // One without control flow, with its parts.
 static void print_leaf(Lowering *lo, const Action *action)
 {
@@ -35,8 +50,9 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_RELEASE:
         print_release(lo, ring_of(lo, action), action->ring.slot == SLOT_HELD ? lo->held_slot : NULL);
         return;
+    case ACTION_COPY_WAIT: print_copy_wait(lo, action); return;
+    case ACTION_DECLARE: print_declare(lo, action); return;
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
-    case ACTION_COPY_WAIT: emit_call(lo, "cp_async_wait", 0); return;
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
     case ACTION_LDMATRIX: print_preload(lo, action); return;
     case ACTION_MMA: print_product(lo, action); return;
@@ -64,8 +80,7 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_PREFETCH:
     case ACTION_SCAN:
     case ACTION_ATOMIC:
-    case ACTION_SCALAR:
-    case ACTION_DECLARE: return;
+    case ACTION_SCALAR: return;
     }
 }
 

@@ -62,7 +62,7 @@ static void begin_ring(Lowering *lo, Ring *ring)
         record_expect(lo, ring, 1, ring->bytes);
         end_nest(lo, &nest);
     }
-    point_tiles(lo, ring);
+    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_SLOT_POINTERS, .ring = ring->index } });
 }
 
 // Boxes arrive by themselves, with all bytes that were announced.
@@ -297,10 +297,8 @@ static void produce_copy(Lowering *lo, TileOp *op)
 
 static void produce_scalar(Lowering *lo, TileOp *op)
 {
-    if (op->kind == T_LET) declare_value(lo, op);
-    else if (op->kind == T_SET)
-        emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
-    else emit_op(lo, op);
+    if (op->kind == T_UPDATE) emit_op(lo, op);
+    else act(lo, (Action){ .kind = ACTION_DECLARE, .op = op, .declare = { .what = DECLARE_VALUE } });
 }
 
 static void produce_op(Lowering *lo, TileOp *op)

@@ -10,13 +10,20 @@ bool is_flow(const TileOp *op)
 
 // ---- scalars
 
-void declare_value(Lowering *lo, TileOp *op)
+void declare_value(Lowering *lo, const TileOp *op)
 {
     Var *const var = loop_var(lo, op->let.var);
     Expr *const value = let_value(lo, op, NULL);
     if (!lo->is_hoisting) emit_definition(lo, var, value);
     else if (value) // its variable is declared before the loop
         emit_assign(lo, var, value);
+}
+
+// Of a let or a set.
+void print_value(Lowering *lo, const TileOp *op)
+{
+    if (op->kind == T_LET) declare_value(lo, op);
+    else emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
 }
 
 // A statement outside forall, by each thread that comes by.

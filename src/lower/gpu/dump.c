@@ -324,7 +324,6 @@ static void dump_head(const Dump *dump, const Action *action)
         return;
     case ACTION_PREFETCH:
     case ACTION_SCALAR:
-    case ACTION_DECLARE:
         text_print(dump->out, "%s", action_name(action->kind));
         if (action->op) dump_work(dump, action);
         return;
@@ -333,6 +332,7 @@ static void dump_head(const Dump *dump, const Action *action)
     case ACTION_FENCE_ASYNC:
     case ACTION_CLUSTER_SYNC:
     case ACTION_WARP_SYNC: text_print(dump->out, "%s", action_name(action->kind)); return;
+    case ACTION_DECLARE: return;
     }
 }
 

@@ -128,7 +128,6 @@ typedef enum ScopeKind {
     SCOPE_ALIGNED,   // where the launch's strides allow boxes; otherwise: elements
 } ScopeKind;
 
-typedef enum DeclareKind { DECLARE_EARLY_LOADS } DeclareKind; // loads made before the copies that they belong to
 typedef enum CopyKind { COPY_TMA, COPY_CP_ASYNC, COPY_LANES, COPY_THREADS } CopyKind;
 typedef enum StoreKind { STORE_THREADS, STORE_STAGED, STORE_TRANSPOSED, STORE_REDUCE, STORE_ATOMIC } StoreKind;
 typedef enum MapKind {
@@ -137,6 +136,13 @@ typedef enum MapKind {
     MAP_JOIN_GROUPS,  // the warp groups' copies of a tile are added up
     MAP_JOIN_THREADS, // the threads' copies of its elements become their sum or extreme
 } MapKind;
+// What an ACTION_DECLARE prints: text that means nothing to the schedule, and is not dumped.
+typedef enum DeclareKind {
+    DECLARE_EARLY_LOADS,   // loads made before the copies that they belong to
+    DECLARE_VALUE,         // the variable of `op`, a let or a set
+    DECLARE_SLOT_POINTERS, // of the ring's tiles, to its current slot
+} DeclareKind;
+
 typedef enum BarrierOf { BARRIER_ONE, BARRIER_OF_GROUP, BARRIER_OF_NEXT_GROUP } BarrierOf; // ping-pong: id + group
 typedef enum RingSlot { SLOT_CURRENT, SLOT_HELD, SLOT_NEXT } RingSlot; // held: the one that the step before used
 
@@ -190,6 +196,7 @@ struct Action {
         struct {
             int pending;
             bool completes;
+            bool is_by_groups; // of ACTION_COPY_WAIT: the copies are committed
         } wait;
         struct {
             StoreKind how;
@@ -214,6 +221,7 @@ struct Action {
         } barrier; // threads: that the barrier counts
         struct {
             DeclareKind what;
+            int ring;
         } declare;
     };
     const void *print; // what printing needs beside `op`: of the file that made the action
