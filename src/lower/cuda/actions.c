@@ -46,6 +46,16 @@ void close_action(Lowering *lo)
     schedule_close(&lo->builder);
 }
 
+void open_loop(Lowering *lo, LoopPart part, const TileOp *source)
+{
+    open_action(lo, (Action){ .kind = ACTION_LOOP, .op = source, .loop = { .part = part, .source = source } });
+}
+
+void act_declare(Lowering *lo, DeclareKind what)
+{
+    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = what } });
+}
+
 // ---- rings
 
 static Action on_ring(ActionKind kind, const Ring *ring)

@@ -27,6 +27,8 @@ void act_release(Lowering *lo, const Ring *ring, RingSlot slot);
 void act_barrier(Lowering *lo, ActionKind kind, int barrier, int threads);
 void act_register_fence(Lowering *lo, const TileInfo *tile); // its registers are not accessed before this
 void act_mma_wait(Lowering *lo, int pending);
+void act_declare(Lowering *lo, DeclareKind what);
+void open_loop(Lowering *lo, LoopPart part, const TileOp *source);
 
 // ---- record.c: what the walks still print themselves, as actions
 Action *record(Lowering *lo, Action action);

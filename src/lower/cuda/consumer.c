@@ -248,12 +248,10 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 
 void emit_block(Lowering *lo, TileOp *block)
 {
-    const Threads threads = current_threads(lo);
     for (TileOp *op = block; op; op = op->next) {
         emit_early_loads(lo, op);
         emit_consumer_op(lo, op, block);
     }
-    restore_threads(lo, threads);
 }
 
 // ---- the role

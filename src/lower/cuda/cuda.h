@@ -272,6 +272,11 @@ typedef struct MmaInFlight {
 
 typedef struct Nest Nest;
 
+// The variables that hold a thread's numbers.
+typedef struct Threads {
+    Var *lane, *warp, *thread, *of_all;
+} Threads;
+
 typedef struct Lowering {
     Arena *arena;
     TileKernel *kernel;
@@ -341,7 +346,6 @@ typedef struct Lowering {
     Var *row_index_buffer, *end;       // of the places of the current step, of the steps (row_index_loop.c)
     struct RegisterPrefetch
         *register_prefetch; // there: rows to convert, in registers before their step (register_prefetch.c); NULL: none
-    bool is_hoisting;       // scalars of the block are declared already
     TileOp *early_issue;    // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
     bool schedules_waits;   // keep waits for products where they are printed (software_pipeline.c)
     int row_part;           // 1 or 2: of a thread's two rows in 16 only this one is printed (software_pipeline.c)
@@ -361,6 +365,7 @@ typedef struct Lowering {
     int open_parts;          // actions whose parts are being added: they print them
     const Action *next_part; // while printing: of the action at hand
     VEC(Nest *) nests;       // while printing: of the actions around
+    VEC(Threads) threads;    // while printing: before each of the actions around
     Var *held_slot;          // while printing: the slot that the step before used (product_loop.c)
 } Lowering;
 
@@ -861,12 +866,6 @@ void declare_value(Lowering *lo, const TileOp *op);
 void print_value(Lowering *lo, const TileOp *op);
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
 void emit_body(Lowering *lo, TileOp *body); // of a loop
-typedef struct Threads {
-    Var *lane, *warp, *thread, *of_all;
-} Threads;
-Threads current_threads(const Lowering *lo);
-void restore_threads(Lowering *lo, Threads threads);
-void refresh_threads(Lowering *lo); // until they are restored
 void emit_op(Lowering *lo, TileOp *op);
 
 // ---- backward_slice.c, producer.c

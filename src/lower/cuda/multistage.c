@@ -211,8 +211,7 @@ static void advance(Lowering *lo, const Multistage *multistage, Var *slot)
 // The copies of the step that the pipeline's index says, with the scalars of its block that they may need.
 static void issue_step(Lowering *lo, const Multistage *multistage)
 {
-    const Threads threads = current_threads(lo);
-    refresh_threads(lo);
+    act_declare(lo, DECLARE_THREADS);
     for (TileOp *op = multistage->pipeline->pipeline.body; op; op = op->next) {
         if (op->kind == T_LET && op->let.value && !multistage->known.unknown[op->let.var->id]) declare_value(lo, op);
         else if (op_info(lo, op)->fetched) {
@@ -221,7 +220,6 @@ static void issue_step(Lowering *lo, const Multistage *multistage)
             record_accesses(lo, record(lo, copy), op);
         }
     }
-    restore_threads(lo, threads);
 }
 
 static void wait_for_stages(Lowering *lo, int pending)

@@ -4,6 +4,7 @@
 // before: the action is decided, its ring states, tiles and thread numbers are declared
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
+#include "lower/cuda/print_statements.h"
 #include "lower/cuda/product.h"
 
 #include <assert.h>
@@ -37,6 +38,9 @@ static void print_declare(Lowering *lo, const Action *action)
 {
     switch (action->declare.what) {
     case DECLARE_EARLY_LOADS: return;
+    case DECLARE_THREADS: print_threads(lo); return;
+    case DECLARE_COORDINATES: print_coordinates(lo); return;
+    case DECLARE_OUTER: return_to_threads(lo); return;
     case DECLARE_VALUE: print_value(lo, action->op); return;
     case DECLARE_SLOT_POINTERS: point_tiles(lo, lo->rings.items[action->declare.ring]); return;
     }
@@ -46,12 +50,13 @@ static void print_declare(Lowering *lo, const Action *action)
 static void print_leaf(Lowering *lo, const Action *action)
 {
     switch (action->kind) {
+    case ACTION_JUMP: print_jump(lo, action); return;
+    case ACTION_DECLARE: print_declare(lo, action); return;
     case ACTION_WAIT: print_wait_full(lo, ring_of(lo, action)); return;
     case ACTION_RELEASE:
         print_release(lo, ring_of(lo, action), action->ring.slot == SLOT_HELD ? lo->held_slot : NULL);
         return;
     case ACTION_COPY_WAIT: print_copy_wait(lo, action); return;
-    case ACTION_DECLARE: print_declare(lo, action); return;
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
     case ACTION_LDMATRIX: print_preload(lo, action); return;
@@ -68,7 +73,6 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_LOOP:
     case ACTION_IF:
     case ACTION_SCOPE:
-    case ACTION_JUMP:
     case ACTION_ACQUIRE:
     case ACTION_EXPECT:
     case ACTION_ARRIVE:
@@ -117,17 +121,22 @@ static void print_if(Lowering *lo, const Action *action)
 
 void print_begin(Lowering *lo, const Action *action)
 {
+    save_threads(lo);
     if (action->kind == ACTION_IF) print_if(lo, action);
+    else if (action->kind == ACTION_LOOP) print_loop(lo, action);
 }
 
 void print_otherwise(Lowering *lo, const Action *action)
 {
+    return_to_threads(lo);
     if (action->kind == ACTION_IF) begin_else(lo, top_nest(lo));
 }
 
 void print_end(Lowering *lo, const Action *action)
 {
     if (action->kind == ACTION_IF) pop_nest(lo);
+    else if (action->kind == ACTION_LOOP) end_loop(lo, action);
+    restore_threads(lo);
 }
 
 // ---- actions in the course of another

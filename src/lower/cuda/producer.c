@@ -209,17 +209,14 @@ static void produce_software_pipeline(Lowering *lo, TileOp *op)
 
 static void produce_pipeline(Lowering *lo, TileOp *op)
 {
-    Nest nests[LOOP_INDICES_MAX];
     if (op_info(lo, op)->has_row_indices) {
         emit_with_row_indices(lo, op, produce_block);
     } else if (can_software_pipeline(lo, op)) {
         produce_software_pipeline(lo, op);
     } else {
-        begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
-        record_loop(lo, LOOP_ALL, op);
+        open_loop(lo, LOOP_ALL, op);
         produce_and_prefetch(lo, op);
-        record_close(lo);
-        end_nests(lo, nests, op->pipeline.n);
+        close_action(lo);
     }
 }
 
@@ -237,24 +234,19 @@ static void produce_if(Lowering *lo, TileOp *op)
 
 static void produce_flow(Lowering *lo, TileOp *op)
 {
-    Nest nest;
     if (op->kind == T_PIPELINE) {
         produce_pipeline(lo, op);
     } else if (op->kind == T_IF) {
         produce_if(lo, op);
     } else if (op->kind == T_FOR) {
-        begin_counted_loop(lo, &nest, op, LOOP_NO_UNROLL, NULL);
-        record_loop(lo, LOOP_ALL, op);
+        open_loop(lo, LOOP_ALL, op);
         produce_block(lo, op->for_.body);
-        record_close(lo);
-        end_nest(lo, &nest);
+        close_action(lo);
     } else {
-        begin_while(lo, &nest, op->while_.cond, NULL);
-        record_loop(lo, LOOP_ALL, op);
+        open_loop(lo, LOOP_ALL, op);
         produce_block(lo, op->while_.body);
         produce_block(lo, op->while_.step);
-        record_close(lo);
-        end_nest(lo, &nest);
+        close_action(lo);
     }
 }
 

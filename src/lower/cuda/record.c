@@ -5,12 +5,25 @@
 // terms.
 //
 // before: a role is open        after: the action stands at the end of the innermost open one
-#include "lower/cuda/actions.h"
+#include "lower/cuda/print_statements.h"
 
 Action *record(Lowering *lo, Action action) { return schedule_add(&lo->builder, action); }
-void record_open(Lowering *lo, Action action) { schedule_open(&lo->builder, action); }
-void record_otherwise(Lowering *lo) { schedule_otherwise(&lo->builder); }
-void record_close(Lowering *lo) { schedule_close(&lo->builder); }
+void record_open(Lowering *lo, Action action)
+{
+    save_threads(lo);
+    schedule_open(&lo->builder, action);
+}
+void record_otherwise(Lowering *lo)
+{
+    return_to_threads(lo);
+    schedule_otherwise(&lo->builder);
+}
+
+void record_close(Lowering *lo)
+{
+    restore_threads(lo);
+    schedule_close(&lo->builder);
+}
 
 void record_scope(Lowering *lo, ScopeKind kind, const TileOp *source)
 {
@@ -133,7 +146,7 @@ void record_op(Lowering *lo, TileOp *op)
     case T_SCAN: record_leaf(lo, op, (Action){ .kind = ACTION_SCAN }); return;
     case T_BREAK:
     case T_CONTINUE:
-    case T_RETURN: record(lo, (Action){ .kind = ACTION_JUMP, .op = op, .jump = { op->kind } }); return;
+    case T_RETURN:
     case T_TILE:
     case T_FOR:
     case T_WHILE:

@@ -14,9 +14,7 @@ void declare_value(Lowering *lo, const TileOp *op)
 {
     Var *const var = loop_var(lo, op->let.var);
     Expr *const value = let_value(lo, op, NULL);
-    if (!lo->is_hoisting) emit_definition(lo, var, value);
-    else if (value) // its variable is declared before the loop
-        emit_assign(lo, var, value);
+    emit_definition(lo, var, value);
 }
 
 // Of a let or a set.
@@ -64,7 +62,7 @@ static void end_ordered(Lowering *lo, Nest *nest)
 static void emit_shared_atomic(Lowering *lo, TileOp *op)
 {
     Var *const var = loop_var(lo, op->let.var);
-    if (op->kind == T_LET && !lo->is_hoisting) emit_definition(lo, var, NULL);
+    if (op->kind == T_LET) emit_definition(lo, var, NULL);
     Var *const cell = loop_new_pointer(lo->unit, var->type, "cell");
     emit_definition(lo, cell, shared_pointer(lo, var->type, i32_const(lo, lo->scratch_offset)));
     Nest nest;
@@ -90,52 +88,15 @@ static void emit_ordered_atomic(Lowering *lo, TileOp *op)
 
 // ---- loops and conditions
 
-void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests)
-{
-    for (int i = 0; i < n; i++) begin_index_loop(lo, &nests[i], &indices[i], LOOP_NO_UNROLL, NULL);
-}
-
-Threads current_threads(const Lowering *lo) { return (Threads){ lo->lane, lo->warp, lo->thread, lo->thread_of_all }; }
-
-void restore_threads(Lowering *lo, Threads threads)
-{
-    lo->lane = threads.lane;
-    lo->warp = threads.warp;
-    lo->thread = threads.thread;
-    lo->thread_of_all = threads.of_all;
-}
-
-// Thread numbers of their own for what follows: what is computed from them is not computed before, and held, or
-// spilled, until then.
-void refresh_threads(Lowering *lo)
-{
-    Var **const numbers[] = { &lo->lane, &lo->warp, &lo->thread, &lo->thread_of_all };
-    const int n = !lo->gpu->tma && lo->is_specialised ? 4 : 3;
-    for (int i = 0; i < n; i++)
-        *numbers[i] = emit_declare(lo, DTYPE_I32, (*numbers[i])->name,
-                                   call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, *numbers[i])));
-}
-
-static void refresh_coordinates(Lowering *lo)
-{
-    for (int i = 0; i < lo->kernel->n_grid; i++) {
-        Var *const coordinate = loop_var(lo, lo->kernel->grid[i].var);
-        if (coordinate->type == DTYPE_I32)
-            emit_assign(lo, coordinate, call_expr(lo, DTYPE_I32, "again", 1, var_of(lo, coordinate)));
-    }
-}
-
 // Before Hopper the same threads copy, compute addresses for ldmatrix and hold accumulators: no step keeps addresses
 // for the next.
 void emit_body(Lowering *lo, TileOp *body)
 {
-    const Threads threads = current_threads(lo);
     if (!lo->gpu->tma && has_products(lo, body)) {
-        refresh_threads(lo);
-        refresh_coordinates(lo);
+        act_declare(lo, DECLARE_THREADS);
+        act_declare(lo, DECLARE_COORDINATES);
     }
     emit_block(lo, body);
-    restore_threads(lo, threads);
     wait_for_all(lo);
     advance_ring_states(lo, body, -1);
 }
@@ -154,12 +115,9 @@ static void emit_steps(Lowering *lo, TileOp *op)
         emit_multistage(lo, op);
         return;
     }
-    Nest nests[LOOP_INDICES_MAX];
-    begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
-    record_loop(lo, LOOP_ALL, op);
+    open_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->pipeline.body);
-    record_close(lo);
-    end_nests(lo, nests, op->pipeline.n);
+    close_action(lo);
 }
 
 static void emit_pipeline(Lowering *lo, TileOp *op)
@@ -170,7 +128,7 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
         return;
     }
     begin_partial_sums(lo, op);
-    if (lo->is_specialised && unequal_registers(lo, lo->walk)) refresh_threads(lo);
+    if (lo->is_specialised && unequal_registers(lo, lo->walk)) act_declare(lo, DECLARE_THREADS);
     preload_operands(lo, op);
     emit_steps(lo, op);
     end_partial_sums(lo, op);
@@ -178,25 +136,20 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
 
 static void emit_for(Lowering *lo, TileOp *op)
 {
-    Nest nest;
     begin_partial_sums(lo, op);
-    begin_counted_loop(lo, &nest, op, LOOP_NO_UNROLL, NULL);
-    record_loop(lo, LOOP_ALL, op);
+    open_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->for_.body);
-    record_close(lo);
-    end_nest(lo, &nest);
+    close_action(lo);
     end_partial_sums(lo, op);
 }
 
 static void emit_while(Lowering *lo, TileOp *op)
 {
-    Nest loop;
-    begin_while(lo, &loop, op->while_.cond, NULL);
-    record_loop(lo, LOOP_ALL, op);
+    open_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->while_.body);
+    act_declare(lo, DECLARE_OUTER);
     emit_block(lo, op->while_.step);
-    record_close(lo);
-    end_nest(lo, &loop);
+    close_action(lo);
 }
 
 static void emit_branch(Lowering *lo, TileOp *block)
@@ -219,6 +172,11 @@ static void emit_if(Lowering *lo, TileOp *op)
     close_action(lo);
 }
 
+static void act_jump(Lowering *lo, const TileOp *op)
+{
+    act(lo, (Action){ .kind = ACTION_JUMP, .op = op, .jump = { op->kind } });
+}
+
 // Where structure.c found no `if` to say it with: only instances that are a whole CTA may leave.
 static void emit_return(Lowering *lo, TileOp *op)
 {
@@ -228,7 +186,7 @@ static void emit_return(Lowering *lo, TileOp *op)
     }
     wait_for_all(lo);
     end_stores(lo);
-    emit_jump(lo, L_RETURN);
+    act_jump(lo, op);
 }
 
 // ---- maps
@@ -305,11 +263,11 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_WHILE: emit_while(lo, op); return;
     case T_PIPELINE:
         emit_pipeline(lo, op);
-        if (lo->is_specialised || !lo->gpu->tma) refresh_threads(lo);
+        if (lo->is_specialised || !lo->gpu->tma) act_declare(lo, DECLARE_THREADS);
         return;
     case T_IF: emit_if(lo, op); return;
-    case T_BREAK: emit_jump(lo, L_BREAK); return;
-    case T_CONTINUE: emit_jump(lo, L_CONTINUE); return;
+    case T_BREAK:
+    case T_CONTINUE: act_jump(lo, op); return;
     case T_RETURN: emit_return(lo, op); return;
     case T_PRINT: emit_print(lo, op, NULL); return;
     case T_ASSERT: emit_assert(lo, op, NULL); return;

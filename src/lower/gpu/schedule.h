@@ -141,6 +141,9 @@ typedef enum DeclareKind {
     DECLARE_EARLY_LOADS,   // loads made before the copies that they belong to
     DECLARE_VALUE,         // the variable of `op`, a let or a set
     DECLARE_SLOT_POINTERS, // of the ring's tiles, to its current slot
+    DECLARE_THREADS,       // thread numbers of their own for what follows, up to the end of the body that holds them
+    DECLARE_COORDINATES,   // the same of the grid's coordinates
+    DECLARE_OUTER,         // the thread numbers of the action around again
 } DeclareKind;
 
 typedef enum BarrierOf { BARRIER_ONE, BARRIER_OF_GROUP, BARRIER_OF_NEXT_GROUP } BarrierOf; // ping-pong: id + group
