@@ -136,6 +136,25 @@ static LoopIndex *copy_indices(Copier *c, const LoopIndex *indices, int n)
 
 static TileOp *copy_block(Copier *c, const TileOp *op);
 
+static void copy_update(Copier *c, TileOp *op)
+{
+    if (op->update.buffer) {
+        op->update.subs = copy_exprs(c, op->update.subs, op->update.buffer->rank);
+        op->update.buffer = copied_buffer(c, op->update.buffer);
+    } else {
+        op->update.var = copied_var(c, op->update.var);
+    }
+    op->update.value = copy_expr(c, op->update.value);
+}
+
+static void copy_matmul(Copier *c, TileOp *op)
+{
+    op->matmul.dst = copy_region(c, &op->matmul.dst);
+    op->matmul.a.region = copy_region(c, &op->matmul.a.region);
+    op->matmul.b.region = copy_region(c, &op->matmul.b.region);
+    if (op->matmul.meta) op->matmul.meta = copied_buffer(c, op->matmul.meta);
+}
+
 static void copy_contents(Copier *c, TileOp *op)
 {
     switch (op->kind) {
@@ -150,15 +169,7 @@ static void copy_contents(Copier *c, TileOp *op)
         op->store.buffer = copied_buffer(c, op->store.buffer);
         op->store.value = copy_expr(c, op->store.value);
         break;
-    case T_UPDATE:
-        if (op->update.buffer) {
-            op->update.subs = copy_exprs(c, op->update.subs, op->update.buffer->rank);
-            op->update.buffer = copied_buffer(c, op->update.buffer);
-        } else {
-            op->update.var = copied_var(c, op->update.var);
-        }
-        op->update.value = copy_expr(c, op->update.value);
-        break;
+    case T_UPDATE: copy_update(c, op); break;
     case T_ATOMIC:
         op->atomic.subs = copy_exprs(c, op->atomic.subs, op->atomic.buffer->rank);
         op->atomic.buffer = copied_buffer(c, op->atomic.buffer);
@@ -173,12 +184,7 @@ static void copy_contents(Copier *c, TileOp *op)
         op->copy.dst = copy_region(c, &op->copy.dst);
         op->copy.src = copy_region(c, &op->copy.src);
         break;
-    case T_MATMUL:
-        op->matmul.dst = copy_region(c, &op->matmul.dst);
-        op->matmul.a.region = copy_region(c, &op->matmul.a.region);
-        op->matmul.b.region = copy_region(c, &op->matmul.b.region);
-        if (op->matmul.meta) op->matmul.meta = copied_buffer(c, op->matmul.meta);
-        break;
+    case T_MATMUL: copy_matmul(c, op); break;
     case T_SCAN:
         op->scan.dst = copy_region(c, &op->scan.dst);
         op->scan.src = copy_region(c, &op->scan.src);

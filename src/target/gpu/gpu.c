@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gpu.c - the GPUs that there is code for, the best first, and questions about them.
-#include "target/target.h"
+#include "target/gpu/gpu.h"
 
 #include <stdio.h>
 
