@@ -46,7 +46,7 @@
 //     load_balance.c          where CTAs have unequal work
 //     registers.c             how many registers each group's threads have
 //     rings.c, tiles.c        mbarriers and rings; the variables of tiles
-//     map.c                   forall, copies and fills as loops over the registers of each thread
+//     map.c, print_map.c      forall, copies and fills as loops over the registers of each thread
 //     iterate.c               how they are divided
 //     masks.c, early.c        one test around a masked one; loads before uses
 //     rows.c                  rows that a producer group gathers or converts (rows.h lists gather.c, convert.c,
@@ -629,7 +629,8 @@ struct Iteration {
         Var *partial;
         uint32_t kept;
         int chains;
-    } reductions[8]; // kept: layout dimensions
+        bool joins;
+    } reductions[8]; // kept: layout dimensions; joins: threads exchange what they have
     int n_reductions;
     bool is_linear; // the distributed indices are counted through by all threads together
 };
@@ -685,16 +686,18 @@ bool has_replicas(const Layout *layout);                    // threads that repe
 // them has changed.
 bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout);
 
-// ---- map.c
-void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads); // loads: they are printed already; or NULL
+// ---- print_map.c
 // Declares the index variables of the dimensions in `dims` (bits of the layout's) for the current register modes;
 // returns the condition under which they are iterations at all, NULL: always.
 Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims);
+Expr *mode_value(Lowering *lo, const Layout *layout, int i);    // of a lane, warp or group mode: i32
+Expr *thread_part(Lowering *lo, const Layout *layout, int dim); // i32
+Expr *replica_is_first(Lowering *lo, const Layout *layout);     // NULL: nothing is replicated
+
+// ---- map.c
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
 bool result_is_looped(const TileOp *update, const Iteration *it); // of a reduction: no thread has an element of it
-Expr *mode_value(Lowering *lo, const Layout *layout, int i);      // of a lane, warp or group mode: i32
-Expr *thread_part(Lowering *lo, const Layout *layout, int dim);   // i32
-Expr *replica_is_first(Lowering *lo, const Layout *layout);       // NULL: nothing is replicated
+bool reductions_sync(const Iteration *it);                        // their warps synchronise
 
 // ---- thread.c
 void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it); // buffer target
@@ -707,7 +710,7 @@ void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
 
 // ---- packed.c
 bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
-bool emit_packed_conversion(Lowering *lo, const TileOp *forall);
+void print_packed_conversion(Lowering *lo, const TileInfo *to, const TileInfo *from);
 
 // ---- early.c
 // At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
@@ -742,11 +745,10 @@ DType reduction_type(const TileOp *update); // what it accumulates in
 void begin_reduction(Lowering *lo, Iteration *it, int which);
 void add_to_reduction(Lowering *lo, Iteration *it, int which);
 void finish_reduction(Lowering *lo, Iteration *it, int which);
-bool reductions_sync(Lowering *lo, const Iteration *it); // their warps synchronise
+int warp_replicas(const Iteration *it, int which); // threads of other warps that hold parts of the same result
 int reduction_scratch_bytes(const Iteration *it, int which);
 void declare_scratch_buffer(Lowering *lo);
-void next_scratch_buffer(Lowering *lo);               // for the next reduction or scan
-void join_partial_sums(Lowering *lo, TileInfo *tile); // its parts become its value
+void next_scratch_buffer(Lowering *lo); // for the next reduction or scan
 
 // ---- products.c, wgmma.c, mma.c, fma.c
 const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take
@@ -821,7 +823,8 @@ bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a ti
 void emit_panels(Lowering *lo, TileOp *op);
 
 // ---- rescale.c
-Expr *rescale_test(Lowering *lo, const TileOp *op); // some row's factor is not 1; NULL: no such product
+const TileInfo *rescale_factor(Lowering *lo, const TileOp *op); // of its rows; NULL: it is no such product
+Expr *rescale_test(Lowering *lo, const TileInfo *factor);       // some row's factor is not 1
 
 // ---- debug.c
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it);

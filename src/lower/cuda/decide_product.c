@@ -4,6 +4,7 @@
 // before: its kind and its operands' places are chosen (products.c); what it must not overtake has been waited for
 // after:  an ACTION_MMA, and what joins its parts, stand in the schedule; an asynchronous one is noted as in flight
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 
 static const char *instruction_name(Lowering *lo, const Product *p)
@@ -51,6 +52,15 @@ static void act_fences_of_sums(Lowering *lo, const TileOp *op)
     }
 }
 
+static void act_loops(Lowering *lo, TileOp *op)
+{
+    for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
+        act_map(lo, part, (Action){ .kind = ACTION_MAP, .op = part });
+        if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED)
+            emit_barrier(lo); // other threads add than those that have cleared
+    }
+}
+
 static void act_mma(Lowering *lo, const Product *p)
 {
     TileOp *const op = p->op;
@@ -64,17 +74,9 @@ static void act_mma(Lowering *lo, const Product *p)
                                                               .accumulator = acc ? acc->number : NO_TILE } });
     access_operands(lo, action, p);
     if (is_async && op->matmul.accumulate) act_fences_of_sums(lo, op);
+    if (p->kind == PRODUCT_LOOP) act_loops(lo, op);
     end_parts(lo);
     if (is_async) add_in_flight(lo, p);
-}
-
-static void decide_loops(Lowering *lo, TileOp *op)
-{
-    for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
-        emit_forall(lo, as_map(lo, part), NULL);
-        if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED)
-            emit_barrier(lo); // other threads add than those that have cleared
-    }
 }
 
 void decide_product(Lowering *lo, TileOp *op)
@@ -88,7 +90,6 @@ void decide_product(Lowering *lo, TileOp *op)
     }
     if (p->kind == PRODUCT_WGMMA && op->matmul.promote) wait_for_all(lo);
     act_mma(lo, p);
-    if (p->kind == PRODUCT_LOOP) decide_loops(lo, op);
     if (joins) {
         wait_for_tile(lo, acc, true);
         act_join_groups(lo, acc);

@@ -1,99 +1,15 @@
 // SPDX-License-Identifier: MIT
-// map.c - foralls, and with them copies and fills: loops over the register modes of the iteration layout, in which
-// every thread does its own elements.
-#include "lower/cuda/cuda.h"
+// map.c - foralls, and with them copies, fills and tile atomics as maps over elements: how the iterations are divided,
+// which moves are wide, and what its reductions need between warps.
+//
+// before: tiles have layouts, hazards are found
+// after:  each map is an action whose plan (map.h) says all that printing needs; the barriers of its reductions are
+//         parts of it
+#include "lower/cuda/map.h"
 
-// ---- where a thread stands
+#include "lower/cuda/actions.h"
 
-Expr *mode_value(Lowering *lo, const Layout *layout, int i)
-{
-    const LayoutMode *const mode = &layout->mode[i];
-    Var *const inputs[IN_COUNT] = { [IN_LANE] = lo->lane, [IN_WARP] = lo->warp, [IN_GROUP] = lo->group };
-    const int sizes[IN_COUNT] = {
-        [IN_LANE] = WARP_LANES, [IN_WARP] = lo->partition.warps, [IN_GROUP] = lo->partition.groups
-    };
-    int below = 1;
-    for (int j = 0; j < i; j++)
-        if (layout->mode[j].input == mode->input) below *= layout->mode[j].extent;
-    Expr *value = var_of(lo, inputs[mode->input]);
-    if (below > 1) value = i32_op(lo, X_DIV, value, below);
-    return below * mode->extent < sizes[mode->input] ? i32_op(lo, X_MOD, value, mode->extent) : value;
-}
-
-Expr *thread_part(Lowering *lo, const Layout *layout, int dim)
-{
-    Expr *sum = i32_const(lo, 0);
-    for (int i = 0; i < layout->n; i++)
-        if (layout->mode[i].dim == dim && layout->mode[i].input != IN_REGISTER)
-            sum = i32_add(lo, sum, i32_mul(lo, mode_value(lo, layout, i), layout->mode[i].stride));
-    return sum;
-}
-
-Expr *replica_is_first(Lowering *lo, const Layout *layout)
-{
-    Expr *test = NULL;
-    for (int i = 0; i < layout->n; i++)
-        if (layout->mode[i].dim == REPLICATED) test = both(lo, test, i32_op(lo, X_EQ, mode_value(lo, layout, i), 0));
-    return test;
-}
-
-// Of dimension d, at the current register modes.
-static Expr *index_value(Lowering *lo, const Iteration *it, int d)
-{
-    Expr *value = thread_part(lo, &it->layout, d);
-    for (int j = 0; j < it->layout.n; j++) {
-        const LayoutMode *const mode = &it->layout.mode[j];
-        if (mode->input == IN_REGISTER && mode->dim == d && it->mode[j])
-            value = i32_add(lo, value, i32_mul(lo, var_of(lo, it->mode[j]), mode->stride));
-    }
-    return value;
-}
-
-// Whether the index is within its bounds, where the layout covers more. NULL: it is.
-static Expr *index_test(Lowering *lo, const Iteration *it, const LoopIndex *index, int coverage)
-{
-    Expr *test = NULL, *const var = expr_var(lo->arena, index->var);
-    int64_t from, to;
-    if (!expr_as_int(index->lo, &from) || from > 0)
-        test = expr_binary(lo->arena, X_GE, lower_int64(lo, var, it), lower_int64(lo, index->lo, it));
-    if (!expr_as_int(index->hi, &to) || to < coverage)
-        test = both(lo, test, expr_binary(lo->arena, X_LT, lower_int64(lo, var, it), lower_int64(lo, index->hi, it)));
-    return test;
-}
-
-Expr *declare_indices(Lowering *lo, const Iteration *it, uint32_t dims)
-{
-    Expr *valid = NULL;
-    for (int i = 0; i < it->n; i++) {
-        const int d = it->dim_of[i];
-        if (d < 0 || it->is_linear || !(dims >> d & 1)) continue;
-        Var *const var = loop_var(lo, it->indices[i].var);
-        emit_definition(lo, var, cast(lo, var->type, index_value(lo, it, d)));
-        valid = both(lo, valid, index_test(lo, it, &it->indices[i], layout_coverage(&it->layout, d)));
-    }
-    return valid;
-}
-
-// ---- a whole forall
-
-static bool continues(TileOp *block)
-{
-    for (TileOp *op = block; op; op = op->next) {
-        if (op->kind == T_CONTINUE) return true;
-        if (op->kind == T_IF && (continues(op->branch.then) || continues(op->branch.otherwise))) return true;
-    }
-    return false;
-}
-
-// The body, in a loop of one pass where `continue` needs one to leave.
-static void emit_iteration(Lowering *lo, TileOp *op, Iteration *it)
-{
-    Nest once;
-    const bool wrap = continues(op->forall.body);
-    if (wrap) begin_unrolled(lo, &once, "pass", 1);
-    emit_thread_block(lo, op->forall.body, it);
-    if (wrap) end_nest(lo, &once);
-}
+// ---- reductions
 
 // Whether the target of a reduction runs along an index that each thread loops over.
 bool result_is_looped(const TileOp *update, const Iteration *it)
@@ -132,116 +48,26 @@ void find_reductions(Lowering *lo, TileOp *forall, Iteration *it)
     each_op(lo, forall->forall.body, find_reduction, it);
 }
 
-// Indices that are a loop in each thread.
-static int begin_serial_loops(Lowering *lo, Iteration *it, Nest *nests)
+// From what each thread has to what all have: not where only the end of a loop around needs that (partial.c).
+static bool joins_threads(Lowering *lo, const TileOp *update)
 {
-    int depth = 0;
-    for (int i = 0; i < it->n; i++)
-        if (it->dim_of[i] < 0) begin_index_loop(lo, &nests[depth++], &it->indices[i], LOOP_PLAIN, it);
-    return depth;
+    const TileInfo *const target = update->update.buffer ? tile_info(lo, update->update.buffer) : NULL;
+    return !target || !target->is_partial;
 }
 
-// ---- all threads count through the product of the distributed indices
-
-// Their extents, and the product.
-static Expr *linear_extent(Lowering *lo, const Iteration *it, Expr **extents)
-{
-    Arena *const a = lo->arena;
-    Expr *total = NULL;
-    for (int i = 0; i < it->n; i++) {
-        extents[i] = int_sub(a, it->indices[i].hi, it->indices[i].lo);
-        if (it->dim_of[i] < 0) continue;
-        const Range r = expr_range(extents[i]);
-        if (!(r.has_lo && r.lo >= 0)) extents[i] = int_max(a, extents[i], int_const(a, 0));
-        total = total ? int_mul(a, total, extents[i]) : extents[i];
-    }
-    return total ? lower_int64(lo, total, it) : expr_int(a, DTYPE_I64, 1);
-}
-
-static void declare_linear_indices(Lowering *lo, const Iteration *it, Expr *number, Expr *const *extents)
-{
-    Arena *const a = lo->arena;
-    int first = 0; // the slowest
-    while (first < it->n && it->dim_of[first] < 0) first++;
-    for (int i = it->n - 1; i >= first; i--) {
-        if (it->dim_of[i] < 0) continue;
-        Expr *const extent = lower_int64(lo, extents[i], it);
-        Expr *const value = i == first ? number : expr_binary(a, X_MOD, number, extent);
-        Var *const var = loop_var(lo, it->indices[i].var);
-        Expr *const index = expr_binary(a, X_ADD, lower_int64(lo, it->indices[i].lo, it), value);
-        emit_definition(lo, var, cast(lo, var->type, index));
-        number = expr_binary(a, X_DIV, number, extent);
-    }
-}
-
-// Results of element reductions belong to one thread each: they begin and end inside the loop.
-static void begin_reductions(Lowering *lo, Iteration *it, bool of_elements)
+bool reductions_sync(const Iteration *it)
 {
     for (int i = 0; i < it->n_reductions; i++)
-        if ((it->reductions[i].kept != 0) == of_elements) begin_reduction(lo, it, i);
+        if (it->reductions[i].joins && warp_replicas(it, i) > 1) return true;
+    return false;
 }
 
-static void emit_linear(Lowering *lo, TileOp *op, Iteration *it)
+// The barriers of a reduction whose warps exchange results: of earlier readers of the scratch, and before it is read.
+static void act_join(Lowering *lo, const Iteration *it, int which)
 {
-    Expr *extents[LOOP_INDICES_MAX], *const count = linear_extent(lo, it, extents);
-    begin_reductions(lo, it, false);
-    Var *const linear = loop_new_var(lo->unit, DTYPE_I64, "linear");
-    Expr *const thread = var_of(lo, lo->is_specialised && it->partition.groups > 1 ? lo->thread_of_all : lo->thread);
-    Nest loop, serial[LOOP_INDICES_MAX];
-    begin_for(lo, &loop, linear, cast(lo, DTYPE_I64, thread), count,
-              expr_int(lo->arena, DTYPE_I64, partition_threads(it->partition)), LOOP_PLAIN);
-    declare_linear_indices(lo, it, var_of(lo, linear), extents);
-    begin_reductions(lo, it, true);
-    const int depth = begin_serial_loops(lo, it, serial);
-    emit_iteration(lo, op, it);
-    end_nests(lo, serial, depth);
-    for (int i = 0; i < it->n_reductions; i++)
-        if (it->reductions[i].kept)
-            apply_update(lo, it->reductions[i].update,
-                         expr_index(lo->arena, it->reductions[i].partial, i32_const(lo, 0)),
-                         reduction_type(it->reductions[i].update), it);
-    end_nest(lo, &loop);
-    for (int i = 0; i < it->n_reductions; i++)
-        if (!it->reductions[i].kept) finish_reduction(lo, it, i);
-}
-
-// ---- or each has its elements
-
-// The loop over the vector's elements, each at its own value of the index.
-static void emit_vector(Lowering *lo, TileOp *op, Iteration *it)
-{
-    Nest pieces;
-    Var *const base = loop_var(lo, it->run);
-    emit_vector_loads(lo, it);
-    Var *const v = it->mode[it->vector] = begin_unrolled(lo, &pieces, "v", it->layout.mode[it->vector].extent);
-    Expr *const index = expr_binary(lo->arena, X_ADD, var_of(lo, base), cast(lo, base->type, var_of(lo, v)));
-    *var_slot(lo, it->run) = emit_declare(lo, base->type, base->name, index);
-    emit_iteration(lo, op, it);
-    end_nest(lo, &pieces);
-    *var_slot(lo, it->run) = base;
-    emit_vector_stores(lo, it);
-    it->mode[it->vector] = NULL;
-}
-
-// Loops over the register modes, the slowest outermost; all unrolled, so that register arrays become registers.
-static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
-{
-    for (int i = 0; i < it->n_reductions; i++) begin_reduction(lo, it, i);
-    Nest serial[LOOP_INDICES_MAX], modes[2 * LAYOUT_MAX_MODES];
-    const int depth = begin_serial_loops(lo, it, serial);
-    if (!it->is_loaded) choose_moves(lo, op, it);
-    const int n = begin_register_loops(lo, it, modes);
-    Nest block, guard;
-    begin_block(lo, &block);
-    Expr *const valid = declare_indices(lo, it, ~0u);
-    if (valid) begin_if(lo, &guard, valid);
-    if (it->vector >= 0) emit_vector(lo, op, it);
-    else emit_iteration(lo, op, it);
-    if (valid) end_nest(lo, &guard);
-    end_nest(lo, &block);
-    end_nests(lo, modes, n);
-    end_nests(lo, serial, depth);
-    for (int i = 0; i < it->n_reductions; i++) finish_reduction(lo, it, i);
+    if (!it->reductions[which].joins || warp_replicas(it, which) == 1) return;
+    if (lo->scratch_buffers <= 1) emit_barrier(lo);
+    emit_barrier(lo);
 }
 
 // ---- which threads
@@ -271,12 +97,12 @@ static void note_store(const TileUse *use, void *context)
 }
 
 // Threads that repeat iterations of others store nothing, yet they must not read what the others are rewriting.
-static Expr *only_first_replica(Lowering *lo, TileOp *op, const Iteration *it)
+static bool only_first_replica(Lowering *lo, TileOp *op, const Iteration *it)
 {
     Effects effects = { .lo = lo, .forall = op };
-    if (op->kind != T_FORALL || it->is_linear || it->n_reductions > 0) return NULL;
+    if (op->kind != T_FORALL || it->is_linear || it->n_reductions > 0) return false;
     each_use(lo, op, note_store, &effects);
-    return effects.rewrites && !effects.in_registers ? replica_is_first(lo, &it->layout) : NULL;
+    return effects.rewrites && !effects.in_registers;
 }
 
 // Every group runs it for its own copy of a fragment; what others see is stored once.
@@ -286,35 +112,132 @@ static bool is_repeated(Lowering *lo, TileOp *op, const Iteration *it)
            !op->groups && op_groups(lo, op) != 1u << lo->walk;
 }
 
-static void emit_elements(Lowering *lo, TileOp *op, Iteration *it)
+// ---- a plan
+
+static void plan_elements(Lowering *lo, MapPlan *plan)
 {
-    Nest block, once;
-    Expr *const somewhere = reductions_sync(lo, it) ? NULL : mask_test(lo, op, it);
-    if (somewhere) begin_if(lo, &block, somewhere);
-    else begin_block(lo, &block);
-    Expr *const first = only_first_replica(lo, op, it);
-    if (first) begin_if(lo, &once, first);
-    if (it->is_linear) emit_linear(lo, op, it);
-    else emit_spread(lo, op, it);
-    if (first) end_nest(lo, &once);
-    end_nest(lo, &block);
+    Iteration *const it = &plan->it;
+    choose_iteration(lo, plan->map, it);
+    it->vector = -1;
+    find_reductions(lo, plan->map, it);
+    for (int i = 0; i < it->n_reductions; i++) it->reductions[i].joins = joins_threads(lo, it->reductions[i].update);
+    const Partition partition = lo->partition;
+    lo->partition = it->partition;
+    if (!it->is_linear) choose_moves(lo, plan->map, it);
+    lo->partition = partition;
 }
 
-void emit_forall(Lowering *lo, TileOp *op, const Iteration *loads)
+MapPlan *plan_map(Lowering *lo, TileOp *op)
 {
-    if (emit_packed_conversion(lo, op)) return;
-    Iteration it;
-    if (loads) {
-        it = *loads;
-    } else {
-        choose_iteration(lo, op, &it);
-        it.vector = -1;
-        find_reductions(lo, op, &it);
-    }
+    MapPlan *const plan = NEW(lo->arena, MapPlan, .form = PLAN_MAP, .map = as_map(lo, op));
+    if (is_packed_conversion(lo, plan->map, &plan->packed_to, &plan->packed_from)) return plan;
+    plan->packed_to = plan->packed_from = NULL;
+    plan->loads = op_info(lo, op)->loads;
+    if (plan->loads) plan->it = *plan->loads;
+    else plan_elements(lo, plan);
+    plan->only_first_replica = only_first_replica(lo, plan->map, &plan->it);
+    plan->is_muted = is_repeated(lo, plan->map, &plan->it);
+    return plan;
+}
+
+void act_map_barriers(Lowering *lo, const MapPlan *plan)
+{
     const Partition partition = lo->partition;
-    lo->partition = it.partition;
-    lo->is_muted = is_repeated(lo, op, &it);
-    emit_elements(lo, op, &it);
+    lo->partition = plan->it.partition;
+    for (int i = 0; i < plan->it.n_reductions; i++) act_join(lo, &plan->it, i);
     lo->partition = partition;
-    lo->is_muted = false;
+}
+
+static Action *act_plan(Lowering *lo, const MapPlan *plan, Action action)
+{
+    action.print = plan;
+    Action *const added = begin_parts(lo, action);
+    act_map_barriers(lo, plan);
+    end_parts(lo);
+    return added;
+}
+
+Action *act_map(Lowering *lo, TileOp *op, Action action) { return act_plan(lo, plan_map(lo, op), action); }
+
+// ---- sums that the end of a loop needs whole
+
+void act_join_sums(Lowering *lo, const TileInfo *tile)
+{
+    TileOp *const update = NEW(lo->arena, TileOp, .kind = T_UPDATE);
+    update->update.op = tile->partial_with;
+    update->update.buffer = tile->buffer;
+    update->update.value = expr_float(lo->arena, tile->buffer->type, 0);
+    JoinPlan *const plan = NEW(lo->arena, JoinPlan, .tile = tile);
+    plan->it = (Iteration){ .layout = tile->layout, .partition = lo->partition, .vector = -1, .n_reductions = 1 };
+    const int rank = tile->layout.rank;
+    for (int i = 0; i < tile->layout.n; i++)
+        if (plan->it.layout.mode[i].dim == REPLICATED) plan->it.layout.mode[i].dim = rank;
+    plan->it.reductions[0].update = update;
+    plan->it.reductions[0].kept = (1u << rank) - 1;
+    plan->it.reductions[0].joins = true;
+    Action *const join = begin_parts(
+        lo, (Action){ .kind = ACTION_MAP, .map = { .how = MAP_JOIN_THREADS, .tile = tile->number }, .print = plan });
+    access_tile(lo, join, tile, true, true, false);
+    act_join(lo, &plan->it, 0);
+    end_parts(lo);
+}
+
+// ---- statements
+
+static StoreKind store_kind(Lowering *lo, TileOp *op)
+{
+    if (!store_is_staged(lo, op)) return op->kind == T_ATOMIC_TILE ? STORE_ATOMIC : STORE_THREADS;
+    if (store_is_transposed(lo, op)) return STORE_TRANSPOSED;
+    return op->kind == T_ATOMIC_TILE ? STORE_REDUCE : STORE_STAGED;
+}
+
+static Action elementwise_action(Lowering *lo, TileOp *op)
+{
+    const bool to_tensor =
+        (op->kind == T_COPY || op->kind == T_ATOMIC_TILE) && buffer_root(op->copy.dst.buffer)->kind == BUFFER_TENSOR;
+    if (to_tensor) return (Action){ .kind = ACTION_STORE, .op = op, .store = { .how = store_kind(lo, op) } };
+    const bool from_tensor = op->kind == T_COPY && buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR;
+    if (from_tensor) return (Action){ .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = NO_RING } };
+    return (Action){ .kind = ACTION_MAP, .op = op };
+}
+
+static void act_elements(Lowering *lo, TileOp *op)
+{
+    MapPlan *const plan = plan_map(lo, op);
+    plan->row_factor = rescale_factor(lo, op);
+    record_accesses(lo, act_plan(lo, plan, elementwise_action(lo, op)), op);
+}
+
+static void emit_staged(Lowering *lo, TileOp *op)
+{
+    Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
+    if (!aligned) {
+        emit_staged_store(lo, op);
+        return;
+    }
+    Nest nest;
+    begin_if(lo, &nest, lower_expr(lo, aligned, NULL));
+    emit_staged_store(lo, op);
+    begin_else(lo, &nest);
+    print_map(lo, plan_map(lo, op));
+    end_nest(lo, &nest);
+}
+
+static void record_form(Lowering *lo, TileOp *op) { record_accesses(lo, record(lo, elementwise_action(lo, op)), op); }
+
+void act_elementwise(Lowering *lo, TileOp *op)
+{
+    if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
+    if (copy_is_panels(lo, op)) {
+        record_form(lo, op);
+        emit_panels(lo, op);
+    } else if (store_is_staged(lo, op)) {
+        record_form(lo, op);
+        emit_staged(lo, op);
+    } else if (!op_info(lo, op)->loads && emit_rows(lo, op)) {
+        record_form(lo, op);
+        lo->has_rows = true;
+    } else {
+        act_elements(lo, op);
+    }
 }

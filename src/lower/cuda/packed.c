@@ -35,10 +35,8 @@ bool is_packed_conversion(Lowering *lo, const TileOp *op, TileInfo **to, TileInf
     return true;
 }
 
-bool emit_packed_conversion(Lowering *lo, const TileOp *op)
+void print_packed_conversion(Lowering *lo, const TileInfo *to, const TileInfo *from)
 {
-    TileInfo *to, *from;
-    if (!is_packed_conversion(lo, op, &to, &from)) return false;
     Nest nest;
     Var *const i = begin_unrolled(lo, &nest, "i", layout_registers(&to->layout) / 2);
     Expr *const even = i32_mul(lo, var_of(lo, i), 2), *const odd = i32_op(lo, X_ADD, even, 1);
@@ -48,5 +46,4 @@ bool emit_packed_conversion(Lowering *lo, const TileOp *op)
     if (to->is_packed) emit_element(lo, to->registers, var_of(lo, i), word);
     else emit_call(lo, "store_pair", 2, expr_address(lo->arena, to->registers, even), word);
     end_nest(lo, &nest);
-    return true;
 }

@@ -8,6 +8,7 @@
 // layout(c) = partial divides the contraction of c += a @ b among the warp groups: each adds up its part in a copy of
 // c, and the copies are added up after the loop, too; elsewhere after the product.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 
 typedef struct Linear {
@@ -145,6 +146,6 @@ void end_partial_sums(Lowering *lo, TileOp *loop)
         if (!tile->is_partial || tile->partial_in != loop) continue;
         tile->is_partial = false;
         if (tile->is_split_k) act_join_groups(lo, tile);
-        else join_partial_sums(lo, tile);
+        else act_join_sums(lo, tile);
     }
 }

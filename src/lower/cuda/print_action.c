@@ -4,6 +4,7 @@
 // before: the action is decided, its ring states, tiles and thread numbers are declared
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 #include "lower/cuda/print_statements.h"
 #include "lower/cuda/product.h"
 
@@ -46,6 +47,14 @@ static void print_declare(Lowering *lo, const Action *action)
     }
 }
 
+// A copy, store or map of elements.
+static void print_plan(Lowering *lo, const Action *action)
+{
+    switch (*(const PlanForm *)action->print) {
+    case PLAN_MAP: print_map(lo, action->print); return;
+    }
+}
+
 // One without control flow, with its parts.
 static void print_leaf(Lowering *lo, const Action *action)
 {
@@ -61,8 +70,11 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
     case ACTION_LDMATRIX: print_preload(lo, action); return;
     case ACTION_MMA: print_product(lo, action); return;
+    case ACTION_COPY:
+    case ACTION_STORE: print_plan(lo, action); return;
     case ACTION_MAP:
-        if (action->map.how != MAP_ELEMENTS) print_partial(lo, action);
+        if (action->map.how == MAP_ELEMENTS) print_plan(lo, action);
+        else print_partial(lo, action);
         return;
     case ACTION_FENCE_REGISTERS: print_register_fence(lo, action); return;
     case ACTION_BARRIER_SYNC: print_barrier(lo, "bar_sync", action); return;
@@ -77,9 +89,7 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_EXPECT:
     case ACTION_ARRIVE:
     case ACTION_ADVANCE:
-    case ACTION_COPY:
     case ACTION_COPY_COMMIT:
-    case ACTION_STORE:
     case ACTION_STORE_WAIT:
     case ACTION_PREFETCH:
     case ACTION_SCAN:

@@ -5,6 +5,7 @@
 // after:  MAP_KEEP_FIRST: one copy of each element has its value, the others are zero
 //         MAP_JOIN_GROUPS: every copy has the sum of all
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 
 static Var *begin_registers(Lowering *lo, Nest *nest, const TileInfo *tile)
@@ -74,7 +75,7 @@ void print_partial(Lowering *lo, const Action *action)
     switch (action->map.how) {
     case MAP_KEEP_FIRST: print_keep_first(lo, tile); return;
     case MAP_JOIN_GROUPS: print_join_groups(lo, tile); return;
-    case MAP_JOIN_THREADS:
+    case MAP_JOIN_THREADS: print_join_sums(lo, action->print); return;
     case MAP_ELEMENTS: return;
     }
 }

@@ -9,6 +9,7 @@
 // after:  its code is printed: before a block's first copy into a ring the wait for an empty buffer, after the last
 //         what completes the full barrier's phase
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 #include "lower/cuda/producer.h"
 
 // ---- rings
@@ -264,14 +265,16 @@ static void record_copy(Lowering *lo, TileOp *op, CopyKind how, int bytes)
 
 static void produce_copy(Lowering *lo, TileOp *op)
 {
-    Ring *const ring = tile_info(lo, op->copy.dst.buffer)->ring;
-    if (!lo->by_tma || ring->by_lanes) record_copy(lo, op, lo->by_tma ? COPY_LANES : COPY_THREADS, 0);
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    Ring *const ring = tile->ring;
     if (!lo->by_tma) {
-        emit_forall(lo, as_map(lo, op), NULL);
+        const Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
+        access_tile(lo, act_map(lo, op, copy), tile, false, true, false);
         return;
     }
     Nest nest;
     if (ring->by_lanes) {
+        record_copy(lo, op, COPY_LANES, 0);
         begin_lanes(lo, &nest);
         emit_lane_copy(lo, op);
         end_nest(lo, &nest);

@@ -6,6 +6,8 @@
 // the boxes that the producer fetches anyway. What it keeps between its own statements (slots, row numbers) is private
 // and lies in shared memory, where every one of its threads finds it.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
+#include "lower/cuda/rows.h"
 
 typedef struct TileUses {
     bool filled, read_by_producer, written, read;
@@ -248,12 +250,22 @@ void sync_row_writers(Lowering *lo)
 }
 
 // Copies of rows by cp.async, or elements stored by the threads; of others' tiles in rings.
-static void record_fill(Lowering *lo, TileOp *op)
+static Action fill_action(Lowering *lo, TileOp *op)
 {
-    Action fill = { .kind = ACTION_MAP, .op = op };
     if (fill_is_gather(lo, op))
-        fill = (Action){ ACTION_COPY, .op = op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
-    Action *const added = record(lo, fill);
+        return (Action){ ACTION_COPY, .op = op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
+    return (Action){ .kind = ACTION_MAP, .op = op };
+}
+
+static bool fills_elements(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    const bool is_local = lo->register_prefetch && as_map(lo, op)->forall.n == 1;
+    return !op_info(lo, op)->is_tail && !spread_rows(lo, op, &rows) && !is_local;
+}
+
+static void access_fill(Lowering *lo, Action *added, TileOp *op)
+{
     record_accesses(lo, added, op);
     for (int i = 0; added->kind == ACTION_COPY && i < added->n_accesses; i++) {
         const ScheduleTile *const tile = lo->builder.schedule->tiles.items[added->accesses[i].tile];
@@ -273,6 +285,10 @@ void emit_fill(Lowering *lo, TileOp *op)
     }
     accessed.marks = true;
     each_use(lo, op, see_own, &accessed);
-    record_fill(lo, op);
-    if (!emit_rows(lo, op) && !emit_local(lo, op)) emit_forall(lo, as_map(lo, op), NULL);
+    if (fills_elements(lo, op)) {
+        access_fill(lo, act_map(lo, op, fill_action(lo, op)), op);
+        return;
+    }
+    access_fill(lo, record(lo, fill_action(lo, op)), op);
+    if (!emit_rows(lo, op)) emit_local(lo, op);
 }

@@ -105,23 +105,6 @@ void record_accesses(Lowering *lo, Action *action, TileOp *op)
 
 // ---- operations
 
-static StoreKind store_kind(Lowering *lo, TileOp *op)
-{
-    if (!store_is_staged(lo, op)) return op->kind == T_ATOMIC_TILE ? STORE_ATOMIC : STORE_THREADS;
-    if (store_is_transposed(lo, op)) return STORE_TRANSPOSED;
-    return op->kind == T_ATOMIC_TILE ? STORE_REDUCE : STORE_STAGED;
-}
-
-static Action map_action(Lowering *lo, TileOp *op)
-{
-    const bool to_tensor =
-        (op->kind == T_COPY || op->kind == T_ATOMIC_TILE) && buffer_root(op->copy.dst.buffer)->kind == BUFFER_TENSOR;
-    if (to_tensor) return (Action){ .kind = ACTION_STORE, .store = { .how = store_kind(lo, op) } };
-    const bool from_tensor = op->kind == T_COPY && buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR;
-    if (from_tensor) return (Action){ .kind = ACTION_COPY, .copy = { .how = COPY_THREADS, .ring = NO_RING } };
-    return (Action){ .kind = ACTION_MAP };
-}
-
 static void record_leaf(Lowering *lo, TileOp *op, Action action)
 {
     action.op = op;
@@ -139,14 +122,14 @@ void record_op(Lowering *lo, TileOp *op)
     case T_ASSERT:
     case T_EXTERN: record_leaf(lo, op, (Action){ .kind = ACTION_SCALAR }); return;
     case T_ATOMIC: record_leaf(lo, op, (Action){ .kind = ACTION_ATOMIC }); return;
-    case T_FORALL:
-    case T_COPY:
-    case T_FILL:
-    case T_ATOMIC_TILE: record_leaf(lo, op, map_action(lo, op)); return;
     case T_SCAN: record_leaf(lo, op, (Action){ .kind = ACTION_SCAN }); return;
     case T_BREAK:
     case T_CONTINUE:
     case T_RETURN:
+    case T_FORALL:
+    case T_COPY:
+    case T_FILL:
+    case T_ATOMIC_TILE:
     case T_TILE:
     case T_FOR:
     case T_WHILE:

@@ -6,7 +6,7 @@
 // The scratch has two buffers, taken in turn: whoever writes one has passed the barrier of the reduction in between,
 // which the last readers of that buffer had reached before. So a reduction takes one barrier. Groups that run
 // statements of their own do not keep step, and take two.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/map.h"
 
 DType reduction_type(const TileOp *update)
 {
@@ -328,49 +328,24 @@ static void join_threads(Lowering *lo, Iteration *it, int which)
 {
     for_kept(lo, it, which, lanes_body, false);
     if (warp_replicas(it, which) == 1) return;
-    if (!lo->scratch_buffer) emit_barrier(lo); // earlier readers of the scratch
+    if (lo->scratch_buffers <= 1) print_parts_through(lo, ACTION_BARRIER_SYNC); // earlier readers of the scratch
     for_kept(lo, it, which, reduce_warps, true);
-    emit_barrier(lo);
+    print_parts_through(lo, ACTION_BARRIER_SYNC);
     for_kept(lo, it, which, reduce_warps, false);
     next_scratch_buffer(lo);
-}
-
-static bool joins_threads(Lowering *lo, const Iteration *it, int which)
-{
-    const TileOp *const update = it->reductions[which].update;
-    const TileInfo *const target = update->update.buffer ? tile_info(lo, update->update.buffer) : NULL;
-    return !target || !target->is_partial;
-}
-
-// Its warps synchronise, so that none may leave it out.
-bool reductions_sync(Lowering *lo, const Iteration *it)
-{
-    for (int i = 0; i < it->n_reductions; i++)
-        if (joins_threads(lo, it, i) && warp_replicas(it, i) > 1) return true;
-    return false;
 }
 
 void finish_reduction(Lowering *lo, Iteration *it, int which)
 {
     if (it->reductions[which].chains == 2) for_kept(lo, it, which, chains_body, false);
-    if (joins_threads(lo, it, which)) join_threads(lo, it, which);
+    if (it->reductions[which].joins) join_threads(lo, it, which);
     for_kept(lo, it, which, apply_body, false);
 }
 
-// As if a forall had just reduced what the tile's threads hold in common, into its own registers.
-void join_partial_sums(Lowering *lo, TileInfo *tile)
+void print_join_sums(Lowering *lo, const JoinPlan *plan)
 {
-    TileOp *const update = NEW(lo->arena, TileOp, .kind = T_UPDATE);
-    update->update.op = tile->partial_with;
-    update->update.buffer = tile->buffer;
-    update->update.value = expr_float(lo->arena, tile->buffer->type, 0);
-    Iteration it = { .layout = tile->layout, .partition = lo->partition, .vector = -1, .n_reductions = 1 };
-    const int rank = tile->layout.rank;
-    for (int i = 0; i < it.layout.n; i++)
-        if (it.layout.mode[i].dim == REPLICATED) it.layout.mode[i].dim = rank;
-    it.reductions[0].update = update;
-    it.reductions[0].partial = tile->registers;
-    it.reductions[0].kept = (1u << rank) - 1;
+    Iteration it = plan->it;
+    it.reductions[0].partial = plan->tile->registers;
     join_threads(lo, &it, 0);
 }
 

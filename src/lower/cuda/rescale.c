@@ -9,7 +9,7 @@
 enum { RESCALE_REGISTERS = 32 }; // fewer multiplications are not worth a vote
 
 // acc[i][d] *= factor[i]
-static const TileInfo *row_factor(Lowering *lo, const TileOp *op)
+const TileInfo *rescale_factor(Lowering *lo, const TileOp *op)
 {
     const TileOp *const update = op->kind == T_FORALL ? op->forall.body : NULL;
     if (!update || !op_info(lo, op)->parent || op_info(lo, op)->parent->kind != T_PIPELINE || update->next ||
@@ -29,14 +29,13 @@ static const TileInfo *row_factor(Lowering *lo, const TileOp *op)
     return factor;
 }
 
-Expr *rescale_test(Lowering *lo, const TileOp *op)
+Expr *rescale_test(Lowering *lo, const TileInfo *factor)
 {
-    const TileInfo *const factor = row_factor(lo, op);
     Expr *differs = NULL;
-    for (int i = 0; factor && i < layout_registers(&factor->layout); i++) {
+    for (int i = 0; i < layout_registers(&factor->layout); i++) {
         Expr *const one = expr_binary(lo->arena, X_NE, expr_index(lo->arena, factor->registers, i32_const(lo, i)),
                                       expr_float(lo->arena, DTYPE_F32, 1));
         differs = differs ? expr_binary(lo->arena, X_OR, differs, one) : one;
     }
-    return differs ? call_expr(lo, DTYPE_BOOL, "any_lane", 1, differs) : NULL;
+    return call_expr(lo, DTYPE_BOOL, "any_lane", 1, differs);
 }

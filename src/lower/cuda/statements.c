@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // statements.c - the code of each statement, as all threads of a group of consumers run it.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 
 bool is_flow(const TileOp *op)
@@ -189,40 +190,7 @@ static void emit_return(Lowering *lo, TileOp *op)
     act_jump(lo, op);
 }
 
-// ---- maps
-
-static void emit_elements(Lowering *lo, TileOp *op)
-{
-    Expr *const test = rescale_test(lo, op);
-    Nest in_backward_slice;
-    if (test) begin_if(lo, &in_backward_slice, test);
-    emit_forall(lo, as_map(lo, op), op_info(lo, op)->loads);
-    if (test) end_nest(lo, &in_backward_slice);
-}
-
-static void emit_staged(Lowering *lo, TileOp *op)
-{
-    Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
-    if (!aligned) {
-        emit_staged_store(lo, op);
-        return;
-    }
-    Nest nest;
-    begin_if(lo, &nest, lower_expr(lo, aligned, NULL));
-    emit_staged_store(lo, op);
-    begin_else(lo, &nest);
-    emit_forall(lo, as_map(lo, op), NULL);
-    end_nest(lo, &nest);
-}
-
-static void emit_map(Lowering *lo, TileOp *op)
-{
-    if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
-    if (copy_is_panels(lo, op)) emit_panels(lo, op);
-    else if (store_is_staged(lo, op)) emit_staged(lo, op);
-    else if (!op_info(lo, op)->loads && emit_rows(lo, op)) lo->has_rows = true;
-    else emit_elements(lo, op);
-}
+// ---- scans
 
 static void emit_whole_scan(Lowering *lo, TileOp *op)
 {
@@ -234,8 +202,7 @@ static void emit_whole_scan(Lowering *lo, TileOp *op)
 
 void emit_op(Lowering *lo, TileOp *op)
 {
-    const bool starts = op->kind == T_FILL && starts_in_loop(lo, op);
-    if (op->kind != T_MATMUL && !starts) record_op(lo, op);
+    if (op->kind != T_MATMUL) record_op(lo, op);
     switch (op->kind) {
     case T_TILE:
         switch_buffer(lo, tile_info(lo, op->tile.buffer));
@@ -256,7 +223,7 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_FORALL:
     case T_COPY:
     case T_FILL:
-    case T_ATOMIC_TILE: emit_map(lo, op); return;
+    case T_ATOMIC_TILE: act_elementwise(lo, op); return;
     case T_MATMUL: decide_product(lo, op); return;
     case T_SCAN: emit_whole_scan(lo, op); return;
     case T_FOR: emit_for(lo, op); return;
