@@ -6,8 +6,8 @@
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
 # Each kernel runs natively, and is compiled for Hopper and as generic CUDA code: of a third of the files every case, of the
-# others few cases, in which every value of every parameter occurs. Which third it is changes each day (TURN chooses), and
-# is printed. Other forms of the same code (other instruction sets, with checks) take few cases; of kernels that say the
+# others few cases, in which every value of every parameter occurs. So are the language's cases as generic CUDA code. Which
+# third it is changes each day (TURN chooses), and is printed. Other forms of the same code (other instruction sets, with checks) take few cases; of kernels that say the
 # same of tensors laid out in other ways, other instruction sets take one, and other forms take none of the language's
 # lists of GPUs' layouts, clusters and sparse products. With ALL=1 everything takes every case.
 #
@@ -28,12 +28,14 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-if [ "$1" != --command ]; then others=kernels quick= whole=kernels brief=; fi
+if [ "$1" != --command ]; then others=kernels quick= whole=kernels brief= language=tests/language/run language_brief=; fi
 if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
     turn=${TURN:-$(($(date +%s) / 86400 % 3))}
     whole=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
     brief=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
+    language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
+    language_brief=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
     others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
 fi
 [ "$1" = --command ] || { rm -rf "$logs" "$build/test-cache"; mkdir -p "$logs"; }
@@ -168,15 +170,15 @@ emulated() { # emulated SEED SMS ARGUMENT...
     return $result
 }
 
-# in_turns FILES OPTION...: every case of FILES and of the kernels whose turn it is, few of the other kernels.
+# in_turns WHOLE BRIEF OPTION...: every case of WHOLE and of the kernels whose turn it is, few of BRIEF and the other kernels.
 in_turns() {
-    files=$1; shift
+    files=$1 few=$2; shift 2
     {
         status=0
         # shellcheck disable=SC2086
         "$build/kiln" test "$@" $files $whole || status=1
         # shellcheck disable=SC2086
-        [ -z "$brief" ] || "$build/kiln" test --quick "$@" $brief || status=1
+        [ -z "$brief" ] || "$build/kiln" test --quick "$@" $few $brief || status=1
     } >"$logs/turns-$lane.txt" 2>&1
     cat "$logs/turns-$lane.txt"
     add_counts "$logs/turns-$lane.txt"
@@ -190,7 +192,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 # ---- this build
 
 test_programs() { part programs run_ctest "$build"; }
-test_native()   { part kernels-native in_turns ""; }
+test_native()   { part kernels-native in_turns "" ""; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $others; }
 test_checked()  { part kernels-check "$build/kiln" test ${quick:+--quick} --check kernels; }
@@ -214,8 +216,8 @@ compile_for() { # compile_for NAME ARGUMENT...
     if nvrtc_is_here; then part "$name" "$@"
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
-test_cuda_90() { compile_for cuda-sm_90a in_turns tests/language/run --compile-only --arch=90; }
-test_cuda_80() { compile_for cuda-sm_80 in_turns tests/language/run --compile-only --arch=80; }
+test_cuda_90() { compile_for cuda-sm_90a in_turns tests/language/run "" --compile-only --arch=90; }
+test_cuda_80() { compile_for cuda-sm_80 in_turns "$language" "$language_brief" --compile-only --arch=80; }
 # With checks, which take shared memory of their own: the kernels that fill it without.
 test_cuda_checked() { compile_for cuda-checked "$build/kiln" test --compile-only --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
 
@@ -335,7 +337,7 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build others quick whole brief asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build others quick whole brief language language_brief asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
