@@ -11,6 +11,13 @@ typedef enum PlanForm {
     PLAN_MAP, // of a map over elements (map.h)
 } PlanForm;
 
+// The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.
+typedef enum StepsForm {
+    STEPS_SOFTWARE_PIPELINE, // pipeline.h
+    STEPS_EARLY_ISSUE,
+    STEPS_PRODUCT_LOOP,
+} StepsForm;
+
 // ---- actions.c: deciding
 Action *act(Lowering *lo, Action action); // one without a body
 Action *open_action(Lowering *lo, Action action);

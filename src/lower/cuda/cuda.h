@@ -348,7 +348,7 @@ typedef struct Lowering {
         *register_prefetch; // there: rows to convert, in registers before their step (register_prefetch.c); NULL: none
     TileOp *early_issue;    // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
     bool schedules_waits;   // keep waits for products where they are printed (software_pipeline.c)
-    int row_part;           // 1 or 2: of a thread's two rows in 16 only this one is printed (software_pipeline.c)
+    int row_part;           // while printing: 1 or 2: of a thread's two rows in 16 only this one; 0: both
     bool may_need_elements; // the producer also has a path without boxes
     int n_cuts;             // copies of boxes that a view may end
     Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
@@ -361,12 +361,14 @@ typedef struct Lowering {
     uint64_t wide;          // symbols that may be larger: a bit for each bind
     bool failed;
 
-    ScheduleBuilder builder; // what has been decided so far (actions.c)
-    int open_parts;          // actions whose parts are being added: they print them
-    const Action *next_part; // while printing: of the action at hand
-    VEC(Nest *) nests;       // while printing: of the actions around
-    VEC(Threads) threads;    // while printing: before each of the actions around
-    Var *held_slot;          // while printing: the slot that the step before used (product_loop.c)
+    ScheduleBuilder builder;            // what has been decided so far (actions.c)
+    int open_parts;                     // actions whose parts are being added: they print them
+    const Action *next_part;            // while printing: of the action at hand
+    VEC(Nest *) nests;                  // while printing: of the actions around
+    VEC(Threads) threads;               // while printing: before each of the actions around
+    Var *held_slot;                     // while printing: the slot that the step before used (print_product_loop.c)
+    struct PipelineVars *pipeline_vars; // while printing: of the innermost software pipeline
+    struct StepVars *step_vars;         // while printing: this step's, in SCOPE_NEXT_STEP
 } Lowering;
 
 // A statement whose inside is being printed.
@@ -861,7 +863,7 @@ void emit_barrier(Lowering *lo);
 // ---- product_loop.c
 int loop_products(Lowering *lo, TileOp *pipeline); // of a step, where it is nothing but such products; else 0
 bool starts_in_loop(Lowering *lo, const TileOp *fill);
-void emit_product_loop(Lowering *lo, TileOp *op, int n_products);
+void decide_product_loop(Lowering *lo, TileOp *op, int n_products);
 
 // ---- statements.c
 bool is_flow(const TileOp *op);
@@ -889,11 +891,11 @@ int split_k_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
 void choose_preloads(Lowering *lo);
 bool is_preloaded_alone(Lowering *lo, const Ring *ring);
 void preload_operands(Lowering *lo, TileOp *loop);
-void emit_software_pipeline(Lowering *lo, TileOp *pipeline);
+void decide_software_pipeline(Lowering *lo, TileOp *pipeline);
 // early_issue.c: pipelines whose step begins with products that the step before issues at its end
 bool can_issue_early(Lowering *lo, TileOp *pipeline);
-void emit_early_issue_loop(Lowering *lo, TileOp *pipeline);
-void emit_early_issue(Lowering *lo);      // such products, if they are due
+void decide_early_issue_loop(Lowering *lo, TileOp *pipeline);
+void decide_early_issue(Lowering *lo);    // such products, if they are due
 void emit_scan(Lowering *lo, TileOp *op); // scan.c
 // scan_registers.c
 void expand_scans(Lowering *lo, TileOp **link);

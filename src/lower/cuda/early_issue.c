@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// early_issue.c - pipelines with stage labels whose step begins with products that the step before issues at its end.
+// early_issue.c - deciding: pipelines with stage labels whose step begins with products that the step before issues at its end.
 //
 //     stage 0 of the first step
 //     for the steps: stage 1; in it, when its last product's result is stored and before that goes on to its tensor,
@@ -10,7 +10,7 @@
 // their results. Before the stores they would be issued too early: `wgmma` that the tensor cores have no place for
 // keeps the warp. ptxas serialises what is issued under a condition: so the last step issues them, too, of its own
 // tiles.
-#include "lower/cuda/actions.h"
+#include "lower/cuda/pipeline.h"
 
 static bool is_early_product(Lowering *lo, const TileOp *op) { return op->stage == 0 && is_wgmma(lo, op); }
 
@@ -87,28 +87,28 @@ bool can_issue_early(Lowering *lo, TileOp *pipeline)
     return early_products > 0 && held <= COUNT(((MmaInFlight *)NULL)->releases);
 }
 
-// ---- printing
+// ---- the loop
 
-static void emit_early_products(Lowering *lo, TileOp *body)
+static void decide_early_products(Lowering *lo, TileOp *body)
 {
     for (TileOp *op = body; op; op = op->next)
         if (is_early_product(lo, op)) emit_consumer_op(lo, op, body);
 }
 
-// Is there a step; is there one after this?
-static Expr *has_step(Lowering *lo, const TileOp *pipeline, bool after)
+static const EarlyIssue *new_plan(Lowering *lo, const TileOp *pipeline)
 {
-    Arena *const a = lo->arena;
-    Expr *all = NULL;
-    for (int i = 0; i < pipeline->pipeline.n; i++) {
-        const LoopIndex *const index = &pipeline->pipeline.indices[i];
-        Expr *from, *to;
-        index_bounds(lo, index, NULL, &from, &to);
-        if (after) from = expr_binary(a, X_ADD, var_of(lo, loop_var(lo, index->var)), expr_int(a, from->type, 1));
-        Expr *const one = expr_binary(a, X_LT, from, to);
-        all = all ? expr_binary(a, after ? X_OR : X_AND, all, one) : one;
-    }
-    return all;
+    EarlyIssue *const plan = NEW(lo->arena, EarlyIssue, .form = STEPS_EARLY_ISSUE, .op = pipeline);
+    for (int i = 0; i < lo->rings.count; i++)
+        if (is_early_ring(lo, lo->rings.items[i], pipeline->pipeline.body))
+            VEC_PUSH(lo->arena, &plan->rings, lo->rings.items[i]);
+    return plan;
+}
+
+static void open_scope(Lowering *lo, const TileOp *pipeline, ScopeKind kind)
+{
+    open_action(lo, (Action){ .kind = ACTION_SCOPE,
+                              .scope = { .kind = kind, .source = pipeline },
+                              .print = new_plan(lo, pipeline) });
 }
 
 // Early products may read what this step holds until they are done.
@@ -129,61 +129,30 @@ static void hold_rings(Lowering *lo, TileOp *body)
         if (is_early_ring(lo, lo->rings.items[i], body)) lo->rings.items[i]->is_released = true;
 }
 
-// Where the next step's buffers are; after the last step, this one's.
-static void step_ring_state(Lowering *lo, RingState *ring_state, Expr *more)
+void decide_early_issue(Lowering *lo)
 {
-    Arena *const a = lo->arena;
-    Expr *const slot = var_of(lo, ring_state->slot), *const phase = var_of(lo, ring_state->phase);
-    Expr *const wraps = expr_binary(a, X_EQ, slot, u32_const(lo, ring_state->buffers - 1));
-    Expr *const next = expr_select(a, wraps, u32_const(lo, 0), expr_binary(a, X_ADD, slot, u32_const(lo, 1)));
-    Expr *const next_phase = expr_select(a, expr_binary(a, X_AND, more, wraps), other_phase(lo, ring_state), phase);
-    ring_state->phase = emit_declare(lo, DTYPE_U32, "phase_next", next_phase);
-    ring_state->slot = emit_declare(lo, DTYPE_U32, "slot_next", expr_select(a, more, next, slot));
-}
-
-void emit_early_issue(Lowering *lo)
-{
-    TileOp *const pipeline = lo->early_issue, *const body = pipeline ? pipeline->pipeline.body : NULL;
-    Var **const pointers = NEW_ARRAY(lo->arena, Var *, lo->n_declared + 1);
-    RingState *const ring_states = NEW_ARRAY(lo->arena, RingState, lo->ring_states.count + 1);
+    TileOp *const pipeline = lo->early_issue;
     if (!pipeline) return;
     lo->early_issue = NULL;
-    Expr *const more = var_of(lo, emit_declare(lo, DTYPE_BOOL, "more", has_step(lo, pipeline, true)));
-    for (int i = 0; i < lo->ring_states.count; i++) {
-        ring_states[i] = *lo->ring_states.items[i];
-        if (ring_states[i].block == body && ring_states[i].stage == 0)
-            step_ring_state(lo, lo->ring_states.items[i], more);
-    }
-    for (int i = 0; i < lo->n_declared; i++) {
-        TileInfo *const tile = lo->declared.items[i];
-        pointers[i] = tile->pointer;
-        if (!tile->ring || !is_early_ring(lo, tile->ring, body)) continue;
-        tile->pointer =
-            loop_new_pointer(lo->unit, tile->pointer->type, arena_printf(lo->arena, "%s_next", tile->buffer->name));
-        emit_definition(lo, tile->pointer, NULL);
-    }
-    record_scope(lo, SCOPE_NEXT_STEP, pipeline);
-    emit_early_products(lo, body);
-    record_close(lo);
-    for (int i = 0; i < lo->ring_states.count; i++) *lo->ring_states.items[i] = ring_states[i];
-    for (int i = 0; i < lo->n_declared; i++) lo->declared.items[i]->pointer = pointers[i];
-    release_with_early_products(lo, body);
+    open_scope(lo, pipeline, SCOPE_NEXT_STEP);
+    decide_early_products(lo, pipeline->pipeline.body);
+    close_action(lo);
+    release_with_early_products(lo, pipeline->pipeline.body);
 }
 
-void emit_early_issue_loop(Lowering *lo, TileOp *pipeline)
+void decide_early_issue_loop(Lowering *lo, TileOp *pipeline)
 {
     TileOp *const body = pipeline->pipeline.body, *const carrier = carrier_of(lo, body);
-    Nest any, nests[LOOP_INDICES_MAX];
     wait_for_all(lo);
-    begin_if(lo, &any, has_step(lo, pipeline, false));
-    record_scope(lo, SCOPE_ANY_STEP, pipeline);
-    emit_early_products(lo, body);
+    open_scope(lo, pipeline, SCOPE_ANY_STEP);
+    decide_early_products(lo, body);
     wait_for_all(lo);
-    record_close(lo);
-    end_nest(lo, &any);
+    close_action(lo);
 
-    begin_index_loops(lo, pipeline->pipeline.indices, pipeline->pipeline.n, nests);
-    record_loop(lo, LOOP_ALL, pipeline);
+    open_action(lo, (Action){ .kind = ACTION_LOOP,
+                              .op = pipeline,
+                              .loop = { .part = LOOP_ALL, .source = pipeline },
+                              .print = new_plan(lo, pipeline) });
     hold_rings(lo, body);
     for (TileOp *op = body; op; op = op->next) {
         if (op == carrier) lo->early_issue = pipeline;
@@ -191,8 +160,5 @@ void emit_early_issue_loop(Lowering *lo, TileOp *pipeline)
     }
     wait_for_all(lo);
     advance_ring_states(lo, body, -1);
-    record_close(lo);
-    for (int i = 0; i < lo->rings.count; i++)
-        if (is_early_ring(lo, lo->rings.items[i], body)) point_tiles(lo, lo->rings.items[i]);
-    end_nests(lo, nests, pipeline->pipeline.n);
+    close_action(lo);
 }

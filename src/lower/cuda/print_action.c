@@ -6,6 +6,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/print_statements.h"
+#include "lower/cuda/pipeline.h"
 #include "lower/cuda/product.h"
 
 #include <assert.h>
@@ -44,6 +45,7 @@ static void print_declare(Lowering *lo, const Action *action)
     case DECLARE_OUTER: return_to_threads(lo); return;
     case DECLARE_VALUE: print_value(lo, action->op); return;
     case DECLARE_SLOT_POINTERS: point_tiles(lo, lo->rings.items[action->declare.ring]); return;
+    case DECLARE_CROSSINGS: keep_crossings(lo, action); return;
     }
 }
 
@@ -129,11 +131,39 @@ static void print_if(Lowering *lo, const Action *action)
     begin_if(lo, push_nest(lo), lower_expr(lo, action->branch.source->branch.cond, NULL));
 }
 
+// Loops and scopes of which a pass has a plan of its own.
+static void begin_planned(Lowering *lo, const Action *action)
+{
+    switch (*(const StepsForm *)action->print) {
+    case STEPS_SOFTWARE_PIPELINE: begin_software_pipeline(lo, action); return;
+    case STEPS_EARLY_ISSUE: begin_early_issue(lo, action); return;
+    case STEPS_PRODUCT_LOOP: begin_product_loop(lo, action); return;
+    }
+}
+
+static void end_planned(Lowering *lo, const Action *action)
+{
+    switch (*(const StepsForm *)action->print) {
+    case STEPS_SOFTWARE_PIPELINE: end_software_pipeline(lo, action); return;
+    case STEPS_EARLY_ISSUE: end_early_issue(lo, action); return;
+    case STEPS_PRODUCT_LOOP: end_product_loop(lo, action); return;
+    }
+}
+
+static bool is_scope(const Action *action, ScopeKind kind)
+{
+    return action->kind == ACTION_SCOPE && action->scope.kind == kind;
+}
+
 void print_begin(Lowering *lo, const Action *action)
 {
     save_threads(lo);
-    if (action->kind == ACTION_IF) print_if(lo, action);
+    if (action->print) begin_planned(lo, action);
+    else if (action->kind == ACTION_IF) print_if(lo, action);
     else if (action->kind == ACTION_LOOP) print_loop(lo, action);
+    else if (is_scope(action, SCOPE_ONE_GROUP))
+        begin_if(lo, push_nest(lo), i32_op(lo, X_EQ, var_of(lo, lo->group), action->scope.threads));
+    else if (is_scope(action, SCOPE_ROW_PART)) lo->row_part = action->scope.threads;
 }
 
 void print_otherwise(Lowering *lo, const Action *action)
@@ -144,8 +174,10 @@ void print_otherwise(Lowering *lo, const Action *action)
 
 void print_end(Lowering *lo, const Action *action)
 {
-    if (action->kind == ACTION_IF) pop_nest(lo);
+    if (action->print) end_planned(lo, action);
+    else if (action->kind == ACTION_IF || is_scope(action, SCOPE_ONE_GROUP)) pop_nest(lo);
     else if (action->kind == ACTION_LOOP) end_loop(lo, action);
+    else if (is_scope(action, SCOPE_ROW_PART)) lo->row_part = 0;
     restore_threads(lo);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// product_loop.c - a loop of nothing but accumulating products: they stay in flight over the back edge.
+// product_loop.c - deciding: a loop of nothing but accumulating products: they stay in flight over the back edge.
 //
 // What one step read is released when the next step's products have been issued. A tile that is zeros before the loop
 // is overwritten by the first step instead of being filled: filling takes time in which no product is under way.
-#include "lower/cuda/actions.h"
+#include "lower/cuda/pipeline.h"
 
 static const RingState *ring_state_of_body(const Lowering *lo, const TileOp *body)
 {
@@ -74,66 +74,43 @@ static bool starts_tile(Lowering *lo, const TileOp *op)
     return op->kind == T_MATMUL && op_info(lo, op)->product->starts_tile;
 }
 
-// Before the loop: the first step is the one that no buffer is held from.
-static void note_first_step(Lowering *lo, TileOp *body, Expr *is_held)
-{
-    for (TileOp *x = body; x; x = x->next)
-        if (starts_tile(lo, x)) op_info(lo, x)->product->adds = is_held;
-}
-
-// After the loop, as the other branch of the release of what is held: without a step there is nothing to release.
-static void clear_unstarted(Lowering *lo, TileOp *body, Nest *released)
-{
-    bool any = false;
-    for (TileOp *x = body; x; x = x->next) {
-        if (!starts_tile(lo, x)) continue;
-        if (!any) begin_else(lo, released);
-        any = true;
-        const TileInfo *const tile = tile_info(lo, x->matmul.dst.buffer);
-        emit_call(lo, arena_printf(lo->arena, "clear<%d>", layout_registers(&tile->layout)), 1,
-                  var_of(lo, tile->registers));
-    }
-}
-
 // ---- the loop
 
-// The buffer that is held, if one is.
-static void begin_release(Lowering *lo, Nest *released, const RingState *ring_state, Var *held, ScopeKind scope,
-                          const TileOp *loop)
-{
-    lo->held_slot = held;
-    begin_if(lo, released, i32_op(lo, X_GE, var_of(lo, held), 0));
-    record_scope(lo, scope, loop);
-    for (int i = 0; i < lo->rings.count; i++)
-        if (lo->rings.items[i]->ring_state == ring_state) act_release(lo, lo->rings.items[i], SLOT_HELD);
-    record_close(lo);
-}
-
-void emit_product_loop(Lowering *lo, TileOp *op, int n_products)
+static const ProductLoop *new_plan(Lowering *lo, const TileOp *op)
 {
     TileOp *const body = op->pipeline.body;
-    const RingState *const ring_state = ring_state_of_body(lo, body);
+    ProductLoop *const plan =
+        NEW(lo->arena, ProductLoop, .form = STEPS_PRODUCT_LOOP, .op = op, .ring_state = ring_state_of_body(lo, body));
+    for (TileOp *x = body; x; x = x->next)
+        if (starts_tile(lo, x)) VEC_PUSH(lo->arena, &plan->starting, op_info(lo, x)->product);
+    return plan;
+}
+
+// The slot that the step before used, if there was one.
+static void act_held_release(Lowering *lo, const ProductLoop *plan, ScopeKind kind)
+{
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = kind, .source = plan->op }, .print = plan });
+    for (int i = 0; i < lo->rings.count; i++)
+        if (lo->rings.items[i]->ring_state == plan->ring_state) act_release(lo, lo->rings.items[i], SLOT_HELD);
+    close_action(lo);
+}
+
+void decide_product_loop(Lowering *lo, TileOp *op, int n_products)
+{
+    const ProductLoop *const plan = new_plan(lo, op);
     wait_for_all(lo);
-    Var *const held = emit_declare(lo, DTYPE_I32, "held", i32_const(lo, -1));
-    note_first_step(lo, body, i32_op(lo, X_GE, var_of(lo, held), 0));
-    Nest nests[LOOP_INDICES_MAX], released;
-    begin_index_loops(lo, op->pipeline.indices, op->pipeline.n, nests);
-    record_loop(lo, LOOP_ALL, op);
-    emit_block(lo, body);
+    open_action(lo,
+                (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = plan });
+    emit_block(lo, op->pipeline.body);
     const int n = lo->in_flight.count;
     const TileInfo **const accumulators = NEW_ARRAY(lo->arena, const TileInfo *, n + 1);
     for (int i = 0; i < n; i++) accumulators[i] = lo->in_flight.items[i].accumulator;
     lo->in_flight.count = 0; // in flight: waited for here and after the loop
     act_mma_wait(lo, n_products);
-    begin_release(lo, &released, ring_state, held, SCOPE_BUT_FIRST, op);
-    end_nest(lo, &released);
-    emit_assign(lo, held, cast(lo, DTYPE_I32, var_of(lo, ring_state->slot)));
-    advance_ring_states(lo, body, -1);
-    record_close(lo);
-    end_nests(lo, nests, op->pipeline.n);
+    act_held_release(lo, plan, SCOPE_BUT_FIRST);
+    advance_ring_states(lo, op->pipeline.body, -1);
+    close_action(lo);
     act_mma_wait(lo, 0);
     for (int i = 0; i < n; i++) act_register_fence(lo, accumulators[i]);
-    begin_release(lo, &released, ring_state, held, SCOPE_ANY_STEP, op);
-    clear_unstarted(lo, body, &released);
-    end_nest(lo, &released);
+    act_held_release(lo, plan, SCOPE_ANY_STEP);
 }

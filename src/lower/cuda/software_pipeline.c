@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// software_pipeline.c - pipelines with stage labels: stage 1 of a step is issued inside stage 0 of the next.
+// software_pipeline.c - deciding: pipelines with stage labels: stage 1 of a step is issued inside stage 0 of the next.
 //
 //     issue(first); rest(first)
 //     for the other steps: issue(n); stage1(n - 1); rest(n)
@@ -9,7 +9,7 @@
 // while the products run, stage 1 of the step before prepares and issues its own, and those run during the rest. Steps
 // are peeled, not guarded: wgmma under a condition would serialise. Where stage 1 and `issue` access the same tiles the
 // pipeline stays a plain loop.
-#include "lower/cuda/actions.h"
+#include "lower/cuda/pipeline.h"
 
 enum { HEAVY_REGISTERS = 200 }; // of a thread: two groups share them all
 
@@ -18,15 +18,6 @@ typedef struct Stages {
     Ops issue, rest, second;
     int first_use; // in the rest, of a result of what is issued
 } Stages;
-
-// Scalars of stage 0 that stage 1 uses a step later.
-typedef struct Crossing {
-    Var *var, *before;
-} Crossing;
-typedef struct Crossings {
-    Crossing items[16];
-    int n;
-} Crossings;
 
 typedef struct Sets {
     Lowering *lo;
@@ -95,7 +86,7 @@ static bool split(Lowering *lo, TileOp *op, Stages *stages)
         if (in_rest) VEC_PUSH(lo->arena, &stages->rest, x);
         else VEC_PUSH(lo->arena, &stages->issue, x);
     }
-    return n > 0 && scalars <= COUNT(((Crossings *)NULL)->items);
+    return n > 0 && scalars <= CROSSINGS_MAX;
 }
 
 bool can_software_pipeline(Lowering *lo, TileOp *op)
@@ -118,7 +109,7 @@ bool can_software_pipeline(Lowering *lo, TileOp *op)
     return true;
 }
 
-static void emit_ops(Lowering *lo, const Ops *ops, TileOp *block)
+static void decide_ops(Lowering *lo, const Ops *ops, TileOp *block)
 {
     for (int i = 0; i < ops->count; i++) emit_consumer_op(lo, ops->items[i], block);
 }
@@ -140,9 +131,9 @@ static bool uses_var(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-static Crossings find_crossings(Lowering *lo, const Stages *stages)
+static SoftwarePipeline *new_plan(Lowering *lo, const TileOp *op, const Stages *stages)
 {
-    Crossings crossings = { .n = 0 };
+    SoftwarePipeline *const plan = NEW(lo->arena, SoftwarePipeline, .form = STEPS_SOFTWARE_PIPELINE, .op = op);
     const Ops *const lists[2] = { &stages->issue, &stages->rest };
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->count; i++) {
@@ -150,35 +141,26 @@ static Crossings find_crossings(Lowering *lo, const Stages *stages)
             if (let->kind != T_LET) continue;
             Seek seek = { .var = let->let.var };
             for (int j = 0; j < stages->second.count; j++) visit_op(lo, stages->second.items[j], uses_var, &seek);
-            if (!seek.found) continue;
-            const Var *const now = loop_var(lo, let->let.var);
-            Var *const before = emit_declare(lo, now->type, arena_printf(lo->arena, "%s_before", now->name), NULL);
-            crossings.items[crossings.n++] = (Crossing){ let->let.var, before };
+            if (seek.found) plan->crossings[plan->n_crossings++] = let->let.var;
         }
-    return crossings;
+    return plan;
 }
 
-static void keep_crossings(Lowering *lo, const Crossings *crossings)
+static void act_keep_crossings(Lowering *lo, const SoftwarePipeline *plan)
 {
-    for (int i = 0; i < crossings->n; i++)
-        emit_assign(lo, crossings->items[i].before, var_of(lo, loop_var(lo, crossings->items[i].var)));
+    if (plan->n_crossings) act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { DECLARE_CROSSINGS }, .print = plan });
 }
 
-static void emit_second(Lowering *lo, TileOp *op, const Stages *stages, const Crossings *crossings, Expr *step,
-                        ScopeKind scope)
+static void open_scope(Lowering *lo, const SoftwarePipeline *plan, ScopeKind kind)
 {
-    Var **const slot = var_slot(lo, op->pipeline.indices[0].var);
-    Var *const index = *slot, *saved[16];
-    *slot = emit_declare(lo, index->type, arena_printf(lo->arena, "%s_before", index->name), step);
-    for (int i = 0; i < crossings->n; i++) {
-        saved[i] = *var_slot(lo, crossings->items[i].var);
-        *var_slot(lo, crossings->items[i].var) = crossings->items[i].before;
-    }
-    record_scope(lo, scope, op);
-    emit_ops(lo, &stages->second, op->pipeline.body);
-    record_close(lo);
-    for (int i = 0; i < crossings->n; i++) *var_slot(lo, crossings->items[i].var) = saved[i];
-    *var_slot(lo, op->pipeline.indices[0].var) = index;
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = kind, .source = plan->op }, .print = plan });
+}
+
+static void decide_second(Lowering *lo, const SoftwarePipeline *plan, const Stages *stages, ScopeKind kind)
+{
+    open_scope(lo, plan, kind);
+    decide_ops(lo, &stages->second, plan->op->pipeline.body);
+    close_action(lo);
 }
 
 static bool syncs(Lowering *lo, TileOp *op) { return op_info(lo, op)->barrier_before; }
@@ -212,13 +194,10 @@ static void ping_pong_arrive(Lowering *lo, TileOp *pipeline)
 // Before everything: the first group may begin.
 void begin_ping_pong(Lowering *lo)
 {
-    Nest nest;
-    begin_if(lo, &nest, i32_op(lo, X_EQ, var_of(lo, lo->group), lo->partition.groups - 1));
-    record_open(lo, (Action){ .kind = ACTION_SCOPE,
+    open_action(lo, (Action){ .kind = ACTION_SCOPE,
                               .scope = { .kind = SCOPE_ONE_GROUP, .threads = lo->partition.groups - 1 } });
     act_barrier(lo, ACTION_BARRIER_ARRIVE, BAR_PING_PONG, 2 * WARPGROUP_THREADS);
-    record_close(lo);
-    end_nest(lo, &nest);
+    close_action(lo);
 }
 
 typedef struct RowScan {
@@ -297,31 +276,37 @@ static void fence_written(Lowering *lo, const Ops *rest, int begin, int end)
     }
 }
 
-// The ops that find_rows found, for a thread's first row; what the second row's are printed into begins after a
-// scheduling barrier.
-static void emit_first_rows(Lowering *lo, const Ops *rest, int begin, int end, TileOp *body)
+static void open_row_part(Lowering *lo, int part)
 {
-    lo->row_part = 1;
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = SCOPE_ROW_PART, .threads = part } });
+}
+
+// The ops that find_rows found, for a thread's first row; what the second row's are added to begins after a
+// scheduling barrier.
+static void decide_first_rows(Lowering *lo, const Ops *rest, int begin, int end, TileOp *body)
+{
+    open_row_part(lo, 1);
     for (int i = begin; i < end; i++) emit_consumer_op(lo, rest->items[i], body);
-    lo->row_part = 0;
+    close_action(lo);
     fence_written(lo, rest, begin, end);
     act_scheduling_barrier(lo);
     fence_written(lo, rest, begin, end);
 }
 
 // Stage 1's products run until the rest's end: the wait for them must stay after the rest's work.
-static void emit_rest(Lowering *lo, const Stages *stages, TileOp *body)
+static void decide_rest(Lowering *lo, const Stages *stages, TileOp *body)
 {
     const Ops *const rest = &stages->rest;
     int begin, end;
     find_rows(lo, rest, &begin, &end);
     for (int i = 0; i < rest->count; i++) {
-        if (i == begin && end) emit_first_rows(lo, rest, begin, end, body);
-        if (i < begin || i >= end || rest->items[i]->kind != T_TILE) {
-            lo->row_part = i >= begin && i < end ? 2 : 0;
-            emit_consumer_op(lo, rest->items[i], body);
-            lo->row_part = 0;
+        const bool is_divided = i >= begin && i < end;
+        if (is_divided && i == begin) {
+            decide_first_rows(lo, rest, begin, end, body);
+            open_row_part(lo, 2);
         }
+        if (!is_divided || rest->items[i]->kind != T_TILE) emit_consumer_op(lo, rest->items[i], body);
+        if (is_divided && i == end - 1) close_action(lo);
         // From there on stage 0's own product has been waited for.
         lo->schedules_waits = i >= stages->first_use && consumer_registers(lo) >= HEAVY_REGISTERS;
     }
@@ -329,50 +314,44 @@ static void emit_rest(Lowering *lo, const Stages *stages, TileOp *body)
     lo->schedules_waits = false;
 }
 
-void emit_software_pipeline(Lowering *lo, TileOp *op)
+static void decide_first_step(Lowering *lo, const SoftwarePipeline *plan, const Stages *stages)
+{
+    TileOp *const body = plan->op->pipeline.body;
+    open_scope(lo, plan, SCOPE_FIRST_STEP);
+    decide_ops(lo, &stages->issue, body);
+    decide_ops(lo, &stages->rest, body);
+    wait_for_all(lo);
+    act_keep_crossings(lo, plan);
+    advance_ring_states(lo, body, 0);
+    close_action(lo);
+}
+
+static void decide_other_steps(Lowering *lo, TileOp *op, const SoftwarePipeline *plan, const Stages *stages)
+{
+    TileOp *const body = op->pipeline.body;
+    open_action(lo,
+                (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_REST, .source = op }, .print = plan });
+    ping_pong_wait(lo, op);
+    decide_ops(lo, &stages->issue, body);
+    decide_second(lo, plan, stages, SCOPE_PREVIOUS_STEP);
+    ping_pong_arrive(lo, op);
+    decide_rest(lo, stages, body);
+    act_keep_crossings(lo, plan);
+    advance_ring_states(lo, body, -1);
+    close_action(lo);
+}
+
+void decide_software_pipeline(Lowering *lo, TileOp *op)
 {
     Stages stages;
     split(lo, op, &stages);
-    Arena *const a = lo->arena;
-    TileOp *const body = op->pipeline.body;
+    const SoftwarePipeline *const plan = new_plan(lo, op, &stages);
     wait_for_all(lo);
-    Expr *from, *to;
-    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
-    Var *const index = loop_var(lo, op->pipeline.indices[0].var);
-    Nest any, first, loop;
-    Var *const end = emit_declare(lo, index->type, "end", to);
-    Var *const begin = emit_declare(lo, index->type, "begin", from);
-    begin_if(lo, &any, expr_binary(a, X_LT, var_of(lo, begin), var_of(lo, end)));
-    const Crossings crossings = find_crossings(lo, &stages);
-
-    record_scope(lo, SCOPE_ANY_STEP, op);
-    record_scope(lo, SCOPE_FIRST_STEP, op);
-    begin_block(lo, &first);
-    emit_definition(lo, index, var_of(lo, begin));
-    emit_ops(lo, &stages.issue, body);
-    emit_ops(lo, &stages.rest, body);
+    open_scope(lo, plan, SCOPE_ANY_STEP);
+    decide_first_step(lo, plan, &stages);
+    decide_other_steps(lo, op, plan, &stages);
+    decide_second(lo, plan, &stages, SCOPE_LAST_STEP);
     wait_for_all(lo);
-    keep_crossings(lo, &crossings);
-    advance_ring_states(lo, body, 0);
-    record_close(lo);
-    end_nest(lo, &first);
-
-    Expr *const one = expr_int(a, index->type, 1);
-    record_loop(lo, LOOP_REST, op);
-    begin_for(lo, &loop, index, expr_binary(a, X_ADD, var_of(lo, begin), one), var_of(lo, end), one, LOOP_NO_UNROLL);
-    ping_pong_wait(lo, op);
-    emit_ops(lo, &stages.issue, body);
-    emit_second(lo, op, &stages, &crossings, expr_binary(a, X_SUB, var_of(lo, index), one), SCOPE_PREVIOUS_STEP);
-    ping_pong_arrive(lo, op);
-    emit_rest(lo, &stages, body);
-    keep_crossings(lo, &crossings);
-    advance_ring_states(lo, body, -1);
-    record_close(lo);
-    end_nest(lo, &loop);
-
-    emit_second(lo, op, &stages, &crossings, expr_binary(a, X_SUB, var_of(lo, end), one), SCOPE_LAST_STEP);
-    wait_for_all(lo);
-    advance_ring_states(lo, body, 1);
-    record_close(lo);
-    end_nest(lo, &any);
+    advance_ring_states(lo, op->pipeline.body, 1);
+    close_action(lo);
 }

@@ -105,11 +105,11 @@ void emit_body(Lowering *lo, TileOp *body)
 static void emit_steps(Lowering *lo, TileOp *op)
 {
     if (can_software_pipeline(lo, op)) {
-        emit_software_pipeline(lo, op);
+        decide_software_pipeline(lo, op);
         return;
     }
     if (can_issue_early(lo, op)) {
-        emit_early_issue_loop(lo, op);
+        decide_early_issue_loop(lo, op);
         return;
     }
     if (op_info(lo, op)->multistage) {
@@ -125,7 +125,7 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
 {
     const int n_products = loop_products(lo, op);
     if (n_products) {
-        emit_product_loop(lo, op, n_products);
+        decide_product_loop(lo, op, n_products);
         return;
     }
     begin_partial_sums(lo, op);

@@ -52,7 +52,7 @@ void emit_transposed_add(Lowering *lo, TileOp *op)
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", staging_address(lo, NULL));
     if (!op_info(lo, op)->staging_is_free) emit_group_done(lo);
     fill_boxes(lo, tile, stage);
-    emit_early_issue(lo);
+    decide_early_issue(lo);
     emit_call(lo, "fence_async", 0);
     emit_call(lo, "bar_sync", 2, i32_op(lo, X_ADD, group, BAR_GROUPS), i32_const(lo, WARPGROUP_THREADS));
     begin_if(lo, &one, i32_op(lo, X_EQ, i32_op(lo, X_MOD, var_of(lo, lo->thread), WARPGROUP_THREADS), 0));

@@ -42,7 +42,7 @@ static const char *const scope_names[] = {
     [SCOPE_STEP_AHEAD] = "the step ahead, if there is one",
     [SCOPE_ONE_GROUP] = "one warp group",       [SCOPE_ONE_THREAD] = "one thread",
     [SCOPE_ONE_WARP] = "one warp",              [SCOPE_EACH_WARP] = "each warp",
-    [SCOPE_ALIGNED] = "if strides allow boxes",
+    [SCOPE_ALIGNED] = "if strides allow boxes", [SCOPE_ROW_PART] = "each thread's rows",
 };
 static const char *const copy_names[] = {
     [COPY_TMA] = "tma", [COPY_CP_ASYNC] = "cp.async", [COPY_LANES] = "copy (by lanes)", [COPY_THREADS] = "copy (by threads)",
@@ -269,7 +269,8 @@ static void dump_branch(const Dump *dump, const Action *action)
 static void dump_scope(const Dump *dump, const Action *action)
 {
     text_print(dump->out, "%s", scope_names[action->scope.kind]);
-    if (action->scope.kind == SCOPE_ONE_GROUP) text_print(dump->out, ": %d", action->scope.threads);
+    if (action->scope.kind == SCOPE_ONE_GROUP || action->scope.kind == SCOPE_ROW_PART)
+        text_print(dump->out, ": %d", action->scope.threads);
     else if (action->scope.threads > 1) text_print(dump->out, " (%d threads)", action->scope.threads);
 }
 

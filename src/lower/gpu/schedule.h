@@ -126,6 +126,7 @@ typedef enum ScopeKind {
     SCOPE_ONE_WARP,
     SCOPE_EACH_WARP, // by so many threads of the role
     SCOPE_ALIGNED,   // where the launch's strides allow boxes; otherwise: elements
+    SCOPE_ROW_PART,  // of a thread's two rows in 16 only number `threads`, from 1
 } ScopeKind;
 
 typedef enum CopyKind { COPY_TMA, COPY_CP_ASYNC, COPY_LANES, COPY_THREADS } CopyKind;
@@ -144,6 +145,7 @@ typedef enum DeclareKind {
     DECLARE_THREADS,       // thread numbers of their own for what follows, up to the end of the body that holds them
     DECLARE_COORDINATES,   // the same of the grid's coordinates
     DECLARE_OUTER,         // the thread numbers of the action around again
+    DECLARE_CROSSINGS,     // scalars that the next step needs of this one
 } DeclareKind;
 
 typedef enum BarrierOf { BARRIER_ONE, BARRIER_OF_GROUP, BARRIER_OF_NEXT_GROUP } BarrierOf; // ping-pong: id + group

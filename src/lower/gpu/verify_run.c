@@ -101,7 +101,8 @@ static int scope_step(const Run *run, const Agent *agent, const ProgramStep *ste
     case SCOPE_ONE_THREAD:
     case SCOPE_ONE_WARP:
     case SCOPE_EACH_WARP:
-    case SCOPE_ALIGNED: return at;
+    case SCOPE_ALIGNED:
+    case SCOPE_ROW_PART: return at;
     }
     return at;
 }
