@@ -216,29 +216,6 @@ bool copy_is_small(Lowering *lo, const TileOp *op)
            !(copy_is_box(lo, op) && !strides_are_aligned(lo, src->buffer));
 }
 
-void emit_lane_copy(Lowering *lo, TileOp *op)
-{
-    Arena *const a = lo->arena;
-    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
-    TileOp *const map = as_map(lo, op);
-    const Expr *const load = map->forall.body->store.value;
-    Var *const i = loop_var(lo, map->forall.indices[0].var);
-    Nest nest;
-    begin_for(lo, &nest, i, var_of(lo, lo->lane), i32_const(lo, tile->shared.columns), i32_const(lo, WARP_LANES),
-              LOOP_NO_UNROLL);
-    Place place;
-    if (place_element(lo, load->load.buffer, load->load.subs, NULL, &place, op->span)) {
-        Expr *const dst = call_expr(lo, DTYPE_U32, "shared_address", 1, expr_address(a, tile->pointer, var_of(lo, i)));
-        Expr *const four = i32_const(lo, 4), *at = place.at, *bytes = four;
-        if (place.inside) {
-            at = expr_select(a, place.inside, place.at, expr_int(a, DTYPE_I64, 0));
-            bytes = expr_select(a, place.inside, four, i32_const(lo, 0));
-        }
-        emit_call(lo, "cp_async_4", 3, dst, expr_address(a, place.pointer, at), bytes);
-    }
-    end_nest(lo, &nest);
-}
-
 bool copy_is_cut(Lowering *lo, const TileOp *op)
 {
     Box box;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// box.h - slices of tensors as boxes, for the files that move them (box.c finds them, tma.c prints the copies).
+// box.h - slices of tensors as boxes, for the files that move them (box.c finds them, box_copy.c says what of them a CTA
+// copies, tma.c prints the copies).
 #ifndef KILN_LOWER_CUDA_BOX_H
 #define KILN_LOWER_CUDA_BOX_H
 
@@ -19,6 +20,35 @@ typedef struct Box {
     Expr *skip, *rows;
 } Box;
 
+// Which part of a copy is this CTA's, where the cluster fetches it once: an n-th of the panels or of the slowest
+// dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part
+// would take registers of its own, the CTAs take copies in turn.
+typedef struct Share {
+    int n;                   // CTAs; 1: it is not shared
+    int panels;              // of each CTA, where panels are divided; else 0
+    int along, width, bytes; // the divided dimension, a part of it, and the bytes that one fills; -1: none is
+    int whole;               // the CTA that fetches all; -1: each fetches a part
+} Share;
+
+// What printing must know of a copy.
+typedef struct BoxCopy {
+    const TileInfo *tile;
+    const Ring *ring; // that it fills; NULL: the box is only prefetched
+    Box box;          // this CTA's part
+    Share share;
+    int first;      // row of the tile
+    bool of_tensor; // the slice is a tensor's, not a view's
+    bool opens;     // it waits for its slot itself, once what its box needs is worked out
+} BoxCopy;
+
+// ---- box_copy.c: deciding
+bool copy_opens_ring(Lowering *lo, const TileOp *op, const Ring *ring);
+const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring);
+
+// ---- tma.c: printing
+void print_box_copy(Lowering *lo, const BoxCopy *copy);
+
+// ---- box.c
 bool find_box(Lowering *lo, const Region *region, Box *box);
 bool box_widths(Lowering *lo, const Region *region,
                 int64_t *widths);                        // of a tensor, in any shape; slowest dimension first

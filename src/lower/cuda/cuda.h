@@ -339,7 +339,6 @@ typedef struct Lowering {
     Var *thread_of_all;                // `thread` counts within the group where statements are placed
     Var **tensors;                     // by buffer id: pointer variables
     VEC(MmaInFlight) in_flight;        // issued and not yet waited for, oldest first
-    Ring *opening;                     // the wait for its buffer comes after what the next box needs
     bool by_warp;                      // its loop runs in a whole warp, of which one lane issues the boxes
     Expr *fetch_aligned;               // boxes can be used at all; NULL: always
     bool by_tma;                       // the producer: by boxes, else by elements
@@ -788,14 +787,11 @@ Var *load_places(Lowering *lo, const Product *p); // each lane's words, step aft
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
 bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
 bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
-void emit_lane_copy(Lowering *lo, TileOp *op);
 int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
 
 // ---- tma.c
-void emit_tma_load(Lowering *lo, TileOp *op, Ring *ring); // a box that is a tile's, or this CTA's part of it
-void emit_tma_prefetch(Lowering *lo, TileOp *op);         // the box into the L2 cache
 Expr *map_address(Lowering *lo, int map);
 // Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
@@ -875,7 +871,6 @@ void emit_op(Lowering *lo, TileOp *op);
 
 // ---- backward_slice.c, producer.c
 void find_backward_slice(Lowering *lo);
-void open_ring(Lowering *lo);
 void emit_producer(Lowering *lo, bool by_tma);
 
 // software_pipeline.c: pipelines with stage labels

@@ -7,6 +7,7 @@
 // reads once.
 //
 // before: the scalars of a step are declared      after: they still are, and no barrier knows of the prefetch
+#include "lower/cuda/box.h"
 #include "lower/cuda/producer.h"
 
 // ---- which CTAs read the same
@@ -97,7 +98,7 @@ static void prefetch_part(Lowering *lo, TileOp *body, const Sharers *sharers, in
             begin_if(
                 lo, &mine,
                 expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, i32_const(lo, n), sharers->n), sharers->at));
-            emit_tma_prefetch(lo, x);
+            print_box_copy(lo, plan_box_copy(lo, x, NULL));
             end_nest(lo, &mine);
         }
         n++;

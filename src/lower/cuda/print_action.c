@@ -7,6 +7,7 @@
 #include "lower/cuda/map.h"
 #include "lower/cuda/print_statements.h"
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/producer.h"
 #include "lower/cuda/product.h"
 
 #include <assert.h>
@@ -57,6 +58,12 @@ static void print_plan(Lowering *lo, const Action *action)
     }
 }
 
+static void print_copy(Lowering *lo, const Action *action)
+{
+    if (action->copy.how == COPY_TMA || action->copy.how == COPY_LANES) print_fetch(lo, action);
+    else print_plan(lo, action);
+}
+
 // One without control flow, with its parts.
 static void print_leaf(Lowering *lo, const Action *action)
 {
@@ -67,12 +74,15 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_RELEASE:
         print_release(lo, ring_of(lo, action), action->ring.slot == SLOT_HELD ? lo->held_slot : NULL);
         return;
+    case ACTION_ACQUIRE: print_acquire(lo, action); return;
+    case ACTION_EXPECT: print_expect(lo, action); return;
+    case ACTION_ARRIVE: print_arrive(lo, action); return;
+    case ACTION_COPY: print_copy(lo, action); return;
     case ACTION_COPY_WAIT: print_copy_wait(lo, action); return;
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
     case ACTION_LDMATRIX: print_preload(lo, action); return;
     case ACTION_MMA: print_product(lo, action); return;
-    case ACTION_COPY:
     case ACTION_STORE: print_plan(lo, action); return;
     case ACTION_MAP:
         if (action->map.how == MAP_ELEMENTS) print_plan(lo, action);
@@ -87,9 +97,6 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_LOOP:
     case ACTION_IF:
     case ACTION_SCOPE:
-    case ACTION_ACQUIRE:
-    case ACTION_EXPECT:
-    case ACTION_ARRIVE:
     case ACTION_ADVANCE:
     case ACTION_COPY_COMMIT:
     case ACTION_STORE_WAIT:

@@ -9,82 +9,36 @@
 // after:  its code is printed: before a block's first copy into a ring the wait for an empty buffer, after the last
 //         what completes the full barrier's phase
 #include "lower/cuda/actions.h"
+#include "lower/cuda/box.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/producer.h"
 
 // ---- rings
 
-// Boxes and announcements are one thread's: where others gather rows, of the last warp, which loads no list of them
-// while this thread waits.
-static void begin_issue(Lowering *lo, Nest *nest)
+static void act_on_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals, int bytes)
 {
-    const int thread = only_gathers(lo) ? WARPGROUP_THREADS - WARP_LANES : 0;
-    if (lo->by_warp || lo->has_producer_group)
-        begin_if(lo, nest, i32_op(lo, X_EQ, var_of(lo, lo->has_producer_group ? lo->thread : lo->lane), thread));
-    else begin_block(lo, nest);
+    act(lo, (Action){ .kind = kind, .ring = { .ring = ring->index, .arrivals = arrivals, .bytes = bytes } });
 }
 
-// Small rows are one warp's.
-static void begin_lanes(Lowering *lo, Nest *nest)
+static bool is_of_boxes(const Lowering *lo, const Ring *ring)
 {
-    if (lo->has_producer_group) begin_if(lo, nest, i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
-    else begin_block(lo, nest);
+    return lo->by_tma && !ring->by_lanes && !ring->is_filled;
 }
 
-static void announce(Lowering *lo, const char *how, const Ring *ring, int bytes)
+// The slot is waited for, and its bytes announced, where it is known beforehand how many come.
+static void act_acquire(Lowering *lo, const Ring *ring)
 {
-    emit_call(lo, how, 2, full_barrier(lo, ring), u32_const(lo, bytes));
-}
-
-static void record_expect(Lowering *lo, const Ring *ring, int arrivals, int bytes)
-{
-    record(lo,
-           (Action){ .kind = ACTION_EXPECT, .ring = { .ring = ring->index, .arrivals = arrivals, .bytes = bytes } });
-}
-
-static void arrive(Lowering *lo, const char *how, const Ring *ring) { emit_call(lo, how, 1, full_barrier(lo, ring)); }
-
-static void begin_ring(Lowering *lo, Ring *ring)
-{
-    Nest nest;
-    const bool one_fills = lo->by_tma && !ring->by_lanes && !ring->is_filled;
-    // Who has no part in the filling may not wait either: when the buffer was filled and released already, a
-    // latecomer would wait for the phase after.
-    const bool some_wait = lo->has_producer_group && lo->by_tma && !ring->is_filled;
-    if (some_wait && ring->by_lanes) begin_lanes(lo, &nest);
-    else if (some_wait) begin_issue(lo, &nest);
-    record_ring(lo, ACTION_ACQUIRE, ring, 0);
-    emit_call(lo, "mbar_wait", 2, empty_barrier(lo, ring), var_of(lo, ring->ring_state->phase));
-    if (some_wait) end_nest(lo, &nest);
-    if (one_fills && lo->by_warp) emit_call(lo, "__syncwarp", 0);
-    if (one_fills && ring->is_plain) {
-        begin_issue(lo, &nest);
-        announce(lo, "mbar_expect", ring, ring->bytes);
-        record_expect(lo, ring, 1, ring->bytes);
-        end_nest(lo, &nest);
-    }
+    act_on_ring(lo, ACTION_ACQUIRE, ring, 0, 0);
+    if (is_of_boxes(lo, ring) && ring->is_plain) act_on_ring(lo, ACTION_EXPECT, ring, 1, ring->bytes);
     act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_SLOT_POINTERS, .ring = ring->index } });
 }
 
-// Boxes arrive by themselves, with all bytes that were announced.
-static void end_boxes(Lowering *lo, const Ring *ring)
-{
-    Nest nest;
-    if (ring->by_lanes) begin_lanes(lo, &nest);
-    else begin_issue(lo, &nest);
-    arrive(lo, ring->by_lanes ? "cp_async_arrive" : "mbar_arrive", ring);
-    record_ring(lo, ACTION_ARRIVE, ring, ring->by_lanes ? WARP_LANES : 1);
-    end_nest(lo, &nest);
-}
-
 // What threads have stored: those of a producer group arrive warp by warp.
-static void end_stored(Lowering *lo, const Ring *ring)
+static void act_stored(Lowering *lo, const Ring *ring)
 {
     const TileInfo *const tile = ring->tiles[0]; // the only one, if it is filled
-    Nest nest;
     if (ring->has_gathers) {
-        arrive(lo, "cp_async_arrive", ring);
-        record_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS);
+        act_on_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS, 0);
         lo->copies_in_flight = false;
     }
     wait_for_copies(lo);
@@ -92,54 +46,75 @@ static void end_stored(Lowering *lo, const Ring *ring)
         act_plain(lo, ACTION_FENCE_ASYNC);
     if (ring->is_filled) act_plain(lo, ACTION_WARP_SYNC);
     else sync_producer(lo);
-    begin_if(lo, &nest, is_zero(lo, ring->is_filled ? lo->lane : lo->thread));
-    arrive(lo, "mbar_arrive", ring);
-    record_ring(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1);
-    end_nest(lo, &nest);
+    act_on_ring(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1, 0);
 }
 
-// After the last copies of a ring in its block.
-static void end_ring(Lowering *lo, const Ring *ring)
+// After the last copies of a ring in its block. Boxes arrive by themselves, with all bytes that were announced.
+static void act_filled(Lowering *lo, const Ring *ring)
 {
-    if (ring->is_gathered) {
-        arrive(lo, "cp_async_arrive", ring);
-        record_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS);
-    } else if (!lo->by_tma || ring->is_filled) end_stored(lo, ring);
-    else if (ring->by_lanes || !ring->is_plain) end_boxes(lo, ring);
+    if (ring->is_gathered) act_on_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS, 0);
+    else if (!lo->by_tma || ring->is_filled) act_stored(lo, ring);
+    else if (ring->by_lanes) act_on_ring(lo, ACTION_ARRIVE, ring, WARP_LANES, 0);
+    else if (!ring->is_plain) act_on_ring(lo, ACTION_ARRIVE, ring, 1, 0);
 }
 
-// What a cut box needs is worked out before the wait for its buffer, not after it (tma.c).
-void open_ring(Lowering *lo)
+// ---- copies
+
+// Parts of the copy of a box: what it announces; and, if it does so itself, that it waits for its slot.
+static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
 {
-    Ring *const ring = lo->opening;
-    lo->opening = NULL;
-    if (ring) begin_ring(lo, ring);
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    const BoxCopy *const box = plan_box_copy(lo, op, ring);
+    const int bytes = tma_bytes(lo, op);
+    Action *const copy = begin_parts(lo, (Action){ .kind = ACTION_COPY,
+                                                   .op = op,
+                                                   .copy = { .how = COPY_TMA, .ring = ring->index, .bytes = bytes },
+                                                   .print = box });
+    access_tile(lo, copy, tile, false, true, true);
+    if (!ring->is_plain) act_on_ring(lo, ACTION_EXPECT, ring, 0, bytes);
+    if (box->opens) act_acquire(lo, ring);
+    end_parts(lo);
+}
+
+static void act_copy(Lowering *lo, TileOp *op)
+{
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    const Ring *const ring = tile->ring;
+    if (is_of_boxes(lo, ring)) {
+        act_box_copy(lo, op, ring);
+        return;
+    }
+    Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
+    if (!lo->by_tma) {
+        access_tile(lo, act_map(lo, op, copy), tile, false, true, false);
+        return;
+    }
+    copy.copy.how = COPY_LANES;
+    access_tile(lo, act(lo, copy), tile, false, true, false);
 }
 
 // ---- blocks
 
 static void produce_op(Lowering *lo, TileOp *op);
 
+static bool opens_ring(Lowering *lo, TileOp *op, const Ring *ring)
+{
+    return is_fetch(lo, op) && is_of_boxes(lo, ring) && copy_opens_ring(lo, op, ring);
+}
+
 // One op with what its rings need around it.
 static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
-    const bool is_cut =
-        lo->by_tma && !lo->by_warp && !lo->has_producer_group && op_info(lo, op)->fetched && copy_is_cut(lo, op);
-    for (int i = 0; i < lo->rings.count; i++) {
-        Ring *const ring = lo->rings.items[i];
-        if (ring->ring_state->block != block || ring->first_fetch != op) continue;
-        if (is_cut && ring->is_plain) {
-            lo->opening = ring;
-        } else {
-            look_up_rows(lo, op);
-            begin_ring(lo, ring);
-        }
-    }
-    produce_op(lo, op);
-    open_ring(lo);
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
-        if (ring->ring_state->block == block && ring->last_fetch == op) end_ring(lo, ring);
+        if (ring->ring_state->block != block || ring->first_fetch != op || opens_ring(lo, op, ring)) continue;
+        look_up_rows(lo, op);
+        act_acquire(lo, ring);
+    }
+    produce_op(lo, op);
+    for (int i = 0; i < lo->rings.count; i++) {
+        const Ring *const ring = lo->rings.items[i];
+        if (ring->ring_state->block == block && ring->last_fetch == op) act_filled(lo, ring);
     }
 }
 
@@ -253,43 +228,6 @@ static void produce_flow(Lowering *lo, TileOp *op)
 
 // ---- operations
 
-static void record_copy(Lowering *lo, TileOp *op, CopyKind how, int bytes)
-{
-    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
-    Action *const copy = record(
-        lo,
-        (Action){ .kind = ACTION_COPY, .op = op, .copy = { .how = how, .ring = tile->ring->index, .bytes = bytes } });
-    schedule_access(lo->builder.schedule, copy,
-                    (TileAccess){ .tile = tile->number, .writes = true, .is_async = how == COPY_TMA });
-}
-
-static void produce_copy(Lowering *lo, TileOp *op)
-{
-    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
-    Ring *const ring = tile->ring;
-    if (!lo->by_tma) {
-        const Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_THREADS, .ring = ring->index } };
-        access_tile(lo, act_map(lo, op, copy), tile, false, true, false);
-        return;
-    }
-    Nest nest;
-    if (ring->by_lanes) {
-        record_copy(lo, op, COPY_LANES, 0);
-        begin_lanes(lo, &nest);
-        emit_lane_copy(lo, op);
-        end_nest(lo, &nest);
-        return;
-    }
-    begin_issue(lo, &nest);
-    if (!ring->is_plain) {
-        announce(lo, "mbar_expect_more", ring, tma_bytes(lo, op));
-        record_expect(lo, ring, 0, tma_bytes(lo, op));
-    }
-    emit_tma_load(lo, op, ring); // of a cut box: with the wait for its slot
-    record_copy(lo, op, COPY_TMA, tma_bytes(lo, op));
-    end_nest(lo, &nest);
-}
-
 static void produce_scalar(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_UPDATE) emit_op(lo, op);
@@ -300,7 +238,7 @@ static void produce_op(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     if (info->fills && !info->is_row_index) emit_fill(lo, op);
-    else if (is_fetch(lo, op)) produce_copy(lo, op);
+    else if (is_fetch(lo, op)) act_copy(lo, op);
     else if (is_in_backward_slice(lo, op)) produce_scalar(lo, op);
     else if (is_flow(op) && has_work(lo, op)) produce_flow(lo, op);
 }

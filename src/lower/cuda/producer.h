@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// producer.h - the producer's code, for the files that print it: producer.c, backward_slice.c, l2_prefetch.c,
-// row_index_loop.c.
+// producer.h - the producer's code: decided by producer.c, backward_slice.c, l2_prefetch.c and row_index_loop.c, printed
+// by print_producer.c.
 #ifndef KILN_LOWER_CUDA_PRODUCER_H
 #define KILN_LOWER_CUDA_PRODUCER_H
 
@@ -15,5 +15,11 @@ bool declare_again(Lowering *lo, TileOp *op);                    // a needed sca
 // ---- l2_prefetch.c
 void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first,
                        int end); // for fetches of the pipeline's next step, those from `first` on
+
+// ---- print_producer.c
+void print_acquire(Lowering *lo, const Action *action);
+void print_expect(Lowering *lo, const Action *action);
+void print_arrive(Lowering *lo, const Action *action);
+void print_fetch(Lowering *lo, const Action *action); // a copy by boxes or lanes
 
 #endif

@@ -3,6 +3,7 @@
 //
 // A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows,
 // those outside the view from beyond the tensor, which TMA fills with zeros and does not read.
+#include "lower/cuda/actions.h"
 #include "lower/cuda/box.h"
 
 #include <assert.h>
@@ -102,42 +103,7 @@ void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, i
     }
 }
 
-// ---- what a CTA of a cluster copies
-
-// Which part of a copy is this CTA's, where the cluster fetches it once: an n-th of the panels or of the slowest
-// dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part
-// would take registers of its own, the CTAs take copies in turn.
-typedef struct Share {
-    int n;                   // CTAs; 1: it is not shared
-    int panels;              // of each CTA, where panels are divided; else 0
-    int along, width, bytes; // the divided dimension, a part of it, and the bytes that one fills; -1: none is
-    int whole;               // the CTA that fetches all; -1: each fetches a part
-} Share;
-
-static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
-{
-    Share share = { .n = 1, .along = -1, .whole = -1 };
-    if (!tile || !tile->is_multicast) return share;
-    const SharedLayout *const s = &tile->shared;
-    const int last = box->tensor->rank - 1, panels = s->columns / s->panel_columns, n = share.n = lo->cluster;
-    int slowest = 0;
-    while (slowest < last && box->width[slowest] == 1) slowest++;
-    int64_t bytes = slowest < last ? s->pitch_bytes : dtype_bits(box->tensor->type) / 8;
-    for (int d = slowest + 1; d < last; d++) bytes *= box->width[d];
-    const int64_t width = box->width[slowest] / n;
-    if (box->cut >= 0) {
-        share.whole = lo->n_alternating++ % n;
-    } else if (panels % n == 0) {
-        share.panels = panels / n;
-    } else if (box->width[slowest] % n == 0 && width * bytes % BOX_ALIGN == 0 && (slowest < last || panels == 1)) {
-        share.along = slowest;
-        share.width = (int)width;
-        share.bytes = (int)(width * bytes);
-    } else {
-        share.whole = lo->n_alternating++ % n;
-    }
-    return share;
-}
+// ---- copies
 
 static Expr *rank_times(Lowering *lo, int bytes)
 {
@@ -145,14 +111,9 @@ static Expr *rank_times(Lowering *lo, int bytes)
     return expr_binary(lo->arena, X_MUL, rank, u32_const(lo, bytes));
 }
 
-// ---- copies
-
 // A copy's boxes as they are printed.
 typedef struct Load {
-    const TileInfo *tile;
-    const Ring *ring; // NULL: the box is only prefetched
-    Box box;          // this CTA's part
-    Share share;
+    const BoxCopy *copy;
     int rank, panels, map; // map: of a cut box the first
     int offset;            // bytes from the tile's beginning
     Expr *base, *barrier;
@@ -160,23 +121,23 @@ typedef struct Load {
     Var *skip, *rows, *whole; // of a cut box
 } Load;
 
-static bool is_cut(const Load *load) { return load->box.cut >= 0; }
+static bool is_cut(const BoxCopy *copy) { return copy->box.cut >= 0; }
 
 static int map_of_load(Lowering *lo, const Load *load)
 {
-    const SharedLayout *const s = &load->tile->shared;
+    const SharedLayout *const s = &load->copy->tile->shared;
     int shape[BOX_RANK] = { 0 };
-    if (is_cut(load)) return maps_of_cut(lo, &load->box, s->panel_columns, s->swizzle_bytes);
-    reverse_widths(load->box.width, load->rank, shape);
-    if (load->share.along != load->rank - 1) shape[0] = s->panel_columns;
-    return add_map(lo, load->box.tensor, shape, s->swizzle_bytes);
+    if (is_cut(load->copy)) return maps_of_cut(lo, &load->copy->box, s->panel_columns, s->swizzle_bytes);
+    reverse_widths(load->copy->box.width, load->rank, shape);
+    if (load->copy->share.along != load->rank - 1) shape[0] = s->panel_columns;
+    return add_map(lo, load->copy->box.tensor, shape, s->swizzle_bytes);
 }
 
 // To this CTA's part.
 static void point_share(Lowering *lo, Load *load)
 {
-    const Share *const share = &load->share;
-    const SharedLayout *const s = &load->tile->shared;
+    const Share *const share = &load->copy->share;
+    const SharedLayout *const s = &load->copy->tile->shared;
     const int i = share->along >= 0 ? load->rank - 1 - share->along : 0;
     const int width = share->along >= 0 ? share->width : share->panels * s->panel_columns;
     const int bytes = share->along >= 0 ? share->bytes : share->panels * s->panel_bytes;
@@ -187,7 +148,7 @@ static void point_share(Lowering *lo, Load *load)
 
 static void declare_cut(Lowering *lo, Load *load)
 {
-    const Box *const box = &load->box;
+    const Box *const box = &load->copy->box;
     for (int i = 0; i < load->rank; i++) load->at[i] = var_of(lo, emit_declare(lo, DTYPE_I32, "box_at", load->at[i]));
     load->skip = emit_declare(lo, DTYPE_I32, "box_skip", coordinate(lo, box->skip, false));
     load->rows = emit_declare(lo, DTYPE_I32, "box_rows", coordinate(lo, box->rows, false));
@@ -196,37 +157,32 @@ static void declare_cut(Lowering *lo, Load *load)
                                call_expr(lo, DTYPE_BOOL, is_whole, 2, var_of(lo, load->skip), var_of(lo, load->rows)));
 }
 
-static bool point_load(Lowering *lo, TileOp *op, const Ring *ring, Load *load)
+static Load point_load(Lowering *lo, const BoxCopy *copy)
 {
-    int64_t first;
-    *load = (Load){ .tile = tile_info(lo, op->copy.dst.buffer), .ring = ring };
-    if (!find_box(lo, &op->copy.src, &load->box) || !is_rows_of_tile(&op->copy.dst, &first)) return false;
-    const SharedLayout *const s = &load->tile->shared;
-    const Share *const share = &load->share;
-    load->rank = load->box.tensor->rank;
-    load->share = share_of(lo, ring ? load->tile : NULL, &load->box);
-    load->panels = share->panels ? share->panels : s->columns / s->panel_columns;
-    load->offset = (int)first * s->pitch_bytes;
-    if (share->along >= 0) load->box.width[share->along] = share->width;
-    load->map = map_of_load(lo, load);
-    load->base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, load->tile->pointer));
-    load->barrier = ring ? full_barrier(lo, ring) : NULL;
-    for (int d = 0; d < load->rank; d++)
-        load->at[load->rank - 1 - d] = coordinate(lo, load->box.start[d], op->copy.src.buffer->kind == BUFFER_TENSOR);
-    point_share(lo, load);
-    if (is_cut(load)) declare_cut(lo, load);
-    return true;
+    const SharedLayout *const s = &copy->tile->shared;
+    const Share *const share = &copy->share;
+    Load load = { .copy = copy, .rank = copy->box.tensor->rank };
+    load.panels = share->panels ? share->panels : s->columns / s->panel_columns;
+    load.offset = copy->first * s->pitch_bytes;
+    load.map = map_of_load(lo, &load);
+    load.base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, copy->tile->pointer));
+    load.barrier = copy->ring ? full_barrier(lo, copy->ring) : NULL;
+    for (int d = 0; d < load.rank; d++)
+        load.at[load.rank - 1 - d] = coordinate(lo, copy->box.start[d], copy->of_tensor);
+    point_share(lo, &load);
+    if (is_cut(copy)) declare_cut(lo, &load);
+    return load;
 }
 
 static const char *name_of_load(Lowering *lo, const Load *load)
 {
     Arena *const a = lo->arena;
-    const SharedLayout *const s = &load->tile->shared;
-    const int n = load->share.n, width = is_cut(load) ? (int)load->box.width[load->box.cut] : 0;
-    if (!load->ring) return is_cut(load) ? arena_printf(a, "tma_prefetch_rows<%d>", width) : "tma_prefetch";
-    if (is_cut(load))
+    const SharedLayout *const s = &load->copy->tile->shared;
+    const int n = load->copy->share.n, width = is_cut(load->copy) ? (int)load->copy->box.width[load->copy->box.cut] : 0;
+    if (!load->copy->ring) return is_cut(load->copy) ? arena_printf(a, "tma_prefetch_rows<%d>", width) : "tma_prefetch";
+    if (is_cut(load->copy))
         return arena_printf(a, "tma_load_rows<%d, %d, %d, %d, %d, %d%s>", width, s->pitch_bytes,
-                            load->rank - 1 - load->box.cut, load->panels, s->panel_bytes, s->panel_columns,
+                            load->rank - 1 - load->copy->box.cut, load->panels, s->panel_bytes, s->panel_columns,
                             n > 1 ? arena_printf(a, ", %d", (1 << n) - 1) : "");
     return n > 1 ? arena_printf(a, "tma_multicast<%d>", (1 << n) - 1) : arena_printf(a, "tma_load_%dd", load->rank);
 }
@@ -235,14 +191,15 @@ static const char *name_of_load(Lowering *lo, const Load *load)
 static void emit_panel(Lowering *lo, const Load *load, int panel)
 {
     Arena *const a = lo->arena;
-    const SharedLayout *const s = &load->tile->shared;
+    const SharedLayout *const s = &load->copy->tile->shared;
     Expr *args[6 + BOX_RANK];
     int n = 0;
-    if (load->ring) args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
+    if (load->copy->ring)
+        args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
     args[n++] = map_address(lo, load->map);
-    if (load->ring) args[n++] = load->barrier;
-    if (is_cut(load)) args[n++] = var_of(lo, load->whole);
-    if (is_cut(load) && load->ring) {
+    if (load->copy->ring) args[n++] = load->barrier;
+    if (is_cut(load->copy)) args[n++] = var_of(lo, load->whole);
+    if (is_cut(load->copy) && load->copy->ring) {
         args[n++] = var_of(lo, load->skip);
         args[n++] = var_of(lo, load->rows);
     }
@@ -251,18 +208,14 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     emit_call_if(lo, NULL, expr_call(a, DTYPE_NONE, name_of_load(lo, load), n + load->rank, args));
 }
 
-static void emit_load(Lowering *lo, TileOp *op, const Ring *ring)
+// Its parts are what it does to wait for its slot.
+void print_box_copy(Lowering *lo, const BoxCopy *copy)
 {
-    Load load;
     Nest one;
-    if (!point_load(lo, op, ring, &load)) return;
-    if (ring) open_ring(lo);
-    if (load.share.whole >= 0) begin_if(lo, &one, i32_op(lo, X_EQ, cluster_rank(lo), load.share.whole));
-    const bool at_once = is_cut(&load) && ring; // all panels in one call
+    const Load load = point_load(lo, copy);
+    if (copy->opens) print_parts_through(lo, ACTION_DECLARE);
+    if (copy->share.whole >= 0) begin_if(lo, &one, i32_op(lo, X_EQ, cluster_rank(lo), copy->share.whole));
+    const bool at_once = is_cut(copy) && copy->ring; // all panels in one call
     for (int panel = 0; panel < (at_once ? 1 : load.panels); panel++) emit_panel(lo, &load, panel);
-    if (load.share.whole >= 0) end_nest(lo, &one);
+    if (copy->share.whole >= 0) end_nest(lo, &one);
 }
-
-void emit_tma_load(Lowering *lo, TileOp *op, Ring *ring) { emit_load(lo, op, ring); }
-
-void emit_tma_prefetch(Lowering *lo, TileOp *op) { emit_load(lo, op, NULL); }

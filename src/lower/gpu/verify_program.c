@@ -146,12 +146,14 @@ static void make_advance(Maker *maker, const Action *action)
     add_step(maker, STEP_DO, action, -1);
 }
 
-// What it does in the course of its work comes after what it accesses.
+// What it does in the course of its work comes after what it accesses; but a copy's waits and announcements before.
 static void make_leaf(Maker *maker, const Action *action)
 {
+    const bool is_copy = action->kind == ACTION_COPY;
+    if (is_copy) make_block(maker, action->body);
     if (action->n_accesses || (action->kind != ACTION_SCALAR && action->kind != ACTION_DECLARE))
         add_step(maker, STEP_DO, action, -1);
-    make_block(maker, action->body);
+    if (!is_copy) make_block(maker, action->body);
 }
 
 static void make_block(Maker *maker, const Action *action)
