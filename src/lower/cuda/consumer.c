@@ -6,6 +6,7 @@
 // stand where hazards.c wants them. Where statements are placed on groups (warp_roles.c), each group has a walk of its
 // own, and one tells another what it has done by group barriers.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
 
 // ---- barriers
 
@@ -249,7 +250,7 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 void emit_block(Lowering *lo, TileOp *block)
 {
     for (TileOp *op = block; op; op = op->next) {
-        emit_early_loads(lo, op);
+        act_early_loads(lo, op);
         emit_consumer_op(lo, op, block);
     }
 }

@@ -53,7 +53,7 @@
 //                             register_prefetch.c, lines.c)
 //     reduce.c                what a reduction does after its loop: shuffles, then shared memory between warps
 //     partial.c               reductions that only the end of a loop around needs
-//     scan.c, scan_registers.c   sums along a dimension, in shared memory and in registers
+//     scan.c                  sums along a dimension, in shared memory and in registers
 //     thread.c                the statements of one iteration
 //     vector.c, moves.c       several elements at a time
 //     scalar.c, place.c       scalar expressions, conversions; the address of an element
@@ -713,10 +713,6 @@ void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
 bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
 void print_packed_conversion(Lowering *lo, const TileInfo *to, const TileInfo *from);
 
-// ---- early.c
-// At the first of several copies in a row from tensors that nobody writes: prints the loads of all.
-void emit_early_loads(Lowering *lo, TileOp *first);
-
 // ---- vector.c
 // The mode of the layout that runs through consecutive elements, if loads or stores of this forall can move several
 // at a time; -1: none. Fills it->loaded and it->stored.
@@ -890,12 +886,10 @@ void decide_software_pipeline(Lowering *lo, TileOp *pipeline);
 // early_issue.c: pipelines whose step begins with products that the step before issues at its end
 bool can_issue_early(Lowering *lo, TileOp *pipeline);
 void decide_early_issue_loop(Lowering *lo, TileOp *pipeline);
-void decide_early_issue(Lowering *lo);    // such products, if they are due
-void emit_scan(Lowering *lo, TileOp *op); // scan.c
-// scan_registers.c
+void decide_early_issue(Lowering *lo); // such products, if they are due
+// scan.c
 void expand_scans(Lowering *lo, TileOp **link);
 bool scans_in_registers(Lowering *lo, const TileOp *op); // as far as the layout is known
 int scan_scratch_bytes(Lowering *lo, const TileOp *op);
-void emit_register_scan(Lowering *lo, TileOp *op);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // early.c - copies to registers whose loads are all made before the first of them is finished.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/map.h"
 
 // Is where a region lies known without reading memory?
 static bool is_placed(const Region *region)
@@ -39,21 +39,20 @@ static Iteration *loads_of_copy(Lowering *lo, TileOp *op, int *words)
     return it;
 }
 
-void emit_early_loads(Lowering *lo, TileOp *first)
+// At the first of several copies in a row from tensors that nobody writes: the loads of all are made before it.
+void act_early_loads(Lowering *lo, TileOp *first)
 {
-    Iteration *its[8];
-    TileOp *ops[8];
-    int n = 0, words = 0;
-    for (TileOp *op = first; op && n < COUNT(its); op = op->next) {
+    EarlyLoads loads = { .n = 0 };
+    TileOp *ops[EARLY_COPIES_MAX];
+    int words = 0;
+    for (TileOp *op = first; op && loads.n < EARLY_COPIES_MAX; op = op->next) {
         if (op->kind == T_TILE || op->kind == T_FILL) continue;
-        if (op_info(lo, op)->loads || !(its[n] = loads_of_copy(lo, op, &words))) break;
-        ops[n++] = op;
+        if (op_info(lo, op)->loads || !(loads.its[loads.n] = loads_of_copy(lo, op, &words))) break;
+        ops[loads.n++] = op;
     }
-    for (int i = 0; i < n && n > 1; i++) {
-        op_info(lo, ops[i])->loads = its[i];
-        const Partition partition = lo->partition;
-        lo->partition = its[i]->partition;
-        emit_batch(lo, its[i]);
-        lo->partition = partition;
-    }
+    if (loads.n < 2) return;
+    for (int i = 0; i < loads.n; i++) op_info(lo, ops[i])->loads = loads.its[i];
+    EarlyLoads *const plan = NEW(lo->arena, EarlyLoads);
+    *plan = loads;
+    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_EARLY_LOADS }, .print = plan });
 }

@@ -15,6 +15,12 @@ typedef struct MapPlan {
     bool only_first_replica, is_muted; // threads, groups that repeat what others do: they store nothing
 } MapPlan;
 
+enum { EARLY_COPIES_MAX = 8 };
+typedef struct EarlyLoads {
+    Iteration *its[EARLY_COPIES_MAX]; // of each copy; printing notes the variables here
+    int n;
+} EarlyLoads;
+
 typedef struct JoinPlan {
     const TileInfo *tile;
     Iteration it; // over its registers: as if a forall had just reduced what its threads hold in common
@@ -28,8 +34,12 @@ void act_map_barriers(Lowering *lo, const MapPlan *plan);
 void act_elementwise(Lowering *lo, TileOp *op);         // a forall, copy, fill or tile atomic, in the form that is best
 void act_join_sums(Lowering *lo, const TileInfo *tile); // its parts become its value
 
+// ---- early.c
+void act_early_loads(Lowering *lo, TileOp *first);
+
 // ---- print_map.c
 void print_map(Lowering *lo, const MapPlan *plan);
+void print_early_loads(Lowering *lo, const EarlyLoads *loads);
 
 // ---- reduce.c: printing
 void print_join_sums(Lowering *lo, const JoinPlan *plan);

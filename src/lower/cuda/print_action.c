@@ -9,6 +9,7 @@
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/producer.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/scan.h"
 
 #include <assert.h>
 
@@ -40,7 +41,7 @@ static void print_copy_wait(Lowering *lo, const Action *action)
 static void print_declare(Lowering *lo, const Action *action)
 {
     switch (action->declare.what) {
-    case DECLARE_EARLY_LOADS: return;
+    case DECLARE_EARLY_LOADS: print_early_loads(lo, action->print); return;
     case DECLARE_THREADS: print_threads(lo); return;
     case DECLARE_COORDINATES: print_coordinates(lo); return;
     case DECLARE_OUTER: return_to_threads(lo); return;
@@ -88,6 +89,7 @@ static void print_leaf(Lowering *lo, const Action *action)
         if (action->map.how == MAP_ELEMENTS) print_plan(lo, action);
         else print_partial(lo, action);
         return;
+    case ACTION_SCAN: print_scan(lo, action->print); return;
     case ACTION_FENCE_REGISTERS: print_register_fence(lo, action); return;
     case ACTION_BARRIER_SYNC: print_barrier(lo, "bar_sync", action); return;
     case ACTION_BARRIER_ARRIVE: print_barrier(lo, "bar_arrive", action); return;
@@ -101,7 +103,6 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_COPY_COMMIT:
     case ACTION_STORE_WAIT:
     case ACTION_PREFETCH:
-    case ACTION_SCAN:
     case ACTION_ATOMIC:
     case ACTION_SCALAR: return;
     }

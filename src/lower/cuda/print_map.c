@@ -248,3 +248,15 @@ void print_map(Lowering *lo, const MapPlan *plan)
     print_by_partition(lo, plan);
     if (plan->row_factor) end_nest(lo, &some);
 }
+
+// ---- loads of several copies, before them
+
+void print_early_loads(Lowering *lo, const EarlyLoads *loads)
+{
+    for (int i = 0; i < loads->n; i++) {
+        const Partition partition = lo->partition;
+        lo->partition = loads->its[i]->partition;
+        emit_batch(lo, loads->its[i]);
+        lo->partition = partition;
+    }
+}

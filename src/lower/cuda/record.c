@@ -122,10 +122,10 @@ void record_op(Lowering *lo, TileOp *op)
     case T_ASSERT:
     case T_EXTERN: record_leaf(lo, op, (Action){ .kind = ACTION_SCALAR }); return;
     case T_ATOMIC: record_leaf(lo, op, (Action){ .kind = ACTION_ATOMIC }); return;
-    case T_SCAN: record_leaf(lo, op, (Action){ .kind = ACTION_SCAN }); return;
     case T_BREAK:
     case T_CONTINUE:
     case T_RETURN:
+    case T_SCAN:
     case T_FORALL:
     case T_COPY:
     case T_FILL:

@@ -3,6 +3,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/scan.h"
 
 bool is_flow(const TileOp *op)
 {
@@ -190,16 +191,6 @@ static void emit_return(Lowering *lo, TileOp *op)
     act_jump(lo, op);
 }
 
-// ---- scans
-
-static void emit_whole_scan(Lowering *lo, TileOp *op)
-{
-    const Partition partition = lo->partition;
-    if (lo->is_specialised && !op->groups) lo->partition = lo->all;
-    emit_scan(lo, op);
-    lo->partition = partition;
-}
-
 void emit_op(Lowering *lo, TileOp *op)
 {
     if (op->kind != T_MATMUL) record_op(lo, op);
@@ -225,7 +216,7 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_FILL:
     case T_ATOMIC_TILE: act_elementwise(lo, op); return;
     case T_MATMUL: decide_product(lo, op); return;
-    case T_SCAN: emit_whole_scan(lo, op); return;
+    case T_SCAN: act_scan(lo, op); return;
     case T_FOR: emit_for(lo, op); return;
     case T_WHILE: emit_while(lo, op); return;
     case T_PIPELINE:
