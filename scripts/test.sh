@@ -307,7 +307,7 @@ has_built() {
 }
 
 # The prelude's tests for every instruction set are the same programs as in this build.
-test_asan()     { has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E 'every_isa|docs|run_avx2'; }
+test_asan()     { has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E 'every_isa|docs|run_avx2|run_portable'; }
 test_asan_kernels() { has_built asan && after kernels-native && part asan-kernels "$build-asan/kiln" test --quick kernels; }
 test_tsan()     { has_built tsan && after programs && part tsan-programs run_ctest "$build-tsan" -R "$tsan_programs"; }
 fuzz_front_end() {
@@ -315,7 +315,7 @@ fuzz_front_end() {
 }
 fuzz_launch()   { has_built asan && part fuzz-launch fuzz launch tests/fuzz/corpus/launch; }
 
-tsan_programs='^(api_|ops_handle|ops_refusal|tools_|example_|emit|plan|base)'
+tsan_programs='^(api_|ops_handle|ops_refusal|tools_work|example_|emit_|plan_|base_)'
 
 # ---- all of it
 
