@@ -8,7 +8,8 @@
 // The first member of what an action's `print` points to, where its kind does not say what that is: copies, stores and
 // maps have several forms each.
 typedef enum PlanForm {
-    PLAN_MAP, // of a map over elements (map.h)
+    PLAN_MAP,    // of a map over elements (map.h)
+    PLAN_PANELS, // panels.h
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.

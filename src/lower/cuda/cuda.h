@@ -814,7 +814,6 @@ void emit_transposed_add(Lowering *lo, TileOp *op);
 
 // ---- panels.c
 bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a tile that products read
-void emit_panels(Lowering *lo, TileOp *op);
 
 // ---- rescale.c
 const TileInfo *rescale_factor(Lowering *lo, const TileOp *op); // of its rows; NULL: it is no such product

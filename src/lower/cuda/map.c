@@ -6,6 +6,7 @@
 // after:  each map is an action whose plan (map.h) says all that printing needs; the barriers of its reductions are
 //         parts of it
 #include "lower/cuda/map.h"
+#include "lower/cuda/panels.h"
 
 #include "lower/cuda/actions.h"
 
@@ -225,12 +226,20 @@ static void emit_staged(Lowering *lo, TileOp *op)
 
 static void record_form(Lowering *lo, TileOp *op) { record_accesses(lo, record(lo, elementwise_action(lo, op)), op); }
 
+static void act_form(Lowering *lo, TileOp *op, const void *plan)
+{
+    Action action = elementwise_action(lo, op);
+    record_accesses(lo, &action, op);
+    action.print = plan;
+    act(lo, action);
+}
+
 void act_elementwise(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
-    if (copy_is_panels(lo, op)) {
-        record_form(lo, op);
-        emit_panels(lo, op);
+    const PanelsPlan *const panels = plan_panels(lo, op);
+    if (panels) {
+        act_form(lo, op, panels);
     } else if (store_is_staged(lo, op)) {
         record_form(lo, op);
         emit_staged(lo, op);

@@ -5,6 +5,7 @@
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+#include "lower/cuda/panels.h"
 #include "lower/cuda/print_statements.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/producer.h"
@@ -56,6 +57,7 @@ static void print_plan(Lowering *lo, const Action *action)
 {
     switch (*(const PlanForm *)action->print) {
     case PLAN_MAP: print_map(lo, action->print); return;
+    case PLAN_PANELS: print_panels(lo, action->print); return;
     }
 }
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// panels.h - accumulators stored into shared tiles that products read.
+#ifndef KILN_LOWER_CUDA_PANELS_H
+#define KILN_LOWER_CUDA_PANELS_H
+
+#include "lower/cuda/actions.h"
+
+typedef struct PanelsPlan {
+    PlanForm form; // PLAN_PANELS
+    const TileInfo *from, *to;
+    Division division;
+    int row_blocks, columns; // of one group
+} PanelsPlan;
+
+const PanelsPlan *plan_panels(Lowering *lo, const TileOp *op); // panels.c; NULL: it is no such copy
+void print_panels(Lowering *lo, const PanelsPlan *plan);       // print_panels.c
+
+#endif
