@@ -52,20 +52,20 @@
 //     rows.c                  rows that a producer group gathers or converts (rows.h lists gather.c, convert.c,
 //                             register_prefetch.c, lines.c)
 //     reduce.c                what a reduction does after its loop: shuffles, then shared memory between warps
-//     partial.c               reductions that only the end of a loop around needs
+//     partial.c, print_partial.c   reductions that only the end of a loop around needs
 //     scan.c                  sums along a dimension, in shared memory and in registers
 //     thread.c                the statements of one iteration
 //     vector.c, moves.c       several elements at a time
 //     scalar.c, place.c       scalar expressions, conversions; the address of an element
-//     wgmma.c, mma.c, fma.c   products
+//     decide_product.c        products as actions, printed by print_product.c: wgmma.c, mma.c, print_fma.c
 //     in_flight.c             waiting for them where a result is first used
 //     rescale.c, packed.c     what is done to accumulators between them
 //     hints.c                 how the rows of a shared tile are laid out, if the source says it
-//     sparse.c                the metadata of a sparse operand, brought to the lanes that hand it to tensor cores
+//     print_sparse.c          the metadata of a sparse operand, brought to the lanes that hand it to tensor cores
 //     store.c                 fragments to tensors through swizzled staging and TMA
 //     transposed_store.c      the same of transposed products
 //     several_writers.c       tensors that several statements write: what must stay in order
-//     panels.c                accumulators to shared tiles that products read
+//     panels.c, print_panels.c   accumulators to shared tiles that products read
 //     box.c, tma.c            slices of tensors that are boxes; tensor maps and copies by them
 //     debug.c, checked.c      print and assert; what --check adds
 //     build.c, info.c         short forms of Loop IR; what is noted about operations
@@ -754,9 +754,6 @@ bool product_region(const Region *region, int64_t *start, int64_t *width); // tw
 bool product_is_fixed(const Product *p);                                   // both operands are such ranges
 const char *plan_fma(Lowering *lo, Product *p);                            // NULL: can be done
 bool finish_fma(Lowering *lo, Product *p);
-void emit_zeros(Lowering *lo, const TileInfo *acc); // unless the product accumulates
-void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words,
-               Expr *at);
 Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
 Expr *lane_bits(Lowering *lo, int shift, int mask);                              // of the lane's number
 
@@ -777,7 +774,6 @@ bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes,
 // ---- sparse.c: 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it
 void finish_sparse(Lowering *lo, const Product *p);
-Var *load_places(Lowering *lo, const Product *p); // each lane's words, step after step for each block of rows
 
 // ---- box.c
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA

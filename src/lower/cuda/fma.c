@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fma.c - products by multiply-adds: what tensor cores do not compute exactly (f32, f64) or cannot read.
+// fma.c - deciding: products by multiply-adds: what tensor cores do not compute exactly (f32, f64) or cannot read.
 //
 // Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element
 // it loads is used for a whole edge of the rectangle.
@@ -19,11 +19,11 @@ static const char *const element_class[DTYPE_COUNT] = {
     [DTYPE_E4M3] = "E4m3",           [DTYPE_E5M2] = "E5m2",
 };
 
-// Elements of the contraction, or lines, that one load brings.
-static int piece_of(DType type) { return dtype_bits(type) == 64 ? 2 : 4; }
+const char *fma_class(DType type) { return element_class[type]; }
 
-// The operand's lines are rows of its tile, and the contraction runs along them.
-static bool is_along(const Operand *x, bool is_left) { return is_left ? !x->transposed : x->transposed; }
+int fma_piece(DType type) { return dtype_bits(type) == 64 ? 2 : 4; }
+
+bool fma_is_along(const Operand *x, bool is_left) { return is_left ? !x->transposed : x->transposed; }
 
 static const char *check_operand(Lowering *lo, const Operand *x)
 {
@@ -31,10 +31,10 @@ static const char *check_operand(Lowering *lo, const Operand *x)
     int64_t start[2], width[2], columns;
     if (!tile || tile->buffer->rank != 2) return "an operand is no tile of its own";
     if (x->type != tile->buffer->type) return "an operand is converted";
-    if (!element_class[x->type]) return "an operand's type has no multiply-add";
+    if (!fma_class(x->type)) return "an operand's type has no multiply-add";
     if (!product_region(&x->region, start, width)) return "an operand's slice is not at a fixed place";
-    if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % piece_of(x->type) != 0 ||
-        row_padding(tile->buffer) % piece_of(x->type) != 0 || start[1] % piece_of(x->type) != 0)
+    if (!expr_as_int(tile->buffer->shape[1], &columns) || columns % fma_piece(x->type) != 0 ||
+        row_padding(tile->buffer) % fma_piece(x->type) != 0 || start[1] % fma_piece(x->type) != 0)
         return "an operand's rows cannot be read in whole pieces";
     return NULL;
 }
@@ -64,11 +64,11 @@ const char *plan_fma(Lowering *lo, Product *p)
     const char *why = check_operand(lo, a);
     if (!why) why = check_operand(lo, b);
     if (why) return why;
-    const int steps = piece_of(a->type) < piece_of(b->type) ? piece_of(a->type) : piece_of(b->type);
+    const int steps = fma_piece(a->type) < fma_piece(b->type) ? fma_piece(a->type) : fma_piece(b->type);
     if (p->k % steps != 0) return "the contraction is no whole number of pieces";
     each_op(lo, lo->kernel->body, sees_other_result, p);
-    if (!layout_register_tile(p->m, p->n, lo->partition, is_along(a, true) ? 1 : piece_of(a->type),
-                              is_along(b, false) ? 1 : piece_of(b->type), p->keeps_rows,
+    if (!layout_register_tile(p->m, p->n, lo->partition, fma_is_along(a, true) ? 1 : fma_piece(a->type),
+                              fma_is_along(b, false) ? 1 : fma_piece(b->type), p->keeps_rows,
                               FMA_REGISTERS * 32 / dtype_bits(type), &p->rectangle))
         return "its rows and columns do not divide among the threads";
     return NULL;
@@ -104,32 +104,4 @@ bool finish_fma(Lowering *lo, Product *p)
     share_operand(lo, p, &p->right);
     lo->uses_fma = true;
     return true;
-}
-
-static const char *operand_class(Lowering *lo, const Operand *x, bool along, int runs, int run, int stride)
-{
-    const SharedLayout *const s = &tile_info(lo, x->region.buffer)->shared;
-    int64_t start[2], width[2];
-    product_region(&x->region, start, width);
-    return arena_printf(lo->arena, "FmaOperand<%s, FmaTile<%d, %d, %d>, %s, %d, %d, %d, %d, %d>",
-                        element_class[x->type], s->swizzle_bytes, s->pitch_bytes, s->panel_bytes,
-                        along ? "false" : "true", runs, run, stride, (int)start[0], (int)start[1]);
-}
-
-void emit_fma(Lowering *lo, Product *p)
-{
-    TileOp *const op = p->op;
-    const Operand *const a = &p->left, *const b = &p->right;
-    const RegisterTile *const t = &p->rectangle;
-    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int pa = piece_of(a->type), pb = piece_of(b->type);
-    if (!op->matmul.accumulate) emit_zeros(lo, acc);
-    const char *const name =
-        arena_printf(lo->arena, "fma_product<%s, %s, %d, %d>",
-                     operand_class(lo, a, is_along(a, true), t->row_runs, t->row_run, t->row_stride),
-                     operand_class(lo, b, is_along(b, false), t->column_runs, t->column_run, t->column_stride),
-                     pa < pb ? pa : pb, p->k);
-    emit_call(lo, name, 5, var_of(lo, acc->registers), var_of(lo, tile_info(lo, a->region.buffer)->pointer),
-              thread_part(lo, &t->layout, 0), var_of(lo, tile_info(lo, b->region.buffer)->pointer),
-              thread_part(lo, &t->layout, 1));
 }
