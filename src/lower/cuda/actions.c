@@ -14,6 +14,14 @@ Action *act(Lowering *lo, Action action)
     return added;
 }
 
+Action *act_op(Lowering *lo, TileOp *op, Action action)
+{
+    action.op = op;
+    Action *const added = act(lo, action);
+    record_accesses(lo, added, op);
+    return added;
+}
+
 Action *begin_parts(Lowering *lo, Action action)
 {
     lo->open_parts++;
@@ -61,6 +69,18 @@ void act_declare(Lowering *lo, DeclareKind what)
 static Action on_ring(ActionKind kind, const Ring *ring)
 {
     return (Action){ .kind = kind, .ring = { .ring = ring->index } };
+}
+
+void act_on_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals)
+{
+    Action action = on_ring(kind, ring);
+    action.ring.arrivals = arrivals;
+    act(lo, action);
+}
+
+void act_slot_pointers(Lowering *lo, const Ring *ring)
+{
+    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_SLOT_POINTERS, .ring = ring->index } });
 }
 
 void act_wait(Lowering *lo, const Ring *ring) { act(lo, on_ring(ACTION_WAIT, ring)); }

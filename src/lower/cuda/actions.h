@@ -36,6 +36,9 @@ void act_barrier(Lowering *lo, ActionKind kind, int barrier, int threads);
 void act_register_fence(Lowering *lo, const TileInfo *tile); // its registers are not accessed before this
 void act_mma_wait(Lowering *lo, int pending);
 void act_declare(Lowering *lo, DeclareKind what);
+void act_slot_pointers(Lowering *lo, const Ring *ring); // its tiles' pointers to the current slot
+void act_on_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals);
+Action *act_op(Lowering *lo, TileOp *op, Action action); // with what it accesses
 void open_loop(Lowering *lo, LoopPart part, const TileOp *source);
 
 // ---- record.c: what the walks still print themselves, as actions
@@ -48,7 +51,9 @@ void record_loop(Lowering *lo, LoopPart part, const TileOp *source);
 void record_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals);
 void record_accesses(Lowering *lo, Action *action, TileOp *op);
 void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
-void record_op(Lowering *lo, TileOp *op); // an operation without a body
+
+// ---- store.c
+void print_store_wait(Lowering *lo, const Action *action);
 
 // ---- schedule_tables.c
 void make_schedule_tables(Lowering *lo);

@@ -52,11 +52,9 @@ static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value
 }
 
 // Where the tile is declared: nothing in it is written any more.
-void clear_shadow(Lowering *lo, const TileInfo *tile)
+void print_unwritten(Lowering *lo, const TileInfo *tile)
 {
-    if (!has_shadow(lo, tile)) return;
     const bool shared = tile->storage == TILE_IN_SHARED;
-    if (shared) emit_barrier(lo); // of the step before, some may still read
     Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
     Nest nest;
     begin_for(lo, &nest, i, shared ? var_of(lo, lo->thread) : i32_const(lo, 0),
@@ -64,7 +62,6 @@ void clear_shadow(Lowering *lo, const TileInfo *tile)
               i32_const(lo, shared ? all_threads(lo) : 1), shared ? LOOP_NO_UNROLL : LOOP_UNROLL);
     store_shadow(lo, tile, var_of(lo, i), 0);
     end_nest(lo, &nest);
-    if (shared) emit_barrier(lo);
 }
 
 void mark_written(Lowering *lo, const Place *place)

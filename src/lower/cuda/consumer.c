@@ -213,12 +213,13 @@ static void enter_rings(Lowering *lo, const TileOp *op, const TileOp *block)
         gathered += ring->is_gathered;
         if (ring->is_gathered) continue;
         if (ring->has_gathers || ring->tiles[0]->is_exchanged) act_plain(lo, ACTION_FENCE_ASYNC);
-        point_tiles(lo, ring);
+        act_slot_pointers(lo, ring);
     }
     if (gathered) act_plain(lo, ACTION_FENCE_ASYNC);
     for (int i = 0; i < lo->rings.count && gathered; i++) {
         const Ring *const ring = lo->rings.items[i];
-        if (ring->is_gathered && ring->ring_state->block == block && entry_of(lo, ring) == op) point_tiles(lo, ring);
+        if (ring->is_gathered && ring->ring_state->block == block && entry_of(lo, ring) == op)
+            act_slot_pointers(lo, ring);
     }
 }
 
@@ -265,16 +266,13 @@ static bool does_ping_pong(Lowering *lo, TileOp *op)
 static void emit_walk(Lowering *lo)
 {
     lo->copies_in_flight = false;
-    declare_ring_states(lo);
-    declare_tiles(lo);
-    declare_scratch_buffer(lo);
+    act_declare(lo, DECLARE_RING_STATES);
+    act_declare(lo, DECLARE_TILES);
+    act_declare(lo, DECLARE_SCRATCH);
     if (block_has(lo, lo->kernel->body, does_ping_pong)) begin_ping_pong(lo);
-    Nest grid;
-    begin_grid(lo, &grid);
-    record_open(lo, (Action){ .kind = ACTION_GRID });
+    open_action(lo, (Action){ .kind = ACTION_GRID });
     emit_body(lo, lo->kernel->body);
-    record_close(lo);
-    end_grid(lo, &grid);
+    close_action(lo);
     end_stores(lo);
 }
 

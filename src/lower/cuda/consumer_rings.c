@@ -81,9 +81,8 @@ void begin_consumer_fill(Lowering *lo, const TileOp *op)
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
         if (!ring->is_consumer_ring || ring->source_group != lo->walk || ring->first_fill != op) continue;
-        record_ring(lo, ACTION_ACQUIRE, ring, 0);
-        emit_call(lo, "mbar_wait", 2, empty_barrier(lo, ring), other_phase(lo, ring->ring_state));
-        point_tiles(lo, ring);
+        act_on_ring(lo, ACTION_ACQUIRE, ring, 0);
+        act_slot_pointers(lo, ring);
     }
 }
 
@@ -92,12 +91,8 @@ void end_consumer_fill(Lowering *lo, const TileOp *op)
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
         if (!ring->is_consumer_ring || ring->source_group != lo->walk || ring->last_fill != op) continue;
-        Nest nest;
         if (ring->tiles[0]->is_async) act_plain(lo, ACTION_FENCE_ASYNC);
         act_plain(lo, ACTION_WARP_SYNC);
-        record_ring(lo, ACTION_ARRIVE, ring, lo->partition.warps);
-        begin_if(lo, &nest, is_zero(lo, lo->lane));
-        emit_call(lo, "mbar_arrive", 1, full_barrier(lo, ring));
-        end_nest(lo, &nest);
+        act_on_ring(lo, ACTION_ARRIVE, ring, lo->partition.warps);
     }
 }

@@ -434,7 +434,6 @@ void fill_plan(Lowering *lo, int threads);
 int imbalanced_coordinate(Lowering *lo, bool *adds); // adds: instances add to tensors
 bool is_clustered(const Lowering *lo, int coordinate);
 void begin_grid(Lowering *lo, Nest *nest); // coordinates of the instance
-void end_grid(Lowering *lo, Nest *nest);
 void explain_grid(Lowering *lo);
 
 // ---- rings.c
@@ -444,21 +443,18 @@ const TileOp *last_use(const Lowering *lo, const Ring *ring);
 int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
 int ring_empty_count(const Lowering *lo, const Ring *ring);
 void init_barriers(Lowering *lo);
-void declare_ring_states(Lowering *lo);
 Expr *other_phase(Lowering *lo, const RingState *ring_state);
 void advance_ring_states(Lowering *lo, TileOp *block, int stage); // stage -1: all
 Expr *full_barrier(Lowering *lo, const Ring *ring);               // address of the current buffer's
 Expr *empty_barrier(Lowering *lo, const Ring *ring);
-void print_wait_full(Lowering *lo, const Ring *ring);
-void print_release(Lowering *lo, const Ring *ring, Var *held);
 void emit_release(Lowering *lo, const Ring *ring); // consumers are done with the current buffer
 const TileOp *release_within(const Lowering *lo, const Ring *ring);
 void emit_last_release(Lowering *lo, const Ring *ring, bool within);
 
 // ---- tiles.c
-void declare_tiles(Lowering *lo);
-void point_tiles(Lowering *lo, const Ring *ring); // to the current buffer
-void switch_buffer(Lowering *lo, const TileInfo *tile);
+void print_tiles(Lowering *lo);
+void print_slot_pointers(Lowering *lo, const Ring *ring); // its tiles' pointers to the current slot
+void print_other_buffer(Lowering *lo, const TileInfo *tile);
 
 // ---- producer_group.c
 void find_producer_group(Lowering *lo);
@@ -828,7 +824,7 @@ bool has_shadow(const Lowering *lo, const TileInfo *tile);
 int shadow_bytes(const Lowering *lo, const TileInfo *tile); // of shared memory
 bool drop_shadow(Lowering *lo);
 void declare_shadow(Lowering *lo, TileInfo *tile);
-void clear_shadow(Lowering *lo, const TileInfo *tile);
+void print_unwritten(Lowering *lo, const TileInfo *tile);
 void mark_written(Lowering *lo, const Place *place);
 Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
 Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);

@@ -239,8 +239,6 @@ void begin_grid(Lowering *lo, Nest *nest)
     declare_instance(lo, emit_declare(lo, DTYPE_I32, "instance", clusters_of(lo, "blockIdx")));
 }
 
-void end_grid(Lowering *lo, Nest *nest) { end_nest(lo, nest); }
-
 void explain_grid(Lowering *lo)
 {
     Text *const out = lo->explanation;

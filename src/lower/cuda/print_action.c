@@ -6,6 +6,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/panels.h"
+#include "lower/cuda/print_rings.h"
 #include "lower/cuda/print_statements.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/producer.h"
@@ -43,11 +44,15 @@ static void print_declare(Lowering *lo, const Action *action)
 {
     switch (action->declare.what) {
     case DECLARE_EARLY_LOADS: print_early_loads(lo, action->print); return;
+    case DECLARE_RING_STATES: print_ring_states(lo); return;
+    case DECLARE_TILES: print_tiles(lo); return;
+    case DECLARE_SCRATCH: declare_scratch_buffer(lo); return;
+    case DECLARE_UNWRITTEN: print_unwritten(lo, tile_info(lo, action->op->tile.buffer)); return;
     case DECLARE_THREADS: print_threads(lo); return;
     case DECLARE_COORDINATES: print_coordinates(lo); return;
     case DECLARE_OUTER: return_to_threads(lo); return;
     case DECLARE_VALUE: print_value(lo, action->op); return;
-    case DECLARE_SLOT_POINTERS: point_tiles(lo, lo->rings.items[action->declare.ring]); return;
+    case DECLARE_SLOT_POINTERS: print_slot_pointers(lo, lo->rings.items[action->declare.ring]); return;
     case DECLARE_CROSSINGS: keep_crossings(lo, action); return;
     }
 }
@@ -71,15 +76,25 @@ static void print_copy(Lowering *lo, const Action *action)
 static void print_leaf(Lowering *lo, const Action *action)
 {
     switch (action->kind) {
+    case ACTION_STORE_WAIT: print_store_wait(lo, action); return;
+    case ACTION_SCALAR: print_scalar(lo, action); return;
+    case ACTION_ATOMIC: print_atomic(lo, action); return;
+    case ACTION_ADVANCE: print_advance(lo, action); return;
     case ACTION_JUMP: print_jump(lo, action); return;
     case ACTION_DECLARE: print_declare(lo, action); return;
     case ACTION_WAIT: print_wait_full(lo, ring_of(lo, action)); return;
     case ACTION_RELEASE:
         print_release(lo, ring_of(lo, action), action->ring.slot == SLOT_HELD ? lo->held_slot : NULL);
         return;
-    case ACTION_ACQUIRE: print_acquire(lo, action); return;
+    case ACTION_ACQUIRE:
+        if (ring_of(lo, action)->is_consumer_ring) print_consumer_acquire(lo, ring_of(lo, action));
+        else print_acquire(lo, action);
+        return;
     case ACTION_EXPECT: print_expect(lo, action); return;
-    case ACTION_ARRIVE: print_arrive(lo, action); return;
+    case ACTION_ARRIVE:
+        if (ring_of(lo, action)->is_consumer_ring) print_consumer_arrive(lo, ring_of(lo, action));
+        else print_arrive(lo, action);
+        return;
     case ACTION_COPY: print_copy(lo, action); return;
     case ACTION_COPY_WAIT: print_copy_wait(lo, action); return;
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
@@ -101,12 +116,8 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_LOOP:
     case ACTION_IF:
     case ACTION_SCOPE:
-    case ACTION_ADVANCE:
     case ACTION_COPY_COMMIT:
-    case ACTION_STORE_WAIT:
-    case ACTION_PREFETCH:
-    case ACTION_ATOMIC:
-    case ACTION_SCALAR: return;
+    case ACTION_PREFETCH: return;
     }
 }
 
@@ -169,11 +180,13 @@ void print_begin(Lowering *lo, const Action *action)
 {
     save_threads(lo);
     if (action->print) begin_planned(lo, action);
+    else if (action->kind == ACTION_GRID) begin_grid(lo, push_nest(lo));
     else if (action->kind == ACTION_IF) print_if(lo, action);
     else if (action->kind == ACTION_LOOP) print_loop(lo, action);
     else if (is_scope(action, SCOPE_ONE_GROUP))
         begin_if(lo, push_nest(lo), i32_op(lo, X_EQ, var_of(lo, lo->group), action->scope.threads));
     else if (is_scope(action, SCOPE_ROW_PART)) lo->row_part = action->scope.threads;
+    else if (is_release_scope(action)) print_release_scope(lo, action);
 }
 
 void print_otherwise(Lowering *lo, const Action *action)
@@ -185,9 +198,11 @@ void print_otherwise(Lowering *lo, const Action *action)
 void print_end(Lowering *lo, const Action *action)
 {
     if (action->print) end_planned(lo, action);
-    else if (action->kind == ACTION_IF || is_scope(action, SCOPE_ONE_GROUP)) pop_nest(lo);
+    else if (action->kind == ACTION_IF || action->kind == ACTION_GRID || is_scope(action, SCOPE_ONE_GROUP))
+        pop_nest(lo);
     else if (action->kind == ACTION_LOOP) end_loop(lo, action);
     else if (is_scope(action, SCOPE_ROW_PART)) lo->row_part = 0;
+    else if (is_release_scope(action)) pop_nest(lo);
     restore_threads(lo);
 }
 

@@ -79,7 +79,7 @@ static void end_next_step(Lowering *lo)
 static void end_steps(Lowering *lo, const Action *action)
 {
     const EarlyIssue *const plan = action->print;
-    for (int i = 0; i < plan->rings.count; i++) point_tiles(lo, plan->rings.items[i]);
+    for (int i = 0; i < plan->rings.count; i++) print_slot_pointers(lo, plan->rings.items[i]);
     end_loop(lo, action);
 }
 

@@ -79,3 +79,96 @@ void print_jump(Lowering *lo, const Action *action)
     const TileKind how = action->jump.how;
     emit_jump(lo, how == T_BREAK ? L_BREAK : how == T_CONTINUE ? L_CONTINUE : L_RETURN);
 }
+
+// ---- scalars
+
+void declare_value(Lowering *lo, const TileOp *op)
+{
+    Var *const var = loop_var(lo, op->let.var);
+    Expr *const value = let_value(lo, op, NULL);
+    emit_definition(lo, var, value);
+}
+
+void print_value(Lowering *lo, const TileOp *op)
+{
+    if (op->kind == T_LET) declare_value(lo, op);
+    else emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
+}
+
+// A statement outside forall, by each thread that comes by.
+static void emit_by_each(Lowering *lo, const TileOp *op)
+{
+    Iteration none = own_iteration();
+    emit_thread_op(lo, (TileOp *)op, &none);
+}
+
+// One thread's store, seen by all after the next barrier.
+static void emit_by_one(Lowering *lo, const TileOp *op)
+{
+    Nest nest;
+    begin_if(lo, &nest, is_zero(lo, lo->thread));
+    emit_by_each(lo, op);
+    end_nest(lo, &nest);
+}
+
+// ---- atomics: one thread's
+
+static bool begin_ordered(Lowering *lo, Nest *nest)
+{
+    print_parts_through(lo, ACTION_BARRIER_SYNC);
+    if (lo->is_specialised && lo->walk != 0) return false;
+    begin_if(lo, nest, is_zero(lo, lo->thread));
+    emit_call(lo, "fence_device", 0);
+    return true;
+}
+
+static void end_ordered(Lowering *lo, Nest *nest)
+{
+    emit_call(lo, "fence_device", 0);
+    end_nest(lo, nest);
+}
+
+// One whose result every thread needs: one thread makes it and hands it out.
+static void print_shared_atomic(Lowering *lo, const TileOp *op)
+{
+    Var *const var = loop_var(lo, op->let.var);
+    if (op->kind == T_LET) emit_definition(lo, var, NULL);
+    Var *const cell = loop_new_pointer(lo->unit, var->type, "cell");
+    emit_definition(lo, cell, shared_pointer(lo, var->type, i32_const(lo, lo->scratch_offset)));
+    Nest nest;
+    if (begin_ordered(lo, &nest)) {
+        Expr *const value = lower_as(lo, op->let.var->type, op->let.value, NULL);
+        emit_element(lo, cell, i32_const(lo, 0), value);
+        end_ordered(lo, &nest);
+    }
+    print_parts_through(lo, ACTION_BARRIER_SYNC);
+    emit_assign(lo, var, expr_index(lo->arena, cell, i32_const(lo, 0)));
+    print_parts_through(lo, ACTION_BARRIER_SYNC);
+}
+
+void print_atomic(Lowering *lo, const Action *action)
+{
+    Nest nest;
+    if (begin_ordered(lo, &nest)) {
+        emit_by_each(lo, action->op);
+        end_ordered(lo, &nest);
+    }
+    print_parts_through(lo, ACTION_BARRIER_SYNC);
+}
+
+static void print_let(Lowering *lo, const TileOp *op)
+{
+    if (op->let.value && expr_has_atomic(op->let.value)) print_shared_atomic(lo, op);
+    else print_value(lo, op);
+}
+
+void print_scalar(Lowering *lo, const Action *action)
+{
+    TileOp *const op = (TileOp *)action->op;
+    if (op->kind == T_LET || op->kind == T_SET) print_let(lo, op);
+    else if (op->kind == T_PRINT) emit_print(lo, op, NULL);
+    else if (op->kind == T_ASSERT) emit_assert(lo, op, NULL);
+    else if (op->kind == T_EXTERN) emit_external(lo, op, NULL);
+    else if (op->kind == T_STORE || op->update.buffer) emit_by_one(lo, op);
+    else emit_by_each(lo, op);
+}

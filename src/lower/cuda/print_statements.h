@@ -7,6 +7,8 @@
 
 void print_loop(Lowering *lo, const Action *action); // its nests are open until
 void end_loop(Lowering *lo, const Action *action);
+void print_scalar(Lowering *lo, const Action *action);
+void print_atomic(Lowering *lo, const Action *action);
 void print_jump(Lowering *lo, const Action *action);
 void print_threads(Lowering *lo);
 void print_coordinates(Lowering *lo);

@@ -15,7 +15,7 @@
 
 // ---- rings
 
-static void act_on_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals, int bytes)
+static void act_filling(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals, int bytes)
 {
     act(lo, (Action){ .kind = kind, .ring = { .ring = ring->index, .arrivals = arrivals, .bytes = bytes } });
 }
@@ -28,9 +28,9 @@ static bool is_of_boxes(const Lowering *lo, const Ring *ring)
 // The slot is waited for, and its bytes announced, where it is known beforehand how many come.
 static void act_acquire(Lowering *lo, const Ring *ring)
 {
-    act_on_ring(lo, ACTION_ACQUIRE, ring, 0, 0);
-    if (is_of_boxes(lo, ring) && ring->is_plain) act_on_ring(lo, ACTION_EXPECT, ring, 1, ring->bytes);
-    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_SLOT_POINTERS, .ring = ring->index } });
+    act_filling(lo, ACTION_ACQUIRE, ring, 0, 0);
+    if (is_of_boxes(lo, ring) && ring->is_plain) act_filling(lo, ACTION_EXPECT, ring, 1, ring->bytes);
+    act_slot_pointers(lo, ring);
 }
 
 // What threads have stored: those of a producer group arrive warp by warp.
@@ -38,7 +38,7 @@ static void act_stored(Lowering *lo, const Ring *ring)
 {
     const TileInfo *const tile = ring->tiles[0]; // the only one, if it is filled
     if (ring->has_gathers) {
-        act_on_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS, 0);
+        act_filling(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS, 0);
         lo->copies_in_flight = false;
     }
     wait_for_copies(lo);
@@ -46,16 +46,16 @@ static void act_stored(Lowering *lo, const Ring *ring)
         act_plain(lo, ACTION_FENCE_ASYNC);
     if (ring->is_filled) act_plain(lo, ACTION_WARP_SYNC);
     else sync_producer(lo);
-    act_on_ring(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1, 0);
+    act_filling(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1, 0);
 }
 
 // After the last copies of a ring in its block. Boxes arrive by themselves, with all bytes that were announced.
 static void act_filled(Lowering *lo, const Ring *ring)
 {
-    if (ring->is_gathered) act_on_ring(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS, 0);
+    if (ring->is_gathered) act_filling(lo, ACTION_ARRIVE, ring, WARPGROUP_THREADS, 0);
     else if (!lo->by_tma || ring->is_filled) act_stored(lo, ring);
-    else if (ring->by_lanes) act_on_ring(lo, ACTION_ARRIVE, ring, WARP_LANES, 0);
-    else if (!ring->is_plain) act_on_ring(lo, ACTION_ARRIVE, ring, 1, 0);
+    else if (ring->by_lanes) act_filling(lo, ACTION_ARRIVE, ring, WARP_LANES, 0);
+    else if (!ring->is_plain) act_filling(lo, ACTION_ARRIVE, ring, 1, 0);
 }
 
 // ---- copies
@@ -71,7 +71,7 @@ static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
                                                    .copy = { .how = COPY_TMA, .ring = ring->index, .bytes = bytes },
                                                    .print = box });
     access_tile(lo, copy, tile, false, true, true);
-    if (!ring->is_plain) act_on_ring(lo, ACTION_EXPECT, ring, 0, bytes);
+    if (!ring->is_plain) act_filling(lo, ACTION_EXPECT, ring, 0, bytes);
     if (box->opens) act_acquire(lo, ring);
     end_parts(lo);
 }
@@ -248,12 +248,9 @@ void emit_producer(Lowering *lo, bool by_tma)
 {
     lo->role = ROLE_PRODUCER;
     lo->by_tma = by_tma;
-    declare_ring_states(lo);
-    declare_tiles(lo);
-    Nest grid;
-    begin_grid(lo, &grid);
-    record_open(lo, (Action){ .kind = ACTION_GRID });
+    act_declare(lo, DECLARE_RING_STATES);
+    act_declare(lo, DECLARE_TILES);
+    open_action(lo, (Action){ .kind = ACTION_GRID });
     produce_block(lo, lo->kernel->body);
-    record_close(lo);
-    end_grid(lo, &grid);
+    close_action(lo);
 }

@@ -102,39 +102,3 @@ void record_accesses(Lowering *lo, Action *action, TileOp *op)
     Listing listing = { lo, action, op };
     visit_op(lo, op, list_op, &listing);
 }
-
-// ---- operations
-
-static void record_leaf(Lowering *lo, TileOp *op, Action action)
-{
-    action.op = op;
-    record_accesses(lo, record(lo, action), op);
-}
-
-void record_op(Lowering *lo, TileOp *op)
-{
-    switch (op->kind) {
-    case T_LET:
-    case T_SET:
-    case T_UPDATE:
-    case T_STORE:
-    case T_PRINT:
-    case T_ASSERT:
-    case T_EXTERN: record_leaf(lo, op, (Action){ .kind = ACTION_SCALAR }); return;
-    case T_ATOMIC: record_leaf(lo, op, (Action){ .kind = ACTION_ATOMIC }); return;
-    case T_BREAK:
-    case T_CONTINUE:
-    case T_RETURN:
-    case T_SCAN:
-    case T_FORALL:
-    case T_COPY:
-    case T_FILL:
-    case T_ATOMIC_TILE:
-    case T_TILE:
-    case T_FOR:
-    case T_WHILE:
-    case T_PIPELINE:
-    case T_IF:
-    case T_MATMUL: return; // the walk opens them, or adds them itself
-    }
-}

@@ -74,7 +74,7 @@ static int user_groups(const Lowering *lo, const Ring *ring)
     return lo->is_specialised ? n : lo->all.groups;
 }
 
-// ---- making the barriers
+// ---- arrivals
 
 // Arrivals that fill a buffer: every lane of a warp, each of a producer group's warps, or the announcement of bytes
 // alone.
@@ -86,73 +86,17 @@ int ring_full_count(const Ring *ring)
     return ring->by_lanes ? WARP_LANES : 1;
 }
 
-// Without boxes one thread speaks for all that copied by lanes.
-static Expr *full_count(Lowering *lo, const Ring *ring)
-{
-    Expr *const count = i32_const(lo, ring_full_count(ring)), *const one = i32_const(lo, 1);
-    const bool by_lanes = ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
-    return by_lanes && lo->fetch_aligned ? expr_select(lo->arena, lo->fetch_aligned, count, one) : count;
-}
-
 int ring_empty_count(const Lowering *lo, const Ring *ring)
 {
     return user_groups(lo, ring) * lo->partition.warps * (ring->is_shared ? lo->cluster : 1);
 }
 
-void init_barriers(Lowering *lo)
-{
-    Nest nest;
-    begin_if(lo, &nest, literal(lo, DTYPE_BOOL, "threadIdx.x == 0"));
-    for (int i = 0; i < lo->rings.count; i++) {
-        const Ring *const ring = lo->rings.items[i];
-        const int users = ring_empty_count(lo, ring);
-        for (int at = 0; at < ring->ring_state->buffers * MBARRIER_BYTES; at += MBARRIER_BYTES) {
-            emit_call(lo, "mbar_init", 2, shared_address(lo, ring->full + at), full_count(lo, ring));
-            emit_call(lo, "mbar_init", 2, shared_address(lo, ring->empty + at), i32_const(lo, users));
-        }
-    }
-    emit_call(lo, "mbar_init_done", 0);
-    end_nest(lo, &nest);
-    emit_call(lo, lo->shares ? "cluster_sync" : "__syncthreads", 0);
-}
-
-// ---- clocks
-
-// All buffers are empty at first: a producer that waits for one waits for the phase before.
-void declare_ring_states(Lowering *lo)
-{
-    const int phase = lo->role == ROLE_PRODUCER;
-    for (int i = 0; i < lo->ring_states.count; i++) {
-        RingState *const ring_state = lo->ring_states.items[i];
-        ring_state->slot = ring_state->buffers > 1 ? emit_declare(lo, DTYPE_U32, "slot", u32_const(lo, 0)) : NULL;
-        ring_state->phase = emit_declare(lo, DTYPE_U32, "phase", u32_const(lo, phase));
-    }
-}
-
-Expr *other_phase(Lowering *lo, const RingState *ring_state)
-{
-    return expr_binary(lo->arena, X_BITXOR, var_of(lo, ring_state->phase), u32_const(lo, 1));
-}
+// ---- advancing, releasing
 
 static void advance(Lowering *lo, const RingState *ring_state)
 {
-    if (ring_state->buffers == 1) {
-        emit_assign(lo, ring_state->phase, other_phase(lo, ring_state));
-        return;
-    }
-    Expr *const slot = var_of(lo, ring_state->slot);
-    emit_assign(lo, ring_state->slot, expr_binary(lo->arena, X_ADD, slot, u32_const(lo, 1)));
-    Nest around;
-    begin_if(lo, &around, expr_binary(lo->arena, X_EQ, slot, u32_const(lo, ring_state->buffers)));
-    emit_assign(lo, ring_state->slot, u32_const(lo, 0));
-    emit_assign(lo, ring_state->phase, other_phase(lo, ring_state));
-    end_nest(lo, &around);
-}
-
-static void record_advance(Lowering *lo, const RingState *ring_state)
-{
     for (int i = 0; i < lo->rings.count; i++)
-        if (lo->rings.items[i]->ring_state == ring_state) record_ring(lo, ACTION_ADVANCE, lo->rings.items[i], 0);
+        if (lo->rings.items[i]->ring_state == ring_state) act_on_ring(lo, ACTION_ADVANCE, lo->rings.items[i], 0);
 }
 
 void advance_ring_states(Lowering *lo, TileOp *block, int stage)
@@ -160,50 +104,8 @@ void advance_ring_states(Lowering *lo, TileOp *block, int stage)
     for (int i = 0; i < lo->ring_states.count; i++) {
         const RingState *const ring_state = lo->ring_states.items[i];
         if (ring_state->block != block || (stage >= 0 && ring_state->stage != stage)) continue;
-        record_advance(lo, ring_state);
         advance(lo, ring_state);
     }
-}
-
-// ---- waiting and releasing
-
-static Expr *barrier_at(Lowering *lo, int offset, Expr *slot)
-{
-    Expr *const first = shared_address(lo, offset);
-    if (!slot) return first;
-    return expr_binary(lo->arena, X_ADD, first, expr_binary(lo->arena, X_MUL, slot, u32_const(lo, MBARRIER_BYTES)));
-}
-
-static Expr *slot_of(Lowering *lo, const RingState *ring_state)
-{
-    return ring_state->buffers > 1 ? var_of(lo, ring_state->slot) : NULL;
-}
-
-Expr *full_barrier(Lowering *lo, const Ring *ring) { return barrier_at(lo, ring->full, slot_of(lo, ring->ring_state)); }
-
-Expr *empty_barrier(Lowering *lo, const Ring *ring)
-{
-    return barrier_at(lo, ring->empty, slot_of(lo, ring->ring_state));
-}
-
-void print_wait_full(Lowering *lo, const Ring *ring)
-{
-    emit_call(lo, "mbar_wait", 2, full_barrier(lo, ring), var_of(lo, ring->ring_state->phase));
-}
-
-// held: the slot that the step before used; NULL: the current one.
-void print_release(Lowering *lo, const Ring *ring, Var *held)
-{
-    Expr *const slot = held ? cast(lo, DTYPE_U32, var_of(lo, held)) : slot_of(lo, ring->ring_state);
-    Nest nest;
-    if (ring->is_shared) { // every CTA of the cluster writes into all
-        begin_if(lo, &nest, i32_op(lo, X_LT, var_of(lo, lo->lane), lo->cluster));
-        emit_call(lo, "mbar_arrive_at", 2, barrier_at(lo, ring->empty, slot), var_of(lo, lo->lane));
-    } else {
-        begin_if(lo, &nest, is_zero(lo, lo->lane));
-        emit_call(lo, "mbar_arrive", 1, barrier_at(lo, ring->empty, slot));
-    }
-    end_nest(lo, &nest);
 }
 
 // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
@@ -217,15 +119,9 @@ void emit_release(Lowering *lo, const Ring *ring)
 // Of a ring that is released within a pipeline: in its last step, or after it, if it had none.
 void emit_last_release(Lowering *lo, const Ring *ring, bool within)
 {
-    const LoopIndex *const index = &last_use(lo, ring)->pipeline.indices[0];
-    Expr *from, *to;
-    Nest nest;
-    index_bounds(lo, index, NULL, &from, &to);
-    if (within)
-        from = expr_binary(lo->arena, X_ADD, var_of(lo, loop_var(lo, index->var)), expr_int(lo->arena, from->type, 1));
-    begin_if(lo, &nest, expr_binary(lo->arena, X_GE, from, to));
-    record_scope(lo, within ? SCOPE_LAST_STEP : SCOPE_NO_STEP, last_use(lo, ring));
+    open_action(
+        lo, (Action){ .kind = ACTION_SCOPE,
+                      .scope = { .kind = within ? SCOPE_LAST_STEP : SCOPE_NO_STEP, .source = last_use(lo, ring) } });
     emit_release(lo, ring);
-    record_close(lo);
-    end_nest(lo, &nest);
+    close_action(lo);
 }

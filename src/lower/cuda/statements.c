@@ -10,82 +10,39 @@ bool is_flow(const TileOp *op)
     return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
 }
 
-// ---- scalars
+// ---- scalars and atomics
 
-void declare_value(Lowering *lo, const TileOp *op)
+static void act_scalar(Lowering *lo, TileOp *op) { act_op(lo, op, (Action){ .kind = ACTION_SCALAR }); }
+
+// After everything before it, before everything after. One whose result every thread needs is handed out in shared
+// memory, and the next may not overwrite it.
+static void decide_atomic(Lowering *lo, TileOp *op, ActionKind kind)
 {
-    Var *const var = loop_var(lo, op->let.var);
-    Expr *const value = let_value(lo, op, NULL);
-    emit_definition(lo, var, value);
-}
-
-// Of a let or a set.
-void print_value(Lowering *lo, const TileOp *op)
-{
-    if (op->kind == T_LET) declare_value(lo, op);
-    else emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
-}
-
-// A statement outside forall, by each thread that comes by.
-static void emit_by_each(Lowering *lo, TileOp *op)
-{
-    Iteration none = own_iteration();
-    emit_thread_op(lo, op, &none);
-}
-
-// One thread's store, seen by all after the next barrier.
-static void emit_by_one(Lowering *lo, TileOp *op)
-{
-    Nest nest;
-    begin_if(lo, &nest, is_zero(lo, lo->thread));
-    emit_by_each(lo, op);
-    end_nest(lo, &nest);
-}
-
-// ---- atomics: after everything before them, before everything after
-
-static bool begin_ordered(Lowering *lo, Nest *nest)
-{
+    record_accesses(lo, begin_parts(lo, (Action){ .kind = kind, .op = op }), op);
     finish_staged_stores(lo);
     sync_all(lo);
-    if (lo->is_specialised && lo->walk != 0) return false;
-    begin_if(lo, nest, is_zero(lo, lo->thread));
-    emit_call(lo, "fence_device", 0);
-    return true;
+    sync_all(lo);
+    if (kind == ACTION_SCALAR) sync_all(lo);
+    end_parts(lo);
 }
 
-static void end_ordered(Lowering *lo, Nest *nest)
+static void decide_value(Lowering *lo, TileOp *op)
 {
-    emit_call(lo, "fence_device", 0);
-    end_nest(lo, nest);
+    if (op->let.value && expr_has_atomic(op->let.value)) decide_atomic(lo, op, ACTION_SCALAR);
+    else act_scalar(lo, op);
 }
 
-// One whose result every thread needs: one thread makes it and hands it out.
-static void emit_shared_atomic(Lowering *lo, TileOp *op)
+// As this pass through its block begins to fill it.
+static void decide_tile(Lowering *lo, TileOp *op)
 {
-    Var *const var = loop_var(lo, op->let.var);
-    if (op->kind == T_LET) emit_definition(lo, var, NULL);
-    Var *const cell = loop_new_pointer(lo->unit, var->type, "cell");
-    emit_definition(lo, cell, shared_pointer(lo, var->type, i32_const(lo, lo->scratch_offset)));
-    Nest nest;
-    if (begin_ordered(lo, &nest)) {
-        Expr *const value = lower_as(lo, op->let.var->type, op->let.value, NULL);
-        emit_element(lo, cell, i32_const(lo, 0), value);
-        end_ordered(lo, &nest);
-    }
-    sync_all(lo);
-    emit_assign(lo, var, expr_index(lo->arena, cell, i32_const(lo, 0)));
-    sync_all(lo);
-}
-
-static void emit_ordered_atomic(Lowering *lo, TileOp *op)
-{
-    Nest nest;
-    if (begin_ordered(lo, &nest)) {
-        emit_by_each(lo, op);
-        end_ordered(lo, &nest);
-    }
-    sync_all(lo);
+    const TileInfo *const tile = tile_info(lo, op->tile.buffer);
+    const bool is_shared = tile->storage == TILE_IN_SHARED;
+    if (tile->alternates)
+        act(lo, (Action){ .kind = ACTION_ADVANCE, .ring = { .ring = NO_RING, .tile = tile->number } });
+    if (!has_shadow(lo, tile)) return;
+    if (is_shared) emit_barrier(lo); // of the step before, some may still read
+    act(lo, (Action){ .kind = ACTION_DECLARE, .op = op, .declare = { .what = DECLARE_UNWRITTEN } });
+    if (is_shared) emit_barrier(lo);
 }
 
 // ---- loops and conditions
@@ -193,24 +150,16 @@ static void emit_return(Lowering *lo, TileOp *op)
 
 void emit_op(Lowering *lo, TileOp *op)
 {
-    if (op->kind != T_MATMUL) record_op(lo, op);
     switch (op->kind) {
-    case T_TILE:
-        switch_buffer(lo, tile_info(lo, op->tile.buffer));
-        clear_shadow(lo, tile_info(lo, op->tile.buffer));
-        return;
+    case T_TILE: decide_tile(lo, op); return;
     case T_LET:
-    case T_SET:
-        if (op->let.value && expr_has_atomic(op->let.value)) emit_shared_atomic(lo, op);
-        else if (op->kind == T_LET) declare_value(lo, op);
-        else emit_assign(lo, loop_var(lo, op->let.var), lower_as(lo, op->let.var->type, op->let.value, NULL));
-        return;
+    case T_SET: decide_value(lo, op); return;
     case T_UPDATE:
-        if (op->update.buffer) emit_by_one(lo, op);
-        else emit_by_each(lo, op);
-        return;
-    case T_STORE: emit_by_one(lo, op); return;
-    case T_ATOMIC: emit_ordered_atomic(lo, op); return;
+    case T_STORE:
+    case T_PRINT:
+    case T_ASSERT:
+    case T_EXTERN: act_scalar(lo, op); return;
+    case T_ATOMIC: decide_atomic(lo, op, ACTION_ATOMIC); return;
     case T_FORALL:
     case T_COPY:
     case T_FILL:
@@ -227,8 +176,5 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_BREAK:
     case T_CONTINUE: act_jump(lo, op); return;
     case T_RETURN: emit_return(lo, op); return;
-    case T_PRINT: emit_print(lo, op, NULL); return;
-    case T_ASSERT: emit_assert(lo, op, NULL); return;
-    case T_EXTERN: emit_external(lo, op, NULL); return;
     }
 }

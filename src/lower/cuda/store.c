@@ -109,18 +109,23 @@ int staged_store_bytes(Lowering *lo, TileOp *op)
 // ---- waiting for them
 
 // All but the last so many of this warp's.
-static void wait_for_stores(Lowering *lo, const char *how, int but)
+static void wait_for_stores(Lowering *lo, int but, bool completes)
 {
+    act(lo, (Action){ .kind = ACTION_STORE_WAIT, .wait = { .pending = but, .completes = completes } });
+}
+
+void print_store_wait(Lowering *lo, const Action *action)
+{
+    const bool completes = action->wait.completes;
     Nest one;
     begin_if(lo, &one, is_zero(lo, lo->lane));
-    emit_call(lo, how, 1, i32_const(lo, but));
+    emit_call(lo, completes ? "tma_wait_written" : "tma_wait_read", 1, i32_const(lo, action->wait.pending));
     end_nest(lo, &one);
-    record(lo, (Action){ .kind = ACTION_STORE_WAIT,
-                         .wait = { .pending = but, .completes = strcmp(how, "tma_wait_written") == 0 } });
+    if (action->wait.fences) emit_call(lo, "fence_async_tensors", 0);
 }
 
 // What this warp has staged has been read.
-void emit_staging_done(Lowering *lo) { wait_for_stores(lo, "tma_wait_read", 0); }
+void emit_staging_done(Lowering *lo) { wait_for_stores(lo, 0, false); }
 
 // Shared memory must stay until the last stores have read it.
 void end_stores(Lowering *lo)
@@ -131,8 +136,7 @@ void end_stores(Lowering *lo)
 void finish_staged_stores(Lowering *lo)
 {
     if (!lo->n_staged) return;
-    wait_for_stores(lo, "tma_wait_written", 0);
-    emit_call(lo, "fence_async_tensors", 0);
+    act(lo, (Action){ .kind = ACTION_STORE_WAIT, .wait = { .completes = true, .fences = true } });
 }
 
 // The group's staging is free: every thread's stores have been read, and all of the group know it.
@@ -256,10 +260,10 @@ static int sent_together(const Staging *plan) { return plan->boxes > 2 ? plan->b
 // Number n: until its place is free; the first may follow a store of other shape, and waits for all of them.
 static void await_box(Lowering *lo, const Boxes *boxes, int n)
 {
-    if (n == 0 && may_store_again(lo, boxes->op)) wait_for_stores(lo, "tma_wait_written", 0);
+    if (n == 0 && may_store_again(lo, boxes->op)) wait_for_stores(lo, 0, true);
     else
-        wait_for_stores(lo, "tma_wait_read",
-                        n == 0 && lo->n_staged > 1 ? 0 : boxes->plan.boxes / sent_together(&boxes->plan) - 1);
+        wait_for_stores(lo, n == 0 && lo->n_staged > 1 ? 0 : boxes->plan.boxes / sent_together(&boxes->plan) - 1,
+                        false);
     emit_call(lo, "__syncwarp", 0);
 }
 

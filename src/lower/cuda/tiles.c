@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tiles.c - the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
-#include "lower/cuda/actions.h"
+#include "lower/cuda/cuda.h"
 
 static void declare_fragment(Lowering *lo, TileInfo *tile)
 {
@@ -19,7 +19,7 @@ static void declare_shared(Lowering *lo, TileInfo *tile)
 }
 
 // Those of the role that is being printed.
-void declare_tiles(Lowering *lo)
+void print_tiles(Lowering *lo)
 {
     const bool produces = lo->role == ROLE_PRODUCER;
     for (int i = 0; i < lo->n_declared; i++) {
@@ -33,7 +33,7 @@ void declare_tiles(Lowering *lo)
     }
 }
 
-void point_tiles(Lowering *lo, const Ring *ring)
+void print_slot_pointers(Lowering *lo, const Ring *ring)
 {
     for (int t = 0; t < ring->n_tiles; t++) {
         const TileInfo *const tile = ring->tiles[t];
@@ -48,10 +48,8 @@ void point_tiles(Lowering *lo, const Ring *ring)
 }
 
 // The tile's other buffer, as this pass through its block begins to fill it.
-void switch_buffer(Lowering *lo, const TileInfo *tile)
+void print_other_buffer(Lowering *lo, const TileInfo *tile)
 {
-    if (!tile->alternates) return;
-    record(lo, (Action){ .kind = ACTION_ADVANCE, .ring = { .ring = NO_RING, .tile = tile->number } });
     emit_assign(lo, tile->buffer_offset, i32_op(lo, X_BITXOR, var_of(lo, tile->buffer_offset), tile->shared.bytes));
     Expr *const offset = i32_add(lo, i32_const(lo, tile->offset), var_of(lo, tile->buffer_offset));
     emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));

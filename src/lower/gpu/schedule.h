@@ -142,6 +142,10 @@ typedef enum DeclareKind {
     DECLARE_EARLY_LOADS,   // loads made before the copies that they belong to
     DECLARE_VALUE,         // the variable of `op`, a let or a set
     DECLARE_SLOT_POINTERS, // of the ring's tiles, to its current slot
+    DECLARE_RING_STATES,   // of the role, at their first slots
+    DECLARE_TILES,         // of the role
+    DECLARE_SCRATCH,       // which scratch buffer is next
+    DECLARE_UNWRITTEN,     // of `op`, a tile of a --check build: nothing in it is written
     DECLARE_THREADS,       // thread numbers of their own for what follows, up to the end of the body that holds them
     DECLARE_COORDINATES,   // the same of the grid's coordinates
     DECLARE_OUTER,         // the thread numbers of the action around again
@@ -201,6 +205,7 @@ struct Action {
         struct {
             int pending;
             bool completes;
+            bool fences;       // of ACTION_STORE_WAIT: threads see the tensors as they are then
             bool is_by_groups; // of ACTION_COPY_WAIT: the copies are committed
         } wait;
         struct {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// print_rings.h - printing of what the roles do with rings.
+#ifndef KILN_LOWER_CUDA_PRINT_RINGS_H
+#define KILN_LOWER_CUDA_PRINT_RINGS_H
+
+#include "lower/cuda/actions.h"
+
+void print_ring_states(Lowering *lo);
+void print_advance(Lowering *lo, const Action *action);
+void print_wait_full(Lowering *lo, const Ring *ring);
+void print_release(Lowering *lo, const Ring *ring, Var *held); // held: the slot that the step before used, or NULL
+void print_consumer_acquire(Lowering *lo, const Ring *ring);   // of a ring that consumers fill
+void print_consumer_arrive(Lowering *lo, const Ring *ring);
+bool is_release_scope(const Action *action); // emit_last_release() made it
+void print_release_scope(Lowering *lo, const Action *action);
+
+#endif
