@@ -10,6 +10,7 @@
 typedef enum PlanForm {
     PLAN_MAP,    // of a map over elements (map.h)
     PLAN_PANELS, // panels.h
+    PLAN_PIECES, // of a copy that runs ahead by cp.async (multistage.h)
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.
@@ -17,6 +18,8 @@ typedef enum StepsForm {
     STEPS_SOFTWARE_PIPELINE, // pipeline.h
     STEPS_EARLY_ISSUE,
     STEPS_PRODUCT_LOOP,
+    STEPS_OF_PRODUCER, // producer.h
+    STEPS_MULTISTAGE,  // multistage.h
 } StepsForm;
 
 // ---- actions.c: deciding

@@ -360,12 +360,13 @@ typedef struct Lowering {
     uint64_t wide;          // symbols that may be larger: a bit for each bind
     bool failed;
 
-    ScheduleBuilder builder;            // what has been decided so far (actions.c)
-    int open_parts;                     // actions whose parts are being added: they print them
-    const Action *next_part;            // while printing: of the action at hand
-    VEC(Nest *) nests;                  // while printing: of the actions around
-    VEC(Threads) threads;               // while printing: before each of the actions around
-    Var *held_slot;                     // while printing: the slot that the step before used (print_product_loop.c)
+    ScheduleBuilder builder;      // what has been decided so far (actions.c)
+    int open_parts;               // actions whose parts are being added: they print them
+    const Action *next_part;      // while printing: of the action at hand
+    VEC(Nest *) nests;            // while printing: of the actions around
+    VEC(Threads) threads;         // while printing: before each of the actions around
+    Var *held_slot;               // while printing: the slot that the step before used (print_product_loop.c)
+    struct RoundVars *round_vars; // while printing: of the innermost loop with rounds that are no steps (rounds.h)
     struct PipelineVars *pipeline_vars; // while printing: of the innermost software pipeline
     struct StepVars *step_vars;         // while printing: this step's, in SCOPE_NEXT_STEP
 } Lowering;
@@ -521,7 +522,6 @@ void assign_storage(Lowering *lo);
 void find_fetches(Lowering *lo);
 bool tile_is_fetchable(KnownValues *values, const TileInfo *tile);
 void find_multistages(Lowering *lo); // multistage.c
-void emit_multistage(Lowering *lo, TileOp *pipeline);
 bool lay_out_shared_tiles(Lowering *lo);
 int shared_bytes_max(const Lowering *lo); // of a CTA
 bool place_memory(Lowering *lo);

@@ -10,7 +10,7 @@
 // One barrier per step does for both: everyone's copies of this step have arrived, and the buffer that is filled next
 // is read by nobody any more. A tile takes part if all its writes are such copies, of whole pieces of 4 to 16 bytes, of
 // what tensors hold that are only read, at places that do not depend on what the threads compute.
-#include "lower/cuda/actions.h"
+#include "lower/cuda/multistage.h"
 
 // ---- which copies
 
@@ -149,75 +149,28 @@ void find_multistages(Lowering *lo)
     if (!lo->is_specialised) each_op(lo, lo->kernel->body, plan_pipeline, NULL);
 }
 
-// ---- printing
+// ---- the walk
 
-static void emit_pieces(Lowering *lo, TileOp *op)
+static const Pieces *pieces_of(Lowering *lo, TileOp *op)
 {
-    Iteration it;
     Var *run;
-    plan_pieces(lo, op, &it, &run);
-    it.n_loaded = it.n_stored = 0; // places are those of the first element
-    const TileOp *const store = as_map(lo, op)->forall.body;
-    const Expr *const load = store->store.value;
-    const int width = it.layout.mode[it.vector].extent;
-    int pieces = 1, n = 0;
-    for (int i = 0; i < it.layout.n; i++)
-        pieces *= it.layout.mode[i].input == IN_REGISTER && i != it.vector ? it.layout.mode[i].extent : 1;
-    Nest modes[LAYOUT_MAX_MODES], block, guard;
-    for (int i = it.layout.n - 1; i >= 0; i--) {
-        if (it.layout.mode[i].input != IN_REGISTER || i == it.vector) continue;
-        it.mode[i] = loop_new_var(lo->unit, DTYPE_I32, "r");
-        begin_for(lo, &modes[n++], it.mode[i], i32_const(lo, 0), i32_const(lo, it.layout.mode[i].extent),
-                  i32_const(lo, 1), pieces <= 16 ? LOOP_UNROLL : LOOP_NO_UNROLL);
-    }
-    begin_block(lo, &block);
-    Expr *const inside = declare_indices(lo, &it, ~0u);
-    Expr *const valid = both(lo, inside, replica_is_first(lo, &it.layout));
-    if (valid) begin_if(lo, &guard, valid);
-    Place from, to;
-    if (place_element(lo, load->load.buffer, load->load.subs, &it, &from, load->span) &&
-        place_element(lo, store->store.buffer, store->store.subs, &it, &to, store->span)) {
-        Expr *const dst = expr_address(lo->arena, to.pointer, to.at);
-        Expr *const src = expr_address(lo->arena, from.pointer, from.at);
-        Expr *const rows = from.rows_inside ? from.rows_inside : expr_bool(lo->arena, true);
-        if (from.columns)
-            emit_call(lo, arena_printf(lo->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column,
-                      from.columns);
-        else emit_call(lo, arena_printf(lo->arena, "copy_inside<%d>", width), 3, dst, src, rows);
-    }
-    if (valid) end_nest(lo, &guard);
-    end_nest(lo, &block);
-    end_nests(lo, modes, n);
+    Pieces *const pieces = NEW(lo->arena, Pieces, .form = PLAN_PIECES, .map = as_map(lo, op));
+    plan_pieces(lo, op, &pieces->it, &run);
+    pieces->it.n_loaded = pieces->it.n_stored = 0; // places are those of the first element
+    return pieces;
 }
 
-static void point_to(Lowering *lo, const Multistage *multistage, Var *slot)
-{
-    for (int i = 0; i < lo->n_declared; i++) {
-        const TileInfo *const tile = lo->declared.items[i];
-        if (tile->multistage != multistage || multistage->buffers < 2) continue;
-        Expr *const offset =
-            i32_add(lo, i32_const(lo, tile->offset), i32_mul(lo, var_of(lo, slot), tile->shared.bytes));
-        emit_assign(lo, tile->pointer, shared_pointer(lo, tile->pointer->type, offset));
-    }
-}
-
-static void advance(Lowering *lo, const Multistage *multistage, Var *slot)
-{
-    if (multistage->buffers < 2) return;
-    Expr *const next = i32_add(lo, var_of(lo, slot), i32_const(lo, 1));
-    emit_assign(lo, slot, expr_select(lo->arena, i32_op(lo, X_EQ, next, multistage->buffers), i32_const(lo, 0), next));
-}
-
-// The copies of the step that the pipeline's index says, with the scalars of its block that they may need.
-static void issue_step(Lowering *lo, const Multistage *multistage)
+// The copies of a step, with the scalars of its block that they may need.
+static void act_copies(Lowering *lo, const Multistage *multistage)
 {
     act_declare(lo, DECLARE_THREADS);
     for (TileOp *op = multistage->pipeline->pipeline.body; op; op = op->next) {
-        if (op->kind == T_LET && op->let.value && !multistage->known.unknown[op->let.var->id]) declare_value(lo, op);
-        else if (op_info(lo, op)->fetched) {
-            emit_pieces(lo, op);
+        if (op->kind == T_LET && op->let.value && !multistage->known.unknown[op->let.var->id]) {
+            act(lo, (Action){ .kind = ACTION_DECLARE, .op = op, .declare = { .what = DECLARE_VALUE } });
+        } else if (op_info(lo, op)->fetched) {
             Action copy = { .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
-            record_accesses(lo, record(lo, copy), op);
+            copy.print = pieces_of(lo, op);
+            record_accesses(lo, act(lo, copy), op);
         }
     }
 }
@@ -225,62 +178,41 @@ static void issue_step(Lowering *lo, const Multistage *multistage)
 static void wait_for_stages(Lowering *lo, int pending)
 {
     act(lo, (Action){ .kind = ACTION_COPY_WAIT, .wait = { .pending = pending, .is_by_groups = true } });
+    emit_barrier(lo);
 }
 
-void emit_multistage(Lowering *lo, TileOp *op)
+static void open_steps(Lowering *lo, ScopeKind kind, const MultistageSteps *plan)
+{
+    const TileOp *const op = plan->multistage->pipeline;
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = kind, .source = op }, .print = plan });
+}
+
+void decide_multistage(Lowering *lo, TileOp *op)
 {
     const Multistage *const multistage = op_info(lo, op)->multistage;
-    Arena *const a = lo->arena;
     const int distance = multistage->buffers - 1;
-    Var **const slot_of_index = var_slot(lo, op->pipeline.indices[0].var);
-    Expr *from, *to;
-    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
-    Var *const index = loop_var(lo, op->pipeline.indices[0].var);
-    Expr *const one = expr_int(a, index->type, 1), *const far = expr_int(a, index->type, distance);
-    Var *const begin = emit_declare(lo, index->type, "begin", from);
-    Var *const end = emit_declare(lo, index->type, "end", to);
-    Var *const filled = distance ? emit_declare(lo, DTYPE_I32, "filled", i32_const(lo, 0)) : NULL;
-    Var *const slot = distance ? emit_declare(lo, DTYPE_I32, "slot", i32_const(lo, 0)) : NULL;
-    Nest loop, guard, step;
-    begin_for(lo, &loop, index, expr_binary(a, X_SUB, var_of(lo, begin), far), var_of(lo, end), one, LOOP_NO_UNROLL);
-    record_open(
-        lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_AHEAD, .ahead = distance, .source = op } });
-    Expr *const runs = expr_binary(a, X_GE, var_of(lo, index), var_of(lo, begin));
+    const MultistageSteps *const plan =
+        NEW(lo->arena, MultistageSteps, .form = STEPS_MULTISTAGE, .multistage = multistage);
+    const MultistageSteps *const body =
+        NEW(lo->arena, MultistageSteps, .form = STEPS_MULTISTAGE, .multistage = multistage, .is_body = true);
+    open_action(lo, (Action){ .kind = ACTION_LOOP,
+                              .op = op,
+                              .loop = { .part = LOOP_AHEAD, .ahead = distance, .source = op },
+                              .print = plan });
     if (distance) {
-        begin_if(lo, &guard, runs);
-        record_scope(lo, SCOPE_HAS_STEP, op);
+        open_steps(lo, SCOPE_HAS_STEP, plan);
         wait_for_stages(lo, distance - 1);
-        emit_barrier(lo);
-        record_close(lo);
-        end_nest(lo, &guard);
+        close_action(lo);
     } else {
         emit_barrier(lo);
     }
-    Var *const next = emit_declare(lo, index->type, "next", expr_binary(a, X_ADD, var_of(lo, index), far));
-    begin_if(lo, &guard, expr_binary(a, X_LT, var_of(lo, next), var_of(lo, end)));
-    point_to(lo, multistage, filled);
-    *slot_of_index = next;
-    record_scope(lo, SCOPE_STEP_AHEAD, op);
-    issue_step(lo, multistage);
-    record_close(lo);
-    *slot_of_index = index;
-    end_nest(lo, &guard);
-    emit_call(lo, "copy_commit", 0);
-    record(lo, (Action){ .kind = ACTION_COPY_COMMIT });
-    advance(lo, multistage, filled);
-    if (distance) {
-        begin_if(lo, &step, runs);
-        point_to(lo, multistage, slot);
-    } else {
-        wait_for_stages(lo, 0);
-        emit_barrier(lo);
-        begin_block(lo, &step);
-    }
-    record_scope(lo, SCOPE_HAS_STEP, op);
+    open_steps(lo, SCOPE_STEP_AHEAD, plan);
+    act_copies(lo, multistage);
+    close_action(lo);
+    act(lo, (Action){ .kind = ACTION_COPY_COMMIT, .print = plan });
+    if (!distance) wait_for_stages(lo, 0);
+    open_steps(lo, SCOPE_HAS_STEP, body);
     emit_body(lo, op->pipeline.body);
-    record_close(lo);
-    advance(lo, multistage, slot);
-    end_nest(lo, &step);
-    record_close(lo);
-    end_nest(lo, &loop);
+    close_action(lo);
+    close_action(lo);
 }

@@ -5,6 +5,7 @@
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+#include "lower/cuda/multistage.h"
 #include "lower/cuda/panels.h"
 #include "lower/cuda/print_rings.h"
 #include "lower/cuda/print_statements.h"
@@ -63,6 +64,7 @@ static void print_plan(Lowering *lo, const Action *action)
     switch (*(const PlanForm *)action->print) {
     case PLAN_MAP: print_map(lo, action->print); return;
     case PLAN_PANELS: print_panels(lo, action->print); return;
+    case PLAN_PIECES: print_pieces(lo, action->print); return;
     }
 }
 
@@ -96,6 +98,7 @@ static void print_leaf(Lowering *lo, const Action *action)
         else print_arrive(lo, action);
         return;
     case ACTION_COPY: print_copy(lo, action); return;
+    case ACTION_COPY_COMMIT: print_commit(lo, action); return;
     case ACTION_COPY_WAIT: print_copy_wait(lo, action); return;
     case ACTION_MMA_WAIT: emit_call(lo, "wgmma_wait", 1, i32_const(lo, action->wait.pending)); return;
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
@@ -116,7 +119,6 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_LOOP:
     case ACTION_IF:
     case ACTION_SCOPE:
-    case ACTION_COPY_COMMIT:
     case ACTION_PREFETCH: return;
     }
 }
@@ -159,6 +161,8 @@ static void begin_planned(Lowering *lo, const Action *action)
     case STEPS_SOFTWARE_PIPELINE: begin_software_pipeline(lo, action); return;
     case STEPS_EARLY_ISSUE: begin_early_issue(lo, action); return;
     case STEPS_PRODUCT_LOOP: begin_product_loop(lo, action); return;
+    case STEPS_OF_PRODUCER: begin_producer_stages(lo, action); return;
+    case STEPS_MULTISTAGE: begin_multistage(lo, action); return;
     }
 }
 
@@ -168,6 +172,8 @@ static void end_planned(Lowering *lo, const Action *action)
     case STEPS_SOFTWARE_PIPELINE: end_software_pipeline(lo, action); return;
     case STEPS_EARLY_ISSUE: end_early_issue(lo, action); return;
     case STEPS_PRODUCT_LOOP: end_product_loop(lo, action); return;
+    case STEPS_OF_PRODUCER: end_producer_stages(lo, action); return;
+    case STEPS_MULTISTAGE: end_multistage(lo, action); return;
     }
 }
 

@@ -6,6 +6,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/box.h"
 #include "lower/cuda/producer.h"
+#include "lower/cuda/rounds.h"
 
 static const Ring *ring_of(const Lowering *lo, const Action *action) { return lo->rings.items[action->ring.ring]; }
 
@@ -127,4 +128,46 @@ void print_fetch(Lowering *lo, const Action *action)
 {
     if (action->copy.how == COPY_TMA) print_boxes(lo, action);
     else if (action->copy.how == COPY_LANES) print_lanes(lo, action);
+}
+
+// ---- the steps of a software pipeline
+
+static Expr *one_of(Lowering *lo, const Var *var) { return expr_int(lo->arena, var->type, 1); }
+
+// One round more than there are steps, if there is one.
+static void begin_rounds(Lowering *lo, const TileOp *op)
+{
+    const RoundVars *const vars = begin_round_vars(lo, op);
+    Expr *const one = one_of(lo, vars->index);
+    begin_if(lo, push_nest(lo), expr_binary(lo->arena, X_LT, var_of(lo, vars->begin), var_of(lo, vars->end)));
+    begin_for(lo, push_nest(lo), vars->index, var_of(lo, vars->begin),
+              expr_binary(lo->arena, X_ADD, var_of(lo, vars->end), one), one, LOOP_NO_UNROLL);
+}
+
+static void begin_step_before(Lowering *lo, const TileOp *op)
+{
+    const RoundVars *const vars = lo->round_vars;
+    begin_if(lo, push_nest(lo), expr_binary(lo->arena, X_GT, var_of(lo, vars->index), var_of(lo, vars->begin)));
+    *var_slot(lo, op->pipeline.indices[0].var) =
+        emit_declare(lo, vars->index->type, arena_printf(lo->arena, "%s_before", vars->index->name),
+                     expr_binary(lo->arena, X_SUB, var_of(lo, vars->index), one_of(lo, vars->index)));
+}
+
+void begin_producer_stages(Lowering *lo, const Action *action)
+{
+    const ProducerStages *const plan = action->print;
+    const RoundVars *const vars = lo->round_vars;
+    if (action->kind == ACTION_LOOP) begin_rounds(lo, plan->op);
+    else if (action->scope.kind == SCOPE_BUT_FIRST) begin_step_before(lo, plan->op);
+    else begin_if(lo, push_nest(lo), expr_binary(lo->arena, X_LT, var_of(lo, vars->index), var_of(lo, vars->end)));
+}
+
+void end_producer_stages(Lowering *lo, const Action *action)
+{
+    const ProducerStages *const plan = action->print;
+    pop_nest(lo);
+    *var_slot(lo, plan->op->pipeline.indices[0].var) = lo->round_vars->index;
+    if (action->kind != ACTION_LOOP) return;
+    pop_nest(lo);
+    end_round_vars(lo);
 }

@@ -151,36 +151,22 @@ static void produce_and_prefetch(Lowering *lo, TileOp *op)
     prefetch_l2_ahead(lo, op, n / 2, n);
 }
 
+static void produce_stages(Lowering *lo, TileOp *op, ScopeKind scope, const ProducerStages *plan)
+{
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = scope, .source = op }, .print = plan });
+    produce_stage(lo, op->pipeline.body, scope == SCOPE_BUT_FIRST);
+    close_action(lo);
+}
+
 // In the order of use: stage 1 of a step comes after stage 0 of the next.
 static void produce_software_pipeline(Lowering *lo, TileOp *op)
 {
-    Arena *const a = lo->arena;
-    Expr *from, *to;
-    index_bounds(lo, &op->pipeline.indices[0], NULL, &from, &to);
-    Var *const index = loop_var(lo, op->pipeline.indices[0].var);
-    Expr *const one = expr_int(a, index->type, 1);
-    Var *const begin = emit_declare(lo, index->type, "begin", from), *const end =
-                                                                         emit_declare(lo, index->type, "end", to);
-    Nest any, loop, guard;
-    begin_if(lo, &any, expr_binary(a, X_LT, var_of(lo, begin), var_of(lo, end)));
-    begin_for(lo, &loop, index, var_of(lo, begin), expr_binary(a, X_ADD, var_of(lo, end), one), one, LOOP_NO_UNROLL);
-    record_loop(lo, LOOP_ONE_MORE, op);
-    begin_if(lo, &guard, expr_binary(a, X_LT, var_of(lo, index), var_of(lo, end)));
-    record_scope(lo, SCOPE_BUT_LAST, op);
-    produce_stage(lo, op->pipeline.body, false);
-    record_close(lo);
-    end_nest(lo, &guard);
-    begin_if(lo, &guard, expr_binary(a, X_GT, var_of(lo, index), var_of(lo, begin)));
-    *var_slot(lo, op->pipeline.indices[0].var) = emit_declare(
-        lo, index->type, arena_printf(a, "%s_before", index->name), expr_binary(a, X_SUB, var_of(lo, index), one));
-    record_scope(lo, SCOPE_BUT_FIRST, op);
-    produce_stage(lo, op->pipeline.body, true);
-    record_close(lo);
-    record_close(lo);
-    *var_slot(lo, op->pipeline.indices[0].var) = index;
-    end_nest(lo, &guard);
-    end_nest(lo, &loop);
-    end_nest(lo, &any);
+    const ProducerStages *const plan = NEW(lo->arena, ProducerStages, .form = STEPS_OF_PRODUCER, .op = op);
+    open_action(
+        lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ONE_MORE, .source = op }, .print = plan });
+    produce_stages(lo, op, SCOPE_BUT_LAST, plan);
+    produce_stages(lo, op, SCOPE_BUT_FIRST, plan);
+    close_action(lo);
 }
 
 static void produce_pipeline(Lowering *lo, TileOp *op)

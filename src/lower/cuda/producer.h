@@ -4,7 +4,13 @@
 #ifndef KILN_LOWER_CUDA_PRODUCER_H
 #define KILN_LOWER_CUDA_PRODUCER_H
 
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/actions.h"
+
+// Of the loop and the scopes of a pipeline with stages, each made in the order of use.
+typedef struct ProducerStages {
+    StepsForm form; // STEPS_OF_PRODUCER
+    const TileOp *op;
+} ProducerStages;
 
 // ---- backward_slice.c
 bool is_fetch(Lowering *lo, const TileOp *op); // a copy that the producer makes, and no producer group
@@ -21,5 +27,7 @@ void print_acquire(Lowering *lo, const Action *action);
 void print_expect(Lowering *lo, const Action *action);
 void print_arrive(Lowering *lo, const Action *action);
 void print_fetch(Lowering *lo, const Action *action); // a copy by boxes or lanes
+void begin_producer_stages(Lowering *lo, const Action *action);
+void end_producer_stages(Lowering *lo, const Action *action);
 
 #endif

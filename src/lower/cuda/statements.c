@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // statements.c - the code of each statement, as all threads of a group of consumers run it.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/multistage.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/scan.h"
@@ -71,7 +72,7 @@ static void emit_steps(Lowering *lo, TileOp *op)
         return;
     }
     if (op_info(lo, op)->multistage) {
-        emit_multistage(lo, op);
+        decide_multistage(lo, op);
         return;
     }
     open_loop(lo, LOOP_ALL, op);
