@@ -7,6 +7,8 @@
 // own, and one tells another what it has done by group barriers.
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+#include "lower/cuda/product.h"
+#include "lower/cuda/pipeline.h"
 
 // ---- barriers
 
@@ -269,7 +271,7 @@ static void emit_walk(Lowering *lo)
     act_declare(lo, DECLARE_RING_STATES);
     act_declare(lo, DECLARE_TILES);
     act_declare(lo, DECLARE_SCRATCH);
-    if (block_has(lo, lo->kernel->body, does_ping_pong)) begin_ping_pong(lo);
+    if (block_has(lo, lo->kernel->body, does_ping_pong)) act_first_ping_pong(lo);
     open_action(lo, (Action){ .kind = ACTION_GRID });
     emit_body(lo, lo->kernel->body);
     close_action(lo);

@@ -743,33 +743,17 @@ int reduction_scratch_bytes(const Iteration *it, int which);
 void declare_scratch_buffer(Lowering *lo);
 void next_scratch_buffer(Lowering *lo); // for the next reduction or scan
 
-// ---- products.c, wgmma.c, mma.c, fma.c
+// ---- products.c
 const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take
 bool has_padded_rows(const Product *p);                                    // of an operand in shared memory
 bool product_region(const Region *region, int64_t *start, int64_t *width); // two ranges at fixed places
 bool product_is_fixed(const Product *p);                                   // both operands are such ranges
-const char *plan_fma(Lowering *lo, Product *p);                            // NULL: can be done
-bool finish_fma(Lowering *lo, Product *p);
-Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
-Expr *lane_bits(Lowering *lo, int shift, int mask);                              // of the lane's number
-
-// ---- in_flight.c
-void add_in_flight(Lowering *lo, const Product *p);
-bool is_in_flight(const Lowering *lo, const TileInfo *acc);
-void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written); // products that write it or, if written, read it
-void wait_for_all(Lowering *lo);
-void act_scheduling_barrier(Lowering *lo);             // what is printed before it runs before what is printed after
-bool release_with_in_flight(Lowering *lo, Ring *ring); // when the products that read it are done; false: none does
 
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
 void take_layout_hints(Lowering *lo);
 int row_padding(const Buffer *tile); // elements between its rows
 // shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: none for tensor cores.
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
-
-// ---- sparse.c: 2:4 sparse left operands
-const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it
-void finish_sparse(Lowering *lo, const Product *p);
 
 // ---- box.c
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
@@ -843,11 +827,6 @@ void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with it
 void sync_all(Lowering *lo);
 void emit_barrier(Lowering *lo);
 
-// ---- product_loop.c
-int loop_products(Lowering *lo, TileOp *pipeline); // of a step, where it is nothing but such products; else 0
-bool starts_in_loop(Lowering *lo, const TileOp *fill);
-void decide_product_loop(Lowering *lo, TileOp *op, int n_products);
-
 // ---- statements.c
 bool is_flow(const TileOp *op);
 void declare_value(Lowering *lo, const TileOp *op);
@@ -860,24 +839,6 @@ void emit_op(Lowering *lo, TileOp *op);
 void find_backward_slice(Lowering *lo);
 void emit_producer(Lowering *lo, bool by_tma);
 
-// software_pipeline.c: pipelines with stage labels
-bool can_software_pipeline(Lowering *lo, TileOp *pipeline);
-bool groups_ping_pong(Lowering *lo, TileOp *pipeline);
-void begin_ping_pong(Lowering *lo);
-// partial.c: sums over rows that only the end of a loop needs whole
-void begin_partial_sums(Lowering *lo, TileOp *loop);
-void end_partial_sums(Lowering *lo, TileOp *loop);
-bool is_split_k(Lowering *lo, const TileOp *op);             // a product of whose contraction each group takes a part
-int split_k_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
-// preload.c: left operands that stay the same through a loop, kept in registers
-void choose_preloads(Lowering *lo);
-bool is_preloaded_alone(Lowering *lo, const Ring *ring);
-void preload_operands(Lowering *lo, TileOp *loop);
-void decide_software_pipeline(Lowering *lo, TileOp *pipeline);
-// early_issue.c: pipelines whose step begins with products that the step before issues at its end
-bool can_issue_early(Lowering *lo, TileOp *pipeline);
-void decide_early_issue_loop(Lowering *lo, TileOp *pipeline);
-void decide_early_issue(Lowering *lo); // such products, if they are due
 // scan.c
 void expand_scans(Lowering *lo, TileOp **link);
 bool scans_in_registers(Lowering *lo, const TileOp *op); // as far as the layout is known

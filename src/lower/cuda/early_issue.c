@@ -11,6 +11,7 @@
 // keeps the warp. ptxas serialises what is issued under a condition: so the last step issues them, too, of its own
 // tiles.
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/product.h"
 
 static bool is_early_product(Lowering *lo, const TileOp *op) { return op->stage == 0 && is_wgmma(lo, op); }
 

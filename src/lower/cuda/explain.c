@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // explain.c - what was decided, for `kiln explain`.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/pipeline.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)

@@ -4,6 +4,7 @@
 // Groups of products complete in order, so waiting for one leaves the later ones in flight. When an MMA is known to
 // be done, the ring buffers that it read are released.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
 
 void add_in_flight(Lowering *lo, const Product *p)
 {

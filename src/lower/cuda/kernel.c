@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kernel.c - the lowering's outline: analyses in their order, then the kernel's frame around the two roles.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
 
 // ---- roles
 

@@ -9,6 +9,7 @@
 #include "lower/cuda/panels.h"
 
 #include "lower/cuda/actions.h"
+#include "lower/cuda/pipeline.h"
 
 // ---- reductions
 

@@ -3,7 +3,8 @@
 //
 // before: storage, rings, and the copies that run ahead are known
 // after:  all have offsets, and rings as many buffers as fit; or the kernel is refused, with a note for each tile
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/product.h"
+#include "lower/cuda/pipeline.h"
 
 int shared_bytes_max(const Lowering *lo) { return lo->gpu->shared_bytes_max; }
 

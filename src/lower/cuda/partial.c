@@ -127,7 +127,7 @@ void act_join_groups(Lowering *lo, const TileInfo *tile)
     end_parts(lo);
 }
 
-void begin_partial_sums(Lowering *lo, TileOp *loop)
+void open_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
@@ -139,7 +139,7 @@ void begin_partial_sums(Lowering *lo, TileOp *loop)
     }
 }
 
-void end_partial_sums(Lowering *lo, TileOp *loop)
+void close_partial_sums(Lowering *lo, TileOp *loop)
 {
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];

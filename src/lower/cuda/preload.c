@@ -9,8 +9,10 @@
 // on).
 //
 // before: shared tiles are laid out, rings are known       after: choose_preloads() has marked the products that do;
-//                                                          preload_operands() has loaded theirs before a loop
+//                                                          act_preloads() has loaded theirs before a loop
 #include "lower/cuda/actions.h"
+#include "lower/cuda/product.h"
+#include "lower/cuda/pipeline.h"
 
 enum { OTHER_REGISTERS = 40, BESIDE_GROUP = 24 }; // of a thread, beside its fragments and operands
 
@@ -128,7 +130,7 @@ static bool preload_product(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-void preload_operands(Lowering *lo, TileOp *loop)
+void act_preloads(Lowering *lo, TileOp *loop)
 {
     if (!preloads_for(lo, loop)) return;
     TileOp **body;

@@ -12,6 +12,7 @@
 #include "lower/cuda/box.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/producer.h"
+#include "lower/cuda/pipeline.h"
 
 // ---- rings
 

@@ -4,6 +4,7 @@
 // What one step read is released when the next step's products have been issued. A tile that is zeros before the loop
 // is overwritten by the first step instead of being filled: filling takes time in which no product is under way.
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/product.h"
 
 static const RingState *ring_state_of_body(const Lowering *lo, const TileOp *body)
 {

@@ -12,7 +12,7 @@
 // before: the partition is known, and which tiles must be in shared memory
 // after:  every product has a kind; the result and an operand in registers have layouts, shared operands are read as
 //         panels
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/product.h"
 
 bool product_region(const Region *region, int64_t *start, int64_t *width)
 {

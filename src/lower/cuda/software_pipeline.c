@@ -10,6 +10,7 @@
 // are peeled, not guarded: wgmma under a condition would serialise. Where stage 1 and `issue` access the same tiles the
 // pipeline stays a plain loop.
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/product.h"
 
 enum { HEAVY_REGISTERS = 200 }; // of a thread: two groups share them all
 
@@ -192,7 +193,7 @@ static void ping_pong_arrive(Lowering *lo, TileOp *pipeline)
 }
 
 // Before everything: the first group may begin.
-void begin_ping_pong(Lowering *lo)
+void act_first_ping_pong(Lowering *lo)
 {
     open_action(lo, (Action){ .kind = ACTION_SCOPE,
                               .scope = { .kind = SCOPE_ONE_GROUP, .threads = lo->partition.groups - 1 } });

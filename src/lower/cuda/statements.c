@@ -5,6 +5,7 @@
 #include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/scan.h"
+#include "lower/cuda/pipeline.h"
 
 bool is_flow(const TileOp *op)
 {
@@ -87,20 +88,20 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
         decide_product_loop(lo, op, n_products);
         return;
     }
-    begin_partial_sums(lo, op);
+    open_partial_sums(lo, op);
     if (lo->is_specialised && unequal_registers(lo, lo->walk)) act_declare(lo, DECLARE_THREADS);
-    preload_operands(lo, op);
+    act_preloads(lo, op);
     emit_steps(lo, op);
-    end_partial_sums(lo, op);
+    close_partial_sums(lo, op);
 }
 
 static void emit_for(Lowering *lo, TileOp *op)
 {
-    begin_partial_sums(lo, op);
+    open_partial_sums(lo, op);
     open_loop(lo, LOOP_ALL, op);
     emit_body(lo, op->for_.body);
     close_action(lo);
-    end_partial_sums(lo, op);
+    close_partial_sums(lo, op);
 }
 
 static void emit_while(Lowering *lo, TileOp *op)
