@@ -18,14 +18,6 @@ static bool is_work(Lowering *lo, TileOp *op) { return op_info(lo, op)->fetched 
 
 bool has_work(Lowering *lo, TileOp *op) { return op_has(lo, op, is_work); }
 
-bool declare_again(Lowering *lo, TileOp *op)
-{
-    if (op->kind != T_LET || !is_in_backward_slice(lo, op)) return false;
-    *var_slot(lo, op->let.var) = NULL;
-    declare_value(lo, op);
-    return true;
-}
-
 typedef struct SliceSearch {
     Lowering *lo;
     bool changed;

@@ -6,7 +6,7 @@
 // (Latent attention: +13% with two tiles of rows, -14% with one, which is bound by memory.) Not for what a cluster
 // reads once.
 //
-// before: the scalars of a step are declared      after: they still are, and no barrier knows of the prefetch
+// before: the copies of a step are actions      after: so is the prefetch, of which no barrier knows
 #include "lower/cuda/box.h"
 #include "lower/cuda/producer.h"
 
@@ -59,22 +59,13 @@ static bool step_depends(Lowering *lo, TileOp *body, const Var *coordinate)
     return uses.found;
 }
 
-typedef struct Sharers {
-    Expr *n, *at;
-} Sharers; // CTAs with the same boxes; this one's number; NULL: alone
-
-static Sharers find_sharers(Lowering *lo, TileOp *body)
+// Coordinates of the grid on which no box of the step depends.
+static uint32_t find_sharing(Lowering *lo, TileOp *body)
 {
-    Sharers all = { NULL, NULL };
-    for (int i = 0; i < lo->kernel->n_grid; i++) {
-        Var *const coordinate = lo->kernel->grid[i].var;
-        if (step_depends(lo, body, coordinate)) continue;
-        Expr *const extent = var_of(lo, lo->grid_extents[i]), *const at = cast(lo, DTYPE_I32,
-                                                                               var_of(lo, loop_var(lo, coordinate)));
-        all.at = all.at ? i32_add(lo, i32_times(lo, all.at, extent), at) : at;
-        all.n = all.n ? i32_times(lo, all.n, extent) : extent;
-    }
-    return all;
+    uint32_t coordinates = 0;
+    for (int i = 0; i < lo->kernel->n_grid; i++)
+        if (!step_depends(lo, body, lo->kernel->grid[i].var)) coordinates |= 1u << i;
+    return coordinates;
 }
 
 // ---- prefetching
@@ -86,46 +77,19 @@ static bool has_single_buffers(const Lowering *lo, const TileOp *body)
     return true;
 }
 
-// Each CTA its part of fetches `first` .. `end` - 1 of the step.
-static void prefetch_part(Lowering *lo, TileOp *body, const Sharers *sharers, int first, int end)
-{
-    Nest mine;
-    int n = 0;
-    for (TileOp *x = body; x; x = x->next) {
-        declare_again(lo, x);
-        if (!is_fetch(lo, x)) continue;
-        if (n >= first && n < end) {
-            begin_if(
-                lo, &mine,
-                expr_binary(lo->arena, X_EQ, expr_binary(lo->arena, X_MOD, i32_const(lo, n), sharers->n), sharers->at));
-            print_box_copy(lo, plan_box_copy(lo, x, NULL));
-            end_nest(lo, &mine);
-        }
-        n++;
-    }
-}
-
 void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first, int end)
 {
-    Arena *const a = lo->arena;
     TileOp *const body = op->pipeline.body;
-    const LoopIndex *const index = &op->pipeline.indices[0];
-    const Sharers sharers = find_sharers(lo, body);
-    if (lo->shares || op->pipeline.n != 1 || !sharers.n || !lo->by_tma || lo->n_cuts == 0 ||
+    const uint32_t sharing = find_sharing(lo, body);
+    if (lo->shares || op->pipeline.n != 1 || !sharing || !lo->by_tma || lo->n_cuts == 0 ||
         !has_single_buffers(lo, body))
         return;
-    Expr *from, *to;
-    index_bounds(lo, index, NULL, &from, &to);
-    Var *const at = loop_var(lo, index->var);
-    Expr *const next = expr_binary(a, X_ADD, var_of(lo, at), expr_int(a, at->type, 1));
-    Expr *wanted = expr_binary(a, X_AND, expr_binary(a, X_GT, sharers.n, i32_const(lo, 1)),
-                               expr_binary(a, X_LT, next, cast(lo, at->type, to)));
-    if (lo->by_warp) wanted = expr_binary(a, X_AND, wanted, is_zero(lo, lo->lane));
-    const KnownVars known = known_vars(lo);
-    Nest more;
-    begin_if(lo, &more, wanted);
-    *var_slot(lo, index->var) = emit_declare(lo, at->type, arena_printf(a, "%s_next", at->name), next);
-    prefetch_part(lo, body, &sharers, first, end);
-    restore_vars(lo, known);
-    end_nest(lo, &more);
+    L2Prefetch *const plan = NEW(lo->arena, L2Prefetch, .op = op, .sharing = sharing, .first = first);
+    int n = 0;
+    for (TileOp *x = body; x; x = x->next) {
+        if (!is_fetch(lo, x)) continue;
+        if (n >= first && n < end) VEC_PUSH(lo->arena, &plan->boxes, plan_box_copy(lo, x, NULL));
+        n++;
+    }
+    act(lo, (Action){ .kind = ACTION_PREFETCH, .print = plan });
 }

@@ -104,6 +104,7 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_FENCE_ASYNC: emit_call(lo, "fence_async", 0); return;
     case ACTION_LDMATRIX: print_preload(lo, action); return;
     case ACTION_MMA: print_product(lo, action); return;
+    case ACTION_PREFETCH: print_l2_prefetch(lo, action->print); return;
     case ACTION_STORE: print_plan(lo, action); return;
     case ACTION_MAP:
         if (action->map.how == MAP_ELEMENTS) print_plan(lo, action);
@@ -118,8 +119,7 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_GRID:
     case ACTION_LOOP:
     case ACTION_IF:
-    case ACTION_SCOPE:
-    case ACTION_PREFETCH: return;
+    case ACTION_SCOPE: return;
     }
 }
 

@@ -130,6 +130,16 @@ void print_fetch(Lowering *lo, const Action *action)
     else if (action->copy.how == COPY_LANES) print_lanes(lo, action);
 }
 
+// ---- another step's scalars
+
+bool declare_again(Lowering *lo, TileOp *op)
+{
+    if (op->kind != T_LET || !is_in_backward_slice(lo, op)) return false;
+    *var_slot(lo, op->let.var) = NULL;
+    declare_value(lo, op);
+    return true;
+}
+
 // ---- the steps of a software pipeline
 
 static Expr *one_of(Lowering *lo, const Var *var) { return expr_int(lo->arena, var->type, 1); }

@@ -12,17 +12,27 @@ typedef struct ProducerStages {
     const TileOp *op;
 } ProducerStages;
 
+// Of a pipeline's next step, into the L2 cache.
+struct BoxCopy;
+typedef struct L2Prefetch {
+    const TileOp *op;
+    uint32_t sharing;                  // a bit for each coordinate of the grid on which no box depends
+    int first;                         // of the step's fetches
+    VEC(const struct BoxCopy *) boxes; // that one and those after it
+} L2Prefetch;
+
 // ---- backward_slice.c
 bool is_fetch(Lowering *lo, const TileOp *op); // a copy that the producer makes, and no producer group
 bool is_in_backward_slice(const Lowering *lo, const TileOp *op); // a scalar
 bool has_work(Lowering *lo, TileOp *op);                         // the op, or what is inside it, does
-bool declare_again(Lowering *lo, TileOp *op);                    // a needed scalar, of another step; false: it is none
 
 // ---- l2_prefetch.c
 void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first,
                        int end); // for fetches of the pipeline's next step, those from `first` on
+void print_l2_prefetch(Lowering *lo, const L2Prefetch *plan); // print_l2_prefetch.c
 
 // ---- print_producer.c
+bool declare_again(Lowering *lo, TileOp *op); // a needed scalar, of another step; false: it is none
 void print_acquire(Lowering *lo, const Action *action);
 void print_expect(Lowering *lo, const Action *action);
 void print_arrive(Lowering *lo, const Action *action);
