@@ -272,7 +272,7 @@ fuzz() { # fuzz TARGET FOLDER...: searches for FUZZ_SECONDS; inputs it finds are
     if [ "$fuzzer" = yes ]; then
         echo "with libFuzzer"
         mkdir -p "$logs/corpus-$target"
-        "$build-asan/tests/${target}_search" -max_total_time="$FUZZ_SECONDS" -timeout=20 -rss_limit_mb=2048 -max_len=8192 \
+        "$build-asan/tests/${target}_search" -max_total_time="$FUZZ_SECONDS" -timeout=60 -rss_limit_mb=2048 -max_len=8192 \
             -print_final_stats=1 -artifact_prefix="$logs/" "$logs/corpus-$target" "$@"
     else
         echo "without coverage, by random variations: this machine has no libFuzzer (clang and libclang-rt-14-dev)"
