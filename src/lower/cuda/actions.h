@@ -11,6 +11,7 @@ typedef enum PlanForm {
     PLAN_MAP,    // of a map over elements (map.h)
     PLAN_PANELS, // panels.h
     PLAN_PIECES, // of a copy that runs ahead by cp.async (multistage.h)
+    PLAN_STORE,  // of a store through staging (store.h)
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.
@@ -56,7 +57,6 @@ void record_accesses(Lowering *lo, Action *action, TileOp *op);
 void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
 
 // ---- store.c
-void print_store_wait(Lowering *lo, const Action *action);
 
 // ---- schedule_tables.c
 void make_schedule_tables(Lowering *lo);

@@ -9,6 +9,7 @@
 #include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/store.h"
 
 // ---- barriers
 
@@ -58,7 +59,7 @@ static void free_staging(Lowering *lo, TileOp *op)
 {
     for (TileOp *x = lo->n_transposed && !lo->is_specialised ? op : NULL; x; x = x->next) {
         if (store_is_transposed(lo, x)) {
-            emit_staging_done(lo);
+            act_staging_done(lo);
             op_info(lo, x)->staging_is_free = true;
             return;
         }
@@ -75,7 +76,7 @@ static void emit_barrier_before(Lowering *lo, TileOp *op)
     }
     if (lo->is_specialised) end_shared_reads(lo);
     free_staging(lo, op);
-    if (op == lo->staged_over) emit_staging_done(lo);
+    if (op == lo->staged_over) act_staging_done(lo);
     if (info->orders_tensors) finish_staged_stores(lo);
     sync_all(lo);
 }

@@ -775,18 +775,12 @@ int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int 
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
 bool store_is_staged(Lowering *lo, TileOp *op);
 int staged_store_bytes(Lowering *lo, TileOp *op);
-void emit_staging_done(Lowering *lo);
-void emit_group_done(Lowering *lo);
-void end_stores(Lowering *lo);                     // they have been read
-void finish_staged_stores(Lowering *lo);           // their bytes are in the tensors
-Expr *staging_address(Lowering *lo, Expr *offset); // of the group's part; offset: NULL or more
-void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
-void emit_staged_store(Lowering *lo, TileOp *op);
+void end_stores(Lowering *lo);           // they have been read
+void finish_staged_stores(Lowering *lo); // their bytes are in the tensors
 
 // ---- transposed_store.c
 bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
 int transposed_store_bytes(const Lowering *lo, const TileOp *op);
-void emit_transposed_add(Lowering *lo, TileOp *op);
 
 // ---- panels.c
 bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a tile that products read

@@ -10,6 +10,7 @@
 
 #include "lower/cuda/actions.h"
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/store.h"
 
 // ---- reductions
 
@@ -210,21 +211,6 @@ static void act_elements(Lowering *lo, TileOp *op)
     record_accesses(lo, act_plan(lo, plan, elementwise_action(lo, op)), op);
 }
 
-static void emit_staged(Lowering *lo, TileOp *op)
-{
-    Expr *const aligned = strides_are_aligned(lo, op->copy.dst.buffer);
-    if (!aligned) {
-        emit_staged_store(lo, op);
-        return;
-    }
-    Nest nest;
-    begin_if(lo, &nest, lower_expr(lo, aligned, NULL));
-    emit_staged_store(lo, op);
-    begin_else(lo, &nest);
-    print_map(lo, plan_map(lo, op));
-    end_nest(lo, &nest);
-}
-
 static void record_form(Lowering *lo, TileOp *op) { record_accesses(lo, record(lo, elementwise_action(lo, op)), op); }
 
 static void act_form(Lowering *lo, TileOp *op, const void *plan)
@@ -242,8 +228,7 @@ void act_elementwise(Lowering *lo, TileOp *op)
     if (panels) {
         act_form(lo, op, panels);
     } else if (store_is_staged(lo, op)) {
-        record_form(lo, op);
-        emit_staged(lo, op);
+        act_staged_store(lo, op, elementwise_action(lo, op));
     } else if (!op_info(lo, op)->loads && emit_rows(lo, op)) {
         record_form(lo, op);
         lo->has_rows = true;

@@ -13,6 +13,7 @@
 #include "lower/cuda/producer.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/scan.h"
+#include "lower/cuda/store.h"
 
 #include <assert.h>
 
@@ -65,6 +66,7 @@ static void print_plan(Lowering *lo, const Action *action)
     case PLAN_MAP: print_map(lo, action->print); return;
     case PLAN_PANELS: print_panels(lo, action->print); return;
     case PLAN_PIECES: print_pieces(lo, action->print); return;
+    case PLAN_STORE: print_store(lo, action->print); return;
     }
 }
 

@@ -4,7 +4,7 @@
 //
 // A whole group fills two boxes of 32 columns by all rows, synchronises, and one thread adds both. Staging belongs to
 // the group.
-#include "lower/cuda/pipeline.h"
+#include "lower/cuda/store.h"
 
 enum { BOX_COLUMNS = 32, GROUP_BOXES = 2, BOX_ROW_BYTES = 128 };
 
@@ -41,8 +41,9 @@ static void fill_boxes(Lowering *lo, const TileInfo *tile, Var *stage)
     end_nests(lo, loops, 2);
 }
 
-void emit_transposed_add(Lowering *lo, TileOp *op)
+void print_transposed_add(Lowering *lo, const StorePlan *plan)
 {
+    const TileOp *const op = plan->op;
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
     const int map = map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128);
     const int box_bytes = tile->layout.extent[0] * BOX_ROW_BYTES;
@@ -50,9 +51,9 @@ void emit_transposed_add(Lowering *lo, TileOp *op)
     Nest block, one;
     begin_block(lo, &block);
     Var *const stage = emit_declare(lo, DTYPE_U32, "stage", staging_address(lo, NULL));
-    if (!op_info(lo, op)->staging_is_free) emit_group_done(lo);
+    if (plan->frees_staging) print_group_done(lo);
     fill_boxes(lo, tile, stage);
-    decide_early_issue(lo);
+    if (plan->issues_early) print_part(lo, ACTION_SCOPE);
     emit_call(lo, "fence_async", 0);
     emit_call(lo, "bar_sync", 2, i32_op(lo, X_ADD, group, BAR_GROUPS), i32_const(lo, WARPGROUP_THREADS));
     begin_if(lo, &one, i32_op(lo, X_EQ, i32_op(lo, X_MOD, var_of(lo, lo->thread), WARPGROUP_THREADS), 0));

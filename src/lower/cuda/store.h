@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// store.h - stores through staging: what is decided (store.c) and printed (print_store.c, transposed_store.c).
+#ifndef KILN_LOWER_CUDA_STORE_H
+#define KILN_LOWER_CUDA_STORE_H
+
+#include "lower/cuda/actions.h"
+#include "lower/cuda/map.h"
+
+typedef struct Staging {
+    const TileInfo *tile;
+    DType type;  // as stored
+    int columns; // of a chunk
+    int chunks;  // of a warp's 16 rows in one block of rows
+    int row_blocks;
+    int boxes, box_bytes, swizzle;
+} Staging;
+
+typedef struct StorePlan {
+    PlanForm form; // PLAN_STORE
+    TileOp *op;
+    Staging staging; // unless it is transposed
+    bool is_transposed;
+    bool frees_staging;      // with a part: the group waits until its staging is free
+    bool issues_early;       // with a part: the next step's first products (early_issue.c)
+    Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always
+    const MapPlan *elements; // otherwise
+} StorePlan;
+
+// Between boxes: swizzled ones begin at multiples of 1024 bytes.
+static inline int box_stride(const Staging *plan)
+{
+    return plan->box_bytes < SHARED_ALIGN ? SHARED_ALIGN : plan->box_bytes;
+}
+
+// So many are sent by one commit.
+static inline int sent_together(const Staging *plan) { return plan->boxes > 2 ? plan->boxes : 1; }
+
+// ---- store.c
+void act_staged_store(Lowering *lo, TileOp *op, Action action);
+void act_staging_done(Lowering *lo);
+
+// ---- print_store.c
+void print_store(Lowering *lo, const StorePlan *plan);
+void print_store_wait(Lowering *lo, const Action *action);
+void print_group_done(Lowering *lo);
+Expr *staging_address(Lowering *lo, Expr *offset); // of the group's part; offset: NULL or more
+void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
+
+// ---- transposed_store.c
+void print_transposed_add(Lowering *lo, const StorePlan *plan);
+
+#endif
