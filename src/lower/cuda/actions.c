@@ -6,6 +6,19 @@
 //
 // before: lo->schedule has its tables (schedule_tables.c) and a role is open
 #include "lower/cuda/actions.h"
+#include "lower/cuda/roles.h"
+
+void begin_role(Lowering *lo, ScheduleRole role)
+{
+    schedule_begin_role(&lo->builder, role);
+    print_role_begin(lo, lo->builder.role);
+}
+
+void end_role(Lowering *lo)
+{
+    print_role_end(lo, lo->builder.role);
+    schedule_end_role(&lo->builder);
+}
 
 Action *act(Lowering *lo, Action action)
 {

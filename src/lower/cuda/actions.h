@@ -28,6 +28,8 @@ Action *act(Lowering *lo, Action action); // one without a body
 Action *open_action(Lowering *lo, Action action);
 void otherwise_action(Lowering *lo);
 void close_action(Lowering *lo);
+void begin_role(Lowering *lo, ScheduleRole role);
+void end_role(Lowering *lo);
 // An action without control flow whose printing has others inside: what is added until end_parts() is printed by it,
 // with print_part(), in the same order.
 Action *begin_parts(Lowering *lo, Action action);

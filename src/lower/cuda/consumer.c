@@ -266,8 +266,10 @@ static bool does_ping_pong(Lowering *lo, TileOp *op)
     return op->kind == T_PIPELINE && can_software_pipeline(lo, op) && groups_ping_pong(lo, op);
 }
 
-static void emit_walk(Lowering *lo)
+static void decide_consumer(Lowering *lo, ScheduleRole role)
 {
+    begin_role(lo, role);
+    lo->in_flight.count = 0;
     lo->copies_in_flight = false;
     act_declare(lo, DECLARE_RING_STATES);
     act_declare(lo, DECLARE_TILES);
@@ -277,38 +279,24 @@ static void emit_walk(Lowering *lo)
     emit_body(lo, lo->kernel->body);
     close_action(lo);
     end_stores(lo);
+    end_role(lo);
 }
 
-void emit_consumer(Lowering *lo)
+void decide_consumers(Lowering *lo)
 {
-    lo->role = ROLE_CONSUMER;
-    const int first = producer_threads(lo);
+    ScheduleRole role = { .kind = ROLE_OF_CONSUMERS,
+                          .name = "consumers",
+                          .first_thread = producer_threads(lo),
+                          .threads = all_threads(lo),
+                          .group = -1 };
     if (!lo->is_specialised) {
-        schedule_begin_role(&lo->builder, (ScheduleRole){ .kind = ROLE_OF_CONSUMERS,
-                                                          .name = "consumers",
-                                                          .first_thread = first,
-                                                          .threads = all_threads(lo) });
-        emit_walk(lo);
-        schedule_end_role(&lo->builder);
+        decide_consumer(lo, role);
         return;
     }
-    Var *const group = lo->group;
-    lo->thread_of_all = lo->thread;
-    lo->thread = emit_declare(lo, DTYPE_I32, "member",
-                              i32_op(lo, X_MOD, var_of(lo, lo->thread_of_all), partition_threads(lo->partition)));
-    for (int g = 0; g < lo->all.groups; g++) {
-        Nest walk;
-        begin_if(lo, &walk, i32_op(lo, X_EQ, var_of(lo, group), g));
-        lo->walk = g;
-        lo->in_flight.count = 0;
-        emit_group_registers(lo, g);
-        lo->group = emit_declare(lo, DTYPE_I32, "this_group", i32_const(lo, g));
-        schedule_begin_role(&lo->builder, (ScheduleRole){ .kind = ROLE_OF_CONSUMERS,
-                                                          .name = arena_printf(lo->arena, "consumer %d", g),
-                                                          .first_thread = first + g * consumer_threads(lo),
-                                                          .threads = consumer_threads(lo) });
-        emit_walk(lo);
-        schedule_end_role(&lo->builder);
-        end_nest(lo, &walk);
+    role.threads = consumer_threads(lo);
+    for (role.group = 0; role.group < lo->all.groups; role.group++) {
+        role.name = arena_printf(lo->arena, "consumer %d", role.group);
+        decide_consumer(lo, role);
+        role.first_thread += role.threads;
     }
 }

@@ -332,11 +332,16 @@ typedef struct Lowering {
     VEC(const char *) notes;            // for explain
     int n_barriers;
 
+    struct {
+        Partition partition, all;
+        bool is_specialised;
+    } outside; // while a role is decided or printed: what it has of these otherwise
+
     // while printing
     Role role;
     LoopList *out;
     Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
-    Var *thread_of_all;                // `thread` counts within the group where statements are placed
+    Var *thread_of_all, *group_of_all; // `thread` counts within the group where statements are placed
     Var **tensors;                     // by buffer id: pointer variables
     VEC(MmaInFlight) in_flight;        // issued and not yet waited for, oldest first
     bool by_warp;                      // its loop runs in a whole warp, of which one lane issues the boxes
@@ -815,7 +820,7 @@ Expr *integer_ceildiv(Lowering *lo, const Expr *x, Expr *a, Expr *b);
 Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr *a, Expr *b);
 
 // ---- consumer.c
-void emit_consumer(Lowering *lo);
+void decide_consumers(Lowering *lo);
 void emit_block(Lowering *lo, TileOp *block);
 void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with its waits and releases
 void sync_all(Lowering *lo);
@@ -831,7 +836,7 @@ void emit_op(Lowering *lo, TileOp *op);
 
 // ---- backward_slice.c, producer.c
 void find_backward_slice(Lowering *lo);
-void emit_producer(Lowering *lo, bool by_tma);
+void decide_producer_grid(Lowering *lo);
 
 // scan.c
 void expand_scans(Lowering *lo, TileOp **link);

@@ -12,6 +12,7 @@
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/producer.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/roles.h"
 #include "lower/cuda/scan.h"
 #include "lower/cuda/store.h"
 
@@ -184,6 +185,12 @@ static bool is_scope(const Action *action, ScopeKind kind)
     return action->kind == ACTION_SCOPE && action->scope.kind == kind;
 }
 
+// Of the producer.
+static bool is_of_boxes(const Action *action)
+{
+    return is_scope(action, SCOPE_ALIGNED) || is_scope(action, SCOPE_PLAIN);
+}
+
 void print_begin(Lowering *lo, const Action *action)
 {
     save_threads(lo);
@@ -195,12 +202,14 @@ void print_begin(Lowering *lo, const Action *action)
         begin_if(lo, push_nest(lo), i32_op(lo, X_EQ, var_of(lo, lo->group), action->scope.threads));
     else if (is_scope(action, SCOPE_ROW_PART)) lo->row_part = action->scope.threads;
     else if (is_release_scope(action)) print_release_scope(lo, action);
+    else if (is_of_boxes(action)) begin_boxes(lo, action);
 }
 
 void print_otherwise(Lowering *lo, const Action *action)
 {
     return_to_threads(lo);
     if (action->kind == ACTION_IF) begin_else(lo, top_nest(lo));
+    else if (is_of_boxes(action)) begin_elements(lo);
 }
 
 void print_end(Lowering *lo, const Action *action)
@@ -211,6 +220,7 @@ void print_end(Lowering *lo, const Action *action)
     else if (action->kind == ACTION_LOOP) end_loop(lo, action);
     else if (is_scope(action, SCOPE_ROW_PART)) lo->row_part = 0;
     else if (is_release_scope(action)) pop_nest(lo);
+    else if (is_of_boxes(action)) end_boxes(lo, action);
     restore_threads(lo);
 }
 
@@ -220,6 +230,12 @@ static void print_block(Lowering *lo, const Action *action);
 
 static bool has_control_flow(const Action *action) { return action->kind <= ACTION_SCOPE; }
 
+// An empty arm is one, too.
+static bool has_otherwise(const Action *action)
+{
+    return action->otherwise || (action->kind == ACTION_IF && action->branch.source->branch.otherwise);
+}
+
 static void print_tree(Lowering *lo, const Action *action)
 {
     if (!has_control_flow(action)) {
@@ -228,7 +244,7 @@ static void print_tree(Lowering *lo, const Action *action)
     }
     print_begin(lo, action);
     print_block(lo, action->body);
-    if (action->otherwise) {
+    if (has_otherwise(action)) {
         print_otherwise(lo, action);
         print_block(lo, action->otherwise);
     }

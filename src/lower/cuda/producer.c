@@ -230,11 +230,9 @@ static void produce_op(Lowering *lo, TileOp *op)
     else if (is_flow(op) && has_work(lo, op)) produce_flow(lo, op);
 }
 
-// The producer's code; by_tma: one thread issues boxes, else all of the group move elements.
-void emit_producer(Lowering *lo, bool by_tma)
+// What the producer does, by boxes or by elements.
+void decide_producer_grid(Lowering *lo)
 {
-    lo->role = ROLE_PRODUCER;
-    lo->by_tma = by_tma;
     act_declare(lo, DECLARE_RING_STATES);
     act_declare(lo, DECLARE_TILES);
     open_action(lo, (Action){ .kind = ACTION_GRID });

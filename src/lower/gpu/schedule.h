@@ -243,6 +243,7 @@ typedef struct ScheduleRole {
     RoleKind kind;
     const char *name; // "producer", "consumers", "consumer 1"
     int first_thread, threads;
+    int group;     // of consumers that have roles of their own; -1: all of them are one role
     int registers; // of a thread (setmaxnreg); 0: as the compiler likes
     Action *body;
 } ScheduleRole;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// print_roles.c - the kernel's frame as Loop IR: what comes before all roles, and each role's threads.
+//
+// before: analyse() is over        after: between print_role_begin() and print_role_end() the thread numbers are those of
+//         the role
+#include "lower/cuda/roles.h"
+
+// ---- the kernel
+
+int begin_kernel(Lowering *lo)
+{
+    const int words = declare_parameters(lo);
+    declare_rank(lo);
+    if (lo->has_producer) {
+        Expr *const alignment = fetch_alignment(lo);
+        lo->fetch_aligned = alignment ? lower_expr(lo, alignment, NULL) : NULL;
+        init_barriers(lo);
+    }
+    if (lo->plan->follows) emit_call(lo, "wait_for_launches", 0);
+    return words;
+}
+
+void end_kernel(Lowering *lo)
+{
+    if (lo->shares) // nobody leaves while a peer may still release a buffer
+        emit_call(lo, "cluster_sync", 0);
+}
+
+// ---- roles
+
+static void begin_producer(Lowering *lo, const ScheduleRole *role)
+{
+    Expr *const thread = call_expr(lo, DTYPE_I32, "uniform", 1, literal(lo, DTYPE_I32, "(int32_t)threadIdx.x"));
+    begin_if(lo, push_nest(lo), i32_op(lo, X_LT, thread, producer_threads(lo)));
+    emit_producer_registers(lo);
+    enter_role(lo, role);
+    declare_threads(lo, 0, lo->partition);
+}
+
+// Before the first role of consumers.
+static void begin_consumers(Lowering *lo)
+{
+    emit_consumer_registers(lo);
+    declare_threads(lo, producer_threads(lo), lo->all);
+    if (!lo->is_specialised) return;
+    lo->group_of_all = lo->group;
+    lo->thread_of_all = lo->thread;
+    lo->thread = emit_declare(lo, DTYPE_I32, "member",
+                              i32_op(lo, X_MOD, var_of(lo, lo->thread_of_all), partition_threads(lo->partition)));
+}
+
+static void begin_group(Lowering *lo, int group)
+{
+    begin_if(lo, push_nest(lo), i32_op(lo, X_EQ, var_of(lo, lo->group_of_all), group));
+    emit_group_registers(lo, group);
+    lo->group = emit_declare(lo, DTYPE_I32, "this_group", i32_const(lo, group));
+}
+
+void print_role_begin(Lowering *lo, const ScheduleRole *role)
+{
+    if (role->kind == ROLE_OF_PRODUCER) {
+        begin_producer(lo, role);
+        return;
+    }
+    if (role->group <= 0) begin_consumers(lo);
+    enter_role(lo, role);
+    if (role->group >= 0) begin_group(lo, role->group);
+}
+
+void print_role_end(Lowering *lo, const ScheduleRole *role)
+{
+    leave_role(lo);
+    if (role->kind == ROLE_OF_PRODUCER) {
+        begin_else(lo, top_nest(lo));
+        return;
+    }
+    if (role->group >= 0) pop_nest(lo);
+    const bool is_last = role->group < 0 || role->group == lo->all.groups - 1;
+    if (is_last && lo->has_producer) pop_nest(lo);
+}
+
+// ---- boxes or elements
+
+// Else ptxas prints a loop over lanes around each box.
+static bool elects(const Lowering *lo) { return !lo->has_producer_group && !lo->by_warp; }
+
+// One thread issues boxes; small copies take its warp, a producer group's statements all.
+void begin_boxes(Lowering *lo, const Action *action)
+{
+    if (action->scope.kind == SCOPE_ALIGNED) begin_if(lo, push_nest(lo), lo->fetch_aligned);
+    if (lo->has_producer_group) begin_block(lo, push_nest(lo));
+    else begin_if(lo, push_nest(lo), i32_op(lo, X_LT, var_of(lo, lo->thread), WARP_LANES));
+    if (elects(lo)) begin_if(lo, push_nest(lo), call_expr(lo, DTYPE_BOOL, "elected", 0));
+}
+
+static void end_issue(Lowering *lo)
+{
+    if (elects(lo)) pop_nest(lo);
+    pop_nest(lo);
+}
+
+void begin_elements(Lowering *lo)
+{
+    end_issue(lo);
+    begin_else(lo, top_nest(lo));
+    use_elements(lo);
+}
+
+void end_boxes(Lowering *lo, const Action *action)
+{
+    if (action->scope.kind == SCOPE_ALIGNED) pop_nest(lo); // that of begin_elements()
+    else end_issue(lo);
+}
