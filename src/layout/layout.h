@@ -64,7 +64,7 @@ bool layout_split(const Layout *layout, const DimensionSplit *dims, Layout *part
 // by layout_project.
 Layout layout_merge(const Layout *parts, int rank, const DimensionSplit *dims, const int *part);
 
-// ---- prefetching
+// ---- asking
 int layout_extent_of(const Layout *layout, LayoutInput input); // product of the input's extents
 int layout_registers(const Layout *layout);
 int layout_coverage(const Layout *layout, int dim); // coordinates reached: at least the extent

@@ -60,16 +60,13 @@ int shared_offset(const SharedLayout *layout, int row, int column)
 
 int shared_conflicts(const SharedLayout *layout, const int *rows, const int *columns, int lanes)
 {
-    int words[WARP_LANES], worst = 0;
-    for (int lane = 0; lane < lanes; lane++) words[lane] = shared_offset(layout, rows[lane], columns[lane]) / 4;
-    for (int bank = 0; bank < 32; bank++) {
-        int distinct = 0;
-        for (int i = 0; i < lanes; i++) {
-            bool seen = words[i] % 32 != bank;
-            for (int j = 0; j < i && !seen; j++) seen = words[j] == words[i];
-            distinct += !seen;
-        }
-        if (distinct > worst) worst = distinct;
+    int words[WARP_LANES], distinct[32] = { 0 }, worst = 0;
+    for (int lane = 0; lane < lanes; lane++) {
+        words[lane] = shared_offset(layout, rows[lane], columns[lane]) / 4;
+        bool seen = false;
+        for (int j = 0; j < lane && !seen; j++) seen = words[j] == words[lane];
+        const int here = seen ? 0 : ++distinct[words[lane] % 32];
+        if (here > worst) worst = here;
     }
     return worst;
 }

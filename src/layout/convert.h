@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// convert.h - how the values of a fragment get from one layout to another, and what that costs.
+//
+// The composition of `to` with the inverse of `from` says, digit by digit, where the value of a register and thread
+// under `to` stands under `from`. By where the two places of the digits are, the plan is the first possible of
+//
+//   same        the same registers
+//   renamed     the registers of a thread in another order: in unrolled code only names change
+//   shuffles    within a warp, a few steps, each of which moves digits between register and lane numbers:
+//                 select     the thread's number picks one of several registers (what others hold is left alone)
+//                 exchange   a bit of the register number and a bit of the lane number change places (shfl.xor)
+//                 lanes      bits of the lane number change places, or one lane sends to several (shfl.idx)
+//                 gather     both lanes of a pair get what both have (shfl.xor): twice the registers
+//   shared      through shared memory: stmatrix and ldmatrix, or vectors as wide as each side has them, in rows, in
+//               padded rows or in swizzled panels, whichever has the fewest bank conflicts
+//
+// where shuffles give way to shared memory if that is cheaper.
+//
+// The cost is in cycles of a warp scheduler for one warp, while all four of a multiprocessor do the same: a selection
+// 2 (64 lanes a cycle), a shuffle 4 (32 lanes a cycle), 128 bytes to or from shared memory without a conflict 4, plus
+// what the warp waits for once (CUDA C++ Programming Guide, arithmetic throughput, 8.0 and 9.0). Renaming is free.
+#ifndef KILN_LAYOUT_CONVERT_H
+#define KILN_LAYOUT_CONVERT_H
+
+#include "layout/linear.h"
+
+enum { CONVERT_MAX_STEPS = 16, LANE_BITS = 5, LANE_ZERO = -1 };
+
+typedef enum ConversionKind { CONVERT_SAME, CONVERT_RENAMED, CONVERT_SHUFFLES, CONVERT_SHARED } ConversionKind;
+typedef enum StepKind { STEP_SELECT, STEP_EXCHANGE, STEP_LANES, STEP_GATHER } StepKind;
+
+// What a step makes of the registers before it; register numbers are high * extent * stride + digit * stride + low.
+//   select     result[high][low] = value[high][number / by_stride % extent][low], where number is the thread's `by`
+//   exchange   of the values with digit 0 and 1, a lane keeps that of its bit and gets the other from lane ^ by_stride
+//   lanes      result[r] = value[r] of the lane whose bit i is the reader's bit source[i], or 0
+//   gather     result[digit][r] = value[r] of the lane with that bit; the digit is the slowest of the result
+typedef struct ConversionStep {
+    StepKind kind;
+    int stride, extent; // of the digit of the register number; gather: of the result's
+    LayoutInput by;
+    int by_stride;            // of the thread number's digit: lane bit b has 1 << b
+    int source[LANE_BITS];    // LANE_ZERO: 0
+    int registers;            // after it
+    int shuffles, selections; // instructions, if a word is one element
+} ConversionStep;
+
+typedef enum SharedAccess { BY_VECTORS, BY_MATRICES, BY_TURNED_MATRICES } SharedAccess;
+
+// One side of a way through shared memory. piece: elements of a vector; 2 for matrices, whose lanes hold pairs.
+typedef struct SharedSide {
+    SharedAccess access;
+    int piece;
+    int instructions;
+    int wavefronts;   // passes of 128 bytes through the banks
+    LinearMap pieces; // (element of the piece, number of the piece) -> register
+} SharedSide;
+
+typedef enum ConversionScope { WITHIN_WARP, WITHIN_CTA } ConversionScope;
+
+typedef struct Conversion {
+    ConversionKind kind;
+    const char *why; // it is not simpler; NULL: same or renamed
+    int cost;
+    int n_steps;
+    ConversionStep step[CONVERT_MAX_STEPS];
+    LinearMap registers; // of `to` -> of what the steps end with
+    int per_word;        // neighbouring registers that all steps move alike, and that fit 32 bits
+    // CONVERT_SHARED
+    SharedLayout shared;
+    SharedSide stores, loads;
+    ConversionScope scope; // who must have stored before anybody loads
+} Conversion;
+
+typedef struct ConversionTarget {
+    Partition partition;
+    int element_bits;                // 8, 16, 32, 64
+    bool has_stmatrix, has_ldmatrix; // of 16-bit elements
+    bool in_registers;               // only same, renamed and shuffles are wanted
+} ConversionTarget;
+
+// Both of the same extents and complete (layout_covers), else a reason. Of replicated values the first are stored, and
+// all of `to` are made. NULL: *plan is the cheapest; with in_registers, the reason why there is none.
+const char *layout_convert(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan);
+
+// ---- through shared memory (convert_shared.c)
+// The cheapest way; fills `shared`, both sides and the cost without waiting.
+void plan_shared(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan);
+
+#endif
