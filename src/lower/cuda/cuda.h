@@ -230,14 +230,14 @@ typedef struct OpInfo {
     bool is_tail;                   // a copy that goes with the conversion before it (register_prefetch.c)
     Var *early, *first;             // while printing: such an element; that of a pipeline's first step
     bool syncs_all;                 // no group barrier will do
-    bool staging_is_free;           // while printing: of a transposed store, since the last barrier
+    bool staging_is_free;           // while deciding: of a transposed store, since the last barrier
     void *accesses;                 // not ordered yet after it (hazards.c)
     void *shared_accesses;          // shared buffers that it reads or writes (accesses.c)
     Product *product;
     Multistage *multistage; // of a pipeline
     TileOp *map;            // a copy, fill or tile atomic as a forall
     Line *lines;            // of a gather, where they are looked up already (gather.c)
-    Iteration *loads;       // of a copy, where they are printed already
+    Iteration *loads;       // of a copy, where they are made before it (early.c)
     int order;              // pre-order number
     TileOp *block;          // first op of the block that holds it
     TileOp *parent;         // the op whose block it is in; NULL: the kernel's body
@@ -624,7 +624,7 @@ struct Iteration {
     int order[LAYOUT_MAX_MODES], n_order; // the other register modes, the slowest first
     int n_batched, batch_size, chunk;
     Var *chunk_begin; // of these the last so many: their loads are made together
-    bool is_loaded;   // and are printed already
+    bool is_loaded;   // while printing: they are made already
 
     struct {
         TileOp *update;

@@ -6,9 +6,9 @@
 // after:  each map is an action whose plan (map.h) says all that printing needs; the barriers of its reductions are
 //         parts of it
 #include "lower/cuda/map.h"
-#include "lower/cuda/panels.h"
 
 #include "lower/cuda/actions.h"
+#include "lower/cuda/panels.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/store.h"
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // print_scan_registers.c - inclusive sums along a dimension of a fragment in registers.
+//
+// before: the scan is decided (scan.c), the barriers between its warps are parts of it
+// after:  each element holds the sum of those up to it
 #include "lower/cuda/scan.h"
 
 // A thread adds up its own elements; lanes and warps that follow each other along the dimension exchange sums. Modes of

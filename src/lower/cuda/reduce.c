@@ -6,6 +6,9 @@
 // The scratch has two buffers, taken in turn: whoever writes one has passed the barrier of the reduction in between,
 // which the last readers of that buffer had reached before. So a reduction takes one barrier. Groups that run
 // statements of their own do not keep step, and take two.
+//
+// before: map.c has found which reductions join their threads, and their barriers are parts of the map
+// after:  begin_reduction(), add_to_reduction() and finish_reduction() stand around the map's loops
 #include "lower/cuda/map.h"
 
 DType reduction_type(const TileOp *update)
