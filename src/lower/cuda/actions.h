@@ -12,6 +12,8 @@ typedef enum PlanForm {
     PLAN_PANELS, // panels.h
     PLAN_PIECES, // of a copy that runs ahead by cp.async (multistage.h)
     PLAN_STORE,  // of a store through staging (store.h)
+    PLAN_ROWS,   // rows.h
+    PLAN_ROW_ELEMENTS,
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.
@@ -19,8 +21,9 @@ typedef enum StepsForm {
     STEPS_SOFTWARE_PIPELINE, // pipeline.h
     STEPS_EARLY_ISSUE,
     STEPS_PRODUCT_LOOP,
-    STEPS_OF_PRODUCER, // producer.h
-    STEPS_MULTISTAGE,  // multistage.h
+    STEPS_OF_PRODUCER,    // producer.h
+    STEPS_MULTISTAGE,     // multistage.h
+    STEPS_OF_ROW_INDICES, // rows.h
 } StepsForm;
 
 // ---- actions.c: deciding

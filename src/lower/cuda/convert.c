@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// convert.c - rows that pass through registers on their way to a tile, and on to the tiles of a cluster.
+// convert.c - printing: rows that pass through registers on their way to a tile, and on to the tiles of a cluster.
 //
 // before: the tile's buffer is free      after: it holds the rows; the caller fences and arrives
 //
@@ -10,14 +10,6 @@
 #include "lower/cuda/rows.h"
 
 // ---- sets
-
-int set_units(const Rows *rows)
-{
-    int words = 0, n = rows->units;
-    for (int i = 0; i < rows->n_runs; i++) words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
-    while (n > 1 && (rows->units % n != 0 || n * words > SET_WORDS || n > SET_UNITS)) n--;
-    return n;
-}
 
 // Units of a line that share the value, where all lanes' columns of a unit do; else 1.
 static int units_of_each(const Rows *rows, const Each *x, int units)
@@ -121,53 +113,23 @@ void convert_set(Lowering *lo, const Rows *rows, const Set *set, int from, int u
 
 // ---- within a cluster
 
-bool can_send(Lowering *lo, const Rows *rows)
-{
-    const TileInfo *const tile = tile_of_rows(lo, rows);
-    int64_t extent[2];
-    SharedLayout panels;
-    return expr_as_int(tile->buffer->shape[0], &extent[0]) && expr_as_int(tile->buffer->shape[1], &extent[1]) &&
-           tile_panels(tile, (int)extent[0], (int)extent[1], 2, &panels) &&
-           panels.swizzle_bytes == panels.pitch_bytes && rows->n_columns % panels.panel_columns == 0 &&
-           expr_multiple(first_column(lo, rows, rows->store->store.subs[1])) % panels.panel_columns == 0;
-}
-
-bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts)
-{
-    Rows rows;
-    if (!plan_rows(lo, op, &rows)) return false;
-    *converts |= !rows.is_copy;
-    return rows.is_copy || (rows.n_rows % (8 * 4 * n) == 0 && can_send(lo, &rows));
-}
-
 static Expr *uniform(Lowering *lo, Expr *address)
 {
     return call_expr(lo, DTYPE_U32, "(uint32_t)uniform", 1, call_expr(lo, DTYPE_I32, "(int32_t)", 1, address));
 }
 
-// What the other CTAs of the cluster convert arrives as bytes.
-static void record_exchange(Lowering *lo, const TileInfo *tile, int bytes)
-{
-    const int ring = tile->ring->index;
-    record(lo, (Action){ .kind = ACTION_EXPECT, .ring = { .ring = ring, .bytes = bytes } });
-    Action *const copy =
-        record(lo, (Action){ .kind = ACTION_COPY, .copy = { .how = COPY_TMA, .ring = ring, .bytes = bytes } });
-    schedule_access(lo->builder.schedule, copy, (TileAccess){ .tile = tile->number, .writes = true, .is_async = true });
-}
-
 // The others' bytes are announced before this thread's arrival: until then the phase cannot end.
-void begin_exchange(Lowering *lo, Rows *rows, int columns)
+void begin_exchange(Lowering *lo, Rows *rows)
 {
     Arena *const a = lo->arena;
     const TileInfo *const tile = tile_of_rows(lo, rows);
     if (!tile->is_exchanged) return;
     Expr *const full = full_barrier(lo, tile->ring);
-    const int bytes = (int)rows->n_rows / lo->cluster * columns * PIECE_BYTES / PIECE;
     Nest nest;
     begin_if(lo, &nest, is_zero(lo, lo->thread));
-    emit_call(lo, "mbar_expect_more", 2, full, u32_const(lo, (lo->cluster - 1) * bytes));
+    print_part(lo, ACTION_EXPECT);
     end_nest(lo, &nest);
-    record_exchange(lo, tile, (lo->cluster - 1) * bytes);
+    print_part(lo, ACTION_COPY);
     for (int i = 1; i < lo->cluster; i++) {
         Expr *const rank = i32_op(lo, X_MOD, i32_add(lo, cluster_rank(lo), i32_const(lo, i)), lo->cluster);
         Expr *const there = call_expr(lo, DTYPE_U32, "address_at", 2, call_expr(lo, DTYPE_U32, "shared_base", 0), rank);
@@ -271,7 +233,7 @@ void convert_rows(Lowering *lo, Rows *rows)
     Expr *begin;
     chunks.n = rows->units / chunks.units;
     chunks.sets = chunks.n % SETS == 0 ? SETS : 1;
-    begin_exchange(lo, rows, (int)rows->n_columns);
+    begin_exchange(lo, rows);
     const int lines = lines_here(lo, rows, &begin);
     Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line");
     declare_line_at(lo, rows, "first_line", begin);

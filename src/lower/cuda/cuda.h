@@ -236,7 +236,8 @@ typedef struct OpInfo {
     Product *product;
     Multistage *multistage; // of a pipeline
     TileOp *map;            // a copy, fill or tile atomic as a forall
-    Line *lines;            // of a gather, where they are looked up already (gather.c)
+    bool is_looked_up;      // a gather, whose lines are (gather.c)
+    Line *lines;            // while printing: those
     Iteration *loads;       // of a copy, where they are made before it (early.c)
     int order;              // pre-order number
     TileOp *block;          // first op of the block that holds it
@@ -350,6 +351,8 @@ typedef struct Lowering {
     Var *row_index_buffer, *end;       // of the places of the current step, of the steps (row_index_loop.c)
     struct RegisterPrefetch
         *register_prefetch; // there: rows to convert, in registers before their step (register_prefetch.c); NULL: none
+    const struct PrefetchedRows *prefetched_rows; // in the walk: the same
+    const struct RowIndexLoop *row_index_loop;    // of the loop at hand
     TileOp *early_issue;    // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
     bool schedules_waits;   // keep waits for products where they are printed (software_pipeline.c)
     int row_part;           // while printing: 1 or 2: of a thread's two rows in 16 only this one; 0: both
@@ -469,31 +472,20 @@ void begin_fills(Lowering *lo);
 void sync_producer(Lowering *lo);      // its threads do
 void sync_row_writers(Lowering *lo);   // those whose rows may be another's
 bool only_gathers(const Lowering *lo); // it computes nothing but which rows
-void emit_fill(Lowering *lo, TileOp *op);
+void decide_fill(Lowering *lo, TileOp *op);
 
 // ---- row_indices.c, row_index_loop.c: the producer group's row numbers, a step ahead
 void find_row_indices(Lowering *lo);
-void emit_with_row_indices(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
 bool rows_are_local(Lowering *lo, const TileOp *pipeline); // each accessed by the warp alone that gathers it
-bool emit_local(Lowering *lo, TileOp *op);
-void load_lists(Lowering *lo, TileOp *pipeline); // elements of lists, two steps ahead
-Expr *await_lists(Lowering *lo,
-                  TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does not know
 
 // ---- rows.c, gather.c, convert.c, register_prefetch.c
 bool fill_is_rows(Lowering *lo, TileOp *op);
 bool fill_is_gather(Lowering *lo, TileOp *op); // a plain copy of rows
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
-bool emit_rows(Lowering *lo, TileOp *op);                           // false: it has no such form
 void look_up_rows(Lowering *lo, TileOp *op);                        // of a gather, before its tile is waited for
 void wait_for_copies(Lowering *lo);                                 // of this thread
-void prefetch_rows(Lowering *lo, TileOp *op);                       // them into the L2 cache
 bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts); // among n CTAs
 void find_tails(Lowering *lo); // before: it is known which tiles a cluster exchanges
-void declare_register_prefetch(Lowering *lo,
-                               TileOp *pipeline);       // of the rows that its next step converts, if it can have one
-void point_register_prefetch(Lowering *lo, TileOp *op); // at the rows of op, if they are converted
-void load_register_prefetch(Lowering *lo);              // with the first step's rows
 
 // ---- warp_roles.c
 void find_warp_roles(Lowering *lo);

@@ -7,8 +7,7 @@
 // alone.
 //
 // before: the tile's buffer is free      after: copies are in flight, until a full barrier counts them or
-//         wait_for_copies()
-#include "lower/cuda/actions.h"
+//         wait_for_copies(); print_gather.c prints them
 #include "lower/cuda/rows.h"
 
 enum { LOOKED_UP_MAX = 8 }; // lines: a pointer of each is kept
@@ -50,104 +49,31 @@ static bool reads_same_rows(Lowering *lo, const Rows *a, const Rows *b, int64_t 
     return true;
 }
 
-// The lines of a gather from `first` on that are those of `rows` but for `shift` columns; NULL: none are.
-static const Line *looked_up_before(Lowering *lo, TileOp *first, TileOp *op, const Rows *rows, int64_t *shift)
+// A gather from `first` on whose lines are those of `rows` but for `shift` columns; NULL: none has them.
+static TileOp *looked_up_before(Lowering *lo, TileOp *first, TileOp *op, const Rows *rows, int64_t *shift)
 {
     for (TileOp *at = first; at != op; at = at->next) {
         Rows before;
-        if (op_info(lo, at)->lines && spread_rows(lo, at, &before) && before.lines == rows->lines &&
+        if (op_info(lo, at)->is_looked_up && spread_rows(lo, at, &before) && before.lines == rows->lines &&
             before.across == rows->across && reads_same_rows(lo, &before, rows, shift))
-            return op_info(lo, at)->lines;
+            return at;
     }
     return NULL;
 }
 
-static void look_up(Lowering *lo, TileOp *first, TileOp *op, Rows *rows)
-{
-    Line *const lines = op_info(lo, op)->lines = NEW_ARRAY(lo->arena, Line, rows->lines);
-    int64_t shift;
-    const Line *const before = looked_up_before(lo, first, op, rows, &shift);
-    for (int i = 0; i < rows->lines && before; i++) {
-        lines[i] = before[i];
-        lines[i].pointer = loop_new_pointer(lo->unit, before[i].pointer->type, "line_at");
-        emit_definition(lo, lines[i].pointer, in_line(lo, &before[i], i32_const(lo, shift)));
-    }
-    if (before) return;
-    const Partition partition = lo->partition;
-    lo->partition = rows->it.partition;
-    for (int i = 0; i < rows->lines; i++) {
-        declare_line_at(lo, rows, "line", i32_const(lo, i));
-        begin_lines(lo, rows);
-        lines[i] = rows->runs[0].line;
-    }
-    lo->partition = partition;
-}
-
 void look_up_rows(Lowering *lo, TileOp *op)
 {
-    if (!only_gathers(lo) || op_info(lo, op)->lines) return;
+    if (!only_gathers(lo) || op_info(lo, op)->is_looked_up) return;
+    LookUps *const all = NEW(lo->arena, LookUps);
     for (TileOp *at = op; at; at = at->next) {
-        Rows rows;
-        if (may_look_up(lo, at, &rows)) look_up(lo, op, at, &rows);
-        else if (at == op) return;
+        LookUp *const one = NEW(lo->arena, LookUp, .op = at);
+        if (may_look_up(lo, at, &one->rows)) {
+            one->same = looked_up_before(lo, op, at, &one->rows, &one->shift);
+            op_info(lo, at)->is_looked_up = true;
+            VEC_PUSH(lo->arena, all, one);
+        } else if (at == op) {
+            return;
+        }
     }
-}
-
-// ---- copied
-
-static void copy_line(Lowering *lo, const Rows *rows, const Line *line)
-{
-    Columns block;
-    for (int u = 0; u < rows->units; u++) {
-        const int columns = u * rows->across * PIECE;
-        begin_columns(lo, rows, &block, columns);
-        emit_call(lo, "cp_async_16", 3, piece_address(lo, rows), in_line(lo, line, i32_const(lo, columns)),
-                  var_of(lo, line->inside));
-        end_columns(lo, rows, &block);
-    }
-}
-
-void copy_rows(Lowering *lo, TileOp *op, Rows *rows)
-{
-    Line *const lines = op_info(lo, op)->lines;
-    op_info(lo, op)->lines = NULL;
-    for (int i = 0; i < rows->lines && lines; i++) {
-        declare_line_at(lo, rows, "line", i32_const(lo, i));
-        copy_line(lo, rows, &lines[i]);
-    }
-    if (lines) return;
-    Nest loop;
-    Var *const line = loop_new_var(lo->unit, DTYPE_I32, "line");
-    const bool few = lo->register_prefetch && rows->lines * rows->units <= 4;
-    begin_for(lo, &loop, line, i32_const(lo, 0), i32_const(lo, rows->lines), i32_const(lo, 1),
-              few ? LOOP_UNROLL : LOOP_NO_UNROLL);
-    declare_line(lo, rows, line);
-    begin_lines(lo, rows);
-    copy_line(lo, rows, &rows->runs[0].line);
-    end_nest(lo, &loop);
-}
-
-// ---- prefetched
-
-// Into the L2 cache. A row is one lane's, where the tensor's rows may be prefetched as they lie.
-void prefetch_rows(Lowering *lo, TileOp *op)
-{
-    Rows rows;
-    if (only_gathers(lo) || !plan_rows(lo, op, &rows)) return;
-    const Iteration it = own_iteration();
-    Nest nest;
-    begin_row(lo, &rows.forall->forall.indices[0], &nest);
-    *var_slot(lo, rows.column) = emit_declare(lo, DTYPE_I32, rows.column->name, i32_const(lo, 0));
-    for (int i = 0; i < rows.n_runs; i++) {
-        const Expr *const load = rows.runs[i].load;
-        const int size = dtype_bits(load->type) / 8;
-        if (rows.n_columns * size % PIECE_BYTES != 0 ||
-            expr_multiple(first_column(lo, &rows, last_sub(load))) * size % PIECE_BYTES != 0 ||
-            place_alignment(load->load.buffer, last_sub(load), PIECE_BYTES / size) < PIECE_BYTES)
-            continue;
-        const Line line = begin_line(lo, load, &it);
-        emit_call(lo, "prefetch_row", 3, var_of(lo, line.pointer), i32_const(lo, rows.n_columns * size),
-                  var_of(lo, line.inside));
-    }
-    end_nest(lo, &nest);
+    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_ROWS }, .print = all });
 }

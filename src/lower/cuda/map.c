@@ -11,6 +11,7 @@
 #include "lower/cuda/panels.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/store.h"
+#include "lower/cuda/rows.h"
 
 // ---- reductions
 
@@ -211,8 +212,6 @@ static void act_elements(Lowering *lo, TileOp *op)
     record_accesses(lo, act_plan(lo, plan, elementwise_action(lo, op)), op);
 }
 
-static void record_form(Lowering *lo, TileOp *op) { record_accesses(lo, record(lo, elementwise_action(lo, op)), op); }
-
 static void act_form(Lowering *lo, TileOp *op, const void *plan)
 {
     Action action = elementwise_action(lo, op);
@@ -225,12 +224,13 @@ void act_elementwise(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
     const PanelsPlan *const panels = plan_panels(lo, op);
+    const RowsPlan *rows;
     if (panels) {
         act_form(lo, op, panels);
     } else if (store_is_staged(lo, op)) {
         act_staged_store(lo, op, elementwise_action(lo, op));
-    } else if (!op_info(lo, op)->loads && emit_rows(lo, op)) {
-        record_form(lo, op);
+    } else if (!op_info(lo, op)->loads && (rows = plan_move(lo, op)) != NULL) {
+        act_form(lo, op, rows);
         lo->has_rows = true;
     } else {
         act_elements(lo, op);

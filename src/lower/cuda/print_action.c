@@ -13,6 +13,7 @@
 #include "lower/cuda/producer.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/roles.h"
+#include "lower/cuda/rows.h"
 #include "lower/cuda/scan.h"
 #include "lower/cuda/store.h"
 
@@ -57,6 +58,10 @@ static void print_declare(Lowering *lo, const Action *action)
     case DECLARE_VALUE: print_value(lo, action->op); return;
     case DECLARE_SLOT_POINTERS: print_slot_pointers(lo, lo->rings.items[action->declare.ring]); return;
     case DECLARE_CROSSINGS: keep_crossings(lo, action); return;
+    case DECLARE_ROWS: print_look_ups(lo, action->print); return;
+    case DECLARE_FIRST_LISTS: print_first_lists(lo, action->print); return;
+    case DECLARE_FIRST_ROW_INDICES: print_first_indices(lo, action->print); return;
+    case DECLARE_NEXT_ROW_INDICES: print_next_indices(lo, action->print); return;
     }
 }
 
@@ -66,6 +71,8 @@ static void print_plan(Lowering *lo, const Action *action)
     switch (*(const PlanForm *)action->print) {
     case PLAN_MAP: print_map(lo, action->print); return;
     case PLAN_PANELS: print_panels(lo, action->print); return;
+    case PLAN_ROWS: print_rows(lo, action->print); return;
+    case PLAN_ROW_ELEMENTS: print_row_elements(lo, action->print); return;
     case PLAN_PIECES: print_pieces(lo, action->print); return;
     case PLAN_STORE: print_store(lo, action->print); return;
     }
@@ -165,6 +172,7 @@ static void begin_planned(Lowering *lo, const Action *action)
     case STEPS_EARLY_ISSUE: begin_early_issue(lo, action); return;
     case STEPS_PRODUCT_LOOP: begin_product_loop(lo, action); return;
     case STEPS_OF_PRODUCER: begin_producer_stages(lo, action); return;
+    case STEPS_OF_ROW_INDICES: begin_row_index_loop(lo); return;
     case STEPS_MULTISTAGE: begin_multistage(lo, action); return;
     }
 }
@@ -176,6 +184,7 @@ static void end_planned(Lowering *lo, const Action *action)
     case STEPS_EARLY_ISSUE: end_early_issue(lo, action); return;
     case STEPS_PRODUCT_LOOP: end_product_loop(lo, action); return;
     case STEPS_OF_PRODUCER: end_producer_stages(lo, action); return;
+    case STEPS_OF_ROW_INDICES: end_row_index_loop(lo); return;
     case STEPS_MULTISTAGE: end_multistage(lo, action); return;
     }
 }

@@ -126,6 +126,7 @@ static void print_lanes(Lowering *lo, const Action *action)
 
 void print_fetch(Lowering *lo, const Action *action)
 {
+    if (!action->print && action->copy.how == COPY_TMA) return; // another CTA sends it
     if (action->copy.how == COPY_TMA) print_boxes(lo, action);
     else if (action->copy.how == COPY_LANES) print_lanes(lo, action);
 }

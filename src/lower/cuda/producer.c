@@ -12,6 +12,7 @@
 #include "lower/cuda/box.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/producer.h"
+#include "lower/cuda/rows.h"
 #include "lower/cuda/pipeline.h"
 
 // ---- rings
@@ -173,7 +174,7 @@ static void produce_software_pipeline(Lowering *lo, TileOp *op)
 static void produce_pipeline(Lowering *lo, TileOp *op)
 {
     if (op_info(lo, op)->has_row_indices) {
-        emit_with_row_indices(lo, op, produce_block);
+        decide_row_index_loop(lo, op, produce_block);
     } else if (can_software_pipeline(lo, op)) {
         produce_software_pipeline(lo, op);
     } else {
@@ -224,7 +225,7 @@ static void produce_scalar(Lowering *lo, TileOp *op)
 static void produce_op(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
-    if (info->fills && !info->is_row_index) emit_fill(lo, op);
+    if (info->fills && !info->is_row_index) decide_fill(lo, op);
     else if (is_fetch(lo, op)) act_copy(lo, op);
     else if (is_in_backward_slice(lo, op)) produce_scalar(lo, op);
     else if (is_flow(op) && has_work(lo, op)) produce_flow(lo, op);

@@ -204,7 +204,7 @@ bool only_gathers(const Lowering *lo)
     return lo->has_producer_group;
 }
 
-// ---- printing: within the producer
+// ---- within the producer
 
 typedef struct Accessed {
     Lowering *lo;
@@ -245,7 +245,7 @@ void sync_producer(Lowering *lo) { act_barrier(lo, ACTION_BARRIER_SYNC, BAR_PROD
 // With a register prefetch a row is one warp's.
 void sync_row_writers(Lowering *lo)
 {
-    if (lo->register_prefetch) act_plain(lo, ACTION_WARP_SYNC);
+    if (lo->prefetched_rows) act_plain(lo, ACTION_WARP_SYNC);
     else sync_producer(lo);
 }
 
@@ -257,13 +257,6 @@ static Action fill_action(Lowering *lo, TileOp *op)
     return (Action){ .kind = ACTION_MAP, .op = op };
 }
 
-static bool fills_elements(Lowering *lo, TileOp *op)
-{
-    Rows rows;
-    const bool is_local = lo->register_prefetch && as_map(lo, op)->forall.n == 1;
-    return !op_info(lo, op)->is_tail && !spread_rows(lo, op, &rows) && !is_local;
-}
-
 static void access_fill(Lowering *lo, Action *added, TileOp *op)
 {
     record_accesses(lo, added, op);
@@ -273,8 +266,15 @@ static void access_fill(Lowering *lo, Action *added, TileOp *op)
     }
 }
 
+static void act_row_elements(Lowering *lo, TileOp *op, TileOp *map)
+{
+    Action fill = fill_action(lo, op);
+    fill.print = NEW(lo->arena, RowElements, .form = PLAN_ROW_ELEMENTS, .map = map);
+    access_fill(lo, act(lo, fill), op);
+}
+
 // The producer's threads synchronise where one's elements are another's.
-void emit_fill(Lowering *lo, TileOp *op)
+void decide_fill(Lowering *lo, TileOp *op)
 {
     Accessed accessed = { .lo = lo };
     each_use(lo, op, see_own, &accessed);
@@ -285,10 +285,9 @@ void emit_fill(Lowering *lo, TileOp *op)
     }
     accessed.marks = true;
     each_use(lo, op, see_own, &accessed);
-    if (fills_elements(lo, op)) {
-        access_fill(lo, act_map(lo, op, fill_action(lo, op)), op);
-        return;
-    }
-    access_fill(lo, record(lo, fill_action(lo, op)), op);
-    if (!emit_rows(lo, op)) emit_local(lo, op);
+    const RowsPlan *const rows = plan_move(lo, op);
+    TileOp *const map = as_map(lo, op);
+    if (rows) act_move(lo, rows, fill_action(lo, op));
+    else if (lo->prefetched_rows && map->forall.n == 1) act_row_elements(lo, op, map);
+    else access_fill(lo, act_map(lo, op, fill_action(lo, op)), op);
 }

@@ -257,30 +257,3 @@ bool fill_is_gather(Lowering *lo, TileOp *op)
     Rows rows;
     return plan_rows(lo, op, &rows) && rows.is_copy;
 }
-
-// The consumers' own copies: in flight until their threads next synchronise.
-static bool copies_in_place(Lowering *lo, const Rows *rows)
-{
-    return lo->role == ROLE_CONSUMER && rows->is_copy && lo->partition.warps == 4 && !tile_of_rows(lo, rows)->ring;
-}
-
-bool emit_rows(Lowering *lo, TileOp *op)
-{
-    Rows rows;
-    if (op_info(lo, op)->is_tail) // it went with the conversion
-        return true;
-    if (!spread_rows(lo, op, &rows)) return false;
-    const bool in_place = copies_in_place(lo, &rows);
-    if (!in_place && !op_info(lo, op)->fills) return false;
-    lo->copies_in_flight |= rows.is_copy && (in_place || !tile_of_rows(lo, &rows)->ring->is_gathered);
-    const Partition partition = lo->partition;
-    lo->partition = rows.it.partition;
-    Nest block;
-    begin_block(lo, &block);
-    if (rows.is_copy) copy_rows(lo, op, &rows);
-    else if (lo->register_prefetch) convert_register_prefetch(lo, op, &rows);
-    else convert_rows(lo, &rows);
-    end_nest(lo, &block);
-    lo->partition = partition;
-    return true;
-}

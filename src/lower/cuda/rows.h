@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 // rows.h - rows of tensors that become rows of a tile, tile[r][d] = f(tensor[..r..][d]): for the files that move them.
 //
-//   rows.c       which statements have this form, and how their rows lie among the lanes
-//   lines.c      where a lane stands in a row of the tensor and of the tile
-//   gather.c     rows that are copied
-//   convert.c    rows that pass through registers
-//   register_prefetch.c      the same, with the next step's in registers already
+//   rows.c                     which statements have this form, and how their rows lie among the lanes
+//   decide_rows.c              how each is done
+//   gather.c                   rows that are copied
+//   register_prefetch.c        rows that pass through registers, which the step before has loaded
+//   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
+//   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, lines.c
+//                              printing; lines.c: where a lane stands in a row of the tensor and of the tile
 //
 // A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
 // its warp takes of one row of the tensor, from all lanes, is a *line*.
 #ifndef KILN_LOWER_CUDA_ROWS_H
 #define KILN_LOWER_CUDA_ROWS_H
 
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/actions.h"
 
 enum {
     PIECE = 8,
@@ -60,6 +62,58 @@ typedef struct Rows {
     int n_away; // convert.c: from here to the other
 } Rows;         // CTAs that get the rows; their barriers
 
+// ---- what printing must know
+
+// How a statement's rows are moved.
+typedef struct RowsPlan {
+    PlanForm form; // PLAN_ROWS
+    const TileOp *op;
+    enum {
+        ROWS_COPIED,
+        ROWS_CONVERTED,
+        ROWS_FROM_REGISTERS, // converted, of a register prefetch
+        ROWS_WENT_BEFORE,    // a tail, which went with the conversion before it
+    } how;
+    Rows rows, tail;
+    bool has_tail;
+} RowsPlan;
+
+// Elements of a one-dimensional tile, each by the thread to whose warp its row belongs.
+typedef struct RowElements {
+    PlanForm form; // PLAN_ROW_ELEMENTS
+    TileOp *map;
+} RowElements;
+
+// Rows whose places are worked out before their tile is waited for.
+typedef struct LookUp {
+    TileOp *op, *same; // same: one whose places these are, but for `shift` columns; NULL: none
+    Rows rows;
+    int64_t shift;
+} LookUp;
+typedef VEC(LookUp *) LookUps;
+
+// What a pipeline has in registers before the step that converts it: chunks of so many units; tail.units 0: no tail.
+typedef struct PrefetchedRows {
+    TileOp *pipeline;
+    Rows rows, tail;
+    int units, chunks;
+} PrefetchedRows;
+
+// Rows of one statement of a pipeline with row indices.
+typedef struct StepRows {
+    const TileOp *op;
+    Rows rows, tail;
+    bool is_rows, is_spread, has_tail;
+} StepRows;
+
+// The loop of a pipeline with row indices, and what is made before each step.
+typedef struct RowIndexLoop {
+    StepsForm form; // STEPS_OF_ROW_INDICES
+    TileOp *op;
+    const PrefetchedRows *prefetched; // NULL: there is no register prefetch
+    VEC(StepRows *) rows;
+} RowIndexLoop;
+
 // ---- rows.c
 bool plan_rows(Lowering *lo, TileOp *op, Rows *rows);          // false: it has no such form
 bool lay_rows(Lowering *lo, Rows *rows);                       // among the lanes; false: they cannot
@@ -86,24 +140,52 @@ void end_columns(Lowering *lo, const Rows *rows, Columns *block);
 Expr *column_of(Lowering *lo, const Rows *rows);     // where it stands
 Expr *piece_address(Lowering *lo, const Rows *rows); // there, in the tile
 
-// ---- gather.c
-void copy_rows(Lowering *lo, TileOp *op, Rows *rows);
+// ---- decide_rows.c
+int set_units(const Rows *rows);                                  // of a set
+bool can_send(Lowering *lo, const Rows *rows);                    // eight rows of every panel as one piece
+const RowsPlan *plan_move(Lowering *lo, TileOp *op);              // NULL: it has no such form
+void act_move(Lowering *lo, const RowsPlan *plan, Action action); // the action of such a statement
+
+// ---- register_prefetch.c
+TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail);                    // of a conversion; NULL: it has none
+const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline); // NULL: none
+
+// ---- row_index_loop.c
+void decide_row_index_loop(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
+
+// ---- print_row_index_loop.c
+void begin_row_index_loop(Lowering *lo);
+void end_row_index_loop(Lowering *lo);
+void print_first_lists(Lowering *lo, const RowIndexLoop *loop); // and the variables of the loop
+void print_first_indices(Lowering *lo, const RowIndexLoop *loop);
+void print_next_indices(Lowering *lo, const RowIndexLoop *loop);
+void print_row_elements(Lowering *lo, const RowElements *plan);
+void load_lists(Lowering *lo); // elements of lists, two steps ahead
+Expr *await_lists(Lowering *lo,
+                  const TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does
+                                           // not know
+
+// ---- print_gather.c
+void print_look_ups(Lowering *lo, const LookUps *all);
+void print_rows(Lowering *lo, const RowsPlan *plan);
+void prefetch_rows(Lowering *lo, const StepRows *step); // into the L2 cache
 
 // ---- convert.c
 typedef struct Set {
     Var *raw[SET_UNITS][RUNS_MAX], *each[SET_UNITS][EACH_MAX];
-} Set;                           // consecutive units of a line
-int set_units(const Rows *rows); // of a set
+} Set; // consecutive units of a line
 void declare_set(Lowering *lo, const Rows *rows, Set *set, int units);
 void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column); // units `from` ..
 void convert_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units);
-bool can_send(Lowering *lo, const Rows *rows);                // eight rows of every panel as one piece
-void begin_exchange(Lowering *lo, Rows *rows, int columns);   // of a tile that is; else nothing
+void begin_exchange(Lowering *lo, Rows *rows);                // of a tile that is; else nothing
 int lines_here(Lowering *lo, const Rows *rows, Expr **begin); // that this CTA converts: from `begin` on
 void send_line(Lowering *lo, const Rows *rows, int columns);  // that the warp has stored, to the others
 void convert_rows(Lowering *lo, Rows *rows);
 
-// ---- register_prefetch.c
-void convert_register_prefetch(Lowering *lo, TileOp *op, Rows *rows);
+// ---- print_register_prefetch.c
+void declare_register_prefetch(Lowering *lo, const PrefetchedRows *plan);
+void point_register_prefetch(Lowering *lo, const StepRows *step); // at those rows, if they are converted
+void load_register_prefetch(Lowering *lo);                        // with the first step's rows
+void convert_register_prefetch(Lowering *lo, const RowsPlan *plan);
 
 #endif

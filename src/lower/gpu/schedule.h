@@ -150,6 +150,10 @@ typedef enum DeclareKind {
     DECLARE_COORDINATES,   // the same of the grid's coordinates
     DECLARE_OUTER,         // the thread numbers of the action around again
     DECLARE_CROSSINGS,     // scalars that the next step needs of this one
+    DECLARE_ROWS,          // the places of rows that are copied below
+    DECLARE_FIRST_LISTS,   // of a loop with row indices: its variables, and elements of lists for its first steps,
+    DECLARE_FIRST_ROW_INDICES, // what they say for the first step, and
+    DECLARE_NEXT_ROW_INDICES,  // for the step after this one
 } DeclareKind;
 
 typedef enum BarrierOf { BARRIER_ONE, BARRIER_OF_GROUP, BARRIER_OF_NEXT_GROUP } BarrierOf; // ping-pong: id + group
