@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// consumer.c - the consumers' code: a walk over the tree, and what stands around each operation.
+// consumer.c - what the consumers do: a walk over the tree, and what stands around each operation.
 //
 // They run every statement but the fetched copies. Before the first use of a ring's tiles they wait for its full
 // barrier, after the last they release it; products in flight are waited for where their results are used; barriers
@@ -20,7 +20,7 @@ static void finish_own(Lowering *lo)
     if (lo->needs_fence) act_plain(lo, ACTION_FENCE_ASYNC);
 }
 
-void sync_all(Lowering *lo)
+void act_sync_all(Lowering *lo)
 {
     finish_own(lo);
     if (lo->has_producer || lo->is_specialised) // walks of groups are apart: not one __syncthreads
@@ -28,17 +28,17 @@ void sync_all(Lowering *lo)
     else act_barrier(lo, ACTION_BARRIER_SYNC, 0, all_threads(lo));
 }
 
-static void sync_group(Lowering *lo)
+static void act_sync_group(Lowering *lo)
 {
     finish_own(lo);
     act_barrier(lo, ACTION_BARRIER_SYNC, BAR_GROUPS + lo->walk, consumer_threads(lo));
 }
 
 // Of the threads that share the statement at hand.
-void emit_barrier(Lowering *lo)
+void act_sync(Lowering *lo)
 {
-    if (lo->is_specialised && lo->partition.groups == 1) sync_group(lo);
-    else sync_all(lo);
+    if (lo->is_specialised && lo->partition.groups == 1) act_sync_group(lo);
+    else act_sync_all(lo);
 }
 
 // Whoever hears of this group's accesses relies on their being over: products may still read tiles that others fill.
@@ -67,18 +67,18 @@ static void free_staging(Lowering *lo, TileOp *op)
     }
 }
 
-static void emit_barrier_before(Lowering *lo, TileOp *op)
+static void decide_barrier_before(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     if (lo->is_specialised && info->barrier_group >= 0) {
-        if (info->barrier_group == lo->walk) sync_group(lo);
+        if (info->barrier_group == lo->walk) act_sync_group(lo);
         return;
     }
     if (lo->is_specialised) end_shared_reads(lo);
     free_staging(lo, op);
     if (op == lo->staged_over) act_staging_done(lo);
     if (info->orders_tensors) finish_staged_stores(lo);
-    sync_all(lo);
+    act_sync_all(lo);
 }
 
 // ---- named barriers between groups
@@ -231,31 +231,31 @@ static void leave_rings(Lowering *lo, const TileOp *op, const TileOp *block)
     for (int i = 0; i < lo->rings.count; i++) {
         Ring *const ring = lo->rings.items[i];
         if (ring->ring_state->block != block || last_use(lo, ring) != op || ring->is_released) continue;
-        if (release_within(lo, ring)) emit_last_release(lo, ring, false);
-        else if (!release_with_in_flight(lo, ring)) emit_release(lo, ring);
+        if (release_within(lo, ring)) decide_last_release(lo, ring, false);
+        else if (!release_with_in_flight(lo, ring)) decide_release(lo, ring);
     }
 }
 
-void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
+void decide_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
 {
     if (op_info(lo, op)->fetched) return;
     const bool mine = is_mine(lo, op);
     enter_rings(lo, op, owner_block);
     if (mine) wait_for_op(lo, op);
-    if (op_info(lo, op)->barrier_before) emit_barrier_before(lo, op);
+    if (op_info(lo, op)->barrier_before) decide_barrier_before(lo, op);
     sync_group_barriers(lo, op);
     begin_consumer_fill(lo, op);
-    if (mine) emit_op(lo, op);
+    if (mine) decide_op(lo, op);
     end_consumer_fill(lo, op);
     arrive_group_barriers(lo, op);
     leave_rings(lo, op, owner_block);
 }
 
-void emit_block(Lowering *lo, TileOp *block)
+void decide_block(Lowering *lo, TileOp *block)
 {
     for (TileOp *op = block; op; op = op->next) {
         act_early_loads(lo, op);
-        emit_consumer_op(lo, op, block);
+        decide_consumer_op(lo, op, block);
     }
 }
 
@@ -276,7 +276,7 @@ static void decide_consumer(Lowering *lo, ScheduleRole role)
     act_declare(lo, DECLARE_SCRATCH);
     if (block_has(lo, lo->kernel->body, does_ping_pong)) act_first_ping_pong(lo);
     open_action(lo, (Action){ .kind = ACTION_GRID });
-    emit_body(lo, lo->kernel->body);
+    decide_body(lo, lo->kernel->body);
     close_action(lo);
     end_stores(lo);
     end_role(lo);

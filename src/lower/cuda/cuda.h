@@ -456,9 +456,9 @@ Expr *other_phase(Lowering *lo, const RingState *ring_state);
 void advance_ring_states(Lowering *lo, TileOp *block, int stage); // stage -1: all
 Expr *full_barrier(Lowering *lo, const Ring *ring);               // address of the current buffer's
 Expr *empty_barrier(Lowering *lo, const Ring *ring);
-void emit_release(Lowering *lo, const Ring *ring); // consumers are done with the current buffer
+void decide_release(Lowering *lo, const Ring *ring); // consumers are done with the current buffer
 const TileOp *release_within(const Lowering *lo, const Ring *ring);
-void emit_last_release(Lowering *lo, const Ring *ring, bool within);
+void decide_last_release(Lowering *lo, const Ring *ring, bool within);
 
 // ---- tiles.c
 void print_tiles(Lowering *lo);
@@ -813,18 +813,18 @@ Expr *combine(Lowering *lo, const TileOp *update, UpdateOp op, DType type, Expr 
 
 // ---- consumer.c
 void decide_consumers(Lowering *lo);
-void emit_block(Lowering *lo, TileOp *block);
-void emit_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with its waits and releases
-void sync_all(Lowering *lo);
-void emit_barrier(Lowering *lo);
+void decide_block(Lowering *lo, TileOp *block);
+void decide_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with its waits and releases
+void act_sync_all(Lowering *lo);
+void act_sync(Lowering *lo);
 
 // ---- statements.c
 bool is_flow(const TileOp *op);
 void declare_value(Lowering *lo, const TileOp *op);
 void print_value(Lowering *lo, const TileOp *op);
 void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
-void emit_body(Lowering *lo, TileOp *body); // of a loop
-void emit_op(Lowering *lo, TileOp *op);
+void decide_body(Lowering *lo, TileOp *body); // of a loop
+void decide_op(Lowering *lo, TileOp *op);
 
 // ---- backward_slice.c, producer.c
 void find_backward_slice(Lowering *lo);

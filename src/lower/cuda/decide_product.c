@@ -57,7 +57,7 @@ static void act_loops(Lowering *lo, TileOp *op)
     for (TileOp *part = product_as_loops(lo, op); part; part = part->next) {
         act_map(lo, part, (Action){ .kind = ACTION_MAP, .op = part });
         if (part->next && tile_info(lo, op->matmul.dst.buffer)->storage == TILE_IN_SHARED)
-            emit_barrier(lo); // other threads add than those that have cleared
+            act_sync(lo); // other threads add than those that have cleared
     }
 }
 

@@ -93,7 +93,7 @@ bool can_issue_early(Lowering *lo, TileOp *pipeline)
 static void decide_early_products(Lowering *lo, TileOp *body)
 {
     for (TileOp *op = body; op; op = op->next)
-        if (is_early_product(lo, op)) emit_consumer_op(lo, op, body);
+        if (is_early_product(lo, op)) decide_consumer_op(lo, op, body);
 }
 
 static const EarlyIssue *new_plan(Lowering *lo, const TileOp *pipeline)
@@ -157,7 +157,7 @@ void decide_early_issue_loop(Lowering *lo, TileOp *pipeline)
     hold_rings(lo, body);
     for (TileOp *op = body; op; op = op->next) {
         if (op == carrier) lo->early_issue = pipeline;
-        if (!is_early_product(lo, op)) emit_consumer_op(lo, op, body);
+        if (!is_early_product(lo, op)) decide_consumer_op(lo, op, body);
     }
     wait_for_all(lo);
     advance_ring_states(lo, body, -1);

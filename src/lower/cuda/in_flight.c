@@ -51,11 +51,11 @@ static bool releases_any(const Lowering *lo, const MmaInFlight *mma)
 
 static void release(Lowering *lo, MmaInFlight *mma)
 {
-    for (int i = 0; i < mma->n_releases; i++) emit_release(lo, mma->releases[i]);
+    for (int i = 0; i < mma->n_releases; i++) decide_release(lo, mma->releases[i]);
     mma->n_releases = 0;
     for (int i = 0; i < lo->rings.count; i++)
         if (mma->op && release_within(lo, lo->rings.items[i]) == mma->op)
-            emit_last_release(lo, lo->rings.items[i], true);
+            decide_last_release(lo, lo->rings.items[i], true);
     mma->op = NULL;
 }
 

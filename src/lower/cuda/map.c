@@ -70,8 +70,8 @@ bool reductions_sync(const Iteration *it)
 static void act_join(Lowering *lo, const Iteration *it, int which)
 {
     if (!it->reductions[which].joins || warp_replicas(it, which) == 1) return;
-    if (lo->scratch_buffers <= 1) emit_barrier(lo);
-    emit_barrier(lo);
+    if (lo->scratch_buffers <= 1) act_sync(lo);
+    act_sync(lo);
 }
 
 // ---- which threads

@@ -178,7 +178,7 @@ static void act_copies(Lowering *lo, const Multistage *multistage)
 static void wait_for_stages(Lowering *lo, int pending)
 {
     act(lo, (Action){ .kind = ACTION_COPY_WAIT, .wait = { .pending = pending, .is_by_groups = true } });
-    emit_barrier(lo);
+    act_sync(lo);
 }
 
 static void open_steps(Lowering *lo, ScopeKind kind, const MultistageSteps *plan)
@@ -204,7 +204,7 @@ void decide_multistage(Lowering *lo, TileOp *op)
         wait_for_stages(lo, distance - 1);
         close_action(lo);
     } else {
-        emit_barrier(lo);
+        act_sync(lo);
     }
     open_steps(lo, SCOPE_STEP_AHEAD, plan);
     act_copies(lo, multistage);
@@ -212,7 +212,7 @@ void decide_multistage(Lowering *lo, TileOp *op)
     act(lo, (Action){ .kind = ACTION_COPY_COMMIT, .print = plan });
     if (!distance) wait_for_stages(lo, 0);
     open_steps(lo, SCOPE_HAS_STEP, body);
-    emit_body(lo, op->pipeline.body);
+    decide_body(lo, op->pipeline.body);
     close_action(lo);
     close_action(lo);
 }

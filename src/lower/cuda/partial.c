@@ -122,8 +122,8 @@ void act_keep_first(Lowering *lo, const TileInfo *tile)
 void act_join_groups(Lowering *lo, const TileInfo *tile)
 {
     act_on_tile(lo, tile, MAP_JOIN_GROUPS);
-    emit_barrier(lo); // earlier readers of the scratch
-    emit_barrier(lo);
+    act_sync(lo); // earlier readers of the scratch
+    act_sync(lo);
     end_parts(lo);
 }
 

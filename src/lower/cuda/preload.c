@@ -138,7 +138,7 @@ void act_preloads(Lowering *lo, TileOp *loop)
     for (int i = 0; i < lo->rings.count && !lo->is_specialised; i++) {
         Ring *const ring = lo->rings.items[i];
         if (ring->last_use != loop || ring->is_released || !is_preloaded_alone(lo, ring)) continue;
-        emit_release(lo, ring);
+        decide_release(lo, ring);
         ring->is_released = true;
     }
 }

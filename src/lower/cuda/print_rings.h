@@ -11,7 +11,7 @@ void print_wait_full(Lowering *lo, const Ring *ring);
 void print_release(Lowering *lo, const Ring *ring, Var *held); // held: the slot that the step before used, or NULL
 void print_consumer_acquire(Lowering *lo, const Ring *ring);   // of a ring that consumers fill
 void print_consumer_arrive(Lowering *lo, const Ring *ring);
-bool is_release_scope(const Action *action); // emit_last_release() made it
+bool is_release_scope(const Action *action); // decide_last_release() made it
 void print_release_scope(Lowering *lo, const Action *action);
 
 #endif

@@ -218,7 +218,7 @@ static void produce_flow(Lowering *lo, TileOp *op)
 
 static void produce_scalar(Lowering *lo, TileOp *op)
 {
-    if (op->kind == T_UPDATE) emit_op(lo, op);
+    if (op->kind == T_UPDATE) decide_op(lo, op);
     else act(lo, (Action){ .kind = ACTION_DECLARE, .op = op, .declare = { .what = DECLARE_VALUE } });
 }
 

@@ -102,7 +102,7 @@ void decide_product_loop(Lowering *lo, TileOp *op, int n_products)
     wait_for_all(lo);
     open_action(lo,
                 (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = plan });
-    emit_block(lo, op->pipeline.body);
+    decide_block(lo, op->pipeline.body);
     const int n = lo->in_flight.count;
     const TileInfo **const accumulators = NEW_ARRAY(lo->arena, const TileInfo *, n + 1);
     for (int i = 0; i < n; i++) accumulators[i] = lo->in_flight.items[i].accumulator;

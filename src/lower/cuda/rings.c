@@ -110,18 +110,18 @@ void advance_ring_states(Lowering *lo, TileOp *block, int stage)
 
 // The other lanes of the warp must be done, too, if they read by ordinary loads; and have seen the buffer full, where
 // the products that would hold them together stand in a loop or under a condition.
-void emit_release(Lowering *lo, const Ring *ring)
+void decide_release(Lowering *lo, const Ring *ring)
 {
     if (!ring->is_product_only || last_use(lo, ring)->kind != T_MATMUL) act_plain(lo, ACTION_WARP_SYNC);
     act_release(lo, ring, SLOT_CURRENT);
 }
 
 // Of a ring that is released within a pipeline: in its last step, or after it, if it had none.
-void emit_last_release(Lowering *lo, const Ring *ring, bool within)
+void decide_last_release(Lowering *lo, const Ring *ring, bool within)
 {
     open_action(
         lo, (Action){ .kind = ACTION_SCOPE,
                       .scope = { .kind = within ? SCOPE_LAST_STEP : SCOPE_NO_STEP, .source = last_use(lo, ring) } });
-    emit_release(lo, ring);
+    decide_release(lo, ring);
     close_action(lo);
 }

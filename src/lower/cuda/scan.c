@@ -97,8 +97,8 @@ void act_scan(Lowering *lo, TileOp *op)
     plan->partition = lo->is_specialised && !op->groups ? lo->all : lo->partition;
     record_accesses(lo, begin_parts(lo, (Action){ .kind = ACTION_SCAN, .op = op, .print = plan }), op);
     if (in_registers && crosses_warps(&tile->layout, op->scan.axis)) {
-        if (lo->scratch_buffers <= 1) emit_barrier(lo); // earlier readers of the scratch
-        emit_barrier(lo);
+        if (lo->scratch_buffers <= 1) act_sync(lo); // earlier readers of the scratch
+        act_sync(lo);
     }
     end_parts(lo);
 }

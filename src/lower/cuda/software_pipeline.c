@@ -112,7 +112,7 @@ bool can_software_pipeline(Lowering *lo, TileOp *op)
 
 static void decide_ops(Lowering *lo, const Ops *ops, TileOp *block)
 {
-    for (int i = 0; i < ops->count; i++) emit_consumer_op(lo, ops->items[i], block);
+    for (int i = 0; i < ops->count; i++) decide_consumer_op(lo, ops->items[i], block);
 }
 
 typedef struct Seek {
@@ -287,7 +287,7 @@ static void open_row_part(Lowering *lo, int part)
 static void decide_first_rows(Lowering *lo, const Ops *rest, int begin, int end, TileOp *body)
 {
     open_row_part(lo, 1);
-    for (int i = begin; i < end; i++) emit_consumer_op(lo, rest->items[i], body);
+    for (int i = begin; i < end; i++) decide_consumer_op(lo, rest->items[i], body);
     close_action(lo);
     fence_written(lo, rest, begin, end);
     act_scheduling_barrier(lo);
@@ -306,7 +306,7 @@ static void decide_rest(Lowering *lo, const Stages *stages, TileOp *body)
             decide_first_rows(lo, rest, begin, end, body);
             open_row_part(lo, 2);
         }
-        if (!is_divided || rest->items[i]->kind != T_TILE) emit_consumer_op(lo, rest->items[i], body);
+        if (!is_divided || rest->items[i]->kind != T_TILE) decide_consumer_op(lo, rest->items[i], body);
         if (is_divided && i == end - 1) close_action(lo);
         // From there on stage 0's own product has been waited for.
         lo->schedules_waits = i >= stages->first_use && consumer_registers(lo) >= HEAVY_REGISTERS;

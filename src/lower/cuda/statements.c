@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// statements.c - the code of each statement, as all threads of a group of consumers run it.
+// statements.c - what the consumers do for each statement, as actions.
+//
+// before: a role of consumers is open, and what stands around the statement is decided (consumer.c)
+// after:  its actions are added; print_statements.c prints those that have no form of their own
 #include "lower/cuda/actions.h"
 #include "lower/cuda/multistage.h"
 #include "lower/cuda/map.h"
@@ -22,9 +25,9 @@ static void decide_atomic(Lowering *lo, TileOp *op, ActionKind kind)
 {
     record_accesses(lo, begin_parts(lo, (Action){ .kind = kind, .op = op }), op);
     finish_staged_stores(lo);
-    sync_all(lo);
-    sync_all(lo);
-    if (kind == ACTION_SCALAR) sync_all(lo);
+    act_sync_all(lo);
+    act_sync_all(lo);
+    if (kind == ACTION_SCALAR) act_sync_all(lo);
     end_parts(lo);
 }
 
@@ -42,27 +45,27 @@ static void decide_tile(Lowering *lo, TileOp *op)
     if (tile->alternates)
         act(lo, (Action){ .kind = ACTION_ADVANCE, .ring = { .ring = NO_RING, .tile = tile->number } });
     if (!has_shadow(lo, tile)) return;
-    if (is_shared) emit_barrier(lo); // of the step before, some may still read
+    if (is_shared) act_sync(lo); // of the step before, some may still read
     act(lo, (Action){ .kind = ACTION_DECLARE, .op = op, .declare = { .what = DECLARE_UNWRITTEN } });
-    if (is_shared) emit_barrier(lo);
+    if (is_shared) act_sync(lo);
 }
 
 // ---- loops and conditions
 
 // Before Hopper the same threads copy, compute addresses for ldmatrix and hold accumulators: no step keeps addresses
 // for the next.
-void emit_body(Lowering *lo, TileOp *body)
+void decide_body(Lowering *lo, TileOp *body)
 {
     if (!lo->gpu->tma && has_products(lo, body)) {
         act_declare(lo, DECLARE_THREADS);
         act_declare(lo, DECLARE_COORDINATES);
     }
-    emit_block(lo, body);
+    decide_block(lo, body);
     wait_for_all(lo);
     advance_ring_states(lo, body, -1);
 }
 
-static void emit_steps(Lowering *lo, TileOp *op)
+static void decide_steps(Lowering *lo, TileOp *op)
 {
     if (can_software_pipeline(lo, op)) {
         decide_software_pipeline(lo, op);
@@ -77,11 +80,11 @@ static void emit_steps(Lowering *lo, TileOp *op)
         return;
     }
     open_loop(lo, LOOP_ALL, op);
-    emit_body(lo, op->pipeline.body);
+    decide_body(lo, op->pipeline.body);
     close_action(lo);
 }
 
-static void emit_pipeline(Lowering *lo, TileOp *op)
+static void decide_pipeline(Lowering *lo, TileOp *op)
 {
     const int n_products = loop_products(lo, op);
     if (n_products) {
@@ -91,44 +94,44 @@ static void emit_pipeline(Lowering *lo, TileOp *op)
     open_partial_sums(lo, op);
     if (lo->is_specialised && unequal_registers(lo, lo->walk)) act_declare(lo, DECLARE_THREADS);
     act_preloads(lo, op);
-    emit_steps(lo, op);
+    decide_steps(lo, op);
     close_partial_sums(lo, op);
 }
 
-static void emit_for(Lowering *lo, TileOp *op)
+static void decide_for(Lowering *lo, TileOp *op)
 {
     open_partial_sums(lo, op);
     open_loop(lo, LOOP_ALL, op);
-    emit_body(lo, op->for_.body);
+    decide_body(lo, op->for_.body);
     close_action(lo);
     close_partial_sums(lo, op);
 }
 
-static void emit_while(Lowering *lo, TileOp *op)
+static void decide_while(Lowering *lo, TileOp *op)
 {
     open_loop(lo, LOOP_ALL, op);
-    emit_body(lo, op->while_.body);
+    decide_body(lo, op->while_.body);
     act_declare(lo, DECLARE_OUTER);
-    emit_block(lo, op->while_.step);
+    decide_block(lo, op->while_.step);
     close_action(lo);
 }
 
-static void emit_branch(Lowering *lo, TileOp *block)
+static void decide_branch(Lowering *lo, TileOp *block)
 {
     const int in_flight = lo->in_flight.count;
-    emit_block(lo, block);
+    decide_block(lo, block);
     wait_for_copies(lo);
     if (lo->in_flight.count != in_flight) wait_for_all(lo);
     advance_ring_states(lo, block, -1);
 }
 
-static void emit_if(Lowering *lo, TileOp *op)
+static void decide_if(Lowering *lo, TileOp *op)
 {
     open_action(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
-    emit_branch(lo, op->branch.then);
+    decide_branch(lo, op->branch.then);
     if (op->branch.otherwise) {
         otherwise_action(lo);
-        emit_branch(lo, op->branch.otherwise);
+        decide_branch(lo, op->branch.otherwise);
     }
     close_action(lo);
 }
@@ -139,7 +142,7 @@ static void act_jump(Lowering *lo, const TileOp *op)
 }
 
 // Where structure.c found no `if` to say it with: only instances that are a whole CTA may leave.
-static void emit_return(Lowering *lo, TileOp *op)
+static void decide_return(Lowering *lo, TileOp *op)
 {
     if (lo->is_persistent) {
         unsupported(lo, op->span, "a return at this place");
@@ -150,7 +153,7 @@ static void emit_return(Lowering *lo, TileOp *op)
     act_jump(lo, op);
 }
 
-void emit_op(Lowering *lo, TileOp *op)
+void decide_op(Lowering *lo, TileOp *op)
 {
     switch (op->kind) {
     case T_TILE: decide_tile(lo, op); return;
@@ -168,15 +171,15 @@ void emit_op(Lowering *lo, TileOp *op)
     case T_ATOMIC_TILE: act_elementwise(lo, op); return;
     case T_MATMUL: decide_product(lo, op); return;
     case T_SCAN: act_scan(lo, op); return;
-    case T_FOR: emit_for(lo, op); return;
-    case T_WHILE: emit_while(lo, op); return;
+    case T_FOR: decide_for(lo, op); return;
+    case T_WHILE: decide_while(lo, op); return;
     case T_PIPELINE:
-        emit_pipeline(lo, op);
+        decide_pipeline(lo, op);
         if (lo->is_specialised || !lo->gpu->tma) act_declare(lo, DECLARE_THREADS);
         return;
-    case T_IF: emit_if(lo, op); return;
+    case T_IF: decide_if(lo, op); return;
     case T_BREAK:
     case T_CONTINUE: act_jump(lo, op); return;
-    case T_RETURN: emit_return(lo, op); return;
+    case T_RETURN: decide_return(lo, op); return;
     }
 }
