@@ -5,7 +5,7 @@
 // Where a tile's copies depend neither on x nor on anything that does, in what they read, under which conditions and
 // how often, every CTA of the cluster makes the same copies in the same order: each then fetches an n-th of every
 // box, by multicast into the same place of all n. A full barrier waits for the whole tile's bytes, whoever sends them;
-// an empty one for the consumers of all CTAs. Boxes are divided in tma.c.
+// an empty one for the consumers of all CTAs. Boxes are divided in box_copy.c.
 //
 // A `cluster shared` tile that a producer group converts (producer_group.c) is made once, too: each CTA converts
 // an n-th of its rows into its own tile and copies them to the same place in every other's (convert.c). A full barrier
@@ -75,18 +75,6 @@ void find_shared_tiles(Lowering *lo)
         lo->shares |= ring->is_shared;
     }
     lo->cluster = lo->shares ? lo->cluster : 1;
-}
-
-// For boxes, whose places are worked out once.
-void declare_rank(Lowering *lo)
-{
-    const char *const rank = arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster);
-    if (lo->cluster > 1) lo->rank = emit_declare(lo, DTYPE_I32, "rank", literal(lo, DTYPE_I32, rank));
-}
-
-Expr *cluster_rank(Lowering *lo)
-{
-    return literal(lo, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster));
 }
 
 static void explain_apart(Lowering *lo, const Ring *ring, const TileInfo *tile)

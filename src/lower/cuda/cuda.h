@@ -33,8 +33,9 @@
 //     statements.c            the operations
 //     software_pipeline.c, early_issue.c, product_loop.c
 //                             pipelines whose products run under the next step
-//   producer.c                print the producer's code: another walk over the same tree
+//   producer.c                decide what the producer does: another walk over the same tree; print_producer.c prints it
 //     backward_slice.c        the scalars that it computes
+//     box_copy.c              which part of a box is this CTA's
 //     l2_prefetch.c           boxes of the next step, prefetched into the L2 cache
 //     row_index_loop.c        steps of a producer group that knows its rows ahead
 //   launch.c                  what the launch hands to the kernel, and the plan that makes it
@@ -49,8 +50,7 @@
 //     map.c, print_map.c      forall, copies and fills as loops over the registers of each thread
 //     iterate.c               how they are divided
 //     masks.c, early.c        one test around a masked one; loads before uses
-//     rows.c                  rows that a producer group gathers or converts (rows.h lists gather.c, convert.c,
-//                             register_prefetch.c, lines.c)
+//     rows.c                  rows that a producer group gathers or converts (rows.h lists the files that move them)
 //     reduce.c                what a reduction does after its loop: shuffles, then shared memory between warps
 //     partial.c, print_partial.c   reductions that only the end of a loop around needs
 //     scan.c                  sums along a dimension, in shared memory and in registers
@@ -442,6 +442,8 @@ void fill_plan(Lowering *lo, int threads);
 // ---- load_balance.c, grid.c
 int imbalanced_coordinate(Lowering *lo, bool *adds); // adds: instances add to tensors
 bool is_clustered(const Lowering *lo, int coordinate);
+Expr *cluster_rank(Lowering *lo); // of this CTA, worked out where it is used
+void declare_rank(Lowering *lo);
 void begin_grid(Lowering *lo, Nest *nest); // coordinates of the instance
 void explain_grid(Lowering *lo);
 
@@ -474,11 +476,11 @@ void sync_row_writers(Lowering *lo);   // those whose rows may be another's
 bool only_gathers(const Lowering *lo); // it computes nothing but which rows
 void decide_fill(Lowering *lo, TileOp *op);
 
-// ---- row_indices.c, row_index_loop.c: the producer group's row numbers, a step ahead
+// ---- row_indices.c: the producer group's row numbers, a step ahead
 void find_row_indices(Lowering *lo);
 bool rows_are_local(Lowering *lo, const TileOp *pipeline); // each accessed by the warp alone that gathers it
 
-// ---- rows.c, gather.c, convert.c, register_prefetch.c
+// ---- rows.c, decide_rows.c, gather.c, register_prefetch.c
 bool fill_is_rows(Lowering *lo, TileOp *op);
 bool fill_is_gather(Lowering *lo, TileOp *op); // a plain copy of rows
 bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
@@ -545,8 +547,6 @@ bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 // ---- cluster.c
 void find_cluster(Lowering *lo);
 void find_shared_tiles(Lowering *lo);
-Expr *cluster_rank(Lowering *lo); // of this CTA, worked out where it is used
-void declare_rank(Lowering *lo);
 void explain_cluster(Lowering *lo);
 
 // ---- building Loop IR

@@ -37,6 +37,20 @@ static Expr *clusters_of(Lowering *lo, const char *blocks)
                                    : arena_printf(lo->arena, "(int32_t)%s.x", blocks));
 }
 
+// ---- within a cluster
+
+// For boxes, whose places are worked out once.
+void declare_rank(Lowering *lo)
+{
+    const char *const rank = arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster);
+    if (lo->cluster > 1) lo->rank = emit_declare(lo, DTYPE_I32, "rank", literal(lo, DTYPE_I32, rank));
+}
+
+Expr *cluster_rank(Lowering *lo)
+{
+    return literal(lo, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster));
+}
+
 // ---- coordinates
 
 static void declare_coordinate(Lowering *lo, int i, Expr *value)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// lines.c - where a lane stands in a line: in the tensor's row and in the tile's.
+// lines.c - printing: where a lane stands in a line: in the tensor's row and in the tile's.
 //
-// before: a Rows says what is loaded (rows.c)      after: its lines have pointers, and a variable that says whether
-//         they
-//                                                         are inside the tensor; the rest adds constants to them
+// before: a Rows says what is loaded (rows.c)
+// after:  its lines have pointers, and a variable that says whether they are inside the tensor; the rest adds constants
 #include "lower/cuda/rows.h"
 
 // The numbers of the row, read once: a test that reads one again is a branch around it.

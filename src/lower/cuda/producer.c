@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// producer.c - the producer's code: the tree again, with the fetched copies and what their addresses and conditions
+// producer.c - what the producer does: the tree again, with the fetched copies and what their addresses and conditions
 // need.
 //
 // One thread issues boxes (its whole warp where small rows are copied by lanes). Where the launch's strides allow no
 // boxes, a second version of the same walk moves elements with all threads of the group.
 //
 // before: rings are placed in memory, and it is known which scalars the producer computes (backward_slice.c)
-// after:  its code is printed: before a block's first copy into a ring the wait for an empty buffer, after the last
-//         what completes the full barrier's phase
+// after:  its actions are in the schedule: before a block's first copy into a ring the wait for an empty buffer, after the
+//         last what completes the full barrier's phase; print_producer.c prints them
 #include "lower/cuda/actions.h"
 #include "lower/cuda/box.h"
 #include "lower/cuda/map.h"
@@ -97,7 +97,7 @@ static void act_copy(Lowering *lo, TileOp *op)
 
 // ---- blocks
 
-static void produce_op(Lowering *lo, TileOp *op);
+static void decide_producer_op(Lowering *lo, TileOp *op);
 
 static bool opens_ring(Lowering *lo, TileOp *op, const Ring *ring)
 {
@@ -105,7 +105,7 @@ static bool opens_ring(Lowering *lo, TileOp *op, const Ring *ring)
 }
 
 // One op with what its rings need around it.
-static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
+static void decide_producer_in_block(Lowering *lo, TileOp *op, TileOp *block)
 {
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
@@ -113,25 +113,25 @@ static void produce_in_block(Lowering *lo, TileOp *op, TileOp *block)
         look_up_rows(lo, op);
         act_acquire(lo, ring);
     }
-    produce_op(lo, op);
+    decide_producer_op(lo, op);
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
         if (ring->ring_state->block == block && ring->last_fetch == op) act_filled(lo, ring);
     }
 }
 
-static void produce_block(Lowering *lo, TileOp *block)
+static void decide_producer_block(Lowering *lo, TileOp *block)
 {
     begin_fills(lo);
-    for (TileOp *op = block; op; op = op->next) produce_in_block(lo, op, block);
+    for (TileOp *op = block; op; op = op->next) decide_producer_in_block(lo, op, block);
     advance_ring_states(lo, block, -1);
 }
 
 // The copies of one stage of a step, with the scalars of all.
-static void produce_stage(Lowering *lo, TileOp *body, bool second)
+static void decide_producer_stage(Lowering *lo, TileOp *body, bool second)
 {
     for (TileOp *op = body; op; op = op->next)
-        if (op->kind == T_LET || (op->stage > 0) == second) produce_in_block(lo, op, body);
+        if (op->kind == T_LET || (op->stage > 0) == second) decide_producer_in_block(lo, op, body);
     advance_ring_states(lo, body, second);
 }
 
@@ -139,96 +139,96 @@ static void produce_stage(Lowering *lo, TileOp *body, bool second)
 
 // The first half of the next step's boxes is prefetched when the first half of this step's are on their way: the tile
 // that is released in the middle of a step would else be wanted half a step after its prefetch.
-static void produce_and_prefetch(Lowering *lo, TileOp *op)
+static void decide_producer_steps(Lowering *lo, TileOp *op)
 {
     TileOp *const body = op->pipeline.body;
     int n = 0, done = 0;
     for (TileOp *x = body; x; x = x->next) n += is_fetch(lo, x);
     begin_fills(lo);
     for (TileOp *x = body; x; x = x->next) {
-        produce_in_block(lo, x, body);
+        decide_producer_in_block(lo, x, body);
         if (is_fetch(lo, x) && ++done == n / 2) prefetch_l2_ahead(lo, op, 0, done);
     }
     advance_ring_states(lo, body, -1);
     prefetch_l2_ahead(lo, op, n / 2, n);
 }
 
-static void produce_stages(Lowering *lo, TileOp *op, ScopeKind scope, const ProducerStages *plan)
+static void decide_producer_stages(Lowering *lo, TileOp *op, ScopeKind scope, const ProducerStages *plan)
 {
     open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = scope, .source = op }, .print = plan });
-    produce_stage(lo, op->pipeline.body, scope == SCOPE_BUT_FIRST);
+    decide_producer_stage(lo, op->pipeline.body, scope == SCOPE_BUT_FIRST);
     close_action(lo);
 }
 
 // In the order of use: stage 1 of a step comes after stage 0 of the next.
-static void produce_software_pipeline(Lowering *lo, TileOp *op)
+static void decide_producer_software_pipeline(Lowering *lo, TileOp *op)
 {
     const ProducerStages *const plan = NEW(lo->arena, ProducerStages, .form = STEPS_OF_PRODUCER, .op = op);
     open_action(
         lo, (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ONE_MORE, .source = op }, .print = plan });
-    produce_stages(lo, op, SCOPE_BUT_LAST, plan);
-    produce_stages(lo, op, SCOPE_BUT_FIRST, plan);
+    decide_producer_stages(lo, op, SCOPE_BUT_LAST, plan);
+    decide_producer_stages(lo, op, SCOPE_BUT_FIRST, plan);
     close_action(lo);
 }
 
-static void produce_pipeline(Lowering *lo, TileOp *op)
+static void decide_producer_pipeline(Lowering *lo, TileOp *op)
 {
     if (op_info(lo, op)->has_row_indices) {
-        decide_row_index_loop(lo, op, produce_block);
+        decide_row_index_loop(lo, op, decide_producer_block);
     } else if (can_software_pipeline(lo, op)) {
-        produce_software_pipeline(lo, op);
+        decide_producer_software_pipeline(lo, op);
     } else {
         open_loop(lo, LOOP_ALL, op);
-        produce_and_prefetch(lo, op);
+        decide_producer_steps(lo, op);
         close_action(lo);
     }
 }
 
-static void produce_if(Lowering *lo, TileOp *op)
+static void decide_producer_if(Lowering *lo, TileOp *op)
 {
     open_action(lo, (Action){ .kind = ACTION_IF, .op = op, .branch = { .source = op, .is_uniform = true } });
-    produce_block(lo, op->branch.then);
+    decide_producer_block(lo, op->branch.then);
     if (op->branch.otherwise) {
         otherwise_action(lo);
-        produce_block(lo, op->branch.otherwise);
+        decide_producer_block(lo, op->branch.otherwise);
     }
     close_action(lo);
     begin_fills(lo);
 }
 
-static void produce_flow(Lowering *lo, TileOp *op)
+static void decide_producer_flow(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_PIPELINE) {
-        produce_pipeline(lo, op);
+        decide_producer_pipeline(lo, op);
     } else if (op->kind == T_IF) {
-        produce_if(lo, op);
+        decide_producer_if(lo, op);
     } else if (op->kind == T_FOR) {
         open_loop(lo, LOOP_ALL, op);
-        produce_block(lo, op->for_.body);
+        decide_producer_block(lo, op->for_.body);
         close_action(lo);
     } else {
         open_loop(lo, LOOP_ALL, op);
-        produce_block(lo, op->while_.body);
-        produce_block(lo, op->while_.step);
+        decide_producer_block(lo, op->while_.body);
+        decide_producer_block(lo, op->while_.step);
         close_action(lo);
     }
 }
 
 // ---- operations
 
-static void produce_scalar(Lowering *lo, TileOp *op)
+static void decide_producer_scalar(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_UPDATE) decide_op(lo, op);
     else act(lo, (Action){ .kind = ACTION_DECLARE, .op = op, .declare = { .what = DECLARE_VALUE } });
 }
 
-static void produce_op(Lowering *lo, TileOp *op)
+static void decide_producer_op(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
     if (info->fills && !info->is_row_index) decide_fill(lo, op);
     else if (is_fetch(lo, op)) act_copy(lo, op);
-    else if (is_in_backward_slice(lo, op)) produce_scalar(lo, op);
-    else if (is_flow(op) && has_work(lo, op)) produce_flow(lo, op);
+    else if (is_in_backward_slice(lo, op)) decide_producer_scalar(lo, op);
+    else if (is_flow(op) && has_work(lo, op)) decide_producer_flow(lo, op);
 }
 
 // What the producer does, by boxes or by elements.
@@ -237,6 +237,6 @@ void decide_producer_grid(Lowering *lo)
     act_declare(lo, DECLARE_RING_STATES);
     act_declare(lo, DECLARE_TILES);
     open_action(lo, (Action){ .kind = ACTION_GRID });
-    produce_block(lo, lo->kernel->body);
+    decide_producer_block(lo, lo->kernel->body);
     close_action(lo);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tma.c - tensor maps, and the copies of boxes between tensors and shared memory that go by them.
+// tma.c - printing: tensor maps, and the copies of boxes between tensors and shared memory that go by them.
 //
 // A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows,
 // those outside the view from beyond the tensor, which TMA fills with zeros and does not read.
