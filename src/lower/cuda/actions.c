@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: MIT
 // actions.c - the walks over the tree make the schedule: what each action says beside its operation.
 //
-// An action is printed when it is made (print_action.c). Deciding code calls what is here; it makes no Loop IR for an
-// action itself.
-//
-// before: lo->schedule has its tables (schedule_tables.c) and a role is open
+// before: the schedule has its tables (schedule_tables.c)
+// after:  it has its roles; nothing is printed (print_action.c does that)
 #include "lower/cuda/actions.h"
 #include "lower/cuda/roles.h"
 
 void begin_role(Lowering *lo, ScheduleRole role)
 {
     schedule_begin_role(&lo->builder, role);
-    print_role_begin(lo, lo->builder.role);
+    enter_role(lo, lo->builder.role);
 }
 
 void end_role(Lowering *lo)
 {
-    print_role_end(lo, lo->builder.role);
+    leave_role(lo);
     schedule_end_role(&lo->builder);
 }
 
-Action *act(Lowering *lo, Action action)
-{
-    Action *const added = schedule_add(&lo->builder, action);
-    if (!lo->open_parts) print_action(lo, added);
-    return added;
-}
+Action *act(Lowering *lo, Action action) { return schedule_add(&lo->builder, action); }
 
 Action *act_op(Lowering *lo, TileOp *op, Action action)
 {
@@ -35,37 +28,9 @@ Action *act_op(Lowering *lo, TileOp *op, Action action)
     return added;
 }
 
-Action *begin_parts(Lowering *lo, Action action)
-{
-    lo->open_parts++;
-    return schedule_open(&lo->builder, action);
-}
-
-void end_parts(Lowering *lo)
-{
-    const Action *const whole = schedule_innermost(&lo->builder);
-    schedule_close(&lo->builder);
-    if (--lo->open_parts == 0) print_action(lo, whole);
-}
-
-Action *open_action(Lowering *lo, Action action)
-{
-    Action *const added = schedule_open(&lo->builder, action);
-    if (!lo->open_parts) print_begin(lo, added);
-    return added;
-}
-
-void otherwise_action(Lowering *lo)
-{
-    if (!lo->open_parts) print_otherwise(lo, schedule_innermost(&lo->builder));
-    schedule_otherwise(&lo->builder);
-}
-
-void close_action(Lowering *lo)
-{
-    if (!lo->open_parts) print_end(lo, schedule_innermost(&lo->builder));
-    schedule_close(&lo->builder);
-}
+Action *open_action(Lowering *lo, Action action) { return schedule_open(&lo->builder, action); }
+void otherwise_action(Lowering *lo) { schedule_otherwise(&lo->builder); }
+void close_action(Lowering *lo) { schedule_close(&lo->builder); }
 
 void open_loop(Lowering *lo, LoopPart part, const TileOp *source)
 {

@@ -28,15 +28,13 @@ typedef enum StepsForm {
 
 // ---- actions.c: deciding
 Action *act(Lowering *lo, Action action); // one without a body
+// One with a body: control flow, or an action that has others in the course of its work. The printing of the latter comes
+// to them with print_part(), in this order.
 Action *open_action(Lowering *lo, Action action);
 void otherwise_action(Lowering *lo);
 void close_action(Lowering *lo);
 void begin_role(Lowering *lo, ScheduleRole role);
 void end_role(Lowering *lo);
-// An action without control flow whose printing has others inside: what is added until end_parts() is printed by it,
-// with print_part(), in the same order.
-Action *begin_parts(Lowering *lo, Action action);
-void end_parts(Lowering *lo);
 int walking_groups(const Lowering *lo);        // whose code the walk is
 void act_plain(Lowering *lo, ActionKind kind); // one that says all by its kind
 void act_wait(Lowering *lo, const Ring *ring);
@@ -50,27 +48,15 @@ void act_on_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals);
 Action *act_op(Lowering *lo, TileOp *op, Action action); // with what it accesses
 void open_loop(Lowering *lo, LoopPart part, const TileOp *source);
 
-// ---- record.c: what the walks still print themselves, as actions
-Action *record(Lowering *lo, Action action);
-void record_open(Lowering *lo, Action action);
-void record_otherwise(Lowering *lo);
-void record_close(Lowering *lo);
-void record_scope(Lowering *lo, ScopeKind kind, const TileOp *source);
-void record_loop(Lowering *lo, LoopPart part, const TileOp *source);
-void record_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals);
+// ---- action_accesses.c
 void record_accesses(Lowering *lo, Action *action, TileOp *op);
 void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
-
-// ---- store.c
 
 // ---- schedule_tables.c
 void make_schedule_tables(Lowering *lo);
 
 // ---- print_action.c: printing
-void print_action(Lowering *lo, const Action *action);
-void print_begin(Lowering *lo, const Action *action); // of one with a body
-void print_otherwise(Lowering *lo, const Action *action);
-void print_end(Lowering *lo, const Action *action);
+void print_block(Lowering *lo, const Action *action);
 void print_part(Lowering *lo, ActionKind kind); // the next part of the action at hand, which is of this kind
 // The next parts up to the first of this kind: of a barrier, with the waits and fences before it.
 void print_parts_through(Lowering *lo, ActionKind kind);

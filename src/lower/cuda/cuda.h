@@ -369,7 +369,6 @@ typedef struct Lowering {
     bool failed;
 
     ScheduleBuilder builder;      // what has been decided so far (actions.c)
-    int open_parts;               // actions whose parts are being added: they print them
     const Action *next_part;      // while printing: of the action at hand
     VEC(Nest *) nests;            // while printing: of the actions around
     VEC(Threads) threads;         // while printing: before each of the actions around

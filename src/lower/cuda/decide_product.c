@@ -66,7 +66,7 @@ static void act_mma(Lowering *lo, const Product *p)
     TileOp *const op = p->op;
     const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     const bool is_async = p->kind == PRODUCT_WGMMA && !op->matmul.promote;
-    Action *const action = begin_parts(lo, (Action){ .kind = ACTION_MMA,
+    Action *const action = open_action(lo, (Action){ .kind = ACTION_MMA,
                                                      .op = op,
                                                      .mma = { .instruction = instruction_name(lo, p),
                                                               .count = 1,
@@ -75,7 +75,7 @@ static void act_mma(Lowering *lo, const Product *p)
     access_operands(lo, action, p);
     if (is_async && op->matmul.accumulate) act_fences_of_sums(lo, op);
     if (p->kind == PRODUCT_LOOP) act_loops(lo, op);
-    end_parts(lo);
+    close_action(lo);
     if (is_async) add_in_flight(lo, p);
 }
 

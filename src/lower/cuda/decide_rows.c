@@ -83,7 +83,7 @@ void act_move(Lowering *lo, const RowsPlan *plan, Action action)
     for (int i = 0; action.kind == ACTION_COPY && i < action.n_accesses; i++)
         if (action.accesses[i].writes)
             action.copy.ring = lo->builder.schedule->tiles.items[action.accesses[i].tile]->ring;
-    begin_parts(lo, action);
+    open_action(lo, action);
     if (plan->how == ROWS_CONVERTED || plan->how == ROWS_FROM_REGISTERS) act_exchange(lo, plan);
-    end_parts(lo);
+    close_action(lo);
 }

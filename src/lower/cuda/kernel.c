@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// kernel.c - the lowering's outline: analyses in their order, then what each role does.
+// kernel.c - the lowering's outline: analyses in their order, then what each role does; then all of it is printed.
 #include "lower/cuda/actions.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/roles.h"
@@ -71,17 +71,16 @@ LoopUnit *lower_cuda(TileKernel *kernel, const Target *target, LaunchPlan *plan,
                              .target = target, .gpu = target->gpu, .plan = plan, .explanation = explanation);
     lo->unit = NEW(arena, LoopUnit, .arena = arena);
     lo->helpers.arena = arena;
+    plan->follows = target->follows && target->gpu->early_launch;
     if (!analyse(lo)) return NULL;
     make_schedule_tables(lo);
-    LoopList body = loop_list(arena);
-    lo->out = &body;
-    plan->follows = target->follows && target->gpu->early_launch;
-    const int words = begin_kernel(lo);
     decide_roles(lo);
-    end_kernel(lo);
+    if (lo->failed) return NULL;
+    int words;
+    LoopStmt *const body = print_kernel(lo, &words);
     const int threads = all_threads(lo) + producer_threads(lo);
     if (lo->failed || kernel->diags->errors) return NULL;
-    fill_unit(lo, body.first, words, threads);
+    fill_unit(lo, body, words, threads);
     fill_plan(lo, threads);
     explain(lo);
     lo->unit->schedule = lo->builder.schedule;

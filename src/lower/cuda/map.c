@@ -155,9 +155,9 @@ void act_map_barriers(Lowering *lo, const MapPlan *plan)
 static Action *act_plan(Lowering *lo, const MapPlan *plan, Action action)
 {
     action.print = plan;
-    Action *const added = begin_parts(lo, action);
+    Action *const added = open_action(lo, action);
     act_map_barriers(lo, plan);
-    end_parts(lo);
+    close_action(lo);
     return added;
 }
 
@@ -179,11 +179,11 @@ void act_join_sums(Lowering *lo, const TileInfo *tile)
     plan->it.reductions[0].update = update;
     plan->it.reductions[0].kept = (1u << rank) - 1;
     plan->it.reductions[0].joins = true;
-    Action *const join = begin_parts(
+    Action *const join = open_action(
         lo, (Action){ .kind = ACTION_MAP, .map = { .how = MAP_JOIN_THREADS, .tile = tile->number }, .print = plan });
     access_tile(lo, join, tile, true, true, false);
     act_join(lo, &plan->it, 0);
-    end_parts(lo);
+    close_action(lo);
 }
 
 // ---- statements

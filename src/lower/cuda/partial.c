@@ -108,7 +108,7 @@ int split_k_bytes(const Lowering *lo, const TileInfo *tile)
 
 static Action *act_on_tile(Lowering *lo, const TileInfo *tile, MapKind how)
 {
-    Action *const action = begin_parts(lo, (Action){ .kind = ACTION_MAP, .map = { .how = how, .tile = tile->number } });
+    Action *const action = open_action(lo, (Action){ .kind = ACTION_MAP, .map = { .how = how, .tile = tile->number } });
     access_tile(lo, action, tile, true, true, false);
     return action;
 }
@@ -116,7 +116,7 @@ static Action *act_on_tile(Lowering *lo, const TileInfo *tile, MapKind how)
 void act_keep_first(Lowering *lo, const TileInfo *tile)
 {
     act_on_tile(lo, tile, MAP_KEEP_FIRST);
-    end_parts(lo);
+    close_action(lo);
 }
 
 void act_join_groups(Lowering *lo, const TileInfo *tile)
@@ -124,7 +124,7 @@ void act_join_groups(Lowering *lo, const TileInfo *tile)
     act_on_tile(lo, tile, MAP_JOIN_GROUPS);
     act_sync(lo); // earlier readers of the scratch
     act_sync(lo);
-    end_parts(lo);
+    close_action(lo);
 }
 
 void open_partial_sums(Lowering *lo, TileOp *loop)

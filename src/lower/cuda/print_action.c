@@ -133,7 +133,7 @@ static void print_leaf(Lowering *lo, const Action *action)
     }
 }
 
-void print_action(Lowering *lo, const Action *action)
+static void print_action(Lowering *lo, const Action *action)
 {
     const Action *const outer = lo->next_part;
     lo->next_part = action->body;
@@ -200,7 +200,7 @@ static bool is_of_boxes(const Action *action)
     return is_scope(action, SCOPE_ALIGNED) || is_scope(action, SCOPE_PLAIN);
 }
 
-void print_begin(Lowering *lo, const Action *action)
+static void print_begin(Lowering *lo, const Action *action)
 {
     save_threads(lo);
     if (action->print) begin_planned(lo, action);
@@ -214,14 +214,14 @@ void print_begin(Lowering *lo, const Action *action)
     else if (is_of_boxes(action)) begin_boxes(lo, action);
 }
 
-void print_otherwise(Lowering *lo, const Action *action)
+static void print_otherwise(Lowering *lo, const Action *action)
 {
     return_to_threads(lo);
     if (action->kind == ACTION_IF) begin_else(lo, top_nest(lo));
     else if (is_of_boxes(action)) begin_elements(lo);
 }
 
-void print_end(Lowering *lo, const Action *action)
+static void print_end(Lowering *lo, const Action *action)
 {
     if (action->print) end_planned(lo, action);
     else if (action->kind == ACTION_IF || action->kind == ACTION_GRID || is_scope(action, SCOPE_ONE_GROUP))
@@ -234,8 +234,6 @@ void print_end(Lowering *lo, const Action *action)
 }
 
 // ---- actions in the course of another
-
-static void print_block(Lowering *lo, const Action *action);
 
 static bool has_control_flow(const Action *action) { return action->kind <= ACTION_SCOPE; }
 
@@ -260,7 +258,7 @@ static void print_tree(Lowering *lo, const Action *action)
     print_end(lo, action);
 }
 
-static void print_block(Lowering *lo, const Action *action)
+void print_block(Lowering *lo, const Action *action)
 {
     for (; action; action = action->next) print_tree(lo, action);
 }

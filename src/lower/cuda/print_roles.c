@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// print_roles.c - the kernel's frame as Loop IR: what comes before all roles, and each role's threads.
+// print_roles.c - the kernel as Loop IR: what comes before all roles, each role's threads, its actions.
 //
-// before: analyse() is over        after: between print_role_begin() and print_role_end() the thread numbers are those of
-//         the role
+// before: the schedule is complete        after: Loop IR says the same; nothing was decided
 #include "lower/cuda/roles.h"
 
 // ---- the kernel
 
-int begin_kernel(Lowering *lo)
+static int begin_kernel(Lowering *lo)
 {
     const int words = declare_parameters(lo);
     declare_rank(lo);
@@ -20,7 +19,7 @@ int begin_kernel(Lowering *lo)
     return words;
 }
 
-void end_kernel(Lowering *lo)
+static void end_kernel(Lowering *lo)
 {
     if (lo->shares) // nobody leaves while a peer may still release a buffer
         emit_call(lo, "cluster_sync", 0);
@@ -56,7 +55,7 @@ static void begin_group(Lowering *lo, int group)
     lo->group = emit_declare(lo, DTYPE_I32, "this_group", i32_const(lo, group));
 }
 
-void print_role_begin(Lowering *lo, const ScheduleRole *role)
+static void print_role_begin(Lowering *lo, const ScheduleRole *role)
 {
     if (role->kind == ROLE_OF_PRODUCER) {
         begin_producer(lo, role);
@@ -67,7 +66,7 @@ void print_role_begin(Lowering *lo, const ScheduleRole *role)
     if (role->group >= 0) begin_group(lo, role->group);
 }
 
-void print_role_end(Lowering *lo, const ScheduleRole *role)
+static void print_role_end(Lowering *lo, const ScheduleRole *role)
 {
     leave_role(lo);
     if (role->kind == ROLE_OF_PRODUCER) {
@@ -77,6 +76,25 @@ void print_role_end(Lowering *lo, const ScheduleRole *role)
     if (role->group >= 0) pop_nest(lo);
     const bool is_last = role->group < 0 || role->group == lo->all.groups - 1;
     if (is_last && lo->has_producer) pop_nest(lo);
+}
+
+LoopStmt *print_kernel(Lowering *lo, int *words)
+{
+    const Schedule *const schedule = lo->builder.schedule;
+    LoopList body = loop_list(lo->arena);
+    lo->out = &body;
+    lo->role = ROLE_CONSUMER;
+    lo->by_tma = false;
+    lo->walk = 0;
+    *words = begin_kernel(lo);
+    for (int i = 0; i < schedule->roles.count; i++) {
+        print_role_begin(lo, schedule->roles.items[i]);
+        print_block(lo, schedule->roles.items[i]->body);
+        print_role_end(lo, schedule->roles.items[i]);
+    }
+    end_kernel(lo);
+    lo->out = NULL;
+    return body.first;
 }
 
 // ---- boxes or elements

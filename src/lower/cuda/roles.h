@@ -12,10 +12,7 @@ void use_elements(Lowering *lo); // the producer, where strides allow no boxes: 
 void leave_role(Lowering *lo);
 
 // ---- print_roles.c
-int begin_kernel(Lowering *lo); // returns the words of parameters
-void end_kernel(Lowering *lo);
-void print_role_begin(Lowering *lo, const ScheduleRole *role); // enters it, too
-void print_role_end(Lowering *lo, const ScheduleRole *role);
+LoopStmt *print_kernel(Lowering *lo, int *words);     // words: of parameters
 void begin_boxes(Lowering *lo, const Action *action); // SCOPE_ALIGNED; SCOPE_PLAIN: boxes always can be used
 void begin_elements(Lowering *lo);
 void end_boxes(Lowering *lo, const Action *action);

@@ -95,12 +95,12 @@ void act_scan(Lowering *lo, TileOp *op)
     }
     ScanPlan *const plan = NEW(lo->arena, ScanPlan, .op = op, .in_registers = in_registers);
     plan->partition = lo->is_specialised && !op->groups ? lo->all : lo->partition;
-    record_accesses(lo, begin_parts(lo, (Action){ .kind = ACTION_SCAN, .op = op, .print = plan }), op);
+    record_accesses(lo, open_action(lo, (Action){ .kind = ACTION_SCAN, .op = op, .print = plan }), op);
     if (in_registers && crosses_warps(&tile->layout, op->scan.axis)) {
         if (lo->scratch_buffers <= 1) act_sync(lo); // earlier readers of the scratch
         act_sync(lo);
     }
-    end_parts(lo);
+    close_action(lo);
 }
 
 // ---- before anything is decided: a copy into a fragment, its scan in place, and a copy to where the sums belong

@@ -23,12 +23,12 @@ static void act_scalar(Lowering *lo, TileOp *op) { act_op(lo, op, (Action){ .kin
 // memory, and the next may not overwrite it.
 static void decide_atomic(Lowering *lo, TileOp *op, ActionKind kind)
 {
-    record_accesses(lo, begin_parts(lo, (Action){ .kind = kind, .op = op }), op);
+    record_accesses(lo, open_action(lo, (Action){ .kind = kind, .op = op }), op);
     finish_staged_stores(lo);
     act_sync_all(lo);
     act_sync_all(lo);
     if (kind == ACTION_SCALAR) act_sync_all(lo);
-    end_parts(lo);
+    close_action(lo);
 }
 
 static void decide_value(Lowering *lo, TileOp *op)

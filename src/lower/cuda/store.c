@@ -161,7 +161,7 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
     plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
     action.print = plan;
-    record_accesses(lo, begin_parts(lo, action), op);
+    record_accesses(lo, open_action(lo, action), op);
     if (plan->is_transposed) {
         act_transposed_parts(lo, plan);
     } else {
@@ -169,5 +169,5 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
         act_box_waits(lo, op, &plan->staging);
     }
     if (plan->aligned) plan->elements = plan_map(lo, op);
-    end_parts(lo);
+    close_action(lo);
 }

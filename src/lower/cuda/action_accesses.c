@@ -1,47 +1,6 @@
 // SPDX-License-Identifier: MIT
-// record.c - what each operation of a walk is as an action of the schedule.
-//
-// The printing of these operations still stands in the walks; what is recorded here says the same in the schedule's
-// terms.
-//
-// before: a role is open        after: the action stands at the end of the innermost open one
-#include "lower/cuda/print_statements.h"
-
-Action *record(Lowering *lo, Action action) { return schedule_add(&lo->builder, action); }
-void record_open(Lowering *lo, Action action)
-{
-    save_threads(lo);
-    schedule_open(&lo->builder, action);
-}
-void record_otherwise(Lowering *lo)
-{
-    return_to_threads(lo);
-    schedule_otherwise(&lo->builder);
-}
-
-void record_close(Lowering *lo)
-{
-    restore_threads(lo);
-    schedule_close(&lo->builder);
-}
-
-void record_scope(Lowering *lo, ScopeKind kind, const TileOp *source)
-{
-    record_open(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = kind, .source = source } });
-}
-
-void record_loop(Lowering *lo, LoopPart part, const TileOp *source)
-{
-    record_open(lo, (Action){ .kind = ACTION_LOOP, .op = source, .loop = { .part = part, .source = source } });
-}
-
-void record_ring(Lowering *lo, ActionKind kind, const Ring *ring, int arrivals)
-{
-    (void)lo;
-    record(lo, (Action){ .kind = kind, .ring = { .ring = ring->index, .arrivals = arrivals } });
-}
-
-// ---- accesses
+// action_accesses.c - which tiles an action reads and writes, as its operation says.
+#include "lower/cuda/actions.h"
 
 typedef struct Listing {
     Lowering *lo;
