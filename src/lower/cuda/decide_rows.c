@@ -57,7 +57,7 @@ static bool copies_in_place(Lowering *lo, const Rows *rows)
     return lo->role == ROLE_CONSUMER && rows->is_copy && lo->partition.warps == 4 && !tile_of_rows(lo, rows)->ring;
 }
 
-const RowsPlan *plan_move(Lowering *lo, TileOp *op)
+const RowsPlan *decide_move(Lowering *lo, TileOp *op)
 {
     OpInfo *const info = op_info(lo, op);
     RowsPlan *const plan = NEW(lo->arena, RowsPlan, .form = PLAN_ROWS, .op = op);
@@ -79,10 +79,6 @@ const RowsPlan *plan_move(Lowering *lo, TileOp *op)
 void act_move(Lowering *lo, const RowsPlan *plan, Action action)
 {
     action.print = plan;
-    record_accesses(lo, &action, (TileOp *)plan->op);
-    for (int i = 0; action.kind == ACTION_COPY && i < action.n_accesses; i++)
-        if (action.accesses[i].writes)
-            action.copy.ring = lo->builder.schedule->tiles.items[action.accesses[i].tile]->ring;
     open_action(lo, action);
     if (plan->how == ROWS_CONVERTED || plan->how == ROWS_FROM_REGISTERS) act_exchange(lo, plan);
     close_action(lo);

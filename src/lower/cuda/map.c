@@ -229,7 +229,7 @@ void act_elementwise(Lowering *lo, TileOp *op)
         act_form(lo, op, panels);
     } else if (store_is_staged(lo, op)) {
         act_staged_store(lo, op, elementwise_action(lo, op));
-    } else if (!op_info(lo, op)->loads && (rows = plan_move(lo, op)) != NULL) {
+    } else if (!op_info(lo, op)->loads && (rows = decide_move(lo, op)) != NULL) {
         act_form(lo, op, rows);
         lo->has_rows = true;
     } else {

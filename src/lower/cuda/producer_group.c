@@ -252,25 +252,21 @@ void sync_row_writers(Lowering *lo)
 // Copies of rows by cp.async, or elements stored by the threads; of others' tiles in rings.
 static Action fill_action(Lowering *lo, TileOp *op)
 {
-    if (fill_is_gather(lo, op))
-        return (Action){ ACTION_COPY, .op = op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
-    return (Action){ .kind = ACTION_MAP, .op = op };
+    Action fill = { .kind = ACTION_MAP, .op = op };
+    record_accesses(lo, &fill, op);
+    if (!fill_is_gather(lo, op)) return fill;
+    fill.kind = ACTION_COPY;
+    fill.copy.how = COPY_CP_ASYNC;
+    fill.copy.ring = NO_RING;
+    for (int i = 0; i < fill.n_accesses; i++)
+        if (fill.accesses[i].writes) fill.copy.ring = lo->builder.schedule->tiles.items[fill.accesses[i].tile]->ring;
+    return fill;
 }
 
-static void access_fill(Lowering *lo, Action *added, TileOp *op)
+static void act_row_elements(Lowering *lo, TileOp *map, Action fill)
 {
-    record_accesses(lo, added, op);
-    for (int i = 0; added->kind == ACTION_COPY && i < added->n_accesses; i++) {
-        const ScheduleTile *const tile = lo->builder.schedule->tiles.items[added->accesses[i].tile];
-        if (added->accesses[i].writes) added->copy.ring = tile->ring;
-    }
-}
-
-static void act_row_elements(Lowering *lo, TileOp *op, TileOp *map)
-{
-    Action fill = fill_action(lo, op);
     fill.print = NEW(lo->arena, RowElements, .form = PLAN_ROW_ELEMENTS, .map = map);
-    access_fill(lo, act(lo, fill), op);
+    act(lo, fill);
 }
 
 // The producer's threads synchronise where one's elements are another's.
@@ -285,9 +281,10 @@ void decide_fill(Lowering *lo, TileOp *op)
     }
     accessed.marks = true;
     each_use(lo, op, see_own, &accessed);
-    const RowsPlan *const rows = plan_move(lo, op);
+    const RowsPlan *const rows = decide_move(lo, op);
     TileOp *const map = as_map(lo, op);
-    if (rows) act_move(lo, rows, fill_action(lo, op));
-    else if (lo->prefetched_rows && map->forall.n == 1) act_row_elements(lo, op, map);
-    else access_fill(lo, act_map(lo, op, fill_action(lo, op)), op);
+    const Action fill = fill_action(lo, op);
+    if (rows) act_move(lo, rows, fill);
+    else if (lo->prefetched_rows && map->forall.n == 1) act_row_elements(lo, map, fill);
+    else act_map(lo, op, fill);
 }

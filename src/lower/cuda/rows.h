@@ -143,7 +143,7 @@ Expr *piece_address(Lowering *lo, const Rows *rows); // there, in the tile
 // ---- decide_rows.c
 int set_units(const Rows *rows);                                  // of a set
 bool can_send(Lowering *lo, const Rows *rows);                    // eight rows of every panel as one piece
-const RowsPlan *plan_move(Lowering *lo, TileOp *op);              // NULL: it has no such form
+const RowsPlan *decide_move(Lowering *lo, TileOp *op);            // NULL: it has no such form
 void act_move(Lowering *lo, const RowsPlan *plan, Action action); // the action of such a statement
 
 // ---- register_prefetch.c
