@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# calls.sh - what a warm call of an operator costs on the host: no GPU is needed, launches do nothing (bench/calls).
+#
+#   [BUILD=build] bench/calls.sh            a table: ns of a call, the least and the median of several turns
+#   [BUILD=build] bench/calls.sh --count    instructions of a call, by callgrind: the same on a busy machine
+#
+# The first run builds the operators' kernels for the emulated device, which takes a minute.
+set -eu
+cd "$(dirname "$0")/.."
+BUILD=${BUILD:-build} CC=${CC:-cc}
+at=$BUILD/bench/calls
+mkdir -p "$at"
+tests=$(cd "$BUILD/tests" && pwd)
+"$CC" -O2 -shared -fPIC -o "$at/libidle_driver.so" bench/calls/idle_driver.c -Wl,--no-as-needed -L"$tests" -lemulated_gpu -Wl,-rpath,"$tests"
+"$CC" -O2 -Iinclude -o "$at/operator_calls" bench/calls/calls.c "$BUILD/libkiln_static.a" -pthread -ldl -lm
+export KILN_CUDA="$PWD/$at/libidle_driver.so" KILN_NVRTC="$tests/libemulated_gpu.so" KILN_CACHE="${KILN_CACHE:-$PWD/$at/cache}"
+
+if [ "${1:-}" != --count ]; then
+    exec "$at/operator_calls"
+fi
+instructions() { # instructions CALLS NAME
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no --toggle-collect=run_calls \
+        "$at/operator_calls" "$1" "$2" 2>&1 | sed -n 's/.*Collected : //p'
+}
+for row in launch forward decode backward plan latent sparse append decode_size backward_size latent_size sparse_size; do
+    few=$(instructions 10 $row) many=$(instructions 110 $row)
+    printf '| %-13s | %5d |\n' $row $(((many - few) / 100))
+done
