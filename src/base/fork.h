@@ -9,6 +9,9 @@
 #ifndef KILN_BASE_FORK_H
 #define KILN_BASE_FORK_H
 
+#include <pthread.h>
+#include <stdbool.h>
+
 // May be nested, and be taken while a lock is held only if that lock is always taken inside such a section.
 void fork_hold(void);
 void fork_release(void);
@@ -20,5 +23,9 @@ typedef struct Turn {
 } Turn;
 void turn_take(Turn *turn, const char *name);
 void turn_end(Turn *turn);
+
+// Takes a lock that is only ever held for a moment. False: it was held all the time, perhaps for ever, by a thread that the
+// process was forked beside.
+bool fork_try_lock(pthread_mutex_t *mutex);
 
 #endif

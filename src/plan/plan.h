@@ -17,6 +17,7 @@ enum {
     PLAN_MAX_EXTRAS = 64,
     PLAN_MAX_WORDS = 256, // of arguments, so that a launch on a GPU has room for tensor maps
     PLAN_MAX_MAPS = 31,
+    PLAN_MAX_COMPUTED = PLAN_MAX_MAPS * 10 + PLAN_MAX_EXTRAS, // of a launch, beside its words
     PLAN_ARGUMENT_BYTES = 4096, // that a launch on a GPU carries
 };
 

@@ -317,23 +317,24 @@ static kiln_status cuda_event_elapsed(kiln_event *begin, kiln_event *end, double
 
 enum { MAPS_KEPT_BITS = 6 }; // as many tensors, such as the caches of a model's layers, may take turns
 
-// All that decides a map apart from the plan.
+// What a map is made from, apart from the plan.
 typedef struct MapKey {
     uint64_t base, unusable;
     uint64_t dims[5], strides[5];
 } MapKey;
 typedef struct KeptMap {
     uint64_t words[16];
-    MapKey key;
+    int64_t base, computed[10]; // what its key was made from
     bool used;
 } KeptMap;
 typedef struct MapCache {
+    int word; // of a launch, in which the tensor's address is
     KeptMap kept[1 << MAPS_KEPT_BITS];
 } MapCache; // of one of the plan's maps
 
-static KeptMap *kept_map(MapCache *cache, const MapKey *key)
+static KeptMap *kept_map(MapCache *cache, int64_t base)
 {
-    return &cache->kept[key->base * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MAPS_KEPT_BITS)];
+    return &cache->kept[(uint64_t)base * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MAPS_KEPT_BITS)];
 }
 
 // clang-format off
@@ -345,14 +346,6 @@ static const signed char map_types[DTYPE_COUNT] = {        // CUtensorMapDataTyp
 };
 // clang-format on
 
-// Of what stands for the tensors of a launch, which were found to be sound.
-static int64_t eval(const Launch *launch, PlanCode code)
-{
-    int64_t value = 0;
-    if (code.length) plan_eval(launch->plan, code, launch->symbols, launch->scalars, &value);
-    return value;
-}
-
 static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dtype_bits(type) / 8; }
 
 // No map is empty. What has no elements is seen as one that is 0, or that is written to no purpose: every other is outside.
@@ -363,19 +356,21 @@ static MapKey key_of_nothing(const kiln_device *device, const LaunchPlan *plan, 
     return key;
 }
 
-static kiln_status make_key(const kiln_device *device, const Launch *launch, const PlanMap *map, MapKey *key)
+// `computed`: extent and stride of each dimension.
+static kiln_status make_key(const kiln_device *device, const Launch *launch, const PlanMap *map, int64_t base,
+                            const int64_t *computed, MapKey *key)
 {
     const int bytes = map_element_bytes(map->type);
     const char *const name = launch->plan->params[map->param].name;
-    *key = (MapKey){ .base = (uintptr_t)launch->args[map->param].tensor->data };
+    *key = (MapKey){ .base = (uint64_t)base };
     if (key->base % 16 != 0)
         return status_fail(KILN_BAD_ALIGNMENT, "%s: '%s' starts at %#" PRIx64 ", which is not aligned to 16 bytes",
                            launch->plan->name, name, key->base);
     for (int i = 0; i < map->rank; i++) {
-        const int64_t dim = eval(launch, map->dim[i]);
+        const int64_t dim = computed[2 * i];
         if (dim < 1) return *key = key_of_nothing(device, launch->plan, map), KILN_OK;
         key->dims[i] = (uint64_t)dim;
-        key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(eval(launch, map->stride[i]) * bytes);
+        key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(computed[2 * i + 1] * bytes);
         if (key->dims[i] > UINT64_C(1) << 32)
             return status_fail(KILN_BAD_SHAPE,
                                "%s: '%s' has %" PRIu64 " elements in one dimension; copies of this kernel "
@@ -404,18 +399,30 @@ static kiln_status encode_map(kiln_device *device, const Launch *launch, const P
     return fail_cuda(device, error, doing);
 }
 
-static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, int i, CuTensorMap *out)
+static kiln_status make_map(kiln_device *device, const Launch *launch, const PlanMap *map, int64_t base,
+                            const int64_t *computed, CuTensorMap *out)
 {
     MapKey key;
-    kiln_status status = make_key(kernel->device, launch, &launch->plan->maps[i], &key);
-    if (status) return status;
-    KeptMap *const kept = kept_map((MapCache *)kernel->map_cache + i, &key);
-    if (kept->used && memcmp(&kept->key, &key, sizeof key) == 0) return memcpy(out, kept->words, sizeof *out), KILN_OK;
+    const kiln_status status = make_key(device, launch, map, base, computed, &key);
     // The copy engine takes no such strides: kernels test for them and copy another way.
-    if (key.unusable) return memset(out, 0, sizeof *out), KILN_OK;
-    status = encode_map(kernel->device, launch, &launch->plan->maps[i], &key, out);
+    if (!status && key.unusable) memset(out, 0, sizeof *out);
+    return status || key.unusable ? status : encode_map(device, launch, map, &key, out);
+}
+
+static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, int i, const int64_t *computed,
+                                    CuTensorMap *out)
+{
+    const PlanMap *const map = &launch->plan->maps[i];
+    const size_t bytes = sizeof *computed * 2 * (size_t)map->rank;
+    MapCache *const cache = (MapCache *)kernel->map_cache + i;
+    const int64_t base = launch->words[cache->word];
+    KeptMap *const kept = kept_map(cache, base);
+    if (kept->used && kept->base == base && memcmp(kept->computed, computed, bytes) == 0)
+        return memcpy(out, kept->words, sizeof *out), KILN_OK;
+    const kiln_status status = make_map(kernel->device, launch, map, base, computed, out);
     if (status) return status;
-    *kept = (KeptMap){ .key = key, .used = true };
+    *kept = (KeptMap){ .base = base, .used = true };
+    memcpy(kept->computed, computed, bytes);
     memcpy(kept->words, out, sizeof *out);
     return KILN_OK;
 }
@@ -454,6 +461,18 @@ static int count_clusters(kiln_kernel *kernel)
     return cuda_driver()->cluster_occupancy(&kernel->clusters, kernel->function, &config);
 }
 
+// Room for the maps of a kernel.
+static bool open_maps(kiln_kernel *kernel)
+{
+    const LaunchPlan *const plan = kernel->plan;
+    int words[PLAN_MAX_PARAMS];
+    MapCache *const caches = memory_alloc(sizeof *caches * (size_t)plan->n_maps);
+    launch_address_words(plan, words);
+    for (int i = 0; caches && i < plan->n_maps; i++) caches[i].word = words[plan->maps[i].param];
+    kernel->map_cache = caches;
+    return caches != NULL;
+}
+
 kiln_status cuda_load(kiln_kernel *kernel)
 {
     const CudaDriver *const d = cuda_driver();
@@ -463,8 +482,7 @@ kiln_status cuda_load(kiln_kernel *kernel)
         return status_fail(KILN_UNSUPPORTED, "%s: needs %d bytes of shared memory, %s has %" PRId64, plan->name,
                            plan->dynamic_shared_bytes + kernel->report.static_shared_bytes, device->name,
                            device->shared_bytes_max);
-    if (!(kernel->map_cache = memory_alloc(sizeof(MapCache) * (size_t)(plan->n_maps ? plan->n_maps : 1))))
-        return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
+    if (!open_maps(kernel)) return status_fail(KILN_OUT_OF_MEMORY, "out of memory for a kernel");
     const kiln_status status = enter(device);
     if (status) return status;
     int error = d->module_load(&kernel->module, kernel->cubin);
@@ -489,22 +507,33 @@ static void cuda_unload(kiln_kernel *kernel)
 
 enum { PARAM_BYTES = PLAN_MAX_WORDS * 8 + 64 + PLAN_MAX_MAPS * 128 + (PLAN_MAX_EXTRAS + 1) * 8 };
 
+static kiln_status fill_maps(kiln_kernel *kernel, const Launch *launch, const int64_t *computed, char *params)
+{
+    const LaunchPlan *const plan = launch->plan;
+    kiln_status status = KILN_OK;
+    if (plan->n_maps == 0) return KILN_OK;
+    pthread_mutex_lock(&kernel->lock);
+    for (int i = 0; !status && i < plan->n_maps; i++, params += sizeof(CuTensorMap)) {
+        status = find_or_make_map(kernel, launch, i, computed, (CuTensorMap *)params);
+        computed += 2 * plan->maps[i].rank;
+    }
+    pthread_mutex_unlock(&kernel->lock);
+    return status;
+}
+
 // Words, maps, extras, as plan.h says.
 static kiln_status fill_params(kiln_kernel *kernel, const Launch *launch, char *params)
 {
+    const LaunchPlan *const plan = launch->plan;
+    const size_t extras_bytes = (size_t)plan->n_extras * 8;
     size_t at = (size_t)launch->n_words * 8;
-    kiln_status status = KILN_OK;
     memcpy(params, launch->words, at);
-    if (launch->plan->n_maps) at = (at + 63) & ~(size_t)63;
-    pthread_mutex_lock(&kernel->lock);
-    for (int i = 0; !status && i < launch->plan->n_maps; i++, at += sizeof(CuTensorMap))
-        status = find_or_make_map(kernel, launch, i, (CuTensorMap *)(params + at));
-    pthread_mutex_unlock(&kernel->lock);
-    for (int i = 0; !status && i < launch->plan->n_extras; i++, at += 8) {
-        const int64_t value = eval(launch, launch->plan->extras[i].value);
-        memcpy(params + at, &value, sizeof value);
-    }
-    if (!status && launch->plan->traps) {
+    if (plan->n_maps) at = (at + 63) & ~(size_t)63;
+    kiln_status status = fill_maps(kernel, launch, launch->computed, params + at);
+    at += (size_t)plan->n_maps * sizeof(CuTensorMap);
+    memcpy(params + at, launch->computed + launch->n_computed - plan->n_extras, extras_bytes);
+    at += extras_bytes;
+    if (!status && plan->traps) {
         const uint64_t record = (uintptr_t)kernel->device->fault;
         memcpy(params + at, &record, sizeof record);
         at += sizeof record;
@@ -533,12 +562,6 @@ static kiln_status count_blocks(const kiln_kernel *kernel, const Launch *launch,
     return KILN_OK;
 }
 
-static void note_kernel(kiln_device *device, const char *name)
-{
-    if (strncmp(device->last_kernel, name, sizeof device->last_kernel - 1) != 0)
-        snprintf(device->last_kernel, sizeof device->last_kernel, "%s", name);
-}
-
 static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const Launch *launch)
 {
     _Alignas(64) char params[PARAM_BYTES];
@@ -557,7 +580,7 @@ static kiln_status cuda_launch(kiln_kernel *kernel, kiln_stream *stream, const L
     void *pointers[] = { params };
     const int error = cuda_driver()->launch(&config, kernel->function, pointers, NULL);
     leave();
-    note_kernel(kernel->device, plan->name);
+    strncpy(kernel->device->last_kernel, plan->name, sizeof kernel->device->last_kernel - 1);
     if (!error) return KILN_OK;
     char doing[160];
     snprintf(doing, sizeof doing, "launching %s (%u blocks of %d threads, %d bytes of shared memory)", plan->name,

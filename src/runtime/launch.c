@@ -383,6 +383,27 @@ static void lay_out_words(Launch *launch)
     for (int i = 0; i < plan->n_grid; i++) launch->words[launch->n_words++] = launch->grid[i];
 }
 
+// What has no value is 0: it stands for tensors that were found to be sound.
+static int64_t value_of(const Launch *launch, PlanCode code)
+{
+    int64_t value = 0;
+    if (code.length) plan_eval(launch->plan, code, launch->symbols, launch->scalars, &value);
+    return value;
+}
+
+static void compute_rest(Launch *launch)
+{
+    const LaunchPlan *const plan = launch->plan;
+    int n = 0;
+    for (int i = 0; i < plan->n_maps; i++)
+        for (int d = 0; d < plan->maps[i].rank; d++) {
+            launch->computed[n++] = value_of(launch, plan->maps[i].dim[d]);
+            launch->computed[n++] = value_of(launch, plan->maps[i].stride[d]);
+        }
+    for (int i = 0; i < plan->n_extras; i++) launch->computed[n++] = value_of(launch, plan->extras[i].value);
+    launch->n_computed = n;
+}
+
 void launch_address_words(const LaunchPlan *plan, int *words)
 {
     int n = 0;
@@ -415,6 +436,7 @@ kiln_status launch_prepare(Launch *launch, const LaunchPlan *plan, const kiln_de
     if (!status) status = check_symbols(launch);
     if (!status) status = measure_grid(launch);
     if (!status) lay_out_words(launch);
+    if (!status) compute_rest(launch);
     return status;
 }
 
@@ -444,7 +466,7 @@ kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kil
         !(status = kernel->widen(kernel, launch.too_large, &runs)))
         status = launch_prepare(&launch, runs->plan, runs->device, args, n_args);
     if (status) return status;
-    Kept *const kept = prepared_begin(kernel, &launch, n_args);
+    Kept *const kept = prepared_begin(&launch, n_args);
     if (runs->steps) status = runs->run_steps(runs, stream, &launch, workspace, workspace_bytes, kept);
     else if (launch.instances) {
         prepared_step(kept, runs, &launch, NULL);

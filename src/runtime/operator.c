@@ -51,7 +51,7 @@ kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n
         return KILN_OK; // a kernel, which needs none; its launch builds it for these shapes
     if (status || !kernel->steps) return status;
     status = place_temps(kernel->steps, &launch, kernel->device, NULL, temps, bytes);
-    Kept *const kept = prepared_begin(kernel, &launch, n_args);
+    Kept *const kept = prepared_begin(&launch, n_args);
     prepared_temps(kept, temps, NULL, 0, *bytes);
     prepared_end(kernel, kept, !status, false);
     return status;

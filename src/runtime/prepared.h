@@ -13,7 +13,7 @@
 // Launches it, if it agrees with a kept one; false: it takes the long way.
 bool prepared_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args, void *workspace,
                      size_t workspace_bytes, kiln_status *status);
-// The bytes of its workspace, if a call that agrees has asked or run before.
+// The bytes of its workspace, if a call that agrees has asked or run before. They depend on no address, and none is looked at.
 bool prepared_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
 
 // ---- what the long way leaves: begin, one step for each launch in order, end. Out of memory: nothing is kept.
@@ -21,7 +21,7 @@ bool prepared_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t
 typedef struct Kept Kept;
 
 // `outer`: what was checked of the caller's arguments.
-Kept *prepared_begin(const kiln_kernel *kernel, const Launch *outer, int n_args);
+Kept *prepared_begin(const Launch *outer, int n_args);
 // The temporaries of an operator, as offsets from its workspace.
 void prepared_temps(Kept *kept, const kiln_tensor *temps, const char *workspace, int n, size_t bytes);
 // One step. from[i]: the caller's argument that argument i is, or n_args and the number of a temporary; -1: neither.

@@ -38,6 +38,9 @@ struct Launch {
     int n_words;                                               // as plan.h lays them out
     int64_t symbols[PLAN_MAX_BINDS], scalars[PLAN_MAX_PARAMS]; // for plan_eval
     int64_t grid[PLAN_MAX_GRID], instances;
+    // CUDA: extent and stride of each dimension of each tensor map, then the further words, in the plan's order
+    int64_t computed[PLAN_MAX_COMPUTED];
+    int n_computed;
     uint64_t too_large; // why it failed: symbols past plan->symbol_max, a bit for each bind
 };
 
