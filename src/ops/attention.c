@@ -10,7 +10,7 @@ enum { WINDOW_MAX = 1 << 30, HEAD_MAX = 256, DECODE_KEYS = 128 };
 
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
-static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0].type); }
+static const char *type_of(const Call *call) { return kiln_type_name(call->tensors[0]->type); }
 
 // Head sizes and counts, once the tensors have bound them.
 static kiln_status check_heads(const Call *call)
@@ -50,7 +50,7 @@ static kiln_status check_options(const Call *call, int64_t window, double given,
 static int step_keys(const Call *call)
 {
     const int64_t sizes = call_extent(call, "D") + call_extent(call, "DV");
-    const int64_t bytes = kiln_type_bits(call->tensors[0].type) / 8;
+    const int64_t bytes = kiln_type_bits(call->tensors[0]->type) / 8;
     return ops_on_cpu(call->ops) || sizes * bytes <= 640 ? 128 : sizes * bytes <= 1024 ? 64 : 32;
 }
 
@@ -310,7 +310,7 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
     Call call;
     kiln_status status = call_begin(&call, "kiln_attention_backward_varlen", ops, a, sizeof *a);
     if (!status) status = prepare_backward_varlen(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
+    if (!status && ops_look_at_values(ops)) status = call_room(&call, a->workspace_bytes);
     if (!status)
         status =
             check_offsets(&call, stream, 6, call_extent(&call, "TQ"), a->deterministic ? a->max_queries : INT32_MAX);

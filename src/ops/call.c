@@ -2,6 +2,7 @@
 // call.c - hold the arguments of an operator's call to what they must be, in a fixed order: pointers, types, ranks,
 // extents, strides, device, alignment of each tensor; then what is written against everything else.
 #include "ops/call.h"
+#include "runtime/prepared.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -24,7 +25,9 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
 
 kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known)
 {
-    *call = (Call){ .ops = ops, .name = name };
+    call->ops = ops, call->name = name;
+    call->sizing = false;
+    call->table.n_symbols = call->n_tensors = call->n_flat = call->n_args = 0;
     if (!ops || !args) return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null", ops ? "args" : "ops");
     return known ? status_check_size(name, *(const size_t *)args, known) : KILN_OK;
 }
@@ -76,31 +79,25 @@ static int rank_of(const char *shape)
 
 static int find_symbol(const Call *call, const char *name, int length)
 {
-    for (int i = 0; i < call->n_symbols; i++)
-        if (call->symbols[i].length == length && strncmp(call->symbols[i].name, name, (size_t)length) == 0) return i;
+    const CallTable *const table = &call->table;
+    for (int i = 0; i < table->n_symbols; i++)
+        if (table->symbols[i].length == length && *table->symbols[i].name == *name &&
+            (length == 1 || memcmp(table->symbols[i].name, name, (size_t)length) == 0))
+            return i;
     return -1;
 }
 
-static void add_symbol(Call *call, const char *name, int length, int64_t value, const char *from)
+void call_add_symbol(Call *call, const char *name, int length, int64_t value, const char *from)
 {
-    assert(call->n_symbols < CALL_SYMBOLS && "a table has few names");
-    const int i = call->n_symbols++;
-    call->symbols[i].name = name;
-    call->symbols[i].length = length;
-    call->symbols[i].value = value;
-    call->symbols[i].from = from;
+    assert(call->table.n_symbols < CALL_SYMBOLS && "a table has few names");
+    call->table.symbols[call->table.n_symbols++] = (CallSymbol){ name, length, value, from };
 }
 
-void call_bind(Call *call, const char *name, int64_t value, const char *from)
+int64_t call_symbol(const Call *call, const char *name, int length)
 {
-    add_symbol(call, name, (int)strlen(name), value, from);
-}
-
-int64_t call_extent(const Call *call, const char *name)
-{
-    const int i = find_symbol(call, name, (int)strlen(name));
+    const int i = find_symbol(call, name, length);
     assert(i >= 0 && "a name of the table");
-    return call->symbols[i].value;
+    return call->table.symbols[i].value;
 }
 
 static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *dim)
@@ -118,24 +115,26 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected at least %" PRId64 ": its shape is %s", d,
                          want->name, is, dim->added, dims_of(want));
-    if (known < 0) add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
-    else if (is != call->symbols[known].value + dim->added)
+    if (known < 0) call_add_symbol(call, dim->name, dim->length, is - dim->added, want->name);
+    else if (is != call->table.symbols[known].value + dim->added)
         return call_fail(call, KILN_BAD_SHAPE,
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
                          "and '%s' has %.*s = %" PRId64,
-                         d, want->name, is, call->symbols[known].value + dim->added, dims_of(want),
-                         call->symbols[known].from, dim->length, dim->name, call->symbols[known].value);
+                         d, want->name, is, call->table.symbols[known].value + dim->added, dims_of(want),
+                         call->table.symbols[known].from, dim->length, dim->name, call->table.symbols[known].value);
     return KILN_OK;
 }
 
-const kiln_tensor *call_without_key_head(const kiln_tensor *tensor, int rank, kiln_tensor *copy)
+const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank)
 {
     if (!tensor || tensor->rank != rank + 1 || tensor->shape[rank - 1] != 1) return tensor;
-    *copy = *tensor;
-    copy->rank = rank;
-    copy->shape[rank - 1] = tensor->shape[rank];
-    copy->strides[rank - 1] = tensor->strides[rank];
-    return copy;
+    assert(call->n_flat < COUNT(call->flat) && "two for a call");
+    kiln_tensor *const flat = &call->flat[call->n_flat++];
+    *flat = *tensor;
+    flat->rank = rank;
+    flat->shape[rank - 1] = tensor->shape[rank];
+    flat->strides[rank - 1] = tensor->strides[rank];
+    return flat;
 }
 
 // ---- one tensor
@@ -213,11 +212,16 @@ static int alignment_of(const Call *call, const kiln_tensor *t)
     return t->type == KILN_I32 && ops_on_cpu(call->ops) ? kiln_type_bits(t->type) / 8 : ALIGNMENT;
 }
 
+static bool is_at_home(const Call *call, const kiln_tensor *t)
+{
+    return t->device == call->ops->device || (device_is_cpu(t->device) && ops_on_cpu(call->ops));
+}
+
 static kiln_status check_place(const Call *call, const Want *want)
 {
     const kiln_tensor *const t = want->tensor;
     const kiln_device *const device = call->ops->device;
-    if (t->device != device && !(device_is_cpu(t->device) && device_is_cpu(device)))
+    if (!is_at_home(call, t))
         return call_fail(call, KILN_BAD_DEVICE, "'%s' is memory of %s, but the operators run on %s", want->name,
                          t->device ? kiln_device_name(t->device) : "the host", kiln_device_name(device));
     if (call->sizing || tensor_elements(t) == 0) return KILN_OK;
@@ -242,9 +246,6 @@ static kiln_status check_tensor(Call *call, const Want *want, const Want *first)
 }
 
 // ---- between tensors
-
-// A tensor that only has its shape gets an address of its own, so that it overlaps no other.
-static void make_address(Call *call, int i) { call->tensors[i].data = (void *)(((uintptr_t)i + 1) << 58 >> 4); }
 
 static kiln_status check_overlap(const Call *call, const Want *wants, int n)
 {
@@ -276,60 +277,61 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
 
 // ---- tables that were checked before
 
-// What stays the same while types, shapes and strides do.
-typedef struct KnownTable {
-    struct CallSymbol symbols[CALL_SYMBOLS];
-    int n_symbols;
-    struct {
-        bool is_strided, is_empty;
-        int alignment;
-        intptr_t low, high;
-    } tensors[CALL_TENSORS]; // the bytes it reaches
-} KnownTable;
+// One word of all that is no extent or stride.
+static int64_t want_word(const Want *want)
+{
+    const kiln_tensor *const t = want->tensor;
+    const uint64_t word = (uint64_t)want->role | (uint64_t)want->types << 2;
+    return (int64_t)(t ? word | (uint64_t)t->rank << 32 | (uint64_t)t->has_strides << 36 | (uint64_t)t->type << 40
+                       : word | UINT64_C(1) << 63);
+}
+
+static bool has_key(const Call *call, const kiln_tensor *t)
+{
+    return (unsigned)t->rank <= KILN_MAX_RANK && (unsigned)t->type <= KILN_BOOL && is_at_home(call, t);
+}
+
+static_assert(2 + CALL_SYMBOLS + CALL_TENSORS * (2 + 2 * KILN_MAX_RANK) <= KNOWN_KEY_WORDS, "any table has a key");
 
 static void key_of_table(KnownKey *key, const Call *call, const Want *wants, int n)
 {
-    known_key_begin(key);
-    known_key_word(key, (int64_t)(uintptr_t)call->name);
-    known_key_word(key, call->n_symbols);
-    for (int i = 0; i < call->n_symbols; i++) known_key_word(key, call->symbols[i].value);
-    for (int i = 0; i < n; i++) {
+    int64_t *at = key->words;
+    *at++ = (int64_t)(uintptr_t)call->name;
+    *at++ = call->table.n_symbols;
+    for (int i = 0; i < call->table.n_symbols; i++) *at++ = call->table.symbols[i].value;
+    key->is_none = false;
+    for (int i = 0; i < n && !key->is_none; i++) {
         const kiln_tensor *const t = wants[i].tensor;
-        known_key_word(key, (int64_t)wants[i].role | (int64_t)wants[i].types << 8 | (int64_t)(t != NULL) << 40);
-        known_key_word(key, (int64_t)(uintptr_t)wants[i].shape);
-        if (!t) continue;
-        key->too_long |= t->rank < 0 || t->rank > KILN_MAX_RANK;
-        known_key_word(key, (int64_t)t->type ^ (int64_t)((uint64_t)t->rank << 32) ^ (int64_t)t->has_strides << 16);
-        known_key_word(key, (int64_t)(uintptr_t)t->device);
-        for (int d = 0; !key->too_long && d < t->rank; d++) {
-            known_key_word(key, t->shape[d]);
-            if (t->has_strides) known_key_word(key, t->strides[d]);
-        }
+        key->is_none = t && !has_key(call, t);
+        *at++ = want_word(&wants[i]);
+        *at++ = (int64_t)(uintptr_t)wants[i].shape;
+        if (!t || key->is_none) continue;
+        for (int d = 0; d < t->rank; d++) *at++ = t->shape[d];
+        for (int d = 0; t->has_strides && d < t->rank; d++) *at++ = t->strides[d];
     }
+    key->n = (int)(at - key->words);
 }
 
-static void keep_table(const Call *call, const KnownKey *key, const Want *wants, int n)
+static void note_tensors(Call *call, const Want *wants, int n)
 {
-    KnownTable table = { .n_symbols = call->n_symbols };
-    memcpy(table.symbols, call->symbols, sizeof table.symbols);
     for (int i = 0; i < n; i++) {
         const kiln_tensor *const t = wants[i].tensor;
-        uintptr_t begin, end;
+        uintptr_t begin = 0, end = 0;
+        int dim;
+        int64_t stride;
+        call->table.tensors[i].strided = NULL;
         if (!t) continue;
-        table.tensors[i].is_strided = call->strided[i] != NULL;
-        table.tensors[i].is_empty = !tensor_range(t, &begin, &end);
-        table.tensors[i].alignment = alignment_of(call, t);
-        if (!table.tensors[i].is_empty) {
-            table.tensors[i].low = (intptr_t)(begin - (uintptr_t)t->data);
-            table.tensors[i].high = (intptr_t)(end - (uintptr_t)t->data);
-        }
+        if (!tensor_is_contiguous(t, &dim, &stride)) call->table.tensors[i].strided = wants[i].shape;
+        call->table.tensors[i].is_empty = !tensor_range(t, &begin, &end);
+        call->table.tensors[i].alignment = alignment_of(call, t);
+        call->table.tensors[i].low = (intptr_t)(begin - (uintptr_t)t->data);
+        call->table.tensors[i].high = (intptr_t)(end - (uintptr_t)t->data);
     }
-    known_keep(&call->ops->known, key, &table, sizeof table);
 }
 
 // The addresses of a table that is known: there, aligned, and nothing written within the bounds of anything else. What is
 // not so is looked at as if it were new.
-static bool addresses_fit(const KnownTable *table, const Want *wants, int n, const void *memory, size_t bytes)
+static bool addresses_fit(const CallTable *table, const Want *wants, int n, const void *memory, size_t bytes)
 {
     uintptr_t begin[CALL_TENSORS + 1], end[CALL_TENSORS + 1];
     begin[n] = (uintptr_t)memory, end[n] = begin[n] + (memory ? bytes : 0);
@@ -338,42 +340,47 @@ static bool addresses_fit(const KnownTable *table, const Want *wants, int n, con
         begin[i] = end[i] = 0;
         if (!wants[i].tensor || table->tensors[i].is_empty) continue;
         const uintptr_t at = (uintptr_t)wants[i].tensor->data;
-        if (!at || at % (uintptr_t)table->tensors[i].alignment != 0) return false;
+        if (!at || (at & ((uintptr_t)table->tensors[i].alignment - 1)) != 0) return false;
         begin[i] = at + (uintptr_t)table->tensors[i].low, end[i] = at + (uintptr_t)table->tensors[i].high;
     }
     for (int i = 0; i <= n; i++)
-        for (int j = 0; j < i; j++)
-            if (begin[i] < end[j] && begin[j] < end[i] && (i == n || is_written(&wants[i]) || is_written(&wants[j])))
-                return false;
+        for (int j = 0; j <= n && (i == n || is_written(&wants[i])); j++)
+            if (begin[i] < end[j] && begin[j] < end[i] && i != j) return false;
     return true;
 }
 
 static bool is_known(Call *call, const KnownKey *key, const Want *wants, int n, const void *memory, size_t bytes)
 {
-    KnownTable table;
-    if (!known_find(&call->ops->known, key, &table, sizeof table) ||
-        (!call->sizing && !addresses_fit(&table, wants, n, memory, bytes)))
-        return false;
-    memcpy(call->symbols, table.symbols, sizeof table.symbols);
-    call->n_symbols = table.n_symbols;
-    for (int i = 0; i < n; i++) call->strided[i] = table.tensors[i].is_strided ? wants[i].shape : NULL;
-    return true;
+    const int n_bound = call->table.n_symbols;
+    if (!known_find(&call->ops->known, key, &call->table, sizeof call->table)) return false;
+    if (call->sizing || addresses_fit(&call->table, wants, n, memory, bytes)) return true;
+    call->table.n_symbols = n_bound; // which the key has, so that they are the same
+    return false;
 }
 
 static kiln_status check_table(Call *call, const Want *wants, int n, const char *memory_name, const void *memory,
                                size_t bytes)
 {
     kiln_status status = KILN_OK;
-    int dim;
-    int64_t stride;
     for (int i = 0; !status && i < n; i++)
         if (wants[i].tensor || !is_optional(&wants[i])) status = check_tensor(call, &wants[i], &wants[0]);
     if (!status && !call->sizing) status = check_overlap(call, wants, n);
     if (!status && !call->sizing) status = check_memory(call, wants, n, memory_name, memory, bytes);
-    for (int i = 0; !status && i < n; i++)
-        if (wants[i].tensor)
-            call->strided[i] = tensor_is_contiguous(wants[i].tensor, &dim, &stride) ? NULL : wants[i].shape;
+    if (!status) note_tensors(call, wants, n);
     return status;
+}
+
+static size_t bytes_of(const CallTable *table)
+{
+    return offsetof(CallTable, symbols) + sizeof *table->symbols * (size_t)table->n_symbols;
+}
+
+// A copy of tensor i, which kernels take in its place.
+static kiln_tensor *copy_tensor(Call *call, int i)
+{
+    if (call->tensors[i] != &call->copies[i]) call->copies[i] = *call->tensors[i];
+    call->tensors[i] = &call->copies[i];
+    return &call->copies[i];
 }
 
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes)
@@ -381,22 +388,22 @@ kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_
     KnownKey key;
     kiln_status status = KILN_OK;
     assert(n <= CALL_TENSORS && "as many as fit");
-    call->n_tensors = n;
     key_of_table(&key, call, wants, n);
     if (!is_known(call, &key, wants, n, memory, bytes)) {
         status = check_table(call, wants, n, memory_name, memory, bytes);
-        if (!status) keep_table(call, &key, wants, n);
+        if (!status) known_keep(&call->ops->known, &key, &call->table, bytes_of(&call->table));
     }
-    for (int i = 0; !status && i < n; i++)
-        if ((call->present[i] = wants[i].tensor != NULL)) {
-            call->tensors[i] = *wants[i].tensor;
-            call->tensors[i].device = call->ops->device;
-            if (call->sizing) make_address(call, i);
-        }
+    call->n_tensors = n;
+    for (int i = 0; i < n; i++) call->tensors[i] = wants[i].tensor;
     return status;
 }
 
-kiln_arg call_tensor(const Call *call, int i) { return call->present[i] ? KILN_TENSOR(&call->tensors[i]) : KILN_NONE; }
+void call_take_bytes(Call *call, int i)
+{
+    if (call->tensors[i]) copy_tensor(call, i)->type = KILN_U8;
+}
+
+kiln_arg call_tensor(const Call *call, int i) { return call->tensors[i] ? KILN_TENSOR(call->tensors[i]) : KILN_NONE; }
 
 kiln_status call_scale(const Call *call, double given, double otherwise, double *scale)
 {
@@ -416,8 +423,8 @@ kiln_status call_named(const Call *call, kiln_status status)
     return status;
 }
 
-// All that the text of its bindings is made from; formats have %s and %d alone.
-static void key_of_kernel(KnownKey *key, const Call *call, const char *name, const char *format, va_list args)
+// All that the text of its bindings is made from; formats have %s and %d alone. The first n tensors may be strided.
+static void key_of_kernel(KnownKey *key, const Call *call, int n, const char *name, const char *format, va_list args)
 {
     known_key_begin(key);
     known_key_word(key, (int64_t)(uintptr_t)name);
@@ -427,34 +434,36 @@ static void key_of_kernel(KnownKey *key, const Call *call, const char *name, con
         if (at[1] == 's') known_key_text(key, va_arg(args, const char *));
         else known_key_word(key, va_arg(args, int));
     }
-    for (int i = 0; i < call->n_tensors; i++)
-        if (call->strided[i]) known_key_word(key, (int64_t)(uintptr_t)call->strided[i]);
+    for (int i = 0; i < n; i++)
+        if (call->table.tensors[i].strided) known_key_word(key, (int64_t)(uintptr_t)call->table.tensors[i].strided);
 }
 
-static kiln_status build_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+static kiln_status build_kernel(const Call *call, int n, const char *file, const char *name, kiln_kernel **kernel,
                                 const char *format, va_list args)
 {
     char bindings[OPS_BINDINGS_BYTES];
-    size_t n = (size_t)vsnprintf(bindings, sizeof bindings, format, args);
-    for (int i = 0; i < call->n_tensors && n < sizeof bindings; i++)
-        if (call->strided[i])
-            n += (size_t)snprintf(bindings + n, sizeof bindings - n, "%s%.*s=strided", n ? ", " : "",
-                                  (int)strcspn(call->strided[i], "["), call->strided[i]);
-    if (n >= sizeof bindings)
+    size_t length = (size_t)vsnprintf(bindings, sizeof bindings, format, args);
+    for (int i = 0; i < n && length < sizeof bindings; i++) {
+        const char *const shape = call->table.tensors[i].strided;
+        if (shape)
+            length += (size_t)snprintf(bindings + length, sizeof bindings - length, "%s%.*s=strided",
+                                       length ? ", " : "", (int)strcspn(shape, "["), shape);
+    }
+    if (length >= sizeof bindings)
         return call_fail(call, KILN_UNSUPPORTED, "'%s': the bindings are too long: %s", name, bindings);
     return call_named(call, ops_kernel(call->ops, file, name, bindings, kernel));
 }
 
-static kiln_status find_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+static kiln_status find_kernel(const Call *call, int n, const char *file, const char *name, kiln_kernel **kernel,
                                const char *format, va_list args)
 {
     KnownKey key;
     va_list again;
     va_copy(again, args);
-    key_of_kernel(&key, call, name, format, again);
+    key_of_kernel(&key, call, n, name, format, again);
     va_end(again);
     if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
-    const kiln_status status = build_kernel(call, file, name, kernel, format, args);
+    const kiln_status status = build_kernel(call, n, file, name, kernel, format, args);
     if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
     return status;
 }
@@ -469,7 +478,7 @@ kiln_status call_kernel(Call *call, const char *file, const char *name, const ch
 {
     va_list args;
     va_start(args, format);
-    const kiln_status status = find_kernel(call, file, name, &call->kernel, format, args);
+    const kiln_status status = find_kernel(call, call->n_tensors, file, name, &call->kernel, format, args);
     va_end(args);
     for (int i = 0; i < call->n_tensors; i++) call_add(call, call_tensor(call, i));
     return status;
@@ -480,7 +489,17 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 {
     va_list args;
     va_start(args, format);
-    const kiln_status status = find_kernel(call, file, name, kernel, format, args);
+    const kiln_status status = find_kernel(call, call->n_tensors, file, name, kernel, format, args);
+    va_end(args);
+    return status;
+}
+
+kiln_status call_plain_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+                              const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const kiln_status status = find_kernel(call, 0, file, name, kernel, format, args);
     va_end(args);
     return status;
 }
@@ -488,17 +507,24 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,
                                kiln_kernel **kernel)
 {
-    const Call none = { .ops = call->ops, .name = call->name }; // of no tensors but that one
-    return call_other_kernel(&none, file, name, kernel, "%s%s", call->strided[i] ? parameter : "",
-                             call->strided[i] ? "=strided" : "");
+    const bool is_strided = call->table.tensors[i].strided != NULL;
+    return call_plain_kernel(call, file, name, kernel, "%s%s", is_strided ? parameter : "",
+                             is_strided ? "=strided" : "");
 }
 
-kiln_status call_size(const Call *call, size_t *bytes)
+kiln_status call_size(Call *call, size_t *bytes)
 {
+    if (prepared_size(call->kernel, call->args, call->n_args, bytes)) return KILN_OK;
+    // A tensor that only has its shape gets an address of its own, so that it overlaps no other.
+    for (int i = 0; call->sizing && i < call->n_args; i++)
+        if (call->args[i].kind == KILN_ARG_TENSOR) {
+            copy_tensor(call, i)->data = (void *)(((uintptr_t)i + 1) << 58 >> 4);
+            call->args[i] = call_tensor(call, i);
+        }
     return call_named(call, kiln_workspace_size(call->kernel, call->args, call->n_args, bytes));
 }
 
-kiln_status call_room(const Call *call, size_t workspace_bytes)
+kiln_status call_room(Call *call, size_t workspace_bytes)
 {
     size_t needed;
     const kiln_status status = call_size(call, &needed);

@@ -73,21 +73,36 @@ typedef struct Want {
                        // "Q[B][S][D]", with the kernel's name of it: rows may lie apart
 } Want;
 
+typedef struct CallSymbol {
+    const char *name;
+    int length;
+    int64_t value;
+    const char *from;
+} CallSymbol;
+
+// What stays the same while types, shapes and strides do.
+typedef struct CallTable {
+    struct {
+        const char *strided; // the shape in the table of one whose rows do lie apart; else NULL
+        bool is_empty;
+        int alignment;
+        intptr_t low, high; // the bytes it reaches
+    } tensors[CALL_TENSORS];
+    int n_symbols;
+    CallSymbol symbols[CALL_SYMBOLS]; // at the end: what is kept of a table ends with the last
+} CallTable;
+
+// It is not cleared: call_begin sets what is read before it is written.
 typedef struct Call {
     kiln_ops *ops;
     const char *name; // of the public function
     bool sizing;      // only the workspace's size is wanted: tensors need no data
-    struct CallSymbol {
-        const char *name;
-        int length;
-        int64_t value;
-        const char *from;
-    } symbols[CALL_SYMBOLS];
-    int n_symbols;
-    kiln_tensor tensors[CALL_TENSORS]; // in the table's order; sizing: with addresses made up
-    bool present[CALL_TENSORS];
-    const char *strided[CALL_TENSORS]; // the shapes in the table of those whose rows do lie apart; else NULL
+    CallTable table;
     int n_tensors;
+    const kiln_tensor *tensors[CALL_TENSORS]; // in the table's order; NULL: absent
+    kiln_tensor copies[CALL_TENSORS];         // of those that kernels take otherwise than they are
+    kiln_tensor flat[2];                      // of call_without_key_head
+    int n_flat;
     kiln_kernel *kernel;
     kiln_arg args[CALL_TENSORS];
     int n_args; // of its launch
@@ -98,14 +113,28 @@ kiln_status call_begin(Call *call, const char *name, kiln_ops *ops, const void *
 // The same for a size function, which gives 0 bytes where it fails.
 kiln_status call_begin_sizing(Call *call, const char *name, kiln_ops *ops, const void *args, size_t known,
                               size_t *bytes);
+void call_add_symbol(Call *call, const char *name, int length, int64_t value, const char *from);
+
 // A name of shapes that is known before any tensor; `from`: the argument that says so.
-void call_bind(Call *call, const char *name, int64_t value, const char *from);
+static inline void call_bind(Call *call, const char *name, int64_t value, const char *from)
+{
+    call_add_symbol(call, name, (int)strlen(name), value, from);
+}
+
 // `memory`: scratch of the caller's, called `memory_name`; NULL where the call takes none.
 kiln_status call_check(Call *call, const Want *wants, int n, const char *memory_name, const void *memory, size_t bytes);
-// `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`; `copy`: memory for it.
-const kiln_tensor *call_without_key_head(const kiln_tensor *tensor, int rank, kiln_tensor *copy);
-int64_t call_extent(const Call *call, const char *name); // of a name that call_check has bound
-kiln_arg call_tensor(const Call *call, int i);           // as an argument of a kernel; an absent one is none
+// `tensor` without its dimension before the last, if that is 1 and it has one more than `rank`. Two for a call at most.
+const kiln_tensor *call_without_key_head(Call *call, const kiln_tensor *tensor, int rank);
+void call_take_bytes(Call *call, int i); // tensor i is one of KILN_U8 to kernels, whatever it was called
+int64_t call_symbol(const Call *call, const char *name, int length);
+kiln_arg call_tensor(const Call *call, int i); // as an argument of a kernel; an absent one is none
+
+// Of a name that call_check has bound.
+static inline int64_t call_extent(const Call *call, const char *name)
+{
+    return call_symbol(call, name, (int)strlen(name));
+}
+
 // 0 stands for `otherwise`.
 kiln_status call_scale(const Call *call, double given, double otherwise, double *scale);
 kiln_status call_named(const Call *call, kiln_status status); // puts the call's name before the message of a failure
@@ -117,13 +146,16 @@ kiln_status call_fail(const Call *call, kiln_status status, const char *format, 
 kiln_status call_kernel(Call *call, const char *file, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void call_add(Call *call, kiln_arg arg);
-kiln_status call_size(const Call *call, size_t *bytes);
+kiln_status call_size(Call *call, size_t *bytes);
 // That the workspace is large enough, where something else is launched before the kernel that would say so.
-kiln_status call_room(const Call *call, size_t workspace_bytes);
+kiln_status call_room(Call *call, size_t workspace_bytes);
 kiln_status call_run(const Call *call, kiln_stream *stream, void *workspace, size_t workspace_bytes);
 
 // Beside it: a kernel that takes some of the tensors.
 kiln_status call_other_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
+                              const char *format, ...) __attribute__((format(printf, 5, 6)));
+// One that takes contiguous tensors.
+kiln_status call_plain_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
                               const char *format, ...) __attribute__((format(printf, 5, 6)));
 // One that looks at the values of tensor i before it, which it calls `parameter`.
 kiln_status call_inputs_kernel(const Call *call, const char *file, const char *name, int i, const char *parameter,

@@ -3,6 +3,7 @@
 // nothing known for ever, and is right all the same.
 #include "ops/known.h"
 
+#include "base/fork.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -22,19 +23,6 @@ void known_close(Known *known)
     pthread_mutex_destroy(&known->lock);
 }
 
-void known_key_begin(KnownKey *key) { key->n = 0, key->hash = 0, key->too_long = false; }
-
-void known_key_word(KnownKey *key, int64_t word)
-{
-    if (key->n == KNOWN_KEY_WORDS) {
-        key->too_long = true;
-        return;
-    }
-    key->words[key->n++] = word;
-    key->hash = (key->hash ^ (uint64_t)word) * UINT64_C(0x9E3779B97F4A7C15);
-    key->hash ^= key->hash >> 32;
-}
-
 void known_key_text(KnownKey *key, const char *text)
 {
     size_t left = strlen(text);
@@ -46,31 +34,78 @@ void known_key_text(KnownKey *key, const char *text)
     }
 }
 
-static KnownEntry **place_of(Known *known, const KnownKey *key) { return &known->entries[key->hash % KNOWN_PLACES]; }
-
-bool known_find(Known *known, const KnownKey *key, void *value, size_t bytes)
+// Four chains side by side: one multiplication waits for the one before it.
+static uint64_t hash_of(const KnownKey *key)
 {
-    if (key->too_long || pthread_mutex_trylock(&known->lock) != 0) return false;
-    const KnownEntry *const e = *place_of(known, key);
-    const bool found = e && e->hash == key->hash && e->n == key->n && e->bytes == bytes &&
-                       memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
-    if (found) memcpy(value, e->words + e->n, bytes);
+    const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t a = (uint64_t)key->n, b = 1, c = 2, d = 3;
+    int i = 0;
+    for (; i + 4 <= key->n; i += 4) {
+        a = (a ^ (uint64_t)key->words[i]) * factor;
+        b = (b ^ (uint64_t)key->words[i + 1]) * factor;
+        c = (c ^ (uint64_t)key->words[i + 2]) * factor;
+        d = (d ^ (uint64_t)key->words[i + 3]) * factor;
+    }
+    for (; i < key->n; i++) a = (a ^ a >> 32 ^ (uint64_t)key->words[i]) * factor;
+    a = (a ^ a >> 32 ^ b) * factor;
+    a = (a ^ a >> 32 ^ c) * factor;
+    a = (a ^ a >> 32 ^ d) * factor;
+    return a ^ a >> 32;
+}
+
+// A key has a few places, so that two that a step's calls need do not take turns in one.
+enum { PROBES = 4 };
+
+static KnownEntry **place_of(Known *known, uint64_t hash, int probe)
+{
+    return &known->entries[(hash + (uint64_t)probe) % KNOWN_PLACES];
+}
+
+static bool is_of(const KnownEntry *e, uint64_t hash, const KnownKey *key)
+{
+    return e && e->hash == hash && e->n == key->n && memcmp(e->words, key->words, sizeof *e->words * (size_t)e->n) == 0;
+}
+
+bool known_find(Known *known, const KnownKey *key, void *value, size_t most)
+{
+    bool found = false;
+    if (key->is_none) return false;
+    const uint64_t hash = hash_of(key);
+    if (!fork_try_lock(&known->lock)) return false;
+    for (int i = 0; i < PROBES && !found; i++) {
+        const KnownEntry *const e = *place_of(known, hash, i);
+        found = is_of(e, hash, key) && e->bytes <= most;
+        if (found) memcpy(value, e->words + e->n, e->bytes);
+    }
     pthread_mutex_unlock(&known->lock);
     return found;
+}
+
+// In the place of what is known by the same key, in a free one, or in another's.
+static KnownEntry *exchange(Known *known, const KnownKey *key, KnownEntry *made)
+{
+    KnownEntry **at = NULL;
+    for (int i = 0; i < PROBES && !at; i++)
+        if (is_of(*place_of(known, made->hash, i), made->hash, key)) at = place_of(known, made->hash, i);
+    for (int i = 0; i < PROBES && !at; i++)
+        if (!*place_of(known, made->hash, i)) at = place_of(known, made->hash, i);
+    if (!at) at = place_of(known, made->hash, (int)(made->hash >> 32 & (PROBES - 1)));
+    KnownEntry *const old = *at;
+    *at = made;
+    return old;
 }
 
 void known_keep(Known *known, const KnownKey *key, const void *value, size_t bytes)
 {
     const size_t key_bytes = sizeof(int64_t) * (size_t)key->n;
-    KnownEntry *const e = key->too_long ? NULL : memory_alloc(sizeof *e + key_bytes + bytes);
+    KnownEntry *const e = key->is_none ? NULL : memory_alloc(sizeof *e + key_bytes + bytes);
     if (!e) return;
-    e->hash = key->hash, e->n = key->n, e->bytes = bytes;
+    e->hash = hash_of(key), e->n = key->n, e->bytes = bytes;
     memcpy(e->words, key->words, key_bytes);
     memcpy(e->words + e->n, value, bytes);
     KnownEntry *old = e; // freed where it finds no place
-    if (pthread_mutex_trylock(&known->lock) == 0) {
-        old = *place_of(known, key);
-        *place_of(known, key) = e;
+    if (fork_try_lock(&known->lock)) {
+        old = exchange(known, key, e);
         pthread_mutex_unlock(&known->lock);
     }
     memory_free(old);

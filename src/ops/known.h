@@ -14,10 +14,9 @@
 enum { KNOWN_KEY_WORDS = 512, KNOWN_PLACES = 128 };
 
 typedef struct KnownKey {
-    int64_t words[KNOWN_KEY_WORDS];
     int n;
-    uint64_t hash;
-    bool too_long;
+    bool is_none; // what it would stand for is not looked up, nor kept
+    int64_t words[KNOWN_KEY_WORDS];
 } KnownKey;
 typedef struct Known {
     pthread_mutex_t lock;
@@ -27,12 +26,18 @@ typedef struct Known {
 void known_open(Known *known);
 void known_close(Known *known);
 
-void known_key_begin(KnownKey *key);
-void known_key_word(KnownKey *key, int64_t word);
+static inline void known_key_begin(KnownKey *key) { key->n = 0, key->is_none = false; }
+
+static inline void known_key_word(KnownKey *key, int64_t word)
+{
+    if (key->n < KNOWN_KEY_WORDS) key->words[key->n++] = word;
+    else key->is_none = true;
+}
+
 void known_key_text(KnownKey *key, const char *text); // its bytes: it may be gone the next time
 
-// False: it is not known, or another thread looks at this moment.
-bool known_find(Known *known, const KnownKey *key, void *value, size_t bytes);
+// False: it is not known, or other threads look. A value has at most `most` bytes.
+bool known_find(Known *known, const KnownKey *key, void *value, size_t most);
 void known_keep(Known *known, const KnownKey *key, const void *value, size_t bytes);
 
 #endif

@@ -5,14 +5,12 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 enum {
     PLAN_ALIGNMENT = 256,
     COUNT_MAX = 1 << 24, // of everything in a shape
     TILE_ROWS = 64,      // query rows of an instance on a GPU
     TILE_ROWS_CPU = 16,
-    CUT_BYTES = 24,
 };
 
 // ---- shapes
@@ -24,14 +22,13 @@ static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile;
 // Instances over the fp8 cache that make a cluster and share what they dequantise: of a step's query rows.
 static int tile_pair(int64_t rows) { return rows > TILE_ROWS ? 2 : 1; }
 
-// How a step's query rows are cut over the fp8 cache, as bindings. On the CPU one tile takes as many rows as it can, because
-// each dequantises for itself; of a GPU's tiles the kernels know the size.
-static const char *fp8_cut(const kiln_ops *ops, int64_t rows, char text[CUT_BYTES])
+// How a step's query rows are cut over the fp8 cache, as bindings: a text and the number behind it. On the CPU one tile takes
+// as many rows as it can, because each dequantises for itself; of a GPU's tiles the kernels know the size.
+static const char *fp8_cut(const kiln_ops *ops, int64_t rows, int *number)
 {
     const int tile = rows > 112 ? 128 : rows > 16 ? (int)(rows + 31) / 32 * 32 : 16;
-    if (ops_on_cpu(ops)) snprintf(text, CUT_BYTES, "PAIR=1, BM=%d", tile);
-    else snprintf(text, CUT_BYTES, "PAIR=%d", tile_pair(rows));
-    return text;
+    *number = ops_on_cpu(ops) ? tile : tile_pair(rows);
+    return ops_on_cpu(ops) ? "PAIR=1, BM=" : "PAIR=";
 }
 
 // As many partitions as run at once beside the other dimensions of the grid; on the CPU one to four for each thread.
@@ -133,8 +130,8 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
 {
     kiln_kernel *kernel;
     const kiln_status status = call_other_kernel(
-        call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s", call->present[1] ? "" : "LIMIT=none",
-        call->present[1] || call->present[2] ? "" : ", ", call->present[2] ? "" : "LIMIT2=none");
+        call, "mla/decode_fp8.tile", "mla_sparse_lengths", &kernel, "%s%s%s", call->tensors[1] ? "" : "LIMIT=none",
+        call->tensors[1] || call->tensors[2] ? "" : ", ", call->tensors[2] ? "" : "LIMIT2=none");
     const kiln_arg args[] = { call_tensor(call, 1), call_tensor(call, 2), KILN_TENSOR(counts), KILN_INT(shape->topk),
                               KILN_INT(shape->extra_topk) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
@@ -224,11 +221,11 @@ static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const kiln_mla_shape *const shape = &a->plan->shape;
     const char *const causal = a->causal && shape->queries > 1 ? "true" : "false"; // one query sees all keys either way
-    char cut[CUT_BYTES];
+    int number;
+    const char *const cut = fp8_cut(call->ops, shape->queries * shape->query_heads, &number);
     if (is_bytes(a->cache))
-        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", "CAUSAL=%s, ROUND_SCALE=%s, %s",
-                           causal, a->round_scales ? "true" : "false",
-                           fp8_cut(call->ops, shape->queries * shape->query_heads, cut));
+        return call_kernel(call, "mla/decode_dense_fp8.tile", "mla_decode_dense_fp8", "CAUSAL=%s, ROUND_SCALE=%s, %s%d",
+                           causal, a->round_scales ? "true" : "false", cut, number);
     return call_kernel(call, "mla/decode.tile", "mla_decode_dense", "T=%s, CAUSAL=%s, PS=%d",
                        kiln_type_name(a->q->type), causal, (int)call_extent(call, "page size"));
 }
@@ -236,8 +233,7 @@ static kiln_status build_dense(Call *call, const kiln_mla_decode_args *a)
 static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
 {
     const bool bytes = is_bytes(a->cache);
-    kiln_tensor flat;
-    const kiln_tensor *const cache = bytes ? call_without_key_head(a->cache, 3, &flat) : a->cache;
+    const kiln_tensor *const cache = bytes ? call_without_key_head(call, a->cache, 3) : a->cache;
     double scale;
     kiln_status status = take_plan(call, a->plan, false);
     if (!status && bytes && a->plan->shape.key_heads != 1)
@@ -260,8 +256,8 @@ static kiln_status prepare_dense(Call *call, const kiln_mla_decode_args *a)
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
     if (!status) status = check_page_size(call, bytes);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
+    if (!status && bytes) call_take_bytes(call, 1);
     if (!status) status = build_dense(call, a);
-    if (bytes) call->tensors[1].type = KILN_U8; // whatever they were called
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -273,21 +269,20 @@ typedef struct Looks {
 
 static kiln_status find_looks(const Call *call, Looks *looks)
 {
-    *looks = (Looks){ 0 };
-    if (!ops_look_at_values(call->ops)) return KILN_OK;
     const kiln_status status = call_inputs_kernel(call, "mla/inputs.tile", "mla_pages", 2, "TABLE", &looks->pages);
     return status ? status : call_inputs_kernel(call, "mla/inputs.tile", "mla_plan_reaches", 3, "LENGTH", &looks->plan);
 }
 
-static kiln_status look(const Call *call, kiln_stream *stream)
+static kiln_status look(Call *call, kiln_stream *stream, size_t workspace_bytes)
 {
     Looks looks;
-    kiln_status status = find_looks(call, &looks);
+    kiln_status status = call_room(call, workspace_bytes);
+    if (!status) status = find_looks(call, &looks);
     const kiln_arg pages[] = { call->args[2], call->args[3], KILN_INT(call_extent(call, "pages")),
                                KILN_INT(call_extent(call, "page size")) };
     const kiln_arg plan[] = { call->args[3], call->args[4] };
-    if (!status && looks.pages) status = call_launch(call, stream, looks.pages, pages, COUNT(pages));
-    if (!status && looks.plan) status = call_launch(call, stream, looks.plan, plan, COUNT(plan));
+    if (!status) status = call_launch(call, stream, looks.pages, pages, COUNT(pages));
+    if (!status) status = call_launch(call, stream, looks.plan, plan, COUNT(plan));
     return status;
 }
 
@@ -297,7 +292,7 @@ kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_
     Looks looks;
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_dense(&call, a);
-    if (!status) status = find_looks(&call, &looks); // the call finds them built
+    if (!status && ops_look_at_values(ops)) status = find_looks(&call, &looks); // the call finds them built
     return status ? status : call_size(&call, bytes);
 }
 
@@ -306,8 +301,7 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_decode", ops, a, sizeof *a);
     if (!status) status = prepare_dense(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look(&call, stream);
+    if (!status && ops_look_at_values(ops)) status = look(&call, stream, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -332,23 +326,22 @@ static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_ar
 
 static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
 {
-    char cut[CUT_BYTES];
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s, ROUND_SCALE=%s%s%s%s%s",
-                       fp8_cut(call->ops, a->plan->shape.query_heads, cut), a->round_scales ? "true" : "false",
-                       a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
-                       a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
+    int number;
+    const char *const cut = fp8_cut(call->ops, a->plan->shape.query_heads, &number);
+    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, ROUND_SCALE=%s%s%s%s%s", cut, number,
+                       a->round_scales ? "true" : "false", a->topk_lengths ? "" : ", LIMIT=none",
+                       a->sink ? "" : ", SINK=none", a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
                        a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
 {
     double scale;
-    kiln_tensor flat, flat_extra;
     kiln_status status = take_plan(call, a->plan, true);
     if (!status) status = check_extra(call, a);
     if (status) return status;
-    const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat);
-    const kiln_tensor *const extra = call_without_key_head(a->extra_cache, 3, &flat_extra);
+    const kiln_tensor *const cache = call_without_key_head(call, a->cache, 3);
+    const kiln_tensor *const extra = call_without_key_head(call, a->extra_cache, 3);
     // clang-format off
     const Want wants[] = {
         { IN,          "q",                  a->q,                  1 << KILN_BF16, "Q[batch][queries][query_heads][576]" },
@@ -370,8 +363,10 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
         status = call_fail(call, KILN_BAD_SHAPE, "the page size of '%s' (dimension 1) is 0, expected at least 1",
                            call_extent(call, "page size") < 1 ? "cache" : "extra_cache");
     if (!status) status = call_scale(call, a->scale, 1 / sqrt(KILN_MLA_KEY), &scale);
-    if (!status) status = build_sparse(call, a);
-    call->tensors[1].type = call->tensors[5].type = KILN_U8; // bytes, whatever they were called
+    if (status) return status;
+    call_take_bytes(call, 1);
+    call_take_bytes(call, 5);
+    status = build_sparse(call, a);
     if (!status) call_add(call, KILN_FLOAT(scale));
     return status;
 }
@@ -379,26 +374,24 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
 // Whether the plan is for lists as long as these.
 static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
 {
-    *kernel = NULL;
-    if (!ops_look_at_values(call->ops)) return KILN_OK;
-    return call_named(call, ops_kernel(call->ops, "mla/inputs.tile", "mla_plan_covers",
-                                       call->present[3]   ? call->present[7] ? "" : "LIMIT2=none"
-                                       : call->present[7] ? "LIMIT=none"
-                                                          : "LIMIT=none, LIMIT2=none",
-                                       kernel));
+    return call_plain_kernel(call, "mla/inputs.tile", "mla_plan_covers", kernel, "%s",
+                             call->tensors[3]   ? call->tensors[7] ? "" : "LIMIT2=none"
+                             : call->tensors[7] ? "LIMIT=none"
+                                                : "LIMIT=none, LIMIT2=none");
 }
 
-static kiln_status look_sparse(const Call *call, kiln_stream *stream)
+static kiln_status look_sparse(Call *call, kiln_stream *stream, size_t workspace_bytes)
 {
     kiln_kernel *kernel;
-    const kiln_status status = find_sparse_look(call, &kernel);
+    kiln_status status = call_room(call, workspace_bytes);
+    if (!status) status = find_sparse_look(call, &kernel);
     const kiln_arg plan[] = { call->args[3],
                               call->args[7],
                               call->args[8],
                               call->args[9],
                               KILN_INT(call_extent(call, "topk")),
                               KILN_INT(call_extent(call, "extra_topk")) };
-    return status || !kernel ? status : call_launch(call, stream, kernel, plan, COUNT(plan));
+    return status ? status : call_launch(call, stream, kernel, plan, COUNT(plan));
 }
 
 kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_decode_sparse_args *a, size_t *bytes)
@@ -407,7 +400,7 @@ kiln_status kiln_mla_decode_sparse_workspace_size(kiln_ops *ops, const kiln_mla_
     kiln_kernel *covers;
     kiln_status status = call_begin_sizing(&call, "kiln_mla_decode_sparse_workspace_size", ops, a, sizeof *a, bytes);
     if (!status) status = prepare_sparse(&call, a);
-    if (!status) status = find_sparse_look(&call, &covers); // the call finds it built
+    if (!status && ops_look_at_values(ops)) status = find_sparse_look(&call, &covers); // the call finds it built
     return status ? status : call_size(&call, bytes);
 }
 
@@ -416,8 +409,7 @@ kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, const kil
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_decode_sparse", ops, a, sizeof *a);
     if (!status) status = prepare_sparse(&call, a);
-    if (!status) status = call_room(&call, a->workspace_bytes);
-    if (!status) status = look_sparse(&call, stream);
+    if (!status && ops_look_at_values(ops)) status = look_sparse(&call, stream, a->workspace_bytes);
     return status ? status : call_run(&call, stream, a->workspace, a->workspace_bytes);
 }
 
@@ -427,11 +419,10 @@ kiln_status kiln_mla_prefill_sparse(kiln_ops *ops, kiln_stream *stream, const ki
 {
     Call call;
     double scale;
-    kiln_tensor flat_kv, flat_indices;
     kiln_status status = call_begin(&call, "kiln_mla_prefill_sparse", ops, a, sizeof *a);
     if (status) return status;
-    const kiln_tensor *const kv = call_without_key_head(a->kv, 2, &flat_kv);
-    const kiln_tensor *const indices = call_without_key_head(a->indices, 2, &flat_indices);
+    const kiln_tensor *const kv = call_without_key_head(&call, a->kv, 2);
+    const kiln_tensor *const indices = call_without_key_head(&call, a->indices, 2);
     // clang-format off
     const Want wants[] = {
         { IN,          "q",            a->q,            1 << KILN_BF16, "Q[S][H][D]" },

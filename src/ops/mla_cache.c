@@ -59,9 +59,8 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_quantize", ops, a, sizeof *a);
     if (status) return status;
-    kiln_tensor flat_cache, flat_keys;
-    const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat_cache);
-    const kiln_tensor *const keys = call_without_key_head(a->keys, 2, &flat_keys);
+    const kiln_tensor *const cache = call_without_key_head(&call, a->cache, 3);
+    const kiln_tensor *const keys = call_without_key_head(&call, a->keys, 2);
     // clang-format off
     const Want wants[] = {
         { IN,          "keys",  keys,     TYPES_16,      "K[N][576]" },
@@ -71,10 +70,10 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
-    if (!status)
-        status = call_kernel(&call, file, "mla_quantize", "T=%s, ROUND_SCALE=%s%s", kiln_type_name(keys->type),
-                             a->full_scales ? "false" : "true", a->slots ? "" : ", SLOT=none");
-    call.tensors[2].type = KILN_U8; // bytes, whatever they were called
+    if (status) return status;
+    call_take_bytes(&call, 2);
+    status = call_kernel(&call, file, "mla_quantize", "T=%s, ROUND_SCALE=%s%s", kiln_type_name(keys->type),
+                         a->full_scales ? "false" : "true", a->slots ? "" : ", SLOT=none");
     return status ? status : call_run(&call, stream, NULL, 0);
 }
 
@@ -83,9 +82,8 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     Call call;
     kiln_status status = call_begin(&call, "kiln_mla_dequantize", ops, a, sizeof *a);
     if (status) return status;
-    kiln_tensor flat_cache, flat_keys;
-    const kiln_tensor *const cache = call_without_key_head(a->cache, 3, &flat_cache);
-    const kiln_tensor *const keys = call_without_key_head(a->keys, 2, &flat_keys);
+    const kiln_tensor *const cache = call_without_key_head(&call, a->cache, 3);
+    const kiln_tensor *const keys = call_without_key_head(&call, a->keys, 2);
     // clang-format off
     const Want wants[] = {
         { IN,          "cache", cache,    TYPES_BYTES,    "CACHE[pages][page size][656]" },
@@ -95,9 +93,9 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     // clang-format on
     status = call_check(&call, wants, COUNT(wants), NULL, NULL, 0);
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
-    if (!status)
-        status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s%s", a->round_scales ? "true" : "false",
-                             a->slots ? "" : ", SLOT=none");
-    call.tensors[0].type = KILN_U8;
+    if (status) return status;
+    call_take_bytes(&call, 0);
+    status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s%s", a->round_scales ? "true" : "false",
+                         a->slots ? "" : ", SLOT=none");
     return status ? status : call_run(&call, stream, NULL, 0);
 }

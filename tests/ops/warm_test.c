@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// warm_test.c - a call that agrees with an earlier one in all but addresses, and the size of its workspace, ask for no memory
+// and format no text. The linker puts the functions here before those that the library calls (tests/CMakeLists.txt).
+#include "support.h"
+
+static int allocations, texts;
+
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+    allocations++;
+    return __real_calloc(n, bytes);
+}
+
+int __wrap_vsnprintf(char *text, size_t n, const char *format, va_list args);
+int __real_vsnprintf(char *text, size_t n, const char *format, va_list args);
+int __wrap_vsnprintf(char *text, size_t n, const char *format, va_list args)
+{
+    texts++;
+    return __real_vsnprintf(text, n, format, args);
+}
+
+int __wrap_snprintf(char *text, size_t n, const char *format, ...);
+int __wrap_snprintf(char *text, size_t n, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int length = __wrap_vsnprintf(text, n, format, args);
+    va_end(args);
+    return length;
+}
+
+// ---- the calls
+
+enum { B = 2, S = 32, H = 4, HKV = 2, D = 64, HL = 16, PAGES = 4, SIZE = 64, TOPK = 8 };
+
+typedef struct Arguments {
+    Array *q, *k, *v, *out, *lse, *dq, *dk, *dv, *offsets;
+    Array *ql, *cache, *cache8, *table, *lengths, *indices, *outl, *lsel, *keys, *slots;
+    Array *workspace, *dense_memory, *sparse_memory;
+    kiln_mla_plan dense, sparse;
+} Arguments;
+
+static Arguments make_arguments(void)
+{
+    Arguments a = { .q = ARRAY(KILN_BF16, B, S, H, D),
+                    .k = ARRAY(KILN_BF16, B, S, HKV, D),
+                    .v = ARRAY(KILN_BF16, B, S, HKV, D),
+                    .out = ARRAY(KILN_BF16, B, S, H, D),
+                    .lse = ARRAY(KILN_F32, B, H, S),
+                    .dq = ARRAY(KILN_BF16, B, S, H, D),
+                    .dk = ARRAY(KILN_BF16, B, S, HKV, D),
+                    .dv = ARRAY(KILN_BF16, B, S, HKV, D),
+                    .offsets = ARRAY(KILN_I32, B + 1),
+                    .ql = ARRAY(KILN_BF16, B, 1, HL, KILN_MLA_KEY),
+                    .cache = ARRAY(KILN_BF16, PAGES, SIZE, 1, KILN_MLA_KEY),
+                    .cache8 = ARRAY(KILN_U8, PAGES, SIZE, 1, 656),
+                    .table = ARRAY(KILN_I32, B, 2),
+                    .lengths = ARRAY(KILN_I32, B),
+                    .indices = ARRAY(KILN_I32, B, 1, TOPK),
+                    .outl = ARRAY(KILN_BF16, B, 1, HL, KILN_MLA_VALUE),
+                    .lsel = ARRAY(KILN_F32, B, HL, 1),
+                    .keys = ARRAY(KILN_BF16, B, 1, KILN_MLA_KEY),
+                    .slots = ARRAY(KILN_I32, B),
+                    .workspace = bytes_new(1 << 24),
+                    .dense_memory = bytes_new(1 << 14),
+                    .sparse_memory = bytes_new(1 << 14) };
+    for (int b = 0; b <= B; b++) set(a.offsets, b, b * S);
+    for (int b = 0; b < B; b++) set(a.lengths, b, 70), set(a.slots, b, b);
+    for (int i = 0; i < B * 2; i++) set(a.table, i, i);
+    for (int i = 0; i < B * TOPK; i++) set(a.indices, i, i);
+    array_send(a.offsets), array_send(a.lengths), array_send(a.slots), array_send(a.table), array_send(a.indices);
+    return a;
+}
+
+static void call_attention(Arguments *a)
+{
+    size_t bytes;
+    const int64_t packed[] = { B * S, H, D }, packed_keys[] = { B * S, HKV, D }, one[] = { B, H, D };
+    const kiln_tensor q = kiln_tensor_of(device, a->q->tensor.data, KILN_BF16, 3, packed);
+    const kiln_tensor k = kiln_tensor_of(device, a->k->tensor.data, KILN_BF16, 3, packed_keys);
+    const kiln_tensor v = kiln_tensor_of(device, a->v->tensor.data, KILN_BF16, 3, packed_keys);
+    const kiln_tensor out = kiln_tensor_of(device, a->out->tensor.data, KILN_BF16, 3, packed);
+    const kiln_tensor q1 = kiln_tensor_of(device, a->q->tensor.data, KILN_BF16, 3, one);
+    const kiln_tensor out1 = kiln_tensor_of(device, a->out->tensor.data, KILN_BF16, 3, one);
+    assert_ok(kiln_attention_forward(ops, NULL,
+                                     &(kiln_attention_args){ .q = &a->q->tensor,
+                                                             .k = &a->k->tensor,
+                                                             .v = &a->v->tensor,
+                                                             .out = &a->out->tensor,
+                                                             .lse = &a->lse->tensor,
+                                                             .causal = true }));
+    assert_ok(kiln_attention_forward_varlen(ops, NULL,
+                                            &(kiln_attention_varlen_args){ .q = &q,
+                                                                           .k = &k,
+                                                                           .v = &v,
+                                                                           .q_offsets = &a->offsets->tensor,
+                                                                           .k_offsets = &a->offsets->tensor,
+                                                                           .max_queries = S,
+                                                                           .out = &out }));
+    const kiln_attention_decode_args decode = { .q = &q1,
+                                                .k = &a->k->tensor,
+                                                .v = &a->v->tensor,
+                                                .out = &out1,
+                                                .workspace = a->workspace->tensor.data,
+                                                .workspace_bytes = a->workspace->bytes };
+    assert_ok(kiln_attention_decode_workspace_size(ops, &decode, &bytes));
+    assert_ok(kiln_attention_decode(ops, NULL, &decode));
+    const kiln_attention_backward_args backward = { .q = &a->q->tensor,
+                                                    .k = &a->k->tensor,
+                                                    .v = &a->v->tensor,
+                                                    .out = &a->out->tensor,
+                                                    .lse = &a->lse->tensor,
+                                                    .dout = &a->out->tensor,
+                                                    .dq = &a->dq->tensor,
+                                                    .dk = &a->dk->tensor,
+                                                    .dv = &a->dv->tensor,
+                                                    .causal = true,
+                                                    .workspace = a->workspace->tensor.data,
+                                                    .workspace_bytes = a->workspace->bytes };
+    assert_ok(kiln_attention_backward_workspace_size(ops, &backward, &bytes));
+    assert_ok(kiln_attention_backward(ops, NULL, &backward));
+}
+
+static void make_plans(Arguments *a)
+{
+    const kiln_mla_shape dense = { .batch = B, .queries = 1, .query_heads = HL },
+                         sparse = { .batch = B, .queries = 1, .query_heads = HL, .topk = TOPK };
+    assert_ok(kiln_mla_plan_make(ops, NULL,
+                                 &(kiln_mla_plan_args){ .shape = &dense,
+                                                        .lengths = &a->lengths->tensor,
+                                                        .memory = a->dense_memory->tensor.data,
+                                                        .memory_bytes = a->dense_memory->bytes },
+                                 &a->dense));
+    assert_ok(kiln_mla_plan_make(ops, NULL,
+                                 &(kiln_mla_plan_args){ .shape = &sparse,
+                                                        .memory = a->sparse_memory->tensor.data,
+                                                        .memory_bytes = a->sparse_memory->bytes },
+                                 &a->sparse));
+}
+
+static void call_latent(Arguments *a)
+{
+    size_t bytes;
+    const kiln_mla_append_args append = { .keys = &a->keys->tensor,
+                                          .slots = &a->slots->tensor,
+                                          .cache = &a->cache->tensor };
+    const kiln_mla_quantize_args quantize = { .keys = &a->keys->tensor,
+                                              .slots = &a->slots->tensor,
+                                              .cache = &a->cache8->tensor };
+    assert_ok(kiln_mla_append(ops, NULL, &append));
+    assert_ok(kiln_mla_quantize(ops, NULL, &quantize));
+    make_plans(a);
+    const kiln_mla_decode_args dense = { .plan = &a->dense,
+                                         .q = &a->ql->tensor,
+                                         .cache = &a->cache->tensor,
+                                         .table = &a->table->tensor,
+                                         .lengths = &a->lengths->tensor,
+                                         .out = &a->outl->tensor,
+                                         .lse = &a->lsel->tensor,
+                                         .workspace = a->workspace->tensor.data,
+                                         .workspace_bytes = a->workspace->bytes };
+    const kiln_mla_decode_sparse_args sparse = { .plan = &a->sparse,
+                                                 .q = &a->ql->tensor,
+                                                 .cache = &a->cache8->tensor,
+                                                 .indices = &a->indices->tensor,
+                                                 .out = &a->outl->tensor,
+                                                 .lse = &a->lsel->tensor,
+                                                 .workspace = a->workspace->tensor.data,
+                                                 .workspace_bytes = a->workspace->bytes };
+    assert_ok(kiln_mla_decode_workspace_size(ops, &dense, &bytes));
+    assert_ok(kiln_mla_decode(ops, NULL, &dense));
+    assert_ok(kiln_mla_decode_sparse_workspace_size(ops, &sparse, &bytes));
+    assert_ok(kiln_mla_decode_sparse(ops, NULL, &sparse));
+}
+
+// The second time a call finds all that the first has kept.
+static void is_quiet_when_warm(void call(Arguments *))
+{
+    Arguments a = make_arguments();
+    kiln_set_threads(1); // others may start, and take what memory their tiles need, in any call
+    call(&a);
+    call(&a);
+    assert_ok(kiln_stream_wait(device, NULL));
+    allocations = texts = 0;
+    call(&a);
+    const int n_allocations = allocations, n_texts = texts;
+    kiln_set_threads(0);
+    assert_int_equal(n_allocations, 0);
+    assert_int_equal(n_texts, 0);
+}
+
+static void attention_is_quiet(void **state) { is_quiet_when_warm(call_attention); }
+static void latent_attention_is_quiet(void **state) { is_quiet_when_warm(call_latent); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(attention_is_quiet, free_arrays),
+                                        cmocka_unit_test_teardown(latent_attention_is_quiet, free_arrays) };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}
