@@ -13,7 +13,7 @@ flags="-std=gnu11 -O2 -w -fno-strict-aliasing -Iinclude -Isrc"
 libraries="-lpthread -ldl -lm"
 mkdir -p "$objects/tools" "$build/tests" "$build/examples"
 sh src/emit/embed.sh src/lower >"$objects/prelude_texts.c" || exit 1
-sh src/ops/embed.sh kernels kernels/attention/*.tile kernels/mla/*.tile >"$objects/kernel_texts.c" || exit 1
+sh src/ops/embed.sh kernels src/ops/*.c >"$objects/kernel_texts.c" || exit 1
 for source in $(find src bench -name '*.c' ! -path '*/prelude/*') "$objects/prelude_texts.c" "$objects/kernel_texts.c"; do
     case $source in src/tools/* | bench/*) echo "$source $objects/tools/$(echo "$source" | sed 's#[/.]#_#g').o" ;;
     *) echo "$source $objects/$(echo "${source##"$build"/}" | sed 's#[/.]#_#g').o" ;; esac
