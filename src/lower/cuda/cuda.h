@@ -106,7 +106,7 @@ typedef struct TileInfo {
     const char *why; // why a fragment lives in shared memory, for explain
     // in registers
     bool has_layout, is_accumulator;
-    bool is_partial; // at this moment: the sum (or extreme) over the threads that hold it is its value
+    bool is_partial; // while deciding: the sum (or extreme) over the threads that hold it is its value
     UpdateOp partial_with;
     bool is_split_k;    // a product's result, of which groups add up parts of the contraction
     TileOp *partial_in; // the loop for which it is
@@ -133,7 +133,7 @@ typedef struct TileInfo {
     Var *shadow;                        // the same as a pointer; or registers
     Var *pointer;                       // to the current buffer
     bool is_filled, is_private;         // by the producer group's statements (producer_group.c): for others, for itself
-    bool producer_read, producer_wrote; // while printing: since its threads synchronised
+    bool producer_read, producer_wrote; // while deciding: since its threads synchronised
     bool is_double_buffered;            // of the producer group: row indices of two steps (row_indices.c)
     struct Multistage *multistage;      // it is filled by copies that run ahead of the step that reads it; else NULL
     TileOp *declared;                   // its T_TILE
@@ -145,7 +145,7 @@ typedef struct RingState {
     TileOp *block; // first op of the block
     int stage;     // label, when the block is a rotated pipeline's body
     int buffers;
-    Var *slot, *phase; // of the role that is being printed
+    Var *slot, *phase; // while printing: of the role
 } RingState;
 
 // Tiles that are filled together, first used together and released together: one pair of mbarriers per buffer.
@@ -167,7 +167,7 @@ struct Ring {
     bool has_gathers;                 // some are: so does it, beside the warps that arrive for the rest
     bool by_lanes;                    // filled element by element by the producer's first warp
     bool is_plain;                    // every copy is made in every pass: one arrival announces all bytes
-    bool is_released;                 // earlier than its last use: all was taken to registers
+    bool is_released;                 // while deciding: earlier than its last use: all was taken to registers
     bool is_product_only;             // read by wgmma alone: no lane of a warp lags
     bool is_shared;                   // CTAs of a cluster write into each other's: consumers of all release a buffer
     int bytes;                        // of all tiles, when plain
@@ -208,7 +208,7 @@ typedef struct Product {
     bool is_preloaded;          // while deciding: it is loaded
     Var *preloaded;             // while printing: its words
     bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
-    Expr *adds;                 // there: is this a later step?
+    Expr *adds;                 // while printing: is this a later step?
     RegisterTile rectangle;     // of each thread, by multiply-adds
     bool keeps_rows;            // there: other products' results share row statistics with it
     const char *why_not;        // tensor cores, for explain
@@ -289,14 +289,7 @@ typedef struct Lowering {
     Text *explanation;
     Text helpers; // instruction wrappers of exactly the shapes in use
 
-    Partition partition;     // that divide a fragment and a statement
-    Partition all;           // of the CTA; more than `partition` only where statements are placed
-    bool is_specialised;     // statements are placed on groups (warp_roles.c)
     bool has_producer_group; // one group of them is the producer (producer_group.c)
-    bool has_rows,
-        copies_in_flight; // consumers copy rows by cp.async; while printing: some are not waited for (gather.c)
-    int walk;             // the group whose code is printed, then
-    bool is_muted;        // another group makes this statement's stores
     bool has_producer, is_persistent;
     TileInfo **tiles; // by buffer id; NULL for what is no tile
     Var **vars;
@@ -315,7 +308,6 @@ typedef struct Lowering {
     int scratch_offset, scratch_bytes; // reductions between warps
     bool reduces_split_k;              // of products, there
     int scratch_buffers;               // of scratch_bytes each; 2: taken in turn
-    Var *scratch_buffer;               // bytes to the buffer in use; NULL: there is one
     int staging_offset, staging_bytes, n_staged, n_transposed; // stores; so many, of which a whole group's
     bool no_staging, one_box; // it did not fit; of two boxes for each warp only one did
     int boxes_most;           // of each warp, where there is room for more than two; else 0
@@ -323,7 +315,6 @@ typedef struct Lowering {
     TileInfo *first_under;
     int barrier_offset, shared_bytes;
     bool calls_printf; // some statement prints or asserts
-    bool traps;        // some code that is printed may stop the kernel
     bool uses_fma;     // some product is by multiply-adds
     bool needs_fence;  // some tile is written by threads and read by wgmma
     bool *in_backward_slice;
@@ -332,50 +323,60 @@ typedef struct Lowering {
     VEC(GroupBarrier *) group_barriers; // between groups where statements are placed
     VEC(const char *) notes;            // for explain
     int n_barriers;
-
-    struct {
-        Partition partition, all;
-        bool is_specialised;
-    } outside; // while a role is decided or printed: what it has of these otherwise
-
-    // while printing
-    Role role;
-    LoopList *out;
-    Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
-    Var *thread_of_all, *group_of_all; // `thread` counts within the group where statements are placed
-    Var **tensors;                     // by buffer id: pointer variables
-    VEC(MmaInFlight) in_flight;        // issued and not yet waited for, oldest first
-    bool by_warp;                      // its loop runs in a whole warp, of which one lane issues the boxes
-    Expr *fetch_aligned;               // boxes can be used at all; NULL: always
-    bool by_tma;                       // the producer: by boxes, else by elements
-    Var *row_index_buffer, *end;       // of the places of the current step, of the steps (row_index_loop.c)
-    struct RegisterPrefetch
-        *register_prefetch; // there: rows to convert, in registers before their step (register_prefetch.c); NULL: none
-    const struct PrefetchedRows *prefetched_rows; // in the walk: the same
-    const struct RowIndexLoop *row_index_loop;    // of the loop at hand
-    TileOp *early_issue;    // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
-    bool schedules_waits;   // keep waits for products where they are printed (software_pipeline.c)
-    int row_part;           // while printing: 1 or 2: of a thread's two rows in 16 only this one; 0: both
     bool may_need_elements; // the producer also has a path without boxes
     int n_cuts;             // copies of boxes that a view may end
-    Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
     int cluster, clustered; // CTAs of one, of neighbours along this coordinate; 1: there are none
     bool shares;            // some ring does
-    Var *rank;              // within the cluster
-    int n_alternating;      // copies that its CTAs take in turn
     int n_ops;
     int64_t largest_extent; // of a shape symbol
     uint64_t wide;          // symbols that may be larger: a bit for each bind
+    bool has_rows;          // consumers copy rows by cp.async (gather.c)
     bool failed;
 
-    ScheduleBuilder builder;      // what has been decided so far (actions.c)
-    const Action *next_part;      // while printing: of the action at hand
-    VEC(Nest *) nests;            // while printing: of the actions around
-    VEC(Threads) threads;         // while printing: before each of the actions around
-    Var *held_slot;               // while printing: the slot that the step before used (print_product_loop.c)
-    struct RoundVars *round_vars; // while printing: of the innermost loop with rounds that are no steps (rounds.h)
-    struct PipelineVars *pipeline_vars; // while printing: of the innermost software pipeline
-    struct StepVars *step_vars;         // while printing: this step's, in SCOPE_NEXT_STEP
+    // where deciding or printing is (roles.c)
+    Role role;
+    int walk;            // the group of consumers whose role it is
+    Partition partition; // that divide a fragment and a statement
+    Partition all;       // of the CTA; more than `partition` only where statements are placed
+    bool is_specialised; // statements are placed on groups (warp_roles.c)
+    struct {
+        Partition partition, all;
+        bool is_specialised;
+    } outside;    // what it has of these outside the role
+    bool by_tma;  // the producer: by boxes, else by elements
+    bool by_warp; // its loop runs in a whole warp, of which one lane issues the boxes
+
+    // while deciding
+    ScheduleBuilder builder;                      // what has been decided so far (actions.c)
+    VEC(MmaInFlight) in_flight;                   // issued and not yet waited for, oldest first
+    bool copies_in_flight;                        // copies by cp.async are not waited for (gather.c)
+    int n_alternating;                            // copies that a cluster's CTAs take in turn
+    const struct PrefetchedRows *prefetched_rows; // to convert, in registers before their step; NULL: none
+    TileOp *early_issue;  // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
+    bool schedules_waits; // waits for products stay where they are (software_pipeline.c)
+
+    // while printing
+    LoopList *out;
+    const Action *next_part;           // of the action at hand
+    VEC(Nest *) nests;                 // of the actions around
+    VEC(Threads) threads;              // before each of the actions around
+    Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
+    Var *thread_of_all, *group_of_all; // `thread` counts within the group where statements are placed
+    Var *rank;                         // within the cluster
+    Var **tensors;                     // by buffer id: pointer variables
+    Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
+    Expr *fetch_aligned;                                  // boxes can be used at all; NULL: always
+    bool traps;                                           // some code may stop the kernel
+    bool is_muted;                                        // another group makes this statement's stores
+    int row_part;                                         // 1 or 2: of a thread's two rows in 16 only this one; 0: both
+    Var *scratch_buffer;                                  // bytes to the buffer in use; NULL: there is one
+    Var *row_index_buffer, *end;                // of the places of the current step, of the steps (row_index_loop.c)
+    struct RegisterPrefetch *register_prefetch; // there: the rows of prefetched_rows
+    const struct RowIndexLoop *row_index_loop;  // of the loop at hand
+    Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
+    struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
+    struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
+    struct StepVars *step_vars;                 // this step's, in SCOPE_NEXT_STEP
 } Lowering;
 
 // A statement whose inside is being printed.
@@ -448,7 +449,7 @@ void explain_grid(Lowering *lo);
 
 // ---- rings.c
 void find_product_only(Lowering *lo);
-const TileOp *first_use(const Lowering *lo, const Ring *ring); // by the group whose walk is printed
+const TileOp *first_use(const Lowering *lo, const Ring *ring); // by the group whose role it is
 const TileOp *last_use(const Lowering *lo, const Ring *ring);
 int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
 int ring_empty_count(const Lowering *lo, const Ring *ring);

@@ -7,6 +7,7 @@
 #include "lower/cuda/map.h"
 #include "lower/cuda/multistage.h"
 #include "lower/cuda/panels.h"
+#include "lower/cuda/print_action.h"
 #include "lower/cuda/print_rings.h"
 #include "lower/cuda/print_statements.h"
 #include "lower/cuda/pipeline.h"

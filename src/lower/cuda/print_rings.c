@@ -2,6 +2,7 @@
 // print_rings.c - the mbarriers of the rings and the states of both roles, as Loop IR.
 //
 // before: barriers have their places in shared memory (memory.c)
+#include "lower/cuda/print_action.h"
 #include "lower/cuda/print_rings.h"
 
 // ---- making the barriers

@@ -2,6 +2,7 @@
 // print_roles.c - the kernel as Loop IR: what comes before all roles, each role's threads, its actions.
 //
 // before: the schedule is complete        after: Loop IR says the same; nothing was decided
+#include "lower/cuda/print_action.h"
 #include "lower/cuda/roles.h"
 
 // ---- the kernel

@@ -3,6 +3,7 @@
 //
 // before: the scan is decided (scan.c), the barriers between its warps are parts of it
 // after:  each element holds the sum of those up to it
+#include "lower/cuda/print_action.h"
 #include "lower/cuda/scan.h"
 
 // A thread adds up its own elements; lanes and warps that follow each other along the dimension exchange sums. Modes of

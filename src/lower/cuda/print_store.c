@@ -2,6 +2,7 @@
 // print_store.c - stores through staging: a warp's boxes, and the waits for them.
 //
 // before: the store has a plan (store.c)      after: its statements are at the end of lo->out
+#include "lower/cuda/print_action.h"
 #include "lower/cuda/store.h"
 
 // ---- waiting for stores

@@ -10,6 +10,7 @@
 // before: map.c has found which reductions join their threads, and their barriers are parts of the map
 // after:  begin_reduction(), add_to_reduction() and finish_reduction() stand around the map's loops
 #include "lower/cuda/map.h"
+#include "lower/cuda/print_action.h"
 
 DType reduction_type(const TileOp *update)
 {

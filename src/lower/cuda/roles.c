@@ -65,4 +65,7 @@ void leave_role(Lowering *lo)
     lo->partition = lo->outside.partition;
     lo->all = lo->outside.all;
     lo->is_specialised = lo->outside.is_specialised;
+    lo->role = ROLE_CONSUMER;
+    lo->walk = 0;
+    lo->by_tma = lo->by_warp = false;
 }

@@ -4,6 +4,7 @@
 //
 // A whole group fills two boxes of 32 columns by all rows, synchronises, and one thread adds both. Staging belongs to
 // the group.
+#include "lower/cuda/print_action.h"
 #include "lower/cuda/store.h"
 
 enum { BOX_COLUMNS = 32, GROUP_BOXES = 2, BOX_ROW_BYTES = 128 };
