@@ -419,7 +419,6 @@ int consumer_threads(const Lowering *lo); // of `partition`
 int all_threads(const Lowering *lo);      // of the consumers
 bool has_room_for_producer(const Lowering *lo);
 int producer_threads(const Lowering *lo);
-void declare_threads(Lowering *lo, int first, Partition partition);
 
 // ---- registers.c
 int occupancy(const Lowering *lo);              // CTAs that a multiprocessor holds
@@ -704,7 +703,6 @@ void emit_thread_block(Lowering *lo, TileOp *block, Iteration *it);
 
 // ---- packed.c
 bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
-void print_packed_conversion(Lowering *lo, const TileInfo *to, const TileInfo *from);
 
 // ---- vector.c
 // The mode of the layout that runs through consecutive elements, if loads or stores of this forall can move several
@@ -784,7 +782,6 @@ bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a ti
 
 // ---- rescale.c
 const TileInfo *rescale_factor(Lowering *lo, const TileOp *op); // of its rows; NULL: it is no such product
-Expr *rescale_test(Lowering *lo, const TileInfo *factor);       // some row's factor is not 1
 
 // ---- debug.c
 void emit_assert(Lowering *lo, TileOp *op, const Iteration *it);

@@ -34,16 +34,3 @@ bool is_packed_conversion(Lowering *lo, const TileOp *op, TileInfo **to, TileInf
     }
     return true;
 }
-
-void print_packed_conversion(Lowering *lo, const TileInfo *to, const TileInfo *from)
-{
-    Nest nest;
-    Var *const i = begin_unrolled(lo, &nest, "i", layout_registers(&to->layout) / 2);
-    Expr *const even = i32_mul(lo, var_of(lo, i), 2), *const odd = i32_op(lo, X_ADD, even, 1);
-    Expr *const word =
-        call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
-                  expr_index(lo->arena, from->registers, even), expr_index(lo->arena, from->registers, odd));
-    if (to->is_packed) emit_element(lo, to->registers, var_of(lo, i), word);
-    else emit_call(lo, "store_pair", 2, expr_address(lo->arena, to->registers, even), word);
-    end_nest(lo, &nest);
-}

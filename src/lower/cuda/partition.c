@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// partition.c - how many threads a CTA has, and their numbers.
+// partition.c - how many threads a CTA has.
 //
 // The consumers are warps(n), or what the kernel's products and tiles ask for. Before them comes the producer, of
 // a whole group where registers are divided between groups (registers.c), else of one warp.
@@ -56,18 +56,4 @@ bool has_room_for_producer(const Lowering *lo) { return consumer_threads(lo) <= 
 int producer_threads(const Lowering *lo)
 {
     return !lo->has_producer ? 0 : lo->partition.warps == 4 ? WARPGROUP_THREADS : WARP_LANES;
-}
-
-// Of the threads from number `first` on.
-void declare_threads(Lowering *lo, int first, Partition partition)
-{
-    Expr *thread = literal(lo, DTYPE_I32, "(int32_t)threadIdx.x");
-    if (first) thread = i32_op(lo, X_SUB, thread, first);
-    lo->thread = emit_declare(lo, DTYPE_I32, "thread", thread);
-    lo->lane =
-        emit_declare(lo, DTYPE_I32, "lane", i32_op(lo, X_BITAND, var_of(lo, lo->thread), lo->gpu->warp_lanes - 1));
-    Expr *const warp = i32_op(lo, X_SHR, var_of(lo, lo->thread), __builtin_ctz((unsigned)lo->gpu->warp_lanes));
-    Expr *const number = emit_i32(lo, "warp_number", call_expr(lo, DTYPE_I32, "uniform", 1, warp));
-    lo->warp = emit_declare(lo, DTYPE_I32, "warp", i32_op(lo, X_MOD, number, partition.warps));
-    lo->group = emit_declare(lo, DTYPE_I32, "group", i32_op(lo, X_DIV, number, partition.warps));
 }

@@ -212,6 +212,20 @@ static void emit_spread(Lowering *lo, TileOp *op, Iteration *it)
 
 // ---- a map
 
+// Of f32 fragments to 16-bit ones of the same layout, two elements at a time (packed.c).
+static void print_packed_conversion(Lowering *lo, const TileInfo *to, const TileInfo *from)
+{
+    Nest nest;
+    Var *const i = begin_unrolled(lo, &nest, "i", layout_registers(&to->layout) / 2);
+    Expr *const even = i32_mul(lo, var_of(lo, i), 2), *const odd = i32_op(lo, X_ADD, even, 1);
+    Expr *const word =
+        call_expr(lo, DTYPE_U32, arena_printf(lo->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
+                  expr_index(lo->arena, from->registers, even), expr_index(lo->arena, from->registers, odd));
+    if (to->is_packed) emit_element(lo, to->registers, var_of(lo, i), word);
+    else emit_call(lo, "store_pair", 2, expr_address(lo->arena, to->registers, even), word);
+    end_nest(lo, &nest);
+}
+
 static void print_elements(Lowering *lo, const MapPlan *plan, Iteration *it)
 {
     Nest block, once;
@@ -239,6 +253,18 @@ static void print_by_partition(Lowering *lo, const MapPlan *plan)
     print_elements(lo, plan, &it);
     lo->partition = partition;
     lo->is_muted = false;
+}
+
+// Whether some row's factor is not 1 (rescale.c).
+static Expr *rescale_test(Lowering *lo, const TileInfo *factor)
+{
+    Expr *differs = NULL;
+    for (int i = 0; i < layout_registers(&factor->layout); i++) {
+        Expr *const one = expr_binary(lo->arena, X_NE, expr_index(lo->arena, factor->registers, i32_const(lo, i)),
+                                      expr_float(lo->arena, DTYPE_F32, 1));
+        differs = differs ? expr_binary(lo->arena, X_OR, differs, one) : one;
+    }
+    return call_expr(lo, DTYPE_BOOL, "any_lane", 1, differs);
 }
 
 void print_map(Lowering *lo, const MapPlan *plan)

@@ -28,6 +28,20 @@ static void end_kernel(Lowering *lo)
 
 // ---- roles
 
+// Of the threads from number `first` on.
+static void declare_threads(Lowering *lo, int first, Partition partition)
+{
+    Expr *thread = literal(lo, DTYPE_I32, "(int32_t)threadIdx.x");
+    if (first) thread = i32_op(lo, X_SUB, thread, first);
+    lo->thread = emit_declare(lo, DTYPE_I32, "thread", thread);
+    lo->lane =
+        emit_declare(lo, DTYPE_I32, "lane", i32_op(lo, X_BITAND, var_of(lo, lo->thread), lo->gpu->warp_lanes - 1));
+    Expr *const warp = i32_op(lo, X_SHR, var_of(lo, lo->thread), __builtin_ctz((unsigned)lo->gpu->warp_lanes));
+    Expr *const number = emit_i32(lo, "warp_number", call_expr(lo, DTYPE_I32, "uniform", 1, warp));
+    lo->warp = emit_declare(lo, DTYPE_I32, "warp", i32_op(lo, X_MOD, number, partition.warps));
+    lo->group = emit_declare(lo, DTYPE_I32, "group", i32_op(lo, X_DIV, number, partition.warps));
+}
+
 static void begin_producer(Lowering *lo, const ScheduleRole *role)
 {
     Expr *const thread = call_expr(lo, DTYPE_I32, "uniform", 1, literal(lo, DTYPE_I32, "(int32_t)threadIdx.x"));

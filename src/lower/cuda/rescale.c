@@ -28,14 +28,3 @@ const TileInfo *rescale_factor(Lowering *lo, const TileOp *op)
         return NULL;
     return factor;
 }
-
-Expr *rescale_test(Lowering *lo, const TileInfo *factor)
-{
-    Expr *differs = NULL;
-    for (int i = 0; i < layout_registers(&factor->layout); i++) {
-        Expr *const one = expr_binary(lo->arena, X_NE, expr_index(lo->arena, factor->registers, i32_const(lo, i)),
-                                      expr_float(lo->arena, DTYPE_F32, 1));
-        differs = differs ? expr_binary(lo->arena, X_OR, differs, one) : one;
-    }
-    return call_expr(lo, DTYPE_BOOL, "any_lane", 1, differs);
-}

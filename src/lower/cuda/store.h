@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// store.h - stores through staging: what is decided (store.c) and printed (print_store.c, transposed_store.c).
+// store.h - stores through staging: what is decided (store.c) and printed (print_store.c and
+// print_transposed_store.c).
 #ifndef KILN_LOWER_CUDA_STORE_H
 #define KILN_LOWER_CUDA_STORE_H
 
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+
+// Of transposed stores.
+enum { BOX_COLUMNS = 32, GROUP_BOXES = 2, BOX_ROW_BYTES = 128 };
 
 typedef struct Staging {
     const TileInfo *tile;
@@ -46,7 +50,7 @@ void print_group_done(Lowering *lo);
 Expr *staging_address(Lowering *lo, Expr *offset); // of the group's part; offset: NULL or more
 void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
 
-// ---- transposed_store.c
+// ---- print_transposed_store.c
 void print_transposed_add(Lowering *lo, const StorePlan *plan);
 
 #endif
