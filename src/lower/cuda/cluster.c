@@ -11,7 +11,7 @@
 // an n-th of its rows into its own tile and copies them to the same place in every other's (convert.c). A full barrier
 // then waits for its own producer's warps and the others' bytes. Rows that are copied without conversion each CTA
 // copies itself, if they do not go with converted ones.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/grid.h"
 
 // Of several coordinates the first: blocks of a cluster are neighbours in one number. A --check build has no rings.
 void find_cluster(Lowering *lo)

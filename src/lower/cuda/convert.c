@@ -7,6 +7,7 @@
 // so that a set is always in flight. Where a line is longer than both, its chunks take turns. In a cluster each
 // instance converts a part of the rows and sends every line to the same place of the others' tiles.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/grid.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/rows.h"
 

@@ -38,7 +38,7 @@
 //     box_copy.c              which part of a box is this CTA's
 //     l2_prefetch.c           boxes of the next step, prefetched into the L2 cache
 //     row_index_loop.c        steps of a producer group that knows its rows ahead
-//   launch.c                  what the launch hands to the kernel, and the plan that makes it
+//   parameters.c, launch.c    what the launch hands to the kernel, and the plan that makes it
 //   explain.c                 say what was decided
 //
 // Both walks use
@@ -420,31 +420,9 @@ int all_threads(const Lowering *lo);      // of the consumers
 bool has_room_for_producer(const Lowering *lo);
 int producer_threads(const Lowering *lo);
 
-// ---- registers.c
-int occupancy(const Lowering *lo);              // CTAs that a multiprocessor holds
-int tile_words(const TileInfo *tile);           // 32-bit registers of a thread
-int fragment_words(const Lowering *lo);         // of all fragments
-int group_words(const Lowering *lo, int group); // of one group's
-int consumer_registers(const Lowering *lo);     // of a thread
-bool registers_suffice(Lowering *lo);           // for what products must hold at one time; else it is refused
-int unequal_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
-void emit_producer_registers(Lowering *lo);
-void emit_consumer_registers(Lowering *lo);
-void explain_registers(Lowering *lo);
-void emit_group_registers(Lowering *lo, int group);
-
 // ---- launch.c
-int declare_parameters(Lowering *lo);
 void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads);
 void fill_plan(Lowering *lo, int threads);
-
-// ---- load_balance.c, grid.c
-int imbalanced_coordinate(Lowering *lo, bool *adds); // adds: instances add to tensors
-bool is_clustered(const Lowering *lo, int coordinate);
-Expr *cluster_rank(Lowering *lo); // of this CTA, worked out where it is used
-void declare_rank(Lowering *lo);
-void begin_grid(Lowering *lo, Nest *nest); // coordinates of the instance
-void explain_grid(Lowering *lo);
 
 // ---- rings.c
 void find_product_only(Lowering *lo);
@@ -542,11 +520,6 @@ typedef struct Subscripts {
 bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
 bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
-
-// ---- cluster.c
-void find_cluster(Lowering *lo);
-void find_shared_tiles(Lowering *lo);
-void explain_cluster(Lowering *lo);
 
 // ---- building Loop IR
 Expr *i32_const(Lowering *lo, int64_t value);
@@ -690,7 +663,6 @@ Expr *replica_is_first(Lowering *lo, const Layout *layout);     // NULL: nothing
 // ---- map.c
 void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
 bool result_is_looped(const TileOp *update, const Iteration *it); // of a reduction: no thread has an element of it
-bool reductions_sync(const Iteration *it);                        // their warps synchronise
 
 // ---- thread.c
 void apply_update(Lowering *lo, TileOp *update, Expr *value, DType type, const Iteration *it); // buffer target
@@ -726,17 +698,6 @@ void emit_vector_stores(Lowering *lo, Iteration *it);
 
 // ---- masks.c
 Expr *mask_test(Lowering *lo, TileOp *forall, const Iteration *it); // uniform in a warp; NULL: no test would help
-
-// ---- reduce.c
-Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type);
-DType reduction_type(const TileOp *update); // what it accumulates in
-void begin_reduction(Lowering *lo, Iteration *it, int which);
-void add_to_reduction(Lowering *lo, Iteration *it, int which);
-void finish_reduction(Lowering *lo, Iteration *it, int which);
-int warp_replicas(const Iteration *it, int which); // threads of other warps that hold parts of the same result
-int reduction_scratch_bytes(const Iteration *it, int which);
-void declare_scratch_buffer(Lowering *lo);
-void next_scratch_buffer(Lowering *lo); // for the next reduction or scan
 
 // ---- products.c
 const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take
@@ -790,16 +751,6 @@ Expr *trap_text(Lowering *lo, Span span, const char *message);
 void emit_trap(Lowering *lo, Span span, const char *message);
 void emit_print(Lowering *lo, TileOp *op, const Iteration *it);
 void emit_external(Lowering *lo, TileOp *op, const Iteration *it);
-
-// ---- checked.c: --check builds
-bool has_shadow(const Lowering *lo, const TileInfo *tile);
-int shadow_bytes(const Lowering *lo, const TileInfo *tile); // of shared memory
-bool drop_shadow(Lowering *lo);
-void declare_shadow(Lowering *lo, TileInfo *tile);
-void print_unwritten(Lowering *lo, const TileInfo *tile);
-void mark_written(Lowering *lo, const Place *place);
-Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
-Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);
 
 // ---- arithmetic.c: x with its operands lowered and brought to one type
 Expr *integer_operation(Lowering *lo, const Expr *x, Expr *a, Expr *b); // of floating types too

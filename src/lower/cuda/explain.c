@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // explain.c - what was decided, for `kiln explain`.
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/grid.h"
+#include "lower/cuda/registers.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)
@@ -227,6 +229,33 @@ static bool explain_pipeline(Lowering *lo, TileOp *op, void *context)
     else text_print(out, "step by step%s", lo->has_producer ? ", the producer ahead as far as buffers go" : "");
     text_print(out, "\n");
     return false;
+}
+
+static void explain_grid(Lowering *lo)
+{
+    Text *const out = lo->explanation;
+    const TileKernel *const kernel = lo->kernel;
+    bool in_pairs = false;
+    const int imbalanced = lo->is_persistent ? find_imbalance(lo, &in_pairs) : -1;
+    if (kernel->n_grid == 0) return;
+    text_print(out, lo->is_persistent ? "grid: %d CTA%s for each multiprocessor" : "grid: a CTA for each instance",
+               occupancy(lo), occupancy(lo) > 1 ? "s" : "");
+    text_print(out, "%s",
+               !lo->is_persistent      ? ""
+               : kernel->rasterize > 1 ? ", which take instances in turn"
+                                       : ", which take instances in turn, every second round backwards");
+    if (kernel->rasterize > 1 && kernel->n_grid >= 2)
+        text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name,
+                   kernel->grid[0].var->name);
+    for (int i = kernel->rasterize > 1 && kernel->n_grid >= 2 ? 2 : 0; i < kernel->n_grid; i++)
+        if (i != imbalanced)
+            text_print(out, "%s %s", i == 0 || (i == 1 && imbalanced == 0) ? "; fastest:" : ",",
+                       kernel->grid[i].var->name);
+    if (imbalanced >= 0)
+        text_print(out, "; work depends on %s: %s", kernel->grid[imbalanced].var->name,
+                   in_pairs ? "a CTA takes its i-th longest and i-th shortest together"
+                            : "it runs slowest within groups of the others");
+    text_print(out, "\n");
 }
 
 void explain(Lowering *lo)

@@ -5,7 +5,9 @@
 // run at the same time share what L2 holds: rasterize(n) makes bands; where the work depends on one coordinate
 // (load_balance.c), that one runs slowest within groups of the others, or long and short instances are taken in pairs.
 // The instances of a cluster count as one, and are told apart by their rank along its coordinate.
-#include "lower/cuda/cuda.h"
+//
+// before: parameters are variables (parameters.c)        after: so are the coordinates
+#include "lower/cuda/grid.h"
 
 static Expr *extent_of(Lowering *lo, int coordinate) { return var_of(lo, lo->numbered_extents[coordinate]); }
 
@@ -217,16 +219,6 @@ static void begin_rounds(Lowering *lo, Nest *nest, Imbalance *u, Pairs *pairs)
     end_nest(lo, &leave);
 }
 
-// The coordinate that the order goes by, -1: none; and whether its instances are taken in pairs.
-static int find_imbalance(Lowering *lo, bool *in_pairs)
-{
-    bool adds = false;
-    const bool in_order = lo->kernel->rasterize > 1 || lo->kernel->n_grid <= 1;
-    const int coordinate = in_order ? -1 : imbalanced_coordinate(lo, &adds);
-    *in_pairs = coordinate >= 0 && adds && lo->cluster == 1;
-    return coordinate;
-}
-
 static void begin_persistent(Lowering *lo, Nest *nest)
 {
     bool in_pairs;
@@ -251,31 +243,4 @@ void begin_grid(Lowering *lo, Nest *nest)
     }
     begin_block(lo, nest);
     declare_instance(lo, emit_declare(lo, DTYPE_I32, "instance", clusters_of(lo, "blockIdx")));
-}
-
-void explain_grid(Lowering *lo)
-{
-    Text *const out = lo->explanation;
-    const TileKernel *const kernel = lo->kernel;
-    bool in_pairs = false;
-    const int imbalanced = lo->is_persistent ? find_imbalance(lo, &in_pairs) : -1;
-    if (kernel->n_grid == 0) return;
-    text_print(out, lo->is_persistent ? "grid: %d CTA%s for each multiprocessor" : "grid: a CTA for each instance",
-               occupancy(lo), occupancy(lo) > 1 ? "s" : "");
-    text_print(out, "%s",
-               !lo->is_persistent      ? ""
-               : kernel->rasterize > 1 ? ", which take instances in turn"
-                                       : ", which take instances in turn, every second round backwards");
-    if (kernel->rasterize > 1 && kernel->n_grid >= 2)
-        text_print(out, "; bands of %d along %s, within a band along %s", kernel->rasterize, kernel->grid[1].var->name,
-                   kernel->grid[0].var->name);
-    for (int i = kernel->rasterize > 1 && kernel->n_grid >= 2 ? 2 : 0; i < kernel->n_grid; i++)
-        if (i != imbalanced)
-            text_print(out, "%s %s", i == 0 || (i == 1 && imbalanced == 0) ? "; fastest:" : ",",
-                       kernel->grid[i].var->name);
-    if (imbalanced >= 0)
-        text_print(out, "; work depends on %s: %s", kernel->grid[imbalanced].var->name,
-                   in_pairs ? "a CTA takes its i-th longest and i-th shortest together"
-                            : "it runs slowest within groups of the others");
-    text_print(out, "\n");
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // kernel.c - the lowering's outline: analyses in their order, then what each role does; then all of it is printed.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/grid.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/registers.h"
 #include "lower/cuda/roles.h"
 
 // ---- roles

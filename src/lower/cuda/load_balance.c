@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // load_balance.c - grids whose instances have unequal work: the one coordinate on which the length of their pipelines
 // depends.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/grid.h"
 
 typedef struct Dependence {
     Lowering *lo;
@@ -70,7 +70,7 @@ static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
 
 // -1: none, or several. Where lengths are loaded as well, that must be their end alone (parts of a sequence are alike),
 // and instances that add to each other's rows keep their order: what runs at the same time meets in L2.
-int imbalanced_coordinate(Lowering *lo, bool *adds)
+static int imbalanced_coordinate(Lowering *lo, bool *adds)
 {
     Dependence d = { .lo = lo };
     each_op(lo, lo->kernel->body, see_pipeline, &d);
@@ -79,4 +79,14 @@ int imbalanced_coordinate(Lowering *lo, bool *adds)
     for (int i = 0; i < lo->kernel->n_grid; i++)
         if (lo->kernel->grid[i].var == d.coordinate) return i;
     return -1;
+}
+
+// The coordinate that the order goes by, -1: none; and whether its instances are taken in pairs.
+int find_imbalance(Lowering *lo, bool *in_pairs)
+{
+    bool adds = false;
+    const bool in_order = lo->kernel->rasterize > 1 || lo->kernel->n_grid <= 1;
+    const int coordinate = in_order ? -1 : imbalanced_coordinate(lo, &adds);
+    *in_pairs = coordinate >= 0 && adds && lo->cluster == 1;
+    return coordinate;
 }

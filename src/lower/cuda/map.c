@@ -10,6 +10,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/panels.h"
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/reduce.h"
 #include "lower/cuda/store.h"
 #include "lower/cuda/rows.h"
 
@@ -57,13 +58,6 @@ static bool joins_threads(Lowering *lo, const TileOp *update)
 {
     const TileInfo *const target = update->update.buffer ? tile_info(lo, update->update.buffer) : NULL;
     return !target || !target->is_partial;
-}
-
-bool reductions_sync(const Iteration *it)
-{
-    for (int i = 0; i < it->n_reductions; i++)
-        if (it->reductions[i].joins && warp_replicas(it, i) > 1) return true;
-    return false;
 }
 
 // The barriers of a reduction whose warps exchange results: of earlier readers of the scratch, and before it is read.

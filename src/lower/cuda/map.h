@@ -41,7 +41,4 @@ void act_early_loads(Lowering *lo, TileOp *first);
 void print_map(Lowering *lo, const MapPlan *plan);
 void print_early_loads(Lowering *lo, const EarlyLoads *loads);
 
-// ---- reduce.c: printing
-void print_join_sums(Lowering *lo, const JoinPlan *plan);
-
 #endif

@@ -2,7 +2,7 @@
 // place.c - where one element of a tensor or tile is, through views, and what must hold for it to be inside.
 //
 // Accesses to tensors and views are checked here, one test per dimension, minus those that ranges prove.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/checked.h"
 
 // 0 <= sub < extent, as far as it has to be tested. NULL: proved.
 static Expr *inside_test(Lowering *lo, Expr *sub, Expr *extent)

@@ -13,6 +13,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/registers.h"
 
 enum { OTHER_REGISTERS = 40, BESIDE_GROUP = 24 }; // of a thread, beside its fragments and operands
 

@@ -4,6 +4,8 @@
 // before: the action is decided, its ring states, tiles and thread numbers are declared
 // after:  its statements are at the end of lo->out; nothing was decided
 #include "lower/cuda/actions.h"
+#include "lower/cuda/checked.h"
+#include "lower/cuda/grid.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/multistage.h"
 #include "lower/cuda/panels.h"
@@ -13,6 +15,7 @@
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/producer.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/reduce.h"
 #include "lower/cuda/roles.h"
 #include "lower/cuda/rows.h"
 #include "lower/cuda/scan.h"

@@ -6,6 +6,7 @@
 // after:  its statements are at the end of lo->out
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+#include "lower/cuda/reduce.h"
 
 // ---- where a thread stands
 
@@ -224,6 +225,14 @@ static void print_packed_conversion(Lowering *lo, const TileInfo *to, const Tile
     if (to->is_packed) emit_element(lo, to->registers, var_of(lo, i), word);
     else emit_call(lo, "store_pair", 2, expr_address(lo->arena, to->registers, even), word);
     end_nest(lo, &nest);
+}
+
+// Their warps synchronise.
+static bool reductions_sync(const Iteration *it)
+{
+    for (int i = 0; i < it->n_reductions; i++)
+        if (it->reductions[i].joins && warp_replicas(it, i) > 1) return true;
+    return false;
 }
 
 static void print_elements(Lowering *lo, const MapPlan *plan, Iteration *it)

@@ -8,6 +8,7 @@
 #include "lower/cuda/map.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/reduce.h"
 
 static Var *begin_registers(Lowering *lo, Nest *nest, const TileInfo *tile)
 {

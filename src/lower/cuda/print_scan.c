@@ -2,6 +2,7 @@
 // print_scan.c - inclusive sums along one dimension of a tile in shared memory: a warp per line, 32 elements at a time.
 // What registers hold has a faster way (print_scan_registers.c).
 #include "lower/cuda/scan.h"
+#include "lower/cuda/checked.h"
 
 // Of element `at` of line `line`, which counts through the other dimensions.
 static void find_position(Lowering *lo, const int64_t *widths, int rank, int axis, Var *line, Var *at, Expr **position)

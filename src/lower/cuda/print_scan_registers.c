@@ -5,6 +5,7 @@
 // after:  each element holds the sum of those up to it
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/scan.h"
+#include "lower/cuda/reduce.h"
 
 // A thread adds up its own elements; lanes and warps that follow each other along the dimension exchange sums. Modes of
 // the dimension are taken from the fastest to the slowest: after each, elements hold the sums within the blocks that

@@ -9,15 +9,8 @@
 //
 // before: map.c has found which reductions join their threads, and their barriers are parts of the map
 // after:  begin_reduction(), add_to_reduction() and finish_reduction() stand around the map's loops
-#include "lower/cuda/map.h"
 #include "lower/cuda/print_action.h"
-
-DType reduction_type(const TileOp *update)
-{
-    const DType target = update->update.buffer ? update->update.buffer->type : update->update.var->type;
-    const DType wide = dtype_info[target].wide;
-    return wide == DTYPE_INT ? DTYPE_I64 : wide;
-}
+#include "lower/cuda/reduce.h"
 
 // min and max ignore NaN, so it is their identity. -0 + x is x for every x, so the first addition goes.
 Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
@@ -28,11 +21,6 @@ Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type)
     }
     const bool adds = op == UPDATE_ADD || op == UPDATE_SUB;
     return adds && dtype_is_float(type) ? expr_float(lo->arena, type, -0.0) : common_identity(lo->arena, op, type);
-}
-
-static bool is_kept(const Iteration *it, int which, const LayoutMode *mode)
-{
-    return mode->dim != REPLICATED && (it->reductions[which].kept >> mode->dim & 1);
 }
 
 // The element of the partial results for the current register modes; NULL loops count as 0.
@@ -164,34 +152,6 @@ static void reduce_lanes(Lowering *lo, Iteration *it, int which, Expr *at)
             }
         offset *= mode->extent;
     }
-}
-
-// Threads of other warps that hold parts of the same result.
-int warp_replicas(const Iteration *it, int which)
-{
-    int n = 1;
-    for (int i = 0; i < it->layout.n; i++) {
-        const LayoutMode *const mode = &it->layout.mode[i];
-        if ((mode->input == IN_WARP || mode->input == IN_GROUP) && mode->dim != REPLICATED && !is_kept(it, which, mode))
-            n *= mode->extent;
-    }
-    return n;
-}
-
-// Results of one reduction that all threads together hold.
-static int kept_elements(const Iteration *it, int which)
-{
-    int n = 1;
-    for (int i = 0; i < it->layout.n; i++)
-        if (is_kept(it, which, &it->layout.mode[i])) n *= it->layout.mode[i].extent;
-    return n;
-}
-
-int reduction_scratch_bytes(const Iteration *it, int which)
-{
-    const int replicas = warp_replicas(it, which);
-    const int size = dtype_bits(reduction_type(it->reductions[which].update)) / 8;
-    return replicas > 1 ? replicas * kept_elements(it, which) * size : 0;
 }
 
 // The number of this thread's result among kept_elements, and of its part among warp_replicas.

@@ -4,7 +4,7 @@
 // A launch gives every thread as many. Where a producer stands beside at least two groups, or statements are placed on
 // groups, those that need few give registers back (setmaxnreg), and the others take them. What has no row here stays as
 // compiled.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/registers.h"
 
 enum {
     REGISTERS_MAX = 240,     // that a thread is given
@@ -27,7 +27,7 @@ enum {
 int occupancy(const Lowering *lo) { return lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1; }
 
 // Of a thread, where so many share a multiprocessor's.
-static int registers_each(const Lowering *lo, int threads) { return lo->gpu->registers / threads / 8 * 8; }
+int registers_each(const Lowering *lo, int threads) { return lo->gpu->registers / threads / 8 * 8; }
 
 static int at_most(int registers) { return registers < REGISTERS_MAX ? registers : REGISTERS_MAX; }
 
@@ -75,10 +75,6 @@ static int least_words(const Lowering *lo)
 
 // ---- between the roles
 
-typedef struct Shares {
-    int producer, consumer;
-} Shares; // of a thread; 0: as compiled
-
 static int producer_need(const Lowering *lo)
 {
     if (only_gathers(lo)) return GATHERER_REGISTERS;
@@ -89,7 +85,7 @@ static int producer_need(const Lowering *lo)
 }
 
 // The sum over the groups fits.
-static Shares divide_registers(const Lowering *lo)
+Shares divide_registers(const Lowering *lo)
 {
     const int groups = lo->all.groups + 1;
     if (!lo->has_producer || lo->partition.warps != 4 || (groups < 3 && occupancy(lo) == 1)) return (Shares){ 0, 0 };
@@ -207,33 +203,15 @@ bool registers_suffice(Lowering *lo)
     return !lo->failed;
 }
 
-// ---- printing
+// ---- what each sets
 
-static void emit_set(Lowering *lo, const char *verb, int registers)
-{
-    emit_call(lo, verb, 1, i32_const(lo, registers));
-}
-
-static int producer_registers(const Lowering *lo)
+int producer_registers(const Lowering *lo)
 {
     const Shares shares = divide_registers(lo);
     int registers = shares.producer;
     for (int g = 0; g < lo->all.groups && lo->has_producer_group; g++)
         registers += shares.consumer - group_registers(lo, g);
     return registers;
-}
-
-void emit_producer_registers(Lowering *lo)
-{
-    const int registers = producer_registers(lo);
-    if (registers) emit_set(lo, "setmaxnreg_dec", registers);
-}
-
-// Of all consumers, where they take the same.
-void emit_consumer_registers(Lowering *lo)
-{
-    const int registers = divide_registers(lo).consumer;
-    if (registers && !lo->has_producer_group && !unequal_registers(lo, 0)) emit_set(lo, "setmaxnreg_inc", registers);
 }
 
 // Without a producer: registers from the groups without products to the others. 0: as compiled.
@@ -248,22 +226,11 @@ static int registers_by_products(Lowering *lo, int group)
 }
 
 // What a group of consumers sets in its own walk; 0: nothing.
-static int own_registers(Lowering *lo, int group)
+int own_registers(Lowering *lo, int group)
 {
     if (!lo->has_producer) return registers_by_products(lo, group);
     const int unequal = unequal_registers(lo, group);
     return unequal ? unequal : lo->has_producer_group ? group_registers(lo, group) : 0;
-}
-
-// Of one group, in its own walk.
-void emit_group_registers(Lowering *lo, int group)
-{
-    const int registers = own_registers(lo, group);
-    const bool is_fewer =
-        !lo->has_producer
-            ? light_groups(lo) >> group & 1
-            : unequal_registers(lo, group) && registers < registers_each(lo, (lo->all.groups + 1) * WARPGROUP_THREADS);
-    if (registers) emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
 }
 
 void explain_registers(Lowering *lo)

@@ -4,6 +4,7 @@
 // before: everything is decided but the walks        after: lo->builder.schedule has its tables; tiles know their
 //         numbers
 #include "lower/cuda/actions.h"
+#include "lower/cuda/registers.h"
 
 // ---- tiles
 

@@ -11,6 +11,7 @@
 // pipeline stays a plain loop.
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/registers.h"
 
 enum { HEAVY_REGISTERS = 200 }; // of a thread: two groups share them all
 

@@ -4,9 +4,11 @@
 // before: a role of consumers is open, and what stands around the statement is decided (consumer.c)
 // after:  its actions are added; print_statements.c prints those that have no form of their own
 #include "lower/cuda/actions.h"
+#include "lower/cuda/checked.h"
 #include "lower/cuda/multistage.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/registers.h"
 #include "lower/cuda/scan.h"
 #include "lower/cuda/pipeline.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // thread.c - one iteration of a forall: the statements inside, as the thread runs them that has it.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/reduce.h"
+#include "lower/cuda/checked.h"
 
 static void store_at(Lowering *lo, const Place *place, Expr *value, const Iteration *it)
 {

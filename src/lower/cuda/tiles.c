@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tiles.c - the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/checked.h"
 
 static void declare_fragment(Lowering *lo, TileInfo *tile)
 {

@@ -5,6 +5,7 @@
 // those outside the view from beyond the tensor, which TMA fills with zeros and does not read.
 #include "lower/cuda/actions.h"
 #include "lower/cuda/box.h"
+#include "lower/cuda/grid.h"
 #include "lower/cuda/print_action.h"
 
 #include <assert.h>

@@ -9,7 +9,7 @@
 // each would be taken apart, and so waited for, where it is loaded. One uniform test decides for all of them whether
 // rows divide into whole vectors; then each is inside or outside as a whole. If not, the prelude's load_vector and
 // store_vector test bounds and alignment of each and fall back to single elements.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/registers.h"
 
 typedef struct Search {
     Lowering *lo;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// reduce.h - reductions of a map.
+#ifndef KILN_LOWER_CUDA_REDUCE_H
+#define KILN_LOWER_CUDA_REDUCE_H
+
+#include "lower/cuda/map.h"
+
+// ---- reduction_facts.c
+DType reduction_type(const TileOp *update);                           // what it accumulates in
+bool is_kept(const Iteration *it, int which, const LayoutMode *mode); // a part of the result's place
+int warp_replicas(const Iteration *it, int which); // threads of other warps that hold parts of the same result
+int reduction_scratch_bytes(const Iteration *it, int which);
+
+// ---- reduce.c: printing
+Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type);
+void begin_reduction(Lowering *lo, Iteration *it, int which);
+void add_to_reduction(Lowering *lo, Iteration *it, int which);
+void finish_reduction(Lowering *lo, Iteration *it, int which);
+void print_join_sums(Lowering *lo, const JoinPlan *plan);
+void declare_scratch_buffer(Lowering *lo);
+void next_scratch_buffer(Lowering *lo); // for the next reduction or scan
+
+#endif
