@@ -28,7 +28,8 @@
 //   hazards.c                 find where a barrier must be between conflicting accesses of ordinary threads
 //     group_barriers.c        or a named barrier at which one group arrives and another waits
 //     accesses.c              what each operation reads and writes
-//   consumer.c                print the consumers' code: a walk over the tree, with waits and barriers around each
+//   roles.c                   whose actions are decided: the producer's or a group of consumers'
+//   consumer.c                decide what the consumers do: a walk over the tree, with waits and barriers around each
 //                             operation
 //     statements.c            the operations
 //     software_pipeline.c, early_issue.c, product_loop.c
@@ -38,15 +39,21 @@
 //     box_copy.c              which part of a box is this CTA's
 //     l2_prefetch.c           boxes of the next step, prefetched into the L2 cache
 //     row_index_loop.c        steps of a producer group that knows its rows ahead
+//   actions.c                 both walks add actions to the schedule (lower/gpu/schedule.h), with what each accesses
+//     action_accesses.c
+//   print_action.c            print the finished schedule, action after action, deciding nothing
+//     print_roles.c           the kernel's frame and the threads of each role
+//     print_statements.c      loops, scalars and atomics of the source
 //   parameters.c, launch.c    what the launch hands to the kernel, and the plan that makes it
 //   explain.c                 say what was decided
 //
-// Both walks use
+// For both roles there are (print_X.c prints what X.c decides)
 //
 //     grid.c                  which CTA it is
 //     load_balance.c          where CTAs have unequal work
 //     registers.c             how many registers each group's threads have
-//     rings.c, tiles.c        mbarriers and rings; the variables of tiles
+//     rings.c, print_rings.c  mbarriers and rings
+//     tiles.c                 the variables of tiles
 //     map.c, print_map.c      forall, copies and fills as loops over the registers of each thread
 //     iterate.c               how they are divided
 //     masks.c, early.c        one test around a masked one; loads before uses
@@ -67,7 +74,8 @@
 //     several_writers.c       tensors that several statements write: what must stay in order
 //     panels.c, print_panels.c   accumulators to shared tiles that products read
 //     box.c, tma.c            slices of tensors that are boxes; tensor maps and copies by them
-//     debug.c, checked.c      print and assert; what --check adds
+//     debug.c                 print and assert
+//     checked.c, print_checked.c   what --check adds
 //     build.c, info.c         short forms of Loop IR; what is noted about operations
 //
 // Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rings.c - the mbarriers of the rings, as both roles see them.
+// rings.c - when the roles advance and release rings; print_rings.c has the mbarriers.
 //
 // A buffer is full when all threads that fill it have arrived and all announced bytes are there; it is empty when one
 // lane of each warp that uses it has arrived. The rings advance at the end of every pass through the block that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tiles.c - the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
+// tiles.c - printing of the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
 #include "lower/cuda/checked.h"
 
 static void declare_fragment(Lowering *lo, TileInfo *tile)
