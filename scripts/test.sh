@@ -343,6 +343,6 @@ run_lane 2 &                                               # in a process of its
 wait
 [ -n "$quick" ] && echo "natively, for Hopper and as generic code, in this turn ($turn), every case of:" $whole "and few (--quick) of the others;" \
     "other forms of the same code took few cases (--quick), avx2 and portable C none of these kernels (ALL=1 takes all):" \
-    $(find kernels -name '*.tile' | grep -vxF "$others" | sort) "and no form on the CPU but the native one tests/language/run/clusters.tile layouts.tile sparse24.tile"
+    $(find kernels -name '*.tile' | grep -vxF "$others" | sort) "and no form on the CPU but the native one tests/language/run/clusters.tile conversions.tile layouts.tile sparse24.tile"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'

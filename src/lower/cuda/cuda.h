@@ -314,7 +314,7 @@ typedef struct Lowering {
     uint64_t no_maps;                  // parameters that have none: a launch carries few
     Table *kept_uses;                  // map_uses() by forall, while storage are chosen; else NULL
     int scratch_offset, scratch_bytes; // reductions between warps
-    bool reduces_split_k;              // of products, there
+    bool has_one_scratch;              // of products divided along k, or conversions: too much for two
     int scratch_buffers;               // of scratch_bytes each; 2: taken in turn
     int staging_offset, staging_bytes, n_staged, n_transposed; // stores; so many, of which a whole group's
     bool no_staging, one_box; // it did not fit; of two boxes for each warp only one did

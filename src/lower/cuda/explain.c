@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // explain.c - what was decided, for `kiln explain`.
+#include "lower/cuda/convert_layout.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/grid.h"
 #include "lower/cuda/registers.h"
@@ -127,6 +128,7 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
     if (op->kind == T_FORALL) explain_forall(lo, op);
     if (op->kind != T_COPY && op->kind != T_ATOMIC_TILE) return op->kind == T_FORALL;
     const Buffer *const to = buffer_root(op->copy.dst.buffer), *const from = buffer_root(op->copy.src.buffer);
+    if (op->kind == T_COPY) explain_conversion(lo, op);
     if (to->kind == BUFFER_TENSOR && store_is_staged(lo, op))
         text_print(out, "  line %s: %s %s %s by TMA, staged%s\n", line_of(lo, op), from->name,
                    op->kind == T_COPY ? "to" : "added to", to->name,

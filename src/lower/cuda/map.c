@@ -9,6 +9,7 @@
 
 #include "lower/cuda/actions.h"
 #include "lower/cuda/panels.h"
+#include "lower/cuda/convert_layout.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/reduce.h"
 #include "lower/cuda/store.h"
@@ -219,7 +220,10 @@ void act_elementwise(Lowering *lo, TileOp *op)
     if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
     const PanelsPlan *const panels = plan_panels(lo, op);
     const RowsPlan *rows;
-    if (panels) {
+    ConversionPlan conversion;
+    if (plan_conversion(lo, op, &conversion)) {
+        act_conversion(lo, op, &conversion);
+    } else if (panels) {
         act_form(lo, op, panels);
     } else if (store_is_staged(lo, op)) {
         act_staged_store(lo, op, elementwise_action(lo, op));

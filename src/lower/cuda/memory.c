@@ -3,6 +3,7 @@
 //
 // before: storage, rings, and the copies that run ahead are known
 // after:  all have offsets, and rings as many buffers as fit; or the kernel is refused, with a note for each tile
+#include "lower/cuda/convert_layout.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/checked.h"
 #include "lower/cuda/pipeline.h"
@@ -64,12 +65,17 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
     }
     if (is_split_k(lo, op)) {
         const int bytes = split_k_bytes(lo, tile_info(lo, op->matmul.dst.buffer));
-        lo->reduces_split_k = true;
+        lo->has_one_scratch = true;
         if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
     }
     if (op->kind == T_SCAN && scan_scratch_bytes(lo, op) > lo->scratch_bytes)
         lo->scratch_bytes = scan_scratch_bytes(lo, op);
     if (!is_map(op)) return false;
+    if (conversion_scratch_bytes(lo, op)) {
+        const int bytes = conversion_scratch_bytes(lo, op);
+        lo->has_one_scratch = true;
+        if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
+    }
     measure_stores(lo, op, NULL);
     if (op_info(lo, op)->fetched) return true;
     TileOp *const map = as_map(lo, op);
@@ -340,7 +346,7 @@ static void assign_spares(Lowering *lo)
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
-    lo->scratch_buffers = lo->scratch_bytes > 0 && !lo->is_specialised && !lo->reduces_split_k ? 2 : 1;
+    lo->scratch_buffers = lo->scratch_bytes > 0 && !lo->is_specialised && !lo->has_one_scratch ? 2 : 1;
     if (lo->scratch_bytes < SCALAR_BYTES) lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))
         if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo)) return refuse(lo);

@@ -6,6 +6,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/checked.h"
 #include "lower/cuda/grid.h"
+#include "lower/cuda/convert_layout.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/multistage.h"
 #include "lower/cuda/panels.h"
@@ -79,6 +80,7 @@ static void print_plan(Lowering *lo, const Action *action)
     case PLAN_ROW_ELEMENTS: print_row_elements(lo, action->print); return;
     case PLAN_PIECES: print_pieces(lo, action->print); return;
     case PLAN_STORE: print_store(lo, action->print); return;
+    case PLAN_CONVERSION: print_layout_conversion(lo, action->print); return;
     }
 }
 
@@ -121,7 +123,7 @@ static void print_leaf(Lowering *lo, const Action *action)
     case ACTION_PREFETCH: print_l2_prefetch(lo, action->print); return;
     case ACTION_STORE: print_plan(lo, action); return;
     case ACTION_MAP:
-        if (action->map.how == MAP_ELEMENTS) print_plan(lo, action);
+        if (action->map.how == MAP_ELEMENTS || action->map.how == MAP_CONVERT) print_plan(lo, action);
         else print_partial(lo, action);
         return;
     case ACTION_SCAN: print_scan(lo, action->print); return;

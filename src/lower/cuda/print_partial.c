@@ -78,6 +78,7 @@ void print_partial(Lowering *lo, const Action *action)
     case MAP_KEEP_FIRST: print_keep_first(lo, tile); return;
     case MAP_JOIN_GROUPS: print_join_groups(lo, tile); return;
     case MAP_JOIN_THREADS: print_join_sums(lo, action->print); return;
-    case MAP_ELEMENTS: return;
+    case MAP_ELEMENTS:
+    case MAP_CONVERT: return;
     }
 }

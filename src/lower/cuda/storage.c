@@ -3,14 +3,15 @@
 //
 // Products fix the layouts of their accumulators and register operands (products.c). From there layouts spread
 // through the foralls: all fragments that one forall subscripts by plain indices must be projections of one
-// iteration layout. What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
+// iteration layout; whole copies between fragments come last, and convert if both have layouts then
+// (convert_layout.c). What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
 // follow (other subscripts, two layouts at once, a row that would take a register per column), or that others cannot
 // (results along an index it does not have), lives in shared memory instead, where every access works; explain says
 // which and why.
 //
 // before: the partition and the groups of placed statements are known
 // after:  every tile has its storage and every fragment in registers a layout; every product a kind (products.c)
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/convert_layout.h"
 
 enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 }; // of a fragment that lies along another's columns
 
@@ -68,7 +69,7 @@ static bool scan_op(Lowering *lo, TileOp *op, void *context)
 // ---- spreading layouts
 
 typedef struct Spread {
-    bool changed;
+    bool changed, copies; // copies: between fragments, too; they follow what other statements need
 } Spread;
 
 static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp *map, const char *why);
@@ -270,6 +271,7 @@ static bool spread_op(Lowering *lo, TileOp *op, void *context)
     Spread *const spread = context;
     if (spread->changed) return true;
     if (is_map(op)) {
+        if (copies_fragment(lo, op) && (!spread->copies || plan_conversion(lo, op, NULL))) return true;
         spread_map(lo, as_map(lo, op), spread);
         return true;
     }
@@ -483,10 +485,12 @@ static void finish_storage(Lowering *lo)
             continue;
         const int loops = count_loops(lo);
         for (TileInfo *tile;;) {
-            Spread spread = { true };
+            Spread spread = { true, false };
             while (spread.changed && shared == count_shared(lo) && loops == count_loops(lo)) {
-                spread.changed = false;
+                spread = (Spread){ false, false };
                 each_op(lo, lo->kernel->body, spread_op, &spread);
+                spread.copies = true;
+                if (!spread.changed) each_op(lo, lo->kernel->body, spread_op, &spread);
             }
             int elements = 0;
             if (shared != count_shared(lo) || loops != count_loops(lo) ||

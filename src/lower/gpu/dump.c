@@ -55,6 +55,7 @@ static const char *const store_names[] = {
 static const char *const map_names[] = {
     [MAP_ELEMENTS] = "map",                     [MAP_KEEP_FIRST] = "map (value in the first copy)",
     [MAP_JOIN_GROUPS] = "map (groups join)",    [MAP_JOIN_THREADS] = "map (threads join)",
+    [MAP_CONVERT] = "convert",
 };
 // clang-format on
 

@@ -136,6 +136,7 @@ typedef enum MapKind {
     MAP_KEEP_FIRST,   // a tile that threads hold copies of: its value stays in the first copy, zeros in the others
     MAP_JOIN_GROUPS,  // the warp groups' copies of a tile are added up
     MAP_JOIN_THREADS, // the threads' copies of its elements become their sum or extreme
+    MAP_CONVERT,      // a fragment's values go to a fragment of another layout
 } MapKind;
 // What an ACTION_DECLARE prints: text that means nothing to the schedule, and is not dumped.
 typedef enum DeclareKind {

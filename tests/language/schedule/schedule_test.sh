@@ -31,6 +31,7 @@ check mla_decode_fp8_cluster 90 kernels/mla/decode_dense_fp8.tile mla_decode_pag
 check mla_prefill_sparse 90 kernels/mla/prefill.tile mla_prefill_sparse
 check gather 90 tests/language/run/control.tile gathered
 check converted_fill 90 tests/language/run/clusters.tile converted
+check converted_layout 90 tests/language/run/conversions.tile converted
 check stream_k 90 kernels/gemm/stream_k.tile gemm_stream_k_main
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]
