@@ -244,9 +244,9 @@ void decide_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block)
     if (mine) wait_for_op(lo, op);
     if (op_info(lo, op)->barrier_before) decide_barrier_before(lo, op);
     sync_group_barriers(lo, op);
-    begin_consumer_fill(lo, op);
+    act_consumer_acquire(lo, op);
     if (mine) decide_op(lo, op);
-    end_consumer_fill(lo, op);
+    act_consumer_arrive(lo, op);
     arrive_group_barriers(lo, op);
     leave_rings(lo, op, owner_block);
 }

@@ -76,7 +76,7 @@ void find_consumer_rings(Lowering *lo)
 }
 
 // Before the source group's first store and after its last.
-void begin_consumer_fill(Lowering *lo, const TileOp *op)
+void act_consumer_acquire(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
@@ -86,7 +86,7 @@ void begin_consumer_fill(Lowering *lo, const TileOp *op)
     }
 }
 
-void end_consumer_fill(Lowering *lo, const TileOp *op)
+void act_consumer_arrive(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];

@@ -486,8 +486,8 @@ uint32_t light_groups(Lowering *lo); // that compute no products
 
 // ---- consumer_rings.c
 void find_consumer_rings(Lowering *lo);
-void begin_consumer_fill(Lowering *lo, const TileOp *op); // around the op, if this group makes a tile there
-void end_consumer_fill(Lowering *lo, const TileOp *op);
+void act_consumer_acquire(Lowering *lo, const TileOp *op); // around the op, if this group makes a tile there
+void act_consumer_arrive(Lowering *lo, const TileOp *op);
 RingState *ring_state_of(Lowering *lo, TileOp *block, int stage, int buffers); // fetch.c
 
 // ---- known_values.c
@@ -778,7 +778,6 @@ void act_sync(Lowering *lo);
 bool is_flow(const TileOp *op);
 void declare_value(Lowering *lo, const TileOp *op);
 void print_value(Lowering *lo, const TileOp *op);
-void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests);
 void decide_body(Lowering *lo, TileOp *body); // of a loop
 void decide_op(Lowering *lo, TileOp *op);
 

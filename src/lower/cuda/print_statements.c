@@ -49,11 +49,6 @@ void print_coordinates(Lowering *lo)
 
 // ---- loops
 
-void begin_index_loops(Lowering *lo, const LoopIndex *indices, int n, Nest *nests)
-{
-    for (int i = 0; i < n; i++) begin_index_loop(lo, &nests[i], &indices[i], LOOP_NO_UNROLL, NULL);
-}
-
 static void begin_pipeline(Lowering *lo, const TileOp *op)
 {
     for (int i = 0; i < op->pipeline.n; i++)
