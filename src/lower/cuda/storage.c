@@ -266,6 +266,14 @@ static void spread_map(Lowering *lo, TileOp *map, Spread *spread)
     for (int i = 0; i < uses.count && !spread->changed; i++) spread_to(lo, map, &uses, i, &it, spread);
 }
 
+// Whether every register holds the same element, however the modes are written.
+static bool is_same_layout(const Lowering *lo, const Layout *a, const Layout *b)
+{
+    const ConversionTarget target = { .partition = lo->partition, .element_bits = 16, .in_registers = true };
+    Conversion how;
+    return layout_equal(a, b) || (!layout_convert(a, b, &target, &how) && how.kind == CONVERT_SAME);
+}
+
 static bool spread_op(Lowering *lo, TileOp *op, void *context)
 {
     Spread *const spread = context;
@@ -289,6 +297,9 @@ static bool spread_op(Lowering *lo, TileOp *op, void *context)
             a->layout = layout;
             a->has_layout = spread->changed = true;
             a->laid_by = op;
+        } else if (a->storage == TILE_IN_REGISTERS && !is_same_layout(lo, &a->layout, &layout)) {
+            spread->changed = true;
+            demote(lo, a, want_different(lo, op, a));
         }
     }
     return false;
