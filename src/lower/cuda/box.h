@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // box.h - slices of tensors as boxes, for the files that move them (box.c finds them, box_copy.c says what of them a CTA
-// copies, tma.c prints the copies).
+// copies, tensor_maps.c which map they go by, tma.c prints the copies).
 #ifndef KILN_LOWER_CUDA_BOX_H
 #define KILN_LOWER_CUDA_BOX_H
 
@@ -39,11 +39,18 @@ typedef struct BoxCopy {
     int first;      // row of the tile
     bool of_tensor; // the slice is a tensor's, not a view's
     bool opens;     // it waits for its slot itself, once what its box needs is worked out
+    int map;        // of a cut box the first
 } BoxCopy;
 
 // ---- box_copy.c: deciding
 bool copy_opens_ring(Lowering *lo, const TileOp *op, const Ring *ring);
 const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring);
+
+// ---- tensor_maps.c: deciding
+int map_of_copy(Lowering *lo, const BoxCopy *copy);
+// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
+// when rows > 0.
+int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- tma.c: printing
 void print_box_copy(Lowering *lo, const BoxCopy *copy);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // box_copy.c - which part of a box this CTA copies, and when the copy waits for its slot.
 //
-// before: it is known which tiles a cluster fetches once (cluster.c)      after: tma.c can print the copy
+// before: it is known which tiles a cluster fetches once (cluster.c)      after: tma.c can print the copy, by its map
 #include "lower/cuda/box.h"
 
 #include <assert.h>
@@ -50,5 +50,6 @@ const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
     copy->share = share_of(lo, ring ? copy->tile : NULL, &copy->box);
     if (copy->share.along >= 0) copy->box.width[copy->share.along] = copy->share.width;
     copy->opens = ring && copy_opens_ring(lo, op, ring);
+    copy->map = map_of_copy(lo, copy);
     return copy;
 }

@@ -73,7 +73,8 @@
 //     transposed_store.c      the same of transposed products
 //     several_writers.c       tensors that several statements write: what must stay in order
 //     panels.c, print_panels.c   accumulators to shared tiles that products read
-//     box.c, tma.c            slices of tensors that are boxes; tensor maps and copies by them
+//     box.c, tma.c            slices of tensors that are boxes; copies of them
+//     tensor_maps.c           the tensor maps by which boxes are copied and stored
 //     debug.c                 print and assert
 //     checked.c, print_checked.c   what --check adds
 //     build.c, info.c         short forms of Loop IR; what is noted about operations
@@ -731,9 +732,6 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL:
 Expr *map_address(Lowering *lo, int map);
 // Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
 void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
-// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
-// when rows > 0.
-int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- store.c
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none

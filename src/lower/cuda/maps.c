@@ -5,7 +5,7 @@
 // before: no copy has been looked at       after: no_maps has a bit for each parameter whose boxes are none
 #include "lower/cuda/box.h"
 
-enum { MAPS_OF_CUT = 5 }; // of a box that a view may cut (tma.c)
+enum { MAPS_OF_CUT = 5 }; // of a box that a view may cut (tensor_maps.c)
 
 // Boxes of one tensor and size share a map.
 typedef struct Key {

@@ -161,10 +161,9 @@ static void emit_boxes(Lowering *lo, const Boxes *boxes, int n, int together)
 
 static void print_boxes(Lowering *lo, const StorePlan *plan)
 {
-    Boxes boxes = { .op = plan->op, .plan = plan->staging };
+    Boxes boxes = { .op = plan->op, .plan = plan->staging, .map = plan->map };
     if (plan->frees_staging) print_group_done(lo);
     const Region *const dst = &plan->op->copy.dst;
-    boxes.map = map_of_slice(lo, dst, boxes.plan.columns, 16, boxes.plan.swizzle);
     for (int d = 0; d < dst->buffer->rank - 1; d++)
         if (dst->subs[d].is_range) // the range that is not the last
             boxes.row_dim = dst->buffer->rank - 1 - d;

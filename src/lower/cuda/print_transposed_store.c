@@ -27,7 +27,6 @@ void print_transposed_add(Lowering *lo, const StorePlan *plan)
 {
     const TileOp *const op = plan->op;
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
-    const int map = map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128);
     const int box_bytes = tile->layout.extent[0] * BOX_ROW_BYTES;
     Expr *const group = var_of(lo, lo->group);
     Nest block, one;
@@ -43,8 +42,8 @@ void print_transposed_add(Lowering *lo, const StorePlan *plan)
         Expr *coordinates[5];
         Expr *const column = i32_op(lo, X_ADD, i32_mul(lo, group, GROUP_BOXES * BOX_COLUMNS), BOX_COLUMNS * box);
         slice_coordinates(lo, &op->copy.dst, coordinates, 0, NULL, column);
-        emit_box_store(lo, op, map, expr_binary(lo->arena, X_ADD, var_of(lo, stage), u32_const(lo, box * box_bytes)),
-                       coordinates);
+        emit_box_store(lo, op, plan->map,
+                       expr_binary(lo->arena, X_ADD, var_of(lo, stage), u32_const(lo, box * box_bytes)), coordinates);
     }
     emit_call(lo, "tma_commit", 0);
     end_nest(lo, &one);

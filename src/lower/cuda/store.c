@@ -9,6 +9,7 @@
 // before: staging is placed (memory.c)     after: a store is an action with the waits for its staging as parts
 #include "lower/cuda/store.h"
 
+#include "lower/cuda/box.h"
 #include "lower/cuda/pipeline.h"
 
 // ---- which stores
@@ -160,6 +161,8 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
     plan->is_transposed = store_is_transposed(lo, op);
     plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
+    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128)
+                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, 16, plan->staging.swizzle);
     action.print = plan;
     record_accesses(lo, open_action(lo, action), op);
     if (plan->is_transposed) {

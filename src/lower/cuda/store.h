@@ -24,6 +24,7 @@ typedef struct StorePlan {
     TileOp *op;
     Staging staging; // unless it is transposed
     bool is_transposed;
+    int map;                 // of its boxes
     bool frees_staging;      // with a part: the group waits until its staging is free
     bool issues_early;       // with a part: the next step's first products (early_issue.c)
     Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always

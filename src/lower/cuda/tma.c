@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tma.c - printing: tensor maps, and the copies of boxes between tensors and shared memory that go by them.
+// tma.c - printing: coordinates of boxes, and their copies from tensors to shared memory, by tensor maps.
 //
 // A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows,
 // those outside the view from beyond the tensor, which TMA fills with zeros and does not read.
@@ -8,81 +8,7 @@
 #include "lower/cuda/grid.h"
 #include "lower/cuda/print_action.h"
 
-#include <assert.h>
-
-// ---- maps
-
-static bool is_same_map(const TensorMap *map, const Buffer *tensor, const int *shape, int swizzle)
-{
-    return map->tensor == tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof map->box) == 0;
-}
-
-static int new_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
-{
-    TensorMap *const map = NEW(lo->arena, TensorMap, .tensor = tensor, .swizzle = swizzle, .index = lo->maps.count);
-    memcpy(map->box, shape, sizeof map->box);
-    VEC_PUSH(lo->arena, &lo->maps, map);
-    return map->index;
-}
-
-static int add_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
-{
-    for (int i = 0; i < lo->maps.count; i++)
-        if (is_same_map(lo->maps.items[i], tensor, shape, swizzle)) return i;
-    return new_map(lo, tensor, shape, swizzle);
-}
-
 Expr *map_address(Lowering *lo, int map) { return call_expr(lo, DTYPE_U64, "param_map", 1, i32_const(lo, map)); }
-
-// Widths of a box as a map has them: the fastest dimension first.
-static void reverse_widths(const int64_t *widths, int rank, int *shape)
-{
-    for (int d = 0; d < rank; d++) shape[rank - 1 - d] = (int)widths[d];
-}
-
-int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle)
-{
-    int64_t widths[MAX_RANK];
-    const bool is_box = box_widths(lo, region, widths);
-    assert(is_box);
-    (void)is_box;
-    const int rank = region->buffer->rank;
-    int shape[BOX_RANK] = { 0 };
-    reverse_widths(widths, rank, shape);
-    shape[0] = columns;
-    for (int i = 1; i < rank && rows > 0; i++)
-        if (shape[i] > 1) {
-            shape[i] = rows;
-            break;
-        }
-    return add_map(lo, region->buffer, shape, swizzle);
-}
-
-// Maps of the same columns and 1, 4, 16 ... and at last all rows along the dimension that is cut, one after the other.
-// Returns the first.
-static int maps_of_cut(Lowering *lo, const Box *box, int columns, int swizzle)
-{
-    const int rank = box->tensor->rank, along = rank - 1 - box->cut;
-    int shape[BOX_RANK] = { 0 }, rows[6], n = 0;
-    reverse_widths(box->width, rank, shape);
-    shape[0] = columns;
-    for (int r = 1; r < box->width[box->cut]; r *= 4) rows[n++] = r;
-    rows[n++] = (int)box->width[box->cut];
-    for (int i = 0; i + n <= lo->maps.count; i++) {
-        bool same = true;
-        for (int k = 0; k < n && same; k++) {
-            shape[along] = rows[k];
-            same = is_same_map(lo->maps.items[i + k], box->tensor, shape, swizzle);
-        }
-        if (same) return i;
-    }
-    const int first = lo->maps.count;
-    for (int k = 0; k < n; k++) {
-        shape[along] = rows[k];
-        new_map(lo, box->tensor, shape, swizzle);
-    }
-    return first;
-}
 
 // ---- coordinates
 
@@ -116,24 +42,14 @@ static Expr *rank_times(Lowering *lo, int bytes)
 // A copy's boxes as they are printed.
 typedef struct Load {
     const BoxCopy *copy;
-    int rank, panels, map; // map: of a cut box the first
-    int offset;            // bytes from the tile's beginning
+    int rank, panels;
+    int offset; // bytes from the tile's beginning
     Expr *base, *barrier;
     Expr *at[BOX_RANK];       // of the first panel, the fastest dimension first
     Var *skip, *rows, *whole; // of a cut box
 } Load;
 
 static bool is_cut(const BoxCopy *copy) { return copy->box.cut >= 0; }
-
-static int map_of_load(Lowering *lo, const Load *load)
-{
-    const SharedLayout *const s = &load->copy->tile->shared;
-    int shape[BOX_RANK] = { 0 };
-    if (is_cut(load->copy)) return maps_of_cut(lo, &load->copy->box, s->panel_columns, s->swizzle_bytes);
-    reverse_widths(load->copy->box.width, load->rank, shape);
-    if (load->copy->share.along != load->rank - 1) shape[0] = s->panel_columns;
-    return add_map(lo, load->copy->box.tensor, shape, s->swizzle_bytes);
-}
 
 // To this CTA's part.
 static void point_share(Lowering *lo, Load *load)
@@ -166,7 +82,6 @@ static Load point_load(Lowering *lo, const BoxCopy *copy)
     Load load = { .copy = copy, .rank = copy->box.tensor->rank };
     load.panels = share->panels ? share->panels : s->columns / s->panel_columns;
     load.offset = copy->first * s->pitch_bytes;
-    load.map = map_of_load(lo, &load);
     load.base = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, copy->tile->pointer));
     load.barrier = copy->ring ? full_barrier(lo, copy->ring) : NULL;
     for (int d = 0; d < load.rank; d++)
@@ -198,7 +113,7 @@ static void emit_panel(Lowering *lo, const Load *load, int panel)
     int n = 0;
     if (load->copy->ring)
         args[n++] = expr_binary(a, X_ADD, load->base, u32_const(lo, panel * s->panel_bytes + load->offset));
-    args[n++] = map_address(lo, load->map);
+    args[n++] = map_address(lo, load->copy->map);
     if (load->copy->ring) args[n++] = load->barrier;
     if (is_cut(load->copy)) args[n++] = var_of(lo, load->whole);
     if (is_cut(load->copy) && load->copy->ring) {
