@@ -82,7 +82,9 @@ typedef enum {
     DIVIDE_CONTRACTION
 } Division; // of the contraction: each group has the sum of its part
 Layout layout_accumulator(int rows, int columns, Partition partition, Division division);
-// The same of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.
+// Whether a tile lies so, its rows or its columns divided by the groups; sets which.
+bool layout_is_accumulator(const Layout *layout, Partition partition, Division *division);
+// The same as layout_accumulator, of byte products by mma whose left (odd_rows) or right (odd_columns) operand is turned by ldmatrix in pairs.
 Layout layout_accumulator_bytes(int rows, int columns, Partition partition, Division division, bool odd_rows,
                                 bool odd_columns);
 

@@ -11,6 +11,15 @@ Layout layout_accumulator(int rows, int columns, Partition partition, Division d
     return layout_accumulator_bytes(rows, columns, partition, division, false, false);
 }
 
+bool layout_is_accumulator(const Layout *layout, Partition partition, Division *division)
+{
+    for (*division = DIVIDE_ROWS; *division <= DIVIDE_COLUMNS && layout->rank == 2; ++*division) {
+        const Layout wanted = layout_accumulator(layout->extent[0], layout->extent[1], partition, *division);
+        if (layout_equal(&wanted, layout)) return true;
+    }
+    return false;
+}
+
 // Two instructions side by side have the even and the odd columns of 16; of an instruction's rows r and r+8 are 2r,
 // 2r+1.
 Layout layout_accumulator_bytes(int rows, int columns, Partition partition, Division division, bool odd_rows,

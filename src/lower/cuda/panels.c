@@ -14,18 +14,13 @@ static bool find_panels(Lowering *lo, const TileOp *op, PanelsPlan *plan)
         !region_is_whole(&op->copy.dst) || dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
         (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
         return false;
-    const int rows = from->layout.extent[0], columns = from->layout.extent[1];
-    for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
-        const Layout layout = layout_accumulator(rows, columns, lo->partition, d);
-        const int step = 64 * (d == DIVIDE_ROWS ? lo->partition.groups : 1);
-        const int wide = columns / (d == DIVIDE_ROWS ? 1 : lo->partition.groups);
-        if (!layout_equal(&layout, &from->layout) || rows % step != 0 || wide % 16 != 0 ||
-            (d == DIVIDE_COLUMNS && columns % lo->partition.groups != 0))
-            continue;
-        *plan = (PanelsPlan){ PLAN_PANELS, from, to, d, rows / step, wide };
-        return true;
-    }
-    return false;
+    Division division;
+    if (!layout_is_accumulator(&from->layout, lo->partition, &division)) return false;
+    const int rows = from->layout.extent[0], columns = from->layout.extent[1], groups = lo->partition.groups;
+    const int step = 64 * (division == DIVIDE_ROWS ? groups : 1), parts = division == DIVIDE_ROWS ? 1 : groups;
+    if (rows % step != 0 || columns % (16 * parts) != 0) return false;
+    *plan = (PanelsPlan){ PLAN_PANELS, from, to, division, rows / step, columns / parts };
+    return true;
 }
 
 bool copy_is_panels(Lowering *lo, const TileOp *op)

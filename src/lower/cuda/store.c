@@ -25,15 +25,6 @@ const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
                : NULL;
 }
 
-static bool is_accumulator(Lowering *lo, const TileInfo *tile)
-{
-    for (Division d = DIVIDE_ROWS; d <= DIVIDE_COLUMNS; d++) {
-        const Layout layout = layout_accumulator(tile->layout.extent[0], tile->layout.extent[1], lo->partition, d);
-        if (layout_equal(&layout, &tile->layout)) return true;
-    }
-    return false;
-}
-
 static bool converts_on_the_way(const TileOp *op, DType from, DType to)
 {
     if (op->kind == T_ATOMIC_TILE) return from == DTYPE_F32 && to == DTYPE_F32;
@@ -55,7 +46,9 @@ static int row_blocks(const Layout *layout)
 static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
 {
     const TileInfo *const tile = staged_fragment(lo, op);
-    if (!tile || !is_accumulator(lo, tile) || !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type))
+    Division division;
+    if (!tile || !layout_is_accumulator(&tile->layout, lo->partition, &division) ||
+        !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type))
         return false;
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], blocks = row_blocks(&tile->layout);
     const int wide = layout_registers(&tile->layout) / blocks * 2; // columns of one group

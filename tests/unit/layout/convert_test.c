@@ -84,7 +84,8 @@ static void run_step(const Cta *cta, const ConversionStep *step, int before)
             }
             result[thread][r] = value;
         }
-    memcpy(cta->values, result, sizeof(int) * REGISTERS * (size_t)threads_of(cta));
+    for (int thread = 0; thread < threads_of(cta); thread++)
+        memcpy(cta->values + (size_t)thread * REGISTERS, result[thread], sizeof(int) * (size_t)step->registers);
 }
 
 // ---- shared memory
@@ -159,7 +160,8 @@ static void move_warp(Cta *cta, const Layout *layout, const SharedSide *side, in
 // Loads find nothing in the registers that was there before.
 static void load_warp(Cta *cta, int warp)
 {
-    for (int i = 0; i < WARP_LANES * REGISTERS; i++) cta->values[(size_t)warp * WARP_LANES * REGISTERS + i] = NOTHING;
+    for (int thread = warp * WARP_LANES; thread < (warp + 1) * WARP_LANES; thread++)
+        for (int r = 0; r < layout_registers(cta->to); r++) cta->values[(size_t)thread * REGISTERS + r] = NOTHING;
     move_warp(cta, cta->to, &cta->plan->loads, warp, false);
 }
 

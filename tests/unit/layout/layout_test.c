@@ -72,6 +72,9 @@ static void accumulators_give_each_element_one_owner(void **state)
                         assert_true(layout_covers(&bytes));
                     }
                     assert_true(layout_covers(&layout));
+                    Division division;
+                    assert_true(layout_is_accumulator(&layout, partitions[c], &division));
+                    assert_true(division == (Division)d || partitions[c].groups == 1);
                     expect_owners(&layout, partitions[c], 1);
                 }
 }
