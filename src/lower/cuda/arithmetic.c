@@ -5,7 +5,7 @@
 //
 // Sized arithmetic that may wrap is computed unsigned. That of `int` is not: addresses are made of it, and unsigned
 // ones would keep the compiler from strength-reducing them.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/print.h"
 
 // `value` after a test by a function of check.cuh.
 static Expr *tested(Lowering *lo, const char *test, Expr *value, Span span, const char *message)

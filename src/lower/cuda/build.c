@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // build.c - short forms for building Loop IR.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/print.h"
 
 Expr *i32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_I32, value); }
 Expr *u32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_U32, value); }
@@ -10,14 +10,8 @@ Expr *i32_times(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, 
 Expr *i32_mul(Lowering *lo, Expr *a, int64_t b) { return i32_times(lo, a, i32_const(lo, b)); }
 Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b) { return expr_binary(lo->arena, op, a, i32_const(lo, b)); }
 
-Expr *zero_of(Lowering *lo, DType type)
-{
-    return dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
-}
-
 Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
 Expr *is_zero(Lowering *lo, Var *number) { return i32_op(lo, X_EQ, var_of(lo, number), 0); }
-Expr *both(Lowering *lo, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b); }
 Expr *literal(Lowering *lo, DType type, const char *text) { return common_literal(lo->arena, type, text); }
 
 Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...)
@@ -62,15 +56,6 @@ void emit_call_if(Lowering *lo, Expr *cond, Expr *call)
     if (cond) begin_if(lo, &nest, cond);
     common_add_call(lo->out, call);
     if (cond) end_nest(lo, &nest);
-}
-
-void emit_comment(Lowering *lo, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    const char *const text = arena_vprintf(lo->arena, format, list);
-    va_end(list);
-    loop_add(lo->out, (LoopStmt){ .kind = L_COMMENT, .comment = { text } });
 }
 
 void emit_definition(Lowering *lo, Var *var, Expr *value) { common_declare(lo->out, var, value); }

@@ -10,11 +10,4 @@ bool has_shadow(const Lowering *lo, const TileInfo *tile);
 int shadow_bytes(const Lowering *lo, const TileInfo *tile); // of shared memory
 bool drop_shadow(Lowering *lo);
 
-// ---- print_checked.c
-void declare_shadow(Lowering *lo, TileInfo *tile);
-void print_unwritten(Lowering *lo, const TileInfo *tile);
-void mark_written(Lowering *lo, const Place *place);
-Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span);
-Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span);
-
 #endif

@@ -9,7 +9,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/grid.h"
 #include "lower/cuda/print_action.h"
-#include "lower/cuda/rows.h"
+#include "lower/cuda/print_rows.h"
 
 // ---- sets
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // debug.c - print and assert on the device; calls of its functions for their effect.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/print.h"
 
 // What a trap says: the kernel, the place in the source, and this.
 Expr *trap_text(Lowering *lo, Span span, const char *message)

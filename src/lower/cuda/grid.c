@@ -8,6 +8,7 @@
 //
 // before: parameters are variables (parameters.c)        after: so are the coordinates
 #include "lower/cuda/grid.h"
+#include "lower/cuda/print.h"
 
 static Expr *extent_of(Lowering *lo, int coordinate) { return var_of(lo, lo->numbered_extents[coordinate]); }
 

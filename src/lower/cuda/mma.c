@@ -5,6 +5,7 @@
 // The layouts are wgmma's (tensor_core.c): each warp owns 16 rows of every block of rows. Operands come from the same
 // panels by ldmatrix; the result is there when the instruction has been issued, so nothing is waited for.
 #include "lower/cuda/product.h"
+#include "lower/cuda/print.h"
 
 #include <assert.h>
 

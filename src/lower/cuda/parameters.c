@@ -3,6 +3,7 @@
 //
 // before: nothing is printed        after: scalars, pointers, symbols and the extents of the grid have their variables
 #include "lower/cuda/grid.h"
+#include "lower/cuda/print.h"
 
 static Expr *word(Lowering *lo, int index) { return call_expr(lo, DTYPE_I64, "param_word", 1, i32_const(lo, index)); }
 

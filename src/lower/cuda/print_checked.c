@@ -4,6 +4,7 @@
 //
 // before: memory.c has placed the shadows (checked.c)        after: traps stand where an access may be wrong
 #include "lower/cuda/checked.h"
+#include "lower/cuda/print.h"
 
 void declare_shadow(Lowering *lo, TileInfo *tile)
 {

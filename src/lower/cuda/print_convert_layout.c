@@ -3,6 +3,7 @@
 //
 // Each step fills a new array in an unrolled loop; registers that only change their numbers cost nothing.
 #include "lower/cuda/convert_layout.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 
 static Expr *element(Lowering *lo, Var *array, Expr *at) { return expr_index(lo->arena, array, at); }

@@ -4,6 +4,7 @@
 // before: an action with an EarlyIssue begins       after: its statement is open; in SCOPE_NEXT_STEP ring states and
 //                                                          pointers are those of the next step
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/print_statements.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // print_fma.c - printing: a product by multiply-adds (fma.c) is one call of the prelude's template (fma.cuh).
 #include "lower/cuda/product.h"
+#include "lower/cuda/print.h"
 
 static const char *operand_class(Lowering *lo, const Operand *x, bool along, int runs, int run, int stride)
 {

@@ -2,7 +2,7 @@
 // print_gather.c - printing: rows that are looked up, copied as they lie, and prefetched (gather.c).
 //
 // before: the partition is that of the rows      after: from a look-up to its copy op_info()->lines are the lines
-#include "lower/cuda/rows.h"
+#include "lower/cuda/print_rows.h"
 
 // ---- looked up
 

@@ -3,6 +3,7 @@
 //
 // before: the scalars of a step are declared      after: they still are
 #include "lower/cuda/box.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/producer.h"
 
 typedef struct Sharers {

@@ -6,6 +6,7 @@
 // after:  its statements are at the end of lo->out
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/reduce.h"
 
 // ---- where a thread stands

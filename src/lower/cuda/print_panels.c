@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // print_panels.c - printing: an accumulator into a shared tile that products read (panels.c).
 #include "lower/cuda/panels.h"
+#include "lower/cuda/print.h"
 
 void print_panels(Lowering *lo, const PanelsPlan *plan)
 {

@@ -6,6 +6,7 @@
 //         MAP_JOIN_GROUPS: every copy has the sum of all
 #include "lower/cuda/actions.h"
 #include "lower/cuda/map.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/reduce.h"

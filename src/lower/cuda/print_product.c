@@ -4,6 +4,7 @@
 // before: a product's tiles are declared and what it must not overtake has been waited for
 // after:  it is issued, with its parts
 #include "lower/cuda/actions.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/product.h"
 

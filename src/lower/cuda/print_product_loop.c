@@ -5,6 +5,7 @@
 // before: an action with a ProductLoop begins       after: its statement is open; from the loop on lo->held_slot is the
 //                                                          slot that the step before used, -1 in the first step
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/print_statements.h"
 

@@ -5,7 +5,7 @@
 // before: the pipeline's loop begins       after: until it ends, lo->register_prefetch is what it has in registers. In each
 //         step point_register_prefetch() points it at the next step's rows, and convert_register_prefetch() converts
 //         this step's and loads the next.
-#include "lower/cuda/rows.h"
+#include "lower/cuda/print_rows.h"
 
 // Registers of the pipeline, for all its conversions: they have one form, and one is made in each step.
 typedef struct RegisterPrefetch {

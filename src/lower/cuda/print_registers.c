@@ -3,6 +3,7 @@
 //
 // before: a role begins, and its group of threads is known        after: the group has what registers.c gives it
 #include "lower/cuda/registers.h"
+#include "lower/cuda/print.h"
 
 static void emit_set(Lowering *lo, const char *verb, int registers)
 {

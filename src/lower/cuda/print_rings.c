@@ -3,6 +3,7 @@
 //
 // before: barriers have their places in shared memory (memory.c)
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_rings.h"
 
 // ---- making the barriers

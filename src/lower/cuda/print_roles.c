@@ -3,6 +3,7 @@
 //
 // before: the schedule is complete        after: Loop IR says the same; nothing was decided
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/roles.h"
 #include "lower/cuda/grid.h"
 #include "lower/cuda/registers.h"

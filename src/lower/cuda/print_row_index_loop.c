@@ -5,9 +5,9 @@
 // before: print_first_lists() declares the loop's variables       after: in the loop, row indices and lists of later steps
 //         are under way, and the double buffers are the step's
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/print_rows.h"
 #include "lower/cuda/producer.h"
 #include "lower/cuda/rounds.h"
-#include "lower/cuda/rows.h"
 
 #include <assert.h>
 

@@ -3,6 +3,7 @@
 // What registers hold has a faster way (print_scan_registers.c).
 #include "lower/cuda/scan.h"
 #include "lower/cuda/checked.h"
+#include "lower/cuda/print.h"
 
 // Of element `at` of line `line`, which counts through the other dimensions.
 static void find_position(Lowering *lo, const int64_t *widths, int rank, int axis, Var *line, Var *at, Expr **position)

@@ -4,6 +4,7 @@
 // before: the scan is decided (scan.c), the barriers between its warps are parts of it
 // after:  each element holds the sum of those up to it
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/scan.h"
 #include "lower/cuda/reduce.h"
 

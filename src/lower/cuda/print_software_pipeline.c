@@ -4,6 +4,7 @@
 // before: an action with a SoftwarePipeline begins       after: its statement is open, the index and the crossing
 //                                                               scalars stand for those of the step that it runs
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 
 // From the pipeline's SCOPE_ANY_STEP on, until that ends.

@@ -9,6 +9,7 @@
 //
 // so a lane reads two half words or one word of the tile.
 #include "lower/cuda/product.h"
+#include "lower/cuda/print.h"
 
 // The address of this byte of a row of metadata, plus `pieces` pieces of `piece` bytes; an element may hold several.
 static Expr *address_of(Lowering *lo, const TileInfo *tile, Expr *row, int byte, Expr *pieces, int piece)

@@ -10,6 +10,7 @@
 // before: map.c has found which reductions join their threads, and their barriers are parts of the map
 // after:  begin_reduction(), add_to_reduction() and finish_reduction() stand around the map's loops
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/reduce.h"
 
 // min and max ignore NaN, so it is their identity. -0 + x is x for every x, so the first addition goes.

@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_CUDA_ROUNDS_H
 #define KILN_LOWER_CUDA_ROUNDS_H
 
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/print.h"
 
 // From the beginning of its loop on, until that ends.
 typedef struct RoundVars {

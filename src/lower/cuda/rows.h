@@ -7,7 +7,7 @@
 //   register_prefetch.c        rows that pass through registers, which the step before has loaded
 //   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
 //   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, lines.c
-//                              printing; lines.c: where a lane stands in a row of the tensor and of the tile
+//                              printing (print_rows.h); lines.c: where a lane stands in a row of the tensor and of the tile
 //
 // A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
 // its warp takes of one row of the tensor, from all lanes, is a *line*.
@@ -123,23 +123,6 @@ Expr *last_sub(const Expr *load);
 int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple);
 const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows);
 
-// ---- lines.c
-Line begin_line(Lowering *lo, const Expr *load, const Iteration *it);
-void begin_lines(Lowering *lo, Rows *rows); // of all loads, at the line last declared
-int n_lines(const Rows *rows);              // all loads', runs first
-const Line *nth_line(const Rows *rows, int i);
-Expr *in_line(Lowering *lo, const Line *line, Expr *elements); // its address, so many elements on
-void declare_line(Lowering *lo, Rows *rows, Var *line);        // the lane's place in it, in variables of its own
-void declare_line_at(Lowering *lo, Rows *rows, const char *name, Expr *line);
-typedef struct Columns {
-    Nest nest;
-    Var *first;
-} Columns; // a block in which the column's variable stands further on
-void begin_columns(Lowering *lo, const Rows *rows, Columns *block, int columns);
-void end_columns(Lowering *lo, const Rows *rows, Columns *block);
-Expr *column_of(Lowering *lo, const Rows *rows);     // where it stands
-Expr *piece_address(Lowering *lo, const Rows *rows); // there, in the tile
-
 // ---- decide_rows.c
 int set_units(const Rows *rows);                                  // of a set
 bool can_send(Lowering *lo, const Rows *rows);                    // eight rows of every panel as one piece
@@ -152,40 +135,5 @@ const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline); // NUL
 
 // ---- row_index_loop.c
 void decide_row_index_loop(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
-
-// ---- print_row_index_loop.c
-void begin_row_index_loop(Lowering *lo);
-void end_row_index_loop(Lowering *lo);
-void print_first_lists(Lowering *lo, const RowIndexLoop *loop); // and the variables of the loop
-void print_first_indices(Lowering *lo, const RowIndexLoop *loop);
-void print_next_indices(Lowering *lo, const RowIndexLoop *loop);
-void print_row_elements(Lowering *lo, const RowElements *plan);
-void load_lists(Lowering *lo); // elements of lists, two steps ahead
-Expr *await_lists(Lowering *lo,
-                  const TileOp *pipeline); // 0, known when those are there: blockIdx.z is, which ptxas does
-                                           // not know
-
-// ---- print_gather.c
-void print_look_ups(Lowering *lo, const LookUps *all);
-void print_rows(Lowering *lo, const RowsPlan *plan);
-void prefetch_rows(Lowering *lo, const StepRows *step); // into the L2 cache
-
-// ---- convert.c
-typedef struct Set {
-    Var *raw[SET_UNITS][RUNS_MAX], *each[SET_UNITS][EACH_MAX];
-} Set; // consecutive units of a line
-void declare_set(Lowering *lo, const Rows *rows, Set *set, int units);
-void load_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units, Expr *column); // units `from` ..
-void convert_set(Lowering *lo, const Rows *rows, const Set *set, int from, int units);
-void begin_exchange(Lowering *lo, Rows *rows);                // of a tile that is; else nothing
-int lines_here(Lowering *lo, const Rows *rows, Expr **begin); // that this CTA converts: from `begin` on
-void send_line(Lowering *lo, const Rows *rows, int columns);  // that the warp has stored, to the others
-void convert_rows(Lowering *lo, Rows *rows);
-
-// ---- print_register_prefetch.c
-void declare_register_prefetch(Lowering *lo, const PrefetchedRows *plan);
-void point_register_prefetch(Lowering *lo, const StepRows *step); // at those rows, if they are converted
-void load_register_prefetch(Lowering *lo);                        // with the first step's rows
-void convert_register_prefetch(Lowering *lo, const RowsPlan *plan);
 
 #endif

@@ -4,39 +4,9 @@
 // `int` means 64 bits; what provably fits 32 is computed in 32, and the two meet by widening. Values of narrow
 // floating types are their bits (u16, u8) until they are converted.
 #include "lower/cuda/checked.h"
+#include "lower/cuda/print.h"
 
 #include <assert.h>
-
-DType loop_type(DType type)
-{
-    switch (type) {
-    case DTYPE_INT: return DTYPE_I64;
-    case DTYPE_TF32: return DTYPE_F32;
-    case DTYPE_F16:
-    case DTYPE_BF16: return DTYPE_U16;
-    case DTYPE_E4M3:
-    case DTYPE_E5M2: return DTYPE_U8;
-    case DTYPE_E2M1:
-    case DTYPE_I4:
-    case DTYPE_I2:
-    case DTYPE_U4:
-    case DTYPE_U2: return DTYPE_U8;
-    case DTYPE_NONE:
-    case DTYPE_F64:
-    case DTYPE_F32:
-    case DTYPE_I64:
-    case DTYPE_I32:
-    case DTYPE_I16:
-    case DTYPE_I8:
-    case DTYPE_U64:
-    case DTYPE_U32:
-    case DTYPE_U16:
-    case DTYPE_U8:
-    case DTYPE_BOOL:
-    case DTYPE_COUNT: break;
-    }
-    return type;
-}
 
 static bool fits_i32(Range r) { return r.has_lo && r.has_hi && r.lo >= INT32_MIN && r.hi <= INT32_MAX; }
 

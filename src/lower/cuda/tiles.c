@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tiles.c - printing of the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
 #include "lower/cuda/checked.h"
+#include "lower/cuda/print.h"
 
 static void declare_fragment(Lowering *lo, TileInfo *tile)
 {

@@ -6,6 +6,7 @@
 #include "lower/cuda/actions.h"
 #include "lower/cuda/box.h"
 #include "lower/cuda/grid.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 
 Expr *map_address(Lowering *lo, int map) { return call_expr(lo, DTYPE_U64, "param_map", 1, i32_const(lo, map)); }

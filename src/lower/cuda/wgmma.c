@@ -3,6 +3,7 @@
 //
 // A product is issued and committed as a group; what waits for it is an action of its own (in_flight.c).
 #include "lower/cuda/actions.h"
+#include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/product.h"
 
