@@ -216,6 +216,18 @@ static inline void delay_action(const Made *made, const char *role, ActionKind k
     *link = second;
 }
 
+// The action moves to the end of what another one does in the course of its work.
+static inline void make_part(const Made *made, const char *role, ActionKind kind, int n, ActionKind whole, int of)
+{
+    Action **const link = link_of(made, role, kind, n);
+    Action *const part = *link;
+    *link = part->next;
+    part->next = NULL;
+    Action **end = &find_action(made, role, whole, of)->body;
+    while (*end) end = &(*end)->next;
+    *end = part;
+}
+
 // ---- the schedules
 
 static const TileOp k_loop = { .kind = T_PIPELINE, .pipeline = { .stages = 3 } };

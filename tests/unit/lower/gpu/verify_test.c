@@ -29,6 +29,27 @@ static void right_schedules_pass(void **state)
     expect_right(make_multistage());
 }
 
+// A copy waits for its slot and announces its bytes before it copies; what others do in the course of their work follows
+// what they access.
+static void parts_come_before_copies_and_after_others(void **state)
+{
+    (void)state;
+    Made made = make_gemm();
+    make_part(&made, "producer", ACTION_ACQUIRE, 0, ACTION_COPY, 0);
+    make_part(&made, "producer", ACTION_EXPECT, 0, ACTION_COPY, 0);
+    expect_right(made);
+    made = make_gemm(); // the other copy fills the slot before
+    make_part(&made, "producer", ACTION_ACQUIRE, 0, ACTION_COPY, 1);
+    expect_fault(made, FAULT_RING, "'a b'", "producer");
+    made = make_gemm();
+    make_part(&made, "consumers", ACTION_MMA_WAIT, 0, ACTION_MMA, 0);
+    make_part(&made, "consumers", ACTION_RELEASE, 0, ACTION_MMA, 0);
+    expect_right(made);
+    made = make_gemm(); // for its operands
+    make_part(&made, "consumers", ACTION_WAIT, 0, ACTION_MMA, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'a'", "consumers");
+}
+
 // ---- 1. not visible
 
 static void reads_without_a_wait(void **state)
@@ -339,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_schedules_pass),
+        cmocka_unit_test(parts_come_before_copies_and_after_others),
         cmocka_unit_test(reads_without_a_wait),
         cmocka_unit_test(reads_without_a_barrier),
         cmocka_unit_test(writes_what_others_read),
