@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kernel.c - the lowering's outline: analyses in their order, then what each role does; then all of it is printed.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/box.h"
 #include "lower/cuda/grid.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/registers.h"
@@ -77,7 +78,7 @@ LoopUnit *lower_cuda(TileKernel *kernel, const Target *target, LaunchPlan *plan,
     if (!analyse(lo)) return NULL;
     make_schedule_tables(lo);
     decide_roles(lo);
-    if (lo->failed) return NULL;
+    if (lo->failed || !maps_suffice(lo)) return NULL;
     int words;
     LoopStmt *const body = print_kernel(lo, &words);
     const int threads = all_threads(lo) + producer_threads(lo);

@@ -91,12 +91,6 @@ void fill_plan(Lowering *lo, int threads)
     plan->symbol_max = lo->largest_extent;
     plan->wide = lo->wide;
     plan->n_maps = lo->maps.count;
-    const int most = plan_most_maps(plan_words(plan));
-    if (plan->n_maps > most)
-        diag_error(lo->diags, lo->kernel->params[0].span,
-                   "the copies of this kernel take %d tensor maps, a launch carries %d: "
-                   "use fewer sizes of slices",
-                   plan->n_maps, most);
     plan->maps = NEW_ARRAY(lo->arena, PlanMap, plan->n_maps + 1);
     for (int i = 0; i < plan->n_maps; i++) fill_map(lo, lo->maps.items[i], &plan->maps[i]);
 }

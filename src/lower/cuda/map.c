@@ -113,9 +113,22 @@ static bool is_repeated(Lowering *lo, TileOp *op, const Iteration *it)
 
 // ---- a plan
 
+// What a thread cannot do by itself.
+static bool refuse_statement(Lowering *lo, TileOp *op, void *context)
+{
+    (void)context;
+    int64_t step;
+    if (op->kind == T_FOR && expr_as_int(op->for_.step, &step) && step < 0)
+        return !unsupported(lo, op->span, "a loop that counts down inside forall");
+    if (op->kind == T_MATMUL || op->kind == T_SCAN || op->kind == T_PIPELINE || op->kind == T_RETURN)
+        return !unsupported(lo, op->span, "this statement inside forall");
+    return false;
+}
+
 static void plan_elements(Lowering *lo, MapPlan *plan)
 {
     Iteration *const it = &plan->it;
+    each_op(lo, plan->map->forall.body, refuse_statement, NULL);
     choose_iteration(lo, plan->map, it);
     it->vector = -1;
     find_reductions(lo, plan->map, it);

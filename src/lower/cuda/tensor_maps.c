@@ -88,3 +88,12 @@ int map_of_copy(Lowering *lo, const BoxCopy *copy)
     if (copy->share.along != rank - 1) shape[0] = s->panel_columns;
     return add_map(lo, copy->box.tensor, shape, s->swizzle_bytes);
 }
+
+bool maps_suffice(Lowering *lo)
+{
+    const int most = plan_most_maps(plan_words(lo->plan));
+    if (lo->maps.count <= most) return true;
+    return diag_error(lo->diags, lo->kernel->params[0].span,
+                      "the copies of this kernel take %d tensor maps, a launch carries %d: use fewer sizes of slices",
+                      lo->maps.count, most);
+}

@@ -4,6 +4,8 @@
 #include "lower/cuda/checked.h"
 #include "lower/cuda/print.h"
 
+#include <assert.h>
+
 static void store_at(Lowering *lo, const Place *place, Expr *value, const Iteration *it)
 {
     const bool in_registers = place->root->kind == BUFFER_LOCAL || is_fragment_in_registers(lo, place->root);
@@ -131,12 +133,7 @@ static void emit_thread_loops(Lowering *lo, TileOp *forall, Iteration *it)
 
 static void emit_thread_for(Lowering *lo, TileOp *op, Iteration *it)
 {
-    int64_t step;
     Nest nest;
-    if (expr_as_int(op->for_.step, &step) && step < 0) {
-        unsupported(lo, op->span, "a loop that counts down inside forall");
-        return;
-    }
     begin_counted_loop(lo, &nest, op, LOOP_PLAIN, it);
     emit_thread_block(lo, op->for_.body, it);
     end_nest(lo, &nest);
@@ -212,7 +209,7 @@ void emit_thread_op(Lowering *lo, TileOp *op, Iteration *it)
     case T_MATMUL:
     case T_SCAN:
     case T_PIPELINE:
-    case T_RETURN: unsupported(lo, op->span, "this statement inside forall"); return;
+    case T_RETURN: assert(!"refused where the map was decided"); return;
     }
 }
 
