@@ -4,6 +4,8 @@
 // before: tiles have their storage, fetches and places       after: nothing has changed; the answers stand beside the
 //         ops
 #include "lower/cuda/hazards.h"
+#include "lower/cuda/elementwise.h"
+#include "lower/cuda/store.h"
 
 // ---- shared buffers
 

@@ -54,9 +54,18 @@ bool maps_suffice(Lowering *lo); // false: a launch cannot carry them all, which
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- tma.c: printing
+Expr *map_address(Lowering *lo, int map);
+// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
+void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
 void print_box_copy(Lowering *lo, const BoxCopy *copy);
 
 // ---- box.c
+bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
+bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
+bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
+int tma_bytes(Lowering *lo, const TileOp *op);
+bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
+Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
 bool find_box(Lowering *lo, const Region *region, Box *box);
 bool box_widths(Lowering *lo, const Region *region,
                 int64_t *widths);                        // of a tensor, in any shape; slowest dimension first

@@ -520,83 +520,6 @@ bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex
 bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 
-// ---- iterate.c
-// One pass of a forall as a thread sees it: which register each mode is at, and loads made beforehand.
-struct Iteration {
-    const LoopIndex *indices;
-    int n;
-    Layout layout; // over the distributed indices
-    Partition partition;
-    int dim_of[LAYOUT_MAX_RANK * 2]; // index -> dimension of the layout; -1: a loop in each thread
-    Var *mode[LAYOUT_MAX_MODES];     // loop variable of each register mode, NULL for others
-    struct {
-        Expr *load;
-        Var *values;
-        bool in_words;
-    } loaded[16];
-    int n_loaded; // vector loads
-    struct {
-        Var *at;
-        int extent;
-    } batch[LAYOUT_MAX_MODES]; // modes of loads made together; NULL: not one
-    struct {
-        TileOp *store;
-        Var *values;
-        bool rounds;
-    } stored[8];
-    int n_stored;                         // and stores
-    int vector;                           // the mode they run along, -1: none
-    Var *run;                             // and the index
-    int order[LAYOUT_MAX_MODES], n_order; // the other register modes, the slowest first
-    int n_batched, batch_size, chunk;
-    Var *chunk_begin; // of these the last so many: their loads are made together
-    bool is_loaded;   // while printing: they are made already
-
-    struct {
-        TileOp *update;
-        Var *partial;
-        uint32_t kept;
-        int chains;
-        bool joins;
-    } reductions[8]; // kept: layout dimensions; joins: threads exchange what they have
-    int n_reductions;
-    bool is_linear; // the distributed indices are counted through by all threads together
-};
-
-TileOp *as_map(Lowering *lo, TileOp *op); // a copy, fill or tile atomic as a forall; a forall as it is
-void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
-Iteration own_iteration(void);                                                // of one thread alone
-bool is_map(const TileOp *op);                                                // as_map takes it
-LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
-int loop_index_of(const LoopIndex *indices, int n, const Expr *sub);          // -1: no plain index
-bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
-bool full_extent(const LoopIndex *index, int64_t *extent); // 0 .. extent, constant
-typedef struct MapUse {
-    TileUse use;
-    TileOp *op;
-} MapUse;
-typedef VEC(MapUse) MapUses;
-void map_uses(Lowering *lo, TileOp *forall, MapUses *uses); // of everything in its body
-bool has_replicas(const Layout *layout);                    // threads that repeat the iterations of others
-// Whether threads that repeat iterations, for registers or results of their own, would read memory that the first of
-// them has changed.
-bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout);
-
-// ---- map.c
-void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
-bool result_is_looped(const TileOp *update, const Iteration *it); // of a reduction: no thread has an element of it
-
-// ---- packed.c
-bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
-
-// ---- vector.c
-// The mode of the layout that runs through consecutive elements, if loads or stores of this forall can move several
-// at a time; -1: none. Fills it->loaded and it->stored.
-int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
-void choose_moves(Lowering *lo, TileOp *forall, Iteration *it); // the same, and which loads are made together
-int vector_words(const Buffer *buffer, int width);              // of 32 bits
-int early_words(const Iteration *it); // of all its loads; 0: they cannot be made before its loops
-
 // ---- products.c
 const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take
 bool has_padded_rows(const Product *p);                                    // of an operand in shared memory
@@ -609,35 +532,8 @@ int row_padding(const Buffer *tile); // elements between its rows
 // shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: none for tensor cores.
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
 
-// ---- box.c
-bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
-bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
-bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
-int tma_bytes(Lowering *lo, const TileOp *op);
-bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
-Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
-
-// ---- tma.c
-Expr *map_address(Lowering *lo, int map);
-// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
-void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
-
-// ---- store.c
-const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
-bool store_is_staged(Lowering *lo, TileOp *op);
-int staged_store_bytes(Lowering *lo, TileOp *op);
-void end_stores(Lowering *lo);           // they have been read
-void finish_staged_stores(Lowering *lo); // their bytes are in the tensors
-
-// ---- transposed_store.c
-bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
-int transposed_store_bytes(const Lowering *lo, const TileOp *op);
-
 // ---- panels.c
 bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a tile that products read
-
-// ---- rescale.c
-const TileInfo *rescale_factor(Lowering *lo, const TileOp *op); // of its rows; NULL: it is no such product
 
 // ---- consumer.c
 void decide_consumers(Lowering *lo);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // debug.c - print and assert on the device; calls of its functions for their effect.
 #include "lower/cuda/print.h"
+#include "lower/cuda/elementwise.h"
 
 // What a trap says: the kernel, the place in the source, and this.
 Expr *trap_text(Lowering *lo, Span span, const char *message)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // early.c - copies to registers whose loads are all made before the first of them is finished.
 #include "lower/cuda/map.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/registers.h"
 
 // Is where a region lies known without reading memory?

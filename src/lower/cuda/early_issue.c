@@ -12,6 +12,7 @@
 // tiles.
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/product.h"
+#include "lower/cuda/store.h"
 
 static bool is_early_product(Lowering *lo, const TileOp *op) { return op->stage == 0 && is_wgmma(lo, op); }
 

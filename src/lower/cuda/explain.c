@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // explain.c - what was decided, for `kiln explain`.
 #include "lower/cuda/convert_layout.h"
+#include "lower/cuda/box.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/grid.h"
 #include "lower/cuda/registers.h"
+#include "lower/cuda/store.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)

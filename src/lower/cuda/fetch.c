@@ -9,7 +9,7 @@
 //
 // before: every tile has its storage       after: fetched copies are marked, their tiles have rings; lo->has_producer
 //         if any do
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/box.h"
 
 typedef struct Known {
     const KnownValues *values;

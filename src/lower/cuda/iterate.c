@@ -5,7 +5,7 @@
 // subscripted by plain indices leads, and its layout becomes that of the iterations; indices it does not have are
 // loops in each thread. Without a leader, static index spaces are spread in 16-byte pieces; spaces with extents
 // known at run time are counted through by all threads together.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/elementwise.h"
 
 bool is_map(const TileOp *op)
 {

@@ -4,6 +4,7 @@
 // before: a Rows says what is loaded (rows.c)
 // after:  its lines have pointers, and a variable that says whether they are inside the tensor; the rest adds constants
 #include "lower/cuda/print_rows.h"
+#include "lower/cuda/elementwise.h"
 
 // The numbers of the row, read once: a test that reads one again is a branch around it.
 static void read_subscripts(Lowering *lo, Expr **subs, int n, const Iteration *it)

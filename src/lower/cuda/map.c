@@ -8,6 +8,7 @@
 #include "lower/cuda/map.h"
 
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/panels.h"
 #include "lower/cuda/convert_layout.h"
 #include "lower/cuda/pipeline.h"

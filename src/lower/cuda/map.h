@@ -4,6 +4,7 @@
 #define KILN_LOWER_CUDA_MAP_H
 
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 
 typedef struct MapPlan {
     PlanForm form; // PLAN_MAP

@@ -4,6 +4,7 @@
 // Conditions are comparisons of affine forms of the indices, joined by && and ||. Such a comparison is hardest or
 // easiest to meet in a corner of the box, and the box of one warp is known from its number: the test is uniform in the
 // warp and costs a few instructions, the masked statement nothing where nothing is masked.
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 
 typedef struct Box {

@@ -4,10 +4,12 @@
 // before: storage, rings, and the copies that run ahead are known
 // after:  all have offsets, and rings as many buffers as fit; or the kernel is refused, with a note for each tile
 #include "lower/cuda/convert_layout.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/checked.h"
 #include "lower/cuda/pipeline.h"
 #include "lower/cuda/reduce.h"
+#include "lower/cuda/store.h"
 
 int shared_bytes_max(const Lowering *lo) { return lo->gpu->shared_bytes_max; }
 

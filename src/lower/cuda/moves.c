@@ -4,6 +4,7 @@
 // One uniform test decides whether rows divide into whole vectors; then each is inside or outside as a whole. If not,
 // the prelude's load_vector and store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/cuda/print.h"
+#include "lower/cuda/elementwise.h"
 
 enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
 

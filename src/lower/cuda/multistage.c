@@ -11,6 +11,7 @@
 // is read by nobody any more. A tile takes part if all its writes are such copies, of whole pieces of 4 to 16 bytes, of
 // what tensors hold that are only read, at places that do not depend on what the threads compute.
 #include "lower/cuda/multistage.h"
+#include "lower/cuda/elementwise.h"
 
 // ---- which copies
 

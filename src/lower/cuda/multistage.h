@@ -5,6 +5,7 @@
 #define KILN_LOWER_CUDA_MULTISTAGE_H
 
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 
 // Of its loop, its scopes and what commits its copies.
 typedef struct MultistageSteps {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // packed.c - f32 fragments to 16-bit fragments of the same layout: one instruction for two elements.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/elementwise.h"
 
 // Both fragments in registers, with whole pairs.
 static bool are_packable(const TileInfo *to, const TileInfo *from)

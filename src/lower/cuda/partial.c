@@ -8,6 +8,7 @@
 // layout(c) = partial divides the contraction of c += a @ b among the warp groups: each adds up its part in a copy of
 // c, and the copies are added up after the loop, too; elsewhere after the product.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/product.h"
 

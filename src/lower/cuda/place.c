@@ -3,6 +3,7 @@
 //
 // Accesses to tensors and views are checked here, one test per dimension, minus those that ranges prove.
 #include "lower/cuda/checked.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 
 // 0 <= sub < extent, as far as it has to be tested. NULL: proved.

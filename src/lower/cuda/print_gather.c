@@ -3,6 +3,7 @@
 //
 // before: the partition is that of the rows      after: from a look-up to its copy op_info()->lines are the lines
 #include "lower/cuda/print_rows.h"
+#include "lower/cuda/elementwise.h"
 
 // ---- looked up
 

@@ -5,6 +5,7 @@
 // before: the map has a plan (map.c), and thread numbers and tiles are declared
 // after:  its statements are at the end of lo->out
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/reduce.h"

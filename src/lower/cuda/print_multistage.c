@@ -4,6 +4,7 @@
 // before: an action with a MultistageSteps begins       after: its statement is open; its tiles' pointers are those of
 //         the step that it is for
 #include "lower/cuda/multistage.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/rounds.h"

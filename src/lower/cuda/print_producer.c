@@ -5,6 +5,7 @@
 //         lo->out
 #include "lower/cuda/actions.h"
 #include "lower/cuda/box.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/print_action.h"
 #include "lower/cuda/producer.h"

@@ -5,6 +5,7 @@
 // before: print_first_lists() declares the loop's variables       after: in the loop, row indices and lists of later steps
 //         are under way, and the double buffers are the step's
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print_rows.h"
 #include "lower/cuda/producer.h"
 #include "lower/cuda/rounds.h"

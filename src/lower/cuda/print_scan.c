@@ -3,6 +3,7 @@
 // What registers hold has a faster way (print_scan_registers.c).
 #include "lower/cuda/scan.h"
 #include "lower/cuda/checked.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 
 // Of element `at` of line `line`, which counts through the other dimensions.

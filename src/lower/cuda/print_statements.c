@@ -4,6 +4,7 @@
 // before: statements.c or the producer's walk has decided that the loop stays as the source has it
 // after:  its nests are open until end_loop()
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/print_statements.h"
 

@@ -3,6 +3,7 @@
 //
 // before: the store has a plan (store.c)      after: its statements are at the end of lo->out
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/box.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/store.h"
 

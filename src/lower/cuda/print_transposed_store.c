@@ -4,6 +4,7 @@
 // before: the store is planned (store.c, transposed_store.c) and its staging has a place
 // after:  the boxes are on their way; that they have been read is waited for by the next store, or at the end
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/box.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/store.h"
 

@@ -6,6 +6,7 @@
 // the boxes that the producer fetches anyway. What it keeps between its own statements (slots, row numbers) is private
 // and lies in shared memory, where every one of its threads finds it.
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/map.h"
 #include "lower/cuda/rows.h"
 

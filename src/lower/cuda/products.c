@@ -13,6 +13,7 @@
 // after:  every product has a kind; the result and an operand in registers have layouts, shared operands are read as
 //         panels
 #include "lower/cuda/product.h"
+#include "lower/cuda/elementwise.h"
 
 bool product_region(const Region *region, int64_t *start, int64_t *width)
 {

@@ -10,6 +10,7 @@
 // before: map.c has found which reductions join their threads, and their barriers are parts of the map
 // after:  begin_reduction(), add_to_reduction() and finish_reduction() stand around the map's loops
 #include "lower/cuda/print_action.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 #include "lower/cuda/reduce.h"
 

@@ -3,6 +3,7 @@
 //
 // before: map.c has found the reduction, in `it`        after: the same
 #include "lower/cuda/reduce.h"
+#include "lower/cuda/elementwise.h"
 
 DType reduction_type(const TileOp *update)
 {

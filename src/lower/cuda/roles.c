@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // roles.c - whose code is decided or printed: the producer's or a group of consumers'.
 #include "lower/cuda/roles.h"
+#include "lower/cuda/box.h"
 
 static bool add_alignment(Lowering *lo, TileOp *op, void *context)
 {

@@ -8,7 +8,7 @@
 // before: the producer group's statements and its own tiles are known
 // after:  find_row_indices(): is_row_index and loads_early of such statements, has_row_indices of their pipelines,
 //         is_double_buffered of tiles
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/elementwise.h"
 
 typedef struct Scan {
     Lowering *lo;

@@ -8,6 +8,7 @@
 // Rows are a producer group's, and where consumers copy rows as they lie, theirs. Whatever has not this form goes
 // element by element.
 #include "lower/cuda/rows.h"
+#include "lower/cuda/elementwise.h"
 
 const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile_info(lo, rows->store->store.buffer); }
 

@@ -15,6 +15,7 @@
 #define KILN_LOWER_CUDA_ROWS_H
 
 #include "lower/cuda/actions.h"
+#include "lower/cuda/elementwise.h"
 
 enum {
     PIECE = 8,

@@ -4,6 +4,7 @@
 // `int` means 64 bits; what provably fits 32 is computed in 32, and the two meet by widening. Values of narrow
 // floating types are their bits (u16, u8) until they are converted.
 #include "lower/cuda/checked.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 
 #include <assert.h>

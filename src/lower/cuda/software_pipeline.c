@@ -10,6 +10,7 @@
 // are peeled, not guarded: wgmma under a condition would serialise. Where stage 1 and `issue` access the same tiles the
 // pipeline stays a plain loop.
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/product.h"
 #include "lower/cuda/registers.h"
 

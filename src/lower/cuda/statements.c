@@ -11,6 +11,7 @@
 #include "lower/cuda/registers.h"
 #include "lower/cuda/scan.h"
 #include "lower/cuda/pipeline.h"
+#include "lower/cuda/store.h"
 
 bool is_flow(const TileOp *op)
 {

@@ -12,6 +12,7 @@
 // before: the partition and the groups of placed statements are known
 // after:  every tile has its storage and every fragment in registers a layout; every product a kind (products.c)
 #include "lower/cuda/convert_layout.h"
+#include "lower/cuda/elementwise.h"
 
 enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 }; // of a fragment that lies along another's columns
 

@@ -41,8 +41,17 @@ static inline int box_stride(const Staging *plan)
 static inline int sent_together(const Staging *plan) { return plan->boxes > 2 ? plan->boxes : 1; }
 
 // ---- store.c
+const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
+bool store_is_staged(Lowering *lo, TileOp *op);
+int staged_store_bytes(Lowering *lo, TileOp *op);
+void end_stores(Lowering *lo);           // they have been read
+void finish_staged_stores(Lowering *lo); // their bytes are in the tensors
 void act_staged_store(Lowering *lo, TileOp *op, Action action);
 void act_staging_done(Lowering *lo);
+
+// ---- transposed_store.c
+bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
+int transposed_store_bytes(const Lowering *lo, const TileOp *op);
 
 // ---- print_store.c
 void print_store(Lowering *lo, const StorePlan *plan);

@@ -3,7 +3,7 @@
 //
 // before: as the source says       after: no continue and no return outside forall where an `if` can say the same; no
 // condition of a while reads a tile; a forall that copies slices is a forall over the slices' elements as well
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/elementwise.h"
 
 static TileOp *last_of(TileOp *block)
 {

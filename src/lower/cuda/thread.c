@@ -2,6 +2,7 @@
 // thread.c - one iteration of a forall: the statements inside, as the thread runs them that has it.
 #include "lower/cuda/reduce.h"
 #include "lower/cuda/checked.h"
+#include "lower/cuda/elementwise.h"
 #include "lower/cuda/print.h"
 
 #include <assert.h>

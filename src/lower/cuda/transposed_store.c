@@ -5,6 +5,7 @@
 // A whole group fills two boxes of 32 columns by all rows, synchronises, and one thread adds both
 // (print_transposed_store.c). Staging belongs to the group.
 #include "lower/cuda/store.h"
+#include "lower/cuda/box.h"
 
 bool store_is_transposed(Lowering *lo, TileOp *op)
 {

@@ -10,6 +10,7 @@
 // rows divide into whole vectors; then each is inside or outside as a whole. If not, the prelude's load_vector and
 // store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/cuda/registers.h"
+#include "lower/cuda/elementwise.h"
 
 typedef struct Search {
     Lowering *lo;

@@ -6,7 +6,7 @@
 // one group use lives in the registers of that group; one that several groups use and a placed statement writes lives
 // in shared memory; all other fragments are there once per group, and what computes them is done by every group. A
 // statement without fragments and without a place is divided among all threads. Scalars are every group's.
-#include "lower/cuda/cuda.h"
+#include "lower/cuda/elementwise.h"
 
 static uint32_t all_groups(const Lowering *lo) { return (1u << lo->all.groups) - 1; }
 
