@@ -78,9 +78,9 @@ static const char *make_sides(const Layout *from, const Layout *to, Partition pa
 
 static const char *follow_digits(const Sides *sides, LinearMap *digits)
 {
-    LinearMap home;
-    const char *why = layout_invert(&sides->from, &home);
-    if (!why) why = layout_compose(&home, &sides->to, digits);
+    LinearMap inverse;
+    const char *why = layout_invert(&sides->from, &inverse);
+    if (!why) why = layout_compose(&inverse, &sides->to, digits);
     if (!why) why = divide_lanes(digits, MAP_IN);
     if (!why) why = divide_lanes(digits, MAP_OUT);
     return why;

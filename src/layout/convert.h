@@ -44,7 +44,7 @@ typedef struct ConversionStep {
     int shuffles, selections; // instructions, if a word is one element
 } ConversionStep;
 
-typedef enum SharedAccess { BY_VECTORS, BY_MATRICES, BY_TURNED_MATRICES } SharedAccess;
+typedef enum SharedAccess { BY_VECTORS, BY_MATRICES, BY_TRANSPOSED_MATRICES } SharedAccess;
 
 // One side of a way through shared memory. piece: elements of a vector; 2 for matrices, whose lanes hold pairs.
 typedef struct SharedSide {

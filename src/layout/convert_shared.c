@@ -7,7 +7,7 @@
 // instead of pairs.
 #include "layout/convert.h"
 
-enum { WAVEFRONT_CYCLES = 4, INSTRUCTION_CYCLES = 2, VECTOR_BYTES = 16, MATRIX_ROWS = 8 };
+enum { WAVEFRONT_CYCLES = 4, INSTRUCTION_CYCLES = 2, VECTOR_BYTES = 16, MATRIX_ROWS = 8, NO_DIMENSION = -2 };
 
 typedef struct Side {
     const Layout *layout;
@@ -63,8 +63,8 @@ static bool is_at(const LinearMap *map, int in, int in_stride, int out, int out_
     return mode && mode->extent == 2 && mode->out == out && mode->out_stride == out_stride;
 }
 
-// Whether the lanes hold 8 x 8 matrices of 16-bit elements, lane 4*r + c two neighbours of row (turned: column) r.
-static bool find_matrices(const Side *side, bool turned, LinearMap *pieces)
+// Whether the lanes hold 8 x 8 matrices of 16-bit elements, lane 4*r + c two neighbours of row (transposed: column) r.
+static bool find_matrices(const Side *side, bool transposed, LinearMap *pieces)
 {
     const Layout *const layout = side->layout;
     const int last = layout->rank - 1;
@@ -80,13 +80,13 @@ static bool find_matrices(const Side *side, bool turned, LinearMap *pieces)
         const MapMode *const mode = &map.mode[i];
         if (mode->in == IN_LANE && mode->out == REPLICATED) return false;
         is_element[i] = mode->in == IN_REGISTER && mode->extent == 2 &&
-                        (turned ? mode->in_stride == 1 : mode->out == last && mode->out_stride == 1);
+                        (transposed ? mode->in_stride == 1 : mode->out == last && mode->out_stride == 1);
         found |= is_element[i];
     }
-    const int first = turned ? 4 : 1, bits = turned ? 3 : 2; // lane bits along the last dimension
+    const int first = transposed ? 4 : 1, bits = transposed ? 3 : 2; // lane bits along the last dimension
     for (int bit = 0; bit < bits; bit++)
-        if (!is_at(&map, IN_LANE, first << bit, last, (turned ? 1 : 2) << bit)) return false;
-    *pieces = name_pieces(&map, is_element, turned ? -2 : last);
+        if (!is_at(&map, IN_LANE, first << bit, last, (transposed ? 1 : 2) << bit)) return false;
+    *pieces = name_pieces(&map, is_element, transposed ? NO_DIMENSION : last);
     return found;
 }
 
@@ -179,9 +179,9 @@ static int cost_of(const SharedSide *side)
 static SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices)
 {
     SharedSide best = { .instructions = 0 };
-    for (int turned = 0; turned < 2 && has_matrices; turned++) {
-        SharedSide here = { .access = turned ? BY_TURNED_MATRICES : BY_MATRICES, .piece = 2 };
-        if (shared->pitch_bytes % VECTOR_BYTES != 0 || !find_matrices(side, turned, &here.pieces)) continue;
+    for (int transposed = 0; transposed < 2 && has_matrices; transposed++) {
+        SharedSide here = { .access = transposed ? BY_TRANSPOSED_MATRICES : BY_MATRICES, .piece = 2 };
+        if (shared->pitch_bytes % VECTOR_BYTES != 0 || !find_matrices(side, transposed, &here.pieces)) continue;
         count_matrices(side, shared, &here);
         if (!best.instructions || cost_of(&here) < cost_of(&best)) best = here;
     }

@@ -134,7 +134,7 @@ static int piece_offset(const Cta *cta, const Layout *layout, const SharedSide *
         assert_int_equal(offset_of(cta, first) % (side->piece * cta->element_bytes), 0);
         return offset_of(cta, first) + k * cta->element_bytes;
     }
-    // The lane that has the first element of the memory's row; turned, a thread's pair lies in two rows.
+    // The lane that has the first element of the memory's row; transposed, a thread's pair lies in two rows.
     const int line = side->access == BY_MATRICES ? row : lane % 4 * 2 + k;
     const int from = side->access == BY_MATRICES ? 4 * line : line / 2;
     const int reg = register_of(side, side->access == BY_MATRICES ? 0 : line % 2, number);
@@ -346,15 +346,15 @@ static void accumulators_are_staged_for_wide_stores(void **state)
     assert_int_equal(plan.shared.swizzle_bytes, 128);
 }
 
-// The transposed accumulator: shuffles cannot, as warps have rows; stmatrix turns what the lanes hold.
-static void transposition_turns_matrices(void **state)
+// The transposed accumulator: shuffles cannot, as warps have rows; stmatrix transposes what the lanes hold.
+static void transposition_is_by_matrices(void **state)
 {
     const Partition partition = { 1, 4 };
     const Layout result = layout_accumulator(64, 64, partition, DIVIDE_ROWS),
                  transposed = layout_project(&result, 2, (int[]){ 1, 0 });
     const Conversion plan = convert(&transposed, &result, partition, 16);
     assert_int_equal(plan.kind, CONVERT_SHARED);
-    assert_int_equal(plan.stores.access, BY_TURNED_MATRICES);
+    assert_int_equal(plan.stores.access, BY_TRANSPOSED_MATRICES);
     assert_int_equal(plan.loads.access, BY_MATRICES);
     assert_int_equal(plan.scope, WITHIN_CTA);
     assert_int_equal(plan.stores.wavefronts + plan.loads.wavefronts, 32);
@@ -464,7 +464,7 @@ int main(void)
         cmocka_unit_test(random_conversions_are_right),
         cmocka_unit_test(accumulators_are_left_operands),
         cmocka_unit_test(accumulators_are_staged_for_wide_stores),
-        cmocka_unit_test(transposition_turns_matrices),
+        cmocka_unit_test(transposition_is_by_matrices),
         cmocka_unit_test(quads_exchange),
         cmocka_unit_test(replicated_warps_wait_for_the_first),
         cmocka_unit_test(padded_tiles_move_by_vectors),
