@@ -297,7 +297,6 @@ typedef struct Lowering {
     LoopUnit *unit;
     LaunchPlan *plan;
     Text *explanation;
-    Text helpers; // instruction wrappers of exactly the shapes in use
 
     bool has_producer_group; // one group of them is the producer (producer_group.c)
     bool has_producer, is_persistent;
@@ -312,7 +311,6 @@ typedef struct Lowering {
     VEC(Ring *) rings;
     VEC(RingState *) ring_states;
     VEC(Multistage *) multistages;
-    VEC(TensorMap *) maps;
     uint64_t no_maps;                  // parameters that have none: a launch carries few
     Table *kept_uses;                  // map_uses() by forall, while storage are chosen; else NULL
     int scratch_offset, scratch_bytes; // reductions between warps
@@ -358,6 +356,7 @@ typedef struct Lowering {
 
     // while deciding
     ScheduleBuilder builder;                      // what has been decided so far (actions.c)
+    VEC(TensorMap *) maps;                        // by number (tensor_maps.c)
     VEC(MmaInFlight) in_flight;                   // issued and not yet waited for, oldest first
     bool copies_in_flight;                        // copies by cp.async are not waited for (gather.c)
     int n_alternating;                            // copies that a cluster's CTAs take in turn
@@ -367,6 +366,7 @@ typedef struct Lowering {
 
     // while printing
     LoopList *out;
+    Text helpers;                      // instruction wrappers of exactly the shapes in use
     const Action *next_part;           // of the action at hand
     VEC(Nest *) nests;                 // of the actions around
     VEC(Threads) threads;              // before each of the actions around

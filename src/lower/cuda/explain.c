@@ -185,7 +185,7 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
         text_print(out, ", because %s%s%s", p->why_not ? p->why_not : "", p->why_not ? "; " : "", p->why_loop);
     else
         text_print(out, ", A from %s%s%s",
-                   p->preloaded        ? "registers, loaded before the loop"
+                   p->is_preloaded     ? "registers, loaded before the loop"
                    : p->a_in_registers ? "registers"
                                        : "shared memory",
                    group < 0 ? ", groups divide the " : "",

@@ -79,13 +79,13 @@ LoopUnit *lower_cuda(TileKernel *kernel, const Target *target, LaunchPlan *plan,
     make_schedule_tables(lo);
     decide_roles(lo);
     if (lo->failed || !maps_suffice(lo)) return NULL;
+    explain(lo);
     int words;
     LoopStmt *const body = print_kernel(lo, &words);
     const int threads = all_threads(lo) + producer_threads(lo);
     if (lo->failed || kernel->diags->errors) return NULL;
     fill_unit(lo, body, words, threads);
     fill_plan(lo, threads);
-    explain(lo);
     lo->unit->schedule = lo->builder.schedule;
     return lo->unit;
 }
