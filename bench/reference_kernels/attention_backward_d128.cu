@@ -6,7 +6,6 @@
 // The causal one is attention_backward_d128_causal.cu. Read beside docs/hopper.md, "Attention backward".
 #include "prelude.cuh"
 
-
 DEVICE void wgmma_64x80x16_bf16_ss_at(float (&d)[40], u32 a, u32 b, int add)
 {
     asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 x, y;\n\tmov.b64 x, {%40, 1073741888};\n\tmov.b64 y, {%41, 1073741888};\n\tsetp.ne.b32 p, %42, 0;\n\t"
@@ -23,23 +22,7 @@ DEVICE void wgmma_64x80x16_bf16_ss_ta_at(float (&d)[40], u32 a, u32 b, int add)
                  : "r"(a), "r"(b), "r"(add));
 }
 
-DEVICE void wgmma_64x128x16_bf16_rs_t_at(float (&d)[64], u32 a0, u32 a1, u32 a2, u32 a3, u32 b, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 x, y;\n\tmov.b64 y, {%68, 1073741888};\n\tsetp.ne.b32 p, %69, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64, %65, %66, %67}, y, p, 1, 1, 1;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b), "r"(add));
-}
 DEVICE void pin_40(float (&d)[40]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]) :: "memory"); }
-DEVICE void pin_64(float (&d)[64]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) :: "memory"); }
-
-DEVICE void tma_add_5d(const TensorMap *m, u32 src, int x, int y, int z, int w, int v)
-{
-    asm volatile("cp.reduce.async.bulk.tensor.5d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];"
-                 ::"l"(m), "r"(src), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v) : "memory");
-}
-DEVICE void ld_shared_v2(float &a, float &b, u32 at) { asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(a), "=f"(b) : "r"(at) : "memory"); }
-DEVICE void st_shared(u32 at, float v) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory"); }
 
 // 80 queries x 128 keys per step. k 0, v 32768, q 65536 2 x 20480, go 106496 2 x 20480, dst 147456 2 x 20480, dq staging 188416, barriers 231424; 231520 bytes
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -149,19 +132,11 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                 { float x, y; ld_shared_v2(x, y, at + 288); s[36] = exp2_fast(fma32(s[36], c, -x)); s[37] = exp2_fast(fma32(s[37], c, -y)); s[38] = exp2_fast(fma32(s[38], c, -x)); s[39] = exp2_fast(fma32(s[39], c, -y)); }
                 if ((int)last_key >= (int)SKV) {
                     int from0 = key >= (int)SKV ? 0x7fffffff : 0, from1 = key + 8 >= (int)SKV ? 0x7fffffff : 0;
-                    s[0] = 0 >= from0 ? s[0] : 0; s[1] = 1 >= from0 ? s[1] : 0; s[2] = 0 >= from1 ? s[2] : 0; s[3] = 1 >= from1 ? s[3] : 0;
-                    s[4] = 8 >= from0 ? s[4] : 0; s[5] = 9 >= from0 ? s[5] : 0; s[6] = 8 >= from1 ? s[6] : 0; s[7] = 9 >= from1 ? s[7] : 0;
-                    s[8] = 16 >= from0 ? s[8] : 0; s[9] = 17 >= from0 ? s[9] : 0; s[10] = 16 >= from1 ? s[10] : 0; s[11] = 17 >= from1 ? s[11] : 0;
-                    s[12] = 24 >= from0 ? s[12] : 0; s[13] = 25 >= from0 ? s[13] : 0; s[14] = 24 >= from1 ? s[14] : 0;
-                    s[15] = 25 >= from1 ? s[15] : 0; s[16] = 32 >= from0 ? s[16] : 0; s[17] = 33 >= from0 ? s[17] : 0;
-                    s[18] = 32 >= from1 ? s[18] : 0; s[19] = 33 >= from1 ? s[19] : 0; s[20] = 40 >= from0 ? s[20] : 0;
-                    s[21] = 41 >= from0 ? s[21] : 0; s[22] = 40 >= from1 ? s[22] : 0; s[23] = 41 >= from1 ? s[23] : 0;
-                    s[24] = 48 >= from0 ? s[24] : 0; s[25] = 49 >= from0 ? s[25] : 0; s[26] = 48 >= from1 ? s[26] : 0;
-                    s[27] = 49 >= from1 ? s[27] : 0; s[28] = 56 >= from0 ? s[28] : 0; s[29] = 57 >= from0 ? s[29] : 0;
-                    s[30] = 56 >= from1 ? s[30] : 0; s[31] = 57 >= from1 ? s[31] : 0; s[32] = 64 >= from0 ? s[32] : 0;
-                    s[33] = 65 >= from0 ? s[33] : 0; s[34] = 64 >= from1 ? s[34] : 0; s[35] = 65 >= from1 ? s[35] : 0;
-                    s[36] = 72 >= from0 ? s[36] : 0; s[37] = 73 >= from0 ? s[37] : 0; s[38] = 72 >= from1 ? s[38] : 0;
-                    s[39] = 73 >= from1 ? s[39] : 0;
+                    #pragma unroll
+                    for (int i = 0; i < 10; i++) {
+                        s[4*i] = 8*i >= from0 ? s[4*i] : 0; s[4*i + 1] = 8*i + 1 >= from0 ? s[4*i + 1] : 0;
+                        s[4*i + 2] = 8*i >= from1 ? s[4*i + 2] : 0; s[4*i + 3] = 8*i + 1 >= from1 ? s[4*i + 3] : 0;
+                    }
                 }
                 u32 g[20];
                 wgmma_wait(0);

@@ -4,53 +4,9 @@
 // INDEX [B][SQ][TOPK] names cache slots of 656 bytes (512 e4m3, 4 f32 scales, 64 bf16); a slot outside the cache counts as
 // absent. Two instances of a cluster hold 64 heads each; each converts one of the two key blocks of a step and writes it
 // to both. The schedule is that of mla_decode.cu. Q [B][SQ*128][576], O [B][SQ*128][512], LSE [B][SQ*128] natural.
-// Scales are rounded to bf16 before the product. Read beside docs/hopper.md, "Sparse MLA decode". Built by reference_kernels.py.
+// Scales are rounded to bf16 before the product. Read beside docs/hopper.md, "Sparse MLA decode". Built by reference_kernels.py,
+// which takes plan, combine and combine_wide from mla_decode.cu.
 #include "prelude.cuh"
-
-template <u32 A, u32 B>
-DEVICE void wgmma_64x64x16_bf16_ss_at(float (&d)[32], u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %32, %34;\n\tmov.b64 x, {l, 1073741888};\n\tadd.u32 l, %32, %35;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %33, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, x, y, p, 1, 1, 0, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "r"(base), "r"(add), "n"(A), "n"(B));
-}
-template <u32 B>
-DEVICE void wgmma_64x64x16_bf16_rs_at(float (&d)[32], u32 a0, u32 a1, u32 a2, u32 a3, u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %36, %38;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %37, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, y, p, 1, 1, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(base), "r"(add), "n"(B));
-}
-template <u32 B>
-DEVICE void wgmma_64x256x16_bf16_rs_t_at(float (&d)[128], u32 a0, u32 a1, u32 a2, u32 a3, u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %132, %134;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %133, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, {%128, %129, %130, %131}, y, p, 1, 1, 1;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(base), "r"(add), "n"(B));
-}
-template <u32 A, u32 B>
-DEVICE void wgmma_64x256x16_bf16_ss_t_at(float (&d)[128], u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %128, %130;\n\tmov.b64 x, {l, 1073741888};\n\tadd.u32 l, %128, %131;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %129, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, x, y, p, 1, 1, 0, 1;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-                 : "r"(base), "r"(add), "n"(A), "n"(B));
-}
-DEVICE void pin_32(float (&d)[32]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) :: "memory"); }
-DEVICE void pin_128(float (&d)[128]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127]) :: "memory"); }
-
-DEVICE u32 ld_shared_u32(u32 at) { u32 v; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory"); return v; }
-DEVICE float ld_shared(u32 at) { float v; asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(at) : "memory"); return v; }
-DEVICE void st_shared(u32 at, float v) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory"); }
-DEVICE void launch_dependents(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-DEVICE void wait_prerequisites(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-DEVICE void tma_prefetch_4d(const TensorMap *m, int x, int y, int z, int w)
-{
-    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(m), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
 
 DEVICE float finite(float x) { return x == __int_as_float(0xff800000) ? 0 : x; }
 DEVICE u64 ld_shared_u64(u32 at) { u64 v; asm volatile("ld.shared.u64 %0, [%1];" : "=l"(v) : "r"(at) : "memory"); return v; }
@@ -272,15 +228,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                     float s[32];
                     u32 qr[16];
                     {   // the rotary part of the query, straight into the form of a left operand
-                        u32 r = m*64 + row; const u16 *at = Q + ((u64)b*rows + r)*576 + 512 + (lane & 3)*2;
-                        qr[0] = r + 0 < rows ? *(const u32 *)(at + 0) : 0; qr[1] = r + 8 < rows ? *(const u32 *)(at + 4608) : 0;
-                        qr[2] = r + 0 < rows ? *(const u32 *)(at + 8) : 0; qr[3] = r + 8 < rows ? *(const u32 *)(at + 4616) : 0;
-                        qr[4] = r + 0 < rows ? *(const u32 *)(at + 16) : 0; qr[5] = r + 8 < rows ? *(const u32 *)(at + 4624) : 0;
-                        qr[6] = r + 0 < rows ? *(const u32 *)(at + 24) : 0; qr[7] = r + 8 < rows ? *(const u32 *)(at + 4632) : 0;
-                        qr[8] = r + 0 < rows ? *(const u32 *)(at + 32) : 0; qr[9] = r + 8 < rows ? *(const u32 *)(at + 4640) : 0;
-                        qr[10] = r + 0 < rows ? *(const u32 *)(at + 40) : 0; qr[11] = r + 8 < rows ? *(const u32 *)(at + 4648) : 0;
-                        qr[12] = r + 0 < rows ? *(const u32 *)(at + 48) : 0; qr[13] = r + 8 < rows ? *(const u32 *)(at + 4656) : 0;
-                        qr[14] = r + 0 < rows ? *(const u32 *)(at + 56) : 0; qr[15] = r + 8 < rows ? *(const u32 *)(at + 4664) : 0;
+                        u32 r = m*64 + row; const u16 *at = Q + ((u64)b*rows + r)*576 + 512 + (lane & 3)*2; LOAD_ROTARY(qr);
                     }
                     mbar_wait(base + 230496, qphase); qphase ^= 1; mbar_wait(base + 230400, phase);
                     if (rank != 0) { fence_async(); if ((threadIdx.x & 127) == 0) mbar_expect(base + 230400, 32768); }
@@ -343,64 +291,17 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                             s[30] = ok1 & 16777216u ? s[30] : __int_as_float(0xff800000);
                             s[31] = ok1 & 33554432u ? s[31] : __int_as_float(0xff800000);
                         }
-                        float a0 = top0, a1 = top1, b0 = s[1], b1 = s[3];
-                        a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]);
-                        a0 = fmax32(a0, s[4]); a1 = fmax32(a1, s[6]); b0 = fmax32(b0, s[5]); b1 = fmax32(b1, s[7]);
-                        a0 = fmax32(a0, s[8]); a1 = fmax32(a1, s[10]); b0 = fmax32(b0, s[9]); b1 = fmax32(b1, s[11]);
-                        a0 = fmax32(a0, s[12]); a1 = fmax32(a1, s[14]); b0 = fmax32(b0, s[13]); b1 = fmax32(b1, s[15]);
-                        a0 = fmax32(a0, s[16]); a1 = fmax32(a1, s[18]); b0 = fmax32(b0, s[17]); b1 = fmax32(b1, s[19]);
-                        a0 = fmax32(a0, s[20]); a1 = fmax32(a1, s[22]); b0 = fmax32(b0, s[21]); b1 = fmax32(b1, s[23]);
-                        a0 = fmax32(a0, s[24]); a1 = fmax32(a1, s[26]); b0 = fmax32(b0, s[25]); b1 = fmax32(b1, s[27]);
-                        a0 = fmax32(a0, s[28]); a1 = fmax32(a1, s[30]); b0 = fmax32(b0, s[29]); b1 = fmax32(b1, s[31]);
+                        float a0 = top0, a1 = top1, b0 = s[1], b1 = s[3]; a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]); MAX_28(s);
                         a0 = fmax32(a0, b0); a1 = fmax32(a1, b1); a0 = fmax32(a0, shfl_xor_f(a0, 1)); a1 = fmax32(a1, shfl_xor_f(a1, 1));
                         a0 = fmax32(a0, shfl_xor_f(a0, 2)); a1 = fmax32(a1, shfl_xor_f(a1, 2));
                         if ((lane & 3) == 0) { st_shared(vec + 0, a0); st_shared(vec + 32, a1); }
                         bar_arrive(1, 256);
                         mbar_wait(base + 230400, phase);
-                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c);
-                        sum0 *= fix0; sum1 *= fix1;
+                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c); sum0 *= fix0; sum1 *= fix1;
                         float base0 = a0 == __int_as_float(0xff800000) ? 0 : -a0*c, base1 = a1 == __int_as_float(0xff800000) ? 0 : -a1*c;
-                        s[0] = exp2_fast(fma32(s[0], c, base0)); sum0 += s[0]; s[1] = exp2_fast(fma32(s[1], c, base0)); sum0 += s[1];
-                        s[2] = exp2_fast(fma32(s[2], c, base1)); sum1 += s[2]; s[3] = exp2_fast(fma32(s[3], c, base1)); sum1 += s[3];
-                        s[4] = exp2_fast(fma32(s[4], c, base0)); sum0 += s[4]; s[5] = exp2_fast(fma32(s[5], c, base0)); sum0 += s[5];
-                        s[6] = exp2_fast(fma32(s[6], c, base1)); sum1 += s[6]; s[7] = exp2_fast(fma32(s[7], c, base1)); sum1 += s[7];
-                        s[8] = exp2_fast(fma32(s[8], c, base0)); sum0 += s[8]; s[9] = exp2_fast(fma32(s[9], c, base0)); sum0 += s[9];
-                        s[10] = exp2_fast(fma32(s[10], c, base1)); sum1 += s[10]; s[11] = exp2_fast(fma32(s[11], c, base1)); sum1 += s[11];
-                        s[12] = exp2_fast(fma32(s[12], c, base0)); sum0 += s[12]; s[13] = exp2_fast(fma32(s[13], c, base0)); sum0 += s[13];
-                        s[14] = exp2_fast(fma32(s[14], c, base1)); sum1 += s[14]; s[15] = exp2_fast(fma32(s[15], c, base1)); sum1 += s[15];
-                        s[16] = exp2_fast(fma32(s[16], c, base0)); sum0 += s[16]; s[17] = exp2_fast(fma32(s[17], c, base0)); sum0 += s[17];
-                        s[18] = exp2_fast(fma32(s[18], c, base1)); sum1 += s[18]; s[19] = exp2_fast(fma32(s[19], c, base1)); sum1 += s[19];
-                        s[20] = exp2_fast(fma32(s[20], c, base0)); sum0 += s[20]; s[21] = exp2_fast(fma32(s[21], c, base0)); sum0 += s[21];
-                        s[22] = exp2_fast(fma32(s[22], c, base1)); sum1 += s[22]; s[23] = exp2_fast(fma32(s[23], c, base1)); sum1 += s[23];
-                        s[24] = exp2_fast(fma32(s[24], c, base0)); sum0 += s[24]; s[25] = exp2_fast(fma32(s[25], c, base0)); sum0 += s[25];
-                        s[26] = exp2_fast(fma32(s[26], c, base1)); sum1 += s[26]; s[27] = exp2_fast(fma32(s[27], c, base1)); sum1 += s[27];
-                        s[28] = exp2_fast(fma32(s[28], c, base0)); sum0 += s[28]; s[29] = exp2_fast(fma32(s[29], c, base0)); sum0 += s[29];
-                        s[30] = exp2_fast(fma32(s[30], c, base1)); sum1 += s[30]; s[31] = exp2_fast(fma32(s[31], c, base1)); sum1 += s[31];
-                        u32 p[16];
-                        p[0] = pack_bf16(s[0], s[1]); p[1] = pack_bf16(s[2], s[3]); p[2] = pack_bf16(s[4], s[5]); p[3] = pack_bf16(s[6], s[7]);
-                        p[4] = pack_bf16(s[8], s[9]); p[5] = pack_bf16(s[10], s[11]); p[6] = pack_bf16(s[12], s[13]); p[7] = pack_bf16(s[14], s[15]);
-                        p[8] = pack_bf16(s[16], s[17]); p[9] = pack_bf16(s[18], s[19]); p[10] = pack_bf16(s[20], s[21]);
-                        p[11] = pack_bf16(s[22], s[23]); p[12] = pack_bf16(s[24], s[25]); p[13] = pack_bf16(s[26], s[27]);
-                        p[14] = pack_bf16(s[28], s[29]); p[15] = pack_bf16(s[30], s[31]);
+                        EXP_32(s); u32 p[16]; PACK_16(p, s);
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
-                        lo[0] *= fix0; lo[1] *= fix0; lo[2] *= fix1; lo[3] *= fix1; lo[4] *= fix0; lo[5] *= fix0; lo[6] *= fix1; lo[7] *= fix1;
-                        lo[8] *= fix0; lo[9] *= fix0; lo[10] *= fix1; lo[11] *= fix1; lo[12] *= fix0; lo[13] *= fix0; lo[14] *= fix1; lo[15] *= fix1;
-                        lo[16] *= fix0; lo[17] *= fix0; lo[18] *= fix1; lo[19] *= fix1; lo[20] *= fix0; lo[21] *= fix0; lo[22] *= fix1;
-                        lo[23] *= fix1; lo[24] *= fix0; lo[25] *= fix0; lo[26] *= fix1; lo[27] *= fix1; lo[28] *= fix0; lo[29] *= fix0;
-                        lo[30] *= fix1; lo[31] *= fix1; lo[32] *= fix0; lo[33] *= fix0; lo[34] *= fix1; lo[35] *= fix1; lo[36] *= fix0;
-                        lo[37] *= fix0; lo[38] *= fix1; lo[39] *= fix1; lo[40] *= fix0; lo[41] *= fix0; lo[42] *= fix1; lo[43] *= fix1;
-                        lo[44] *= fix0; lo[45] *= fix0; lo[46] *= fix1; lo[47] *= fix1; lo[48] *= fix0; lo[49] *= fix0; lo[50] *= fix1;
-                        lo[51] *= fix1; lo[52] *= fix0; lo[53] *= fix0; lo[54] *= fix1; lo[55] *= fix1; lo[56] *= fix0; lo[57] *= fix0;
-                        lo[58] *= fix1; lo[59] *= fix1; lo[60] *= fix0; lo[61] *= fix0; lo[62] *= fix1; lo[63] *= fix1; lo[64] *= fix0;
-                        lo[65] *= fix0; lo[66] *= fix1; lo[67] *= fix1; lo[68] *= fix0; lo[69] *= fix0; lo[70] *= fix1; lo[71] *= fix1;
-                        lo[72] *= fix0; lo[73] *= fix0; lo[74] *= fix1; lo[75] *= fix1; lo[76] *= fix0; lo[77] *= fix0; lo[78] *= fix1;
-                        lo[79] *= fix1; lo[80] *= fix0; lo[81] *= fix0; lo[82] *= fix1; lo[83] *= fix1; lo[84] *= fix0; lo[85] *= fix0;
-                        lo[86] *= fix1; lo[87] *= fix1; lo[88] *= fix0; lo[89] *= fix0; lo[90] *= fix1; lo[91] *= fix1; lo[92] *= fix0;
-                        lo[93] *= fix0; lo[94] *= fix1; lo[95] *= fix1; lo[96] *= fix0; lo[97] *= fix0; lo[98] *= fix1; lo[99] *= fix1;
-                        lo[100] *= fix0; lo[101] *= fix0; lo[102] *= fix1; lo[103] *= fix1; lo[104] *= fix0; lo[105] *= fix0; lo[106] *= fix1;
-                        lo[107] *= fix1; lo[108] *= fix0; lo[109] *= fix0; lo[110] *= fix1; lo[111] *= fix1; lo[112] *= fix0; lo[113] *= fix0;
-                        lo[114] *= fix1; lo[115] *= fix1; lo[116] *= fix0; lo[117] *= fix0; lo[118] *= fix1; lo[119] *= fix1; lo[120] *= fix0;
-                        lo[121] *= fix0; lo[122] *= fix1; lo[123] *= fix1; lo[124] *= fix0; lo[125] *= fix0; lo[126] *= fix1; lo[127] *= fix1;
+                        SCALE_128(lo, fix0, fix1);
                         }
                         wgmma_fence();
                         wgmma_64x256x16_bf16_rs_t_at<4096>(lo, p[0], p[1], p[2], p[3], d, n != first);
@@ -408,14 +309,8 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         wgmma_64x256x16_bf16_rs_t_at<4352>(lo, p[8], p[9], p[10], p[11], d, 1);
                         wgmma_64x256x16_bf16_rs_t_at<4480>(lo, p[12], p[13], p[14], p[15], d, 1);
                         wgmma_commit();
-                        bar_sync(2, 256);
-                        top0 = ld_shared(vec + 256); top1 = ld_shared(vec + 288);
-                        fix0 = exp2_fast((a0 - finite(top0))*c); fix1 = exp2_fast((a1 - finite(top1))*c);
-                        sum0 *= fix0; sum1 *= fix1;
-                        s[0] *= fix0; s[1] *= fix0; s[2] *= fix1; s[3] *= fix1; s[4] *= fix0; s[5] *= fix0; s[6] *= fix1; s[7] *= fix1; s[8] *= fix0;
-                        s[9] *= fix0; s[10] *= fix1; s[11] *= fix1; s[12] *= fix0; s[13] *= fix0; s[14] *= fix1; s[15] *= fix1; s[16] *= fix0;
-                        s[17] *= fix0; s[18] *= fix1; s[19] *= fix1; s[20] *= fix0; s[21] *= fix0; s[22] *= fix1; s[23] *= fix1; s[24] *= fix0;
-                        s[25] *= fix0; s[26] *= fix1; s[27] *= fix1; s[28] *= fix0; s[29] *= fix0; s[30] *= fix1; s[31] *= fix1;
+                        bar_sync(2, 256); top0 = ld_shared(vec + 256); top1 = ld_shared(vec + 288); fix0 = exp2_fast((a0 - finite(top0))*c);
+                        fix1 = exp2_fast((a1 - finite(top1))*c); sum0 *= fix0; sum1 *= fix1; SCALE_32(s, fix0, fix1);
                         stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7]));
                         stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(s[8], s[9]), pack_bf16(s[10], s[11]), pack_bf16(s[12], s[13]), pack_bf16(s[14], s[15]));
                         stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(s[16], s[17]), pack_bf16(s[18], s[19]), pack_bf16(s[20], s[21]), pack_bf16(s[22], s[23]));
@@ -427,24 +322,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         pin_128(lo);
                         if (lane == 0) mbar_arrive_cluster(mapa(base + 230448, 0));
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
-                        lo[0] *= fix0; lo[1] *= fix0; lo[2] *= fix1; lo[3] *= fix1; lo[4] *= fix0; lo[5] *= fix0; lo[6] *= fix1; lo[7] *= fix1;
-                        lo[8] *= fix0; lo[9] *= fix0; lo[10] *= fix1; lo[11] *= fix1; lo[12] *= fix0; lo[13] *= fix0; lo[14] *= fix1; lo[15] *= fix1;
-                        lo[16] *= fix0; lo[17] *= fix0; lo[18] *= fix1; lo[19] *= fix1; lo[20] *= fix0; lo[21] *= fix0; lo[22] *= fix1;
-                        lo[23] *= fix1; lo[24] *= fix0; lo[25] *= fix0; lo[26] *= fix1; lo[27] *= fix1; lo[28] *= fix0; lo[29] *= fix0;
-                        lo[30] *= fix1; lo[31] *= fix1; lo[32] *= fix0; lo[33] *= fix0; lo[34] *= fix1; lo[35] *= fix1; lo[36] *= fix0;
-                        lo[37] *= fix0; lo[38] *= fix1; lo[39] *= fix1; lo[40] *= fix0; lo[41] *= fix0; lo[42] *= fix1; lo[43] *= fix1;
-                        lo[44] *= fix0; lo[45] *= fix0; lo[46] *= fix1; lo[47] *= fix1; lo[48] *= fix0; lo[49] *= fix0; lo[50] *= fix1;
-                        lo[51] *= fix1; lo[52] *= fix0; lo[53] *= fix0; lo[54] *= fix1; lo[55] *= fix1; lo[56] *= fix0; lo[57] *= fix0;
-                        lo[58] *= fix1; lo[59] *= fix1; lo[60] *= fix0; lo[61] *= fix0; lo[62] *= fix1; lo[63] *= fix1; lo[64] *= fix0;
-                        lo[65] *= fix0; lo[66] *= fix1; lo[67] *= fix1; lo[68] *= fix0; lo[69] *= fix0; lo[70] *= fix1; lo[71] *= fix1;
-                        lo[72] *= fix0; lo[73] *= fix0; lo[74] *= fix1; lo[75] *= fix1; lo[76] *= fix0; lo[77] *= fix0; lo[78] *= fix1;
-                        lo[79] *= fix1; lo[80] *= fix0; lo[81] *= fix0; lo[82] *= fix1; lo[83] *= fix1; lo[84] *= fix0; lo[85] *= fix0;
-                        lo[86] *= fix1; lo[87] *= fix1; lo[88] *= fix0; lo[89] *= fix0; lo[90] *= fix1; lo[91] *= fix1; lo[92] *= fix0;
-                        lo[93] *= fix0; lo[94] *= fix1; lo[95] *= fix1; lo[96] *= fix0; lo[97] *= fix0; lo[98] *= fix1; lo[99] *= fix1;
-                        lo[100] *= fix0; lo[101] *= fix0; lo[102] *= fix1; lo[103] *= fix1; lo[104] *= fix0; lo[105] *= fix0; lo[106] *= fix1;
-                        lo[107] *= fix1; lo[108] *= fix0; lo[109] *= fix0; lo[110] *= fix1; lo[111] *= fix1; lo[112] *= fix0; lo[113] *= fix0;
-                        lo[114] *= fix1; lo[115] *= fix1; lo[116] *= fix0; lo[117] *= fix0; lo[118] *= fix1; lo[119] *= fix1; lo[120] *= fix0;
-                        lo[121] *= fix0; lo[122] *= fix1; lo[123] *= fix1; lo[124] *= fix0; lo[125] *= fix0; lo[126] *= fix1; lo[127] *= fix1;
+                        SCALE_128(lo, fix0, fix1);
                         }
                         bar_sync(4, 256);
                         wgmma_fence();
@@ -515,64 +393,17 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                             s[30] = ok1 & 16777216u ? s[30] : __int_as_float(0xff800000);
                             s[31] = ok1 & 33554432u ? s[31] : __int_as_float(0xff800000);
                         }
-                        float a0 = top0, a1 = top1, b0 = s[1], b1 = s[3];
-                        a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]);
-                        a0 = fmax32(a0, s[4]); a1 = fmax32(a1, s[6]); b0 = fmax32(b0, s[5]); b1 = fmax32(b1, s[7]);
-                        a0 = fmax32(a0, s[8]); a1 = fmax32(a1, s[10]); b0 = fmax32(b0, s[9]); b1 = fmax32(b1, s[11]);
-                        a0 = fmax32(a0, s[12]); a1 = fmax32(a1, s[14]); b0 = fmax32(b0, s[13]); b1 = fmax32(b1, s[15]);
-                        a0 = fmax32(a0, s[16]); a1 = fmax32(a1, s[18]); b0 = fmax32(b0, s[17]); b1 = fmax32(b1, s[19]);
-                        a0 = fmax32(a0, s[20]); a1 = fmax32(a1, s[22]); b0 = fmax32(b0, s[21]); b1 = fmax32(b1, s[23]);
-                        a0 = fmax32(a0, s[24]); a1 = fmax32(a1, s[26]); b0 = fmax32(b0, s[25]); b1 = fmax32(b1, s[27]);
-                        a0 = fmax32(a0, s[28]); a1 = fmax32(a1, s[30]); b0 = fmax32(b0, s[29]); b1 = fmax32(b1, s[31]);
+                        float a0 = top0, a1 = top1, b0 = s[1], b1 = s[3]; a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]); MAX_28(s);
                         a0 = fmax32(a0, b0); a1 = fmax32(a1, b1); a0 = fmax32(a0, shfl_xor_f(a0, 1)); a1 = fmax32(a1, shfl_xor_f(a1, 1));
                         a0 = fmax32(a0, shfl_xor_f(a0, 2)); a1 = fmax32(a1, shfl_xor_f(a1, 2));
                         if ((lane & 3) == 0) { st_shared(vec + 0, a0); st_shared(vec + 32, a1); }
                         bar_arrive(1, 256);
                         mbar_wait(base + 230400, phase);
-                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c);
-                        sum0 *= fix0; sum1 *= fix1;
+                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c); sum0 *= fix0; sum1 *= fix1;
                         float base0 = a0 == __int_as_float(0xff800000) ? 0 : -a0*c, base1 = a1 == __int_as_float(0xff800000) ? 0 : -a1*c;
-                        s[0] = exp2_fast(fma32(s[0], c, base0)); sum0 += s[0]; s[1] = exp2_fast(fma32(s[1], c, base0)); sum0 += s[1];
-                        s[2] = exp2_fast(fma32(s[2], c, base1)); sum1 += s[2]; s[3] = exp2_fast(fma32(s[3], c, base1)); sum1 += s[3];
-                        s[4] = exp2_fast(fma32(s[4], c, base0)); sum0 += s[4]; s[5] = exp2_fast(fma32(s[5], c, base0)); sum0 += s[5];
-                        s[6] = exp2_fast(fma32(s[6], c, base1)); sum1 += s[6]; s[7] = exp2_fast(fma32(s[7], c, base1)); sum1 += s[7];
-                        s[8] = exp2_fast(fma32(s[8], c, base0)); sum0 += s[8]; s[9] = exp2_fast(fma32(s[9], c, base0)); sum0 += s[9];
-                        s[10] = exp2_fast(fma32(s[10], c, base1)); sum1 += s[10]; s[11] = exp2_fast(fma32(s[11], c, base1)); sum1 += s[11];
-                        s[12] = exp2_fast(fma32(s[12], c, base0)); sum0 += s[12]; s[13] = exp2_fast(fma32(s[13], c, base0)); sum0 += s[13];
-                        s[14] = exp2_fast(fma32(s[14], c, base1)); sum1 += s[14]; s[15] = exp2_fast(fma32(s[15], c, base1)); sum1 += s[15];
-                        s[16] = exp2_fast(fma32(s[16], c, base0)); sum0 += s[16]; s[17] = exp2_fast(fma32(s[17], c, base0)); sum0 += s[17];
-                        s[18] = exp2_fast(fma32(s[18], c, base1)); sum1 += s[18]; s[19] = exp2_fast(fma32(s[19], c, base1)); sum1 += s[19];
-                        s[20] = exp2_fast(fma32(s[20], c, base0)); sum0 += s[20]; s[21] = exp2_fast(fma32(s[21], c, base0)); sum0 += s[21];
-                        s[22] = exp2_fast(fma32(s[22], c, base1)); sum1 += s[22]; s[23] = exp2_fast(fma32(s[23], c, base1)); sum1 += s[23];
-                        s[24] = exp2_fast(fma32(s[24], c, base0)); sum0 += s[24]; s[25] = exp2_fast(fma32(s[25], c, base0)); sum0 += s[25];
-                        s[26] = exp2_fast(fma32(s[26], c, base1)); sum1 += s[26]; s[27] = exp2_fast(fma32(s[27], c, base1)); sum1 += s[27];
-                        s[28] = exp2_fast(fma32(s[28], c, base0)); sum0 += s[28]; s[29] = exp2_fast(fma32(s[29], c, base0)); sum0 += s[29];
-                        s[30] = exp2_fast(fma32(s[30], c, base1)); sum1 += s[30]; s[31] = exp2_fast(fma32(s[31], c, base1)); sum1 += s[31];
-                        u32 p[16];
-                        p[0] = pack_bf16(s[0], s[1]); p[1] = pack_bf16(s[2], s[3]); p[2] = pack_bf16(s[4], s[5]); p[3] = pack_bf16(s[6], s[7]);
-                        p[4] = pack_bf16(s[8], s[9]); p[5] = pack_bf16(s[10], s[11]); p[6] = pack_bf16(s[12], s[13]); p[7] = pack_bf16(s[14], s[15]);
-                        p[8] = pack_bf16(s[16], s[17]); p[9] = pack_bf16(s[18], s[19]); p[10] = pack_bf16(s[20], s[21]);
-                        p[11] = pack_bf16(s[22], s[23]); p[12] = pack_bf16(s[24], s[25]); p[13] = pack_bf16(s[26], s[27]);
-                        p[14] = pack_bf16(s[28], s[29]); p[15] = pack_bf16(s[30], s[31]);
+                        EXP_32(s); u32 p[16]; PACK_16(p, s);
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
-                        lo[0] *= fix0; lo[1] *= fix0; lo[2] *= fix1; lo[3] *= fix1; lo[4] *= fix0; lo[5] *= fix0; lo[6] *= fix1; lo[7] *= fix1;
-                        lo[8] *= fix0; lo[9] *= fix0; lo[10] *= fix1; lo[11] *= fix1; lo[12] *= fix0; lo[13] *= fix0; lo[14] *= fix1; lo[15] *= fix1;
-                        lo[16] *= fix0; lo[17] *= fix0; lo[18] *= fix1; lo[19] *= fix1; lo[20] *= fix0; lo[21] *= fix0; lo[22] *= fix1;
-                        lo[23] *= fix1; lo[24] *= fix0; lo[25] *= fix0; lo[26] *= fix1; lo[27] *= fix1; lo[28] *= fix0; lo[29] *= fix0;
-                        lo[30] *= fix1; lo[31] *= fix1; lo[32] *= fix0; lo[33] *= fix0; lo[34] *= fix1; lo[35] *= fix1; lo[36] *= fix0;
-                        lo[37] *= fix0; lo[38] *= fix1; lo[39] *= fix1; lo[40] *= fix0; lo[41] *= fix0; lo[42] *= fix1; lo[43] *= fix1;
-                        lo[44] *= fix0; lo[45] *= fix0; lo[46] *= fix1; lo[47] *= fix1; lo[48] *= fix0; lo[49] *= fix0; lo[50] *= fix1;
-                        lo[51] *= fix1; lo[52] *= fix0; lo[53] *= fix0; lo[54] *= fix1; lo[55] *= fix1; lo[56] *= fix0; lo[57] *= fix0;
-                        lo[58] *= fix1; lo[59] *= fix1; lo[60] *= fix0; lo[61] *= fix0; lo[62] *= fix1; lo[63] *= fix1; lo[64] *= fix0;
-                        lo[65] *= fix0; lo[66] *= fix1; lo[67] *= fix1; lo[68] *= fix0; lo[69] *= fix0; lo[70] *= fix1; lo[71] *= fix1;
-                        lo[72] *= fix0; lo[73] *= fix0; lo[74] *= fix1; lo[75] *= fix1; lo[76] *= fix0; lo[77] *= fix0; lo[78] *= fix1;
-                        lo[79] *= fix1; lo[80] *= fix0; lo[81] *= fix0; lo[82] *= fix1; lo[83] *= fix1; lo[84] *= fix0; lo[85] *= fix0;
-                        lo[86] *= fix1; lo[87] *= fix1; lo[88] *= fix0; lo[89] *= fix0; lo[90] *= fix1; lo[91] *= fix1; lo[92] *= fix0;
-                        lo[93] *= fix0; lo[94] *= fix1; lo[95] *= fix1; lo[96] *= fix0; lo[97] *= fix0; lo[98] *= fix1; lo[99] *= fix1;
-                        lo[100] *= fix0; lo[101] *= fix0; lo[102] *= fix1; lo[103] *= fix1; lo[104] *= fix0; lo[105] *= fix0; lo[106] *= fix1;
-                        lo[107] *= fix1; lo[108] *= fix0; lo[109] *= fix0; lo[110] *= fix1; lo[111] *= fix1; lo[112] *= fix0; lo[113] *= fix0;
-                        lo[114] *= fix1; lo[115] *= fix1; lo[116] *= fix0; lo[117] *= fix0; lo[118] *= fix1; lo[119] *= fix1; lo[120] *= fix0;
-                        lo[121] *= fix0; lo[122] *= fix1; lo[123] *= fix1; lo[124] *= fix0; lo[125] *= fix0; lo[126] *= fix1; lo[127] *= fix1;
+                        SCALE_128(lo, fix0, fix1);
                         }
                         wgmma_fence();
                         wgmma_64x256x16_bf16_rs_t_at<4096>(lo, p[0], p[1], p[2], p[3], d, n != first);
@@ -580,14 +411,8 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         wgmma_64x256x16_bf16_rs_t_at<4352>(lo, p[8], p[9], p[10], p[11], d, 1);
                         wgmma_64x256x16_bf16_rs_t_at<4480>(lo, p[12], p[13], p[14], p[15], d, 1);
                         wgmma_commit();
-                        bar_sync(2, 256);
-                        top0 = ld_shared(vec + 256); top1 = ld_shared(vec + 288);
-                        fix0 = exp2_fast((a0 - finite(top0))*c); fix1 = exp2_fast((a1 - finite(top1))*c);
-                        sum0 *= fix0; sum1 *= fix1;
-                        s[0] *= fix0; s[1] *= fix0; s[2] *= fix1; s[3] *= fix1; s[4] *= fix0; s[5] *= fix0; s[6] *= fix1; s[7] *= fix1; s[8] *= fix0;
-                        s[9] *= fix0; s[10] *= fix1; s[11] *= fix1; s[12] *= fix0; s[13] *= fix0; s[14] *= fix1; s[15] *= fix1; s[16] *= fix0;
-                        s[17] *= fix0; s[18] *= fix1; s[19] *= fix1; s[20] *= fix0; s[21] *= fix0; s[22] *= fix1; s[23] *= fix1; s[24] *= fix0;
-                        s[25] *= fix0; s[26] *= fix1; s[27] *= fix1; s[28] *= fix0; s[29] *= fix0; s[30] *= fix1; s[31] *= fix1;
+                        bar_sync(2, 256); top0 = ld_shared(vec + 256); top1 = ld_shared(vec + 288); fix0 = exp2_fast((a0 - finite(top0))*c);
+                        fix1 = exp2_fast((a1 - finite(top1))*c); sum0 *= fix0; sum1 *= fix1; SCALE_32(s, fix0, fix1);
                         stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7]));
                         stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(s[8], s[9]), pack_bf16(s[10], s[11]), pack_bf16(s[12], s[13]), pack_bf16(s[14], s[15]));
                         stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(s[16], s[17]), pack_bf16(s[18], s[19]), pack_bf16(s[20], s[21]), pack_bf16(s[22], s[23]));
@@ -599,24 +424,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         pin_128(lo);
                         if (lane == 0) mbar_arrive_cluster(mapa(base + 230448, 0));
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
-                        lo[0] *= fix0; lo[1] *= fix0; lo[2] *= fix1; lo[3] *= fix1; lo[4] *= fix0; lo[5] *= fix0; lo[6] *= fix1; lo[7] *= fix1;
-                        lo[8] *= fix0; lo[9] *= fix0; lo[10] *= fix1; lo[11] *= fix1; lo[12] *= fix0; lo[13] *= fix0; lo[14] *= fix1; lo[15] *= fix1;
-                        lo[16] *= fix0; lo[17] *= fix0; lo[18] *= fix1; lo[19] *= fix1; lo[20] *= fix0; lo[21] *= fix0; lo[22] *= fix1;
-                        lo[23] *= fix1; lo[24] *= fix0; lo[25] *= fix0; lo[26] *= fix1; lo[27] *= fix1; lo[28] *= fix0; lo[29] *= fix0;
-                        lo[30] *= fix1; lo[31] *= fix1; lo[32] *= fix0; lo[33] *= fix0; lo[34] *= fix1; lo[35] *= fix1; lo[36] *= fix0;
-                        lo[37] *= fix0; lo[38] *= fix1; lo[39] *= fix1; lo[40] *= fix0; lo[41] *= fix0; lo[42] *= fix1; lo[43] *= fix1;
-                        lo[44] *= fix0; lo[45] *= fix0; lo[46] *= fix1; lo[47] *= fix1; lo[48] *= fix0; lo[49] *= fix0; lo[50] *= fix1;
-                        lo[51] *= fix1; lo[52] *= fix0; lo[53] *= fix0; lo[54] *= fix1; lo[55] *= fix1; lo[56] *= fix0; lo[57] *= fix0;
-                        lo[58] *= fix1; lo[59] *= fix1; lo[60] *= fix0; lo[61] *= fix0; lo[62] *= fix1; lo[63] *= fix1; lo[64] *= fix0;
-                        lo[65] *= fix0; lo[66] *= fix1; lo[67] *= fix1; lo[68] *= fix0; lo[69] *= fix0; lo[70] *= fix1; lo[71] *= fix1;
-                        lo[72] *= fix0; lo[73] *= fix0; lo[74] *= fix1; lo[75] *= fix1; lo[76] *= fix0; lo[77] *= fix0; lo[78] *= fix1;
-                        lo[79] *= fix1; lo[80] *= fix0; lo[81] *= fix0; lo[82] *= fix1; lo[83] *= fix1; lo[84] *= fix0; lo[85] *= fix0;
-                        lo[86] *= fix1; lo[87] *= fix1; lo[88] *= fix0; lo[89] *= fix0; lo[90] *= fix1; lo[91] *= fix1; lo[92] *= fix0;
-                        lo[93] *= fix0; lo[94] *= fix1; lo[95] *= fix1; lo[96] *= fix0; lo[97] *= fix0; lo[98] *= fix1; lo[99] *= fix1;
-                        lo[100] *= fix0; lo[101] *= fix0; lo[102] *= fix1; lo[103] *= fix1; lo[104] *= fix0; lo[105] *= fix0; lo[106] *= fix1;
-                        lo[107] *= fix1; lo[108] *= fix0; lo[109] *= fix0; lo[110] *= fix1; lo[111] *= fix1; lo[112] *= fix0; lo[113] *= fix0;
-                        lo[114] *= fix1; lo[115] *= fix1; lo[116] *= fix0; lo[117] *= fix0; lo[118] *= fix1; lo[119] *= fix1; lo[120] *= fix0;
-                        lo[121] *= fix0; lo[122] *= fix1; lo[123] *= fix1; lo[124] *= fix0; lo[125] *= fix0; lo[126] *= fix1; lo[127] *= fix1;
+                        SCALE_128(lo, fix0, fix1);
                         }
                         bar_sync(4, 256);
                         wgmma_fence();
@@ -661,108 +469,28 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                 }
                 if (split) {
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[0]*inv0), __float_as_uint(lo[1]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[2]*inv1), __float_as_uint(lo[3]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[4]*inv0), __float_as_uint(lo[5]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[6]*inv1), __float_as_uint(lo[7]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[8]*inv0), __float_as_uint(lo[9]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[10]*inv1), __float_as_uint(lo[11]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[12]*inv0), __float_as_uint(lo[13]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[14]*inv1), __float_as_uint(lo[15]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 0); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 0, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[16]*inv0), __float_as_uint(lo[17]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[18]*inv1), __float_as_uint(lo[19]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[20]*inv0), __float_as_uint(lo[21]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[22]*inv1), __float_as_uint(lo[23]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[24]*inv0), __float_as_uint(lo[25]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[26]*inv1), __float_as_uint(lo[27]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[28]*inv0), __float_as_uint(lo[29]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[30]*inv1), __float_as_uint(lo[31]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 16); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 32, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[32]*inv0), __float_as_uint(lo[33]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[34]*inv1), __float_as_uint(lo[35]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[36]*inv0), __float_as_uint(lo[37]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[38]*inv1), __float_as_uint(lo[39]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[40]*inv0), __float_as_uint(lo[41]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[42]*inv1), __float_as_uint(lo[43]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[44]*inv0), __float_as_uint(lo[45]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[46]*inv1), __float_as_uint(lo[47]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 32); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 64, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[48]*inv0), __float_as_uint(lo[49]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[50]*inv1), __float_as_uint(lo[51]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[52]*inv0), __float_as_uint(lo[53]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[54]*inv1), __float_as_uint(lo[55]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[56]*inv0), __float_as_uint(lo[57]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[58]*inv1), __float_as_uint(lo[59]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[60]*inv0), __float_as_uint(lo[61]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[62]*inv1), __float_as_uint(lo[63]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 48); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 96, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[64]*inv0), __float_as_uint(lo[65]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[66]*inv1), __float_as_uint(lo[67]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[68]*inv0), __float_as_uint(lo[69]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[70]*inv1), __float_as_uint(lo[71]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[72]*inv0), __float_as_uint(lo[73]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[74]*inv1), __float_as_uint(lo[75]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[76]*inv0), __float_as_uint(lo[77]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[78]*inv1), __float_as_uint(lo[79]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 64); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 128, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[80]*inv0), __float_as_uint(lo[81]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[82]*inv1), __float_as_uint(lo[83]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[84]*inv0), __float_as_uint(lo[85]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[86]*inv1), __float_as_uint(lo[87]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[88]*inv0), __float_as_uint(lo[89]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[90]*inv1), __float_as_uint(lo[91]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[92]*inv0), __float_as_uint(lo[93]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[94]*inv1), __float_as_uint(lo[95]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 80); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 160, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[96]*inv0), __float_as_uint(lo[97]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[98]*inv1), __float_as_uint(lo[99]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[100]*inv0), __float_as_uint(lo[101]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[102]*inv1), __float_as_uint(lo[103]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[104]*inv0), __float_as_uint(lo[105]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[106]*inv1), __float_as_uint(lo[107]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[108]*inv0), __float_as_uint(lo[109]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[110]*inv1), __float_as_uint(lo[111]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 96); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 192, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[112]*inv0), __float_as_uint(lo[113]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[114]*inv1), __float_as_uint(lo[115]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[116]*inv0), __float_as_uint(lo[117]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[118]*inv1), __float_as_uint(lo[119]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[120]*inv0), __float_as_uint(lo[121]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[122]*inv1), __float_as_uint(lo[123]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(lo[124]*inv0), __float_as_uint(lo[125]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(lo[126]*inv1), __float_as_uint(lo[127]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(lo, 112); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 224, m*64 + warp*16, slot); tma_commit(); }
                 } else {
                     if (lane == 0) tma_wait_read(0);
@@ -812,15 +540,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                     float s[32];
                     u32 qr[16];
                     {   // the rotary part of the query, straight into the form of a left operand
-                        u32 r = m*64 + row; const u16 *at = Q + ((u64)b*rows + r)*576 + 512 + (lane & 3)*2;
-                        qr[0] = r + 0 < rows ? *(const u32 *)(at + 0) : 0; qr[1] = r + 8 < rows ? *(const u32 *)(at + 4608) : 0;
-                        qr[2] = r + 0 < rows ? *(const u32 *)(at + 8) : 0; qr[3] = r + 8 < rows ? *(const u32 *)(at + 4616) : 0;
-                        qr[4] = r + 0 < rows ? *(const u32 *)(at + 16) : 0; qr[5] = r + 8 < rows ? *(const u32 *)(at + 4624) : 0;
-                        qr[6] = r + 0 < rows ? *(const u32 *)(at + 24) : 0; qr[7] = r + 8 < rows ? *(const u32 *)(at + 4632) : 0;
-                        qr[8] = r + 0 < rows ? *(const u32 *)(at + 32) : 0; qr[9] = r + 8 < rows ? *(const u32 *)(at + 4640) : 0;
-                        qr[10] = r + 0 < rows ? *(const u32 *)(at + 40) : 0; qr[11] = r + 8 < rows ? *(const u32 *)(at + 4648) : 0;
-                        qr[12] = r + 0 < rows ? *(const u32 *)(at + 48) : 0; qr[13] = r + 8 < rows ? *(const u32 *)(at + 4656) : 0;
-                        qr[14] = r + 0 < rows ? *(const u32 *)(at + 56) : 0; qr[15] = r + 8 < rows ? *(const u32 *)(at + 4664) : 0;
+                        u32 r = m*64 + row; const u16 *at = Q + ((u64)b*rows + r)*576 + 512 + (lane & 3)*2; LOAD_ROTARY(qr);
                     }
                     mbar_wait(base + 230496, qphase); qphase ^= 1; mbar_wait(base + 230432, phase);
                     if (rank != 1) { fence_async(); if ((threadIdx.x & 127) == 0) mbar_expect(base + 230432, 32768); }
@@ -883,47 +603,17 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                             s[30] = ok1 & 16777216u ? s[30] : __int_as_float(0xff800000);
                             s[31] = ok1 & 33554432u ? s[31] : __int_as_float(0xff800000);
                         }
-                        float a0 = s[0], a1 = s[2], b0 = s[1], b1 = s[3];
-                        a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]);
-                        a0 = fmax32(a0, s[4]); a1 = fmax32(a1, s[6]); b0 = fmax32(b0, s[5]); b1 = fmax32(b1, s[7]);
-                        a0 = fmax32(a0, s[8]); a1 = fmax32(a1, s[10]); b0 = fmax32(b0, s[9]); b1 = fmax32(b1, s[11]);
-                        a0 = fmax32(a0, s[12]); a1 = fmax32(a1, s[14]); b0 = fmax32(b0, s[13]); b1 = fmax32(b1, s[15]);
-                        a0 = fmax32(a0, s[16]); a1 = fmax32(a1, s[18]); b0 = fmax32(b0, s[17]); b1 = fmax32(b1, s[19]);
-                        a0 = fmax32(a0, s[20]); a1 = fmax32(a1, s[22]); b0 = fmax32(b0, s[21]); b1 = fmax32(b1, s[23]);
-                        a0 = fmax32(a0, s[24]); a1 = fmax32(a1, s[26]); b0 = fmax32(b0, s[25]); b1 = fmax32(b1, s[27]);
-                        a0 = fmax32(a0, s[28]); a1 = fmax32(a1, s[30]); b0 = fmax32(b0, s[29]); b1 = fmax32(b1, s[31]);
+                        float a0 = s[0], a1 = s[2], b0 = s[1], b1 = s[3]; a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]); MAX_28(s);
                         a0 = fmax32(a0, b0); a1 = fmax32(a1, b1); a0 = fmax32(a0, shfl_xor_f(a0, 1)); a1 = fmax32(a1, shfl_xor_f(a1, 1));
-                        a0 = fmax32(a0, shfl_xor_f(a0, 2)); a1 = fmax32(a1, shfl_xor_f(a1, 2));
-                        bar_sync(1, 256);
+                        a0 = fmax32(a0, shfl_xor_f(a0, 2)); a1 = fmax32(a1, shfl_xor_f(a1, 2)); bar_sync(1, 256);
                         a0 = fmax32(a0, ld_shared(vec + 0)); a1 = fmax32(a1, ld_shared(vec + 32));
                         if ((lane & 3) == 0) { st_shared(vec + 256, a0); st_shared(vec + 288, a1); }
                         bar_arrive(2, 256);
                         mbar_wait(base + 230424, phase);
-                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c);
-                        sum0 *= fix0; sum1 *= fix1; top0 = a0; top1 = a1;
+                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c); sum0 *= fix0; sum1 *= fix1;
+                        top0 = a0; top1 = a1;
                         float base0 = a0 == __int_as_float(0xff800000) ? 0 : -a0*c, base1 = a1 == __int_as_float(0xff800000) ? 0 : -a1*c;
-                        s[0] = exp2_fast(fma32(s[0], c, base0)); sum0 += s[0]; s[1] = exp2_fast(fma32(s[1], c, base0)); sum0 += s[1];
-                        s[2] = exp2_fast(fma32(s[2], c, base1)); sum1 += s[2]; s[3] = exp2_fast(fma32(s[3], c, base1)); sum1 += s[3];
-                        s[4] = exp2_fast(fma32(s[4], c, base0)); sum0 += s[4]; s[5] = exp2_fast(fma32(s[5], c, base0)); sum0 += s[5];
-                        s[6] = exp2_fast(fma32(s[6], c, base1)); sum1 += s[6]; s[7] = exp2_fast(fma32(s[7], c, base1)); sum1 += s[7];
-                        s[8] = exp2_fast(fma32(s[8], c, base0)); sum0 += s[8]; s[9] = exp2_fast(fma32(s[9], c, base0)); sum0 += s[9];
-                        s[10] = exp2_fast(fma32(s[10], c, base1)); sum1 += s[10]; s[11] = exp2_fast(fma32(s[11], c, base1)); sum1 += s[11];
-                        s[12] = exp2_fast(fma32(s[12], c, base0)); sum0 += s[12]; s[13] = exp2_fast(fma32(s[13], c, base0)); sum0 += s[13];
-                        s[14] = exp2_fast(fma32(s[14], c, base1)); sum1 += s[14]; s[15] = exp2_fast(fma32(s[15], c, base1)); sum1 += s[15];
-                        s[16] = exp2_fast(fma32(s[16], c, base0)); sum0 += s[16]; s[17] = exp2_fast(fma32(s[17], c, base0)); sum0 += s[17];
-                        s[18] = exp2_fast(fma32(s[18], c, base1)); sum1 += s[18]; s[19] = exp2_fast(fma32(s[19], c, base1)); sum1 += s[19];
-                        s[20] = exp2_fast(fma32(s[20], c, base0)); sum0 += s[20]; s[21] = exp2_fast(fma32(s[21], c, base0)); sum0 += s[21];
-                        s[22] = exp2_fast(fma32(s[22], c, base1)); sum1 += s[22]; s[23] = exp2_fast(fma32(s[23], c, base1)); sum1 += s[23];
-                        s[24] = exp2_fast(fma32(s[24], c, base0)); sum0 += s[24]; s[25] = exp2_fast(fma32(s[25], c, base0)); sum0 += s[25];
-                        s[26] = exp2_fast(fma32(s[26], c, base1)); sum1 += s[26]; s[27] = exp2_fast(fma32(s[27], c, base1)); sum1 += s[27];
-                        s[28] = exp2_fast(fma32(s[28], c, base0)); sum0 += s[28]; s[29] = exp2_fast(fma32(s[29], c, base0)); sum0 += s[29];
-                        s[30] = exp2_fast(fma32(s[30], c, base1)); sum1 += s[30]; s[31] = exp2_fast(fma32(s[31], c, base1)); sum1 += s[31];
-                        u32 p[16];
-                        p[0] = pack_bf16(s[0], s[1]); p[1] = pack_bf16(s[2], s[3]); p[2] = pack_bf16(s[4], s[5]); p[3] = pack_bf16(s[6], s[7]);
-                        p[4] = pack_bf16(s[8], s[9]); p[5] = pack_bf16(s[10], s[11]); p[6] = pack_bf16(s[12], s[13]); p[7] = pack_bf16(s[14], s[15]);
-                        p[8] = pack_bf16(s[16], s[17]); p[9] = pack_bf16(s[18], s[19]); p[10] = pack_bf16(s[20], s[21]);
-                        p[11] = pack_bf16(s[22], s[23]); p[12] = pack_bf16(s[24], s[25]); p[13] = pack_bf16(s[26], s[27]);
-                        p[14] = pack_bf16(s[28], s[29]); p[15] = pack_bf16(s[30], s[31]);
+                        EXP_32(s); u32 p[16]; PACK_16(p, s);
                         stmatrix_x4((base + 221184 + x_at) ^ 0, p[0], p[1], p[2], p[3]);
                         stmatrix_x4((base + 221184 + x_at) ^ 32, p[4], p[5], p[6], p[7]);
                         stmatrix_x4((base + 221184 + x_at) ^ 64, p[8], p[9], p[10], p[11]);
@@ -931,24 +621,10 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         fence_async();
                         bar_arrive(4, 256);
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
-                        hi[0] *= fix0; hi[1] *= fix0; hi[2] *= fix1; hi[3] *= fix1; hi[4] *= fix0; hi[5] *= fix0; hi[6] *= fix1; hi[7] *= fix1;
-                        hi[8] *= fix0; hi[9] *= fix0; hi[10] *= fix1; hi[11] *= fix1; hi[12] *= fix0; hi[13] *= fix0; hi[14] *= fix1; hi[15] *= fix1;
-                        hi[16] *= fix0; hi[17] *= fix0; hi[18] *= fix1; hi[19] *= fix1; hi[20] *= fix0; hi[21] *= fix0; hi[22] *= fix1;
-                        hi[23] *= fix1; hi[24] *= fix0; hi[25] *= fix0; hi[26] *= fix1; hi[27] *= fix1; hi[28] *= fix0; hi[29] *= fix0;
-                        hi[30] *= fix1; hi[31] *= fix1; hi[32] *= fix0; hi[33] *= fix0; hi[34] *= fix1; hi[35] *= fix1; hi[36] *= fix0;
-                        hi[37] *= fix0; hi[38] *= fix1; hi[39] *= fix1; hi[40] *= fix0; hi[41] *= fix0; hi[42] *= fix1; hi[43] *= fix1;
-                        hi[44] *= fix0; hi[45] *= fix0; hi[46] *= fix1; hi[47] *= fix1; hi[48] *= fix0; hi[49] *= fix0; hi[50] *= fix1;
-                        hi[51] *= fix1; hi[52] *= fix0; hi[53] *= fix0; hi[54] *= fix1; hi[55] *= fix1; hi[56] *= fix0; hi[57] *= fix0;
-                        hi[58] *= fix1; hi[59] *= fix1; hi[60] *= fix0; hi[61] *= fix0; hi[62] *= fix1; hi[63] *= fix1; hi[64] *= fix0;
-                        hi[65] *= fix0; hi[66] *= fix1; hi[67] *= fix1; hi[68] *= fix0; hi[69] *= fix0; hi[70] *= fix1; hi[71] *= fix1;
-                        hi[72] *= fix0; hi[73] *= fix0; hi[74] *= fix1; hi[75] *= fix1; hi[76] *= fix0; hi[77] *= fix0; hi[78] *= fix1;
-                        hi[79] *= fix1; hi[80] *= fix0; hi[81] *= fix0; hi[82] *= fix1; hi[83] *= fix1; hi[84] *= fix0; hi[85] *= fix0;
-                        hi[86] *= fix1; hi[87] *= fix1; hi[88] *= fix0; hi[89] *= fix0; hi[90] *= fix1; hi[91] *= fix1; hi[92] *= fix0;
-                        hi[93] *= fix0; hi[94] *= fix1; hi[95] *= fix1; hi[96] *= fix0; hi[97] *= fix0; hi[98] *= fix1; hi[99] *= fix1;
-                        hi[100] *= fix0; hi[101] *= fix0; hi[102] *= fix1; hi[103] *= fix1; hi[104] *= fix0; hi[105] *= fix0; hi[106] *= fix1;
-                        hi[107] *= fix1; hi[108] *= fix0; hi[109] *= fix0; hi[110] *= fix1; hi[111] *= fix1; hi[112] *= fix0; hi[113] *= fix0;
-                        hi[114] *= fix1; hi[115] *= fix1; hi[116] *= fix0; hi[117] *= fix0; hi[118] *= fix1; hi[119] *= fix1; hi[120] *= fix0;
-                        hi[121] *= fix0; hi[122] *= fix1; hi[123] *= fix1; hi[124] *= fix0; hi[125] *= fix0; hi[126] *= fix1; hi[127] *= fix1;
+                        #pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            hi[4*i] *= fix0; hi[4*i + 1] *= fix0; hi[4*i + 2] *= fix1; hi[4*i + 3] *= fix1;
+                        }
                         }
                         wgmma_fence();
                         wgmma_64x256x16_bf16_rs_t_at<10240>(hi, p[0], p[1], p[2], p[3], d, n != first);
@@ -1026,47 +702,17 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                             s[30] = ok1 & 16777216u ? s[30] : __int_as_float(0xff800000);
                             s[31] = ok1 & 33554432u ? s[31] : __int_as_float(0xff800000);
                         }
-                        float a0 = s[0], a1 = s[2], b0 = s[1], b1 = s[3];
-                        a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]);
-                        a0 = fmax32(a0, s[4]); a1 = fmax32(a1, s[6]); b0 = fmax32(b0, s[5]); b1 = fmax32(b1, s[7]);
-                        a0 = fmax32(a0, s[8]); a1 = fmax32(a1, s[10]); b0 = fmax32(b0, s[9]); b1 = fmax32(b1, s[11]);
-                        a0 = fmax32(a0, s[12]); a1 = fmax32(a1, s[14]); b0 = fmax32(b0, s[13]); b1 = fmax32(b1, s[15]);
-                        a0 = fmax32(a0, s[16]); a1 = fmax32(a1, s[18]); b0 = fmax32(b0, s[17]); b1 = fmax32(b1, s[19]);
-                        a0 = fmax32(a0, s[20]); a1 = fmax32(a1, s[22]); b0 = fmax32(b0, s[21]); b1 = fmax32(b1, s[23]);
-                        a0 = fmax32(a0, s[24]); a1 = fmax32(a1, s[26]); b0 = fmax32(b0, s[25]); b1 = fmax32(b1, s[27]);
-                        a0 = fmax32(a0, s[28]); a1 = fmax32(a1, s[30]); b0 = fmax32(b0, s[29]); b1 = fmax32(b1, s[31]);
+                        float a0 = s[0], a1 = s[2], b0 = s[1], b1 = s[3]; a0 = fmax32(a0, s[0]); a1 = fmax32(a1, s[2]); MAX_28(s);
                         a0 = fmax32(a0, b0); a1 = fmax32(a1, b1); a0 = fmax32(a0, shfl_xor_f(a0, 1)); a1 = fmax32(a1, shfl_xor_f(a1, 1));
-                        a0 = fmax32(a0, shfl_xor_f(a0, 2)); a1 = fmax32(a1, shfl_xor_f(a1, 2));
-                        bar_sync(1, 256);
+                        a0 = fmax32(a0, shfl_xor_f(a0, 2)); a1 = fmax32(a1, shfl_xor_f(a1, 2)); bar_sync(1, 256);
                         a0 = fmax32(a0, ld_shared(vec + 0)); a1 = fmax32(a1, ld_shared(vec + 32));
                         if ((lane & 3) == 0) { st_shared(vec + 256, a0); st_shared(vec + 288, a1); }
                         bar_arrive(2, 256);
                         mbar_wait(base + 230424, phase);
-                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c);
-                        sum0 *= fix0; sum1 *= fix1; top0 = a0; top1 = a1;
+                        float fix0 = exp2_fast((top0 - finite(a0))*c), fix1 = exp2_fast((top1 - finite(a1))*c); sum0 *= fix0; sum1 *= fix1;
+                        top0 = a0; top1 = a1;
                         float base0 = a0 == __int_as_float(0xff800000) ? 0 : -a0*c, base1 = a1 == __int_as_float(0xff800000) ? 0 : -a1*c;
-                        s[0] = exp2_fast(fma32(s[0], c, base0)); sum0 += s[0]; s[1] = exp2_fast(fma32(s[1], c, base0)); sum0 += s[1];
-                        s[2] = exp2_fast(fma32(s[2], c, base1)); sum1 += s[2]; s[3] = exp2_fast(fma32(s[3], c, base1)); sum1 += s[3];
-                        s[4] = exp2_fast(fma32(s[4], c, base0)); sum0 += s[4]; s[5] = exp2_fast(fma32(s[5], c, base0)); sum0 += s[5];
-                        s[6] = exp2_fast(fma32(s[6], c, base1)); sum1 += s[6]; s[7] = exp2_fast(fma32(s[7], c, base1)); sum1 += s[7];
-                        s[8] = exp2_fast(fma32(s[8], c, base0)); sum0 += s[8]; s[9] = exp2_fast(fma32(s[9], c, base0)); sum0 += s[9];
-                        s[10] = exp2_fast(fma32(s[10], c, base1)); sum1 += s[10]; s[11] = exp2_fast(fma32(s[11], c, base1)); sum1 += s[11];
-                        s[12] = exp2_fast(fma32(s[12], c, base0)); sum0 += s[12]; s[13] = exp2_fast(fma32(s[13], c, base0)); sum0 += s[13];
-                        s[14] = exp2_fast(fma32(s[14], c, base1)); sum1 += s[14]; s[15] = exp2_fast(fma32(s[15], c, base1)); sum1 += s[15];
-                        s[16] = exp2_fast(fma32(s[16], c, base0)); sum0 += s[16]; s[17] = exp2_fast(fma32(s[17], c, base0)); sum0 += s[17];
-                        s[18] = exp2_fast(fma32(s[18], c, base1)); sum1 += s[18]; s[19] = exp2_fast(fma32(s[19], c, base1)); sum1 += s[19];
-                        s[20] = exp2_fast(fma32(s[20], c, base0)); sum0 += s[20]; s[21] = exp2_fast(fma32(s[21], c, base0)); sum0 += s[21];
-                        s[22] = exp2_fast(fma32(s[22], c, base1)); sum1 += s[22]; s[23] = exp2_fast(fma32(s[23], c, base1)); sum1 += s[23];
-                        s[24] = exp2_fast(fma32(s[24], c, base0)); sum0 += s[24]; s[25] = exp2_fast(fma32(s[25], c, base0)); sum0 += s[25];
-                        s[26] = exp2_fast(fma32(s[26], c, base1)); sum1 += s[26]; s[27] = exp2_fast(fma32(s[27], c, base1)); sum1 += s[27];
-                        s[28] = exp2_fast(fma32(s[28], c, base0)); sum0 += s[28]; s[29] = exp2_fast(fma32(s[29], c, base0)); sum0 += s[29];
-                        s[30] = exp2_fast(fma32(s[30], c, base1)); sum1 += s[30]; s[31] = exp2_fast(fma32(s[31], c, base1)); sum1 += s[31];
-                        u32 p[16];
-                        p[0] = pack_bf16(s[0], s[1]); p[1] = pack_bf16(s[2], s[3]); p[2] = pack_bf16(s[4], s[5]); p[3] = pack_bf16(s[6], s[7]);
-                        p[4] = pack_bf16(s[8], s[9]); p[5] = pack_bf16(s[10], s[11]); p[6] = pack_bf16(s[12], s[13]); p[7] = pack_bf16(s[14], s[15]);
-                        p[8] = pack_bf16(s[16], s[17]); p[9] = pack_bf16(s[18], s[19]); p[10] = pack_bf16(s[20], s[21]);
-                        p[11] = pack_bf16(s[22], s[23]); p[12] = pack_bf16(s[24], s[25]); p[13] = pack_bf16(s[26], s[27]);
-                        p[14] = pack_bf16(s[28], s[29]); p[15] = pack_bf16(s[30], s[31]);
+                        EXP_32(s); u32 p[16]; PACK_16(p, s);
                         stmatrix_x4((base + 221184 + x_at) ^ 0, p[0], p[1], p[2], p[3]);
                         stmatrix_x4((base + 221184 + x_at) ^ 32, p[4], p[5], p[6], p[7]);
                         stmatrix_x4((base + 221184 + x_at) ^ 64, p[8], p[9], p[10], p[11]);
@@ -1074,24 +720,10 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         fence_async();
                         bar_arrive(4, 256);
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
-                        hi[0] *= fix0; hi[1] *= fix0; hi[2] *= fix1; hi[3] *= fix1; hi[4] *= fix0; hi[5] *= fix0; hi[6] *= fix1; hi[7] *= fix1;
-                        hi[8] *= fix0; hi[9] *= fix0; hi[10] *= fix1; hi[11] *= fix1; hi[12] *= fix0; hi[13] *= fix0; hi[14] *= fix1; hi[15] *= fix1;
-                        hi[16] *= fix0; hi[17] *= fix0; hi[18] *= fix1; hi[19] *= fix1; hi[20] *= fix0; hi[21] *= fix0; hi[22] *= fix1;
-                        hi[23] *= fix1; hi[24] *= fix0; hi[25] *= fix0; hi[26] *= fix1; hi[27] *= fix1; hi[28] *= fix0; hi[29] *= fix0;
-                        hi[30] *= fix1; hi[31] *= fix1; hi[32] *= fix0; hi[33] *= fix0; hi[34] *= fix1; hi[35] *= fix1; hi[36] *= fix0;
-                        hi[37] *= fix0; hi[38] *= fix1; hi[39] *= fix1; hi[40] *= fix0; hi[41] *= fix0; hi[42] *= fix1; hi[43] *= fix1;
-                        hi[44] *= fix0; hi[45] *= fix0; hi[46] *= fix1; hi[47] *= fix1; hi[48] *= fix0; hi[49] *= fix0; hi[50] *= fix1;
-                        hi[51] *= fix1; hi[52] *= fix0; hi[53] *= fix0; hi[54] *= fix1; hi[55] *= fix1; hi[56] *= fix0; hi[57] *= fix0;
-                        hi[58] *= fix1; hi[59] *= fix1; hi[60] *= fix0; hi[61] *= fix0; hi[62] *= fix1; hi[63] *= fix1; hi[64] *= fix0;
-                        hi[65] *= fix0; hi[66] *= fix1; hi[67] *= fix1; hi[68] *= fix0; hi[69] *= fix0; hi[70] *= fix1; hi[71] *= fix1;
-                        hi[72] *= fix0; hi[73] *= fix0; hi[74] *= fix1; hi[75] *= fix1; hi[76] *= fix0; hi[77] *= fix0; hi[78] *= fix1;
-                        hi[79] *= fix1; hi[80] *= fix0; hi[81] *= fix0; hi[82] *= fix1; hi[83] *= fix1; hi[84] *= fix0; hi[85] *= fix0;
-                        hi[86] *= fix1; hi[87] *= fix1; hi[88] *= fix0; hi[89] *= fix0; hi[90] *= fix1; hi[91] *= fix1; hi[92] *= fix0;
-                        hi[93] *= fix0; hi[94] *= fix1; hi[95] *= fix1; hi[96] *= fix0; hi[97] *= fix0; hi[98] *= fix1; hi[99] *= fix1;
-                        hi[100] *= fix0; hi[101] *= fix0; hi[102] *= fix1; hi[103] *= fix1; hi[104] *= fix0; hi[105] *= fix0; hi[106] *= fix1;
-                        hi[107] *= fix1; hi[108] *= fix0; hi[109] *= fix0; hi[110] *= fix1; hi[111] *= fix1; hi[112] *= fix0; hi[113] *= fix0;
-                        hi[114] *= fix1; hi[115] *= fix1; hi[116] *= fix0; hi[117] *= fix0; hi[118] *= fix1; hi[119] *= fix1; hi[120] *= fix0;
-                        hi[121] *= fix0; hi[122] *= fix1; hi[123] *= fix1; hi[124] *= fix0; hi[125] *= fix0; hi[126] *= fix1; hi[127] *= fix1;
+                        #pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            hi[4*i] *= fix0; hi[4*i + 1] *= fix0; hi[4*i + 2] *= fix1; hi[4*i + 3] *= fix1;
+                        }
                         }
                         wgmma_fence();
                         wgmma_64x256x16_bf16_rs_t_at<10240>(hi, p[0], p[1], p[2], p[3], d, n != first);
@@ -1111,19 +743,8 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         if (lane == 0) mbar_arrive_cluster(mapa(base + 230456, 0));
                     }
                 } else {
-                    hi[0] = 0; hi[1] = 0; hi[2] = 0; hi[3] = 0; hi[4] = 0; hi[5] = 0; hi[6] = 0; hi[7] = 0; hi[8] = 0; hi[9] = 0; hi[10] = 0;
-                    hi[11] = 0; hi[12] = 0; hi[13] = 0; hi[14] = 0; hi[15] = 0; hi[16] = 0; hi[17] = 0; hi[18] = 0; hi[19] = 0; hi[20] = 0;
-                    hi[21] = 0; hi[22] = 0; hi[23] = 0; hi[24] = 0; hi[25] = 0; hi[26] = 0; hi[27] = 0; hi[28] = 0; hi[29] = 0; hi[30] = 0;
-                    hi[31] = 0; hi[32] = 0; hi[33] = 0; hi[34] = 0; hi[35] = 0; hi[36] = 0; hi[37] = 0; hi[38] = 0; hi[39] = 0; hi[40] = 0;
-                    hi[41] = 0; hi[42] = 0; hi[43] = 0; hi[44] = 0; hi[45] = 0; hi[46] = 0; hi[47] = 0; hi[48] = 0; hi[49] = 0; hi[50] = 0;
-                    hi[51] = 0; hi[52] = 0; hi[53] = 0; hi[54] = 0; hi[55] = 0; hi[56] = 0; hi[57] = 0; hi[58] = 0; hi[59] = 0; hi[60] = 0;
-                    hi[61] = 0; hi[62] = 0; hi[63] = 0; hi[64] = 0; hi[65] = 0; hi[66] = 0; hi[67] = 0; hi[68] = 0; hi[69] = 0; hi[70] = 0;
-                    hi[71] = 0; hi[72] = 0; hi[73] = 0; hi[74] = 0; hi[75] = 0; hi[76] = 0; hi[77] = 0; hi[78] = 0; hi[79] = 0; hi[80] = 0;
-                    hi[81] = 0; hi[82] = 0; hi[83] = 0; hi[84] = 0; hi[85] = 0; hi[86] = 0; hi[87] = 0; hi[88] = 0; hi[89] = 0; hi[90] = 0;
-                    hi[91] = 0; hi[92] = 0; hi[93] = 0; hi[94] = 0; hi[95] = 0; hi[96] = 0; hi[97] = 0; hi[98] = 0; hi[99] = 0; hi[100] = 0;
-                    hi[101] = 0; hi[102] = 0; hi[103] = 0; hi[104] = 0; hi[105] = 0; hi[106] = 0; hi[107] = 0; hi[108] = 0; hi[109] = 0; hi[110] = 0;
-                    hi[111] = 0; hi[112] = 0; hi[113] = 0; hi[114] = 0; hi[115] = 0; hi[116] = 0; hi[117] = 0; hi[118] = 0; hi[119] = 0; hi[120] = 0;
-                    hi[121] = 0; hi[122] = 0; hi[123] = 0; hi[124] = 0; hi[125] = 0; hi[126] = 0; hi[127] = 0;
+                    #pragma unroll
+                    for (int i = 0; i < 128; i++) hi[i] = 0;
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
                 }
@@ -1137,108 +758,28 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                 u32 box = base + 221184 + warp*2048;
                 if (split) {
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[0]*inv0), __float_as_uint(hi[1]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[2]*inv1), __float_as_uint(hi[3]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[4]*inv0), __float_as_uint(hi[5]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[6]*inv1), __float_as_uint(hi[7]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[8]*inv0), __float_as_uint(hi[9]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[10]*inv1), __float_as_uint(hi[11]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[12]*inv0), __float_as_uint(hi[13]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[14]*inv1), __float_as_uint(hi[15]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 0); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 256, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[16]*inv0), __float_as_uint(hi[17]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[18]*inv1), __float_as_uint(hi[19]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[20]*inv0), __float_as_uint(hi[21]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[22]*inv1), __float_as_uint(hi[23]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[24]*inv0), __float_as_uint(hi[25]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[26]*inv1), __float_as_uint(hi[27]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[28]*inv0), __float_as_uint(hi[29]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[30]*inv1), __float_as_uint(hi[31]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 16); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 288, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[32]*inv0), __float_as_uint(hi[33]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[34]*inv1), __float_as_uint(hi[35]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[36]*inv0), __float_as_uint(hi[37]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[38]*inv1), __float_as_uint(hi[39]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[40]*inv0), __float_as_uint(hi[41]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[42]*inv1), __float_as_uint(hi[43]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[44]*inv0), __float_as_uint(hi[45]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[46]*inv1), __float_as_uint(hi[47]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 32); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 320, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[48]*inv0), __float_as_uint(hi[49]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[50]*inv1), __float_as_uint(hi[51]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[52]*inv0), __float_as_uint(hi[53]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[54]*inv1), __float_as_uint(hi[55]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[56]*inv0), __float_as_uint(hi[57]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[58]*inv1), __float_as_uint(hi[59]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[60]*inv0), __float_as_uint(hi[61]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[62]*inv1), __float_as_uint(hi[63]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 48); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 352, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[64]*inv0), __float_as_uint(hi[65]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[66]*inv1), __float_as_uint(hi[67]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[68]*inv0), __float_as_uint(hi[69]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[70]*inv1), __float_as_uint(hi[71]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[72]*inv0), __float_as_uint(hi[73]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[74]*inv1), __float_as_uint(hi[75]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[76]*inv0), __float_as_uint(hi[77]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[78]*inv1), __float_as_uint(hi[79]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 64); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 384, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[80]*inv0), __float_as_uint(hi[81]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[82]*inv1), __float_as_uint(hi[83]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[84]*inv0), __float_as_uint(hi[85]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[86]*inv1), __float_as_uint(hi[87]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[88]*inv0), __float_as_uint(hi[89]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[90]*inv1), __float_as_uint(hi[91]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[92]*inv0), __float_as_uint(hi[93]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[94]*inv1), __float_as_uint(hi[95]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 80); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 416, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[96]*inv0), __float_as_uint(hi[97]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[98]*inv1), __float_as_uint(hi[99]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[100]*inv0), __float_as_uint(hi[101]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[102]*inv1), __float_as_uint(hi[103]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[104]*inv0), __float_as_uint(hi[105]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[106]*inv1), __float_as_uint(hi[107]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[108]*inv0), __float_as_uint(hi[109]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[110]*inv1), __float_as_uint(hi[111]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 96); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 448, m*64 + warp*16, slot); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
-                    __syncwarp();
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[112]*inv0), __float_as_uint(hi[113]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((0 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[114]*inv1), __float_as_uint(hi[115]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[116]*inv0), __float_as_uint(hi[117]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[118]*inv1), __float_as_uint(hi[119]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[120]*inv0), __float_as_uint(hi[121]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((4 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[122]*inv1), __float_as_uint(hi[123]*inv1));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 0, __float_as_uint(hi[124]*inv0), __float_as_uint(hi[125]*inv0));
-                    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((6 ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + 1024, __float_as_uint(hi[126]*inv1), __float_as_uint(hi[127]*inv1));
-                    fence_async();
-                    __syncwarp();
+                    __syncwarp(); STORE_16(hi, 112); fence_async(); __syncwarp();
                     if (lane == 0) { tma_store_3d(&tpart, box, 480, m*64 + warp*16, slot); tma_commit(); }
                 } else {
                     if (lane == 0) tma_wait_read(0);
@@ -1285,95 +826,3 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
     cluster_arrive();   // nobody leaves while the other may still write into it
     cluster_wait();
 }
-
-// Blocks of 64 keys of a ragged batch into partitions of equal cost. One warp.
-DEVICE int blocks_of(int len) { return (len > 1 ? (len - 1) / 64 : 0) + 1; }
-extern "C" __global__ void __launch_bounds__(32) plan(const int *lengths, int *part, int *first_split, u32 B, u32 P, u32 topk, u32 fixed)
-{
-    u32 lane = threadIdx.x, total = 0;
-    for (u32 i = lane; i < B; i += 32) total += blocks_of(topk ? topk : lengths[i]) + fixed;
-    for (u32 d = 16; d; d >>= 1) total += __shfl_xor_sync(0xffffffffu, total, d);
-    if (lane != 0) return;
-    int payload = (total + P - 1) / P + fixed, req = 0, blk = 0, split = 0, cum = 0;
-    first_split[0] = 0;
-    for (u32 p = 0; p < P; p++) {
-        int room = payload, *row = part + p*8;
-        row[0] = req; row[1] = blk; row[4] = split;
-        while (req < (int)B) {
-            int left = blocks_of(topk ? topk : lengths[req]) - blk;
-            if (room < left + (int)fixed) {
-                if (room > (int)fixed) { blk += room - fixed; split++; }
-                break;
-            }
-            room -= left + fixed; cum += split + 1; req++; blk = 0; split = 0;
-            first_split[req] = cum;
-        }
-        int end = blk;
-        if (blk == 0 && req > 0) { int len = topk ? topk : lengths[req - 1]; end = len == 0 ? 0 : blocks_of(len); }
-        row[2] = blk > 0 ? req : req - 1; row[3] = end; row[5] = row[6] = row[7] = 0;
-    }
-}
-
-// Partial outputs of one request to its output; what one split made alone is done already. Many rows: a warp per row.
-extern "C" __global__ void __launch_bounds__(256) combine(const float *opart, const float *lpart, const int *first_split, u16 *O, float *lse, u32 rows)
-{
-    u32 b = blockIdx.y, lane = threadIdx.x & 31, r = blockIdx.x*8 + (threadIdx.x >> 5), s0 = first_split[b], n = first_split[b + 1] - s0;
-    if (n == 1 || r >= rows) return;
-    wait_prerequisites();
-    float top = __int_as_float(0xff800000), sum = 0, o[16];
-    for (u32 s = lane; s < n; s += 32) top = fmax32(top, lpart[(u64)(s0 + s)*rows + r]);
-    for (u32 x = 16; x; x >>= 1) top = fmax32(top, shfl_xor_f(top, x));
-    float shift = top == __int_as_float(0xff800000) ? 0 : top;
-    for (u32 s = lane; s < n; s += 32) sum += exp2_fast(lpart[(u64)(s0 + s)*rows + r] - shift);
-    for (u32 x = 16; x; x >>= 1) sum += shfl_xor_f(sum, x);
-    float inv = sum > 0 ? 1.0f / sum : 0;
-    for (u32 i = 0; i < 16; i++) o[i] = 0;
-    for (u32 s = 0; s < n; s += 2) {                      // two splits at a time: eight loads in flight
-        u32 more = s + 1 < n;
-        const float4 *at = (const float4 *)(opart + ((u64)(s0 + s)*rows + r)*512) + lane, *at2 = more ? at + (u64)rows*128 : at;
-        float w = exp2_fast(lpart[(u64)(s0 + s)*rows + r] - shift)*inv, w2 = more ? exp2_fast(lpart[(u64)(s0 + s + 1)*rows + r] - shift)*inv : 0;
-        float4 v[4], x[4];
-        #pragma unroll
-        for (u32 i = 0; i < 4; i++) { v[i] = at[32*i]; x[i] = at2[32*i]; }
-        #pragma unroll
-        for (u32 i = 0; i < 4; i++) {
-            o[4*i] = fma32(w2, x[i].x, fma32(w, v[i].x, o[4*i])); o[4*i + 1] = fma32(w2, x[i].y, fma32(w, v[i].y, o[4*i + 1]));
-            o[4*i + 2] = fma32(w2, x[i].z, fma32(w, v[i].z, o[4*i + 2])); o[4*i + 3] = fma32(w2, x[i].w, fma32(w, v[i].w, o[4*i + 3]));
-        }
-    }
-    uint2 *to = (uint2 *)(O + ((u64)b*rows + r)*512) + lane;
-    #pragma unroll
-    for (u32 i = 0; i < 4; i++) { uint2 y = {pack_bf16(o[4*i], o[4*i + 1]), pack_bf16(o[4*i + 2], o[4*i + 3])}; to[32*i] = y; }
-    if (lane == 0) lse[(u64)b*rows + r] = sum > 0 ? (shift + log2_fast(sum))*0.6931471805599453f : -__int_as_float(0xff800000);
-}
-
-// Few rows and many splits: 256 threads per row, two columns each; sixteen splits in flight. Up to 1024 splits.
-extern "C" __global__ void __launch_bounds__(256) combine_wide(const float *opart, const float *lpart, const int *first_split, u16 *O, float *lse, u32 rows)
-{
-    __shared__ float weight[1024];
-    u32 b = blockIdx.y, lane = threadIdx.x & 31, r = blockIdx.x, s0 = first_split[b], n = first_split[b + 1] - s0;
-    if (n == 1) return;
-    wait_prerequisites();
-    float top = __int_as_float(0xff800000), sum = 0, o0 = 0, o1 = 0;
-    for (u32 s = lane; s < n; s += 32) top = fmax32(top, lpart[(u64)(s0 + s)*rows + r]);      // every warp for itself: no barrier
-    for (u32 x = 16; x; x >>= 1) top = fmax32(top, shfl_xor_f(top, x));
-    float shift = top == __int_as_float(0xff800000) ? 0 : top;
-    for (u32 s = lane; s < n; s += 32) { float w = exp2_fast(lpart[(u64)(s0 + s)*rows + r] - shift); sum += w; if (threadIdx.x < 32) weight[s] = w; }
-    for (u32 x = 16; x; x >>= 1) sum += shfl_xor_f(sum, x);
-    float inv = sum > 0 ? 1.0f / sum : 0;
-    __syncthreads();
-    const float2 *at = (const float2 *)(opart + ((u64)s0*rows + r)*512) + threadIdx.x;
-    u32 s = 0;
-    for (; s + 16 <= n; s += 16) {
-        float2 v[16];
-        #pragma unroll
-        for (u32 i = 0; i < 16; i++) v[i] = at[(u64)(s + i)*rows*256];
-        #pragma unroll
-        for (u32 i = 0; i < 16; i++) { o0 = fma32(weight[s + i], v[i].x, o0); o1 = fma32(weight[s + i], v[i].y, o1); }
-    }
-    #pragma unroll 4
-    for (; s < n; s++) { float2 v = at[(u64)s*rows*256]; o0 = fma32(weight[s], v.x, o0); o1 = fma32(weight[s], v.y, o1); }
-    ((u32 *)(O + ((u64)b*rows + r)*512))[threadIdx.x] = pack_bf16(o0*inv, o1*inv);
-    if (threadIdx.x == 0) lse[(u64)b*rows + r] = sum > 0 ? (shift + log2_fast(sum))*0.6931471805599453f : -__int_as_float(0xff800000);
-}
-

@@ -378,8 +378,8 @@ def sparse_check(Q, cache, index, O, lse, requests, what):
             require(error(o, torch.softmax(s, -1) @ k[:, :512]) < 6e-3 and (l - torch.logsumexp(s, -1)).abs().max() < 1e-4, f'{what}: request {b}')
 
 def mla_sparse(nvrtc, runs):
-    entry = lambda name, threads, smem: Kernel(nvrtc, 'mla_decode_sparse.cu', threads, smem, (), name)
-    kernels = entry('kernel', 384, SPARSE_SMEM), entry('plan', 32, 0), entry('combine', 256, 0), entry('combine_wide', 256, 0)
+    dense = lambda name, threads: Kernel(nvrtc, 'mla_decode.cu', threads, 0, (), name)
+    kernels = Kernel(nvrtc, 'mla_decode_sparse.cu', 384, SPARSE_SMEM), dense('plan', 32), dense('combine', 256), dense('combine_wide', 256)
     new = lambda Q: (torch.full((*Q.shape[:2], 512), float('nan'), device=DEV, dtype=torch.bfloat16), torch.full(Q.shape[:2], float('nan'), device=DEV))
     for B, SQ, SK, topk, absent in ((1, 1, 4096, 64, 0), (2, 2, 4096, 2048, 0.1), (6, 1, 1000, 512, 0.5), (3, 1, 500, 128, 1.0), (70, 1, 4096, 1024, 0.02)):
         case = sparse_case(B, SQ, SK, topk, absent, True)
