@@ -54,10 +54,10 @@ bool maps_suffice(Lowering *lo); // false: a launch cannot carry them all, which
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- tma.c: printing
-Expr *map_address(Lowering *lo, int map);
+Expr *map_address(Printer *pr, int map);
 // Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
-void slice_coordinates(Lowering *lo, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
-void print_box_copy(Lowering *lo, const BoxCopy *copy);
+void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
+void print_box_copy(Printer *pr, const BoxCopy *copy);
 
 // ---- box.c
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA

@@ -2,102 +2,102 @@
 // build.c - short forms for building Loop IR.
 #include "lower/cuda/print.h"
 
-Expr *i32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_I32, value); }
-Expr *u32_const(Lowering *lo, int64_t value) { return expr_int(lo->arena, DTYPE_U32, value); }
-Expr *i32_add(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_ADD, a, b); }
-Expr *i32_sub(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_SUB, a, b); }
-Expr *i32_times(Lowering *lo, Expr *a, Expr *b) { return expr_binary(lo->arena, X_MUL, a, b); }
-Expr *i32_mul(Lowering *lo, Expr *a, int64_t b) { return i32_times(lo, a, i32_const(lo, b)); }
-Expr *i32_op(Lowering *lo, ExprOp op, Expr *a, int64_t b) { return expr_binary(lo->arena, op, a, i32_const(lo, b)); }
+Expr *i32_const(Printer *pr, int64_t value) { return expr_int(pr->arena, DTYPE_I32, value); }
+Expr *u32_const(Printer *pr, int64_t value) { return expr_int(pr->arena, DTYPE_U32, value); }
+Expr *i32_add(Printer *pr, Expr *a, Expr *b) { return expr_binary(pr->arena, X_ADD, a, b); }
+Expr *i32_sub(Printer *pr, Expr *a, Expr *b) { return expr_binary(pr->arena, X_SUB, a, b); }
+Expr *i32_times(Printer *pr, Expr *a, Expr *b) { return expr_binary(pr->arena, X_MUL, a, b); }
+Expr *i32_mul(Printer *pr, Expr *a, int64_t b) { return i32_times(pr, a, i32_const(pr, b)); }
+Expr *i32_op(Printer *pr, ExprOp op, Expr *a, int64_t b) { return expr_binary(pr->arena, op, a, i32_const(pr, b)); }
 
-Expr *var_of(Lowering *lo, Var *var) { return expr_var(lo->arena, var); }
-Expr *is_zero(Lowering *lo, Var *number) { return i32_op(lo, X_EQ, var_of(lo, number), 0); }
-Expr *literal(Lowering *lo, DType type, const char *text) { return common_literal(lo->arena, type, text); }
+Expr *var_of(Printer *pr, Var *var) { return expr_var(pr->arena, var); }
+Expr *is_zero(Printer *pr, Var *number) { return i32_op(pr, X_EQ, var_of(pr, number), 0); }
+Expr *literal(Printer *pr, DType type, const char *text) { return common_literal(pr->arena, type, text); }
 
-Expr *call_expr(Lowering *lo, DType type, const char *name, int n, ...)
+Expr *call_expr(Printer *pr, DType type, const char *name, int n, ...)
 {
     va_list list;
     va_start(list, n);
-    Expr *const call = common_call(lo->arena, type, name, n, list);
+    Expr *const call = common_call(pr->arena, type, name, n, list);
     va_end(list);
     return call;
 }
 
-Expr *cast(Lowering *lo, DType to, Expr *x)
+Expr *cast(Printer *pr, DType to, Expr *x)
 {
     if (x->type == to) return x;
     int64_t value;
-    if (dtype_is_integer(to) && expr_as_int(x, &value) && dtype_bits(to) == 64) return expr_int(lo->arena, to, value);
-    return call_expr(lo, to, arena_printf(lo->arena, "(%s)", dtype_info[to].c_name), 1, x);
+    if (dtype_is_integer(to) && expr_as_int(x, &value) && dtype_bits(to) == 64) return expr_int(pr->arena, to, value);
+    return call_expr(pr, to, arena_printf(pr->arena, "(%s)", dtype_info[to].c_name), 1, x);
 }
 
-Expr *shared_address(Lowering *lo, int offset)
+Expr *shared_address(Printer *pr, int offset)
 {
-    return expr_binary(lo->arena, X_ADD, call_expr(lo, DTYPE_U32, "shared_base", 0), u32_const(lo, offset));
+    return expr_binary(pr->arena, X_ADD, call_expr(pr, DTYPE_U32, "shared_base", 0), u32_const(pr, offset));
 }
 
-Expr *shared_pointer(Lowering *lo, DType type, Expr *offset)
+Expr *shared_pointer(Printer *pr, DType type, Expr *offset)
 {
-    return call_expr(lo, type, arena_printf(lo->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, offset);
+    return call_expr(pr, type, arena_printf(pr->arena, "shared_pointer<%s>", dtype_info[type].c_name), 1, offset);
 }
 
-void emit_call(Lowering *lo, const char *name, int n, ...)
+void emit_call(Printer *pr, const char *name, int n, ...)
 {
     va_list list;
     va_start(list, n);
-    Expr *const call = common_call(lo->arena, DTYPE_NONE, name, n, list);
+    Expr *const call = common_call(pr->arena, DTYPE_NONE, name, n, list);
     va_end(list);
-    common_add_call(lo->out, call);
+    common_add_call(pr->out, call);
 }
 
-void emit_call_if(Lowering *lo, Expr *cond, Expr *call)
+void emit_call_if(Printer *pr, Expr *cond, Expr *call)
 {
     Nest nest;
-    if (cond) begin_if(lo, &nest, cond);
-    common_add_call(lo->out, call);
-    if (cond) end_nest(lo, &nest);
+    if (cond) begin_if(pr, &nest, cond);
+    common_add_call(pr->out, call);
+    if (cond) end_nest(pr, &nest);
 }
 
-void emit_definition(Lowering *lo, Var *var, Expr *value) { common_declare(lo->out, var, value); }
+void emit_definition(Printer *pr, Var *var, Expr *value) { common_declare(pr->out, var, value); }
 
-Var *emit_declare(Lowering *lo, DType type, const char *name, Expr *value)
+Var *emit_declare(Printer *pr, DType type, const char *name, Expr *value)
 {
-    Var *const var = loop_new_var(lo->unit, type, name);
-    emit_definition(lo, var, value);
+    Var *const var = loop_new_var(pr->unit, type, name);
+    emit_definition(pr, var, value);
     return var;
 }
 
-Expr *emit_i32(Lowering *lo, const char *name, Expr *value)
+Expr *emit_i32(Printer *pr, const char *name, Expr *value)
 {
-    return var_of(lo, emit_declare(lo, DTYPE_I32, name, value));
+    return var_of(pr, emit_declare(pr, DTYPE_I32, name, value));
 }
 
-Var *emit_array(Lowering *lo, DType type, const char *name, int64_t elements)
+Var *emit_array(Printer *pr, DType type, const char *name, int64_t elements)
 {
-    Var *const var = loop_new_pointer(lo->unit, type, name);
-    loop_add(lo->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .elements = elements } });
+    Var *const var = loop_new_pointer(pr->unit, type, name);
+    loop_add(pr->out, (LoopStmt){ .kind = L_DECLARE, .declare = { .var = var, .elements = elements } });
     return var;
 }
 
-void emit_assign(Lowering *lo, Var *var, Expr *value) { common_assign(lo->out, var, value); }
+void emit_assign(Printer *pr, Var *var, Expr *value) { common_assign(pr->out, var, value); }
 
-void emit_element(Lowering *lo, Var *pointer, Expr *at, Expr *value)
+void emit_element(Printer *pr, Var *pointer, Expr *at, Expr *value)
 {
-    loop_add(lo->out, (LoopStmt){ .kind = L_STORE, .store = { pointer, at, value } });
+    loop_add(pr->out, (LoopStmt){ .kind = L_STORE, .store = { pointer, at, value } });
 }
 
-void emit_jump(Lowering *lo, LoopKind kind) { loop_add(lo->out, (LoopStmt){ .kind = kind }); }
+void emit_jump(Printer *pr, LoopKind kind) { loop_add(pr->out, (LoopStmt){ .kind = kind }); }
 
-static void begin_nest(Lowering *lo, Nest *nest, LoopStmt stmt)
+static void begin_nest(Printer *pr, Nest *nest, LoopStmt stmt)
 {
-    nest->stmt = loop_add(lo->out, stmt);
-    nest->outer = lo->out;
-    nest->inner = loop_list(lo->arena);
-    lo->out = &nest->inner;
+    nest->stmt = loop_add(pr->out, stmt);
+    nest->outer = pr->out;
+    nest->inner = loop_list(pr->arena);
+    pr->out = &nest->inner;
 }
 
 // Where the finished inner list belongs in the statement.
-static void close_inner(Lowering *lo, Nest *nest)
+static void close_inner(Printer *pr, Nest *nest)
 {
     LoopStmt *const body = nest->inner.first, *const stmt = nest->stmt;
     switch (stmt->kind) {
@@ -121,52 +121,52 @@ static void close_inner(Lowering *lo, Nest *nest)
     }
 }
 
-void begin_for(Lowering *lo, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form)
+void begin_for(Printer *pr, Nest *nest, Var *var, Expr *from, Expr *to, Expr *step, LoopForm form)
 {
-    begin_nest(lo, nest,
+    begin_nest(pr, nest,
                (LoopStmt){ .kind = L_FOR, .for_ = { .var = var, .lo = from, .hi = to, .step = step, .form = form } });
 }
 
-Var *begin_unrolled(Lowering *lo, Nest *nest, const char *name, int n)
+Var *begin_unrolled(Printer *pr, Nest *nest, const char *name, int n)
 {
-    Var *const var = loop_new_var(lo->unit, DTYPE_I32, name);
-    begin_for(lo, nest, var, i32_const(lo, 0), i32_const(lo, n), i32_const(lo, 1), LOOP_UNROLL);
+    Var *const var = loop_new_var(pr->unit, DTYPE_I32, name);
+    begin_for(pr, nest, var, i32_const(pr, 0), i32_const(pr, n), i32_const(pr, 1), LOOP_UNROLL);
     return var;
 }
 
-void begin_if(Lowering *lo, Nest *nest, Expr *cond)
+void begin_if(Printer *pr, Nest *nest, Expr *cond)
 {
-    begin_nest(lo, nest, (LoopStmt){ .kind = L_IF, .branch = { .cond = cond } });
+    begin_nest(pr, nest, (LoopStmt){ .kind = L_IF, .branch = { .cond = cond } });
 }
 
-void begin_else(Lowering *lo, Nest *nest)
+void begin_else(Printer *pr, Nest *nest)
 {
     if (!nest->inner.first) // an empty "then" must stay one
         loop_add(&nest->inner, (LoopStmt){ .kind = L_BLOCK });
-    close_inner(lo, nest);
-    nest->inner = loop_list(lo->arena);
-    lo->out = &nest->inner;
+    close_inner(pr, nest);
+    nest->inner = loop_list(pr->arena);
+    pr->out = &nest->inner;
 }
 
-void begin_block(Lowering *lo, Nest *nest) { begin_nest(lo, nest, (LoopStmt){ .kind = L_BLOCK }); }
+void begin_block(Printer *pr, Nest *nest) { begin_nest(pr, nest, (LoopStmt){ .kind = L_BLOCK }); }
 
-void end_nest(Lowering *lo, Nest *nest)
+void end_nest(Printer *pr, Nest *nest)
 {
-    close_inner(lo, nest);
-    lo->out = nest->outer;
+    close_inner(pr, nest);
+    pr->out = nest->outer;
 }
 
-void end_nests(Lowering *lo, Nest *nests, int n)
+void end_nests(Printer *pr, Nest *nests, int n)
 {
-    while (n > 0) end_nest(lo, &nests[--n]);
+    while (n > 0) end_nest(pr, &nests[--n]);
 }
 
-void begin_while(Lowering *lo, Nest *nest, Expr *cond, const Iteration *it)
+void begin_while(Printer *pr, Nest *nest, Expr *cond, const Iteration *it)
 {
     Nest leave;
-    begin_nest(lo, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = expr_bool(lo->arena, true) } });
+    begin_nest(pr, nest, (LoopStmt){ .kind = L_WHILE, .while_ = { .cond = expr_bool(pr->arena, true) } });
     if (expr_is_const(cond) && cond->integer.value) return;
-    begin_if(lo, &leave, expr_unary(lo->arena, X_NOT, lower_expr(lo, cond, it)));
-    emit_jump(lo, L_BREAK);
-    end_nest(lo, &leave);
+    begin_if(pr, &leave, expr_unary(pr->arena, X_NOT, lower_expr(pr, cond, it)));
+    emit_jump(pr, L_BREAK);
+    end_nest(pr, &leave);
 }

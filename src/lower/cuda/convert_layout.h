@@ -22,6 +22,6 @@ int conversion_scratch_bytes(Lowering *lo, const TileOp *op);
 void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan);
 
 // ---- print_convert_layout.c
-void print_layout_conversion(Lowering *lo, const ConversionPlan *plan);
+void print_layout_conversion(Printer *pr, const ConversionPlan *plan);
 
 #endif

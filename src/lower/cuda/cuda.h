@@ -108,6 +108,8 @@ enum {
 typedef enum { TILE_IN_REGISTERS, TILE_IN_SHARED } TileStorage;
 typedef struct Ring Ring;
 typedef struct Iteration Iteration;
+typedef struct Printer Printer; // print.h
+typedef struct Nest Nest;
 
 // Everything decided about one tile (not views, not tensors).
 typedef struct TileInfo {
@@ -122,7 +124,6 @@ typedef struct TileInfo {
     TileOp *partial_in; // the loop for which it is
     Layout layout;
     const TileOp *laid_by; // the statement that it comes from; NULL: none in particular
-    Var *registers;        // an array of each thread
     bool is_packed;        // of words that hold two 16-bit elements: written by conversion, read by products
     // in shared memory
     uint32_t groups; // groups that hold it, where statements are placed; 0: every group its own copy
@@ -134,14 +135,11 @@ typedef struct TileInfo {
     int offset;                         // bytes from the base
     int buffers;                        // of its ring
     bool alternates;                    // the threads write it to two buffers in turn (memory.c)
-    Var *buffer_offset;                 // bytes to the one in use
     Ring *ring;                         // it is filled by the producer; else NULL
     bool is_multicast;                  // each CTA of the cluster fetches a part of it for all
     bool is_exchanged;                  // or converts a part of its rows for all
     int shadow_offset;                  // of a --check build: bytes from the base, one for each element (checked.c)
     bool is_unwatched;                  // there is no room for it
-    Var *shadow;                        // the same as a pointer; or registers
-    Var *pointer;                       // to the current buffer
     bool is_filled, is_private;         // by the producer group's statements (producer_group.c): for others, for itself
     bool producer_read, producer_wrote; // while deciding: since its threads synchronised
     bool is_double_buffered;            // of the producer group: row indices of two steps (row_indices.c)
@@ -155,7 +153,6 @@ typedef struct RingState {
     TileOp *block; // first op of the block
     int stage;     // label, when the block is a rotated pipeline's body
     int buffers;
-    Var *slot, *phase; // while printing: of the role
 } RingState;
 
 // Tiles that are filled together, first used together and released together: one pair of mbarriers per buffer.
@@ -216,9 +213,7 @@ typedef struct Product {
     bool anywhere;              // an operand's slice begins where ldmatrix can read it and wgmma cannot
     bool preloads;              // the left operand is loaded before the loop around
     bool is_preloaded;          // while deciding: it is loaded
-    Var *preloaded;             // while printing: its words
     bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
-    Expr *adds;                 // while printing: is this a later step?
     RegisterTile rectangle;     // of each thread, by multiply-adds
     bool keeps_rows;            // there: other products' results share row statistics with it
     const char *why_not;        // tensor cores, for explain
@@ -238,7 +233,6 @@ typedef struct OpInfo {
     bool is_row_index, loads_early; // one that works out which rows to gather, from elements loaded a step before
     bool has_row_indices;           // of a pipeline
     bool is_tail;                   // a copy that goes with the conversion before it (register_prefetch.c)
-    Var *early, *first;             // while printing: such an element; that of a pipeline's first step
     bool syncs_all;                 // no group barrier will do
     bool staging_is_free;           // while deciding: of a transposed store, since the last barrier
     void *accesses;                 // not ordered yet after it (hazards.c)
@@ -247,7 +241,6 @@ typedef struct OpInfo {
     Multistage *multistage; // of a pipeline
     TileOp *map;            // a copy, fill or tile atomic as a forall
     bool is_looked_up;      // a gather, whose lines are (gather.c)
-    Line *lines;            // while printing: those
     Iteration *loads;       // of a copy, where they are made before it (early.c)
     int order;              // pre-order number
     TileOp *block;          // first op of the block that holds it
@@ -281,12 +274,7 @@ typedef struct MmaInFlight {
     const TileOp *op;
 } MmaInFlight;
 
-typedef struct Nest Nest;
-
 // The variables that hold a thread's numbers.
-typedef struct Threads {
-    Var *lane, *warp, *thread, *of_all;
-} Threads;
 
 typedef struct Lowering {
     Arena *arena;
@@ -294,15 +282,12 @@ typedef struct Lowering {
     Diags *diags;
     const Target *target;
     const GpuTarget *gpu; // what its instructions can do
-    LoopUnit *unit;
     LaunchPlan *plan;
     Text *explanation;
 
     bool has_producer_group; // one group of them is the producer (producer_group.c)
     bool has_producer, is_persistent;
     TileInfo **tiles; // by buffer id; NULL for what is no tile
-    Var **vars;
-    int n_vars; // by Tile IR variable id: the variable that stands for it
     OpInfo **infos;
     int n_infos, infos_capacity; // open addressing by op
 
@@ -363,30 +348,6 @@ typedef struct Lowering {
     const struct PrefetchedRows *prefetched_rows; // to convert, in registers before their step; NULL: none
     TileOp *early_issue;  // a pipeline whose next step's first products are due; NULL: none (early_issue.c)
     bool schedules_waits; // waits for products stay where they are (software_pipeline.c)
-
-    // while printing
-    LoopList *out;
-    Text helpers;                      // instruction wrappers of exactly the shapes in use
-    const Action *next_part;           // of the action at hand
-    VEC(Nest *) nests;                 // of the actions around
-    VEC(Threads) threads;              // before each of the actions around
-    Var *lane, *warp, *group, *thread; // numbers among the consumers (or in the producer)
-    Var *thread_of_all, *group_of_all; // `thread` counts within the group where statements are placed
-    Var *rank;                         // within the cluster
-    Var **tensors;                     // by buffer id: pointer variables
-    Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
-    Expr *fetch_aligned;                                  // boxes can be used at all; NULL: always
-    bool traps;                                           // some code may stop the kernel
-    bool is_muted;                                        // another group makes this statement's stores
-    int row_part;                                         // 1 or 2: of a thread's two rows in 16 only this one; 0: both
-    Var *scratch_buffer;                                  // bytes to the buffer in use; NULL: there is one
-    Var *row_index_buffer, *end;                // of the places of the current step, of the steps (row_index_loop.c)
-    struct RegisterPrefetch *register_prefetch; // there: the rows of prefetched_rows
-    const struct RowIndexLoop *row_index_loop;  // of the loop at hand
-    Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
-    struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
-    struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
-    struct StepVars *step_vars;                 // this step's, in SCOPE_NEXT_STEP
 } Lowering;
 
 // ---- info.c
@@ -440,8 +401,6 @@ bool has_room_for_producer(const Lowering *lo);
 int producer_threads(const Lowering *lo);
 
 // ---- launch.c
-void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads);
-void fill_plan(Lowering *lo, int threads);
 
 // ---- producer_group.c
 void find_producer_group(Lowering *lo);

@@ -10,105 +10,106 @@
 #include "lower/cuda/grid.h"
 #include "lower/cuda/print.h"
 
-static Expr *extent_of(Lowering *lo, int coordinate) { return var_of(lo, lo->numbered_extents[coordinate]); }
+static Expr *extent_of(Printer *pr, int coordinate) { return var_of(pr, pr->numbered_extents[coordinate]); }
 
-static Expr *smaller(Lowering *lo, Expr *a, Expr *b) { return call_expr(lo, DTYPE_I32, "math_min", 2, a, b); }
+static Expr *smaller(Printer *pr, Expr *a, Expr *b) { return call_expr(pr, DTYPE_I32, "math_min", 2, a, b); }
 
-static Expr *is_odd(Lowering *lo, Var *number)
+static Expr *is_odd(Printer *pr, Var *number)
 {
-    return i32_op(lo, X_NE, i32_op(lo, X_BITAND, var_of(lo, number), 1), 0);
+    return i32_op(pr, X_NE, i32_op(pr, X_BITAND, var_of(pr, number), 1), 0);
 }
 
-static Expr *quotient(Lowering *lo, Expr *n, Expr *d) { return call_expr(lo, DTYPE_I32, "math_quotient", 2, n, d); }
+static Expr *quotient(Printer *pr, Expr *n, Expr *d) { return call_expr(pr, DTYPE_I32, "math_quotient", 2, n, d); }
 
 // n / d, and n % d in *rest. Where an instance is in the grid is divided out anew for each, with no product under way,
 // so this is not the machine's long division.
-static Expr *divide(Lowering *lo, const char *name, Expr *n, Expr *d, Expr **rest)
+static Expr *divide(Printer *pr, const char *name, Expr *n, Expr *d, Expr **rest)
 {
-    Expr *const whole = emit_i32(lo, name, quotient(lo, n, d));
-    *rest = emit_i32(lo, "rest", i32_sub(lo, n, i32_times(lo, d, whole)));
+    Expr *const whole = emit_i32(pr, name, quotient(pr, n, d));
+    *rest = emit_i32(pr, "rest", i32_sub(pr, n, i32_times(pr, d, whole)));
     return whole;
 }
 
-bool is_clustered(const Lowering *lo, int coordinate) { return lo->cluster > 1 && coordinate == lo->clustered; }
+bool is_clustered(Printer *pr, int coordinate) { return pr->lo->cluster > 1 && coordinate == pr->lo->clustered; }
 
 // blockIdx or gridDim, counting clusters: taken anew, not held.
-static Expr *clusters_of(Lowering *lo, const char *blocks)
+static Expr *clusters_of(Printer *pr, const char *blocks)
 {
-    return literal(lo, DTYPE_I32,
-                   lo->cluster > 1 ? arena_printf(lo->arena, "again((int32_t)(%s.x / %uu))", blocks, lo->cluster)
-                                   : arena_printf(lo->arena, "(int32_t)%s.x", blocks));
+    return literal(pr, DTYPE_I32,
+                   pr->lo->cluster > 1
+                       ? arena_printf(pr->arena, "again((int32_t)(%s.x / %uu))", blocks, pr->lo->cluster)
+                       : arena_printf(pr->arena, "(int32_t)%s.x", blocks));
 }
 
 // ---- within a cluster
 
 // For boxes, whose places are worked out once.
-void declare_rank(Lowering *lo)
+void declare_rank(Printer *pr)
 {
-    const char *const rank = arena_printf(lo->arena, "(int32_t)(blockIdx.x %% %uu)", lo->cluster);
-    if (lo->cluster > 1) lo->rank = emit_declare(lo, DTYPE_I32, "rank", literal(lo, DTYPE_I32, rank));
+    const char *const rank = arena_printf(pr->arena, "(int32_t)(blockIdx.x %% %uu)", pr->lo->cluster);
+    if (pr->lo->cluster > 1) pr->rank = emit_declare(pr, DTYPE_I32, "rank", literal(pr, DTYPE_I32, rank));
 }
 
-Expr *cluster_rank(Lowering *lo)
+Expr *cluster_rank(Printer *pr)
 {
-    return literal(lo, DTYPE_I32, arena_printf(lo->arena, "again((int32_t)(blockIdx.x %% %uu))", lo->cluster));
+    return literal(pr, DTYPE_I32, arena_printf(pr->arena, "again((int32_t)(blockIdx.x %% %uu))", pr->lo->cluster));
 }
 
 // ---- coordinates
 
-static void declare_coordinate(Lowering *lo, int i, Expr *value)
+static void declare_coordinate(Printer *pr, int i, Expr *value)
 {
-    Var *const var = loop_var(lo, lo->kernel->grid[i].var);
-    if (is_clustered(lo, i)) value = i32_add(lo, i32_mul(lo, value, lo->cluster), cluster_rank(lo));
-    emit_definition(lo, var, var->type == DTYPE_I64 ? value : call_expr(lo, DTYPE_I32, "(int32_t)", 1, value));
+    Var *const var = loop_var(pr, pr->lo->kernel->grid[i].var);
+    if (is_clustered(pr, i)) value = i32_add(pr, i32_mul(pr, value, pr->lo->cluster), cluster_rank(pr));
+    emit_definition(pr, var, var->type == DTYPE_I64 ? value : call_expr(pr, DTYPE_I32, "(int32_t)", 1, value));
 }
 
 // The coordinates from `from` on, but for `except`; the first of them runs fastest.
-static void declare_coordinates(Lowering *lo, Expr *rest, int from, int except)
+static void declare_coordinates(Printer *pr, Expr *rest, int from, int except)
 {
-    const int n = lo->kernel->n_grid, last = n - 1 == except ? n - 2 : n - 1;
+    const int n = pr->lo->kernel->n_grid, last = n - 1 == except ? n - 2 : n - 1;
     for (int i = from; i <= last; i++) {
         if (i == except) continue;
         Expr *value = rest;
-        if (i < last) rest = divide(lo, "above", rest, extent_of(lo, i), &value);
-        declare_coordinate(lo, i, value);
+        if (i < last) rest = divide(pr, "above", rest, extent_of(pr, i), &value);
+        declare_coordinate(pr, i, value);
     }
 }
 
 // Bands of `rasterize` instances along the second coordinate: neighbours in time share rows and columns in the cache.
 // Returns what the other coordinates are made of.
-static Expr *declare_band(Lowering *lo, Expr *instance)
+static Expr *declare_band(Printer *pr, Expr *instance)
 {
-    Expr *const x = extent_of(lo, 0), *const y = extent_of(lo, 1);
-    const int rows = is_clustered(lo, 1) ? lo->kernel->rasterize / lo->cluster : lo->kernel->rasterize;
-    Expr *const band = i32_const(lo, rows > 1 ? rows : 1);
+    Expr *const x = extent_of(pr, 0), *const y = extent_of(pr, 1);
+    const int rows = is_clustered(pr, 1) ? pr->lo->kernel->rasterize / pr->lo->cluster : pr->lo->kernel->rasterize;
+    Expr *const band = i32_const(pr, rows > 1 ? rows : 1);
     Expr *plane = instance, *planes = NULL, *within, *row;
-    if (lo->kernel->n_grid > 2) planes = divide(lo, "planes", instance, i32_times(lo, x, y), &plane);
-    Expr *const number = divide(lo, "band", plane, i32_times(lo, band, x), &within);
-    Expr *const first = emit_i32(lo, "first", i32_times(lo, number, band));
-    Expr *const height = emit_i32(lo, "height", smaller(lo, i32_sub(lo, y, first), band));
-    Expr *const column = divide(lo, "column", within, height, &row);
-    declare_coordinate(lo, 1, i32_add(lo, first, row));
-    declare_coordinate(lo, 0, column);
+    if (pr->lo->kernel->n_grid > 2) planes = divide(pr, "planes", instance, i32_times(pr, x, y), &plane);
+    Expr *const number = divide(pr, "band", plane, i32_times(pr, band, x), &within);
+    Expr *const first = emit_i32(pr, "first", i32_times(pr, number, band));
+    Expr *const height = emit_i32(pr, "height", smaller(pr, i32_sub(pr, y, first), band));
+    Expr *const column = divide(pr, "column", within, height, &row);
+    declare_coordinate(pr, 1, i32_add(pr, first, row));
+    declare_coordinate(pr, 0, column);
     return planes;
 }
 
 // In the order of their numbers.
-static void declare_instance(Lowering *lo, Var *instance)
+static void declare_instance(Printer *pr, Var *instance)
 {
-    if (lo->kernel->rasterize > 1 && lo->kernel->n_grid >= 2)
-        declare_coordinates(lo, declare_band(lo, var_of(lo, instance)), 2, -1);
-    else declare_coordinates(lo, var_of(lo, instance), 0, -1);
+    if (pr->lo->kernel->rasterize > 1 && pr->lo->kernel->n_grid >= 2)
+        declare_coordinates(pr, declare_band(pr, var_of(pr, instance)), 2, -1);
+    else declare_coordinates(pr, var_of(pr, instance), 0, -1);
 }
 
 // ---- unequal work
 
 // The combinations of the coordinates but `except`.
-static Expr *count_others(Lowering *lo, int except)
+static Expr *count_others(Printer *pr, int except)
 {
-    Expr *count = i32_const(lo, 1);
-    for (int i = 0; i < lo->kernel->n_grid; i++)
-        if (i != except) count = i32_times(lo, count, extent_of(lo, i));
+    Expr *count = i32_const(pr, 1);
+    for (int i = 0; i < pr->lo->kernel->n_grid; i++)
+        if (i != except) count = i32_times(pr, count, extent_of(pr, i));
     return count;
 }
 
@@ -116,16 +117,16 @@ static Expr *count_others(Lowering *lo, int except)
 // of the blocks make the blocks differ by less than 1% (of 16, by up to 10%), and are few enough that what a group
 // reads again stays in L2. Where the imbalanced coordinate has few values the blocks differ more, and what a group
 // reads is less: groups of a sixth. Less than two groups are one.
-static Expr *group_size(Lowering *lo, int imbalanced, Expr *others)
+static Expr *group_size(Printer *pr, int imbalanced, Expr *others)
 {
     enum { IMBALANCED_FEW = 32 };
-    Arena *const a = lo->arena;
-    Expr *const sixth = literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 6 * lo->cluster));
-    Expr *const twelfth = literal(lo, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 12 * lo->cluster));
-    Expr *const wanted = expr_select(a, i32_op(lo, X_LT, extent_of(lo, imbalanced), IMBALANCED_FEW), sixth, twelfth);
-    Expr *const part = emit_i32(lo, "part", call_expr(lo, DTYPE_I32, "math_max", 2, wanted, i32_const(lo, 1)));
-    Expr *const is_one = expr_binary(a, X_LT, others, i32_mul(lo, part, 2));
-    return emit_i32(lo, "size", expr_select(a, is_one, others, part));
+    Arena *const a = pr->arena;
+    Expr *const sixth = literal(pr, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 6 * pr->lo->cluster));
+    Expr *const twelfth = literal(pr, DTYPE_I32, arena_printf(a, "(int32_t)gridDim.x / %d", 12 * pr->lo->cluster));
+    Expr *const wanted = expr_select(a, i32_op(pr, X_LT, extent_of(pr, imbalanced), IMBALANCED_FEW), sixth, twelfth);
+    Expr *const part = emit_i32(pr, "part", call_expr(pr, DTYPE_I32, "math_max", 2, wanted, i32_const(pr, 1)));
+    Expr *const is_one = expr_binary(a, X_LT, others, i32_mul(pr, part, 2));
+    return emit_i32(pr, "size", expr_select(a, is_one, others, part));
 }
 
 // An instance: its place along the imbalanced coordinate, and the number of its combination of the others.
@@ -137,18 +138,18 @@ typedef struct Imbalance {
 
 // Instances of equal work side by side: the imbalanced coordinate runs slowest within a group of combinations of the
 // others.
-static void place_in_groups(Lowering *lo, Imbalance *u)
+static void place_in_groups(Printer *pr, Imbalance *u)
 {
     Expr *within, *other;
-    Expr *const extent = extent_of(lo, u->coordinate);
-    Expr *const others = emit_i32(lo, "others", count_others(lo, u->coordinate));
-    Expr *const size = group_size(lo, u->coordinate, others);
-    Expr *const area = emit_i32(lo, "area", i32_times(lo, extent, size));
-    Expr *const group = divide(lo, "turn", var_of(lo, u->instance), area, &within);
-    Expr *const first = emit_i32(lo, "first", i32_times(lo, group, size));
-    Expr *const height = emit_i32(lo, "height", smaller(lo, i32_sub(lo, others, first), size));
-    u->place = divide(lo, "place", within, height, &other);
-    u->rest = i32_add(lo, first, other);
+    Expr *const extent = extent_of(pr, u->coordinate);
+    Expr *const others = emit_i32(pr, "others", count_others(pr, u->coordinate));
+    Expr *const size = group_size(pr, u->coordinate, others);
+    Expr *const area = emit_i32(pr, "area", i32_times(pr, extent, size));
+    Expr *const group = divide(pr, "turn", var_of(pr, u->instance), area, &within);
+    Expr *const first = emit_i32(pr, "first", i32_times(pr, group, size));
+    Expr *const height = emit_i32(pr, "height", smaller(pr, i32_sub(pr, others, first), size));
+    u->place = divide(pr, "place", within, height, &other);
+    u->rest = i32_add(pr, first, other);
 }
 
 // Where instances add to tensors, those that run at the same time should add to the same rows, which L2 holds then: all
@@ -159,35 +160,35 @@ typedef struct Pairs {
     Expr *half, *count, *wanted, *number;
 } Pairs;
 
-static Expr *again(Lowering *lo, Expr *x) { return call_expr(lo, DTYPE_I32, "again", 1, x); }
+static Expr *again(Printer *pr, Expr *x) { return call_expr(pr, DTYPE_I32, "again", 1, x); }
 
-static Pairs count_pairs(Lowering *lo, const Imbalance *u, Expr *blocks, Expr *block)
+static Pairs count_pairs(Printer *pr, const Imbalance *u, Expr *blocks, Expr *block)
 {
-    Expr *const extent = again(lo, extent_of(lo, u->coordinate));
-    Expr *const others = again(lo, count_others(lo, u->coordinate));
-    Expr *const half = emit_i32(lo, "half", i32_op(lo, X_SHR, i32_op(lo, X_ADD, extent, 1), 1));
-    Expr *const count = emit_i32(lo, "pairs", i32_times(lo, others, half));
-    Expr *const rounds = quotient(lo, i32_op(lo, X_SUB, i32_add(lo, count, blocks), 1), blocks);
-    Expr *const unused = i32_sub(lo, i32_times(lo, rounds, blocks), count);
-    Expr *const few = expr_binary(lo->arena, X_LE, unused, i32_op(lo, X_SHR, count, 4));
-    Expr *const wanted = var_of(lo, emit_declare(lo, DTYPE_BOOL, "paired", few));
-    Expr *const number = i32_add(lo, i32_times(lo, i32_op(lo, X_SHR, var_of(lo, u->round), 1), blocks), block);
+    Expr *const extent = again(pr, extent_of(pr, u->coordinate));
+    Expr *const others = again(pr, count_others(pr, u->coordinate));
+    Expr *const half = emit_i32(pr, "half", i32_op(pr, X_SHR, i32_op(pr, X_ADD, extent, 1), 1));
+    Expr *const count = emit_i32(pr, "pairs", i32_times(pr, others, half));
+    Expr *const rounds = quotient(pr, i32_op(pr, X_SUB, i32_add(pr, count, blocks), 1), blocks);
+    Expr *const unused = i32_sub(pr, i32_times(pr, rounds, blocks), count);
+    Expr *const few = expr_binary(pr->arena, X_LE, unused, i32_op(pr, X_SHR, count, 4));
+    Expr *const wanted = var_of(pr, emit_declare(pr, DTYPE_BOOL, "paired", few));
+    Expr *const number = i32_add(pr, i32_times(pr, i32_op(pr, X_SHR, var_of(pr, u->round), 1), blocks), block);
     return (Pairs){ half, count, wanted, number };
 }
 
 // In every second round the other of a pair; an odd coordinate's middle one has no other, and is left out there.
-static void place_in_pairs(Lowering *lo, Imbalance *u, const Pairs *pairs)
+static void place_in_pairs(Printer *pr, Imbalance *u, const Pairs *pairs)
 {
-    Arena *const a = lo->arena;
+    Arena *const a = pr->arena;
     Expr *x;
-    Expr *const others = divide(lo, "others_before", var_of(lo, u->instance), pairs->half, &x);
-    Expr *const second = is_odd(lo, u->round);
-    Expr *const mirrored = i32_sub(lo, i32_op(lo, X_SUB, extent_of(lo, u->coordinate), 1), x);
+    Expr *const others = divide(pr, "others_before", var_of(pr, u->instance), pairs->half, &x);
+    Expr *const second = is_odd(pr, u->round);
+    Expr *const mirrored = i32_sub(pr, i32_op(pr, X_SUB, extent_of(pr, u->coordinate), 1), x);
     Expr *const is_middle = expr_binary(a, X_EQ, mirrored, x);
     Nest same;
-    begin_if(lo, &same, expr_binary(a, X_AND, expr_binary(a, X_AND, pairs->wanted, second), is_middle));
-    emit_jump(lo, L_CONTINUE);
-    end_nest(lo, &same);
+    begin_if(pr, &same, expr_binary(a, X_AND, expr_binary(a, X_AND, pairs->wanted, second), is_middle));
+    emit_jump(pr, L_CONTINUE);
+    end_nest(pr, &same);
     u->place = expr_select(a, pairs->wanted, expr_select(a, second, mirrored, x), u->place);
     u->rest = expr_select(a, pairs->wanted, others, u->rest);
 }
@@ -196,52 +197,52 @@ static void place_in_pairs(Lowering *lo, Imbalance *u, const Pairs *pairs)
 
 // The instances of a persistent block. Every second round runs backwards: where work falls or rises along the grid, all
 // blocks get alike.
-static void begin_rounds(Lowering *lo, Nest *nest, Imbalance *u, Pairs *pairs)
+static void begin_rounds(Printer *pr, Nest *nest, Imbalance *u, Pairs *pairs)
 {
-    Arena *const a = lo->arena;
-    Expr *const block = clusters_of(lo, "blockIdx"), *const blocks = clusters_of(lo, "gridDim");
+    Arena *const a = pr->arena;
+    Expr *const block = clusters_of(pr, "blockIdx"), *const blocks = clusters_of(pr, "gridDim");
     // Left by the test below: the number of rounds would be one more value to keep. One block that takes pairs has
     // more rounds than instances, as an odd coordinate's middle one stands in two.
-    Expr *const most = pairs ? i32_const(lo, INT32_MAX) : var_of(lo, lo->tiles_total);
-    u->round = loop_new_var(lo->unit, DTYPE_I32, "round");
-    begin_for(lo, nest, u->round, i32_const(lo, 0), most, i32_const(lo, 1), LOOP_NO_UNROLL);
-    Expr *const reversed = i32_sub(lo, i32_op(lo, X_SUB, blocks, 1), block);
-    Expr *const place = lo->kernel->rasterize > 1 ? block : expr_select(a, is_odd(lo, u->round), reversed, block);
-    Expr *number = i32_add(lo, i32_times(lo, var_of(lo, u->round), blocks), place), *end = var_of(lo, lo->tiles_total);
+    Expr *const most = pairs ? i32_const(pr, INT32_MAX) : var_of(pr, pr->tiles_total);
+    u->round = loop_new_var(pr->unit, DTYPE_I32, "round");
+    begin_for(pr, nest, u->round, i32_const(pr, 0), most, i32_const(pr, 1), LOOP_NO_UNROLL);
+    Expr *const reversed = i32_sub(pr, i32_op(pr, X_SUB, blocks, 1), block);
+    Expr *const place = pr->lo->kernel->rasterize > 1 ? block : expr_select(a, is_odd(pr, u->round), reversed, block);
+    Expr *number = i32_add(pr, i32_times(pr, var_of(pr, u->round), blocks), place), *end = var_of(pr, pr->tiles_total);
     if (pairs) {
-        *pairs = count_pairs(lo, u, blocks, block);
+        *pairs = count_pairs(pr, u, blocks, block);
         number = expr_select(a, pairs->wanted, pairs->number, number);
         end = expr_select(a, pairs->wanted, pairs->count, end);
     }
-    u->instance = emit_declare(lo, DTYPE_I32, "instance", number);
+    u->instance = emit_declare(pr, DTYPE_I32, "instance", number);
     Nest leave;
-    begin_if(lo, &leave, expr_binary(a, X_GE, var_of(lo, u->instance), end));
-    emit_jump(lo, L_BREAK);
-    end_nest(lo, &leave);
+    begin_if(pr, &leave, expr_binary(a, X_GE, var_of(pr, u->instance), end));
+    emit_jump(pr, L_BREAK);
+    end_nest(pr, &leave);
 }
 
-static void begin_persistent(Lowering *lo, Nest *nest)
+static void begin_persistent(Printer *pr, Nest *nest)
 {
     bool in_pairs;
-    Imbalance u = { .coordinate = find_imbalance(lo, &in_pairs) };
+    Imbalance u = { .coordinate = find_imbalance(pr->lo, &in_pairs) };
     Pairs pairs, *const paired = in_pairs ? &pairs : NULL;
-    begin_rounds(lo, nest, &u, paired);
+    begin_rounds(pr, nest, &u, paired);
     if (u.coordinate < 0) {
-        declare_instance(lo, u.instance);
+        declare_instance(pr, u.instance);
         return;
     }
-    place_in_groups(lo, &u);
-    if (paired) place_in_pairs(lo, &u, paired);
-    declare_coordinate(lo, u.coordinate, u.place);
-    declare_coordinates(lo, emit_i32(lo, "rest", u.rest), 0, u.coordinate);
+    place_in_groups(pr, &u);
+    if (paired) place_in_pairs(pr, &u, paired);
+    declare_coordinate(pr, u.coordinate, u.place);
+    declare_coordinates(pr, emit_i32(pr, "rest", u.rest), 0, u.coordinate);
 }
 
-void begin_grid(Lowering *lo, Nest *nest)
+void begin_grid(Printer *pr, Nest *nest)
 {
-    if (lo->is_persistent) {
-        begin_persistent(lo, nest);
+    if (pr->lo->is_persistent) {
+        begin_persistent(pr, nest);
         return;
     }
-    begin_block(lo, nest);
-    declare_instance(lo, emit_declare(lo, DTYPE_I32, "instance", clusters_of(lo, "blockIdx")));
+    begin_block(pr, nest);
+    declare_instance(pr, emit_declare(pr, DTYPE_I32, "instance", clusters_of(pr, "blockIdx")));
 }

@@ -14,12 +14,12 @@ void find_shared_tiles(Lowering *lo);
 void explain_cluster(Lowering *lo);
 
 // ---- grid.c: printing
-bool is_clustered(const Lowering *lo, int coordinate);
-Expr *cluster_rank(Lowering *lo); // of this CTA, worked out where it is used
-void declare_rank(Lowering *lo);
-void begin_grid(Lowering *lo, Nest *nest); // coordinates of the instance
+bool is_clustered(Printer *pr, int coordinate);
+Expr *cluster_rank(Printer *pr); // of this CTA, worked out where it is used
+void declare_rank(Printer *pr);
+void begin_grid(Printer *pr, Nest *nest); // coordinates of the instance
 
 // ---- parameters.c: printing
-int declare_parameters(Lowering *lo); // returns their words
+int declare_parameters(Printer *pr); // returns their words
 
 #endif

@@ -175,7 +175,6 @@ static bool collect_tile(Lowering *lo, TileOp *op, void *context)
 void note_operations(Lowering *lo)
 {
     lo->tiles = NEW_ARRAY(lo->arena, TileInfo *, lo->kernel->n_buffers + 1);
-    lo->tensors = NEW_ARRAY(lo->arena, Var *, lo->kernel->n_buffers + 1);
     each_op(lo, lo->kernel->body, collect_tile, NULL);
     number_block(lo, lo->kernel->body, NULL);
 }

@@ -72,20 +72,12 @@ LoopUnit *lower_cuda(TileKernel *kernel, const Target *target, LaunchPlan *plan,
     Arena *const arena = kernel->arena;
     Lowering *const lo = NEW(arena, Lowering, .arena = arena, .kernel = kernel, .diags = kernel->diags,
                              .target = target, .gpu = target->gpu, .plan = plan, .explanation = explanation);
-    lo->unit = NEW(arena, LoopUnit, .arena = arena);
-    lo->helpers.arena = arena;
     plan->follows = target->follows && target->gpu->early_launch;
     if (!analyse(lo)) return NULL;
     make_schedule_tables(lo);
     decide_roles(lo);
     if (lo->failed || !maps_suffice(lo)) return NULL;
     explain(lo);
-    int words;
-    LoopStmt *const body = print_kernel(lo, &words);
-    const int threads = all_threads(lo) + producer_threads(lo);
-    if (lo->failed || kernel->diags->errors) return NULL;
-    fill_unit(lo, body, words, threads);
-    fill_plan(lo, threads);
-    lo->unit->schedule = lo->builder.schedule;
-    return lo->unit;
+    LoopUnit *const unit = print_kernel(lo);
+    return lo->failed || kernel->diags->errors ? NULL : unit;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // launch.c - what the launch hands to the kernel: words of parameters and tensor maps, and the plan that makes them.
+#include "lower/cuda/print.h"
 #include "lower/cuda/registers.h"
 
 // ---- the unit
 
-static void add_preludes(Lowering *lo)
+static void add_preludes(Printer *pr)
 {
+    Lowering *const lo = pr->lo;
     const GpuTarget *const gpu = lo->gpu;
     // clang-format off
     const struct { const char *name; bool in_backward_slice; } preludes[] = {
@@ -19,22 +21,23 @@ static void add_preludes(Lowering *lo)
         { "cuda/fma", lo->uses_fma },
     };
     // clang-format on
-    lo->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));
+    pr->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));
     for (int i = 0; i < COUNT(preludes); i++)
-        if (preludes[i].in_backward_slice) lo->unit->preludes[lo->unit->n_preludes++] = preludes[i].name;
+        if (preludes[i].in_backward_slice) pr->unit->preludes[pr->unit->n_preludes++] = preludes[i].name;
 }
 
-void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
+void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
 {
-    LoopUnit *const unit = lo->unit;
-    add_preludes(lo);
+    Lowering *const lo = pr->lo;
+    LoopUnit *const unit = pr->unit;
+    add_preludes(pr);
     Text helpers = { .arena = lo->arena };
     text_print(&helpers, "\nstruct __align__(64) KernelParams {\n");
-    if (words || !lo->traps) // it has some member
+    if (words || !pr->traps) // it has some member
         text_print(&helpers, "    uint64_t word[%d];\n", words ? words : 1);
     if (lo->maps.count) text_print(&helpers, "    TensorMap map[%d];\n", lo->maps.count);
-    text_print(&helpers, "%s};\n", lo->traps ? "    uint64_t fault;\n" : "");
-    if (lo->helpers.data) text_add(&helpers, lo->helpers.data, lo->helpers.length);
+    text_print(&helpers, "%s};\n", pr->traps ? "    uint64_t fault;\n" : "");
+    if (pr->helpers.data) text_add(&helpers, pr->helpers.data, pr->helpers.length);
     unit->helpers = text_cstr(&helpers);
     LoopFunction *const function = NEW(lo->arena, LoopFunction, .name = lo->plan->symbol, .body = body);
     function->signature = arena_printf(lo->arena,
@@ -46,8 +49,9 @@ void fill_unit(Lowering *lo, LoopStmt *body, int words, int threads)
 
 // ---- the plan
 
-static void fill_map(Lowering *lo, const TensorMap *map, PlanMap *out)
+static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
 {
+    Lowering *const lo = pr->lo;
     Arena *const a = lo->arena;
     LaunchPlan *const plan = lo->plan;
     Buffer *const tensor = map->tensor;
@@ -73,8 +77,9 @@ static bool adds_floats(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
-void fill_plan(Lowering *lo, int threads)
+void fill_plan(Printer *pr, int threads)
 {
+    Lowering *const lo = pr->lo;
     LaunchPlan *const plan = lo->plan;
     bool order_matters = false; // of sums
     each_op(lo, lo->kernel->body, adds_floats, &order_matters);
@@ -86,11 +91,11 @@ void fill_plan(Lowering *lo, int threads)
     plan->min_alignment = 16;
     plan->persistent = lo->is_persistent;
     plan->blocks_per_sm = occupancy(lo);
-    plan->traps = lo->traps;
+    plan->traps = pr->traps;
     plan->deterministic = !order_matters;
     plan->symbol_max = lo->largest_extent;
     plan->wide = lo->wide;
     plan->n_maps = lo->maps.count;
     plan->maps = NEW_ARRAY(lo->arena, PlanMap, plan->n_maps + 1);
-    for (int i = 0; i < plan->n_maps; i++) fill_map(lo, lo->maps.items[i], &plan->maps[i]);
+    for (int i = 0; i < plan->n_maps; i++) fill_map(pr, lo->maps.items[i], &plan->maps[i]);
 }

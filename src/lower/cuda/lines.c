@@ -7,41 +7,41 @@
 #include "lower/cuda/elementwise.h"
 
 // The numbers of the row, read once: a test that reads one again is a branch around it.
-static void read_subscripts(Lowering *lo, Expr **subs, int n, const Iteration *it)
+static void read_subscripts(Printer *pr, Expr **subs, int n, const Iteration *it)
 {
     for (int d = 0; d < n; d++) {
         if (!expr_loads(subs[d])) continue;
-        Var *const number = tile_new_var(lo->kernel, VAR_LOCAL, subs[d]->type, "number", subs[d]->span);
-        *var_slot(lo, number) =
-            emit_declare(lo, loop_type(subs[d]->type), "number", lower_as(lo, subs[d]->type, subs[d], it));
-        subs[d] = expr_var(lo->arena, number);
+        Var *const number = tile_new_var(pr->lo->kernel, VAR_LOCAL, subs[d]->type, "number", subs[d]->span);
+        *var_slot(pr, number) =
+            emit_declare(pr, loop_type(subs[d]->type), "number", lower_as(pr, subs[d]->type, subs[d], it));
+        subs[d] = expr_var(pr->arena, number);
     }
 }
 
-Line begin_line(Lowering *lo, const Expr *load, const Iteration *it)
+Line begin_line(Printer *pr, const Expr *load, const Iteration *it)
 {
     Place place;
     Line line = { 0 };
     Expr *subs[MAX_RANK];
     memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-    if (lo->register_prefetch) read_subscripts(lo, subs, load->load.buffer->rank, it);
-    if (!place_element(lo, load->load.buffer, subs, it, &place, load->span)) return line;
+    if (pr->register_prefetch) read_subscripts(pr, subs, load->load.buffer->rank, it);
+    if (!place_element(pr, load->load.buffer, subs, it, &place, load->span)) return line;
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
-    line.inside = emit_declare(lo, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(lo->arena, true));
-    line.pointer = loop_new_pointer(lo->unit, place.pointer->type, "line_at");
-    Expr *const at = expr_select(lo->arena, var_of(lo, line.inside), place.at, expr_int(lo->arena, place.at->type, 0));
-    emit_definition(lo, line.pointer, expr_address(lo->arena, place.pointer, at));
+    line.inside = emit_declare(pr, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(pr->arena, true));
+    line.pointer = loop_new_pointer(pr->unit, place.pointer->type, "line_at");
+    Expr *const at = expr_select(pr->arena, var_of(pr, line.inside), place.at, expr_int(pr->arena, place.at->type, 0));
+    emit_definition(pr, line.pointer, expr_address(pr->arena, place.pointer, at));
     return line;
 }
 
-void begin_lines(Lowering *lo, Rows *rows)
+void begin_lines(Printer *pr, Rows *rows)
 {
-    for (int i = 0; i < rows->n_runs; i++) rows->runs[i].line = begin_line(lo, rows->runs[i].load, &rows->it);
+    for (int i = 0; i < rows->n_runs; i++) rows->runs[i].line = begin_line(pr, rows->runs[i].load, &rows->it);
     for (int i = 0; i < rows->n_each; i++) {
         Expr *subs[MAX_RANK], *const load = rows->each[i].load; // from the first value of the line
         memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
-        if (rows->each[i].by) subs[load->load.buffer->rank - 1] = int_const(lo->arena, 0);
-        rows->each[i].line = begin_line(lo, expr_load(lo->arena, load->load.buffer, subs), &rows->it);
+        if (rows->each[i].by) subs[load->load.buffer->rank - 1] = int_const(pr->arena, 0);
+        rows->each[i].line = begin_line(pr, expr_load(pr->arena, load->load.buffer, subs), &rows->it);
     }
 }
 
@@ -52,42 +52,42 @@ const Line *nth_line(const Rows *rows, int i)
     return i < rows->n_runs ? &rows->runs[i].line : &rows->each[i - rows->n_runs].line;
 }
 
-Expr *in_line(Lowering *lo, const Line *line, Expr *elements)
+Expr *in_line(Printer *pr, const Line *line, Expr *elements)
 {
-    return expr_address(lo->arena, line->pointer, i32_mul(lo, elements, line->size));
+    return expr_address(pr->arena, line->pointer, i32_mul(pr, elements, line->size));
 }
 
-void declare_line(Lowering *lo, Rows *rows, Var *line)
+void declare_line(Printer *pr, Rows *rows, Var *line)
 {
     if (rows->mode >= 0) rows->it.mode[rows->mode] = line;
-    for (int i = 0; i < rows->it.n; i++) *var_slot(lo, rows->it.indices[i].var) = NULL;
-    declare_indices(lo, &rows->it, ~0u);
+    for (int i = 0; i < rows->it.n; i++) *var_slot(pr, rows->it.indices[i].var) = NULL;
+    declare_indices(pr, &rows->it, ~0u);
 }
 
-void declare_line_at(Lowering *lo, Rows *rows, const char *name, Expr *line)
+void declare_line_at(Printer *pr, Rows *rows, const char *name, Expr *line)
 {
-    declare_line(lo, rows, emit_declare(lo, DTYPE_I32, name, line));
+    declare_line(pr, rows, emit_declare(pr, DTYPE_I32, name, line));
 }
 
-void begin_columns(Lowering *lo, const Rows *rows, Columns *block, int columns)
+void begin_columns(Printer *pr, const Rows *rows, Columns *block, int columns)
 {
-    Var **const slot = var_slot(lo, rows->column), *const first = block->first = *slot;
-    begin_block(lo, &block->nest);
-    *slot = emit_declare(lo, first->type, first->name,
-                         expr_binary(lo->arena, X_ADD, var_of(lo, first), expr_int(lo->arena, first->type, columns)));
+    Var **const slot = var_slot(pr, rows->column), *const first = block->first = *slot;
+    begin_block(pr, &block->nest);
+    *slot = emit_declare(pr, first->type, first->name,
+                         expr_binary(pr->arena, X_ADD, var_of(pr, first), expr_int(pr->arena, first->type, columns)));
 }
 
-void end_columns(Lowering *lo, const Rows *rows, Columns *block)
+void end_columns(Printer *pr, const Rows *rows, Columns *block)
 {
-    end_nest(lo, &block->nest);
-    *var_slot(lo, rows->column) = block->first;
+    end_nest(pr, &block->nest);
+    *var_slot(pr, rows->column) = block->first;
 }
 
-Expr *column_of(Lowering *lo, const Rows *rows) { return var_of(lo, *var_slot(lo, rows->column)); }
+Expr *column_of(Printer *pr, const Rows *rows) { return var_of(pr, *var_slot(pr, rows->column)); }
 
-Expr *piece_address(Lowering *lo, const Rows *rows)
+Expr *piece_address(Printer *pr, const Rows *rows)
 {
     Place place;
-    place_element(lo, rows->store->store.buffer, rows->store->store.subs, &rows->it, &place, rows->store->span);
-    return call_expr(lo, DTYPE_U32, "shared_address", 1, expr_address(lo->arena, place.pointer, place.at));
+    place_element(pr, rows->store->store.buffer, rows->store->store.subs, &rows->it, &place, rows->store->span);
+    return call_expr(pr, DTYPE_U32, "shared_address", 1, expr_address(pr->arena, place.pointer, place.at));
 }

@@ -39,7 +39,7 @@ void act_join_sums(Lowering *lo, const TileInfo *tile); // its parts become its 
 void act_early_loads(Lowering *lo, TileOp *first);
 
 // ---- print_map.c
-void print_map(Lowering *lo, const MapPlan *plan);
-void print_early_loads(Lowering *lo, const EarlyLoads *loads);
+void print_map(Printer *pr, const MapPlan *plan);
+void print_early_loads(Printer *pr, const EarlyLoads *loads);
 
 #endif

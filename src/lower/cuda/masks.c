@@ -8,7 +8,7 @@
 #include "lower/cuda/print.h"
 
 typedef struct Box {
-    Lowering *lo;
+    Printer *pr;
     const Iteration *it;
     Var *vars[LAYOUT_MAX_RANK * 2];
     Expr *lowest[LAYOUT_MAX_RANK * 2], *highest[LAYOUT_MAX_RANK * 2];
@@ -18,25 +18,25 @@ typedef struct Box {
 // The coordinates of a warp along one dimension: from what its number says to the reach of lanes and registers.
 static void warp_range(Box *box, int index)
 {
-    Lowering *const lo = box->lo;
+    Printer *const pr = box->pr;
     const Layout *const layout = &box->it->layout;
     const int dim = box->it->dim_of[index];
-    Expr *first = i32_const(lo, 0);
+    Expr *first = i32_const(pr, 0);
     int reach = 0;
     for (int i = 0; i < layout->n; i++) {
         const LayoutMode *const mode = &layout->mode[i];
         if (mode->dim != dim) continue;
         if (mode->input == IN_WARP || mode->input == IN_GROUP)
-            first = i32_add(lo, first, i32_mul(lo, mode_value(lo, layout, i), mode->stride));
+            first = i32_add(pr, first, i32_mul(pr, mode_value(pr, layout, i), mode->stride));
         else reach += (mode->extent - 1) * mode->stride;
     }
     box->lowest[index] = first;
-    box->highest[index] = i32_add(lo, first, i32_const(lo, reach));
+    box->highest[index] = i32_add(pr, first, i32_const(pr, reach));
 }
 
-static bool open_box(Box *box, Lowering *lo, const Iteration *it)
+static bool open_box(Box *box, Printer *pr, const Iteration *it)
 {
-    *box = (Box){ .lo = lo, .it = it, .n = it->n };
+    *box = (Box){ .pr = pr, .it = it, .n = it->n };
     for (int i = 0; i < it->n; i++) {
         if (it->dim_of[i] < 0) return false;
         box->vars[i] = it->indices[i].var;
@@ -48,18 +48,18 @@ static bool open_box(Box *box, Lowering *lo, const Iteration *it)
 // a - b at its largest over the box, as lowered i64. NULL: not affine.
 static Expr *largest_difference(const Box *box, Expr *a, Expr *b)
 {
-    Lowering *const lo = box->lo;
+    Printer *const pr = box->pr;
     int64_t coefficients[LAYOUT_MAX_RANK * 2];
     Expr *rest;
     if (a->type != DTYPE_INT || b->type != DTYPE_INT ||
-        !expr_affine(lo->arena, int_sub(lo->arena, a, b), box->vars, box->n, coefficients, &rest))
+        !expr_affine(pr->arena, int_sub(pr->arena, a, b), box->vars, box->n, coefficients, &rest))
         return NULL;
     if (expr_loads(rest)) return NULL;
-    Expr *sum = lower_int64(lo, rest, NULL);
+    Expr *sum = lower_int64(pr, rest, NULL);
     for (int i = 0; i < box->n; i++) {
         if (!coefficients[i]) continue;
-        Expr *const corner = i32_mul(lo, coefficients[i] > 0 ? box->highest[i] : box->lowest[i], coefficients[i]);
-        sum = expr_binary(lo->arena, X_ADD, sum, call_expr(lo, DTYPE_I64, "(int64_t)", 1, corner));
+        Expr *const corner = i32_mul(pr, coefficients[i] > 0 ? box->highest[i] : box->lowest[i], coefficients[i]);
+        sum = expr_binary(pr->arena, X_ADD, sum, call_expr(pr, DTYPE_I64, "(int64_t)", 1, corner));
     }
     return sum;
 }
@@ -67,14 +67,14 @@ static Expr *largest_difference(const Box *box, Expr *a, Expr *b)
 // Lowered condition that is true wherever `cond` can be. NULL: always.
 static Expr *may_hold(const Box *box, Expr *cond)
 {
-    Lowering *const lo = box->lo;
-    Arena *const a = lo->arena;
+    Printer *const pr = box->pr;
+    Arena *const a = pr->arena;
     if (cond->kind != E_BINARY) return NULL;
     Expr *const x = cond->op.a, *const y = cond->op.b;
     if (cond->op.op == X_AND || cond->op.op == X_OR) {
         Expr *const first = may_hold(box, x), *const second = may_hold(box, y);
         if (cond->op.op == X_OR) return first && second ? expr_binary(a, X_OR, first, second) : NULL;
-        return both(lo, first, second);
+        return both(pr->lo, first, second);
     }
     Expr *const zero = expr_int(a, DTYPE_I64, 0);
     Expr *difference;
@@ -89,11 +89,11 @@ static Expr *may_hold(const Box *box, Expr *cond)
     return NULL;
 }
 
-Expr *mask_test(Lowering *lo, TileOp *forall, const Iteration *it)
+Expr *mask_test(Printer *pr, TileOp *forall, const Iteration *it)
 {
     const TileOp *const only = forall->forall.body;
     Box box;
-    if (!only || only->next || only->kind != T_IF || only->branch.otherwise || it->is_linear || !open_box(&box, lo, it))
+    if (!only || only->next || only->kind != T_IF || only->branch.otherwise || it->is_linear || !open_box(&box, pr, it))
         return NULL;
     return may_hold(&box, only->branch.cond);
 }

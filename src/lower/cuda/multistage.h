@@ -25,9 +25,9 @@ typedef struct Pieces {
 void decide_multistage(Lowering *lo, TileOp *pipeline);
 
 // ---- print_multistage.c
-void begin_multistage(Lowering *lo, const Action *action);
-void end_multistage(Lowering *lo, const Action *action);
-void print_commit(Lowering *lo, const Action *action);
-void print_pieces(Lowering *lo, const Pieces *pieces);
+void begin_multistage(Printer *pr, const Action *action);
+void end_multistage(Printer *pr, const Action *action);
+void print_commit(Printer *pr, const Action *action);
+void print_pieces(Printer *pr, const Pieces *pieces);
 
 #endif

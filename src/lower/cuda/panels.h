@@ -13,6 +13,6 @@ typedef struct PanelsPlan {
 } PanelsPlan;
 
 const PanelsPlan *plan_panels(Lowering *lo, const TileOp *op); // panels.c; NULL: it is no such copy
-void print_panels(Lowering *lo, const PanelsPlan *plan);       // print_panels.c
+void print_panels(Printer *pr, const PanelsPlan *plan);        // print_panels.c
 
 #endif

@@ -44,12 +44,12 @@ bool starts_in_loop(Lowering *lo, const TileOp *fill);
 void decide_product_loop(Lowering *lo, TileOp *op, int n_products);
 
 // ---- print_software_pipeline.c, print_early_issue.c, print_product_loop.c: of actions with such a plan
-void begin_software_pipeline(Lowering *lo, const Action *action);
-void end_software_pipeline(Lowering *lo, const Action *action);
-void keep_crossings(Lowering *lo, const Action *action); // of DECLARE_CROSSINGS
-void begin_early_issue(Lowering *lo, const Action *action);
-void end_early_issue(Lowering *lo, const Action *action);
-void begin_product_loop(Lowering *lo, const Action *action);
-void end_product_loop(Lowering *lo, const Action *action);
+void begin_software_pipeline(Printer *pr, const Action *action);
+void end_software_pipeline(Printer *pr, const Action *action);
+void keep_crossings(Printer *pr, const Action *action); // of DECLARE_CROSSINGS
+void begin_early_issue(Printer *pr, const Action *action);
+void end_early_issue(Printer *pr, const Action *action);
+void begin_product_loop(Printer *pr, const Action *action);
+void end_product_loop(Printer *pr, const Action *action);
 
 #endif

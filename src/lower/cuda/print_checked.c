@@ -6,58 +6,58 @@
 #include "lower/cuda/checked.h"
 #include "lower/cuda/print.h"
 
-void declare_shadow(Lowering *lo, TileInfo *tile)
+void declare_shadow(Printer *pr, TileInfo *tile)
 {
-    const char *const name = arena_printf(lo->arena, "%s_written", tile->buffer->name);
-    if (!has_shadow(lo, tile)) return;
+    const char *const name = arena_printf(pr->arena, "%s_written", tile->buffer->name);
+    if (!has_shadow(pr->lo, tile)) return;
     if (tile->storage == TILE_IN_REGISTERS) {
-        tile->shadow = emit_array(lo, DTYPE_U8, name, layout_registers(&tile->layout));
+        tile_vars(pr, tile)->shadow = emit_array(pr, DTYPE_U8, name, layout_registers(&tile->layout));
         return;
     }
-    tile->shadow = loop_new_pointer(lo->unit, DTYPE_U8, name);
-    emit_definition(lo, tile->shadow,
-                    call_expr(lo, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(lo, tile->shadow_offset)));
+    tile_vars(pr, tile)->shadow = loop_new_pointer(pr->unit, DTYPE_U8, name);
+    emit_definition(pr, tile_vars(pr, tile)->shadow,
+                    call_expr(pr, DTYPE_U8, "shared_pointer<uint8_t>", 1, i32_const(pr, tile->shadow_offset)));
 }
 
-static void store_shadow(Lowering *lo, const TileInfo *tile, Expr *at, int value)
+static void store_shadow(Printer *pr, const TileInfo *tile, Expr *at, int value)
 {
-    emit_element(lo, tile->shadow, at, expr_int(lo->arena, DTYPE_U8, value));
+    emit_element(pr, tile_vars(pr, tile)->shadow, at, expr_int(pr->arena, DTYPE_U8, value));
 }
 
 // Where the tile is declared: nothing in it is written any more.
-void print_unwritten(Lowering *lo, const TileInfo *tile)
+void print_unwritten(Printer *pr, const TileInfo *tile)
 {
     const bool shared = tile->storage == TILE_IN_SHARED;
-    Var *const i = loop_new_var(lo->unit, DTYPE_I32, "i");
+    Var *const i = loop_new_var(pr->unit, DTYPE_I32, "i");
     Nest nest;
-    begin_for(lo, &nest, i, shared ? var_of(lo, lo->thread) : i32_const(lo, 0),
-              i32_const(lo, shared ? shadow_bytes(lo, tile) : layout_registers(&tile->layout)),
-              i32_const(lo, shared ? all_threads(lo) : 1), shared ? LOOP_NO_UNROLL : LOOP_UNROLL);
-    store_shadow(lo, tile, var_of(lo, i), 0);
-    end_nest(lo, &nest);
+    begin_for(pr, &nest, i, shared ? var_of(pr, pr->thread) : i32_const(pr, 0),
+              i32_const(pr, shared ? shadow_bytes(pr->lo, tile) : layout_registers(&tile->layout)),
+              i32_const(pr, shared ? all_threads(pr->lo) : 1), shared ? LOOP_NO_UNROLL : LOOP_UNROLL);
+    store_shadow(pr, tile, var_of(pr, i), 0);
+    end_nest(pr, &nest);
 }
 
-void mark_written(Lowering *lo, const Place *place)
+void mark_written(Printer *pr, const Place *place)
 {
-    const TileInfo *const tile = tile_info(lo, place->root);
-    if (has_shadow(lo, tile) && !place->recast) store_shadow(lo, tile, place->at, 1);
+    const TileInfo *const tile = tile_info(pr->lo, place->root);
+    if (has_shadow(pr->lo, tile) && !place->recast) store_shadow(pr, tile, place->at, 1);
 }
 
 // `x` read at this place, after a test that it was written.
-Expr *test_written(Lowering *lo, const Place *place, Expr *x, Span span)
+Expr *test_written(Printer *pr, const Place *place, Expr *x, Span span)
 {
-    const TileInfo *const tile = tile_info(lo, place->root);
-    if (!has_shadow(lo, tile) || place->recast) return x;
-    return call_expr(lo, x->type, "written", 4, x, expr_index(lo->arena, tile->shadow, place->at), fault_record(lo),
-                     trap_text(lo, span, common_unwritten_text(lo->arena, tile->buffer)));
+    const TileInfo *const tile = tile_info(pr->lo, place->root);
+    if (!has_shadow(pr->lo, tile) || place->recast) return x;
+    return call_expr(pr, x->type, "written", 4, x, expr_index(pr->arena, tile_vars(pr, tile)->shadow, place->at),
+                     fault_record(pr), trap_text(pr, span, common_unwritten_text(pr->arena, tile->buffer)));
 }
 
 // The lowered subscript of a tile, tested unless it is proved. i32.
-Expr *test_subscript(Lowering *lo, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span)
+Expr *test_subscript(Printer *pr, const Buffer *tile, int d, Expr *sub, Expr *lowered, Span span)
 {
     int64_t extent;
-    if (!lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) || common_is_inside(sub, tile->shape[d]))
+    if (!pr->lo->kernel->checked || !expr_as_int(tile->shape[d], &extent) || common_is_inside(sub, tile->shape[d]))
         return lowered;
-    return call_expr(lo, DTYPE_I32, "inside", 4, lowered, i32_const(lo, extent), fault_record(lo),
-                     trap_text(lo, span, common_outside_text(lo->arena, tile)));
+    return call_expr(pr, DTYPE_I32, "inside", 4, lowered, i32_const(pr, extent), fault_record(pr),
+                     trap_text(pr, span, common_outside_text(pr->arena, tile)));
 }

@@ -10,20 +10,20 @@
 
 // This step's, while the next one's products are issued.
 typedef struct StepVars {
-    Var **pointers;         // by number of the tile
-    RingState *ring_states; // by number
+    Var **pointers;  // by number of the tile
+    RingVars *rings; // by number of the ring state
 } StepVars;
 
 // Is there a step; is there one after this?
-static Expr *has_step(Lowering *lo, const TileOp *pipeline, bool after)
+static Expr *has_step(Printer *pr, const TileOp *pipeline, bool after)
 {
-    Arena *const a = lo->arena;
+    Arena *const a = pr->arena;
     Expr *all = NULL;
     for (int i = 0; i < pipeline->pipeline.n; i++) {
         const LoopIndex *const index = &pipeline->pipeline.indices[i];
         Expr *from, *to;
-        index_bounds(lo, index, NULL, &from, &to);
-        if (after) from = expr_binary(a, X_ADD, var_of(lo, loop_var(lo, index->var)), expr_int(a, from->type, 1));
+        index_bounds(pr, index, NULL, &from, &to);
+        if (after) from = expr_binary(a, X_ADD, var_of(pr, loop_var(pr, index->var)), expr_int(a, from->type, 1));
         Expr *const one = expr_binary(a, X_LT, from, to);
         all = all ? expr_binary(a, after ? X_OR : X_AND, all, one) : one;
     }
@@ -31,15 +31,16 @@ static Expr *has_step(Lowering *lo, const TileOp *pipeline, bool after)
 }
 
 // Where the next step's buffers are; after the last step, this one's.
-static void next_ring_state(Lowering *lo, RingState *ring_state, Expr *more)
+static void next_ring_state(Printer *pr, const RingState *ring_state, Expr *more)
 {
-    Arena *const a = lo->arena;
-    Expr *const slot = var_of(lo, ring_state->slot), *const phase = var_of(lo, ring_state->phase);
-    Expr *const wraps = expr_binary(a, X_EQ, slot, u32_const(lo, ring_state->buffers - 1));
-    Expr *const next = expr_select(a, wraps, u32_const(lo, 0), expr_binary(a, X_ADD, slot, u32_const(lo, 1)));
-    Expr *const next_phase = expr_select(a, expr_binary(a, X_AND, more, wraps), other_phase(lo, ring_state), phase);
-    ring_state->phase = emit_declare(lo, DTYPE_U32, "phase_next", next_phase);
-    ring_state->slot = emit_declare(lo, DTYPE_U32, "slot_next", expr_select(a, more, next, slot));
+    Arena *const a = pr->arena;
+    RingVars *const vars = ring_vars(pr, ring_state);
+    Expr *const slot = var_of(pr, vars->slot), *const phase = var_of(pr, vars->phase);
+    Expr *const wraps = expr_binary(a, X_EQ, slot, u32_const(pr, ring_state->buffers - 1));
+    Expr *const next = expr_select(a, wraps, u32_const(pr, 0), expr_binary(a, X_ADD, slot, u32_const(pr, 1)));
+    Expr *const next_phase = expr_select(a, expr_binary(a, X_AND, more, wraps), other_phase(pr, ring_state), phase);
+    vars->phase = emit_declare(pr, DTYPE_U32, "phase_next", next_phase);
+    vars->slot = emit_declare(pr, DTYPE_U32, "slot_next", expr_select(a, more, next, slot));
 }
 
 static bool is_of(const EarlyIssue *plan, const Ring *ring)
@@ -49,53 +50,54 @@ static bool is_of(const EarlyIssue *plan, const Ring *ring)
     return false;
 }
 
-static void begin_next_step(Lowering *lo, const EarlyIssue *plan)
+static void begin_next_step(Printer *pr, const EarlyIssue *plan)
 {
-    StepVars *const vars = lo->step_vars = NEW(lo->arena, StepVars);
-    vars->pointers = NEW_ARRAY(lo->arena, Var *, lo->n_declared + 1);
-    vars->ring_states = NEW_ARRAY(lo->arena, RingState, lo->ring_states.count + 1);
-    Expr *const more = var_of(lo, emit_declare(lo, DTYPE_BOOL, "more", has_step(lo, plan->op, true)));
-    for (int i = 0; i < lo->ring_states.count; i++) {
-        RingState *const ring_state = lo->ring_states.items[i];
-        vars->ring_states[i] = *ring_state;
+    StepVars *const vars = pr->step_vars = NEW(pr->arena, StepVars);
+    vars->pointers = NEW_ARRAY(pr->arena, Var *, pr->lo->n_declared + 1);
+    vars->rings = NEW_ARRAY(pr->arena, RingVars, pr->lo->ring_states.count + 1);
+    Expr *const more = var_of(pr, emit_declare(pr, DTYPE_BOOL, "more", has_step(pr, plan->op, true)));
+    for (int i = 0; i < pr->lo->ring_states.count; i++) {
+        RingState *const ring_state = pr->lo->ring_states.items[i];
+        vars->rings[i] = *ring_vars(pr, ring_state);
         if (ring_state->block == plan->op->pipeline.body && ring_state->stage == 0)
-            next_ring_state(lo, ring_state, more);
+            next_ring_state(pr, ring_state, more);
     }
-    for (int i = 0; i < lo->n_declared; i++) {
-        TileInfo *const tile = lo->declared.items[i];
-        vars->pointers[i] = tile->pointer;
+    for (int i = 0; i < pr->lo->n_declared; i++) {
+        TileInfo *const tile = pr->lo->declared.items[i];
+        vars->pointers[i] = tile_vars(pr, tile)->pointer;
         if (!tile->ring || !is_of(plan, tile->ring)) continue;
-        tile->pointer =
-            loop_new_pointer(lo->unit, tile->pointer->type, arena_printf(lo->arena, "%s_next", tile->buffer->name));
-        emit_definition(lo, tile->pointer, NULL);
+        const char *const name = arena_printf(pr->arena, "%s_next", tile->buffer->name);
+        Var *const next = loop_new_pointer(pr->unit, vars->pointers[i]->type, name);
+        tile_vars(pr, tile)->pointer = next;
+        emit_definition(pr, next, NULL);
     }
 }
 
-static void end_next_step(Lowering *lo)
+static void end_next_step(Printer *pr)
 {
-    const StepVars *const vars = lo->step_vars;
-    for (int i = 0; i < lo->ring_states.count; i++) *lo->ring_states.items[i] = vars->ring_states[i];
-    for (int i = 0; i < lo->n_declared; i++) lo->declared.items[i]->pointer = vars->pointers[i];
+    const StepVars *const vars = pr->step_vars;
+    for (int i = 0; i < pr->lo->ring_states.count; i++) *ring_vars(pr, pr->lo->ring_states.items[i]) = vars->rings[i];
+    for (int i = 0; i < pr->lo->n_declared; i++) tile_vars(pr, pr->lo->declared.items[i])->pointer = vars->pointers[i];
 }
 
-static void end_steps(Lowering *lo, const Action *action)
+static void end_steps(Printer *pr, const Action *action)
 {
     const EarlyIssue *const plan = action->print;
-    for (int i = 0; i < plan->rings.count; i++) print_slot_pointers(lo, plan->rings.items[i]);
-    end_loop(lo, action);
+    for (int i = 0; i < plan->rings.count; i++) print_slot_pointers(pr, plan->rings.items[i]);
+    end_loop(pr, action);
 }
 
-void begin_early_issue(Lowering *lo, const Action *action)
+void begin_early_issue(Printer *pr, const Action *action)
 {
     const EarlyIssue *const plan = action->print;
-    if (action->kind == ACTION_LOOP) print_loop(lo, action);
-    else if (action->scope.kind == SCOPE_ANY_STEP) begin_if(lo, push_nest(lo), has_step(lo, plan->op, false));
-    else begin_next_step(lo, plan);
+    if (action->kind == ACTION_LOOP) print_loop(pr, action);
+    else if (action->scope.kind == SCOPE_ANY_STEP) begin_if(pr, push_nest(pr), has_step(pr, plan->op, false));
+    else begin_next_step(pr, plan);
 }
 
-void end_early_issue(Lowering *lo, const Action *action)
+void end_early_issue(Printer *pr, const Action *action)
 {
-    if (action->kind == ACTION_LOOP) end_steps(lo, action);
-    else if (action->scope.kind == SCOPE_ANY_STEP) pop_nest(lo);
-    else end_next_step(lo);
+    if (action->kind == ACTION_LOOP) end_steps(pr, action);
+    else if (action->scope.kind == SCOPE_ANY_STEP) pop_nest(pr);
+    else end_next_step(pr);
 }

@@ -11,74 +11,75 @@
 #include "lower/cuda/product.h"
 #include "lower/cuda/reduce.h"
 
-static Var *begin_registers(Lowering *lo, Nest *nest, const TileInfo *tile)
+static Var *begin_registers(Printer *pr, Nest *nest, const TileInfo *tile)
 {
-    return begin_unrolled(lo, nest, "r", layout_registers(&tile->layout));
+    return begin_unrolled(pr, nest, "r", layout_registers(&tile->layout));
 }
 
-static void print_keep_first(Lowering *lo, const TileInfo *tile)
+static void print_keep_first(Printer *pr, const TileInfo *tile)
 {
     Nest nest;
-    Expr *const at = var_of(lo, begin_registers(lo, &nest, tile));
-    Expr *const value = expr_index(lo->arena, tile->registers, at);
-    Expr *const first = replica_is_first(lo, &tile->layout);
-    emit_element(lo, tile->registers, at, expr_select(lo->arena, first, value, expr_float(lo->arena, value->type, 0)));
-    end_nest(lo, &nest);
+    Expr *const at = var_of(pr, begin_registers(pr, &nest, tile));
+    Expr *const value = expr_index(pr->arena, tile_vars(pr, tile)->registers, at);
+    Expr *const first = replica_is_first(pr, &tile->layout);
+    emit_element(pr, tile_vars(pr, tile)->registers, at,
+                 expr_select(pr->arena, first, value, expr_float(pr->arena, value->type, 0)));
+    end_nest(pr, &nest);
 }
 
 // ---- parts of warp groups
 
 // Where this thread's register r of the part of `group` is: neighbouring lanes in neighbouring words.
-static Expr *part_at(Lowering *lo, Expr *r, Expr *group)
+static Expr *part_at(Printer *pr, Expr *r, Expr *group)
 {
-    const int threads = 32 * lo->partition.warps;
-    Expr *const mine = i32_add(lo, i32_mul(lo, var_of(lo, lo->warp), 32), var_of(lo, lo->lane));
-    return i32_add(lo, i32_mul(lo, i32_add(lo, i32_mul(lo, r, lo->partition.groups), group), threads), mine);
+    const int threads = 32 * pr->lo->partition.warps;
+    Expr *const mine = i32_add(pr, i32_mul(pr, var_of(pr, pr->warp), 32), var_of(pr, pr->lane));
+    return i32_add(pr, i32_mul(pr, i32_add(pr, i32_mul(pr, r, pr->lo->partition.groups), group), threads), mine);
 }
 
-static void store_parts(Lowering *lo, const TileInfo *tile, Var *scratch)
+static void store_parts(Printer *pr, const TileInfo *tile, Var *scratch)
 {
     Nest nest;
-    Var *const r = begin_registers(lo, &nest, tile);
-    emit_element(lo, scratch, part_at(lo, var_of(lo, r), var_of(lo, lo->group)),
-                 expr_index(lo->arena, tile->registers, var_of(lo, r)));
-    end_nest(lo, &nest);
+    Var *const r = begin_registers(pr, &nest, tile);
+    emit_element(pr, scratch, part_at(pr, var_of(pr, r), var_of(pr, pr->group)),
+                 expr_index(pr->arena, tile_vars(pr, tile)->registers, var_of(pr, r)));
+    end_nest(pr, &nest);
 }
 
-static void add_parts(Lowering *lo, const TileInfo *tile, Var *scratch)
+static void add_parts(Printer *pr, const TileInfo *tile, Var *scratch)
 {
     Nest nest;
-    Var *const r = begin_registers(lo, &nest, tile);
-    Expr *sum = expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, 0)));
-    for (int g = 1; g < lo->partition.groups; g++)
-        sum = expr_binary(lo->arena, X_ADD, sum,
-                          expr_index(lo->arena, scratch, part_at(lo, var_of(lo, r), i32_const(lo, g))));
-    emit_element(lo, tile->registers, var_of(lo, r), sum);
-    end_nest(lo, &nest);
+    Var *const r = begin_registers(pr, &nest, tile);
+    Expr *sum = expr_index(pr->arena, scratch, part_at(pr, var_of(pr, r), i32_const(pr, 0)));
+    for (int g = 1; g < pr->lo->partition.groups; g++)
+        sum = expr_binary(pr->arena, X_ADD, sum,
+                          expr_index(pr->arena, scratch, part_at(pr, var_of(pr, r), i32_const(pr, g))));
+    emit_element(pr, tile_vars(pr, tile)->registers, var_of(pr, r), sum);
+    end_nest(pr, &nest);
 }
 
 // All groups add the parts in one order, so that their copies have the same bits.
-static void print_join_groups(Lowering *lo, const TileInfo *tile)
+static void print_join_groups(Printer *pr, const TileInfo *tile)
 {
     Nest block;
-    begin_block(lo, &block);
-    Var *const scratch = loop_new_pointer(lo->unit, DTYPE_F32, "parts");
-    emit_definition(lo, scratch,
-                    call_expr(lo, DTYPE_F32, "shared_pointer<float>", 1, i32_const(lo, lo->scratch_offset)));
-    print_parts_through(lo, ACTION_BARRIER_SYNC);
-    store_parts(lo, tile, scratch);
-    print_parts_through(lo, ACTION_BARRIER_SYNC);
-    add_parts(lo, tile, scratch);
-    end_nest(lo, &block);
+    begin_block(pr, &block);
+    Var *const scratch = loop_new_pointer(pr->unit, DTYPE_F32, "parts");
+    emit_definition(pr, scratch,
+                    call_expr(pr, DTYPE_F32, "shared_pointer<float>", 1, i32_const(pr, pr->lo->scratch_offset)));
+    print_parts_through(pr, ACTION_BARRIER_SYNC);
+    store_parts(pr, tile, scratch);
+    print_parts_through(pr, ACTION_BARRIER_SYNC);
+    add_parts(pr, tile, scratch);
+    end_nest(pr, &block);
 }
 
-void print_partial(Lowering *lo, const Action *action)
+void print_partial(Printer *pr, const Action *action)
 {
-    const TileInfo *const tile = lo->declared.items[action->map.tile];
+    const TileInfo *const tile = pr->lo->declared.items[action->map.tile];
     switch (action->map.how) {
-    case MAP_KEEP_FIRST: print_keep_first(lo, tile); return;
-    case MAP_JOIN_GROUPS: print_join_groups(lo, tile); return;
-    case MAP_JOIN_THREADS: print_join_sums(lo, action->print); return;
+    case MAP_KEEP_FIRST: print_keep_first(pr, tile); return;
+    case MAP_JOIN_GROUPS: print_join_groups(pr, tile); return;
+    case MAP_JOIN_THREADS: print_join_sums(pr, action->print); return;
     case MAP_ELEMENTS:
     case MAP_CONVERT: return;
     }

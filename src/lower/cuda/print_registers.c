@@ -5,31 +5,29 @@
 #include "lower/cuda/registers.h"
 #include "lower/cuda/print.h"
 
-static void emit_set(Lowering *lo, const char *verb, int registers)
-{
-    emit_call(lo, verb, 1, i32_const(lo, registers));
-}
+static void emit_set(Printer *pr, const char *verb, int registers) { emit_call(pr, verb, 1, i32_const(pr, registers)); }
 
-void emit_producer_registers(Lowering *lo)
+void emit_producer_registers(Printer *pr)
 {
-    const int registers = producer_registers(lo);
-    if (registers) emit_set(lo, "setmaxnreg_dec", registers);
+    const int registers = producer_registers(pr->lo);
+    if (registers) emit_set(pr, "setmaxnreg_dec", registers);
 }
 
 // Of all consumers, where they take the same.
-void emit_consumer_registers(Lowering *lo)
+void emit_consumer_registers(Printer *pr)
 {
-    const int registers = divide_registers(lo).consumer;
-    if (registers && !lo->has_producer_group && !unequal_registers(lo, 0)) emit_set(lo, "setmaxnreg_inc", registers);
+    const int registers = divide_registers(pr->lo).consumer;
+    if (registers && !pr->lo->has_producer_group && !unequal_registers(pr->lo, 0))
+        emit_set(pr, "setmaxnreg_inc", registers);
 }
 
 // Of one group, in its own walk.
-void emit_group_registers(Lowering *lo, int group)
+void emit_group_registers(Printer *pr, int group)
 {
-    const int registers = own_registers(lo, group);
-    const bool is_fewer =
-        !lo->has_producer
-            ? light_groups(lo) >> group & 1
-            : unequal_registers(lo, group) && registers < registers_each(lo, (lo->all.groups + 1) * WARPGROUP_THREADS);
-    if (registers) emit_set(lo, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
+    const int registers = own_registers(pr->lo, group);
+    const bool is_fewer = !pr->lo->has_producer
+                              ? light_groups(pr->lo) >> group & 1
+                              : unequal_registers(pr->lo, group) &&
+                                    registers < registers_each(pr->lo, (pr->lo->all.groups + 1) * WARPGROUP_THREADS);
+    if (registers) emit_set(pr, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
 }

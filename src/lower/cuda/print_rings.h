@@ -5,13 +5,13 @@
 
 #include "lower/cuda/actions.h"
 
-void print_ring_states(Lowering *lo);
-void print_advance(Lowering *lo, const Action *action);
-void print_wait_full(Lowering *lo, const Ring *ring);
-void print_release(Lowering *lo, const Ring *ring, Var *held); // held: the slot that the step before used, or NULL
-void print_consumer_acquire(Lowering *lo, const Ring *ring);   // of a ring that consumers fill
-void print_consumer_arrive(Lowering *lo, const Ring *ring);
+void print_ring_states(Printer *pr);
+void print_advance(Printer *pr, const Action *action);
+void print_wait_full(Printer *pr, const Ring *ring);
+void print_release(Printer *pr, const Ring *ring, Var *held); // held: the slot that the step before used, or NULL
+void print_consumer_acquire(Printer *pr, const Ring *ring);   // of a ring that consumers fill
+void print_consumer_arrive(Printer *pr, const Ring *ring);
 bool is_release_scope(const Action *action); // decide_last_release() made it
-void print_release_scope(Lowering *lo, const Action *action);
+void print_release_scope(Printer *pr, const Action *action);
 
 #endif

@@ -12,7 +12,7 @@
 // the dimension are taken from the fastest to the slowest: after each, elements hold the sums within the blocks that
 // the modes so far make, and `sums` those of whole blocks, at each block's first element.
 typedef struct RegisterScan {
-    Lowering *lo;
+    Printer *pr;
     const Layout *layout;
     DType type;
     Var *elements, *sums;
@@ -29,14 +29,14 @@ static int register_step(const Layout *layout, int which)
 
 static void add_to(RegisterScan *scan, Var *array, int at, Expr *value)
 {
-    Lowering *const lo = scan->lo;
-    Expr *const place = i32_const(lo, at), *const old = expr_index(lo->arena, array, place);
-    emit_element(lo, array, place, call_expr(lo, scan->type, "wrapping_sum", 2, old, value));
+    Printer *const pr = scan->pr;
+    Expr *const place = i32_const(pr, at), *const old = expr_index(pr->arena, array, place);
+    emit_element(pr, array, place, call_expr(pr, scan->type, "wrapping_sum", 2, old, value));
 }
 
 static Expr *sum_of(const RegisterScan *scan, int block)
 {
-    return expr_index(scan->lo->arena, scan->sums, i32_const(scan->lo, block));
+    return expr_index(scan->pr->arena, scan->sums, i32_const(scan->pr, block));
 }
 
 static void add_to_block(RegisterScan *scan, int block, Expr *value)
@@ -64,15 +64,15 @@ static void scan_own(RegisterScan *scan, int which)
 
 static void scan_over_lanes(RegisterScan *scan, int which)
 {
-    Lowering *const lo = scan->lo;
+    Printer *const pr = scan->pr;
     int step = 1;
     for (int i = 0; i < which; i++) step *= scan->layout->mode[i].input == IN_LANE ? scan->layout->mode[i].extent : 1;
-    const char *const name = arena_printf(lo->arena, "scan_lanes<%d, %d>", step, scan->layout->mode[which].extent);
+    const char *const name = arena_printf(pr->arena, "scan_lanes<%d, %d>", step, scan->layout->mode[which].extent);
     for (int block = 0; block < scan->n; block++) {
         if (scan->block[block] != block) continue;
-        Var *const before = emit_declare(lo, scan->type, "before",
-                                         call_expr(lo, scan->type, name, 2, sum_of(scan, block), var_of(lo, lo->lane)));
-        add_to_block(scan, block, var_of(lo, before));
+        Var *const before = emit_declare(pr, scan->type, "before",
+                                         call_expr(pr, scan->type, name, 2, sum_of(scan, block), var_of(pr, pr->lane)));
+        add_to_block(scan, block, var_of(pr, before));
     }
 }
 
@@ -84,14 +84,14 @@ static int block_count(const RegisterScan *scan)
 }
 
 // The number of this warp among those that go along the dimension, or among those of other dimensions.
-static Expr *warp_number(Lowering *lo, const Layout *layout, int axis, bool along, int *count)
+static Expr *warp_number(Printer *pr, const Layout *layout, int axis, bool along, int *count)
 {
-    Expr *number = i32_const(lo, 0);
+    Expr *number = i32_const(pr, 0);
     *count = 1;
     for (int i = 0; i < layout->n; i++) {
         const LayoutMode *const mode = &layout->mode[i];
         if (!is_of_warps(mode) || (mode->dim == axis) != along) continue;
-        number = i32_add(lo, number, i32_mul(lo, mode_value(lo, layout, i), *count));
+        number = i32_add(pr, number, i32_mul(pr, mode_value(pr, layout, i), *count));
         *count *= mode->extent;
     }
     return number;
@@ -100,69 +100,70 @@ static Expr *warp_number(Lowering *lo, const Layout *layout, int axis, bool alon
 // Each block's sum goes to the scratch of reductions, from where all warps take those before them.
 static void scan_over_warps(RegisterScan *scan, int axis)
 {
-    Lowering *const lo = scan->lo;
+    Printer *const pr = scan->pr;
     int along, others, row = 0;
-    Expr *const warp = emit_i32(lo, "warp_along", warp_number(lo, scan->layout, axis, true, &along));
-    Expr *const rows = i32_mul(lo, warp_number(lo, scan->layout, axis, false, &others), block_count(scan) * along);
-    Var *const scratch = loop_new_pointer(lo->unit, scan->type, "scratch");
-    if (lo->scratch_buffers <= 1) print_parts_through(lo, ACTION_BARRIER_SYNC);
-    Expr *const base = i32_const(lo, lo->scratch_offset);
-    Expr *const side = lo->scratch_buffer ? i32_add(lo, base, var_of(lo, lo->scratch_buffer)) : base;
-    emit_definition(lo, scratch, shared_pointer(lo, scan->type, side));
+    Expr *const warp = emit_i32(pr, "warp_along", warp_number(pr, scan->layout, axis, true, &along));
+    Expr *const rows = i32_mul(pr, warp_number(pr, scan->layout, axis, false, &others), block_count(scan) * along);
+    Var *const scratch = loop_new_pointer(pr->unit, scan->type, "scratch");
+    if (pr->lo->scratch_buffers <= 1) print_parts_through(pr, ACTION_BARRIER_SYNC);
+    Expr *const base = i32_const(pr, pr->lo->scratch_offset);
+    Expr *const side = pr->scratch_buffer ? i32_add(pr, base, var_of(pr, pr->scratch_buffer)) : base;
+    emit_definition(pr, scratch, shared_pointer(pr, scan->type, side));
     for (int block = 0; block < scan->n; block++)
         if (scan->block[block] == block)
-            emit_element(lo, scratch, i32_add(lo, i32_add(lo, rows, i32_const(lo, row++ * along)), warp),
+            emit_element(pr, scratch, i32_add(pr, i32_add(pr, rows, i32_const(pr, row++ * along)), warp),
                          sum_of(scan, block));
-    print_parts_through(lo, ACTION_BARRIER_SYNC);
+    print_parts_through(pr, ACTION_BARRIER_SYNC);
     row = 0;
-    const char *const name = arena_printf(lo->arena, "scan_warps<%d>", along);
+    const char *const name = arena_printf(pr->arena, "scan_warps<%d>", along);
     for (int block = 0; block < scan->n; block++) {
         if (scan->block[block] != block) continue;
-        Expr *const sums = expr_address(lo->arena, scratch, i32_add(lo, rows, i32_const(lo, row++ * along)));
+        Expr *const sums = expr_address(pr->arena, scratch, i32_add(pr, rows, i32_const(pr, row++ * along)));
         Var *const before =
-            emit_declare(lo, scan->type, "before",
-                         call_expr(lo, scan->type, name, 4, sum_of(scan, block), sums, warp, var_of(lo, lo->lane)));
-        add_to_block(scan, block, var_of(lo, before));
+            emit_declare(pr, scan->type, "before",
+                         call_expr(pr, scan->type, name, 4, sum_of(scan, block), sums, warp, var_of(pr, pr->lane)));
+        add_to_block(scan, block, var_of(pr, before));
     }
-    next_scratch_buffer(lo);
+    next_scratch_buffer(pr);
 }
 
 // What lies past the tile's end counts as nothing.
 static void clear_padding(RegisterScan *scan, int axis)
 {
-    Lowering *const lo = scan->lo;
+    Printer *const pr = scan->pr;
     const Layout *const layout = scan->layout;
     if (layout_coverage(layout, axis) == layout->extent[axis]) return;
     for (int r = 0; r < scan->n; r++) {
-        Expr *at = thread_part(lo, layout, axis);
+        Expr *at = thread_part(pr, layout, axis);
         for (int i = 0; i < layout->n; i++)
             if (layout->mode[i].input == IN_REGISTER && layout->mode[i].dim == axis)
                 at = i32_add(
-                    lo, at,
-                    i32_const(lo, r / register_step(layout, i) % layout->mode[i].extent * layout->mode[i].stride));
-        Expr *const old = expr_index(lo->arena, scan->elements, i32_const(lo, r));
-        emit_element(lo, scan->elements, i32_const(lo, r),
-                     expr_select(lo->arena, i32_op(lo, X_LT, at, layout->extent[axis]), old, zero_of(lo, scan->type)));
+                    pr, at,
+                    i32_const(pr, r / register_step(layout, i) % layout->mode[i].extent * layout->mode[i].stride));
+        Expr *const old = expr_index(pr->arena, scan->elements, i32_const(pr, r));
+        emit_element(
+            pr, scan->elements, i32_const(pr, r),
+            expr_select(pr->arena, i32_op(pr, X_LT, at, layout->extent[axis]), old, zero_of(pr->lo, scan->type)));
     }
 }
 
-void print_register_scan(Lowering *lo, const TileOp *op)
+void print_register_scan(Printer *pr, const TileOp *op)
 {
-    const TileInfo *const tile = tile_info(lo, op->scan.dst.buffer);
+    const TileInfo *const tile = tile_info(pr->lo, op->scan.dst.buffer);
     const int axis = op->scan.axis;
     int order[LAYOUT_MAX_MODES], n;
-    RegisterScan scan = { .lo = lo,
+    RegisterScan scan = { .pr = pr,
                           .layout = &tile->layout,
                           .type = loop_type(tile->buffer->type),
-                          .elements = tile->registers,
+                          .elements = tile_vars(pr, tile)->registers,
                           .n = layout_registers(&tile->layout) };
     Nest nest;
-    begin_block(lo, &nest);
+    begin_block(pr, &nest);
     clear_padding(&scan, axis);
-    scan.sums = emit_array(lo, scan.type, "sums", scan.n);
+    scan.sums = emit_array(pr, scan.type, "sums", scan.n);
     for (int r = 0; r < scan.n; r++) {
         scan.block[r] = r;
-        emit_element(lo, scan.sums, i32_const(lo, r), expr_index(lo->arena, scan.elements, i32_const(lo, r)));
+        emit_element(pr, scan.sums, i32_const(pr, r), expr_index(pr->arena, scan.elements, i32_const(pr, r)));
     }
     order_modes(scan.layout, axis, order, &n);
     for (int i = 0; i < n; i++) {
@@ -171,5 +172,5 @@ void print_register_scan(Lowering *lo, const TileOp *op)
         else if (mode->input == IN_LANE) scan_over_lanes(&scan, order[i]);
         else if (i == 0 || !is_of_warps(&scan.layout->mode[order[i - 1]])) scan_over_warps(&scan, axis);
     }
-    end_nest(lo, &nest);
+    end_nest(pr, &nest);
 }

@@ -5,17 +5,17 @@
 
 #include "lower/cuda/actions.h"
 
-void print_loop(Lowering *lo, const Action *action); // its nests are open until
-void end_loop(Lowering *lo, const Action *action);
-void print_scalar(Lowering *lo, const Action *action);
-void print_atomic(Lowering *lo, const Action *action);
-void print_jump(Lowering *lo, const Action *action);
-void print_threads(Lowering *lo);
-void print_coordinates(Lowering *lo);
+void print_loop(Printer *pr, const Action *action); // its nests are open until
+void end_loop(Printer *pr, const Action *action);
+void print_scalar(Printer *pr, const Action *action);
+void print_atomic(Printer *pr, const Action *action);
+void print_jump(Printer *pr, const Action *action);
+void print_threads(Printer *pr);
+void print_coordinates(Printer *pr);
 
 // The thread numbers at the beginning of an action with a body are those after it, too.
-void save_threads(Lowering *lo);
-void return_to_threads(Lowering *lo); // those that were saved last
-void restore_threads(Lowering *lo);   // and they are saved no more
+void save_threads(Printer *pr);
+void return_to_threads(Printer *pr); // those that were saved last
+void restore_threads(Printer *pr);   // and they are saved no more
 
 #endif

@@ -29,15 +29,15 @@ bool has_work(Lowering *lo, TileOp *op);                         // the op, or w
 // ---- l2_prefetch.c
 void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first,
                        int end); // for fetches of the pipeline's next step, those from `first` on
-void print_l2_prefetch(Lowering *lo, const L2Prefetch *plan); // print_l2_prefetch.c
+void print_l2_prefetch(Printer *pr, const L2Prefetch *plan); // print_l2_prefetch.c
 
 // ---- print_producer.c
-bool declare_again(Lowering *lo, TileOp *op); // a needed scalar, of another step; false: it is none
-void print_acquire(Lowering *lo, const Action *action);
-void print_expect(Lowering *lo, const Action *action);
-void print_arrive(Lowering *lo, const Action *action);
-void print_fetch(Lowering *lo, const Action *action); // a copy by boxes or lanes
-void begin_producer_stages(Lowering *lo, const Action *action);
-void end_producer_stages(Lowering *lo, const Action *action);
+bool declare_again(Printer *pr, TileOp *op); // a needed scalar, of another step; false: it is none
+void print_acquire(Printer *pr, const Action *action);
+void print_expect(Printer *pr, const Action *action);
+void print_arrive(Printer *pr, const Action *action);
+void print_fetch(Printer *pr, const Action *action); // a copy by boxes or lanes
+void begin_producer_stages(Printer *pr, const Action *action);
+void end_producer_stages(Printer *pr, const Action *action);
 
 #endif

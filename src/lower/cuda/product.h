@@ -41,24 +41,23 @@ void act_keep_first(Lowering *lo, const TileInfo *tile);     // its value in the
 void act_join_groups(Lowering *lo, const TileInfo *tile);
 
 // ---- print_partial.c
-void print_partial(Lowering *lo, const Action *action); // of an ACTION_MAP that is not MAP_ELEMENTS
+void print_partial(Printer *pr, const Action *action); // of an ACTION_MAP that is not MAP_ELEMENTS
 
 // ---- print_product.c
-void print_product(Lowering *lo, const Action *action);
-void print_preload(Lowering *lo, const Action *action);
-void print_register_fence(Lowering *lo, const Action *action);
-void fence_registers(Lowering *lo, const TileInfo *acc, Var *registers); // they are not accessed before this
+void print_product(Printer *pr, const Action *action);
+void print_preload(Printer *pr, const Action *action);
+void print_register_fence(Printer *pr, const Action *action);
+void fence_registers(Printer *pr, const TileInfo *acc, Var *registers); // they are not accessed before this
 
 // ---- wgmma.c, mma.c, print_fma.c, print_sparse.c: printing
-void emit_wgmma(Lowering *lo, Product *p);
-void emit_mma(Lowering *lo, Product *p);
-void emit_fma(Lowering *lo, Product *p);
-void emit_zeros(Lowering *lo, const TileInfo *acc); // unless the product accumulates
-Var *pack_left(Lowering *lo, const Product *p);     // the left operand's words, from its fragment
-Var *load_places(Lowering *lo, const Product *p);   // each lane's words, step after step for each block of rows
-void load_four(Lowering *lo, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words,
-               Expr *at);
-Expr *lane_address(Lowering *lo, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
-Expr *lane_bits(Lowering *lo, int shift, int mask);                              // of the lane's number
+void emit_wgmma(Printer *pr, Product *p);
+void emit_mma(Printer *pr, Product *p);
+void emit_fma(Printer *pr, Product *p);
+void emit_zeros(Printer *pr, const TileInfo *acc); // unless the product accumulates
+Var *pack_left(Printer *pr, const Product *p);     // the left operand's words, from its fragment
+Var *load_places(Printer *pr, const Product *p);   // each lane's words, step after step for each block of rows
+void load_four(Printer *pr, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
+Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
+Expr *lane_bits(Printer *pr, int shift, int mask);                              // of the lane's number
 
 #endif

@@ -12,12 +12,12 @@ int warp_replicas(const Iteration *it, int which); // threads of other warps tha
 int reduction_scratch_bytes(const Iteration *it, int which);
 
 // ---- reduce.c: printing
-Expr *reduction_identity(Lowering *lo, UpdateOp op, DType type);
-void begin_reduction(Lowering *lo, Iteration *it, int which);
-void add_to_reduction(Lowering *lo, Iteration *it, int which);
-void finish_reduction(Lowering *lo, Iteration *it, int which);
-void print_join_sums(Lowering *lo, const JoinPlan *plan);
-void declare_scratch_buffer(Lowering *lo);
-void next_scratch_buffer(Lowering *lo); // for the next reduction or scan
+Expr *reduction_identity(Printer *pr, UpdateOp op, DType type);
+void begin_reduction(Printer *pr, Iteration *it, int which);
+void add_to_reduction(Printer *pr, Iteration *it, int which);
+void finish_reduction(Printer *pr, Iteration *it, int which);
+void print_join_sums(Printer *pr, const JoinPlan *plan);
+void declare_scratch_buffer(Printer *pr);
+void next_scratch_buffer(Printer *pr); // for the next reduction or scan
 
 #endif

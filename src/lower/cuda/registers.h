@@ -24,8 +24,8 @@ int own_registers(Lowering *lo, int group);     // that it sets in its own walk;
 void explain_registers(Lowering *lo);
 
 // ---- print_registers.c
-void emit_producer_registers(Lowering *lo);
-void emit_consumer_registers(Lowering *lo);
-void emit_group_registers(Lowering *lo, int group);
+void emit_producer_registers(Printer *pr);
+void emit_consumer_registers(Printer *pr);
+void emit_group_registers(Printer *pr, int group);
 
 #endif

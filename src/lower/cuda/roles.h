@@ -12,9 +12,9 @@ void use_elements(Lowering *lo); // the producer, where strides allow no boxes: 
 void leave_role(Lowering *lo);
 
 // ---- print_roles.c
-LoopStmt *print_kernel(Lowering *lo, int *words);     // words: of parameters
-void begin_boxes(Lowering *lo, const Action *action); // SCOPE_ALIGNED; SCOPE_PLAIN: boxes always can be used
-void begin_elements(Lowering *lo);
-void end_boxes(Lowering *lo, const Action *action);
+LoopUnit *print_kernel(Lowering *lo);                // with the launch plan; NULL: a diagnostic was reported
+void begin_boxes(Printer *pr, const Action *action); // SCOPE_ALIGNED; SCOPE_PLAIN: boxes always can be used
+void begin_elements(Printer *pr);
+void end_boxes(Printer *pr, const Action *action);
 
 #endif

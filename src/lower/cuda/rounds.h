@@ -14,19 +14,19 @@ typedef struct RoundVars {
 } RoundVars;
 
 // Declares the bounds of a pipeline of one index.
-static inline RoundVars *begin_round_vars(Lowering *lo, const TileOp *op)
+static inline RoundVars *begin_round_vars(Printer *pr, const TileOp *op)
 {
     const LoopIndex *const index = &op->pipeline.indices[0];
-    RoundVars *const vars = NEW(lo->arena, RoundVars, .outer = lo->round_vars);
-    lo->round_vars = vars;
+    RoundVars *const vars = NEW(pr->arena, RoundVars, .outer = pr->round_vars);
+    pr->round_vars = vars;
     Expr *from, *to;
-    index_bounds(lo, index, NULL, &from, &to);
-    vars->index = loop_var(lo, index->var);
-    vars->begin = emit_declare(lo, vars->index->type, "begin", from);
-    vars->end = emit_declare(lo, vars->index->type, "end", to);
+    index_bounds(pr, index, NULL, &from, &to);
+    vars->index = loop_var(pr, index->var);
+    vars->begin = emit_declare(pr, vars->index->type, "begin", from);
+    vars->end = emit_declare(pr, vars->index->type, "end", to);
     return vars;
 }
 
-static inline void end_round_vars(Lowering *lo) { lo->round_vars = lo->round_vars->outer; }
+static inline void end_round_vars(Printer *pr) { pr->round_vars = pr->round_vars->outer; }
 
 #endif

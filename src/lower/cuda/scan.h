@@ -21,7 +21,7 @@ bool order_modes(const Layout *layout, int axis, int *order, int *n);
 bool is_of_warps(const LayoutMode *mode);
 
 // ---- print_scan.c, print_scan_registers.c
-void print_scan(Lowering *lo, const ScanPlan *plan);
-void print_register_scan(Lowering *lo, const TileOp *op);
+void print_scan(Printer *pr, const ScanPlan *plan);
+void print_register_scan(Printer *pr, const TileOp *op);
 
 #endif

@@ -151,7 +151,7 @@ static SoftwarePipeline *new_plan(Lowering *lo, const TileOp *op, const Stages *
 
 static void act_keep_crossings(Lowering *lo, const SoftwarePipeline *plan)
 {
-    if (plan->n_crossings) act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { DECLARE_CROSSINGS }, .print = plan });
+    if (plan->n_crossings) act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = DECLARE_CROSSINGS }, .print = plan });
 }
 
 static void open_scope(Lowering *lo, const SoftwarePipeline *plan, ScopeKind kind)

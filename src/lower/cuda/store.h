@@ -54,13 +54,13 @@ bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a tr
 int transposed_store_bytes(const Lowering *lo, const TileOp *op);
 
 // ---- print_store.c
-void print_store(Lowering *lo, const StorePlan *plan);
-void print_store_wait(Lowering *lo, const Action *action);
-void print_group_done(Lowering *lo);
-Expr *staging_address(Lowering *lo, Expr *offset); // of the group's part; offset: NULL or more
-void emit_box_store(Lowering *lo, const TileOp *op, int map, Expr *box, Expr **coordinates);
+void print_store(Printer *pr, const StorePlan *plan);
+void print_store_wait(Printer *pr, const Action *action);
+void print_group_done(Printer *pr);
+Expr *staging_address(Printer *pr, Expr *offset); // of the group's part; offset: NULL or more
+void emit_box_store(Printer *pr, const TileOp *op, int map, Expr *box, Expr **coordinates);
 
 // ---- print_transposed_store.c
-void print_transposed_add(Lowering *lo, const StorePlan *plan);
+void print_transposed_add(Printer *pr, const StorePlan *plan);
 
 #endif

@@ -26,16 +26,15 @@ static void print_registers(Text *out, const char *format, int first, int n)
 
 // D[64][n] (+)= A * B: `d` are the thread's n/2 accumulators; add == 0 overwrites them. A sparse A comes with its
 // places.
-static const char *wgmma_helper(Lowering *lo, const Product *p, int n, bool from_registers, bool a_across,
-                                bool b_across)
+static const char *wgmma_helper(Printer *pr, const Product *p, int n, bool from_registers, bool a_across, bool b_across)
 {
     const bool sparse = p->op->matmul.meta;
     const int k = sparse ? 2 * p->step_k : p->step_k;
     const char *const name =
-        arena_printf(lo->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k, dtype_name(p->type),
+        arena_printf(pr->arena, "wgmma%s_64x%dx%d_%s%s%s%s", sparse ? "_sp" : "", n, k, dtype_name(p->type),
                      from_registers ? "_rs" : "_ss", a_across ? "_ta" : "", b_across ? "_tb" : "");
-    Text *const out = &lo->helpers;
-    const char *const declared = arena_printf(lo->arena, "void %s(", name);
+    Text *const out = &pr->helpers;
+    const char *const declared = arena_printf(pr->arena, "void %s(", name);
     if (out->data && strstr(out->data, declared)) return name;
     const bool is_float = dtype_is_float(p->type), is_16 = dtype_bits(p->type) == 16;
     const int d = n / 2, inputs = (from_registers ? 5 : 2) + sparse;
@@ -80,72 +79,72 @@ typedef struct SharedOperand {
 } SharedOperand;
 
 // Bytes to where a slice begins, as far as that is known at run time alone; the rest goes to `row` and `column`.
-static Expr *run_time_offset(Lowering *lo, const SharedLayout *s, const Region *region, int64_t *row, int64_t *column)
+static Expr *run_time_offset(Printer *pr, const SharedLayout *s, const Region *region, int64_t *row, int64_t *column)
 {
     Expr *bytes = NULL;
     *row = *column = 0;
     if (!expr_as_int(region->subs[0].start, row))
-        bytes = i32_mul(lo, cast(lo, DTYPE_I32, lower_expr(lo, region->subs[0].start, NULL)), s->pitch_bytes);
+        bytes = i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, region->subs[0].start, NULL)), s->pitch_bytes);
     if (!expr_as_int(region->subs[1].start, column)) {
-        Expr *const at = cast(lo, DTYPE_I32, lower_expr(lo, region->subs[1].start, NULL));
-        Expr *const panel = i32_op(lo, X_SHR, at, __builtin_ctz((unsigned)s->panel_columns));
-        Expr *const within = i32_mul(lo, i32_op(lo, X_BITAND, at, s->panel_columns - 1), s->element_bytes);
-        Expr *const sum = s->columns == s->panel_columns ? i32_mul(lo, at, s->element_bytes)
-                                                         : i32_add(lo, i32_mul(lo, panel, s->panel_bytes), within);
-        bytes = bytes ? i32_add(lo, bytes, sum) : sum;
+        Expr *const at = cast(pr, DTYPE_I32, lower_expr(pr, region->subs[1].start, NULL));
+        Expr *const panel = i32_op(pr, X_SHR, at, __builtin_ctz((unsigned)s->panel_columns));
+        Expr *const within = i32_mul(pr, i32_op(pr, X_BITAND, at, s->panel_columns - 1), s->element_bytes);
+        Expr *const sum = s->columns == s->panel_columns ? i32_mul(pr, at, s->element_bytes)
+                                                         : i32_add(pr, i32_mul(pr, panel, s->panel_bytes), within);
+        bytes = bytes ? i32_add(pr, bytes, sum) : sum;
     }
     return bytes;
 }
 
 // `across`: the contraction runs down the tile's rows. group_bytes: what a warp group adds to the address.
-static SharedOperand begin_operand(Lowering *lo, const Operand *x, bool across, int step_k, const char *name,
+static SharedOperand begin_operand(Printer *pr, const Operand *x, bool across, int step_k, const char *name,
                                    Expr *group_bytes)
 {
-    const TileInfo *const tile = tile_info(lo, x->region.buffer);
+    const TileInfo *const tile = tile_info(pr->lo, x->region.buffer);
     const SharedLayout *const s = &tile->shared;
     int64_t row, column;
-    Expr *const start = run_time_offset(lo, s, &x->region, &row, &column);
+    Expr *const start = run_time_offset(pr, s, &x->region, &row, &column);
     const int swizzle = s->swizzle_bytes == 128 ? 1 : s->swizzle_bytes == 64 ? 2 : 3;
-    Expr *address = call_expr(lo, DTYPE_U32, "shared_address", 1, var_of(lo, tile->pointer));
-    if (group_bytes) address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, group_bytes));
-    if (start) address = expr_binary(lo->arena, X_ADD, address, cast(lo, DTYPE_U32, start));
-    Expr *const value = call_expr(lo, DTYPE_U64, "matrix_descriptor", 4, address, i32_const(lo, swizzle),
-                                  i32_const(lo, across ? s->panel_bytes : 16), i32_const(lo, 8 * s->swizzle_bytes));
-    return (SharedOperand){ emit_declare(lo, DTYPE_U64, name, value), s, (int)row, (int)column, across, step_k };
+    Expr *address = call_expr(pr, DTYPE_U32, "shared_address", 1, var_of(pr, tile_vars(pr, tile)->pointer));
+    if (group_bytes) address = expr_binary(pr->arena, X_ADD, address, cast(pr, DTYPE_U32, group_bytes));
+    if (start) address = expr_binary(pr->arena, X_ADD, address, cast(pr, DTYPE_U32, start));
+    Expr *const value = call_expr(pr, DTYPE_U64, "matrix_descriptor", 4, address, i32_const(pr, swizzle),
+                                  i32_const(pr, across ? s->panel_bytes : 16), i32_const(pr, 8 * s->swizzle_bytes));
+    return (SharedOperand){ emit_declare(pr, DTYPE_U64, name, value), s, (int)row, (int)column, across, step_k };
 }
 
 // The descriptor of the piece that begins `lines` (rows or columns of the product) and `step` (of k) further.
-static Expr *operand_at(Lowering *lo, const SharedOperand *x, int lines, int step)
+static Expr *operand_at(Printer *pr, const SharedOperand *x, int lines, int step)
 {
     const int row = x->row + (x->across ? step * x->step_k : lines);
     const int column = x->column + (x->across ? lines : step * x->step_k);
     const int bytes = operand_offset(x->layout, row, column);
-    return expr_binary(lo->arena, X_ADD, var_of(lo, x->descriptor), expr_int(lo->arena, DTYPE_U64, bytes / 16));
+    return expr_binary(pr->arena, X_ADD, var_of(pr, x->descriptor), expr_int(pr->arena, DTYPE_U64, bytes / 16));
 }
 
-static Expr *group_offset(Lowering *lo, int bytes)
+static Expr *group_offset(Printer *pr, int bytes)
 {
-    return lo->partition.groups > 1 && bytes ? i32_mul(lo, var_of(lo, lo->group), bytes) : NULL;
+    return pr->lo->partition.groups > 1 && bytes ? i32_mul(pr, var_of(pr, pr->group), bytes) : NULL;
 }
 
 // ---- the left operand in registers: pairs packed into words
 
-Var *pack_left(Lowering *lo, const Product *p)
+Var *pack_left(Printer *pr, const Product *p)
 {
     const Operand *const a = &p->left;
-    const TileInfo *const tile = tile_info(lo, a->region.buffer);
-    if (tile->is_packed) return tile->registers;
+    const TileInfo *const tile = tile_info(pr->lo, a->region.buffer);
+    if (tile->is_packed) return tile_vars(pr, tile)->registers;
     const int words = layout_registers(&tile->layout) / 2;
-    Var *const packed = emit_array(lo, DTYPE_U32, arena_printf(lo->arena, "%s_words", tile->buffer->name), words);
+    Var *const packed = emit_array(pr, DTYPE_U32, arena_printf(pr->arena, "%s_words", tile->buffer->name), words);
     Nest nest;
-    Var *const i = begin_unrolled(lo, &nest, "i", words);
-    Expr *const even = expr_index(lo->arena, tile->registers, i32_mul(lo, var_of(lo, i), 2));
-    Expr *const odd =
-        expr_index(lo->arena, tile->registers, i32_add(lo, i32_mul(lo, var_of(lo, i), 2), i32_const(lo, 1)));
+    Var *const i = begin_unrolled(pr, &nest, "i", words);
+    Expr *const even = expr_index(pr->arena, tile_vars(pr, tile)->registers, i32_mul(pr, var_of(pr, i), 2));
+    Expr *const odd = expr_index(pr->arena, tile_vars(pr, tile)->registers,
+                                 i32_add(pr, i32_mul(pr, var_of(pr, i), 2), i32_const(pr, 1)));
     const char *const pack =
-        dtype_bits(tile->buffer->type) == 16 ? "pack_bits" : arena_printf(lo->arena, "pack_%s", dtype_name(a->type));
-    emit_element(lo, packed, var_of(lo, i), call_expr(lo, DTYPE_U32, pack, 2, even, odd));
-    end_nest(lo, &nest);
+        dtype_bits(tile->buffer->type) == 16 ? "pack_bits" : arena_printf(pr->arena, "pack_%s", dtype_name(a->type));
+    emit_element(pr, packed, var_of(pr, i), call_expr(pr, DTYPE_U32, pack, 2, even, odd));
+    end_nest(pr, &nest);
     return packed;
 }
 
@@ -158,58 +157,59 @@ typedef struct Pieces {
 } Pieces;
 
 // Steps first .. end of k into these registers; `add` 0 overwrites them with the first.
-static void emit_steps(Lowering *lo, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
+static void emit_steps(Printer *pr, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
 {
     const int registers = p->n_group / 2; // of one block of 64 rows
-    const int most = product_mma(lo, p)->n_max;
+    const int most = product_mma(pr->lo, p)->n_max;
     for (int step = first; step < end; step++)
         for (int block_row = 0; block_row < p->row_blocks; block_row++)
             for (int column = 0; column < p->n_group; column += most) {
                 const int n = p->n_group - column < most ? p->n_group - column : most;
                 const char *const name =
-                    wgmma_helper(lo, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
-                Expr *const d = expr_address(lo->arena, into, i32_const(lo, block_row * registers + column / 2));
-                Expr *const adds = step == first ? add : i32_const(lo, 1);
-                Expr *const from_b = operand_at(lo, &from->right, column, step);
+                    wgmma_helper(pr, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
+                Expr *const d = expr_address(pr->arena, into, i32_const(pr, block_row * registers + column / 2));
+                Expr *const adds = step == first ? add : i32_const(pr, 1);
+                Expr *const from_b = operand_at(pr, &from->right, column, step);
                 Expr *places = NULL;
                 if (from->places)
-                    places = expr_index(lo->arena, from->places, i32_const(lo, block_row * (p->k / p->step_k) + step));
+                    places = expr_index(pr->arena, from->places, i32_const(pr, block_row * (p->k / p->step_k) + step));
                 if (from->packed) {
                     Expr *word[4];
                     for (int i = 0; i < 4; i++)
                         word[i] =
-                            expr_index(lo->arena, from->packed, i32_const(lo, block_row * (p->k / 4) + 4 * step + i));
-                    emit_call(lo, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b,
+                            expr_index(pr->arena, from->packed, i32_const(pr, block_row * (p->k / 4) + 4 * step + i));
+                    emit_call(pr, name, places ? 8 : 7, d, word[0], word[1], word[2], word[3], from_b,
                               places ? places : adds, adds);
                 } else {
-                    Expr *const from_a = operand_at(lo, &from->left, block_row * 64, step);
-                    emit_call(lo, name, places ? 5 : 4, d, from_a, from_b, places ? places : adds, adds);
+                    Expr *const from_a = operand_at(pr, &from->left, block_row * 64, step);
+                    emit_call(pr, name, places ? 5 : 4, d, from_a, from_b, places ? places : adds, adds);
                 }
             }
-    emit_call(lo, "wgmma_commit", 0);
+    emit_call(pr, "wgmma_commit", 0);
 }
 
 // promote(n, ..): tensor cores keep fewer bits of an fp8 sum than f32 has. Every n steps are a sum of their own, which
 // multiply-adds' adders add to the result.
-static void emit_promoted(Lowering *lo, const Product *p, const Pieces *from)
+static void emit_promoted(Printer *pr, const Product *p, const Pieces *from)
 {
-    const TileInfo *const acc = tile_info(lo, p->op->matmul.dst.buffer);
+    const TileInfo *const acc = tile_info(pr->lo, p->op->matmul.dst.buffer);
     const int steps = p->k / p->step_k, registers = layout_registers(&acc->layout);
     int n = p->op->matmul.promote;
     if (from->places) // of 64 along the contraction each
         n = n > 1 ? n / 2 : 1;
-    Var *const part = emit_array(lo, DTYPE_F32, "part", registers);
+    Var *const part = emit_array(pr, DTYPE_F32, "part", registers);
     for (int first = 0; first < steps; first += n) {
-        emit_call(lo, "wgmma_fence", 0);
-        emit_steps(lo, p, from, part, first, first + n < steps ? first + n : steps, i32_const(lo, 0));
-        emit_call(lo, "wgmma_wait", 1, i32_const(lo, 0));
-        fence_registers(lo, acc, part);
+        emit_call(pr, "wgmma_fence", 0);
+        emit_steps(pr, p, from, part, first, first + n < steps ? first + n : steps, i32_const(pr, 0));
+        emit_call(pr, "wgmma_wait", 1, i32_const(pr, 0));
+        fence_registers(pr, acc, part);
         Nest nest;
-        Var *const r = begin_unrolled(lo, &nest, "r", registers);
-        Expr *const sum = expr_binary(lo->arena, X_ADD, expr_index(lo->arena, acc->registers, var_of(lo, r)),
-                                      expr_index(lo->arena, part, var_of(lo, r)));
-        emit_element(lo, acc->registers, var_of(lo, r), sum);
-        end_nest(lo, &nest);
+        Var *const r = begin_unrolled(pr, &nest, "r", registers);
+        Expr *const sum =
+            expr_binary(pr->arena, X_ADD, expr_index(pr->arena, tile_vars(pr, acc)->registers, var_of(pr, r)),
+                        expr_index(pr->arena, part, var_of(pr, r)));
+        emit_element(pr, tile_vars(pr, acc)->registers, var_of(pr, r), sum);
+        end_nest(pr, &nest);
     }
 }
 
@@ -221,36 +221,36 @@ static int group_bytes(const Product *p, const SharedLayout *s, Division divisio
     return p->division != division ? 0 : across ? operand_offset(s, 0, lines) : lines * s->pitch_bytes;
 }
 
-void emit_wgmma(Lowering *lo, Product *p)
+void emit_wgmma(Printer *pr, Product *p)
 {
     TileOp *const op = p->op;
     const Operand *const a = &p->left, *const b = &p->right;
-    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
-    const int part = p->division == DIVIDE_CONTRACTION ? p->k / lo->partition.groups : p->k; // of one group
+    const TileInfo *const acc = tile_info(pr->lo, op->matmul.dst.buffer);
+    const int part = p->division == DIVIDE_CONTRACTION ? p->k / pr->lo->partition.groups : p->k; // of one group
     const bool a_across = a->transposed, b_across = !b->transposed;
     Nest block;
-    begin_block(lo, &block);
-    Pieces from = { .places = op->matmul.meta ? load_places(lo, p) : NULL };
-    if (p->a_in_registers || p->preloaded) {
-        from.packed = p->preloaded ? p->preloaded : pack_left(lo, p);
+    begin_block(pr, &block);
+    Pieces from = { .places = op->matmul.meta ? load_places(pr, p) : NULL };
+    if (p->a_in_registers || product_vars(pr, p)->preloaded) {
+        from.packed = product_vars(pr, p)->preloaded ? product_vars(pr, p)->preloaded : pack_left(pr, p);
     } else {
-        const SharedLayout *const s = &tile_info(lo, a->region.buffer)->shared;
+        const SharedLayout *const s = &tile_info(pr->lo, a->region.buffer)->shared;
         const int rows = p->row_blocks * 64; // of one group
         const int bytes = group_bytes(p, s, DIVIDE_ROWS, rows, a_across, part);
-        from.left = begin_operand(lo, a, a_across, p->step_k, "left", group_offset(lo, bytes));
+        from.left = begin_operand(pr, a, a_across, p->step_k, "left", group_offset(pr, bytes));
     }
-    const SharedLayout *const s = &tile_info(lo, b->region.buffer)->shared;
+    const SharedLayout *const s = &tile_info(pr->lo, b->region.buffer)->shared;
     const int bytes = group_bytes(p, s, DIVIDE_COLUMNS, p->n_group, b_across, part);
     from.right =
-        begin_operand(lo, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right", group_offset(lo, bytes));
+        begin_operand(pr, b, b_across, op->matmul.meta ? 2 * p->step_k : p->step_k, "right", group_offset(pr, bytes));
     if (op->matmul.promote) {
-        emit_promoted(lo, p, &from);
-        end_nest(lo, &block);
+        emit_promoted(pr, p, &from);
+        end_nest(pr, &block);
         return;
     }
-    print_parts(lo); // fences of sums
-    emit_call(lo, "wgmma_fence", 0);
-    emit_steps(lo, p, &from, acc->registers, 0, part / p->step_k,
-               p->adds ? p->adds : i32_const(lo, op->matmul.accumulate));
-    end_nest(lo, &block);
+    print_parts(pr); // fences of sums
+    emit_call(pr, "wgmma_fence", 0);
+    emit_steps(pr, p, &from, tile_vars(pr, acc)->registers, 0, part / p->step_k,
+               product_vars(pr, p)->adds ? product_vars(pr, p)->adds : i32_const(pr, op->matmul.accumulate));
+    end_nest(pr, &block);
 }
