@@ -5,7 +5,7 @@
 #include "target/target.h"
 #include "emit/emit.h"
 #include "lower/cpu/lower.h"
-#include "lower/cuda/lower.h"
+#include "lower/gpu/lower.h"
 #include "passes/passes.h"
 #include "toolchain/toolchain.h"
 
@@ -32,7 +32,7 @@ static const Pass cuda_passes[] = {
 
 const TargetKind target_cpu        = { "cpu",  "CPU",  cpu_passes,        lower_cpu,        &dialect_c,    &toolchain_cc };
 const TargetKind target_sequential = { "cpu",  "CPU",  sequential_passes, lower_sequential, &dialect_c,    &toolchain_cc };
-const TargetKind target_cuda       = { "cuda", "CUDA", cuda_passes,       lower_cuda,       &dialect_cuda, &toolchain_nvrtc };
+const TargetKind target_cuda       = { "cuda", "CUDA", cuda_passes,       lower_gpu,        &dialect_cuda, &toolchain_nvrtc };
 // clang-format on
 
 static const TargetKind *const kinds[] = { &target_cpu, &target_cuda };

@@ -8,7 +8,7 @@
 //
 // Another generation of NVIDIA GPUs, such as Blackwell with products whose accumulators are in tensor memory (tcgen05):
 //   adds     a row in gpu/gpu.c with a row of MmaShape, kind MMA_TENSOR_MEMORY; a capability `tensor_memory_columns`;
-//            src/lower/cuda/tcgen05.c (the printer of those products, beside wgmma.c) and prelude/tensor_memory.cuh
+//            src/lower/gpu/print/tcgen05.c (the printer of those products, beside wgmma.c) and prelude/tensor_memory.cuh
 //   changes  products.c (uses_wgmma: the kind that is taken), registers.c (accumulators are no registers of a thread),
 //            memory.c (columns are assigned as bytes are), launch.c (its prelude), the layouts of accumulators in
 //            src/layout/tensor_core.c
@@ -17,7 +17,7 @@
 // A target with another language, such as HIP (MFMA, waves of 64 lanes, LDS):
 //   adds     a row in target.c, rows in gpu/gpu.c (no tma, no mbarriers, no async proxy; lanes 64; MFMA as rows of MmaShape);
 //            a dialect in emit/dialect.c; prelude texts with the functions that src/lower/cuda/prelude declares;
-//            src/lower/cuda/mfma.c (the printer of its products) and its accumulators in src/layout/tensor_core.c;
+//            src/lower/gpu/print/mfma.c (the printer of its products) and its accumulators in src/layout/tensor_core.c;
 //            src/toolchain/hiprtc.c; src/runtime/device_hip.c
 //   changes  runtime/device.c (a row of its table), check/scope.c nothing: words of targets are these rows' names;
 //            src/layout/layout.h: WARP_LANES becomes a field of Partition, and with it the shuffles of reduce.c and scan.c

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// convert_layout.h - fragments copied to fragments of another layout.
+#ifndef KILN_LOWER_GPU_DECIDE_CONVERT_LAYOUT_H
+#define KILN_LOWER_GPU_DECIDE_CONVERT_LAYOUT_H
+
+#include "layout/convert.h"
+#include "lower/gpu/decide/actions.h"
+
+typedef struct ConversionPlan {
+    PlanForm form; // PLAN_CONVERSION
+    const TileInfo *from, *to;
+    Conversion how;
+} ConversionPlan;
+
+// ---- convert_layout.c: deciding
+// Between two whole fragments: such a copy leaves each the layout that its other uses give it.
+bool copies_fragment(Lowering *lo, const TileOp *op);
+// Whether both have layouts, which differ, and the values can get from one to the other. plan: NULL, if unwanted.
+bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan);
+void explain_conversion(Lowering *lo, const TileOp *op); // nothing, if it is none
+int conversion_scratch_bytes(Lowering *lo, const TileOp *op);
+void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan);
+
+// ---- print_convert_layout.c
+void print_layout_conversion(Printer *pr, const ConversionPlan *plan);
+
+#endif

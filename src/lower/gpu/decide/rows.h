@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// rows.h - rows of tensors that become rows of a tile, tile[r][d] = f(tensor[..r..][d]): for the files that move them.
+//
+//   rows.c                     which statements have this form, and how their rows lie among the lanes
+//   decide_rows.c              how each is done
+//   gather.c                   rows that are copied
+//   register_prefetch.c        rows that pass through registers, which the step before has loaded
+//   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
+//   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, lines.c
+//                              printing (print_rows.h); lines.c: where a lane stands in a row of the tensor and of the tile
+//
+// A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
+// its warp takes of one row of the tensor, from all lanes, is a *line*.
+#ifndef KILN_LOWER_GPU_DECIDE_ROWS_H
+#define KILN_LOWER_GPU_DECIDE_ROWS_H
+
+#include "lower/gpu/decide/actions.h"
+#include "lower/gpu/facts/elementwise.h"
+
+enum {
+    PIECE = 8,
+    PIECE_BYTES = 16,
+    RUNS_MAX = 4,
+    EACH_MAX = 4,
+    CLUSTER_MAX = 16,
+    SETS = 2,
+    SET_WORDS = 16,
+    SET_UNITS = 8
+};
+
+// Where the loads of a line begin, and whether it is inside; a register prefetch's always is, and reads so many bytes.
+struct Line {
+    Var *pointer, *inside;
+    int size, bytes;
+}; // size: of an element, in the tensor's own elements
+typedef struct Run {
+    Expr *load;
+    Var *element, *wide;
+    Line line;
+} Run; // consecutive along the columns
+typedef struct Each {
+    Expr *load;
+    Var *value;
+    int64_t by;
+    Line line;
+} Each; // one for `by` columns; 0: for all
+
+typedef struct Rows {
+    TileOp *forall, *store; // the store in it
+    Var *column;
+    int64_t n_rows, n_columns;
+    Run runs[RUNS_MAX];
+    int n_runs;
+    Each each[EACH_MAX];
+    int n_each;
+    Expr *value; // with the loads replaced by their variables
+    bool fits, is_copy;
+    int unit; // elements that a lane loads at a time
+    // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
+    Iteration it;
+    int across, units, lines, mode; // mode: of the lines; -1: there is one
+    Var *away[CLUSTER_MAX], *full_away[CLUSTER_MAX];
+    int n_away; // convert.c: from here to the other
+} Rows;         // CTAs that get the rows; their barriers
+
+// ---- what printing must know
+
+// How a statement's rows are moved.
+typedef struct RowsPlan {
+    PlanForm form; // PLAN_ROWS
+    const TileOp *op;
+    enum {
+        ROWS_COPIED,
+        ROWS_CONVERTED,
+        ROWS_FROM_REGISTERS, // converted, of a register prefetch
+        ROWS_WENT_BEFORE,    // a tail, which went with the conversion before it
+    } how;
+    Rows rows, tail;
+    bool has_tail;
+} RowsPlan;
+
+// Elements of a one-dimensional tile, each by the thread to whose warp its row belongs.
+typedef struct RowElements {
+    PlanForm form; // PLAN_ROW_ELEMENTS
+    TileOp *map;
+} RowElements;
+
+// Rows whose places are worked out before their tile is waited for.
+typedef struct LookUp {
+    TileOp *op, *same; // same: one whose places these are, but for `shift` columns; NULL: none
+    Rows rows;
+    int64_t shift;
+} LookUp;
+typedef VEC(LookUp *) LookUps;
+
+// What a pipeline has in registers before the step that converts it: chunks of so many units; tail.units 0: no tail.
+typedef struct PrefetchedRows {
+    TileOp *pipeline;
+    Rows rows, tail;
+    int units, chunks;
+} PrefetchedRows;
+
+// Rows of one statement of a pipeline with row indices.
+typedef struct StepRows {
+    const TileOp *op;
+    Rows rows, tail;
+    bool is_rows, is_spread, has_tail;
+} StepRows;
+
+// The loop of a pipeline with row indices, and what is made before each step.
+typedef struct RowIndexLoop {
+    StepsForm form; // STEPS_OF_ROW_INDICES
+    TileOp *op;
+    const PrefetchedRows *prefetched; // NULL: there is no register prefetch
+    VEC(StepRows *) rows;
+} RowIndexLoop;
+
+// ---- rows.c
+bool plan_rows(Lowering *lo, TileOp *op, Rows *rows);          // false: it has no such form
+bool lay_rows(Lowering *lo, Rows *rows);                       // among the lanes; false: they cannot
+bool spread_rows(Lowering *lo, TileOp *op, Rows *rows);        // both
+Expr *first_column(Lowering *lo, const Rows *rows, Expr *sub); // of a subscript first + column; NULL: it is none
+Expr *last_sub(const Expr *load);
+int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple);
+const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows);
+
+// ---- decide_rows.c
+int set_units(const Rows *rows);                                  // of a set
+bool can_send(Lowering *lo, const Rows *rows);                    // eight rows of every panel as one piece
+const RowsPlan *decide_move(Lowering *lo, TileOp *op);            // NULL: it has no such form
+void act_move(Lowering *lo, const RowsPlan *plan, Action action); // the action of such a statement
+
+// ---- register_prefetch.c
+TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail);                    // of a conversion; NULL: it has none
+const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline); // NULL: none
+
+// ---- row_index_loop.c
+void decide_row_index_loop(Lowering *lo, TileOp *pipeline, void rows(Lowering *, TileOp *));
+
+#endif

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// store.c - accumulators to tensors through swizzled staging and TMA.
+//
+// Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it
+// shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where
+// there are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go
+// by whole groups (transposed_store.c).
+//
+// before: staging is placed (memory.c)     after: a store is an action with the waits for its staging as parts
+#include "lower/gpu/decide/store.h"
+
+#include "lower/gpu/facts/box.h"
+#include "lower/gpu/decide/pipeline.h"
+
+// ---- which stores
+
+const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
+{
+    if (lo->no_staging || (op->kind != T_COPY && op->kind != T_ATOMIC_TILE)) return NULL;
+    const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
+    if (!tile || tile->storage != TILE_IN_REGISTERS) return NULL;
+    return tile->buffer->rank == 2 && lo->partition.warps == 4 && region_is_whole(&op->copy.src) &&
+                   region_rank(&op->copy.dst) == 2
+               ? tile
+               : NULL;
+}
+
+static bool converts_on_the_way(const TileOp *op, DType from, DType to)
+{
+    if (op->kind == T_ATOMIC_TILE) return from == DTYPE_F32 && to == DTYPE_F32;
+    if (dtype_bits(to) == 32) return from == to;
+    return dtype_bits(to) == 16 && (from == to || (from == DTYPE_F32 && dtype_is_float(to)));
+}
+
+// Of 64 rows, one below the other in the registers of a thread.
+static int row_blocks(const Layout *layout)
+{
+    int blocks = 1;
+    for (int i = 0; i < layout->n; i++)
+        if (layout->mode[i].input == IN_REGISTER && layout->mode[i].dim == 0 && layout->mode[i].stride >= 64)
+            blocks = layout->mode[i].extent;
+    return blocks;
+}
+
+// The accumulator layout of a whole fragment, stored as a box; false: the general path.
+static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
+{
+    const TileInfo *const tile = staged_fragment(lo, op);
+    Division division;
+    if (!tile || !layout_is_accumulator(&tile->layout, lo->partition, &division) ||
+        !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type))
+        return false;
+    const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], blocks = row_blocks(&tile->layout);
+    const int wide = layout_registers(&tile->layout) / blocks * 2; // columns of one group
+    const DType type = op->copy.dst.buffer->type;
+    int swizzle = 128;
+    while (swizzle >= 32 && wide * dtype_bits(type) / 8 % swizzle != 0) swizzle /= 2;
+    if (swizzle < 32 || columns % 8 != 0 || rows % 16 != 0) return false;
+    *plan = (Staging){ .tile = tile,
+                       .type = type,
+                       .columns = swizzle * 8 / dtype_bits(type),
+                       .row_blocks = blocks,
+                       .swizzle = swizzle,
+                       .box_bytes = 16 * swizzle };
+    plan->chunks = wide / plan->columns;
+    plan->boxes = plan->chunks * blocks % 2 == 0 && !lo->one_box ? 2 : 1;
+    for (int boxes = lo->boxes_most; boxes > 2 && plan->boxes <= 2; boxes /= 2)
+        plan->boxes = plan->chunks * blocks % boxes == 0 ? boxes : plan->boxes;
+    return slice_is_box(lo, &op->copy.dst, 16, plan->columns);
+}
+
+// The copy engine's stores are in order with other accesses to the tensor where all consumers synchronise: before it
+// they are waited for. Signals between groups do not do that.
+static bool is_ordered_by_group_barriers(Lowering *lo, const TileOp *op)
+{
+    if (!lo->is_specialised || op->kind != T_COPY) return false;
+    const Buffer *const root = buffer_root(op->copy.dst.buffer);
+    return root->kind == BUFFER_TENSOR && (root->access == ACCESS_INOUT || find_several_writers(lo)[root->id]);
+}
+
+bool store_is_staged(Lowering *lo, TileOp *op)
+{
+    Staging plan;
+    if (lo->kernel->checked || is_ordered_by_group_barriers(lo, op)) return false;
+    return plan_staging(lo, op, &plan) || store_is_transposed(lo, op);
+}
+
+int staged_store_bytes(Lowering *lo, TileOp *op)
+{
+    Staging plan;
+    if (store_is_transposed(lo, op)) return transposed_store_bytes(lo, op);
+    return plan_staging(lo, op, &plan) ? plan.boxes * box_stride(&plan) * 4 * lo->all.groups : 0;
+}
+
+// ---- waiting for them
+
+static void act_store_wait(Lowering *lo, int pending, bool completes)
+{
+    act(lo, (Action){ .kind = ACTION_STORE_WAIT, .wait = { .pending = pending, .completes = completes } });
+}
+
+// What this warp has staged has been read.
+void act_staging_done(Lowering *lo) { act_store_wait(lo, 0, false); }
+
+// Shared memory must stay until the last stores have read it.
+void end_stores(Lowering *lo)
+{
+    if (lo->n_staged) act_staging_done(lo);
+}
+
+void finish_staged_stores(Lowering *lo)
+{
+    if (!lo->n_staged) return;
+    act(lo, (Action){ .kind = ACTION_STORE_WAIT, .wait = { .pending = 0, .completes = true, .fences = true } });
+}
+
+// ---- a store
+
+// In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
+static bool may_store_again(Lowering *lo, const TileOp *op)
+{
+    if (op->kind != T_COPY) return false;
+    const TileOp *parent = op;
+    while ((parent = op_info(lo, parent)->parent) != NULL)
+        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE) return true;
+    return false;
+}
+
+// Before each box, or the boxes that are sent together, until its place is free; the first may follow a store of other
+// shape, and waits for all of them. Before them all, where one thread's boxes of another store may still be read there.
+static void act_box_waits(Lowering *lo, const TileOp *op, const Staging *staging)
+{
+    const int together = sent_together(staging), n = staging->row_blocks * staging->chunks;
+    if (lo->n_transposed) act_staging_done(lo);
+    for (int i = 0; i < n; i += together) {
+        if (i == 0 && may_store_again(lo, op)) act_store_wait(lo, 0, true);
+        else act_store_wait(lo, i == 0 && lo->n_staged > 1 ? 0 : staging->boxes / together - 1, false);
+    }
+}
+
+static void act_transposed_parts(Lowering *lo, StorePlan *plan)
+{
+    if (!op_info(lo, plan->op)->staging_is_free) {
+        plan->frees_staging = true;
+        act_staging_done(lo);
+    }
+    plan->issues_early = lo->early_issue;
+    decide_early_issue(lo);
+}
+
+void act_staged_store(Lowering *lo, TileOp *op, Action action)
+{
+    StorePlan *const plan = NEW(lo->arena, StorePlan, .form = PLAN_STORE, .op = op);
+    plan->is_transposed = store_is_transposed(lo, op);
+    plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
+    if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
+    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128)
+                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, 16, plan->staging.swizzle);
+    action.print = plan;
+    record_accesses(lo, open_action(lo, action), op);
+    if (plan->is_transposed) {
+        act_transposed_parts(lo, plan);
+    } else {
+        plan->frees_staging = lo->n_transposed;
+        act_box_waits(lo, op, &plan->staging);
+    }
+    if (plan->aligned) plan->elements = plan_map(lo, op);
+    close_action(lo);
+}

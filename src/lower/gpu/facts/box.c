@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// box.c - which slices of tensors are boxes, which the tensor memory accelerator moves.
+//
+// A slice is a box if every subscript is an index or a range of constant width and step 1 and the last dimension is
+// a range of whole 16-byte pieces. The tensor's strides must be multiples of 16 bytes: where shapes do not prove it,
+// kernels test it once per launch and fall back.
+//
+// A slice of a view is a box of the tensor under it, or of all of that tensor in the view's shape. Where the view may
+// end before the box does (the last page of a request, a window) or begin after it, the rows outside must be zero,
+// whatever memory holds: such a box is cut.
+#include "lower/gpu/facts/box.h"
+
+enum {
+    BOX_MAX = 256, // elements along each dimension of a box
+    SMALL_MAX = 512
+}; // of a small copy
+
+// An innermost coordinate that is not a multiple of 16 bytes is an illegal instruction, in copies and in stores.
+static bool starts_at_a_piece(const Buffer *tensor, const Expr *start)
+{
+    return expr_multiple(start) % 16 * dtype_bits(tensor->type) / 8 % 16 == 0;
+}
+
+static bool can_hold_boxes(const Buffer *tensor)
+{
+    return !tensor->strided && tensor->rank >= 1 && tensor->rank <= BOX_RANK && dtype_bits(tensor->type) >= 8;
+}
+
+typedef struct Along {
+    bool is_range;
+    Expr *skip, *rows;
+} Along; // a dimension; NULL: nothing is outside
+
+// From subscripts of a view to those of its base.
+static bool through_view(Lowering *lo, Box *box, Along *along)
+{
+    Arena *const a = lo->arena;
+    const Buffer *const view = box->tensor;
+    const Region *const base = &view->base;
+    if (view->type != base->buffer->type || region_rank(base) != view->rank) return false;
+    Box inner = { .tensor = base->buffer };
+    Along of_base[MAX_RANK] = { 0 };
+    for (int d = 0, of_view = 0; d < base->buffer->rank; d++) {
+        const Sub *const sub = &base->subs[d];
+        inner.start[d] = sub->start;
+        inner.width[d] = 1;
+        if (!sub->is_range) continue;
+        if (sub->step) return false;
+        const int v = of_view++;
+        if (!expr_equal(view->shape[v], sub->width)) return false; // another shape of as many dimensions
+        const Range from = expr_range(box->start[v]);
+        inner.start[d] = int_add(a, sub->start, box->start[v]);
+        inner.width[d] = box->width[v];
+        of_base[d] = along[v];
+        int64_t begin = -1; // of the view: what lies before the base's beginning is outside of both
+        if ((!from.has_lo || from.lo < 0) && !(expr_as_int(sub->start, &begin) && begin == 0)) {
+            Expr *const before = int_sub(a, int_const(a, 0), box->start[v]);
+            of_base[d].skip = along[v].skip ? int_max(a, along[v].skip, before) : before;
+        }
+        if (!expr_at_least(view->shape[v], int_add(a, box->start[v], int_const(a, box->width[v]))) &&
+            !expr_equal(int_add(a, sub->start, view->shape[v]), base->buffer->shape[d])) {
+            Expr *const left = int_sub(a, view->shape[v], box->start[v]);
+            of_base[d].rows = along[v].rows ? int_min(a, along[v].rows, left) : left;
+        }
+    }
+    *box = inner;
+    memcpy(along, of_base, sizeof of_base);
+    return true;
+}
+
+static bool is_large(const Expr *x, void *context)
+{
+    const Lowering *const lo = context;
+    for (int i = 0; x->kind == E_VAR && i < lo->kernel->n_binds; i++)
+        if ((lo->wide >> i & 1) && lo->kernel->binds[i].symbol == x->var.var) return expr_range(x).hi > INT32_MAX;
+    return x->kind == E_INT && x->integer.value > INT32_MAX;
+}
+
+// Coordinates of boxes have 32 bits.
+static bool has_large_extents(Lowering *lo, const Buffer *tensor)
+{
+    for (int d = 0; d < tensor->rank; d++)
+        if (expr_any(tensor->shape[d], is_large, lo)) return true;
+    return false;
+}
+
+static bool is_unknown_at_launch(const Expr *x, void *context)
+{
+    const Lowering *const lo = context;
+    for (int i = 0; x->kind == E_VAR && i < lo->kernel->n_binds; i++)
+        if (lo->kernel->binds[i].symbol == x->var.var) return false;
+    return x->kind == E_VAR || x->kind == E_LOAD;
+}
+
+// A whole tensor in another shape, of which a launch can make maps as well.
+static bool is_reshaped_tensor(Lowering *lo, const Buffer *view)
+{
+    const Region *const base = &view->base;
+    const Buffer *const tensor = base->buffer;
+    if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] || view->type != tensor->type ||
+        !region_is_whole(base) || dtype_bits(view->type) < 8 || strides_are_aligned(lo, view))
+        return false;
+    for (int d = 0; d < view->rank; d++)
+        if (expr_any(view->shape[d], is_unknown_at_launch, lo)) return false;
+    return true;
+}
+
+static bool is_tensor_of_maps(Lowering *lo, const Buffer *buffer)
+{
+    const int param = buffer_root((Buffer *)buffer)->param;
+    if (param >= 0 && lo->no_maps >> param & 1) return false;
+    return buffer->kind == BUFFER_TENSOR || (buffer->kind == BUFFER_VIEW && is_reshaped_tensor(lo, buffer));
+}
+
+// The slice as a box of the tensor, slowest dimension first: widths, 1 for indices.
+bool box_widths(Lowering *lo, const Region *region, int64_t *widths)
+{
+    const Buffer *const tensor = region->buffer;
+    if (!is_tensor_of_maps(lo, tensor) || !can_hold_boxes(tensor)) return false;
+    for (int d = 0; d < tensor->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        widths[d] = 1;
+        if (sub->is_range && (sub->step || !expr_as_int(sub->width, &widths[d]))) return false;
+    }
+    const Sub *const last = &region->subs[tensor->rank - 1];
+    return last->is_range && starts_at_a_piece(tensor, last->start);
+}
+
+// The one dimension of which a part is outside the views, if there is one.
+static bool find_cut(Lowering *lo, Box *box, const Along *along)
+{
+    box->cut = -1;
+    for (int d = 0; d < box->tensor->rank; d++) {
+        if (!along[d].skip && !along[d].rows) continue;
+        if (box->cut >= 0 || d == box->tensor->rank - 1) return false;
+        box->cut = d;
+        box->skip = along[d].skip ? along[d].skip : int_const(lo->arena, 0);
+        box->rows = along[d].rows ? along[d].rows : int_const(lo->arena, box->width[d]);
+    }
+    return true;
+}
+
+bool find_box(Lowering *lo, const Region *region, Box *box)
+{
+    Along along[MAX_RANK] = { 0 };
+    *box = (Box){ .tensor = region->buffer };
+    for (int d = 0; d < region->buffer->rank; d++) {
+        const Sub *const sub = &region->subs[d];
+        box->start[d] = sub->start;
+        box->width[d] = 1;
+        along[d].is_range = sub->is_range;
+        if (sub->is_range && (sub->step || !expr_as_int(sub->width, &box->width[d]))) return false;
+    }
+    while (box->tensor->kind == BUFFER_VIEW && through_view(lo, box, along)) {
+    }
+    const Buffer *const tensor = box->tensor;
+    return is_tensor_of_maps(lo, tensor) && can_hold_boxes(tensor) && along[tensor->rank - 1].is_range &&
+           !has_large_extents(lo, tensor) && find_cut(lo, box, along);
+}
+
+// Rows of a tile: dst is all of them, or some from `first` on.
+bool is_rows_of_tile(const Region *dst, int64_t *first)
+{
+    *first = 0;
+    if (region_is_whole(dst)) return true;
+    Region rest = *dst;
+    Sub subs[MAX_RANK];
+    memcpy(subs, dst->subs, sizeof(Sub) * (size_t)dst->buffer->rank);
+    int64_t width;
+    if (dst->buffer->rank < 2 || !subs[0].is_range || subs[0].step || !expr_as_int(subs[0].start, first) ||
+        *first < 0 || !expr_as_int(subs[0].width, &width))
+        return false;
+    subs[0] = (Sub){ .is_range = true, .start = subs[1].start, .width = dst->buffer->shape[0] };
+    expr_as_int(subs[0].start, &width);
+    rest.subs = subs;
+    return width == 0 && region_is_whole(&rest);
+}
+
+static int pitch_of(const TileInfo *tile)
+{
+    int64_t columns;
+    if (tile->wants_panels) return tile->shared.pitch_bytes;
+    if (!expr_as_int(tile->buffer->shape[tile->buffer->rank - 1], &columns)) return 0;
+    return (int)columns * dtype_bits(tile->buffer->type) / 8;
+}
+
+bool copy_is_box(Lowering *lo, const TileOp *op)
+{
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    Box box;
+    int64_t first;
+    if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
+        row_padding(tile->buffer) || op->copy.src.buffer->type != tile->buffer->type ||
+        !find_box(lo, &op->copy.src, &box) || region_rank(&op->copy.src) != tile->buffer->rank)
+        return false;
+    const int last = box.tensor->rank - 1, size = dtype_bits(box.tensor->type) / 8;
+    for (int d = 0; d < last; d++)
+        if (box.width[d] > BOX_MAX) return false;
+    const int64_t rows = box.cut >= 0 ? 1 : first; // where a box begins in the tile: any row, or this one
+    if (rows > 0 && (tile->buffer->rank != 2 || rows * pitch_of(tile) % BOX_ALIGN != 0)) return false;
+    if (!starts_at_a_piece(box.tensor, box.start[last])) return false;
+    return tile->wants_panels || (box.width[last] <= BOX_MAX && box.width[last] * size % 16 == 0);
+}
+
+// Rows of statistics and gates: where a box is impossible, or its stride is not known to be aligned, the lanes of one
+// warp copy them, so that the kernel needs no second way for all its copies.
+bool copy_is_small(Lowering *lo, const TileOp *op)
+{
+    const Region *const src = &op->copy.src;
+    const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    int64_t extent;
+    if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || tile->wants_panels) return false;
+    return tile->buffer->rank == 1 && expr_as_int(tile->buffer->shape[0], &extent) && extent <= SMALL_MAX &&
+           region_is_whole(&op->copy.dst) && src->buffer->kind == BUFFER_TENSOR &&
+           src->buffer->type == tile->buffer->type && dtype_bits(tile->buffer->type) == 32 &&
+           !(copy_is_box(lo, op) && !strides_are_aligned(lo, src->buffer));
+}
+
+bool copy_is_cut(Lowering *lo, const TileOp *op)
+{
+    Box box;
+    return copy_is_box(lo, op) && find_box(lo, &op->copy.src, &box) && box.cut >= 0;
+}
+
+int tma_bytes(Lowering *lo, const TileOp *op)
+{
+    Box box;
+    int64_t n = dtype_bits(op->copy.src.buffer->type) / 8;
+    if (!find_box(lo, &op->copy.src, &box)) return 0;
+    for (int d = 0; d < box.tensor->rank; d++) n *= box.width[d];
+    return (int)n;
+}
+
+Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
+{
+    Arena *const a = lo->arena;
+    const int size = dtype_bits(tensor->type) / 8;
+    Expr *stride = int_const(a, 1), *test = NULL;
+    for (int d = tensor->rank - 1; d > 0; d--) {
+        stride = tensor->stride[0] ? tensor->stride[d - 1] : int_mul(a, stride, tensor->shape[d]);
+        if (expr_multiple(stride) * size % 16 == 0) continue;
+        Expr *const rest = expr_binary(a, X_MOD, int_mul(a, stride, int_const(a, size)), int_const(a, 16));
+        Expr *const one = expr_binary(a, X_EQ, rest, int_const(a, 0));
+        test = test ? expr_binary(a, X_AND, test, one) : one;
+    }
+    return test;
+}
+
+bool is_not_negative(Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }
+
+// Can a fragment's slice be stored as boxes of so many rows and columns?
+//
+// A negative coordinate is an illegal instruction in stores, in copies it is not: where it may be negative the store is
+// sent past the tensor's end instead, which is right if no box begins before the tensor and ends in it.
+bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns)
+{
+    int64_t widths[MAX_RANK];
+    if (!lo->gpu->tma || !box_widths(lo, region, widths) || has_large_extents(lo, region->buffer)) return false;
+    for (int d = 0; d < region->buffer->rank; d++) {
+        const Expr *const start = region->subs[d].start;
+        const int extent = d == region->buffer->rank - 1 ? columns : region->subs[d].is_range ? rows : 1;
+        if (!is_not_negative(lo, start) && expr_multiple(start) % extent != 0) return false;
+    }
+    return true;
+}

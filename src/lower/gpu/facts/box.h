@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// box.h - slices of tensors as boxes, for the files that move them (box.c finds them, box_copy.c says what of them a CTA
+// copies, tensor_maps.c which map they go by, tma.c prints the copies).
+#ifndef KILN_LOWER_GPU_FACTS_BOX_H
+#define KILN_LOWER_GPU_FACTS_BOX_H
+
+#include "lower/gpu/facts/lowering.h"
+
+enum {
+    BOX_RANK = 5, // dimensions, at most
+    BOX_ALIGN = 128
+}; // bytes, of a box's place in shared memory
+
+// A slice that is fetched, as a box of the tensor under it.
+typedef struct Box {
+    Buffer *tensor;
+    Expr *start[MAX_RANK];
+    int64_t width[MAX_RANK]; // 1 for indices
+    int cut;                 // the dimension of which only `skip` .. `rows` may be inside the views; -1: none
+    Expr *skip, *rows;
+} Box;
+
+// Which part of a copy is this CTA's, where the cluster fetches it once: an n-th of the panels or of the slowest
+// dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part
+// would take registers of its own, the CTAs take copies in turn.
+typedef struct Share {
+    int n;                   // CTAs; 1: it is not shared
+    int panels;              // of each CTA, where panels are divided; else 0
+    int along, width, bytes; // the divided dimension, a part of it, and the bytes that one fills; -1: none is
+    int whole;               // the CTA that fetches all; -1: each fetches a part
+} Share;
+
+// What printing must know of a copy.
+typedef struct BoxCopy {
+    const TileInfo *tile;
+    const Ring *ring; // that it fills; NULL: the box is only prefetched
+    Box box;          // this CTA's part
+    Share share;
+    int first;      // row of the tile
+    bool of_tensor; // the slice is a tensor's, not a view's
+    bool opens;     // it waits for its slot itself, once what its box needs is worked out
+    int map;        // of a cut box the first
+} BoxCopy;
+
+// ---- box_copy.c: deciding
+bool copy_opens_ring(Lowering *lo, const TileOp *op, const Ring *ring);
+const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring);
+
+// ---- tensor_maps.c: deciding
+int map_of_copy(Lowering *lo, const BoxCopy *copy);
+bool maps_suffice(Lowering *lo); // false: a launch cannot carry them all, which is reported
+// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
+// when rows > 0.
+int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
+
+// ---- tma.c: printing
+Expr *map_address(Printer *pr, int map);
+// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
+void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
+void print_box_copy(Printer *pr, const BoxCopy *copy);
+
+// ---- box.c
+bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA
+bool copy_is_cut(Lowering *lo, const TileOp *op);   // of a view that may end within the box
+bool copy_is_small(Lowering *lo, const TileOp *op); // a few 4-byte elements in a row, at any stride
+int tma_bytes(Lowering *lo, const TileOp *op);
+bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
+Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
+bool find_box(Lowering *lo, const Region *region, Box *box);
+bool box_widths(Lowering *lo, const Region *region,
+                int64_t *widths);                        // of a tensor, in any shape; slowest dimension first
+bool is_rows_of_tile(const Region *dst, int64_t *first); // all of a tile, or some of its rows, from `first` on
+bool is_not_negative(Lowering *lo, const Expr *x);
+
+#endif

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// elementwise.h - maps over elements: how their iterations are divided, and what is found in them.
+#ifndef KILN_LOWER_GPU_FACTS_ELEMENTWISE_H
+#define KILN_LOWER_GPU_FACTS_ELEMENTWISE_H
+
+#include "lower/gpu/facts/lowering.h"
+
+// ---- iterate.c
+// One pass of a forall as a thread sees it: which register each mode is at, and loads made beforehand.
+struct Iteration {
+    const LoopIndex *indices;
+    int n;
+    Layout layout; // over the distributed indices
+    Partition partition;
+    int dim_of[LAYOUT_MAX_RANK * 2]; // index -> dimension of the layout; -1: a loop in each thread
+    Var *mode[LAYOUT_MAX_MODES];     // loop variable of each register mode, NULL for others
+    struct {
+        Expr *load;
+        Var *values;
+        bool in_words;
+    } loaded[16];
+    int n_loaded; // vector loads
+    struct {
+        Var *at;
+        int extent;
+    } batch[LAYOUT_MAX_MODES]; // modes of loads made together; NULL: not one
+    struct {
+        TileOp *store;
+        Var *values;
+        bool rounds;
+    } stored[8];
+    int n_stored;                         // and stores
+    int vector;                           // the mode they run along, -1: none
+    Var *run;                             // and the index
+    int order[LAYOUT_MAX_MODES], n_order; // the other register modes, the slowest first
+    int n_batched, batch_size, chunk;
+    Var *chunk_begin; // of these the last so many: their loads are made together
+    bool is_loaded;   // while printing: they are made already
+
+    struct {
+        TileOp *update;
+        Var *partial;
+        uint32_t kept;
+        int chains;
+        bool joins;
+    } reductions[8]; // kept: layout dimensions; joins: threads exchange what they have
+    int n_reductions;
+    bool is_linear; // the distributed indices are counted through by all threads together
+};
+
+TileOp *as_map(Lowering *lo, TileOp *op); // a copy, fill or tile atomic as a forall; a forall as it is
+void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
+Iteration own_iteration(void);                                                // of one thread alone
+bool is_map(const TileOp *op);                                                // as_map takes it
+LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
+int loop_index_of(const LoopIndex *indices, int n, const Expr *sub);          // -1: no plain index
+bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
+bool full_extent(const LoopIndex *index, int64_t *extent); // 0 .. extent, constant
+typedef struct MapUse {
+    TileUse use;
+    TileOp *op;
+} MapUse;
+typedef VEC(MapUse) MapUses;
+void map_uses(Lowering *lo, TileOp *forall, MapUses *uses); // of everything in its body
+bool has_replicas(const Layout *layout);                    // threads that repeat the iterations of others
+// Whether threads that repeat iterations, for registers or results of their own, would read memory that the first of
+// them has changed.
+bool replicas_would_race(Lowering *lo, TileOp *forall, const MapUses *uses, const Layout *layout);
+
+// ---- map.c
+void find_reductions(Lowering *lo, TileOp *forall, Iteration *it);
+bool result_is_looped(const TileOp *update, const Iteration *it); // of a reduction: no thread has an element of it
+
+// ---- packed.c
+bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, TileInfo **from);
+
+// ---- vector.c
+// The mode of the layout that runs through consecutive elements, if loads or stores of this forall can move several
+// at a time; -1: none. Fills it->loaded and it->stored.
+int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
+void choose_moves(Lowering *lo, TileOp *forall, Iteration *it); // the same, and which loads are made together
+int vector_words(const Buffer *buffer, int width);              // of 32 bits
+int early_words(const Iteration *it); // of all its loads; 0: they cannot be made before its loops
+
+// ---- rescale.c
+const TileInfo *rescale_factor(Lowering *lo, const TileOp *op); // of its rows; NULL: it is no such product
+
+#endif

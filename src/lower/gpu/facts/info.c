@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// info.c - what the passes note about operations and tiles, and the walk over operations by which they find them.
+#include "lower/gpu/facts/lowering.h"
+
+#include <stdarg.h>
+
+bool unsupported(Lowering *lo, Span span, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    common_unsupported(lo->kernel, span, format, list);
+    va_end(list);
+    lo->failed = true;
+    return false;
+}
+
+void note(Lowering *lo, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    const char *const text = arena_vprintf(lo->arena, format, list);
+    va_end(list);
+    VEC_PUSH(lo->arena, &lo->notes, text);
+}
+
+static unsigned hash_op(const TileOp *op) { return (unsigned)((uintptr_t)op >> 4) * 2654435761u; }
+
+static void grow_infos(Lowering *lo)
+{
+    OpInfo **const old = lo->infos;
+    const int n = lo->infos_capacity;
+    lo->infos_capacity = n ? 2 * n : 256;
+    lo->infos = NEW_ARRAY(lo->arena, OpInfo *, lo->infos_capacity);
+    for (int i = 0; i < n; i++) {
+        if (!old[i]) continue;
+        unsigned at = hash_op(old[i]->op);
+        while (lo->infos[at % (unsigned)lo->infos_capacity]) at++;
+        lo->infos[at % (unsigned)lo->infos_capacity] = old[i];
+    }
+}
+
+OpInfo *op_info(Lowering *lo, const TileOp *op)
+{
+    if (2 * lo->n_infos >= lo->infos_capacity) grow_infos(lo);
+    unsigned at = hash_op(op);
+    for (;; at++) {
+        OpInfo *const info = lo->infos[at % (unsigned)lo->infos_capacity];
+        if (!info) break;
+        if (info->op == op) return info;
+    }
+    lo->n_infos++;
+    return lo->infos[at % (unsigned)lo->infos_capacity] = NEW(lo->arena, OpInfo, .op = op);
+}
+
+TileInfo *tile_info(const Lowering *lo, const Buffer *buffer)
+{
+    return buffer && buffer_is_tile(buffer) ? lo->tiles[buffer->id] : NULL;
+}
+
+bool is_wgmma(Lowering *lo, const TileOp *op)
+{
+    return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
+}
+
+bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer)
+{
+    for (; op && op != outer; op = op_info(lo, op)->parent) {
+    }
+    return op == outer;
+}
+
+void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context)
+{
+    if (visit(lo, op, context)) return;
+    TileOp **body;
+    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) each_op(lo, *body, visit, context);
+}
+
+void each_op(Lowering *lo, TileOp *block, OpVisit *visit, void *context)
+{
+    for (TileOp *op = block; op; op = op->next) visit_op(lo, op, visit, context);
+}
+
+bool op_has(Lowering *lo, TileOp *op, OpTest *test)
+{
+    if (test(lo, op)) return true;
+    TileOp **body;
+    for (int i = 0; op->kind != T_FORALL && (body = tile_bodies(op, i)) != NULL; i++)
+        if (block_has(lo, *body, test)) return true;
+    return false;
+}
+
+bool block_has(Lowering *lo, TileOp *block, OpTest *test)
+{
+    for (TileOp *op = block; op; op = op->next)
+        if (op_has(lo, op, test)) return true;
+    return false;
+}
+
+static bool is_jump(Lowering *lo, TileOp *op)
+{
+    return op->kind == T_BREAK || op->kind == T_CONTINUE || op->kind == T_RETURN;
+}
+
+bool has_jumps(Lowering *lo, TileOp *block) { return block_has(lo, block, is_jump); }
+
+typedef struct UseWalk {
+    TileUseVisit *visit;
+    void *context;
+} UseWalk;
+
+static bool visit_uses(Lowering *lo, TileOp *op, void *context)
+{
+    const UseWalk *const walk = context;
+    tile_uses(op, walk->visit, walk->context);
+    return false;
+}
+
+void each_use(Lowering *lo, TileOp *op, TileUseVisit *visit, void *context)
+{
+    visit_op(lo, op, visit_uses, &(UseWalk){ visit, context });
+}
+
+static void note_root_use(const TileUse *use, void *context)
+{
+    RootUses *const uses = context;
+    if (buffer_root(use->buffer) == uses->root) {
+        uses->reads |= use->reads;
+        uses->writes |= use->writes || use->atomic;
+    }
+}
+
+RootUses own_uses(TileOp *op, const Buffer *root)
+{
+    RootUses uses = { .root = root };
+    tile_uses(op, note_root_use, &uses);
+    return uses;
+}
+
+RootUses root_uses(Lowering *lo, TileOp *op, const Buffer *root)
+{
+    RootUses uses = { .root = root };
+    each_use(lo, op, note_root_use, &uses);
+    return uses;
+}
+
+// ---- first looks at the kernel
+
+static void number_block(Lowering *lo, TileOp *block, TileOp *parent)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        OpInfo *const info = op_info(lo, op);
+        info->block = block;
+        info->parent = parent;
+        info->order = lo->n_ops++;
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) number_block(lo, *body, op);
+    }
+}
+
+static bool collect_tile(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_TILE) return op->kind == T_FORALL;
+    Buffer *const buffer = op->tile.buffer;
+    if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_FRAGMENT) return false;
+    TileInfo *const tile = NEW(lo->arena, TileInfo, .buffer = buffer, .declared = op);
+    tile->storage = buffer->kind == BUFFER_SHARED ? TILE_IN_SHARED : TILE_IN_REGISTERS;
+    lo->tiles[buffer->id] = tile;
+    VEC_PUSH(lo->arena, &lo->declared, tile);
+    lo->n_declared = lo->declared.count;
+    return false;
+}
+
+// before: nothing is noted       after: every operation has its number, block and parent, every tile its TileInfo
+void note_operations(Lowering *lo)
+{
+    lo->tiles = NEW_ARRAY(lo->arena, TileInfo *, lo->kernel->n_buffers + 1);
+    each_op(lo, lo->kernel->body, collect_tile, NULL);
+    number_block(lo, lo->kernel->body, NULL);
+}

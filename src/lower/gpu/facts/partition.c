@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// partition.c - how many threads a CTA has.
+//
+// The consumers are warps(n), or what the kernel's products and tiles ask for. Before them comes the producer, of
+// a whole group where registers are divided between groups (registers.c), else of one warp.
+//
+// before: jumps are structure       after: lo->partition, the groups and warps of the consumers
+#include "lower/gpu/facts/lowering.h"
+
+typedef struct Sizes {
+    int64_t rows;
+    bool products, pipelines;
+    int64_t largest;
+} Sizes;
+
+static bool measure_products(Lowering *lo, TileOp *op, void *context)
+{
+    Sizes *const sizes = context;
+    int64_t rows;
+    if (op->kind == T_MATMUL) {
+        sizes->products = true;
+        const Operand *const a = &op->matmul.a;
+        if (expr_as_int(region_extent(&a->region, a->transposed ? 1 : 0), &rows) && rows > sizes->rows)
+            sizes->rows = rows;
+    }
+    sizes->pipelines |= op->kind == T_PIPELINE;
+    if (op->kind == T_TILE) {
+        int64_t n = 1, extent;
+        for (int d = 0; d < op->tile.buffer->rank; d++)
+            n *= expr_as_int(op->tile.buffer->shape[d], &extent) ? extent : 1;
+        if (n > sizes->largest) sizes->largest = n;
+    }
+    return false;
+}
+
+// warps(n), or one group per 64 rows of the tallest product, at most two.
+void choose_partition(Lowering *lo)
+{
+    Sizes sizes = { 0 };
+    each_op(lo, lo->kernel->body, measure_products, &sizes);
+    int warps = lo->kernel->warps;
+    if (!warps) warps = sizes.products ? (sizes.rows >= 128 ? 8 : 4) : sizes.largest > 8192 ? 8 : 4;
+    const int most = sizes.products || sizes.pipelines ? CONSUMER_WARPS_MAX : WARPS_MAX;
+    if (warps > most) warps = most;
+    lo->partition = warps < 4 ? (Partition){ 1, warps } : (Partition){ warps / 4, 4 };
+}
+
+int partition_threads(Partition partition) { return partition.groups * partition.warps * WARP_LANES; }
+
+int consumer_threads(const Lowering *lo) { return partition_threads(lo->partition); }
+
+int all_threads(const Lowering *lo) { return partition_threads(lo->all); }
+
+bool has_room_for_producer(const Lowering *lo) { return consumer_threads(lo) <= CONSUMER_WARPS_MAX * WARP_LANES; }
+
+int producer_threads(const Lowering *lo)
+{
+    return !lo->has_producer ? 0 : lo->partition.warps == 4 ? WARPGROUP_THREADS : WARP_LANES;
+}

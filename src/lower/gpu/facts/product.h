@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// product.h - products: what is decided of them, and what prints them.
+#ifndef KILN_LOWER_GPU_FACTS_PRODUCT_H
+#define KILN_LOWER_GPU_FACTS_PRODUCT_H
+
+#include "lower/gpu/facts/lowering.h"
+
+// ---- fma.c: deciding
+const char *plan_fma(Lowering *lo, Product *p); // NULL: can be done
+bool finish_fma(Lowering *lo, Product *p);
+const char *fma_class(DType type);                       // of the prelude; NULL: there is none
+int fma_piece(DType type);                               // elements of the contraction, or lines, that one load brings
+bool fma_is_along(const Operand *operand, bool is_left); // the contraction runs along rows of its tile
+
+// ---- sparse.c: deciding; 2:4 sparse left operands
+const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it
+void finish_sparse(Lowering *lo, const Product *p);
+
+// ---- preload.c: deciding; left operands that stay the same through a loop, kept in registers
+void choose_preloads(Lowering *lo);
+bool is_preloaded_alone(Lowering *lo, const Ring *ring);
+void act_preloads(Lowering *lo, TileOp *loop);
+
+// ---- decide_product.c
+void decide_product(Lowering *lo, TileOp *op);
+
+// ---- in_flight.c: deciding
+void add_in_flight(Lowering *lo, const Product *p);
+bool is_in_flight(const Lowering *lo, const TileInfo *acc);
+void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written); // products that write it or, if written, read it
+void wait_for_all(Lowering *lo);
+void act_scheduling_barrier(Lowering *lo);             // what is printed before it runs before what is printed after
+bool release_with_in_flight(Lowering *lo, Ring *ring); // when the products that read it are done; false: none does
+
+// ---- partial.c: deciding; sums over rows that only the end of a loop needs whole
+void open_partial_sums(Lowering *lo, TileOp *loop);
+void close_partial_sums(Lowering *lo, TileOp *loop);
+bool is_split_k(Lowering *lo, const TileOp *op);             // a product of whose contraction each group takes a part
+int split_k_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
+void act_keep_first(Lowering *lo, const TileInfo *tile);     // its value in the first copy, zeros in the others
+void act_join_groups(Lowering *lo, const TileInfo *tile);
+
+// ---- print_partial.c
+void print_partial(Printer *pr, const Action *action); // of an ACTION_MAP that is not MAP_ELEMENTS
+
+// ---- print_product.c
+void print_product(Printer *pr, const Action *action);
+void print_preload(Printer *pr, const Action *action);
+void print_register_fence(Printer *pr, const Action *action);
+void fence_registers(Printer *pr, const TileInfo *acc, Var *registers); // they are not accessed before this
+
+// ---- wgmma.c, mma.c, print_fma.c, print_sparse.c: printing
+void emit_wgmma(Printer *pr, Product *p);
+void emit_mma(Printer *pr, Product *p);
+void emit_fma(Printer *pr, Product *p);
+void emit_zeros(Printer *pr, const TileInfo *acc); // unless the product accumulates
+Var *pack_left(Printer *pr, const Product *p);     // the left operand's words, from its fragment
+Var *load_places(Printer *pr, const Product *p);   // each lane's words, step after step for each block of rows
+void load_four(Printer *pr, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
+Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
+Expr *lane_bits(Printer *pr, int shift, int mask);                              // of the lane's number
+
+#endif

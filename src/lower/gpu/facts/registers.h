@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// registers.h - how many registers fragments take, and each group's threads have.
+#ifndef KILN_LOWER_GPU_FACTS_REGISTERS_H
+#define KILN_LOWER_GPU_FACTS_REGISTERS_H
+
+#include "lower/gpu/facts/lowering.h"
+
+typedef struct Shares {
+    int producer, consumer;
+} Shares; // of a thread; 0: as compiled
+
+// ---- registers.c
+int occupancy(const Lowering *lo);                   // CTAs that a multiprocessor holds
+int tile_words(const TileInfo *tile);                // 32-bit registers of a thread
+int fragment_words(const Lowering *lo);              // of all fragments
+int group_words(const Lowering *lo, int group);      // of one group's
+int registers_each(const Lowering *lo, int threads); // of a thread, where so many share a multiprocessor's
+Shares divide_registers(const Lowering *lo);
+int producer_registers(const Lowering *lo);     // that it keeps; 0: as compiled
+int consumer_registers(const Lowering *lo);     // of a thread
+bool registers_suffice(Lowering *lo);           // for what products must hold at one time; else it is refused
+int unequal_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
+int own_registers(Lowering *lo, int group);     // that it sets in its own walk; 0: none
+void explain_registers(Lowering *lo);
+
+// ---- print_registers.c
+void emit_producer_registers(Printer *pr);
+void emit_consumer_registers(Printer *pr);
+void emit_group_registers(Printer *pr, int group);
+
+#endif

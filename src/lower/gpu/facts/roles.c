@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// roles.c - whose code is decided or printed: the producer's or a group of consumers'.
+#include "lower/gpu/facts/roles.h"
+#include "lower/gpu/facts/box.h"
+
+static bool add_alignment(Lowering *lo, TileOp *op, void *context)
+{
+    Expr **const test = context;
+    const OpInfo *const info = op->kind == T_TILE ? NULL : op_info(lo, op);
+    if (!info || !info->fetched || info->fills || copy_is_small(lo, op)) return false;
+    Expr *const one = strides_are_aligned(lo, buffer_root(op->copy.src.buffer));
+    if (one && !(*test && expr_equal(*test, one))) *test = both(lo, *test, one);
+    return false;
+}
+
+// The strides that boxes need, of all tensors that are fetched. NULL: proved.
+Expr *fetch_alignment(Lowering *lo)
+{
+    Expr *test = NULL;
+    each_op(lo, lo->kernel->body, add_alignment, &test);
+    return test;
+}
+
+static bool has_lane_copies(const Lowering *lo)
+{
+    for (int i = 0; i < lo->rings.count; i++)
+        if (lo->rings.items[i]->by_lanes) return true;
+    return false;
+}
+
+// The producer is a partition of its own, of one group. Small copies take a warp of it, a producer group's statements
+// all, boxes one thread.
+static void enter_producer(Lowering *lo)
+{
+    lo->role = ROLE_PRODUCER;
+    lo->by_tma = true;
+    lo->by_warp = has_lane_copies(lo) && !lo->has_producer_group;
+    lo->partition = (Partition){ 1, lo->outside.partition.warps };
+    if (!lo->has_producer_group) return;
+    lo->all = lo->partition;
+    lo->is_specialised = false;
+}
+
+void enter_role(Lowering *lo, const ScheduleRole *role)
+{
+    lo->outside.partition = lo->partition;
+    lo->outside.all = lo->all;
+    lo->outside.is_specialised = lo->is_specialised;
+    if (role->kind == ROLE_OF_PRODUCER) {
+        enter_producer(lo);
+        return;
+    }
+    lo->role = ROLE_CONSUMER;
+    lo->walk = role->group < 0 ? 0 : role->group;
+}
+
+void use_elements(Lowering *lo)
+{
+    lo->by_tma = false;
+    lo->partition = lo->all = (Partition){ 1, lo->outside.partition.warps == 4 ? 4 : 1 };
+    lo->is_specialised = false;
+}
+
+void leave_role(Lowering *lo)
+{
+    lo->partition = lo->outside.partition;
+    lo->all = lo->outside.all;
+    lo->is_specialised = lo->outside.is_specialised;
+    lo->role = ROLE_CONSUMER;
+    lo->walk = 0;
+    lo->by_tma = lo->by_warp = false;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// lower.c - the lowering's outline: analyses in their order, then what each role does; then all of it is printed.
+#include "lower/gpu/decide/actions.h"
+#include "lower/gpu/facts/box.h"
+#include "lower/gpu/print/grid.h"
+#include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/roles.h"
+
+// ---- roles
+
+static void decide_producer(Lowering *lo)
+{
+    const ScopeKind scope = lo->may_need_elements ? SCOPE_ALIGNED : SCOPE_PLAIN;
+    begin_role(lo, (ScheduleRole){
+                       .kind = ROLE_OF_PRODUCER, .name = "producer", .threads = producer_threads(lo), .group = -1 });
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = scope } });
+    decide_producer_grid(lo);
+    if (lo->may_need_elements) {
+        otherwise_action(lo);
+        use_elements(lo);
+        decide_producer_grid(lo);
+    }
+    close_action(lo);
+    end_role(lo);
+}
+
+static void decide_roles(Lowering *lo)
+{
+    if (lo->has_producer) decide_producer(lo);
+    decide_consumers(lo);
+}
+
+// ---- the whole
+
+// Everything that is decided before anything is printed.
+static bool analyse(Lowering *lo)
+{
+    structure_kernel(lo);
+    find_bounds(lo);
+    limit_maps(lo);
+    choose_partition(lo);
+    find_cluster(lo);
+    find_warp_roles(lo);
+    expand_scans(lo, &lo->kernel->body);
+    note_operations(lo);
+    find_producer_group(lo);
+    assign_storage(lo);
+    // A group that has no products fetches in place: a producer beside it would take its registers twice.
+    if (lo->gpu->tma && !light_groups(lo) && !lo->kernel->checked && has_room_for_producer(lo)) find_fetches(lo);
+    find_consumer_rings(lo);
+    find_shared_tiles(lo);
+    find_tails(lo);
+    find_product_only(lo);
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        lo->needs_fence |= lo->gpu->async_proxy && tile->storage == TILE_IN_SHARED && tile->is_async && !tile->ring;
+    }
+    lo->is_persistent = lo->kernel->n_grid > 0 && (lo->kernel->persistent || lo->has_producer);
+    if (lo->failed || !lay_out_shared_tiles(lo)) return false;
+    if (lo->gpu->cp_async && !lo->gpu->tma && !lo->kernel->checked) find_multistages(lo);
+    lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
+    choose_preloads(lo);
+    if (!registers_suffice(lo) || !place_memory(lo)) return false;
+    find_hazards(lo);
+    find_backward_slice(lo);
+    return !lo->failed;
+}
+
+LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
+{
+    Arena *const arena = kernel->arena;
+    Lowering *const lo = NEW(arena, Lowering, .arena = arena, .kernel = kernel, .diags = kernel->diags,
+                             .target = target, .gpu = target->gpu, .plan = plan, .explanation = explanation);
+    plan->follows = target->follows && target->gpu->early_launch;
+    if (!analyse(lo)) return NULL;
+    make_schedule_tables(lo);
+    decide_roles(lo);
+    if (lo->failed || !maps_suffice(lo)) return NULL;
+    explain(lo);
+    LoopUnit *const unit = print_kernel(lo);
+    return lo->failed || kernel->diags->errors ? NULL : unit;
+}

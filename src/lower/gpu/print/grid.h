@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// grid.h - the instances of the grid and the CTAs of a cluster.
+#ifndef KILN_LOWER_GPU_PRINT_GRID_H
+#define KILN_LOWER_GPU_PRINT_GRID_H
+
+#include "lower/gpu/facts/lowering.h"
+
+// ---- load_balance.c
+int find_imbalance(Lowering *lo, bool *in_pairs); // the coordinate that the order goes by; -1: none
+
+// ---- cluster.c: deciding
+void find_cluster(Lowering *lo);
+void find_shared_tiles(Lowering *lo);
+void explain_cluster(Lowering *lo);
+
+// ---- grid.c: printing
+bool is_clustered(Printer *pr, int coordinate);
+Expr *cluster_rank(Printer *pr); // of this CTA, worked out where it is used
+void declare_rank(Printer *pr);
+void begin_grid(Printer *pr, Nest *nest); // coordinates of the instance
+
+// ---- parameters.c: printing
+int declare_parameters(Printer *pr); // returns their words
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// launch.c - what the launch hands to the kernel: words of parameters and tensor maps, and the plan that makes them.
+#include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/registers.h"
+
+// ---- the unit
+
+static void add_preludes(Printer *pr)
+{
+    Lowering *const lo = pr->lo;
+    const GpuTarget *const gpu = lo->gpu;
+    // clang-format off
+    const struct { const char *name; bool in_backward_slice; } preludes[] = {
+        { "cuda/types", true }, { "cuda/convert", true }, { "cuda/math", true }, { "cuda/threads", true },
+        { "cuda/vector", true }, { "cuda/atomic", true }, { "cuda/tensor_core", true },
+        { "cuda/barrier", gpu->mbarriers }, { "cuda/tma", gpu->tma }, { "cuda/stage", gpu->stmatrix },
+        { "cuda/check", lo->kernel->checked },
+        { "cuda/multistage", lo->multistages.count > 0 },
+        { "cuda/cluster", lo->shares },
+        { "cuda/rows", lo->has_producer_group || lo->has_rows },
+        { "cuda/fma", lo->uses_fma },
+    };
+    // clang-format on
+    pr->unit->preludes = NEW_ARRAY(lo->arena, const char *, COUNT(preludes));
+    for (int i = 0; i < COUNT(preludes); i++)
+        if (preludes[i].in_backward_slice) pr->unit->preludes[pr->unit->n_preludes++] = preludes[i].name;
+}
+
+void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
+{
+    Lowering *const lo = pr->lo;
+    LoopUnit *const unit = pr->unit;
+    add_preludes(pr);
+    Text helpers = { .arena = lo->arena };
+    text_print(&helpers, "\nstruct __align__(64) KernelParams {\n");
+    if (words || !pr->traps) // it has some member
+        text_print(&helpers, "    uint64_t word[%d];\n", words ? words : 1);
+    if (lo->maps.count) text_print(&helpers, "    TensorMap map[%d];\n", lo->maps.count);
+    text_print(&helpers, "%s};\n", pr->traps ? "    uint64_t fault;\n" : "");
+    if (pr->helpers.data) text_add(&helpers, pr->helpers.data, pr->helpers.length);
+    unit->helpers = text_cstr(&helpers);
+    LoopFunction *const function = NEW(lo->arena, LoopFunction, .name = lo->plan->symbol, .body = body);
+    function->signature = arena_printf(lo->arena,
+                                       "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
+                                       "%s(const __grid_constant__ KernelParams kp)",
+                                       threads, occupancy(lo), lo->plan->symbol);
+    VEC_PUSH(lo->arena, &unit->functions, function);
+}
+
+// ---- the plan
+
+static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
+{
+    Lowering *const lo = pr->lo;
+    Arena *const a = lo->arena;
+    LaunchPlan *const plan = lo->plan;
+    Buffer *const tensor = map->tensor;
+    *out = (PlanMap){
+        .param = buffer_root(tensor)->param, .rank = tensor->rank, .type = tensor->type, .swizzle = map->swizzle
+    };
+    Expr *stride = int_const(a, 1);
+    for (int d = 0; d < tensor->rank; d++) {
+        Expr *const extent = tensor->shape[tensor->rank - 1 - d];
+        if (tensor->stride[0]) stride = tensor->stride[tensor->rank - 1 - d];
+        out->dim[d] = plan_add_code(a, plan, lo->kernel, extent);
+        out->stride[d] = plan_add_code(a, plan, lo->kernel, stride);
+        out->box[d] = map->box[d];
+        stride = int_mul(a, stride, extent);
+    }
+}
+
+static bool adds_floats(Lowering *lo, TileOp *op, void *context)
+{
+    bool *const adds = context;
+    if (op->kind == T_ATOMIC_TILE) *adds |= dtype_is_float(op->copy.dst.buffer->type);
+    if (op->kind == T_ATOMIC && op->atomic.op == ATOMIC_ADD) *adds |= dtype_is_float(op->atomic.buffer->type);
+    return false;
+}
+
+void fill_plan(Printer *pr, int threads)
+{
+    Lowering *const lo = pr->lo;
+    LaunchPlan *const plan = lo->plan;
+    bool order_matters = false; // of sums
+    each_op(lo, lo->kernel->body, adds_floats, &order_matters);
+    plan->arch = lo->gpu->arch;
+    plan->threads = threads;
+    plan->dynamic_shared_bytes = lo->shared_bytes;
+    plan->cluster[0] = lo->cluster;
+    plan->cluster[1] = plan->cluster[2] = 1;
+    plan->min_alignment = 16;
+    plan->persistent = lo->is_persistent;
+    plan->blocks_per_sm = occupancy(lo);
+    plan->traps = pr->traps;
+    plan->deterministic = !order_matters;
+    plan->symbol_max = lo->largest_extent;
+    plan->wide = lo->wide;
+    plan->n_maps = lo->maps.count;
+    plan->maps = NEW_ARRAY(lo->arena, PlanMap, plan->n_maps + 1);
+    for (int i = 0; i < plan->n_maps; i++) fill_map(pr, lo->maps.items[i], &plan->maps[i]);
+}

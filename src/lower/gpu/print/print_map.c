@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+// print_map.c - maps over elements: loops over the register modes of the iteration layout, in which every thread does
+// its own elements.
+//
+// before: the map has a plan (map.c), and thread numbers and tiles are declared
+// after:  its statements are at the end of pr->out
+#include "lower/gpu/decide/actions.h"
+#include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/decide/map.h"
+#include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/reduce.h"
+
+// ---- where a thread stands
+
+Expr *mode_value(Printer *pr, const Layout *layout, int i)
+{
+    const LayoutMode *const mode = &layout->mode[i];
+    Var *const inputs[IN_COUNT] = { [IN_LANE] = pr->lane, [IN_WARP] = pr->warp, [IN_GROUP] = pr->group };
+    const int sizes[IN_COUNT] = {
+        [IN_LANE] = WARP_LANES, [IN_WARP] = pr->lo->partition.warps, [IN_GROUP] = pr->lo->partition.groups
+    };
+    int below = 1;
+    for (int j = 0; j < i; j++)
+        if (layout->mode[j].input == mode->input) below *= layout->mode[j].extent;
+    Expr *value = var_of(pr, inputs[mode->input]);
+    if (below > 1) value = i32_op(pr, X_DIV, value, below);
+    return below * mode->extent < sizes[mode->input] ? i32_op(pr, X_MOD, value, mode->extent) : value;
+}
+
+Expr *thread_part(Printer *pr, const Layout *layout, int dim)
+{
+    Expr *sum = i32_const(pr, 0);
+    for (int i = 0; i < layout->n; i++)
+        if (layout->mode[i].dim == dim && layout->mode[i].input != IN_REGISTER)
+            sum = i32_add(pr, sum, i32_mul(pr, mode_value(pr, layout, i), layout->mode[i].stride));
+    return sum;
+}
+
+Expr *replica_is_first(Printer *pr, const Layout *layout)
+{
+    Expr *test = NULL;
+    for (int i = 0; i < layout->n; i++)
+        if (layout->mode[i].dim == REPLICATED)
+            test = both(pr->lo, test, i32_op(pr, X_EQ, mode_value(pr, layout, i), 0));
+    return test;
+}
+
+// Of dimension d, at the current register modes.
+static Expr *index_value(Printer *pr, const Iteration *it, int d)
+{
+    Expr *value = thread_part(pr, &it->layout, d);
+    for (int j = 0; j < it->layout.n; j++) {
+        const LayoutMode *const mode = &it->layout.mode[j];
+        if (mode->input == IN_REGISTER && mode->dim == d && it->mode[j])
+            value = i32_add(pr, value, i32_mul(pr, var_of(pr, it->mode[j]), mode->stride));
+    }
+    return value;
+}
+
+// Whether the index is within its bounds, where the layout covers more. NULL: it is.
+static Expr *index_test(Printer *pr, const Iteration *it, const LoopIndex *index, int coverage)
+{
+    Expr *test = NULL, *const var = expr_var(pr->arena, index->var);
+    int64_t from, to;
+    if (!expr_as_int(index->lo, &from) || from > 0)
+        test = expr_binary(pr->arena, X_GE, lower_int64(pr, var, it), lower_int64(pr, index->lo, it));
+    if (!expr_as_int(index->hi, &to) || to < coverage)
+        test =
+            both(pr->lo, test, expr_binary(pr->arena, X_LT, lower_int64(pr, var, it), lower_int64(pr, index->hi, it)));
+    return test;
+}
+
+Expr *declare_indices(Printer *pr, const Iteration *it, uint32_t dims)
+{
+    Expr *valid = NULL;
+    for (int i = 0; i < it->n; i++) {
+        const int d = it->dim_of[i];
+        if (d < 0 || it->is_linear || !(dims >> d & 1)) continue;
+        Var *const var = loop_var(pr, it->indices[i].var);
+        emit_definition(pr, var, cast(pr, var->type, index_value(pr, it, d)));
+        valid = both(pr->lo, valid, index_test(pr, it, &it->indices[i], layout_coverage(&it->layout, d)));
+    }
+    return valid;
+}
+
+// ---- a whole forall
+
+static bool continues(TileOp *block)
+{
+    for (TileOp *op = block; op; op = op->next) {
+        if (op->kind == T_CONTINUE) return true;
+        if (op->kind == T_IF && (continues(op->branch.then) || continues(op->branch.otherwise))) return true;
+    }
+    return false;
+}
+
+// The body, in a loop of one pass where `continue` needs one to leave.
+static void emit_iteration(Printer *pr, TileOp *op, Iteration *it)
+{
+    Nest once;
+    const bool wrap = continues(op->forall.body);
+    if (wrap) begin_unrolled(pr, &once, "pass", 1);
+    emit_thread_block(pr, op->forall.body, it);
+    if (wrap) end_nest(pr, &once);
+}
+
+// Indices that are a loop in each thread.
+static int begin_serial_loops(Printer *pr, Iteration *it, Nest *nests)
+{
+    int depth = 0;
+    for (int i = 0; i < it->n; i++)
+        if (it->dim_of[i] < 0) begin_index_loop(pr, &nests[depth++], &it->indices[i], LOOP_PLAIN, it);
+    return depth;
+}
+
+// ---- all threads count through the product of the distributed indices
+
+// Their extents, and the product.
+static Expr *linear_extent(Printer *pr, const Iteration *it, Expr **extents)
+{
+    Arena *const a = pr->arena;
+    Expr *total = NULL;
+    for (int i = 0; i < it->n; i++) {
+        extents[i] = int_sub(a, it->indices[i].hi, it->indices[i].lo);
+        if (it->dim_of[i] < 0) continue;
+        const Range r = expr_range(extents[i]);
+        if (!(r.has_lo && r.lo >= 0)) extents[i] = int_max(a, extents[i], int_const(a, 0));
+        total = total ? int_mul(a, total, extents[i]) : extents[i];
+    }
+    return total ? lower_int64(pr, total, it) : expr_int(a, DTYPE_I64, 1);
+}
+
+static void declare_linear_indices(Printer *pr, const Iteration *it, Expr *number, Expr *const *extents)
+{
+    Arena *const a = pr->arena;
+    int first = 0; // the slowest
+    while (first < it->n && it->dim_of[first] < 0) first++;
+    for (int i = it->n - 1; i >= first; i--) {
+        if (it->dim_of[i] < 0) continue;
+        Expr *const extent = lower_int64(pr, extents[i], it);
+        Expr *const value = i == first ? number : expr_binary(a, X_MOD, number, extent);
+        Var *const var = loop_var(pr, it->indices[i].var);
+        Expr *const index = expr_binary(a, X_ADD, lower_int64(pr, it->indices[i].lo, it), value);
+        emit_definition(pr, var, cast(pr, var->type, index));
+        number = expr_binary(a, X_DIV, number, extent);
+    }
+}
+
+// Results of element reductions belong to one thread each: they begin and end inside the loop.
+static void begin_reductions(Printer *pr, Iteration *it, bool of_elements)
+{
+    for (int i = 0; i < it->n_reductions; i++)
+        if ((it->reductions[i].kept != 0) == of_elements) begin_reduction(pr, it, i);
+}
+
+static void emit_linear(Printer *pr, TileOp *op, Iteration *it)
+{
+    Expr *extents[LOOP_INDICES_MAX], *const count = linear_extent(pr, it, extents);
+    begin_reductions(pr, it, false);
+    Var *const linear = loop_new_var(pr->unit, DTYPE_I64, "linear");
+    Expr *const thread =
+        var_of(pr, pr->lo->is_specialised && it->partition.groups > 1 ? pr->thread_of_all : pr->thread);
+    Nest loop, serial[LOOP_INDICES_MAX];
+    begin_for(pr, &loop, linear, cast(pr, DTYPE_I64, thread), count,
+              expr_int(pr->arena, DTYPE_I64, partition_threads(it->partition)), LOOP_PLAIN);
+    declare_linear_indices(pr, it, var_of(pr, linear), extents);
+    begin_reductions(pr, it, true);
+    const int depth = begin_serial_loops(pr, it, serial);
+    emit_iteration(pr, op, it);
+    end_nests(pr, serial, depth);
+    for (int i = 0; i < it->n_reductions; i++)
+        if (it->reductions[i].kept)
+            apply_update(pr, it->reductions[i].update,
+                         expr_index(pr->arena, it->reductions[i].partial, i32_const(pr, 0)),
+                         reduction_type(it->reductions[i].update), it);
+    end_nest(pr, &loop);
+    for (int i = 0; i < it->n_reductions; i++)
+        if (!it->reductions[i].kept) finish_reduction(pr, it, i);
+}
+
+// ---- or each has its elements
+
+// The loop over the vector's elements, each at its own value of the index.
+static void emit_vector(Printer *pr, TileOp *op, Iteration *it)
+{
+    Nest pieces;
+    Var *const base = loop_var(pr, it->run);
+    emit_vector_loads(pr, it);
+    Var *const v = it->mode[it->vector] = begin_unrolled(pr, &pieces, "v", it->layout.mode[it->vector].extent);
+    Expr *const index = expr_binary(pr->arena, X_ADD, var_of(pr, base), cast(pr, base->type, var_of(pr, v)));
+    *var_slot(pr, it->run) = emit_declare(pr, base->type, base->name, index);
+    emit_iteration(pr, op, it);
+    end_nest(pr, &pieces);
+    *var_slot(pr, it->run) = base;
+    emit_vector_stores(pr, it);
+    it->mode[it->vector] = NULL;
+}
+
+// Loops over the register modes, the slowest outermost; all unrolled, so that register arrays become registers.
+static void emit_spread(Printer *pr, TileOp *op, Iteration *it)
+{
+    for (int i = 0; i < it->n_reductions; i++) begin_reduction(pr, it, i);
+    Nest serial[LOOP_INDICES_MAX], modes[2 * LAYOUT_MAX_MODES];
+    const int depth = begin_serial_loops(pr, it, serial);
+    const int n = begin_register_loops(pr, it, modes);
+    Nest block, guard;
+    begin_block(pr, &block);
+    Expr *const valid = declare_indices(pr, it, ~0u);
+    if (valid) begin_if(pr, &guard, valid);
+    if (it->vector >= 0) emit_vector(pr, op, it);
+    else emit_iteration(pr, op, it);
+    if (valid) end_nest(pr, &guard);
+    end_nest(pr, &block);
+    end_nests(pr, modes, n);
+    end_nests(pr, serial, depth);
+    for (int i = 0; i < it->n_reductions; i++) finish_reduction(pr, it, i);
+}
+
+// ---- a map
+
+// Of f32 fragments to 16-bit ones of the same layout, two elements at a time (packed.c).
+static void print_packed_conversion(Printer *pr, const TileInfo *to, const TileInfo *from)
+{
+    Nest nest;
+    Var *const i = begin_unrolled(pr, &nest, "i", layout_registers(&to->layout) / 2);
+    Expr *const even = i32_mul(pr, var_of(pr, i), 2), *const odd = i32_op(pr, X_ADD, even, 1);
+    Expr *const word = call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "pack_%s", dtype_name(to->buffer->type)), 2,
+                                 expr_index(pr->arena, tile_vars(pr, from)->registers, even),
+                                 expr_index(pr->arena, tile_vars(pr, from)->registers, odd));
+    if (to->is_packed) emit_element(pr, tile_vars(pr, to)->registers, var_of(pr, i), word);
+    else emit_call(pr, "store_pair", 2, expr_address(pr->arena, tile_vars(pr, to)->registers, even), word);
+    end_nest(pr, &nest);
+}
+
+// Their warps synchronise.
+static bool reductions_sync(const Iteration *it)
+{
+    for (int i = 0; i < it->n_reductions; i++)
+        if (it->reductions[i].joins && warp_replicas(it, i) > 1) return true;
+    return false;
+}
+
+static void print_elements(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    Nest block, once;
+    Expr *const somewhere = reductions_sync(it) ? NULL : mask_test(pr, plan->map, it);
+    if (somewhere) begin_if(pr, &block, somewhere);
+    else begin_block(pr, &block);
+    Expr *const first = plan->only_first_replica ? replica_is_first(pr, &it->layout) : NULL;
+    if (first) begin_if(pr, &once, first);
+    if (it->is_linear) emit_linear(pr, plan->map, it);
+    else emit_spread(pr, plan->map, it);
+    if (first) end_nest(pr, &once);
+    end_nest(pr, &block);
+}
+
+static void print_by_partition(Printer *pr, const MapPlan *plan)
+{
+    if (plan->packed_to) {
+        print_packed_conversion(pr, plan->packed_to, plan->packed_from);
+        return;
+    }
+    Iteration it = plan->loads ? *plan->loads : plan->it;
+    const Partition partition = pr->lo->partition;
+    pr->lo->partition = it.partition;
+    pr->is_muted = plan->is_muted;
+    print_elements(pr, plan, &it);
+    pr->lo->partition = partition;
+    pr->is_muted = false;
+}
+
+// Whether some row's factor is not 1 (rescale.c).
+static Expr *rescale_test(Printer *pr, const TileInfo *factor)
+{
+    Expr *differs = NULL;
+    for (int i = 0; i < layout_registers(&factor->layout); i++) {
+        Expr *const one =
+            expr_binary(pr->arena, X_NE, expr_index(pr->arena, tile_vars(pr, factor)->registers, i32_const(pr, i)),
+                        expr_float(pr->arena, DTYPE_F32, 1));
+        differs = differs ? expr_binary(pr->arena, X_OR, differs, one) : one;
+    }
+    return call_expr(pr, DTYPE_BOOL, "any_lane", 1, differs);
+}
+
+void print_map(Printer *pr, const MapPlan *plan)
+{
+    Nest some;
+    if (plan->row_factor) begin_if(pr, &some, rescale_test(pr, plan->row_factor));
+    print_by_partition(pr, plan);
+    if (plan->row_factor) end_nest(pr, &some);
+}
+
+// ---- loads of several copies, before them
+
+void print_early_loads(Printer *pr, const EarlyLoads *loads)
+{
+    for (int i = 0; i < loads->n; i++) {
+        const Partition partition = pr->lo->partition;
+        pr->lo->partition = loads->its[i]->partition;
+        emit_batch(pr, loads->its[i]);
+        pr->lo->partition = partition;
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// print_transposed_store.c - f32 sums that were computed transposed, added to a tensor by whole groups.
+//
+// before: the store is planned (store.c, transposed_store.c) and its staging has a place
+// after:  the boxes are on their way; that they have been read is waited for by the next store, or at the end
+#include "lower/gpu/print/print_action.h"
+#include "lower/gpu/facts/box.h"
+#include "lower/gpu/print/print.h"
+#include "lower/gpu/decide/store.h"
+
+// Registers: pair (next row), half (8 columns on), blocks of 8 rows.
+static void fill_boxes(Printer *pr, const TileInfo *tile, Var *stage)
+{
+    const int rows = tile->layout.extent[0];
+    Nest loops[2];
+    Var *const r = begin_unrolled(pr, &loops[0], "r", 4);
+    Expr *const first = call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "transposed_at<%d>", rows), 4,
+                                  var_of(pr, stage), var_of(pr, pr->warp), var_of(pr, pr->lane), var_of(pr, r));
+    Var *const at = emit_declare(pr, DTYPE_U32, "at", first);
+    Var *const u = begin_unrolled(pr, &loops[1], "u", rows / 8);
+    Expr *const value = expr_index(pr->arena, tile_vars(pr, tile)->registers,
+                                   i32_add(pr, i32_mul(pr, var_of(pr, u), 4), var_of(pr, r)));
+    Expr *const offset = cast(pr, DTYPE_U32, i32_mul(pr, var_of(pr, u), 1024));
+    emit_call(pr, "stage_transposed", 2, expr_binary(pr->arena, X_ADD, var_of(pr, at), offset), value);
+    end_nests(pr, loops, 2);
+}
+
+void print_transposed_add(Printer *pr, const StorePlan *plan)
+{
+    const TileOp *const op = plan->op;
+    const TileInfo *const tile = tile_info(pr->lo, op->copy.src.buffer);
+    const int box_bytes = tile->layout.extent[0] * BOX_ROW_BYTES;
+    Expr *const group = var_of(pr, pr->group);
+    Nest block, one;
+    begin_block(pr, &block);
+    Var *const stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, NULL));
+    if (plan->frees_staging) print_group_done(pr);
+    fill_boxes(pr, tile, stage);
+    if (plan->issues_early) print_part(pr, ACTION_SCOPE);
+    emit_call(pr, "fence_async", 0);
+    emit_call(pr, "bar_sync", 2, i32_op(pr, X_ADD, group, BAR_GROUPS), i32_const(pr, WARPGROUP_THREADS));
+    begin_if(pr, &one, i32_op(pr, X_EQ, i32_op(pr, X_MOD, var_of(pr, pr->thread), WARPGROUP_THREADS), 0));
+    for (int box = 0; box < GROUP_BOXES; box++) {
+        Expr *coordinates[5];
+        Expr *const column = i32_op(pr, X_ADD, i32_mul(pr, group, GROUP_BOXES * BOX_COLUMNS), BOX_COLUMNS * box);
+        slice_coordinates(pr, &op->copy.dst, coordinates, 0, NULL, column);
+        emit_box_store(pr, op, plan->map,
+                       expr_binary(pr->arena, X_ADD, var_of(pr, stage), u32_const(pr, box * box_bytes)), coordinates);
+    }
+    emit_call(pr, "tma_commit", 0);
+    end_nest(pr, &one);
+    end_nest(pr, &block);
+}

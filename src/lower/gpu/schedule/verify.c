@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// verify.c - schedule_verify(): the tables, then a few runs of the roles against each other.
+//
+// Each run fixes how often every loop of the source goes round and how conditions come out. Few steps are enough: a ring is
+// full after as many as it has slots, and what a step leaves for the next shows in the second.
+//
+// before: any schedule       after: the same; its first fault, or none in what was run
+#include "lower/gpu/schedule/verify.h"
+
+enum { ACTIONS_MAX = 30000 }; // in all runs of a schedule
+
+typedef enum Trips { TRIPS_0, TRIPS_1, TRIPS_2, TRIPS_SLOTS, TRIPS_MIXED } Trips;
+typedef struct Assignment {
+    Trips inner, outer; // of loops without others within, and of those around them
+    int pattern;
+    bool is_reversed;
+} Assignment;
+
+static const Assignment assignments[] = {
+    { TRIPS_2, TRIPS_2, 0, false }, { TRIPS_1, TRIPS_1, 0, true },      { TRIPS_SLOTS, TRIPS_2, 0, true },
+    { TRIPS_0, TRIPS_1, 0, false }, { TRIPS_MIXED, TRIPS_2, 1, false }, { TRIPS_SLOTS, TRIPS_1, 2, false },
+    { TRIPS_2, TRIPS_2, 3, true },  { TRIPS_0, TRIPS_2, 1, true },
+};
+
+// ---- agents
+
+static bool touches_ring(const Action *action, int ring)
+{
+    if (action->kind == ACTION_COPY) return action->copy.ring == ring;
+    return action->kind >= ACTION_ACQUIRE && action->kind <= ACTION_ADVANCE && action->ring.ring == ring;
+}
+
+// What the role's actions do with each ring and barrier.
+static void find_uses(const Run *run, Agent *agent)
+{
+    for (int i = 0; i < agent->program->steps.count; i++) {
+        const Action *const action = agent->program->steps.items[i].action;
+        if (agent->program->steps.items[i].kind != STEP_DO) continue;
+        for (int r = 0; r < run->schedule->rings.count; r++) {
+            if (!touches_ring(action, r)) continue;
+            RingView *const view = &agent->rings[r];
+            view->uses = true;
+            view->fills |=
+                action->kind == ACTION_COPY || action->kind == ACTION_EXPECT || action->kind == ACTION_ARRIVE;
+            view->releases |= action->kind == ACTION_RELEASE;
+        }
+        if (action->kind != ACTION_BARRIER_SYNC && action->kind != ACTION_BARRIER_ARRIVE &&
+            action->kind != ACTION_CLUSTER_SYNC)
+            continue;
+        const int id = barrier_of(agent, action);
+        if (id >= 0 && id <= CLUSTER_BARRIER) agent->comes[id] = true;
+    }
+}
+
+static Agent make_agent(Run *run, int role, int group, int groups)
+{
+    Arena *const arena = run->schedule->arena;
+    const ScheduleRole *const of = run->schedule->roles.items[role];
+    const int loops = run->programs.loops.count + 1, threads = of->threads / groups;
+    Agent agent = {
+        .role = of,
+        .program = run->programs.roles.items[role],
+        .name = groups > 1 ? arena_printf(arena, "%s (group %d)", of->name, group) : of->name,
+        .number = run->n_agents,
+        .group = group,
+        .groups = groups,
+        .threads = threads,
+        .warps = threads / 32 > 1 ? threads / 32 : 1,
+        .step = NEW_ARRAY(arena, int, loops),
+        .round = NEW_ARRAY(arena, int, loops),
+        .saved = NEW_ARRAY(arena, int, run->programs.roles.items[role]->steps.count + 1),
+        .is_inside = NEW_ARRAY(arena, bool, loops),
+        .rings = NEW_ARRAY(arena, RingView, run->schedule->rings.count + 1),
+        .turns = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1),
+    };
+    find_uses(run, &agent);
+    return agent;
+}
+
+static int groups_of(const ScheduleRole *role)
+{
+    const bool divides = role->kind == ROLE_OF_CONSUMERS && role->threads > 128 && role->threads % 128 == 0;
+    return divides ? role->threads / 128 : 1;
+}
+
+// False: more than are followed.
+static bool make_agents(Run *run)
+{
+    int n = 0;
+    for (int i = 0; i < run->schedule->roles.count; i++) n += groups_of(run->schedule->roles.items[i]);
+    if (n == 0 || n > AGENTS_MAX) return false;
+    run->agents = NEW_ARRAY(run->schedule->arena, Agent, n);
+    for (int i = 0; i < run->schedule->roles.count; i++) {
+        const int groups = groups_of(run->schedule->roles.items[i]);
+        for (int g = 0; g < groups; g++, run->n_agents++) run->agents[run->n_agents] = make_agent(run, i, g, groups);
+    }
+    return true;
+}
+
+// ---- state of a run
+
+static void make_cells(Run *run)
+{
+    Arena *const arena = run->schedule->arena;
+    run->first_cell = NEW_ARRAY(arena, int, run->schedule->tiles.count + 1);
+    for (int i = 0; i < run->schedule->tiles.count; i++) {
+        const ScheduleTile *const tile = run->schedule->tiles.items[i];
+        run->first_cell[i] = run->n_cells;
+        run->n_cells += tile->slots > 1 ? tile->slots : 1;
+    }
+    run->cells = NEW_ARRAY(arena, Cell, run->n_cells + 1);
+    run->rings = NEW_ARRAY(arena, RingRun, run->schedule->rings.count + 1);
+    for (int i = 0; i < run->schedule->rings.count; i++) {
+        run->rings[i].full = NEW_ARRAY(arena, Phase, run->schedule->rings.items[i]->slots);
+        run->rings[i].empty = NEW_ARRAY(arena, Phase, run->schedule->rings.items[i]->slots);
+    }
+}
+
+static void reset_agent(const Run *run, Agent *agent)
+{
+    const size_t loops = (size_t)run->programs.loops.count;
+    agent->pc = agent->now = agent->commits = 0;
+    agent->blocked = IS_RUNNING;
+    agent->next_of = -1;
+    agent->mmas.count = agent->stores.count = agent->copies.count = 0;
+    memset(&agent->seen, 0, sizeof agent->seen);
+    memset(&agent->fenced, 0, sizeof agent->fenced);
+    memset(agent->step, 0, sizeof *agent->step * loops);
+    memset(agent->is_inside, 0, sizeof *agent->is_inside * loops);
+    memset(agent->turns, 0, sizeof *agent->turns * (size_t)run->schedule->tiles.count);
+    for (int r = 0; r < run->schedule->rings.count; r++) {
+        RingView *const view = &agent->rings[r];
+        view->fill = view->acquired = view->waited = 0;
+        view->released = 0;
+    }
+}
+
+static void reset(Run *run)
+{
+    for (int a = 0; a < run->n_agents; a++) reset_agent(run, &run->agents[a]);
+    memset(run->cells, 0, sizeof *run->cells * (size_t)run->n_cells);
+    memset(run->barriers, 0, sizeof run->barriers);
+    for (int i = 0; i < run->schedule->rings.count; i++) {
+        const size_t bytes = sizeof(Phase) * (size_t)run->schedule->rings.items[i]->slots;
+        memset(run->rings[i].full, 0, bytes);
+        memset(run->rings[i].empty, 0, bytes);
+    }
+}
+
+static int most_slots(const Schedule *schedule)
+{
+    int slots = 1;
+    for (int i = 0; i < schedule->rings.count; i++)
+        if (schedule->rings.items[i]->slots > slots) slots = schedule->rings.items[i]->slots;
+    for (int i = 0; i < schedule->tiles.count; i++)
+        if (schedule->tiles.items[i]->slots > slots) slots = schedule->tiles.items[i]->slots;
+    return slots < 8 ? slots : 8;
+}
+
+static int chosen_trips(const Run *run, const Assignment *assignment, int number)
+{
+    const SourceLoop *const loop = &run->programs.loops.items[number];
+    const int slots = most_slots(run->schedule), of[] = { 0, 1, 2, slots + 1, 1 + number % 2 };
+    int trips = of[loop->is_outer ? assignment->outer : assignment->inner];
+    if (loop->source == run->schedule && !run->schedule->is_persistent) return 1;
+    if (loop->source == run->schedule && trips > 2) trips = 2;
+    if (loop->known < 0) return trips;
+    if (loop->known <= 2) return loop->known;
+    return trips > loop->known ? loop->known : trips > 2 ? trips : 2;
+}
+
+static void run_once(Run *run, const Assignment *assignment)
+{
+    reset(run);
+    run->pattern = assignment->pattern;
+    run->is_reversed = assignment->is_reversed;
+    for (int i = 0; i < run->programs.loops.count; i++)
+        run->programs.loops.items[i].trips = chosen_trips(run, assignment, i);
+    run_roles(run);
+}
+
+ScheduleFault schedule_verify(const Schedule *schedule)
+{
+    const ArenaMark before = arena_mark(schedule->arena);
+    Run run = { .schedule = schedule, .budget = ACTIONS_MAX };
+    if (!check_tables(&run)) return run.fault;
+    make_programs(schedule, &run.programs);
+    if (!make_agents(&run)) return run.fault;
+    make_cells(&run);
+    const bool varies = run.programs.loops.count > 0 || run.programs.has_branches;
+    for (int i = 0; i < (varies ? COUNT(assignments) : 1) && run.fault.kind == FAULT_NONE; i++)
+        run_once(&run, &assignments[i]);
+    if (run.fault.kind == FAULT_NONE) arena_rewind(schedule->arena, before);
+    return run.fault;
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// verify_accesses.c - tiles while the roles run: what is visible to whom, fences, operations in flight.
+//
+// before an action: what it reads is visible to the agent and, where TMA or wgmma read it, fenced; what it writes nobody may
+//                   still read; nothing in flight is touched
+// after:            its accesses are noted, or are in flight until a wait
+#include "lower/gpu/schedule/verify.h"
+
+static const ScheduleTile *tile_at(const Run *run, int tile) { return run->schedule->tiles.items[tile]; }
+
+// ---- which slot
+
+static int source_step(const Run *run, const Agent *agent, const TileOp *source)
+{
+    for (int i = 0; i < run->programs.loops.count; i++)
+        if (run->programs.loops.items[i].source == source) return agent->step[i];
+    return 0;
+}
+
+// The fill that an access of a ring's tile means; of others the number of its turn.
+static int turn_of(const Run *run, const Agent *agent, const TileAccess *access)
+{
+    const ScheduleTile *const tile = tile_at(run, access->tile);
+    if (tile->ring != NO_RING) return fill_of(run, agent, tile->ring, access->ahead);
+    const int step = tile->loop ? source_step(run, agent, tile->loop) : 0;
+    return agent->turns[access->tile] + step + access->ahead;
+}
+
+static int cell_of(const Run *run, int tile, int turn)
+{
+    const int slots = tile_at(run, tile)->slots > 1 ? tile_at(run, tile)->slots : 1;
+    return run->first_cell[tile] + (turn % slots + slots) % slots;
+}
+
+static bool is_shared(const Run *run, const TileAccess *access)
+{
+    return tile_at(run, access->tile)->place == TILE_SHARED;
+}
+
+// ---- what the agent knows
+
+// Own actions: those that all threads which may touch the same part have seen.
+static bool knows(const Agent *agent, const ScheduleTile *tile, int other, int when)
+{
+    if (other != agent->number) return tile->owner != OWNER_CTA || when <= agent->seen.at[other];
+    return agent->warps <= 1 || tile->owner == OWNER_WARP || when <= agent->seen.at[other];
+}
+
+static void note(CellAccess *access, const Action *action, int now)
+{
+    *access = (CellAccess){ now, access->last, action };
+}
+
+static bool knows_access(const Agent *agent, const ScheduleTile *tile, int other, const CellAccess *access,
+                         const Action *action)
+{
+    const Action *const by = access->action;
+    const bool is_same = by == action || (by && by->op && by->op == action->op);
+    const bool is_shared_work = other != agent->number && is_same && action->kind != ACTION_COPY;
+    return knows(agent, tile, other, is_shared_work ? access->before : access->last);
+}
+
+void fence_async(Agent *agent)
+{
+    clock_join(&agent->fenced, &agent->seen);
+    agent->fenced.at[agent->number] = agent->now;
+}
+
+// ---- in flight
+
+// Products into one accumulator follow each other in order.
+static bool follows(const Flight *flight, const FlightAccess *held, const Action *action)
+{
+    return action->kind == ACTION_MMA && action->mma.is_async && held->writes && flight->action->kind == ACTION_MMA &&
+           action->mma.accumulator == held->tile;
+}
+
+static const Flight *find_flight(const Flights *flights, const Action *action, const TileAccess *access, int cell)
+{
+    for (int i = 0; i < flights->count; i++) {
+        const Flight *const flight = &flights->items[i];
+        for (int f = 0; f < flight->n; f++) {
+            const FlightAccess *const held = &flight->accesses[f];
+            if (held->tile != access->tile || held->cell != cell || follows(flight, held, action)) continue;
+            if (held->writes || access->writes) return flight;
+        }
+    }
+    return NULL;
+}
+
+static bool check_flights(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int cell)
+{
+    const char *const name = tile_at(run, access->tile)->name;
+    for (int a = 0; a < run->n_agents; a++) {
+        const Agent *const other = &run->agents[a];
+        const bool is_own = cell < 0 || tile_at(run, access->tile)->owner != OWNER_CTA;
+        if (other != agent && is_own) continue;
+        if (find_flight(&other->mmas, action, access, cell))
+            return found(run, FAULT_IN_FLIGHT, action, "%s %s '%s' while an MMA of %s that %s it is in flight",
+                         agent->name, access->writes ? "writes" : "reads", name, other->name,
+                         cell < 0 && !access->writes ? "writes" : "uses");
+        if (find_flight(&other->stores, action, access, cell))
+            return found(run, FAULT_PROXY, action, "%s writes '%s' while a bulk store of %s reads it", agent->name,
+                         name, other->name);
+    }
+    return true;
+}
+
+bool check_release(Run *run, const Agent *agent, const Action *action, int ring, int fill)
+{
+    const Flights *const all[] = { &agent->mmas, &agent->stores };
+    for (int k = 0; k < COUNT(all); k++)
+        for (int i = 0; i < all[k]->count; i++)
+            for (int f = 0; f < all[k]->items[i].n; f++) {
+                const FlightAccess *const held = &all[k]->items[i].accesses[f];
+                const ScheduleTile *const tile = tile_at(run, held->tile);
+                if (tile->place != TILE_SHARED || tile->ring != ring || held->fill != fill) continue;
+                return found(run, k ? FAULT_PROXY : FAULT_IN_FLIGHT, action,
+                             "%s releases ring '%s' while %s in flight reads '%s'", agent->name,
+                             run->schedule->rings.items[ring]->name, k ? "a bulk store" : "an MMA", tile->name);
+            }
+    return true;
+}
+
+static void add_flight(const Run *run, const Agent *agent, Flights *flights, const Action *action)
+{
+    Flight flight = { .action = action, .group = agent->commits };
+    for (int i = 0; i < action->n_accesses && flight.n < COUNT(flight.accesses); i++) {
+        const TileAccess *const access = &action->accesses[i];
+        const bool is_accumulator = action->kind == ACTION_MMA && access->tile == action->mma.accumulator;
+        if (action->kind != ACTION_COPY && !access->is_async && !is_accumulator) continue;
+        const int turn = turn_of(run, agent, access);
+        const int cell = is_shared(run, access) ? cell_of(run, access->tile, turn) : -1;
+        flight.accesses[flight.n++] = (FlightAccess){ access->tile, cell, turn, access->reads, access->writes };
+    }
+    VEC_PUSH(run->schedule->arena, flights, flight);
+}
+
+static void drop_flights(Flights *flights, int n)
+{
+    if (n == 0) return;
+    flights->count -= n;
+    memmove(flights->items, flights->items + n, sizeof *flights->items * (size_t)flights->count);
+}
+
+// All but the last so many are over: what they read has been read now.
+void retire(Run *run, Agent *agent, Flights *flights, int pending)
+{
+    const int n = flights->count > pending ? flights->count - pending : 0;
+    for (int i = 0; i < n; i++)
+        for (int f = 0; f < flights->items[i].n; f++)
+            if (flights->items[i].accesses[f].cell >= 0)
+                note(&run->cells[flights->items[i].accesses[f].cell].read[agent->number], NULL, agent->now);
+    drop_flights(flights, n);
+}
+
+// Groups of cp.async copies but the last so many: what they wrote is there now, as if this thread had stored it.
+void retire_copies(Run *run, Agent *agent, int pending)
+{
+    int n = 0;
+    while (n < agent->copies.count && (pending == 0 || agent->copies.items[n].group < agent->commits - pending)) {
+        const Flight *const flight = &agent->copies.items[n++];
+        for (int f = 0; f < flight->n; f++) {
+            if (flight->accesses[f].cell < 0 || !flight->accesses[f].writes) continue;
+            Cell *const cell = &run->cells[flight->accesses[f].cell];
+            cell->copying--;
+            note(&cell->written[agent->number], NULL, agent->now);
+            cell->stored[agent->number] = agent->now;
+        }
+    }
+    drop_flights(&agent->copies, n);
+}
+
+// ---- reading
+
+static bool check_fill(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+{
+    const ScheduleTile *const tile = tile_at(run, access->tile);
+    const int fill = turn_of(run, agent, access);
+    const RingView *const view = &agent->rings[tile->ring];
+    if (is_released(view, fill))
+        return found(run, FAULT_RING, action, "%s uses '%s' after it has released ring '%s'", agent->name, tile->name,
+                     run->schedule->rings.items[tile->ring]->name);
+    const bool is_filler = view->fills && view->acquired > fill;
+    if (is_filler || (cell->fill == fill + 1 && view->waited > fill)) return true;
+    return found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s' before it has waited for ring '%s'", agent->name,
+                 tile->name, run->schedule->rings.items[tile->ring]->name);
+}
+
+static bool check_read(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+{
+    const ScheduleTile *const tile = tile_at(run, access->tile);
+    if (cell->copying)
+        return found(run, FAULT_NOT_VISIBLE, action, "%s reads '%s' while cp.async copies into it are not waited for",
+                     agent->name, tile->name);
+    if (tile->ring != NO_RING && !check_fill(run, agent, action, access, cell)) return false;
+    for (int a = 0; a < run->n_agents; a++)
+        if (!knows_access(agent, tile, a, &cell->written[a], action) ||
+            (!access->is_addition && !knows_access(agent, tile, a, &cell->added[a], action)))
+            return found(run, FAULT_NOT_VISIBLE, action,
+                         "%s reads '%s': no wait or barrier makes what %s wrote visible", agent->name, tile->name,
+                         a == agent->number ? "its other threads" : run->agents[a].name);
+    return true;
+}
+
+// What threads have stored the async proxy sees behind a fence that stands between.
+static bool check_fence(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+{
+    if (!run->schedule->has_async_proxy || !access->is_async || !access->reads) return true;
+    const bool is_own = tile_at(run, access->tile)->owner != OWNER_CTA;
+    for (int a = 0; a < run->n_agents; a++)
+        if (cell->stored[a] > agent->fenced.at[a] && (a == agent->number || !is_own))
+            return found(run, FAULT_PROXY, action,
+                         "%s: '%s' is stored by threads of %s and read by the async proxy without a fence between",
+                         agent->name, tile_at(run, access->tile)->name, run->agents[a].name);
+    return true;
+}
+
+// ---- writing
+
+static bool check_write(Run *run, const Agent *agent, const Action *action, const TileAccess *access, const Cell *cell)
+{
+    const ScheduleTile *const tile = tile_at(run, access->tile);
+    const bool in_ring = tile->ring != NO_RING;
+    if (in_ring) {
+        const int fill = turn_of(run, agent, access);
+        const RingView *const view = &agent->rings[tile->ring];
+        const char *const ring = run->schedule->rings.items[tile->ring]->name;
+        const bool has_it = view->acquired > fill || (view->waited > fill && !is_released(view, fill));
+        if (!has_it)
+            return found(run, FAULT_RING, action, "%s fills '%s' before it has acquired a slot of ring '%s'",
+                         agent->name, tile->name, ring);
+    }
+    for (int a = 0; a < run->n_agents; a++)
+        if (!knows_access(agent, tile, a, &cell->read[a], action) ||
+            (!access->is_addition && !knows_access(agent, tile, a, &cell->added[a], action)))
+            return found(run, in_ring ? FAULT_RING : FAULT_NOT_VISIBLE, action,
+                         "%s writes '%s' while %s may still read it", agent->name, tile->name,
+                         a == agent->number ? "its other threads" : run->agents[a].name);
+    return true;
+}
+
+static void note_write(const Agent *agent, const Action *action, const TileAccess *access, Cell *cell, int fill)
+{
+    const bool is_copying =
+        action->kind == ACTION_COPY && action->copy.how == COPY_CP_ASYNC && action->copy.ring == NO_RING;
+    cell->fill = fill + 1;
+    cell->copying += is_copying;
+    if (is_copying) return;
+    note(access->is_addition ? &cell->added[agent->number] : &cell->written[agent->number], action, agent->now);
+    if (access->is_async) memset(cell->stored, 0, sizeof cell->stored);
+    else cell->stored[agent->number] = agent->now;
+}
+
+// ---- an action
+
+static bool stores_itself(const Action *action, int tile)
+{
+    for (int i = 0; i < action->n_accesses; i++)
+        if (action->accesses[i].tile == tile && action->accesses[i].writes && !action->accesses[i].is_async)
+            return true;
+    return false;
+}
+
+static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
+{
+    if (!is_shared(run, access)) return check_flights(run, agent, action, access, -1);
+    const int at = cell_of(run, access->tile, turn_of(run, agent, access));
+    const Cell *const cell = &run->cells[at];
+    const bool is_inner = access->is_async && stores_itself(action, access->tile); // a store through staging
+    if (!check_flights(run, agent, action, access, at)) return false;
+    if (access->reads && !is_inner && !check_read(run, agent, action, access, cell)) return false;
+    if (!is_inner && !check_fence(run, agent, action, access, cell)) return false;
+    return !access->writes || check_write(run, agent, action, access, cell);
+}
+
+static void note_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
+{
+    if (!is_shared(run, access)) return;
+    const int turn = turn_of(run, agent, access);
+    Cell *const cell = &run->cells[cell_of(run, access->tile, turn)];
+    if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
+    if (access->writes) note_write(agent, action, access, cell, turn);
+}
+
+static bool check_acquired(Run *run, const Agent *agent, const Action *action)
+{
+    if (action->kind != ACTION_COPY || action->copy.ring == NO_RING) return true;
+    const RingView *const view = &agent->rings[action->copy.ring];
+    if (view->acquired > view->fill) return true;
+    return found(run, FAULT_RING, action, "%s copies into ring '%s' before it has acquired a slot", agent->name,
+                 run->schedule->rings.items[action->copy.ring]->name);
+}
+
+bool run_accesses(Run *run, Agent *agent, const Action *action)
+{
+    bool is_async = false;
+    if (!check_acquired(run, agent, action)) return false;
+    for (int i = 0; i < action->n_accesses; i++) {
+        if (!check_access(run, agent, action, &action->accesses[i])) return false;
+        is_async |= action->accesses[i].is_async;
+    }
+    for (int i = 0; i < action->n_accesses; i++) note_access(run, agent, action, &action->accesses[i]);
+    if (action->kind == ACTION_MMA && action->mma.is_async) add_flight(run, agent, &agent->mmas, action);
+    if (action->kind == ACTION_STORE && is_async) add_flight(run, agent, &agent->stores, action);
+    if (action->kind != ACTION_COPY) return true;
+    if (action->copy.ring != NO_RING) return action->copy.bytes == 0 || land_bytes(run, agent, action);
+    if (action->copy.how == COPY_CP_ASYNC) add_flight(run, agent, &agent->copies, action);
+    return true;
+}

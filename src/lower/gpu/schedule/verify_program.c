@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// verify_program.c - each role's tree of actions as a list of steps with jumps, so that an agent can stop anywhere.
+//
+// after: a program for each role, and all source loops that any role has, each once
+#include "lower/gpu/schedule/verify.h"
+
+// Where break, continue and return go, while the body is made.
+typedef struct Target {
+    struct Target *outer;
+    bool is_grid;
+    int loop_step;    // the STEP_LOOP: break goes behind it
+    VEC(int) to_next; // gotos that lead to the STEP_NEXT
+    VEC(int) to_end;
+} Target;
+
+typedef struct Maker {
+    const Schedule *schedule;
+    Programs *programs;
+    Program *program;
+    Target *target;
+    int outer_loop; // the source loop around; -1: none
+    int warps;
+    bool is_divergent;
+} Maker;
+
+// ---- source loops
+
+static int64_t extent_of(const LoopIndex *index)
+{
+    int64_t lo, hi;
+    if (!expr_as_int(index->lo, &lo) || !expr_as_int(index->hi, &hi)) return -1;
+    return hi > lo ? hi - lo : 0;
+}
+
+static int64_t known_pipeline(const TileOp *op)
+{
+    int64_t trips = 1;
+    for (int i = 0; i < op->pipeline.n; i++) {
+        const int64_t extent = extent_of(&op->pipeline.indices[i]);
+        if (extent < 0 || extent > 1000) return -1;
+        trips *= extent;
+    }
+    return trips < 1000 ? trips : 1000;
+}
+
+static int known_trips(const TileOp *op)
+{
+    int64_t step;
+    if (op->kind == T_PIPELINE) return op->pipeline.n ? (int)known_pipeline(op) : -1;
+    if (op->kind != T_FOR || !op->for_.step || !expr_as_int(op->for_.step, &step) || step != 1) return -1;
+    const int64_t extent = extent_of(&(LoopIndex){ op->for_.var, op->for_.lo, op->for_.hi });
+    return extent < 1000 ? (int)extent : 1000;
+}
+
+static int loop_number(Maker *maker, const void *source)
+{
+    Programs *const all = maker->programs;
+    for (int i = 0; i < all->loops.count; i++)
+        if (all->loops.items[i].source == source) return i;
+    const bool is_grid = source == maker->schedule;
+    const SourceLoop loop = { source, is_grid || !source ? -1 : known_trips(source), is_grid, 0 };
+    VEC_PUSH(maker->schedule->arena, &all->loops, loop);
+    return all->loops.count - 1;
+}
+
+// ---- steps
+
+static int add_step(Maker *maker, StepKind kind, const Action *action, int loop)
+{
+    const ProgramStep step = { kind, action, loop, 0, 0, maker->warps, maker->is_divergent };
+    VEC_PUSH(maker->schedule->arena, &maker->program->steps, step);
+    return maker->program->steps.count - 1;
+}
+
+static ProgramStep *step_at(Maker *maker, int at) { return &maker->program->steps.items[at]; }
+
+static void make_block(Maker *maker, const Action *action);
+
+static void make_loop(Maker *maker, const Action *action)
+{
+    const bool is_grid = action->kind == ACTION_GRID;
+    const int loop = loop_number(maker, is_grid ? (const void *)maker->schedule : action->loop.source);
+    const int outer = maker->outer_loop;
+    if (outer >= 0) maker->programs->loops.items[outer].is_outer = true;
+    Target target = { .outer = maker->target, .is_grid = is_grid };
+    maker->target = &target;
+    maker->outer_loop = loop;
+    const int head = target.loop_step = add_step(maker, STEP_LOOP, action, loop);
+    make_block(maker, action->body);
+    const int next = add_step(maker, STEP_NEXT, action, loop), end = next + 1;
+    step_at(maker, next)->target = head + 1;
+    step_at(maker, head)->target = end;
+    for (int i = 0; i < target.to_next.count; i++) step_at(maker, target.to_next.items[i])->target = next;
+    for (int i = 0; i < target.to_end.count; i++) step_at(maker, target.to_end.items[i])->target = end;
+    maker->target = target.outer;
+    maker->outer_loop = outer;
+}
+
+static void make_jump(Maker *maker, const Action *action)
+{
+    Target *target = maker->target;
+    while (target && action->jump.how == T_RETURN && !target->is_grid) target = target->outer;
+    const int at = add_step(maker, STEP_GOTO, action, -1);
+    if (!target) step_at(maker, at)->target = -1; // the role's end
+    else if (action->jump.how == T_BREAK) {
+        step_at(maker, at)->loop = maker->outer_loop;
+        VEC_PUSH(maker->schedule->arena, &target->to_end, at);
+    } else VEC_PUSH(maker->schedule->arena, &target->to_next, at);
+}
+
+static void make_branch(Maker *maker, const Action *action)
+{
+    const bool was_divergent = maker->is_divergent;
+    maker->programs->has_branches |= action->branch.source != NULL;
+    const int head = add_step(maker, STEP_IF, action, -1);
+    maker->is_divergent |= !action->branch.is_uniform;
+    make_block(maker, action->body);
+    const int skip = add_step(maker, STEP_GOTO, NULL, -1);
+    step_at(maker, head)->target = skip + 1;
+    make_block(maker, action->otherwise);
+    step_at(maker, skip)->target = maker->program->steps.count;
+    maker->is_divergent = was_divergent;
+}
+
+static void make_scope(Maker *maker, const Action *action)
+{
+    const bool was_divergent = maker->is_divergent;
+    const int warps = maker->warps;
+    const ScopeKind kind = action->scope.kind;
+    const int loop = action->scope.source ? loop_number(maker, action->scope.source) : -1;
+    const int head = add_step(maker, STEP_SCOPE, action, loop);
+    if (kind == SCOPE_ONE_THREAD || (kind == SCOPE_EACH_WARP && action->scope.threads % 32 != 0))
+        maker->is_divergent = true;
+    if (kind == SCOPE_ONE_WARP) maker->warps = 1;
+    make_block(maker, action->body);
+    maker->warps = warps;
+    maker->is_divergent = was_divergent;
+    const int leave = add_step(maker, STEP_LEAVE, action, loop);
+    step_at(maker, leave)->first = head;
+    step_at(maker, head)->target = leave + 1;
+}
+
+static void make_advance(Maker *maker, const Action *action)
+{
+    if (action->ring.ring != NO_RING) maker->programs->ring_loop[action->ring.ring] = maker->outer_loop;
+    add_step(maker, STEP_DO, action, -1);
+}
+
+// What it does in the course of its work comes after what it accesses; but a copy's waits and announcements before.
+static void make_leaf(Maker *maker, const Action *action)
+{
+    const bool is_copy = action->kind == ACTION_COPY;
+    if (is_copy) make_block(maker, action->body);
+    if (action->n_accesses || (action->kind != ACTION_SCALAR && action->kind != ACTION_DECLARE))
+        add_step(maker, STEP_DO, action, -1);
+    if (!is_copy) make_block(maker, action->body);
+}
+
+static void make_block(Maker *maker, const Action *action)
+{
+    for (; action; action = action->next) {
+        if (action->kind == ACTION_LOOP || action->kind == ACTION_GRID) make_loop(maker, action);
+        else if (action->kind == ACTION_IF) make_branch(maker, action);
+        else if (action->kind == ACTION_SCOPE) make_scope(maker, action);
+        else if (action->kind == ACTION_JUMP) make_jump(maker, action);
+        else if (action->kind == ACTION_ADVANCE) make_advance(maker, action);
+        else make_leaf(maker, action);
+    }
+}
+
+void make_programs(const Schedule *schedule, Programs *programs)
+{
+    programs->ring_loop = NEW_ARRAY(schedule->arena, int, schedule->rings.count + 1);
+    for (int i = 0; i < schedule->rings.count; i++) programs->ring_loop[i] = -1;
+    for (int i = 0; i < schedule->roles.count; i++) {
+        Program *const program = NEW(schedule->arena, Program);
+        Maker maker = { .schedule = schedule, .programs = programs, .program = program, .outer_loop = -1, .warps = -1 };
+        make_block(&maker, schedule->roles.items[i]->body);
+        const int end = add_step(&maker, STEP_END, NULL, -1);
+        for (int s = 0; s < end; s++)
+            if (step_at(&maker, s)->target < 0) step_at(&maker, s)->target = end;
+        VEC_PUSH(schedule->arena, &programs->roles, program);
+    }
+}

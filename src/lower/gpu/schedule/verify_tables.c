@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// verify_tables.c - what a schedule's tables say without running it: shared memory, registers, accesses within bounds.
+#include "lower/gpu/schedule/verify.h"
+
+enum { MBARRIER_BYTES = 8, THREAD_REGISTERS_MAX = 255 };
+
+// ---- shared memory
+
+static int tile_end(const ScheduleTile *tile)
+{
+    return tile->offset + tile->bytes * (tile->slots > 1 ? tile->slots : 1);
+}
+
+static bool always_alive(const ScheduleTile *tile) { return tile->first == 0 && tile->last == 0; }
+
+static bool meet(const ScheduleTile *a, const ScheduleTile *b)
+{
+    if (a->offset >= tile_end(b) || b->offset >= tile_end(a)) return false;
+    return always_alive(a) || always_alive(b) || (a->first <= b->last && b->first <= a->last);
+}
+
+static bool tile_found(Run *run, const ScheduleTile *tile, const char *message)
+{
+    const Action at = { .span = tile->span };
+    return found(run, FAULT_MEMORY, &at, "%s", message);
+}
+
+static bool check_tile(Run *run, int number)
+{
+    const Schedule *const schedule = run->schedule;
+    const ScheduleTile *const tile = schedule->tiles.items[number];
+    if (tile->place != TILE_SHARED) return true;
+    if (tile->offset < 0 || tile_end(tile) > schedule->shared_bytes)
+        return tile_found(run, tile,
+                          arena_printf(schedule->arena, "'%s' ends at %d, and shared memory has %d bytes", tile->name,
+                                       tile_end(tile), schedule->shared_bytes));
+    for (int i = 0; i < number; i++) {
+        const ScheduleTile *const other = schedule->tiles.items[i];
+        if (other->place == TILE_SHARED && meet(tile, other))
+            return tile_found(run, tile,
+                              arena_printf(schedule->arena, "'%s' at %d .. %d and '%s' at %d .. %d are alive at once",
+                                           other->name, other->offset, tile_end(other), tile->name, tile->offset,
+                                           tile_end(tile)));
+    }
+    return true;
+}
+
+static bool overlap(int a, int a_bytes, int b, int b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+
+// The mbarriers of a ring lie apart from all tiles and from each other.
+static bool check_ring(Run *run, const ScheduleRing *ring)
+{
+    const Schedule *const schedule = run->schedule;
+    const int bytes = ring->slots * MBARRIER_BYTES, at[] = { ring->full_offset, ring->empty_offset };
+    if (ring->full_offset == 0 && ring->empty_offset == 0) return true; // not placed
+    bool clash = overlap(at[0], bytes, at[1], bytes);
+    for (int k = 0; k < COUNT(at); k++) {
+        clash |= at[k] < 0 || at[k] + bytes > schedule->shared_bytes;
+        for (int i = 0; i < schedule->tiles.count; i++) {
+            const ScheduleTile *const tile = schedule->tiles.items[i];
+            clash |= tile->place == TILE_SHARED && overlap(at[k], bytes, tile->offset, tile_end(tile) - tile->offset);
+        }
+    }
+    return !clash ||
+           found(run, FAULT_MEMORY, NULL, "the mbarriers of ring '%s' at %d and %d are not apart from all else",
+                 ring->name, at[0], at[1]);
+}
+
+// ---- registers
+
+static bool check_registers(Run *run)
+{
+    const Schedule *const schedule = run->schedule;
+    int sum = 0;
+    for (int i = 0; i < schedule->roles.count; i++) {
+        const ScheduleRole *const role = schedule->roles.items[i];
+        if (role->registers > THREAD_REGISTERS_MAX || role->registers % 8)
+            return found(run, FAULT_MEMORY, NULL, "%s asks for %d registers a thread", role->name, role->registers);
+        sum += role->registers * role->threads;
+    }
+    if (!schedule->register_limit || sum <= schedule->register_limit) return true;
+    return found(run, FAULT_MEMORY, NULL, "the roles ask for %d registers, and a multiprocessor has %d", sum,
+                 schedule->register_limit);
+}
+
+bool check_tables(Run *run)
+{
+    const Schedule *const schedule = run->schedule;
+    if (schedule->shared_limit && schedule->shared_bytes > schedule->shared_limit)
+        return found(run, FAULT_MEMORY, NULL, "%d bytes of shared memory, and a CTA has %d", schedule->shared_bytes,
+                     schedule->shared_limit);
+    for (int i = 0; i < schedule->tiles.count; i++)
+        if (!check_tile(run, i)) return false;
+    for (int i = 0; i < schedule->rings.count; i++)
+        if (!check_ring(run, schedule->rings.items[i])) return false;
+    return check_registers(run);
+}
