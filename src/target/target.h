@@ -8,20 +8,20 @@
 //
 // Another generation of NVIDIA GPUs, such as Blackwell with products whose accumulators are in tensor memory (tcgen05):
 //   adds     a row in gpu/gpu.c with a row of MmaShape, kind MMA_TENSOR_MEMORY; a capability `tensor_memory_columns`;
-//            src/lower/gpu/print/tcgen05.c (the printer of those products, beside wgmma.c) and prelude/tensor_memory.cuh
-//   changes  products.c (uses_wgmma: the kind that is taken), registers.c (accumulators are no registers of a thread),
-//            memory.c (columns are assigned as bytes are), launch.c (its prelude), the layouts of accumulators in
-//            src/layout/tensor_core.c
-//   leaves   passes, checker, CPU, emission, runtime, rings, copies, clusters: their capabilities are the row's
+//            lower/gpu/print/tcgen05.c (prints those products, beside wgmma.c); lower/cuda/prelude/tensor_memory.cuh
+//   changes  in lower/gpu/decide products.c (the kind that is taken), registers.c (accumulators are no registers of a
+//            thread), memory.c (columns are assigned as bytes are); lower/gpu/print/launch.c (its prelude);
+//            lower/gpu/schedule (a place of tiles: tensor memory); the layouts of accumulators in layout/tensor_core.c
+//   leaves   passes, checker, CPU, emission, runtime, rings, copies, clusters, printing of all else
 //
 // A target with another language, such as HIP (MFMA, waves of 64 lanes, LDS):
-//   adds     a row in target.c, rows in gpu/gpu.c (no tma, no mbarriers, no async proxy; lanes 64; MFMA as rows of MmaShape);
-//            a dialect in emit/dialect.c; prelude texts with the functions that src/lower/cuda/prelude declares;
-//            src/lower/gpu/print/mfma.c (the printer of its products) and its accumulators in src/layout/tensor_core.c;
-//            src/toolchain/hiprtc.c; src/runtime/device_hip.c
-//   changes  runtime/device.c (a row of its table), check/scope.c nothing: words of targets are these rows' names;
-//            src/layout/layout.h: WARP_LANES becomes a field of Partition, and with it the shuffles of reduce.c and scan.c
-//   leaves   passes, checker, CPU, plan; of decisions those that ask for the capabilities that it lacks
+//   adds     a row in target.c; rows in gpu/gpu.c (no tma, no mbarriers, no async proxy; lanes 64; MFMA as rows of MmaShape);
+//            a dialect in emit/dialect.c; lower/hip/prelude with the functions that lower/cuda/prelude has;
+//            lower/gpu/print/mfma.c (prints its products) and their accumulators in layout/tensor_core.c;
+//            toolchain/hiprtc.c; runtime/device_hip.c
+//   changes  runtime/device.c (a row of its table); layout/layout.h: WARP_LANES becomes a field of Partition, and with it
+//            the shuffles of print/reduce.c and print_scan_registers.c; print/launch.c (names of preludes)
+//   leaves   passes, checker, CPU, plan, deciding (which asks for the capabilities that it lacks), the schedule
 #ifndef KILN_TARGET_TARGET_H
 #define KILN_TARGET_TARGET_H
 
