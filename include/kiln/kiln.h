@@ -7,10 +7,10 @@
  *     kiln_launch(kernel, NULL, args, n_args);
  *
  * Every function that can fail returns a status; kiln_error_message() then says, for the calling thread, what was
- * wrong and what was expected. Objects come back through the last parameter and are freed by their own function,
- * which takes NULL. All functions may be called from several threads at once, on the same objects too, except
+ * wrong and what was expected. Objects are returned through the last parameter and freed by their own function,
+ * which accepts NULL. All functions may be called from several threads at once, also on the same objects, except
  * that an object must not be freed while it is in use. A process may fork while other threads are in these functions;
- * the child may go on with all of its objects but those of CUDA devices. Shapes are counted in elements, outermost dimension first.
+ * the child may use all of its objects except those of CUDA devices. Shapes are in elements, outermost dimension first.
  */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
@@ -26,16 +26,16 @@ extern "C" {
 #define KILN_API __attribute__((visibility("default")))
 #define KILN_VERSION "0.1.0"
 
-/* That of the library that runs; KILN_VERSION is that of the header a program was compiled with. */
+/* The version of the library at run time; KILN_VERSION is that of the header a program was compiled with. */
 KILN_API const char *kiln_version(void);
 
-/* Structs that say what a call is to do (kiln_build_options, and kiln_..._args of the operators) may grow at their ends. Their
- * first field says how large the caller's is: sizeof of it; or 0, which stands for the size that the library's own header gives,
- * for programs that are built together with the library. A size that the library does not know is KILN_BAD_ARGUMENT. Bindings, and
- * programs that are to run with later libraries, say the size: by hand, or with KILN_ARGS, which gives a struct that is
- * all zero but for it:
+/* Structs of arguments and options (kiln_build_options, and kiln_..._args of the operators) may grow at their ends. Their
+ * first field is the size of the caller's struct: its sizeof; or 0, which means the size in the library's own header, for
+ * programs that are built together with the library. A size that the library does not know is KILN_BAD_ARGUMENT. Bindings,
+ * and programs that must run with later libraries, set the size: by hand, or with KILN_ARGS, which gives a struct that is
+ * all zero except for it:
  *     kiln_attention_args args = KILN_ARGS(kiln_attention_args);
- * kiln_tensor, kiln_arg, kiln_mla_shape and kiln_mla_plan, of which there are arrays and copies, never change. */
+ * kiln_tensor, kiln_arg, kiln_mla_shape and kiln_mla_plan, which are used in arrays and copied, never change. */
 #ifdef __cplusplus
 #define KILN_ARGS(type) ([] { type kiln_made{}; kiln_made.struct_size = sizeof kiln_made; return kiln_made; }())
 #else
@@ -61,7 +61,7 @@ typedef enum kiln_status {
     KILN_TRAPPED             /* a trap of a --check build or an assert: the message has FILE:LINE:COLUMN */
 } kiln_status;
 
-/* The message of this thread's last failed call; "" if none failed yet. Valid until the thread's next failing call. */
+/* The message of this thread's last failed call; "" if none has failed. Valid until the thread's next failing call. */
 KILN_API const char *kiln_error_message(void);
 KILN_API const char *kiln_status_name(kiln_status status);
 
@@ -82,47 +82,47 @@ typedef struct kiln_device kiln_device;
 typedef struct kiln_stream kiln_stream;
 typedef struct kiln_event kiln_event;
 
-/* name: "cpu", "cuda:0" ...  The same name gives the same device; close as often as opened.
- * A kernel that faults or traps ends the work of its GPU: every call fails until the last use is closed and the device
- * opened again. Many drivers then refuse the whole process, for every GPU (KILN_DEVICE_FAILED): only another process can
- * go on with them. The CPU goes on in any case. */
+/* name: "cpu", "cuda:0" ...  The same name gives the same device; close it as often as it was opened.
+ * After a kernel faults or traps, every call on its GPU fails until the last use is closed and the device is opened
+ * again. With many drivers the whole process then fails on every GPU (KILN_DEVICE_FAILED), and only another process can
+ * use them. The CPU is not affected. */
 KILN_API kiln_status kiln_device_open(const char *name, kiln_device **device);
 KILN_API void        kiln_device_close(kiln_device *device);
 KILN_API const char *kiln_device_name(const kiln_device *device);      /* as opened */
 KILN_API const char *kiln_device_describe(const kiln_device *device);  /* "NVIDIA H200, sm_90, 132 SMs" */
 KILN_API int         kiln_device_count(const char *kind);              /* of "cpu" (1) or "cuda" (0 without driver) */
 
-/* Device memory of `bytes` bytes, aligned to at least 256; `device` NULL: host memory. Not zeroed. KILN_OUT_OF_MEMORY where
- * there is not so much. kiln_free takes NULL; no queued work may use the memory any more. */
+/* Allocates `bytes` bytes of device memory, aligned to at least 256; `device` NULL: host memory. Not zeroed.
+ * KILN_OUT_OF_MEMORY if there is not enough. kiln_free accepts NULL; no queued work may still use the memory. */
 KILN_API kiln_status kiln_alloc(kiln_device *device, size_t bytes, void **memory);
 KILN_API void        kiln_free(kiln_device *device, void *memory);
-/* Host memory of `bytes` bytes that stays where it is (pinned), aligned to at least 256: copies of a GPU take it without a
- * detour, and kernels reach it as well, more slowly than the device's own, as the data of a tensor of `device`. Not zeroed. */
+/* Allocates `bytes` bytes of pinned host memory, aligned to at least 256: a GPU copies from and to it without an intermediate
+ * buffer, and kernels can access it, more slowly than device memory, as the data of a tensor of `device`. Not zeroed. */
 KILN_API kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **memory);
 KILN_API void        kiln_host_free(kiln_device *device, void *memory);
-/* Copies between host memory and device memory; returns when the copy is done. What is queued on streams that were opened or
- * wrapped is not waited for. */
+/* Copies between host memory and device memory; returns when the copy is done. Does not wait for work queued on streams that
+ * were opened or wrapped. */
 KILN_API kiln_status kiln_upload(kiln_device *device, void *memory, const void *host, size_t bytes);
 KILN_API kiln_status kiln_download(kiln_device *device, void *host, const void *memory, size_t bytes);
 
-/* Streams and events. On the CPU everything is done when the call returns. NULL is the device's default stream. Work of one
- * stream is done in the order in which it was queued, work of two in any. A stream or event is closed before its device;
- * one of another device is KILN_BAD_DEVICE. */
+/* Streams and events. On the CPU all work is done when the call returns. NULL is the device's default stream. Work in one
+ * stream runs in the order in which it was queued, work in different streams in any order. Close a stream or event before its
+ * device; one of another device is KILN_BAD_DEVICE. */
 KILN_API kiln_status kiln_stream_open(kiln_device *device, kiln_stream **stream);
-/* Wraps a stream of the caller's (a CUstream or cudaStream_t) of the same device; it stays the caller's. A `native` of 0 is CUDA's
- * legacy default stream, as NULL in place of a kiln_stream is; its own value for that, 1, and that of the stream of each
- * thread, 2, are taken as well. On the CPU `native` is not looked at. */
+/* Wraps the caller's stream (a CUstream or cudaStream_t) of the same device; the caller still owns it. A `native` of 0 is CUDA's
+ * legacy default stream, as is NULL in place of a kiln_stream; CUDA's own values for that stream, 1, and for the per-thread
+ * default stream, 2, are accepted as well. On the CPU `native` is ignored. */
 KILN_API kiln_status kiln_stream_wrap(kiln_device *device, void *native, kiln_stream **stream);
 KILN_API void        kiln_stream_close(kiln_stream *stream);
-/* Until all its work is done; tells what went wrong in it: KILN_TRAPPED, KILN_DEVICE_FAILED. */
+/* Waits until all of its work is done; returns the errors of that work: KILN_TRAPPED, KILN_DEVICE_FAILED. */
 KILN_API kiln_status kiln_stream_wait(kiln_device *device, kiln_stream *stream);
 KILN_API kiln_status kiln_event_open(kiln_device *device, kiln_event **event);
 KILN_API void        kiln_event_close(kiln_event *event);
-/* Behind all that is queued on the stream now; recorded again, it is the later place. */
+/* Records the event after all work queued on the stream so far; recording it again replaces the earlier record. */
 KILN_API kiln_status kiln_event_record(kiln_event *event, kiln_stream *stream);
-/* Until what was queued before it is done; at once if it was never recorded. */
+/* Waits until the work queued before the event is done; returns at once if it was never recorded. */
 KILN_API kiln_status kiln_event_wait(kiln_event *event);
-/* Waits for `end` and gives the time between the two. KILN_BAD_ARGUMENT if one was never recorded. */
+/* Waits for `end` and returns the time between the two. KILN_BAD_ARGUMENT if one was never recorded. */
 KILN_API kiln_status kiln_event_elapsed(kiln_event *begin, kiln_event *end, double *milliseconds);
 
 /* ---- tensors: plain structs; Kiln never frees their data */
@@ -139,19 +139,19 @@ typedef struct kiln_tensor {
     kiln_device *device;                     /* NULL: host memory, for the CPU */
 } kiln_tensor;
 
-/* A row-major tensor over memory that is there already. */
+/* A row-major tensor over existing memory. */
 KILN_API kiln_tensor kiln_tensor_of(kiln_device *device, void *data, kiln_type type, int rank, const int64_t *shape);
-KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);          /* of its elements; 0 of what is no tensor */
-/* A part of a tensor, over the same memory: `extent` of dimension `dim`, from `first` on. Of elements below 8 bits it begins
- * at a whole byte. */
+KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);          /* of its elements; 0 if it is not a valid tensor */
+/* A part of a tensor, over the same memory: `extent` elements of dimension `dim`, from `first` on. For elements below 8 bits
+ * the part must begin at a whole byte. */
 KILN_API kiln_status kiln_tensor_slice(const kiln_tensor *tensor, int dim, int64_t first, int64_t extent, kiln_tensor *slice);
 
 /* DLPack. Import shares the memory: keep the source alive while the tensor is used, then call its deleter yourself. Export
- * allocates a managed tensor whose deleter frees only itself: the memory has to outlive it. The first two take and make a
- * DLManagedTensor, which a capsule named "dltensor" holds; the others the DLManagedTensorVersioned of DLPack 1.x, of a capsule
+ * allocates a managed tensor whose deleter frees only itself: the memory must outlive it. The first two take and make a
+ * DLManagedTensor, as in a capsule named "dltensor"; the others the DLManagedTensorVersioned of DLPack 1.x, as in a capsule
  * named "dltensor_versioned". A major version other than 1 is KILN_UNSUPPORTED; its deleter can be called all the same.
- * flags  KILN_DLPACK_*: what the source says; what the copy is to say. Import with `flags` NULL refuses a tensor that may only be
- *        read (KILN_BAD_ARGUMENT): Kiln writes where a kernel's parameter is `out` or `inout`, whatever the flags were */
+ * flags  KILN_DLPACK_*: those of the source (import), those to set (export). Import with `flags` NULL returns KILN_BAD_ARGUMENT
+ *        for a read-only tensor: Kiln writes where a kernel's parameter is `out` or `inout`, whatever the flags were */
 enum { KILN_DLPACK_READ_ONLY = 1, KILN_DLPACK_COPIED = 2 };
 KILN_API kiln_status kiln_tensor_from_dlpack(const void *managed, kiln_tensor *tensor);
 KILN_API kiln_status kiln_tensor_to_dlpack(const kiln_tensor *tensor, void **managed);
@@ -164,17 +164,17 @@ typedef struct kiln_program kiln_program;
 typedef struct kiln_kernel kiln_kernel;
 
 KILN_API kiln_status kiln_program_load_file(const char *path, kiln_program **program);
-/* name: shown in messages; imports are looked for beside it. */
+/* name: shown in messages; imports are first searched in its folder. */
 KILN_API kiln_status kiln_program_load_text(const char *name, const char *text, kiln_program **program);
 
 typedef struct kiln_program_options {
-    const char *const *folders;              /* looked in for imports, in this order */
+    const char *const *folders;              /* searched for imports, in this order */
     int                n_folders;
 } kiln_program_options;
 
-/* The same of a file (`text` NULL) or a text, with options (NULL: all zero). An import is looked for beside the file that
- * imports it, then in `folders`, then in those of $KILN_PATH (with ':' between them), then in the library's kernels, where
- * they are installed. Messages show lines of files in these folders and below the program's own, of no others. */
+/* The same for a file (`text` NULL) or a text, with options (NULL: all zero). An import is searched in the folder of the
+ * importing file, then in `folders`, then in those of $KILN_PATH (separated by ':'), then in the installed library's kernels.
+ * Messages show lines only of files in these folders and below the program's own. */
 KILN_API kiln_status kiln_program_load(const char *path, const char *text, const kiln_program_options *options,
                                        kiln_program **program);
 KILN_API void        kiln_program_free(kiln_program *program);
@@ -183,12 +183,13 @@ typedef struct kiln_build_options {
     size_t struct_size;                      /* sizeof, or 0: see KILN_ARGS */
     bool check;                              /* trap accesses outside tiles, reads of undefined tiles, false asserts */
     int  arch;                               /* CUDA: 90 or 80; 0: the device's */
-    const char *isa;                         /* CPU: a form (docs/operators.md): "avx512", "avx2", "portable"; NULL: the machine's */
+    const char *isa;                         /* CPU: a form (docs/operators.md): "avx512", "avx2", "portable"; NULL: the best */
 } kiln_build_options;
 
-/* Builds a kernel or operator for a device, or takes it from the cache, for which no compiler need be there.
- * bindings  "T=bf16, BM=64, LSE=none, M=4096, Q=strided": build parameters, shape symbols fixed now, absent optional
- *           tensors, tensors whose rows (the last dimension) lie positive multiples of 16 bytes apart; NULL: all defaults
+/* Builds a kernel or operator for a device, or loads it from the cache, which needs no compiler.
+ * bindings  "T=bf16, BM=64, LSE=none, M=4096, Q=strided": build parameters, shape symbols fixed at build time, absent
+ *           optional tensors, tensors with strides: the last dimension contiguous, the others at positive multiples of
+ *           16 bytes; NULL: all defaults
  * options   NULL: all zero
  * device    NULL with options->arch set: compiles for that architecture without a GPU; such a kernel cannot launch */
 KILN_API kiln_status kiln_kernel_build(kiln_device *device, kiln_program *program, const char *name,
@@ -245,20 +246,20 @@ static inline kiln_arg kiln_arg_float(double x)
 #define KILN_FLOAT(x)    ((kiln_arg){ .kind = KILN_ARG_FLOAT, .real = (x) })
 #endif
 
-/* Queues one run of `kernel` on `stream` (NULL: the default one); returns without waiting for it (the CPU: when done).
+/* Queues one run of `kernel` on `stream` (NULL: the default one); returns without waiting for it (on the CPU: when done).
  * args      one per parameter of the source, in order; read before this returns
- * errors    KILN_BAD_*: nothing was started, and kiln_error_message() names the argument, what it was and what it
- *           should have been; KILN_TRAPPED in check builds
- * threads   any; runs given to one stream happen in the order of the calls */
+ * errors    KILN_BAD_*: nothing was started, and kiln_error_message() names the argument, its value and what was
+ *           expected; KILN_TRAPPED in check builds
+ * threads   any; runs on one stream execute in the order of the calls */
 KILN_API kiln_status kiln_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args);
 
-/* The same for operators, with memory for their temporaries, aligned to 256 bytes and at least as many as the first function
- * says for these arguments (0 for a kernel). kiln_launch on an operator fails unless it needs none. */
+/* The same for operators, with memory for their temporaries: aligned to 256 bytes and at least as large as
+ * kiln_workspace_size returns for these arguments (0 for a kernel). kiln_launch on an operator fails unless it needs none. */
 KILN_API kiln_status kiln_workspace_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
 KILN_API kiln_status kiln_launch_with(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args,
                                       void *workspace, size_t workspace_bytes);
 
-/* Threads that CPU launches of this process use; 0: as many as the machine has (or KILN_THREADS says). */
+/* Sets the number of threads for CPU launches of this process; 0: KILN_THREADS, else as many as the machine has. */
 KILN_API void kiln_set_threads(int threads);
 
 #ifdef __cplusplus

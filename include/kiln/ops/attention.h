@@ -7,10 +7,10 @@
  * Letters: B batch, S query rows, SKV key rows, H query heads, HKV key heads (H is a multiple of HKV: query head h reads
  * key head h / (H / HKV)), D size of queries and keys, DV of values; D and DV are multiples of 16 up to 256. Types: bf16,
  * f16 or f32, the same for all but lse, which is f32. Masks are bottom-right: query i of S sees key j of SKV if
- * j <= i + SKV - S. A row that sees no key gives out 0 and lse -infinity, and no gradient. One that sees a score of NaN or
- * +infinity gives NaN, both, and gradients of NaN; a key whose score is -infinity counts as masked.
+ * j <= i + SKV - S. A row that sees no key has out 0, lse -infinity and gradients of 0. One that sees a score of NaN or
+ * +infinity has NaN in out, lse and gradients; a key whose score is -infinity counts as masked.
  *
- * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
  * kernels/attention/forward.tile, varlen.tile, backward.tile, backward_varlen.tile and decode.tile.
  */
 #ifndef KILN_OPS_ATTENTION_H
@@ -45,8 +45,8 @@ typedef struct kiln_attention_varlen_args {
     const kiln_tensor *q;            /* in   [TQ][H][D]: sequence b is rows q_offsets[b] to q_offsets[b + 1] - 1 */
     const kiln_tensor *k;            /* in   [TK][HKV][D]: the same with k_offsets */
     const kiln_tensor *v;            /* in   [TK][HKV][DV] */
-    const kiln_tensor *q_offsets;    /* in   i32 [B + 1], from 0 to TQ, never falling */
-    const kiln_tensor *k_offsets;    /* in   i32 [B + 1], from 0 to TK, never falling */
+    const kiln_tensor *q_offsets;    /* in   i32 [B + 1], from 0 to TQ, not decreasing */
+    const kiln_tensor *k_offsets;    /* in   i32 [B + 1], from 0 to TK, not decreasing */
     int64_t max_queries;             /* rows of the longest sequence of queries, or more; rows past it are not computed */
     const kiln_tensor *out;          /* out  [TQ][H][DV] */
     const kiln_tensor *lse;          /* out  f32 [H][TQ]; NULL: not wanted */
@@ -57,12 +57,12 @@ typedef struct kiln_attention_varlen_args {
 
 KILN_API kiln_status kiln_attention_forward_varlen(kiln_ops *ops, kiln_stream *stream, const kiln_attention_varlen_args *args);
 
-/* The same with q, k and v, or k and v, of each token and head side by side in one tensor. For the gradients give the backward
- * call the parts: kiln_tensor_slice(&dqkv, 2, 0, D, &dq) and so on. */
+/* The same with q, k and v, or k and v, of each token and head packed in one tensor. For the gradients pass the parts to the
+ * backward call: kiln_tensor_slice(&dqkv, 2, 0, D, &dq) and so on. */
 typedef struct kiln_attention_qkvpacked_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *qkv;          /* in   [T][H][2 * D + DV]: q, then k, then v */
-    const kiln_tensor *offsets;      /* in   i32 [B + 1], from 0 to T, never falling */
+    const kiln_tensor *offsets;      /* in   i32 [B + 1], from 0 to T, not decreasing */
     int64_t head_size;               /* D */
     int64_t max_rows;                /* of the longest sequence, or more; rows past it are not computed */
     const kiln_tensor *out;          /* out  [T][H][DV] */
@@ -90,7 +90,7 @@ typedef struct kiln_attention_kvpacked_args {
 
 KILN_API kiln_status kiln_attention_forward_kvpacked(kiln_ops *ops, kiln_stream *stream, const kiln_attention_kvpacked_args *args);
 
-/* ---- backward, sequences of equal length: the gradients of q, k and v, from what the forward call took and gave */
+/* ---- backward, sequences of equal length: the gradients of q, k and v, from inputs and outputs of the forward call */
 
 typedef struct kiln_attention_backward_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
@@ -132,7 +132,7 @@ typedef struct kiln_attention_backward_varlen_args {
     const kiln_tensor *dv;           /* out  [TK][HKV][DV] */
     bool    causal;                  /* as in the forward call */
     bool    deterministic;           /* dq in a pass of its own instead of by atomics: the same bits every time, slower */
-    int64_t max_queries;             /* then: rows of the longest sequence of queries, or more; the gradient of rows past it is 0 */
+    int64_t max_queries;             /* if deterministic: rows of the longest sequence of queries, or more; rows past it: dq 0 */
     double  scale;                   /* as in the forward call */
     void   *workspace;               /* kiln_attention_backward_varlen_workspace_size bytes */
     size_t  workspace_bytes;
@@ -143,19 +143,19 @@ KILN_API kiln_status kiln_attention_backward_varlen_workspace_size(kiln_ops *ops
 KILN_API kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
                                                     const kiln_attention_backward_varlen_args *args);
 
-/* ---- decoding: one query row for each request against a cache of S keys, which are divided among processors */
+/* ---- decoding: one query row for each request against a cache of S keys, which are split among SMs or cores */
 
 typedef struct kiln_attention_decode_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   [B][H][D] */
     const kiln_tensor *k;            /* in   [B][S][HKV][D] */
     const kiln_tensor *v;            /* in   [B][S][HKV][DV] */
-    const kiln_tensor *mask;         /* in   u8 [B][S][HKV], 0 hides the key; NULL: all are seen */
-    const kiln_tensor *lengths;      /* in   i32 [B]: how many of the S keys each request has, a number below 0 counting as 0 and
-                                      *      one past S as S; what comes after them is not looked at. NULL: all have S */
+    const kiln_tensor *mask;         /* in   u8 [B][S][HKV], 0 masks the key; NULL: no mask */
+    const kiln_tensor *lengths;      /* in   i32 [B]: how many of the S keys each request has, clamped to 0 .. S; keys after
+                                      *      them are not read. NULL: all have S */
     const kiln_tensor *out;          /* out  [B][H][DV] */
     const kiln_tensor *lse;          /* out  f32 [B][H]; NULL: not wanted */
-    int64_t splits;                  /* shares of the keys; 0: as many as fill the device */
+    int64_t splits;                  /* into how many parts the keys are split; 0: as many as fill the device */
     double  scale;                   /* > 0; 0: 1/sqrt(D) */
     void   *workspace;               /* kiln_attention_decode_workspace_size bytes */
     size_t  workspace_bytes;

@@ -4,9 +4,9 @@
  *
  * A cached token is 576 values: all of them are its key, the first 512 also its value (the last 64 are rotary). With
  *     s[t] = scale * <q, key t>,   out = sum over t of softmax(s)[t] * key t [0 .. 511],   lse = ln sum over t of exp(s[t])
- * for each query row; a row that sees no key gives out 0 and lse +infinity; one that sees a score of NaN or +infinity gives NaN,
- * both, and a key whose score is -infinity counts as masked. All H query heads read the same latent keys (HKV = 1), or groups of
- * H / HKV of them read one of HKV.
+ * for each query row. A row that sees no key has out 0 and lse +infinity; one that sees a score of NaN or +infinity has NaN in
+ * out and lse; a key whose score is -infinity counts as masked. All H query heads read the same latent keys (HKV = 1), or each
+ * group of H / HKV of them reads one of HKV.
  *
  * A decoding step plans once and then runs every layer with that plan:
  *
@@ -16,10 +16,10 @@
  *     kiln_mla_plan_make(ops, stream, &(kiln_mla_plan_args){ .shape = &shape, .lengths = &lengths, ... }, &plan);   each step
  *     kiln_mla_decode(ops, stream, &(kiln_mla_decode_args){ .plan = &plan, .q = &q, ... });                each layer
  *
- * Where there is one key head only, tensors may name it too, before the last dimension: the fp8 caches, the keys that fill
- * them, kv and indices of sparse prefill: [pages][page size][1][656].
+ * Where there is only one key head, some tensors may have a dimension of 1 for it before the last one, as in
+ * [pages][page size][1][656]: the fp8 caches, the keys written to them, kv and indices of sparse prefill.
  *
- * What holds for all calls (memory, streams, errors, threads, first call) is said in kiln/ops/ops.h. The kernels are
+ * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call). The kernels are
  * kernels/mla/plan.tile, decode.tile, decode_dense_fp8.tile, decode_fp8.tile, cache.tile and prefill.tile.
  */
 #ifndef KILN_OPS_MLA_H
@@ -37,23 +37,23 @@ enum {
     KILN_MLA_FP8_BYTES = 656         /* of a token in the fp8 cache: 512 e4m3, 4 f32 scales, 64 bf16 */
 };
 
-/* ---- the plan: how the keys of a ragged batch are divided */
+/* ---- the plan: how the keys of a ragged batch are split */
 
-/* What decides the division, beside the lengths. */
+/* What determines the plan, besides the lengths. */
 typedef struct kiln_mla_shape {
     int64_t batch;                   /* requests */
-    int64_t queries;                 /* new tokens of each request: 1, or more with speculation */
+    int64_t queries;                 /* new tokens of each request: 1, or more with speculative decoding */
     int64_t query_heads;
     int64_t key_heads;               /* 0: 1 */
     int64_t topk;                    /* 0: dense; else the length of the lists of kiln_mla_decode_sparse */
     int64_t extra_topk;              /* of the lists for its extra cache; 0: none */
-    int64_t partitions;              /* work is cut into as many parts of equal cost; 0: as many as fill the device */
+    int64_t partitions;              /* number of parts of equal cost; 0: as many as fill the device */
 } kiln_mla_shape;
 
-/* A plan. Its numbers are in the caller's device memory, which must stay as it is until the last call that uses the plan
- * has run; the struct itself may be copied. */
+/* A plan. Its data is in the caller's device memory, which must not change until the last call that uses the plan has run;
+ * the struct itself may be copied. */
 typedef struct kiln_mla_plan {
-    kiln_mla_shape shape;            /* with no zeros left for defaults */
+    kiln_mla_shape shape;            /* with defaults filled in */
     kiln_tensor    parts;            /* i32 [partitions][8] */
     kiln_tensor    firsts;           /* i32 [batch + 1]: splits of the requests before */
 } kiln_mla_plan;
@@ -64,16 +64,16 @@ KILN_API kiln_status kiln_mla_plan_size(kiln_ops *ops, const kiln_mla_shape *sha
 typedef struct kiln_mla_plan_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_mla_shape *shape;
-    const kiln_tensor *lengths;      /* dense: in i32 [batch]: tokens in the cache of each request, the new ones among them;
-                                      *        0 is fine */
-    const kiln_tensor *topk_lengths; /* sparse: as the decoding calls will take them, so that parts have equal work; NULL: */
+    const kiln_tensor *lengths;      /* dense: in i32 [batch]: tokens in the cache of each request, including the new ones;
+                                      *        may be 0 */
+    const kiln_tensor *topk_lengths; /* sparse: those of the decoding calls, so that parts have equal work; NULL: */
     const kiln_tensor *extra_topk_lengths;                                  /* all lists are full */
     void   *memory;                  /* kiln_mla_plan_size bytes, aligned to 256 */
     size_t  memory_bytes;
 } kiln_mla_plan_args;
 
-/* Queues the making of a plan, a small kernel or two, and fills *plan, which calls queued later on the same stream may use.
- * In a captured graph it plans anew on each replay, for the lengths it finds then. */
+/* Queues one or two small kernels that compute a plan, and fills *plan, which calls queued later on the same stream may use.
+ * In a captured graph each replay computes the plan again, for the lengths at that time. */
 KILN_API kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_mla_plan_args *args, kiln_mla_plan *plan);
 
 /* ---- dense decoding over a paged cache */
@@ -95,7 +95,7 @@ typedef struct kiln_mla_decode_args {
     size_t workspace_bytes;
 } kiln_mla_decode_args;
 
-/* Slots of pages past a request's length, and table entries past its last page, are never looked at. */
+/* Slots of pages past a request's length, and table entries past its last page, are never read. */
 KILN_API kiln_status kiln_mla_decode_workspace_size(kiln_ops *ops, const kiln_mla_decode_args *args, size_t *bytes);
 KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_decode_args *args);
 
@@ -103,18 +103,18 @@ KILN_API kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const k
 
 typedef struct kiln_mla_decode_sparse_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
-    const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache; made for lists that count for as much
-                                      * as these, or for more, as full ones do: then parts are right, but not equal */
+    const kiln_mla_plan *plan;       /* with topk, and extra_topk if there is an extra cache; made for lists as long as these, or
+                                      * longer, as full ones are: then parts are valid, but not of equal cost */
     const kiln_tensor *q;            /* in   bf16 [batch][queries][query_heads][576]; one key head */
     const kiln_tensor *cache;        /* in   u8, i8 or e4m3 [pages][page size][656] */
-    const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * (page size) + place in it, in any order. One
-                                      *      below 0 or past the cache hides its place; one that occurs twice counts twice */
-    const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many places of a request's lists count: as planned; NULL: all */
-    const kiln_tensor *extra_cache;          /* in   a second cache, with lists of its own: tokens of both are attended to; or NULL */
+    const kiln_tensor *indices;      /* in   i32 [batch][queries][topk]: slots, page * (page size) + offset in it, in any order.
+                                      *      One below 0 or past the cache is masked; one that occurs twice counts twice */
+    const kiln_tensor *topk_lengths; /* in   i32 [batch]: how many entries of a request's lists count: as planned; NULL: all */
+    const kiln_tensor *extra_cache;          /* in   NULL, or a second cache, with its own lists: both are attended to */
     const kiln_tensor *extra_indices;        /* in   i32 [batch][queries][extra_topk] */
     const kiln_tensor *extra_topk_lengths;   /* in   i32 [batch] or NULL */
-    const kiln_tensor *sink;         /* in   f32 [query_heads]: a logit, natural and not scaled, that joins the denominator of out
-                                      *      only; NULL: none */
+    const kiln_tensor *sink;         /* in   f32 [query_heads]: a logit, natural and not scaled, that is added to the denominator
+                                      *      of out only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [batch][queries][query_heads][512] */
     const kiln_tensor *lse;          /* out  f32 [batch][query_heads][queries] */
     double scale;                    /* > 0; 0: 1/sqrt(576) */
@@ -129,14 +129,14 @@ KILN_API kiln_status kiln_mla_decode_sparse(kiln_ops *ops, kiln_stream *stream, 
 
 /* ---- filling and reading paged caches
  *
- * A slot is page * (page size) + place in it. Rows go to the slots that `slots` names, or row n to slot n. A slot below 0 or
- * past the cache is not written, and reads as zeros; slots that are written must differ. Nothing else of the cache is touched. */
+ * A slot is page * (page size) + offset in it. Rows go to the slots in `slots`, or row n to slot n. A slot below 0 or
+ * past the cache is not written, and reads as zeros; slots that are written must differ. The rest of the cache is unchanged. */
 
-/* Where the last `queries` tokens of each request stand: once a step, for every layer's append. */
+/* The slots of the last `queries` tokens of each request: once a step, for every layer's append. */
 typedef struct kiln_mla_slots_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *table;        /* in   i32 [batch][pages per request] */
-    const kiln_tensor *lengths;      /* in   i32 [batch]: the new tokens among them */
+    const kiln_tensor *lengths;      /* in   i32 [batch]: including the new tokens */
     const kiln_tensor *slots;        /* out  i32 [batch][queries]; -1 for a token before the first or past the table */
     int64_t page_size;               /* tokens of a page */
 } kiln_mla_slots_args;
@@ -152,8 +152,8 @@ typedef struct kiln_mla_append_args {
 
 KILN_API kiln_status kiln_mla_append(kiln_ops *ops, kiln_stream *stream, const kiln_mla_append_args *args);
 
-/* Into the 656-byte format: for each 128 of the first 512 values a scale, their largest magnitude / 448 (or 2^-126, if that
- * is more), and the e4m3 of value / scale; the last 64 values as bf16. A NaN stays one, of its own value alone. */
+/* Into the 656-byte format: for each 128 of the first 512 values a scale, max(largest magnitude / 448, 2^-126), and the
+ * e4m3 of value / scale; the last 64 values as bf16. A NaN stays NaN and affects no other value. */
 typedef struct kiln_mla_quantize_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *keys;         /* in    bf16 or f16 [N][576] */
@@ -175,22 +175,22 @@ typedef struct kiln_mla_dequantize_args {
 
 KILN_API kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla_dequantize_args *args);
 
-/* ---- sparse prefill: each query token attends to its own list of rows. Batches are one long list: offset the indices */
+/* ---- sparse prefill: each query token attends to its own list of rows. For batches concatenate rows and offset the indices */
 
 typedef struct kiln_mla_prefill_sparse_args {
     size_t  struct_size;             /* sizeof, or 0: see KILN_ARGS */
     const kiln_tensor *q;            /* in   bf16 [S][H][D]; D is 576 or 512 */
     const kiln_tensor *kv;           /* in   bf16 [SKV][D] */
-    const kiln_tensor *indices;      /* in   i32 [S][topk]: rows of kv, in any order. One below 0 or past SKV - 1 hides its
-                                      *      place; one that occurs twice counts twice */
-    const kiln_tensor *topk_lengths; /* in   i32 [S]: how many places of each list count; NULL: all */
-    const kiln_tensor *sink;         /* in   f32 [H]: a logit, natural and not scaled, that joins the denominator of out only;
-                                      *      NULL: none */
+    const kiln_tensor *indices;      /* in   i32 [S][topk]: rows of kv, in any order. One below 0 or past SKV - 1 is masked;
+                                      *      one that occurs twice counts twice */
+    const kiln_tensor *topk_lengths; /* in   i32 [S]: how many entries of each list count; NULL: all */
+    const kiln_tensor *sink;         /* in   f32 [H]: a logit, natural and not scaled, that is added to the denominator of out
+                                      *      only; NULL: none */
     const kiln_tensor *out;          /* out  bf16 [S][H][512] */
-    const kiln_tensor *max_logits;   /* out  f32 [S][H], base 2: the largest scale * log2(e) * <q, k>; none seen: -infinity; NaN
-                                      *      where lse is */
-    const kiln_tensor *lse;          /* out  f32 [S][H], base 2: log2 of the sum of 2^that; none seen: -infinity, and out is 0.
-                                      *      The decoding calls give natural logarithms and +infinity */
+    const kiln_tensor *max_logits;   /* out  f32 [S][H], base 2: the maximum of scale * log2(e) * <q, k>; no key: -infinity; NaN
+                                      *      where lse is NaN */
+    const kiln_tensor *lse;          /* out  f32 [S][H], base 2: log2 of the sum of 2^(scale * log2(e) * <q, k>); no key: -infinity,
+                                      *      and out is 0. The decoding calls return natural logarithms and +infinity */
     double scale;                    /* > 0; 0: 1/sqrt(D) */
 } kiln_mla_prefill_sparse_args;
 
