@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test.sh - everything that can be tested here, and one closing line: N passed, N failed, N skipped.
-# usage: [ALL=1] [TURN=0|1|2] [LIMIT=SECONDS] [TESTS='test_native ...'] test.sh BUILD
+# usage: [ALL=1] [TURN=0|1|2] [HALF=0|1] [LIMIT=SECONDS] [TESTS='test_native ...'] test.sh BUILD
 #
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
@@ -28,7 +28,7 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-if [ "$1" != --command ]; then others=kernels quick= whole=kernels brief= language=tests/language/run language_brief=; fi
+if [ "$1" != --command ]; then others=kernels of_avx2=kernels of_portable=kernels quick= whole=kernels brief= language=tests/language/run language_brief=; fi
 if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
     turn=${TURN:-$(($(date +%s) / 86400 % 3))}
@@ -37,6 +37,9 @@ if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
     language_brief=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
     others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
+    half=${HALF:-$(($(date +%s) / 86400 % 2))}
+    of_avx2=$(echo "$others" | awk -v half="$half" 'NR % 2 == half')
+    of_portable=$(echo "$others" | awk -v half="$half" 'NR % 2 != half')
 fi
 [ "$1" = --command ] || { rm -rf "$logs" "$build/test-cache"; mkdir -p "$logs"; }
 export KILN_CACHE="$build/test-cache" NO_COLOR=1
@@ -194,7 +197,7 @@ machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1;
 test_programs() { part programs run_ctest "$build"; }
 test_native()   { part kernels-native in_turns "" ""; }
 # shellcheck disable=SC2086
-test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $others; }
+test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }
 test_checked()  { part kernels-check "$build/kiln" test ${quick:+--quick} --check kernels; }
 # The programs take few of the language's cases where --check, another instruction set or what is GPUs' own is at stake.
 test_language() {
@@ -207,7 +210,7 @@ test_language() {
 
 test_avx2() {
     # shellcheck disable=SC2086
-    if machine_has avx2 fma f16c; then part kernels-avx2 "$build/kiln" test ${quick:+--quick} --isa=avx2 $others
+    if machine_has avx2 fma f16c; then part kernels-avx2 "$build/kiln" test ${quick:+--quick} --isa=avx2 $of_avx2
     else skip kernels-avx2 "this processor lacks avx2, fma or f16c"; fi
 }
 
@@ -337,12 +340,12 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build others quick whole brief language language_brief asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build of_avx2 of_portable quick whole brief language language_brief asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
 [ -n "$quick" ] && echo "natively, for Hopper and as generic code, in this turn ($turn), every case of:" $whole "and few (--quick) of the others;" \
-    "other forms of the same code took few cases (--quick), avx2 and portable C none of these kernels (ALL=1 takes all):" \
+    "other forms of the same code took few cases (--quick), avx2 these files and portable C the others:" $of_avx2 "and both none of (ALL=1 takes all):" \
     $(find kernels -name '*.tile' | grep -vxF "$others" | sort) "and no form on the CPU but the native one tests/language/run/clusters.tile conversions.tile layouts.tile sparse24.tile"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'
