@@ -4,7 +4,8 @@
 // Every pass is a stage of `kiln dump`, beside "tile" (what the checker made), "schedule" (of GPUs), "loop" and "source".
 #include "compile/compile.h"
 #include "emit/emit.h"
-#include "lower/gpu/schedule/schedule.h"
+#include "lower/gpu/schedule/dump.h"
+#include "lower/gpu/schedule/verify.h"
 #include "passes/passes.h"
 
 #include <assert.h>

@@ -39,7 +39,7 @@
 //     box_copy.c              which part of a box is this CTA's
 //     l2_prefetch.c           boxes of the next step, prefetched into the L2 cache
 //     row_index_loop.c        steps of a producer group that knows its rows ahead
-//   actions.c                 both walks add actions to the schedule (lower/gpu/schedule.h), with what each accesses
+//   actions.c                 both walks add actions to the schedule (schedule/build.h), with what each accesses
 //     action_accesses.c
 //   print_action.c            print the finished schedule, action after action, deciding nothing
 //     print_roles.c           the kernel's frame and the threads of each role
@@ -89,7 +89,7 @@
 #include "layout/layout.h"
 #include "lower/common/common.h"
 #include "lower/gpu/lower.h"
-#include "lower/gpu/schedule/schedule.h"
+#include "lower/gpu/schedule/build.h"
 
 enum {
     WARPGROUP_THREADS = 128,

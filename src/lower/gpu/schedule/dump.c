@@ -2,7 +2,7 @@
 // dump.c - a schedule as text: its tables, then each role's actions, a line each, bodies indented.
 //
 // Source operations stand as Tile IR prints them, cut to one line. Nothing here is read back.
-#include "lower/gpu/schedule/schedule.h"
+#include "lower/gpu/schedule/dump.h"
 #include "ir/names.h"
 
 enum { SOURCE_COLUMNS = 100 }; // of a source operation; the rest is left out

@@ -5,7 +5,7 @@
 // full after as many as it has slots, and what a step leaves for the next shows in the second.
 //
 // before: any schedule       after: the same; its first fault, or none in what was run
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 enum { ACTIONS_MAX = 30000 }; // in all runs of a schedule
 

@@ -1,181 +1,29 @@
 // SPDX-License-Identifier: MIT
-// verify.h - the parts of schedule_verify(): a bounded run of the roles against each other, and what it keeps.
-//
-// An *agent* is a warp group that runs a role: a role of several groups is several agents. Agents run one at a time until
-// they wait; each counts its actions. What one knows of the others is a vector clock: of each agent, the last action whose
-// effects it may rely on. Its own entry is the last action that all its threads have seen together (a barrier). So what is
-// found does not depend on the order in which agents happen to run.
+// verify.h - the verifier of schedules: what it can find, and the one function that finds it.
 #ifndef KILN_LOWER_GPU_SCHEDULE_VERIFY_H
 #define KILN_LOWER_GPU_SCHEDULE_VERIFY_H
 
 #include "lower/gpu/schedule/schedule.h"
 
-enum { AGENTS_MAX = 12, NAMED_BARRIERS = 16, CLUSTER_BARRIER = NAMED_BARRIERS };
+typedef enum ScheduleFaultKind {
+    FAULT_NONE,
+    FAULT_NOT_VISIBLE, // 1. a tile is read that no wait or barrier has made visible to the role
+    FAULT_RING,        // 2. a slot filled too early, released twice or never; counts; trip counts
+    FAULT_PROXY,       // 3. threads' stores read by the async proxy without a fence, or the reverse
+    FAULT_IN_FLIGHT,   // 4. operands or accumulators of an MMA in flight are touched
+    FAULT_MEMORY,      // 5. tiles alive at once overlap; shared memory or registers exceed the device's
+    FAULT_BARRIER,     // 6. a named barrier used by two meetings that can overlap, or by part of a warp
+    FAULT_DEADLOCK,    // 7. a wait whose arrival depends on that wait
+} ScheduleFaultKind;
 
-typedef struct VectorClock {
-    int at[AGENTS_MAX];
-} VectorClock;
+typedef struct ScheduleFault {
+    ScheduleFaultKind kind;
+    Span span;
+    const char *message; // names the tile, ring or barrier, the role, and what was expected
+} ScheduleFault;
 
-// ---- programs (verify_program.c): a role's tree as a list of steps
-
-typedef enum StepKind { STEP_DO, STEP_LOOP, STEP_NEXT, STEP_SCOPE, STEP_LEAVE, STEP_IF, STEP_GOTO, STEP_END } StepKind;
-
-typedef struct ProgramStep {
-    StepKind kind;
-    const Action *action;
-    int loop;   // among the source loops; -1: none
-    int target; // step behind the loop or the body; of STEP_NEXT: the body's first
-    int first;  // of STEP_LEAVE: the step of its STEP_SCOPE
-    int warps;  // of the agent that run it: -1: all
-    bool is_divergent;
-} ProgramStep;
-
-typedef struct Program {
-    VEC(ProgramStep) steps;
-} Program;
-
-// One loop of the source, or the grid: all roles make the same number of steps in it.
-typedef struct SourceLoop {
-    const void *source; // a TileOp; the schedule itself: the grid
-    int known;          // trip count, if it is a constant; else -1
-    bool is_outer;      // has others within
-    int trips;          // in this run
-} SourceLoop;
-
-typedef struct Programs {
-    VEC(SourceLoop) loops;
-    VEC(Program *) roles;
-    int *ring_loop; // the source loop at whose steps' end a ring advances; -1: none
-    bool has_branches;
-} Programs;
-
-void make_programs(const Schedule *schedule, Programs *programs);
-
-// ---- the run
-
-typedef enum Blocked { IS_RUNNING, ON_EMPTY, ON_FULL, ON_BARRIER, HAS_ENDED } Blocked;
-
-// What an operation in flight touches.
-typedef struct FlightAccess {
-    int tile, cell, fill;
-    bool reads, writes;
-} FlightAccess;
-typedef struct Flight {
-    const Action *action;
-    int group; // of cp.async: the commit that it belongs to
-    FlightAccess accesses[4];
-    int n;
-} Flight;
-typedef VEC(Flight) Flights; // the oldest first
-
-// An agent's view of a ring: the fill at hand, the next that it has not acquired, waited for; which of the last 64 it has
-// released.
-typedef struct RingView {
-    int fill, acquired, waited;
-    uint64_t released;
-    bool uses, fills, releases; // has actions of that sort
-} RingView;
-
-typedef struct Agent {
-    const ScheduleRole *role;
-    const Program *program;
-    const char *name;
-    int number, group, groups, threads, warps;
-    int pc, now; // the next step; actions done
-    VectorClock seen, fenced;
-    int *step, *round, *saved; // of source loops: the step at hand, the round; saved: by step of the program
-    bool *is_inside;
-    int next_of; // within SCOPE_NEXT_STEP, if there is a next: the source loop; else -1
-    RingView *rings;
-    int *turns; // of tiles with slots and no ring
-    Flights mmas, stores, copies;
-    int commits;
-    bool comes[NAMED_BARRIERS + 1]; // has actions at that barrier
-    Blocked blocked;
-    int on, fill; // ring and fill, or barrier, that it waits for
-} Agent;
-
-typedef struct Phase {
-    int arrivals, bytes, done;        // of the phase at hand; phases that are over
-    VectorClock seen, fenced;         // what arrived with
-    VectorClock all_seen, all_fenced; // of the latest phase that is over
-} Phase;
-typedef struct RingRun {
-    Phase *full, *empty; // a slot each
-} RingRun;
-
-typedef struct BarrierRun {
-    int threads, arrived; // of the meeting at hand; threads 0: none is
-    int came[AGENTS_MAX],
-        last[AGENTS_MAX]; // by agent, the action with which it came; 0: it did not; last: to the one before
-    bool waits[AGENTS_MAX], last_waited[AGENTS_MAX];
-    VectorClock seen, fenced;
-} BarrierRun;
-
-// When an agent last did something to a cell, by which action, and when before that. Groups that run one action together have
-// elements of their own.
-typedef struct CellAccess {
-    int last, before;
-    const Action *action;
-} CellAccess;
-
-// A slot of a shared tile.
-typedef struct Cell {
-    int fill;    // 1 + the fill that lies in it, of a ring's tile
-    int copying; // cp.async copies that nobody has waited for
-    CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
-    int stored[AGENTS_MAX]; // the last write by threads that TMA has not replaced
-} Cell;
-
-typedef struct Run {
-    const Schedule *schedule;
-    Arena *arena;
-    Programs programs;
-    Agent *agents;
-    int n_agents;
-    RingRun *rings;
-    BarrierRun barriers[NAMED_BARRIERS + 1];
-    Cell *cells;
-    int *first_cell; // of a tile
-    int n_cells;
-    int pattern;      // of conditions: 0 all hold, 1 none, 2 and 3 in turns
-    bool is_reversed; // the last agents run first
-    int budget;       // actions that may still be run
-    ScheduleFault fault;
-} Run;
-
-// The first fault is kept. Returns false.
-bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-void clock_join(VectorClock *into, const VectorClock *from);
-// What others learn from what the agent does now; all: all its warps take part, so that it speaks for all its threads.
-void clock_publish(const Agent *agent, bool all, VectorClock *seen, VectorClock *fenced);
-void clock_learn(Agent *agent, const VectorClock *seen, const VectorClock *fenced);
-
-// verify_rings.c. False: a fault. An agent that has to wait is blocked, and comes again to the same action.
-bool run_ring_action(Run *run, Agent *agent, const Action *action);
-bool land_bytes(Run *run, Agent *agent, const Action *copy);
-bool check_rings_at_end(Run *run);
-bool is_released(const RingView *view, int fill);
-int fill_of(const Run *run, const Agent *agent, int ring, int ahead);
-bool is_full(const Run *run, int ring, int fill);
-bool is_empty(const Run *run, int ring, int fill);
-
-// verify_barriers.c
-int barrier_of(const Agent *agent, const Action *action);
-bool run_barrier_action(Run *run, Agent *agent, const ProgramStep *step);
-
-// verify_accesses.c
-bool run_accesses(Run *run, Agent *agent, const Action *action);
-bool check_release(Run *run, const Agent *agent, const Action *action, int ring, int fill);
-void retire(Run *run, Agent *agent, Flights *flights, int pending);
-void retire_copies(Run *run, Agent *agent, int pending);
-void fence_async(Agent *agent);
-
-// verify_run.c
-void run_roles(Run *run);        // until all have ended, nobody can go on, or a fault
-void explain_deadlock(Run *run); // verify_deadlock.c
-bool check_tables(Run *run);     // verify_tables.c: memory, registers, barriers' numbers; false: a fault
+// The first fault, or FAULT_NONE. Runs the roles against each other with few steps of every loop and both arms of every
+// condition; never changes the schedule.
+ScheduleFault schedule_verify(const Schedule *schedule);
 
 #endif

@@ -4,7 +4,7 @@
 // before an action: what it reads is visible to the agent and, where TMA or wgmma read it, fenced; what it writes nobody may
 //                   still read; nothing in flight is touched
 // after:            its accesses are noted, or are in flight until a wait
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 static const ScheduleTile *tile_at(const Run *run, int tile) { return run->schedule->tiles.items[tile]; }
 

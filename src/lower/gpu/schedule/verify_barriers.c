@@ -3,7 +3,7 @@
 //
 // A named barrier counts threads and tells one meeting from the next by nothing. Who comes to the next must know that the
 // one before is over: it waited there itself, or heard of all who came. Else two meetings can overlap.
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 int barrier_of(const Agent *agent, const Action *action)
 {

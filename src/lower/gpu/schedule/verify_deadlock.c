@@ -3,7 +3,7 @@
 //
 // Who waits for something that nobody will do any more (all who could have passed it or ended) has found a fault of counts.
 // Else each waits for one that waits itself: the circle is the fault.
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 static const char *ring_name(const Run *run, int ring) { return run->schedule->rings.items[ring]->name; }
 

@@ -2,7 +2,7 @@
 // verify_program.c - each role's tree of actions as a list of steps with jumps, so that an agent can stop anywhere.
 //
 // after: a program for each role, and all source loops that any role has, each once
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 // Where break, continue and return go, while the body is made.
 typedef struct Target {

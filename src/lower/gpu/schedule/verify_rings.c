@@ -4,7 +4,7 @@
 // A phase of a slot's mbarrier is over when the arrivals that it counts have come and as many bytes as were announced. It
 // carries what those who arrived knew. mbarriers tell phases apart by parity alone, so that a wait for a phase that lies
 // more than one behind never ends: who may wait so late is a fault, too.
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 static const ScheduleRing *ring_at(const Run *run, int ring) { return run->schedule->rings.items[ring]; }
 

@@ -3,7 +3,7 @@
 //
 // before: programs are made, trip counts and conditions of this run chosen, everything else zero
 // after:  a fault is found, or what happened was right
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 #include <stdarg.h>
 

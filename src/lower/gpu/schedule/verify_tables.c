@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // verify_tables.c - what a schedule's tables say without running it: shared memory, registers, accesses within bounds.
-#include "lower/gpu/schedule/verify.h"
+#include "lower/gpu/schedule/verify_run.h"
 
 enum { MBARRIER_BYTES = 8, THREAD_REGISTERS_MAX = 255 };
 

@@ -2,6 +2,8 @@
 // A schedule as text: the tables, then the roles.
 #include "schedules.h"
 
+#include "lower/gpu/schedule/dump.h"
+
 static void expect_dump(Made made, const char *expected)
 {
     Text text = { .arena = made.arena };

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "lower/gpu/schedule/schedule.h"
+#include "lower/gpu/schedule/build.h"
 
 #include <stdlib.h>
 

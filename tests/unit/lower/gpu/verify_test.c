@@ -3,6 +3,8 @@
 // and its role.
 #include "schedules.h"
 
+#include "lower/gpu/schedule/verify.h"
+
 static void expect_right(Made made)
 {
     const ScheduleFault fault = schedule_verify(made.schedule);

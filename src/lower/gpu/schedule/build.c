@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// schedule.c - making a schedule: tables first, then the actions of one role after another.
-#include "lower/gpu/schedule/schedule.h"
+// build.c - making a schedule: tables first, then the actions of one role after another.
+#include "lower/gpu/schedule/build.h"
 
 #include <assert.h>
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// action.h - one action of a role: its kind, what it accesses of the schedule's tiles, and the numbers of its kind.
+//
+// Actions are a tree. `next` is the action that follows in the same body; an action with a body is control flow, or does what
+// its body says in the course of its work. Tiles and rings are numbers: places in the schedule's tables (schedule.h).
+#ifndef KILN_LOWER_GPU_SCHEDULE_ACTION_H
+#define KILN_LOWER_GPU_SCHEDULE_ACTION_H
+
+#include "ir/tile.h"
+#include "lower/gpu/schedule/action_kind.h"
+
+enum { NO_RING = -1, NO_TILE = -1 }; // in place of a number
+
+// What an action touches of a tile. Async: by TMA or by wgmma's reading of shared memory.
+typedef struct TileAccess {
+    int tile;
+    bool reads, writes, is_async;
+    bool is_addition; // atomic, and nothing else: in any order among themselves
+    int ahead;        // slots from the current one: -1 is the step before's
+} TileAccess;
+
+typedef struct Action Action;
+struct Action {
+    ActionKind kind;
+    const TileOp *op; // of the source; NULL: made by a pass
+    Span span;
+    Action *next;
+    Action *body, *otherwise; // of an action without control flow: what it does in the course of its work
+    TileAccess *accesses;
+    int n_accesses;
+    union {
+        struct {
+            LoopPart part;
+            int ahead; // of LOOP_AHEAD
+            const TileOp *source;
+        } loop; // source: the same pointer in all roles
+        struct {
+            const TileOp *source;
+            bool is_uniform;
+        } branch; // is_uniform: the same for all threads of the role
+        struct {
+            ScopeKind kind;
+            const TileOp *source;
+            int threads;
+        } scope;
+        struct {
+            TileKind how;
+        } jump; // T_BREAK, T_CONTINUE, T_RETURN
+        // arrivals: how many this action makes in all, over the threads of its role (and of the cluster)
+        struct {
+            int ring;
+            RingSlot slot;
+            int arrivals, bytes;
+            int tile; // of ACTION_ADVANCE with NO_RING
+        } ring;
+        struct {
+            CopyKind how;
+            int ring, bytes;
+            const char *predicate;
+        } copy; // ring: NO_RING, or the one it fills
+        struct {
+            int pending;
+            bool completes;
+            bool fences;       // of ACTION_STORE_WAIT: threads see the tensors as they are then
+            bool is_by_groups; // of ACTION_COPY_WAIT: the copies are committed
+        } wait;
+        struct {
+            StoreKind how;
+            int bytes;
+        } store;
+        struct {
+            const char *instruction;
+            int count;
+            bool is_async;
+            int accumulator;
+        } mma;
+        struct {
+            int tile;
+        } registers;
+        struct {
+            MapKind how;
+            int tile; // of all but MAP_ELEMENTS
+        } map;
+        struct {
+            int barrier, threads;
+            BarrierOf of;
+        } barrier; // threads: that the barrier counts
+        struct {
+            DeclareKind what;
+            int ring;
+        } declare;
+    };
+    const void *print; // what printing needs beside `op`: of the file that made the action
+};
+
+#endif
