@@ -6,6 +6,7 @@
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/facts/operands.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)

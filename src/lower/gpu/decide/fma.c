@@ -4,26 +4,12 @@
 // Every thread computes a rectangle of the result in registers, from operands in shared memory (fma.cuh); each element
 // it loads is used for a whole edge of the rectangle.
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/operands.h"
 
 enum {
     FMA_REGISTERS = 128,       // of a thread's part of the result
     SWIZZLED_RESULT = 64 * 64, // elements of a result whose operands are worth a swizzle
 };
-
-// Of the prelude; NULL: there is none.
-static const char *const element_class[DTYPE_COUNT] = {
-    [DTYPE_F32] = "Element<float>",  [DTYPE_TF32] = "Element<float>",
-    [DTYPE_F64] = "Element<double>", [DTYPE_I32] = "Element<int32_t>",
-    [DTYPE_I8] = "Element<int8_t>",  [DTYPE_U8] = "Element<uint8_t>",
-    [DTYPE_BF16] = "Bf16",           [DTYPE_F16] = "F16",
-    [DTYPE_E4M3] = "E4m3",           [DTYPE_E5M2] = "E5m2",
-};
-
-const char *fma_class(DType type) { return element_class[type]; }
-
-int fma_piece(DType type) { return dtype_bits(type) == 64 ? 2 : 4; }
-
-bool fma_is_along(const Operand *x, bool is_left) { return is_left ? !x->transposed : x->transposed; }
 
 static const char *check_operand(Lowering *lo, const Operand *x)
 {

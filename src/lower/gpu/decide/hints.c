@@ -6,8 +6,7 @@
 // rows, but ldmatrix and ordinary loads can. rows, columns, partial and transposed, hints of a product's result, are
 // products.c's.
 #include "lower/gpu/facts/lowering.h"
-
-int row_padding(const Buffer *tile) { return tile->hint == HINT_PADDED && tile->rank >= 2 ? tile->hint_value : 0; }
+#include "lower/gpu/facts/operands.h"
 
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout)
 {

@@ -10,6 +10,7 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/facts/operands.h"
 
 int shared_bytes_max(const Lowering *lo) { return lo->gpu->shared_bytes_max; }
 

@@ -14,19 +14,7 @@
 //         panels
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/elementwise.h"
-
-bool product_region(const Region *region, int64_t *start, int64_t *width)
-{
-    int n = 0;
-    for (int d = 0; d < region->buffer->rank; d++) {
-        const Sub *const sub = &region->subs[d];
-        if (!sub->is_range) return false;
-        if (n == 2 || sub->step || !expr_as_int(sub->start, &start[n]) || !expr_as_int(sub->width, &width[n]))
-            return false;
-        n++;
-    }
-    return n == 2;
-}
+#include "lower/gpu/facts/operands.h"
 
 bool product_is_fixed(const Product *p)
 {
@@ -97,11 +85,6 @@ static int operand_step(const Lowering *lo, DType type)
 {
     const MmaShape *const mma = gpu_mma(lo->gpu, MMA_WARP);
     return mma ? mma_step(mma, type) : 0;
-}
-
-const MmaShape *product_mma(const Lowering *lo, const Product *p)
-{
-    return gpu_mma(lo->gpu, p->kind == PRODUCT_WGMMA ? MMA_WARP_GROUP : MMA_WARP);
 }
 
 // Padded rows are read by ldmatrix alone.

@@ -4,6 +4,7 @@
 // The kept elements lie and move like a dense operand of half the contraction; the right operand has all of it. Where
 // their places lie is said in print_sparse.c. TF32 keeps one of two neighbours there, not two of four.
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/operands.h"
 
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
 {

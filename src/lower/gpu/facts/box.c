@@ -9,6 +9,7 @@
 // end before the box does (the last page of a request, a window) or begin after it, the rows outside must be zero,
 // whatever memory holds: such a box is cut.
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/operands.h"
 
 enum {
     BOX_MAX = 256, // elements along each dimension of a box

@@ -480,14 +480,11 @@ bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); 
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 
 // ---- products.c
-const MmaShape *product_mma(const Lowering *lo, const Product *p);         // of one that tensor cores take
-bool has_padded_rows(const Product *p);                                    // of an operand in shared memory
-bool product_region(const Region *region, int64_t *start, int64_t *width); // two ranges at fixed places
-bool product_is_fixed(const Product *p);                                   // both operands are such ranges
+bool has_padded_rows(const Product *p);  // of an operand in shared memory
+bool product_is_fixed(const Product *p); // both operands are such ranges
 
 // ---- hints.c: layout(tile) = swizzle(n), padded(n)
 void take_layout_hints(Lowering *lo);
-int row_padding(const Buffer *tile); // elements between its rows
 // shared_panels() of a tile, or what its hint wants: padded rows have swizzle_bytes 0. False: none for tensor cores.
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout);
 

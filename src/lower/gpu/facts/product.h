@@ -8,9 +8,6 @@
 // ---- fma.c: deciding
 const char *plan_fma(Lowering *lo, Product *p); // NULL: can be done
 bool finish_fma(Lowering *lo, Product *p);
-const char *fma_class(DType type);                       // of the prelude; NULL: there is none
-int fma_piece(DType type);                               // elements of the contraction, or lines, that one load brings
-bool fma_is_along(const Operand *operand, bool is_left); // the contraction runs along rows of its tile
 
 // ---- sparse.c: deciding; 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it

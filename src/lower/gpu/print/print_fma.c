@@ -2,6 +2,7 @@
 // print_fma.c - printing: a product by multiply-adds (fma.c) is one call of the prelude's template (fma.cuh).
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/operands.h"
 
 static const char *operand_class(Printer *pr, const Operand *x, bool along, int runs, int run, int stride)
 {

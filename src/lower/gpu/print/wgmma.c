@@ -6,6 +6,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/operands.h"
 
 // ---- instructions as helper functions, one per shape in use
 
