@@ -6,6 +6,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/roles.h"
+#include "lower/gpu/facts/groups.h"
 
 // ---- roles
 

@@ -10,6 +10,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/facts/groups.h"
 
 // ---- barriers
 

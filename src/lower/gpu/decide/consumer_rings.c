@@ -7,6 +7,7 @@
 //
 // before: statements have their groups, the producer its rings       after: these tiles have rings, too
 #include "lower/gpu/decide/actions.h"
+#include "lower/gpu/facts/groups.h"
 
 static void note_consumer_fill(Ring *ring, TileOp *op, int group)
 {

@@ -7,6 +7,7 @@
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/groups.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)

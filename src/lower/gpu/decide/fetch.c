@@ -10,6 +10,7 @@
 // before: every tile has its storage       after: fetched copies are marked, their tiles have rings; lo->has_producer
 //         if any do
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/groups.h"
 
 typedef struct Known {
     const KnownValues *values;

@@ -6,6 +6,7 @@
 // a group barrier orders, it orders for everything before it, so that most reuse in the next turn of a loop is covered
 // by the turn's own group barriers.
 #include "lower/gpu/decide/hazards.h"
+#include "lower/gpu/facts/groups.h"
 
 static TileOp *last_inside(Lowering *lo, TileOp *op)
 {

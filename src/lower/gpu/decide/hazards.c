@@ -10,6 +10,7 @@
 //
 // after: barrier_before, with its group, of every op, and the group barriers
 #include "lower/gpu/decide/hazards.h"
+#include "lower/gpu/facts/groups.h"
 
 static bool alternates(const Walk *walk, int i) { return tile_at(walk, i) && tile_at(walk, i)->alternates; }
 

@@ -15,6 +15,7 @@
 #include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/groups.h"
 
 // ---- reductions
 

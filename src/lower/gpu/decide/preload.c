@@ -14,6 +14,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/groups.h"
 
 enum { OTHER_REGISTERS = 40, BESIDE_GROUP = 24 }; // of a thread, beside its fragments and operands
 

@@ -5,6 +5,7 @@
 // groups, those that need few give registers back (setmaxnreg), and the others take them. What has no row here stays as
 // compiled.
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/groups.h"
 
 enum {
     REGISTERS_MAX = 240,     // that a thread is given

@@ -9,6 +9,7 @@
 // element by element.
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/groups.h"
 
 const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile_info(lo, rows->store->store.buffer); }
 

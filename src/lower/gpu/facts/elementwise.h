@@ -5,7 +5,6 @@
 
 #include "lower/gpu/facts/lowering.h"
 
-// ---- iterate.c
 // One pass of a forall as a thread sees it: which register each mode is at, and loads made beforehand.
 struct Iteration {
     const LoopIndex *indices;
@@ -48,14 +47,30 @@ struct Iteration {
     bool is_linear; // the distributed indices are counted through by all threads together
 };
 
+// ---- iteration.c
+Iteration own_iteration(void);            // of one thread alone
+bool is_map(const TileOp *op);            // as_map takes it
 TileOp *as_map(Lowering *lo, TileOp *op); // a copy, fill or tile atomic as a forall; a forall as it is
-void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
-Iteration own_iteration(void);                                                // of one thread alone
-bool is_map(const TileOp *op);                                                // as_map takes it
 LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
-int loop_index_of(const LoopIndex *indices, int n, const Expr *sub);          // -1: no plain index
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
-bool full_extent(const LoopIndex *index, int64_t *extent); // 0 .. extent, constant
+bool full_extent(const LoopIndex *index, int64_t *extent);           // 0 .. extent, constant
+int loop_index_of(const LoopIndex *indices, int n, const Expr *sub); // -1: no plain index
+// Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
+bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
+// Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of
+// dimension 0, the slowest first, then those of dimension 1, and so on; dims says how many and of which extents. Each
+// stands once.
+typedef struct Subscripts {
+    DimensionSplit dims[MAX_RANK];
+    int n, index[LAYOUT_MAX_RANK];
+    bool is_split;
+} Subscripts;
+bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
+bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
+bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
+
+// ---- iterate.c
+void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
 typedef struct MapUse {
     TileUse use;
     TileOp *op;

@@ -426,13 +426,8 @@ void find_tails(Lowering *lo); // before: it is known which tiles a cluster exch
 
 // ---- warp_roles.c
 void find_warp_roles(Lowering *lo);
-bool is_single(uint32_t groups);
 void assign_fragment_groups(Lowering *lo);
 void finish_warp_roles(Lowering *lo);
-uint32_t op_groups(Lowering *lo, TileOp *op);  // that run it; all, if nothing is placed
-bool uses_fragments(Lowering *lo, TileOp *op); // in registers
-Partition map_partition(Lowering *lo, TileOp *map);
-uint32_t light_groups(Lowering *lo); // that compute no products
 
 // ---- consumer_rings.c
 void find_consumer_rings(Lowering *lo);
@@ -464,20 +459,6 @@ const bool *find_several_writers(Lowering *lo); // several_writers.c: by buffer
 const bool *find_sums(Lowering *lo);            // the same: tensors that tiles are added to, and no more
 void explain(Lowering *lo);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
-
-// Are the subscripts exactly some of these indices, each once? Then which[d] is the index of subscript d.
-bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which);
-// Subscripts that are indices, or indices that count a dimension through together (y*H + h): index[] is those of
-// dimension 0, the slowest first, then those of dimension 1, and so on; dims says how many and of which extents. Each
-// stands once.
-typedef struct Subscripts {
-    DimensionSplit dims[MAX_RANK];
-    int n, index[LAYOUT_MAX_RANK];
-    bool is_split;
-} Subscripts;
-bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
-bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
-bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 
 // ---- products.c
 bool has_padded_rows(const Product *p);  // of an operand in shared memory

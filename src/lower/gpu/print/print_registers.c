@@ -4,6 +4,7 @@
 // before: a role begins, and its group of threads is known        after: the group has what registers.c gives it
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/groups.h"
 
 static void emit_set(Printer *pr, const char *verb, int registers) { emit_call(pr, verb, 1, i32_const(pr, registers)); }
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// iteration.c - indices and subscripts of a forall: copies as foralls, extents, and which indices a subscript is.
+#include "lower/gpu/facts/elementwise.h"
+
+Iteration own_iteration(void)
+{
+    Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
+    for (int i = 0; i < COUNT(it.dim_of); i++) it.dim_of[i] = -1;
+    return it;
+}
+
+bool is_map(const TileOp *op)
+{
+    return op->kind == T_FORALL || op->kind == T_COPY || op->kind == T_FILL || op->kind == T_ATOMIC_TILE;
+}
+
+// ---- copies as foralls
+
+LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span)
+{
+    Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, name, span);
+    const Range range = expr_range(extent);
+    var->lo = int_const(lo->arena, 0);
+    if (range.has_hi) var->hi = int_const(lo->arena, range.hi - 1);
+    return (LoopIndex){ var, var->lo, extent };
+}
+
+TileOp *as_map(Lowering *lo, TileOp *op)
+{
+    if (op->kind == T_FORALL) return op;
+    OpInfo *const info = op_info(lo, op);
+    if (info->map) return info->map;
+    const Region *const dst = op->kind == T_FILL ? &op->fill.dst : &op->copy.dst;
+    const int n = region_rank(dst);
+    LoopIndex *const indices = NEW_ARRAY(lo->arena, LoopIndex, n + 1);
+    Expr *along[MAX_RANK], **const subs = NEW_ARRAY(lo->arena, Expr *, MAX_RANK), *from[MAX_RANK], *value;
+    for (int i = 0; i < n; i++) {
+        indices[i] = new_index(lo, arena_printf(lo->arena, "i%d", i), region_extent(dst, i), op->span);
+        along[i] = expr_var(lo->arena, indices[i].var);
+    }
+    region_element(lo->arena, dst, along, subs);
+    if (op->kind == T_FILL) {
+        value = op->fill.value;
+    } else {
+        region_element(lo->arena, &op->copy.src, along, from);
+        value = expr_load(lo->arena, op->copy.src.buffer, from);
+        value->span = op->copy.src.span;
+    }
+    value = expr_convert(lo->arena, dst->buffer->type, value);
+    TileOp *const body = NEW(lo->arena, TileOp, .kind = op->kind == T_ATOMIC_TILE ? T_ATOMIC : T_STORE,
+                             .span = dst->span.source ? dst->span : op->span);
+    if (op->kind == T_ATOMIC_TILE) {
+        body->atomic.op = ATOMIC_ADD;
+        body->atomic.buffer = dst->buffer;
+        body->atomic.subs = subs;
+        body->atomic.value = value;
+    } else {
+        body->store.buffer = dst->buffer;
+        body->store.subs = subs;
+        body->store.value = value;
+    }
+    TileOp *const map = NEW(lo->arena, TileOp, .kind = T_FORALL, .span = op->span, .groups = op->groups);
+    map->forall.indices = indices;
+    map->forall.n = n;
+    map->forall.body = body;
+    return info->map = map;
+}
+
+// ---- extents
+
+bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi)
+{
+    return expr_as_int(index->lo, lo) && expr_as_int(index->hi, hi);
+}
+
+bool full_extent(const LoopIndex *index, int64_t *extent)
+{
+    int64_t from;
+    return static_extent(index, &from, extent) && from == 0 && *extent > 0;
+}
+
+// ---- subscripts
+
+int loop_index_of(const LoopIndex *indices, int n, const Expr *sub)
+{
+    if (sub->kind == E_VAR)
+        for (int i = 0; i < n; i++)
+            if (indices[i].var == sub->var.var) return i;
+    return -1;
+}
+
+bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indices, int n, int *which)
+{
+    for (int d = 0; d < rank; d++) {
+        which[d] = loop_index_of(indices, n, subs[d]);
+        for (int e = 0; e < d; e++)
+            if (which[e] == which[d]) return false;
+        if (which[d] < 0) return false;
+    }
+    return true;
+}
+
+// One subscript as indices that count it through together: y*H + h with y < Y and h < H.
+static bool match_split(Lowering *lo, Expr *sub, const LoopIndex *indices, int n, DimensionSplit *split, int *index)
+{
+    Var *vars[LAYOUT_MAX_RANK];
+    int64_t coefficients[LAYOUT_MAX_RANK], constant, unit = 1;
+    Expr *rest;
+    int used = 0;
+    if (n > LAYOUT_MAX_RANK) return false;
+    for (int i = 0; i < n; i++) vars[i] = indices[i].var;
+    if (!expr_affine(lo->arena, sub, vars, n, coefficients, &rest) || !expr_as_int(rest, &constant) || constant != 0)
+        return false;
+    for (int i = 0; i < n; i++) used += coefficients[i] != 0;
+    split->n = used;
+    for (int part = used - 1; part >= 0; part--) { // the fastest first
+        int64_t extent = 0;
+        for (int i = 0; i < n && extent == 0; i++)
+            if (coefficients[i] == unit && full_extent(&indices[i], &extent)) {
+                index[part] = i;
+                coefficients[i] = 0;
+            }
+        if (extent == 0 || unit * extent > 1 << 20) return false;
+        split->extent[part] = (int)extent;
+        unit *= extent;
+    }
+    return used > 1;
+}
+
+bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result)
+{
+    *result = (Subscripts){ 0 };
+    bool seen[LAYOUT_MAX_RANK * 2] = { false };
+    for (int d = 0; d < rank; d++) {
+        DimensionSplit *const split = &result->dims[d];
+        int index[LAYOUT_MAX_RANK] = { loop_index_of(indices, n, subs[d]) };
+        if (index[0] >= 0) *split = (DimensionSplit){ 1, { 1 } };
+        else if (!match_split(lo, subs[d], indices, n, split, index)) return false;
+        result->is_split |= split->n > 1;
+        for (int i = 0; i < split->n; i++) {
+            if (result->n == LAYOUT_MAX_RANK || seen[index[i]]) return false;
+            seen[index[i]] = true;
+            result->index[result->n++] = index[i];
+        }
+    }
+    return true;
+}
+
+bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts)
+{
+    *parts = tile->layout;
+    return !subs->is_split || layout_split(&tile->layout, subs->dims, parts);
+}
+
+bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer)
+{
+    const TileInfo *const tile = tile_info(lo, buffer);
+    return tile && tile->storage == TILE_IN_REGISTERS;
+}
