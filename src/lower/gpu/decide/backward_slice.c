@@ -4,15 +4,7 @@
 //
 // before: it is known which copies are fetched and which statements fill      after: find_backward_slice(): lo->needed
 #include "lower/gpu/decide/producer.h"
-
-bool is_fetch(Lowering *lo, const TileOp *op) { return op_info(lo, op)->fetched && !op_info(lo, op)->fills; }
-
-bool is_in_backward_slice(const Lowering *lo, const TileOp *op)
-{
-    const bool sets = op->kind == T_LET || op->kind == T_SET;
-    return sets ? lo->in_backward_slice[op->let.var->id]
-                : op->kind == T_UPDATE && op->update.var && lo->in_backward_slice[op->update.var->id];
-}
+#include "lower/gpu/facts/slices.h"
 
 static bool is_work(Lowering *lo, TileOp *op) { return op_info(lo, op)->fetched || is_in_backward_slice(lo, op); }
 

@@ -9,6 +9,7 @@
 // before: the copies of a step are actions      after: so is the prefetch, of which no barrier knows
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/producer.h"
+#include "lower/gpu/facts/slices.h"
 
 // ---- which CTAs read the same
 

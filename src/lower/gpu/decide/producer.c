@@ -14,6 +14,7 @@
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/pipeline.h"
+#include "lower/gpu/facts/slices.h"
 
 // ---- rings
 

@@ -22,9 +22,7 @@ typedef struct L2Prefetch {
 } L2Prefetch;
 
 // ---- backward_slice.c
-bool is_fetch(Lowering *lo, const TileOp *op); // a copy that the producer makes, and no producer group
-bool is_in_backward_slice(const Lowering *lo, const TileOp *op); // a scalar
-bool has_work(Lowering *lo, TileOp *op);                         // the op, or what is inside it, does
+bool has_work(Lowering *lo, TileOp *op); // the op, or what is inside it, does
 
 // ---- l2_prefetch.c
 void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first,

@@ -196,15 +196,6 @@ void find_producer_group(Lowering *lo)
     find_row_indices(lo);
 }
 
-bool only_gathers(const Lowering *lo)
-{
-    for (int i = 0; i < lo->rings.count; i++) {
-        const Ring *const ring = lo->rings.items[i];
-        if (ring->is_filled && !ring->is_gathered && ring->tiles[0]->wants_panels) return false;
-    }
-    return lo->has_producer_group;
-}
-
 // ---- within the producer
 
 typedef struct Accessed {

@@ -66,31 +66,6 @@ const TileOp *release_within(const Lowering *lo, const Ring *ring)
     return product && is_wgmma((Lowering *)lo, product) ? product : NULL;
 }
 
-// Groups that release a ring's buffers.
-static int user_groups(const Lowering *lo, const Ring *ring)
-{
-    int n = 0;
-    for (int g = 0; g < lo->all.groups; g++) n += ring->first_of[g] != NULL;
-    return lo->is_specialised ? n : lo->all.groups;
-}
-
-// ---- arrivals
-
-// Arrivals that fill a buffer: every lane of a warp, each of a producer group's warps, or the announcement of bytes
-// alone.
-int ring_full_count(const Ring *ring)
-{
-    if (ring->is_gathered) return WARPGROUP_THREADS;
-    if (ring->is_filled || ring->is_consumer_ring)
-        return WARPGROUP_THREADS / WARP_LANES + (ring->has_gathers ? WARPGROUP_THREADS : 0);
-    return ring->by_lanes ? WARP_LANES : 1;
-}
-
-int ring_empty_count(const Lowering *lo, const Ring *ring)
-{
-    return user_groups(lo, ring) * lo->partition.warps * (ring->is_shared ? lo->cluster : 1);
-}
-
 // ---- advancing, releasing
 
 static void advance(Lowering *lo, const RingState *ring_state)

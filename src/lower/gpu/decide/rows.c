@@ -10,6 +10,7 @@
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/rings.h"
 
 const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile_info(lo, rows->store->store.buffer); }
 

@@ -15,10 +15,6 @@ typedef struct ScanPlan {
 
 // ---- scan.c
 void act_scan(Lowering *lo, TileOp *op);
-bool static_widths(const Region *region, int64_t *widths);
-// The modes of a dimension, the fastest first. False: they do not count it through one after the other.
-bool order_modes(const Layout *layout, int axis, int *order, int *n);
-bool is_of_warps(const LayoutMode *mode);
 
 // ---- print_scan.c, print_scan_registers.c
 void print_scan(Printer *pr, const ScanPlan *plan);

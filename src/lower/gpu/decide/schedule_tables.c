@@ -5,6 +5,7 @@
 //         numbers
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/rings.h"
 
 // ---- tiles
 

@@ -218,12 +218,6 @@ static bool has_continue(Lowering *lo, TileOp *op, void *context)
 
 enum { BATCH_WORDS_MIN = 16, BATCH_WORDS_MAX = 64 }; // 32-bit registers of loads in flight
 
-int vector_words(const Buffer *buffer, int width)
-{
-    const int bytes = width * (dtype_bits(buffer->type) / 8);
-    return bytes < 4 ? 1 : bytes / 4;
-}
-
 // Registers that the loads of one iteration take; 0: none is made ahead.
 static int mark_words(Lowering *lo, Iteration *it)
 {

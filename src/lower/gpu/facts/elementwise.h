@@ -68,6 +68,7 @@ typedef struct Subscripts {
 bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
 bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
+int vector_words(const Buffer *buffer, int width); // of 32 bits
 
 // ---- iterate.c
 void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it);
@@ -94,7 +95,6 @@ bool is_packed_conversion(Lowering *lo, const TileOp *forall, TileInfo **to, Til
 // at a time; -1: none. Fills it->loaded and it->stored.
 int choose_vectors(Lowering *lo, TileOp *forall, Iteration *it, Var **run);
 void choose_moves(Lowering *lo, TileOp *forall, Iteration *it); // the same, and which loads are made together
-int vector_words(const Buffer *buffer, int width);              // of 32 bits
 int early_words(const Iteration *it); // of all its loads; 0: they cannot be made before its loops
 
 // ---- rescale.c

@@ -157,3 +157,9 @@ bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer)
     const TileInfo *const tile = tile_info(lo, buffer);
     return tile && tile->storage == TILE_IN_REGISTERS;
 }
+
+int vector_words(const Buffer *buffer, int width)
+{
+    const int bytes = width * (dtype_bits(buffer->type) / 8);
+    return bytes < 4 ? 1 : bytes / 4;
+}

@@ -382,8 +382,6 @@ Expr *both(Lowering *lo, Expr *a, Expr *b); // a & b; NULL: nothing to test
 void find_product_only(Lowering *lo);
 const TileOp *first_use(const Lowering *lo, const Ring *ring); // by the group whose role it is
 const TileOp *last_use(const Lowering *lo, const Ring *ring);
-int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
-int ring_empty_count(const Lowering *lo, const Ring *ring);
 void advance_ring_states(Lowering *lo, TileOp *block, int stage); // stage -1: all
 void decide_release(Lowering *lo, const Ring *ring);              // consumers are done with the current buffer
 const TileOp *release_within(const Lowering *lo, const Ring *ring);
@@ -406,9 +404,8 @@ int producer_threads(const Lowering *lo);
 void find_producer_group(Lowering *lo);
 bool fills_are_known(Lowering *lo); // fetch.c: the producer group depends on nothing that consumers make
 void begin_fills(Lowering *lo);
-void sync_producer(Lowering *lo);      // its threads do
-void sync_row_writers(Lowering *lo);   // those whose rows may be another's
-bool only_gathers(const Lowering *lo); // it computes nothing but which rows
+void sync_producer(Lowering *lo);    // its threads do
+void sync_row_writers(Lowering *lo); // those whose rows may be another's
 void decide_fill(Lowering *lo, TileOp *op);
 
 // ---- row_indices.c: the producer group's row numbers, a step ahead

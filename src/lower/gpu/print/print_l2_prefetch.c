@@ -5,6 +5,7 @@
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/producer.h"
+#include "lower/gpu/facts/slices.h"
 
 typedef struct Sharers {
     Expr *n, *at;

@@ -10,6 +10,8 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/print/rounds.h"
+#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/slices.h"
 
 static const Ring *ring_of(Printer *pr, const Action *action) { return pr->lo->rings.items[action->ring.ring]; }
 

@@ -5,6 +5,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_rings.h"
+#include "lower/gpu/facts/rings.h"
 
 // ---- making the barriers
 

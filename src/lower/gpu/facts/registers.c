@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// registers.c - how the threads' registers are divided between the producer and the groups of consumers.
+//
+// A launch gives every thread as many. Where a producer stands beside at least two groups, or statements are placed on
+// groups, those that need few give registers back (setmaxnreg), and the others take them. What has no row here stays as
+// compiled.
+#include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/rings.h"
+
+enum {
+    REGISTERS_MAX = 240,     // that a thread is given
+    HEAVY_FRAGMENTS = 160,   // words of fragments; above, the consumers get what the producer can spare
+    BESIDE_FRAGMENTS = 40,   // registers of a group that holds few
+    LIGHT_REGISTERS = 72,    // of a group that has statements but no products
+    PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
+    GATHERER_REGISTERS = 56, // where cp.async moves them
+    SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
+    BOXES_REGISTERS = 24,
+    FEW_CUTS_REGISTERS = 40,
+    MANY_CUTS_REGISTERS = 56, // where it issues boxes alone
+    CUTS_FEW = 8,
+    CUTS_SOME = 16, // copies of cut boxes whose coordinates the first and the second of these hold
+    LIGHTER_WORDS = 32,
+    LIGHTER_REGISTERS = 48, // a group with so many words less leaves so many registers:
+    HEAVIER_REGISTERS = 8,  // so many to one with more, the rest to a producer group
+};
+
+int occupancy(const Lowering *lo) { return lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1; }
+
+// Of a thread, where so many share a multiprocessor's.
+int registers_each(const Lowering *lo, int threads) { return lo->gpu->registers / threads / 8 * 8; }
+
+static int at_most(int registers) { return registers < REGISTERS_MAX ? registers : REGISTERS_MAX; }
+
+// ---- what fragments need
+
+int tile_words(const TileInfo *tile)
+{
+    return tile->storage == TILE_IN_REGISTERS
+               ? (layout_registers(&tile->layout) * dtype_bits(tile->buffer->type) + 31) / 32
+               : 0;
+}
+
+int fragment_words(const Lowering *lo)
+{
+    int words = 0;
+    for (int i = 0; i < lo->n_declared; i++) words += tile_words(lo->declared.items[i]);
+    return words;
+}
+
+bool is_of_group(const TileInfo *tile, int group) { return !tile->groups || tile->groups >> group & 1; }
+
+int group_words(const Lowering *lo, int group)
+{
+    int words = 0;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        words += is_of_group(tile, group) ? tile_words(tile) : 0;
+    }
+    return words;
+}
+
+int most_words(const Lowering *lo)
+{
+    int most = 0;
+    for (int g = 0; g < lo->all.groups; g++) most = group_words(lo, g) > most ? group_words(lo, g) : most;
+    return most;
+}
+
+static int least_words(const Lowering *lo)
+{
+    int least = INT32_MAX;
+    for (int g = 0; g < lo->all.groups; g++) least = group_words(lo, g) < least ? group_words(lo, g) : least;
+    return least;
+}
+
+// ---- between the roles
+
+static int producer_need(const Lowering *lo)
+{
+    if (only_gathers(lo)) return GATHERER_REGISTERS;
+    if (lo->has_producer_group) return PRODUCER_REGISTERS;
+    if (lo->may_need_elements) return fragment_words(lo) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
+    return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) ? FEW_CUTS_REGISTERS : BOXES_REGISTERS;
+}
+
+// The sum over the groups fits.
+Shares divide_registers(const Lowering *lo)
+{
+    const int groups = lo->all.groups + 1;
+    if (!lo->has_producer || lo->partition.warps != 4 || (groups < 3 && occupancy(lo) == 1)) return (Shares){ 0, 0 };
+    const int producer = producer_need(lo), each = registers_each(lo, groups * WARPGROUP_THREADS * occupancy(lo));
+    return (Shares){ producer, at_most((groups * each - producer) / lo->all.groups / 8 * 8) };
+}
+
+int consumer_registers(const Lowering *lo)
+{
+    const int consumer = divide_registers(lo).consumer;
+    return consumer ? consumer : at_most(registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo)));
+}
+
+// ---- between groups of consumers
+
+// Of a group beside a producer group; only one that exchanges rows has many in registers itself (convert.c).
+static int group_registers(const Lowering *lo, int group)
+{
+    const int consumer = divide_registers(lo).consumer, most = most_words(lo);
+    if (!consumer || !lo->shares || most - least_words(lo) < LIGHTER_WORDS) return consumer;
+    const bool is_lighter = most - group_words(lo, group) >= LIGHTER_WORDS;
+    return is_lighter ? consumer - LIGHTER_REGISTERS : consumer + HEAVIER_REGISTERS;
+}
+
+static int registers_needed(Lowering *lo, int group) { return (group_words(lo, group) + BESIDE_FRAGMENTS + 7) / 8 * 8; }
+
+// Holds less than half of what the fullest group does, and needs less than its share of the registers.
+static bool holds_little(Lowering *lo, int group)
+{
+    return 2 * group_words(lo, group) <= most_words(lo) &&
+           registers_needed(lo, group) <= consumer_registers(lo) * 3 / 4;
+}
+
+// Registers of a group's threads, where some groups beside a producer hold much less than the others.
+int unequal_registers(Lowering *lo, int group)
+{
+    const int groups = lo->all.groups;
+    int few = 0, n_few = 0;
+    if (!lo->is_specialised || !lo->has_producer || lo->partition.warps != 4 || groups < 3) return 0;
+    for (int g = 0; g < groups; g++)
+        if (holds_little(lo, g)) {
+            few = registers_needed(lo, g) > few ? registers_needed(lo, g) : few;
+            n_few++;
+        }
+    if (!n_few) return 0;
+    if (holds_little(lo, group)) return few;
+    const int spare =
+        lo->gpu->registers / WARPGROUP_THREADS - divide_registers(lo).producer; // of all consumers' groups
+    return at_most((spare - n_few * few) / (groups - n_few) / 8 * 8);
+}
+
+// ---- what each sets
+
+int producer_registers(const Lowering *lo)
+{
+    const Shares shares = divide_registers(lo);
+    int registers = shares.producer;
+    for (int g = 0; g < lo->all.groups && lo->has_producer_group; g++)
+        registers += shares.consumer - group_registers(lo, g);
+    return registers;
+}
+
+// Without a producer: registers from the groups without products to the others. 0: as compiled.
+static int registers_by_products(Lowering *lo, int group)
+{
+    const uint32_t light = light_groups(lo);
+    const int groups = lo->all.groups, n_light = __builtin_popcount(light), n_heavy = groups - n_light;
+    if (!light || groups < 3 || lo->partition.warps != 4 || !n_heavy || !lo->gpu->setmaxnreg) return 0;
+    return light >> group & 1
+               ? LIGHT_REGISTERS
+               : at_most((groups * registers_each(lo, all_threads(lo)) - n_light * LIGHT_REGISTERS) / n_heavy / 8 * 8);
+}
+
+// What a group of consumers sets in its own walk; 0: nothing.
+int own_registers(Lowering *lo, int group)
+{
+    if (!lo->has_producer) return registers_by_products(lo, group);
+    const int unequal = unequal_registers(lo, group);
+    return unequal ? unequal : lo->has_producer_group ? group_registers(lo, group) : 0;
+}

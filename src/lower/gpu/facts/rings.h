@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// rings.h - how many arrive at a ring's barriers, and what the producer group fills rings with.
+#ifndef KILN_LOWER_GPU_FACTS_RINGS_H
+#define KILN_LOWER_GPU_FACTS_RINGS_H
+
+#include "lower/gpu/facts/lowering.h"
+
+int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
+int ring_empty_count(const Lowering *lo, const Ring *ring);
+bool only_gathers(const Lowering *lo); // the producer group computes nothing but which rows
+
+#endif
