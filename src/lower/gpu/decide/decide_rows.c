@@ -6,14 +6,6 @@
 //         cluster convert is announced by parts of the action
 #include "lower/gpu/decide/rows.h"
 
-int set_units(const Rows *rows)
-{
-    int words = 0, n = rows->units;
-    for (int i = 0; i < rows->n_runs; i++) words += rows->unit * dtype_bits(rows->runs[i].load->type) / 32;
-    while (n > 1 && (rows->units % n != 0 || n * words > SET_WORDS || n > SET_UNITS)) n--;
-    return n;
-}
-
 // ---- within a cluster
 
 bool can_send(Lowering *lo, const Rows *rows)

@@ -12,59 +12,6 @@
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/facts/rings.h"
 
-const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile_info(lo, rows->store->store.buffer); }
-
-Expr *last_sub(const Expr *load) { return load->load.subs[load->load.buffer->rank - 1]; }
-
-Expr *first_column(Lowering *lo, const Rows *rows, Expr *sub)
-{
-    int64_t coefficient = 0;
-    Expr *first = NULL;
-    return expr_affine(lo->arena, sub, (Var *const *)&rows->column, 1, &coefficient, &first) && coefficient == 1 ? first
-                                                                                                                 : NULL;
-}
-
-// ---- alignment
-
-static int low_bit(int64_t x)
-{
-    return x == 0 ? PIECE_BYTES : (int)(x & -x) < PIECE_BYTES ? (int)(x & -x) : PIECE_BYTES;
-}
-
-static void align_to(int *align, int64_t bytes) { *align = low_bit(bytes) < *align ? low_bit(bytes) : *align; }
-
-// Of buffer[.., sub]: what bytes its address is a multiple of, if `sub` is; 0: the last dimension may be left, or
-// moves.
-int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
-{
-    const Range range = expr_range(sub);
-    const int64_t size = dtype_bits(buffer->type) / 8;
-    int64_t extent, start;
-    int align = low_bit(multiple * size);
-    if (buffer->rank < 1 || !expr_as_int(buffer->shape[buffer->rank - 1], &extent) || !range.has_lo || range.lo < 0 ||
-        !range.has_hi || range.hi >= extent)
-        return 0;
-    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) {
-        const Region *const base = &buffer->base;
-        const Sub *const of_base = &base->subs[base->buffer->rank - 1];
-        const int64_t bytes = extent * dtype_bits(buffer->type) / 8, base_size = dtype_bits(base->buffer->type) / 8;
-        if (region_rank(base) != buffer->rank || !of_base->is_range || of_base->step ||
-            !expr_as_int(of_base->start, &start) || start < 0 || base_size < 1 ||
-            !expr_as_int(base->buffer->shape[base->buffer->rank - 1], &extent) ||
-            start * base_size + bytes > extent * base_size)
-            return 0;
-        align_to(&align, start * base_size);
-    }
-    if (buffer->kind != BUFFER_TENSOR || buffer->strided || buffer->access != ACCESS_IN) return 0;
-    int64_t stride = dtype_bits(buffer->type) / 8;
-    for (int d = buffer->rank - 1; d > 0; d--) {
-        stride *= expr_multiple(buffer->shape[d]);
-        align_to(&align,
-                 buffer->stride[0] ? expr_multiple(buffer->stride[d - 1]) * dtype_bits(buffer->type) / 8 : stride);
-    }
-    return align;
-}
-
 // ---- what is loaded
 
 static bool only_last_uses(const Rows *rows, const Expr *load)

@@ -8,60 +8,11 @@
 //   row_index_loop.c           the loop of a pipeline that knows its rows a step ahead
 //   print_gather.c, convert.c, print_register_prefetch.c, print_row_index_loop.c, lines.c
 //                              printing (print_rows.h); lines.c: where a lane stands in a row of the tensor and of the tile
-//
-// A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
-// its warp takes of one row of the tensor, from all lanes, is a *line*.
 #ifndef KILN_LOWER_GPU_DECIDE_ROWS_H
 #define KILN_LOWER_GPU_DECIDE_ROWS_H
 
 #include "lower/gpu/decide/actions.h"
-#include "lower/gpu/facts/elementwise.h"
-
-enum {
-    PIECE = 8,
-    PIECE_BYTES = 16,
-    RUNS_MAX = 4,
-    EACH_MAX = 4,
-    CLUSTER_MAX = 16,
-    SETS = 2,
-    SET_WORDS = 16,
-    SET_UNITS = 8
-};
-
-// Where the loads of a line begin, and whether it is inside; a register prefetch's always is, and reads so many bytes.
-struct Line {
-    Var *pointer, *inside;
-    int size, bytes;
-}; // size: of an element, in the tensor's own elements
-typedef struct Run {
-    Expr *load;
-    Var *element, *wide;
-    Line line;
-} Run; // consecutive along the columns
-typedef struct Each {
-    Expr *load;
-    Var *value;
-    int64_t by;
-    Line line;
-} Each; // one for `by` columns; 0: for all
-
-typedef struct Rows {
-    TileOp *forall, *store; // the store in it
-    Var *column;
-    int64_t n_rows, n_columns;
-    Run runs[RUNS_MAX];
-    int n_runs;
-    Each each[EACH_MAX];
-    int n_each;
-    Expr *value; // with the loads replaced by their variables
-    bool fits, is_copy;
-    int unit; // elements that a lane loads at a time
-    // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
-    Iteration it;
-    int across, units, lines, mode; // mode: of the lines; -1: there is one
-    Var *away[CLUSTER_MAX], *full_away[CLUSTER_MAX];
-    int n_away; // convert.c: from here to the other
-} Rows;         // CTAs that get the rows; their barriers
+#include "lower/gpu/facts/row_pieces.h"
 
 // ---- what printing must know
 
@@ -116,16 +67,11 @@ typedef struct RowIndexLoop {
 } RowIndexLoop;
 
 // ---- rows.c
-bool plan_rows(Lowering *lo, TileOp *op, Rows *rows);          // false: it has no such form
-bool lay_rows(Lowering *lo, Rows *rows);                       // among the lanes; false: they cannot
-bool spread_rows(Lowering *lo, TileOp *op, Rows *rows);        // both
-Expr *first_column(Lowering *lo, const Rows *rows, Expr *sub); // of a subscript first + column; NULL: it is none
-Expr *last_sub(const Expr *load);
-int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple);
-const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows);
+bool plan_rows(Lowering *lo, TileOp *op, Rows *rows);   // false: it has no such form
+bool lay_rows(Lowering *lo, Rows *rows);                // among the lanes; false: they cannot
+bool spread_rows(Lowering *lo, TileOp *op, Rows *rows); // both
 
 // ---- decide_rows.c
-int set_units(const Rows *rows);                                  // of a set
 bool can_send(Lowering *lo, const Rows *rows);                    // eight rows of every panel as one piece
 const RowsPlan *decide_move(Lowering *lo, TileOp *op);            // NULL: it has no such form
 void act_move(Lowering *lo, const RowsPlan *plan, Action action); // the action of such a statement

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// row_pieces.h - rows of tensors that become rows of a tile.
+//
+// A lane moves *pieces*, 16 bytes of the tile; of what is converted it loads a *unit* at a time, one piece or two. What
+// its warp takes of one row of the tensor, from all lanes, is a *line*.
+#ifndef KILN_LOWER_GPU_FACTS_ROW_PIECES_H
+#define KILN_LOWER_GPU_FACTS_ROW_PIECES_H
+
+#include "lower/gpu/facts/elementwise.h"
+
+enum {
+    PIECE = 8,
+    PIECE_BYTES = 16,
+    RUNS_MAX = 4,
+    EACH_MAX = 4,
+    CLUSTER_MAX = 16,
+    SETS = 2,
+    SET_WORDS = 16,
+    SET_UNITS = 8
+};
+
+// Where the loads of a line begin, and whether it is inside; a register prefetch's always is, and reads so many bytes.
+struct Line {
+    Var *pointer, *inside;
+    int size, bytes;
+}; // size: of an element, in the tensor's own elements
+typedef struct Run {
+    Expr *load;
+    Var *element, *wide;
+    Line line;
+} Run; // consecutive along the columns
+typedef struct Each {
+    Expr *load;
+    Var *value;
+    int64_t by;
+    Line line;
+} Each; // one for `by` columns; 0: for all
+
+typedef struct Rows {
+    TileOp *forall, *store; // the store in it
+    Var *column;
+    int64_t n_rows, n_columns;
+    Run runs[RUNS_MAX];
+    int n_runs;
+    Each each[EACH_MAX];
+    int n_each;
+    Expr *value; // with the loads replaced by their variables
+    bool fits, is_copy;
+    int unit; // elements that a lane loads at a time
+    // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines
+    Iteration it;
+    int across, units, lines, mode; // mode: of the lines; -1: there is one
+    Var *away[CLUSTER_MAX], *full_away[CLUSTER_MAX];
+    int n_away; // convert.c: from here to the other
+} Rows;         // CTAs that get the rows; their barriers
+
+// ---- row_pieces.c
+const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows);
+Expr *last_sub(const Expr *load);
+Expr *first_column(Lowering *lo, const Rows *rows, Expr *sub); // of a subscript first + column; NULL: it is none
+int set_units(const Rows *rows);                               // of a set
+int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple);
+
+#endif
