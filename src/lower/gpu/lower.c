@@ -7,6 +7,11 @@
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 // ---- roles
 

@@ -6,6 +6,9 @@
 #include "lower/gpu/decide/hazards.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/decide/several_writers.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- shared buffers
 

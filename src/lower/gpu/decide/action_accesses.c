@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // action_accesses.c - which tiles an action reads and writes, as its operation says.
 #include "lower/gpu/decide/actions.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Listing {
     Lowering *lo;

@@ -5,6 +5,9 @@
 // before: it is known which copies are fetched and which statements fill      after: find_backward_slice(): lo->needed
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/facts/slices.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 static bool is_work(Lowering *lo, TileOp *op) { return op_info(lo, op)->fetched || is_in_backward_slice(lo, op); }
 

@@ -5,6 +5,9 @@
 //        bits
 // wherever these show that they fit
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/facts/info.h"
 
 // Extents of tensors are below 2^31, in kernels with products below 2^28, so that sums of a few positions still fit
 // 32 bits; the launch checks the symbols. Those that this build is for, or that a `require` lets be larger, take 64.

@@ -3,6 +3,7 @@
 //
 // before: it is known which tiles a cluster fetches once (cluster.c)      after: tma.c can print the copy, by its map
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/info.h"
 
 #include <assert.h>
 

@@ -12,6 +12,11 @@
 // then waits for its own producer's warps and the others' bytes. Rows that are copied without conversion each CTA
 // copies itself, if they do not go with converted ones.
 #include "lower/gpu/print/grid.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/known_values.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/info.h"
 
 // Of several coordinates the first: blocks of a cluster are neighbours in one number. A --check build has no rings.
 void find_cluster(Lowering *lo)

@@ -11,6 +11,11 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 // ---- barriers
 

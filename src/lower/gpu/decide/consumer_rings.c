@@ -8,6 +8,10 @@
 // before: statements have their groups, the producer its rings       after: these tiles have rings, too
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 static void note_consumer_fill(Ring *ring, TileOp *op, int group)
 {

@@ -9,6 +9,9 @@
 // before: both fragments have layouts that other statements fixed (storage.c)
 // after:  the copy is a MAP_CONVERT with its plan; through shared memory it has the barriers of its scratch as parts
 #include "lower/gpu/decide/convert_layout.h"
+#include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 static const TileInfo *fragment_of(Lowering *lo, const Region *region)
 {

@@ -6,6 +6,9 @@
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 static const char *instruction_name(Lowering *lo, const Product *p)
 {

@@ -5,6 +5,8 @@
 // before: rows.c says which rows there are       after: a RowsPlan says what printing must know; what the other CTAs of a
 //         cluster convert is announced by parts of the action
 #include "lower/gpu/decide/rows.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- within a cluster
 

@@ -3,6 +3,7 @@
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/info.h"
 
 // Is where a region lies known without reading memory?
 static bool is_placed(const Region *region)

@@ -13,6 +13,10 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 static bool is_early_product(Lowering *lo, const TileOp *op) { return op->stage == 0 && is_wgmma(lo, op); }
 

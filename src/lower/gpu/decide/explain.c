@@ -8,6 +8,13 @@
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/memory.h"
+#include "lower/gpu/decide/multistage.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)

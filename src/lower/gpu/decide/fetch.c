@@ -11,6 +11,12 @@
 //         if any do
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/known_values.h"
+#include "lower/gpu/decide/producer_group.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Known {
     const KnownValues *values;

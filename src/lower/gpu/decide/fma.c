@@ -5,6 +5,8 @@
 // it loads is used for a whole edge of the rectangle.
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/facts/info.h"
 
 enum {
     FMA_REGISTERS = 128,       // of a thread's part of the result

@@ -10,6 +10,7 @@
 //         wait_for_copies(); print_gather.c prints them
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/info.h"
 
 enum { LOOKED_UP_MAX = 8 }; // lines: a pointer of each is kept
 

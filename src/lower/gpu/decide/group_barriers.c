@@ -7,6 +7,7 @@
 // by the turn's own group barriers.
 #include "lower/gpu/decide/hazards.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/info.h"
 
 static TileOp *last_inside(Lowering *lo, TileOp *op)
 {

@@ -11,6 +11,9 @@
 // after: barrier_before, with its group, of every op, and the group barriers
 #include "lower/gpu/decide/hazards.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 static bool alternates(const Walk *walk, int i) { return tile_at(walk, i) && tile_at(walk, i)->alternates; }
 

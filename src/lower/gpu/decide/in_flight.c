@@ -5,6 +5,9 @@
 // be done, the ring buffers that it read are released.
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/info.h"
 
 void add_in_flight(Lowering *lo, const Product *p)
 {

@@ -4,6 +4,8 @@
 // Known are functions of launch arguments, indices, read-only tensors, and of tiles that the producer fills. A scalar
 // is known if everything that is ever put into it is, under conditions and loops that are.
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/decide/known_values.h"
+#include "lower/gpu/facts/info.h"
 
 static bool is_unknown(const Expr *x, void *context)
 {

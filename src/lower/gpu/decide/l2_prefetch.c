@@ -10,6 +10,7 @@
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/facts/slices.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- which CTAs read the same
 

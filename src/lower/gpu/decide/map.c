@@ -16,6 +16,8 @@
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- reductions
 

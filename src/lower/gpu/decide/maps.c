@@ -4,6 +4,8 @@
 //
 // before: no copy has been looked at       after: no_maps has a bit for each parameter whose boxes are none
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/facts/info.h"
 
 enum { MAPS_OF_CUT = 5 }; // of a box that a view may cut (tensor_maps.c)
 

@@ -11,6 +11,12 @@
 #include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/memory.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/decide/scan.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/decide/multistage.h"
 
 int shared_bytes_max(const Lowering *lo) { return lo->gpu->shared_bytes_max; }
 

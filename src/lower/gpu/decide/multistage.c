@@ -12,6 +12,9 @@
 // what tensors hold that are only read, at places that do not depend on what the threads compute.
 #include "lower/gpu/decide/multistage.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- which copies
 

@@ -5,7 +5,15 @@
 #define KILN_LOWER_GPU_DECIDE_MULTISTAGE_H
 
 #include "lower/gpu/decide/actions.h"
+#include "lower/gpu/decide/known_values.h"
 #include "lower/gpu/facts/elementwise.h"
+
+// A pipeline whose copies run ahead by cp.async (multistage.c).
+struct Multistage {
+    TileOp *pipeline;
+    int n_tiles, buffers; // of each tile's ring
+    KnownValues known;
+};
 
 // Of its loop, its scopes and what commits its copies.
 typedef struct MultistageSteps {

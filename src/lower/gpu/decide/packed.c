@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // packed.c - f32 fragments to 16-bit fragments of the same layout: one instruction for two elements.
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 
 // Both fragments in registers, with whole pairs.
 static bool are_packable(const TileInfo *to, const TileInfo *from)

@@ -4,6 +4,7 @@
 // The general path stores pairs, each with an address of its own. Here a lane has one address for a block of 64 rows;
 // columns 16 further are an XOR of 32 within the swizzled panel.
 #include "lower/gpu/decide/panels.h"
+#include "lower/gpu/facts/info.h"
 
 static bool find_panels(Lowering *lo, const TileOp *op, PanelsPlan *plan)
 {

@@ -15,4 +15,7 @@ typedef struct PanelsPlan {
 const PanelsPlan *plan_panels(Lowering *lo, const TileOp *op); // panels.c; NULL: it is no such copy
 void print_panels(Printer *pr, const PanelsPlan *plan);        // print_panels.c
 
+// ---- panels.c: deciding
+bool copy_is_panels(Lowering *lo, const TileOp *op); // an accumulator into a tile that products read
+
 #endif

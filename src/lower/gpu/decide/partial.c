@@ -11,6 +11,8 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Linear {
     Lowering *lo;

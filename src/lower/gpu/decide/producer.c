@@ -15,6 +15,10 @@
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/slices.h"
+#include "lower/gpu/decide/producer_group.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- rings
 

@@ -9,6 +9,11 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/decide/rows.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/producer_group.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 typedef struct TileUses {
     bool filled, read_by_producer, written, read;

@@ -5,6 +5,10 @@
 // is overwritten by the first step instead of being filled: filling takes time in which no product is under way.
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 static const RingState *ring_state_of_body(const Lowering *lo, const TileOp *body)
 {

@@ -15,6 +15,10 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 bool product_is_fixed(const Product *p)
 {

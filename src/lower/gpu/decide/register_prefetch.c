@@ -9,6 +9,9 @@
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_tails() has marked the copies that are tails; prefetched_rows_of() says what a pipeline has in registers
 #include "lower/gpu/decide/rows.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/producer_group.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- which rows
 

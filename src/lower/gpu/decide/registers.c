@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // registers.c - whether a thread can hold what products must hold at one time, and how many registers there are, said.
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- what no thread can hold
 

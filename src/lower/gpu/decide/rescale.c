@@ -5,6 +5,7 @@
 // That pays where the base of a running softmax is rescaled lazily, so that factors nearly always are 1 (attention
 // forward +3.5%, latent attention +3..5%). Where it followed at once attention forward lost 1.5%.
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 
 enum { RESCALE_REGISTERS = 32 }; // fewer multiplications are not worth a vote
 

@@ -5,6 +5,9 @@
 // lane of each warp that uses it has arrived. The rings advance at the end of every pass through the block that
 // declares their tiles, in the consumers' walk and in the producer's.
 #include "lower/gpu/decide/actions.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- who uses a ring
 

@@ -17,6 +17,8 @@
 // before: the pipeline's row indices are known       after: its loop, what is made before it and at the head of each step
 //         are actions
 #include "lower/gpu/decide/rows.h"
+#include "lower/gpu/decide/producer_group.h"
+#include "lower/gpu/facts/info.h"
 
 static bool add_rows(Lowering *lo, TileOp *op, void *context)
 {

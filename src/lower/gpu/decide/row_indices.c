@@ -9,6 +9,9 @@
 // after:  find_row_indices(): is_row_index and loads_early of such statements, has_row_indices of their pipelines,
 //         is_double_buffered of tiles
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/decide/producer_group.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Scan {
     Lowering *lo;

@@ -11,6 +11,7 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- what is loaded
 

@@ -67,14 +67,22 @@ typedef struct RowIndexLoop {
 } RowIndexLoop;
 
 // ---- rows.c
+bool fill_is_rows(Lowering *lo, TileOp *op);
+bool fill_is_gather(Lowering *lo, TileOp *op); // a plain copy of rows
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout);
 bool plan_rows(Lowering *lo, TileOp *op, Rows *rows);   // false: it has no such form
 bool lay_rows(Lowering *lo, Rows *rows);                // among the lanes; false: they cannot
 bool spread_rows(Lowering *lo, TileOp *op, Rows *rows); // both
 
 // ---- decide_rows.c
-bool can_send(Lowering *lo, const Rows *rows);                    // eight rows of every panel as one piece
-const RowsPlan *decide_move(Lowering *lo, TileOp *op);            // NULL: it has no such form
-void act_move(Lowering *lo, const RowsPlan *plan, Action action); // the action of such a statement
+bool fill_divides(Lowering *lo, TileOp *op, int n, bool *converts); // among n CTAs
+bool can_send(Lowering *lo, const Rows *rows);                      // eight rows of every panel as one piece
+const RowsPlan *decide_move(Lowering *lo, TileOp *op);              // NULL: it has no such form
+void act_move(Lowering *lo, const RowsPlan *plan, Action action);   // the action of such a statement
+
+// ---- gather.c
+void look_up_rows(Lowering *lo, TileOp *op); // of a gather, before its tile is waited for
+void wait_for_copies(Lowering *lo);          // of this thread
 
 // ---- register_prefetch.c
 TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail);                    // of a conversion; NULL: it has none

@@ -8,6 +8,11 @@
 // before: layouts are chosen    after: a scan is an action; the barriers between its warps are parts of it
 #include "lower/gpu/decide/scan.h"
 #include "lower/gpu/facts/scans.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/values.h"
 
 // ---- scans in registers
 

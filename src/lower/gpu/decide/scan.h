@@ -20,4 +20,8 @@ void act_scan(Lowering *lo, TileOp *op);
 void print_scan(Printer *pr, const ScanPlan *plan);
 void print_register_scan(Printer *pr, const TileOp *op);
 
+// ---- scan.c: deciding
+bool scans_in_registers(Lowering *lo, const TileOp *op); // as far as the layout is known
+int scan_scratch_bytes(Lowering *lo, const TileOp *op);
+
 #endif

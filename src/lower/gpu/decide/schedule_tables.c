@@ -6,6 +6,9 @@
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/rings.h"
+#include "lower/gpu/decide/memory.h"
+#include "lower/gpu/facts/partition.h"
+#include "lower/gpu/decide/multistage.h"
 
 // ---- tiles
 

@@ -6,6 +6,8 @@
 // instance and any turns of the loops around them. Of one place, each element is taken to be the same thread's in every
 // turn. Tensors that whole tiles are added to, and that nothing else accesses, need no order: sums come out in any.
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/decide/several_writers.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Write {
     TileUse use;

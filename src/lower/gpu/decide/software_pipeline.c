@@ -13,6 +13,9 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/walk.h"
+#include "lower/gpu/facts/info.h"
 
 enum { HEAVY_REGISTERS = 200 }; // of a thread: two groups share them all
 

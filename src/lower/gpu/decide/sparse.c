@@ -5,6 +5,8 @@
 // their places lie is said in print_sparse.c. TF32 keeps one of two neighbours there, not two of four.
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/facts/info.h"
 
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma)
 {

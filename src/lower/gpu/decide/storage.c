@@ -13,6 +13,14 @@
 // after:  every tile has its storage and every fragment in registers a layout; every product a kind (products.c)
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/panels.h"
+#include "lower/gpu/decide/products.h"
+#include "lower/gpu/decide/scan.h"
+#include "lower/gpu/decide/warp_roles.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 enum { ROW_REGISTERS_MAX = 16, ONE_ROW_REGISTERS_MAX = 64 }; // of a fragment that lies along another's columns
 

@@ -11,6 +11,8 @@
 
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/pipeline.h"
+#include "lower/gpu/decide/several_writers.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- which stores
 

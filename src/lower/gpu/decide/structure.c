@@ -4,6 +4,8 @@
 // before: as the source says       after: no continue and no return outside forall where an `if` can say the same; no
 // condition of a while reads a tile; a forall that copies slices is a forall over the slices' elements as well
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/facts/info.h"
 
 static TileOp *last_of(TileOp *block)
 {

@@ -6,6 +6,7 @@
 // (print_transposed_store.c). Staging belongs to the group.
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/info.h"
 
 bool store_is_transposed(Lowering *lo, TileOp *op)
 {

@@ -11,6 +11,7 @@
 // store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Search {
     Lowering *lo;

@@ -8,6 +8,9 @@
 // statement without fragments and without a place is divided among all threads. Scalars are every group's.
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/warp_roles.h"
+#include "lower/gpu/facts/info.h"
 
 static bool is_placed(Lowering *lo, TileOp *op)
 {

@@ -10,6 +10,7 @@
 // whatever memory holds: such a box is cut.
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/info.h"
 
 enum {
     BOX_MAX = 256, // elements along each dimension of a box

@@ -20,6 +20,14 @@ typedef struct Box {
     Expr *skip, *rows;
 } Box;
 
+// A TMA tensor map that the launch makes: a tensor cut into boxes.
+struct TensorMap {
+    Buffer *tensor;
+    int box[5]; // fastest dimension first
+    int swizzle;
+    int index;
+};
+
 // Which part of a copy is this CTA's, where the cluster fetches it once: an n-th of the panels or of the slowest
 // dimension that is wider than 1. Where neither divides, and where a view may end within the box, so that each part
 // would take registers of its own, the CTAs take copies in turn.

@@ -7,6 +7,7 @@
 // Each tile has a shadow, a byte per element: in shared memory after the tiles, or registers beside its registers. The
 // tile's declaration clears it, a store sets, a load tests (print_checked.c).
 #include "lower/gpu/facts/checked.h"
+#include "lower/gpu/facts/info.h"
 
 bool has_shadow(const Lowering *lo, const TileInfo *tile)
 {

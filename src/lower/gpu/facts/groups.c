@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // groups.c - which warp groups run a statement, once statements are placed on groups.
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/info.h"
 
 uint32_t all_groups(const Lowering *lo) { return (1u << lo->all.groups) - 1; }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // info.c - what the passes note about operations and tiles, and the walk over operations by which they find them.
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/product.h"
 
 #include <stdarg.h>
 

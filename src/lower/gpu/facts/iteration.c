@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // iteration.c - indices and subscripts of a forall: copies as foralls, extents, and which indices a subscript is.
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/info.h"
 
 Iteration own_iteration(void)
 {

@@ -2,6 +2,7 @@
 // load_balance.c - grids whose instances have unequal work: the one coordinate on which the length of their pipelines
 // depends.
 #include "lower/gpu/print/grid.h"
+#include "lower/gpu/facts/info.h"
 
 typedef struct Dependence {
     Lowering *lo;

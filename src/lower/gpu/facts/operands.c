@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // operands.c - operands of products: where their slices lie, and how multiply-adds read them.
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/product.h"
 
 int row_padding(const Buffer *tile) { return tile->hint == HINT_PADDED && tile->rank >= 2 ? tile->hint_value : 0; }
 

@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_GPU_FACTS_OPERANDS_H
 #define KILN_LOWER_GPU_FACTS_OPERANDS_H
 
-#include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/facts/product.h"
 
 int row_padding(const Buffer *tile); // elements between its rows: layout(tile) = padded(n)
 bool product_region(const Region *region, int64_t *start, int64_t *width); // two ranges at fixed places

@@ -6,6 +6,8 @@
 //
 // before: jumps are structure       after: lo->partition, the groups and warps of the consumers
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 typedef struct Sizes {
     int64_t rows;

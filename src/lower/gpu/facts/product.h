@@ -5,6 +5,32 @@
 
 #include "lower/gpu/facts/lowering.h"
 
+typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA, PRODUCT_FMA } ProductKind;
+
+// How one `@` is computed.
+struct Product {
+    ProductKind kind;
+    TileOp *op;
+    int m, n, k;         // of the instruction's view
+    Operand left, right; // of the product as it is computed
+    bool is_swapped;     // the transpose is computed: n x m in the source
+    DType type;          // of the multiplied elements
+    Division division;
+    bool a_in_registers;
+    int n_group;                // columns of one group's instruction
+    int row_blocks;             // of 64 (wgmma) or 16 * warps rows per group
+    int step_k;                 // of one instruction; of the kept elements, where the left operand is sparse
+    bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)
+    bool anywhere;              // an operand's slice begins where ldmatrix can read it and wgmma cannot
+    bool preloads;              // the left operand is loaded before the loop around
+    bool is_preloaded;          // while deciding: it is loaded
+    bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
+    RegisterTile rectangle;     // of each thread, by multiply-adds
+    bool keeps_rows;            // there: other products' results share row statistics with it
+    const char *why_not;        // tensor cores, for explain
+    const char *why_loop;       // why not even multiply-adds in registers
+};
+
 // ---- fma.c: deciding
 const char *plan_fma(Lowering *lo, Product *p); // NULL: can be done
 bool finish_fma(Lowering *lo, Product *p);

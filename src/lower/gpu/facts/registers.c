@@ -7,6 +7,7 @@
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/partition.h"
 
 enum {
     REGISTERS_MAX = 240,     // that a thread is given

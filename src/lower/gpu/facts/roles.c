@@ -2,6 +2,8 @@
 // roles.c - whose code is decided or printed: the producer's or a group of consumers'.
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 static bool add_alignment(Lowering *lo, TileOp *op, void *context)
 {

@@ -2,6 +2,7 @@
 // row_pieces.c - rows that become rows of a tile: their tile and columns, how they are aligned, and how many units go at
 // once.
 #include "lower/gpu/facts/row_pieces.h"
+#include "lower/gpu/facts/info.h"
 
 const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile_info(lo, rows->store->store.buffer); }
 

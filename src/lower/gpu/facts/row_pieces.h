@@ -20,10 +20,10 @@ enum {
 };
 
 // Where the loads of a line begin, and whether it is inside; a register prefetch's always is, and reads so many bytes.
-struct Line {
+typedef struct Line {
     Var *pointer, *inside;
     int size, bytes;
-}; // size: of an element, in the tensor's own elements
+} Line; // size: of an element, in the tensor's own elements
 typedef struct Run {
     Expr *load;
     Var *element, *wide;

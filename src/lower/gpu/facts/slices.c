@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // slices.c - what the producer computes, once its backward slice is found.
 #include "lower/gpu/facts/slices.h"
+#include "lower/gpu/facts/info.h"
 
 bool is_fetch(Lowering *lo, const TileOp *op) { return op_info(lo, op)->fetched && !op_info(lo, op)->fills; }
 

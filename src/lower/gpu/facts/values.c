@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // values.c - types and values that deciding and printing name alike.
 #include "lower/gpu/facts/lowering.h"
+#include "lower/gpu/facts/values.h"
 
 DType loop_type(DType type)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // build.c - short forms for building Loop IR.
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/elementwise.h"
 
 Expr *i32_const(Printer *pr, int64_t value) { return expr_int(pr->arena, DTYPE_I32, value); }
 Expr *u32_const(Printer *pr, int64_t value) { return expr_int(pr->arena, DTYPE_U32, value); }

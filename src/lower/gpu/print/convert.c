@@ -10,6 +10,7 @@
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_rows.h"
+#include "lower/gpu/facts/values.h"
 
 // ---- sets
 

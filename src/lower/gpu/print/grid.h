@@ -8,11 +8,6 @@
 // ---- load_balance.c
 int find_imbalance(Lowering *lo, bool *in_pairs); // the coordinate that the order goes by; -1: none
 
-// ---- cluster.c: deciding
-void find_cluster(Lowering *lo);
-void find_shared_tiles(Lowering *lo);
-void explain_cluster(Lowering *lo);
-
 // ---- grid.c: printing
 bool is_clustered(Printer *pr, int coordinate);
 Expr *cluster_rank(Printer *pr); // of this CTA, worked out where it is used

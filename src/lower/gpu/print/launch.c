@@ -2,6 +2,8 @@
 // launch.c - what the launch hands to the kernel: words of parameters and tensor maps, and the plan that makes them.
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- the unit
 

@@ -5,6 +5,7 @@
 // after:  its lines have pointers, and a variable that says whether they are inside the tensor; the rest adds constants
 #include "lower/gpu/print/print_rows.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/values.h"
 
 // The numbers of the row, read once: a test that reads one again is a branch around it.
 static void read_subscripts(Printer *pr, Expr **subs, int n, const Iteration *it)

@@ -6,6 +6,7 @@
 // warp and costs a few instructions, the masked statement nothing where nothing is masked.
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/values.h"
 
 typedef struct Box {
     Printer *pr;

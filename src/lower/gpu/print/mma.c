@@ -6,6 +6,9 @@
 // panels by ldmatrix; the result is there when the instruction has been issued, so nothing is waited for.
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/row_pieces.h"
+#include "lower/gpu/facts/values.h"
 
 #include <assert.h>
 

@@ -5,6 +5,7 @@
 // the prelude's load_vector and store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/values.h"
 
 enum { CHOICE_BYTES_MIN = 8 }; // of a vector that is worth code for rows of both kinds
 

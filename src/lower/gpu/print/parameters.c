@@ -4,6 +4,7 @@
 // before: nothing is printed        after: scalars, pointers, symbols and the extents of the grid have their variables
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/values.h"
 
 static Expr *word(Printer *pr, int index) { return call_expr(pr, DTYPE_I64, "param_word", 1, i32_const(pr, index)); }
 

@@ -5,6 +5,8 @@
 #include "lower/gpu/facts/checked.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 // 0 <= sub < extent, as far as it has to be tested. NULL: proved.
 static Expr *inside_test(Printer *pr, Expr *sub, Expr *extent)

@@ -5,6 +5,8 @@
 
 #include "lower/gpu/facts/lowering.h"
 
+typedef struct Line Line; // facts/row_pieces.h
+
 // A statement whose inside is being printed.
 struct Nest {
     LoopList *outer;

@@ -23,6 +23,7 @@
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/scan.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/facts/info.h"
 
 #include <assert.h>
 

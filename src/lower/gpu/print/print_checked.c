@@ -5,6 +5,8 @@
 // before: memory.c has placed the shadows (checked.c)        after: traps stand where an access may be wrong
 #include "lower/gpu/facts/checked.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/partition.h"
 
 void declare_shadow(Printer *pr, TileInfo *tile)
 {

@@ -5,6 +5,7 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
+#include "lower/gpu/facts/values.h"
 
 static Expr *element(Printer *pr, Var *array, Expr *at) { return expr_index(pr->arena, array, at); }
 

@@ -3,6 +3,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/info.h"
 
 static const char *operand_class(Printer *pr, const Operand *x, bool along, int runs, int run, int stride)
 {

@@ -5,6 +5,7 @@
 #include "lower/gpu/print/print_rows.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- looked up
 

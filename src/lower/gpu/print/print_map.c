@@ -9,6 +9,8 @@
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/reduce.h"
+#include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/values.h"
 
 // ---- where a thread stands
 

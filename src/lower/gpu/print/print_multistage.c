@@ -8,6 +8,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/rounds.h"
+#include "lower/gpu/facts/values.h"
 
 // ---- copies
 

@@ -12,6 +12,7 @@
 #include "lower/gpu/print/rounds.h"
 #include "lower/gpu/facts/rings.h"
 #include "lower/gpu/facts/slices.h"
+#include "lower/gpu/facts/info.h"
 
 static const Ring *ring_of(Printer *pr, const Action *action) { return pr->lo->rings.items[action->ring.ring]; }
 

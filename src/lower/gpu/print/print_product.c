@@ -7,6 +7,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/info.h"
 
 void fence_registers(Printer *pr, const TileInfo *acc, Var *registers)
 {

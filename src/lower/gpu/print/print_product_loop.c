@@ -8,6 +8,8 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_statements.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/product.h"
 
 static Expr *is_held(Printer *pr) { return i32_op(pr, X_GE, var_of(pr, pr->held_slot), 0); }
 

@@ -7,6 +7,7 @@
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/partition.h"
 
 // ---- the kernel
 

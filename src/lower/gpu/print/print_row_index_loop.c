@@ -9,6 +9,8 @@
 #include "lower/gpu/print/print_rows.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/print/rounds.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 #include <assert.h>
 

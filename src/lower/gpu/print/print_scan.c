@@ -6,6 +6,7 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/scans.h"
+#include "lower/gpu/facts/values.h"
 
 // Of element `at` of line `line`, which counts through the other dimensions.
 static void find_position(Printer *pr, const int64_t *widths, int rank, int axis, Var *line, Var *at, Expr **position)

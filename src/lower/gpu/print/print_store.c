@@ -6,6 +6,7 @@
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/facts/values.h"
 
 // ---- waiting for stores
 

@@ -13,6 +13,8 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/reduce.h"
+#include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 
 // min and max ignore NaN, so it is their identity. -0 + x is x for every x, so the first addition goes.
 Expr *reduction_identity(Printer *pr, UpdateOp op, DType type)

@@ -4,6 +4,7 @@
 #include "lower/gpu/facts/checked.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/values.h"
 
 #include <assert.h>
 

@@ -7,6 +7,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- instructions as helper functions, one per shape in use
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// analyses.h - the analyses that lower.c calls, in its order. Each finds what later ones and the walks decide by, and
+// leaves it in Lowering, TileInfo, OpInfo and Ring. Those that return false have reported why the kernel is refused.
+#ifndef KILN_LOWER_GPU_DECIDE_ANALYSES_H
+#define KILN_LOWER_GPU_DECIDE_ANALYSES_H
+
+#include "lower/gpu/facts/lowering.h"
+
+void structure_kernel(Lowering *lo);
+void find_bounds(Lowering *lo);
+void limit_maps(Lowering *lo);
+void find_cluster(Lowering *lo);
+void find_warp_roles(Lowering *lo);
+void expand_scans(Lowering *lo, TileOp **link);
+void find_producer_group(Lowering *lo);
+void assign_storage(Lowering *lo);
+void find_fetches(Lowering *lo);
+void find_consumer_rings(Lowering *lo);
+void find_shared_tiles(Lowering *lo);
+void find_tails(Lowering *lo); // before: it is known which tiles a cluster exchanges
+void find_product_only(Lowering *lo);
+bool lay_out_shared_tiles(Lowering *lo);
+void find_multistages(Lowering *lo);
+bool place_memory(Lowering *lo);
+void find_hazards(Lowering *lo);
+void find_backward_slice(Lowering *lo);
+
+#endif
