@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // printer.c - printing: the state of the pass, and the variables of what was decided.
-#include "lower/gpu/print/print.h"
+#include "lower/gpu/print/printer.h"
 #include "lower/gpu/facts/product.h"
 
 Printer *new_printer(Lowering *lo)
