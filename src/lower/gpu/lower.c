@@ -2,7 +2,6 @@
 // lower.c - the lowering's outline: analyses in their order, then what each role does; then all of it is printed.
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/box.h"
-#include "lower/gpu/print/grid.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/roles.h"
@@ -12,6 +11,7 @@
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/print/print_roles.h"
 
 // ---- roles
 

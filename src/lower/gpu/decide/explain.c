@@ -3,7 +3,6 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/pipeline.h"
-#include "lower/gpu/print/grid.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"
@@ -15,6 +14,7 @@
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/load_balance.h"
 
 // Of a file that is imported: with its name.
 const char *line_of(Lowering *lo, const TileOp *op)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// warp_roles.h - which groups hold a tile, where the source places statements on groups of warps: asked while tiles are stored.
+// warp_roles.h - which groups hold a tile, where the source places statements on groups: found while tiles are stored.
 #ifndef KILN_LOWER_GPU_DECIDE_WARP_ROLES_H
 #define KILN_LOWER_GPU_DECIDE_WARP_ROLES_H
 

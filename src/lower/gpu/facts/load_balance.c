@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // load_balance.c - grids whose instances have unequal work: the one coordinate on which the length of their pipelines
 // depends.
-#include "lower/gpu/print/grid.h"
+#include "lower/gpu/facts/load_balance.h"
 #include "lower/gpu/facts/info.h"
 
 typedef struct Dependence {

@@ -9,6 +9,7 @@
 // before: parameters are variables (parameters.c)        after: so are the coordinates
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/load_balance.h"
 
 static Expr *extent_of(Printer *pr, int coordinate) { return var_of(pr, pr->numbered_extents[coordinate]); }
 

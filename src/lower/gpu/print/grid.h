@@ -5,9 +5,6 @@
 
 #include "lower/gpu/facts/lowering.h"
 
-// ---- load_balance.c
-int find_imbalance(Lowering *lo, bool *in_pairs); // the coordinate that the order goes by; -1: none
-
 // ---- grid.c: printing
 bool is_clustered(Printer *pr, int coordinate);
 Expr *cluster_rank(Printer *pr); // of this CTA, worked out where it is used

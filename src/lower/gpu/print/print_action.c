@@ -18,12 +18,12 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/facts/product.h"
-#include "lower/gpu/facts/reduce.h"
-#include "lower/gpu/facts/roles.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/scan.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/print_reduce.h"
+#include "lower/gpu/print/print_roles.h"
 
 #include <assert.h>
 

@@ -11,6 +11,7 @@
 #include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/values.h"
+#include "lower/gpu/print/print_reduce.h"
 
 // ---- where a thread stands
 

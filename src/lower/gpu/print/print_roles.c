@@ -8,6 +8,7 @@
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/print/print_roles.h"
 
 // ---- the kernel
 

@@ -6,10 +6,10 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/scan.h"
-#include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/facts/scans.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
+#include "lower/gpu/print/print_reduce.h"
 
 // A thread adds up its own elements; lanes and warps that follow each other along the dimension exchange sums. Modes of
 // the dimension are taken from the fastest to the slowest: after each, elements hold the sums within the blocks that

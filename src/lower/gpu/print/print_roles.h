@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// print_roles.h - the kernel, its frame and the threads of each role.
+#ifndef KILN_LOWER_GPU_PRINT_PRINT_ROLES_H
+#define KILN_LOWER_GPU_PRINT_PRINT_ROLES_H
+
+#include "lower/gpu/print/printer.h"
+
+LoopUnit *print_kernel(Lowering *lo);                // with the launch plan; NULL: a diagnostic was reported
+void begin_boxes(Printer *pr, const Action *action); // SCOPE_ALIGNED; SCOPE_PLAIN: boxes always can be used
+void begin_elements(Printer *pr);
+void end_boxes(Printer *pr, const Action *action);
+
+#endif
