@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // box.h - slices of tensors as boxes, for the files that move them (box.c finds them, box_copy.c says what of them a CTA
-// copies, tensor_maps.c which map they go by, tma.c prints the copies).
+// copies, tensor_maps.c which map they go by, print/tma.c prints the copies).
 #ifndef KILN_LOWER_GPU_FACTS_BOX_H
 #define KILN_LOWER_GPU_FACTS_BOX_H
 
@@ -60,12 +60,6 @@ bool maps_suffice(Lowering *lo); // false: a launch cannot carry them all, which
 // The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
 // when rows > 0.
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
-
-// ---- tma.c: printing
-Expr *map_address(Printer *pr, int map);
-// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
-void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
-void print_box_copy(Printer *pr, const BoxCopy *copy);
 
 // ---- box.c
 bool copy_is_box(Lowering *lo, const TileOp *op);   // tensor to shared tile, by TMA

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// product.h - products: what is decided of them, and what prints them.
+// product.h - products: what is decided of them, and who decides it.
 #ifndef KILN_LOWER_GPU_FACTS_PRODUCT_H
 #define KILN_LOWER_GPU_FACTS_PRODUCT_H
 
@@ -62,25 +62,5 @@ bool is_split_k(Lowering *lo, const TileOp *op);             // a product of who
 int split_k_bytes(const Lowering *lo, const TileInfo *tile); // of scratch
 void act_keep_first(Lowering *lo, const TileInfo *tile);     // its value in the first copy, zeros in the others
 void act_join_groups(Lowering *lo, const TileInfo *tile);
-
-// ---- print_partial.c
-void print_partial(Printer *pr, const Action *action); // of an ACTION_MAP that is not MAP_ELEMENTS
-
-// ---- print_product.c
-void print_product(Printer *pr, const Action *action);
-void print_preload(Printer *pr, const Action *action);
-void print_register_fence(Printer *pr, const Action *action);
-void fence_registers(Printer *pr, const TileInfo *acc, Var *registers); // they are not accessed before this
-
-// ---- wgmma.c, mma.c, print_fma.c, print_sparse.c: printing
-void emit_wgmma(Printer *pr, Product *p);
-void emit_mma(Printer *pr, Product *p);
-void emit_fma(Printer *pr, Product *p);
-void emit_zeros(Printer *pr, const TileInfo *acc); // unless the product accumulates
-Var *pack_left(Printer *pr, const Product *p);     // the left operand's words, from its fragment
-Var *load_places(Printer *pr, const Product *p);   // each lane's words, step after step for each block of rows
-void load_four(Printer *pr, const Operand *x, bool across, Expr *line, Expr *k, bool lines_first, Var *words, Expr *at);
-Expr *lane_address(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // of an element in shared memory
-Expr *lane_bits(Printer *pr, int shift, int mask);                              // of the lane's number
 
 #endif

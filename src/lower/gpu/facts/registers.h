@@ -27,9 +27,4 @@ int own_registers(Lowering *lo, int group);     // that it sets in its own walk;
 bool registers_suffice(Lowering *lo); // for what products must hold at one time; else it is refused
 void explain_registers(Lowering *lo);
 
-// ---- print_registers.c
-void emit_producer_registers(Printer *pr);
-void emit_consumer_registers(Printer *pr);
-void emit_group_registers(Printer *pr, int group);
-
 #endif

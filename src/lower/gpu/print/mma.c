@@ -9,6 +9,7 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/row_pieces.h"
 #include "lower/gpu/facts/values.h"
+#include "lower/gpu/print/print_product.h"
 
 #include <assert.h>
 

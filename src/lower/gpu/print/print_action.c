@@ -24,6 +24,7 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/print/print_reduce.h"
 #include "lower/gpu/print/print_roles.h"
+#include "lower/gpu/print/print_product.h"
 
 #include <assert.h>
 

@@ -4,6 +4,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/print_product.h"
 
 static const char *operand_class(Printer *pr, const Operand *x, bool along, int runs, int run, int stride)
 {

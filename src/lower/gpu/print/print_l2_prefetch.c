@@ -6,6 +6,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/facts/slices.h"
+#include "lower/gpu/print/tma.h"
 
 typedef struct Sharers {
     Expr *n, *at;

@@ -10,6 +10,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print_reduce.h"
+#include "lower/gpu/print/print_product.h"
 
 static Var *begin_registers(Printer *pr, Nest *nest, const TileInfo *tile)
 {

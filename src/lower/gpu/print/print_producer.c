@@ -13,6 +13,7 @@
 #include "lower/gpu/facts/rings.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/tma.h"
 
 static const Ring *ring_of(Printer *pr, const Action *action) { return pr->lo->rings.items[action->ring.ring]; }
 

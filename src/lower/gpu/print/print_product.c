@@ -8,6 +8,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/print_product.h"
 
 void fence_registers(Printer *pr, const TileInfo *acc, Var *registers)
 {

@@ -5,6 +5,7 @@
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/print/print_registers.h"
 
 static void emit_set(Printer *pr, const char *verb, int registers) { emit_call(pr, verb, 1, i32_const(pr, registers)); }
 

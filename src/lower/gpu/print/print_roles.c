@@ -9,6 +9,7 @@
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/print/print_roles.h"
+#include "lower/gpu/print/print_registers.h"
 
 // ---- the kernel
 

@@ -11,6 +11,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/print_product.h"
 
 // The address of this byte of a row of metadata, plus `pieces` pieces of `piece` bytes; an element may hold several.
 static Expr *address_of(Printer *pr, const TileInfo *tile, Expr *row, int byte, Expr *pieces, int piece)

@@ -7,6 +7,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/values.h"
+#include "lower/gpu/print/tma.h"
 
 // ---- waiting for stores
 

@@ -8,6 +8,7 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/tma.h"
 
 // Registers: pair (next row), half (8 columns on), blocks of 8 rows.
 static void fill_boxes(Printer *pr, const TileInfo *tile, Var *stage)

@@ -8,6 +8,7 @@
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
+#include "lower/gpu/print/tma.h"
 
 Expr *map_address(Printer *pr, int map) { return call_expr(pr, DTYPE_U64, "param_map", 1, i32_const(pr, map)); }
 

@@ -8,6 +8,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/print/print_product.h"
 
 // ---- instructions as helper functions, one per shape in use
 

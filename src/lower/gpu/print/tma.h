@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// tma.h - printing copies of boxes by TMA, and the addresses and coordinates that they need.
+#ifndef KILN_LOWER_GPU_PRINT_TMA_H
+#define KILN_LOWER_GPU_PRINT_TMA_H
+
+#include "lower/gpu/facts/box.h"
+#include "lower/gpu/print/printer.h"
+
+Expr *map_address(Printer *pr, int map);
+// Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
+void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
+void print_box_copy(Printer *pr, const BoxCopy *copy);
+
+#endif
