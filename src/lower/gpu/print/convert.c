@@ -6,7 +6,6 @@
 // There are two sets of registers, each loaded anew, from the next line if this one ends, as soon as it is converted,
 // so that a set is always in flight. Where a line is longer than both, its chunks take turns. In a cluster each
 // instance converts a part of the rows and sends every line to the same place of the others' tiles.
-#include "lower/gpu/decide/actions.h"
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_rows.h"

@@ -2,7 +2,6 @@
 // place.c - where one element of a tensor or tile is, through views, and what must hold for it to be inside.
 //
 // Accesses to tensors and views are checked here, one test per dimension, minus those that ranges prove.
-#include "lower/gpu/facts/checked.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/info.h"

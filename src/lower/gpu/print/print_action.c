@@ -4,7 +4,6 @@
 // before: the action is decided, its ring states, tiles and thread numbers are declared
 // after:  its statements are at the end of pr->out; nothing was decided
 #include "lower/gpu/decide/actions.h"
-#include "lower/gpu/facts/checked.h"
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/map.h"
@@ -17,8 +16,6 @@
 #include "lower/gpu/print/print_statements.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/decide/producer.h"
-#include "lower/gpu/facts/product.h"
-#include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/scan.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/info.h"

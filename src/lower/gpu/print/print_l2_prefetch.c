@@ -2,7 +2,6 @@
 // print_l2_prefetch.c - printing: the next step's boxes into the L2 cache (l2_prefetch.c).
 //
 // before: the scalars of a step are declared      after: they still are
-#include "lower/gpu/facts/box.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/facts/slices.h"

@@ -4,7 +4,6 @@
 //
 // before: the map has a plan (map.c), and thread numbers and tiles are declared
 // after:  its statements are at the end of pr->out
-#include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/print/print.h"

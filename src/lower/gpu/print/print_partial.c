@@ -4,11 +4,8 @@
 // before: the tile is declared; scratch in shared memory is reserved
 // after:  MAP_KEEP_FIRST: one copy of each element has its value, the others are zero
 //         MAP_JOIN_GROUPS: every copy has the sum of all
-#include "lower/gpu/decide/actions.h"
-#include "lower/gpu/decide/map.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
-#include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print_reduce.h"
 #include "lower/gpu/print/print_product.h"
 

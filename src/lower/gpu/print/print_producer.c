@@ -3,8 +3,6 @@
 //
 // before: pr->lo->by_tma and pr->lo->by_warp say which of its threads act      after: each action's statements are at the end of
 //         pr->out
-#include "lower/gpu/decide/actions.h"
-#include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"

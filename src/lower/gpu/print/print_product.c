@@ -3,7 +3,6 @@
 //
 // before: a product's tiles are declared and what it must not overtake has been waited for
 // after:  it is issued, with its parts
-#include "lower/gpu/decide/actions.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"

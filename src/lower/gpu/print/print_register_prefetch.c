@@ -6,7 +6,6 @@
 //         step point_register_prefetch() points it at the next step's rows, and convert_register_prefetch() converts
 //         this step's and loads the next.
 #include "lower/gpu/print/print_rows.h"
-#include "lower/gpu/facts/elementwise.h"
 
 // Registers of the pipeline, for all its conversions: they have one form, and one is made in each step.
 typedef struct RegisterPrefetch {

@@ -6,7 +6,6 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/print/grid.h"
-#include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/print/print_roles.h"
 #include "lower/gpu/print/print_registers.h"

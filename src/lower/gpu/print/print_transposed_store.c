@@ -4,7 +4,6 @@
 // before: the store is planned (store.c, transposed_store.c) and its staging has a place
 // after:  the boxes are on their way; that they have been read is waited for by the next store, or at the end
 #include "lower/gpu/print/print_action.h"
-#include "lower/gpu/facts/box.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/info.h"

@@ -3,7 +3,6 @@
 //
 // `int` means 64 bits; what provably fits 32 is computed in 32, and the two meet by widening. Values of narrow
 // floating types are their bits (u16, u8) until they are converted.
-#include "lower/gpu/facts/checked.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/values.h"

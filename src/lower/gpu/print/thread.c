@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // thread.c - one iteration of a forall: the statements inside, as the thread runs them that has it.
-#include "lower/gpu/facts/checked.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/values.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // tiles.c - printing of the variables that stand for tiles: arrays of registers, and pointers to the buffer in use.
-#include "lower/gpu/facts/checked.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/values.h"
 

@@ -3,7 +3,6 @@
 //
 // A tile with panels takes one box per panel. A box that its view may cut is copied as boxes of 1, 4, 16 ... rows,
 // those outside the view from beyond the tensor, which TMA fills with zeros and does not read.
-#include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/print/print.h"

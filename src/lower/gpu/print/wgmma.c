@@ -2,7 +2,6 @@
 // wgmma.c - printing: products on tensor cores of whole warp groups.
 //
 // A product is issued and committed as a group; what waits for it is an action of its own (in_flight.c).
-#include "lower/gpu/decide/actions.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/product.h"
