@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# structure_test.sh - what docs/architecture.md promises of the sources: no circle of calls spans two folders, printing calls
+# nothing of deciding, functions have at most 60 lines, headers of src/lower/gpu at most 200.
+# usage: structure_test.sh BUILD SOURCES      BUILD holds the library's objects
+set -u
+cd "$2" || exit 1
+objects=$1/CMakeFiles/kiln_objects.dir/src
+[ -d "$objects" ] || { echo "skipped: $objects is not there"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+report() { # report WHAT: fails with the lines of $work/found, if there are any
+    if [ -s "$work/found" ]; then
+        failed=$((failed + 1))
+        sed "s|^|FAIL: $1: |" "$work/found"
+    else passed=$((passed + 1)); fi
+}
+
+# "NAME FOLDER" of each function and variable that a folder needs, and that it defines. Objects whose source is gone are none.
+find "$objects" -name '*.o' -exec nm -gA {} + | awk -v objects="$objects/" -v work="$work" '
+    {
+        file = substr($1, length(objects) + 1)
+        sub(/:.*/, "", file)
+        source = substr(file, 1, length(file) - 2)
+        if (!(source in there)) { there[source] = (getline line <("src/" source)) > 0; close("src/" source) }
+        if (!there[source]) next
+        folder = source
+        sub(/\/[^\/]*$/, "", folder)
+    }
+    $(NF - 1) == "U" { print $NF, folder >(work "/needed"); next }
+    $(NF - 1) ~ /^[TDBRCVW]$/ { print $NF, folder >(work "/defined") }'
+sort -u "$work/needed" >"$work/needed.sorted"
+sort -u "$work/defined" >"$work/defined.sorted"
+# Arrows between folders, each with one name that makes it; then those that are on a circle: who reaches whom, both ways.
+join "$work/needed.sorted" "$work/defined.sorted" | awk '$2 != $3' >"$work/arrows"
+awk '
+    { from[NR] = $2; to[NR] = $3; name[NR] = $1; reach[$2, $3] = 1; folder[$2]; folder[$3] }
+    END {
+        for (k in folder) for (i in folder) if ((i, k) in reach) for (j in folder) if ((k, j) in reach) reach[i, j] = 1
+        for (n = 1; n <= NR; n++) if ((to[n], from[n]) in reach) print from[n] " calls " to[n] " (" name[n] "), which reaches it"
+    }' "$work/arrows" | sort | awk '{ if (!seen[$1, $3]++) print }' >"$work/found"
+report "a circle of calls"
+
+awk '$2 == "lower/gpu/print" && $3 == "lower/gpu/decide" { print "printing calls " $1 " of deciding" }' "$work/arrows" >"$work/found"
+report "a decision while printing"
+
+# In this layout a body begins with a line that is a brace and ends with one.
+find src -name '*.c' -exec awk '
+    FNR == 1 { start = 0 }
+    /^\{$/ { start = FNR; head = before }
+    /^\}$/ && start { if (FNR - start + 1 > 60) print FILENAME ":" start ": " FNR - start + 1 " lines"; start = 0 }
+    { before = $0 }' {} + >"$work/found"
+report "a long function"
+
+find src/lower/gpu -name '*.h' -exec awk 'END { if (NR > 200) print FILENAME ": " NR " lines" }' {} \; >"$work/found"
+report "a long header"
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]
