@@ -5,11 +5,13 @@
 #
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
-# Each kernel runs natively, and is compiled for Hopper and as generic CUDA code: of a third of the files every case, of the
-# others few cases, in which every value of every parameter occurs. So are the language's cases as generic CUDA code. Which
-# third it is changes each day (TURN chooses), and is printed. Other forms of the same code (other instruction sets, with checks) take few cases; of kernels that say the
-# same of tensors laid out in other ways, other instruction sets take one, and other forms take none of the language's
-# lists of GPUs' layouts, clusters and sparse products. With ALL=1 everything takes every case.
+# Each kernel runs natively and is compiled for Hopper: of a third of the files every case, of the others few cases, in which
+# every value of every parameter occurs. So are the language's cases: of half of the files every case for Hopper, of a third
+# every case as generic CUDA code, which takes few cases of the kernels. Other forms of the same code (other instruction
+# sets, with checks) take few cases: code with checks and AVX2 half of the kernels, portable code the other half; of kernels
+# that say the same of tensors laid out in other ways AVX2 and portable code take none, and other forms take none of the
+# language's lists of GPUs' layouts, clusters and sparse products. Thirds and halves change each day (TURN and HALF choose),
+# and are printed. With ALL=1 everything takes every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a minute of generated
@@ -28,16 +30,21 @@ cd "$(dirname "$0")/.."
 jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
-if [ "$1" != --command ]; then others=kernels of_avx2=kernels of_portable=kernels quick= whole=kernels brief= language=tests/language/run language_brief=; fi
+if [ "$1" != --command ]; then others=kernels of_avx2=kernels of_portable=kernels quick= whole=kernels brief= of_check=kernels; fi
+if [ "$1" != --command ]; then language_90=tests/language/run brief_90= language_80=tests/language/run brief_80=; fi
 if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
     turn=${TURN:-$(($(date +%s) / 86400 % 3))}
     whole=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
     brief=$(find kernels -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
-    language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 == turn')
-    language_brief=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort | awk -v turn="$turn" 'NR % 3 != turn')
     others=$(find kernels -name '*.tile' | grep -vE '/(forward_bhsd|varlen|backward_varlen|masked|decode_dense_fp8).tile$' | sort)
     half=${HALF:-$(($(date +%s) / 86400 % 2))}
+    language=$(find tests/language/run -maxdepth 1 -name '*.tile' | sort)
+    language_90=$(echo "$language" | awk -v half="$half" 'NR % 2 == half')
+    brief_90=$(echo "$language" | awk -v half="$half" 'NR % 2 != half')
+    language_80=$(echo "$language" | awk -v turn="$turn" 'NR % 3 == turn')
+    brief_80=$(echo "$language" | awk -v turn="$turn" 'NR % 3 != turn')
+    of_check=$(find kernels -name '*.tile' | sort | awk -v half="$half" 'NR % 2 == half')
     of_avx2=$(echo "$others" | awk -v half="$half" 'NR % 2 == half')
     of_portable=$(echo "$others" | awk -v half="$half" 'NR % 2 != half')
 fi
@@ -188,6 +195,12 @@ in_turns() {
     return $status
 }
 
+# in_brief WHOLE BRIEF OPTION...: the same with few cases of all kernels.
+in_brief() {
+    [ -z "$quick" ] || { brief="$whole $brief"; whole=; }
+    in_turns "$@"
+}
+
 nvrtc_is_here() { "$build/kiln" devices 2>&1 | grep -q 'NVRTC [0-9]'; }
 
 machine_has() { for flag in "$@"; do grep -qw "$flag" /proc/cpuinfo || return 1; done; }
@@ -198,7 +211,8 @@ test_programs() { part programs run_ctest "$build"; }
 test_native()   { part kernels-native in_turns "" ""; }
 # shellcheck disable=SC2086
 test_portable() { part kernels-portable "$build/kiln" test ${quick:+--quick} --isa=portable $of_portable; }
-test_checked()  { part kernels-check "$build/kiln" test ${quick:+--quick} --check kernels; }
+# shellcheck disable=SC2086
+test_checked()  { part kernels-check "$build/kiln" test ${quick:+--quick} --check $of_check; }
 # The programs take few of the language's cases where --check, another instruction set or what is GPUs' own is at stake.
 test_language() {
     [ -z "$quick" ] || return
@@ -219,8 +233,8 @@ compile_for() { # compile_for NAME ARGUMENT...
     if nvrtc_is_here; then part "$name" "$@"
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
-test_cuda_90() { compile_for cuda-sm_90a in_turns tests/language/run "" --compile-only --arch=90; }
-test_cuda_80() { compile_for cuda-sm_80 in_turns "$language" "$language_brief" --compile-only --arch=80; }
+test_cuda_90() { compile_for cuda-sm_90a in_turns "$language_90" "$brief_90" --compile-only --arch=90; }
+test_cuda_80() { compile_for cuda-sm_80 in_brief "$language_80" "$brief_80" --compile-only --arch=80; }
 # With checks, which take shared memory of their own: the kernels that fill it without.
 test_cuda_checked() { compile_for cuda-checked "$build/kiln" test --compile-only --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
 
@@ -309,8 +323,12 @@ has_built() {
     [ "$(cat "$logs/$1-build.count")" = "1 0 0" ]
 }
 
-# The prelude's tests for every instruction set are the same programs as in this build.
-test_asan()     { has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E 'every_isa|docs|run_avx2|run_portable'; }
+# The prelude's tests for every instruction set are the same programs as in this build; libFuzzer replays all seeds itself.
+test_asan() {
+    without='every_isa|docs|run_avx2|run_portable'
+    [ $fuzzer = yes ] && without="$without|front_end_fuzz|launch_fuzz"
+    has_built asan && after programs && part asan-programs run_ctest "$build-asan" -E "$without"
+}
 test_asan_kernels() { has_built asan && after kernels-native && part asan-kernels "$build-asan/kiln" test --quick kernels; }
 test_tsan()     { has_built tsan && after programs && part tsan-programs run_ctest "$build-tsan" -R "$tsan_programs"; }
 fuzz_front_end() {
@@ -340,12 +358,12 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build of_avx2 of_portable quick whole brief language language_brief asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build of_check of_avx2 of_portable quick whole brief language_90 brief_90 language_80 brief_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
-[ -n "$quick" ] && echo "natively, for Hopper and as generic code, in this turn ($turn), every case of:" $whole "and few (--quick) of the others;" \
-    "other forms of the same code took few cases (--quick), avx2 these files and portable C the others:" $of_avx2 "and both none of (ALL=1 takes all):" \
-    $(find kernels -name '*.tile' | grep -vxF "$others" | sort) "and no form on the CPU but the native one tests/language/run/clusters.tile conversions.tile layouts.tile sparse24.tile"
+[ -n "$quick" ] && echo "turn $turn, half $half; every case, natively and for Hopper:" $whole "(few of the others);" \
+    "of the language for Hopper:" $language_90 "and as generic code:" $language_80 "(few of the others);" \
+    "few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'
