@@ -6,8 +6,8 @@
 # BUILD was made by scripts/build.sh; other builds are made beside it. TESTS: only these of the list at the end.
 #
 # Each kernel runs natively and is compiled for Hopper: of a third of the files every case, of the others few cases, in which
-# every value of every parameter occurs. So are the language's cases: of half of the files every case for Hopper, of a third
-# every case as generic CUDA code, which takes few cases of the kernels. Other forms of the same code (other instruction
+# every value of every parameter occurs. Of the language's cases half of the files take every case for Hopper, the others few.
+# Generic CUDA code is compiled of a third: few cases of kernels, every case of the language. Other forms of the same code (other instruction
 # sets, with checks) take few cases: code with checks and AVX2 half of the kernels, portable code the other half; of kernels
 # that say the same of tensors laid out in other ways AVX2 and portable code take none, and other forms take none of the
 # language's lists of GPUs' layouts, clusters and sparse products. Thirds and halves change each day (TURN and HALF choose),
@@ -31,7 +31,7 @@ jobs=$(( ($(nproc) + 1) / 2 ))
 logs=$build/test-logs
 FUZZ_SECONDS=${FUZZ_SECONDS:-15}                           # for each of the two
 if [ "$1" != --command ]; then others=kernels of_avx2=kernels of_portable=kernels quick= whole=kernels brief= of_check=kernels; fi
-if [ "$1" != --command ]; then language_90=tests/language/run brief_90= language_80=tests/language/run brief_80=; fi
+if [ "$1" != --command ]; then language_90=tests/language/run brief_90= language_80=tests/language/run; fi
 if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     quick=yes
     turn=${TURN:-$(($(date +%s) / 86400 % 3))}
@@ -43,7 +43,6 @@ if [ "$1" != --command ] && [ -z "${ALL:-}" ]; then
     language_90=$(echo "$language" | awk -v half="$half" 'NR % 2 == half')
     brief_90=$(echo "$language" | awk -v half="$half" 'NR % 2 != half')
     language_80=$(echo "$language" | awk -v turn="$turn" 'NR % 3 == turn')
-    brief_80=$(echo "$language" | awk -v turn="$turn" 'NR % 3 != turn')
     of_check=$(find kernels -name '*.tile' | sort | awk -v half="$half" 'NR % 2 == half')
     of_avx2=$(echo "$others" | awk -v half="$half" 'NR % 2 == half')
     of_portable=$(echo "$others" | awk -v half="$half" 'NR % 2 != half')
@@ -195,10 +194,19 @@ in_turns() {
     return $status
 }
 
-# in_brief WHOLE BRIEF OPTION...: the same with few cases of all kernels.
-in_brief() {
-    [ -z "$quick" ] || { brief="$whole $brief"; whole=; }
-    in_turns "$@"
+# of_turn WHOLE OPTION...: every case of WHOLE, few of the kernels whose turn it is.
+of_turn() {
+    files=$1; shift
+    {
+        status=0
+        # shellcheck disable=SC2086
+        "$build/kiln" test "$@" $files || status=1
+        # shellcheck disable=SC2086
+        "$build/kiln" test ${quick:+--quick} "$@" $whole || status=1
+    } >"$logs/turns-$lane.txt" 2>&1
+    cat "$logs/turns-$lane.txt"
+    add_counts "$logs/turns-$lane.txt"
+    return $status
 }
 
 nvrtc_is_here() { "$build/kiln" devices 2>&1 | grep -q 'NVRTC [0-9]'; }
@@ -234,7 +242,7 @@ compile_for() { # compile_for NAME ARGUMENT...
     else skip "$name" "libnvrtc is not on this machine ('kiln devices' says where it was looked for)"; fi
 }
 test_cuda_90() { compile_for cuda-sm_90a in_turns "$language_90" "$brief_90" --compile-only --arch=90; }
-test_cuda_80() { compile_for cuda-sm_80 in_brief "$language_80" "$brief_80" --compile-only --arch=80; }
+test_cuda_80() { compile_for cuda-sm_80 of_turn "$language_80" --compile-only --arch=80; }
 # With checks, which take shared memory of their own: the kernels that fill it without.
 test_cuda_checked() { compile_for cuda-checked "$build/kiln" test --compile-only --arch=90 --check --quick --filter=strided kernels/mla/decode*.tile kernels/mla/prefill.tile; }
 
@@ -358,12 +366,12 @@ if [ "$1" = --command ]; then                              # of a part
 fi
 began=$(date +%s)
 find_sanitizers
-export build of_check of_avx2 of_portable quick whole brief language_90 brief_90 language_80 brief_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
+export build of_check of_avx2 of_portable quick whole brief language_90 brief_90 language_80 asan tsan fuzzer lane GENERATE_SECONDS GENERATE_SEED FUZZ_SECONDS
 run_lane 1 &
 run_lane 2 &                                               # in a process of its own: a lane counts what its children take
 wait
 [ -n "$quick" ] && echo "turn $turn, half $half; every case, natively and for Hopper:" $whole "(few of the others);" \
-    "of the language for Hopper:" $language_90 "and as generic code:" $language_80 "(few of the others);" \
+    "of the language for Hopper:" $language_90 "(few of the others), as generic code:" $language_80 "(none of the others);" \
     "few cases with checks:" $of_check "as AVX2:" $of_avx2 "as portable C:" $of_portable "(ALL=1 takes all)"
 echo "$(($(date +%s) - began)) s in all"
 cat "$logs"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"; exit f > 0 || p == 0 }'
