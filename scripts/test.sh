@@ -7,11 +7,11 @@
 #
 # Each kernel runs natively and is compiled for Hopper: of a third of the files every case, of the others few cases, in which
 # every value of every parameter occurs. Of the language's cases half of the files take every case for Hopper, the others few.
-# Generic CUDA code is compiled of a third: few cases of kernels, every case of the language. Other forms of the same code (other instruction
-# sets, with checks) take few cases: code with checks and AVX2 half of the kernels, portable code the other half; of kernels
-# that say the same of tensors laid out in other ways AVX2 and portable code take none, and other forms take none of the
-# language's lists of GPUs' layouts, clusters and sparse products. Thirds and halves change each day (TURN and HALF choose),
-# and are printed. With ALL=1 everything takes every case.
+# Generic CUDA code is compiled of a third: few cases of kernels, every case of the language. Other forms of the same code
+# (other instruction sets, with checks) take few cases: code with checks and AVX2 half of the kernels, portable code the
+# other half; of kernels that say the same of tensors laid out in other ways AVX2 and portable code take none, and other
+# forms take none of the language's lists of GPUs' layouts, clusters and sparse products. Thirds and halves change each day
+# (TURN and HALF choose), and are printed. With ALL=1 everything takes every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
 # portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a minute of generated
