@@ -18,8 +18,10 @@
 
 // Up to a quarter of gcc's time on kernels with products: it copies functions for constant arguments, and looks across blocks for
 // what was computed before. Loops over vectors are as fast without.
+// gcc 12 gives two arrays that live at once the same place on the stack, where a loop's pointer is all that is left of one of
+// them: arrays of scopes that have ended keep their places.
 #if defined __GNUC__ && !defined __clang__
-#pragma GCC optimize ("no-ipa-cp-clone", "no-tree-pre", "no-gcse")
+#pragma GCC optimize ("no-ipa-cp-clone", "no-tree-pre", "no-gcse", "stack-reuse=none")
 #endif
 
 #ifndef KILN_ISA_GIVEN
