@@ -26,6 +26,12 @@ static TileOp *beside(const Sums *s, TileKind kind, Span span)
                .stage = s->forall->stage);
 }
 
+// An op of a forall's body, which has no place of its own: as `sum` there.
+static TileOp *inside(const Sums *s, TileKind kind, const TileOp *sum)
+{
+    return NEW(s->kernel->arena, TileOp, .kind = kind, .span = sum->span, .groups = sum->groups, .stage = sum->stage);
+}
+
 static void insert_before(Sums *s, TileOp *op)
 {
     op->next = s->before;
@@ -69,7 +75,7 @@ static Buffer *note_reached(Sums *s, TileOp *sum)
 {
     Arena *const a = s->kernel->arena;
     Buffer *const reached = add_tile(s, sum->update.buffer, DTYPE_BOOL, expr_bool(a, false));
-    TileOp *const note = beside(s, T_UPDATE, sum->span);
+    TileOp *const note = inside(s, T_UPDATE, sum);
     note->update = sum->update;
     note->update.buffer = reached;
     note->update.op = UPDATE_OR;
@@ -83,7 +89,7 @@ static Buffer *note_reached(Sums *s, TileOp *sum)
 static void add_up(Sums *s, const TileOp *sum, Buffer *target, Buffer *reached)
 {
     Arena *const a = s->kernel->arena;
-    TileOp *const all = beside(s, T_FORALL, sum->span), *const one = beside(s, T_UPDATE, sum->span);
+    TileOp *const all = beside(s, T_FORALL, sum->span), *const one = inside(s, T_UPDATE, sum);
     Expr **const subs = NEW_ARRAY(a, Expr *, target->rank + 1);
     all->forall.n = target->rank;
     all->forall.indices = NEW_ARRAY(a, LoopIndex, target->rank + 1);
@@ -98,7 +104,7 @@ static void add_up(Sums *s, const TileOp *sum, Buffer *target, Buffer *reached)
     one->update.subs = subs;
     one->update.op = sum->update.op;
     one->update.value = expr_load(a, sum->update.buffer, subs);
-    all->forall.body = reached ? beside(s, T_IF, sum->span) : one;
+    all->forall.body = reached ? inside(s, T_IF, sum) : one;
     if (reached) all->forall.body->branch.cond = expr_load(a, reached, subs);
     if (reached) all->forall.body->branch.then = one;
     *s->end = all;

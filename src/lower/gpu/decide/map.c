@@ -40,10 +40,21 @@ static uint32_t kept_dimensions(const TileOp *update, const Iteration *it)
     return kept;
 }
 
+// Counted through by all threads, indices that any result drops are loops in each thread, and those that are left tell the
+// threads' results apart: one along a loop's index is changed step by step where it lies. What would then be rounded at
+// each step is not.
+static bool is_updated_in_place(const TileOp *update, const Iteration *it)
+{
+    const DType type = update->update.buffer->type;
+    const bool is_sum = update->update.op == UPDATE_ADD || update->update.op == UPDATE_MUL;
+    return it->is_linear && !(is_sum && dtype_is_float(type) && dtype_bits(type) < 32);
+}
+
 static bool find_reduction(Lowering *lo, TileOp *op, void *context)
 {
     Iteration *const it = context;
     if (op->kind != T_UPDATE || !op->update.reduces) return false;
+    if (result_is_looped(op, it) && is_updated_in_place(op, it)) return false;
     if (result_is_looped(op, it))
         return !unsupported(lo, op->span, "a result along an index that another result of the forall drops");
     if (it->n_reductions == COUNT(it->reductions))
