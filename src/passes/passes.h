@@ -15,6 +15,7 @@ typedef struct Pass {
 
 void simplify(TileKernel *kernel);        // drop what is never reached, read or used
 void split_bounds(TileKernel *kernel);    // one uniform test around a forall in place of one per element
+void scalar_loops(TileKernel *kernel);      // a few iterations that reduce tensors into scalars become loops
 void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient
 void widen_sums(TileKernel *kernel);      // sums that no order of loops completes together get wide tiles
 void trace_foralls(TileKernel *kernel);   // --check: stop where iterations depend on each other

@@ -26,6 +26,7 @@ static const Pass sequential_passes[] = {
 
 static const Pass cuda_passes[] = {
     { "simplify",        simplify },
+    { "scalar-loops",    scalar_loops },
     { "split-bounds",    split_bounds },
     { NULL, NULL },
 };

@@ -24,7 +24,8 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "split_bounds", split_bounds, false },
                               { "trace_foralls", trace_foralls, true },
                               { "split_quotients", split_quotients, false },
-                              { "widen_sums", widen_sums, false } };
+                              { "widen_sums", widen_sums, false },
+                              { "scalar_loops", scalar_loops, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
@@ -97,11 +98,12 @@ static void test_split_bounds(void **state) { check_case(&cases[1]); }
 static void test_trace_foralls(void **state) { check_case(&cases[2]); }
 static void test_split_quotients(void **state) { check_case(&cases[3]); }
 static void test_widen_sums(void **state) { check_case(&cases[4]); }
+static void test_scalar_loops(void **state) { check_case(&cases[5]); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_simplify), cmocka_unit_test(test_split_bounds),
                                         cmocka_unit_test(test_trace_foralls), cmocka_unit_test(test_split_quotients),
-                                        cmocka_unit_test(test_widen_sums) };
+                                        cmocka_unit_test(test_widen_sums), cmocka_unit_test(test_scalar_loops) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
