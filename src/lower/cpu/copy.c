@@ -152,9 +152,28 @@ static bool is_zero(const Expr *x)
                                   : x->kind == E_FLOAT && x->real.value == 0 && !__builtin_signbit(x->real.value);
 }
 
+static bool is_packed_row(const Place *p) { return p->packed && cpu_place_stride(p, p->n_axes - 1) == 1; }
+
+// Between packed elements of a tensor and a tile's, a byte each.
+static bool copy_packed_row(Rows *r, Expr *lo, Expr *hi)
+{
+    Cpu *const cx = r->cx;
+    const bool unpacks = is_packed_row(&r->src) && is_plain_row(&r->dst);
+    if (r->kind != ROW_COPY || r->dst.type != r->src.type || cx->sequential) return false;
+    if (!unpacks && !(is_packed_row(&r->dst) && is_plain_row(&r->src))) return false;
+    const Place *const packed = unpacks ? &r->src : &r->dst, *const plain = unpacks ? &r->dst : &r->src;
+    Expr *const row = cpu_of(cx, packed->pointer), *const first = position(r, packed, lo);
+    Expr *const bytes = cpu_place_address(cx, plain, position(r, plain, lo)), *const n = int_sub(cx->arena, hi, lo);
+    const int bits = dtype_bits(packed->type);
+    cpu_add_call(cx, unpacks ? cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_unpack_bits%d", bits), 4, bytes, row, first, n)
+                             : cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_pack_bits%d", bits), 4, row, first, bytes, n));
+    return true;
+}
+
 static void fill_or_copy_row(Rows *r, Expr *lo, Expr *hi)
 {
     Cpu *const cx = r->cx;
+    if (copy_packed_row(r, lo, hi)) return;
     const bool plain = is_plain_row(&r->dst) && (r->kind == ROW_FILL || is_plain_row(&r->src));
     const bool floats = r->dst.type == DTYPE_F32 && r->src.type == DTYPE_F32 && !r->dst.bytes && !r->src.bytes;
     Expr *const streams =

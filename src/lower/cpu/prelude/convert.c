@@ -173,6 +173,37 @@ KILN_INLINE void kiln_set_bits2(uint8_t *row, int64_t i, uint32_t x)
     }
 KILN_DEFINE_SHARED_BITS(4, 2, 15u)
 KILN_DEFINE_SHARED_BITS(2, 4, 3u)
+// A row of a byte for each of n packed elements, from number `first` on, and back; bytes between are whole.
+#define KILN_DEFINE_ROWS_OF_BITS(BITS, PER_BYTE, MASK)                                                    \
+    KILN_INLINE void kiln_unpack_bits##BITS(uint8_t *to, const uint8_t *row, int64_t first, int64_t n)   \
+    {                                                                                                     \
+        int64_t i = 0;                                                                                    \
+        for (; i < n && (first + i) % PER_BYTE; i++) to[i] = (uint8_t)kiln_get_bits##BITS(row, first + i); \
+        const uint8_t *const from = row + (first + i) / PER_BYTE;                                         \
+        const int64_t whole = (n - i) / PER_BYTE;                                                         \
+        KILN_VECTORIZE                                                                                    \
+        for (int64_t b = 0; b < whole; b++)                                                               \
+            KILN_UNROLL for (int x = 0; x < PER_BYTE; x++)                                                \
+                to[i + b * PER_BYTE + x] = (uint8_t)(from[b] >> x * BITS & MASK);                         \
+        for (i += whole * PER_BYTE; i < n; i++) to[i] = (uint8_t)kiln_get_bits##BITS(row, first + i);     \
+    }                                                                                                     \
+    KILN_INLINE void kiln_pack_bits##BITS(uint8_t *row, int64_t first, const uint8_t *from, int64_t n)   \
+    {                                                                                                     \
+        int64_t i = 0;                                                                                    \
+        for (; i < n && (first + i) % PER_BYTE; i++) kiln_set_bits##BITS(row, first + i, from[i]);        \
+        uint8_t *const to = row + (first + i) / PER_BYTE;                                                 \
+        const int64_t whole = (n - i) / PER_BYTE;                                                         \
+        KILN_VECTORIZE                                                                                    \
+        for (int64_t b = 0; b < whole; b++) {                                                             \
+            uint32_t byte = 0;                                                                            \
+            KILN_UNROLL for (int x = 0; x < PER_BYTE; x++)                                                \
+                byte |= (from[i + b * PER_BYTE + x] & MASK) << x * BITS;                                  \
+            to[b] = (uint8_t)byte;                                                                        \
+        }                                                                                                 \
+        for (i += whole * PER_BYTE; i < n; i++) kiln_set_bits##BITS(row, first + i, from[i]);             \
+    }
+KILN_DEFINE_ROWS_OF_BITS(4, 2, 15u)
+KILN_DEFINE_ROWS_OF_BITS(2, 4, 3u)
 KILN_INLINE int32_t kiln_i32_from_i4(uint32_t x) { return (int32_t)((x & 15u) ^ 8u) - 8; }
 KILN_INLINE int32_t kiln_i32_from_u4(uint32_t x) { return (int32_t)(x & 15u); }
 KILN_INLINE int32_t kiln_i32_from_i2(uint32_t x) { return (int32_t)((x & 3u) ^ 2u) - 2; }
