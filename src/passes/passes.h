@@ -14,6 +14,7 @@ typedef struct Pass {
 } Pass;
 
 void simplify(TileKernel *kernel);        // drop what is never reached, read or used
+void forward_indices(TileKernel *kernel); // addresses that arithmetic makes, worked out where rows are fetched
 void split_bounds(TileKernel *kernel);    // one uniform test around a forall in place of one per element
 void scalar_loops(TileKernel *kernel);      // a few iterations that reduce tensors into scalars become loops
 void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient

@@ -17,7 +17,8 @@ enum {
     PLAN_MAX_EXTRAS = 64,
     PLAN_MAX_WORDS = 256, // of arguments, so that a launch on a GPU has room for tensor maps
     PLAN_MAX_MAPS = 31,
-    PLAN_MAX_COMPUTED = PLAN_MAX_MAPS * 10 + PLAN_MAX_EXTRAS, // of a launch, beside its words
+    PLAN_MAP_COMPUTED = 19, // at most, of a map
+    PLAN_MAX_COMPUTED = PLAN_MAX_MAPS * PLAN_MAP_COMPUTED + PLAN_MAX_EXTRAS, // of a launch, beside its words
     PLAN_ARGUMENT_BYTES = 4096, // that a launch on a GPU carries
 };
 
@@ -60,6 +61,11 @@ typedef struct PlanRequire {
 //       runs the instances first .. last-1 in the order of the flattened grid (first dimension fastest).
 // CUDA: one struct parameter with these words, then the tensor maps (128 bytes each, aligned to 64), then `extra`, then,
 //       if it may trap, the address of the device's FaultRecord.
+// A dimension that is walked (im2col): from its first position to the last, which is relative to the tensor's last.
+typedef struct PlanWalk {
+    PlanCode first, last, step;
+} PlanWalk;
+
 typedef struct PlanMap { // a TMA tensor map made at launch
     int param;           // the tensor
     int rank;            // 1 to 5, the first dimension is the fastest (contiguous)
@@ -68,6 +74,8 @@ typedef struct PlanMap { // a TMA tensor map made at launch
     PlanCode stride[5]; // in elements; stride[0] is 1 and unused
     int box[5];
     int swizzle; // 0, 32, 64, 128 bytes
+    int n_walked; // im2col: the dimensions between the fastest and the slowest; `box` is columns and rows. 0: boxes
+    PlanWalk walked[3];
 } PlanMap;
 
 // What stopped a kernel, where the host can read it when the device answers no more. One thread writes it.
@@ -118,6 +126,8 @@ LaunchPlan *plan_new(Arena *arena, const TileKernel *kernel, const char *symbol)
 PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel, const Expr *expr);
 
 int plan_words(const LaunchPlan *plan); // of the arguments, as above
+int plan_map_computed(const PlanMap *map); // words that a launch computes: extent and stride of each dimension, then
+                                           // first, last and step of each that is walked
 int plan_most_maps(int words);          // that a launch carries beside so many
 
 // symbols: one word per bind; scalars: one per parameter (of tensors unused). Integers as int64, floats as the bits of

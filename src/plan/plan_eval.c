@@ -123,6 +123,8 @@ static bool operation_is_known(const LaunchPlan *plan, int64_t word)
     return false;
 }
 
+int plan_map_computed(const PlanMap *map) { return 2 * map->rank + 3 * map->n_walked; }
+
 int plan_words(const LaunchPlan *plan)
 {
     int words = plan->n_binds + plan->n_grid;

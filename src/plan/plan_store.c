@@ -6,7 +6,7 @@
 // writing and reading. Reading trusts nothing: every length, index and postfix program is checked.
 #include "plan/code.h"
 
-enum { PLAN_VERSION = 5, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
+enum { PLAN_VERSION = 6, HEADER_BYTES = 24, CHECKSUM_BYTES = 8 };
 static const char magic[8] = { 'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N' };
 
 typedef struct Stream {
@@ -137,6 +137,13 @@ static void map_fields(Stream *s, const LaunchPlan *plan, PlanMap *m)
         int_field(s, &m->box[d]);
     }
     int_field(s, &m->swizzle);
+    index_field(s, &m->n_walked, COUNT(m->walked) + 1);
+    for (int i = 0; i < m->n_walked; i++) {
+        code_field(s, &m->walked[i].first);
+        code_field(s, &m->walked[i].last);
+        code_field(s, &m->walked[i].step);
+    }
+    s->failed |= m->n_walked > 0 && m->n_walked != m->rank - 2;
 }
 
 static void plan_fields(Stream *s, LaunchPlan *p)
@@ -198,9 +205,14 @@ static bool codes_are_sound(const LaunchPlan *p)
     for (int i = 0; i < p->n_checks; i++) sound &= plan_code_is_sound(p, p->checks[i].expected);
     for (int i = 0; i < p->n_requires; i++) sound &= plan_code_is_sound(p, p->requires[i].cond);
     for (int i = 0; i < p->n_grid; i++) sound &= plan_code_is_sound(p, p->grid[i]);
-    for (int i = 0; i < p->n_maps; i++)
-        for (int d = 0; d < p->maps[i].rank; d++)
-            sound &= plan_code_is_sound(p, p->maps[i].dim[d]) && plan_code_is_sound(p, p->maps[i].stride[d]);
+    for (int i = 0; i < p->n_maps; i++) {
+        const PlanMap *const m = &p->maps[i];
+        for (int d = 0; d < m->rank; d++)
+            sound &= plan_code_is_sound(p, m->dim[d]) && plan_code_is_sound(p, m->stride[d]);
+        for (int w = 0; w < m->n_walked; w++)
+            sound &= plan_code_is_sound(p, m->walked[w].first) && plan_code_is_sound(p, m->walked[w].last) &&
+                     plan_code_is_sound(p, m->walked[w].step);
+    }
     for (int i = 0; i < p->n_extras; i++) sound &= plan_code_is_sound(p, p->extras[i].value);
     return sound && plan_words(p) <= PLAN_MAX_WORDS;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// cuLaunchKernelEx came with 11.8 and cuTensorMapEncodeTiled with 12.0; older drivers know no Hopper.
+// cuLaunchKernelEx came with 11.8 and cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col with 12.0; older drivers know no Hopper.
 enum { OLDEST_DRIVER = 12000 };
 
 static CudaDriver driver;
@@ -39,6 +39,7 @@ static bool find_entries(CudaDriver *d)
         { "cuOccupancyMaxActiveBlocksPerMultiprocessor", &d->occupancy },
         { "cuOccupancyMaxActiveClusters", &d->cluster_occupancy },
         { "cuLaunchKernelEx", &d->launch }, { "cuTensorMapEncodeTiled", &d->tensor_map },
+        { "cuTensorMapEncodeIm2col", &d->tensor_map_im2col },
         { "cuGetErrorName", &d->error_name }, { "cuGetErrorString", &d->error_text },
     };
     // clang-format on

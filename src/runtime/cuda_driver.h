@@ -90,6 +90,10 @@ typedef struct CudaDriver {
     int (*tensor_map)(CuTensorMap *map, int type, unsigned rank, void *base, const uint64_t *dims,
                       const uint64_t *strides, const unsigned *box, const unsigned *element_strides, int interleave,
                       int swizzle, int promotion, int fill);
+    int (*tensor_map_im2col)(CuTensorMap *map, int type, unsigned rank, void *base, const uint64_t *dims,
+                             const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
+                             unsigned pixels, const unsigned *element_strides, int interleave, int swizzle,
+                             int promotion, int fill);
     int (*error_name)(int error, const char **text);
     int (*error_text)(int error, const char **text);
 } CudaDriver;

@@ -321,10 +321,12 @@ enum { MAPS_KEPT_BITS = 6 }; // as many tensors, such as the caches of a model's
 typedef struct MapKey {
     uint64_t base, unusable;
     uint64_t dims[5], strides[5];
+    int first[3], last[3]; // of dimensions that are walked
+    unsigned steps[5];
 } MapKey;
 typedef struct KeptMap {
     uint64_t words[16];
-    int64_t base, computed[10]; // what its key was made from
+    int64_t base, computed[PLAN_MAP_COMPUTED]; // what its key was made from
     bool used;
 } KeptMap;
 typedef struct MapCache {
@@ -351,24 +353,41 @@ static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dty
 // No map is empty. What has no elements is seen as one that is 0, or that is written to no purpose: every other is outside.
 static MapKey key_of_nothing(const kiln_device *device, const LaunchPlan *plan, const PlanMap *map)
 {
-    MapKey key = { .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
+    MapKey key = { .steps = { 1, 1, 1, 1, 1 }, .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
     for (int i = 0; i < map->rank; i++) key.dims[i] = 1, key.strides[i] = 16;
     return key;
 }
 
-// `computed`: extent and stride of each dimension.
+// Corners have as many bits as the dimensions leave them.
+static void take_walk(const PlanMap *map, const int64_t *computed, int i, MapKey *key)
+{
+    static const int bits[] = { 0, 16, 8, 5 };
+    const int64_t first = computed[3 * i], last = computed[3 * i + 1], step = computed[3 * i + 2];
+    const int64_t half = INT64_C(1) << (bits[map->n_walked] - 1);
+    if (first < -half || first >= half || last < -half || last >= half || step < 1 || step > 8 ||
+        first > (int64_t)key->dims[1 + i] - 1 + last) {
+        key->unusable = 1;
+        return;
+    }
+    key->first[i] = (int)first;
+    key->last[i] = (int)last;
+    key->steps[1 + i] = (unsigned)step;
+}
+
+// `computed`: extent and stride of each dimension, then what is walked.
 static kiln_status make_key(const kiln_device *device, const Launch *launch, const PlanMap *map, int64_t base,
                             const int64_t *computed, MapKey *key)
 {
     const int bytes = map_element_bytes(map->type);
     const char *const name = launch->plan->params[map->param].name;
-    *key = (MapKey){ .base = (uint64_t)base };
+    *key = (MapKey){ .base = (uint64_t)base, .steps = { 1, 1, 1, 1, 1 } };
     if (key->base % 16 != 0)
         return status_fail(KILN_BAD_ALIGNMENT, "%s: '%s' starts at %#" PRIx64 ", which is not aligned to 16 bytes",
                            launch->plan->name, name, key->base);
     for (int i = 0; i < map->rank; i++) {
         const int64_t dim = computed[2 * i];
-        if (dim < 1) return *key = key_of_nothing(device, launch->plan, map), KILN_OK;
+        if (dim < 1 && !map->n_walked) return *key = key_of_nothing(device, launch->plan, map), KILN_OK;
+        if (dim < 1) return key->unusable = 1, KILN_OK;
         key->dims[i] = (uint64_t)dim;
         key->strides[i] = i == 0 ? (uint64_t)bytes : (uint64_t)(computed[2 * i + 1] * bytes);
         if (key->dims[i] > UINT64_C(1) << 32)
@@ -378,19 +397,26 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
                                launch->plan->name, name, key->dims[i]);
         if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40)) key->unusable = 1;
     }
+    for (int i = 0; i < map->n_walked; i++) take_walk(map, computed + 2 * map->rank, i, key);
     return KILN_OK;
 }
 
 static kiln_status encode_map(kiln_device *device, const Launch *launch, const PlanMap *map, const MapKey *key,
                               CuTensorMap *out)
 {
-    unsigned box[5], steps[5] = { 1, 1, 1, 1, 1 };
+    unsigned box[5];
     for (int i = 0; i < map->rank; i++) box[i] = (unsigned)map->box[i];
     const int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
     enum { NO_INTERLEAVE = 0, PROMOTE_128 = 2, FILL_ZERO = 0 };
-    const int error = cuda_driver()->tensor_map(out, map_types[map->type] - 1, (unsigned)map->rank,
-                                                (void *)(uintptr_t)key->base, key->dims, key->strides + 1, box, steps,
-                                                NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO);
+    const CudaDriver *const d = cuda_driver();
+    void *const memory = (void *)(uintptr_t)key->base;
+    const int type = map_types[map->type] - 1;
+    const unsigned rank = (unsigned)map->rank;
+    const int error =
+        map->n_walked ? d->tensor_map_im2col(out, type, rank, memory, key->dims, key->strides + 1, key->first, key->last,
+                                             box[0], box[1], key->steps, NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO)
+                      : d->tensor_map(out, type, rank, memory, key->dims, key->strides + 1, box, key->steps,
+                                      NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO);
     if (!error) return KILN_OK;
     char doing[192];
     snprintf(doing, sizeof doing, "describing '%s' of %s to the copy engine (rank %d, box %u x %u, swizzle %d)",
@@ -413,7 +439,7 @@ static kiln_status find_or_make_map(kiln_kernel *kernel, const Launch *launch, i
                                     CuTensorMap *out)
 {
     const PlanMap *const map = &launch->plan->maps[i];
-    const size_t bytes = sizeof *computed * 2 * (size_t)map->rank;
+    const size_t bytes = sizeof *computed * (size_t)plan_map_computed(map);
     MapCache *const cache = (MapCache *)kernel->map_cache + i;
     const int64_t base = launch->words[cache->word];
     KeptMap *const kept = kept_map(cache, base);
@@ -515,7 +541,7 @@ static kiln_status fill_maps(kiln_kernel *kernel, const Launch *launch, const in
     pthread_mutex_lock(&kernel->lock);
     for (int i = 0; !status && i < plan->n_maps; i++, params += sizeof(CuTensorMap)) {
         status = find_or_make_map(kernel, launch, i, computed, (CuTensorMap *)params);
-        computed += 2 * plan->maps[i].rank;
+        computed += plan_map_computed(&plan->maps[i]);
     }
     pthread_mutex_unlock(&kernel->lock);
     return status;

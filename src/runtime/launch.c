@@ -395,11 +395,18 @@ static void compute_rest(Launch *launch)
 {
     const LaunchPlan *const plan = launch->plan;
     int n = 0;
-    for (int i = 0; i < plan->n_maps; i++)
-        for (int d = 0; d < plan->maps[i].rank; d++) {
-            launch->computed[n++] = value_of(launch, plan->maps[i].dim[d]);
-            launch->computed[n++] = value_of(launch, plan->maps[i].stride[d]);
+    for (int i = 0; i < plan->n_maps; i++) {
+        const PlanMap *const map = &plan->maps[i];
+        for (int d = 0; d < map->rank; d++) {
+            launch->computed[n++] = value_of(launch, map->dim[d]);
+            launch->computed[n++] = value_of(launch, map->stride[d]);
         }
+        for (int w = 0; w < map->n_walked; w++) {
+            launch->computed[n++] = value_of(launch, map->walked[w].first);
+            launch->computed[n++] = value_of(launch, map->walked[w].last);
+            launch->computed[n++] = value_of(launch, map->walked[w].step);
+        }
+    }
     for (int i = 0; i < plan->n_extras; i++) launch->computed[n++] = value_of(launch, plan->extras[i].value);
     launch->n_computed = n;
 }

@@ -27,6 +27,7 @@ static const Pass sequential_passes[] = {
 static const Pass cuda_passes[] = {
     { "simplify",        simplify },
     { "scalar-loops",    scalar_loops },
+    { "forward-indices", forward_indices },
     { "split-bounds",    split_bounds },
     { NULL, NULL },
 };

@@ -44,6 +44,7 @@ static bool analyse(Lowering *lo)
 {
     structure_kernel(lo);
     find_bounds(lo);
+    find_im2col(lo);
     limit_maps(lo);
     choose_partition(lo);
     find_cluster(lo);

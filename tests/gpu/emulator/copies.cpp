@@ -165,12 +165,23 @@ static ReduceMode signed_mode(int type, ReduceMode mode)
 
 // ---- boxes
 
-struct Box { TensorMap map; int32_t at[5]; };
+struct Box { TensorMap map; int32_t at[5], offsets[3]; };
 
 // What the device calls an illegal instruction: boxes that begin within a piece of 16 bytes, stores at negative coordinates.
-static Box box_of(const void *map, int rank, const int32_t *at, bool store, const char *what)
+static Box box_of(const void *map, int rank, const int32_t *at, const int32_t *offsets, bool store, const char *what)
 {
-    Box box = { *tensor_map_at(map, rank, what), {} };
+    Box box = { *tensor_map_at(map, rank, what), {}, {} };
+    if ((box.map.im2col != 0) != (offsets != nullptr))
+        fault(LAUNCH_FAILED, "%s: an im2col copy takes an im2col map, and no other does", what);
+    const int bits = rank == 3 ? 16 : rank == 4 ? 8 : 5;
+    for (int i = 0; offsets && i < rank - 2; i++) {
+        box.offsets[i] = offsets[i];
+        const int64_t first = box.map.first[i], last = (int64_t)box.map.dims[1 + i] - 1 + box.map.last[i];
+        if (offsets[i] < 0 || offsets[i] >> bits)
+            fault(LAUNCH_FAILED, "%s: an offset of %d in %d bits", what, offsets[i], bits);
+        if (at[1 + i] < first || at[1 + i] > last || (at[1 + i] - first) % box.map.steps[1 + i] != 0)
+            fault(LAUNCH_FAILED, "%s: coordinate %d is %d, none that the map counts from %lld to %lld", what, 1 + i, at[1 + i], (long long)first, (long long)last);
+    }
     if ((int64_t)at[0] * box.map.element_bytes % 16 != 0)
         fault(LAUNCH_FAILED, "%s: the innermost coordinate, %d elements of %d bytes, is not a multiple of 16 bytes", what, at[0], box.map.element_bytes);
     for (int i = 0; store && i < rank; i++)
@@ -298,11 +309,11 @@ static std::vector<Block *> destinations(uint32_t dst, uint32_t barrier, uint32_
     return to;
 }
 
-void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uint32_t barrier, uint32_t blocks)
+void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, const int32_t *offsets, uint32_t barrier, uint32_t blocks)
 {
     const char *const what = "cp.async.bulk.tensor (load)";
     check_box_address(offset_of(dst), what);
-    auto box = std::make_shared<Box>(box_of(map, rank, at, false, what));
+    auto box = std::make_shared<Box>(box_of(map, rank, at, offsets, false, what));
     const uint32_t to = offset_of(dst), bar = offset_of(barrier);
     for (Block *const b : destinations(dst, barrier, blocks, what)) {
         mbarrier_for_copy(b, bar, what);
@@ -310,7 +321,10 @@ void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uin
         const Issued issued = issue_async(b, bar);
         start_async(b, [=] {
             std::vector<unsigned char> bytes(box_bytes(&box->map));
-            read_box(&box->map, box->at, bytes.data());
+            if (box->map.im2col)
+                read_im2col(&box->map, box->at, box->offsets, bytes.data());
+            else
+                read_box(&box->map, box->at, bytes.data());
             note_async_write(b, issued, to, (uint32_t)bytes.size(), true);
             spread(b, to, bytes, box->map.swizzle);
             mbarrier_complete(b, bar, (int64_t)bytes.size(), 0, issued);
@@ -322,7 +336,7 @@ void tensor_store(int rank, const void *map, const int32_t *at, uint32_t src, Re
 {
     const char *const what = reduces ? "cp.reduce.async.bulk.tensor" : "cp.async.bulk.tensor (store)";
     check_box_address(offset_of(src), what);
-    auto box = std::make_shared<Box>(box_of(map, rank, at, true, what));
+    auto box = std::make_shared<Box>(box_of(map, rank, at, nullptr, true, what));
     Block *const b = self()->block;
     const uint32_t from = offset_of(src);
     if (block_at(src) != b)

@@ -507,7 +507,13 @@ template <class... C> inline Place place(uint64_t map, C... c)
 }
 inline void tma_load(int rank, uint32_t dst, const Place &p, uint32_t barrier, uint32_t blocks)
 {
-    tensor_load(rank, dst, p.map, p.at, barrier, blocks);
+    tensor_load(rank, dst, p.map, p.at, nullptr, barrier, blocks);
+}
+template <class... O> inline void tma_load_im2col(int rank, uint32_t dst, const Place &p, uint32_t barrier, O... offsets)
+{
+    static_assert(sizeof...(O) >= 1 && sizeof...(O) <= 3, "an offset for each dimension that is walked");
+    const int32_t by[3] = { (int32_t)(uint16_t)offsets... };
+    tensor_load(rank, dst, p.map, p.at, by, barrier, ADDRESSED);
 }
 inline void tma_store(int rank, const Place &p, uint32_t src, ReduceMode mode, bool reduces)
 {

@@ -339,9 +339,10 @@ struct TensorMap { // 128 bytes, as the driver's
     uint64_t magic, base;
     uint64_t dims[5];    // of 1 to 2^32
     uint64_t strides[4]; // in bytes, of dimensions 1 ...
-    uint16_t box[5];
+    uint16_t box[5];     // im2col: columns and rows
+    int16_t first[3], last[3]; // im2col: corners of dimensions 1 ..., the last relative to the tensor's last
     uint8_t steps[5];
-    uint8_t type, rank, swizzle, nan_fill, element_bytes;
+    uint8_t type, rank, swizzle, nan_fill, element_bytes, im2col;
     uint32_t check;
 };
 static_assert(sizeof(TensorMap) <= 128, "it travels in a CUtensorMap");
@@ -351,6 +352,8 @@ uint32_t box_bytes(const TensorMap *map);
 // Between the box at `at` and its bytes as they lie in shared memory, not yet swizzled. What lies outside the tensor is
 // filled when reading, and left alone when writing: there `put` (to, from, bytes) does it, copying or reducing.
 void read_box(const TensorMap *map, const int32_t *at, unsigned char *box);
+// Rows in the order in which an im2col map counts them, from those at `at` on, all moved by the offsets.
+void read_im2col(const TensorMap *map, const int32_t *at, const int32_t *offsets, unsigned char *rows);
 void write_box(const TensorMap *map, const int32_t *at, const unsigned char *box,
                const std::function<void(void *, const void *, size_t)> &put);
 // 16-byte pieces are XORed with bits of the address from 128 up; swizzle: 0 none, 1 to 3: 32, 64, 128 bytes.

@@ -88,6 +88,8 @@ static const Rule rules[] = {
     { "cp\\.async\\.bulk\\.wait_group\\.read r", "ptx::bulk_wait($0, true)" },
     { "cp\\.async\\.bulk\\.tensor\\.([1-5])d\\.shared::(?:cluster|cta)\\.global(?:\\.tile)?\\.mbarrier::complete_tx::bytes(?:\\.L2::cache_hint)? aaar?",
       "ptx::tma_load(@1, $0, ptx::place($1), $2, ptx::ADDRESSED)" },
+    { "cp\\.async\\.bulk\\.tensor\\.([3-5])d\\.shared::(?:cluster|cta)\\.global\\.im2col\\.mbarrier::complete_tx::bytes aaav",
+      "ptx::tma_load_im2col(@1, $0, ptx::place($1), $2, $3)" },
     { "cp\\.async\\.bulk\\.tensor\\.([1-5])d\\.shared::cluster\\.global(?:\\.tile)?\\.mbarrier::complete_tx::bytes\\.multicast::cluster(?:\\.L2::cache_hint)? aaarr?",
       "ptx::tma_load(@1, $0, ptx::place($1), $2, $3)" },
     { "cp\\.async\\.bulk\\.tensor\\.([1-5])d\\.global\\.shared::cta(?:\\.tile)?\\.bulk_group(?:\\.L2::cache_hint)? aar?",

@@ -114,7 +114,8 @@ void cp_async_wait_all();
 void cp_async_arrive(uint32_t barrier, bool counted);
 void bulk_commit();
 void bulk_wait(uint32_t n, bool only_read);
-void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, uint32_t barrier, uint32_t blocks);
+// offsets: of an im2col load, else null
+void tensor_load(int rank, uint32_t dst, const void *map, const int32_t *at, const int32_t *offsets, uint32_t barrier, uint32_t blocks);
 void tensor_store(int rank, const void *map, const int32_t *at, uint32_t src, ReduceMode mode, bool reduces);
 void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t barrier, uint32_t blocks);
 void bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t barrier);

@@ -8,6 +8,7 @@
 
 void structure_kernel(Lowering *lo);
 void find_bounds(Lowering *lo);
+void find_im2col(Lowering *lo);
 void limit_maps(Lowering *lo);
 void find_cluster(Lowering *lo);
 void find_warp_roles(Lowering *lo);

@@ -4,6 +4,7 @@
 //
 // before: it is known which copies are fetched and which statements fill      after: find_backward_slice(): lo->needed
 #include "lower/gpu/decide/producer.h"
+#include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/walk.h"
@@ -51,6 +52,7 @@ static bool slice_op(Lowering *lo, TileOp *op, void *context)
             slice_slot(&op->copy.src.subs[d].width, context);
         }
         buffer_each_expr(op->copy.src.buffer, slice_slot, context);
+        if (op_info(lo, op)->im2col) visit_op(lo, as_map(lo, op), slice_fill, context);
     } else if (is_flow(op) ? has_work(lo, op) : is_in_backward_slice(lo, op)) {
         tile_each_expr(op, slice_slot, context);
     }

@@ -39,10 +39,24 @@ bool copy_opens_ring(Lowering *lo, const TileOp *op, const Ring *ring)
     return !lo->by_warp && !lo->has_producer_group && ring->is_plain && ring->first_fetch == op && copy_is_cut(lo, op);
 }
 
+// From its first row.
+static const BoxCopy *plan_walk(Lowering *lo, const TileOp *op, BoxCopy *copy)
+{
+    const Region *const src = &op->copy.src;
+    copy->im2col = op_info(lo, op)->im2col;
+    copy->box = (Box){ .tensor = src->buffer, .cut = -1 };
+    for (int d = 0; d < src->buffer->rank; d++) copy->box.start[d] = src->subs[d].start;
+    copy->of_tensor = true;
+    copy->share = (Share){ .n = 1, .along = -1, .whole = -1 };
+    copy->map = map_of_copy(lo, copy);
+    return copy;
+}
+
 const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
 {
     int64_t first;
     BoxCopy *const copy = NEW(lo->arena, BoxCopy, .tile = tile_info(lo, op->copy.dst.buffer), .ring = ring);
+    if (op_info(lo, op)->im2col) return plan_walk(lo, op, copy);
     const bool is_box = find_box(lo, &op->copy.src, &copy->box) && is_rows_of_tile(&op->copy.dst, &first);
     assert(is_box && "it was found to be a box");
     (void)is_box;

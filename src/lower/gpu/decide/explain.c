@@ -157,7 +157,12 @@ static void explain_maps(Lowering *lo)
     Text *const out = lo->explanation;
     for (int i = 0; i < lo->maps.count; i++) {
         const TensorMap *const map = lo->maps.items[i];
-        text_print(out, "tensor map %d: %s in boxes of", i, buffer_root(map->tensor)->name);
+        text_print(out, "tensor map %d: %s ", i, buffer_root(map->tensor)->name);
+        if (map->im2col) {
+            text_print(out, "by im2col, %d pixels of %d columns, swizzle %d\n", map->box[1], map->box[0], map->swizzle);
+            continue;
+        }
+        text_print(out, "in boxes of");
         for (int d = 0; d < map->tensor->rank; d++) text_print(out, "%s%d", d ? " x " : " ", map->box[d]);
         text_print(out, ", the last dimension first, swizzle %d\n", map->swizzle);
     }

@@ -10,6 +10,7 @@
 // before: every tile has its storage       after: fetched copies are marked, their tiles have rings; lo->has_producer
 //         if any do
 #include "lower/gpu/facts/box.h"
+#include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/known_values.h"
@@ -68,6 +69,7 @@ static bool can_run_ahead(KnownValues *s, const TileOp *op)
         if (!value_is_known(s, op->copy.src.subs[d].start)) return false;
     Known known = { s, true };
     buffer_each_expr(op->copy.src.buffer, see_known, &known);
+    if (op_info(s->lo, op)->im2col) visit_op(s->lo, as_map(s->lo, (TileOp *)op), see_fill, &known);
     return known.all && path_is_known(s, op);
 }
 
@@ -76,7 +78,7 @@ static bool can_run_ahead(KnownValues *s, const TileOp *op)
 typedef struct TileScan {
     KnownValues *values;
     Buffer *root;
-    bool all_fetched, any_fetched, any_read, through_views;
+    bool all_fetched, any_fetched, any_read, through_views, is_walked;
 } TileScan;
 
 static bool scan_tile(Lowering *lo, TileOp *op, void *context)
@@ -93,6 +95,7 @@ static bool scan_tile(Lowering *lo, TileOp *op, void *context)
         scan->all_fetched &= fetched;
         scan->any_fetched |= fetched;
         scan->through_views |= fetched && op->copy.src.buffer->kind == BUFFER_VIEW;
+        scan->is_walked |= op_info(lo, op)->im2col != NULL;
     }
     return false;
 }
@@ -130,7 +133,7 @@ static bool is_filled_first(Lowering *lo, TileOp *block, const Buffer *root, boo
 }
 
 typedef struct Fetchable {
-    bool yes, through_views;
+    bool yes, through_views, is_walked;
 } Fetchable;
 
 static Fetchable is_fetchable(KnownValues *values, const TileInfo *tile)
@@ -141,10 +144,15 @@ static Fetchable is_fetchable(KnownValues *values, const TileInfo *tile)
     bool is_read = false;
     const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(values, tile->declared) &&
                      is_filled_first(values->lo, tile->declared, tile->buffer, &is_read);
-    return (Fetchable){ yes, scan.through_views };
+    return (Fetchable){ yes, scan.through_views, scan.is_walked };
 }
 
-bool tile_is_fetchable(KnownValues *values, const TileInfo *tile) { return is_fetchable(values, tile).yes; }
+// Rows that are walked are not divided among CTAs.
+bool tile_is_fetchable(KnownValues *values, const TileInfo *tile)
+{
+    const Fetchable fetchable = is_fetchable(values, tile);
+    return fetchable.yes && !fetchable.is_walked;
+}
 
 static bool is_in_pipeline(Lowering *lo, const TileInfo *tile)
 {

@@ -79,12 +79,14 @@ static bool has_single_buffers(const Lowering *lo, const TileOp *body)
     return true;
 }
 
+static bool has_walks(Lowering *lo, TileOp *op) { return op_info(lo, op)->im2col != NULL; }
+
 void prefetch_l2_ahead(Lowering *lo, TileOp *op, int first, int end)
 {
     TileOp *const body = op->pipeline.body;
     const uint32_t sharing = find_sharing(lo, body);
     if (lo->shares || op->pipeline.n != 1 || !sharing || !lo->by_tma || lo->n_cuts == 0 ||
-        !has_single_buffers(lo, body))
+        !has_single_buffers(lo, body) || block_has(lo, body, has_walks))
         return;
     L2Prefetch *const plan = NEW(lo->arena, L2Prefetch, .op = op, .sharing = sharing, .first = first);
     int n = 0;

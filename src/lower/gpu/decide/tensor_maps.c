@@ -10,7 +10,7 @@
 
 static bool is_same_map(const TensorMap *map, const Buffer *tensor, const int *shape, int swizzle)
 {
-    return map->tensor == tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof map->box) == 0;
+    return !map->im2col && map->tensor == tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof map->box) == 0;
 }
 
 static int new_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
@@ -26,6 +26,22 @@ static int add_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
     for (int i = 0; i < lo->maps.count; i++)
         if (is_same_map(lo->maps.items[i], tensor, shape, swizzle)) return i;
     return new_map(lo, tensor, shape, swizzle);
+}
+
+// Boxes of a panel's columns, of as many rows as the tile.
+static int map_of_walk(Lowering *lo, const BoxCopy *copy)
+{
+    const SharedLayout *const s = &copy->tile->shared;
+    for (int i = 0; i < lo->maps.count; i++) {
+        const TensorMap *const map = lo->maps.items[i];
+        if (map->tensor == copy->box.tensor && map->swizzle == s->swizzle_bytes && map->box[0] == s->panel_columns &&
+            im2col_is_same(map->im2col, copy->im2col))
+            return i;
+    }
+    const int index = new_map(lo, copy->box.tensor, (int[BOX_RANK]){ s->panel_columns, copy->im2col->rows },
+                              s->swizzle_bytes);
+    lo->maps.items[index]->im2col = copy->im2col;
+    return index;
 }
 
 // Widths of a box as a map has them: the fastest dimension first.
@@ -83,6 +99,7 @@ int map_of_copy(Lowering *lo, const BoxCopy *copy)
     const SharedLayout *const s = &copy->tile->shared;
     const int rank = copy->box.tensor->rank;
     int shape[BOX_RANK] = { 0 };
+    if (copy->im2col) return map_of_walk(lo, copy);
     if (copy->box.cut >= 0) return maps_of_cut(lo, &copy->box, s->panel_columns, s->swizzle_bytes);
     reverse_widths(copy->box.width, rank, shape);
     if (copy->share.along != rank - 1) shape[0] = s->panel_columns;

@@ -100,7 +100,7 @@ static bool is_reshaped_tensor(Lowering *lo, const Buffer *view)
     const Region *const base = &view->base;
     const Buffer *const tensor = base->buffer;
     if (tensor->kind != BUFFER_TENSOR || tensor->strided || tensor->stride[0] || view->type != tensor->type ||
-        !region_is_whole(base) || dtype_bits(view->type) < 8 || strides_are_aligned(lo, view))
+        !region_is_whole(base) || dtype_bits(view->type) < 8)
         return false;
     for (int d = 0; d < view->rank; d++)
         if (expr_any(view->shape[d], is_unknown_at_launch, lo)) return false;
@@ -186,9 +186,19 @@ static int pitch_of(const TileInfo *tile)
     return (int)columns * dtype_bits(tile->buffer->type) / 8;
 }
 
+static bool rows_are_walked(Lowering *lo, const TileInfo *tile, const TileOp *op)
+{
+    const Buffer *const tensor = op->copy.src.buffer;
+    const int bytes = dtype_bits(tensor->type) / 8, columns = op_info(lo, op)->im2col->columns;
+    return lo->gpu->tma && tile && !row_padding(tile->buffer) && is_tensor_of_maps(lo, tensor) &&
+           !has_large_extents(lo, tensor) && starts_at_a_piece(tensor, op->copy.src.subs[tensor->rank - 1].start) &&
+           (tile->wants_panels || (columns <= BOX_MAX && columns * bytes % 16 == 0));
+}
+
 bool copy_is_box(Lowering *lo, const TileOp *op)
 {
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
+    if (op_info(lo, op)->im2col) return rows_are_walked(lo, tile, op);
     Box box;
     int64_t first;
     if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
@@ -221,13 +231,15 @@ bool copy_is_small(Lowering *lo, const TileOp *op)
 bool copy_is_cut(Lowering *lo, const TileOp *op)
 {
     Box box;
-    return copy_is_box(lo, op) && find_box(lo, &op->copy.src, &box) && box.cut >= 0;
+    return !op_info(lo, op)->im2col && copy_is_box(lo, op) && find_box(lo, &op->copy.src, &box) && box.cut >= 0;
 }
 
 int tma_bytes(Lowering *lo, const TileOp *op)
 {
     Box box;
     int64_t n = dtype_bits(op->copy.src.buffer->type) / 8;
+    const Im2col *const im2col = op_info(lo, op)->im2col;
+    if (im2col) return (int)n * im2col->rows * im2col->columns;
     if (!find_box(lo, &op->copy.src, &box)) return 0;
     for (int d = 0; d < box.tensor->rank; d++) n *= box.width[d];
     return (int)n;

@@ -4,6 +4,7 @@
 #ifndef KILN_LOWER_GPU_FACTS_BOX_H
 #define KILN_LOWER_GPU_FACTS_BOX_H
 
+#include "lower/gpu/facts/im2col.h"
 #include "lower/gpu/facts/lowering.h"
 
 enum {
@@ -23,7 +24,8 @@ typedef struct Box {
 // A TMA tensor map that the launch makes: a tensor cut into boxes.
 struct TensorMap {
     Buffer *tensor;
-    int box[5]; // fastest dimension first
+    int box[5]; // fastest dimension first; columns and rows where they are walked
+    const Im2col *im2col;
     int swizzle;
     int index;
 };
@@ -44,6 +46,7 @@ typedef struct BoxCopy {
     const Ring *ring; // that it fills; NULL: the box is only prefetched
     Box box;          // this CTA's part
     Share share;
+    const Im2col *im2col; // its rows are walked; else NULL
     int first;      // row of the tile
     bool of_tensor; // the slice is a tensor's, not a view's
     bool opens;     // it waits for its slot itself, once what its box needs is worked out

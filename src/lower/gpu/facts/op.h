@@ -8,6 +8,7 @@
 typedef struct Product Product;       // product.h
 typedef struct Iteration Iteration;   // elementwise.h
 typedef struct Multistage Multistage; // decide/multistage.h
+typedef struct Im2col Im2col;         // im2col.h
 
 // What passes note about an operation.
 typedef struct OpInfo {
@@ -27,6 +28,7 @@ typedef struct OpInfo {
     Product *product;
     Multistage *multistage; // of a pipeline
     TileOp *map;            // a copy, fill or tile atomic as a forall
+    const Im2col *im2col;   // of a copy whose rows a merged index counts; else NULL
     bool is_looked_up;      // a gather, whose lines are (gather.c)
     Iteration *loads;       // of a copy, where they are made before it (early.c)
     int order;              // pre-order number

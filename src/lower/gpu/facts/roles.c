@@ -10,12 +10,16 @@ static bool add_alignment(Lowering *lo, TileOp *op, void *context)
     Expr **const test = context;
     const OpInfo *const info = op->kind == T_TILE ? NULL : op_info(lo, op);
     if (!info || !info->fetched || info->fills || copy_is_small(lo, op)) return false;
-    Expr *const one = strides_are_aligned(lo, buffer_root(op->copy.src.buffer));
+    Box box = { .tensor = op->copy.src.buffer };
+    if (!info->im2col && !find_box(lo, &op->copy.src, &box)) return false;
+    Expr *const one = strides_are_aligned(lo, box.tensor);
+    Expr *const fits = info->im2col ? im2col_fits(lo, box.tensor, info->im2col) : NULL;
     if (one && !(*test && expr_equal(*test, one))) *test = both(lo, *test, one);
+    if (fits) *test = both(lo, *test, fits);
     return false;
 }
 
-// The strides that boxes need, of all tensors that are fetched. NULL: proved.
+// The strides that boxes need, of all tensors that are fetched, and what their maps must hold. NULL: proved.
 Expr *fetch_alignment(Lowering *lo)
 {
     Expr *test = NULL;

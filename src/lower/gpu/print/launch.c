@@ -51,6 +51,20 @@ void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
 
 // ---- the plan
 
+// Of the dimensions between the fastest and the slowest.
+static void fill_walk(Printer *pr, const TensorMap *map, PlanMap *out)
+{
+    Lowering *const lo = pr->lo;
+    out->n_walked = map->im2col->n;
+    for (int i = 0; i < out->n_walked; i++) {
+        const Walked *const w = &map->im2col->walked[i];
+        out->walked[i].first = plan_add_code(lo->arena, lo->plan, lo->kernel, w->first);
+        out->walked[i].last =
+            plan_add_code(lo->arena, lo->plan, lo->kernel, im2col_last(lo, map->tensor, map->im2col, i));
+        out->walked[i].step = plan_add_code(lo->arena, lo->plan, lo->kernel, w->step);
+    }
+}
+
 static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
 {
     Lowering *const lo = pr->lo;
@@ -69,6 +83,7 @@ static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
         out->box[d] = map->box[d];
         stride = int_mul(a, stride, extent);
     }
+    if (map->im2col) fill_walk(pr, map, out);
 }
 
 static bool adds_floats(Lowering *lo, TileOp *op, void *context)

@@ -164,7 +164,8 @@ static void emit_linear(Printer *pr, TileOp *op, Iteration *it)
         var_of(pr, pr->lo->is_specialised && it->partition.groups > 1 ? pr->thread_of_all : pr->thread);
     Nest loop, serial[LOOP_INDICES_MAX];
     begin_for(pr, &loop, linear, cast(pr, DTYPE_I64, thread), count,
-              expr_int(pr->arena, DTYPE_I64, partition_threads(it->partition)), LOOP_PLAIN);
+              expr_int(pr->arena, DTYPE_I64, partition_threads(it->partition)),
+              pr->lo->role == ROLE_PRODUCER ? LOOP_NO_UNROLL : LOOP_PLAIN); // it has few registers
     declare_linear_indices(pr, it, var_of(pr, linear), extents);
     begin_reductions(pr, it, true);
     const int depth = begin_serial_loops(pr, it, serial);

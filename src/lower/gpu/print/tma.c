@@ -96,6 +96,7 @@ static const char *name_of_load(Printer *pr, const Load *load)
 {
     Arena *const a = pr->arena;
     const SharedLayout *const s = &load->copy->tile->shared;
+    if (load->copy->im2col) return arena_printf(a, "tma_load_im2col_%dd", load->rank);
     const int n = load->copy->share.n, width = is_cut(load->copy) ? (int)load->copy->box.width[load->copy->box.cut] : 0;
     if (!load->copy->ring) return is_cut(load->copy) ? arena_printf(a, "tma_prefetch_rows<%d>", width) : "tma_prefetch";
     if (is_cut(load->copy))
@@ -105,12 +106,13 @@ static const char *name_of_load(Printer *pr, const Load *load)
     return n > 1 ? arena_printf(a, "tma_multicast<%d>", (1 << n) - 1) : arena_printf(a, "tma_load_%dd", load->rank);
 }
 
-// name(to, map, barrier, whether it is whole, what is cut, coordinates)
+// name(to, map, barrier, whether it is whole, what is cut, coordinates, offsets)
 static void emit_panel(Printer *pr, const Load *load, int panel)
 {
     Arena *const a = pr->arena;
     const SharedLayout *const s = &load->copy->tile->shared;
-    Expr *args[6 + BOX_RANK];
+    const Im2col *const im2col = load->copy->im2col;
+    Expr *args[6 + BOX_RANK + IM2COL_WALKED];
     int n = 0;
     if (load->copy->ring)
         args[n++] = expr_binary(a, X_ADD, load->base, u32_const(pr, panel * s->panel_bytes + load->offset));
@@ -123,7 +125,10 @@ static void emit_panel(Printer *pr, const Load *load, int panel)
     }
     memcpy(args + n, load->at, sizeof(Expr *) * (size_t)load->rank);
     args[n] = i32_add(pr, load->at[0], i32_const(pr, panel * s->panel_columns));
-    emit_call_if(pr, NULL, expr_call(a, DTYPE_NONE, name_of_load(pr, load), n + load->rank, args));
+    n += load->rank;
+    for (int i = 0; im2col && i < im2col->n; i++)
+        args[n++] = im2col->walked[i].offset ? coordinate(pr, im2col->walked[i].offset, true) : i32_const(pr, 0);
+    emit_call_if(pr, NULL, expr_call(a, DTYPE_NONE, name_of_load(pr, load), n, args));
 }
 
 // Its parts are what it does to wait for its slot.
