@@ -70,7 +70,7 @@ YES(cuStreamSynchronize) YES(cuEventCreate) YES(cuEventDestroy_v2) YES(cuEventRe
 YES(cuModuleUnload) YES(cuModuleGetFunction) YES(cuFuncSetAttribute) YES(cuFuncGetAttribute)
 YES(cuOccupancyMaxActiveBlocksPerMultiprocessor) YES(cuOccupancyMaxActiveClusters) YES(cuLaunchKernelEx)
 #ifndef OLD
-YES(cuTensorMapEncodeTiled)
+YES(cuTensorMapEncodeTiled) YES(cuTensorMapEncodeIm2col)
 #endif
 END
 

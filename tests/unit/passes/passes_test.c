@@ -25,7 +25,8 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "trace_foralls", trace_foralls, true },
                               { "split_quotients", split_quotients, false },
                               { "widen_sums", widen_sums, false },
-                              { "scalar_loops", scalar_loops, false } };
+                              { "scalar_loops", scalar_loops, false },
+                              { "forward_indices", forward_indices, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
@@ -99,11 +100,13 @@ static void test_trace_foralls(void **state) { check_case(&cases[2]); }
 static void test_split_quotients(void **state) { check_case(&cases[3]); }
 static void test_widen_sums(void **state) { check_case(&cases[4]); }
 static void test_scalar_loops(void **state) { check_case(&cases[5]); }
+static void test_forward_indices(void **state) { check_case(&cases[6]); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_simplify), cmocka_unit_test(test_split_bounds),
                                         cmocka_unit_test(test_trace_foralls), cmocka_unit_test(test_split_quotients),
-                                        cmocka_unit_test(test_widen_sums), cmocka_unit_test(test_scalar_loops) };
+                                        cmocka_unit_test(test_widen_sums), cmocka_unit_test(test_scalar_loops),
+                                        cmocka_unit_test(test_forward_indices) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

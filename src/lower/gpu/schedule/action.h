@@ -56,6 +56,7 @@ struct Action {
         struct {
             CopyKind how;
             int ring, bytes;
+            bool walks; // im2col: from a row on those that follow in a merged index
             const char *predicate;
         } copy; // ring: NO_RING, or the one it fills
         struct {
