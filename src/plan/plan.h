@@ -17,7 +17,7 @@ enum {
     PLAN_MAX_EXTRAS = 64,
     PLAN_MAX_WORDS = 256, // of arguments, so that a launch on a GPU has room for tensor maps
     PLAN_MAX_MAPS = 31,
-    PLAN_MAP_COMPUTED = 19, // at most, of a map
+    PLAN_MAP_COMPUTED = 21, // at most, of a map
     PLAN_MAX_COMPUTED = PLAN_MAX_MAPS * PLAN_MAP_COMPUTED + PLAN_MAX_EXTRAS, // of a launch, beside its words
     PLAN_ARGUMENT_BYTES = 4096, // that a launch on a GPU carries
 };
@@ -63,7 +63,7 @@ typedef struct PlanRequire {
 //       if it may trap, the address of the device's FaultRecord.
 // A dimension that is walked (im2col): from its first position to the last, which is relative to the tensor's last.
 typedef struct PlanWalk {
-    PlanCode first, last, step;
+    PlanCode first, last;
 } PlanWalk;
 
 typedef struct PlanMap { // a TMA tensor map made at launch
@@ -74,6 +74,8 @@ typedef struct PlanMap { // a TMA tensor map made at launch
     PlanCode stride[5]; // in elements; stride[0] is 1 and unused
     int box[5];
     int swizzle; // 0, 32, 64, 128 bytes
+    bool has_steps;
+    PlanCode step[5]; // from one element of a box to the next; of the first dimension 1
     int n_walked; // im2col: the dimensions between the fastest and the slowest; `box` is columns and rows. 0: boxes
     PlanWalk walked[3];
 } PlanMap;
@@ -127,7 +129,7 @@ PlanCode plan_add_code(Arena *arena, LaunchPlan *plan, const TileKernel *kernel,
 
 int plan_words(const LaunchPlan *plan); // of the arguments, as above
 int plan_map_computed(const PlanMap *map); // words that a launch computes: extent and stride of each dimension, then
-                                           // first, last and step of each that is walked
+                                           // the steps of all, then first and last of those that are walked
 int plan_most_maps(int words);          // that a launch carries beside so many
 
 // symbols: one word per bind; scalars: one per parameter (of tensors unused). Integers as int64, floats as the bits of

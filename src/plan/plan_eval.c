@@ -123,7 +123,10 @@ static bool operation_is_known(const LaunchPlan *plan, int64_t word)
     return false;
 }
 
-int plan_map_computed(const PlanMap *map) { return 2 * map->rank + 3 * map->n_walked; }
+int plan_map_computed(const PlanMap *map)
+{
+    return 2 * map->rank + (map->has_steps ? map->rank : 0) + 2 * map->n_walked;
+}
 
 int plan_words(const LaunchPlan *plan)
 {

@@ -137,13 +137,14 @@ static void map_fields(Stream *s, const LaunchPlan *plan, PlanMap *m)
         int_field(s, &m->box[d]);
     }
     int_field(s, &m->swizzle);
+    bool_field(s, &m->has_steps);
+    for (int d = 0; m->has_steps && d < m->rank; d++) code_field(s, &m->step[d]);
     index_field(s, &m->n_walked, COUNT(m->walked) + 1);
     for (int i = 0; i < m->n_walked; i++) {
         code_field(s, &m->walked[i].first);
         code_field(s, &m->walked[i].last);
-        code_field(s, &m->walked[i].step);
     }
-    s->failed |= m->n_walked > 0 && m->n_walked != m->rank - 2;
+    s->failed |= m->n_walked > 0 && (m->n_walked != m->rank - 2 || !m->has_steps);
 }
 
 static void plan_fields(Stream *s, LaunchPlan *p)
@@ -208,10 +209,10 @@ static bool codes_are_sound(const LaunchPlan *p)
     for (int i = 0; i < p->n_maps; i++) {
         const PlanMap *const m = &p->maps[i];
         for (int d = 0; d < m->rank; d++)
-            sound &= plan_code_is_sound(p, m->dim[d]) && plan_code_is_sound(p, m->stride[d]);
+            sound &= plan_code_is_sound(p, m->dim[d]) && plan_code_is_sound(p, m->stride[d]) &&
+                     plan_code_is_sound(p, m->step[d]);
         for (int w = 0; w < m->n_walked; w++)
-            sound &= plan_code_is_sound(p, m->walked[w].first) && plan_code_is_sound(p, m->walked[w].last) &&
-                     plan_code_is_sound(p, m->walked[w].step);
+            sound &= plan_code_is_sound(p, m->walked[w].first) && plan_code_is_sound(p, m->walked[w].last);
     }
     for (int i = 0; i < p->n_extras; i++) sound &= plan_code_is_sound(p, p->extras[i].value);
     return sound && plan_words(p) <= PLAN_MAX_WORDS;

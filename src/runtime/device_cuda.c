@@ -321,8 +321,8 @@ enum { MAPS_KEPT_BITS = 6 }; // as many tensors, such as the caches of a model's
 typedef struct MapKey {
     uint64_t base, unusable;
     uint64_t dims[5], strides[5];
+    unsigned box[5], steps[5];
     int first[3], last[3]; // of dimensions that are walked
-    unsigned steps[5];
 } MapKey;
 typedef struct KeptMap {
     uint64_t words[16];
@@ -354,33 +354,49 @@ static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dty
 static MapKey key_of_nothing(const kiln_device *device, const LaunchPlan *plan, const PlanMap *map)
 {
     MapKey key = { .steps = { 1, 1, 1, 1, 1 }, .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
-    for (int i = 0; i < map->rank; i++) key.dims[i] = 1, key.strides[i] = 16;
+    for (int i = 0; i < map->rank; i++) {
+        key.dims[i] = 1;
+        key.strides[i] = 16;
+        key.box[i] = (unsigned)map->box[i];
+    }
     return key;
 }
 
-// Corners have as many bits as the dimensions leave them.
-static void take_walk(const PlanMap *map, const int64_t *computed, int i, MapKey *key)
+// Steps are 1 to 8; a box reaches over what lies between its elements.
+static void take_steps(const PlanMap *map, const int64_t *steps, MapKey *key)
 {
-    static const int bits[] = { 0, 16, 8, 5 };
-    const int64_t first = computed[3 * i], last = computed[3 * i + 1], step = computed[3 * i + 2];
-    const int64_t half = INT64_C(1) << (bits[map->n_walked] - 1);
-    if (first < -half || first >= half || last < -half || last >= half || step < 1 || step > 8 ||
-        first > (int64_t)key->dims[1 + i] - 1 + last) {
-        key->unusable = 1;
-        return;
+    enum { STEP_MAX = 8, BOX_MAX = 256 };
+    for (int i = 0; map->has_steps && i < map->rank; i++) {
+        const int64_t step = steps[i];
+        const bool fits = step >= 1 && step <= STEP_MAX && (map->n_walked || (map->box[i] - 1) * step < BOX_MAX);
+        if (!fits) key->unusable = 1;
+        else if (!map->n_walked) key->box[i] = (unsigned)((map->box[i] - 1) * step + 1);
+        key->steps[i] = fits ? (unsigned)step : 1;
     }
-    key->first[i] = (int)first;
-    key->last[i] = (int)last;
-    key->steps[1 + i] = (unsigned)step;
 }
 
-// `computed`: extent and stride of each dimension, then what is walked.
+// Corners have as many bits as the dimensions leave them.
+static void take_walks(const PlanMap *map, const int64_t *corners, MapKey *key)
+{
+    static const int bits[] = { 0, 16, 8, 5 };
+    for (int i = 0; i < map->n_walked; i++) {
+        const int64_t half = INT64_C(1) << (bits[map->n_walked] - 1), first = corners[2 * i], last = corners[2 * i + 1];
+        if (first < -half || first >= half || last < -half || last >= half ||
+            first > (int64_t)key->dims[1 + i] - 1 + last)
+            key->unusable = 1;
+        key->first[i] = (int)first;
+        key->last[i] = (int)last;
+    }
+}
+
+// `computed`: as plan_map_computed says.
 static kiln_status make_key(const kiln_device *device, const Launch *launch, const PlanMap *map, int64_t base,
                             const int64_t *computed, MapKey *key)
 {
     const int bytes = map_element_bytes(map->type);
     const char *const name = launch->plan->params[map->param].name;
-    *key = (MapKey){ .base = (uint64_t)base, .steps = { 1, 1, 1, 1, 1 } };
+    *key = key_of_nothing(device, launch->plan, map);
+    key->base = (uint64_t)base;
     if (key->base % 16 != 0)
         return status_fail(KILN_BAD_ALIGNMENT, "%s: '%s' starts at %#" PRIx64 ", which is not aligned to 16 bytes",
                            launch->plan->name, name, key->base);
@@ -397,15 +413,15 @@ static kiln_status make_key(const kiln_device *device, const Launch *launch, con
                                launch->plan->name, name, key->dims[i]);
         if (i > 0 && (key->strides[i] % 16 != 0 || key->strides[i] >> 40)) key->unusable = 1;
     }
-    for (int i = 0; i < map->n_walked; i++) take_walk(map, computed + 2 * map->rank, i, key);
+    take_steps(map, computed + 2 * map->rank, key);
+    take_walks(map, computed + 3 * map->rank, key);
     return KILN_OK;
 }
 
 static kiln_status encode_map(kiln_device *device, const Launch *launch, const PlanMap *map, const MapKey *key,
                               CuTensorMap *out)
 {
-    unsigned box[5];
-    for (int i = 0; i < map->rank; i++) box[i] = (unsigned)map->box[i];
+    const unsigned *const box = key->box;
     const int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
     enum { NO_INTERLEAVE = 0, PROMOTE_128 = 2, FILL_ZERO = 0 };
     const CudaDriver *const d = cuda_driver();

@@ -401,10 +401,11 @@ static void compute_rest(Launch *launch)
             launch->computed[n++] = value_of(launch, map->dim[d]);
             launch->computed[n++] = value_of(launch, map->stride[d]);
         }
+        for (int d = 0; map->has_steps && d < map->rank; d++)
+            launch->computed[n++] = value_of(launch, map->step[d]);
         for (int w = 0; w < map->n_walked; w++) {
             launch->computed[n++] = value_of(launch, map->walked[w].first);
             launch->computed[n++] = value_of(launch, map->walked[w].last);
-            launch->computed[n++] = value_of(launch, map->walked[w].step);
         }
     }
     for (int i = 0; i < plan->n_extras; i++) launch->computed[n++] = value_of(launch, plan->extras[i].value);

@@ -140,9 +140,9 @@ static LaunchPlan *full_plan(void)
     plan->n_maps = 1;
     plan->maps = NEW_ARRAY(arena, PlanMap, 1);
     plan->maps[0] = (PlanMap){
-        .param = 0, .rank = 3, .type = DTYPE_BF16, .box = { 64, 128 }, .swizzle = 128, .n_walked = 1
+        .param = 0, .rank = 3, .type = DTYPE_BF16, .box = { 64, 128 }, .swizzle = 128, .has_steps = true, .n_walked = 1
     };
-    plan->maps[0].dim[0] = plan->maps[0].walked[0].last = plan->params[0].shape[1];
+    plan->maps[0].dim[0] = plan->maps[0].step[1] = plan->maps[0].walked[0].last = plan->params[0].shape[1];
     plan->n_extras = 1;
     plan->extras = NEW_ARRAY(arena, PlanExtra, 1);
     plan->extras[0].value =
@@ -172,6 +172,7 @@ static void test_a_plan_survives_storing(void **state)
     assert_int_equal(value_of(back, back->grid[0], symbols, scalars), 3);
     assert_int_equal(value_of(back, back->maps[0].dim[0], symbols, scalars), 77);
     assert_int_equal(back->maps[0].n_walked, 1);
+    assert_int_equal(value_of(back, back->maps[0].step[1], symbols, scalars), 77);
     assert_int_equal(value_of(back, back->maps[0].walked[0].last, symbols, scalars), 77);
     assert_int_equal(value_of(back, back->checks[0].expected, symbols, scalars), 40);
     assert_int_equal(value_of(back, back->extras[0].value, symbols, scalars), 131);

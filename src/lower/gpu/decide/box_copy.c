@@ -18,7 +18,7 @@ static Share share_of(Lowering *lo, const TileInfo *tile, const Box *box)
     int64_t bytes = slowest < last ? s->pitch_bytes : dtype_bits(box->tensor->type) / 8;
     for (int d = slowest + 1; d < last; d++) bytes *= box->width[d];
     const int64_t width = box->width[slowest] / n;
-    if (box->cut >= 0) {
+    if (box->cut >= 0 || box_has_steps(box)) {
         share.whole = lo->n_alternating++ % n;
     } else if (panels % n == 0) {
         share.panels = panels / n;

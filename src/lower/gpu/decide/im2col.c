@@ -1,81 +1,26 @@
 // SPDX-License-Identifier: MIT
-// im2col.c - foralls that gather rows by a merged index become copies that the tensor memory accelerator walks.
+// im2col.c - foralls that gather rows by index arithmetic become copies of boxes, or copies that the tensor memory
+// accelerator walks.
 //
-//     a[i][j] = X[p / OW / OH][p / OW % OH * stride - pad + kh*dilation][p % OW * stride - pad + kw*dilation][c*64 + j]
+//     a[i][j] = X[n][y*8 + i / 16 * stride + kh][x*16 + i % 16 * stride + kw][c*64 + j]                          a box
+//     a[i][j] = X[p / OW / OH][p / OW % OH * stride - pad + kh*dilation][p % OW * stride - pad + kw][c*64 + j]    walked
 //
-// with p = m*128 + i: the subscripts are p's digits, the fastest last, each times a step, plus what is the same for all
-// rows. Of that, what the launch knows is where a dimension's walk begins; what depends on loop indices moves all rows.
+// with p = m*128 + i. The subscripts are digits, the fastest last, each times a step, plus what is the same for all rows.
+// Those of the row itself are the dimensions of a box. Those of a merged index are walked (facts/im2col.h): of what is the
+// same for all rows, what the launch knows is where a dimension's walk begins; what depends on loop indices moves all rows.
 //
 // before: slices in foralls are indices, symbols and coordinates have bounds, no operation is noted
-// after:  such a forall is a copy with an Im2col, whose region begins at its first row; the first row's digits are
-//         scalars before the loops in which they are the same. The copy as a map is the forall as it was.
+// after:  such a forall is a copy to the whole tile, whose region is the box, or begins at the first row and has an Im2col;
+//         the first row's digits are scalars before the loops in which they are the same. A copy to a view that gives a
+//         tile's rows several dimensions is a copy to the tile. The copy as a map is the statement as it was.
 #include "lower/gpu/facts/im2col.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/digits.h"
 
-enum { FACTORS_MAX = 8, TERMS_MAX = 8, LOOPS_MAX = 16, PIXELS_MAX = 1024 };
-
-// ---- products of numbers that the launch knows
-
-typedef struct Factors {
-    int64_t constant;
-    const Expr *x[FACTORS_MAX];
-    int n;
-} Factors;
-
-static bool add_factors(Factors *f, const Expr *x)
-{
-    int64_t value;
-    if (expr_as_int(x, &value)) return value > 0 && (f->constant *= value, true);
-    if (x->kind == E_BINARY && x->op.op == X_MUL) return add_factors(f, x->op.a) && add_factors(f, x->op.b);
-    if (f->n == FACTORS_MAX) return false;
-    f->x[f->n++] = x;
-    return true;
-}
-
-static bool add_all_factors(Factors *to, const Factors *from)
-{
-    if (to->n + from->n > FACTORS_MAX) return false;
-    to->constant *= from->constant;
-    for (int i = 0; i < from->n; i++) to->x[to->n++] = from->x[i];
-    return true;
-}
-
-// Takes those of `divisor` away; false: it does not divide.
-static bool divide_factors(Factors *f, const Factors *divisor)
-{
-    if (f->constant % divisor->constant != 0) return false;
-    f->constant /= divisor->constant;
-    for (int i = 0; i < divisor->n; i++) {
-        int at = 0;
-        while (at < f->n && !expr_equal(f->x[at], divisor->x[i])) at++;
-        if (at == f->n) return false;
-        f->x[at] = f->x[--f->n];
-    }
-    return true;
-}
-
-static bool are_same_factors(Factors a, const Factors *b)
-{
-    return divide_factors(&a, b) && a.n == 0 && a.constant == 1;
-}
-
-static Expr *product_of(Arena *arena, const Factors *f)
-{
-    Expr *product = int_const(arena, f->constant);
-    for (int i = 0; i < f->n; i++) product = int_mul(arena, product, (Expr *)f->x[i]);
-    return product;
-}
-
-// ---- digits: p / by % count
-
-typedef struct Digit {
-    Expr *p;
-    Factors by, count;
-    bool has_count; // else it is the highest
-} Digit;
+enum { LOOPS_MAX = 16, PIXELS_MAX = 1024 };
 
 typedef struct Match {
     Lowering *lo;
@@ -84,81 +29,8 @@ typedef struct Match {
     Expr *p; // the merged index; NULL: not seen yet
 } Match;
 
-static bool is_unknown_at_launch(const Expr *x, void *context)
-{
-    (void)context;
-    return (x->kind == E_VAR && x->var.var->kind != VAR_SYMBOL && x->var.var->kind != VAR_ARGUMENT) ||
-           x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL;
-}
-
-static bool is_known_at_launch(const Expr *x) { return !expr_any(x, is_unknown_at_launch, NULL); }
-
-static bool divide_digit(Digit *digit, const Expr *divisor)
-{
-    Factors by = { .constant = 1 };
-    return is_known_at_launch(divisor) && add_factors(&by, divisor) &&
-           (!digit->has_count || divide_factors(&digit->count, &by)) && add_all_factors(&digit->by, &by);
-}
-
-// x % a % b is x % b where b divides a.
-static bool limit_digit(Digit *digit, const Expr *count)
-{
-    Factors factors = { .constant = 1 }, before = digit->count;
-    if (!is_known_at_launch(count) || !add_factors(&factors, count) ||
-        (digit->has_count && !divide_factors(&before, &factors)))
-        return false;
-    digit->count = factors;
-    digit->has_count = true;
-    return true;
-}
-
-static bool match_digit(const Match *m, Expr *x, Digit *digit)
-{
-    if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD))
-        return match_digit(m, x->op.a, digit) &&
-               (x->op.op == X_DIV ? divide_digit(digit, x->op.b) : limit_digit(digit, x->op.b));
-    int64_t coefficient;
-    Expr *rest;
-    *digit = (Digit){ .p = x, .by = { .constant = 1 } };
-    return expr_affine(m->lo->arena, x, &m->row, 1, &coefficient, &rest) && coefficient == 1 &&
-           !expr_uses(rest, m->row) && expr_at_least(x, int_const(m->lo->arena, 0));
-}
-
 // ---- a subscript: digit*step + what is the same for all rows
 
-typedef struct Term {
-    Expr *x;
-    bool minus;
-} Term;
-typedef struct Terms {
-    Term list[TERMS_MAX];
-    int n;
-} Terms;
-
-static bool add_terms(Terms *terms, Expr *x, bool minus)
-{
-    if (x->kind == E_BINARY && (x->op.op == X_ADD || x->op.op == X_SUB))
-        return add_terms(terms, x->op.a, minus) && add_terms(terms, x->op.b, minus != (x->op.op == X_SUB));
-    if (terms->n == TERMS_MAX) return false;
-    terms->list[terms->n++] = (Term){ x, minus };
-    return true;
-}
-
-static Expr *add_term(Arena *a, Expr *sum, const Term *term)
-{
-    return term->minus ? int_sub(a, sum, term->x) : int_add(a, sum, term->x);
-}
-
-static bool match_step(const Match *m, Expr *x, Digit *digit, Expr **step)
-{
-    *step = int_const(m->lo->arena, 1);
-    if (x->kind == E_BINARY && x->op.op == X_MUL) {
-        const bool left = expr_uses(x->op.a, m->row);
-        *step = left ? x->op.b : x->op.a;
-        x = left ? x->op.a : x->op.b;
-    }
-    return is_known_at_launch(*step) && match_digit(m, x, digit);
-}
 
 // v or v*factor, where v is a loop's index: between its value at both ends. Counted down, from the end on.
 static bool add_offset(const Match *m, Walked *w, const Term *term)
@@ -192,7 +64,7 @@ static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
     for (int i = 0; i < terms.n; i++) {
         const Term *const term = &terms.list[i];
         if (expr_uses(term->x, m->row)) {
-            if (found || term->minus || !match_step(m, term->x, digit, &w->step)) return false;
+            if (found || term->minus || !match_step(a, term->x, m->row, digit, &w->step)) return false;
             found = true;
         } else if (is_known_at_launch(term->x)) {
             w->first = add_term(a, w->first, term);
@@ -216,7 +88,7 @@ static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base
         if (!expr_uses(term->x, m->row)) {
             *base = add_term(a, *base, term);
         } else {
-            if (found || term->minus || !match_digit(m, term->x, digit)) return false;
+            if (found || term->minus || !match_digit(a, term->x, m->row, digit)) return false;
             found = true;
         }
     }
@@ -227,8 +99,10 @@ static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base
 
 typedef struct Gather {
     const TileOp *store;
-    Expr *value, *start[MAX_RANK]; // of the first row
-    Im2col im2col;
+    int64_t rows, columns;
+    Sub subs[MAX_RANK];
+    bool walks;
+    Im2col im2col; // if it walks
 } Gather;
 
 // What scalars that are set once stand for.
@@ -285,7 +159,7 @@ static bool may_gather(Lowering *lo, const TileOp *forall, Gather *gather)
     if (!store || forall->groups || forall->forall.n != 2 || store->store.value->kind != E_LOAD) return false;
     const Buffer *const tile = store->store.buffer, *const tensor = store->store.value->load.buffer;
     return tile->kind == BUFFER_SHARED && tile->rank == 2 && tile->hint == HINT_NONE && tile->type == tensor->type &&
-           tensor->kind == BUFFER_TENSOR && tensor->access == ACCESS_IN && !tensor->strided && tensor->rank >= 3 &&
+           tensor->kind == BUFFER_TENSOR && tensor->access == ACCESS_IN && !tensor->strided && tensor->rank >= 2 &&
            tensor->rank <= BOX_RANK && dtype_bits(tensor->type) >= 8 && is_whole_tile(forall, store);
 }
 
@@ -309,7 +183,7 @@ static bool match_rows(Match *m, Expr *const *subs, int rank, Gather *gather)
 {
     Arena *const a = m->lo->arena;
     Factors faster = { .constant = 1 };
-    gather->im2col.n = rank - 2;
+    gather->im2col = (Im2col){ .rows = (int)gather->rows, .columns = (int)gather->columns, .n = rank - 2 };
     for (int d = rank - 2; d >= 0; d--) {
         Digit digit;
         Expr *base = NULL;
@@ -320,32 +194,71 @@ static bool match_rows(Match *m, Expr *const *subs, int rank, Gather *gather)
         if (w && (!digit.has_count || !add_all_factors(&faster, &digit.count))) return false;
         Expr *const first = first_digit(m, &digit, expr_replace(a, m->p, m->row, int_const(a, 0)));
         if (w) w->count = product_of(a, &digit.count);
-        gather->start[d] = w ? int_add(a, w->first, int_mul(a, first, w->step)) : int_add(a, base, first);
+        Expr *const start = w ? int_add(a, w->first, int_mul(a, first, w->step)) : int_add(a, base, first);
+        gather->subs[d] = (Sub){ .start = start };
     }
     return true;
+}
+
+// i / by % count * step, and anything that is the same for all rows.
+static bool match_range(const Match *m, Expr *sub, Digit *digit, Sub *range)
+{
+    Arena *const a = m->lo->arena;
+    Terms terms = { 0 };
+    bool found = false;
+    *range = (Sub){ .is_range = true, .start = int_const(a, 0) };
+    if (!add_terms(&terms, sub, false)) return false;
+    for (int i = 0; i < terms.n; i++) {
+        const Term *const term = &terms.list[i];
+        if (!expr_uses(term->x, m->row)) {
+            range->start = add_term(a, range->start, term);
+        } else {
+            if (found || term->minus || !match_step(a, term->x, m->row, digit, &range->step)) return false;
+            found = true;
+        }
+    }
+    return found && digit->p->kind == E_VAR && digit->by.n == 0 && digit->count.n == 0;
+}
+
+// Digits of the row itself, so many each as the rows are together.
+static bool match_box(const Match *m, Expr *const *subs, int rank, Gather *gather)
+{
+    int64_t rows = 1;
+    bool is_highest = false;
+    for (int d = rank - 2; d >= 0; d--) {
+        Digit digit;
+        gather->subs[d] = (Sub){ .start = subs[d] };
+        if (!expr_uses(subs[d], m->row)) continue;
+        if (is_highest || !match_range(m, subs[d], &digit, &gather->subs[d]) || digit.by.constant != rows) return false;
+        const int64_t width = digit.has_count ? digit.count.constant : gather->rows / rows;
+        is_highest = !digit.has_count;
+        gather->subs[d].width = int_const(m->lo->arena, width);
+        rows *= width;
+    }
+    return rows == gather->rows;
 }
 
 static bool match_gather(Lowering *lo, const TileOp *forall, Gather *gather)
 {
     if (!may_gather(lo, forall, gather)) return false;
     const Expr *const load = gather->store->store.value;
-    const int rank = load->load.buffer->rank;
+    const int last = load->load.buffer->rank - 1;
     Match m = { .lo = lo,
                 .forall = forall,
                 .row = forall->forall.indices[0].var,
                 .column = forall->forall.indices[1].var };
-    Expr *subs[MAX_RANK];
-    int64_t rows, columns;
-    for (int d = 0; d < rank; d++) {
+    Expr *subs[MAX_RANK], *column;
+    for (int d = 0; d <= last; d++) {
         subs[d] = expr_map(lo->arena, load->load.subs[d], replace_scalar, lo);
-        if (expr_loads(subs[d]) || (d < rank - 1 && expr_uses(subs[d], m.column))) return false;
+        if (expr_loads(subs[d]) || (d < last && expr_uses(subs[d], m.column))) return false;
     }
-    full_extent(&forall->forall.indices[0], &rows);
-    full_extent(&forall->forall.indices[1], &columns);
-    gather->im2col.rows = (int)rows;
-    gather->im2col.columns = (int)columns;
-    return rows <= PIXELS_MAX && match_columns(&m, subs[rank - 1], &gather->start[rank - 1]) &&
-           match_rows(&m, subs, rank, gather);
+    full_extent(&forall->forall.indices[0], &gather->rows);
+    full_extent(&forall->forall.indices[1], &gather->columns);
+    if (!match_columns(&m, subs[last], &column)) return false;
+    gather->subs[last] = (Sub){ .is_range = true, .start = column, .width = int_const(lo->arena, gather->columns) };
+    if (match_box(&m, subs, last + 1, gather)) return true;
+    gather->walks = true;
+    return last >= 2 && gather->rows <= PIXELS_MAX && match_rows(&m, subs, last + 1, gather);
 }
 
 // ---- before which loop the first row is worked out
@@ -408,24 +321,54 @@ static Expr *hoist(Lowering *lo, Loops *loops, Expr *x, TileOp **here)
 
 // ---- the copy
 
-static void become_copy(Lowering *lo, TileOp *op, const Gather *gather)
+static bool become_copy(Lowering *lo, TileOp *op, const Gather *gather)
 {
     Arena *const a = lo->arena;
     Buffer *const tensor = gather->store->store.value->load.buffer;
+    Region src = { .buffer = tensor, .subs = NEW_ARRAY(a, Sub, tensor->rank), .span = op->span };
+    memcpy(src.subs, gather->subs, sizeof(Sub) * (size_t)tensor->rank);
+    Box box;
+    if (!gather->walks && !find_box(lo, &src, &box)) return false;
     TileOp *const map = NEW(a, TileOp, .kind = T_FORALL);
     *map = *op;
     map->next = NULL;
-    Region src = { .buffer = tensor, .subs = NEW_ARRAY(a, Sub, tensor->rank), .span = op->span };
-    for (int d = 0; d < tensor->rank; d++) src.subs[d] = (Sub){ .start = gather->start[d] };
-    src.subs[tensor->rank - 1].is_range = true;
-    src.subs[tensor->rank - 1].width = int_const(a, gather->im2col.columns);
+    OpInfo *const info = op_info(lo, op);
+    info->map = map;
     op->kind = T_COPY;
     op->copy.dst = region_whole(a, gather->store->store.buffer, op->span);
     op->copy.src = src;
+    info->merges_rows = !gather->walks;
+    if (!gather->walks) return true;
     Im2col *const im2col = NEW(a, Im2col, .rows = 0);
     *im2col = gather->im2col;
-    op_info(lo, op)->im2col = im2col;
-    op_info(lo, op)->map = map;
+    info->im2col = im2col;
+    return true;
+}
+
+// Through a view that gives the tile's rows the slice's dimensions.
+static void see_copy(Lowering *lo, TileOp *op)
+{
+    Buffer *const view = op->copy.dst.buffer;
+    Box box;
+    if (op->groups || view->kind != BUFFER_VIEW || view->rank < 2 || !region_is_whole(&op->copy.dst)) return;
+    Buffer *const tile = view->base.buffer, *const tensor = op->copy.src.buffer;
+    if (tile->kind != BUFFER_SHARED || tile->rank != 2 || tile->hint != HINT_NONE || !region_is_whole(&view->base) ||
+        view->type != tile->type || tensor->kind != BUFFER_TENSOR || tensor->access != ACCESS_IN ||
+        tensor->type != tile->type || !expr_equal(view->shape[view->rank - 1], tile->shape[1]) ||
+        region_rank(&op->copy.src) != view->rank || !find_box(lo, &op->copy.src, &box))
+        return;
+    as_map(lo, op); // of the copy as it was
+    op->copy.dst = region_whole(lo->arena, tile, op->copy.dst.span);
+    op_info(lo, op)->merges_rows = true;
+}
+
+static void see_gather(Lowering *lo, TileOp **link, Loops *loops)
+{
+    TileOp *const op = *link;
+    Gather gather = { 0 };
+    if (!loops->n || !match_gather(lo, op, &gather) || !become_copy(lo, op, &gather) || !gather.walks) return;
+    for (int d = 0; !op->copy.src.subs[d].is_range; d++)
+        op->copy.src.subs[d].start = hoist(lo, loops, op->copy.src.subs[d].start, link);
 }
 
 static void find_in_block(Lowering *lo, TileOp **link, Loops *loops);
@@ -445,14 +388,9 @@ static void find_in_block(Lowering *lo, TileOp **link, Loops *loops)
 {
     for (; *link; link = &(*link)->next) {
         TileOp *const op = *link;
-        Gather gather = { 0 };
-        if (op->kind != T_FORALL) {
-            find_in_loop(lo, link, loops);
-        } else if (loops->n && match_gather(lo, op, &gather)) {
-            const int last = gather.store->store.value->load.buffer->rank - 1;
-            for (int d = 0; d < last; d++) gather.start[d] = hoist(lo, loops, gather.start[d], link);
-            become_copy(lo, op, &gather);
-        }
+        if (op->kind == T_FORALL) see_gather(lo, link, loops);
+        else if (op->kind == T_COPY) see_copy(lo, op);
+        else find_in_loop(lo, link, loops);
         while (*link != op) link = &(*link)->next; // scalars have come before it
     }
 }

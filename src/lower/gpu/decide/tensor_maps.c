@@ -8,9 +8,16 @@
 
 #include <assert.h>
 
+static bool has_steps(const TensorMap *map)
+{
+    bool any = false;
+    for (int d = 0; d < BOX_RANK; d++) any |= map->step[d] != NULL;
+    return any;
+}
+
 static bool is_same_map(const TensorMap *map, const Buffer *tensor, const int *shape, int swizzle)
 {
-    return !map->im2col && map->tensor == tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof map->box) == 0;
+    return !has_steps(map) && map->tensor == tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof map->box) == 0;
 }
 
 static int new_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
@@ -41,6 +48,26 @@ static int map_of_walk(Lowering *lo, const BoxCopy *copy)
     const int index = new_map(lo, copy->box.tensor, (int[BOX_RANK]){ s->panel_columns, copy->im2col->rows },
                               s->swizzle_bytes);
     lo->maps.items[index]->im2col = copy->im2col;
+    for (int i = 0; i < copy->im2col->n; i++) lo->maps.items[index]->step[1 + i] = copy->im2col->walked[i].step;
+    return index;
+}
+
+// Boxes whose elements are apart.
+static int map_of_steps(Lowering *lo, const Box *box, const int *shape, int swizzle)
+{
+    const int rank = box->tensor->rank;
+    for (int i = 0; i < lo->maps.count; i++) {
+        const TensorMap *const map = lo->maps.items[i];
+        bool same = !map->im2col && map->tensor == box->tensor && map->swizzle == swizzle &&
+                    memcmp(map->box, shape, sizeof map->box) == 0;
+        for (int d = 0; d < rank && same; d++) {
+            const Expr *const a = map->step[rank - 1 - d], *const b = box->step[d];
+            same = a && b ? expr_equal(a, b) : a == b;
+        }
+        if (same) return i;
+    }
+    const int index = new_map(lo, box->tensor, shape, swizzle);
+    for (int d = 0; d < rank; d++) lo->maps.items[index]->step[rank - 1 - d] = box->step[d];
     return index;
 }
 
@@ -103,6 +130,7 @@ int map_of_copy(Lowering *lo, const BoxCopy *copy)
     if (copy->box.cut >= 0) return maps_of_cut(lo, &copy->box, s->panel_columns, s->swizzle_bytes);
     reverse_widths(copy->box.width, rank, shape);
     if (copy->share.along != rank - 1) shape[0] = s->panel_columns;
+    if (box_has_steps(&copy->box)) return map_of_steps(lo, &copy->box, shape, s->swizzle_bytes);
     return add_map(lo, copy->box.tensor, shape, s->swizzle_bytes);
 }
 

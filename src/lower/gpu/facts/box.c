@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // box.c - which slices of tensors are boxes, which the tensor memory accelerator moves.
 //
-// A slice is a box if every subscript is an index or a range of constant width and step 1 and the last dimension is
-// a range of whole 16-byte pieces. The tensor's strides must be multiples of 16 bytes: where shapes do not prove it,
+// A slice is a box if every subscript is an index or a range of constant width, by steps that the launch knows, and the
+// last dimension is a range of whole 16-byte pieces, by steps of 1. The launch's steps must be 1 to 8: where they are not,
+// and where the box would reach over more than 256 elements, kernels fall back. The tensor's strides must be multiples of 16 bytes: where shapes do not prove it,
 // kernels test it once per launch and fall back.
 //
 // A slice of a view is a box of the tensor under it, or of all of that tensor in the view's shape. Where the view may
@@ -10,9 +11,11 @@
 // whatever memory holds: such a box is cut.
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/values.h"
 #include "lower/gpu/facts/info.h"
 
 enum {
+    STEP_MAX = 8,
     BOX_MAX = 256, // elements along each dimension of a box
     SMALL_MAX = 512
 }; // of a small copy
@@ -86,6 +89,15 @@ static bool has_large_extents(Lowering *lo, const Buffer *tensor)
     return false;
 }
 
+static bool is_no_argument(const Expr *x, void *context)
+{
+    (void)context;
+    return (x->kind == E_VAR && x->var.var->kind != VAR_SYMBOL && x->var.var->kind != VAR_ARGUMENT) ||
+           x->kind == E_LOAD || x->kind == E_ATOMIC || x->kind == E_CALL;
+}
+
+bool is_known_at_launch(const Expr *x) { return !expr_any(x, is_no_argument, NULL); }
+
 static bool is_unknown_at_launch(const Expr *x, void *context)
 {
     const Lowering *const lo = context;
@@ -128,6 +140,31 @@ bool box_widths(Lowering *lo, const Region *region, int64_t *widths)
     return last->is_range && starts_at_a_piece(tensor, last->start);
 }
 
+bool box_has_steps(const Box *box)
+{
+    bool any = false;
+    for (int d = 0; d < box->tensor->rank; d++) any |= box->step[d] != NULL;
+    return any;
+}
+
+static Expr *not_below(Lowering *lo, Expr *test, Expr *x, Expr *y)
+{
+    return expr_at_least(x, y) ? test : both(lo, test, expr_binary(lo->arena, X_GE, x, y));
+}
+
+Expr *steps_fit(Lowering *lo, const Box *box)
+{
+    Arena *const a = lo->arena;
+    Expr *test = NULL;
+    for (int d = 0; d < box->tensor->rank; d++) {
+        if (!box->step[d]) continue;
+        const int64_t apart = box->width[d] > 1 ? (BOX_MAX - 1) / (box->width[d] - 1) : STEP_MAX;
+        test = not_below(lo, test, box->step[d], int_const(a, 1));
+        test = not_below(lo, test, int_const(a, apart < STEP_MAX ? apart : STEP_MAX), box->step[d]);
+    }
+    return test;
+}
+
 // The one dimension of which a part is outside the views, if there is one.
 static bool find_cut(Lowering *lo, Box *box, const Along *along)
 {
@@ -151,8 +188,11 @@ bool find_box(Lowering *lo, const Region *region, Box *box)
         box->start[d] = sub->start;
         box->width[d] = 1;
         along[d].is_range = sub->is_range;
-        if (sub->is_range && (sub->step || !expr_as_int(sub->width, &box->width[d]))) return false;
+        if (sub->is_range && !expr_as_int(sub->width, &box->width[d])) return false;
+        box->step[d] = sub->is_range && sub->step && !expr_is_int(sub->step, 1) ? sub->step : NULL;
+        if (box->step[d] && (d == region->buffer->rank - 1 || !is_known_at_launch(box->step[d]))) return false;
     }
+    if (box_has_steps(box) && box->tensor->kind == BUFFER_VIEW) return false;
     while (box->tensor->kind == BUFFER_VIEW && through_view(lo, box, along)) {
     }
     const Buffer *const tensor = box->tensor;
@@ -203,7 +243,8 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
     int64_t first;
     if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
         row_padding(tile->buffer) || op->copy.src.buffer->type != tile->buffer->type ||
-        !find_box(lo, &op->copy.src, &box) || region_rank(&op->copy.src) != tile->buffer->rank)
+        !find_box(lo, &op->copy.src, &box) ||
+        (region_rank(&op->copy.src) != tile->buffer->rank && !op_info(lo, op)->merges_rows))
         return false;
     const int last = box.tensor->rank - 1, size = dtype_bits(box.tensor->type) / 8;
     for (int d = 0; d < last; d++)

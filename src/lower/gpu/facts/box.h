@@ -17,6 +17,7 @@ typedef struct Box {
     Buffer *tensor;
     Expr *start[MAX_RANK];
     int64_t width[MAX_RANK]; // 1 for indices
+    Expr *step[MAX_RANK];    // from one element to the next, known at launch; NULL: 1
     int cut;                 // the dimension of which only `skip` .. `rows` may be inside the views; -1: none
     Expr *skip, *rows;
 } Box;
@@ -25,6 +26,7 @@ typedef struct Box {
 struct TensorMap {
     Buffer *tensor;
     int box[5]; // fastest dimension first; columns and rows where they are walked
+    Expr *step[5]; // as in Box; of all that are walked
     const Im2col *im2col;
     int swizzle;
     int index;
@@ -72,9 +74,12 @@ int tma_bytes(Lowering *lo, const TileOp *op);
 bool slice_is_box(Lowering *lo, const Region *region, int rows, int columns);
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor); // Tile IR; NULL: proved
 bool find_box(Lowering *lo, const Region *region, Box *box);
+Expr *steps_fit(Lowering *lo, const Box *box); // what the launch's numbers must be for its tensor map; NULL: proved
+bool box_has_steps(const Box *box);
 bool box_widths(Lowering *lo, const Region *region,
                 int64_t *widths);                        // of a tensor, in any shape; slowest dimension first
 bool is_rows_of_tile(const Region *dst, int64_t *first); // all of a tile, or some of its rows, from `first` on
 bool is_not_negative(Lowering *lo, const Expr *x);
+bool is_known_at_launch(const Expr *x); // a function of symbols and scalar arguments
 
 #endif

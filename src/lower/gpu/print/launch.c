@@ -59,17 +59,20 @@ void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
 
 // ---- the plan
 
-// Of the dimensions between the fastest and the slowest.
-static void fill_walk(Printer *pr, const TensorMap *map, PlanMap *out)
+static PlanCode code_of(Printer *pr, const Expr *x)
 {
-    Lowering *const lo = pr->lo;
-    out->n_walked = map->im2col->n;
+    return plan_add_code(pr->arena, pr->lo->plan, pr->lo->kernel, x);
+}
+
+static void fill_steps(Printer *pr, const TensorMap *map, PlanMap *out)
+{
+    for (int d = 0; d < out->rank; d++) out->has_steps |= map->step[d] != NULL;
+    for (int d = 0; out->has_steps && d < out->rank; d++)
+        out->step[d] = code_of(pr, map->step[d] ? map->step[d] : int_const(pr->arena, 1));
+    out->n_walked = map->im2col ? map->im2col->n : 0;
     for (int i = 0; i < out->n_walked; i++) {
-        const Walked *const w = &map->im2col->walked[i];
-        out->walked[i].first = plan_add_code(lo->arena, lo->plan, lo->kernel, w->first);
-        out->walked[i].last =
-            plan_add_code(lo->arena, lo->plan, lo->kernel, im2col_last(lo, map->tensor, map->im2col, i));
-        out->walked[i].step = plan_add_code(lo->arena, lo->plan, lo->kernel, w->step);
+        out->walked[i].first = code_of(pr, map->im2col->walked[i].first);
+        out->walked[i].last = code_of(pr, im2col_last(pr->lo, map->tensor, map->im2col, i));
     }
 }
 
@@ -77,7 +80,6 @@ static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
 {
     Lowering *const lo = pr->lo;
     Arena *const a = lo->arena;
-    LaunchPlan *const plan = lo->plan;
     Buffer *const tensor = map->tensor;
     *out = (PlanMap){
         .param = buffer_root(tensor)->param, .rank = tensor->rank, .type = tensor->type, .swizzle = map->swizzle
@@ -86,12 +88,12 @@ static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
     for (int d = 0; d < tensor->rank; d++) {
         Expr *const extent = tensor->shape[tensor->rank - 1 - d];
         if (tensor->stride[0]) stride = tensor->stride[tensor->rank - 1 - d];
-        out->dim[d] = plan_add_code(a, plan, lo->kernel, extent);
-        out->stride[d] = plan_add_code(a, plan, lo->kernel, stride);
+        out->dim[d] = code_of(pr, extent);
+        out->stride[d] = code_of(pr, stride);
         out->box[d] = map->box[d];
         stride = int_mul(a, stride, extent);
     }
-    if (map->im2col) fill_walk(pr, map, out);
+    fill_steps(pr, map, out);
 }
 
 static bool adds_floats(Lowering *lo, TileOp *op, void *context)
