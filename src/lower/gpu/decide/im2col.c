@@ -341,7 +341,7 @@ static bool become_copy(Lowering *lo, TileOp *op, const Gather *gather)
     if (!gather->walks) return true;
     Im2col *const im2col = NEW(a, Im2col, .rows = 0);
     *im2col = gather->im2col;
-    info->im2col = im2col;
+    info->im2col = op_info(lo, map)->im2col = im2col;
     return true;
 }
 

@@ -205,8 +205,10 @@ void choose_iteration(Lowering *lo, TileOp *forall, Iteration *it)
             volume *= to;
         }
     }
-    // Large spaces stay loops: their registers would not be registers any more.
-    if (is_static && !once && volume <= 64 * (int64_t)partition_threads(it->partition)) {
+    // Large spaces stay loops: their registers would not be registers any more. Not where a row's place takes divisions,
+    // which a piece of it shares: the producer's pieces are a loop anyway.
+    const bool shares_places = op_info(lo, forall)->im2col && lo->role == ROLE_PRODUCER;
+    if (is_static && !once && (shares_places || volume <= 64 * (int64_t)partition_threads(it->partition))) {
         const Layout layout = layout_blocked(it->n, extents, it->partition, widest_vector(&uses));
         if (!replicas_would_race(lo, forall, &uses, &layout)) {
             follow(it, &layout, which);
