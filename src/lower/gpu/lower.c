@@ -54,7 +54,10 @@ static bool analyse(Lowering *lo)
     find_producer_group(lo);
     assign_storage(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
-    if (lo->gpu->tma && !light_groups(lo) && !lo->kernel->checked && has_room_for_producer(lo)) find_fetches(lo);
+    if (lo->gpu->tma && !light_groups(lo) && !lo->kernel->checked && has_room_for_producer(lo)) {
+        find_gathered_tiles(lo);
+        find_fetches(lo);
+    }
     find_consumer_rings(lo);
     find_shared_tiles(lo);
     find_tails(lo);
