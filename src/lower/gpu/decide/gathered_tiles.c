@@ -97,5 +97,5 @@ void find_gathered_tiles(Lowering *lo)
         for (int i = 0; i < lo->n_declared; i++) lo->declared.items[i]->is_filled = false;
         return;
     }
-    lo->has_producer_group = true;
+    lo->has_producer_group = lo->gathers_beside = true;
 }

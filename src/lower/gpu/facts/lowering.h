@@ -94,6 +94,7 @@ typedef struct Lowering {
 
     // roles
     bool has_producer_group; // one group of them is the producer (producer_group.c)
+    bool gathers_beside;     // a group beside them is, for statements that are not placed (gathered_tiles.c)
     bool has_producer, is_persistent;
     bool may_need_elements; // the producer also has a path without boxes
     bool *in_backward_slice;
