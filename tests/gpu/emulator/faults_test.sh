@@ -64,6 +64,9 @@ gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk
 gemm "a shared address past the end" 's/(stmatrix.*)\[%0\]/\1[%0+262144]/' 'at shared address'
 gemm "a box that begins within 16 bytes" 's/("r"\(bar\)), "r"\(x\), "r"\(y\)/\1, "r"(x + 4), "r"(y)/' 'is not a multiple of 16 bytes'
 gemm "a store before the tensor" 's/("r"\(src\)), "r"\(x\), "r"\(y\)/\1, "r"(x), "r"(y - 256)/' 'stores take none below 0'
+pixels() { fault "$1" "$2" "$3" tests/language/run/gathers.tile 'pixels(N=2, H=5, W=7, C=40, KH=2, KW=3, K=40, OH=3, OW=23'; }
+pixels "an offset of more bits than im2col has" 's/"h"\(\(uint16_t\)dy\), "h"/"h"((uint16_t)(dy + 256)), "h"/' 'an offset of [0-9]+ in 8 bits'
+pixels "a first row that the map does not count" 's/"r"\(y\), "r"\(z\), "r"\(w\), "h"/"r"(y - 1), "r"(z), "r"(w), "h"/' 'none that the map counts'
 sparse() { fault "$1" "$2" "$3" kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'; }
 sound kernels/gemm/sparse24.tile 'gemm_sparse24_nt<bf16>(M=130, H=44, K=88, P=11, N=264'
 sparse "places of rows that are swapped" 's/return valid_places\(low \| \(uint32_t\)high/return valid_places(high | (uint32_t)low/' 'elements differ'
