@@ -17,6 +17,7 @@
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/values.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/digits.h"
 
@@ -29,21 +30,73 @@ typedef struct Match {
     Expr *p; // the merged index; NULL: not seen yet
 } Match;
 
+// ---- scalars
+
+// What scalars that are set once stand for.
+typedef struct Scalar {
+    const Var *var;
+    Expr *value;
+} Scalar;
+
+static bool find_scalar(Lowering *lo, TileOp *op, void *context)
+{
+    Scalar *const scalar = context;
+    if (op->kind == T_LET && op->let.var == scalar->var) scalar->value = op->let.value;
+    return false;
+}
+
+static bool is_assigned(const Expr *x, void *context)
+{
+    return x->kind == E_LOAD || (x->kind == E_VAR && x->var.var->assigned);
+}
+
+static Expr *replace_scalar(Expr *x, void *context)
+{
+    Lowering *const lo = context;
+    if (x->kind != E_VAR || x->var.var->kind != VAR_LOCAL || x->var.var->assigned) return x;
+    Scalar scalar = { x->var.var, NULL };
+    each_op(lo, lo->kernel->body, find_scalar, &scalar);
+    if (!scalar.value || expr_any(scalar.value, is_assigned, NULL)) return x;
+    return expr_map(lo->arena, scalar.value, replace_scalar, lo);
+}
+
 // ---- a subscript: digit*step + what is the same for all rows
 
+static bool find_loop_index(const Expr *x, void *context)
+{
+    Var **const found = context;
+    if (x->kind == E_VAR && x->var.var->kind == VAR_INDEX) *found = x->var.var;
+    return *found != NULL;
+}
 
-// v or v*factor, where v is a loop's index: between its value at both ends. Counted down, from the end on.
+// Of digit*factor, where the digit is a loop index or one of its digits: the values at both ends, if the factor is not
+// negative.
+static bool find_ends(Lowering *lo, Expr *x, Expr **low, Expr **high, Expr **factor)
+{
+    Arena *const a = lo->arena;
+    Var *var = NULL;
+    Digit digit;
+    expr_any(x, find_loop_index, &var);
+    if (!var || !match_step(a, x, var, &digit, factor)) return false;
+    Expr *const by = product_of(a, &digit.by), *first = int_const(a, 0), *last;
+    if (digit.has_count) {
+        last = int_sub(a, product_of(a, &digit.count), int_const(a, 1));
+    } else {
+        if (!var->lo || !var->hi) return false;
+        first = expr_binary(a, X_DIV, expr_replace(a, digit.p, var, var->lo), by);
+        last = expr_binary(a, X_DIV, expr_replace(a, digit.p, var, var->hi), by);
+    }
+    *low = expr_map(a, int_mul(a, first, *factor), replace_scalar, lo);
+    *high = expr_map(a, int_mul(a, last, *factor), replace_scalar, lo);
+    return is_known_at_launch(*low) && is_known_at_launch(*high);
+}
+
+// Counted down it goes from the end on.
 static bool add_offset(const Match *m, Walked *w, const Term *term)
 {
     Arena *const a = m->lo->arena;
-    const Expr *const x = term->x;
-    const Expr *v = x;
-    if (x->kind == E_BINARY && x->op.op == X_MUL) v = is_known_at_launch(x->op.a) ? x->op.b : x->op.a;
-    if (v->kind != E_VAR || v->var.var->kind != VAR_INDEX || !v->var.var->lo || !v->var.var->hi) return false;
-    Var *const var = v->var.var;
-    Expr *const low = expr_replace(a, term->x, var, var->lo), *const high = expr_replace(a, term->x, var, var->hi);
-    if (!is_known_at_launch(low) || !is_known_at_launch(high)) return false;
-    Expr *const zero = int_const(a, 0);
+    Expr *const zero = int_const(a, 0), *low, *high, *factor;
+    if (!find_ends(m->lo, term->x, &low, &high, &factor)) return false;
     w->offset = w->offset ? w->offset : zero;
     w->least = w->least ? w->least : zero;
     w->most = w->most ? w->most : zero;
@@ -51,6 +104,7 @@ static bool add_offset(const Match *m, Walked *w, const Term *term)
     w->least = int_add(a, w->least, term->minus ? zero : low);
     w->most = int_add(a, w->most, term->minus ? int_sub(a, high, low) : high);
     if (term->minus) w->first = int_sub(a, w->first, high);
+    if (!expr_at_least(factor, zero)) w->rises = both(m->lo, w->rises, expr_binary(a, X_GE, factor, zero));
     return true;
 }
 
@@ -99,38 +153,41 @@ static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base
 
 typedef struct Gather {
     const TileOp *store;
+    const Expr *load;
+    Expr *at[MAX_RANK]; // its subscripts, without scalars
     int64_t rows, columns;
     Sub subs[MAX_RANK];
     bool walks;
     Im2col im2col; // if it walks
 } Gather;
 
-// What scalars that are set once stand for.
-typedef struct Scalar {
-    const Var *var;
-    Expr *value;
-} Scalar;
-
-static bool find_scalar(Lowering *lo, TileOp *op, void *context)
+// Whether it holds wherever the element is in the tensor: a test of one of its subscripts.
+static bool holds_inside(const Gather *gather, const Expr *test)
 {
-    Scalar *const scalar = context;
-    if (op->kind == T_LET && op->let.var == scalar->var) scalar->value = op->let.value;
+    if (test->kind != E_BINARY) return false;
+    if (test->op.op == X_AND) return holds_inside(gather, test->op.a) && holds_inside(gather, test->op.b);
+    const Buffer *const tensor = gather->load->load.buffer;
+    for (int d = 0; d < tensor->rank; d++) {
+        const Expr *const at = gather->at[d], *const a = test->op.a, *const b = test->op.b;
+        if (test->op.op == X_GE && expr_equal(a, at) && expr_is_int(b, 0)) return true;
+        if (test->op.op == X_LE && expr_equal(b, at) && expr_is_int(a, 0)) return true;
+        if (test->op.op == X_LT && expr_equal(a, at) && expr_equal(b, tensor->shape[d])) return true;
+        if (test->op.op == X_GT && expr_equal(b, at) && expr_equal(a, tensor->shape[d])) return true;
+    }
     return false;
 }
 
-static bool is_assigned(const Expr *x, void *context)
-{
-    return x->kind == E_LOAD || (x->kind == E_VAR && x->var.var->assigned);
-}
+static bool is_zero(const Expr *x) { return x->kind == E_FLOAT ? x->real.value == 0 : expr_is_int(x, 0); }
 
-static Expr *replace_scalar(Expr *x, void *context)
+// An element, or one where it is inside and else 0, which is what is outside.
+static bool find_load(Lowering *lo, Expr *value, Gather *gather)
 {
-    Lowering *const lo = context;
-    if (x->kind != E_VAR || x->var.var->kind != VAR_LOCAL || x->var.var->assigned) return x;
-    Scalar scalar = { x->var.var, NULL };
-    each_op(lo, lo->kernel->body, find_scalar, &scalar);
-    if (!scalar.value || expr_any(scalar.value, is_assigned, NULL)) return x;
-    return expr_map(lo->arena, scalar.value, replace_scalar, lo);
+    const bool tests = value->kind == E_SELECT && is_zero(value->select.b);
+    gather->load = tests ? value->select.a : value;
+    if (gather->load->kind != E_LOAD) return false;
+    for (int d = 0; d < gather->load->load.buffer->rank; d++)
+        gather->at[d] = expr_map(lo->arena, gather->load->load.subs[d], replace_scalar, lo);
+    return !tests || holds_inside(gather, expr_map(lo->arena, value->select.cond, replace_scalar, lo));
 }
 
 static const TileOp *only_store(const TileOp *body)
@@ -156,9 +213,11 @@ static bool is_whole_tile(const TileOp *forall, const TileOp *store)
 static bool may_gather(Lowering *lo, const TileOp *forall, Gather *gather)
 {
     const TileOp *const store = gather->store = only_store(forall->forall.body);
-    if (!store || forall->groups || forall->forall.n != 2 || store->store.value->kind != E_LOAD) return false;
-    const Buffer *const tile = store->store.buffer, *const tensor = store->store.value->load.buffer;
-    return tile->kind == BUFFER_SHARED && tile->rank == 2 && tile->hint == HINT_NONE && tile->type == tensor->type &&
+    if (!store || forall->groups || forall->forall.n != 2 || store->store.buffer->rank != 2 ||
+        !find_load(lo, store->store.value, gather))
+        return false;
+    const Buffer *const tile = store->store.buffer, *const tensor = gather->load->load.buffer;
+    return tile->kind == BUFFER_SHARED && tile->hint == HINT_NONE && tile->type == tensor->type &&
            tensor->kind == BUFFER_TENSOR && tensor->access == ACCESS_IN && !tensor->strided && tensor->rank >= 2 &&
            tensor->rank <= BOX_RANK && dtype_bits(tensor->type) >= 8 && is_whole_tile(forall, store);
 }
@@ -241,17 +300,15 @@ static bool match_box(const Match *m, Expr *const *subs, int rank, Gather *gathe
 static bool match_gather(Lowering *lo, const TileOp *forall, Gather *gather)
 {
     if (!may_gather(lo, forall, gather)) return false;
-    const Expr *const load = gather->store->store.value;
-    const int last = load->load.buffer->rank - 1;
+    Expr *const *const subs = gather->at;
+    const int last = gather->load->load.buffer->rank - 1;
     Match m = { .lo = lo,
                 .forall = forall,
                 .row = forall->forall.indices[0].var,
                 .column = forall->forall.indices[1].var };
-    Expr *subs[MAX_RANK], *column;
-    for (int d = 0; d <= last; d++) {
-        subs[d] = expr_map(lo->arena, load->load.subs[d], replace_scalar, lo);
+    Expr *column;
+    for (int d = 0; d <= last; d++)
         if (expr_loads(subs[d]) || (d < last && expr_uses(subs[d], m.column))) return false;
-    }
     full_extent(&forall->forall.indices[0], &gather->rows);
     full_extent(&forall->forall.indices[1], &gather->columns);
     if (!match_columns(&m, subs[last], &column)) return false;
@@ -324,7 +381,7 @@ static Expr *hoist(Lowering *lo, Loops *loops, Expr *x, TileOp **here)
 static bool become_copy(Lowering *lo, TileOp *op, const Gather *gather)
 {
     Arena *const a = lo->arena;
-    Buffer *const tensor = gather->store->store.value->load.buffer;
+    Buffer *const tensor = gather->load->load.buffer;
     Region src = { .buffer = tensor, .subs = NEW_ARRAY(a, Sub, tensor->rank), .span = op->span };
     memcpy(src.subs, gather->subs, sizeof(Sub) * (size_t)tensor->rank);
     Box box;

@@ -43,6 +43,7 @@ Expr *im2col_fits(Lowering *lo, const Buffer *tensor, const Im2col *im2col)
         test = within(lo, test, w->first, -half, half - 1);
         test = within(lo, test, im2col_last(lo, tensor, im2col, i), -half, half - 1);
         if (!w->offset) continue;
+        test = both(lo, test, w->rises);
         test = not_below(lo, test, w->least, int_const(lo->arena, 0));
         test = not_below(lo, test, int_const(lo->arena, 2 * half - 1), w->most);
     }

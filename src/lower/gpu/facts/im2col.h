@@ -17,6 +17,7 @@ typedef struct Walked {
     Expr *first, *step, *count;
     Expr *offset;       // of the copy; NULL: none
     Expr *least, *most; // of the offset; NULL with it
+    Expr *rises;        // what must hold that these are its ends; NULL: proved
 } Walked;
 
 typedef struct Im2col {
