@@ -43,6 +43,7 @@ static void decide_roles(Lowering *lo)
 static bool analyse(Lowering *lo)
 {
     structure_kernel(lo);
+    merge_pipeline_indices(lo);
     find_bounds(lo);
     find_im2col(lo);
     limit_maps(lo);

@@ -7,6 +7,7 @@
 #include "lower/gpu/facts/lowering.h"
 
 void structure_kernel(Lowering *lo);
+void merge_pipeline_indices(Lowering *lo);
 void find_bounds(Lowering *lo);
 void find_im2col(Lowering *lo);
 void limit_maps(Lowering *lo);

@@ -44,7 +44,7 @@ static bool slice_fill(Lowering *lo, TileOp *op, void *context)
 
 static bool slice_op(Lowering *lo, TileOp *op, void *context)
 {
-    if (op_info(lo, op)->fills) {
+    if (op_info(lo, op)->fills || (op_info(lo, op)->fetched && op->kind == T_FORALL)) {
         visit_op(lo, op, slice_fill, context);
     } else if (op_info(lo, op)->fetched) {
         for (int d = 0; d < op->copy.src.buffer->rank; d++) {

@@ -9,7 +9,8 @@
 //
 // One barrier per step does for both: everyone's copies of this step have arrived, and the buffer that is filled next
 // is read by nobody any more. A tile takes part if all its writes are such copies, of whole pieces of 4 to 16 bytes, of
-// what tensors hold that are only read, at places that do not depend on what the threads compute.
+// what tensors hold that are only read, at places that do not depend on what the threads compute. A forall that gathers by
+// index arithmetic is such a copy.
 #include "lower/gpu/decide/multistage.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/analyses.h"
@@ -44,7 +45,7 @@ static bool plan_pieces(Lowering *lo, TileOp *op, Iteration *it, Var **run)
         if (!full_extent(&it->indices[i], &extent) || extent > 1 << 16) return false;
         extents[i] = (int)extent;
     }
-    const int bytes = dtype_bits(op->copy.dst.buffer->type) / 8;
+    const int bytes = dtype_bits(store->store.buffer->type) / 8;
     it->layout = layout_blocked(it->n, extents, it->partition, 16 / bytes);
     it->vector = choose_vectors(lo, map, it, run);
     if (it->vector < 0 || it->n_loaded != 1 || it->n_stored != 1) return false;
@@ -52,15 +53,45 @@ static bool plan_pieces(Lowering *lo, TileOp *op, Iteration *it, Var **run)
     return piece == 4 || piece == 8 || piece == 16;
 }
 
+static bool may_read(const KnownValues *values, Buffer *src, DType type)
+{
+    const Buffer *const root = buffer_root(src);
+    return root->kind == BUFFER_TENSOR && root->access == ACCESS_IN && dtype_bits(root->type) >= 8 &&
+           root->type == type && src->type == type && view_is_known(values, src);
+}
+
+// The tile that a forall fills by one statement, from a tensor.
+static Buffer *gathered_tile(const TileOp *op)
+{
+    const TileOp *const store = op->kind == T_FORALL ? op->forall.body : NULL;
+    return store && store->kind == T_STORE && !store->next && store->store.value->kind == E_LOAD &&
+                   store->store.buffer->kind == BUFFER_SHARED
+               ? store->store.buffer
+               : NULL;
+}
+
+static bool gather_is_multistage(Lowering *lo, const KnownValues *values, const TileOp *pipeline, TileOp *op)
+{
+    Buffer *const tile = gathered_tile(op);
+    if (!tile || op_info(lo, op)->parent != pipeline) return false;
+    const TileOp *const store = op->forall.body;
+    const Expr *const load = store->store.value;
+    if (!may_read(values, load->load.buffer, tile->type)) return false;
+    for (int d = 0; d < load->load.buffer->rank; d++)
+        if (!value_is_known(values, load->load.subs[d])) return false;
+    for (int d = 0; d < tile->rank; d++)
+        if (!value_is_known(values, store->store.subs[d])) return false;
+    Iteration it;
+    Var *run;
+    return plan_pieces(lo, op, &it, &run);
+}
+
 static bool copy_is_multistage(Lowering *lo, const KnownValues *values, const TileOp *pipeline, TileOp *op)
 {
     if (op->kind != T_COPY || op_info(lo, op)->parent != pipeline || op->copy.dst.buffer->kind != BUFFER_SHARED)
         return false;
     Buffer *const src = op->copy.src.buffer;
-    const Buffer *const root = buffer_root(src);
-    if (root->kind != BUFFER_TENSOR || root->access != ACCESS_IN || dtype_bits(root->type) < 8 ||
-        root->type != op->copy.dst.buffer->type || src->type != root->type || !view_is_known(values, src))
-        return false;
+    if (!may_read(values, src, op->copy.dst.buffer->type)) return false;
     for (int d = 0; d < src->rank; d++)
         if (!value_is_known(values, op->copy.src.subs[d].start)) return false;
     for (int d = 0; d < op->copy.dst.buffer->rank; d++)
@@ -91,6 +122,10 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
 {
     Writes *const w = context;
     if (op->kind == T_TILE) return false;
+    if (gathered_tile(op) == w->root && gather_is_multistage(w->values->lo, w->values, w->pipeline, op)) {
+        w->multistage = true;
+        return true;
+    }
     w->here_reads = w->here_writes = false;
     tile_uses(op, see_use, w);
     w->reads |= w->here_reads;
@@ -101,7 +136,8 @@ static bool see_op(Lowering *lo, TileOp *op, void *context)
 
 static bool note_multistage(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind == T_COPY && op->copy.dst.buffer == context) op_info(lo, op)->fetched = true;
+    if ((op->kind == T_COPY && op->copy.dst.buffer == context) || gathered_tile(op) == context)
+        op_info(lo, op)->fetched = true;
     return op->kind == T_FORALL;
 }
 
