@@ -152,6 +152,13 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+static bool has_steps(const TensorMap *map)
+{
+    bool any = false;
+    for (int d = 0; d < map->tensor->rank; d++) any |= map->step[d] != NULL;
+    return any;
+}
+
 static void explain_maps(Lowering *lo)
 {
     Text *const out = lo->explanation;
@@ -159,12 +166,16 @@ static void explain_maps(Lowering *lo)
         const TensorMap *const map = lo->maps.items[i];
         text_print(out, "tensor map %d: %s ", i, buffer_root(map->tensor)->name);
         if (map->im2col) {
-            text_print(out, "by im2col, %d pixels of %d columns, swizzle %d\n", map->box[1], map->box[0], map->swizzle);
+            text_print(out, "by im2col, %d pixels of %d columns, swizzle %d; steps to 8, padding and taps of %s bits\n",
+                       map->box[1], map->box[0], map->swizzle,
+                       map->im2col->n == 1   ? "16"
+                       : map->im2col->n == 2 ? "8"
+                                             : "5");
             continue;
         }
         text_print(out, "in boxes of");
         for (int d = 0; d < map->tensor->rank; d++) text_print(out, "%s%d", d ? " x " : " ", map->box[d]);
-        text_print(out, ", the last dimension first, swizzle %d\n", map->swizzle);
+        text_print(out, ", the last dimension first, swizzle %d%s\n", map->swizzle, has_steps(map) ? ", by steps to 8" : "");
     }
 }
 
