@@ -45,7 +45,7 @@ static bool analyse(Lowering *lo)
     structure_kernel(lo);
     merge_pipeline_indices(lo);
     find_bounds(lo);
-    find_im2col(lo);
+    find_forall_copies(lo);
     limit_maps(lo);
     choose_partition(lo);
     find_cluster(lo);

@@ -30,6 +30,7 @@ check mla_decode_fp8 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8 P
 check mla_decode_fp8_cluster 90 kernels/mla/decode_dense_fp8.tile mla_decode_pages_fp8
 check mla_prefill_sparse 90 kernels/mla/prefill.tile mla_prefill_sparse
 check im2col 90 kernels/conv/conv2d.tile conv2d
+check boxes 90 kernels/conv/conv2d.tile conv2d_patch
 check gathered_tile 90 tests/language/run/gathers.tile wrapped
 check gather 90 tests/language/run/control.tile gathered
 check converted_fill 90 tests/language/run/clusters.tile converted

@@ -22,7 +22,7 @@ const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
     const TileInfo *const tile = tile_info(lo, op->copy.src.buffer);
     if (!tile || tile->storage != TILE_IN_REGISTERS) return NULL;
     return tile->buffer->rank == 2 && lo->partition.warps == 4 && region_is_whole(&op->copy.src) &&
-                   region_rank(&op->copy.dst) == 2
+                   (region_rank(&op->copy.dst) == 2 || op_info(lo, op)->merges_rows)
                ? tile
                : NULL;
 }

@@ -62,8 +62,8 @@ const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring);
 // ---- tensor_maps.c: deciding
 int map_of_copy(Lowering *lo, const BoxCopy *copy);
 bool maps_suffice(Lowering *lo); // false: a launch cannot carry them all, which is reported
-// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`
-// when rows > 0.
+// The map of boxes of this slice whose rows are `columns` elements; the row dimension nearest the last is cut to `rows`,
+// others to 1, when rows > 0.
 int map_of_slice(Lowering *lo, const Region *region, int columns, int rows, int swizzle);
 
 // ---- box.c

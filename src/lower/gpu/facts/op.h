@@ -28,7 +28,7 @@ typedef struct OpInfo {
     Product *product;
     Multistage *multistage; // of a pipeline
     TileOp *map;            // a copy, fill or tile atomic as a forall
-    bool merges_rows;       // a copy: the tile's rows are the slice's dimensions but the last, one after the other
+    bool merges_rows;       // a copy: the tile's rows are the tensor's dimensions but the last, one after the other
     const Im2col *im2col;   // of a copy whose rows a merged index counts, and of its map; else NULL
     bool is_looked_up;      // a gather, whose lines are (gather.c)
     Iteration *loads;       // of a copy, where they are made before it (early.c)

@@ -89,7 +89,7 @@ Expr *staging_address(Printer *pr, Expr *offset)
 typedef struct Boxes {
     const TileOp *op;
     Staging plan;
-    int map, row_dim;
+    int map;
     Var *stage, *row, *column;
 } Boxes;
 
@@ -132,15 +132,31 @@ static Expr *box_address(Printer *pr, const Boxes *boxes, int n)
     return expr_binary(pr->arena, X_ADD, var_of(pr, boxes->stage), u32_const(pr, at));
 }
 
+// Among the slice's dimensions but the last.
+static void divide_row(Printer *pr, const Region *dst, Expr *row, Expr **rows)
+{
+    const int rank = dst->buffer->rank;
+    int slowest = 0;
+    while (!dst->subs[slowest].is_range) slowest++;
+    for (int d = rank - 2; d >= slowest; d--) {
+        int64_t width;
+        if (!dst->subs[d].is_range) continue;
+        expr_as_int(dst->subs[d].width, &width);
+        rows[rank - 1 - d] = d == slowest ? row : i32_op(pr, X_MOD, row, width);
+        row = d == slowest ? row : i32_op(pr, X_DIV, row, width);
+    }
+}
+
 static void send_box(Printer *pr, const Boxes *boxes, int n)
 {
     const Staging *const plan = &boxes->plan;
     Expr *const row = i32_op(pr, X_ADD, var_of(pr, boxes->row), 64 * (n / plan->chunks));
     Expr *const column = i32_op(pr, X_ADD, var_of(pr, boxes->column), n % plan->chunks * plan->columns);
-    Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5];
+    Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5], *rows[5] = { NULL };
     Nest some;
     if (inside) begin_if(pr, &some, inside);
-    slice_coordinates(pr, &boxes->op->copy.dst, coordinates, boxes->row_dim, row, column);
+    divide_row(pr, &boxes->op->copy.dst, row, rows);
+    slice_coordinates(pr, &boxes->op->copy.dst, coordinates, rows, column);
     emit_box_store(pr, boxes->op, boxes->map, box_address(pr, boxes, n), coordinates);
     if (inside) end_nest(pr, &some);
 }
@@ -166,10 +182,6 @@ static void print_boxes(Printer *pr, const StorePlan *plan)
 {
     Boxes boxes = { .op = plan->op, .plan = plan->staging, .map = plan->map };
     if (plan->frees_staging) print_group_done(pr);
-    const Region *const dst = &plan->op->copy.dst;
-    for (int d = 0; d < dst->buffer->rank - 1; d++)
-        if (dst->subs[d].is_range) // the range that is not the last
-            boxes.row_dim = dst->buffer->rank - 1 - d;
     Nest block;
     begin_block(pr, &block);
     declare_boxes(pr, &boxes);

@@ -44,7 +44,7 @@ void print_transposed_add(Printer *pr, const StorePlan *plan)
     for (int box = 0; box < GROUP_BOXES; box++) {
         Expr *coordinates[5];
         Expr *const column = i32_op(pr, X_ADD, i32_mul(pr, group, GROUP_BOXES * BOX_COLUMNS), BOX_COLUMNS * box);
-        slice_coordinates(pr, &op->copy.dst, coordinates, 0, NULL, column);
+        slice_coordinates(pr, &op->copy.dst, coordinates, NULL, column);
         emit_box_store(pr, op, plan->map,
                        expr_binary(pr->arena, X_ADD, var_of(pr, stage), u32_const(pr, box * box_bytes)), coordinates);
     }

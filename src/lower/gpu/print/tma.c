@@ -22,12 +22,12 @@ static Expr *coordinate(Printer *pr, Expr *x, bool plain)
                : call_expr(pr, DTYPE_I32, plain && !pr->lo->wide ? "(int32_t)" : "box_coordinate", 1, value);
 }
 
-void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column)
+void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, Expr *const *rows, Expr *column)
 {
     const int rank = region->buffer->rank;
     for (int i = 0; i < rank; i++) {
         Expr *const start = region->subs[rank - 1 - i].start, *at = coordinate(pr, start, true);
-        at = i == 0 ? i32_add(pr, at, column) : i == row_dim && row ? i32_add(pr, at, row) : at;
+        at = i == 0 ? i32_add(pr, at, column) : rows && rows[i] ? i32_add(pr, at, rows[i]) : at;
         coordinates[i] = is_not_negative(pr->lo, start) ? at : call_expr(pr, DTYPE_I32, "store_coordinate", 1, at);
     }
 }

@@ -8,7 +8,8 @@
 
 Expr *map_address(Printer *pr, int map);
 // Of the first box of a slice, fastest first. `row` and `column` lead from there to the box at hand; row_dim as there.
-void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, int row_dim, Expr *row, Expr *column);
+// rows: what is added to each, the fastest dimension first; NULL: nothing, in all or one
+void slice_coordinates(Printer *pr, const Region *region, Expr **coordinates, Expr *const *rows, Expr *column);
 void print_box_copy(Printer *pr, const BoxCopy *copy);
 
 #endif

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
-// im2col.c - foralls that gather rows by index arithmetic become copies of boxes, or copies that the tensor memory
-// accelerator walks.
+// forall_copies.c - foralls that copy rows element by element become copies of slices, of boxes, or of rows that the tensor
+// memory accelerator walks.
 //
 //     a[i][j] = X[n][y*8 + i / 16 * stride + kh][x*16 + i % 16 * stride + kw][c*64 + j]                          a box
 //     a[i][j] = X[p / OW / OH][p / OW % OH * stride - pad + kh*dilation][p % OW * stride - pad + kw][c*64 + j]    walked
+//     Y[n][y*8 + i / 16][x*16 + i % 16][f*128 + j] = acc[i][j]                                                   a slice
 //
 // with p = m*128 + i. The subscripts are digits, the fastest last, each times a step, plus what is the same for all rows.
 // Those of the row itself are the dimensions of a box. Those of a merged index are walked (facts/im2col.h): of what is the
 // same for all rows, what the launch knows is where a dimension's walk begins; what depends on loop indices moves all rows.
 //
 // before: slices in foralls are indices, symbols and coordinates have bounds, no operation is noted
-// after:  such a forall is a copy to the whole tile, whose region is the box, or begins at the first row and has an Im2col;
-//         the first row's digits are scalars before the loops in which they are the same. A copy to a view that gives a
-//         tile's rows several dimensions is a copy to the tile. The copy as a map is the statement as it was.
+// after:  a forall that gathers is a copy to the whole tile, whose region is the box, or begins at the first row and has an
+//         Im2col; the first row's digits are scalars before the loops in which they are the same. A copy to a view that
+//         gives a tile's rows several dimensions is a copy to the tile. A forall that stores all of a product's result is a
+//         copy of it. The copy as a map is the statement as it was.
 #include "lower/gpu/facts/im2col.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/elementwise.h"
@@ -196,14 +198,12 @@ static const TileOp *only_store(const TileOp *body)
     return body && body->kind == T_STORE && !body->next ? body : NULL;
 }
 
-static bool is_whole_tile(const TileOp *forall, const TileOp *store)
+static bool covers_tile(const TileOp *forall, const Buffer *tile, Expr *const *subs)
 {
-    const Buffer *const tile = store->store.buffer;
     for (int d = 0; d < 2; d++) {
         const LoopIndex *const index = &forall->forall.indices[d];
-        const Expr *const sub = store->store.subs[d];
         int64_t extent;
-        if (sub->kind != E_VAR || sub->var.var != index->var || !full_extent(index, &extent) ||
+        if (subs[d]->kind != E_VAR || subs[d]->var.var != index->var || !full_extent(index, &extent) ||
             !expr_is_int(tile->shape[d], extent))
             return false;
     }
@@ -219,7 +219,7 @@ static bool may_gather(Lowering *lo, const TileOp *forall, Gather *gather)
     const Buffer *const tile = store->store.buffer, *const tensor = gather->load->load.buffer;
     return tile->kind == BUFFER_SHARED && tile->hint == HINT_NONE && tile->type == tensor->type &&
            tensor->kind == BUFFER_TENSOR && tensor->access == ACCESS_IN && !tensor->strided && tensor->rank >= 2 &&
-           tensor->rank <= BOX_RANK && dtype_bits(tensor->type) >= 8 && is_whole_tile(forall, store);
+           tensor->rank <= BOX_RANK && dtype_bits(tensor->type) >= 8 && covers_tile(forall, tile, store->store.subs);
 }
 
 static bool match_columns(Match *m, Expr *sub, Expr **start)
@@ -276,6 +276,7 @@ static bool match_range(const Match *m, Expr *sub, Digit *digit, Sub *range)
             found = true;
         }
     }
+    if (found && expr_is_int(range->step, 1)) range->step = NULL;
     return found && digit->p->kind == E_VAR && digit->by.n == 0 && digit->count.n == 0;
 }
 
@@ -297,25 +298,38 @@ static bool match_box(const Match *m, Expr *const *subs, int rank, Gather *gathe
     return rows == gather->rows;
 }
 
+static bool begin_match(Lowering *lo, const TileOp *forall, int rank, Gather *gather, Match *m)
+{
+    Expr *column;
+    const int last = rank - 1;
+    *m = (Match){ .lo = lo,
+                  .forall = forall,
+                  .row = forall->forall.indices[0].var,
+                  .column = forall->forall.indices[1].var };
+    for (int d = 0; d <= last; d++)
+        if (expr_loads(gather->at[d]) || (d < last && expr_uses(gather->at[d], m->column))) return false;
+    full_extent(&forall->forall.indices[0], &gather->rows);
+    full_extent(&forall->forall.indices[1], &gather->columns);
+    if (!match_columns(m, gather->at[last], &column)) return false;
+    gather->subs[last] = (Sub){ .is_range = true, .start = column, .width = int_const(lo->arena, gather->columns) };
+    return true;
+}
+
+static bool match_slice(Lowering *lo, const TileOp *forall, int rank, Gather *gather)
+{
+    Match m;
+    return begin_match(lo, forall, rank, gather, &m) && match_box(&m, gather->at, rank, gather);
+}
+
 static bool match_gather(Lowering *lo, const TileOp *forall, Gather *gather)
 {
     if (!may_gather(lo, forall, gather)) return false;
-    Expr *const *const subs = gather->at;
-    const int last = gather->load->load.buffer->rank - 1;
-    Match m = { .lo = lo,
-                .forall = forall,
-                .row = forall->forall.indices[0].var,
-                .column = forall->forall.indices[1].var };
-    Expr *column;
-    for (int d = 0; d <= last; d++)
-        if (expr_loads(subs[d]) || (d < last && expr_uses(subs[d], m.column))) return false;
-    full_extent(&forall->forall.indices[0], &gather->rows);
-    full_extent(&forall->forall.indices[1], &gather->columns);
-    if (!match_columns(&m, subs[last], &column)) return false;
-    gather->subs[last] = (Sub){ .is_range = true, .start = column, .width = int_const(lo->arena, gather->columns) };
-    if (match_box(&m, subs, last + 1, gather)) return true;
+    const int rank = gather->load->load.buffer->rank;
+    Match m;
+    if (match_slice(lo, forall, rank, gather)) return true;
     gather->walks = true;
-    return last >= 2 && gather->rows <= PIXELS_MAX && match_rows(&m, subs, last + 1, gather);
+    return rank >= 3 && gather->rows <= PIXELS_MAX && begin_match(lo, forall, rank, gather, &m) &&
+           match_rows(&m, gather->at, rank, gather);
 }
 
 // ---- before which loop the first row is worked out
@@ -419,6 +433,74 @@ static void see_copy(Lowering *lo, TileOp *op)
     op_info(lo, op)->merges_rows = true;
 }
 
+// ---- scatters
+
+typedef struct Results {
+    const Buffer *tile;
+    bool any;
+} Results;
+
+static bool see_product(Lowering *lo, TileOp *op, void *context)
+{
+    Results *const results = context;
+    results->any |= op->kind == T_MATMUL && op->matmul.dst.buffer == results->tile;
+    return op->kind == T_FORALL;
+}
+
+// A product's result, element by element, converted or not.
+static const Expr *find_result(Lowering *lo, const TileOp *forall, const TileOp *store)
+{
+    const Expr *const value = store->store.value, *const load = value->kind == E_CONVERT ? value->convert.a : value;
+    if (load->kind != E_LOAD || load->load.buffer->kind != BUFFER_FRAGMENT || load->load.buffer->rank != 2 ||
+        !covers_tile(forall, load->load.buffer, load->load.subs))
+        return NULL;
+    Results results = { .tile = load->load.buffer };
+    each_op(lo, lo->kernel->body, see_product, &results);
+    return results.any ? load : NULL;
+}
+
+// Rows of 16 are stored together: they may not run over the end of the fastest dimension.
+static bool stores_boxes(const Buffer *tensor, const Sub *subs, int *n_ranges)
+{
+    int64_t width = 0;
+    *n_ranges = 0;
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+        if (!subs[d].is_range) continue;
+        if (subs[d].step) return false;
+        if (++*n_ranges == 2) expr_as_int(subs[d].width, &width);
+    }
+    return *n_ranges == 2 || (*n_ranges > 2 && width % 16 == 0);
+}
+
+// Element by element from a product's result to a slice of a tensor: a copy.
+static void see_scatter(Lowering *lo, TileOp *op)
+{
+    const TileOp *const store = only_store(op->forall.body);
+    if (!store || op->groups || op->forall.n != 2) return;
+    Buffer *const tensor = store->store.buffer;
+    const Expr *const result = find_result(lo, op, store);
+    Gather gather = { .store = store };
+    int n_ranges;
+    if (!result || tensor->kind != BUFFER_TENSOR || tensor->access != ACCESS_OUT || tensor->rank < 2 ||
+        tensor->rank > BOX_RANK)
+        return;
+    for (int d = 0; d < tensor->rank; d++)
+        gather.at[d] = expr_map(lo->arena, store->store.subs[d], replace_scalar, lo);
+    if (!match_slice(lo, op, tensor->rank, &gather) || !stores_boxes(tensor, gather.subs, &n_ranges)) return;
+    TileOp *const map = NEW(lo->arena, TileOp, .kind = T_FORALL);
+    *map = *op;
+    map->next = NULL;
+    Region dst = { .buffer = tensor, .subs = NEW_ARRAY(lo->arena, Sub, tensor->rank), .span = op->span };
+    memcpy(dst.subs, gather.subs, sizeof(Sub) * (size_t)tensor->rank);
+    op_info(lo, op)->map = map;
+    op_info(lo, op)->merges_rows = n_ranges > 2;
+    op->kind = T_COPY;
+    op->copy.dst = dst;
+    op->copy.src = region_whole(lo->arena, result->load.buffer, op->span);
+}
+
+// ---- all statements
+
 static void see_gather(Lowering *lo, TileOp **link, Loops *loops)
 {
     TileOp *const op = *link;
@@ -446,13 +528,14 @@ static void find_in_block(Lowering *lo, TileOp **link, Loops *loops)
     for (; *link; link = &(*link)->next) {
         TileOp *const op = *link;
         if (op->kind == T_FORALL) see_gather(lo, link, loops);
+        if (op->kind == T_FORALL) see_scatter(lo, op);
         else if (op->kind == T_COPY) see_copy(lo, op);
         else find_in_loop(lo, link, loops);
         while (*link != op) link = &(*link)->next; // scalars have come before it
     }
 }
 
-void find_im2col(Lowering *lo)
+void find_forall_copies(Lowering *lo)
 {
     if (lo->gpu->tma && !lo->kernel->checked) find_in_block(lo, &lo->kernel->body, &(Loops){ .n = 0 });
 }
