@@ -80,8 +80,34 @@ bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit)
     int64_t coefficient;
     Expr *rest;
     *digit = (Digit){ .p = x, .by = { .constant = 1 } };
-    return expr_affine(a, x, &row, 1, &coefficient, &rest) && coefficient == 1 &&
-           !expr_uses(rest, row) && expr_at_least(x, int_const(a, 0));
+    if (!expr_affine(a, x, &row, 1, &coefficient, &rest) || coefficient < 1 || expr_uses(rest, row)) return false;
+    digit->coefficient = coefficient;
+    return expr_at_least(x, int_const(a, 0));
+}
+
+typedef struct Columns {
+    Arena *arena;
+    Var *column;
+    int64_t n;
+} Columns;
+
+static Expr *split_quotient(Expr *x, void *context)
+{
+    const Columns *const c = context;
+    Arena *const a = c->arena;
+    int64_t coefficient;
+    Expr *first;
+    if (x->kind != E_BINARY || (x->op.op != X_DIV && x->op.op != X_MOD) || expr_multiple(x->op.b) % c->n != 0 ||
+        !expr_affine(a, x->op.a, &c->column, 1, &coefficient, &first) || coefficient != 1 ||
+        expr_uses(first, c->column) || expr_multiple(first) % c->n != 0 || !expr_at_least(first, int_const(a, 0)))
+        return x;
+    Expr *const split = expr_binary(a, x->op.op, first, x->op.b);
+    return x->op.op == X_DIV ? split : int_add(a, split, expr_var(a, c->column));
+}
+
+Expr *split_columns(Arena *a, Expr *x, Var *column, int64_t columns)
+{
+    return expr_map(a, x, split_quotient, &(Columns){ a, column, columns });
 }
 
 // ---- a subscript: digit*step + what is the same for all rows

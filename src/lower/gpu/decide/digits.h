@@ -15,7 +15,8 @@ typedef struct Factors {
 } Factors;
 
 typedef struct Digit {
-    Expr *p; // the merged index
+    Expr *p;             // the merged index
+    int64_t coefficient; // by which it counts with the row, at least 1
     Factors by, count;
     bool has_count; // else it is the highest
 } Digit;
@@ -36,6 +37,9 @@ Expr *product_of(Arena *arena, const Factors *f);
 bool add_terms(Terms *terms, Expr *x, bool minus); // false: too many
 Expr *add_term(Arena *a, Expr *sum, const Term *term);
 bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit); // of an index that counts with `row`
+// Of an index that counts columns from a multiple of their number on, quotients and remainders by such a multiple are the
+// first column's: (k*64 + j) / C is k*64 / C, and (k*64 + j) % C is k*64 % C + j.
+Expr *split_columns(Arena *a, Expr *x, Var *column, int64_t columns);
 bool match_step(Arena *a, Expr *x, Var *row, Digit *digit, Expr **step);
 
 #endif

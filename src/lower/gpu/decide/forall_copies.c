@@ -110,6 +110,11 @@ static bool add_offset(const Match *m, Walked *w, const Term *term)
     return true;
 }
 
+static bool match_row(const Match *m, Expr *x, Digit *digit, Expr **step)
+{
+    return match_step(m->lo->arena, x, m->row, digit, step) && digit->coefficient == 1;
+}
+
 static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
 {
     Arena *const a = m->lo->arena;
@@ -120,7 +125,7 @@ static bool match_subscript(const Match *m, Expr *sub, Digit *digit, Walked *w)
     for (int i = 0; i < terms.n; i++) {
         const Term *const term = &terms.list[i];
         if (expr_uses(term->x, m->row)) {
-            if (found || term->minus || !match_step(a, term->x, m->row, digit, &w->step)) return false;
+            if (found || term->minus || !match_row(m, term->x, digit, &w->step)) return false;
             found = true;
         } else if (is_known_at_launch(term->x)) {
             w->first = add_term(a, w->first, term);
@@ -144,7 +149,8 @@ static bool match_outermost(const Match *m, Expr *sub, Digit *digit, Expr **base
         if (!expr_uses(term->x, m->row)) {
             *base = add_term(a, *base, term);
         } else {
-            if (found || term->minus || !match_digit(a, term->x, m->row, digit)) return false;
+            Expr *step;
+            if (found || term->minus || !match_row(m, term->x, digit, &step) || !expr_is_int(step, 1)) return false;
             found = true;
         }
     }
@@ -162,6 +168,16 @@ typedef struct Gather {
     bool walks;
     Im2col im2col; // if it walks
 } Gather;
+
+// Without scalars, and with the columns apart.
+static Expr *plain(Lowering *lo, const TileOp *forall, Expr *x)
+{
+    int64_t columns;
+    Expr *const value = expr_map(lo->arena, x, replace_scalar, lo);
+    return full_extent(&forall->forall.indices[1], &columns)
+               ? split_columns(lo->arena, value, forall->forall.indices[1].var, columns)
+               : value;
+}
 
 // Whether it holds wherever the element is in the tensor: a test of one of its subscripts.
 static bool holds_inside(const Gather *gather, const Expr *test)
@@ -182,14 +198,14 @@ static bool holds_inside(const Gather *gather, const Expr *test)
 static bool is_zero(const Expr *x) { return x->kind == E_FLOAT ? x->real.value == 0 : expr_is_int(x, 0); }
 
 // An element, or one where it is inside and else 0, which is what is outside.
-static bool find_load(Lowering *lo, Expr *value, Gather *gather)
+static bool find_load(Lowering *lo, const TileOp *forall, Expr *value, Gather *gather)
 {
     const bool tests = value->kind == E_SELECT && is_zero(value->select.b);
     gather->load = tests ? value->select.a : value;
     if (gather->load->kind != E_LOAD) return false;
     for (int d = 0; d < gather->load->load.buffer->rank; d++)
-        gather->at[d] = expr_map(lo->arena, gather->load->load.subs[d], replace_scalar, lo);
-    return !tests || holds_inside(gather, expr_map(lo->arena, value->select.cond, replace_scalar, lo));
+        gather->at[d] = plain(lo, forall, gather->load->load.subs[d]);
+    return !tests || holds_inside(gather, plain(lo, forall, value->select.cond));
 }
 
 static const TileOp *only_store(const TileOp *body)
@@ -214,7 +230,7 @@ static bool may_gather(Lowering *lo, const TileOp *forall, Gather *gather)
 {
     const TileOp *const store = gather->store = only_store(forall->forall.body);
     if (!store || forall->groups || forall->forall.n != 2 || store->store.buffer->rank != 2 ||
-        !find_load(lo, store->store.value, gather))
+        !find_load(lo, forall, store->store.value, gather))
         return false;
     const Buffer *const tile = store->store.buffer, *const tensor = gather->load->load.buffer;
     return tile->kind == BUFFER_SHARED && tile->hint == HINT_NONE && tile->type == tensor->type &&
@@ -272,7 +288,7 @@ static bool match_range(const Match *m, Expr *sub, Digit *digit, Sub *range)
         if (!expr_uses(term->x, m->row)) {
             range->start = add_term(a, range->start, term);
         } else {
-            if (found || term->minus || !match_step(a, term->x, m->row, digit, &range->step)) return false;
+            if (found || term->minus || !match_row(m, term->x, digit, &range->step)) return false;
             found = true;
         }
     }
@@ -485,7 +501,7 @@ static void see_scatter(Lowering *lo, TileOp *op)
         tensor->rank > BOX_RANK)
         return;
     for (int d = 0; d < tensor->rank; d++)
-        gather.at[d] = expr_map(lo->arena, store->store.subs[d], replace_scalar, lo);
+        gather.at[d] = plain(lo, op, store->store.subs[d]);
     if (!match_slice(lo, op, tensor->rank, &gather) || !stores_boxes(tensor, gather.subs, &n_ranges)) return;
     TileOp *const map = NEW(lo->arena, TileOp, .kind = T_FORALL);
     *map = *op;
