@@ -12,7 +12,7 @@
 #include "lower/gpu/facts/rings.h"
 #include "lower/gpu/facts/info.h"
 
-enum { LOOKED_UP_MAX = 8 }; // lines: a pointer of each is kept
+enum { LOOKED_UP_MAX = 8 }; // lines of all that are looked up together: a pointer of each is kept
 
 void wait_for_copies(Lowering *lo)
 {
@@ -67,10 +67,13 @@ void look_up_rows(Lowering *lo, TileOp *op)
 {
     if (!only_gathers(lo) || op_info(lo, op)->is_looked_up) return;
     LookUps *const all = NEW(lo->arena, LookUps);
+    int lines = 0;
     for (TileOp *at = op; at; at = at->next) {
         LookUp *const one = NEW(lo->arena, LookUp, .op = at);
         if (may_look_up(lo, at, &one->rows)) {
             one->same = looked_up_before(lo, op, at, &one->rows, &one->shift);
+            lines += one->same ? 0 : one->rows.lines;
+            if (lines > LOOKED_UP_MAX) break; // those from here on, before their own tile
             op_info(lo, at)->is_looked_up = true;
             VEC_PUSH(lo->arena, all, one);
         } else if (at == op) {

@@ -151,9 +151,10 @@ bool is_release_scope(const Action *action)
 void print_release_scope(Printer *pr, const Action *action)
 {
     const LoopIndex *const index = &action->scope.source->pipeline.indices[0];
+    Var *const step = loop_var(pr, index->var);
     Expr *from, *to;
-    index_bounds(pr, index, NULL, &from, &to);
+    index_bounds(pr, index, NULL, &from, &to); // each in a type of its own
     if (action->scope.kind == SCOPE_LAST_STEP)
-        from = expr_binary(pr->arena, X_ADD, var_of(pr, loop_var(pr, index->var)), expr_int(pr->arena, from->type, 1));
-    begin_if(pr, push_nest(pr), expr_binary(pr->arena, X_GE, from, to));
+        from = expr_binary(pr->arena, X_ADD, var_of(pr, step), expr_int(pr->arena, step->type, 1));
+    begin_if(pr, push_nest(pr), expr_binary(pr->arena, X_GE, cast(pr, step->type, from), cast(pr, step->type, to)));
 }
