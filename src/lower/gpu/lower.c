@@ -3,7 +3,7 @@
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/product.h"
-#include "lower/gpu/facts/registers.h"
+#include "lower/gpu/decide/registers.h"
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
@@ -73,18 +73,65 @@ static bool analyse(Lowering *lo)
     lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
     choose_preloads(lo);
     if (!registers_suffice(lo) || !place_memory(lo)) return false;
+    narrow_products(lo);
     find_hazards(lo);
     find_backward_slice(lo);
     return !lo->failed;
 }
 
+static Lowering *attempt(const Lowering *like, GroupsTimes groups, bool is_last, Diags *diags)
+{
+    Lowering *const lo = NEW(like->arena, Lowering);
+    *lo = *like;
+    lo->groups_times = groups;
+    lo->is_last_attempt = is_last;
+    lo->diags = diags;
+    lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+    lo->failed = !analyse(lo);
+    lo->diags = like->diags;
+    return lo;
+}
+
+static bool count_loops(Lowering *lo, TileOp *op, void *context)
+{
+    *(int *)context += op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP;
+    return op->kind == T_FORALL;
+}
+
+// Products that no unit computes.
+static int loop_products_of(Lowering *lo)
+{
+    int n = 0;
+    each_op(lo, lo->kernel->body, count_loops, &n);
+    return n;
+}
+
+// With as many groups as are hinted; where their threads have too few registers, with twice as many, which divide the
+// products, or with half, which have more registers. If neither does, it is said what they lack as hinted.
+static Lowering *analyse_kernel(const Lowering *like)
+{
+    static const GroupsTimes others[] = { GROUPS_TWICE, GROUPS_HALVED };
+    Lowering *const first = attempt(like, GROUPS_AS_HINTED, false, like->diags);
+    for (int i = 0; i < COUNT(others) && first->lacks_registers; i++) {
+        if (!has_groups_times(first, others[i])) continue;
+        Lowering *const other = attempt(like, others[i], true, diags_new(like->arena));
+        if (!other->failed && loop_products_of(other) <= loop_products_of(first)) return other;
+    }
+    return first->lacks_registers ? attempt(like, GROUPS_AS_HINTED, true, like->diags) : first;
+}
+
 LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
 {
-    Arena *const arena = kernel->arena;
-    Lowering *const lo = NEW(arena, Lowering, .arena = arena, .kernel = kernel, .diags = kernel->diags,
-                             .target = target, .gpu = target->gpu, .plan = plan, .explanation = explanation);
+    const Lowering like = { .arena = kernel->arena,
+                            .kernel = kernel,
+                            .diags = kernel->diags,
+                            .target = target,
+                            .gpu = target->gpu,
+                            .plan = plan,
+                            .explanation = explanation };
     plan->follows = target->follows && target->gpu->early_launch;
-    if (!analyse(lo)) return NULL;
+    Lowering *const lo = analyse_kernel(&like);
+    if (lo->failed) return NULL;
     make_schedule_tables(lo);
     decide_roles(lo);
     if (lo->failed || !maps_suffice(lo)) return NULL;

@@ -3,6 +3,7 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/pipeline.h"
+#include "lower/gpu/decide/registers.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"
@@ -69,11 +70,6 @@ static void explain_tile(Lowering *lo, const TileInfo *tile)
     text_print(out, "\n");
 }
 
-static int columns_at_once(const MmaShape *mma, const Product *p)
-{
-    return p->n_group < mma->n_max ? p->n_group : mma->n_max;
-}
-
 // Which instruction, and how many of them a group or a warp issues for one product.
 static void explain_instructions(Lowering *lo, const Product *p, int group)
 {
@@ -83,7 +79,7 @@ static void explain_instructions(Lowering *lo, const Product *p, int group)
                               : group < 0           ? "each group"
                                                     : arena_printf(lo->arena, "group %d", group);
     text_print(lo->explanation, " (%d m%dn%dk%d of %s in %s",
-               steps * p->row_blocks * ((p->n_group + mma->n_max - 1) / mma->n_max), mma->m, columns_at_once(mma, p),
+               steps * p->row_blocks * ((p->n_group + p->n_piece - 1) / p->n_piece), mma->m, p->n_piece,
                p->step_k, dtype_name(p->type), where);
     if (mma->kind == MMA_WARP_GROUP) text_print(lo->explanation, ", B %s", p->right.transposed ? "K-major" : "N-major");
     text_print(lo->explanation, ")");
@@ -202,7 +198,7 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
     if (op->matmul.meta) text_print(out, " of 2:4 sparse rows");
     if (op->matmul.meta && on_tensor_cores)
         text_print(out, " (%s.m%dn%dk%d)", p->kind == PRODUCT_WGMMA ? "wgmma.mma_async.sp" : "mma.sp",
-                   product_mma(lo, p)->m, columns_at_once(product_mma(lo, p), p), 2 * p->step_k);
+                   product_mma(lo, p)->m, p->n_piece, 2 * p->step_k);
     if (p->kind == PRODUCT_FMA)
         text_print(out, ", %d x %d in each thread, because %s", p->rectangle.row_run * p->rectangle.row_runs,
                    p->rectangle.column_run * p->rectangle.column_runs, p->why_not);

@@ -9,6 +9,7 @@
 #include "lower/gpu/facts/checked.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/reduce.h"
+#include "lower/gpu/facts/registers.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/decide/analyses.h"
@@ -318,10 +319,19 @@ static bool shorten_rings(Lowering *lo)
     return deepest > 1;
 }
 
+// What a kernel can do without takes no room from as many CTAs as a multiprocessor is to hold, if they have it now.
+static int room_for_more(Lowering *lo)
+{
+    enum { OF_CTA = 1024 }; // that every CTA takes beside its own
+    const int each = (shared_bytes_max(lo) + OF_CTA) / occupancy(lo) - OF_CTA;
+    return place_all(lo) <= each ? each : shared_bytes_max(lo);
+}
+
 // A tile of a pipeline's step that the threads make and products read, in two buffers taken in turn: who writes the
 // next step's need not wait for who reads this step's, and one barrier per step is enough (hazards.c).
 static void assign_double_buffers(Lowering *lo)
 {
+    const int room = room_for_more(lo);
     for (int i = 0; i < lo->n_declared; i++) {
         TileInfo *const tile = lo->declared.items[i];
         TileOp *const pipeline = op_info(lo, tile->declared)->parent;
@@ -331,7 +341,7 @@ static void assign_double_buffers(Lowering *lo)
             continue;
         if (has_jumps(lo, pipeline->pipeline.body)) continue;
         tile->alternates = true;
-        tile->alternates = place_all(lo) <= shared_bytes_max(lo);
+        tile->alternates = place_all(lo) <= room;
     }
     place_all(lo);
 }
@@ -341,13 +351,14 @@ static void assign_double_buffers(Lowering *lo)
 static void assign_spares(Lowering *lo)
 {
     if (!lo->is_persistent || lo->is_specialised) return;
+    const int room = room_for_more(lo);
     for (int i = 0; i < lo->rings.count; i++) {
         const Ring *const ring = lo->rings.items[i];
         if (ring->ring_state->block != lo->kernel->body || ring->ring_state->buffers > 1 || ring->is_filled ||
             ring->last_use->kind != T_PIPELINE || is_preloaded_alone(lo, ring))
             continue;
         ring->ring_state->buffers = 2;
-        if (place_all(lo) > shared_bytes_max(lo)) ring->ring_state->buffers = 1;
+        if (place_all(lo) > room) ring->ring_state->buffers = 1;
     }
     place_all(lo);
 }

@@ -27,18 +27,6 @@ typedef struct Search {
     uint32_t groups;
 } Search;
 
-// Of the fragments that may hold a value during the loop: what is declared after it does not.
-static int words_during(Lowering *lo, TileOp *loop)
-{
-    int words = 0;
-    for (int i = 0; i < lo->n_declared; i++) {
-        const TileInfo *const tile = lo->declared.items[i];
-        if (op_info(lo, tile->declared)->order < op_info(lo, loop)->order || is_within(lo, tile->declared, loop))
-            words += tile_words(tile);
-    }
-    return words;
-}
-
 static void act_preload(Lowering *lo, Product *p)
 {
     const TileInfo *const left = tile_info(lo, p->left.region.buffer);

@@ -251,6 +251,8 @@ static void finish_product(Lowering *lo, Product *product)
     TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     Layout layout = layout_accumulator_bytes(product->m, product->n, lo->partition, product->division,
                                              product->odd_rows, product->odd_columns);
+    const int most = product_mma(lo, product)->n_max;
+    product->n_piece = product->n_group < most ? product->n_group : most;
     if (product->is_swapped) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     if (acc->has_layout && !layout_equal(&acc->layout, &layout)) {
         product->why_loop = other_layout(lo, product);

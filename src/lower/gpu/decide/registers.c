@@ -1,72 +1,100 @@
 // SPDX-License-Identifier: MIT
 // registers.c - whether a thread can hold what products must hold at one time, and how many registers there are, said.
+#include "lower/gpu/decide/registers.h"
 #include "lower/gpu/facts/registers.h"
+#include "lower/gpu/facts/operands.h"
+#include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/decide/explain.h"
 
-// ---- what no thread can hold
+// ---- what one instruction can name
 
-typedef struct Held {
-    const TileInfo *tiles[32];
-    int n;
-    const TileOp *loop;
-} Held;
+enum { BESIDE_ACCUMULATOR = 30 }; // registers of an instruction's other operands, and what ptxas keeps
 
-static void hold(Held *held, const TileInfo *tile)
+// Pieces of so many columns begin where the right operand's panels do, where those lie along the columns.
+static int unit_of_pieces(const Lowering *lo, const Product *p)
 {
-    if (!tile || tile->storage != TILE_IN_REGISTERS || held->n == COUNT(held->tiles)) return;
-    for (int i = 0; i < held->n; i++)
-        if (held->tiles[i] == tile) return;
-    held->tiles[held->n++] = tile;
+    return p->right.transposed ? 8 : tile_info(lo, p->right.region.buffer)->shared.panel_columns;
 }
 
-// A sum of products that goes on from step to step of the loop.
-static bool see_sum(Lowering *lo, TileOp *op, void *context)
+static bool narrow_product(Lowering *lo, TileOp *op, void *context)
 {
-    Held *const held = context;
-    const TileInfo *const tile =
-        op->kind == T_MATMUL && op->matmul.accumulate ? tile_info(lo, op->matmul.dst.buffer) : NULL;
-    if (tile && !is_within(lo, tile->declared, held->loop)) hold(held, tile);
-    return op->kind == T_FORALL;
-}
-
-static bool is_loop(const TileOp *op) { return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE; }
-
-static void refuse(Lowering *lo, const TileOp *op, const Held *held, int group, int words, int most)
-{
-    diag_error(lo->diags, op->span,
-               "the result of this product and the sums around it take %d registers of each thread; there are %d",
-               words, most);
-    for (int i = 0; i < held->n; i++)
-        if (is_of_group(held->tiles[i], group))
-            diag_note(lo->diags, held->tiles[i]->buffer->span, "'%s': %d", held->tiles[i]->buffer->name,
-                      tile_words(held->tiles[i]));
-    lo->failed = true;
-}
-
-// A product's result, and the sums of all loops around it, are registers at one time, whatever the compiler does.
-static bool see_product_held(Lowering *lo, TileOp *op, void *context)
-{
-    Held held = { .n = 0 };
-    if (op->kind != T_MATMUL || lo->failed) return op->kind == T_FORALL;
-    hold(&held, tile_info(lo, op->matmul.dst.buffer));
-    for (held.loop = op_info(lo, op)->parent; held.loop; held.loop = op_info(lo, held.loop)->parent) {
-        TileOp **body;
-        for (int i = 0; is_loop(held.loop) && (body = tile_bodies((TileOp *)held.loop, i)) != NULL; i++)
-            each_op(lo, *body, see_sum, &held);
-    }
-    const int most = lo->is_specialised ? lo->gpu->thread_registers : consumer_registers(lo);
-    for (int g = 0; g < lo->all.groups && !lo->failed; g++) {
-        int words = 0;
-        for (int i = 0; i < held.n; i++) words += is_of_group(held.tiles[i], g) ? tile_words(held.tiles[i]) : 0;
-        if (words > most) refuse(lo, op, &held, g, words, most);
-    }
+    if (op->kind != T_MATMUL) return op->kind == T_FORALL;
+    Product *const p = op_info(lo, op)->product;
+    if (p->kind != PRODUCT_WGMMA) return false;
+    const int unit = unit_of_pieces(lo, p), most = 2 * (*(const int *)context - BESIDE_ACCUMULATOR) / unit * unit;
+    if (p->n_piece <= most || most <= 0) return false;
+    const int pieces = (p->n_group + most - 1) / most;
+    p->n_piece = ((p->n_group + pieces - 1) / pieces + unit - 1) / unit * unit;
     return false;
 }
 
+// An instruction can name no more registers than a thread has when the kernel starts, whatever setmaxnreg gives it
+// later (C7602): wide products are made by several.
+void narrow_products(Lowering *lo)
+{
+    int each = registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo));
+    each_op(lo, lo->kernel->body, narrow_product, &each);
+}
+
+// ---- what no thread can hold
+
+enum {
+    BESIDE_FRAGMENTS = 16, // registers that wgmma's threads need at the least; it is serialised where there are fewer
+    LISTED_WORDS = 8,      // of a tile that a message names
+};
+
+// Where a group's fragments take more registers than its threads have.
+typedef struct Excess {
+    LiveWords live; // at NULL: nowhere
+    int group, most;
+} Excess;
+
+static bool finds_wgmma(Lowering *lo, TileOp *op) { return is_wgmma(lo, op); }
+
+static Excess find_excess(Lowering *lo, bool sums_only)
+{
+    const int beside = sums_only || !block_has(lo, lo->kernel->body, finds_wgmma) ? 0 : BESIDE_FRAGMENTS;
+    for (int g = 0; g < lo->all.groups; g++) {
+        const int own = own_registers(lo, g), most = own ? own : consumer_registers(lo);
+        const LiveWords live = live_words(lo, g, sums_only);
+        if (live.at && live.words > most - beside) return (Excess){ live, g, most };
+    }
+    return (Excess){ .group = -1 };
+}
+
+static void refuse(Lowering *lo, const Excess *excess)
+{
+    const TileInfo *largest = NULL;
+    diag_error(lo->diags, excess->live.at->span,
+               "the fragments that hold values here take %d registers of each thread; there are %d",
+               excess->live.words, excess->most);
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (!is_of_group(tile, excess->group) || !is_live(lo, &excess->live, tile)) continue;
+        if (tile_words(tile) >= LISTED_WORDS)
+            diag_note(lo->diags, tile->buffer->span, "'%s': %d", tile->buffer->name, tile_words(tile));
+        if (!largest || tile_words(tile) > tile_words(largest)) largest = tile;
+    }
+    if (largest)
+        diag_help(lo->diags, largest->buffer->span, "'%s' must have fewer rows or columns", largest->buffer->name);
+}
+
+// More CTAs on a multiprocessor than have registers are fewer. A kernel with wgmma that does not fit as one is refused, with
+// every number of groups that it may have (lower.c); another, where the products' results alone do not.
 bool registers_suffice(Lowering *lo)
 {
-    each_op(lo, lo->kernel->body, see_product_held, NULL);
-    return !lo->failed;
+    while (lo->occupancy > 1 && find_excess(lo, false).live.at) {
+        note(lo, "%d CTAs of a multiprocessor do not have the registers: %d", lo->occupancy, lo->occupancy - 1);
+        lo->occupancy--;
+    }
+    const Excess excess = find_excess(lo, !block_has(lo, lo->kernel->body, finds_wgmma));
+    if (!excess.live.at) return true;
+    lo->failed = true;
+    if (lo->is_last_attempt) refuse(lo, &excess);
+    else lo->lacks_registers = true;
+    return false;
 }
 
 // ---- what each sets
@@ -75,8 +103,13 @@ void explain_registers(Lowering *lo)
 {
     Text *const out = lo->explanation;
     const int all = divide_registers(lo).consumer;
-    text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments", consumer_registers(lo),
-               lo->is_specialised ? most_words(lo) : fragment_words(lo));
+    int live = 0;
+    for (int g = 0; g < lo->all.groups; g++) {
+        const int words = live_words(lo, g, false).words;
+        live = words > live ? words : live;
+    }
+    text_print(out, "registers of a computing thread: at most %d, of which %d hold fragments, %d at one time",
+               consumer_registers(lo), lo->is_specialised ? most_words(lo) : fragment_words(lo), live);
     if (producer_registers(lo)) text_print(out, "; setmaxnreg: %d in the producer", producer_registers(lo));
     for (int g = 0; g < lo->all.groups; g++) {
         const int own = own_registers(lo, g) ? own_registers(lo, g) : all;

@@ -17,7 +17,10 @@
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 
-enum { HEAVY_REGISTERS = 200 }; // of a thread: two groups share them all
+enum {
+    HEAVY_REGISTERS = 200, // of a thread: two groups share them all
+    OTHER_REGISTERS = 16,  // at least, beside fragments
+};
 
 typedef VEC(TileOp *) Ops;
 typedef struct Stages {
@@ -101,6 +104,8 @@ bool can_software_pipeline(Lowering *lo, TileOp *op)
     if (op->pipeline.n_stage_labels != 2 || op->pipeline.n != 1 || !gpu_has_mma_in_flight(lo->gpu) ||
         lo->is_specialised || lo->kernel->checked || !split(lo, op, &stages))
         return false;
+    // Both stages' fragments are live at one time: where they do not fit, the steps come one after the other.
+    if (words_during(lo, op) > consumer_registers(lo) - OTHER_REGISTERS) return false;
     for (int i = 0; i < stages.issue.count; i++) {
         const TileOp *const x = stages.issue.items[i];
         if (op_info(lo, x)->barrier_before || (x->kind == T_MATMUL && x->matmul.meta) || !is_issued_at_once(lo, x))

@@ -17,7 +17,8 @@ struct Product {
     DType type;          // of the multiplied elements
     Division division;
     bool a_in_registers;
-    int n_group;                // columns of one group's instruction
+    int n_group;                // columns of one group
+    int n_piece;                // of them those of one instruction
     int row_blocks;             // of 64 (wgmma) or 16 * warps rows per group
     int step_k;                 // of one instruction; of the kept elements, where the left operand is sparse
     bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)

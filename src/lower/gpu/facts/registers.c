@@ -6,6 +6,7 @@
 // compiled.
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/rings.h"
 #include "lower/gpu/facts/partition.h"
 
@@ -28,7 +29,7 @@ enum {
     HEAVIER_REGISTERS = 8,  // so many to one with more, the rest to a producer group
 };
 
-int occupancy(const Lowering *lo) { return lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1; }
+int occupancy(const Lowering *lo) { return lo->occupancy; }
 
 // Of a thread, where so many share a multiprocessor's.
 int registers_each(const Lowering *lo, int threads) { return lo->gpu->registers / threads / 8 * 8; }
@@ -75,6 +76,18 @@ static int least_words(const Lowering *lo)
     int least = INT32_MAX;
     for (int g = 0; g < lo->all.groups; g++) least = group_words(lo, g) < least ? group_words(lo, g) : least;
     return least;
+}
+
+// Of the fragments that may hold a value during the loop: what is declared after it does not.
+int words_during(Lowering *lo, const TileOp *loop)
+{
+    int words = 0;
+    for (int i = 0; i < lo->n_declared; i++) {
+        const TileInfo *const tile = lo->declared.items[i];
+        if (op_info(lo, tile->declared)->order < op_info(lo, loop)->order || is_within(lo, tile->declared, loop))
+            words += tile_words(tile);
+    }
+    return words;
 }
 
 // ---- between the roles

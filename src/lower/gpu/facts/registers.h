@@ -9,22 +9,18 @@ typedef struct Shares {
     int producer, consumer;
 } Shares; // of a thread; 0: as compiled
 
-// ---- registers.c
 int occupancy(const Lowering *lo);                   // CTAs that a multiprocessor holds
 int tile_words(const TileInfo *tile);                // 32-bit registers of a thread
 int fragment_words(const Lowering *lo);              // of all fragments
 bool is_of_group(const TileInfo *tile, int group);   // it holds the tile
 int group_words(const Lowering *lo, int group);      // of one group's
 int most_words(const Lowering *lo);                  // of any group
+int words_during(Lowering *lo, const TileOp *loop);  // of what may hold a value then
 int registers_each(const Lowering *lo, int threads); // of a thread, where so many share a multiprocessor's
 Shares divide_registers(const Lowering *lo);
 int producer_registers(const Lowering *lo);     // that it keeps; 0: as compiled
 int consumer_registers(const Lowering *lo);     // of a thread
 int unequal_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
 int own_registers(Lowering *lo, int group);     // that it sets in its own walk; 0: none
-
-// ---- decide/registers.c
-bool registers_suffice(Lowering *lo); // for what products must hold at one time; else it is refused
-void explain_registers(Lowering *lo);
 
 #endif

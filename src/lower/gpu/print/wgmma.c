@@ -162,11 +162,10 @@ typedef struct Pieces {
 static void emit_steps(Printer *pr, const Product *p, const Pieces *from, Var *into, int first, int end, Expr *add)
 {
     const int registers = p->n_group / 2; // of one block of 64 rows
-    const int most = product_mma(pr->lo, p)->n_max;
     for (int step = first; step < end; step++)
         for (int block_row = 0; block_row < p->row_blocks; block_row++)
-            for (int column = 0; column < p->n_group; column += most) {
-                const int n = p->n_group - column < most ? p->n_group - column : most;
+            for (int column = 0; column < p->n_group; column += p->n_piece) {
+                const int n = p->n_group - column < p->n_piece ? p->n_group - column : p->n_piece;
                 const char *const name =
                     wgmma_helper(pr, p, n, from->packed != NULL, p->left.transposed, !p->right.transposed);
                 Expr *const d = expr_address(pr->arena, into, i32_const(pr, block_row * registers + column / 2));

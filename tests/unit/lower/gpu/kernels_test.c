@@ -70,6 +70,11 @@ static const Case cases[] = {
       { "setmaxnreg_dec(112)", "remote_copy(", "load_piece_ahead<4>(", "row_or_zeros<512>(" }, "bar_sync(1, 384)", true },
     { "gemm/sparse24.tile", "gemm_sparse24_nt", { { 0 } }, 0, 90, { "wgmma_sp_64x128x32_bf16_ss", "load_places(", "tma_load_2d" }, NULL, true },
     { "gemm/sparse24.tile", "gemm_sparse24_nn", { { 0 } }, 0, 80, { "mma_sp_16x8x32_bf16", "load_places(", "ldmatrix_x4_trans" }, NULL, true },
+    { "sparse/vertical_slash.tile", "vertical_slash", { INT("D", 128) }, 1, 90,
+      { "tma_load_4d(shared_address(v_ka)", "cp_async_16(", "cp_async_arrive(", "setmaxnreg_inc(224)" }, "load_vector", true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 256) }, 1, 90, { "tma_load_4d" }, "bar_arrive(3", true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 512), INT("BM", 64), INT("BN", 64) }, 3, 90, { "wgmma_64x256x16_bf16_ss" }, NULL, true },
+    { "../tests/unit/lower/gpu/fits.tile", "narrow", { { 0 } }, 0, 90, { "wgmma_64x64x16_f16_rs_tb" }, "64x128x16", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 // clang-format on
@@ -137,6 +142,14 @@ static void explanations_say_what_runs(void **state)
             "(4 m64n256k16 of bf16 in group 1, B N-major)" } },
         { { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "KV read by the threads of the producer, rows by cp.async" } },
+        { { "attention/forward.tile", "attention_forward", { INT("D", 256) }, 1, 90, { NULL }, NULL, true },   // both stages do not fit
+          { "234 hold fragments, 198 at one time", "step by step" } },
+        { { "attention/forward.tile", "attention_forward", { INT("D", 512), INT("BM", 64), INT("BN", 64) }, 3, 90, { NULL }, NULL, true },
+          { "256 computing (2 groups)", "groups divide the columns" } },                                       // hinted: one group
+        { { "attention/forward.tile", "attention_forward", { INT("D", 64), INT("BM", 256) }, 2, 90, { NULL }, NULL, true },
+          { "256 computing (2 groups)", "groups divide the rows" } },                                          // hinted: four
+        { { "../tests/unit/lower/gpu/fits.tile", "crowded", { { 0 } }, 0, 90, { NULL }, NULL, true },
+          { "2 CTAs for each multiprocessor", "3 CTAs of a multiprocessor do not have the registers: 2" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 100) }, 1, 90, { NULL }, NULL, true },   // lines of an import
           { "softmax.tile:24 41 softmax.tile:32 softmax.tile:33" } },
     };
@@ -276,10 +289,10 @@ static void what_cannot_be_is_an_error(void **state)
     static const struct { const char *file, *kernel, *messages[3]; } refused[] = {
         { "limits", "memory", { "memory needs 240288 bytes of shared memory; a CTA has 232448", "limits.tile:7:16: note: 'small': 1 x 256 bytes",
                                 "limits.tile:7:40: note: 'large': 1 x 240000 bytes" } },
-        { "limits", "registers", { "limits.tile:17:9: error: the result of this product and the sums around it take 256 registers of each thread; there are 232",
-                                   "limits.tile:14:18: note: 'wide': 256" } },
-        { "limits", "registers_of_two", { "limits.tile:30:22: error: the result of this product and the sums around it take 256 registers",
-                                          "limits.tile:27:18: note: 'sum': 128", "limits.tile:30:22: note: 'score': 128" } },
+        { "limits", "registers", { "limits.tile:17:9: error: the fragments that hold values here take 256 registers of each thread; there are 232",
+                                   "limits.tile:14:18: note: 'wide': 256", "limits.tile:14:18: help: 'wide' must have fewer rows or columns" } },
+        { "limits", "registers_of_two", { "limits.tile:30:22: error: the fragments that hold values here take 512 registers",
+                                          "limits.tile:27:18: note: 'sum': 256", "limits.tile:30:22: note: 'score': 256" } },
         { "limits", "layouts", { "limits.tile:45:5: error: the layout of 'y' cannot be kept: lines 41 and 45 want different layouts" } },
         { "hints", "swizzled", { "layout(x) = swizzle(64): its rows are not a multiple of 64 bytes" } },
         { "hints", "split_k", { "layout(y) = partial: the contraction is not a multiple of an instruction's for each group" } },
