@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { WINDOW_MAX = 1 << 30, HEAD_MAX = 256, DECODE_KEYS = 128 };
+enum { WINDOW_MAX = 1 << 30, HEAD_MAX = 256 };
 
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
@@ -320,14 +320,51 @@ kiln_status kiln_attention_backward_varlen(kiln_ops *ops, kiln_stream *stream,
 
 // ---- decoding
 
+enum {
+    CPU_KEYS = 128, // of a step
+    GPU_KEYS = 64,
+    SHARE_STEPS = 2, // that a share takes beside its own, to begin, to end and to be combined
+};
+
 // So many shares that every processor has work, of at least two steps of keys each.
+static int64_t splits_on_cpu(int64_t tiles, int64_t keys, int64_t processors)
+{
+    const int64_t steps = keys / (2 * CPU_KEYS), splits = tiles > 0 ? (4 * processors + tiles - 1) / tiles : 1;
+    return splits < steps ? splits : steps;
+}
+
+// The longest time of a multiprocessor, in steps. It works on one share at a time, or on two, which take as long together
+// as one after the other.
+static int64_t time_of_shares(int64_t shares, int64_t steps, int64_t processors, bool two)
+{
+    const int64_t at_once = two ? 2 * processors : processors, rounds = shares / at_once;
+    const int64_t left = shares - rounds * at_once;
+    return (rounds * (two ? 2 : 1) + (left > processors ? 2 : left > 0 ? 1 : 0)) * (steps + SHARE_STEPS);
+}
+
+static int64_t splits_on_gpu(int64_t tiles, int64_t keys, int64_t processors, bool two)
+{
+    static const int counts[] = { 2, 3, 4, 5, 6, 8, 11, 16, 22, 32 }; // 32: what the combining kernel takes at once
+    const int64_t steps = (keys + GPU_KEYS - 1) / GPU_KEYS;
+    int64_t best = 1, least = time_of_shares(tiles, steps, processors, two);
+    for (int i = 0; i < COUNT(counts) && counts[i] <= steps; i++) {
+        const int n = counts[i];
+        const int64_t time = time_of_shares(tiles * n, (steps + n - 1) / n, processors, two);
+        if (time >= least) continue;
+        best = n;
+        least = time;
+    }
+    return best;
+}
+
 static int64_t choose_splits(const Call *call)
 {
-    const int64_t tiles = call_extent(call, "B") * call_extent(call, "HKV");
-    const int64_t steps = call_extent(call, "S") / (2 * DECODE_KEYS);
-    const int64_t wanted = (ops_on_cpu(call->ops) ? 4 : 2) * (int64_t)ops_processors(call->ops);
-    int64_t splits = tiles > 0 ? (wanted + tiles - 1) / tiles : 1;
-    splits = splits < steps ? splits : steps;
+    const int64_t tiles = call_extent(call, "B") * call_extent(call, "HKV"), keys = call_extent(call, "S");
+    const int64_t processors = ops_processors(call->ops);
+    const bool two =
+        call_extent(call, "D") <= 128 && call_extent(call, "DV") <= 128 && call->tensors[0]->type != KILN_F32;
+    const int64_t splits = ops_on_cpu(call->ops) ? splits_on_cpu(tiles, keys, processors)
+                                                 : splits_on_gpu(tiles, keys, processors, two);
     return splits > 1 ? splits : 1;
 }
 
@@ -352,12 +389,12 @@ static kiln_status prepare_decode(Call *call, const kiln_attention_decode_args *
                            "'splits' is %" PRId64 ", expected 1 to 65536, or 0 for a number that fills "
                            "the device",
                            a->splits);
-    if (!status)
-        status =
-            call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
-                        type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
-                        (int)(call_extent(call, "H") / call_extent(call, "HKV")), DECODE_KEYS,
-                        a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
+    if (status) return status;
+    status = call_kernel(call, "attention/decode.tile", "flash_decode", "T=%s, D=%d, DV=%d, G=%d, BN=%d%s%s%s",
+                         type_of(call), (int)call_extent(call, "D"), (int)call_extent(call, "DV"),
+                         (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+                         ops_on_cpu(call->ops) ? CPU_KEYS : GPU_KEYS,
+                         a->mask ? "" : ", Mask=none", a->lengths ? "" : ", LENGTH=none", a->lse ? "" : ", LSE=none");
     if (status) return status;
     call_add(call, KILN_INT(a->splits ? a->splits : choose_splits(call)));
     call_add(call, KILN_FLOAT(scale));
