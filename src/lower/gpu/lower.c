@@ -79,11 +79,11 @@ static bool analyse(Lowering *lo)
     return !lo->failed;
 }
 
-static Lowering *attempt(const Lowering *like, GroupsTimes groups, bool is_last, Diags *diags)
+static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *diags)
 {
     Lowering *const lo = NEW(like->arena, Lowering);
     *lo = *like;
-    lo->groups_times = groups;
+    lo->groups_wanted = groups;
     lo->is_last_attempt = is_last;
     lo->diags = diags;
     lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
@@ -106,18 +106,20 @@ static int loop_products_of(Lowering *lo)
     return n;
 }
 
-// With as many groups as are hinted; where their threads have too few registers, with twice as many, which divide the
-// products, or with half, which have more registers. If neither does, it is said what they lack as hinted.
+// With as many groups as are hinted. Where their threads have too few registers, with another number: more groups divide the
+// products, fewer have more registers each. If none does, it is said what they lack as hinted.
 static Lowering *analyse_kernel(const Lowering *like)
 {
-    static const GroupsTimes others[] = { GROUPS_TWICE, GROUPS_HALVED };
-    Lowering *const first = attempt(like, GROUPS_AS_HINTED, false, like->diags);
-    for (int i = 0; i < COUNT(others) && first->lacks_registers; i++) {
-        if (!has_groups_times(first, others[i])) continue;
+    Lowering *const first = attempt(like, 0, false, like->diags);
+    if (!first->lacks_registers) return first;
+    const int hinted = first->partition.warps == 4 ? first->partition.groups : 0; // 0: a group is more than was hinted
+    const int others[] = { 2 * hinted, hinted / 2, 1, 2, 3, 4 };
+    for (int i = 0; i < COUNT(others); i++) {
+        if (others[i] == hinted || !may_have_groups(first, others[i])) continue;
         Lowering *const other = attempt(like, others[i], true, diags_new(like->arena));
         if (!other->failed && loop_products_of(other) <= loop_products_of(first)) return other;
     }
-    return first->lacks_registers ? attempt(like, GROUPS_AS_HINTED, true, like->diags) : first;
+    return attempt(like, 0, true, like->diags);
 }
 
 LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)

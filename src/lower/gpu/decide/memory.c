@@ -104,15 +104,19 @@ static bool refuse(Lowering *lo)
     const Span span = lo->kernel->body ? lo->kernel->body->span : (Span){ 0 };
     diag_error(lo->diags, span, "%s needs %d bytes of shared memory; a CTA has %d", lo->kernel->key, lo->shared_bytes,
                shared_bytes_max(lo));
+    const TileInfo *largest = NULL;
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (tile->storage == TILE_IN_SHARED)
-            diag_note(lo->diags, tile->buffer->span, "'%s': %d x %d bytes", tile->buffer->name, tile->buffers,
-                      tile->shared.bytes);
+        if (tile->storage != TILE_IN_SHARED) continue;
+        diag_note(lo->diags, tile->buffer->span, "'%s': %d x %d bytes", tile->buffer->name, tile->buffers,
+                  tile->shared.bytes);
+        if (!largest || tile->shared.bytes > largest->shared.bytes) largest = tile;
     }
     if (lo->staging_bytes)
         diag_note(lo->diags, span, "staging of stores: %d bytes; between warps: %d bytes", lo->staging_bytes,
                   lo->scratch_bytes);
+    if (largest)
+        diag_help(lo->diags, largest->buffer->span, "'%s' must have fewer rows or columns", largest->buffer->name);
     return false;
 }
 

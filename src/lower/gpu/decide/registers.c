@@ -30,18 +30,23 @@ static bool narrow_product(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+static int registers_at_start(const Lowering *lo)
+{
+    return registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo));
+}
+
 // An instruction can name no more registers than a thread has when the kernel starts, whatever setmaxnreg gives it
 // later (C7602): wide products are made by several.
 void narrow_products(Lowering *lo)
 {
-    int each = registers_each(lo, (all_threads(lo) + producer_threads(lo)) * occupancy(lo));
+    int each = registers_at_start(lo);
     each_op(lo, lo->kernel->body, narrow_product, &each);
 }
 
 // ---- what no thread can hold
 
 enum {
-    BESIDE_FRAGMENTS = 16, // registers that wgmma's threads need at the least; it is serialised where there are fewer
+    BESIDE_FRAGMENTS = 20, // registers that wgmma's threads need at the least; it is serialised where there are fewer
     LISTED_WORDS = 8,      // of a tile that a message names
 };
 
@@ -53,11 +58,19 @@ typedef struct Excess {
 
 static bool finds_wgmma(Lowering *lo, TileOp *op) { return is_wgmma(lo, op); }
 
+// Of a thread of the group; where setmaxnreg divides none, all that it can name.
+static int registers_of(Lowering *lo, int group)
+{
+    const int own = own_registers(lo, group), each = registers_at_start(lo);
+    if (own || divide_registers(lo).consumer) return own ? own : consumer_registers(lo);
+    return each < lo->gpu->thread_registers ? each : lo->gpu->thread_registers;
+}
+
 static Excess find_excess(Lowering *lo, bool sums_only)
 {
     const int beside = sums_only || !block_has(lo, lo->kernel->body, finds_wgmma) ? 0 : BESIDE_FRAGMENTS;
     for (int g = 0; g < lo->all.groups; g++) {
-        const int own = own_registers(lo, g), most = own ? own : consumer_registers(lo);
+        const int most = registers_of(lo, g);
         const LiveWords live = live_words(lo, g, sums_only);
         if (live.at && live.words > most - beside) return (Excess){ live, g, most };
     }

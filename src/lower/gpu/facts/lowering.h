@@ -51,7 +51,6 @@ typedef struct Nest Nest;           // the same
 typedef struct TensorMap TensorMap; // box.h
 
 typedef enum { ROLE_CONSUMER, ROLE_PRODUCER } Role;
-typedef enum { GROUPS_AS_HINTED, GROUPS_TWICE, GROUPS_HALVED } GroupsTimes; // of warps, in a CTA
 
 // A product in flight, and the rings that may be released when it is done.
 typedef struct MmaInFlight {
@@ -72,7 +71,7 @@ typedef struct Lowering {
     Text *explanation;
     bool failed; // the kernel is refused, and why was reported
     int occupancy;        // CTAs that a multiprocessor holds: as hinted, or as many as have registers
-    GroupsTimes groups_times;
+    int groups_wanted;    // of consumers; 0: as hinted
     bool is_last_attempt; // else too few registers are not reported:
     bool lacks_registers; // it failed for that
 

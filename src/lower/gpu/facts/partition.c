@@ -43,18 +43,15 @@ void choose_partition(Lowering *lo)
     int warps = lo->kernel->warps;
     if (!warps) warps = sizes.products ? (sizes.rows >= 128 ? 8 : 4) : sizes.largest > 8192 ? 8 : 4;
     const int most = sizes.products || sizes.pipelines ? CONSUMER_WARPS_MAX : WARPS_MAX;
-    if (lo->groups_times == GROUPS_TWICE) warps *= 2;
-    if (lo->groups_times == GROUPS_HALVED) warps /= 2;
+    if (lo->groups_wanted) warps = 4 * lo->groups_wanted;
     if (warps > most) warps = most;
     lo->partition = warps < 4 ? (Partition){ 1, warps } : (Partition){ warps / 4, 4 };
 }
 
 // Where statements are placed on groups, their number stays.
-bool has_groups_times(const Lowering *lo, GroupsTimes times)
+bool may_have_groups(const Lowering *lo, int groups)
 {
-    const int groups = lo->partition.groups;
-    if (lo->is_specialised || lo->partition.warps != 4) return false;
-    return times == GROUPS_TWICE ? 2 * groups <= 4 : groups % 2 == 0;
+    return !lo->is_specialised && groups >= 1 && groups <= 4;
 }
 
 int partition_threads(Partition partition) { return partition.groups * partition.warps * WARP_LANES; }

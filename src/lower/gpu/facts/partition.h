@@ -6,7 +6,7 @@
 #include "lower/gpu/facts/lowering.h"
 
 void choose_partition(Lowering *lo);
-bool has_groups_times(const Lowering *lo, GroupsTimes times); // so many it could have
+bool may_have_groups(const Lowering *lo, int groups); // so many it could have
 int partition_threads(Partition partition);
 int consumer_threads(const Lowering *lo); // of `partition`
 int all_threads(const Lowering *lo);      // of the consumers

@@ -288,7 +288,7 @@ static void what_cannot_be_is_an_error(void **state)
     // clang-format off
     static const struct { const char *file, *kernel, *messages[3]; } refused[] = {
         { "limits", "memory", { "memory needs 240288 bytes of shared memory; a CTA has 232448", "limits.tile:7:16: note: 'small': 1 x 256 bytes",
-                                "limits.tile:7:40: note: 'large': 1 x 240000 bytes" } },
+                                "limits.tile:7:40: help: 'large' must have fewer rows or columns" } },
         { "limits", "registers", { "limits.tile:17:9: error: the fragments that hold values here take 256 registers of each thread; there are 232",
                                    "limits.tile:14:18: note: 'wide': 256", "limits.tile:14:18: help: 'wide' must have fewer rows or columns" } },
         { "limits", "registers_of_two", { "limits.tile:30:22: error: the fragments that hold values here take 512 registers",
