@@ -72,7 +72,7 @@ static const Case cases[] = {
     { "gemm/sparse24.tile", "gemm_sparse24_nn", { { 0 } }, 0, 80, { "mma_sp_16x8x32_bf16", "load_places(", "ldmatrix_x4_trans" }, NULL, true },
     { "sparse/vertical_slash.tile", "vertical_slash", { INT("D", 128) }, 1, 90,
       { "tma_load_4d(shared_address(v_ka)", "cp_async_16(", "cp_async_arrive(", "setmaxnreg_inc(224)" }, "load_vector", true },
-    { "attention/forward.tile", "attention_forward", { INT("D", 256) }, 1, 90, { "tma_load_4d" }, "bar_arrive(3", true },
+    { "attention/forward.tile", "attention_forward", { INT("D", 256), INT("BN", 128) }, 2, 90, { "tma_load_4d" }, "bar_arrive(3", true },
     { "attention/forward.tile", "attention_forward", { INT("D", 512), INT("BM", 64), INT("BN", 64) }, 3, 90, { "wgmma_64x256x16_bf16_ss" }, NULL, true },
     { "../tests/unit/lower/gpu/fits.tile", "narrow", { { 0 } }, 0, 90, { "wgmma_64x64x16_f16_rs_tb" }, "64x128x16", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
@@ -142,7 +142,7 @@ static void explanations_say_what_runs(void **state)
             "(4 m64n256k16 of bf16 in group 1, B N-major)" } },
         { { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "KV read by the threads of the producer, rows by cp.async" } },
-        { { "attention/forward.tile", "attention_forward", { INT("D", 256) }, 1, 90, { NULL }, NULL, true },   // both stages do not fit
+        { { "attention/forward.tile", "attention_forward", { INT("D", 256), INT("BN", 128) }, 2, 90, { NULL }, NULL, true }, // both stages do not fit
           { "234 hold fragments, 198 at one time", "step by step" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 512), INT("BM", 64), INT("BN", 64) }, 3, 90, { NULL }, NULL, true },
           { "256 computing (2 groups)", "groups divide the columns" } },                                       // hinted: one group
