@@ -11,6 +11,7 @@
 #include "lower/gpu/decide/explain.h"
 #include "lower/gpu/decide/memory.h"
 #include "lower/gpu/decide/multistage.h"
+#include "lower/gpu/decide/producer.h"
 #include "lower/gpu/decide/products.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/info.h"
@@ -142,6 +143,9 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
                    strides_are_aligned(lo, op->copy.dst.buffer)
                        ? "; where its rows are not multiples of 16 bytes, by the threads"
                        : "");
+    else if (fill_is_box(lo, op))
+        text_print(out, "  line %s: %s to %s by TMA, into the ring that the producer's threads fill\n", line_of(lo, op),
+                   from->name, to->name);
     else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched))
         text_print(out, "  line %s: %s %s %s by the threads\n", line_of(lo, op), from->name,
                    op->kind == T_COPY ? "to" : "added to", to->name);

@@ -104,9 +104,9 @@ static void act_copy(Lowering *lo, TileOp *op)
 }
 
 // A copy among a producer group's statements, which fills what others gather: a box all the same, where it is one.
-static bool is_filling_box(Lowering *lo, TileOp *op)
+bool fill_is_box(Lowering *lo, TileOp *op)
 {
-    if (op->kind != T_COPY || !lo->by_tma || !copy_is_box(lo, op) ||
+    if (op->kind != T_COPY || !op_info(lo, op)->fills || !copy_is_box(lo, op) ||
         strides_are_aligned(lo, buffer_root(op->copy.src.buffer)))
         return false;
     const Ring *const ring = tile_info(lo, op->copy.dst.buffer)->ring;
@@ -243,7 +243,7 @@ static void decide_producer_scalar(Lowering *lo, TileOp *op)
 static void decide_producer_op(Lowering *lo, TileOp *op)
 {
     const OpInfo *const info = op_info(lo, op);
-    if (info->fills && is_filling_box(lo, op)) act_box_copy(lo, op, tile_info(lo, op->copy.dst.buffer)->ring);
+    if (lo->by_tma && fill_is_box(lo, op)) act_box_copy(lo, op, tile_info(lo, op->copy.dst.buffer)->ring);
     else if (info->fills && !info->is_row_index) decide_fill(lo, op);
     else if (is_fetch(lo, op)) act_copy(lo, op);
     else if (is_in_backward_slice(lo, op)) decide_producer_scalar(lo, op);

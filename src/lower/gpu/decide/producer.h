@@ -21,6 +21,9 @@ typedef struct L2Prefetch {
     VEC(const struct BoxCopy *) boxes; // that one and those after it
 } L2Prefetch;
 
+// ---- producer.c
+bool fill_is_box(Lowering *lo, TileOp *op); // a producer group's copy, by one thread where the launch allows boxes
+
 // ---- backward_slice.c
 bool has_work(Lowering *lo, TileOp *op); // the op, or what is inside it, does
 
