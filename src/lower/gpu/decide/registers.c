@@ -47,6 +47,7 @@ void narrow_products(Lowering *lo)
 
 enum {
     BESIDE_FRAGMENTS = 20, // registers that wgmma's threads need at the least; it is serialised where there are fewer
+    BESIDE_MANY = 32,      // that they should have, where fewer CTAs on a multiprocessor leave them
     LISTED_WORDS = 8,      // of a tile that a message names
 };
 
@@ -66,9 +67,10 @@ static int registers_of(Lowering *lo, int group)
     return each < lo->gpu->thread_registers ? each : lo->gpu->thread_registers;
 }
 
-static Excess find_excess(Lowering *lo, bool sums_only)
+// `beside`: registers that fragments must leave, where there is wgmma.
+static Excess find_excess(Lowering *lo, int beside, bool sums_only)
 {
-    const int beside = sums_only || !block_has(lo, lo->kernel->body, finds_wgmma) ? 0 : BESIDE_FRAGMENTS;
+    if (!block_has(lo, lo->kernel->body, finds_wgmma)) beside = 0;
     for (int g = 0; g < lo->all.groups; g++) {
         const int most = registers_of(lo, g);
         const LiveWords live = live_words(lo, g, sums_only);
@@ -98,11 +100,11 @@ static void refuse(Lowering *lo, const Excess *excess)
 // every number of groups that it may have (lower.c); another, where the products' results alone do not.
 bool registers_suffice(Lowering *lo)
 {
-    while (lo->occupancy > 1 && find_excess(lo, false).live.at) {
+    while (lo->occupancy > 1 && find_excess(lo, BESIDE_MANY, false).live.at) {
         note(lo, "%d CTAs of a multiprocessor do not have the registers: %d", lo->occupancy, lo->occupancy - 1);
         lo->occupancy--;
     }
-    const Excess excess = find_excess(lo, !block_has(lo, lo->kernel->body, finds_wgmma));
+    const Excess excess = find_excess(lo, BESIDE_FRAGMENTS, !block_has(lo, lo->kernel->body, finds_wgmma));
     if (!excess.live.at) return true;
     lo->failed = true;
     if (lo->is_last_attempt) refuse(lo, &excess);
