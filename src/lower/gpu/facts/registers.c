@@ -52,6 +52,23 @@ int fragment_words(const Lowering *lo)
     return words;
 }
 
+// Of those that a block declares, and of the fullest one in it: what stands in two blocks beside each other is never there
+// at one time.
+static int scope_words(const Lowering *lo, TileOp *block)
+{
+    int words = 0, inner = 0;
+    for (TileOp *op = block; op; op = op->next) {
+        const TileInfo *const tile = op->kind == T_TILE ? tile_info(lo, op->tile.buffer) : NULL;
+        words += tile ? tile_words(tile) : 0;
+        TileOp **body;
+        for (int i = 0; op->kind != T_FORALL && (body = tile_bodies(op, i)) != NULL; i++) {
+            const int below = scope_words(lo, *body);
+            inner = below > inner ? below : inner;
+        }
+    }
+    return words + inner;
+}
+
 bool is_of_group(const TileInfo *tile, int group) { return !tile->groups || tile->groups >> group & 1; }
 
 int group_words(const Lowering *lo, int group)
@@ -97,7 +114,8 @@ static int producer_need(const Lowering *lo)
     if (lo->gathers_beside) return PLACES_REGISTERS;
     if (only_gathers(lo)) return GATHERER_REGISTERS;
     if (lo->has_producer_group) return PRODUCER_REGISTERS;
-    if (lo->may_need_elements) return fragment_words(lo) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
+    if (lo->may_need_elements)
+        return scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;
     if (lo->n_cuts > CUTS_SOME) return MANY_CUTS_REGISTERS;
     return lo->n_cuts > (lo->shares ? 0 : CUTS_FEW) ? FEW_CUTS_REGISTERS : BOXES_REGISTERS;
 }
