@@ -25,7 +25,7 @@ DEVICE int32_t math_quotient(int32_t n, int32_t d)
     const int32_t q = (int32_t)((float)n * reciprocal_estimate((float)d)), rest = n - q * d;
     return q + (rest >= d) - (rest < 0);
 }
-DEVICE float choose(bool condition, float a, float b) { return condition ? a : b; }
+template <class T> DEVICE T choose(bool condition, T a, T b) { return condition ? a : b; }
 DEVICE float math_div(float a, float b) { return __fdiv_rn(a, b); }
 DEVICE float math_sqrt(float x) { return __fsqrt_rn(x); }
 DEVICE float math_rsqrt(float x) { return rsqrtf(x); }

@@ -45,6 +45,7 @@ void end_nests(Printer *pr, Nest *nests, int n); // the last first
 
 // ---- scalar.c
 Expr *lower_expr(Printer *pr, Expr *x, const Iteration *it); // `int` comes back as i32 or i64
+bool computes_both(Printer *pr, const Expr *x, const Iteration *it); // of a choice (choice.c)
 Expr *lower_int64(Printer *pr, Expr *x, const Iteration *it);
 Expr *lower_as(Printer *pr, DType type, Expr *x, const Iteration *it); // converted to a stored type
 Expr *to_dtype(Printer *pr, DType to, DType from, Expr *x);            // x is lowered already

@@ -54,16 +54,24 @@ static void emit_update(Printer *pr, TileOp *op, Iteration *it)
     emit_assign(pr, loop_var(pr, var), to_dtype(pr, var->type, type, made));
 }
 
+// A value that is rounded from f32 to the type, before that; NULL: it is not. Of a choice both sides.
+static Expr *unrounded(Arena *a, Expr *value, DType type)
+{
+    if (value->kind == E_FLOAT && value->type == type) return expr_float(a, DTYPE_F32, value->real.value);
+    if (value->kind == E_CONVERT && value->type == type && value->convert.a->type == DTYPE_F32) return value->convert.a;
+    if (value->kind != E_SELECT || value->type != type) return NULL;
+    Expr *const first = unrounded(a, value->select.a, type), *const second = unrounded(a, value->select.b, type);
+    return first && second ? expr_select(a, value->select.cond, first, second) : NULL;
+}
+
 // What goes to a vector that is stored after the loop over it (vector.c). A pair is rounded together: what is stored
 // in the source's narrow type waits in f32.
 static Expr *vector_value(Printer *pr, TileOp *op, bool is_pair, const Iteration *it)
 {
-    Expr *value = op->store.value;
     const DType type = op->store.buffer->type;
-    if (!is_pair) return lower_as(pr, type, value, it);
-    if (value->kind == E_CONVERT && value->type == type && value->convert.a->type == DTYPE_F32)
-        value = value->convert.a;
-    return lower_as(pr, DTYPE_F32, value, it);
+    if (!is_pair) return lower_as(pr, type, op->store.value, it);
+    Expr *const value = unrounded(pr->arena, op->store.value, type);
+    return lower_as(pr, DTYPE_F32, value ? value : op->store.value, it);
 }
 
 static void emit_store(Printer *pr, TileOp *op, Iteration *it)
