@@ -283,6 +283,30 @@ static bool is_same_layout(const Lowering *lo, const Layout *a, const Layout *b)
     return layout_equal(a, b) || (!layout_convert(a, b, &target, &how) && how.kind == CONVERT_SAME);
 }
 
+// The left operand of a product in registers.
+static void lay_operand(Lowering *lo, TileOp *op, Spread *spread)
+{
+    const Product *const p = op_info(lo, op)->product;
+    TileInfo *const a = tile_info(lo, p->left.region.buffer);
+    const Layout layout = layout_accumulator(p->m, p->k, lo->partition, p->division);
+    if (a->storage == TILE_IN_REGISTERS && !a->has_layout) {
+        a->layout = layout;
+        a->has_layout = spread->changed = true;
+        a->laid_by = op;
+    } else if (a->storage == TILE_IN_REGISTERS && !is_same_layout(lo, &a->layout, &layout)) {
+        spread->changed = true;
+        demote(lo, a, want_different(lo, op, a));
+    }
+}
+
+// Before layouts spread: one that came from rows alone would be another.
+static bool lay_operands(Lowering *lo, TileOp *op, void *context)
+{
+    if (op->kind != T_MATMUL || op_info(lo, op)->product->kind == PRODUCT_LOOP) return false;
+    if (op_info(lo, op)->product->a_in_registers) lay_operand(lo, op, context);
+    return false;
+}
+
 static bool spread_op(Lowering *lo, TileOp *op, void *context)
 {
     Spread *const spread = context;
@@ -298,19 +322,7 @@ static bool spread_op(Lowering *lo, TileOp *op, void *context)
             if (!spread->changed) spread_map(lo, as_map(lo, part), spread);
         return true;
     }
-    if (op->kind == T_MATMUL && info->product->a_in_registers) {
-        TileInfo *const a = tile_info(lo, info->product->left.region.buffer);
-        const Product *const p = info->product;
-        const Layout layout = layout_accumulator(p->m, p->k, lo->partition, p->division);
-        if (a->storage == TILE_IN_REGISTERS && !a->has_layout) {
-            a->layout = layout;
-            a->has_layout = spread->changed = true;
-            a->laid_by = op;
-        } else if (a->storage == TILE_IN_REGISTERS && !is_same_layout(lo, &a->layout, &layout)) {
-            spread->changed = true;
-            demote(lo, a, want_different(lo, op, a));
-        }
-    }
+    if (op->kind == T_MATMUL && info->product->a_in_registers) lay_operand(lo, op, spread);
     return false;
 }
 
@@ -506,6 +518,7 @@ static void finish_storage(Lowering *lo)
         const int loops = count_loops(lo);
         for (TileInfo *tile;;) {
             Spread spread = { true, false };
+            each_op(lo, lo->kernel->body, lay_operands, &spread);
             while (spread.changed && shared == count_shared(lo) && loops == count_loops(lo)) {
                 spread = (Spread){ false, false };
                 each_op(lo, lo->kernel->body, spread_op, &spread);
