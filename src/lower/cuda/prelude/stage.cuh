@@ -42,7 +42,18 @@ template <int ROWS> DEVICE uint32_t transposed_at(uint32_t stage, int32_t warp, 
     return stage + (column >> 5) * (ROWS * 128) + row * 128 + ((column & 31) * 4 ^ row << 4);
 }
 DEVICE void stage_transposed(uint32_t at, float x) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(x) : "memory"); }
-// The same into a tile's panel of 128 bytes a row: where this lane's piece of columns 0-15 of rows row .. row+15 is. Other
+// The same of 16 bits, 16 rows by a warp's 16 columns at a time: rows of 128 bytes, 16 of them further is 2048 bytes further.
+DEVICE uint32_t turned_at(uint32_t stage, int32_t warp, int32_t lane)
+{
+    const int32_t row = (lane >> 4) * 8 + (lane & 7), piece = 2 * warp + (lane >> 3 & 1);
+    return stage + row * 128 + ((piece ^ lane & 7) << 4);
+}
+DEVICE void stage_turned(uint32_t at, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
+                 ::"r"(at), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
+}
+// Accumulators as they are, into a tile's panel of 128 bytes a row: where this lane's piece of columns 0-15 of rows row .. row+15 is. Other
 // columns are an XOR, other panels an addition.
 DEVICE uint32_t panel_at(uint32_t tile, int32_t row, int32_t lane)
 {

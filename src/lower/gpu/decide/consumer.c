@@ -65,6 +65,7 @@ static void free_staging(Lowering *lo, TileOp *op)
 {
     for (TileOp *x = lo->n_transposed && !lo->is_specialised ? op : NULL; x; x = x->next) {
         if (store_is_transposed(lo, x)) {
+            if (may_store_again(lo, x)) return; // more than that is waited for
             act_staging_done(lo);
             op_info(lo, x)->staging_is_free = true;
             return;

@@ -3,8 +3,8 @@
 //
 // Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it
 // shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where
-// there are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go
-// by whole groups (transposed_store.c).
+// there are more, all are filled, fenced once and sent together. Transposed accumulators go by whole groups
+// (transposed_store.c).
 //
 // before: staging is placed (memory.c)     after: a store is an action with the waits for its staging as parts
 #include "lower/gpu/decide/store.h"
@@ -118,16 +118,6 @@ void finish_staged_stores(Lowering *lo)
 
 // ---- a store
 
-// In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
-static bool may_store_again(Lowering *lo, const TileOp *op)
-{
-    if (op->kind != T_COPY) return false;
-    const TileOp *parent = op;
-    while ((parent = op_info(lo, parent)->parent) != NULL)
-        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE) return true;
-    return false;
-}
-
 // Before each box, or the boxes that are sent together, until its place is free; the first may follow a store of other
 // shape, and waits for all of them. Before them all, where one thread's boxes of another store may still be read there.
 static void act_box_waits(Lowering *lo, const TileOp *op, const Staging *staging)
@@ -144,7 +134,7 @@ static void act_transposed_parts(Lowering *lo, StorePlan *plan)
 {
     if (!op_info(lo, plan->op)->staging_is_free) {
         plan->frees_staging = true;
-        act_staging_done(lo);
+        act_store_wait(lo, 0, may_store_again(lo, plan->op));
     }
     plan->issues_early = lo->early_issue;
     decide_early_issue(lo);
@@ -156,7 +146,7 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
     plan->is_transposed = store_is_transposed(lo, op);
     plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
-    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128)
+    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, transposed_columns(op), 0, 128)
                                     : map_of_slice(lo, &op->copy.dst, plan->staging.columns, 16, plan->staging.swizzle);
     action.print = plan;
     record_accesses(lo, open_action(lo, action), op);

@@ -8,7 +8,7 @@
 #include "lower/gpu/decide/map.h"
 
 // Of transposed stores.
-enum { BOX_COLUMNS = 32, GROUP_BOXES = 2, BOX_ROW_BYTES = 128 };
+enum { GROUP_COLUMNS = 64, BOX_ROW_BYTES = 128 };
 
 typedef struct Staging {
     const TileInfo *tile;
@@ -40,6 +40,12 @@ static inline int box_stride(const Staging *plan)
 // So many are sent by one commit.
 static inline int sent_together(const Staging *plan) { return plan->boxes > 2 ? plan->boxes : 1; }
 
+// Columns of one box of a transposed store.
+static inline int transposed_columns(const TileOp *op)
+{
+    return BOX_ROW_BYTES * 8 / dtype_bits(op->copy.dst.buffer->type);
+}
+
 // ---- store.c
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
 bool store_is_staged(Lowering *lo, TileOp *op);
@@ -48,6 +54,9 @@ void end_stores(Lowering *lo);           // they have been read
 void finish_staged_stores(Lowering *lo); // their bytes are in the tensors
 void act_staged_store(Lowering *lo, TileOp *op, Action action);
 void act_staging_done(Lowering *lo);
+
+// ---- store_again.c
+bool may_store_again(Lowering *lo, const TileOp *op); // the same elements, in another turn of a loop
 
 // ---- transposed_store.c
 bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
@@ -61,6 +70,6 @@ Expr *staging_address(Printer *pr, Expr *offset); // of the group's part; offset
 void emit_box_store(Printer *pr, const TileOp *op, int map, Expr *box, Expr **coordinates);
 
 // ---- print_transposed_store.c
-void print_transposed_add(Printer *pr, const StorePlan *plan);
+void print_transposed(Printer *pr, const StorePlan *plan);
 
 #endif

@@ -194,7 +194,7 @@ void print_store(Printer *pr, const StorePlan *plan)
 {
     Nest choice;
     if (plan->aligned) begin_if(pr, &choice, lower_expr(pr, plan->aligned, NULL));
-    if (plan->is_transposed) print_transposed_add(pr, plan);
+    if (plan->is_transposed) print_transposed(pr, plan);
     else print_boxes(pr, plan);
     if (!plan->aligned) return;
     begin_else(pr, &choice);
