@@ -37,6 +37,9 @@ static void act_wait_barrier(Lowering *lo, const MmaInFlight *mma)
         if (tile->is_accumulator && tile->storage == TILE_IN_REGISTERS && !is_in_flight(lo, tile))
             act_register_fence(lo, tile);
     }
+    for (int i = 0; i < lo->made_under_mma.count; i++)
+        if (!lo->made_under_mma.items[i]->is_accumulator) act_register_fence(lo, lo->made_under_mma.items[i]);
+    lo->made_under_mma.count = 0;
     act_wait(lo, ring);
 }
 
@@ -73,11 +76,40 @@ static void fence_results(Lowering *lo, int last)
     }
 }
 
+// Where one group computes alone, only its own statements run under a product.
+static bool keeps_cover(const Lowering *lo, int last)
+{
+    return lo->schedules_waits || (lo->all.groups == 1 && lo->in_flight.items[last].is_covered);
+}
+
+static void note_made(const TileUse *use, void *context)
+{
+    Lowering *const lo = context;
+    const TileInfo *const tile = tile_info(lo, buffer_root(use->buffer));
+    if (!use->writes || !tile || tile->storage != TILE_IN_REGISTERS || tile->buffer->type != DTYPE_F32) return;
+    for (int i = 0; i < lo->made_under_mma.count; i++)
+        if (lo->made_under_mma.items[i] == tile) return;
+    VEC_PUSH(lo->arena, &lo->made_under_mma, tile);
+}
+
+static bool note_made_by(Lowering *lo, TileOp *op, void *context)
+{
+    (void)context;
+    tile_uses(op, note_made, lo);
+    return false;
+}
+
+void cover_in_flight(Lowering *lo, TileOp *op)
+{
+    for (int i = 0; i < lo->in_flight.count; i++) lo->in_flight.items[i].is_covered = true;
+    if (lo->in_flight.count && lo->all.groups == 1) visit_op(lo, op, note_made_by, NULL);
+}
+
 // Everything up to in_flight[last] is done.
 static void wait_for_in_flight(Lowering *lo, int last)
 {
     const int later = lo->in_flight.count - 1 - last;
-    if (lo->schedules_waits) act_wait_barrier(lo, &lo->in_flight.items[last]);
+    if (keeps_cover(lo, last)) act_wait_barrier(lo, &lo->in_flight.items[last]);
     // Groups that share tiles release each as soon as it is read: the other's next one may come after it.
     for (int i = 0; i < last && lo->is_specialised; i++) {
         MmaInFlight *const mma = &lo->in_flight.items[i];

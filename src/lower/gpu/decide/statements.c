@@ -176,7 +176,10 @@ void decide_op(Lowering *lo, TileOp *op)
     case T_FORALL:
     case T_COPY:
     case T_FILL:
-    case T_ATOMIC_TILE: act_elementwise(lo, op); return;
+    case T_ATOMIC_TILE:
+        act_elementwise(lo, op);
+        if (op->kind != T_FILL) cover_in_flight(lo, op);
+        return;
     case T_MATMUL: decide_product(lo, op); return;
     case T_SCAN: act_scan(lo, op); return;
     case T_FOR: decide_for(lo, op); return;

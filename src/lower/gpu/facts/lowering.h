@@ -59,6 +59,7 @@ typedef struct MmaInFlight {
     int n_releases;
     const TileInfo *reads[2];
     const TileOp *op;
+    bool is_covered; // other statements have come since
 } MmaInFlight;
 
 typedef struct Lowering {
@@ -147,6 +148,7 @@ typedef struct Lowering {
     ScheduleBuilder builder;                      // what has been decided so far (actions.c)
     VEC(TensorMap *) maps;                        // by number (tensor_maps.c)
     VEC(MmaInFlight) in_flight;                   // issued and not yet waited for, oldest first
+    VEC(const TileInfo *) made_under_mma;         // fragments that other statements have written meanwhile
     bool copies_in_flight;                        // copies by cp.async are not waited for (gather.c)
     int n_alternating;                            // copies that a cluster's CTAs take in turn
     const struct PrefetchedRows *prefetched_rows; // to convert, in registers before their step; NULL: none

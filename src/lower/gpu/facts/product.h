@@ -53,6 +53,7 @@ void add_in_flight(Lowering *lo, const Product *p);
 bool is_in_flight(const Lowering *lo, const TileInfo *acc);
 void wait_for_tile(Lowering *lo, const TileInfo *tile, bool written); // products that write it or, if written, read it
 void wait_for_all(Lowering *lo);
+void cover_in_flight(Lowering *lo, TileOp *op);        // a statement has come that takes its time under them
 void act_scheduling_barrier(Lowering *lo);             // what is printed before it runs before what is printed after
 bool release_with_in_flight(Lowering *lo, Ring *ring); // when the products that read it are done; false: none does
 
