@@ -14,7 +14,8 @@ typedef enum PlanForm {
     PLAN_STORE,  // of a store through staging (store.h)
     PLAN_ROWS,   // rows.h
     PLAN_ROW_ELEMENTS,
-    PLAN_CONVERSION, // convert_layout.h
+    PLAN_CONVERSION,  // convert_layout.h
+    PLAN_MATRIX_LOAD, // matrix_load.h
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.

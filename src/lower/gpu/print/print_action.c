@@ -8,6 +8,7 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/decide/multistage.h"
+#include "lower/gpu/decide/matrix_load.h"
 #include "lower/gpu/decide/panels.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
@@ -82,6 +83,7 @@ static void print_plan(Printer *pr, const Action *action)
     case PLAN_PIECES: print_pieces(pr, action->print); return;
     case PLAN_STORE: print_store(pr, action->print); return;
     case PLAN_CONVERSION: print_layout_conversion(pr, action->print); return;
+    case PLAN_MATRIX_LOAD: print_matrix_load(pr, action->print); return;
     }
 }
 
