@@ -54,6 +54,7 @@ static bool analyse(Lowering *lo)
     note_operations(lo);
     find_producer_group(lo);
     assign_storage(lo);
+    find_column_reads(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
     if (lo->gpu->tma && !light_groups(lo) && !lo->kernel->checked && has_room_for_producer(lo)) {
         find_gathered_tiles(lo);

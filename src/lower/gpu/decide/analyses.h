@@ -17,6 +17,7 @@ void expand_scans(Lowering *lo, TileOp **link);
 void find_producer_group(Lowering *lo);
 void assign_storage(Lowering *lo);
 void find_gathered_tiles(Lowering *lo);
+void find_column_reads(Lowering *lo);
 void find_fetches(Lowering *lo);
 void find_consumer_rings(Lowering *lo);
 void find_shared_tiles(Lowering *lo);
