@@ -283,19 +283,6 @@ static bool stage_over_tiles(Lowering *lo)
     return false;
 }
 
-// Where shared memory is full to the brim, stores go straight from the registers.
-static bool drop_staging(Lowering *lo)
-{
-    if (stage_over_spent(lo) || stage_over_tiles(lo)) return true;
-    const bool had = lo->staging_bytes > 0 && (lo->is_specialised || would_end_rings(lo));
-    if (had) {
-        lo->staging_bytes = lo->n_staged = lo->n_transposed = 0;
-        lo->no_staging = true;
-        note(lo, "no room for staging: stores go straight from registers");
-    }
-    return had;
-}
-
 // One box for each warp's stores instead of two in turn: cheaper than a ring's second buffer.
 static bool drop_second_boxes(Lowering *lo)
 {
@@ -304,6 +291,20 @@ static bool drop_second_boxes(Lowering *lo)
     lo->one_box = true;
     measure_staging(lo);
     return lo->staging_bytes < before;
+}
+
+// Where shared memory is full to the brim, stores go straight from the registers.
+static bool drop_staging(Lowering *lo)
+{
+    if (stage_over_spent(lo) || stage_over_tiles(lo)) return true;
+    const bool had = lo->staging_bytes > 0 && (lo->is_specialised || would_end_rings(lo));
+    if (had && drop_second_boxes(lo)) return true;
+    if (had) {
+        lo->staging_bytes = lo->n_staged = lo->n_transposed = 0;
+        lo->no_staging = true;
+        note(lo, "no room for staging: stores go straight from registers");
+    }
+    return had;
 }
 
 // The deepest rings give a buffer: fewer stages cost time, not meaning.
