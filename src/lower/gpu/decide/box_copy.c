@@ -54,13 +54,13 @@ static const BoxCopy *plan_walk(Lowering *lo, const TileOp *op, BoxCopy *copy)
 
 const BoxCopy *plan_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
 {
-    int64_t first;
+    Expr *first;
     BoxCopy *const copy = NEW(lo->arena, BoxCopy, .tile = tile_info(lo, op->copy.dst.buffer), .ring = ring);
     if (op_info(lo, op)->im2col) return plan_walk(lo, op, copy);
     const bool is_box = find_box(lo, &op->copy.src, &copy->box) && is_rows_of_tile(&op->copy.dst, &first);
     assert(is_box && "it was found to be a box");
     (void)is_box;
-    copy->first = (int)first;
+    copy->first = first;
     copy->of_tensor = op->copy.src.buffer->kind == BUFFER_TENSOR;
     copy->share = share_of(lo, ring ? copy->tile : NULL, &copy->box);
     if (copy->share.along >= 0) copy->box.width[copy->share.along] = copy->share.width;

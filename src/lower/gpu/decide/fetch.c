@@ -67,6 +67,8 @@ static bool can_run_ahead(KnownValues *s, const TileOp *op)
         return false;
     for (int d = 0; d < op->copy.src.buffer->rank; d++)
         if (!value_is_known(s, op->copy.src.subs[d].start)) return false;
+    for (int d = 0; d < op->copy.dst.buffer->rank; d++)
+        if (!value_is_known(s, op->copy.dst.subs[d].start)) return false;
     Known known = { s, true };
     buffer_each_expr(op->copy.src.buffer, see_known, &known);
     if (op_info(s->lo, op)->im2col) visit_op(s->lo, as_map(s->lo, (TileOp *)op), see_fill, &known);

@@ -200,22 +200,27 @@ bool find_box(Lowering *lo, const Region *region, Box *box)
            !has_large_extents(lo, tensor) && find_cut(lo, box, along);
 }
 
-// Rows of a tile: dst is all of them, or some from `first` on.
-bool is_rows_of_tile(const Region *dst, int64_t *first)
+// Rows of a tile: dst is all of them, or some from `first` on; NULL: from the beginning.
+bool is_rows_of_tile(const Region *dst, Expr **first)
 {
-    *first = 0;
+    *first = NULL;
     if (region_is_whole(dst)) return true;
     Region rest = *dst;
     Sub subs[MAX_RANK];
     memcpy(subs, dst->subs, sizeof(Sub) * (size_t)dst->buffer->rank);
     int64_t width;
-    if (dst->buffer->rank < 2 || !subs[0].is_range || subs[0].step || !expr_as_int(subs[0].start, first) ||
-        *first < 0 || !expr_as_int(subs[0].width, &width))
-        return false;
+    if (dst->buffer->rank < 2 || !subs[0].is_range || subs[0].step || !expr_as_int(subs[0].width, &width)) return false;
+    *first = subs[0].start;
     subs[0] = (Sub){ .is_range = true, .start = subs[1].start, .width = dst->buffer->shape[0] };
-    expr_as_int(subs[0].start, &width);
     rest.subs = subs;
-    return width == 0 && region_is_whole(&rest);
+    return expr_as_int(subs[0].start, &width) && width == 0 && region_is_whole(&rest);
+}
+
+// Where a box may begin in a tile: rows at multiples of its alignment.
+static bool can_begin_at(const TileInfo *tile, const Expr *first, int pitch)
+{
+    const Range from = expr_range(first);
+    return tile->buffer->rank == 2 && from.has_lo && from.lo >= 0 && expr_multiple(first) * pitch % BOX_ALIGN == 0;
 }
 
 static int pitch_of(const TileInfo *tile)
@@ -240,7 +245,7 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     if (op_info(lo, op)->im2col) return rows_are_walked(lo, tile, op);
     Box box;
-    int64_t first;
+    Expr *first;
     if (!lo->gpu->tma || !tile || tile->buffer->kind != BUFFER_SHARED || !is_rows_of_tile(&op->copy.dst, &first) ||
         row_padding(tile->buffer) || op->copy.src.buffer->type != tile->buffer->type ||
         !find_box(lo, &op->copy.src, &box) ||
@@ -249,8 +254,9 @@ bool copy_is_box(Lowering *lo, const TileOp *op)
     const int last = box.tensor->rank - 1, size = dtype_bits(box.tensor->type) / 8;
     for (int d = 0; d < last; d++)
         if (box.width[d] > BOX_MAX) return false;
-    const int64_t rows = box.cut >= 0 ? 1 : first; // where a box begins in the tile: any row, or this one
-    if (rows > 0 && (tile->buffer->rank != 2 || rows * pitch_of(tile) % BOX_ALIGN != 0)) return false;
+    const Expr *const row = box.cut >= 0 ? int_const(lo->arena, 1) : first; // where a box begins: any row, or this one
+    int64_t at;
+    if (row && !(expr_as_int(row, &at) && at == 0) && !can_begin_at(tile, row, pitch_of(tile))) return false;
     if (!starts_at_a_piece(box.tensor, box.start[last])) return false;
     return tile->wants_panels || (box.width[last] <= BOX_MAX && box.width[last] * size % 16 == 0);
 }

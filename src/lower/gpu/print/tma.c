@@ -82,8 +82,13 @@ static Load point_load(Printer *pr, const BoxCopy *copy)
     const Share *const share = &copy->share;
     Load load = { .copy = copy, .rank = copy->box.tensor->rank };
     load.panels = share->panels ? share->panels : s->columns / s->panel_columns;
-    load.offset = copy->first * s->pitch_bytes;
     load.base = call_expr(pr, DTYPE_U32, "shared_address", 1, var_of(pr, tile_vars(pr, copy->tile)->pointer));
+    int64_t first = 0;
+    if (copy->first && !expr_as_int(copy->first, &first)) {
+        Expr *const bytes = i32_mul(pr, cast(pr, DTYPE_I32, lower_expr(pr, copy->first, NULL)), s->pitch_bytes);
+        load.base = expr_binary(pr->arena, X_ADD, load.base, cast(pr, DTYPE_U32, bytes));
+    }
+    load.offset = (int)first * s->pitch_bytes;
     load.barrier = copy->ring ? full_barrier(pr, copy->ring) : NULL;
     for (int d = 0; d < load.rank; d++)
         load.at[load.rank - 1 - d] = coordinate(pr, copy->box.start[d], copy->of_tensor);
