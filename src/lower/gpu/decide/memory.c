@@ -19,6 +19,8 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/decide/multistage.h"
 
+enum { LOOP_BUFFERS = 3 };
+
 int shared_bytes_max(const Lowering *lo) { return lo->gpu->shared_bytes_max; }
 
 static int align_up(int x, int to) { return (x + to - 1) / to * to; }
@@ -368,6 +370,33 @@ static void assign_spares(Lowering *lo)
     place_all(lo);
 }
 
+static bool is_filled_by_threads(const Lowering *lo, const RingState *ring_state)
+{
+    bool filled = false;
+    for (int i = 0; i < lo->rings.count; i++) {
+        const Ring *const ring = lo->rings.items[i];
+        filled |= ring->ring_state == ring_state && (ring->is_filled || ring->is_consumer_ring);
+    }
+    return filled;
+}
+
+// Copies of a plain loop's steps: the source asks for no number of buffers, so that there are as many as in most
+// pipelines, if they fit.
+static void assign_loop_buffers(Lowering *lo)
+{
+    const int most = shared_bytes_max(lo) / occupancy(lo);
+    for (int i = 0; i < lo->ring_states.count && !lo->is_specialised; i++) {
+        RingState *const ring_state = lo->ring_states.items[i];
+        const TileOp *const loop = op_info(lo, ring_state->block)->parent;
+        if (ring_state->buffers > 1 || !loop || (loop->kind != T_FOR && loop->kind != T_WHILE) ||
+            is_filled_by_threads(lo, ring_state))
+            continue;
+        ring_state->buffers = LOOP_BUFFERS;
+        while (ring_state->buffers > 1 && place_all(lo) > most) ring_state->buffers--;
+    }
+    place_all(lo);
+}
+
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
@@ -376,6 +405,7 @@ bool place_memory(Lowering *lo)
     while (place_all(lo) > shared_bytes_max(lo))
         if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo)) return refuse(lo);
     assign_double_buffers(lo);
+    assign_loop_buffers(lo);
     assign_spares(lo);
     return true;
 }

@@ -146,6 +146,8 @@ static void explanations_say_what_runs(void **state)
             "(4 m64n256k16 of bf16 in group 1, B N-major)" } },
         { { "../tests/language/run/recurrences.tile", "by_parts", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "2 x 32768 bytes at 8192, panels of 64 columns, swizzle 128, fetched ahead (ring 1)", "ring 1: x, 2 buffers" } },
+        { { "../tests/language/run/recurrences.tile", "plain_loops", { { 0 } }, 0, 90, { NULL }, NULL, true },
+          { "ring 0: a, 2 buffers", "ring 1: x, 3 buffers", "ring 2: a x, 3 buffers" } },
         { { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "KV read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 256), INT("BN", 128) }, 2, 90, { NULL }, NULL, true }, // both stages do not fit
