@@ -26,7 +26,7 @@ static int turn_of(const Run *run, const Agent *agent, const TileAccess *access)
     return agent->turns[access->tile] + step + access->ahead;
 }
 
-static int cell_of(const Run *run, int tile, int turn)
+int cell_of(const Run *run, int tile, int turn)
 {
     const int slots = tile_at(run, tile)->slots > 1 ? tile_at(run, tile)->slots : 1;
     return run->first_cell[tile] + (turn % slots + slots) % slots;

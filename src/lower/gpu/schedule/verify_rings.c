@@ -95,6 +95,19 @@ bool land_bytes(Run *run, Agent *agent, const Action *copy)
     return phase->arrivals == 0 || end_phase(run, agent, copy, ring, phase, true);
 }
 
+// Of a ring whose copies stand in loops or under conditions any number may have come, also none: who reads the tile then
+// reads what the source has not written. The arrival hands the slot over in any case.
+static void hand_over(Run *run, const Action *action, int fill)
+{
+    const int ring = action->ring.ring;
+    if (action->kind != ACTION_ARRIVE || action->ring.arrivals != 1 || ring_at(run, ring)->bytes > 0) return;
+    for (int i = 0; i < run->schedule->tiles.count; i++) {
+        if (run->schedule->tiles.items[i]->ring != ring) continue;
+        Cell *const cell = &run->cells[cell_of(run, i, fill)];
+        if (cell->fill < fill + 1) cell->fill = fill + 1;
+    }
+}
+
 // ---- waiting
 
 static bool block(Agent *agent, Blocked how, int ring, int fill)
@@ -158,6 +171,7 @@ bool run_ring_action(Run *run, Agent *agent, const Action *action)
     if (action->kind == ACTION_ACQUIRE) return wait_for(run, agent, action, fill, false);
     if (action->kind == ACTION_WAIT) return wait_for(run, agent, action, fill, true);
     if (action->kind == ACTION_RELEASE) return release(run, agent, action, fill);
+    hand_over(run, action, fill);
     return arrive(run, agent, action, fill, true);
 }
 

@@ -158,6 +158,7 @@ bool run_ring_action(Run *run, Agent *agent, const Action *action);
 bool land_bytes(Run *run, Agent *agent, const Action *copy);
 bool check_rings_at_end(Run *run);
 bool is_released(const RingView *view, int fill);
+int cell_of(const Run *run, int tile, int turn); // where what a turn of a tile holds is noted
 int fill_of(const Run *run, const Agent *agent, int ring, int ahead);
 bool is_full(const Run *run, int ring, int fill);
 bool is_empty(const Run *run, int ring, int fill);
