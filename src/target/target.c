@@ -28,6 +28,7 @@ static const Pass cuda_passes[] = {
     { "simplify",        simplify },
     { "scalar-loops",    scalar_loops },
     { "forward-indices", forward_indices },
+    { "sink-tiles",      sink_tiles },
     { "split-bounds",    split_bounds },
     { NULL, NULL },
 };

@@ -146,9 +146,12 @@ static bool explain_move(Lowering *lo, TileOp *op, void *context)
     else if (fill_is_box(lo, op))
         text_print(out, "  line %s: %s to %s by TMA, into the ring that the producer's threads fill\n", line_of(lo, op),
                    from->name, to->name);
-    else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched))
-        text_print(out, "  line %s: %s %s %s by the threads\n", line_of(lo, op), from->name,
-                   op->kind == T_COPY ? "to" : "added to", to->name);
+    else if (to->kind == BUFFER_TENSOR || (from->kind == BUFFER_TENSOR && !op_info(lo, op)->fetched)) {
+        const TileInfo *const tile = tile_info(lo, to);
+        const char *const why = tile && tile->buffer->kind == BUFFER_SHARED ? tile->why_in_place : NULL;
+        text_print(out, "  line %s: %s %s %s by the threads%s%s\n", line_of(lo, op), from->name,
+                   op->kind == T_COPY ? "to" : "added to", to->name, why ? ", not ahead because " : "", why ? why : "");
+    }
     return false;
 }
 

@@ -13,6 +13,7 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
+#include "lower/gpu/decide/explain.h"
 #include "lower/gpu/decide/known_values.h"
 #include "lower/gpu/decide/producer_group.h"
 #include "lower/gpu/decide/rings.h"
@@ -60,19 +61,19 @@ bool fills_are_known(Lowering *lo)
     return known.all;
 }
 
-static bool can_run_ahead(KnownValues *s, const TileOp *op)
+// Why the op cannot run ahead; NULL: it can.
+static const char *why_behind(KnownValues *s, const TileOp *op)
 {
-    if (op->kind != T_COPY || !(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)) ||
-        buffer_root(op->copy.src.buffer)->access != ACCESS_IN)
-        return false;
-    for (int d = 0; d < op->copy.src.buffer->rank; d++)
-        if (!value_is_known(s, op->copy.src.subs[d].start)) return false;
-    for (int d = 0; d < op->copy.dst.buffer->rank; d++)
-        if (!value_is_known(s, op->copy.dst.subs[d].start)) return false;
+    if (op->kind != T_COPY || buffer_root(op->copy.src.buffer)->kind != BUFFER_TENSOR) return "other statements write it";
+    if (!(copy_is_box(s->lo, op) || copy_is_small(s->lo, op))) return "the slice is no box, or does not begin at one in the tile";
+    if (buffer_root(op->copy.src.buffer)->access != ACCESS_IN) return "the kernel writes the tensor, too";
     Known known = { s, true };
+    for (int d = 0; d < op->copy.src.buffer->rank; d++) see_known(&op->copy.src.subs[d].start, &known);
+    for (int d = 0; d < op->copy.dst.buffer->rank; d++) see_known(&op->copy.dst.subs[d].start, &known);
     buffer_each_expr(op->copy.src.buffer, see_known, &known);
     if (op_info(s->lo, op)->im2col) visit_op(s->lo, as_map(s->lo, (TileOp *)op), see_fill, &known);
-    return known.all && path_is_known(s, op);
+    if (!known.all) return "its place depends on what the computing threads make";
+    return path_is_known(s, op) ? NULL : "a condition or loop around it depends on what the computing threads make";
 }
 
 // ---- uses of a tile
@@ -81,6 +82,8 @@ typedef struct TileScan {
     KnownValues *values;
     Buffer *root;
     bool all_fetched, any_fetched, any_read, through_views, is_walked;
+    const char *why; // not all are fetched
+    const TileOp *behind;
 } TileScan;
 
 static bool scan_tile(Lowering *lo, TileOp *op, void *context)
@@ -93,7 +96,10 @@ static bool scan_tile(Lowering *lo, TileOp *op, void *context)
     const RootUses uses = own_uses(op, scan->root);
     scan->any_read |= uses.reads;
     if (uses.writes && op->kind != T_TILE) {
-        const bool fetched = can_run_ahead(scan->values, op);
+        const char *const why = why_behind(scan->values, op);
+        const bool fetched = !why;
+        if (why && !scan->why) scan->behind = op;
+        scan->why = scan->why ? scan->why : why;
         scan->all_fetched &= fetched;
         scan->any_fetched |= fetched;
         scan->through_views |= fetched && op->copy.src.buffer->kind == BUFFER_VIEW;
@@ -136,17 +142,28 @@ static bool is_filled_first(Lowering *lo, TileOp *block, const Buffer *root, boo
 
 typedef struct Fetchable {
     bool yes, through_views, is_walked;
+    const char *why; // not
 } Fetchable;
+
+static const char *why_not_fetched(KnownValues *values, const TileInfo *tile, const TileScan *scan)
+{
+    Lowering *const lo = values->lo;
+    bool is_read = false;
+    if (scan->why && scan->behind->kind == T_COPY) return scan->why;
+    if (scan->why) return arena_printf(lo->arena, "in line %s %s", line_of(lo, scan->behind), scan->why);
+    if (!scan->any_fetched || !scan->any_read) return "it is not copied, or not read";
+    if (!path_is_known(values, tile->declared))
+        return "a condition or loop around it depends on what the computing threads make";
+    return is_filled_first(lo, tile->declared, tile->buffer, &is_read) ? NULL : "it is filled again after it is read";
+}
 
 static Fetchable is_fetchable(KnownValues *values, const TileInfo *tile)
 {
     if (tile->buffer->kind != BUFFER_SHARED || tile->is_private) return (Fetchable){ 0 };
     TileScan scan = { .values = values, .root = tile->buffer, .all_fetched = true };
     each_op(values->lo, values->lo->kernel->body, scan_tile, &scan);
-    bool is_read = false;
-    const bool yes = scan.all_fetched && scan.any_fetched && scan.any_read && path_is_known(values, tile->declared) &&
-                     is_filled_first(values->lo, tile->declared, tile->buffer, &is_read);
-    return (Fetchable){ yes, scan.through_views, scan.is_walked };
+    const char *const why = why_not_fetched(values, tile, &scan);
+    return (Fetchable){ !why, scan.through_views, scan.is_walked, why };
 }
 
 // Rows that are walked are not divided among CTAs.
@@ -365,6 +382,7 @@ void find_fetches(Lowering *lo)
     for (int order = 0; order < lo->n_declared; order++) {
         TileInfo *const tile = lo->declared.items[order];
         const Fetchable fetchable = is_fetchable(&values, tile);
+        tile->why_in_place = fetchable.why;
         if (!fetchable.yes || (fetchable.through_views && !any_piped)) continue;
         each_op(lo, lo->kernel->body, note_fetched, tile->buffer);
         if (!make_ring(lo, tile))

@@ -40,6 +40,7 @@ typedef struct TileInfo {
     int buffers;                        // of its ring
     bool alternates;                    // the threads write it to two buffers in turn (memory.c)
     Ring *ring;                         // it is filled by the producer; else NULL
+    const char *why_in_place;           // its copies from tensors do not run ahead, for explain; NULL: no reason noted
     bool is_multicast;                  // each CTA of the cluster fetches a part of it for all
     bool is_exchanged;                  // or converts a part of its rows for all
     int shadow_offset;                  // of a --check build: bytes from the base, one for each element (checked.c)
