@@ -25,18 +25,11 @@ static bool only_scalars(TileOp *block)
         tile_uses(op, note_other_memory, &other);
         tile_each_expr(op, note_atomic, &other);
         if (other) return false;
-        switch (op->kind) {
-        case T_LET:
-        case T_SET:
-        case T_CONTINUE: break;
-        case T_UPDATE:
-            if (!op->update.var || dtype_info[op->update.var->type].wide != op->update.var->type) return false;
-            break;
-        case T_IF:
-            if (!only_scalars(op->branch.then) || !only_scalars(op->branch.otherwise)) return false;
-            break;
-        default: return false;
-        }
+        const bool is_scalar = op->kind == T_LET || op->kind == T_SET || op->kind == T_CONTINUE ||
+                               (op->kind == T_UPDATE && op->update.var &&
+                                dtype_info[op->update.var->type].wide == op->update.var->type);
+        const bool is_branch = op->kind == T_IF && only_scalars(op->branch.then) && only_scalars(op->branch.otherwise);
+        if (!is_scalar && !is_branch) return false;
     }
     return true;
 }
