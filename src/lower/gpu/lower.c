@@ -80,16 +80,17 @@ static bool analyse(Lowering *lo)
     return !lo->failed;
 }
 
+// What is wrong goes to `diags`.
 static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *diags)
 {
     Lowering *const lo = NEW(like->arena, Lowering);
     *lo = *like;
     lo->groups_wanted = groups;
     lo->is_last_attempt = is_last;
-    lo->diags = diags;
     lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+    lo->diags = lo->kernel->diags = diags;
     lo->failed = !analyse(lo);
-    lo->diags = like->diags;
+    lo->diags = lo->kernel->diags = like->diags;
     return lo;
 }
 
@@ -118,7 +119,10 @@ static Lowering *analyse_kernel(const Lowering *like)
     for (int i = 0; i < COUNT(others); i++) {
         if (others[i] == hinted || !may_have_groups(first, others[i])) continue;
         Lowering *const other = attempt(like, others[i], true, diags_new(like->arena));
-        if (!other->failed && loop_products_of(other) <= loop_products_of(first)) return other;
+        if (other->failed || loop_products_of(other) > loop_products_of(first)) continue;
+        note(other, "the threads of as many warps as are hinted have too few registers: there are %d groups",
+             other->partition.groups);
+        return other;
     }
     return attempt(like, 0, true, like->diags);
 }

@@ -102,8 +102,15 @@ static bool see_point(Lowering *lo, TileOp *op, void *context)
     }
     const int both = beginning + ending, either = beginning > ending ? beginning : ending;
     const int words = through + (op->kind == T_MATMUL ? both : either);
-    const bool names_better = op->kind == T_MATMUL && most->words.at && most->words.at->kind != T_MATMUL;
-    if (words > most->words.words || (words == most->words.words && names_better)) most->words = (LiveWords){ words, op, most->of };
+    LiveWords *const all = &most->words;
+    if (words > all->words) {
+        all->words = words;
+        all->at = op;
+    }
+    if (op->kind == T_MATMUL && words > all->product_words) {
+        all->product_words = words;
+        all->product = op;
+    }
     return op->kind == T_FORALL;
 }
 
@@ -114,14 +121,14 @@ LiveWords live_words(Lowering *lo, int group, bool sums_only)
     Uses uses = { .lo = lo, .of = of };
     each_op(lo, lo->kernel->body, see_pipeline, &uses);
     each_op(lo, lo->kernel->body, see_op, &uses);
-    Most most = { .of = of, .group = group, .sums_only = sums_only };
+    Most most = { .of = of, .group = group, .sums_only = sums_only, .words = { .of = of } };
     each_op(lo, lo->kernel->body, see_point, &most);
     return most.words;
 }
 
-bool is_live(Lowering *lo, const LiveWords *live, const TileInfo *tile)
+bool is_live(Lowering *lo, const LiveWords *live, const TileInfo *tile, const TileOp *op)
 {
     const Interval *const of = &live->of[tile->buffer->id];
-    const int at = op_info(lo, live->at)->order;
+    const int at = op_info(lo, op)->order;
     return of->first <= at && of->last >= at;
 }

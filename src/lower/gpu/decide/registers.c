@@ -82,12 +82,14 @@ static Excess find_excess(Lowering *lo, int beside, bool sums_only)
 static void refuse(Lowering *lo, const Excess *excess)
 {
     const TileInfo *largest = NULL;
-    diag_error(lo->diags, excess->live.at->span,
-               "the fragments that hold values here take %d registers of each thread; there are %d",
-               excess->live.words, excess->most);
+    // A product says more than a statement of an imported function.
+    const bool names_product = excess->live.product && excess->live.product_words > excess->most - BESIDE_FRAGMENTS;
+    const TileOp *const at = names_product ? excess->live.product : excess->live.at;
+    diag_error(lo->diags, at->span, "the fragments that hold values here take %d registers of each thread; there are %d",
+               names_product ? excess->live.product_words : excess->live.words, excess->most);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];
-        if (!is_of_group(tile, excess->group) || !is_live(lo, &excess->live, tile)) continue;
+        if (!is_of_group(tile, excess->group) || !is_live(lo, &excess->live, tile, at)) continue;
         if (tile_words(tile) >= LISTED_WORDS)
             diag_note(lo->diags, tile->buffer->span, "'%s': %d", tile->buffer->name, tile_words(tile));
         if (!largest || tile_words(tile) > tile_words(largest)) largest = tile;

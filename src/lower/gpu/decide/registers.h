@@ -8,13 +8,15 @@
 // The registers of a thread that hold values of fragments, where they are most.
 typedef struct LiveWords {
     int words;
-    const TileOp *at;          // NULL: there are none
+    const TileOp *at; // NULL: there are none
+    int product_words;
+    const TileOp *product;     // the same, among products
     const struct Interval *of; // of each buffer: from where to where it is live
 } LiveWords;
 
 // ---- live.c
 LiveWords live_words(Lowering *lo, int group, bool sums_only); // sums_only: of products' results alone
-bool is_live(Lowering *lo, const LiveWords *live, const TileInfo *tile); // there
+bool is_live(Lowering *lo, const LiveWords *live, const TileInfo *tile, const TileOp *op); // then
 
 // ---- registers.c
 void narrow_products(Lowering *lo);   // to what an instruction can name
