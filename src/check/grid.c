@@ -4,7 +4,8 @@
 
 static bool hint_number(Checker *cx, const Hint *hint, int64_t most, int64_t *value)
 {
-    if (!hint->argument) return check_error(cx, hint->span, "'%s' needs a number: %s(8)", hint->name, hint->name);
+    if (!hint->argument || hint->has_reason)
+        return check_error(cx, hint->span, "'%s' needs a number: %s(8)", hint->name, hint->name);
     if (!check_const_int(cx, hint->argument, "a hint's number", value)) return false;
     if (*value >= 1 && *value <= most) return true;
     return check_error(cx, hint->span, "%s(%lld): there are 1 to %lld", hint->name, (long long)*value, (long long)most);
@@ -13,7 +14,7 @@ static bool hint_number(Checker *cx, const Hint *hint, int64_t most, int64_t *va
 static void check_cluster_hint(Checker *cx, const Hint *hint)
 {
     int64_t n;
-    if (!hint->argument_name) {
+    if (!hint->argument_name || hint->has_reason) {
         check_error(cx, hint->span, "'cluster' names a coordinate: cluster(x = 2)");
         return;
     }
@@ -41,9 +42,29 @@ static void check_cluster_hint(Checker *cx, const Hint *hint)
     if (near) check_help(cx, hint->span, "did you mean '%s'?", near);
 }
 
+// accept(serial, "why"): performance notes of that kind are meant (ir/note.h).
+static void check_accept_hint(Checker *cx, const Hint *hint)
+{
+    const char *names[NOTE_KINDS];
+    for (int i = 0; i < NOTE_KINDS; i++) names[i] = note_infos[i].name;
+    if (!hint->has_reason || !hint->argument || hint->argument->kind != EX_STRING) {
+        check_error(cx, hint->span,
+                    "'accept' names a kind of performance note and the reason: accept(serial, \"why\")");
+        return;
+    }
+    const int kind = note_find(hint->argument_name);
+    if (kind >= 0) {
+        cx->kernel->notes.accepted[kind] = hint->argument->string.text;
+        return;
+    }
+    check_error(cx, hint->span, "there is no performance note '%s'", hint->argument_name);
+    const char *const near = nearest_name(hint->argument_name, names, NOTE_KINDS);
+    if (near) check_help(cx, hint->span, "did you mean '%s'?", near);
+}
+
 static void check_grid_hint(Checker *cx, const Hint *hint)
 {
-    static const char *const names[] = { "warps", "occupancy", "rasterize", "persistent", "cluster" };
+    static const char *const names[] = { "warps", "occupancy", "rasterize", "persistent", "cluster", "accept" };
     TileKernel *const k = cx->kernel;
     int64_t n;
     if (strcmp(hint->name, "warps") == 0) {
@@ -60,6 +81,8 @@ static void check_grid_hint(Checker *cx, const Hint *hint)
         k->persistent = true;
     } else if (strcmp(hint->name, "cluster") == 0) {
         check_cluster_hint(cx, hint);
+    } else if (strcmp(hint->name, "accept") == 0) {
+        check_accept_hint(cx, hint);
     } else {
         check_error(cx, hint->span, "there is no grid hint '%s'", hint->name);
         const char *const near = nearest_name(hint->name, names, COUNT(names));

@@ -86,12 +86,12 @@ Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *s
 {
     Arena *const arena = kernel->arena;
     const TargetKind *const kind = kind_of(kernel, target);
-    Text explanation = { .arena = arena }, source = { .arena = arena };
+    Text explanation = { .arena = arena }, cost = { .arena = arena }, source = { .arena = arena };
     run_passes(kernel, kind->passes, stage, dump);
     if (kernel->diags->errors) return NULL;
     LaunchPlan *const plan = plan_new(arena, kernel, symbol_of(kernel));
     if (kernel->diags->errors) return NULL;
-    LoopUnit *const unit = kind->lower(kernel, target, plan, &explanation);
+    LoopUnit *const unit = kind->lower(kernel, target, plan, &explanation, &cost);
     if (!unit || kernel->diags->errors) return NULL;
     if (wants(stage, "schedule") && unit->schedule) schedule_dump(unit->schedule, dump);
     if (!verify_schedule(kernel, unit->schedule)) return NULL;
@@ -100,5 +100,5 @@ Compiled *compile_kernel(TileKernel *kernel, const Target *target, const char *s
     emit_unit(&source, unit, kind->dialect);
     if (wants(stage, "source")) text_add(dump, source.data, source.length);
     return NEW(arena, Compiled, .kernel = kernel, .unit = unit, .source = text_cstr(&source), .plan = plan,
-               .explanation = text_cstr(&explanation));
+               .explanation = text_cstr(&explanation), .cost = text_cstr(&cost));
 }

@@ -29,6 +29,7 @@ typedef struct Compiled {
     const char *source; // C or CUDA C, complete
     LaunchPlan *plan;
     const char *explanation; // for `kiln explain`; "" if the target had nothing to say
+    const char *cost;        // the last part of it: what the code is expected to cost; "" if there is no model
 } Compiled;
 
 // Runs passes, lowering and emission on a checked kernel. NULL when a diagnostic was reported.

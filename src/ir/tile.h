@@ -9,6 +9,7 @@
 
 #include "ir/expr.h"
 #include "base/diag.h"
+#include "ir/note.h"
 
 typedef struct TileOp TileOp;
 typedef struct Layout Layout; // layout/layout.h; set by layout inference for CUDA
@@ -265,7 +266,7 @@ typedef struct TileGridDim {
     int cluster;
 } TileGridDim; // cluster: 0 or 1 none
 
-typedef struct TileKernel {
+struct TileKernel {
     const char *name;   // in the source
     const char *key;    // name and build arguments, printable: gemm_nt<bf16,128,256,64,4>
     const char *target; // "cpu" or "cuda"
@@ -289,7 +290,8 @@ typedef struct TileKernel {
     bool is_sequential; // a reference or other scalar code: f64, no tiles, one instance
     TileOp *body;
     int n_vars, n_buffers; // ids given so far
-} TileKernel;
+    NoteList notes;        // of passes and the lowering, and what the header accepts
+};
 
 // ---- building
 Var *tile_new_var(TileKernel *k, VarKind kind, DType type, const char *name, Span span);

@@ -95,9 +95,10 @@ static kiln_status keep_compiled(kiln_kernel *kernel, const Compiled *compiled)
     plan_write(&bytes, compiled->plan);
     kernel->plan = plan_read(kernel->arena, bytes.data, bytes.length);
     kernel->source = arena_copy_text(kernel->arena, compiled->source, strlen(compiled->source));
-    kernel->explanation = compiled->explanation
-                              ? arena_copy_text(kernel->arena, compiled->explanation, strlen(compiled->explanation))
-                              : "";
+    kernel->explanation = arena_printf(kernel->arena, "%s%s", compiled->explanation, compiled->cost);
+    Text notes = { .arena = kernel->arena };
+    notes_print(&notes, &compiled->kernel->notes);
+    kernel->notes = text_cstr(&notes);
     return kernel->plan ? KILN_OK
                         : status_fail(KILN_UNSUPPORTED, "%s: its launch plan cannot be stored", compiled->plan->name);
 }

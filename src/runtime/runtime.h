@@ -118,6 +118,7 @@ struct kiln_kernel {
     int arch;            // CUDA: what it is compiled for; 0: a CPU kernel
     const char *source;
     const char *explanation;
+    const char *notes;    // performance notes that the header does not accept, as notes_print() has them
     char object_name[41]; // of the code in the cache
     // Operators only, so that what merely launches need not link what builds.
     Steps *steps;

@@ -143,12 +143,13 @@ struct IndexVar {
     IndexVar *next;
 }; // lo NULL: 0
 
-typedef struct Hint Hint; // warps(8), persistent, cluster(x = 2), swizzle(128)
+typedef struct Hint Hint; // warps(8), persistent, cluster(x = 2), swizzle(128), accept(serial, "why")
 struct Hint {
     Name name;
     Span span;
     Name argument_name;
     Ex *argument;
+    bool has_reason; // the argument is a text beside the name
     Hint *next;
 }; // unused parts NULL
 

@@ -162,7 +162,7 @@ static void print_hint(Text *out, const Hint *hint)
     text_print(out, "%s", hint->name);
     if (!hint->argument) return;
     text_print(out, "(");
-    if (hint->argument_name) text_print(out, "%s = ", hint->argument_name);
+    if (hint->argument_name) text_print(out, hint->has_reason ? "%s, " : "%s = ", hint->argument_name);
     ast_print_expression(out, hint->argument);
     text_print(out, ")");
 }

@@ -458,21 +458,30 @@ static St *parse_return(Parser *parser)
 
 // ---- hints and other words that are statements by their place
 
-// hint: name [ '(' [ name '=' ] expression ')' ]
+// hint: name [ '(' [ name '=' ] expression ')' | '(' name ',' string ')' ]
 static Hint *parse_hint(Parser *parser)
 {
     Hint *const hint = NEW(parser->arena, Hint, .name = NULL);
     hint->name = parse_name(parser, "a hint", &hint->span);
     if (!parser->panicking && parse_accept(parser, TOK_LPAREN)) {
-        if (parser->token.kind == TOK_NAME && parse_ahead(parser, 1).kind == TOK_ASSIGN) {
+        const TokenKind behind = parse_ahead(parser, 1).kind;
+        if (parser->token.kind == TOK_NAME && (behind == TOK_ASSIGN || behind == TOK_COMMA)) {
             hint->argument_name = parse_advance(parser).name;
             parse_advance(parser);
+            hint->has_reason = behind == TOK_COMMA;
         }
+        if (hint->has_reason && parser->token.kind != TOK_STRING) parse_error_expected(parser, "a reason in quotes");
         hint->argument = parse_expression(parser);
         parse_expect(parser, TOK_RPAREN, "after the argument of a hint");
     }
     hint->span = parse_span(parser, hint->span.begin);
     return hint;
+}
+
+// Its reason makes lines long: it may begin one, where any other name says that a semicolon is missing.
+static bool is_accept(Parser *parser)
+{
+    return strcmp(parser->token.name, "accept") == 0 && parse_ahead(parser, 1).kind == TOK_LPAREN;
 }
 
 // grid: 'grid' '(' [ list(index) ] ')' { hint } ';'
@@ -484,7 +493,7 @@ static St *parse_grid(Parser *parser)
     if (parser->token.kind != TOK_RPAREN) st.grid.indices = parse_indices(parser);
     if (!parse_close(parser, outer, "after the coordinates of the grid")) return hole(parser);
     Hint **last = &st.grid.hints;
-    while (parser->token.kind == TOK_NAME && !parser->token.line_start && !parser->panicking) {
+    while (parser->token.kind == TOK_NAME && !parser->panicking && (!parser->token.line_start || is_accept(parser))) {
         *last = parse_hint(parser);
         last = &(*last)->next;
     }

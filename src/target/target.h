@@ -50,8 +50,9 @@ typedef struct TargetKind {
     const char *name;  // "cuda": of TARGET and extern functions in sources, of devices and lists
     const char *title; // for people: "CUDA"
     const struct Pass *passes;
-    // NULL when a diagnostic was reported. Fills the target's part of the plan. `explanation`: what was decided.
-    LoopUnit *(*lower)(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation);
+    // NULL when a diagnostic was reported. Fills the target's part of the plan and the kernel's notes. `explanation`: what was
+    // decided; `cost`: how long that is expected to take.
+    LoopUnit *(*lower)(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost);
     const struct Dialect *dialect;
     const struct Toolchain *toolchain;
 } TargetKind;

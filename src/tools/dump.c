@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// dump.c - `kiln dump` and `kiln explain`: what the stages of the compiler made of a kernel.
+// dump.c - `kiln dump`: what the stages of the compiler made of a kernel.
 #include "tools/work.h"
 #include "syntax/ast_print.h"
 #include "base/memory.h"
@@ -162,70 +162,4 @@ int tool_dump(int argc, char **argv)
     };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
     return end >= 0 ? end : with_arena(dump, &o);
-}
-
-// ---- explain
-
-static void print_report(const kiln_kernel *kernel)
-{
-    const LaunchPlan *const plan = kernel->plan;
-    printf("%s%s%s for %s\n", paint(stdout, BOLD), plan->key ? plan->key : plan->name, paint(stdout, PLAIN),
-           plan->target);
-    const GpuTarget *const gpu = gpu_find(kernel->arch);
-    if (gpu) {
-        printf("  %s, %d threads, %d bytes of dynamic shared memory", gpu->name, plan->threads,
-               plan->dynamic_shared_bytes);
-        if (plan->cluster[0] > 1) printf(", clusters of %d", plan->cluster[0]);
-        printf("%s, %d tensor maps\n", plan->persistent ? ", persistent" : "", plan->n_maps);
-        if (kernel->report.known)
-            printf("  ptxas: %d registers, %d bytes of stack, %d bytes spilled, %d bytes of static shared memory%s\n",
-                   kernel->report.registers, kernel->report.stack_bytes, kernel->report.spill_bytes,
-                   kernel->report.static_shared_bytes, kernel->report.serialised_wgmma ? ", wgmma SERIALISED" : "");
-    } else {
-        printf("  %lld bytes of scratch per thread\n", (long long)plan->scratch_bytes);
-    }
-    printf("  results are %s\n", plan->deterministic ? "the same in every run"
-                                                     : "not bit-for-bit the same in every run: "
-                                                       "atomics on floating point, or an atomic's result, are used");
-    if (kernel->explanation && *kernel->explanation) printf("%s\n", kernel->explanation);
-}
-
-static int explain_request(ToolRequest *request, Arena *arena)
-{
-    kiln_kernel *kernel = NULL;
-    const int end = request_bind(request, arena);
-    if (end >= 0) return end;
-    if (kernel_build(&request->build, &kernel)) return fail_status(NULL);
-    if (!kernel->steps) print_report(kernel);
-    for (int i = 0; kernel->steps && i < kernel->steps->n_steps; i++) {
-        printf("step %d: ", i + 1);
-        print_report(kernel->steps->steps[i].kernel);
-    }
-    explain_roofline(&request->build, kernel);
-    kiln_kernel_free(kernel);
-    return EXIT_OK;
-}
-
-static int explain(Arena *arena, void *context)
-{
-    const DumpOptions *const o = context;
-    ToolRequest request;
-    int result = request_open(&request, arena, &o->target, o->n_args, o->args);
-    if (result < 0) result = explain_request(&request, arena);
-    request_close(&request);
-    return result;
-}
-
-int tool_explain(int argc, char **argv)
-{
-    DumpOptions o = { .args = argv };
-    const Option options[] = { TARGET_OPTIONS(o.target) };
-    const Usage usage = {
-        "kiln explain [OPTION...] FILE [KERNEL] [NAME=VALUE...]",
-        "Says what the compiler decided for a kernel on a target: memory, pipelines, layouts, barriers,\n"
-        "registers, and what held a decision back.",
-        options, COUNT(options), "  kiln explain --arch=90 kernels/attention/forward.tile D=64\n"
-    };
-    const int end = parse_options(&usage, argc, argv, &o.n_args);
-    return end >= 0 ? end : with_arena(explain, &o);
 }

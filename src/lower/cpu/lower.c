@@ -353,7 +353,7 @@ Var **cpu_entry_params(Cpu *cx)
     return params;
 }
 
-LoopUnit *lower_cpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
+LoopUnit *lower_cpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)
 {
     Cpu *const cx = cpu_new(kernel, &target->cpu, plan);
     Var **const params = cpu_entry_params(cx);

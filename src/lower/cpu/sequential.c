@@ -145,7 +145,7 @@ void cpu_sequential_forall(Cpu *cx, TileOp *op, int at)
 
 // ---- the kernel
 
-LoopUnit *lower_sequential(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
+LoopUnit *lower_sequential(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)
 {
     Cpu *const cx = cpu_new(kernel, NULL, plan);
     Var **const params = cpu_entry_params(cx);

@@ -8,7 +8,10 @@
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/explain.h"
+#include "lower/gpu/decide/find_notes.h"
 #include "lower/gpu/decide/walk.h"
+#include "lower/gpu/decide/work.h"
+#include "lower/gpu/cost/cost.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/print/print_roles.h"
@@ -80,54 +83,19 @@ static bool analyse(Lowering *lo)
     return !lo->failed;
 }
 
-// What is wrong goes to `diags`.
-static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *diags)
+enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, for what matters and what does not
+
+// How long it is expected to take, and what is to blame.
+static void estimate(Lowering *lo, Text *out)
 {
-    Lowering *const lo = NEW(like->arena, Lowering);
-    *lo = *like;
-    lo->groups_wanted = groups;
-    lo->is_last_attempt = is_last;
-    lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
-    lo->diags = lo->kernel->diags = diags;
-    lo->failed = !analyse(lo);
-    lo->diags = lo->kernel->diags = like->diags;
-    return lo;
+    CostQuestion question = { lo->builder.schedule, lo->kernel, gpu_machine(lo->gpu, NULL), occupancy(lo), 1 };
+    if (!question.machine || lo->kernel->checked) return;
+    cost_print(out, cost_of(lo->arena, &question), lo->kernel);
+    question.unknown_trips = LIKELY_TRIPS;
+    find_notes(lo, cost_of(lo->arena, &question));
 }
 
-static bool count_loops(Lowering *lo, TileOp *op, void *context)
-{
-    *(int *)context += op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP;
-    return op->kind == T_FORALL;
-}
-
-// Products that no unit computes.
-static int loop_products_of(Lowering *lo)
-{
-    int n = 0;
-    each_op(lo, lo->kernel->body, count_loops, &n);
-    return n;
-}
-
-// With as many groups as are hinted. Where their threads have too few registers, with another number: more groups divide the
-// products, fewer have more registers each. If none does, it is said what they lack as hinted.
-static Lowering *analyse_kernel(const Lowering *like)
-{
-    Lowering *const first = attempt(like, 0, false, like->diags);
-    if (!first->lacks_registers) return first;
-    const int hinted = first->partition.warps == 4 ? first->partition.groups : 0; // 0: a group is more than was hinted
-    const int others[] = { 2 * hinted, hinted / 2, 1, 2, 3, 4 };
-    for (int i = 0; i < COUNT(others); i++) {
-        if (others[i] == hinted || !may_have_groups(first, others[i])) continue;
-        Lowering *const other = attempt(like, others[i], true, diags_new(like->arena));
-        if (other->failed || loop_products_of(other) > loop_products_of(first)) continue;
-        note(other, "the threads of as many warps as are hinted have too few registers: there are %d groups",
-             other->partition.groups);
-        return other;
-    }
-    return attempt(like, 0, true, like->diags);
-}
-
-LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation)
+LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)
 {
     const Lowering like = { .arena = kernel->arena,
                             .kernel = kernel,
@@ -142,7 +110,9 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     make_schedule_tables(lo);
     decide_roles(lo);
     if (lo->failed || !maps_suffice(lo)) return NULL;
+    note_work(lo);
     explain(lo);
+    estimate(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
     return lo->failed || kernel->diags->errors ? NULL : unit;
 }

@@ -7,6 +7,6 @@
 
 // Fills the CUDA part of the plan. `explanation`: what was decided, for `kiln explain`.
 // NULL when a diagnostic was reported (a plan that does not fit lists its tiles).
-LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation);
+LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost);
 
 #endif

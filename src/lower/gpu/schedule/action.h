@@ -8,6 +8,7 @@
 
 #include "ir/tile.h"
 #include "lower/gpu/schedule/action_kind.h"
+#include "lower/gpu/schedule/work.h"
 
 enum { NO_RING = -1, NO_TILE = -1 }; // in place of a number
 
@@ -92,6 +93,7 @@ struct Action {
         } declare;
     };
     const void *print; // what printing needs beside `op`: of the file that made the action
+    const ActionWork *work; // NULL: next to nothing (control flow, barriers)
 };
 
 #endif

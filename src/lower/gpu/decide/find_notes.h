@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// find_notes.h - performance notes of a kernel's schedule (ir/note.h).
+#ifndef KILN_LOWER_GPU_DECIDE_FIND_NOTES_H
+#define KILN_LOWER_GPU_DECIDE_FIND_NOTES_H
+
+#include "lower/gpu/cost/cost.h"
+#include "lower/gpu/facts/lowering.h"
+
+void find_notes(Lowering *lo, const Cost *cost);
+
+#endif
