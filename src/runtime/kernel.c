@@ -357,6 +357,7 @@ static kiln_status choose_gpu(const kiln_device *device, int arch, Target *targe
     if (device && !gpu_code_runs(target->gpu, device->arch))
         return status_fail(KILN_UNSUPPORTED, "%s is sm_%d, which cannot run code for sm_%d", device->name, device->arch,
                            target->gpu->arch);
+    target->card = device ? device->description : NULL;
     return KILN_OK;
 }
 

@@ -67,6 +67,7 @@ struct Target {
     const TargetKind *kind;
     CpuTarget cpu;
     const GpuTarget *gpu; // NULL: a CPU
+    const char *card;     // the machine that costs are estimated for, or what its name is part of; NULL: the usual one
     bool follows;         // a step of an operator that is not its first
     uint64_t wide;        // shape symbols, a bit for each bind, that may pass 32 bits
 };

@@ -6,6 +6,7 @@
 
 typedef struct ExplainOptions {
     TargetOptions target;
+    const char *card;
     bool cost, notes, json;
     int n_args;
     char **args;
@@ -70,6 +71,7 @@ static int explain_one(Arena *arena, const ExplainOptions *o)
     ToolRequest request;
     int result = request_open(&request, arena, &o->target, o->n_args, o->args);
     if (result < 0) result = request_bind(&request, arena);
+    if (o->card) request.build.target.card = o->card;
     if (result < 0) result = o->cost ? explain_cost(&request) : explain_built(&request);
     request_close(&request);
     return result;
@@ -188,6 +190,7 @@ int tool_explain(int argc, char **argv)
     const Option options[] = {
         TARGET_OPTIONS(o.target),
         { "--cost", OPTION_FLAG, &o.cost, NULL, "only what it is expected to cost; makes no code" },
+        { "--card", OPTION_TEXT, &o.card, "NAME", "H200, H100 or A100 instead of the usual card of the architecture" },
         { "--notes", OPTION_FLAG, &o.notes, NULL,
           "the performance notes of all kernels of files or folders; makes no code" },
         { "--json", OPTION_FLAG, &o.json, NULL, "with --notes: one JSON object" },

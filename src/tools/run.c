@@ -375,6 +375,13 @@ static int fail_case(const Case *c)
     return EXIT_FAILED;
 }
 
+static void print_notes(const Running *r, const kiln_kernel *kernel)
+{
+    NoteTexts notes = { 0 };
+    notes_collect(r->arena, &notes, kernel);
+    for (int i = 0; i < notes.count; i++) fputs(notes.items[i], stdout);
+}
+
 static int time_case(Running *r, Case *c, const Verdict *v)
 {
     Measurement m;
@@ -382,8 +389,12 @@ static int time_case(Running *r, Case *c, const Verdict *v)
     const bool ok = measure_case(c, (double)r->options->seconds, &m);
     progress_end();
     if (!ok) return fail_case(c);
-    if (r->options->json) print_json(r, v, &m);
-    else print_measurement(r, c, &m);
+    if (r->options->json) {
+        print_json(r, v, &m);
+    } else {
+        print_measurement(r, c, &m);
+        print_notes(r, c->build->kernel);
+    }
     return EXIT_OK;
 }
 

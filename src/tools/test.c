@@ -403,6 +403,16 @@ static void go_on_in_a_new_process(const TestOptions *options, const Reached *r)
     execv("/proc/self/exe", options->command);
 }
 
+// Of all builds: small tiles have notes that the kernel's own do not have.
+static void report_notes(Arena *arena, const TestOptions *options, const TestFile *file)
+{
+    NoteTexts notes = { 0 };
+    if (options->json || !options->verbose) return;
+    for (int i = 0; i < file->builds.count; i++)
+        if (file->builds.items[i].kernel) notes_collect(arena, &notes, file->builds.items[i].kernel);
+    for (int i = 0; i < notes.count; i++) fputs(notes.items[i], stdout);
+}
+
 static void test_file(Arena *arena, TestOptions *options, Reached *reached, const char *path)
 {
     TestFile file = { .path = path };
@@ -437,6 +447,7 @@ static void test_file(Arena *arena, TestOptions *options, Reached *reached, cons
                paint(stdout, failed ? RED : GREEN), failed ? "FAIL" : "ok  ", paint(stdout, PLAIN), path, passed,
                failed, tally->skipped - reached->before.skipped, file.builds.count, built - begin,
                seconds_now() - built);
+    report_notes(arena, options, &file);
     fflush(stdout);
     for (int i = 0; i < file.builds.count; i++) case_build_free(&file.builds.items[i]);
     kiln_program_free(file.program);
@@ -546,7 +557,7 @@ int tool_test(int argc, char **argv)
           "build each specialisation, run nothing; --arch needs no GPU then" },
         FOLDER_OPTION(o.folders),
         { "--quick", OPTION_FLAG, &o.quick, NULL, "few cases, in which every value of every parameter occurs" },
-        { "--verbose", OPTION_FLAG, &o.verbose, NULL, "a line for every case" },
+        { "--verbose", OPTION_FLAG, &o.verbose, NULL, "a line for every case, and performance notes" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object" },
     };
     const Usage usage = {

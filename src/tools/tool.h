@@ -28,6 +28,11 @@ int tool_devices(int argc, char **argv);
 int tool_cache(int argc, char **argv);
 int tool_list(int argc, char **argv);
 
+// ---- notes.c
+typedef VEC(const char *) NoteTexts;
+// The performance notes of a kernel, or of an operator's steps, that are not among them yet; each ends with a newline.
+void notes_collect(Arena *arena, NoteTexts *notes, const kiln_kernel *kernel);
+
 // ---- options: --name, --name=value or --name value; a folder: -I value or -Ivalue, any number of times
 typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_FOLDER } OptionKind;
 typedef struct Folders {

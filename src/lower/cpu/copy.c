@@ -480,6 +480,13 @@ void cpu_copy(Cpu *cx, TileOp *op)
     if (cpu_is_checked(cx) && r.kind != ROW_FILL) cpu_mark_region(cx, &r.src, true);
     if (cpu_is_checked(cx) && r.kind == ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, true);
     if (r.kind == ROW_COPY) cpu_note_ahead(cx, op, &r.src);
+    if (r.dst.by_elements || (r.kind != ROW_FILL && r.src.by_elements))
+        cpu_note(cx, NOTE_SCATTERED, op->span, 8, "slices of the tensor itself, or a view that keeps its rows",
+                 "the copy goes element by element, because its slice of a view is no linear form of its indices");
+    else if (r.kind == ROW_COPY && (r.src.packed || r.dst.packed) && r.src.type != r.dst.type)
+        cpu_note(cx, NOTE_SCATTERED, op->span, 8,
+                 "a copy to a tile of the same type first, and the conversion from there",
+                 "elements that are several to a byte are taken out one by one");
     emit_rows(&r);
     if (cpu_is_checked(cx) && r.kind != ROW_ATOMIC_ADD) cpu_mark_region(cx, &r.dst, false);
 }

@@ -82,10 +82,11 @@ typedef struct Nest {
     Var *block, *lane;                           // the innermost loop takes n_lanes at a time (reduce.c); NULL: one
     int n_lanes;
     LoopList *before_lanes;
-    bool plain;        // may be vectorised
-    Expr *guard;       // the innermost loop does something only if this holds; NULL: always
-    int conditional;   // inside a branch that may not be taken
-    bool may_be_empty; // no iteration at all, so that nothing of one may fault in front of it
+    bool plain;          // may be vectorised
+    TileKind in_the_way; // of a statement in it that says it may not
+    Expr *guard;         // the innermost loop does something only if this holds; NULL: always
+    int conditional;     // inside a branch that may not be taken
+    bool may_be_empty;   // no iteration at all, so that nothing of one may fault in front of it
 } Nest;
 
 enum { CPU_SCRATCH_MAX = 1 << 28 }; // bytes of all tiles that live at the same time
@@ -114,9 +115,10 @@ typedef struct Cpu {
     bool may_stream;     // stream.c
     const Var *step_var; // ahead.c: what counts the steps of the innermost loop (or the instances), by step_by
     Expr *step_by;
-    Expr **lets;     // ahead.c: by variable id, the value of a scalar that is set once
-    Var **streams;   // by buffer id, of tensors: whether rows written to it go past the caches
-    const char *isa; // macros that name the instruction set; NULL: the compiler's own
+    Expr **lets;                // ahead.c: by variable id, the value of a scalar that is set once
+    Var **streams;              // by buffer id, of tensors: whether rows written to it go past the caches
+    struct CpuWeights *weights; // notes.c
+    const char *isa;            // macros that name the instruction set; NULL: the compiler's own
 } Cpu;
 
 // ---- building Loop IR (build.c)
@@ -219,6 +221,12 @@ void cpu_note_ahead(Cpu *cx, TileOp *op, const Place *src);
 void cpu_note_let(Cpu *cx, TileOp *op);
 void cpu_fetch_ahead(Cpu *cx, const TileOp *forall, const Nest *nest, LoopList *list, Expr *lo, Expr *hi);
 Expr *cpu_take_ahead(Cpu *cx, const Operand *o);
+
+// ---- notes.c: performance notes (ir/note.h)
+void cpu_weigh(Cpu *cx); // before anything is lowered
+// A statement takes a form that is so many times slower than the usual one; a note, if that matters.
+void cpu_note(Cpu *cx, NoteKind kind, Span span, double slower, const char *instead, const char *why);
+void cpu_note_nest(Cpu *cx, const Nest *nest);
 
 // ---- check.c (--check builds)
 bool cpu_is_checked(const Cpu *cx);

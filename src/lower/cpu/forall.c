@@ -17,6 +17,7 @@ typedef struct Survey {
     int score[MAX_RANK + 8];
     bool narrow_target[MAX_RANK + 8]; // index is reduced into a type that cannot hold partial results
     bool plain;
+    TileKind in_the_way;
 } Survey;
 
 // Every op of a block and the blocks below it.
@@ -57,8 +58,12 @@ static void survey_op(TileOp *op, void *context)
 {
     Survey *const s = context;
     tile_uses(op, score_access, s);
-    if (!is_vectorisable(op->kind)) s->plain = false;
-    if (op->kind == T_LET && op->let.value && expr_has_atomic(op->let.value)) s->plain = false;
+    const bool is_atomic = op->kind == T_LET && op->let.value && expr_has_atomic(op->let.value);
+    if (is_vectorisable(op->kind) && !is_atomic) {
+    } else if (s->plain) {
+        s->plain = false;
+        s->in_the_way = op->kind;
+    }
     if (op->kind == T_UPDATE && op->update.reduces && op->update.buffer &&
         dtype_info[op->update.buffer->type].wide != op->update.buffer->type)
         for (int i = 0; i < s->forall->forall.n; i++) {
@@ -301,6 +306,7 @@ static Nest *open_nest(Cpu *cx, TileOp *op)
     each_op(op->forall.body, note_definition, nest);
     each_op(op->forall.body, note_writes, &(Notes){ cx, nest });
     nest->plain = survey.plain;
+    nest->in_the_way = survey.in_the_way;
     choose_order(&survey, nest->order);
     return nest;
 }
@@ -325,6 +331,7 @@ static void lower_nest(Cpu *cx, Nest *nest)
     const char *const label = cx->continue_label;
     cx->continue_label = NULL;
     cx->nest = nest;
+    cpu_note_nest(cx, nest);
     cpu_enter(cx, nest->before[nest->n]);
     if (nest->n > 0 && !nest->outer && !cpu_is_checked(cx)) {
         Expr *const block = nest->lane ? cpu_of(cx, nest->block) : NULL;

@@ -370,7 +370,9 @@ LoopUnit *lower_cpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     cpu_declare_coordinates(cx, params[0], number);
     cx->step_var = kernel->n_grid ? kernel->grid[0].var : NULL;
     cx->step_by = int_const(cx->arena, 1);
+    cpu_weigh(cx);
     LoopStmt *const body = lower_body(cx, kernel->body);
+    notes_sort(&kernel->notes);
     cpu_add(cx, (LoopStmt){ .kind = L_BLOCK, .block = { body } });
     cpu_add(cx, (LoopStmt){ .kind = L_LABEL, .label = { cx->return_label } });
 

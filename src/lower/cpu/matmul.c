@@ -227,6 +227,10 @@ void cpu_matmul(Cpu *cx, TileOp *op)
                         dtype_name(c));
         return;
     }
+    if (kind->a == DTYPE_I32 && dtype_bits(a) <= 8)
+        cpu_note(cx, NOTE_PRODUCT_LOOP, op->span, 8, "operands that are both of 8 bits or less",
+                 arena_printf(cx->arena, "the product of %s and %s is computed in i32, without dot products of bytes",
+                              dtype_name(a), dtype_name(b)));
     LoopList body = loop_list(cx->arena), *const out = cpu_enter(cx, &body);
     emit_product(cx, op, kind);
     cpu_enter(cx, out);

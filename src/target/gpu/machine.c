@@ -18,9 +18,13 @@ static const GpuMachine machines[] = {
 };
 // clang-format on
 
-const GpuMachine *gpu_machine(const GpuTarget *gpu, const char *name)
+const GpuMachine *gpu_machine(const GpuTarget *gpu, const char *text)
 {
-    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
-        if (machines[i].gpu == gpu && (!name || strcmp(machines[i].name, name) == 0)) return &machines[i];
-    return NULL;
+    const GpuMachine *usual = NULL;
+    for (int i = 0; i < COUNT(machines); i++) {
+        if (machines[i].gpu != gpu) continue;
+        if (text && strstr(text, machines[i].name)) return &machines[i];
+        if (!usual) usual = &machines[i];
+    }
+    return usual;
 }

@@ -31,7 +31,7 @@ typedef struct GpuMachine {
     int warps, ctas; // of a multiprocessor, at most
 } GpuMachine;
 
-const GpuMachine *gpu_machine(const GpuTarget *gpu,
-                              const char *name); // name NULL: the first of the target; NULL: there is none
+// The machine whose name is in the text, such as a device's description; else the target's first. NULL: there is none.
+const GpuMachine *gpu_machine(const GpuTarget *gpu, const char *text);
 
 #endif
