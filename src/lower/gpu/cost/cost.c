@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { IN_FLIGHT_MAX = 16, SAMPLES = 12, TRAFFIC_ALL = 64 };
+enum { RINGS_MAX = 64, IN_FLIGHT_MAX = 16, SAMPLES = 12, TRAFFIC_ALL = 64, ISSUE_CYCLES = 16, WAIT_CYCLES = 20 };
 
 const char *const bound_names[BOUND_COUNT] = {
     [UNIT_TENSOR] = "tensor cores", [UNIT_SPECIAL] = "special functions",
@@ -35,6 +35,7 @@ typedef struct Walk {
     const TileOp *around;  // the operation of the innermost action around that has one
     uint64_t waited;       // rings that the loop's body waits for
     const double *ring_bytes;
+    double since[RINGS_MAX], held[RINGS_MAX]; // of a slot: when it was found full, for how long it was last held
     Traffic traffic[TRAFFIC_ALL];
     int n_traffic;
     double floor[UNITS];
@@ -50,8 +51,10 @@ static CostLine *line_of_action(Walk *w, const Action *action)
     for (int i = 0; i < w->cost->lines.count; i++)
         if (w->cost->lines.items[i].line == line && w->cost->lines.items[i].source == span.source)
             return &w->cost->lines.items[i];
-    VEC_PUSH(w->arena, &w->cost->lines,
-             ((CostLine){ .source = span.source, .line = line, .op = op, .conflicts = 1, .sectors = 1, .repeats = 1 }));
+    VEC_PUSH(
+        w->arena, &w->cost->lines,
+        ((CostLine){
+            .source = span.source, .line = line, .op = op, .conflicts = 1, .sectors = 1, .repeats = 1, .idle = 1 }));
     return &w->cost->lines.items[w->cost->lines.count - 1];
 }
 
@@ -84,9 +87,11 @@ static void add_to_line(Walk *w, const Action *action)
         w->floor[u] += w->scale * work->needed[u];
     }
     line->waits += w->scale * waits_of(w, work);
-    if (w->scale > 0 && work->conflicts > line->conflicts) line->conflicts = work->conflicts;
+    if (work->conflicts > line->conflicts) line->conflicts = work->conflicts, line->conflicting = work->conflicting;
     line->sectors = fmax(line->sectors, work->sectors);
     line->repeats = fmax(line->repeats, work->repeats);
+    line->idle = fmax(line->idle, work->idle);
+    line->alone = fmax(line->alone, work->alone);
     add_traffic_of(w, work);
 }
 
@@ -118,7 +123,7 @@ static void run_product(Walk *w, const Action *action)
         c->now = fmax(c->tensor_free, c->now + group_time(w, action->work));
     } else if (c->n_in_flight < IN_FLIGHT_MAX) {
         c->in_flight[c->n_in_flight++] = c->tensor_free;
-        c->now += 16; // it is issued
+        c->now += ISSUE_CYCLES;
     }
 }
 
@@ -161,8 +166,14 @@ static void run_action(Walk *w, const Action *action)
         if (action->wait.pending == 0) w->clock.now = fmax(w->clock.now, w->clock.copied);
         return;
     case ACTION_WAIT:
-        if (action->ring.ring >= 0 && action->ring.ring < 64) w->waited |= UINT64_C(1) << action->ring.ring;
-        w->clock.now += 20;
+        w->clock.now += WAIT_CYCLES;
+        if (action->ring.ring < 0 || action->ring.ring >= RINGS_MAX) return;
+        w->waited |= UINT64_C(1) << action->ring.ring;
+        w->since[action->ring.ring] = w->clock.now;
+        return;
+    case ACTION_RELEASE:
+        if (action->ring.ring >= 0 && action->ring.ring < RINGS_MAX && action->ring.slot == SLOT_CURRENT)
+            w->held[action->ring.ring] = w->clock.now - w->since[action->ring.ring];
         return;
     case ACTION_STORE: w->clock.now += action->work ? group_time(w, action->work) : 0; return;
     default: break;
@@ -258,15 +269,16 @@ static double walk_step(Walk *w, const Action *loop, double part, bool known, do
     return w->clock.now - began;
 }
 
-// No shorter than the copies of a ring's fill take, spread over its slots.
+// No shorter than a ring's fill is under way and then held by all groups, spread over its slots.
 static double limit_by_rings(const Walk *w, double step)
 {
     const GpuMachine *const m = w->question->machine;
     double limited = step;
-    for (int i = 0; i < w->question->schedule->rings.count && i < 64; i++) {
+    for (int i = 0; i < w->question->schedule->rings.count && i < RINGS_MAX; i++) {
         const ScheduleRing *const ring = w->question->schedule->rings.items[i];
         if (!(w->waited >> i & 1) || ring->by_consumers) continue;
-        limited = fmax(limited, (m->load + w->ring_bytes[i] / m->memory + step) / ring->slots);
+        const double held = w->held[i] > 0 ? fmin(step, w->held[i] * w->groups) : step;
+        limited = fmax(limited, (m->load + w->ring_bytes[i] / m->memory + held) / ring->slots);
     }
     return limited;
 }

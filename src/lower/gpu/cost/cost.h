@@ -40,7 +40,8 @@ typedef struct CostLine {
     int bound;
     // the worst of its actions
     int conflicts;
-    double sectors, repeats;
+    const Buffer *conflicting;
+    double sectors, repeats, idle, alone;
 } CostLine;
 
 typedef struct Cost {

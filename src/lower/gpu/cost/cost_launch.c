@@ -8,6 +8,7 @@ enum {
     REGISTERS_BESIDE = 32,     // of a thread, beside its fragments
     SHARED_BYTES = 228 * 1024, // of a multiprocessor
     RESERVED_BYTES = 1024,     // of each CTA
+    OVERLAP = 8, // what runs at the same time takes a little longer than the longest of it: the norm of this power
 };
 
 static int smaller(int a, int b) { return a < b ? a : b; }
@@ -63,9 +64,11 @@ void cost_launch(Cost *cost, const CostQuestion *q, const Traffic *traffic, int 
     double busy = 0;
     for (int u = 0; u < UNITS; u++) busy = fmax(busy, most * cost->units[u]);
     const double chains = (rounds - 1) * cost->chain + longest;
-    const double cycles = fmax(busy, chains) + m->begin * (q->schedule->is_persistent ? 1 : rounds);
+    const double beginning = m->begin * (q->schedule->is_persistent ? 1 : rounds) / m->hertz;
     cost->bytes = bytes_of_launch(cost, traffic, n_traffic);
-    const double computing = cycles / m->hertz, moving = cost->bytes / m->bytes;
-    cost->seconds = m->launch + fmax(computing, moving);
+    const double computing = fmax(busy, chains) / m->hertz, moving = cost->bytes / m->bytes;
+    double sum = pow(moving, OVERLAP) + pow(chains / m->hertz, OVERLAP);
+    for (int u = 0; u < UNITS; u++) sum += pow(most * cost->units[u] / m->hertz, OVERLAP);
+    cost->seconds = m->launch + beginning + pow(sum, 1.0 / OVERLAP);
     cost->bound = moving > computing ? BOUND_MEMORY : chains > busy ? BOUND_CHAIN : cost->bound;
 }

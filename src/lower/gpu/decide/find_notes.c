@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CONFLICTS_MANY = 4, REPEATS_MANY = 4, WARPS_FEW = 8 };
+enum { CONFLICTS_MANY = 4, ELEMENTS_MANY = 16, REPEATS_MANY = 4, WARPS_FEW = 8 };
 static const double slow = 2, share_of_note = 0.1, sectors_wasted = 2;
 
 typedef struct Finding {
@@ -174,15 +174,26 @@ static void note_demoted(const TileUse *use, void *context)
         demoted->tile = tile;
 }
 
+// Rows that begin at different banks: swizzled, if they are whole panels, else longer.
+static const char *instead_of_rows(const Lowering *lo, const Buffer *tile)
+{
+    int64_t columns = 0;
+    if (tile->rank < 2 || tile->kind != BUFFER_SHARED) return NULL;
+    expr_as_int(tile->shape[tile->rank - 1], &columns);
+    const int64_t bytes = columns * dtype_bits(tile->type) / 8;
+    if (tile->rank == 2 && bytes % 128 == 0 && tile->hint == HINT_NONE)
+        return arena_printf(lo->arena, "layout(%s) = swizzle(128)", tile->name);
+    return arena_printf(lo->arena, "layout(%s) = padded(%d), or another order of its dimensions", tile->name,
+                        32 / dtype_bits(tile->type) > 0 ? 32 / dtype_bits(tile->type) : 1);
+}
+
 static void note_shared(const Finding *f, TileOp *op, const CostLine *line)
 {
     Demoted demoted = { f->lo, NULL };
     if (line->conflicts > CONFLICTS_MANY) {
-        note_add(
-            f->lo->kernel, NOTE_BANK_CONFLICTS, op->span,
-            "layout(TILE) = padded(n), with n elements that make the rows 4 bytes longer than a multiple of 128; of a tile that "
-            "products read, swizzle(128)",
-            "%d lanes of a warp meet at one bank of shared memory (%s)", line->conflicts, times_floor(f, line));
+        note_add(f->lo->kernel, NOTE_BANK_CONFLICTS, op->span, instead_of_rows(f->lo, line->conflicting),
+                 "%d lanes of a warp meet at one bank of %s (%s)", line->conflicts, line->conflicting->name,
+                 times_floor(f, line));
         return;
     }
     each_use(f->lo, op, note_demoted, &demoted);
@@ -220,6 +231,22 @@ static void note_waits(const Finding *f, TileOp *op, const CostLine *line)
     }
 }
 
+// Whatever bounds it: other threads could have helped.
+static bool note_alone(const Finding *f, const TileOp *op, const CostLine *line)
+{
+    static const char *const instead = "an index more: forall (i : ROWS, j : COLUMNS), and elements in place of slices";
+    if (op->kind != T_FORALL) return false;
+    if (line->alone >= ELEMENTS_MANY)
+        note_add(f->lo->kernel, NOTE_SERIAL, op->span, instead,
+                 "each thread copies %.0f elements by itself, one after the other (%s)", line->alone,
+                 times_floor(f, line));
+    else if (line->idle >= REPEATS_MANY && line->bound != BOUND_WAITS)
+        note_add(f->lo->kernel, NOTE_SERIAL, op->span, "an index more, for what each iteration goes through by itself",
+                 "one of %.0f threads has an iteration (%s)", line->idle, times_floor(f, line));
+    else return false;
+    return true;
+}
+
 static bool note_op(Lowering *lo, TileOp *op, void *context)
 {
     const Finding *const f = context;
@@ -228,6 +255,7 @@ static bool note_op(Lowering *lo, TileOp *op, void *context)
     const bool is_leaf = op->kind == T_FORALL;
     if (!line || !is_slow(f, line)) return is_leaf;
     if (op->kind == T_MATMUL) note_product(f, op, line);
+    else if (note_alone(f, op, line)) return is_leaf;
     else if (line->bound == BOUND_WAITS) note_waits(f, op, line);
     else if (op->kind != T_COPY && op->kind != T_FORALL && op->kind != T_ATOMIC_TILE) return false;
     else if (line->bound == UNIT_MEMORY) note_sectors(f, op, line);

@@ -60,6 +60,10 @@ static void add_tensor_cores(Lowering *lo, const Product *p, int groups, ActionW
     work->used[UNIT_TENSOR] += adds * weight_of(p->type) * warp_mma_slowdown;
     work->used[UNIT_ISSUE] += adds / (16.0 * 8 * p->step_k) + fragments * read / 512;
     work->used[UNIT_SHARED] += fragments * read / PASS_BYTES;
+    if (!p->odd_rows && !p->odd_columns) return;
+    // bytes turned in pairs are multiplied as f16: prmt and conversions of each word
+    work->used[UNIT_TENSOR] += adds * (1 - weight_of(p->type)) * warp_mma_slowdown;
+    work->used[UNIT_ISSUE] += fragments * read / 4 / WARP_LANES * 5;
 }
 
 static void add_multiply_adds(const Product *p, double threads, ActionWork *work)
@@ -360,7 +364,7 @@ static bool is_idle(const ActionWork *work)
 static void note_block(Lowering *lo, const ScheduleRole *role, Action *action, const Used *used)
 {
     for (; action; action = action->next) {
-        ActionWork *const work = NEW(lo->arena, ActionWork, .conflicts = 1, .sectors = 1, .repeats = 1);
+        ActionWork *const work = NEW(lo->arena, ActionWork, .conflicts = 1, .sectors = 1, .repeats = 1, .idle = 1);
         const bool is_used =
             !is_scalar(action) || action->op->let.var->id >= used->n || used->vars[action->op->let.var->id];
         if (is_used) add_work(lo, role, action, work);

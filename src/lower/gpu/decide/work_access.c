@@ -174,5 +174,7 @@ void add_shared_access(Lowering *lo, const MapAccess *access, ActionWork *work)
     work->used[UNIT_ISSUE] += instructions;
     work->used[UNIT_SHARED] += instructions * conflicts * (WARP_LANES / lanes);
     work->needed[UNIT_SHARED] += access->needed * bits / 8 / 128;
-    if (conflicts > work->conflicts) work->conflicts = conflicts;
+    if (conflicts <= work->conflicts) return;
+    work->conflicts = conflicts;
+    work->conflicting = tile->buffer;
 }

@@ -11,6 +11,7 @@
 #include <math.h>
 
 enum {
+    UNROLLED = 4,           // iterations of a loop whose loads are made together
     UNKNOWN_TRIPS = 8,      // of a loop inside a map whose length is not known
     UNKNOWN_EXTENT = 1024,  // of a map's index
     ATOMIC_INSTRUCTIONS = 4 // of a warp: the lanes of one address are combined
@@ -25,6 +26,7 @@ typedef struct MapCount {
     uint32_t all;                                           // indices
     uint32_t *uses;                                         // by variable id: the indices that it depends on
     int n_vars, depth;                                      // depth: the longest chain of loads
+    double rounds;                                          // of the longest loop that is not unrolled
 } MapCount;
 
 static double values_of(const MapCount *c, uint32_t uses)
@@ -315,6 +317,20 @@ static void count_loop(MapCount *c, const TileOp *op)
     c->times = times;
 }
 
+// Each thread runs all of it, an element at a time: its loops are not unrolled, and wait.
+static void count_inner(MapCount *c, const TileOp *forall)
+{
+    const double times = c->times;
+    for (int i = 0; i < forall->forall.n; i++) {
+        int64_t lo, hi;
+        c->times *= static_extent(&forall->forall.indices[i], &lo, &hi) ? fmax(0, (double)(hi - lo)) : UNKNOWN_TRIPS;
+    }
+    c->rounds = fmax(c->rounds, c->times / UNROLLED);
+    c->work->alone = fmax(c->work->alone, c->times);
+    count_block(c, forall->forall.body);
+    c->times = times;
+}
+
 static void count_op(MapCount *c, TileOp *op)
 {
     switch (op->kind) {
@@ -332,10 +348,10 @@ static void count_op(MapCount *c, TileOp *op)
         count_block(c, op->branch.then);
         count_block(c, op->branch.otherwise);
         return;
-    case T_FORALL: count_block(c, op->forall.body); return;
+    case T_FORALL: count_inner(c, op); return;
     case T_COPY:
     case T_FILL:
-    case T_ATOMIC_TILE: count_block(c, as_map(c->lo, op)->forall.body); return;
+    case T_ATOMIC_TILE: count_inner(c, as_map(c->lo, op)); return;
     case T_TILE:
     case T_MATMUL:
     case T_SCAN:
@@ -359,15 +375,18 @@ static void count_block(MapCount *c, TileOp *op)
 static void measure_indices(MapCount *c)
 {
     const Iteration *const it = c->it;
+    double alone = 1; // along indices that no threads divide
     for (int i = 0; i < it->n; i++) {
         int64_t lo, hi;
         c->all |= 1u << i;
         c->extent[i] = static_extent(&it->indices[i], &lo, &hi) ? fmax(0, (double)(hi - lo)) : UNKNOWN_EXTENT;
         c->run[i] = it->dim_of[i] < 0 ? c->extent[i] : 1;
+        if (it->dim_of[i] < 0 && it->n_reductions == 0) alone *= c->extent[i];
         for (int m = 0; m < it->layout.n && it->dim_of[i] >= 0; m++)
             if (it->layout.mode[m].input == IN_REGISTER && it->layout.mode[m].dim == it->dim_of[i])
                 c->run[i] *= it->layout.mode[m].extent;
     }
+    if (alone > 1) c->work->alone = fmax(c->work->alone, alone);
 }
 
 void add_map_work(Lowering *lo, const TileOp *forall, const Iteration *it, ActionWork *work)
@@ -383,8 +402,8 @@ void add_map_work(Lowering *lo, const TileOp *forall, const Iteration *it, Actio
     const double values = values_of(&c, c.all);
     if (values <= 0) return;
     count_block(&c, forall->forall.body);
+    work->idle = fmax(work->idle, c.threads / values);
     work->repeats = fmax(work->repeats, times_of(&c, c.all) / fmax(values, c.threads));
-    double rounds = 1; // loops that are not unrolled wait in each round
-    if (it->is_linear) rounds = fmax(1, times_of(&c, c.all) / c.threads / 4);
-    work->loads += c.depth * rounds;
+    if (it->is_linear) c.rounds = fmax(c.rounds, times_of(&c, c.all) / c.threads / UNROLLED);
+    work->loads += c.depth * fmax(1, c.rounds); // each of them waits
 }

@@ -31,8 +31,11 @@ typedef struct ActionWork {
     double used[UNITS], needed[UNITS];
     // what a thread waits for, one after the other: elements of tensors, exchanges between lanes, barriers, plain cycles
     double loads, shuffles, barriers, cycles;
-    int conflicts;  // the most lanes that meet at one bank; 1: none
+    int conflicts;             // the most lanes that meet at one bank; 1: none
+    const Buffer *conflicting; // the tile in which they do
     double sectors; // bytes moved over bytes wanted, of the access to a tensor that wastes most; 1: nothing is wasted
+    double idle;    // threads over those that have iterations at all; 1: all have
+    double alone;   // elements of a slice that a thread copies by itself, one after the other; 0: none
     double repeats; // iterations of all threads over iterations of the statement; 1: nobody repeats another's
     Traffic traffic[TRAFFIC_MAX];
     int n_traffic;
