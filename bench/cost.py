@@ -35,15 +35,16 @@ def measure(cases):
 
 
 def values_of(case):
-    """gemm<T=bf16, BM=64>(M=4, N=5): the kernel, and all values as arguments of the command."""
+    """gemm<T=bf16, BM=64>(M=4, N=5): its build parameters as arguments of the command, its launch as an option."""
     name, build, launch = re.match(r"([^<(]*)(?:<(.*?)>)?(?:\((.*)\))?$", case).groups()
-    values = [v for part in (build, launch) if part for v in part.split(", ")]
-    return [name] + values
+    integers = [v for v in (launch or "").split(", ") if re.match(r"\w+=-?\d+$", v)]
+    return ["--at=" + ",".join(integers)], [name] + (build.split(", ") if build else [])
 
 
 def estimate(file, case, device):
     card = next((name for name in ("H200", "H100", "A100") if name in device), "H200")
-    command = [KILN, "explain", "--arch=90", "--cost", "--card=" + card, file] + values_of(case)
+    options, arguments = values_of(case)
+    command = [KILN, "explain", "--arch=90", "--cost", "--card=" + card] + options + [file] + arguments
     text = subprocess.run(command, capture_output=True, text=True).stdout
     seconds, bounds = 0, []
     for time, unit, bound in re.findall(r"expected: .*: ([0-9.]+) (us|ms), bound by (.*)", text):

@@ -62,14 +62,22 @@ extern const TargetKind target_sequential; // references, case code, verify: of 
 
 const TargetKind *target_find(const char *name); // "cpu", "cuda"; NULL: there is none
 
+// A shape symbol or scalar argument of a launch that costs are estimated for; the code is for any.
+typedef struct LaunchValue {
+    const char *name;
+    int64_t value;
+} LaunchValue;
+
 // What one kernel is compiled for.
 struct Target {
     const TargetKind *kind;
     CpuTarget cpu;
     const GpuTarget *gpu; // NULL: a CPU
     const char *card;     // the machine that costs are estimated for, or what its name is part of; NULL: the usual one
-    bool follows;         // a step of an operator that is not its first
-    uint64_t wide;        // shape symbols, a bit for each bind, that may pass 32 bits
+    const LaunchValue *launch; // so many
+    int n_launch;
+    bool follows;  // a step of an operator that is not its first
+    uint64_t wide; // shape symbols, a bit for each bind, that may pass 32 bits
 };
 
 int target_arch(const Target *target); // 0: a CPU

@@ -2,11 +2,12 @@
 // explain.c - `kiln explain`: what was decided for a kernel, what that is expected to cost, and what could be faster.
 #include "tools/work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct ExplainOptions {
     TargetOptions target;
-    const char *card;
+    const char *card, *at;
     bool cost, notes, json;
     int n_args;
     char **args;
@@ -66,12 +67,30 @@ static int explain_cost(ToolRequest *request)
     return kernel_compile(&request->build, NULL, NULL, print_cost, NULL) ? fail_status(NULL) : EXIT_OK;
 }
 
+// "M=4096,N=512"
+static int read_launch(Arena *arena, const char *text, Target *target)
+{
+    VEC(LaunchValue) values = { 0 };
+    for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+        const size_t n = strcspn(at, "=,");
+        LaunchValue value = { arena_copy_text(arena, at, n), 0 };
+        char *end;
+        value.value = at[n] == '=' ? strtoll(at + n + 1, &end, 10) : 0;
+        if (at[n] != '=' || end == at + n + 1) return fail_usage("--at: expected NAME=NUMBER,... and found '%s'", at);
+        VEC_PUSH(arena, &values, value);
+    }
+    target->launch = values.items;
+    target->n_launch = values.count;
+    return -1;
+}
+
 static int explain_one(Arena *arena, const ExplainOptions *o)
 {
     ToolRequest request;
     int result = request_open(&request, arena, &o->target, o->n_args, o->args);
     if (result < 0) result = request_bind(&request, arena);
     if (o->card) request.build.target.card = o->card;
+    if (result < 0 && o->at) result = read_launch(arena, o->at, &request.build.target);
     if (result < 0) result = o->cost ? explain_cost(&request) : explain_built(&request);
     request_close(&request);
     return result;
@@ -205,6 +224,8 @@ int tool_explain(int argc, char **argv)
     const Option options[] = {
         TARGET_OPTIONS(o.target),
         { "--cost", OPTION_FLAG, &o.cost, NULL, "only what it is expected to cost; makes no code" },
+        { "--at", OPTION_TEXT, &o.at, "NAME=N,...",
+          "estimate a launch of these shapes and scalars, with code for any" },
         { "--card", OPTION_TEXT, &o.card, "NAME", "H200, H100 or A100 instead of the usual card of the architecture" },
         { "--notes", OPTION_FLAG, &o.notes, NULL,
           "the performance notes of all kernels of files or folders; makes no code" },

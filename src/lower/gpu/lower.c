@@ -88,7 +88,7 @@ enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, for what matt
 // How long it is expected to take, and what is to blame.
 static void estimate(Lowering *lo, Text *out)
 {
-    CostQuestion question = { lo->builder.schedule, lo->kernel, gpu_machine(lo->gpu, lo->target->card), occupancy(lo), 1 };
+    CostQuestion question = { lo->builder.schedule, lo->kernel, gpu_machine(lo->gpu, lo->target->card), lo->target, occupancy(lo), 1 };
     if (!question.machine || lo->kernel->checked) return;
     cost_print(out, cost_of(lo->arena, &question), lo->kernel);
     question.unknown_trips = LIKELY_TRIPS;

@@ -28,6 +28,7 @@ static void spaces(void **state)
     check_body("x=a?b:c ;return(a) ;", "    x = a ? b : c;\n    return (a);\n");
     check_body("grid(i:4,j:lo..hi)warps( 8 )cluster(i=2);",
                "    grid (i : 4, j : lo .. hi) warps(8) cluster(i = 2);\n");
+    check_body("grid(i:4)accept( serial,\"why\" );", "    grid (i : 4) accept(serial, \"why\");\n");
     check_body("if(a)x=1;else y=2;", "    if (a) x = 1; else y = 2;\n");
     check_body("x  max=  c;  a  =  b;", "    x max= c;\n    a = b;\n");
     check_body("layout ( a )=rows ;on(0)f(a );", "    layout(a) = rows;\n    on (0) f(a);\n");

@@ -82,6 +82,7 @@ static void statements(void **state)
         { "on (0, 1) x = 1;", "    on (0, 1)\n        x = 1\n" },
         { "grid (); grid (x : 4) warps(8) persistent cluster(x = 2);",
           "    grid ()\n    grid (x : 4) warps(8) persistent cluster(x = 2)\n" },
+        { "grid (x : 4) warps(8)\n accept(serial, \"why\");", "    grid (x : 4) warps(8) accept(serial, \"why\")\n" },
         { "require(a, \"m\"); assume(b); assert(c, \"n\");",
           "    require(a, \"m\")\n    assume(b)\n    assert(c, \"n\")\n" },
         { "print(\"x\", a, b);", "    print(\"x\", a, b)\n" },

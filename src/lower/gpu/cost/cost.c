@@ -181,32 +181,6 @@ static void run_action(Walk *w, const Action *action)
     if (action->work) w->clock.now += group_time(w, action->work) + waits_of(w, action->work);
 }
 
-// ---- scalars
-
-// What a statement sets in its course is not known any more.
-static void forget_assigned(Walk *w, const TileOp *block)
-{
-    for (const TileOp *op = block; op; op = op->next) {
-        TileOp **body;
-        if (op->kind == T_UPDATE && op->update.var) cost_value_set(&w->values, op->update.var, false, 0);
-        if (op->kind == T_SET) cost_value_set(&w->values, op->let.var, false, 0);
-        for (int i = 0; (body = tile_bodies((TileOp *)op, i)) != NULL; i++) forget_assigned(w, *body);
-    }
-}
-
-static void note_scalar(Walk *w, const TileOp *op)
-{
-    int64_t value = 0;
-    if (!op) return;
-    if (op->kind == T_FORALL) forget_assigned(w, op->forall.body);
-    if (op->kind == T_LET || op->kind == T_SET) {
-        const bool known = cost_value(&w->values, op->let.value, &value);
-        cost_value_set(&w->values, op->let.var, known, value);
-    } else if (op->kind == T_UPDATE && op->update.var) {
-        cost_value_set(&w->values, op->update.var, false, 0);
-    }
-}
-
 // ---- loops
 
 static void walk_block(Walk *w, const Action *action);
@@ -222,6 +196,7 @@ static bool trips_of(const Walk *w, const TileOp *op, double *trips)
         *trips = fmax(0, ceil((double)(hi - lo) / (double)step));
         return true;
     }
+    if (op->kind == T_WHILE) return cost_count_while(w->arena, &w->values, op, trips);
     if (op->kind != T_PIPELINE) return false;
     for (int i = 0; i < op->pipeline.n; i++) {
         if (!cost_value(&w->values, op->pipeline.indices[i].lo, &lo) ||
@@ -269,17 +244,22 @@ static double walk_step(Walk *w, const Action *loop, double part, bool known, do
     return w->clock.now - began;
 }
 
-// No shorter than a ring's fill is under way and then held by all groups, spread over its slots.
-static double limit_by_rings(const Walk *w, double step)
+// No shorter than a ring's fill is under way and then held by all groups, spread over its slots. times: steps.
+static double limit_by_rings(const Walk *w, double step, double times)
 {
     const GpuMachine *const m = w->question->machine;
     double limited = step;
+    int slowest = NO_RING;
     for (int i = 0; i < w->question->schedule->rings.count && i < RINGS_MAX; i++) {
         const ScheduleRing *const ring = w->question->schedule->rings.items[i];
         if (!(w->waited >> i & 1) || ring->by_consumers) continue;
         const double held = w->held[i] > 0 ? fmin(step, w->held[i] * w->groups) : step;
-        limited = fmax(limited, (m->load + w->ring_bytes[i] / m->memory + held) / ring->slots);
+        const double fill = (m->load + w->ring_bytes[i] / m->memory + held) / ring->slots;
+        if (fill <= limited) continue;
+        limited = fill;
+        slowest = i;
     }
+    if (slowest != NO_RING) w->cost->late[slowest] += w->scale * times * (limited - step);
     return limited;
 }
 
@@ -297,12 +277,13 @@ static void walk_steps(Walk *w, const Action *loop, double trips, bool known)
     TileOp **body;
     w->waited = 0;
     w->around = loop->loop.source;
-    for (int i = 0; (body = tile_bodies((TileOp *)loop->loop.source, i)) != NULL; i++) forget_assigned(w, *body);
+    for (int i = 0; (body = tile_bodies((TileOp *)loop->loop.source, i)) != NULL; i++) cost_forget(&w->values, *body);
     if (known) walk_step(w, loop, 0, true, 1);
     const double between = known ? trips - 2 : trips;
     if (between > 0) {
         walk_step(w, loop, 0.5, known, 0); // what the step before has left in flight is there
-        const double began = w->clock.now, step = limit_by_rings(w, walk_step(w, loop, 0.5, known, between));
+        const double began = w->clock.now, took = walk_step(w, loop, 0.5, known, between);
+        const double step = limit_by_rings(w, took, between);
         shift_clock(&w->clock, began + step * (between - 1) - w->clock.now); // the round that warms up was one of them
     }
     if (known && trips > 1) walk_step(w, loop, 1, true, 1);
@@ -394,7 +375,9 @@ static void walk_action(Walk *w, const Action *action)
     case ACTION_SCOPE: walk_scope(w, action); return;
     case ACTION_SCALAR:
     case ACTION_MAP:
-    case ACTION_DECLARE: note_scalar(w, action->op); break;
+    case ACTION_DECLARE:
+        if (action->op) cost_run_scalar(&w->values, action->op);
+        break;
     default: break;
     }
     run_action(w, action);
@@ -530,15 +513,16 @@ const Cost *cost_of(Arena *arena, const CostQuestion *question)
 {
     Cost *const cost = NEW(arena, Cost, .machine = question->machine);
     Walk *const w = NEW(arena, Walk, .question = question, .arena = arena, .cost = cost);
-    w->values = cost_values_new(arena, question->kernel);
+    w->values = cost_values_new(arena, question);
     double *const ring_bytes = NEW_ARRAY(arena, double, question->schedule->rings.count + 1);
     for (int i = 0; i < question->schedule->roles.count; i++)
         sum_ring_bytes(question->schedule->roles.items[i]->body, ring_bytes);
     w->ring_bytes = ring_bytes;
+    cost->late = NEW_ARRAY(arena, double, question->schedule->rings.count + 1);
     cost->instances = instances_of(w);
     const double longest = walk_instances(w);
     finish_lines(w);
-    cost_launch(cost, question, w->traffic, w->n_traffic, longest);
+    cost_launch(cost, question, &w->values, w->traffic, w->n_traffic, longest);
     return cost;
 }
 

@@ -24,6 +24,7 @@
 #define KILN_LOWER_GPU_COST_COST_H
 
 #include "lower/gpu/schedule/schedule.h"
+#include "target/target.h"
 #include "target/gpu/machine.h"
 
 typedef enum Bound { BOUND_WAITS = UNITS, BOUND_MEMORY, BOUND_CHAIN, BOUND_COUNT } Bound; // a Unit, or one of these
@@ -55,6 +56,7 @@ typedef struct Cost {
     double bytes;         // between the device's memory and its L2, of the launch
     double seconds;       // of the launch; 0: not known
     int bound;            // of the launch, else of an instance
+    double *late;         // by ring: cycles of an instance in which its consumers wait for a copy that had no free slot
     VEC(int) open_loops;  // lines of loops whose length is not known
 } Cost;
 
@@ -62,6 +64,7 @@ typedef struct CostQuestion {
     const Schedule *schedule;
     const TileKernel *kernel;
     const GpuMachine *machine;
+    const Target *target; // whose launch it is, if one is known
     int occupancy;        // CTAs of a multiprocessor that the launch asks for
     double unknown_trips; // of a loop whose length is not known
 } CostQuestion;
@@ -78,11 +81,16 @@ typedef struct CostValues {
     } * vars; // by Var.id
     int n_vars;
 } CostValues;
-CostValues cost_values_new(Arena *arena, const TileKernel *kernel);
+CostValues cost_values_new(Arena *arena, const CostQuestion *question); // those of the launch
 bool cost_value(const CostValues *values, const Expr *x, int64_t *value);
 void cost_value_set(CostValues *values, const Var *var, bool known, int64_t value);
 
+void cost_forget(CostValues *values, const TileOp *block);  // what it assigns
+void cost_run_scalar(CostValues *values, const TileOp *op); // a declaration, assignment or update
+bool cost_count_while(Arena *arena, const CostValues *values, const TileOp *loop, double *trips); // false: not known
+
 // ---- cost_launch.c: from instances to the launch
-void cost_launch(Cost *cost, const CostQuestion *question, const Traffic *traffic, int n_traffic, double longest);
+void cost_launch(Cost *cost, const CostQuestion *question, const CostValues *values, const Traffic *traffic,
+                 int n_traffic, double longest);
 
 #endif

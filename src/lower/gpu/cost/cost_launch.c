@@ -32,26 +32,28 @@ static int resident_ctas(const CostQuestion *q)
     return n < 1 ? 1 : n;
 }
 
-static double bytes_of_tensor(const Buffer *tensor)
+static double bytes_of_tensor(const CostValues *values, const Buffer *tensor)
 {
     double bytes = dtype_bits(tensor->type) / 8.0;
     for (int d = 0; d < tensor->rank; d++) {
         int64_t extent;
-        if (!expr_as_int(tensor->shape[d], &extent)) return INFINITY;
+        if (!cost_value(values, tensor->shape[d], &extent)) return INFINITY;
         bytes *= (double)extent;
     }
     return bytes;
 }
 
 // L2 keeps what is read again; of a tensor that is larger, what is read at about the same time.
-static double bytes_of_launch(const Cost *cost, const Traffic *traffic, int n)
+static double bytes_of_launch(const Cost *cost, const CostValues *values, const Traffic *traffic, int n)
 {
     double bytes = 0;
-    for (int i = 0; i < n; i++) bytes += fmin(traffic[i].bytes * cost->instances, bytes_of_tensor(traffic[i].tensor));
+    for (int i = 0; i < n; i++)
+        bytes += fmin(traffic[i].bytes * cost->instances, bytes_of_tensor(values, traffic[i].tensor));
     return bytes;
 }
 
-void cost_launch(Cost *cost, const CostQuestion *q, const Traffic *traffic, int n_traffic, double longest)
+void cost_launch(Cost *cost, const CostQuestion *q, const CostValues *values, const Traffic *traffic, int n_traffic,
+                 double longest)
 {
     const GpuMachine *const m = q->machine;
     cost->resident = resident_ctas(q);
@@ -65,7 +67,7 @@ void cost_launch(Cost *cost, const CostQuestion *q, const Traffic *traffic, int 
     for (int u = 0; u < UNITS; u++) busy = fmax(busy, most * cost->units[u]);
     const double chains = (rounds - 1) * cost->chain + longest;
     const double beginning = m->begin * (q->schedule->is_persistent ? 1 : rounds) / m->hertz;
-    cost->bytes = bytes_of_launch(cost, traffic, n_traffic);
+    cost->bytes = bytes_of_launch(cost, values, traffic, n_traffic);
     const double computing = fmax(busy, chains) / m->hertz, moving = cost->bytes / m->bytes;
     double sum = pow(moving, OVERLAP) + pow(chains / m->hertz, OVERLAP);
     for (int u = 0; u < UNITS; u++) sum += pow(most * cost->units[u] / m->hertz, OVERLAP);

@@ -2,10 +2,23 @@
 // cost_values.c - the value of an integer expression, where all that it takes is known.
 #include "lower/gpu/cost/cost.h"
 
-CostValues cost_values_new(Arena *arena, const TileKernel *kernel)
+#include <string.h>
+
+static void set_launch_value(CostValues *values, const CostQuestion *question, const Var *var)
 {
+    for (int i = 0; i < question->target->n_launch; i++)
+        if (strcmp(question->target->launch[i].name, var->name) == 0)
+            cost_value_set(values, var, true, question->target->launch[i].value);
+}
+
+CostValues cost_values_new(Arena *arena, const CostQuestion *question)
+{
+    const TileKernel *const kernel = question->kernel;
     CostValues values = { .n_vars = kernel->n_vars + 1 };
     values.vars = arena_alloc(arena, sizeof *values.vars * (size_t)values.n_vars);
+    for (int i = 0; i < kernel->n_binds; i++) set_launch_value(&values, question, kernel->binds[i].symbol);
+    for (int i = 0; i < kernel->n_params; i++)
+        if (!kernel->params[i].is_tensor) set_launch_value(&values, question, kernel->params[i].scalar);
     return values;
 }
 
@@ -79,4 +92,65 @@ bool cost_value(const CostValues *values, const Expr *x, int64_t *value)
     case E_ADDRESS: break;
     }
     return false;
+}
+
+// ---- statements
+
+// What a statement sets in its course is not known any more.
+void cost_forget(CostValues *values, const TileOp *block)
+{
+    for (const TileOp *op = block; op; op = op->next) {
+        TileOp **body;
+        if (op->kind == T_UPDATE && op->update.var) cost_value_set(values, op->update.var, false, 0);
+        if (op->kind == T_SET) cost_value_set(values, op->let.var, false, 0);
+        for (int i = 0; (body = tile_bodies((TileOp *)op, i)) != NULL; i++) cost_forget(values, *body);
+    }
+}
+
+static void update_scalar(CostValues *values, const TileOp *op)
+{
+    int64_t before, by, after = 0;
+    bool known = cost_value(values, op->update.value, &by);
+    const Var *const var = op->update.var;
+    known = known && var->id < values->n_vars && values->vars[var->id].known && !dtype_is_float(var->type);
+    before = known ? values->vars[var->id].value : 0;
+    if (known && (op->update.op == UPDATE_MIN || op->update.op == UPDATE_MAX))
+        after = (by < before) == (op->update.op == UPDATE_MIN) ? by : before;
+    else
+        known = known && op_compute_int(update_operator(op->update.op), var->type, before, by, &after) == OP_FAULT_NONE;
+    cost_value_set(values, var, known, after);
+}
+
+void cost_run_scalar(CostValues *values, const TileOp *op)
+{
+    TileOp **body;
+    int64_t value = 0;
+    if (op->kind == T_LET || op->kind == T_SET) {
+        const bool known = cost_value(values, op->let.value, &value);
+        cost_value_set(values, op->let.var, known, value);
+    } else if (op->kind == T_UPDATE && op->update.var) {
+        update_scalar(values, op);
+    }
+    for (int i = 0; (body = tile_bodies((TileOp *)op, i)) != NULL; i++) cost_forget(values, *body);
+}
+
+// By running its scalars; false: its condition is not known, or there is no end.
+bool cost_count_while(Arena *arena, const CostValues *values, const TileOp *loop, double *trips)
+{
+    enum { STEPS_MAX = 4096 };
+    const ArenaMark mark = arena_mark(arena);
+    CostValues at = *values;
+    int64_t cond = 1;
+    int n = 0;
+    at.vars = arena_alloc(arena, sizeof *at.vars * (size_t)at.n_vars);
+    memcpy(at.vars, values->vars, sizeof *at.vars * (size_t)at.n_vars);
+    bool known = true;
+    while (n < STEPS_MAX && (known = cost_value(&at, loop->while_.cond, &cond)) && cond) {
+        n++;
+        for (const TileOp *op = loop->while_.body; op; op = op->next) cost_run_scalar(&at, op);
+        for (const TileOp *op = loop->while_.step; op; op = op->next) cost_run_scalar(&at, op);
+    }
+    arena_rewind(arena, mark);
+    *trips = n;
+    return known && n < STEPS_MAX;
 }

@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { CONFLICTS_MANY = 4, ELEMENTS_MANY = 16, REPEATS_MANY = 4, WARPS_FEW = 8 };
-static const double slow = 2, share_of_note = 0.1, sectors_wasted = 2;
+static const double slow = 2, share_of_note = 0.1, share_of_ring = 0.3, sectors_wasted = 2;
 
 typedef struct Finding {
     Lowering *lo;
@@ -266,6 +266,23 @@ static bool note_op(Lowering *lo, TileOp *op, void *context)
 
 // ---- the whole
 
+// Their copies run ahead, but not far enough.
+static void note_rings(const Finding *f)
+{
+    const Schedule *const schedule = f->lo->builder.schedule;
+    for (int i = 0; i < schedule->tiles.count; i++) {
+        const ScheduleTile *const tile = schedule->tiles.items[i];
+        if (tile->place != TILE_SHARED || tile->ring == NO_RING) continue;
+        const double late = f->cost->late[tile->ring], alone = f->cost->chain;
+        if (alone / f->cost->resident * 1.2 < f->cost->cycles || late < share_of_ring * alone) continue;
+        note_add(f->lo->kernel, NOTE_COPY_WAITS, tile->span,
+                 tile->slots < 2 ? "a pipeline around with stages(2) or more, or smaller tiles, of which more fit"
+                                 : "more stages, or smaller tiles",
+                 "each copy of %s is waited for, because the step before holds %s (%.0f%% of the time)", tile->name,
+                 tile->slots < 2 ? "its only buffer" : "one of its buffers", 100 * late / alone);
+    }
+}
+
 static void note_grid(const Finding *f)
 {
     const TileKernel *const kernel = f->lo->kernel;
@@ -295,6 +312,7 @@ void find_notes(Lowering *lo, const Cost *cost)
 {
     Finding f = { lo, cost, fmax(cost->cycles, cost->chain / cost->resident) };
     each_op(lo, lo->kernel->body, note_op, &f);
+    note_rings(&f);
     note_grid(&f);
     note_occupancy(&f);
     notes_sort(&lo->kernel->notes);
