@@ -41,8 +41,8 @@ for target in sm_90a cpu; do
         "$work/library" >>"$work/list"
 done
 LC_ALL=C sort "$work/list" >"$work/actual"
-[ -n "${KILN_UPDATE_GOLDEN:-}" ] && cp "$work/actual" $here/expected.txt
-LC_ALL=C sort $here/expected.txt >"$work/expected"
+[ -n "${KILN_UPDATE_GOLDEN:-}" ] && { echo '# SPDX-License-Identifier: MIT' && cat "$work/actual"; } >$here/expected.txt
+grep -v '^#' $here/expected.txt | LC_ALL=C sort >"$work/expected"
 LC_ALL=C comm -13 "$work/expected" "$work/actual" >"$work/more"
 LC_ALL=C comm -23 "$work/expected" "$work/actual" >"$work/fewer"
 if [ -s "$work/more" ]; then

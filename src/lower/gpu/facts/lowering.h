@@ -16,6 +16,7 @@
 //   facts/        what is known of tiles, operations, rings and products, and queries on it. Both passes use it; it calls
 //                 neither.
 //   decide/       Tile IR to the schedule: the analyses, then the walks. It never prints.
+//   cost/         how long the schedule is expected to take. It reads nothing else.
 //   print/        the schedule to Loop IR. It decides nothing.
 //
 // Whatever has no special form runs as a map over elements, so every construct has one general, correct path; the special
