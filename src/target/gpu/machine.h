@@ -24,10 +24,12 @@ typedef struct GpuMachine {
     double bytes;    // of memory, read and written
     double launch;   // seconds from one kernel's end to the next one's first instruction
     // of a warp, in cycles
-    double instruction; // between two of its instructions, if no other warp runs: they depend on each other
+    double independent; // between two of its instructions, if no other warp runs,
+    double instruction; // and if the second mostly depends on the first
     double load;        // until an element of a tensor is there
     double barrier, shuffle;
-    double begin;    // from a CTA's first instruction to its first use of a tile that is fetched
+    double begin;    // from a persistent CTA's first instruction to its first use of a tile that is fetched
+    double start;    // of a CTA that computes one instance, until its code runs
     int warps, ctas; // of a multiprocessor, at most
 } GpuMachine;
 

@@ -120,7 +120,8 @@ static void run_product(Walk *w, const Action *action)
     Clock *const c = &w->clock;
     c->tensor_free = fmax(c->now, c->tensor_free) + product_time(w, action->work);
     if (!action->mma.is_async) {
-        c->now = fmax(c->tensor_free, c->now + group_time(w, action->work));
+        const double dependent = w->question->machine->instruction / w->question->machine->independent;
+        c->now = fmax(c->tensor_free, c->now + group_time(w, action->work) / dependent);
     } else if (c->n_in_flight < IN_FLIGHT_MAX) {
         c->in_flight[c->n_in_flight++] = c->tensor_free;
         c->now += ISSUE_CYCLES;
@@ -244,19 +245,25 @@ static double walk_step(Walk *w, const Action *loop, double part, bool known, do
     return w->clock.now - began;
 }
 
-// No shorter than a ring's fill is under way and then held by all groups, spread over its slots. times: steps.
-static double limit_by_rings(const Walk *w, double step, double times)
+// From the request for a slot's contents to its release by all groups. step: of the loop around.
+static double turn_of_ring(const Walk *w, int ring, double step)
 {
     const GpuMachine *const m = w->question->machine;
+    const double held = w->held[ring] > 0 ? fmin(step, w->held[ring] * w->groups) : step;
+    return m->load + w->ring_bytes[ring] / m->memory + held;
+}
+
+// A step is no shorter than a ring's turn, spread over its slots. times: steps.
+static double limit_by_rings(const Walk *w, double step, double times)
+{
     double limited = step;
     int slowest = NO_RING;
     for (int i = 0; i < w->question->schedule->rings.count && i < RINGS_MAX; i++) {
         const ScheduleRing *const ring = w->question->schedule->rings.items[i];
         if (!(w->waited >> i & 1) || ring->by_consumers) continue;
-        const double held = w->held[i] > 0 ? fmin(step, w->held[i] * w->groups) : step;
-        const double fill = (m->load + w->ring_bytes[i] / m->memory + held) / ring->slots;
-        if (fill <= limited) continue;
-        limited = fill;
+        const double turn = turn_of_ring(w, i, step) / ring->slots;
+        if (turn <= limited) continue;
+        limited = turn;
         slowest = i;
     }
     if (slowest != NO_RING) w->cost->late[slowest] += w->scale * times * (limited - step);

@@ -63,14 +63,18 @@ void cost_launch(Cost *cost, const CostQuestion *q, const CostValues *values, co
     // of the multiprocessor that has most; where there are few, each CTA runs alone
     const double each = cost->instances / m->multiprocessors, most = each < 16 ? ceil(each) : each + 0.5;
     const double rounds = ceil(most / cost->resident);
-    double busy = 0;
-    for (int u = 0; u < UNITS; u++) busy = fmax(busy, most * cost->units[u]);
-    const double chains = (rounds - 1) * cost->chain + longest;
-    const double beginning = m->begin * (q->schedule->is_persistent ? 1 : rounds) / m->hertz;
+    const bool persists = q->schedule->is_persistent; // else every instance is a CTA that starts
+    const double start = persists ? 0 : m->start;
+    const double chains = (rounds - 1) * (cost->chain + start) + longest + start;
+    const double beginning = (persists ? m->begin : 0) / m->hertz;
     cost->bytes = bytes_of_launch(cost, values, traffic, n_traffic);
-    const double computing = fmax(busy, chains) / m->hertz, moving = cost->bytes / m->bytes;
-    double sum = pow(moving, OVERLAP) + pow(chains / m->hertz, OVERLAP);
-    for (int u = 0; u < UNITS; u++) sum += pow(most * cost->units[u] / m->hertz, OVERLAP);
+    double times[BOUND_COUNT] = { [BOUND_MEMORY] = cost->bytes / m->bytes, [BOUND_CHAIN] = chains / m->hertz };
+    for (int u = 0; u < UNITS; u++) times[u] = most * cost->units[u] / m->hertz;
+    double sum = 0;
+    cost->bound = BOUND_MEMORY;
+    for (int i = 0; i < BOUND_COUNT; i++) {
+        sum += pow(times[i], OVERLAP);
+        if (times[i] > times[cost->bound]) cost->bound = i;
+    }
     cost->seconds = m->launch + beginning + pow(sum, 1.0 / OVERLAP);
-    cost->bound = moving > computing ? BOUND_MEMORY : chains > busy ? BOUND_CHAIN : cost->bound;
 }
