@@ -5,7 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { RINGS_MAX = 64, IN_FLIGHT_MAX = 16, SAMPLES = 12, TRAFFIC_ALL = 64, ISSUE_CYCLES = 16, WAIT_CYCLES = 20 };
+enum {
+    RINGS_MAX = 64,
+    IN_FLIGHT_MAX = 16,
+    SAMPLES = 12,
+    TRAFFIC_ALL = 64,
+    ISSUE_CYCLES = 16,
+    WAIT_CYCLES = 40,
+    RESULT_CYCLES = 60
+};
 
 const char *const bound_names[BOUND_COUNT] = {
     [UNIT_TENSOR] = "tensor cores", [UNIT_SPECIAL] = "special functions",
@@ -132,7 +140,7 @@ static void wait_for_products(Walk *w, int pending)
 {
     Clock *const c = &w->clock;
     while (c->n_in_flight > pending) {
-        c->now = fmax(c->now, c->in_flight[0]);
+        c->now = fmax(c->now, c->in_flight[0] + RESULT_CYCLES);
         for (int i = 1; i < c->n_in_flight; i++) c->in_flight[i - 1] = c->in_flight[i];
         c->n_in_flight--;
     }

@@ -18,6 +18,9 @@
 
 #include <math.h>
 
+// So many threads more, and a barrier takes one barrier's time more.
+static const double barrier_threads = 256;
+
 enum { PASS_BYTES = 128, SERIAL_SCAN_CYCLES = 200 }; // of one warp, for 32 elements
 
 // How much slower mma.sync is than products of whole groups, which read shared memory themselves.
@@ -273,8 +276,8 @@ static void add_work(Lowering *lo, const ScheduleRole *role, const Action *actio
     case ACTION_DECLARE:
         if (action->declare.what == DECLARE_VALUE) add_scalar(action->op, work);
         return;
-    case ACTION_BARRIER_SYNC:
-    case ACTION_CLUSTER_SYNC: work->barriers += 1; return;
+    case ACTION_BARRIER_SYNC: work->barriers += 1 + action->barrier.threads / barrier_threads; return;
+    case ACTION_CLUSTER_SYNC: work->barriers += 4; return;
     case ACTION_GRID:
     case ACTION_LOOP:
     case ACTION_IF:
