@@ -18,6 +18,7 @@ const NoteInfo note_infos[NOTE_KINDS] = {
     [NOTE_SERIAL]         = { "serial",         "one thread or warp works alone" },
     [NOTE_CONVERSION]     = { "conversion",     "layout conversion through memory" },
     [NOTE_OCCUPANCY]      = { "occupancy",      "too few warps" },
+    [NOTE_BRANCHES] = { "branches", "a branch for each element" },
     [NOTE_NOT_VECTORISED] = { "not_vectorised", "loop that is not vectorised" },
 };
 // clang-format on

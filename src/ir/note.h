@@ -26,6 +26,7 @@ typedef enum NoteKind {
     NOTE_SERIAL,         // one thread or warp works, the others wait
     NOTE_CONVERSION,     // values that go through memory to get into another layout
     NOTE_OCCUPANCY,      // too few warps to hide what each waits for, and no pipeline
+    NOTE_BRANCHES,       // a branch for each element
     NOTE_NOT_VECTORISED, // a loop that runs an element at a time
     NOTE_KINDS
 } NoteKind;

@@ -23,7 +23,8 @@ notes() { # notes TARGET FILE|FOLDER...
 
 for target in sm_90a cpu; do
     golden=$here/kinds.$target.expect
-    notes $target $here/kinds.tile >"$work/kinds" 2>&1
+    # but for the figures, which follow the rates of machines
+    notes $target $here/kinds.tile 2>&1 | sed "s/ ([^()]*of the time)//" >"$work/kinds"
     [ -n "${KILN_UPDATE_GOLDEN:-}" ] && cp "$work/kinds" "$golden"
     if diff -u "$golden" "$work/kinds"; then passed=$((passed + 1)); else
         failed=$((failed + 1))

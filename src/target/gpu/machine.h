@@ -28,6 +28,7 @@ typedef struct GpuMachine {
     double instruction; // and if the second mostly depends on the first
     double load;        // until an element of a tensor is there
     double barrier, shuffle;
+    double branch;   // around loads from memory: jump, wait for them, go on
     double begin;    // from a persistent CTA's first instruction to its first use of a tile that is fetched
     double start;    // of a CTA that computes one instance, until its code runs
     int warps, ctas; // of a multiprocessor, at most

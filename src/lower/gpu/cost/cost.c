@@ -81,7 +81,8 @@ static void add_traffic_of(Walk *w, const ActionWork *work)
 static double waits_of(const Walk *w, const ActionWork *work)
 {
     const GpuMachine *const m = w->question->machine;
-    return work->loads * m->load + work->shuffles * m->shuffle + work->barriers * m->barrier + work->cycles;
+    return work->loads * m->load + work->shuffles * m->shuffle + work->barriers * m->barrier +
+           work->branches * m->branch + work->cycles;
 }
 
 static void add_to_line(Walk *w, const Action *action)
@@ -98,6 +99,7 @@ static void add_to_line(Walk *w, const Action *action)
     if (work->conflicts > line->conflicts) line->conflicts = work->conflicts, line->conflicting = work->conflicting;
     line->sectors = fmax(line->sectors, work->sectors);
     line->repeats = fmax(line->repeats, work->repeats);
+    line->branches += w->scale * work->branches;
     line->idle = fmax(line->idle, work->idle);
     line->alone = fmax(line->alone, work->alone);
     add_traffic_of(w, work);

@@ -36,6 +36,7 @@ typedef struct CostLine {
     int line;
     const TileOp *op;                  // the first of them
     double used[UNITS], needed[UNITS]; // of an instance
+    double branches;                   // of a thread
     double waits;                      // cycles, one after the other
     double cycles, floor;              // of a multiprocessor, if nothing else ran; with what is needed alone
     int bound;

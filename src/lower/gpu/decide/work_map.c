@@ -213,6 +213,19 @@ static uint32_t uses_of_var(const MapCount *c, const Var *var)
     return var->id < c->n_vars ? c->uses[var->id] : 0;
 }
 
+static bool see_memory(const Expr *x, void *context)
+{
+    return x->kind == E_LOAD && is_in_memory(context, x->load.buffer);
+}
+
+// A side that loads is jumped around, element by element, and nothing overlaps. Where both sides are there, it is a select.
+static void count_branch(MapCount *c, const Expr *x, uint32_t uses_of_condition, uint32_t uses)
+{
+    const bool loads = expr_any(x->select.a, see_memory, c) || expr_any(x->select.b, see_memory, c);
+    if (loads && uses_of_condition)
+        c->work->branches = fmax(c->work->branches, c->times * times_of(c, uses) / c->threads);
+}
+
 static uint32_t count_expression(MapCount *c, Expr *x)
 {
     Expr **slots[EXPR_SLOTS_MAX];
@@ -224,7 +237,13 @@ static uint32_t count_expression(MapCount *c, Expr *x)
         return uses;
     }
     const int n = expr_children(x, slots, COUNT(slots));
-    for (int i = 0; i < n && i < COUNT(slots); i++) uses |= count_expression(c, *slots[i]);
+    uint32_t first = 0;
+    for (int i = 0; i < n && i < COUNT(slots); i++) {
+        const uint32_t here = count_expression(c, *slots[i]);
+        if (x->kind == E_SELECT && *slots[i] == x->select.cond) first = here;
+        uses |= here;
+    }
+    if (x->kind == E_SELECT) count_branch(c, x, first, uses);
     const OpCost cost = cost_of(x);
     add(c, uses, cost.instructions, cost.special);
     return uses;

@@ -31,6 +31,7 @@ typedef struct ActionWork {
     double used[UNITS], needed[UNITS];
     // what a thread waits for, one after the other: elements of tensors, exchanges between lanes, barriers, plain cycles
     double loads, shuffles, barriers, cycles;
+    double branches;           // elements of a thread with a branch of their own, around what is loaded from memory
     int conflicts;             // the most lanes that meet at one bank; 1: none
     const Buffer *conflicting; // the tile in which they do
     double sectors; // bytes moved over bytes wanted, of the access to a tensor that wastes most; 1: nothing is wasted
