@@ -11,7 +11,6 @@
 #include "lower/gpu/decide/find_notes.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/decide/work.h"
-#include "lower/gpu/cost/cost.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/print/print_roles.h"
@@ -83,18 +82,6 @@ static bool analyse(Lowering *lo)
     return !lo->failed;
 }
 
-enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, for what matters and what does not
-
-// How long it is expected to take, and what is to blame.
-static void estimate(Lowering *lo, Text *out)
-{
-    CostQuestion question = { lo->builder.schedule, lo->kernel, gpu_machine(lo->gpu, lo->target->card), lo->target, occupancy(lo), 1 };
-    if (!question.machine || lo->kernel->checked) return;
-    cost_print(out, cost_of(lo->arena, &question), lo->kernel);
-    question.unknown_trips = LIKELY_TRIPS;
-    find_notes(lo, cost_of(lo->arena, &question));
-}
-
 LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)
 {
     const Lowering like = { .arena = kernel->arena,
@@ -112,7 +99,7 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     if (lo->failed || !maps_suffice(lo)) return NULL;
     note_work(lo);
     explain(lo);
-    estimate(lo, cost);
+    explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
     return lo->failed || kernel->diags->errors ? NULL : unit;
 }

@@ -48,8 +48,8 @@ static bool value_of_operator(const CostValues *values, const Expr *x, int64_t *
     if (x->kind == E_BINARY && (x->op.op == X_AND || x->op.op == X_OR)) return value_of_logic(values, x, value);
     if (!cost_value(values, x->op.a, &a) || (x->kind == E_BINARY && !cost_value(values, x->op.b, &b))) return false;
     if (x->kind == E_UNARY) {
-        *value = x->op.op == X_NOT ? !a : x->op.op == X_NEG ? -a : ~a;
-        return true;
+        *value = x->op.op == X_NOT ? !a : ~a;
+        return x->op.op != X_NEG || op_compute_int(X_SUB, x->op.a->type, 0, a, value) == OP_FAULT_NONE;
     }
     if (op_compares(x->op.op)) {
         *value = op_compare_int(x->op.op, x->op.a->type, a, b);

@@ -8,15 +8,16 @@
 //
 // before: all is decided, and its cost is known              after: kernel->notes has what was found
 #include "lower/gpu/decide/find_notes.h"
-#include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/work.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/registers.h"
 
 #include <math.h>
 #include <string.h>
 
+enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, for what matters and what does not
 enum { CONFLICTS_MANY = 4, ELEMENTS_MANY = 16, REPEATS_MANY = 4, WARPS_FEW = 8 };
 static const double slow = 2, share_of_note = 0.1, share_of_ring = 0.3, sectors_wasted = 2;
 
@@ -321,4 +322,18 @@ void find_notes(Lowering *lo, const Cost *cost)
     note_grid(&f);
     note_occupancy(&f);
     notes_sort(&lo->kernel->notes);
+}
+
+void explain_cost(Lowering *lo, Text *out)
+{
+    CostQuestion question = { .schedule = lo->builder.schedule,
+                              .kernel = lo->kernel,
+                              .machine = gpu_machine(lo->gpu, lo->target->card),
+                              .target = lo->target,
+                              .occupancy = occupancy(lo),
+                              .unknown_trips = 1 };
+    if (!question.machine || lo->kernel->checked) return;
+    cost_print(out, cost_of(lo->arena, &question), lo->kernel);
+    question.unknown_trips = LIKELY_TRIPS;
+    find_notes(lo, cost_of(lo->arena, &question));
 }

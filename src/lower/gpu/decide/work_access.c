@@ -9,7 +9,13 @@
 
 #include <math.h>
 
-enum { ELSEWHERE = 1 << 20, SECTOR_BYTES = 32, SEEN_REGISTERS = 8, SEEN_MAX = SEEN_REGISTERS * WARP_LANES };
+enum {
+    COLUMNS_MAX = 1 << 30,
+    ELSEWHERE = 1 << 20,
+    SECTOR_BYTES = 32,
+    SEEN_REGISTERS = 8,
+    SEEN_MAX = SEEN_REGISTERS * WARP_LANES
+};
 
 // The values of a map's indices for a lane's n-th iteration.
 static void place_of(const Iteration *it, int reg, int lane, int64_t *index)
@@ -32,7 +38,10 @@ static void place_of(const Iteration *it, int reg, int lane, int64_t *index)
 }
 
 // What differs from lane to lane in a way that is not known: a list's elements, a scalar made of the indices.
-static int64_t scattered(int64_t x) { return x * 7919; }
+static int64_t scattered(int64_t x) { return (int64_t)((uint64_t)x * 7919); }
+
+// One number of two, that differs where they do; it wraps.
+static int64_t mixed(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * 1000003 + (uint64_t)b); }
 
 static int64_t value_at(const MapAccess *access, const Expr *x, const int64_t *index);
 
@@ -42,14 +51,14 @@ static int64_t value_of_var(const MapAccess *access, const Var *var, const int64
     for (int i = 0; i < access->it->n; i++)
         if (access->it->indices[i].var == var) return index[i];
     for (int i = 0; i < access->it->n && var->id < access->n_vars; i++)
-        if (access->uses[var->id] >> i & 1) sum = sum * 131 + index[i];
+        if (access->uses[var->id] >> i & 1) sum = mixed(sum, index[i]);
     return sum ? scattered(sum) : ELSEWHERE; // the same for all lanes
 }
 
 static int64_t value_of_load(const MapAccess *access, const Expr *x, const int64_t *index)
 {
     int64_t sum = 0;
-    for (int d = 0; d < x->load.buffer->rank; d++) sum = sum * 131 + value_at(access, x->load.subs[d], index);
+    for (int d = 0; d < x->load.buffer->rank; d++) sum = mixed(sum, value_at(access, x->load.subs[d], index));
     return scattered(sum);
 }
 
@@ -63,14 +72,17 @@ static int64_t value_at(const MapAccess *access, const Expr *x, const int64_t *i
     case E_LOAD: return value_of_load(access, x, index);
     case E_CONVERT: return value_at(access, x->convert.a, index);
     case E_SELECT: return value_at(access, x->select.a, index);
-    case E_UNARY: return x->op.op == X_NEG ? -value_at(access, x->op.a, index) : value_at(access, x->op.a, index);
+    case E_UNARY:
+        a = value_at(access, x->op.a, index);
+        if (x->op.op == X_NEG) op_compute_int(X_SUB, DTYPE_I64, 0, a, &a);
+        return a;
     case E_BINARY:
         a = value_at(access, x->op.a, index), b = value_at(access, x->op.b, index);
         op_compute_int(x->op.op, DTYPE_I64, a, b, &a);
         return a;
     case E_MATH:
         a = 0;
-        for (int i = 0; i < x->math.n; i++) a = a * 131 + value_at(access, x->math.args[i], index);
+        for (int i = 0; i < x->math.n; i++) a = mixed(a, value_at(access, x->math.args[i], index));
         return a;
     case E_FLOAT:
     case E_BITCAST:
@@ -98,9 +110,8 @@ static void see_places(const MapAccess *access, Place *places, int registers)
             int64_t index[LOOP_INDICES_MAX];
             Place place = { 0, 0 };
             place_of(access->it, reg * access->vector, lane, index);
-            for (int d = 0; d < rank - 1; d++)
-                place.row = place.row * 1000003 + value_at(access, access->subs[d], index);
-            place.column = value_at(access, access->subs[rank - 1], index) * bits / 8;
+            for (int d = 0; d < rank - 1; d++) place.row = mixed(place.row, value_at(access, access->subs[d], index));
+            place.column = value_at(access, access->subs[rank - 1], index) % COLUMNS_MAX * bits / 8;
             places[reg * WARP_LANES + lane] = place;
         }
     }
@@ -155,7 +166,7 @@ static int count_conflicts(const MapAccess *access, const TileInfo *tile, int la
         place_of(access->it, 0, lane, index);
         for (int d = 0; d < rank - 1; d++) {
             expr_as_int(access->buffer->shape[d], &extent);
-            row = row * extent + value_at(access, access->subs[d], index);
+            row = row * extent + value_at(access, access->subs[d], index) % COLUMNS_MAX;
         }
         rows[lane] = (int)(row % (tile->shared.rows > 0 ? tile->shared.rows : 1));
         columns[lane] = (int)(value_at(access, access->subs[rank - 1], index) %
