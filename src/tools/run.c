@@ -340,6 +340,43 @@ static void print_measurement(const Running *r, const Case *c, const Measurement
         print_floor(work, &ceiling, t);
 }
 
+// By the model of cost, of each step; 0: of some it is not known.
+typedef struct Expected {
+    double seconds;
+    bool unknown;
+} Expected;
+
+static kiln_status add_expected(const Compiled *compiled, void *context)
+{
+    Expected *const expected = context;
+    expected->seconds += compiled->unit->expected_seconds;
+    expected->unknown |= compiled->unit->expected_seconds <= 0;
+    return KILN_OK;
+}
+
+static double expected_seconds(const Running *r)
+{
+    BuildRequest request = r->request.build;
+    Expected expected = { 0, false };
+    LaunchValue *const values = NEW_ARRAY(r->arena, LaunchValue, r->wanted->n_launch + 1);
+    if (!request.target.gpu) return 0;
+    request.bindings = r->wanted->build;
+    request.n_bindings = r->wanted->n_build;
+    request.target.launch = values;
+    for (int i = 0; i < r->wanted->n_launch; i++)
+        if (r->wanted->launch[i].kind == BIND_INT)
+            values[request.target.n_launch++] =
+                (LaunchValue){ r->wanted->launch[i].name, r->wanted->launch[i].integer };
+    return kernel_compile(&request, NULL, NULL, add_expected, &expected) || expected.unknown ? 0 : expected.seconds;
+}
+
+static void print_expected(const Running *r)
+{
+    const double seconds = expected_seconds(r);
+    if (seconds > 0)
+        printf("  %-10s %10.3f ms by the model of cost; see 'kiln explain --cost'\n", "expected", 1e3 * seconds);
+}
+
 static void print_json_count(const char *name, double count, const char *unknown, bool at_most)
 {
     if (!unknown) {
@@ -362,6 +399,8 @@ static void print_json(const Running *r, const Verdict *v, const Measurement *m)
         fprintf(json_output(),
                 ", \"runs\": %d, \"median_seconds\": %.9f, \"fastest_seconds\": %.9f, \"slowest_seconds\": %.9f",
                 m->runs, m->median, m->fastest, m->slowest);
+        const double expected = expected_seconds(r);
+        if (expected > 0) fprintf(json_output(), ", \"expected_seconds\": %.9f", expected);
         print_json_count("operations", m->work.operations, m->work.operations_unknown, m->work.at_most);
         print_json_count("bytes", m->work.bytes, m->work.bytes_unknown, m->work.at_most);
     }
@@ -393,6 +432,7 @@ static int time_case(Running *r, Case *c, const Verdict *v)
         print_json(r, v, &m);
     } else {
         print_measurement(r, c, &m);
+        print_expected(r);
         print_notes(r, c->build->kernel);
     }
     return EXIT_OK;

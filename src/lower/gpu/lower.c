@@ -99,7 +99,8 @@ LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, 
     if (lo->failed || !maps_suffice(lo)) return NULL;
     note_work(lo);
     explain(lo);
-    explain_cost(lo, cost);
+    const double seconds = explain_cost(lo, cost);
     LoopUnit *const unit = print_kernel(lo);
+    if (unit) unit->expected_seconds = seconds;
     return lo->failed || kernel->diags->errors ? NULL : unit;
 }

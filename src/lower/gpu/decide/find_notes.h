@@ -7,6 +7,6 @@
 #include "lower/gpu/facts/lowering.h"
 
 void find_notes(Lowering *lo, const Cost *cost);
-void explain_cost(Lowering *lo, Text *out); // how long the schedule is expected to take; and finds the notes
+double explain_cost(Lowering *lo, Text *out); // how long it is expected to take (0: not known); and finds the notes
 
 #endif

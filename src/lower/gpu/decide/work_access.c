@@ -166,7 +166,7 @@ static int count_conflicts(const MapAccess *access, const TileInfo *tile, int la
         place_of(access->it, 0, lane, index);
         for (int d = 0; d < rank - 1; d++) {
             expr_as_int(access->buffer->shape[d], &extent);
-            row = row * extent + value_at(access, access->subs[d], index) % COLUMNS_MAX;
+            row = (row * extent + value_at(access, access->subs[d], index) % COLUMNS_MAX) % COLUMNS_MAX;
         }
         rows[lane] = (int)(row % (tile->shared.rows > 0 ? tile->shared.rows : 1));
         columns[lane] = (int)(value_at(access, access->subs[rank - 1], index) %
