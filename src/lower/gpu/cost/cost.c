@@ -12,7 +12,8 @@ enum {
     TRAFFIC_ALL = 64,
     ISSUE_CYCLES = 16,
     WAIT_CYCLES = 40,
-    RESULT_CYCLES = 60
+    RESULT_CYCLES = 90,
+    FENCE_CYCLES = 40
 };
 
 const char *const bound_names[BOUND_COUNT] = {
@@ -173,6 +174,7 @@ static void run_action(Walk *w, const Action *action)
     case ACTION_COPY:
         if (action->work) run_copy(w, action);
         return;
+    case ACTION_FENCE_ASYNC: w->clock.now += FENCE_CYCLES; return;
     case ACTION_COPY_WAIT:
         if (action->wait.pending == 0) w->clock.now = fmax(w->clock.now, w->clock.copied);
         return;
