@@ -16,6 +16,7 @@ typedef struct Survey {
     Nest *nest;
     int score[MAX_RANK + 8];
     bool narrow_target[MAX_RANK + 8]; // index is reduced into a type that cannot hold partial results
+    const Buffer *reduced; // while the op that reduces into it is looked at: it is not accessed in the innermost loop
     bool plain;
     TileKind in_the_way;
 } Survey;
@@ -33,7 +34,7 @@ static void each_op(TileOp *op, void (*visit)(TileOp *, void *), void *context)
 static void score_access(const TileUse *use, void *context)
 {
     Survey *const s = context;
-    if (!use->subs) return;
+    if (!use->subs || use->buffer == s->reduced) return;
     for (int i = 0; i < s->forall->forall.n; i++) {
         Var *const var = s->forall->forall.indices[i].var;
         for (int d = 0; d < use->buffer->rank; d++) {
@@ -57,6 +58,7 @@ static bool is_vectorisable(TileKind kind)
 static void survey_op(TileOp *op, void *context)
 {
     Survey *const s = context;
+    s->reduced = op->kind == T_UPDATE && op->update.reduces ? op->update.buffer : NULL;
     tile_uses(op, score_access, s);
     const bool is_atomic = op->kind == T_LET && op->let.value && expr_has_atomic(op->let.value);
     if (is_vectorisable(op->kind) && !is_atomic) {
