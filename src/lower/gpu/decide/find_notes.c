@@ -19,7 +19,7 @@
 
 enum { LIKELY_TRIPS = 16 }; // of loops whose length is not known, for what matters and what does not
 enum { CONFLICTS_MANY = 4, ELEMENTS_MANY = 16, REPEATS_MANY = 4, WARPS_FEW = 8 };
-static const double slow = 2, share_of_note = 0.1, share_of_ring = 0.3, sectors_wasted = 2;
+static const double slow = 2, share_of_note = 0.1, share_of_ring = 0.3, more_than_units = 1.2, sectors_wasted = 2;
 
 typedef struct Finding {
     Lowering *lo;
@@ -272,7 +272,14 @@ static bool note_op(Lowering *lo, TileOp *op, void *context)
 
 // ---- the whole
 
-// Their copies run ahead, but not far enough.
+static double busiest_unit(const Cost *cost)
+{
+    double cycles = 0;
+    for (int u = 0; u < UNITS; u++) cycles = fmax(cycles, cost->units[u]);
+    return cycles;
+}
+
+// Their copies run ahead, but not far enough: the units could do more.
 static void note_rings(const Finding *f)
 {
     const Schedule *const schedule = f->lo->builder.schedule;
@@ -280,7 +287,8 @@ static void note_rings(const Finding *f)
         const ScheduleTile *const tile = schedule->tiles.items[i];
         if (tile->place != TILE_SHARED || tile->ring == NO_RING) continue;
         const double late = f->cost->late[tile->ring], alone = f->cost->chain;
-        if (alone / f->cost->resident * 1.2 < f->cost->cycles || late < share_of_ring * alone) continue;
+        if (alone / f->cost->resident < more_than_units * busiest_unit(f->cost) || late < share_of_ring * alone)
+            continue;
         note_add(f->lo->kernel, NOTE_COPY_WAITS, tile->span,
                  tile->slots < 2 ? "a pipeline around with stages(2) or more, or smaller tiles, of which more fit"
                                  : "more stages, or smaller tiles",
@@ -304,8 +312,7 @@ static void note_occupancy(const Finding *f)
     const TileKernel *const kernel = f->lo->kernel;
     const Schedule *const schedule = f->lo->builder.schedule;
     const double warps = f->cost->resident * schedule->threads / 32.0;
-    double units = 0;
-    for (int u = 0; u < UNITS; u++) units = fmax(units, f->cost->units[u]);
+    const double units = busiest_unit(f->cost);
     if (kernel->n_grid == 0 || f->lo->has_producer || warps >= WARPS_FEW ||
         f->cost->chain / f->cost->resident < slow * units)
         return;
