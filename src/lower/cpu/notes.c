@@ -6,7 +6,7 @@
 // why; the note is made if the statement, so slowed down, matters beside the whole kernel.
 #include "lower/cpu/cpu.h"
 
-enum { LIKELY_TRIPS = 16, LIKELY_EXTENT = 256, VECTOR = 16, PRODUCT_VECTOR = 64 };
+enum { LIKELY_TRIPS = 16, LIKELY_EXTENT = 256, NODES_MAX = 10000, VECTOR = 16, PRODUCT_VECTOR = 64 };
 static const double share_of_note = 0.1;
 
 struct CpuWeights {
@@ -41,10 +41,12 @@ static double elements_of(const Region *region)
     return n;
 }
 
+// Subtrees are shared: what is large enough is not counted to its end.
 static bool count_node(const Expr *x, void *context)
 {
-    *(double *)context += x->kind != E_INT && x->kind != E_VAR;
-    return false;
+    double *const n = context;
+    *n += x->kind != E_INT && x->kind != E_VAR;
+    return *n > NODES_MAX;
 }
 
 static void count_slot(Expr **slot, void *context) { expr_any(*slot, count_node, context); }
@@ -52,7 +54,7 @@ static void count_slot(Expr **slot, void *context) { expr_any(*slot, count_node,
 static double nodes_of_block(TileOp *op)
 {
     double n = 0;
-    for (; op; op = op->next) {
+    for (; op && n <= NODES_MAX; op = op->next) {
         TileOp **body;
         tile_each_expr(op, count_slot, &n);
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) n += nodes_of_block(*body);

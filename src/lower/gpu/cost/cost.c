@@ -8,7 +8,9 @@
 enum {
     RINGS_MAX = 64,
     IN_FLIGHT_MAX = 16,
-    SAMPLES = 12,
+    SAMPLES = 8,
+    VISITS_MAX = 50000,
+    WALKED_DEPTH = 2, // of loops around each other: within, a step is walked once
     TRAFFIC_ALL = 64,
     ISSUE_CYCLES = 16,
     WAIT_CYCLES = 40,
@@ -39,6 +41,7 @@ typedef struct Walk {
     double groups, warps; // of the role; of one group
     CostValues values;
     Clock clock;
+    int depth, visits;     // of loops; of actions
     double scale;          // how often this happens, of an instance
     const Action *product; // the product that the walk is inside of
     const TileOp *around;  // the operation of the innermost action around that has one
@@ -297,15 +300,21 @@ static void walk_steps(Walk *w, const Action *loop, double trips, bool known)
     w->waited = 0;
     w->around = loop->loop.source;
     for (int i = 0; (body = tile_bodies((TileOp *)loop->loop.source, i)) != NULL; i++) cost_forget(&w->values, *body);
-    if (known) walk_step(w, loop, 0, true, 1);
-    const double between = known ? trips - 2 : trips;
-    if (between > 0) {
+    const bool in_parts = known && w->depth < WALKED_DEPTH && w->visits < VISITS_MAX;
+    w->depth++;
+    if (in_parts) walk_step(w, loop, 0, true, 1);
+    const double between = in_parts ? trips - 2 : trips;
+    if (between > 0 && !in_parts) {
+        const double began = w->clock.now, step = walk_step(w, loop, 0.5, known, between);
+        shift_clock(&w->clock, began + limit_by_rings(w, step, between) * between - w->clock.now);
+    } else if (between > 0) {
         walk_step(w, loop, 0.5, known, 0); // what the step before has left in flight is there
         const double began = w->clock.now, took = walk_step(w, loop, 0.5, known, between);
         const double step = limit_by_rings(w, took, between);
         shift_clock(&w->clock, began + step * (between - 1) - w->clock.now); // the round that warms up was one of them
     }
-    if (known && trips > 1) walk_step(w, loop, 1, true, 1);
+    if (in_parts && trips > 1) walk_step(w, loop, 1, true, 1);
+    w->depth--;
     w->waited = outside;
     w->around = around;
 }
@@ -387,6 +396,7 @@ static void walk_scope(Walk *w, const Action *action)
 
 static void walk_action(Walk *w, const Action *action)
 {
+    w->visits++;
     switch ((int)action->kind) {
     case ACTION_GRID: walk_block(w, action->body); return;
     case ACTION_LOOP: walk_loop(w, action); return;
@@ -521,7 +531,8 @@ static void finish_lines(Walk *w)
         if (line->waits > line->cycles) line->cycles = line->waits, line->bound = BOUND_WAITS;
         for (int u = 0; u < UNITS; u++) amounts[u] += line->used[u];
     }
-    qsort(cost->lines.items, (size_t)cost->lines.count, sizeof *cost->lines.items, compare_lines);
+    if (cost->lines.count > 1)
+        qsort(cost->lines.items, (size_t)cost->lines.count, sizeof *cost->lines.items, compare_lines);
     const double rates[UNITS] = { m->tensor, m->special, m->issue, m->shared, m->memory };
     for (int u = 0; u < UNITS; u++) cost->units[u] = amounts[u] / rates[u];
     cost->cycles = longest_unit(m, amounts, &cost->bound);

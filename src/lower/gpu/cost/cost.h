@@ -81,6 +81,7 @@ typedef struct CostValues {
         bool known;
     } * vars; // by Var.id
     int n_vars;
+    int64_t *effort; // statements that may still be run or looked at; below 0, loops are not counted any more
 } CostValues;
 CostValues cost_values_new(Arena *arena, const CostQuestion *question); // those of the launch
 bool cost_value(const CostValues *values, const Expr *x, int64_t *value);

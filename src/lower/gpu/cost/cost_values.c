@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { EFFORT_MAX = 200000 };
+
 static void set_launch_value(CostValues *values, const CostQuestion *question, const Var *var)
 {
     for (int i = 0; i < question->target->n_launch; i++)
@@ -16,6 +18,8 @@ CostValues cost_values_new(Arena *arena, const CostQuestion *question)
     const TileKernel *const kernel = question->kernel;
     CostValues values = { .n_vars = kernel->n_vars + 1 };
     values.vars = arena_alloc(arena, sizeof *values.vars * (size_t)values.n_vars);
+    values.effort = arena_alloc(arena, sizeof *values.effort);
+    *values.effort = EFFORT_MAX;
     for (int i = 0; i < kernel->n_binds; i++) set_launch_value(&values, question, kernel->binds[i].symbol);
     for (int i = 0; i < kernel->n_params; i++)
         if (!kernel->params[i].is_tensor) set_launch_value(&values, question, kernel->params[i].scalar);
@@ -29,10 +33,12 @@ void cost_value_set(CostValues *values, const Var *var, bool known, int64_t valu
     values->vars[var->id].value = value;
 }
 
+static bool value_of(const CostValues *values, const Expr *x, int64_t *value);
+
 static bool value_of_logic(const CostValues *values, const Expr *x, int64_t *value)
 {
     int64_t a, b;
-    const bool knows_a = cost_value(values, x->op.a, &a), knows_b = cost_value(values, x->op.b, &b);
+    const bool knows_a = value_of(values, x->op.a, &a), knows_b = value_of(values, x->op.b, &b);
     const int64_t decides = x->op.op == X_OR;
     if ((knows_a && (a != 0) == decides) || (knows_b && (b != 0) == decides)) {
         *value = decides;
@@ -46,7 +52,7 @@ static bool value_of_operator(const CostValues *values, const Expr *x, int64_t *
 {
     int64_t a, b = 0;
     if (x->kind == E_BINARY && (x->op.op == X_AND || x->op.op == X_OR)) return value_of_logic(values, x, value);
-    if (!cost_value(values, x->op.a, &a) || (x->kind == E_BINARY && !cost_value(values, x->op.b, &b))) return false;
+    if (!value_of(values, x->op.a, &a) || (x->kind == E_BINARY && !value_of(values, x->op.b, &b))) return false;
     if (x->kind == E_UNARY) {
         *value = x->op.op == X_NOT ? !a : ~a;
         return x->op.op != X_NEG || op_compute_int(X_SUB, x->op.a->type, 0, a, value) == OP_FAULT_NONE;
@@ -63,11 +69,11 @@ static bool value_of_math(const CostValues *values, const Expr *x, int64_t *valu
     int64_t v[BUILTIN_ARGUMENTS_MAX];
     if (dtype_is_float(x->type) || !builtins[x->math.fn].integer) return false;
     for (int i = 0; i < x->math.n; i++)
-        if (!cost_value(values, x->math.args[i], &v[i])) return false;
+        if (!value_of(values, x->math.args[i], &v[i])) return false;
     return builtins[x->math.fn].integer(x->math.args[0]->type, v, value) == OP_FAULT_NONE;
 }
 
-bool cost_value(const CostValues *values, const Expr *x, int64_t *value)
+static bool value_of(const CostValues *values, const Expr *x, int64_t *value)
 {
     int64_t cond;
     if (!x || dtype_is_float(x->type)) return false;
@@ -80,8 +86,8 @@ bool cost_value(const CostValues *values, const Expr *x, int64_t *value)
     case E_UNARY:
     case E_BINARY: return !dtype_is_float(x->op.a->type) && value_of_operator(values, x, value);
     case E_SELECT:
-        return cost_value(values, x->select.cond, &cond) && cost_value(values, cond ? x->select.a : x->select.b, value);
-    case E_CONVERT: return cost_value(values, x->convert.a, value);
+        return value_of(values, x->select.cond, &cond) && value_of(values, cond ? x->select.a : x->select.b, value);
+    case E_CONVERT: return value_of(values, x->convert.a, value);
     case E_MATH: return value_of_math(values, x, value);
     case E_FLOAT:
     case E_LOAD:
@@ -94,6 +100,13 @@ bool cost_value(const CostValues *values, const Expr *x, int64_t *value)
     return false;
 }
 
+// Subtrees are shared: what is large is not looked at.
+bool cost_value(const CostValues *values, const Expr *x, int64_t *value)
+{
+    enum { NODES_MAX = 1000 };
+    return x && !expr_larger(x, NODES_MAX) && value_of(values, x, value);
+}
+
 // ---- statements
 
 // What a statement sets in its course is not known any more.
@@ -101,6 +114,7 @@ void cost_forget(CostValues *values, const TileOp *block)
 {
     for (const TileOp *op = block; op; op = op->next) {
         TileOp **body;
+        --*values->effort;
         if (op->kind == T_UPDATE && op->update.var) cost_value_set(values, op->update.var, false, 0);
         if (op->kind == T_SET) cost_value_set(values, op->let.var, false, 0);
         for (int i = 0; (body = tile_bodies((TileOp *)op, i)) != NULL; i++) cost_forget(values, *body);
@@ -125,6 +139,7 @@ void cost_run_scalar(CostValues *values, const TileOp *op)
 {
     TileOp **body;
     int64_t value = 0;
+    --*values->effort;
     if (op->kind == T_LET || op->kind == T_SET) {
         const bool known = cost_value(values, op->let.value, &value);
         cost_value_set(values, op->let.var, known, value);
@@ -145,12 +160,12 @@ bool cost_count_while(Arena *arena, const CostValues *values, const TileOp *loop
     at.vars = arena_alloc(arena, sizeof *at.vars * (size_t)at.n_vars);
     memcpy(at.vars, values->vars, sizeof *at.vars * (size_t)at.n_vars);
     bool known = true;
-    while (n < STEPS_MAX && (known = cost_value(&at, loop->while_.cond, &cond)) && cond) {
+    while (n<STEPS_MAX && * values->effort> 0 && (known = cost_value(&at, loop->while_.cond, &cond)) && cond) {
         n++;
         for (const TileOp *op = loop->while_.body; op; op = op->next) cost_run_scalar(&at, op);
         for (const TileOp *op = loop->while_.step; op; op = op->next) cost_run_scalar(&at, op);
     }
     arena_rewind(arena, mark);
     *trips = n;
-    return known && n < STEPS_MAX;
+    return known && n<STEPS_MAX && * values->effort> 0;
 }

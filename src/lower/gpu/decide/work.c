@@ -303,6 +303,7 @@ typedef struct Used {
     bool *vars; // by id
     int n;
     bool more; // one was added
+    bool all;  // it is not known which
 } Used;
 
 static bool see_var(const Expr *x, void *context)
@@ -313,7 +314,14 @@ static bool see_var(const Expr *x, void *context)
     return false;
 }
 
-static void see_vars(Expr **slot, void *context) { expr_any(*slot, see_var, context); }
+// Subtrees are shared: of what is large, all is taken to be used.
+static void see_vars(Expr **slot, void *context)
+{
+    enum { NODES_MAX = 1000 };
+    Used *const used = context;
+    if (!expr_larger(*slot, NODES_MAX)) expr_any(*slot, see_var, used);
+    else if (!used->all) used->all = used->more = true;
+}
 
 static bool see_vars_of(Lowering *lo, TileOp *op, void *context)
 {
@@ -328,11 +336,12 @@ static bool is_scalar(const Action *action)
            (action->kind == ACTION_SCALAR || action->kind == ACTION_DECLARE);
 }
 
+static bool is_used(const Used *used, const Var *var) { return used->all || var->id >= used->n || used->vars[var->id]; }
+
 static void find_used(Lowering *lo, const Action *action, Used *used)
 {
     for (; action; action = action->next) {
-        const bool is_needed =
-            !is_scalar(action) || (action->op->let.var->id < used->n && used->vars[action->op->let.var->id]);
+        const bool is_needed = !is_scalar(action) || is_used(used, action->op->let.var);
         TileOp *const op = (TileOp *)action->op;
         const bool is_flow = action->kind == ACTION_LOOP || action->kind == ACTION_IF || action->kind == ACTION_SCOPE;
         if (op && is_needed && !is_flow) visit_op(lo, op, see_vars_of, used);
@@ -364,9 +373,7 @@ static void note_block(Lowering *lo, const ScheduleRole *role, Action *action, c
 {
     for (; action; action = action->next) {
         ActionWork *const work = NEW(lo->arena, ActionWork, .conflicts = 1, .sectors = 1, .repeats = 1, .idle = 1);
-        const bool is_used =
-            !is_scalar(action) || action->op->let.var->id >= used->n || used->vars[action->op->let.var->id];
-        if (is_used) add_work(lo, role, action, work);
+        if (!is_scalar(action) || is_used(used, action->op->let.var)) add_work(lo, role, action, work);
         if (!is_idle(work)) action->work = work;
         note_block(lo, role, action->body, used);
         note_block(lo, role, action->otherwise, used);

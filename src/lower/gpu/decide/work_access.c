@@ -10,6 +10,7 @@
 #include <math.h>
 
 enum {
+    NODES_MAX = 64,
     COLUMNS_MAX = 1 << 30,
     ELSEWHERE = 1 << 20,
     SECTOR_BYTES = 32,
@@ -44,6 +45,14 @@ static int64_t scattered(int64_t x) { return (int64_t)((uint64_t)x * 7919); }
 static int64_t mixed(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * 1000003 + (uint64_t)b); }
 
 static int64_t value_at(const MapAccess *access, const Expr *x, const int64_t *index);
+
+// Subtrees are shared, and a place is looked at for every lane.
+static bool is_small(const MapAccess *access)
+{
+    for (int d = 0; d < access->buffer->rank; d++)
+        if (expr_larger(access->subs[d], NODES_MAX)) return false;
+    return true;
+}
 
 static int64_t value_of_var(const MapAccess *access, const Var *var, const int64_t *index)
 {
@@ -138,9 +147,13 @@ void add_tensor_access(const MapAccess *access, ActionWork *work)
                                                                                                   : SEEN_REGISTERS;
     const int bits = dtype_bits(access->buffer->type),
               wide = bits * access->vector / 8 > 0 ? bits * access->vector / 8 : 1;
-    see_places(access, places, registers);
     const int n = registers * WARP_LANES;
-    const double sectors = count_different(places, n, SECTOR_BYTES), wanted = count_different(places, n, wide);
+    double sectors = (double)n * wide / SECTOR_BYTES, wanted = n; // as if side by side
+    if (is_small(access)) {
+        see_places(access, places, registers);
+        sectors = count_different(places, n, SECTOR_BYTES);
+        wanted = count_different(places, n, wide);
+    }
     const double waste = fmax(1, sectors * SECTOR_BYTES / (wanted * wide));
     const double bytes = access->needed * bits / 8, instructions = access->threads / access->vector / WARP_LANES;
     work->used[UNIT_MEMORY] += bytes * waste;
@@ -160,7 +173,7 @@ static int count_conflicts(const MapAccess *access, const TileInfo *tile, int la
 {
     int rows[WARP_LANES], columns[WARP_LANES];
     const int rank = access->buffer->rank;
-    if (buffer_root(access->buffer) != access->buffer || rank < 1) return 1;
+    if (buffer_root(access->buffer) != access->buffer || rank < 1 || !is_small(access)) return 1;
     for (int lane = 0; lane < lanes; lane++) {
         int64_t index[LOOP_INDICES_MAX], row = 0, extent = 1;
         place_of(access->it, 0, lane, index);

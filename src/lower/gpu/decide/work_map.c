@@ -11,6 +11,7 @@
 #include <math.h>
 
 enum {
+    NODES_MAX = 20000,      // of the expressions of a map
     UNROLLED = 4,           // iterations of a loop whose loads are made together
     UNKNOWN_TRIPS = 8,      // of a loop inside a map whose length is not known
     UNKNOWN_EXTENT = 1024,  // of a map's index
@@ -25,8 +26,9 @@ typedef struct MapCount {
     double extent[LOOP_INDICES_MAX], run[LOOP_INDICES_MAX]; // of an index: its values, and how many a thread has
     uint32_t all;                                           // indices
     uint32_t *uses;                                         // by variable id: the indices that it depends on
-    int n_vars, depth;                                      // depth: the longest chain of loads
-    double rounds;                                          // of the longest loop that is not unrolled
+    int nodes;         // of expressions that are still looked at: subtrees are shared
+    int n_vars, depth; // depth: the longest chain of loads
+    double rounds;     // of the longest loop that is not unrolled
 } MapCount;
 
 static double values_of(const MapCount *c, uint32_t uses)
@@ -139,16 +141,23 @@ static OpCost cost_of(const Expr *x)
     return (OpCost){ 0, 0 };
 }
 
-int load_depth(const Expr *x)
+static int depth_of(const Expr *x, int *nodes)
 {
     Expr **slots[EXPR_SLOTS_MAX];
     int depth = 0;
+    if (--*nodes < 0) return 0;
     const int n = expr_children((Expr *)x, slots, COUNT(slots));
     for (int i = 0; i < n && i < COUNT(slots); i++) {
-        const int inner = load_depth(*slots[i]);
+        const int inner = depth_of(*slots[i], nodes);
         if (inner > depth) depth = inner;
     }
     return depth + ((x->kind == E_LOAD && buffer_root(x->load.buffer)->kind == BUFFER_TENSOR) || x->kind == E_ATOMIC);
+}
+
+int load_depth(const Expr *x)
+{
+    int nodes = NODES_MAX;
+    return depth_of(x, &nodes);
 }
 
 // ---- accesses
@@ -221,6 +230,8 @@ static bool see_memory(const Expr *x, void *context)
 // A side that loads is jumped around, element by element, and nothing overlaps. Where both sides are there, it is a select.
 static void count_branch(MapCount *c, const Expr *x, uint32_t uses_of_condition, uint32_t uses)
 {
+    enum { LARGE = 1000 };
+    if (expr_larger(x, LARGE)) return;
     const bool loads = expr_any(x->select.a, see_memory, c) || expr_any(x->select.b, see_memory, c);
     if (loads && uses_of_condition)
         c->work->branches = fmax(c->work->branches, c->times * times_of(c, uses) / c->threads);
@@ -230,6 +241,7 @@ static uint32_t count_expression(MapCount *c, Expr *x)
 {
     Expr **slots[EXPR_SLOTS_MAX];
     uint32_t uses = 0;
+    if (--c->nodes < 0) return 0;
     if (x->kind == E_VAR) return uses_of_var(c, x->var.var);
     if (x->kind == E_LOAD) {
         uses = count_subscripts(c, x->load.buffer, x->load.subs);
@@ -415,7 +427,8 @@ void add_map_work(Lowering *lo, const TileOp *forall, const Iteration *it, Actio
                    .work = work,
                    .threads = partition_threads(it->partition),
                    .times = 1,
-                   .n_vars = lo->kernel->n_vars };
+                   .n_vars = lo->kernel->n_vars,
+                   .nodes = NODES_MAX };
     c.uses = NEW_ARRAY(lo->arena, uint32_t, c.n_vars + 1);
     measure_indices(&c);
     const double values = values_of(&c, c.all);
