@@ -30,6 +30,7 @@ static const Pass cuda_passes[] = {
     { "forward-indices", forward_indices },
     { "sink-tiles",      sink_tiles },
     { "split-bounds",    split_bounds },
+    { "hoist-choices",   hoist_choices },
     { NULL, NULL },
 };
 
