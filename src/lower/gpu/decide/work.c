@@ -115,12 +115,18 @@ static double elements_of_map(const TileOp *forall)
     return n;
 }
 
+static double elements_moved(const TileOp *op)
+{
+    if (op->kind == T_COPY || op->kind == T_ATOMIC_TILE) return elements_of(&op->copy.dst);
+    return op->kind == T_FORALL ? elements_of_map(op) : 0;
+}
+
 // By cp.async, or through registers in 16-byte pieces.
 static void add_pieces(Lowering *lo, const TileOp *map, bool converts, ActionWork *work)
 {
     TileOp *const op = (TileOp *)map; // it is only looked at
     const Buffer *tensor = NULL;
-    const double elements = op->kind == T_COPY ? elements_of(&op->copy.dst) : elements_of_map(op);
+    const double elements = elements_moved(op);
     each_use(lo, op, note_tensor, &tensor);
     const double bytes = elements * (tensor ? dtype_bits(tensor->type) : 16) / 8.0;
     work->used[UNIT_ISSUE] += bytes / PIECE_BYTES / WARP_LANES * 3 + (converts ? elements * 2 / WARP_LANES : 0);
@@ -162,9 +168,10 @@ static void add_staged_store(const TileOp *op, int groups, int all, ActionWork *
     add_traffic(work, buffer_root(op->copy.dst.buffer), bytes, true);
 }
 
+// Of 16-bit elements, a matrix by an instruction.
 static void add_panels(const TileOp *op, ActionWork *work)
 {
-    const double elements = elements_of(&op->copy.dst), bytes = elements * dtype_bits(op->copy.dst.buffer->type) / 8;
+    const double elements = elements_moved(op), bytes = elements * 2;
     work->used[UNIT_ISSUE] += elements / WARP_LANES * 0.75;
     work->used[UNIT_SHARED] += bytes / PASS_BYTES;
     work->needed[UNIT_SHARED] += bytes / PASS_BYTES;
