@@ -20,6 +20,7 @@ void scalar_loops(TileKernel *kernel);      // a few iterations that reduce tens
 void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient
 void widen_sums(TileKernel *kernel);      // sums that no order of loops completes together get wide tiles
 void hoist_choices(TileKernel *kernel);   // what a side of a choice reads from a shared tile is read before it
+void sink_tiles(TileKernel *kernel);      // a tile that one loop alone fills and reads is declared in it
 void trace_foralls(TileKernel *kernel);   // --check: stop where iterations depend on each other
 
 #endif

@@ -82,6 +82,53 @@ static bool analyse(Lowering *lo)
     return !lo->failed;
 }
 
+// What is wrong goes to `diags`.
+static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *diags)
+{
+    Lowering *const lo = NEW(like->arena, Lowering);
+    *lo = *like;
+    lo->groups_wanted = groups;
+    lo->is_last_attempt = is_last;
+    lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+    lo->diags = lo->kernel->diags = diags;
+    lo->failed = !analyse(lo);
+    lo->diags = lo->kernel->diags = like->diags;
+    return lo;
+}
+
+static bool count_loops(Lowering *lo, TileOp *op, void *context)
+{
+    *(int *)context += op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_LOOP;
+    return op->kind == T_FORALL;
+}
+
+// Products that no unit computes.
+static int loop_products_of(Lowering *lo)
+{
+    int n = 0;
+    each_op(lo, lo->kernel->body, count_loops, &n);
+    return n;
+}
+
+// With as many groups as are hinted. Where their threads have too few registers, with another number: more groups divide the
+// products, fewer have more registers each. If none does, it is said what they lack as hinted.
+static Lowering *analyse_kernel(const Lowering *like)
+{
+    Lowering *const first = attempt(like, 0, false, like->diags);
+    if (!first->lacks_registers) return first;
+    const int hinted = first->partition.warps == 4 ? first->partition.groups : 0; // 0: a group is more than was hinted
+    const int others[] = { 2 * hinted, hinted / 2, 1, 2, 3, 4 };
+    for (int i = 0; i < COUNT(others); i++) {
+        if (others[i] == hinted || !may_have_groups(first, others[i])) continue;
+        Lowering *const other = attempt(like, others[i], true, diags_new(like->arena));
+        if (other->failed || loop_products_of(other) > loop_products_of(first)) continue;
+        note(other, "the threads of as many warps as are hinted have too few registers: there are %d groups",
+             other->partition.groups);
+        return other;
+    }
+    return attempt(like, 0, true, like->diags);
+}
+
 LoopUnit *lower_gpu(TileKernel *kernel, const Target *target, LaunchPlan *plan, Text *explanation, Text *cost)
 {
     const Lowering like = { .arena = kernel->arena,

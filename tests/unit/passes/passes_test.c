@@ -25,7 +25,10 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "trace_foralls", trace_foralls, true },
                               { "split_quotients", split_quotients, false },
                               { "widen_sums", widen_sums, false },
-                              { "hoist_choices", hoist_choices, false } };
+                              { "hoist_choices", hoist_choices, false },
+                              { "scalar_loops", scalar_loops, false },
+                              { "forward_indices", forward_indices, false },
+                              { "sink_tiles", sink_tiles, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
@@ -94,17 +97,10 @@ static void test_pass(void **state)
     arena_free(arena);
 }
 
-static void test_simplify(void **state) { check_case(&cases[0]); }
-static void test_split_bounds(void **state) { check_case(&cases[1]); }
-static void test_trace_foralls(void **state) { check_case(&cases[2]); }
-static void test_split_quotients(void **state) { check_case(&cases[3]); }
-static void test_widen_sums(void **state) { check_case(&cases[4]); }
-static void test_hoist_choices(void **state) { check_case(&cases[5]); }
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_simplify), cmocka_unit_test(test_split_bounds),
-                                        cmocka_unit_test(test_trace_foralls), cmocka_unit_test(test_split_quotients),
-                                        cmocka_unit_test(test_widen_sums), cmocka_unit_test(test_hoist_choices) };
+    struct CMUnitTest tests[COUNT(cases)];
+    for (int i = 0; i < COUNT(cases); i++)
+        tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_pass, .initial_state = (void *)&cases[i] };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
