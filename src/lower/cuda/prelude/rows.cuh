@@ -6,6 +6,14 @@ DEVICE void cp_async_16(uint32_t dst, const void *src, bool inside)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(inside ? 16 : 0) : "memory");
 }
+// What another lane has worked out.
+template <class T> DEVICE T *shuffle_pointer(T *p, int32_t lane)
+{
+    const uint64_t at = (uint64_t)p;
+    const uint32_t low = shuffle_from((uint32_t)at, lane), high = shuffle_from((uint32_t)(at >> 32), lane);
+    return (T *)((uint64_t)high << 32 | low);
+}
+DEVICE bool shuffle_inside(bool inside, int32_t lane) { return shuffle_from((int32_t)inside, lane) != 0; }
 DEVICE void cp_async_wait(void) { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // Words of 32 bits, at a multiple of their size or of 16 bytes.
 template <int WORDS> DEVICE void load_piece(uint32_t *w, const void *p, bool inside)

@@ -63,6 +63,18 @@ static TileOp *looked_up_before(Lowering *lo, TileOp *first, TileOp *op, const R
     return NULL;
 }
 
+// A warp's rows are at most its lanes.
+static bool is_shared(const Rows *rows)
+{
+    const Expr *const load = rows->runs[0].load;
+    bool divides = false;
+    for (int d = 0; d < load->load.buffer->rank; d++) {
+        divides |= expr_has_division(load->load.subs[d]);
+        if (expr_loads(load->load.subs[d])) return false;
+    }
+    return divides && rows->lines <= rows->across;
+}
+
 void look_up_rows(Lowering *lo, TileOp *op)
 {
     if (!only_gathers(lo) || op_info(lo, op)->is_looked_up) return;
@@ -72,6 +84,7 @@ void look_up_rows(Lowering *lo, TileOp *op)
         LookUp *const one = NEW(lo->arena, LookUp, .op = at);
         if (may_look_up(lo, at, &one->rows)) {
             one->same = looked_up_before(lo, op, at, &one->rows, &one->shift);
+            one->is_shared = is_shared(&one->rows);
             lines += one->same ? 0 : one->rows.lines;
             if (lines > LOOKED_UP_MAX) break; // those from here on, before their own tile
             op_info(lo, at)->is_looked_up = true;

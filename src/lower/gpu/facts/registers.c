@@ -17,7 +17,6 @@ enum {
     LIGHT_REGISTERS = 72,    // of a group that has statements but no products
     PRODUCER_REGISTERS = 72, // where it also moves elements; leaves 216 to each of two consumers
     GATHERER_REGISTERS = 56, // where cp.async moves them
-    PLACES_REGISTERS = 120,  // where it works out by divisions where they are
     SPARING_REGISTERS = 40,  // where it may have to, but heavy consumers need the rest
     BOXES_REGISTERS = 24,
     FEW_CUTS_REGISTERS = 40,
@@ -111,8 +110,7 @@ int words_during(Lowering *lo, const TileOp *loop)
 
 static int producer_need(const Lowering *lo)
 {
-    if (lo->gathers_beside) return PLACES_REGISTERS;
-    if (only_gathers(lo)) return GATHERER_REGISTERS;
+    if (only_gathers(lo) && !lo->gathers_beside) return GATHERER_REGISTERS;
     if (lo->has_producer_group) return PRODUCER_REGISTERS;
     if (lo->may_need_elements)
         return scope_words(lo, lo->kernel->body) > HEAVY_FRAGMENTS ? SPARING_REGISTERS : PRODUCER_REGISTERS;

@@ -64,3 +64,11 @@ int place_alignment(const Buffer *buffer, const Expr *sub, int64_t multiple)
     }
     return align;
 }
+
+static bool is_division(const Expr *x, void *context)
+{
+    (void)context;
+    return x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD) && !expr_is_const(x->op.b);
+}
+
+bool expr_has_division(const Expr *x) { return expr_any(x, is_division, NULL); }

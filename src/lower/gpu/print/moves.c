@@ -4,6 +4,7 @@
 // One uniform test decides whether rows divide into whole vectors; then each is inside or outside as a whole. If not,
 // the prelude's load_vector and store_vector test bounds and alignment of each and fall back to single elements.
 #include "lower/gpu/print/print.h"
+#include "lower/gpu/facts/row_pieces.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/values.h"
 
@@ -226,6 +227,24 @@ bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds)
     return rounds || (is_fragment_in_registers(pr->lo, store->store.buffer) && store->store.value->kind != E_LOAD);
 }
 
+static bool divides(const Expr *load)
+{
+    bool any = false;
+    for (int d = 0; d < load->load.buffer->rank; d++) any |= expr_has_division(load->load.subs[d]);
+    return any;
+}
+
+// Where a row is, is worked out only for pieces that begin before its end.
+static void divide_inside(Printer *pr, Place *place)
+{
+    Expr *const before_end =
+        place->columns ? expr_binary(pr->arena, X_LT, place->column, place->columns) : NULL;
+    Expr *const inside = both(pr->lo, before_end, place->rows_inside);
+    if (!inside) return;
+    place->rows_inside = var_of(pr, emit_declare(pr, DTYPE_BOOL, "inside", inside));
+    place->at = expr_select(pr->arena, place->rows_inside, place->at, expr_int(pr->arena, place->at->type, 0));
+}
+
 void emit_vector_loads(Printer *pr, Iteration *it)
 {
     const int width = it->layout.mode[it->vector].extent;
@@ -238,9 +257,12 @@ void emit_vector_loads(Printer *pr, Iteration *it)
             continue;
         Var *const values = it->loaded[i].values = emit_array(
             pr, loop_type(load->load.buffer->type), arena_printf(pr->arena, "%s_v", load->load.buffer->name), width);
-        if (place.root->kind == BUFFER_TENSOR)
+        if (place.root->kind == BUFFER_TENSOR) {
+            if (pr->lo->role == ROLE_PRODUCER && divides(load)) divide_inside(pr, &place);
             emit_tested_move(pr, "load_vector", width, var_of(pr, values), &place, NULL);
-        else emit_shared_move(pr, "load", width, values, &place, NULL);
+        } else {
+            emit_shared_move(pr, "load", width, values, &place, NULL);
+        }
     }
     it->n_loaded = n;
     for (int i = 0; i < it->n_stored; i++) {

@@ -19,6 +19,33 @@ static void look_up_again(Printer *pr, const LookUp *one, Line *lines)
     }
 }
 
+// Each of the warp's rows by one lane, as the first of those that copy it would; then from lane to lane.
+static void look_up_shared(Printer *pr, Rows *rows, Line *lines)
+{
+    const int down = WARP_LANES / rows->across;
+    Var *const lane = pr->lane;
+    Expr *const row_of_line =
+        var_of(pr, emit_declare(pr, DTYPE_I32, "row_of_line", i32_op(pr, X_DIV, var_of(pr, lane), rows->across)));
+    Expr *const piece =
+        var_of(pr, emit_declare(pr, DTYPE_I32, "piece", i32_op(pr, X_MOD, var_of(pr, lane), rows->across)));
+    pr->lane = emit_declare(pr, DTYPE_I32, "first_lane",
+                            i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), rows->across));
+    declare_line_at(pr, rows, "line", i32_op(pr, X_DIV, var_of(pr, lane), down));
+    begin_lines(pr, rows);
+    const Line own = rows->runs[0].line;
+    pr->lane = lane;
+    for (int i = 0; i < rows->lines; i++) {
+        Expr *const from = i32_add(pr, row_of_line, i32_const(pr, i * down));
+        Expr *const pointer = call_expr(pr, own.pointer->type, "shuffle_pointer", 2, var_of(pr, own.pointer), from);
+        lines[i] = own;
+        lines[i].inside = emit_declare(pr, DTYPE_BOOL, "inside",
+                                       call_expr(pr, DTYPE_BOOL, "shuffle_inside", 2, var_of(pr, own.inside), from));
+        lines[i].pointer = loop_new_pointer(pr->unit, own.pointer->type, "line_at");
+        emit_definition(pr, lines[i].pointer, pointer);
+        emit_assign(pr, lines[i].pointer, in_line(pr, &lines[i], i32_mul(pr, piece, PIECE)));
+    }
+}
+
 static void look_up(Printer *pr, const LookUp *one)
 {
     Rows rows = one->rows;
@@ -29,7 +56,8 @@ static void look_up(Printer *pr, const LookUp *one)
     }
     const Partition partition = pr->lo->partition;
     pr->lo->partition = rows.it.partition;
-    for (int i = 0; i < rows.lines; i++) {
+    if (one->is_shared) look_up_shared(pr, &rows, lines);
+    for (int i = 0; i < rows.lines && !one->is_shared; i++) {
         declare_line_at(pr, &rows, "line", i32_const(pr, i));
         begin_lines(pr, &rows);
         lines[i] = rows.runs[0].line;
