@@ -292,6 +292,16 @@ int tma_bytes(Lowering *lo, const TileOp *op)
     return (int)n;
 }
 
+// Coordinates of boxes have 32 bits, which a product of extents may leave. NULL: proved.
+static Expr *merged_extents_fit(Lowering *lo, const Buffer *view)
+{
+    Expr *test = NULL, *const most = int_const(lo->arena, INT32_MAX);
+    for (int d = 0; d < view->rank; d++)
+        if (!expr_at_least(most, view->shape[d]))
+            test = both(lo, test, expr_binary(lo->arena, X_LE, view->shape[d], most));
+    return test;
+}
+
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
 {
     Arena *const a = lo->arena;
@@ -304,7 +314,7 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
         Expr *const one = expr_binary(a, X_EQ, rest, int_const(a, 0));
         test = test ? expr_binary(a, X_AND, test, one) : one;
     }
-    return test;
+    return test && tensor->kind == BUFFER_VIEW ? both(lo, test, merged_extents_fit(lo, tensor)) : test;
 }
 
 bool is_not_negative(Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }
