@@ -15,8 +15,8 @@ enum { NODES_MAX = 64 }; // of a value: it is computed anew in each place
 typedef struct Forward {
     TileKernel *kernel;
     const Buffer *tile;
-    const TileOp *made;      // the forall that fills the tile
-    Expr *const *subs;       // its store's, an index each
+    const TileOp *made; // the forall that fills the tile
+    Expr *const *subs;  // its store's, an index each
     Expr *value;
     bool uses, fetches, changed; // while looking at a forall
 } Forward;
@@ -69,7 +69,8 @@ static Expr *without_scalars(TileKernel *k, const TileOp *body, const TileOp *st
 
 static bool is_all_of_dimension(const LoopIndex *index, const Expr *sub, const Expr *extent)
 {
-    return sub->kind == E_VAR && sub->var.var == index->var && expr_is_int(index->lo, 0) && expr_equal(index->hi, extent);
+    return sub->kind == E_VAR && sub->var.var == index->var && expr_is_int(index->lo, 0) &&
+           expr_equal(index->hi, extent);
 }
 
 // The store by which this forall fills all of the tile.

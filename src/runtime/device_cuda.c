@@ -353,7 +353,8 @@ static int map_element_bytes(DType type) { return dtype_bits(type) < 8 ? 1 : dty
 // No map is empty. What has no elements is seen as one that is 0, or that is written to no purpose: every other is outside.
 static MapKey key_of_nothing(const kiln_device *device, const LaunchPlan *plan, const PlanMap *map)
 {
-    MapKey key = { .steps = { 1, 1, 1, 1, 1 }, .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
+    MapKey key = { .steps = { 1, 1, 1, 1, 1 },
+                   .base = device->blank + (plan->params[map->param].access & ACCESS_OUT ? BLANK_BYTES : 0) };
     for (int i = 0; i < map->rank; i++) {
         key.dims[i] = 1;
         key.strides[i] = 16;
@@ -428,11 +429,11 @@ static kiln_status encode_map(kiln_device *device, const Launch *launch, const P
     void *const memory = (void *)(uintptr_t)key->base;
     const int type = map_types[map->type] - 1;
     const unsigned rank = (unsigned)map->rank;
-    const int error =
-        map->n_walked ? d->tensor_map_im2col(out, type, rank, memory, key->dims, key->strides + 1, key->first, key->last,
-                                             box[0], box[1], key->steps, NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO)
-                      : d->tensor_map(out, type, rank, memory, key->dims, key->strides + 1, box, key->steps,
-                                      NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO);
+    const int error = map->n_walked ? d->tensor_map_im2col(out, type, rank, memory, key->dims, key->strides + 1,
+                                                           key->first, key->last, box[0], box[1], key->steps,
+                                                           NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO)
+                                    : d->tensor_map(out, type, rank, memory, key->dims, key->strides + 1, box,
+                                                    key->steps, NO_INTERLEAVE, swizzle, PROMOTE_128, FILL_ZERO);
     if (!error) return KILN_OK;
     char doing[192];
     snprintf(doing, sizeof doing, "describing '%s' of %s to the copy engine (rank %d, box %u x %u, swizzle %d)",

@@ -401,8 +401,7 @@ static void compute_rest(Launch *launch)
             launch->computed[n++] = value_of(launch, map->dim[d]);
             launch->computed[n++] = value_of(launch, map->stride[d]);
         }
-        for (int d = 0; map->has_steps && d < map->rank; d++)
-            launch->computed[n++] = value_of(launch, map->step[d]);
+        for (int d = 0; map->has_steps && d < map->rank; d++) launch->computed[n++] = value_of(launch, map->step[d]);
         for (int w = 0; w < map->n_walked; w++) {
             launch->computed[n++] = value_of(launch, map->walked[w].first);
             launch->computed[n++] = value_of(launch, map->walked[w].last);

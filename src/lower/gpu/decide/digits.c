@@ -39,10 +39,7 @@ static bool divide_factors(Factors *f, const Factors *divisor)
     return true;
 }
 
-bool are_same_factors(Factors a, const Factors *b)
-{
-    return divide_factors(&a, b) && a.n == 0 && a.constant == 1;
-}
+bool are_same_factors(Factors a, const Factors *b) { return divide_factors(&a, b) && a.n == 0 && a.constant == 1; }
 
 Expr *product_of(Arena *arena, const Factors *f)
 {
@@ -136,4 +133,3 @@ bool match_step(Arena *a, Expr *x, Var *row, Digit *digit, Expr **step)
     }
     return is_known_at_launch(*step) && match_digit(a, x, row, digit);
 }
-

@@ -178,7 +178,8 @@ static void explain_maps(Lowering *lo)
         }
         text_print(out, "in boxes of");
         for (int d = 0; d < map->tensor->rank; d++) text_print(out, "%s%d", d ? " x " : " ", map->box[d]);
-        text_print(out, ", the last dimension first, swizzle %d%s\n", map->swizzle, has_steps(map) ? ", by steps to 8" : "");
+        text_print(out, ", the last dimension first, swizzle %d%s\n", map->swizzle,
+                   has_steps(map) ? ", by steps to 8" : "");
     }
 }
 

@@ -93,6 +93,11 @@ static bool find_ends(Lowering *lo, Expr *x, Expr **low, Expr **high, Expr **fac
     return is_known_at_launch(*low) && is_known_at_launch(*high);
 }
 
+static Expr *at_least(Lowering *lo, Expr *test, Expr *x, Expr *y)
+{
+    return expr_at_least(x, y) ? test : both(lo, test, expr_binary(lo->arena, X_GE, x, y));
+}
+
 // Counted down it goes from the end on.
 static bool add_offset(const Match *m, Walked *w, const Term *term)
 {
@@ -106,7 +111,7 @@ static bool add_offset(const Match *m, Walked *w, const Term *term)
     w->least = int_add(a, w->least, term->minus ? zero : low);
     w->most = int_add(a, w->most, term->minus ? int_sub(a, high, low) : high);
     if (term->minus) w->first = int_sub(a, w->first, high);
-    if (!expr_at_least(factor, zero)) w->rises = both(m->lo, w->rises, expr_binary(a, X_GE, factor, zero));
+    w->rises = at_least(m->lo, at_least(m->lo, w->rises, factor, zero), high, low);
     return true;
 }
 
@@ -318,10 +323,9 @@ static bool begin_match(Lowering *lo, const TileOp *forall, int rank, Gather *ga
 {
     Expr *column;
     const int last = rank - 1;
-    *m = (Match){ .lo = lo,
-                  .forall = forall,
-                  .row = forall->forall.indices[0].var,
-                  .column = forall->forall.indices[1].var };
+    *m = (Match){
+        .lo = lo, .forall = forall, .row = forall->forall.indices[0].var, .column = forall->forall.indices[1].var
+    };
     for (int d = 0; d <= last; d++)
         if (expr_loads(gather->at[d]) || (d < last && expr_uses(gather->at[d], m->column))) return false;
     full_extent(&forall->forall.indices[0], &gather->rows);
@@ -500,8 +504,7 @@ static void see_scatter(Lowering *lo, TileOp *op)
     if (!result || tensor->kind != BUFFER_TENSOR || tensor->access != ACCESS_OUT || tensor->rank < 2 ||
         tensor->rank > BOX_RANK)
         return;
-    for (int d = 0; d < tensor->rank; d++)
-        gather.at[d] = plain(lo, op, store->store.subs[d]);
+    for (int d = 0; d < tensor->rank; d++) gather.at[d] = plain(lo, op, store->store.subs[d]);
     if (!match_slice(lo, op, tensor->rank, &gather) || !stores_boxes(tensor, gather.subs, &n_ranges)) return;
     TileOp *const map = NEW(lo->arena, TileOp, .kind = T_FORALL);
     *map = *op;

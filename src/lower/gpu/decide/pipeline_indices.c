@@ -51,6 +51,5 @@ static bool see_pipeline(Lowering *lo, TileOp *op, void *context)
 
 void merge_pipeline_indices(Lowering *lo)
 {
-    if (lo->gpu->cp_async && !lo->gpu->tma && !lo->kernel->checked)
-        each_op(lo, lo->kernel->body, see_pipeline, NULL);
+    if (lo->gpu->cp_async && !lo->gpu->tma && !lo->kernel->checked) each_op(lo, lo->kernel->body, see_pipeline, NULL);
 }

@@ -73,13 +73,11 @@ static void act_box_copy(Lowering *lo, TileOp *op, const Ring *ring)
     const TileInfo *const tile = tile_info(lo, op->copy.dst.buffer);
     const BoxCopy *const box = plan_box_copy(lo, op, ring);
     const int bytes = tma_bytes(lo, op);
-    Action *const copy = open_action(lo, (Action){ .kind = ACTION_COPY,
-                                                   .op = op,
-                                                   .copy = { .how = COPY_TMA,
-                                                             .ring = ring->index,
-                                                             .bytes = bytes,
-                                                             .walks = box->im2col != NULL },
-                                                   .print = box });
+    Action *const copy = open_action(
+        lo, (Action){ .kind = ACTION_COPY,
+                      .op = op,
+                      .copy = { .how = COPY_TMA, .ring = ring->index, .bytes = bytes, .walks = box->im2col != NULL },
+                      .print = box });
     access_tile(lo, copy, tile, false, true, true);
     if (!ring->is_plain) act_filling(lo, ACTION_EXPECT, ring, 0, bytes);
     if (box->opens) act_acquire(lo, ring);

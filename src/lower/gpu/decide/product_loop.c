@@ -65,7 +65,9 @@ bool starts_in_loop(Lowering *lo, const TileOp *fill)
 {
     const Buffer *const tile = fill->fill.dst.buffer;
     TileOp *loop = fill->next;
-    while (loop && (loop->kind == T_TILE || loop->kind == T_LET || (loop->kind == T_FILL && loop->fill.dst.buffer != tile))) loop = loop->next;
+    while (loop &&
+           (loop->kind == T_TILE || loop->kind == T_LET || (loop->kind == T_FILL && loop->fill.dst.buffer != tile)))
+        loop = loop->next;
     if (!expr_equal(fill->fill.value, zero_of(lo, fill->fill.value->type)) || !region_is_whole(&fill->fill.dst) ||
         !loop || loop->kind != T_PIPELINE || !loop_products(lo, loop))
         return false;

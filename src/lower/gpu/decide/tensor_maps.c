@@ -17,7 +17,8 @@ static bool has_steps(const TensorMap *map)
 
 static bool is_same_map(const TensorMap *map, const Buffer *tensor, const int *shape, int swizzle)
 {
-    return !has_steps(map) && map->tensor == tensor && map->swizzle == swizzle && memcmp(map->box, shape, sizeof map->box) == 0;
+    return !has_steps(map) && map->tensor == tensor && map->swizzle == swizzle &&
+           memcmp(map->box, shape, sizeof map->box) == 0;
 }
 
 static int new_map(Lowering *lo, Buffer *tensor, const int *shape, int swizzle)
@@ -45,8 +46,8 @@ static int map_of_walk(Lowering *lo, const BoxCopy *copy)
             im2col_is_same(map->im2col, copy->im2col))
             return i;
     }
-    const int index = new_map(lo, copy->box.tensor, (int[BOX_RANK]){ s->panel_columns, copy->im2col->rows },
-                              s->swizzle_bytes);
+    const int index =
+        new_map(lo, copy->box.tensor, (int[BOX_RANK]){ s->panel_columns, copy->im2col->rows }, s->swizzle_bytes);
     lo->maps.items[index]->im2col = copy->im2col;
     for (int i = 0; i < copy->im2col->n; i++) lo->maps.items[index]->step[1 + i] = copy->im2col->walked[i].step;
     return index;

@@ -25,7 +25,7 @@ typedef struct Box {
 // A TMA tensor map that the launch makes: a tensor cut into boxes.
 struct TensorMap {
     Buffer *tensor;
-    int box[5]; // fastest dimension first; columns and rows where they are walked
+    int box[5];    // fastest dimension first; columns and rows where they are walked
     Expr *step[5]; // as in Box; of all that are walked
     const Im2col *im2col;
     int swizzle;

@@ -21,7 +21,7 @@ typedef struct Walked {
 } Walked;
 
 typedef struct Im2col {
-    int rows, columns, n;       // n: dimensions that are walked
+    int rows, columns, n;         // n: dimensions that are walked
     Walked walked[IM2COL_WALKED]; // the fastest first: a tensor's last but one
 } Im2col;
 

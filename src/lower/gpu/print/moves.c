@@ -237,8 +237,7 @@ static bool divides(const Expr *load)
 // Where a row is, is worked out only for pieces that begin before its end.
 static void divide_inside(Printer *pr, Place *place)
 {
-    Expr *const before_end =
-        place->columns ? expr_binary(pr->arena, X_LT, place->column, place->columns) : NULL;
+    Expr *const before_end = place->columns ? expr_binary(pr->arena, X_LT, place->column, place->columns) : NULL;
     Expr *const inside = both(pr->lo, before_end, place->rows_inside);
     if (!inside) return;
     place->rows_inside = var_of(pr, emit_declare(pr, DTYPE_BOOL, "inside", inside));

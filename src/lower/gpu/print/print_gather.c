@@ -28,8 +28,8 @@ static void look_up_shared(Printer *pr, Rows *rows, Line *lines)
         var_of(pr, emit_declare(pr, DTYPE_I32, "row_of_line", i32_op(pr, X_DIV, var_of(pr, lane), rows->across)));
     Expr *const piece =
         var_of(pr, emit_declare(pr, DTYPE_I32, "piece", i32_op(pr, X_MOD, var_of(pr, lane), rows->across)));
-    pr->lane = emit_declare(pr, DTYPE_I32, "first_lane",
-                            i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), rows->across));
+    pr->lane =
+        emit_declare(pr, DTYPE_I32, "first_lane", i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), rows->across));
     declare_line_at(pr, rows, "line", i32_op(pr, X_DIV, var_of(pr, lane), down));
     begin_lines(pr, rows);
     const Line own = rows->runs[0].line;
