@@ -3,21 +3,40 @@
 // assigns stands for its value, a loop whose bound nothing assigns is counted.
 #include "check/context.h"
 
-// One name is looked for, or (name NULL) all that are assigned are put into a table.
+// A `for` around what is looked at. The names that it declares are its own within it, since a visible name is not
+// declared again.
+typedef struct Around {
+    const St *loop;
+    const struct Around *outer;
+} Around;
+
+// One name is looked for, or (name NULL) all that are assigned are put into a table: names, and of a `for` its
+// declarators.
 typedef struct Question {
     const Checker *cx;
     Name name;
     Table *all;
+    const Around *around;
 } Question;
 
 bool is_name(const Ex *ex, Name name) { return ex->kind == EX_NAME && ex->name.name == name; }
+
+static const Declarator *declared_around(const Question *q, Name name)
+{
+    for (const Around *x = q->around; x; x = x->outer)
+        for (const St *st = x->loop->loop.init; st; st = st->next)
+            for (const Declarator *one = st->kind == ST_DECL ? st->decl.names : NULL; one; one = one->next)
+                if (one->name == name) return one;
+    return NULL;
+}
 
 // What is changed here.
 static bool hits(Question *q, const Ex *target)
 {
     const Ex *const base = subscript_base(target);
     if (q->name || base->kind != EX_NAME) return q->name && is_name(base, q->name);
-    *table_at(q->all, base->name.name) = q->all;
+    const Declarator *const own = declared_around(q, base->name.name);
+    *table_at(q->all, own ? (const void *)own : base->name.name) = q->all;
     return false;
 }
 
@@ -83,6 +102,16 @@ static bool declarators_assign(Question *q, const Declarator *one)
     return false;
 }
 
+static bool for_assigns(Question *q, const St *st)
+{
+    const Around around = { st, q->around };
+    q->around = &around;
+    const bool found = block_assigns(q, st->loop.init) || expression_assigns(q, st->loop.cond) ||
+                       block_assigns(q, st->loop.step) || block_assigns(q, st->loop.body);
+    q->around = around.outer;
+    return found;
+}
+
 static bool statement_assigns(Question *q, const St *st)
 {
     switch (st->kind) {
@@ -97,9 +126,7 @@ static bool statement_assigns(Question *q, const St *st)
     case ST_IF:
         return expression_assigns(q, st->branch.cond) || block_assigns(q, st->branch.then) ||
                block_assigns(q, st->branch.otherwise);
-    case ST_FOR:
-        return block_assigns(q, st->loop.init) || expression_assigns(q, st->loop.cond) ||
-               block_assigns(q, st->loop.step) || block_assigns(q, st->loop.body);
+    case ST_FOR: return for_assigns(q, st);
     case ST_WHILE: return expression_assigns(q, st->while_.cond) || block_assigns(q, st->while_.body);
     case ST_FORALL: return indices_assign(q, st->forall.indices) || block_assigns(q, st->forall.body);
     case ST_PIPELINE: return indices_assign(q, st->pipeline.indices) || block_assigns(q, st->pipeline.body);
@@ -129,16 +156,23 @@ static bool block_assigns(Question *q, const St *list)
 
 bool statements_assign(Checker *cx, const St *list, Name name)
 {
-    return block_assigns(&(Question){ cx, name, NULL }, list);
+    return block_assigns(&(Question){ .cx = cx, .name = name }, list);
 }
 
 // Each declaration in a body asks, so the answers for all names are kept.
-bool body_assigns(Checker *cx, const Decl *decl, Name name)
+static const Table *all_assigned(Checker *cx, const Decl *decl)
 {
     void **const all = table_at(&cx->assigned, decl);
     if (!*all) {
         *all = NEW(cx->arena, Table, .arena = cx->arena);
-        block_assigns(&(Question){ cx, NULL, *all }, decl->body);
+        block_assigns(&(Question){ .cx = cx, .all = *all }, decl->body);
     }
-    return table_find(*all, name) != NULL;
+    return *all;
+}
+
+bool body_assigns(Checker *cx, const Decl *decl, Name name) { return table_find(all_assigned(cx, decl), name) != NULL; }
+
+bool declared_is_assigned(Checker *cx, const Decl *decl, const Declarator *one)
+{
+    return body_assigns(cx, decl, one->name) || table_find(all_assigned(cx, decl), one) != NULL;
 }

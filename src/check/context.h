@@ -307,6 +307,7 @@ void check_return(Checker *cx, const St *st);
 bool is_name(const Ex *ex, Name name);
 bool statements_assign(Checker *cx, const St *list, Name name); // may a statement change this scalar?
 bool body_assigns(Checker *cx, const Decl *decl, Name name);    // may one of the declaration's?
+bool declared_is_assigned(Checker *cx, const Decl *decl, const Declarator *one); // may one of the body's?
 
 // ---- what preconditions and assumptions say (facts.c)
 void learn_required(Checker *cx, const Expr *cond);

@@ -263,7 +263,7 @@ static void check_scalar_declaration(Checker *cx, const St *st, const Declarator
         declare(cx, entity);
         return;
     }
-    const bool assigned = !st->decl.is_const && body_assigns(cx, cx->body_of, one->name);
+    const bool assigned = !st->decl.is_const && declared_is_assigned(cx, cx->body_of, one);
     declare_scalar(cx, entity, type, value, assigned);
 }
 
