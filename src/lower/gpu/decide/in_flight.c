@@ -37,7 +37,7 @@ static void act_wait_barrier(Lowering *lo, const MmaInFlight *mma)
         if (tile->is_accumulator && tile->storage == TILE_IN_REGISTERS && !is_in_flight(lo, tile))
             act_register_fence(lo, tile);
     }
-    for (int i = 0; i < lo->made_under_mma.count; i++)
+    for (int i = 0; i < lo->made_under_mma.count && !lo->schedules_waits; i++)
         if (!lo->made_under_mma.items[i]->is_accumulator) act_register_fence(lo, lo->made_under_mma.items[i]);
     lo->made_under_mma.count = 0;
     act_wait(lo, ring);
@@ -82,6 +82,16 @@ static bool keeps_cover(const Lowering *lo, int last)
     return lo->schedules_waits || (lo->all.groups == 1 && lo->in_flight.items[last].is_covered);
 }
 
+// Memory answers late: what reads or writes it must begin before the wait, what only computes may as well come after.
+static void note_memory(const TileUse *use, void *context)
+{
+    Lowering *const lo = context;
+    const Buffer *const root = buffer_root(use->buffer);
+    const TileInfo *const tile = tile_info(lo, root);
+    if (root->kind != BUFFER_TENSOR && !(tile && tile->storage == TILE_IN_SHARED)) return;
+    for (int i = 0; i < lo->in_flight.count; i++) lo->in_flight.items[i].is_covered = true;
+}
+
 static void note_made(const TileUse *use, void *context)
 {
     Lowering *const lo = context;
@@ -95,13 +105,13 @@ static void note_made(const TileUse *use, void *context)
 static bool note_made_by(Lowering *lo, TileOp *op, void *context)
 {
     (void)context;
+    tile_uses(op, note_memory, lo);
     tile_uses(op, note_made, lo);
     return false;
 }
 
 void cover_in_flight(Lowering *lo, TileOp *op)
 {
-    for (int i = 0; i < lo->in_flight.count; i++) lo->in_flight.items[i].is_covered = true;
     if (lo->in_flight.count && lo->all.groups == 1) visit_op(lo, op, note_made_by, NULL);
 }
 
