@@ -31,6 +31,7 @@ static bool converts_on_the_way(const TileOp *op, DType from, DType to)
 {
     if (op->kind == T_ATOMIC_TILE) return from == DTYPE_F32 && to == DTYPE_F32;
     if (dtype_bits(to) == 32) return from == to;
+    if (dtype_bits(to) == 8) return from == DTYPE_F32 && dtype_is_float(to);
     return dtype_bits(to) == 16 && (from == to || (from == DTYPE_F32 && dtype_is_float(to)));
 }
 

@@ -45,6 +45,14 @@ static Expr *pair(Printer *pr, const Staging *plan, int reg)
     return call_expr(pr, DTYPE_U32, pack, 2, value(pr, plan, reg), value(pr, plan, reg + 1));
 }
 
+// 16 columns of 1 or 2 bytes: 8 registers, two of a row side by side.
+static void fill_packed(Printer *pr, const Staging *plan, Expr *box, int c, int reg)
+{
+    const char *const stage = arena_printf(pr->arena, "stage_%d<%d>", dtype_bits(plan->type), plan->swizzle);
+    emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, c), pair(pr, plan, reg), pair(pr, plan, reg + 2),
+              pair(pr, plan, reg + 4), pair(pr, plan, reg + 6));
+}
+
 // A warp's registers of a block of rows and a chunk of columns: 4 for 8 columns.
 static void fill_box(Printer *pr, const Staging *plan, Expr *box, int block, int chunk)
 {
@@ -53,10 +61,8 @@ static void fill_box(Printer *pr, const Staging *plan, Expr *box, int block, int
     Expr *const lane = var_of(pr, pr->lane);
     const char *const pairs = arena_printf(pr->arena, "stage_32_pair<%d>", plan->swizzle);
     const char *const single = arena_printf(pr->arena, "stage_32<%d>", plan->swizzle);
-    for (int c = 0; c < plan->columns / 16 && dtype_bits(plan->type) == 16; c++)
-        emit_call(pr, arena_printf(pr->arena, "stage_16<%d>", plan->swizzle), 7, box, lane, i32_const(pr, c),
-                  pair(pr, plan, first + 8 * c), pair(pr, plan, first + 8 * c + 2), pair(pr, plan, first + 8 * c + 4),
-                  pair(pr, plan, first + 8 * c + 6));
+    for (int c = 0; c < plan->columns / 16 && dtype_bits(plan->type) < 32; c++)
+        fill_packed(pr, plan, box, c, first + 8 * c);
     for (int c = 0; c < blocks && dtype_bits(plan->type) == 32; c += blocks % 4 || c % 2 == 0 ? 1 : 3)
         for (int half = 0; half < 2; half++) {
             const int at = first + 4 * c + 2 * half;
