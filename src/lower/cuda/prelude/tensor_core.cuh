@@ -98,6 +98,14 @@ DEVICE void ldmatrix_x4_trans(uint32_t *w, uint32_t address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(address) : "memory");
 }
+// One word of an operand, of the elements along the contraction that it holds.
+DEVICE uint32_t join_elements(const float *x) { return __float_as_uint(x[0]); }
+DEVICE uint32_t join_elements(const uint16_t *x) { return (uint32_t)x[0] | (uint32_t)x[1] << 16; }
+DEVICE uint32_t join_elements(const uint8_t *x) { return (uint32_t)x[0] | (uint32_t)x[1] << 8 | (uint32_t)x[2] << 16 | (uint32_t)x[3] << 24; }
+DEVICE uint32_t join_elements(const int8_t *x)
+{
+    return (uint32_t)(uint8_t)x[0] | (uint32_t)(uint8_t)x[1] << 8 | (uint32_t)(uint8_t)x[2] << 16 | (uint32_t)(uint8_t)x[3] << 24;
+}
 // Bytes that ldmatrix has turned in pairs (mma.c): words of the even lines and of the odd ones. Left operand: rows 2r, 2r+1.
 DEVICE void sort_rows(uint32_t *w)
 {

@@ -228,6 +228,9 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
                    result->name);
     if (p->kind == PRODUCT_MMA && gpu_mma(lo->gpu, MMA_WARP_GROUP) && has_padded_rows(p))
         text_print(out, ", not by wgmma because an operand's rows are padded");
+    const char *const why[2] = { p->left_elements.why, p->right_elements.why };
+    for (int i = 0; i < 2 && p->kind == PRODUCT_MMA; i++)
+        if (why[i]) text_print(out, ", %c element by element because %s", "AB"[i], why[i]);
     if (p->kind == PRODUCT_WGMMA && op->matmul.promote)
         text_print(out, ", every %d steps of k added in f32", op->matmul.promote);
     text_print(out, "\n");

@@ -55,14 +55,17 @@ static TileInfo *operand_tile(const Lowering *lo, const Operand *operand)
     return tile_info(lo, operand->region.buffer);
 }
 
+// tf32 is stored as f32, and instructions drop the bits that it has not.
+static bool is_tf32_of_f32(DType type, DType stored) { return type == DTYPE_TF32 && stored == DTYPE_F32; }
+
 // *anywhere: it begins where wgmma cannot.
 static const char *check_shared_operand(const Lowering *lo, const Operand *x, bool contraction_is_last, bool *anywhere)
 {
     const TileInfo *const tile = operand_tile(lo, x);
-    if (!tile) return "an operand is no tile of its own";
-    if (tile->buffer->kind == BUFFER_SHARED && x->type != tile->buffer->type)
-        return "an operand in shared memory is converted";
-    if (x->type != tile->buffer->type) return "an operand that must go through shared memory is converted";
+    if (!tile || tile->buffer->rank != 2) return "an operand is no tile of its own";
+    const bool is_converted = x->type != tile->buffer->type && !is_tf32_of_f32(x->type, tile->buffer->type);
+    if (tile->buffer->kind == BUFFER_SHARED && is_converted) return "an operand in shared memory is converted";
+    if (is_converted) return "an operand that must go through shared memory is converted";
     const Sub *ranges[2];
     if (!has_two_ranges(&x->region, ranges)) return "an operand's slice is no two ranges";
     if (!contraction_is_last && dtype_bits(x->type) > 16)
@@ -101,32 +104,49 @@ bool has_padded_rows(const Product *p)
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
     return gpu_mma(lo->gpu, MMA_WARP_GROUP) && lo->partition.warps == 4 && !lo->calls_printf && !p->anywhere &&
-           !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
+           !reads_elements(p) && !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
+}
+
+// What no instruction reads, lanes may read element by element.
+static const char *check_operand(Lowering *lo, Product *product, const Operand *x, bool is_left)
+{
+    ElementOperand *const elements = is_left ? &product->left_elements : &product->right_elements;
+    const bool is_last = is_left ? !x->transposed : x->transposed;
+    elements->why = product->k % product->step_k != 0 ? "the contraction is not a multiple of an instruction's"
+                                                      : check_shared_operand(lo, x, is_last, &product->anywhere);
+    return elements->why ? check_elements(lo, product, x) : NULL;
+}
+
+// Registers of a fragment that the product lays out itself.
+static bool is_left_in_registers(Lowering *lo, const Product *p)
+{
+    const Operand *const a = &p->left;
+    const TileInfo *const tile = operand_tile(lo, a);
+    return tile && tile->buffer->rank == 2 && tile->buffer->kind == BUFFER_FRAGMENT &&
+           tile->storage == TILE_IN_REGISTERS && !a->transposed && region_is_whole(&a->region) &&
+           dtype_bits(a->type) == 16 && p->division == DIVIDE_ROWS && p->k % p->step_k == 0;
 }
 
 static const char *check_operands(Lowering *lo, Product *product)
 {
     TileOp *const op = product->op;
     const Operand *const a = &product->left, *const b = &product->right;
-    const TileInfo *const at = operand_tile(lo, a), *const acc = tile_info(lo, op->matmul.dst.buffer);
+    const TileInfo *const acc = tile_info(lo, op->matmul.dst.buffer);
     if (!acc || acc->buffer->kind != BUFFER_FRAGMENT || !region_is_whole(&op->matmul.dst) || acc->buffer->rank != 2)
         return "the result is no whole fragment";
     if (acc->storage != TILE_IN_REGISTERS) return "its result lives in shared memory";
     if (a->type != b->type || !operand_step(lo, a->type)) return "no tensor-core instruction for these types";
     if (dtype_is_float(a->type) != dtype_is_float(acc->buffer->type) || dtype_bits(acc->buffer->type) != 32)
         return "no tensor-core instruction accumulates in this type";
-    if (product->k % operand_step(lo, a->type) != 0) return "the contraction is not a multiple of an instruction's";
-    if (!at || at->buffer->rank != 2) return "an operand is no tile of its own";
     product->anywhere = false;
     product->type = a->type;
     product->step_k = operand_step(lo, a->type);
-    product->odd_rows = a->transposed && dtype_bits(a->type) == 8;
-    product->odd_columns = !b->transposed && dtype_bits(b->type) == 8;
-    product->a_in_registers = at->buffer->kind == BUFFER_FRAGMENT && at->storage == TILE_IN_REGISTERS &&
-                              !a->transposed && region_is_whole(&a->region) && dtype_bits(a->type) == 16 &&
-                              product->division == DIVIDE_ROWS;
-    const char *why = product->a_in_registers ? NULL : check_shared_operand(lo, a, !a->transposed, &product->anywhere);
-    if (!why) why = check_shared_operand(lo, b, b->transposed, &product->anywhere);
+    product->a_in_registers = is_left_in_registers(lo, product);
+    product->left_elements.why = product->right_elements.why = NULL;
+    const char *why = product->a_in_registers ? NULL : check_operand(lo, product, a, true);
+    if (!why) why = check_operand(lo, product, b, false);
+    product->odd_rows = a->transposed && dtype_bits(a->type) == 8 && !product->left_elements.why;
+    product->odd_columns = !b->transposed && dtype_bits(b->type) == 8 && !product->right_elements.why;
     return why || !op->matmul.meta ? why : check_sparse(lo, product, uses_wgmma(lo, product));
 }
 
@@ -161,7 +181,7 @@ static int panel_columns(const Lowering *lo, const Operand *x)
 static const char *check_split_k(const Lowering *lo, const Product *product)
 {
     const int part = product->k / lo->partition.groups;
-    if (!product_is_fixed(product)) return "an operand's slice is not at a fixed place";
+    if (reads_elements(product) || !product_is_fixed(product)) return "an operand's slice is not at a fixed place";
     if (lo->is_specialised) return "statements are placed on groups";
     if (product->op->matmul.meta || product->op->matmul.promote ||
         !dtype_is_float(tile_info(lo, product->op->matmul.dst.buffer)->buffer->type))
@@ -188,24 +208,42 @@ static int group_panels(const Lowering *lo, const Product *product)
 }
 
 // Padding is read by instructions: it must lie within the tile as it is laid out.
-static const char *check_padding(const Lowering *lo, const Product *product)
+static const char *check_right_padding(const Lowering *lo, const Product *product)
 {
-    const Operand *const a = &product->left, *const b = &product->right;
+    const Operand *const b = &product->right;
     const int column_groups = product->division == DIVIDE_COLUMNS ? lo->partition.groups : 1;
+    if (b->transposed || product->right_elements.why) return NULL;
+    if (product->n % 8 != 0) return "the columns of the right operand are not a multiple of 8";
+    if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
+        return "the columns of a right operand of bytes are not a multiple of 16";
+    const int panels = group_panels(lo, product);
+    const bool is_fixed = operand_tile(lo, b)->buffer->hint == HINT_SWIZZLE && panels < panel_columns(lo, b);
+    if (column_groups > 1 && (is_fixed || panels * dtype_bits(b->type) / 8 < 32))
+        return "the groups' columns do not begin at panels of the right operand";
+    return NULL;
+}
+
+static const char *check_left_padding(const Lowering *lo, const Product *product)
+{
+    const Operand *const a = &product->left;
     const int row_groups = product->division == DIVIDE_ROWS ? lo->partition.groups : 1;
     const int rows = product->row_blocks * 16 * lo->partition.warps * row_groups;
-    if (!b->transposed) {
-        if (product->n % 8 != 0) return "the columns of the right operand are not a multiple of 8";
-        if (product->odd_columns && (product->n_group % 16 != 0 || product->n != product->n_group * column_groups))
-            return "the columns of a right operand of bytes are not a multiple of 16";
-        const int panels = group_panels(lo, product);
-        const bool is_fixed = operand_tile(lo, b)->buffer->hint == HINT_SWIZZLE && panels < panel_columns(lo, b);
-        if (column_groups > 1 && (is_fixed || panels * dtype_bits(b->type) / 8 < 32))
-            return "the groups' columns do not begin at panels of the right operand";
-    }
+    if (product->left_elements.why) return NULL;
     if (a->transposed && product->m != rows) return "a transposed left operand needs whole instructions of rows";
     if (!product->a_in_registers && !a->transposed && product->m != rows && !region_is_whole(&a->region))
         return "a slice as left operand needs whole instructions of rows";
+    return NULL;
+}
+
+static const char *check_padding(Lowering *lo, Product *product)
+{
+    const char *const right = check_right_padding(lo, product), *const left = check_left_padding(lo, product);
+    if (right && check_elements(lo, product, &product->right)) return right;
+    if (left && check_elements(lo, product, &product->left)) return left;
+    if (right) product->right_elements.why = right;
+    if (left) product->left_elements.why = left;
+    product->odd_columns &= !right;
+    product->odd_rows &= !left;
     return NULL;
 }
 
@@ -262,14 +300,15 @@ static void finish_product(Lowering *lo, Product *product)
     acc->has_layout = acc->is_accumulator = true;
     acc->laid_by = product->op;
     acc->is_split_k = product->division == DIVIDE_CONTRACTION;
-    if (!product->a_in_registers) {
+    if (!product->a_in_registers && !product->left_elements.why) {
         const int row_groups = product->division == DIVIDE_ROWS ? lo->partition.groups : 1;
         require_panels(lo, &product->left,
                        product->left.transposed ? 0 : product->row_blocks * 16 * lo->partition.warps * row_groups);
     }
-    if (product->division == DIVIDE_COLUMNS && !product->right.transposed)
+    if (product->division == DIVIDE_COLUMNS && !product->right.transposed && !product->right_elements.why)
         operand_tile(lo, &product->right)->panel_most = group_panels(lo, product);
-    require_panels(lo, &product->right, right_rows(lo, product));
+    if (!product->right_elements.why) require_panels(lo, &product->right, right_rows(lo, product));
+    finish_elements(lo, product);
     if (op->matmul.meta) finish_sparse(lo, product);
 }
 

@@ -7,6 +7,14 @@
 
 typedef enum { PRODUCT_LOOP, PRODUCT_WGMMA, PRODUCT_MMA, PRODUCT_FMA } ProductKind;
 
+// An operand that no instruction takes from where it is: each lane reads the elements of its words one by one, converted,
+// and 0 in the padding.
+typedef struct ElementOperand {
+    const char *why; // for explain; NULL: by ldmatrix or wgmma
+    Var *line, *at;  // row of the left operand or column of the right one; place along the contraction
+    Expr *value;     // of Tile IR
+} ElementOperand;
+
 // How one `@` is computed.
 struct Product {
     ProductKind kind;
@@ -22,6 +30,7 @@ struct Product {
     int row_blocks;             // of 64 (wgmma) or 16 * warps rows per group
     int step_k;                 // of one instruction; of the kept elements, where the left operand is sparse
     bool odd_rows, odd_columns; // bytes turned in pairs (layout_accumulator_bytes)
+    ElementOperand left_elements, right_elements;
     bool anywhere;              // an operand's slice begins where ldmatrix can read it and wgmma cannot
     bool preloads;              // the left operand is loaded before the loop around
     bool is_preloaded;          // while deciding: it is loaded
@@ -35,6 +44,11 @@ struct Product {
 // ---- fma.c: deciding
 const char *plan_fma(Lowering *lo, Product *p); // NULL: can be done
 bool finish_fma(Lowering *lo, Product *p);
+
+// ---- element_operands.c: deciding; operands that are read element by element, for mma.sync
+const char *check_elements(Lowering *lo, const Product *p, const Operand *x); // NULL: can be done
+void finish_elements(Lowering *lo, Product *p);
+bool reads_elements(const Product *p);
 
 // ---- sparse.c: deciding; 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it

@@ -80,8 +80,38 @@ static void load_bytes_across(Printer *pr, const Operand *x, Expr *line, Expr *k
 
 static bool is_fp8(DType type) { return dtype_is_float(type) && dtype_bits(type) == 8; }
 
-static void load_operand(Printer *pr, const Operand *x, bool is_left, Expr *line, Expr *k, Var *words, int at)
+// The same four words, each of the neighbours along k that it holds.
+static void load_elements(Printer *pr, const ElementOperand *elements, DType type, bool is_left, Expr *line, Expr *k,
+                          Var *words, int at)
 {
+    const int per = 32 / dtype_bits(type), piece = 4 * per; // of the contraction
+    Nest word, element;
+    Var *const w = begin_unrolled(pr, &word, "w", 4);
+    Expr *const low = i32_op(pr, X_BITAND, var_of(pr, w), 1), *const high = i32_op(pr, X_SHR, var_of(pr, w), 1);
+    Var *const values = emit_array(pr, type, "values", per);
+    emit_definition(pr, loop_var(pr, elements->line),
+                    i32_add(pr, i32_add(pr, line, i32_op(pr, X_SHR, var_of(pr, pr->lane), 2)),
+                            i32_mul(pr, is_left ? low : high, 8)));
+    Var *const first = emit_declare(pr, DTYPE_I32, "first",
+                                    i32_add(pr, i32_add(pr, k, i32_mul(pr, lane_bits(pr, 0, 3), per)),
+                                            i32_mul(pr, is_left ? high : low, piece)));
+    Var *const e = begin_unrolled(pr, &element, "e", per);
+    emit_definition(pr, loop_var(pr, elements->at), i32_add(pr, var_of(pr, first), var_of(pr, e)));
+    emit_element(pr, values, var_of(pr, e), lower_as(pr, type, elements->value, NULL));
+    end_nest(pr, &element);
+    emit_element(pr, words, i32_add(pr, var_of(pr, w), i32_const(pr, at)),
+                 call_expr(pr, DTYPE_U32, "join_elements", 1, var_of(pr, values)));
+    end_nest(pr, &word);
+}
+
+static void load_operand(Printer *pr, const Product *p, bool is_left, Expr *line, Expr *k, Var *words, int at)
+{
+    const Operand *const x = is_left ? &p->left : &p->right;
+    const ElementOperand *const elements = is_left ? &p->left_elements : &p->right_elements;
+    if (elements->why) {
+        load_elements(pr, elements, p->type, is_left, line, k, words, at);
+        return;
+    }
     const bool across = is_left ? x->transposed : !x->transposed;
     if (across && dtype_bits(x->type) == 8)
         load_bytes_across(pr, x, line, k, is_left ? "sort_rows" : "sort_columns", words, i32_const(pr, at));
@@ -92,13 +122,13 @@ static void load_operand(Printer *pr, const Operand *x, bool is_left, Expr *line
 static void load_left(Printer *pr, const Product *p, Expr *line, Expr *k, Var *words, int at)
 {
     if (!is_fp8(p->type)) {
-        load_operand(pr, &p->left, true, line, k, words, at);
+        load_operand(pr, p, true, line, k, words, at);
         return;
     }
     Nest block;
     begin_block(pr, &block);
     Var *const bytes = emit_array(pr, DTYPE_U32, "bytes", 4);
-    load_operand(pr, &p->left, true, line, k, bytes, 0);
+    load_operand(pr, p, true, line, k, bytes, 0);
     emit_call(pr, arena_printf(pr->arena, "widen_%s<4>", dtype_name(p->type)), 2,
               expr_address(pr->arena, words, i32_const(pr, at)), var_of(pr, bytes));
     end_nest(pr, &block);
@@ -140,7 +170,7 @@ static Warp new_warp(Printer *pr, Product *p)
                .rows = p->row_blocks,
                .columns = p->n_group / 8,
                .part = part,
-               .steps = part / p->step_k,
+               .steps = (part + p->step_k - 1) / p->step_k,
                .sparse = sparse,
                .each = fp8 ? 8 : 4,
                .step_rows = 16 * pr->lo->partition.warps };
@@ -186,23 +216,24 @@ static void emit_step(Printer *pr, const Warp *w, int step, Expr *k, bool around
         load_left(pr, p, i32_add(pr, w->first_row, i32_const(pr, r * w->step_rows)), k, w->left, w->each * r);
     for (int c = 0; c < w->columns; c += 2) { // 16 columns of B at a time
         Expr *const line = i32_add(pr, w->first_column, i32_const(pr, 8 * c));
-        if (around && !pr->lo->gpu->converts_fp8 && c % CONVERTED == 0)
+        if (around && is_fp8(p->type) && !pr->lo->gpu->converts_fp8 && c % CONVERTED == 0)
             emit_call(pr, "__syncwarp", 0); // ptxas loads and converts nothing of what is after it before
-        load_operand(pr, &p->right, false, line, w->sparse ? i32_const(pr, 2 * p->step_k * step) : k, w->right, 0);
+        load_operand(pr, p, false, line, w->sparse ? i32_const(pr, 2 * p->step_k * step) : k, w->right, 0);
         if (w->sparse)
-            load_operand(pr, &p->right, false, line, i32_const(pr, 2 * p->step_k * step + p->step_k), w->right, 4);
+            load_operand(pr, p, false, line, i32_const(pr, 2 * p->step_k * step + p->step_k), w->right, 4);
         for (int half = 0; half < 2 && c + half < w->columns; half++) emit_eight_columns(pr, w, step, c + half, half);
     }
 }
 
-// Conversions of fp8 in one long text would all be begun at once, and spill: there the steps are a loop.
+// Conversions of fp8 in one long text would all be begun at once, and spill: there the steps are a loop, and where single
+// elements are read, whose text is long.
 void emit_mma(Printer *pr, Product *p)
 {
     Nest block, loop;
     begin_block(pr, &block);
     if (!p->op->matmul.accumulate) emit_zeros(pr, tile_info(pr->lo, p->op->matmul.dst.buffer));
     const Warp w = new_warp(pr, p);
-    if (is_fp8(p->type)) {
+    if (is_fp8(p->type) || (reads_elements(p) && !p->a_in_registers)) {
         Var *const step = loop_new_var(pr->unit, DTYPE_I32, "step");
         begin_for(pr, &loop, step, i32_const(pr, 0), i32_const(pr, w.steps), i32_const(pr, 1), LOOP_NO_UNROLL);
         emit_step(pr, &w, 0, i32_mul(pr, var_of(pr, step), p->step_k), true);
