@@ -7,6 +7,7 @@
 #define KILN_TESTS_OPS_SUPPORT_H
 
 #include "kiln/ops/attention.h"
+#include "kiln/ops/gemm.h"
 #include "kiln/ops/mla.h"
 
 #include <math.h>

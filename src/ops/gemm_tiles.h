@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// gemm_tiles.h - which tiles a product is computed in, and in how many parts along K: by a model of cost.
+#ifndef KILN_OPS_GEMM_TILES_H
+#define KILN_OPS_GEMM_TILES_H
+
+#include "kiln/kiln.h"
+
+typedef struct GemmShape {
+    int64_t batch, m, n, k;
+    kiln_type type;
+    int processors;
+    bool on_cpu;
+} GemmShape;
+
+typedef struct GemmChoice {
+    int rows, columns, depth; // of a tile; of a step along K
+    int stages;
+    int parts; // of each tile that does not fill a round
+    double ns; // what the model expects
+} GemmChoice;
+
+GemmChoice gemm_choose(const GemmShape *shape);
+
+#endif
