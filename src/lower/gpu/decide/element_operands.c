@@ -13,8 +13,6 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
-bool reads_elements(const Product *p) { return p->left_elements.why || p->right_elements.why; }
-
 static TileInfo *root_tile(const Lowering *lo, const Operand *x) { return tile_info(lo, buffer_root(x->region.buffer)); }
 
 const char *check_elements(Lowering *lo, const Product *p, const Operand *x)

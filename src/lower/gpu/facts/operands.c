@@ -5,6 +5,8 @@
 
 int row_padding(const Buffer *tile) { return tile->hint == HINT_PADDED && tile->rank >= 2 ? tile->hint_value : 0; }
 
+bool reads_elements(const Product *p) { return p->left_elements.why || p->right_elements.why; }
+
 bool product_region(const Region *region, int64_t *start, int64_t *width)
 {
     int n = 0;

@@ -48,7 +48,6 @@ bool finish_fma(Lowering *lo, Product *p);
 // ---- element_operands.c: deciding; operands that are read element by element, for mma.sync
 const char *check_elements(Lowering *lo, const Product *p, const Operand *x); // NULL: can be done
 void finish_elements(Lowering *lo, Product *p);
-bool reads_elements(const Product *p);
 
 // ---- sparse.c: deciding; 2:4 sparse left operands
 const char *check_sparse(Lowering *lo, const Product *p, bool is_wgmma); // NULL: tensor cores take it

@@ -4,6 +4,7 @@
 //
 // The layouts are wgmma's (tensor_core.c): each warp owns 16 rows of every block of rows. Operands come from the same
 // panels by ldmatrix; the result is there when the instruction has been issued, so nothing is waited for.
+#include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/info.h"

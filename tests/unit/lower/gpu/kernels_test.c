@@ -61,13 +61,14 @@ static const Case cases[] = {
     { "attention/varlen.tile", "attention_varlen", { { 0 } }, 0, 90, { "tma_load_rows<128, 128, 2, ", "_bf16_rs_tb(" }, NULL, true },
     { "mla/decode.tile", "mla_decode", { { 0 } }, 0, 90,
       { "tma_load_rows<64, 128, 2, 4, 8192, 64>", "bar_arrive(3, 256)", "bar_sync(6, 256)", "cp_async_16(" }, "load_vector", true },
-    { "gemm/stream_k.tile", "gemm_stream_k_main", { { 0 } }, 0, 90, { "tma_load_2d", "setmaxnreg_inc(" }, NULL, true },
+    { "gemm/stream_k.tile", "gemm_stream_k_main", { { 0 } }, 0, 90, { "tma_load_2d", "setmaxnreg_inc(" }, "atomic_add(", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 2) }, 1, 90,
       { "remote_copy(", "mbar_arrive_at(", "cluster_sync()", "row_or_zeros<128>(" }, "cp_async_arrive(", true },
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(56)", "setmaxnreg_inc(224)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(112)", "remote_copy(", "load_piece_ahead<4>(", "row_or_zeros<512>(" }, "bar_sync(1, 384)", true },
+    { "gemm/gemm.tile", "gemm_nt", { TYPE("T", DTYPE_E4M3), TYPE("TC", DTYPE_E4M3) }, 2, 90, { "stage_8<128>" }, "store_pair", true },
     { "gemm/sparse24.tile", "gemm_sparse24_nt", { { 0 } }, 0, 90, { "wgmma_sp_64x128x32_bf16_ss", "load_places(", "tma_load_2d" }, NULL, true },
     { "gemm/sparse24.tile", "gemm_sparse24_nn", { { 0 } }, 0, 80, { "mma_sp_16x8x32_bf16", "load_places(", "ldmatrix_x4_trans" }, NULL, true },
     { "sparse/vertical_slash.tile", "vertical_slash", { INT("D", 128) }, 1, 90,
@@ -163,6 +164,7 @@ static void explanations_say_what_runs(void **state)
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { INT("D", 100) }, 1, 90, { NULL }, NULL, true },   // lines of an import
+        { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import
           { "softmax.tile:24 41 softmax.tile:32 softmax.tile:33" } },
     };
     // clang-format on
