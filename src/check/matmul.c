@@ -256,5 +256,5 @@ void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool
         check_error(cx, ex->span, "'promote' is for products of fp8, not of %s", dtype_name(a.type));
         return;
     }
-    emit(cx, (TileOp){ .kind = T_MATMUL, .span = span, .matmul = { *dst, a, b, accumulate, promote, meta } });
+    emit(cx, (TileOp){ .kind = T_MATMUL, .span = span, .matmul = { *dst, a, b, accumulate, promote, .meta = meta } });
 }

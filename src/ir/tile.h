@@ -180,7 +180,8 @@ struct TileOp {
             Region dst;
             Operand a, b;
             bool accumulate;
-            int promote; // promote: f32 adds every n*32 of k
+            int promote;   // promote: f32 adds every n*32 of k
+            bool is_apart; // its result is a fragment that nothing but a copy of it uses
             Buffer *meta;
         } matmul; // meta: sparse24, else NULL
         struct {

@@ -42,7 +42,7 @@ static void decide_roles(Lowering *lo)
 // ---- the whole
 
 // Everything that is decided before anything is printed.
-static bool analyse(Lowering *lo)
+static bool analyse(Lowering *lo, bool *again)
 {
     structure_kernel(lo);
     merge_pipeline_indices(lo);
@@ -56,6 +56,7 @@ static bool analyse(Lowering *lo)
     note_operations(lo);
     find_producer_group(lo);
     assign_storage(lo);
+    if ((*again = give_products_fragments(lo))) return false;
     find_column_reads(lo);
     // A group that has no products fetches in place: a producer beside it would take its registers twice.
     if (lo->gpu->tma && !light_groups(lo) && !lo->kernel->checked && has_room_for_producer(lo)) {
@@ -82,17 +83,21 @@ static bool analyse(Lowering *lo)
     return !lo->failed;
 }
 
-// What is wrong goes to `diags`.
+// What is wrong goes to `diags`. Anew where the kernel has changed.
 static Lowering *attempt(const Lowering *like, int groups, bool is_last, Diags *diags)
 {
-    Lowering *const lo = NEW(like->arena, Lowering);
-    *lo = *like;
-    lo->groups_wanted = groups;
-    lo->is_last_attempt = is_last;
-    lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
-    lo->diags = lo->kernel->diags = diags;
-    lo->failed = !analyse(lo);
-    lo->diags = lo->kernel->diags = like->diags;
+    Lowering *lo;
+    bool again = false;
+    do {
+        lo = NEW(like->arena, Lowering);
+        *lo = *like;
+        lo->groups_wanted = groups;
+        lo->is_last_attempt = is_last;
+        lo->occupancy = lo->kernel->occupancy > 1 ? lo->kernel->occupancy : 1;
+        lo->diags = lo->kernel->diags = diags;
+        lo->failed = !analyse(lo, &again);
+        lo->diags = lo->kernel->diags = like->diags;
+    } while (again);
     return lo;
 }
 

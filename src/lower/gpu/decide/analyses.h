@@ -18,6 +18,7 @@ void find_producer_group(Lowering *lo);
 void assign_storage(Lowering *lo);
 void find_gathered_tiles(Lowering *lo);
 void find_column_reads(Lowering *lo);
+bool give_products_fragments(Lowering *lo); // the kernel has changed: all is to be decided anew (detour.c)
 void find_fetches(Lowering *lo);
 void find_consumer_rings(Lowering *lo);
 void find_shared_tiles(Lowering *lo);

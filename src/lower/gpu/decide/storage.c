@@ -340,7 +340,7 @@ static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp 
     for (int i = 0; i < lo->infos_capacity; i++) {
         Product *const product = lo->infos[i] ? lo->infos[i]->product : NULL;
         if (product && product->op->matmul.dst.buffer == tile->buffer)
-            product->why_loop = why, product->kind = PRODUCT_LOOP;
+            product->why_loop = why, product->kind = PRODUCT_LOOP, product->fell_back = true;
     }
 }
 

@@ -37,6 +37,7 @@ struct Product {
     bool starts_tile;           // in place of the zeros before its loop, the first step overwrites the accumulator
     RegisterTile rectangle;     // of each thread, by multiply-adds
     bool keeps_rows;            // there: other products' results share row statistics with it
+    bool fell_back;             // to a loop nest, because of how its result is used
     const char *why_not;        // tensor cores, for explain
     const char *why_loop;       // why not even multiply-adds in registers
 };
