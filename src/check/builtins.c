@@ -272,7 +272,7 @@ static Value check_random_int(Checker *cx, const Ex *ex)
 // ---- all
 
 static const char *const others[] = {
-    "convert", "bitcast", "present", "transpose", "promote", "sparse24", "cumsum", "random_int",
+    "convert", "bitcast", "present", "transpose", "promote", "tf32x3", "sparse24", "cumsum", "random_int",
 };
 
 static bool find_math(Name name, MathFn *fn)

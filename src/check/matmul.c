@@ -7,7 +7,7 @@ static bool is_call(const Ex *ex, const char *name) { return ex->kind == EX_CALL
 bool is_product(Checker *cx, const Ex *ex)
 {
     if (ex->kind == EX_BINARY && ex->binary.op == OP_MATMUL) return true;
-    return is_call(ex, "promote");
+    return is_call(ex, "promote") || is_call(ex, "tf32x3");
 }
 
 // ---- operands
@@ -225,6 +225,16 @@ static bool check_promote(Checker *cx, const Ex **ex, bool accumulate, int *prom
     return check_error(cx, (*ex)->span, "'promote' takes (n, a @ b)");
 }
 
+// tf32x3(a @ b): a target may multiply f32 in three products of tf32.
+static bool check_in_three(Checker *cx, const Ex **ex)
+{
+    const Ex *const call = *ex, *const product = call->call.args;
+    if (!product || product->next || product->kind != EX_BINARY || product->binary.op != OP_MATMUL)
+        return check_error(cx, call->span, "'tf32x3' takes (a @ b)");
+    *ex = product;
+    return true;
+}
+
 void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool accumulate)
 {
     Operand a = { 0 }, b = { 0 };
@@ -240,6 +250,8 @@ void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool
         return;
     }
     if (is_call(ex, "promote") && !check_promote(cx, &ex, accumulate, &promote)) return;
+    const bool in_three = is_call(ex, "tf32x3");
+    if (in_three && !check_in_three(cx, &ex)) return;
     const bool is_sparse = is_call(ex->binary.a, "sparse24");
     const bool ok_a = is_sparse ? check_sparse(cx, ex->binary.a, &a, &meta) : check_operand(cx, ex->binary.a, &a);
     const bool ok_b = check_operand(cx, ex->binary.b, &b);
@@ -256,5 +268,11 @@ void check_product(Checker *cx, const Region *dst, Span span, const Ex *ex, bool
         check_error(cx, ex->span, "'promote' is for products of fp8, not of %s", dtype_name(a.type));
         return;
     }
-    emit(cx, (TileOp){ .kind = T_MATMUL, .span = span, .matmul = { *dst, a, b, accumulate, promote, .meta = meta } });
+    if (in_three && (a.type != DTYPE_F32 || is_sparse)) {
+        check_error(cx, ex->span, "'tf32x3' is for dense products of f32, not of %s", dtype_name(a.type));
+        return;
+    }
+    emit(cx, (TileOp){ .kind = T_MATMUL,
+                       .span = span,
+                       .matmul = { *dst, a, b, accumulate, promote, .in_three = in_three, .meta = meta } });
 }

@@ -181,6 +181,7 @@ struct TileOp {
             Operand a, b;
             bool accumulate;
             int promote;   // promote: f32 adds every n*32 of k
+            bool in_three; // tf32x3: of f32, as three products of tf32
             bool is_apart; // its result is a fragment that nothing but a copy of it uses
             Buffer *meta;
         } matmul; // meta: sparse24, else NULL

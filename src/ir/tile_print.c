@@ -106,9 +106,10 @@ static void print_matmul(const Printer *p, const TileOp *op)
 {
     say(p, "%r %s ", &op->matmul.dst, op->matmul.accumulate ? "+=" : "=");
     if (op->matmul.promote) say(p, "promote(%d, ", op->matmul.promote);
+    if (op->matmul.in_three) say(p, "tf32x3(");
     if (op->matmul.meta) say(p, "sparse24(%o, %b)", &op->matmul.a, op->matmul.meta);
     else say(p, "%o", &op->matmul.a);
-    say(p, " @ %o%s;", &op->matmul.b, op->matmul.promote ? ")" : "");
+    say(p, " @ %o%s;", &op->matmul.b, op->matmul.promote || op->matmul.in_three ? ")" : "");
 }
 
 static void print_indices(const Printer *p, const LoopIndex *indices, int n)

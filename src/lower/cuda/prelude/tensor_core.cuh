@@ -50,6 +50,24 @@ DEVICE void mma_16x8x8_tf32(float *d, const uint32_t *a, const uint32_t *b)
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+// f32 words as two tf32 each, the second of what the first leaves out; the product of the second ones is below f32's bits.
+template <int N> DEVICE void split_tf32(uint32_t *high, uint32_t *low, const uint32_t *x)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        high[i] = (x[i] + 0x1000u) & 0xffffe000u;
+        low[i] = __float_as_uint(__uint_as_float(x[i]) - __uint_as_float(high[i]));
+    }
+}
+DEVICE void mma_16x8x8_tf32x3(float *d, const uint32_t *a, const uint32_t *b)
+{
+    uint32_t a_high[4], a_low[4], b_high[2], b_low[2];
+    split_tf32<4>(a_high, a_low, a);
+    split_tf32<2>(b_high, b_low, b);
+    mma_16x8x8_tf32(d, a_low, b_high);
+    mma_16x8x8_tf32(d, a_high, b_low);
+    mma_16x8x8_tf32(d, a_high, b_high);
+}
 #define MMA_OF_BYTES(name, D, c, types) \
     DEVICE void mma_16x8x32_##name(D *d, const uint32_t *a, const uint32_t *b) \
     { \

@@ -57,8 +57,9 @@ static void plan(Lowering *lo, const Product *p, const Operand *x, bool is_left,
     region_element(a, &x->region, (Expr *[]){ turned ? at : line, turned ? line : at }, subs);
     Expr *const element = expr_load(a, x->region.buffer, subs);
     element->span = x->region.span;
-    to->value = expr_convert(a, x->type, element);
-    Expr *const zero = expr_convert(a, x->type, zero_of(lo, dtype_info[x->type].wide));
+    const DType type = p->op->matmul.in_three ? DTYPE_F32 : x->type; // instructions get both halves of f32
+    to->value = expr_convert(a, type, element);
+    Expr *const zero = expr_convert(a, type, zero_of(lo, dtype_info[type].wide));
     if (lines < covered) to->value = expr_select(a, is_below(lo, to->line, lines), to->value, zero);
     if (p->k < whole) to->value = expr_select(a, is_below(lo, to->at, p->k), to->value, zero);
     share(lo, x);

@@ -228,6 +228,7 @@ static bool explain_product(Lowering *lo, TileOp *op, void *context)
                    result->name);
     if (p->kind == PRODUCT_MMA && gpu_mma(lo->gpu, MMA_WARP_GROUP) && has_padded_rows(p))
         text_print(out, ", not by wgmma because an operand's rows are padded");
+    if (p->kind == PRODUCT_MMA && op->matmul.in_three) text_print(out, ", each of f32 as three of tf32");
     const char *const why[2] = { p->left_elements.why, p->right_elements.why };
     for (int i = 0; i < 2 && p->kind == PRODUCT_MMA; i++)
         if (why[i]) text_print(out, ", %c element by element because %s", "AB"[i], why[i]);

@@ -104,7 +104,7 @@ bool has_padded_rows(const Product *p)
 static bool uses_wgmma(const Lowering *lo, const Product *p)
 {
     return gpu_mma(lo->gpu, MMA_WARP_GROUP) && lo->partition.warps == 4 && !lo->calls_printf && !p->anywhere &&
-           !reads_elements(p) && !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
+           !reads_elements(p) && !p->op->matmul.in_three && !p->odd_rows && !p->odd_columns && !has_padded_rows(p);
 }
 
 // What no instruction reads, lanes may read element by element.
@@ -418,7 +418,7 @@ static void check_tensor_cores(Lowering *lo, Product *product)
 }
 
 // The product as it is computed: itself, or transpose(a @ b) = transpose(b) @ transpose(a).
-static void take_operands(Product *product)
+static void take_operands(Lowering *lo, Product *product)
 {
     const TileOp *const op = product->op;
     const Operand *const a = &op->matmul.a, *const b = &op->matmul.b;
@@ -430,6 +430,7 @@ static void take_operands(Product *product)
         op->matmul.dst.buffer->hint == HINT_TRANSPOSED && !op->matmul.meta; // the sparse side stays left
     product->left = product->is_swapped ? *b : *a;
     product->right = product->is_swapped ? *a : *b;
+    if (op->matmul.in_three && operand_step(lo, DTYPE_TF32)) product->left.type = product->right.type = DTYPE_TF32;
     product->left.transposed ^= product->is_swapped;
     product->right.transposed ^= product->is_swapped;
     product->m = (int)(product->is_swapped ? n : m);
@@ -449,6 +450,7 @@ static ProductKind choose_kind(Lowering *lo, Product *product)
         finish_product(lo, product);
     } else {
         product->kind = PRODUCT_FMA;
+        if (product->op->matmul.in_three) product->left.type = product->right.type = DTYPE_F32;
         product->why_loop = plan_fma(lo, product);
         if (!product->why_loop && !finish_fma(lo, product)) product->why_loop = other_layout(lo, product);
     }
@@ -462,7 +464,7 @@ static bool choose_product(Lowering *lo, TileOp *op, void *context)
     if (!info->product) info->product = NEW(lo->arena, Product, .op = op);
     Product *const product = info->product;
     if (!product->why_loop) {
-        take_operands(product);
+        take_operands(lo, product);
         product->kind = choose_kind(lo, product);
     }
     if (product->kind == PRODUCT_LOOP) share_operands(lo, product);

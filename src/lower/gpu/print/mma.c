@@ -82,9 +82,10 @@ static void load_bytes_across(Printer *pr, const Operand *x, Expr *line, Expr *k
 static bool is_fp8(DType type) { return dtype_is_float(type) && dtype_bits(type) == 8; }
 
 // The same four words, each of the neighbours along k that it holds.
-static void load_elements(Printer *pr, const ElementOperand *elements, DType type, bool is_left, Expr *line, Expr *k,
-                          Var *words, int at)
+static void load_elements(Printer *pr, const ElementOperand *elements, bool is_left, Expr *line, Expr *k, Var *words,
+                          int at)
 {
+    const DType type = elements->value->type;
     const int per = 32 / dtype_bits(type), piece = 4 * per; // of the contraction
     Nest word, element;
     Var *const w = begin_unrolled(pr, &word, "w", 4);
@@ -110,7 +111,7 @@ static void load_operand(Printer *pr, const Product *p, bool is_left, Expr *line
     const Operand *const x = is_left ? &p->left : &p->right;
     const ElementOperand *const elements = is_left ? &p->left_elements : &p->right_elements;
     if (elements->why) {
-        load_elements(pr, elements, p->type, is_left, line, k, words, at);
+        load_elements(pr, elements, is_left, line, k, words, at);
         return;
     }
     const bool across = is_left ? x->transposed : !x->transposed;
@@ -183,7 +184,7 @@ static Warp new_warp(Printer *pr, Product *p)
     if (p->division == DIVIDE_ROWS && pr->lo->partition.groups > 1)
         w.first_row = i32_add(pr, w.first_row, i32_mul(pr, var_of(pr, pr->group), w.step_rows * w.rows));
     w.first_column = p->division == DIVIDE_COLUMNS ? i32_mul(pr, var_of(pr, pr->group), p->n_group) : i32_const(pr, 0);
-    w.name = arena_printf(pr->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s",
+    w.name = p->op->matmul.in_three ? "mma_16x8x8_tf32x3" : arena_printf(pr->arena, sparse ? "mma_sp_16x8x%d_%s" : "mma_16x8x%d_%s",
                           sparse ? 2 * p->step_k : p->step_k, dtype_name(p->type));
     return w;
 }
