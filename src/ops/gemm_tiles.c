@@ -1,63 +1,86 @@
 // SPDX-License-Identifier: MIT
 // gemm_tiles.c - the cost of a product by every tile of a table, and the least of them.
 //
-// Tiles go to the processors in rounds. A tile takes a time for each step along K and one for its end; in the last, partial
-// round tiles may be divided along K, so that all processors have work, and then parts are written, and added up by whoever
-// ends a tile's last one. No product takes less than the bytes that it reads and writes. The figures are data: nanoseconds
-// on an H100 of 132 processors, fitted to measured times of shapes drawn by seed (docs/operators.md).
+// Tiles go to the processors in rounds. A step of a tile along K takes what its arithmetic takes, or the bytes of both
+// operands from L2, or a latency; a tile's end takes a time for each of its elements. The tiles that do not fill a round may be
+// divided along K: their parts have ends of their own, and a second kernel reads them all. The whole takes what that adds
+// up to, or what memory takes, and a tenth of the other. The figures are data: bench/gemm_fit.py fits them to the times
+// of all tiles that bench/gemm_tune.py has measured on shapes drawn by seed, and says how far from the best it then chooses.
 #include "ops/gemm_tiles.h"
 
 #include "base/arena.h"
 
-typedef struct TileCost {
-    int rows, columns, depth_bytes, stages;
-    double step, end; // ns: of 128 bytes along K; of a tile
-} TileCost;
+enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
 
-enum { PARTS_MAX = 32, STEPS_OF_PART = 2 };
+typedef struct Tile {
+    int rows, columns, steps, stages; // steps: of STEP_BYTES along K, in one
+} Tile;
 
-static const double launch_ns = 4000, divided_ns = 2500, bytes_of_ns = 3300;
+// Of an H100 of 132 processors; ns, and what one ns brings.
+typedef struct Machine {
+    double flops[5];                      // of one processor, by bytes of an element
+    double l2_bytes, latency, step;       // of one processor; of a step of STEP_BYTES; of any step
+    double launch, end, end_element;      // of the whole; of a tile
+    double divided, part, part_element;   // if there are parts: once, and of a part
+    double join_bytes, bytes, memory;     // read by the second kernel; by all processors, and once
+} Machine;
 
-static const TileCost narrow[] = { // elements of 1 or 2 bytes
-    { 16, 64, 256, 8, 230, 1500 },   { 16, 128, 256, 6, 260, 1600 },  { 32, 64, 256, 8, 240, 1500 },
-    { 32, 128, 256, 5, 270, 1700 },  { 64, 32, 256, 8, 230, 1500 },   { 64, 64, 256, 6, 250, 1700 },
-    { 64, 128, 128, 8, 260, 2000 },  { 64, 256, 128, 4, 400, 2600 },  { 128, 64, 128, 8, 260, 2000 },
-    { 128, 128, 128, 6, 400, 2500 }, { 128, 192, 128, 4, 550, 3000 }, { 128, 256, 128, 4, 720, 3500 },
+static const Machine machine = {
+    .flops = { [1] = 13570, [2] = 6788, [4] = 350 },
+    .l2_bytes = 91, .latency = 88, .step = 14,
+    .launch = 3248, .end = 1521, .end_element = 0.0196,
+    .divided = 12229, .part = 1226, .part_element = 0.087,
+    .join_bytes = 1804, .bytes = 2409, .memory = 1036,
 };
-static const TileCost wide[] = { // of 4 bytes: multiply-adds
-    { 64, 64, 128, 4, 700, 2000 },
-    { 128, 128, 128, 4, 2300, 3000 },
+
+static const Tile narrow[] = { // elements of 1 or 2 bytes, by tensor cores
+    { 16, 64, 2, 8 },  { 16, 128, 2, 6 }, { 32, 64, 2, 8 },   { 32, 128, 2, 5 },  { 64, 32, 2, 8 },   { 64, 64, 2, 6 },
+    { 64, 128, 1, 8 }, { 64, 128, 2, 4 }, { 64, 256, 1, 4 },  { 128, 64, 1, 8 },  { 128, 128, 1, 6 }, { 128, 192, 1, 4 },
+    { 128, 256, 1, 4 }, { 256, 128, 1, 4 },
+};
+static const Tile wide[] = { // of 4 bytes, by multiply-adds
+    { 64, 64, 1, 4 },
+    { 128, 128, 1, 4 },
 };
 
-static int64_t over(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static double over(double x, double y) { return (double)(((int64_t)x + (int64_t)y - 1) / (int64_t)y); }
+static double most(double x, double y) { return x > y ? x : y; }
+static double least(double x, double y) { return x < y ? x : y; }
 
-// What memory must move at least.
-static double least_ns(const GemmShape *s)
+static double step_ns(const GemmShape *s, const Tile *t, int bytes)
 {
-    const double m = (double)s->m, n = (double)s->n, k = (double)s->k;
-    return (double)s->batch * (m * k + k * n + m * n) * kiln_type_bits(s->type) / 8 / bytes_of_ns;
+    const Machine *const a = &machine;
+    const double depth = STEP_BYTES * t->steps, rows = most(t->rows, 64); // an instruction has 64
+    const double flops = rows * t->columns * depth / bytes * 2 / a->flops[bytes];
+    const double moved = (least(t->rows, (double)s->m) + t->columns) * depth / a->l2_bytes;
+    return most(most(flops, moved), a->latency * t->steps) + a->step;
 }
 
-static double cost_of(const GemmShape *s, const TileCost *t, int depth, int parts)
+static double cost_of(const GemmShape *s, const Tile *t, int bytes, double steps, int parts)
 {
-    const int64_t tiles = s->batch * over(s->m, t->rows) * over(s->n, t->columns), steps = over(s->k, depth);
+    const Machine *const a = &machine;
+    const double m = (double)s->m, n = (double)s->n, k = (double)s->k, batch = (double)s->batch;
+    const double processors = s->processors, elements = (double)t->rows * t->columns;
+    const int64_t tiles = s->batch * (int64_t)over(m, t->rows) * (int64_t)over(n, t->columns);
     const int64_t rest = parts > 1 ? tiles % s->processors : 0;
-    const double step = t->step * t->depth_bytes / 128;
-    double ns = launch_ns + (double)over(tiles - rest, s->processors) * ((double)steps * step + t->end);
+    const double step = step_ns(s, t, bytes);
+    double ns = over((double)(tiles - rest), processors) * (steps * step + a->end + a->end_element * elements);
     if (rest)
-        ns += divided_ns + (double)over(rest * parts, s->processors) * ((double)over(steps, parts) * step + 1.5 * t->end) +
-              parts * 0.4 * t->end;
-    return ns > least_ns(s) ? ns : least_ns(s) + ns / 1000;
+        ns += a->divided + (double)(rest * parts) * elements * 4 / a->join_bytes +
+              over((double)(rest * parts), processors) *
+                  (over(steps, parts) * step + a->part + a->part_element * elements);
+    const double memory = batch * (m * k + k * n + m * n) * bytes / a->bytes + a->memory;
+    return a->launch + most(ns, memory) + least(ns, memory) / 10;
 }
 
-static void consider(const GemmShape *s, const TileCost *t, GemmChoice *best)
+static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
 {
-    const int depth = t->depth_bytes * 8 / kiln_type_bits(s->type);
-    for (int parts = 1; parts <= PARTS_MAX; parts++) {
-        if (parts > 1 && over(s->k, depth) < (int64_t)parts * STEPS_OF_PART) return;
-        const double ns = cost_of(s, t, depth, parts);
-        if (best->rows && ns >= best->ns) continue;
-        *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, parts, ns };
+    const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
+    const double steps = over((double)s->k, depth);
+    for (int parts = 1; parts <= PARTS_MAX && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
+        const double ns = cost_of(s, t, bytes, steps, parts);
+        if (!best->rows || ns < best->ns)
+            *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, parts, ns };
     }
 }
 
@@ -66,7 +89,7 @@ GemmChoice gemm_choose(const GemmShape *shape)
     GemmChoice best = { 0 };
     const bool is_wide = kiln_type_bits(shape->type) > 16;
     if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, 1, 0 };
-    const TileCost *const table = is_wide ? wide : narrow;
-    for (int i = 0; i < (int)(is_wide ? COUNT(wide) : COUNT(narrow)); i++) consider(shape, &table[i], &best);
+    const Tile *const table = is_wide ? wide : narrow;
+    for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++) consider(shape, &table[i], &best);
     return best;
 }

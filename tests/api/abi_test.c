@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // abi_test.c - what programs built apart from the library rely on: its version, the sizes of argument structs, DLPack's structs.
 #include <kiln/ops/attention.h>
+#include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 
 #include <setjmp.h>
@@ -89,6 +90,12 @@ static void sizes_of_latent_arguments(void **state)
     CHECK_CALL(kiln_mla_prefill_sparse_args, kiln_mla_prefill_sparse);
     CHECK_WORKSPACE(kiln_mla_decode_args, kiln_mla_decode_workspace_size);
     CHECK_WORKSPACE(kiln_mla_decode_sparse_args, kiln_mla_decode_sparse_workspace_size);
+}
+
+static void sizes_of_product_arguments(void **state)
+{
+    CHECK_CALL(kiln_gemm_args, kiln_gemm);
+    CHECK_WORKSPACE(kiln_gemm_args, kiln_gemm_workspace_size);
 }
 
 static void sizes_of_build_options(void **state)
@@ -221,6 +228,7 @@ int main(void)
         cmocka_unit_test(versions_agree),
         cmocka_unit_test(sizes_of_attention_arguments),
         cmocka_unit_test(sizes_of_latent_arguments),
+        cmocka_unit_test(sizes_of_product_arguments),
         cmocka_unit_test(sizes_of_build_options),
         cmocka_unit_test(versioned_there_and_back),
         cmocka_unit_test(versions_and_flags_of_dlpack),

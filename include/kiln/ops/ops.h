@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h and kiln/ops/mla.h.
+/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, kiln/ops/mla.h and kiln/ops/gemm.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
  *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);
