@@ -26,17 +26,18 @@ typedef struct Machine {
 } Machine;
 
 static const Machine machine = {
-    .flops = { [1] = 13570, [2] = 6788, [4] = 350 },
-    .l2_bytes = 91, .latency = 88, .step = 14,
-    .launch = 3248, .end = 1521, .end_element = 0.0196,
-    .divided = 12229, .part = 1226, .part_element = 0.087,
-    .join_bytes = 1804, .bytes = 2409, .memory = 1036,
+    .flops = { [1] = 12700, [2] = 6348, [4] = 350 },
+    .l2_bytes = 102.1, .latency = 85.3, .step = 13.96,
+    .launch = 2713, .end = 1347, .end_element = 0.01985,
+    .divided = 6787, .part = 851.3, .part_element = 0.06914,
+    .join_bytes = 2526, .bytes = 2917, .memory = 2970,
 };
 
 static const Tile narrow[] = { // elements of 1 or 2 bytes, by tensor cores
-    { 16, 64, 2, 8 },  { 16, 128, 2, 6 }, { 32, 64, 2, 8 },   { 32, 128, 2, 5 },  { 64, 32, 2, 8 },   { 64, 64, 2, 6 },
-    { 64, 128, 1, 8 }, { 64, 128, 2, 4 }, { 64, 256, 1, 4 },  { 128, 64, 1, 8 },  { 128, 128, 1, 6 }, { 128, 192, 1, 4 },
-    { 128, 256, 1, 4 }, { 256, 128, 1, 4 },
+    { 16, 64, 2, 8 }, { 16, 128, 2, 6 }, { 32, 64, 2, 8 }, { 32, 128, 2, 5 }, { 64, 32, 2, 8 }, { 64, 64, 2, 6 },
+    { 64, 96, 2, 5 }, { 64, 128, 2, 4 }, { 64, 192, 1, 6 }, { 64, 256, 1, 4 }, { 128, 64, 1, 8 }, { 128, 96, 1, 7 },
+    { 128, 128, 1, 6 }, { 128, 160, 1, 5 }, { 128, 192, 1, 4 }, { 128, 224, 1, 4 }, { 128, 240, 1, 4 },
+    { 128, 256, 1, 4 }, { 192, 128, 1, 4 }, { 192, 160, 1, 4 }, { 192, 192, 1, 4 }, { 256, 128, 1, 4 },
 };
 static const Tile wide[] = { // of 4 bytes, by multiply-adds
     { 64, 64, 1, 4 },
@@ -73,10 +74,17 @@ static double cost_of(const GemmShape *s, const Tile *t, int bytes, double steps
     return a->launch + most(ns, memory) + least(ns, memory) / 10;
 }
 
+// Half of the rows or more are none, or there are many tiles of few rows: not measured either.
+static bool is_wasteful(const GemmShape *s, const Tile *t)
+{
+    return (t->rows > 16 && t->rows >= 2 * most((double)s->m, 8)) || (t->rows < 64 && s->m > 4 * t->rows);
+}
+
 static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
 {
     const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
     const double steps = over((double)s->k, depth);
+    if (is_wasteful(s, t)) return;
     for (int parts = 1; parts <= PARTS_MAX && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
         const double ns = cost_of(s, t, bytes, steps, parts);
         if (!best->rows || ns < best->ns)
