@@ -17,19 +17,19 @@ def figure(name):
 
 
 MACHINE = [figure(name) for name in NAMES]
-# rows, columns, elements of 16 bits along K in a step, stages
-TILES = [(int(r), int(c), int(s) * 64, int(n)) for r, c, s, n in
-         re.findall(r'\{ (\d+), (\d+), (\d+), (\d+) \}', re.search(r'narrow\[\] = \{(.*?)\n\};', SOURCE, re.S).group(1))]
+# rows, columns, elements of 16 bits along K in a step, stages, whether it is turned
+TILES = [(int(r), int(c), int(s) * 64, int(n), int(t == 'true')) for r, c, s, n, t in
+         re.findall(r'\{ (\d+), (\d+), (\d+), (\d+), (\w+) \}', re.search(r'narrow\[\] = \{(.*?)\n\};', SOURCE, re.S).group(1))]
 
 
 def over(x, y): return -(-x // y)
 
 
-def cost(machine, m, n, k, rows, columns, depth, parts, processors=132):
+def cost(machine, m, n, k, rows, columns, depth, turned, parts, processors=132):
     flops, l2, latency, step, launch, end, end_element, divided, part, part_element, join, memory, once = machine
     steps, tiles, elements = over(k, depth), over(m, rows) * over(n, columns), rows * columns
     rest = tiles % processors if parts > 1 else 0
-    step += max(max(rows, 64) * columns * depth * 2 / flops, (min(rows, m) + columns) * depth * 2 / l2, latency * depth / 64)
+    step += max((rows if turned else max(rows, 64)) * columns * depth * 2 / flops, (min(rows, m) + columns) * depth * 2 / l2, latency * depth / 64)
     ns = over(tiles - rest, processors) * (steps * step + end + end_element * elements)
     if rest:
         ns += divided + rest * parts * elements * 4 / join
@@ -58,7 +58,7 @@ def score(machine, times):
 
 
 def main():
-    times = [((int(r['M']), int(r['N']), int(r['K'])), tuple(int(r[x]) for x in ('BM', 'BN', 'BK', 'parts')),
+    times = [((int(r['M']), int(r['N']), int(r['K'])), tuple(int(r[x]) for x in ('BM', 'BN', 'BK', 'turned', 'parts')),
               float(r['us']), float(r['cublas'])) for r in csv.DictReader(open(sys.argv[1]))]
     draw = random.Random(1)
     keys = sorted({t[0] for t in times})

@@ -46,7 +46,7 @@ class Kiln:
     def kernel(self, tile):
         if tile not in self.kernels:
             kernel = ctypes.c_void_p()
-            bindings = 'TB=true, BM=%d, BN=%d, BK=%d, STAGES=%d, BIAS=none, RES=none' % tile
+            bindings = 'TB=true, BM=%d, BN=%d, BK=%d, STAGES=%d, TURN=%s, BIAS=none, RES=none' % (*tile[:4], 'true' if tile[4] else 'false')
             self.check(self.lib.kiln_kernel_build(self.device, self.program, b'gemm', bindings.encode(), None,
                                                   ctypes.byref(kernel)))
             self.kernels[tile] = kernel
@@ -83,8 +83,8 @@ def likely(shape, processors):
     for tile in TILES:
         if tile[0] > 16 and tile[0] >= 2 * max(m, 8) or tile[0] < 64 and m > 4 * tile[0]: continue
         for parts in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 22, 33):
-            if parts > 1 and -(-k // tile[2]) < 2 * parts: continue
-            every.append((cost(MACHINE, m, n, k, *tile[:3], parts, processors), tile, parts))
+            if parts > 1 and (tile[4] or -(-k // tile[2]) < 2 * parts): continue
+            every.append((cost(MACHINE, m, n, k, *tile[:3], tile[4], parts, processors), tile, parts))
     every.sort()
     taken = []
     for _, tile, parts in every:
@@ -98,7 +98,7 @@ def main():
     processors, ratios = torch.cuda.get_device_properties(0).multi_processor_count, []
     other = torch.zeros(64 << 20, dtype=torch.int32, device='cuda')
     out = csv.writer(open(sys.argv[2], 'w'))
-    out.writerow('M N K BM BN BK stages parts us cublas'.split())
+    out.writerow('M N K BM BN BK stages turned parts us cublas'.split())
     for _ in range(shapes):
         m, (n, k) = draw.choice(M), draw.choice(NK)
         if time.time() - begin > limit: break

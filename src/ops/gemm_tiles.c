@@ -14,6 +14,7 @@ enum { PARTS_MAX = 33, STEPS_OF_PART = 2, STEP_BYTES = 128 };
 
 typedef struct Tile {
     int rows, columns, steps, stages; // steps: of STEP_BYTES along K, in one
+    bool turned;                      // computed transposed: instructions have 8 rows and 64 columns, not 64 and 8
 } Tile;
 
 // Of an H100 of 132 processors; ns, and what one ns brings.
@@ -34,14 +35,18 @@ static const Machine machine = {
 };
 
 static const Tile narrow[] = { // elements of 1 or 2 bytes, by tensor cores
-    { 16, 64, 2, 8 }, { 16, 128, 2, 6 }, { 32, 64, 2, 8 }, { 32, 128, 2, 5 }, { 64, 32, 2, 8 }, { 64, 64, 2, 6 },
-    { 64, 96, 2, 5 }, { 64, 128, 2, 4 }, { 64, 192, 1, 6 }, { 64, 256, 1, 4 }, { 128, 64, 1, 8 }, { 128, 96, 1, 7 },
-    { 128, 128, 1, 6 }, { 128, 160, 1, 5 }, { 128, 192, 1, 4 }, { 128, 224, 1, 4 }, { 128, 240, 1, 4 },
-    { 128, 256, 1, 4 }, { 192, 128, 1, 4 }, { 192, 160, 1, 4 }, { 192, 192, 1, 4 }, { 256, 128, 1, 4 },
+    { 16, 64, 2, 8, false }, { 16, 128, 2, 6, false }, { 32, 64, 2, 8, false }, { 32, 128, 2, 5, false },
+    { 64, 32, 2, 8, false }, { 64, 64, 2, 6, false }, { 64, 96, 2, 5, false }, { 64, 128, 2, 4, false },
+    { 64, 192, 1, 6, false }, { 64, 256, 1, 4, false }, { 128, 64, 1, 8, false }, { 128, 96, 1, 7, false },
+    { 128, 128, 1, 6, false }, { 128, 160, 1, 5, false }, { 128, 192, 1, 4, false }, { 128, 224, 1, 4, false },
+    { 128, 240, 1, 4, false }, { 128, 256, 1, 4, false }, { 192, 128, 1, 4, false }, { 192, 160, 1, 4, false },
+    { 192, 192, 1, 4, false }, { 256, 128, 1, 4, false }, { 80, 256, 1, 5, true }, { 112, 128, 1, 6, true },
+    { 112, 256, 1, 4, true }, { 144, 128, 1, 6, true }, { 176, 128, 1, 5, true }, { 208, 128, 1, 5, true },
+    { 240, 128, 1, 4, true },
 };
 static const Tile wide[] = { // of 4 bytes, by multiply-adds
-    { 64, 64, 1, 4 },
-    { 128, 128, 1, 4 },
+    { 64, 64, 1, 4, false },
+    { 128, 128, 1, 4, false },
 };
 
 static double over(double x, double y) { return (double)(((int64_t)x + (int64_t)y - 1) / (int64_t)y); }
@@ -51,7 +56,7 @@ static double least(double x, double y) { return x < y ? x : y; }
 static double step_ns(const GemmShape *s, const Tile *t, int bytes)
 {
     const Machine *const a = &machine;
-    const double depth = STEP_BYTES * t->steps, rows = most(t->rows, 64); // an instruction has 64
+    const double depth = STEP_BYTES * t->steps, rows = t->turned ? t->rows : most(t->rows, 64); // an instruction has 64
     const double flops = rows * t->columns * depth / bytes * 2 / a->flops[bytes];
     const double moved = (least(t->rows, (double)s->m) + t->columns) * depth / a->l2_bytes;
     return most(most(flops, moved), a->latency * t->steps) + a->step;
@@ -85,10 +90,10 @@ static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
     const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
     const double steps = over((double)s->k, depth);
     if (is_wasteful(s, t)) return;
-    for (int parts = 1; parts <= PARTS_MAX && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
+    for (int parts = 1; parts <= (t->turned ? 1 : PARTS_MAX) && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
         const double ns = cost_of(s, t, bytes, steps, parts);
         if (!best->rows || ns < best->ns)
-            *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, parts, ns };
+            *best = (GemmChoice){ t->rows, t->columns, depth, t->stages, t->turned, parts, ns };
     }
 }
 
@@ -96,7 +101,7 @@ GemmChoice gemm_choose(const GemmShape *shape)
 {
     GemmChoice best = { 0 };
     const bool is_wide = kiln_type_bits(shape->type) > 16;
-    if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, 1, 0 };
+    if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, false, 1, 0 };
     const Tile *const table = is_wide ? wide : narrow;
     for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++) consider(shape, &table[i], &best);
     return best;

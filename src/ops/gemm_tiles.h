@@ -15,7 +15,8 @@ typedef struct GemmShape {
 typedef struct GemmChoice {
     int rows, columns, depth; // of a tile; of a step along K
     int stages;
-    int parts; // of each tile that does not fill a round
+    bool turned; // computed transposed; parts: written by single elements then
+    int parts;  // of each tile that does not fill a round
     double ns; // what the model expects
 } GemmChoice;
 

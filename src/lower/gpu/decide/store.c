@@ -45,14 +45,42 @@ static int row_blocks(const Layout *layout)
     return blocks;
 }
 
+// Two boxes rotate where their number is even; more, where there is room, if they divide it.
+static void count_boxes(const Lowering *lo, Staging *plan)
+{
+    const int all = plan->chunks * plan->blocks;
+    plan->boxes = all % 2 == 0 && !lo->one_box ? 2 : 1;
+    for (int boxes = lo->boxes_most; boxes > 2 && plan->boxes <= 2; boxes /= 2)
+        plan->boxes = all % boxes == 0 ? boxes : plan->boxes;
+}
+
+// The result of a transposed product in 16 bits: boxes of 16 columns and at most 64 rows, filled by stmatrix.trans.
+static bool plan_turned(Lowering *lo, const TileOp *op, const TileInfo *tile, Staging *plan)
+{
+    const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], of_groups = 64 * lo->partition.groups;
+    const DType type = op->copy.dst.buffer->type;
+    Layout layout = layout_accumulator(columns, rows, lo->partition, DIVIDE_ROWS);
+    layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    if (op->kind != T_COPY || dtype_bits(type) != 16 || rows % 16 != 0 || columns % of_groups != 0 ||
+        !layout_equal(&layout, &tile->layout))
+        return false;
+    *plan = (Staging){
+        .tile = tile, .type = type, .turned = true, .rows = 64, .columns = 16, .blocks = columns / of_groups, .swizzle = 32
+    };
+    while (rows % plan->rows != 0) plan->rows -= 16;
+    plan->chunks = rows / plan->rows;
+    plan->box_bytes = (plan->rows * plan->swizzle + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
+    count_boxes(lo, plan);
+    return slice_is_box(lo, &op->copy.dst, plan->rows, plan->columns);
+}
+
 // The accumulator layout of a whole fragment, stored as a box; false: the general path.
 static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
 {
     const TileInfo *const tile = staged_fragment(lo, op);
     Division division;
-    if (!tile || !layout_is_accumulator(&tile->layout, lo->partition, &division) ||
-        !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type))
-        return false;
+    if (!tile || !converts_on_the_way(op, tile->buffer->type, op->copy.dst.buffer->type)) return false;
+    if (!layout_is_accumulator(&tile->layout, lo->partition, &division)) return plan_turned(lo, op, tile, plan);
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1], blocks = row_blocks(&tile->layout);
     const int wide = layout_registers(&tile->layout) / blocks * 2; // columns of one group
     const DType type = op->copy.dst.buffer->type;
@@ -61,14 +89,13 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     if (swizzle < 32 || columns % 8 != 0 || rows % 16 != 0) return false;
     *plan = (Staging){ .tile = tile,
                        .type = type,
+                       .rows = 16,
                        .columns = swizzle * 8 / dtype_bits(type),
-                       .row_blocks = blocks,
+                       .blocks = blocks,
                        .swizzle = swizzle,
                        .box_bytes = 16 * swizzle };
     plan->chunks = wide / plan->columns;
-    plan->boxes = plan->chunks * blocks % 2 == 0 && !lo->one_box ? 2 : 1;
-    for (int boxes = lo->boxes_most; boxes > 2 && plan->boxes <= 2; boxes /= 2)
-        plan->boxes = plan->chunks * blocks % boxes == 0 ? boxes : plan->boxes;
+    count_boxes(lo, plan);
     return slice_is_box(lo, &op->copy.dst, 16, plan->columns);
 }
 
@@ -123,7 +150,7 @@ void finish_staged_stores(Lowering *lo)
 // shape, and waits for all of them. Before them all, where one thread's boxes of another store may still be read there.
 static void act_box_waits(Lowering *lo, const TileOp *op, const Staging *staging)
 {
-    const int together = sent_together(staging), n = staging->row_blocks * staging->chunks;
+    const int together = sent_together(staging), n = staging->blocks * staging->chunks;
     if (lo->n_transposed) act_staging_done(lo);
     for (int i = 0; i < n; i += together) {
         if (i == 0 && may_store_again(lo, op)) act_store_wait(lo, 0, true);
@@ -148,7 +175,7 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
     plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
     plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, transposed_columns(op), 0, 128)
-                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, 16, plan->staging.swizzle);
+                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, plan->staging.rows, plan->staging.swizzle);
     action.print = plan;
     record_accesses(lo, open_action(lo, action), op);
     if (plan->is_transposed) {

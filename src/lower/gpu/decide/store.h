@@ -12,10 +12,11 @@ enum { GROUP_COLUMNS = 64, BOX_ROW_BYTES = 128 };
 
 typedef struct Staging {
     const TileInfo *tile;
-    DType type;  // as stored
-    int columns; // of a chunk
-    int chunks;  // of a warp's 16 rows in one block of rows
-    int row_blocks;
+    DType type;        // as stored
+    bool turned;       // of a transposed product: a warp has 16 columns of all rows
+    int rows, columns; // of a chunk
+    int chunks;        // of a warp's 16 rows in one block of rows; turned: of its 16 columns in one block of columns
+    int blocks;        // of 64 rows; turned: of 64 columns
     int boxes, box_bytes, swizzle;
 } Staging;
 

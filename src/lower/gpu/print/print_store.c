@@ -45,10 +45,11 @@ static Expr *pair(Printer *pr, const Staging *plan, int reg)
     return call_expr(pr, DTYPE_U32, pack, 2, value(pr, plan, reg), value(pr, plan, reg + 1));
 }
 
-// 16 columns of 1 or 2 bytes: 8 registers, two of a row side by side.
+// 16 columns of 1 or 2 bytes, or rows of 16 columns if it is turned: 8 registers, two neighbours side by side.
 static void fill_packed(Printer *pr, const Staging *plan, Expr *box, int c, int reg)
 {
-    const char *const stage = arena_printf(pr->arena, "stage_%d<%d>", dtype_bits(plan->type), plan->swizzle);
+    const char *const stage =
+        plan->turned ? "stage_turned" : arena_printf(pr->arena, "stage_%d<%d>", dtype_bits(plan->type), plan->swizzle);
     emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, c), pair(pr, plan, reg), pair(pr, plan, reg + 2),
               pair(pr, plan, reg + 4), pair(pr, plan, reg + 6));
 }
@@ -56,12 +57,13 @@ static void fill_packed(Printer *pr, const Staging *plan, Expr *box, int c, int 
 // A warp's registers of a block of rows and a chunk of columns: 4 for 8 columns.
 static void fill_box(Printer *pr, const Staging *plan, Expr *box, int block, int chunk)
 {
-    const int of_block = layout_registers(&plan->tile->layout) / plan->row_blocks;
-    const int first = block * of_block + chunk * plan->columns / 2, blocks = plan->columns / 8;
+    const int of_block = layout_registers(&plan->tile->layout) / plan->blocks;
+    const int along = plan->turned ? plan->rows : plan->columns;
+    const int first = block * of_block + chunk * along / 2, blocks = plan->columns / 8;
     Expr *const lane = var_of(pr, pr->lane);
     const char *const pairs = arena_printf(pr->arena, "stage_32_pair<%d>", plan->swizzle);
     const char *const single = arena_printf(pr->arena, "stage_32<%d>", plan->swizzle);
-    for (int c = 0; c < plan->columns / 16 && dtype_bits(plan->type) < 32; c++)
+    for (int c = 0; c < along / 16 && dtype_bits(plan->type) < 32; c++)
         fill_packed(pr, plan, box, c, first + 8 * c);
     for (int c = 0; c < blocks && dtype_bits(plan->type) == 32; c += blocks % 4 || c % 2 == 0 ? 1 : 3)
         for (int half = 0; half < 2; half++) {
@@ -115,11 +117,13 @@ static void declare_boxes(Printer *pr, Boxes *boxes)
     const int group_rows = group_stride(layout, 0), group_columns = group_stride(layout, 1);
     Expr *const warp = var_of(pr, pr->warp), *const group = var_of(pr, pr->group);
     boxes->stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, i32_mul(pr, warp, of_warp)));
-    Expr *const row = i32_mul(pr, warp, 16);
-    boxes->row =
-        emit_declare(pr, DTYPE_I32, "row", group_rows ? i32_add(pr, row, i32_mul(pr, group, group_rows)) : row);
-    boxes->column =
-        emit_declare(pr, DTYPE_I32, "column", group_columns ? i32_mul(pr, group, group_columns) : i32_const(pr, 0));
+    Expr *const of_warps = i32_mul(pr, warp, 16), *const none = i32_const(pr, 0), *row = none, *column = none;
+    if (boxes->plan.turned) column = of_warps;
+    else row = of_warps;
+    if (group_rows) row = i32_add(pr, row, i32_mul(pr, group, group_rows));
+    if (group_columns) column = i32_add(pr, column, i32_mul(pr, group, group_columns));
+    boxes->row = emit_declare(pr, DTYPE_I32, "row", row);
+    boxes->column = emit_declare(pr, DTYPE_I32, "column", column);
 }
 
 // Whether a box lies within the tile, where the layout covers more. NULL: it does.
@@ -156,8 +160,10 @@ static void divide_row(Printer *pr, const Region *dst, Expr *row, Expr **rows)
 static void send_box(Printer *pr, const Boxes *boxes, int n)
 {
     const Staging *const plan = &boxes->plan;
-    Expr *const row = i32_op(pr, X_ADD, var_of(pr, boxes->row), 64 * (n / plan->chunks));
-    Expr *const column = i32_op(pr, X_ADD, var_of(pr, boxes->column), n % plan->chunks * plan->columns);
+    const int block = 64 * (n / plan->chunks), chunk = n % plan->chunks;
+    Expr *const row = i32_op(pr, X_ADD, var_of(pr, boxes->row), plan->turned ? chunk * plan->rows : block);
+    Expr *const column =
+        i32_op(pr, X_ADD, var_of(pr, boxes->column), plan->turned ? block : chunk * plan->columns);
     Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5], *rows[5] = { NULL };
     Nest some;
     if (inside) begin_if(pr, &some, inside);
@@ -192,7 +198,7 @@ static void print_boxes(Printer *pr, const StorePlan *plan)
     begin_block(pr, &block);
     declare_boxes(pr, &boxes);
     const int together = sent_together(&boxes.plan);
-    for (int n = 0; n < boxes.plan.row_blocks * boxes.plan.chunks; n += together) emit_boxes(pr, &boxes, n, together);
+    for (int n = 0; n < boxes.plan.blocks * boxes.plan.chunks; n += together) emit_boxes(pr, &boxes, n, together);
     end_nest(pr, &block);
 }
 
