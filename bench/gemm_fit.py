@@ -8,7 +8,7 @@
 import csv, math, os, random, re, sys
 
 SOURCE = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../src/ops/gemm_tiles.c')).read()
-NAMES = 'flops l2_bytes latency step launch end end_element divided part part_element join_bytes bytes memory'.split()
+NAMES = 'flops l2_bytes latency step launch end end_element divided part part_element join_bytes l2_all each bytes memory straddle'.split()
 
 
 def figure(name):
@@ -26,16 +26,19 @@ def over(x, y): return -(-x // y)
 
 
 def cost(machine, m, n, k, rows, columns, depth, turned, parts, processors=132):
-    flops, l2, latency, step, launch, end, end_element, divided, part, part_element, join, memory, once = machine
+    flops, l2, latency, step, launch, end, end_element, divided, part, part_element, join, l2_all, each, most, once, straddle = machine
     steps, tiles, elements = over(k, depth), over(m, rows) * over(n, columns), rows * columns
     rest = tiles % processors if parts > 1 else 0
-    step += max((rows if turned else max(rows, 64)) * columns * depth * 2 / flops, (min(rows, m) + columns) * depth * 2 / l2, latency * depth / 64)
+    moved = (min(rows, m) + columns) * depth * 2 * (straddle if k * 2 % 128 else 1)
+    step += max((rows if turned else max(rows, 64)) * columns * depth * 2 / flops, moved / l2, latency * depth / 64)
     ns = over(tiles - rest, processors) * (steps * step + end + end_element * elements)
     if rest:
         ns += divided + rest * parts * elements * 4 / join
         ns += over(rest * parts, processors) * (over(steps, parts) * step + part + part_element * elements)
-    moved = (m * k + k * n + m * n) * 2 / memory + once
-    return launch + max(ns, moved) + min(ns, moved) / 10
+    ns = max(ns, tiles * steps * moved / l2_all)
+    active = processors if tiles - rest >= processors else min(processors, max(rest * parts, tiles - rest))
+    memory = (m * k + k * n + m * n) * 2 / min(most, active * each) + once
+    return launch + max(ns, memory) + min(ns, memory) / 10
 
 
 def choices(machine, times):
@@ -54,7 +57,7 @@ def score(machine, times):
     off = sum(abs(math.log(cost(machine, *key, *tile) / us / 1000)) ** 1.5 for key, tile, us, _ in times) / len(times)
     lost = [c[0] for c in choices(machine, times)]
     strange = sum(math.log(x / y) ** 2 for x, y in zip(machine, MACHINE))  # what the times do not tell stays as it is
-    return 0.3 * off + 3 * math.log(mean(lost)) + 0.15 * math.log(max(lost)) + 3e-4 * strange
+    return off + 3 * math.log(mean(lost)) + 0.15 * math.log(max(lost)) + 3e-4 * strange
 
 
 def main():

@@ -19,19 +19,21 @@ typedef struct Tile {
 
 // Of an H100 of 132 processors; ns, and what one ns brings.
 typedef struct Machine {
-    double flops[5];                      // of one processor, by bytes of an element
-    double l2_bytes, latency, step;       // of one processor; of a step of STEP_BYTES; of any step
-    double launch, end, end_element;      // of the whole; of a tile
-    double divided, part, part_element;   // if there are parts: once, and of a part
-    double join_bytes, bytes, memory;     // read by the second kernel; by all processors, and once
+    double flops[5];                    // of one processor, by bytes of an element
+    double l2_bytes, latency, step;     // of one processor; of a step of STEP_BYTES; of any step
+    double launch, end, end_element;    // of the whole; of a tile
+    double divided, part, part_element; // if there are parts: once, and of a part
+    double join_bytes;                  // read by the second kernel
+    double l2_all, each, bytes, memory; // L2 to all processors; memory to one and to all; once
+    double straddle;                    // more bytes move where rows do not begin at lines
 } Machine;
 
 static const Machine machine = {
-    .flops = { [1] = 12700, [2] = 6348, [4] = 350 },
-    .l2_bytes = 102.1, .latency = 85.3, .step = 13.96,
-    .launch = 2713, .end = 1347, .end_element = 0.01985,
-    .divided = 6787, .part = 851.3, .part_element = 0.06914,
-    .join_bytes = 2526, .bytes = 2917, .memory = 2970,
+    .flops = { [1] = 12824, [2] = 6412, [4] = 320 },
+    .l2_bytes = 114.4, .latency = 81.5, .step = 7.836,
+    .launch = 2289, .end = 1053, .end_element = 0.03931,
+    .divided = 6866, .part = 609.5, .part_element = 0.05299,
+    .join_bytes = 1946, .l2_all = 14060, .each = 84.41, .bytes = 2939, .memory = 4384, .straddle = 1.747,
 };
 
 static const Tile narrow[] = { // elements of 1 or 2 bytes, by tensor cores
@@ -41,8 +43,7 @@ static const Tile narrow[] = { // elements of 1 or 2 bytes, by tensor cores
     { 128, 128, 1, 6, false }, { 128, 160, 1, 5, false }, { 128, 192, 1, 4, false }, { 128, 224, 1, 4, false },
     { 128, 240, 1, 4, false }, { 128, 256, 1, 4, false }, { 192, 128, 1, 4, false }, { 192, 160, 1, 4, false },
     { 192, 192, 1, 4, false }, { 256, 128, 1, 4, false }, { 80, 256, 1, 5, true }, { 112, 128, 1, 6, true },
-    { 112, 256, 1, 4, true }, { 144, 128, 1, 6, true }, { 176, 128, 1, 5, true }, { 208, 128, 1, 5, true },
-    { 240, 128, 1, 4, true },
+    { 112, 256, 1, 4, true }, { 176, 128, 1, 5, true }, { 208, 128, 1, 5, true },
 };
 static const Tile wide[] = { // of 4 bytes, by multiply-adds
     { 64, 64, 1, 4, false },
@@ -53,29 +54,42 @@ static double over(double x, double y) { return (double)(((int64_t)x + (int64_t)
 static double most(double x, double y) { return x > y ? x : y; }
 static double least(double x, double y) { return x < y ? x : y; }
 
+// Bytes that a step brings to a processor.
+static double moved_by_step(const GemmShape *s, const Tile *t, int bytes)
+{
+    const double rows = least(t->rows, (double)s->m) + t->columns;
+    return rows * STEP_BYTES * t->steps * (s->k * bytes % STEP_BYTES ? machine.straddle : 1);
+}
+
 static double step_ns(const GemmShape *s, const Tile *t, int bytes)
 {
     const Machine *const a = &machine;
-    const double depth = STEP_BYTES * t->steps, rows = t->turned ? t->rows : most(t->rows, 64); // an instruction has 64
-    const double flops = rows * t->columns * depth / bytes * 2 / a->flops[bytes];
-    const double moved = (least(t->rows, (double)s->m) + t->columns) * depth / a->l2_bytes;
-    return most(most(flops, moved), a->latency * t->steps) + a->step;
+    const double rows = t->turned ? t->rows : most(t->rows, 64); // an instruction has 64
+    const double flops = rows * t->columns * STEP_BYTES * t->steps / bytes * 2 / a->flops[bytes];
+    return most(most(flops, moved_by_step(s, t, bytes) / a->l2_bytes), a->latency * t->steps) + a->step;
+}
+
+// Of memory, by the processors that have work.
+static double memory_ns(const GemmShape *s, int bytes, double items)
+{
+    const double m = (double)s->m, n = (double)s->n, k = (double)s->k, active = least(items, s->processors);
+    const double all = (double)s->batch * (m * k + k * n + m * n) * bytes;
+    return all / least(machine.bytes, active * machine.each) + machine.memory;
 }
 
 static double cost_of(const GemmShape *s, const Tile *t, int bytes, double steps, int parts)
 {
     const Machine *const a = &machine;
-    const double m = (double)s->m, n = (double)s->n, k = (double)s->k, batch = (double)s->batch;
     const double processors = s->processors, elements = (double)t->rows * t->columns;
-    const int64_t tiles = s->batch * (int64_t)over(m, t->rows) * (int64_t)over(n, t->columns);
-    const int64_t rest = parts > 1 ? tiles % s->processors : 0;
+    const int64_t tiles = s->batch * (int64_t)over((double)s->m, t->rows) * (int64_t)over((double)s->n, t->columns);
+    const double rest = parts > 1 ? (double)(tiles % s->processors) : 0, whole = (double)tiles - rest, divided = rest * parts;
     const double step = step_ns(s, t, bytes);
-    double ns = over((double)(tiles - rest), processors) * (steps * step + a->end + a->end_element * elements);
-    if (rest)
-        ns += a->divided + (double)(rest * parts) * elements * 4 / a->join_bytes +
-              over((double)(rest * parts), processors) *
-                  (over(steps, parts) * step + a->part + a->part_element * elements);
-    const double memory = batch * (m * k + k * n + m * n) * bytes / a->bytes + a->memory;
+    double ns = over(whole, processors) * (steps * step + a->end + a->end_element * elements);
+    if (rest > 0)
+        ns += a->divided + divided * elements * 4 / a->join_bytes +
+              over(divided, processors) * (over(steps, parts) * step + a->part + a->part_element * elements);
+    ns = most(ns, (double)tiles * steps * moved_by_step(s, t, bytes) / a->l2_all);
+    const double memory = memory_ns(s, bytes, most(whole, divided));
     return a->launch + most(ns, memory) + least(ns, memory) / 10;
 }
 

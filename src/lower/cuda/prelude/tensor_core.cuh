@@ -64,9 +64,12 @@ DEVICE void mma_16x8x8_tf32x3(float *d, const uint32_t *a, const uint32_t *b)
     uint32_t a_high[4], a_low[4], b_high[2], b_low[2];
     split_tf32<4>(a_high, a_low, a);
     split_tf32<2>(b_high, b_low, b);
-    mma_16x8x8_tf32(d, a_low, b_high);
-    mma_16x8x8_tf32(d, a_high, b_low);
-    mma_16x8x8_tf32(d, a_high, b_high);
+    float sum[4] = { 0.0f, 0.0f, 0.0f, 0.0f }; // tensor cores drop bits of a running sum; f32 additions round them
+    mma_16x8x8_tf32(sum, a_low, b_high);
+    mma_16x8x8_tf32(sum, a_high, b_low);
+    mma_16x8x8_tf32(sum, a_high, b_high);
+#pragma unroll
+    for (int i = 0; i < 4; i++) d[i] += sum[i];
 }
 #define MMA_OF_BYTES(name, D, c, types) \
     DEVICE void mma_16x8x32_##name(D *d, const uint32_t *a, const uint32_t *b) \
