@@ -103,7 +103,6 @@ static void consider(const GemmShape *s, const Tile *t, GemmChoice *best)
 {
     const int bytes = kiln_type_bits(s->type) / 8, depth = STEP_BYTES * t->steps / bytes;
     const double steps = over((double)s->k, depth);
-    if (is_wasteful(s, t)) return;
     for (int parts = 1; parts <= (t->turned ? 1 : PARTS_MAX) && (parts == 1 || steps >= parts * STEPS_OF_PART); parts++) {
         const double ns = cost_of(s, t, bytes, steps, parts);
         if (!best->rows || ns < best->ns)
@@ -117,6 +116,7 @@ GemmChoice gemm_choose(const GemmShape *shape)
     const bool is_wide = kiln_type_bits(shape->type) > 16;
     if (shape->on_cpu) return (GemmChoice){ 128, 128, is_wide ? 128 : 256, 4, false, 1, 0 };
     const Tile *const table = is_wide ? wide : narrow;
-    for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++) consider(shape, &table[i], &best);
+    for (int i = 0; i < (is_wide ? COUNT(wide) : COUNT(narrow)); i++)
+        if (i == 0 || !is_wasteful(shape, &table[i])) consider(shape, &table[i], &best);
     return best;
 }

@@ -167,6 +167,11 @@ static void tiles_fit_the_shape(void **state)
     assert_true(large.rows * large.columns >= 128 * 192);
     assert_true(flat.rows <= 32);
     assert_true(few.parts > 1);
+    for (int64_t m = 0; m < 400; m += 13) // there is always one
+        for (int type = 0; type < 2; type++) {
+            const GemmShape shape = { 1, m, 200 - m / 2, m % 5 * 100, type ? KILN_F32 : KILN_BF16, 132, false };
+            assert_true(gemm_choose(&shape).rows > 0);
+        }
 }
 
 int main(void)
