@@ -8,7 +8,8 @@
  * f32. The result is the same in every run.
  *
  * kiln/ops/ops.h has what holds for all calls (memory, streams, errors, threads, first call); all tensors but bias may have
- * rows that lie apart. The kernel is kernels/gemm/any.tile.
+ * rows that lie apart. Rows of a or b that are not multiples of 16 bytes are read element by element, several times slower.
+ * The kernel is kernels/gemm/any.tile.
  */
 #ifndef KILN_OPS_GEMM_H
 #define KILN_OPS_GEMM_H
