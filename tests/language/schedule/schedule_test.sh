@@ -37,5 +37,8 @@ check slices_or_rows 90 tests/language/run/tensor_cores.tile slices_or_rows
 check converted_fill 90 tests/language/run/clusters.tile converted
 check converted_layout 90 tests/language/run/conversions.tile converted
 check stream_k 90 kernels/gemm/stream_k.tile gemm_stream_k_main
+check odd_operands 90 tests/language/run/odd_products.tile anywhere
+check odd_results 90 tests/language/run/odd_products.tile other_subscripts
+check turned_store 90 tests/language/run/tensor_cores.tile stored_often TURN=true M=48 N=128
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]
