@@ -14,7 +14,7 @@ template <int BYTES> DEVICE void stage_16(uint32_t box, int32_t lane, int32_t c,
                  ::"r"(stage_at<BYTES>(box, lane & 15, c * 32 + (lane >> 4) * 16)), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }
 // 16 rows of 16 columns of 2 bytes, number c of the box, as a transposed accumulator has them: 8 rows of 8 columns each.
-DEVICE void stage_turned(uint32_t box, int32_t lane, int32_t c, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
+DEVICE void stage_16_turned(uint32_t box, int32_t lane, int32_t c, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
                  ::"r"(stage_at<32>(box, c * 16 + (lane >> 4) * 8 + (lane & 7), (lane >> 3 & 1) * 16)), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");

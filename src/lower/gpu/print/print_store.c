@@ -49,7 +49,7 @@ static Expr *pair(Printer *pr, const Staging *plan, int reg)
 static void fill_packed(Printer *pr, const Staging *plan, Expr *box, int c, int reg)
 {
     const char *const stage =
-        plan->turned ? "stage_turned" : arena_printf(pr->arena, "stage_%d<%d>", dtype_bits(plan->type), plan->swizzle);
+        plan->turned ? "stage_16_turned" : arena_printf(pr->arena, "stage_%d<%d>", dtype_bits(plan->type), plan->swizzle);
     emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, c), pair(pr, plan, reg), pair(pr, plan, reg + 2),
               pair(pr, plan, reg + 4), pair(pr, plan, reg + 6));
 }
