@@ -65,7 +65,7 @@ static bool analyse(Lowering *lo, bool *again)
     }
     find_consumer_rings(lo);
     find_shared_tiles(lo);
-    find_tails(lo);
+    find_register_prefetches(lo);
     find_product_only(lo);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];

@@ -22,7 +22,7 @@ bool give_products_fragments(Lowering *lo); // the kernel has changed: all is to
 void find_fetches(Lowering *lo);
 void find_consumer_rings(Lowering *lo);
 void find_shared_tiles(Lowering *lo);
-void find_tails(Lowering *lo); // before: it is known which tiles a cluster exchanges
+void find_register_prefetches(Lowering *lo); // before: it is known which tiles a cluster exchanges
 void find_product_only(Lowering *lo);
 bool lay_out_shared_tiles(Lowering *lo);
 void find_multistages(Lowering *lo);

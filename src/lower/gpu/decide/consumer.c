@@ -12,6 +12,7 @@
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/rings.h"
+#include "lower/gpu/facts/rings.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
@@ -222,7 +223,7 @@ static void enter_rings(Lowering *lo, const TileOp *op, const TileOp *block)
         act_wait(lo, ring);
         gathered += ring->is_gathered;
         if (ring->is_gathered) continue;
-        if (ring->has_gathers || ring->tiles[0]->is_exchanged) act_plain(lo, ACTION_FENCE_ASYNC);
+        if (ring->has_gathers || readers_fence(ring->tiles[0])) act_plain(lo, ACTION_FENCE_ASYNC);
         act_slot_pointers(lo, ring);
     }
     if (gathered) act_plain(lo, ACTION_FENCE_ASYNC);

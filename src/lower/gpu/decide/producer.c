@@ -17,6 +17,7 @@
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/decide/producer_group.h"
 #include "lower/gpu/decide/rings.h"
+#include "lower/gpu/facts/rings.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 
@@ -49,8 +50,7 @@ static void act_stored(Lowering *lo, const Ring *ring)
         lo->copies_in_flight = false;
     }
     wait_for_copies(lo);
-    if (!ring->is_filled || (tile->wants_panels && !tile->is_exchanged)) // exchanged rows: there was one
-        act_plain(lo, ACTION_FENCE_ASYNC);
+    if (!ring->is_filled || (tile->wants_panels && !readers_fence(tile))) act_plain(lo, ACTION_FENCE_ASYNC);
     if (ring->is_filled) act_plain(lo, ACTION_WARP_SYNC);
     else sync_producer(lo);
     act_filling(lo, ACTION_ARRIVE, ring, ring->is_filled ? WARPGROUP_THREADS / WARP_LANES : 1, 0);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // register_prefetch.c - the rows that the next step converts, in registers before their step: a *register prefetch*.
 //
-// Where it is known which rows the next step converts (row_indices.c) and each step converts one line, both sets belong
-// to the whole pipeline and are loaded with the next step's line as soon as this step's is sent: the fence before the
-// sending waits for all loads in flight. A copy of the same rows to the columns after the converted ones is their
-// *tail*: loaded, stored and sent with them.
+// Where it is known which rows the next step converts (row_indices.c), both sets belong to the whole pipeline and hold a
+// step's first line when it begins. A step that converts several lines loads each next one into the registers that it
+// has just converted. With the next step's first line they are loaded as soon as this step's last is sent: the fence
+// before the sending waits for all loads in flight. A copy of the same rows to the columns after the converted ones is
+// their *tail*: loaded, stored and sent with them.
 //
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
-// after:  find_tails() has marked the copies that are tails; prefetched_rows_of() says what a pipeline has in registers
+// after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
+//         prefetched_rows_of() says what a pipeline has in registers
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/producer_group.h"
@@ -41,6 +43,8 @@ static bool has_form(const Rows *a, const Rows *b)
     return same;
 }
 
+enum { LINES_MAX = 4 }; // of a step and instance
+
 typedef struct Conversions {
     TileOp *op; // the first
     Rows rows, tail;
@@ -58,10 +62,8 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
     if (!plan_rows(lo, op, &rows)) return true;
     all->copies += rows.is_copy;
     if (rows.is_copy) return true;
-    for (int i = 0; i < rows.n_runs; i++) // strides take the registers
-        all->fails |= buffer_root(rows.runs[i].load->load.buffer)->stride[0] != NULL;
     const int instances = tile_of_rows(lo, &rows)->is_exchanged ? lo->cluster : 1;
-    all->fails |= !lay_rows(lo, &rows) || rows.units == 1 || rows.lines > instances;
+    all->fails |= !lay_rows(lo, &rows) || rows.units == 1 || rows.lines > LINES_MAX * instances;
     if (all->n == 0) {
         all->op = op;
         all->rows = rows;
@@ -104,17 +106,28 @@ static bool mark_tail(Lowering *lo, TileOp *op, void *context)
     return op->kind == T_FORALL;
 }
 
-static bool find_tails_of(Lowering *lo, TileOp *op, void *context)
+static bool mark_converted(Lowering *lo, TileOp *op, void *context)
 {
-    Conversions all;
+    Rows rows;
     (void)context;
-    if (op->kind == T_PIPELINE && op_info(lo, op)->has_row_indices && plan_register_prefetch(lo, op, &all) &&
-        tile_of_rows(lo, &all.rows)->is_exchanged && all.tails == all.n && all.copies == all.n)
-        each_op(lo, op->pipeline.body, mark_tail, NULL);
+    if (op_info(lo, op)->fills && plan_rows(lo, op, &rows))
+        tile_info(lo, rows.store->store.buffer)->is_from_registers = true;
     return op->kind == T_FORALL;
 }
 
-void find_tails(Lowering *lo) { each_op(lo, lo->kernel->body, find_tails_of, NULL); }
+static bool find_in_pipeline(Lowering *lo, TileOp *op, void *context)
+{
+    Conversions all;
+    (void)context;
+    if (op->kind != T_PIPELINE || !op_info(lo, op)->has_row_indices || !plan_register_prefetch(lo, op, &all))
+        return op->kind == T_FORALL;
+    lo->has_register_prefetch = true;
+    each_op(lo, op->pipeline.body, mark_converted, NULL);
+    if (all.tails == all.n && all.copies == all.n) each_op(lo, op->pipeline.body, mark_tail, NULL);
+    return false;
+}
+
+void find_register_prefetches(Lowering *lo) { each_op(lo, lo->kernel->body, find_in_pipeline, NULL); }
 
 const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline)
 {

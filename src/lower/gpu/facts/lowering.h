@@ -104,8 +104,9 @@ typedef struct Lowering {
     bool has_producer, is_persistent;
     bool may_need_elements; // the producer also has a path without boxes
     bool *in_backward_slice;
-    int n_in_backward_slice; // by variable id: the producer computes it
-    bool has_rows;           // consumers copy rows by cp.async (gather.c)
+    int n_in_backward_slice;    // by variable id: the producer computes it
+    bool has_rows;              // consumers copy rows by cp.async (gather.c)
+    bool has_register_prefetch; // the producer group holds rows of the next step (register_prefetch.c)
 
     // rings and barriers
     VEC(Ring *) rings;

@@ -135,11 +135,11 @@ int consumer_registers(const Lowering *lo)
 
 // ---- between groups of consumers
 
-// Of a group beside a producer group; only one that exchanges rows has many in registers itself (convert.c).
+// Of a group beside a producer group; only one with a register prefetch holds many itself (register_prefetch.c).
 static int group_registers(const Lowering *lo, int group)
 {
     const int consumer = divide_registers(lo).consumer, most = most_words(lo);
-    if (!consumer || !lo->shares || most - least_words(lo) < LIGHTER_WORDS) return consumer;
+    if (!consumer || !lo->has_register_prefetch || most - least_words(lo) < LIGHTER_WORDS) return consumer;
     const bool is_lighter = most - group_words(lo, group) >= LIGHTER_WORDS;
     return is_lighter ? consumer - LIGHTER_REGISTERS : consumer + HEAVIER_REGISTERS;
 }

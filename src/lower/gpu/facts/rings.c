@@ -25,6 +25,10 @@ int ring_empty_count(const Lowering *lo, const Ring *ring)
     return user_groups(lo, ring) * lo->partition.warps * (ring->is_shared ? lo->cluster : 1);
 }
 
+// A writer's fence would wait for the loads of the next step's rows, which are in flight by then. What other CTAs send
+// has had one before the sending.
+bool readers_fence(const TileInfo *tile) { return tile->is_exchanged || tile->is_from_registers; }
+
 bool only_gathers(const Lowering *lo)
 {
     for (int i = 0; i < lo->rings.count; i++) {

@@ -7,6 +7,7 @@
 
 int ring_full_count(const Ring *ring); // arrivals that fill a buffer, where boxes can be used
 int ring_empty_count(const Lowering *lo, const Ring *ring);
-bool only_gathers(const Lowering *lo); // the producer group computes nothing but which rows
+bool readers_fence(const TileInfo *tile); // of what threads stored, not its writers
+bool only_gathers(const Lowering *lo);    // the producer group computes nothing but which rows
 
 #endif

@@ -43,6 +43,7 @@ typedef struct TileInfo {
     const char *why_in_place;           // its copies from tensors do not run ahead, for explain; NULL: no reason noted
     bool is_multicast;                  // each CTA of the cluster fetches a part of it for all
     bool is_exchanged;                  // or converts a part of its rows for all
+    bool is_from_registers;             // its rows are converted out of a register prefetch
     int shadow_offset;                  // of a --check build: bytes from the base, one for each element (checked.c)
     bool is_unwatched;                  // there is no room for it
     bool is_filled, is_private;         // by the producer group's statements (producer_group.c): for others, for itself

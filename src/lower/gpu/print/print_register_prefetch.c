@@ -33,17 +33,20 @@ static Line prefetch_line(Printer *pr, const Expr *load, int64_t bytes)
     return line;
 }
 
+// What a line's loads read, of the i-th of nth_line().
+static int line_bytes(const Rows *rows, int i)
+{
+    if (i < rows->n_runs) return (int)rows->n_columns * dtype_bits(rows->runs[i].load->type) / 8;
+    const int64_t by = rows->each[i - rows->n_runs].by;
+    return (int)(by ? rows->n_columns / by : 1) * (int)sizeof(uint32_t);
+}
+
 static void declare_lines(Printer *pr, Rows *rows)
 {
-    for (int i = 0; i < rows->n_runs; i++) {
-        const Expr *const load = rows->runs[i].load;
-        rows->runs[i].line = prefetch_line(pr, load, rows->n_columns * dtype_bits(load->type) / 8);
-    }
-    for (int i = 0; i < rows->n_each; i++) {
-        const int64_t by = rows->each[i].by;
-        rows->each[i].line =
-            prefetch_line(pr, rows->each[i].load, (by ? rows->n_columns / by : 1) * (int)sizeof(uint32_t));
-    }
+    for (int i = 0; i < rows->n_runs; i++)
+        rows->runs[i].line = prefetch_line(pr, rows->runs[i].load, line_bytes(rows, i));
+    for (int i = 0; i < rows->n_each; i++)
+        rows->each[i].line = prefetch_line(pr, rows->each[i].load, line_bytes(rows, rows->n_runs + i));
 }
 
 void declare_register_prefetch(Printer *pr, const PrefetchedRows *plan)
@@ -114,18 +117,27 @@ void load_register_prefetch(Printer *pr)
     end_nest(pr, &block);
 }
 
+// The rest of this step's lines: loaded into the same registers as soon as they are converted.
+static void begin_next_line(Printer *pr, Rows *rows, Expr *line)
+{
+    declare_line_at(pr, rows, "next_line", line);
+    begin_lines(pr, rows);
+    for (int i = 0; i < n_lines(rows); i++) {
+        const Line *const at = nth_line(rows, i);
+        emit_assign(pr, at->pointer, row_or_zeros(pr, at->pointer, line_bytes(rows, i), var_of(pr, at->inside)));
+    }
+}
+
 // As it was loaded.
-static void store_tail(Printer *pr, const RowsPlan *plan)
+static void store_tail(Printer *pr, const RowsPlan *plan, Expr *line, Expr *next)
 {
     const RegisterPrefetch *const prefetch = pr->register_prefetch;
     Rows rows = plan->tail;
-    Expr *begin;
     Nest block;
     Columns piece;
     if (!plan->has_tail) return;
     begin_block(pr, &block);
-    lines_here(pr, &rows, &begin);
-    declare_line_at(pr, &rows, "first_line", begin);
+    declare_line_at(pr, &rows, "line", line);
     for (int u = 0; u < prefetch->tail.units; u++) {
         begin_columns(pr, &rows, &piece, u * 4 * PIECE);
         Expr *words[4];
@@ -134,24 +146,39 @@ static void store_tail(Printer *pr, const RowsPlan *plan)
         emit_call(pr, "store_piece", 5, piece_address(pr, &rows), words[0], words[1], words[2], words[3]);
         end_columns(pr, &rows, &piece);
     }
+    if (next) {
+        begin_next_line(pr, &rows, next);
+        load_set(pr, &rows, &prefetch->tail_set, 0, prefetch->tail.units, column_of(pr, &rows));
+    }
     end_nest(pr, &block);
+}
+
+// One of this step's lines. `next`: the one after it; NULL: there is none
+static void convert_line_of(Printer *pr, const RowsPlan *plan, Rows *rows, Expr *line, Expr *next, bool is_first)
+{
+    const RegisterPrefetch *const prefetch = pr->register_prefetch;
+    const int units = prefetch->plan->units, columns = (int)(rows->n_columns + prefetch->tail.n_columns);
+    Rows after = *rows;
+    if (next) begin_next_line(pr, &after, next);
+    declare_line_at(pr, rows, "line", line);
+    for (int i = 0; i < prefetch->plan->chunks; i++) {
+        convert_set(pr, rows, &prefetch->set[i], i * units, units);
+        if (is_first && i == 0) // which has waited for all rows
+            load_lists(pr);
+        if (next) load_set(pr, &after, &prefetch->set[i], i * units, units, column_of(pr, rows));
+    }
+    store_tail(pr, plan, line, next);
+    send_line(pr, rows, columns);
 }
 
 void convert_register_prefetch(Printer *pr, const RowsPlan *plan)
 {
-    const RegisterPrefetch *const prefetch = pr->register_prefetch;
     Rows rows = plan->rows;
-    const int columns = (int)(rows.n_columns + prefetch->tail.n_columns);
     Expr *begin;
     begin_exchange(pr, &rows);
-    lines_here(pr, &rows, &begin);
-    declare_line_at(pr, &rows, "first_line", begin);
-    for (int i = 0; i < prefetch->plan->chunks; i++) {
-        convert_set(pr, &rows, &prefetch->set[i], i * prefetch->plan->units, prefetch->plan->units);
-        if (i == 0) // which has waited for all rows
-            load_lists(pr);
-    }
-    store_tail(pr, plan);
-    send_line(pr, &rows, columns);
-    load_sets(pr, prefetch, column_of(pr, &rows));
+    const int lines = lines_here(pr, &rows, &begin);
+    for (int l = 0; l < lines; l++)
+        convert_line_of(pr, plan, &rows, i32_add(pr, begin, i32_const(pr, l)),
+                        l + 1 < lines ? i32_add(pr, begin, i32_const(pr, l + 1)) : NULL, l == 0);
+    load_sets(pr, pr->register_prefetch, column_of(pr, &rows));
 }

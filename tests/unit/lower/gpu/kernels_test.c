@@ -163,7 +163,6 @@ static void explanations_say_what_runs(void **state)
           { "setmaxnreg: 72 in the producer, 216 in group 0" } },
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
-        { { "attention/forward.tile", "attention_forward", { INT("D", 100) }, 1, 90, { NULL }, NULL, true },   // lines of an import
         { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import
           { "softmax.tile:24 41 softmax.tile:32 softmax.tile:33" } },
     };
