@@ -150,8 +150,47 @@ static void *host_memory(size_t bytes)
     return memory;
 }
 
+// Of a tensor that is bound to `strided`: a row more to each item of the outermost dimension, as quantisers of paged caches
+// leave one.
+static void pad_items(kiln_tensor *t)
+{
+    int64_t stride = 1;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        t->strides[d] = stride;
+        stride *= t->shape[d] + (d == 1 && t->rank > 1);
+    }
+    t->has_strides = true;
+}
+
+static size_t item_bytes(const kiln_tensor *t)
+{
+    return kiln_tensor_bytes(t) / (size_t)(t->shape[0] ? t->shape[0] : 1);
+}
+
+static size_t item_stride(const kiln_tensor *t) { return (size_t)t->strides[0] * (size_t)kiln_type_bits(t->type) / 8; }
+
+static size_t device_bytes(const kiln_tensor *t)
+{
+    return t->has_strides ? item_stride(t) * (size_t)t->shape[0] : kiln_tensor_bytes(t);
+}
+
+static bool upload(BenchCase *c, const BenchTensor *t, const char *from)
+{
+    const kiln_tensor *const to = &t->tensor;
+    const int64_t items = to->has_strides ? to->shape[0] : 1;
+    const size_t each = to->has_strides ? item_bytes(to) : kiln_tensor_bytes(to);
+    for (int64_t i = 0; i < items; i++) {
+        char *const at = (char *)to->data + (to->has_strides ? (size_t)i * item_stride(to) : 0);
+        if (kiln_upload(c->machine->device, at, from + (size_t)i * each, each)) return complain_status(c);
+    }
+    return true;
+}
+
 // What is only read is, on the CPU, the kernel's own tensor.
-static bool is_own(const BenchCase *c, const BenchTensor *t) { return c->machine->is_cpu && !t->written; }
+static bool is_own(const BenchCase *c, const BenchTensor *t)
+{
+    return c->machine->is_cpu && !t->written && !t->tensor.has_strides;
+}
 
 static bool make_input(BenchCase *c, BenchTensor *t, int param)
 {
@@ -159,7 +198,7 @@ static bool make_input(BenchCase *c, BenchTensor *t, int param)
     t->before = is_own(c, t) ? t->tensor.data : host_memory(bytes);
     if (!t->before) return complain(c, "out of memory for '%s'", t->name);
     if (!fill_tensor(c, t, param)) return false;
-    return is_own(c, t) || !kiln_upload(c->machine->device, t->tensor.data, t->before, bytes) || complain_status(c);
+    return is_own(c, t) || upload(c, t, t->before);
 }
 
 static bool make_output(BenchCase *c, BenchTensor *t)
@@ -184,7 +223,9 @@ static bool make_tensors(BenchCase *c)
         if (!param->is_tensor || param->absent) continue;
         for (int d = 0; d < param->rank; d++) plan_eval(plan, param->shape[d], symbols, scalars, &shape[d]);
         t->tensor = kiln_tensor_of(c->machine->device, NULL, type_of_dtype(param->type), param->rank, shape);
-        if (kiln_alloc(c->machine->device, kiln_tensor_bytes(&t->tensor), &memory)) return complain_status(c);
+        if (param->spaced && param->access & ACCESS_OUT) return complain(c, "'%s' is written and strided", param->name);
+        if (param->spaced) pad_items(&t->tensor);
+        if (kiln_alloc(c->machine->device, device_bytes(&t->tensor), &memory)) return complain_status(c);
         t->tensor.data = memory;
         t->name = param->name;
         t->read = param->access & ACCESS_IN;
@@ -233,6 +274,7 @@ static bool run_reference(BenchCase *c, const Expectation *e)
         if (!t) continue;
         host[i] = t->tensor;
         host[i].device = NULL;
+        host[i].has_strides = false;
         host[i].data = t->written ? t->expected : t->before;
     }
     return !reference_run_some(c->reference, args, plan->n_params, e->samples) || complain_status(c);
