@@ -11,6 +11,8 @@
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/load_balance.h"
 
+static Expr *again(Printer *pr, Expr *x) { return call_expr(pr, DTYPE_I32, "again", 1, x); }
+
 static Expr *extent_of(Printer *pr, int coordinate) { return var_of(pr, pr->numbered_extents[coordinate]); }
 
 static Expr *smaller(Printer *pr, Expr *a, Expr *b) { return call_expr(pr, DTYPE_I32, "math_min", 2, a, b); }
@@ -33,13 +35,22 @@ static Expr *divide(Printer *pr, const char *name, Expr *n, Expr *d, Expr **rest
 
 bool is_clustered(Printer *pr, int coordinate) { return pr->lo->cluster > 1 && coordinate == pr->lo->clustered; }
 
+// Where the producer group holds rows in registers, consumers have none to spare: what they make of the grid's extents is
+// made for each instance. Through a role it would be spilled.
+static bool counts_anew(Printer *pr) { return pr->lo->has_register_prefetch && pr->lo->role == ROLE_CONSUMER; }
+
 // blockIdx or gridDim, counting clusters: taken anew, not held.
 static Expr *clusters_of(Printer *pr, const char *blocks)
 {
+    Arena *const a = pr->arena;
+    const int n = pr->lo->cluster;
+    if (!counts_anew(pr))
+        return literal(pr, DTYPE_I32,
+                       n > 1 ? arena_printf(a, "again((int32_t)(%s.x / %uu))", blocks, n)
+                             : arena_printf(a, "(int32_t)%s.x", blocks));
     return literal(pr, DTYPE_I32,
-                   pr->lo->cluster > 1
-                       ? arena_printf(pr->arena, "again((int32_t)(%s.x / %uu))", blocks, pr->lo->cluster)
-                       : arena_printf(pr->arena, "(int32_t)%s.x", blocks));
+                   n > 1 ? arena_printf(a, "(int32_t)((uint32_t)again((int32_t)%s.x) / %uu)", blocks, n)
+                         : arena_printf(a, "again((int32_t)%s.x)", blocks));
 }
 
 // ---- within a cluster
@@ -65,6 +76,20 @@ static void declare_coordinate(Printer *pr, int i, Expr *value)
     emit_definition(pr, var, var->type == DTYPE_I64 ? value : call_expr(pr, DTYPE_I32, "(int32_t)", 1, value));
 }
 
+static Expr *divisor_of(Printer *pr, int coordinate)
+{
+    Expr *const extent = extent_of(pr, coordinate);
+    return counts_anew(pr) ? emit_i32(pr, "extent", again(pr, extent)) : extent;
+}
+
+static Expr *instances(Printer *pr)
+{
+    Expr *total = i32_const(pr, 1);
+    if (!counts_anew(pr)) return var_of(pr, pr->tiles_total);
+    for (int i = 0; i < pr->lo->kernel->n_grid; i++) total = i32_times(pr, total, again(pr, extent_of(pr, i)));
+    return total;
+}
+
 // The coordinates from `from` on, but for `except`; the first of them runs fastest.
 static void declare_coordinates(Printer *pr, Expr *rest, int from, int except)
 {
@@ -72,7 +97,7 @@ static void declare_coordinates(Printer *pr, Expr *rest, int from, int except)
     for (int i = from; i <= last; i++) {
         if (i == except) continue;
         Expr *value = rest;
-        if (i < last) rest = divide(pr, "above", rest, extent_of(pr, i), &value);
+        if (i < last) rest = divide(pr, "above", rest, divisor_of(pr, i), &value);
         declare_coordinate(pr, i, value);
     }
 }
@@ -161,8 +186,6 @@ typedef struct Pairs {
     Expr *half, *count, *wanted, *number;
 } Pairs;
 
-static Expr *again(Printer *pr, Expr *x) { return call_expr(pr, DTYPE_I32, "again", 1, x); }
-
 static Pairs count_pairs(Printer *pr, const Imbalance *u, Expr *blocks, Expr *block)
 {
     Expr *const extent = again(pr, extent_of(pr, u->coordinate));
@@ -204,12 +227,12 @@ static void begin_rounds(Printer *pr, Nest *nest, Imbalance *u, Pairs *pairs)
     Expr *const block = clusters_of(pr, "blockIdx"), *const blocks = clusters_of(pr, "gridDim");
     // Left by the test below: the number of rounds would be one more value to keep. One block that takes pairs has
     // more rounds than instances, as an odd coordinate's middle one stands in two.
-    Expr *const most = pairs ? i32_const(pr, INT32_MAX) : var_of(pr, pr->tiles_total);
+    Expr *const most = pairs || counts_anew(pr) ? i32_const(pr, INT32_MAX) : var_of(pr, pr->tiles_total);
     u->round = loop_new_var(pr->unit, DTYPE_I32, "round");
     begin_for(pr, nest, u->round, i32_const(pr, 0), most, i32_const(pr, 1), LOOP_NO_UNROLL);
     Expr *const reversed = i32_sub(pr, i32_op(pr, X_SUB, blocks, 1), block);
     Expr *const place = pr->lo->kernel->rasterize > 1 ? block : expr_select(a, is_odd(pr, u->round), reversed, block);
-    Expr *number = i32_add(pr, i32_times(pr, var_of(pr, u->round), blocks), place), *end = var_of(pr, pr->tiles_total);
+    Expr *number = i32_add(pr, i32_times(pr, var_of(pr, u->round), blocks), place), *end = instances(pr);
     if (pairs) {
         *pairs = count_pairs(pr, u, blocks, block);
         number = expr_select(a, pairs->wanted, pairs->number, number);

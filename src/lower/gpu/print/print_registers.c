@@ -23,13 +23,12 @@ void emit_consumer_registers(Printer *pr)
         emit_set(pr, "setmaxnreg_inc", registers);
 }
 
-// Of one group, in its own walk.
+// Of one group, in its own walk. To ask for more and name fewer than the launch gave is an illegal instruction.
 void emit_group_registers(Printer *pr, int group)
 {
     const int registers = own_registers(pr->lo, group);
     const bool is_fewer = !pr->lo->has_producer
                               ? light_groups(pr->lo) >> group & 1
-                              : unequal_registers(pr->lo, group) &&
-                                    registers < registers_each(pr->lo, (pr->lo->all.groups + 1) * WARPGROUP_THREADS);
+                              : registers < registers_each(pr->lo, (pr->lo->all.groups + 1) * WARPGROUP_THREADS);
     if (registers) emit_set(pr, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", registers);
 }
