@@ -67,6 +67,15 @@ DEVICE void prefetch_row(const void *p, int32_t bytes, bool inside)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + i));
     asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + bytes - 16));
 }
+// Two products, each rounded once.
+DEVICE uint32_t multiply_bf16(uint32_t a, uint32_t b) { uint32_t r; asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
+// x / size, without a division where the size, the same for all threads, is a power of two.
+DEVICE int32_t quotient_by_size(int32_t x, int32_t size)
+{
+    if ((size & (size - 1)) == 0)
+        return (x + (x >> 31 & (size - 1))) >> (31 - __clz(size));
+    return x / size;
+}
 // Eight elements from word `at` on; codes two at a time.
 DEVICE void widen_e4m3(float *f, const uint32_t *w, int at)
 {

@@ -119,6 +119,25 @@ static bool takes_rows(const TileInfo *tile)
            dtype_bits(tile->buffer->type) == 16 && tile->buffer->rank == 2;
 }
 
+// bf16 multiplication rounds the same product once: of at most four significant bits by eight, exact in f32.
+static Expr *bf16_factor(const Rows *rows)
+{
+    const Expr *const value = rows->value;
+    const Expr *const product = value->kind == E_CONVERT && value->type == DTYPE_BF16 ? value->convert.a : NULL;
+    if (rows->n_runs != 1 || dtype_bits(rows->runs[0].load->type) != 8 || !product || product->kind != E_BINARY ||
+        product->op.op != X_MUL || product->type != DTYPE_F32)
+        return NULL;
+    for (int side = 0; side < 2; side++) {
+        const Expr *const wide = side ? product->op.b : product->op.a, *const other =
+                                                                           side ? product->op.a : product->op.b;
+        if (wide->kind == E_VAR && wide->var.var == rows->runs[0].wide && other->kind == E_CONVERT &&
+            other->convert.a->type == DTYPE_BF16 && !expr_uses(other, rows->runs[0].wide) &&
+            !expr_uses(other, rows->runs[0].element))
+            return other->convert.a;
+    }
+    return NULL;
+}
+
 bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
 {
     TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
@@ -138,6 +157,7 @@ bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
     if (!rows->fits || !rows->n_runs) return false;
     rows->is_copy = value->kind == E_LOAD && value->type == tile_of_rows(lo, rows)->buffer->type;
     rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
+    rows->factor = bf16_factor(rows);
     rows->unit = choose_unit(lo, rows);
     return true;
 }

@@ -44,7 +44,8 @@ typedef struct Rows {
     int n_runs;
     Each each[EACH_MAX];
     int n_each;
-    Expr *value; // with the loads replaced by their variables
+    Expr *value;  // with the loads replaced by their variables
+    Expr *factor; // a bf16 number by which the one run, of fp8, is multiplied and rounded to bf16; NULL: otherwise
     bool fits, is_copy;
     int unit; // elements that a lane loads at a time
     // among the lanes: `across` of them beside each other, each with `units` of every `lines` lines

@@ -63,6 +63,26 @@ void load_set(Printer *pr, const Rows *rows, const Set *set, int from, int units
     }
 }
 
+// One multiplication of each pair instead of two, and no constant of the rows is widened.
+static void multiply_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *const *each, int part)
+{
+    Arena *const a = pr->arena;
+    const DType narrow = rows->runs[0].load->type;
+    Var *const wide = emit_array(pr, DTYPE_F32, "wide", PIECE);
+    Expr *words[4];
+    emit_call(pr, arena_printf(a, "widen_%s", dtype_name(narrow)), 3, var_of(pr, wide), var_of(pr, raw[0]),
+              i32_const(pr, part * PIECE * dtype_bits(narrow) / 32));
+    for (int i = 0; i < rows->n_each; i++) *var_slot(pr, rows->each[i].value) = each[i];
+    Expr *const factor = lower_as(pr, DTYPE_BF16, rows->factor, &rows->it);
+    Var *const both = emit_declare(pr, DTYPE_U32, "factor", call_expr(pr, DTYPE_U32, "pack_bits", 2, factor, factor));
+    for (int w = 0; w < COUNT(words); w++)
+        words[w] = call_expr(pr, DTYPE_U32, "multiply_bf16", 2,
+                             call_expr(pr, DTYPE_U32, "pack_bf16", 2, expr_index(a, wide, i32_const(pr, 2 * w)),
+                                       expr_index(a, wide, i32_const(pr, 2 * w + 1))),
+                             var_of(pr, both));
+    emit_call(pr, "store_piece", 5, piece_address(pr, rows), words[0], words[1], words[2], words[3]);
+}
+
 // Elements `part` * PIECE .. of a unit.
 static void convert_piece(Printer *pr, const Rows *rows, Var *const *raw, Var *const *each, int part)
 {
@@ -108,7 +128,7 @@ void convert_set(Printer *pr, const Rows *rows, const Set *set, int from, int un
     for (int u = 0; u < units; u++)
         for (int part = 0; part < rows->unit / PIECE; part++) {
             begin_columns(pr, rows, &block, (from + u) * 4 * rows->unit + part * PIECE);
-            convert_piece(pr, rows, set->raw[u], set->each[u], part);
+            (rows->factor ? multiply_piece : convert_piece)(pr, rows, set->raw[u], set->each[u], part);
             end_columns(pr, rows, &block);
         }
 }
