@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // register_prefetch.c - the rows that the next step converts, in registers before their step: a *register prefetch*.
 //
-// Where it is known which rows the next step converts (row_indices.c), both sets belong to the whole pipeline and hold a
-// step's first line when it begins. A step that converts several lines loads each next one into the registers that it
-// has just converted. With the next step's first line they are loaded as soon as this step's last is sent: the fence
-// before the sending waits for all loads in flight. A copy of the same rows to the columns after the converted ones is
-// their *tail*: loaded, stored and sent with them.
+// Where it is known which rows the next step converts (row_indices.c), and a step converts one line or two, the
+// registers of two lines belong to the whole pipeline. With one line a step, the next one's is loaded when a step begins,
+// and moved when it ends: its latency has the whole step, of which the fence before the sending, which waits for loads in
+// flight, comes late. With two lines, each is loaded anew as soon as it is converted. A copy of the same rows to the
+// columns after the converted ones is their *tail*: loaded, stored and sent with them.
 //
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
@@ -34,6 +34,37 @@ TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail)
                : NULL;
 }
 
+// Of the columns that a view's begin with, in what lies under it.
+static int64_t view_bytes(const Buffer *view)
+{
+    int64_t bytes = 0, start = 0;
+    for (; view->kind == BUFFER_VIEW; view = view->base.buffer) {
+        const Buffer *const under = view->base.buffer;
+        expr_as_int(view->base.subs[under->rank - 1].start, &start); // constant, or its alignment would not be known
+        bytes += start * dtype_bits(under->type) / 8;
+    }
+    return bytes;
+}
+
+// Of the same row of one tensor, a constant number of bytes after the lane's own.
+static int tail_bytes(Lowering *lo, const Rows *rows, const Rows *tail)
+{
+    const Expr *const x = rows->runs[0].load, *const y = tail->runs[0].load;
+    const LoopIndex *const from = tail->forall->forall.indices, *const to = rows->forall->forall.indices;
+    const int size = dtype_bits(x->load.buffer->type) / 8, tail_size = dtype_bits(y->load.buffer->type) / 8;
+    int64_t first, after;
+    if (rows->n_runs != 1 || buffer_root(x->load.buffer) != buffer_root(y->load.buffer) ||
+        x->load.buffer->rank != y->load.buffer->rank || rows->unit * size != tail->unit * tail_size ||
+        !expr_as_int(first_column(lo, rows, last_sub(x)), &first) ||
+        !expr_as_int(first_column(lo, tail, last_sub(y)), &after))
+        return 0;
+    for (int d = 0; d + 1 < x->load.buffer->rank; d++)
+        if (!expr_equal(x->load.subs[d],
+                        expr_replace(lo->arena, y->load.subs[d], from[0].var, expr_var(lo->arena, to[0].var))))
+            return 0;
+    return (int)(view_bytes(y->load.buffer) + after * tail_size - view_bytes(x->load.buffer) - first * size);
+}
+
 static bool has_form(const Rows *a, const Rows *b)
 {
     bool same = a->unit == b->unit && a->n_columns == b->n_columns && a->n_runs == b->n_runs && a->n_each == b->n_each;
@@ -43,12 +74,11 @@ static bool has_form(const Rows *a, const Rows *b)
     return same;
 }
 
-enum { LINES_MAX = 4 }; // of a step and instance
-
 typedef struct Conversions {
     TileOp *op; // the first
     Rows rows, tail;
     int n, tails, copies; // tails: of the first's form
+    int tail_bytes;       // of all alike; 0: not
     bool fails;
 } Conversions;
 
@@ -63,7 +93,7 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
     all->copies += rows.is_copy;
     if (rows.is_copy) return true;
     const int instances = tile_of_rows(lo, &rows)->is_exchanged ? lo->cluster : 1;
-    all->fails |= !lay_rows(lo, &rows) || rows.units == 1 || rows.lines > LINES_MAX * instances;
+    all->fails |= !lay_rows(lo, &rows) || rows.units == 1 || rows.lines > LINES_HELD * instances;
     if (all->n == 0) {
         all->op = op;
         all->rows = rows;
@@ -73,6 +103,8 @@ static bool see_conversion(Lowering *lo, TileOp *op, void *context)
             all->n > 1 || first->parent != info->parent || first->block == info->block || !has_form(&rows, &all->rows);
     }
     if (tail_of(lo, op, &tail)) {
+        const int bytes = tail_bytes(lo, &rows, &tail);
+        all->tail_bytes = all->n == 0 || bytes == all->tail_bytes ? bytes : 0;
         all->tail = all->n ? all->tail : tail;
         all->tails += has_form(&tail, &all->tail); // one set of registers for both branches' tails
     }
@@ -134,8 +166,11 @@ const PrefetchedRows *prefetched_rows_of(Lowering *lo, TileOp *pipeline)
     Conversions all;
     if (!plan_register_prefetch(lo, pipeline, &all)) return NULL;
     const int units = set_units(&all.rows);
+    const int lines = all.rows.lines / (tile_of_rows(lo, &all.rows)->is_exchanged ? lo->cluster : 1);
     PrefetchedRows *const plan = NEW(lo->arena, PrefetchedRows, .pipeline = pipeline, .rows = all.rows, .units = units,
-                                     .chunks = all.rows.units / units);
-    if (all.tails && op_info(lo, all.op->next)->is_tail) plan->tail = all.tail;
+                                     .chunks = all.rows.units / units, .held = LINES_HELD, .alternates = lines == 1);
+    if (!all.tails || !op_info(lo, all.op->next)->is_tail) return plan;
+    plan->tail = all.tail;
+    plan->tail_bytes = all.tail_bytes > 0 ? all.tail_bytes : 0;
     return plan;
 }

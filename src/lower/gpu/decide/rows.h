@@ -45,11 +45,15 @@ typedef struct LookUp {
 } LookUp;
 typedef VEC(LookUp *) LookUps;
 
-// What a pipeline has in registers before the step that converts it: chunks of so many units; tail.units 0: no tail.
+// What a pipeline has in registers before the step that converts it: so many lines, each chunks of so many units;
+// tail.units 0: no tail. alternates: a step converts one line, and the other held is the next step's.
+enum { LINES_HELD = 2 };
 typedef struct PrefetchedRows {
     TileOp *pipeline;
     Rows rows, tail;
-    int units, chunks;
+    int units, chunks, held;
+    int tail_bytes; // from where a lane loads of a row to where it loads of its tail; 0: it is not known
+    bool alternates;
 } PrefetchedRows;
 
 // Rows of one statement of a pipeline with row indices.

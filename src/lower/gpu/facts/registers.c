@@ -24,8 +24,8 @@ enum {
     CUTS_FEW = 8,
     CUTS_SOME = 16, // copies of cut boxes whose coordinates the first and the second of these hold
     LIGHTER_WORDS = 32,
-    LIGHTER_REGISTERS = 48, // a group with so many words less leaves so many registers:
-    HEAVIER_REGISTERS = 8,  // so many to one with more, the rest to a producer group
+    LIGHTER_REGISTERS = 48, // a group with so many words less leaves so many registers,
+    HEAVIER_REGISTERS = 8,  // one with more so many, to a producer group
 };
 
 int occupancy(const Lowering *lo) { return lo->occupancy; }
@@ -141,7 +141,7 @@ static int group_registers(const Lowering *lo, int group)
     const int consumer = divide_registers(lo).consumer, most = most_words(lo);
     if (!consumer || !lo->has_register_prefetch || most - least_words(lo) < LIGHTER_WORDS) return consumer;
     const bool is_lighter = most - group_words(lo, group) >= LIGHTER_WORDS;
-    return is_lighter ? consumer - LIGHTER_REGISTERS : consumer + HEAVIER_REGISTERS;
+    return consumer - (is_lighter ? LIGHTER_REGISTERS : HEAVIER_REGISTERS);
 }
 
 static int registers_needed(Lowering *lo, int group) { return (group_words(lo, group) + BESIDE_FRAGMENTS + 7) / 8 * 8; }

@@ -57,10 +57,18 @@ typedef struct Operation {
     Span span;
 } Operation;
 
+// Sizes of pages and blocks are mostly powers of two, which only a launch knows.
+static bool is_by_size(Printer *pr, const Operation *o, const Expr *a)
+{
+    return pr->divides_by_sizes && a->type == DTYPE_I32 && o->op == X_DIV && o->right->kind == E_VAR &&
+           common_is_positive(o->right);
+}
+
 // The operands share a type.
 static Expr *quotient(Printer *pr, const Operation *o, Expr *a, Expr *b)
 {
     const char *const test = common_tested(pr->lo->kernel, o->op, o->is_int, o->span);
+    if (is_by_size(pr, o, a)) return call_expr(pr, a->type, "quotient_by_size", 2, a, b);
     if (expr_divides(o->right)) return expr_binary(pr->arena, o->op, a, b);
     if (test)
         b = tested(pr, "nonzero", b, o->span, o->op == X_DIV ? "division by zero" : "remainder of a division by zero");

@@ -7,11 +7,15 @@
 //         this step's and loads the next.
 #include "lower/gpu/print/print_rows.h"
 
-// Registers of the pipeline, for all its conversions: they have one form, and one is made in each step.
+// Registers of the pipeline, for all its conversions: they have one form, and one is made in each step. Of each line that
+// they hold: where the next one is loaded from, and what has been loaded.
+typedef struct HeldLine {
+    Rows rows, tail;
+    Set set[SETS], tail_set;
+} HeldLine;
 typedef struct RegisterPrefetch {
     const PrefetchedRows *plan;
-    Rows rows, tail; // with the lines of the next step
-    Set set[SETS], tail_set;
+    HeldLine line[LINES_HELD];
 } RegisterPrefetch;
 
 // ---- pointers to the next step's
@@ -41,23 +45,35 @@ static int line_bytes(const Rows *rows, int i)
     return (int)(by ? rows->n_columns / by : 1) * (int)sizeof(uint32_t);
 }
 
-static void declare_lines(Printer *pr, Rows *rows)
+// With tail_bytes, the tail is loaded from there as well: its columns are not more.
+static void declare_lines(Printer *pr, Rows *rows, int tail_bytes)
 {
     for (int i = 0; i < rows->n_runs; i++)
-        rows->runs[i].line = prefetch_line(pr, rows->runs[i].load, line_bytes(rows, i));
+        rows->runs[i].line = prefetch_line(pr, rows->runs[i].load, line_bytes(rows, i) + tail_bytes);
     for (int i = 0; i < rows->n_each; i++)
         rows->each[i].line = prefetch_line(pr, rows->each[i].load, line_bytes(rows, rows->n_runs + i));
 }
 
+// Lines of the next step, whose places are worked out before it.
+static int pointed_lines(const PrefetchedRows *plan) { return plan->alternates ? 1 : plan->held; }
+
+static void declare_sets(Printer *pr, const PrefetchedRows *plan, HeldLine *line)
+{
+    for (int i = 0; i < plan->chunks; i++) declare_set(pr, &line->rows, &line->set[i], plan->units);
+    if (plan->tail.units) declare_set(pr, &line->tail, &line->tail_set, line->tail.units);
+}
+
 void declare_register_prefetch(Printer *pr, const PrefetchedRows *plan)
 {
-    RegisterPrefetch *const prefetch = pr->register_prefetch =
-        NEW(pr->arena, RegisterPrefetch, .plan = plan, .rows = plan->rows, .tail = plan->tail);
-    declare_lines(pr, &prefetch->rows);
-    for (int i = 0; i < plan->chunks; i++) declare_set(pr, &prefetch->rows, &prefetch->set[i], plan->units);
-    if (!plan->tail.units) return;
-    declare_lines(pr, &prefetch->tail);
-    declare_set(pr, &prefetch->tail, &prefetch->tail_set, prefetch->tail.units);
+    RegisterPrefetch *const prefetch = pr->register_prefetch = NEW(pr->arena, RegisterPrefetch, .plan = plan);
+    for (int l = 0; l < plan->held; l++) {
+        HeldLine *const line = &prefetch->line[l];
+        *line = (HeldLine){ .rows = plan->rows, .tail = plan->tail };
+        declare_sets(pr, plan, line);
+        if (l >= pointed_lines(plan)) continue;
+        declare_lines(pr, &line->rows, plan->tail_bytes);
+        if (plan->tail.units && !plan->tail_bytes) declare_lines(pr, &line->tail, 0);
+    }
 }
 
 static void point_lines(Printer *pr, const Rows *prefetched, Rows *rows, Expr *begin)
@@ -81,8 +97,12 @@ void point_register_prefetch(Printer *pr, const StepRows *step)
     pr->lo->partition = rows.it.partition;
     begin_block(pr, &block);
     lines_here(pr, &rows, &begin);
-    point_lines(pr, &prefetch->rows, &rows, begin);
-    if (prefetch->tail.units && step->has_tail) point_lines(pr, &prefetch->tail, &tail, begin);
+    for (int l = 0; l < pointed_lines(prefetch->plan); l++) {
+        Expr *const line = i32_add(pr, begin, i32_const(pr, l));
+        point_lines(pr, &prefetch->line[l].rows, &rows, line);
+        if (prefetch->plan->tail.units && step->has_tail && !prefetch->plan->tail_bytes)
+            point_lines(pr, &prefetch->line[l].tail, &tail, line);
+    }
     end_nest(pr, &block);
     pr->lo->partition = partition;
 }
@@ -95,15 +115,35 @@ static void add_to_lines(Printer *pr, const Rows *prefetched, Expr *zero)
         emit_assign(pr, nth_line(prefetched, i)->pointer, in_line(pr, nth_line(prefetched, i), zero));
 }
 
-// After the elements of lists: loads share a scoreboard, and what waits for an element would wait for rows, too.
-static void load_sets(Printer *pr, const RegisterPrefetch *prefetch, Expr *column)
+// `from`: whose pointers say where; `to`: whose registers take it.
+static void load_line(Printer *pr, const HeldLine *from, const HeldLine *to, Expr *column)
 {
+    const PrefetchedRows *const plan = pr->register_prefetch->plan;
+    for (int i = 0; i < plan->chunks; i++) load_set(pr, &from->rows, &to->set[i], i * plan->units, plan->units, column);
+    Rows tail = from->tail;
+    if (plan->tail_bytes) {
+        const Line *const row = &from->rows.runs[0].line;
+        Line *const at = &tail.runs[0].line;
+        Buffer *const buffer = tail.runs[0].load->load.buffer;
+        *at = (Line){ .size = dtype_bits(buffer->type) / dtype_bits(buffer_root(buffer)->type),
+                      .pointer = loop_new_pointer(pr->unit, row->pointer->type, "tail_at") };
+        const int bytes = dtype_bits(buffer_root(buffer)->type) / 8;
+        emit_definition(pr, at->pointer,
+                        expr_address(pr->arena, row->pointer, i32_const(pr, plan->tail_bytes / bytes)));
+    }
+    load_set(pr, &tail, &to->tail_set, 0, plan->tail.units, column);
+}
+
+// After the elements of lists: loads share a scoreboard, and what waits for an element would wait for rows, too.
+static void load_after_lists(Printer *pr, Expr *column)
+{
+    const RegisterPrefetch *const prefetch = pr->register_prefetch;
     Expr *const zero = emit_i32(pr, "zero", await_lists(pr, prefetch->plan->pipeline));
-    add_to_lines(pr, &prefetch->rows, zero);
-    add_to_lines(pr, &prefetch->tail, zero);
-    for (int i = 0; i < prefetch->plan->chunks; i++)
-        load_set(pr, &prefetch->rows, &prefetch->set[i], i * prefetch->plan->units, prefetch->plan->units, column);
-    load_set(pr, &prefetch->tail, &prefetch->tail_set, 0, prefetch->tail.units, column);
+    for (int l = 0; l < pointed_lines(prefetch->plan); l++) {
+        add_to_lines(pr, &prefetch->line[l].rows, zero);
+        if (!prefetch->plan->tail_bytes) add_to_lines(pr, &prefetch->line[l].tail, zero);
+        load_line(pr, &prefetch->line[l], &prefetch->line[l], column);
+    }
 }
 
 void load_register_prefetch(Printer *pr)
@@ -113,62 +153,89 @@ void load_register_prefetch(Printer *pr)
     Nest block;
     begin_block(pr, &block);
     declare_line_at(pr, &rows, "first_line", i32_const(pr, 0));
-    load_sets(pr, pr->register_prefetch, column_of(pr, &rows));
+    load_after_lists(pr, column_of(pr, &rows));
     end_nest(pr, &block);
 }
 
-// The rest of this step's lines: loaded into the same registers as soon as they are converted.
-static void begin_next_line(Printer *pr, Rows *rows, Expr *line)
+// Where a step has one line: the next one's, while this one's is in the other registers.
+void load_next_line(Printer *pr)
 {
-    declare_line_at(pr, rows, "next_line", line);
-    begin_lines(pr, rows);
-    for (int i = 0; i < n_lines(rows); i++) {
-        const Line *const at = nth_line(rows, i);
-        emit_assign(pr, at->pointer, row_or_zeros(pr, at->pointer, line_bytes(rows, i), var_of(pr, at->inside)));
+    const RegisterPrefetch *const prefetch = pr->register_prefetch;
+    if (!prefetch || !prefetch->plan->alternates) return;
+    Rows rows = prefetch->plan->rows;
+    Nest block;
+    begin_block(pr, &block);
+    declare_line_at(pr, &rows, "ahead_line", i32_const(pr, 0));
+    load_line(pr, &prefetch->line[0], &prefetch->line[1], column_of(pr, &rows));
+    end_nest(pr, &block);
+}
+
+static void move_set(Printer *pr, const Rows *rows, const Set *to, const Set *from, int units)
+{
+    for (int u = 0; u < units; u++) {
+        for (int i = 0; i < rows->n_runs; i++)
+            for (int w = 0; w < rows->unit * dtype_bits(rows->runs[i].load->type) / 32; w++)
+                emit_element(pr, to->raw[u][i], i32_const(pr, w),
+                             expr_index(pr->arena, from->raw[u][i], i32_const(pr, w)));
+        for (int i = 0; i < rows->n_each; i++)
+            if (u == 0 || to->each[u][i] != to->each[u - 1][i])
+                emit_assign(pr, to->each[u][i], var_of(pr, from->each[u][i]));
     }
 }
 
-// As it was loaded.
-static void store_tail(Printer *pr, const RowsPlan *plan, Expr *line, Expr *next)
+static void move_next_line(Printer *pr, const RegisterPrefetch *prefetch)
 {
-    const RegisterPrefetch *const prefetch = pr->register_prefetch;
+    const PrefetchedRows *const plan = prefetch->plan;
+    const HeldLine *const to = &prefetch->line[0], *const from = &prefetch->line[1];
+    for (int i = 0; i < plan->chunks; i++) move_set(pr, &to->rows, &to->set[i], &from->set[i], plan->units);
+    move_set(pr, &to->tail, &to->tail_set, &from->tail_set, plan->tail.units);
+}
+
+// As it was loaded.
+static void store_tail(Printer *pr, const RowsPlan *plan, const HeldLine *held, Expr *line)
+{
     Rows rows = plan->tail;
     Nest block;
     Columns piece;
     if (!plan->has_tail) return;
     begin_block(pr, &block);
     declare_line_at(pr, &rows, "line", line);
-    for (int u = 0; u < prefetch->tail.units; u++) {
+    for (int u = 0; u < rows.units; u++) {
         begin_columns(pr, &rows, &piece, u * 4 * PIECE);
         Expr *words[4];
         for (int w = 0; w < COUNT(words); w++)
-            words[w] = expr_index(pr->arena, prefetch->tail_set.raw[u][0], i32_const(pr, w));
+            words[w] = expr_index(pr->arena, held->tail_set.raw[u][0], i32_const(pr, w));
         emit_call(pr, "store_piece", 5, piece_address(pr, &rows), words[0], words[1], words[2], words[3]);
         end_columns(pr, &rows, &piece);
-    }
-    if (next) {
-        begin_next_line(pr, &rows, next);
-        load_set(pr, &rows, &prefetch->tail_set, 0, prefetch->tail.units, column_of(pr, &rows));
     }
     end_nest(pr, &block);
 }
 
-// One of this step's lines. `next`: the one after it; NULL: there is none
-static void convert_line_of(Printer *pr, const RowsPlan *plan, Rows *rows, Expr *line, Expr *next, bool is_first)
+// ptxas would put loads off to where the registers are wanted; the end of a basic block holds them, and a wait for a
+// buffer that the producer has is one.
+static void hold_loads(Printer *pr, const Rows *rows)
+{
+    const Ring *const ring = tile_of_rows(pr->lo, rows)->ring;
+    emit_call(pr, "mbar_wait", 2, empty_barrier(pr, ring), var_of(pr, ring_vars(pr, ring->ring_state)->phase));
+}
+
+static void convert_held_line(Printer *pr, const RowsPlan *plan, Rows *rows, int l, Expr *line)
 {
     const RegisterPrefetch *const prefetch = pr->register_prefetch;
-    const int units = prefetch->plan->units, columns = (int)(rows->n_columns + prefetch->tail.n_columns);
-    Rows after = *rows;
-    if (next) begin_next_line(pr, &after, next);
+    const HeldLine *const held = &prefetch->line[l];
+    const int units = prefetch->plan->units, columns = (int)(rows->n_columns + prefetch->plan->tail.n_columns);
     declare_line_at(pr, rows, "line", line);
+    if (!rows->n_away) store_tail(pr, plan, held, line);
     for (int i = 0; i < prefetch->plan->chunks; i++) {
-        convert_set(pr, rows, &prefetch->set[i], i * units, units);
-        if (is_first && i == 0) // which has waited for all rows
+        convert_set(pr, rows, &held->set[i], i * units, units);
+        if (l == 0 && i == 0) // which has waited for all rows
             load_lists(pr);
-        if (next) load_set(pr, &after, &prefetch->set[i], i * units, units, column_of(pr, rows));
     }
-    store_tail(pr, plan, line, next);
+    if (rows->n_away) store_tail(pr, plan, held, line);
     send_line(pr, rows, columns);
+    if (prefetch->plan->alternates) return;
+    load_line(pr, held, held, column_of(pr, rows));
+    hold_loads(pr, rows);
 }
 
 void convert_register_prefetch(Printer *pr, const RowsPlan *plan)
@@ -177,8 +244,6 @@ void convert_register_prefetch(Printer *pr, const RowsPlan *plan)
     Expr *begin;
     begin_exchange(pr, &rows);
     const int lines = lines_here(pr, &rows, &begin);
-    for (int l = 0; l < lines; l++)
-        convert_line_of(pr, plan, &rows, i32_add(pr, begin, i32_const(pr, l)),
-                        l + 1 < lines ? i32_add(pr, begin, i32_const(pr, l + 1)) : NULL, l == 0);
-    load_sets(pr, pr->register_prefetch, column_of(pr, &rows));
+    for (int l = 0; l < lines; l++) convert_held_line(pr, plan, &rows, l, i32_add(pr, begin, i32_const(pr, l)));
+    if (pr->register_prefetch->plan->alternates) move_next_line(pr, pr->register_prefetch);
 }

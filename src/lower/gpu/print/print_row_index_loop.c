@@ -56,7 +56,9 @@ static void work_out_row_index(Printer *pr, TileOp *op, Iteration *it)
         *var_slot(pr, loaded) = op_vars(pr, info)->early;
         store.store.value = expr_var(pr->arena, loaded);
     }
+    pr->divides_by_sizes = true;
     emit_thread_block(pr, &store, it);
+    pr->divides_by_sizes = false;
     end_nest(pr, &nest);
 }
 
@@ -269,6 +271,7 @@ void print_next_indices(Printer *pr, const RowIndexLoop *loop)
 {
     index_phases(pr, loop, later(pr, step_of(pr, loop), 1), true);
     if (!pr->register_prefetch) load_lists(pr);
+    load_next_line(pr);
     point_double_buffers(pr, loop->op, false);
 }
 

@@ -56,6 +56,7 @@ void convert_rows(Printer *pr, Rows *rows);
 void declare_register_prefetch(Printer *pr, const PrefetchedRows *plan);
 void point_register_prefetch(Printer *pr, const StepRows *step); // at those rows, if they are converted
 void load_register_prefetch(Printer *pr);                        // with the first step's rows
+void load_next_line(Printer *pr);                                // with the next step's, where that is early enough
 void convert_register_prefetch(Printer *pr, const RowsPlan *plan);
 
 #endif

@@ -48,6 +48,7 @@ struct Printer {
     Var *row_index_buffer, *end; // of the row indices of this step, of the steps (print_row_index_loop.c)
     struct RegisterPrefetch *register_prefetch; // there: the rows of prefetched_rows
     const struct RowIndexLoop *row_index_loop;  // of the loop at hand
+    bool divides_by_sizes;                      // where it works out row indices: a quotient's latency is the step's
     Var *held_slot;                             // the slot that the step before used (print_product_loop.c)
     struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
     struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
