@@ -5,7 +5,7 @@
 // runs are compared: whatever else the machine does only adds time. On a GPU, which is ours alone, the medians are.
 // A GPU rests after each turn for as long as the turn took: the power limit acts some 20 ms after the load begins, on
 // whoever comes second, and large products then differed by 10% from run to run.
-#include "bench.h"
+#include "cliffs.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,8 @@ enum { GPU_ROUNDS = 3, GPU_RUNS = 12, CPU_ROUNDS = 5, CPU_RUNS = 3, LAUNCHES = 2
 
 typedef struct BenchOptions {
     const char *device, *kernels, *beside, *save;
-    bool json, list, compile;
+    bool json, list, compile, cliffs;
+    CliffOptions of_cliffs;
     int64_t seconds, row_limit, skip;
     int n_args;
     char **args;
@@ -448,6 +449,7 @@ static int bench(Arena *arena, void *context)
     if (!o->kernels) o->kernels = kernels_folder(arena);
     Bench b = { .options = o, .arena = arena, .json = o->json ? stdout : NULL };
     kiln_device *device = NULL;
+    if (o->cliffs) return bench_cliffs(arena, &o->of_cliffs);
     if (o->list) return list_rows(o);
     if (!o->compile && !any_wanted(o)) return fail_no_row(o);
     b.wanted = count_wanted(o, strncmp(o->device, "cpu", 3) == 0);
@@ -465,7 +467,7 @@ static int bench(Arena *arena, void *context)
 
 int tool_bench(int argc, char **argv)
 {
-    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv };
+    BenchOptions o = { .device = "cpu", .seconds = 1, .args = argv, .of_cliffs = { .seed = 1, .sites = 2, .args = argv } };
     const Option options[] = {
         { "--device", OPTION_TEXT, &o.device, "NAME", "cpu, cuda:0 ... (default: cpu)" },
         { "--kernels", OPTION_TEXT, &o.kernels, "FOLDER", "the library's sources (default: as they are installed)" },
@@ -477,7 +479,18 @@ int tool_bench(int argc, char **argv)
           "end the program when a row takes more than N seconds: a kernel may hang" },
         { "--skip", OPTION_NUMBER, &o.skip, "N", "leave out the first N of the rows" },
         { "--compile", OPTION_FLAG, &o.compile, NULL, "compile times of every kernel instead" },
-        { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows" },
+        { "--cliffs", OPTION_FLAG, &o.cliffs, NULL,
+          "kernels rewritten in ways that mean the same, each beside its original, instead" },
+        { "--check-only", OPTION_FLAG, &o.of_cliffs.check_only, NULL, "of --cliffs: compare results, time nothing" },
+        { "--compile-only", OPTION_FLAG, &o.of_cliffs.compile_only, NULL, "of --cliffs: say what the code lacks, run nothing" },
+        { "--arch", OPTION_NUMBER, &o.of_cliffs.arch, "N", "of --cliffs: compile for CUDA architecture 90 or 80" },
+        { "--seed", OPTION_NUMBER, &o.of_cliffs.seed, "N", "of --cliffs: chooses the places (default: 1)" },
+        { "--sites", OPTION_NUMBER, &o.of_cliffs.sites, "N", "of --cliffs: places of each rewriting (default: 2)" },
+        { "--few", OPTION_NUMBER, &o.of_cliffs.few, "N", "of --cliffs: N variants, drawn by the seed" },
+        { "--only", OPTION_TEXT, &o.of_cliffs.only, "NAME", "of --cliffs: rewritings whose name contains it" },
+        { "--keep", OPTION_TEXT, &o.of_cliffs.keep, "FOLDER", "of --cliffs: write the sources there" },
+        { "--verbose", OPTION_FLAG, &o.of_cliffs.verbose, NULL, "of --cliffs: what explain says otherwise, line by line" },
+        { "--list", OPTION_FLAG, &o.list, NULL, "only print the rows, or the rewritings" },
         { "--json", OPTION_FLAG, &o.json, NULL, "print one JSON object instead of tables" },
         { "--save", OPTION_TEXT, &o.save, "FILE", "write the JSON object to FILE, besides the tables" },
     };
@@ -487,9 +500,13 @@ int tool_bench(int argc, char **argv)
         "the program of --beside), and prints a Markdown table. Before a kernel is timed, elements of its results are\n"
         "compared with float64. With names, only the rows that contain one.",
         options, COUNT(options),
-        "  kiln bench\n  kiln bench gemm\n  kiln bench --compile\n"
+        "  kiln bench\n  kiln bench gemm\n  kiln bench --compile\n  kiln bench --cliffs --compile-only --arch=90 gemm\n"
         "  kiln bench --device=cuda:0 --beside='python3 bench/baselines.py' --save=result.json\n"
     };
     const int end = parse_options(&usage, argc, argv, &o.n_args);
+    o.of_cliffs.device = o.device;
+    o.of_cliffs.kernels = o.kernels;
+    o.of_cliffs.list = o.list;
+    o.of_cliffs.n_args = o.n_args;
     return end >= 0 ? end : with_arena(bench, &o);
 }
