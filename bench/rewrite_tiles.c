@@ -80,6 +80,13 @@ static const Ex *leading_part(const Rewriter *w, const Ex *ex)
     return part;
 }
 
+static int count_subscripts(const Ex *ex)
+{
+    int n = 0;
+    for (; ex->kind == EX_SUBSCRIPT; ex = ex->sub.base) n++;
+    return n;
+}
+
 bool view_between(Rewriter *w, const Place *place)
 {
     Slices s = { .w = w };
@@ -87,7 +94,10 @@ bool view_between(Rewriter *w, const Place *place)
     each_own(place->st, add_slice, &s);
     if (!s.items.count) return false;
     const Ex *const ex = s.items.items[choose(w, s.items.count)], *const root = root_of(ex);
-    const Ex *const part = choose(w, 2) ? leading_part(w, ex) : NULL, *const of = part ? part : root;
+    if (find_param(w, root->name.name)->optional) return false; // its uses stand under conditions that a view would leave
+    const Ex *const part = choose(w, 2) ? leading_part(w, ex) : NULL;
+    const bool is_element = part && count_subscripts(part) == count_list(find_param(w, root->name.name)->extents);
+    const Ex *const of = part && !is_element ? part : root;
     const char *const view = fresh(w, "between");
     edit(w, place->st->span.begin, place->st->span.begin, "view %s = %s;\n", view, text_of(w, of->span));
     edit(w, of->span.begin, of->span.end, "%s", view);

@@ -297,6 +297,23 @@ static void note_write(const TileUse *use, void *context)
     question->found |= use->writes && buffer_root(use->buffer) == question->root;
 }
 
+static void note_touch(const TileUse *use, void *context)
+{
+    WriteQuestion *const question = context;
+    question->found |= buffer_root(use->buffer) == question->root;
+}
+
+bool tile_touches(TileOp *op, const Buffer *root)
+{
+    WriteQuestion question = { root, false };
+    tile_uses(op, note_touch, &question);
+    TileOp **body;
+    for (int i = 0; !question.found && (body = tile_bodies(op, i)) != NULL; i++)
+        for (TileOp *inner = *body; inner && !question.found; inner = inner->next)
+            question.found = tile_touches(inner, root);
+    return question.found;
+}
+
 bool tile_only_reduces(const TileOp *block)
 {
     for (const TileOp *op = block; op; op = op->next)

@@ -308,6 +308,7 @@ bool region_is_whole(const Region *r); // provably all of the buffer
 // A copy of a block with variables, tiles and views of its own where it declares them; nothing is shared that a pass
 // may change in place.
 TileOp *tile_copy_block(TileKernel *k, const TileOp *block);
+TileOp *tile_copy_replacing(TileKernel *k, const TileOp *block, const Buffer *from, Buffer *to); // and `to` for `from`
 
 // ---- asking
 // What an op itself touches (not its body). One function, used by every pass that asks.
@@ -329,6 +330,7 @@ TileOp **tile_bodies(TileOp *op, int index);               // the index-th neste
 bool buffer_is_tile(const Buffer *b);                      // shared or a fragment, and no view of one
 Buffer *buffer_root(Buffer *b);                            // through views to tile or tensor
 bool tile_block_writes(TileOp *block, const Buffer *root); // anywhere below
+bool tile_touches(TileOp *op, const Buffer *root);         // reads or writes it, itself or below
 bool tile_only_reduces(const TileOp *block);               // into targets outside
 
 void tile_print(Text *out, const TileKernel *kernel);

@@ -228,3 +228,10 @@ TileOp *tile_copy_block(TileKernel *k, const TileOp *block)
 {
     return copy_block(&(Copier){ .kernel = k, .arena = k->arena }, block);
 }
+
+TileOp *tile_copy_replacing(TileKernel *k, const TileOp *block, const Buffer *from, Buffer *to)
+{
+    Copier c = { .kernel = k, .arena = k->arena };
+    VEC_PUSH(c.arena, &c.buffers, (BufferPair){ from, to });
+    return copy_block(&c, block);
+}

@@ -14,13 +14,17 @@ typedef struct Pass {
 } Pass;
 
 void simplify(TileKernel *kernel);        // drop what is never reached, read or used
+void open_views(TileKernel *kernel);      // a view that leaves out dimensions becomes what it is a view of
+void make_copies(TileKernel *kernel);     // a forall that copies element by element becomes a copy
+void forward_copies(TileKernel *kernel);  // what reads a copy of a tile reads the tile
+void sink_tiles(TileKernel *kernel);      // a tile that only a loop's body uses is one of the body
+void cover_fragments(TileKernel *kernel); // GPUs: a forall over part of a fragment, not from its start, runs over all of it
 void forward_indices(TileKernel *kernel); // addresses that arithmetic makes, worked out where rows are fetched
 void split_bounds(TileKernel *kernel);    // one uniform test around a forall in place of one per element
 void scalar_loops(TileKernel *kernel);      // a few iterations that reduce tensors into scalars become loops
 void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient
 void widen_sums(TileKernel *kernel);      // sums that no order of loops completes together get wide tiles
 void hoist_choices(TileKernel *kernel);   // what a side of a choice reads from a shared tile is read before it
-void sink_tiles(TileKernel *kernel);      // a tile that one loop alone fills and reads is declared in it
 void trace_foralls(TileKernel *kernel);   // --check: stop where iterations depend on each other
 
 #endif

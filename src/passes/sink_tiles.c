@@ -1,112 +1,93 @@
 // SPDX-License-Identifier: MIT
-// sink_tiles.c - a shared tile that one loop alone uses, and fills from a tensor before anything else, is the loop's own.
+// sink_tiles.c - a tile that only the body of one loop uses becomes a tile of the body.
 //
-//   shared T x[M][N];
-//   for (..) { x = X[..]; use x }
-// becomes
-//   for (..) { shared T x[M][N]; x = X[..]; use x }
+// Copies into tiles of a pipeline's body run ahead, through buffers; those into a tile from outside cannot, because its
+// contents would have to be there after the loop. Where every step fills the tile before it reads it nothing is carried,
+// and the place of the declaration says nothing.
 //
-// What a loop declares may have several buffers, so that copies run ahead.
-//
-// before: a simplified kernel                        after: the same results
-// never:  moves a tile whose values live from one turn to the next, or past the loop
+// before: simplified    after: such tiles are declared by the statement that fills them; in an `if`, on the side that uses them
+// never:  moves a tile that a step may read before the step has filled all of it
 #include "passes/passes.h"
 
-typedef struct Seek {
-    const Buffer *root;
-    bool reads, writes;
-} Seek;
+static bool is_dst(const Region *dst, const Buffer *tile) { return dst->buffer == tile && region_is_whole(dst); }
 
-static void see_use(const TileUse *use, void *context)
+typedef struct Reads {
+    const Buffer *tile;
+    int n;
+} Reads;
+
+static void count_read(const TileUse *use, void *context)
 {
-    Seek *const seek = context;
-    if (buffer_root(use->buffer) != seek->root) return;
-    seek->reads |= use->reads || use->atomic;
-    seek->writes |= use->writes || use->atomic;
+    Reads *const r = context;
+    r->n += use->reads && buffer_root(use->buffer) == r->tile;
 }
 
-static void seek_in(Seek *seek, TileOp *op)
+static bool reads(TileOp *op, const Buffer *tile)
 {
-    if (op->kind != T_TILE) tile_uses(op, see_use, seek);
-    TileOp **body;
-    for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-        for (TileOp *inner = *body; inner; inner = inner->next) seek_in(seek, inner);
+    Reads r = { tile, 0 };
+    tile_uses(op, count_read, &r);
+    return r.n > 0;
 }
 
-static bool uses(TileOp *op, const Buffer *root)
+// Whether the op gives the whole tile new contents, and reads none of the old.
+static bool fills(TileOp *op, const Buffer *tile)
 {
-    Seek seek = { .root = root };
-    seek_in(&seek, op);
-    return seek.reads || seek.writes;
+    if (reads(op, tile)) return false;
+    switch ((int)op->kind) {
+    case T_FILL: return is_dst(&op->fill.dst, tile);
+    case T_COPY: return is_dst(&op->copy.dst, tile);
+    case T_MATMUL: return is_dst(&op->matmul.dst, tile) && !op->matmul.accumulate;
+    default: return false;
+    }
 }
 
-static TileOp **body_of_loop(TileOp *op)
+// The block to which the tile may go, at `*at`; NULL: none.
+static TileOp **find_home(TileOp *user, const Buffer *tile, TileOp ***at)
 {
-    return op->kind == T_FOR ? &op->for_.body : op->kind == T_PIPELINE ? &op->pipeline.body : NULL;
+    TileOp **body, **home = NULL;
+    if (user->kind != T_PIPELINE && user->kind != T_FOR && user->kind != T_WHILE && user->kind != T_IF) return NULL;
+    if (reads(user, tile)) return NULL; // its bounds or condition
+    for (int i = 0; (body = tile_bodies(user, i)) != NULL; i++)
+        for (TileOp **link = body; *link; link = &(*link)->next) {
+            if (!tile_touches(*link, tile)) continue;
+            if (home && home != body) return NULL;
+            if (!home) *at = link;
+            home = body;
+        }
+    if (!home || (user->kind == T_WHILE && home != tile_bodies(user, 0))) return NULL;
+    return user->kind == T_IF || fills(**at, tile) ? home : NULL;
 }
 
-// The link to the only op from here on that uses it; NULL: none or several.
-static TileOp **only_user(TileOp **link, const Buffer *root)
+static TileOp *sole_user(TileOp *op, const Buffer *tile)
 {
-    TileOp **user = NULL;
-    for (; *link; link = &(*link)->next) {
-        if (!uses(*link, root)) continue;
+    TileOp *user = NULL;
+    for (; op; op = op->next) {
+        if (!tile_touches(op, tile)) continue;
         if (user) return NULL;
-        user = link;
+        user = op;
     }
     return user;
 }
 
-static bool is_fill(TileOp *op, const Buffer *root)
+static void sink_in(TileOp **link)
 {
-    Seek own = { .root = root };
-    if (op->kind != T_COPY) return false;
-    tile_uses(op, see_use, &own);
-    return !own.reads && op->copy.dst.buffer == root && region_is_whole(&op->copy.dst) &&
-           buffer_root(op->copy.src.buffer)->kind == BUFFER_TENSOR;
-}
-
-// The first use in the loop, if it is a copy of a tensor to all of the tile; through loops that alone use it.
-static TileOp **first_fill(TileOp *loop, const Buffer *root)
-{
-    TileOp **link = body_of_loop(loop);
-    Seek bounds = { .root = root };
-    if (!link) return NULL;
-    tile_uses(loop, see_use, &bounds);
-    if (bounds.reads) return NULL;
-    while (*link && !uses(*link, root)) link = &(*link)->next;
-    if (*link && is_fill(*link, root)) return link;
-    TileOp **const user = only_user(link, root);
-    return user ? first_fill(*user, root) : NULL;
-}
-
-// Whether the tile at the link went into the loop that uses it.
-static bool sink(TileOp **link)
-{
-    TileOp *const tile = *link;
-    const Buffer *const b = tile->tile.buffer;
-    if (b->kind != BUFFER_SHARED || b->cluster_shared) return false;
-    TileOp **const user = only_user(&tile->next, b), **const fill = user ? first_fill(*user, b) : NULL;
-    if (!fill) return false;
-    TileOp *const after = tile->next, *const first = *fill;
-    tile->next = first;
-    tile->stage = first->stage;
-    *fill = tile;
-    *link = after;
-    return true;
-}
-
-static void sink_block(TileOp **link)
-{
-    while (*link) {
-        if ((*link)->kind == T_TILE && sink(link)) continue;
-        TileOp **body;
-        for (int i = 0; (body = tile_bodies(*link, i)) != NULL; i++) sink_block(body);
-        link = &(*link)->next;
+    for (TileOp *op; (op = *link) != NULL;) {
+        TileOp **at = NULL, **body;
+        Buffer *const tile = op->kind == T_TILE ? op->tile.buffer : NULL;
+        TileOp *const user = tile && !tile->cluster_shared ? sole_user(op->next, tile) : NULL;
+        if (user && find_home(user, tile, &at)) {
+            *link = op->next;
+            op->next = *at;
+            op->stage = (*at)->stage;
+            *at = op;
+            continue;
+        }
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) sink_in(body);
+        link = &op->next;
     }
 }
 
 void sink_tiles(TileKernel *kernel)
 {
-    if (!kernel->checked) sink_block(&kernel->body);
+    if (!kernel->checked) sink_in(&kernel->body);
 }

@@ -12,6 +12,10 @@
 // clang-format off
 static const Pass cpu_passes[] = {
     { "simplify",        simplify },
+    { "open-views",      open_views },
+    { "make-copies",     make_copies },
+    { "forward-copies",  forward_copies },
+    { "sink-tiles",      sink_tiles },
     { "split-bounds",    split_bounds },
     { "split-quotients", split_quotients },
     { "widen-sums",      widen_sums },
@@ -26,9 +30,13 @@ static const Pass sequential_passes[] = {
 
 static const Pass cuda_passes[] = {
     { "simplify",        simplify },
+    { "open-views",      open_views },
+    { "make-copies",     make_copies },
+    { "forward-copies",  forward_copies },
+    { "sink-tiles",      sink_tiles },
+    { "cover-fragments", cover_fragments },
     { "scalar-loops",    scalar_loops },
     { "forward-indices", forward_indices },
-    { "sink-tiles",      sink_tiles },
     { "split-bounds",    split_bounds },
     { "hoist-choices",   hoist_choices },
     { NULL, NULL },

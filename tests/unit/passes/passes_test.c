@@ -28,7 +28,11 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "hoist_choices", hoist_choices, false },
                               { "scalar_loops", scalar_loops, false },
                               { "forward_indices", forward_indices, false },
-                              { "sink_tiles", sink_tiles, false } };
+                              { "sink_tiles", sink_tiles, false },
+                              { "open_views", open_views, false },
+                              { "make_copies", make_copies, false },
+                              { "forward_copies", forward_copies, false },
+                              { "cover_fragments", cover_fragments, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
