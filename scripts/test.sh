@@ -14,9 +14,9 @@
 # (TURN and HALF choose), and are printed. With ALL=1 everything takes every case.
 #
 # The parts: unit, golden, API, ahead-of-time, example and document tests; every kernel on the CPU, natively, as AVX2, as
-# portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a minute of generated
-# programs in all these forms; builds with ASan and UBSan (by clang, where it is there) and with TSan; the same tests in
-# them; the fuzzers.
+# portable C, and with checks; every kernel compiled for CUDA, and run on the emulated device; a few kernels rewritten; a
+# minute of generated programs in all these forms; builds with ASan and UBSan (by clang, where it is there) and with TSan;
+# the same tests in them; the fuzzers.
 # Two lanes take them one by one, in the order of the list at the end, so that both end at about the same time.
 # Kernels are compiled into a cache of this run's own, which starts empty and which all parts share: a part that needs
 # what another compiles stands behind it.
@@ -265,6 +265,21 @@ run_generated() {
 }
 test_generated() { part generated run_generated; }
 
+# Kernels of the library, rewritten without a change of meaning: a few rewritings a day, natively and on the emulated device.
+run_cliffs() {
+    seed=${CLIFFS_SEED:-$(($(date +%s) / 86400))} status=0
+    echo "seed $seed (CLIFFS_SEED)"
+    "$build/kiln" bench --cliffs --check-only --seed="$seed" --few=12 >"$logs/cliffs-part.txt" 2>&1 || status=1
+    if [ -f "$build/tests/libemulated_gpu.so" ]; then
+        BUILD=$build sh scripts/emulated.sh "$build/kiln" bench --cliffs --device=cuda:0 --check-only --seed="$seed" --few=12 \
+            >>"$logs/cliffs-part.txt" 2>&1 || status=1
+    fi
+    cat "$logs/cliffs-part.txt"
+    add_counts "$logs/cliffs-part.txt"
+    return $status
+}
+test_cliffs() { part cliffs run_cliffs; }
+
 # ---- builds with sanitizers
 
 # after PART...: waits until the other lane has ended them.
@@ -349,7 +364,7 @@ tsan_programs='^(api_|ops_handle|ops_refusal|tools_work|example_|emit_|plan_|bas
 # ---- all of it
 
 # What others wait for comes first, what is short last.
-all_tests='build_asan test_programs build_tsan test_native test_emulated test_generated test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2
+all_tests='build_asan test_programs build_tsan test_native test_emulated test_generated test_cliffs test_cuda_90 test_cuda_80 test_cuda_checked test_checked test_avx2
     test_portable test_language test_asan test_asan_kernels test_tsan fuzz_front_end fuzz_launch'
 
 run_lane() { # run_lane NAME: whatever no lane has taken yet
