@@ -147,8 +147,10 @@ static void add_strided(Cliffs *c, const CliffRow *row, int original, kiln_progr
             text_print(&names, "%s%s", names.length ? ", " : "", p->name);
     if (!names.length) return;
     const char *const input = arena_printf(c->arena, "input %s = strided;", text_cstr(&names));
-    add_variant(c, row, original, "strided", text_cstr(&names),
-                arena_printf(c->arena, "%s%s", source, check_of(c->arena, row, row->build, input)));
+    const char *const text = arena_printf(c->arena, "%s%s", source, check_of(c->arena, row, row->build, input));
+    add_variant(c, row, original, "strided", text_cstr(&names), text);
+    add_variant(c, row, original, "strided-tight", text_cstr(&names),
+                arena_printf(c->arena, "// The same with rows side by side.\n%s", text));
 }
 
 static const char *path_of(const Cliffs *c, const CliffRow *row)
@@ -311,12 +313,22 @@ static void build_all(Cliffs *c)
 
 // ---- checking
 
+static bool is_strided(const Variant *v) { return strncmp(v->name, "strided", 7) == 0; }
+
+static CaseOptions options_of(const Cliffs *c, const Variant *v)
+{
+    CaseOptions options = c->cases;
+    options.tight = strcmp(v->name, "strided-tight") == 0;
+    return options;
+}
+
 static void check_variant(Cliffs *c, Variant *v)
 {
+    const CaseOptions options = options_of(c, v);
     static Case one;
     if (v->build.status || v->same_code) return;
     progress("checking %s: %s", v->row->name, v->name);
-    const bool ran = case_open(&one, &v->build, v->small, &c->cases) && case_run(&one);
+    const bool ran = case_open(&one, &v->build, v->small, &options) && case_run(&one);
     if (!ran && strcmp(v->name, "tiles") == 0) { // these shapes are none for these tiles
         v->build.status = KILN_BAD_SHAPE;
         v->build.message = memory_copy_text(one.problem);
@@ -356,8 +368,9 @@ static void time_variant(Cliffs *c, Case *original, Variant *v, bool is_original
     static Times times[2], warm_up;
     Case *large = &own;
     // Tensors are the original's but where they lie apart.
-    const bool apart = !is_original && strcmp(v->name, "strided") == 0;
-    if (apart && !case_open(&own, &v->build, v->large, &c->cases)) {
+    const bool apart = !is_original && is_strided(v);
+    const CaseOptions options = options_of(c, v);
+    if (apart && !case_open(&own, &v->build, v->large, &options)) {
         v->wrong = arena_printf(c->arena, "%s", own.problem);
         return;
     }
@@ -434,6 +447,7 @@ static int list_rewritings(void)
     const Rewriting *const all = rewritings(&n);
     for (int i = 0; i < n; i++) printf("%-15s %s\n", all[i].name, all[i].does);
     printf("%-15s %s\n", "strided", "every tensor is bound to strided, and its rows lie apart");
+    printf("%-15s %s\n", "strided-tight", "the same, with rows side by side");
     printf("%-15s %s\n", "tiles", "tiles of another size, of those that checks use");
     return EXIT_OK;
 }

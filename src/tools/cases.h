@@ -21,6 +21,7 @@ typedef struct CaseBuild {
 typedef struct CaseOptions {
     kiln_device *device;
     kiln_build_options build;
+    bool tight;           // rows of tensors bound to strided lie side by side, as in a contiguous one
     bool unchecked_types; // no check has them: default tolerances allow for what sums of fp8 products may lose
 } CaseOptions;
 
@@ -39,7 +40,7 @@ typedef struct CaseTensor {
 enum { GUARD_BYTES = 4096 };
 // Lays a contiguous tensor out with gaps between its rows, all poison; and brings the elements back, after which
 // `*gaps_hold` tells whether only elements were written.
-bool spread_tensor(CaseTensor *t, bool aligned, int poison); // false: out of memory
+bool spread_tensor(CaseTensor *t, bool aligned, bool tight, int poison); // false: out of memory
 void gather_tensor(CaseTensor *t, int poison, bool *gaps_hold);
 
 typedef struct Case {

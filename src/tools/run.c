@@ -483,6 +483,7 @@ static int run(Arena *arena, void *context)
     r.cases = (CaseOptions){
         r.request.build.device,
         { .check = r.options->target.check, .isa = r.options->target.isa, .arch = (int)r.options->target.arch },
+        false,
         false
     };
     if (result < 0 && !r.cases.device) result = fail_usage("run: --arch needs a CUDA device: --device=cuda:0");

@@ -11,7 +11,7 @@ enum { GAP_BYTES = 64, ROW_ALIGNMENT = 16 };
 
 static int64_t element_bytes(const CaseTensor *t) { return kiln_type_bits(t->host.type) / 8; }
 
-static void choose_strides(CaseTensor *t, bool aligned)
+static void choose_strides(CaseTensor *t, bool aligned, bool tight)
 {
     kiln_tensor *const d = &t->device;
     const int64_t unit = ROW_ALIGNMENT / element_bytes(t);
@@ -19,7 +19,7 @@ static void choose_strides(CaseTensor *t, bool aligned)
     for (int i = d->rank - 1; i >= 0; i--) {
         d->strides[i] = stride;
         stride *= d->shape[i] > 0 ? d->shape[i] : 1;
-        if (i == d->rank - 1) stride += GAP_BYTES / element_bytes(t);
+        if (i == d->rank - 1 && !tight) stride += GAP_BYTES / element_bytes(t);
         if (i == d->rank - 1 && aligned) stride = (stride + unit - 1) / unit * unit;
     }
     d->has_strides = true;
@@ -44,11 +44,11 @@ static void copy_rows(CaseTensor *t, char *spread, bool back, int poison)
     }
 }
 
-bool spread_tensor(CaseTensor *t, bool aligned, int poison)
+bool spread_tensor(CaseTensor *t, bool aligned, bool tight, int poison)
 {
     if (t->host.rank < 2 || kiln_type_bits(t->host.type) < 8)
         return true; // there is no row to part, or rows may begin within a byte
-    choose_strides(t, aligned);
+    choose_strides(t, aligned, tight);
     t->spread = aligned_alloc(4096, (2 * GUARD_BYTES + t->spread_bytes + 4095) & ~(size_t)4095);
     if (!t->spread) return false;
     memset(t->spread, poison, 2 * GUARD_BYTES + t->spread_bytes);

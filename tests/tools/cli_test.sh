@@ -265,6 +265,13 @@ mkdir -p library/gemm
 sed 's/acc += a @ transpose(b)/acc += a @ transpose(a)/' "$source/kernels/gemm/gemm.tile" >library/gemm/gemm.tile
 expect 1 '"correct": false, "problem": "WRONG: element 0 of ' "$kiln" bench --json --seconds=0 --kernels=library 'gemm f32 512'
 expect 0 '"correct": true, "runs"' "$kiln" bench --json --seconds=0 --kernels="$source/kernels" 'gemm f32 512'
+
+# rewritten kernels
+expect 0 'split-index ' "$kiln" bench --cliffs --list
+expect 2 "no kernel's name contains 'nonsense'" "$kiln" bench --cliffs nonsense
+expect 0 '2 passed, 0 failed, 0 skipped' "$kiln" bench --cliffs --check-only --only=elements --keep=kept --kernels="$source/kernels" rms_norm
+grep -q '^// elements, line ' kept/rms_norm-elements-1.tile || { echo 'FAIL: a rewritten kernel is not kept'; failed=$((failed + 1)); }
+expect 1 'gemm         the original: ' "$kiln" bench --cliffs --check-only --only=rename --kernels=library gemm
 cat >printing.tile <<'END'
 kernel loud(out f32 Y[1]) { grid (); print("\"loud\" {", 1); Y[0] = 4; }
 reference loud { Y[0] = 4; }
