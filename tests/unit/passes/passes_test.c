@@ -32,7 +32,8 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "open_views", open_views, false },
                               { "make_copies", make_copies, false },
                               { "forward_copies", forward_copies, false },
-                              { "cover_fragments", cover_fragments, false } };
+                              { "cover_fragments", cover_fragments, false },
+                              { "index_constants", index_constants, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
