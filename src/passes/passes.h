@@ -18,6 +18,7 @@ void open_views(TileKernel *kernel);      // a view that leaves out dimensions b
 void make_copies(TileKernel *kernel);     // a forall that copies element by element becomes a copy
 void forward_copies(TileKernel *kernel);  // what reads a copy of a tile reads the tile
 void sink_tiles(TileKernel *kernel);      // a tile that only a loop's body uses is one of the body
+void split_groups(TileKernel *kernel);    // GPUs: a forall over fragments of different groups becomes one for each
 void index_constants(TileKernel *kernel); // GPUs: a constant that subscripts a fragment becomes an index
 void cover_fragments(TileKernel *kernel); // GPUs: a forall over part of a fragment, not from its start, runs over all of it
 void forward_indices(TileKernel *kernel); // addresses that arithmetic makes, worked out where rows are fetched

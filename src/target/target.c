@@ -34,6 +34,7 @@ static const Pass cuda_passes[] = {
     { "make-copies",     make_copies },
     { "forward-copies",  forward_copies },
     { "sink-tiles",      sink_tiles },
+    { "split-groups",    split_groups },
     { "index-constants", index_constants },
     { "cover-fragments", cover_fragments },
     { "scalar-loops",    scalar_loops },

@@ -33,7 +33,8 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "make_copies", make_copies, false },
                               { "forward_copies", forward_copies, false },
                               { "cover_fragments", cover_fragments, false },
-                              { "index_constants", index_constants, false } };
+                              { "index_constants", index_constants, false },
+                              { "split_groups", split_groups, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
