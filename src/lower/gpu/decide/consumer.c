@@ -156,10 +156,18 @@ static void access_use(const TileUse *use, void *context)
     if (tile) VEC_PUSH(uses->lo->arena, &uses->tiles, (UsedTile){ tile, use->writes || use->atomic });
 }
 
+// What stands in a forall is run by whoever runs the forall.
+static bool is_in_forall(Lowering *lo, const TileOp *op)
+{
+    for (const TileOp *up = op_info(lo, op)->parent; up; up = op_info(lo, up)->parent)
+        if (up->kind == T_FORALL) return true;
+    return false;
+}
+
 static bool access_op(Lowering *lo, TileOp *op, void *context)
 {
     Uses *const uses = context;
-    if (op_info(lo, op)->fetched || !is_mine(lo, op)) return true;
+    if (op_info(lo, op)->fetched || (!is_mine(lo, op) && !is_in_forall(lo, op))) return true;
     uses->leaves |= op->kind == T_BREAK || op->kind == T_RETURN;
     uses->has_product |= is_wgmma(lo, op);
     tile_uses(op, access_use, uses);
