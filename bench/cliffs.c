@@ -20,6 +20,7 @@ typedef struct Cliffs {
     bool is_cpu;
     Variants variants;
     _Atomic int done;
+    double began;
 } Cliffs;
 
 // ---- sources
@@ -304,7 +305,7 @@ static void build_all(Cliffs *c)
     for (int i = 0; i < c->variants.count; i++) {
         Variant *const v = &c->variants.items[i];
         const Variant *const original = &c->variants.items[v->original];
-        v->same_code = v != original && v->plain && original->plain && has_same_source(v->plain, original->plain);
+        v->same_code = v != original && v->plain && original->plain && has_same_source(c->arena, v->plain, original->plain);
     }
     in_parallel(c->variants.count, build_one, c);
     lend_references(c, true);
@@ -344,11 +345,27 @@ enum { RUNS = 12, TURNS = 2 };
 
 static bool launch(void *context) { return case_launch(context, NULL); }
 
+// Runs once and brings what is written back, and nothing else: inputs are large.
+static bool run_large(Cliffs *c, Case *large)
+{
+    if (!case_launch(large, NULL)) return false;
+    for (int i = 0; i < large->build->kernel->plan->n_params; i++) {
+        CaseTensor *const t = &large->inputs[i];
+        if (!large->expected[i].block || c->is_cpu) continue;
+        if (kiln_download(c->cases.device, t->host.data, t->device.data, t->bytes)) {
+            snprintf(large->problem, sizeof large->problem, "%s", kiln_error_message());
+            return false;
+        }
+    }
+    return kiln_stream_wait(c->cases.device, NULL) == KILN_OK;
+}
+
 // The results at the size that is timed are the original's, within the check's tolerance.
-static bool compare_large(Cliffs *c, Case *large, const Case *original, Variant *v)
+static bool compare_large(Cliffs *c, Case *large, const Case *original, Variant *v, bool apart)
 {
     const LaunchPlan *const plan = v->build.kernel->plan;
-    if (!case_run(large)) return v->wrong = arena_printf(c->arena, "%s", large->problem), false;
+    if (!(apart ? case_run(large) : run_large(c, large)))
+        return v->wrong = arena_printf(c->arena, "%s", large->problem), false;
     for (int i = 0; i < plan->n_params; i++) {
         if (!original->expected[i].block) continue;
         const CaseTolerance t = tolerance_for(v->large, i, plan->params[i].type);
@@ -370,7 +387,10 @@ static void time_variant(Cliffs *c, Case *original, Variant *v, bool is_original
     // Tensors are the original's but where they lie apart.
     const bool apart = !is_original && is_strided(v);
     const CaseOptions options = options_of(c, v);
-    if (apart && !case_open(&own, &v->build, v->large, &options)) {
+    static CheckCase same; // inputs are made by the case's label
+    same = *v->large;
+    same.label = original->check->label;
+    if (apart && !case_open(&own, &v->build, &same, &options)) {
         v->wrong = arena_printf(c->arena, "%s", own.problem);
         return;
     }
@@ -379,7 +399,7 @@ static void time_variant(Cliffs *c, Case *original, Variant *v, bool is_original
         own.build = &v->build;
     }
     times[0].n = times[1].n = warm_up.n = 0;
-    bool ok = compare_large(c, large, original, v) && machine_time(&c->machine, launch, large, 2, 0, &warm_up);
+    bool ok = compare_large(c, large, original, v, apart) && machine_time(&c->machine, launch, large, 2, 0, &warm_up);
     for (int i = 0; ok && i < TURNS; i++)
         ok = machine_time(&c->machine, launch, original, RUNS, 0, &times[0]) &&
              machine_time(&c->machine, launch, large, RUNS, 0, &times[1]);
@@ -405,9 +425,12 @@ static void time_row(Cliffs *c, int first)
     for (int i = first; ok && i < c->variants.count && c->variants.items[i].original == first; i++) {
         Variant *const v = &c->variants.items[i];
         progress("timing %s: %s", v->row->name, v->name);
+        if (c->options->verbose) fprintf(stderr, "%.1f s: %s, %s %s\n", seconds_now() - c->began, v->row->name, v->name, v->what);
         if (!v->build.status && !v->wrong && !v->same_code) time_variant(c, &original, v, i == first);
     }
     case_close(&original);
+    progress_end();
+    report_row(c->arena, c->options, &c->variants, first);
 }
 
 // ---- the command
@@ -433,11 +456,22 @@ static void keep_sources(const Cliffs *c)
     }
 }
 
+static bool is_late(const Cliffs *c) { return c->options->limit && seconds_now() - c->began > (double)c->options->limit; }
+
+// Row by row, so that what is known is said, whatever becomes of the next.
 static void run_variants(Cliffs *c)
 {
-    for (int i = 0; !c->options->compile_only && i < c->variants.count; i++) check_variant(c, &c->variants.items[i]);
-    for (int i = 0; !c->options->check_only && !c->options->compile_only && i < c->variants.count; i++)
-        if (c->variants.items[i].original == i) time_row(c, i);
+    for (int first = 0; first < c->variants.count; first++) {
+        if (c->variants.items[first].original != first) continue;
+        if (is_late(c)) {
+            printf("%s and what comes after it: left out, after %lld s\n", c->variants.items[first].row->name,
+                   (long long)c->options->limit);
+            return;
+        }
+        for (int i = first; i < c->variants.count && c->variants.items[i].original == first; i++)
+            check_variant(c, &c->variants.items[i]);
+        if (!c->options->check_only) time_row(c, first);
+    }
     progress_end();
 }
 
@@ -454,7 +488,7 @@ static int list_rewritings(void)
 
 int bench_cliffs(Arena *arena, CliffOptions *options)
 {
-    Cliffs c = { .arena = arena, .options = options };
+    Cliffs c = { .arena = arena, .options = options, .began = seconds_now() };
     kiln_device *device = NULL;
     if (options->list) return list_rewritings();
     if (!options->kernels) options->kernels = kernels_folder(arena);
@@ -467,7 +501,7 @@ int bench_cliffs(Arena *arena, CliffOptions *options)
         build_all(&c);
         if (device && !options->check_only && !machine_open(&c.machine, device)) result = fail_status(NULL);
         if (result < 0) {
-            run_variants(&c);
+            if (!options->compile_only) run_variants(&c);
             if (options->keep) keep_sources(&c);
             result = report_variants(arena, options, &c.variants);
         }

@@ -41,15 +41,16 @@ typedef VEC(Variant) Variants;
 typedef struct CliffOptions {
     const char *kernels, *device, *keep, *only;
     bool check_only, compile_only, verbose, list;
-    int64_t arch, seed, sites, few;
+    int64_t arch, seed, sites, few, limit;
     int n_args;
     char **args;
 } CliffOptions;
 
 // What the code of a variant has otherwise than the original's, in words; "" if it has nothing worse.
 const char *compare_code(Arena *arena, const Variant *original, const Variant *variant);
-bool has_same_source(const kiln_kernel *a, const kiln_kernel *b);
+bool has_same_source(Arena *arena, const kiln_kernel *a, const kiln_kernel *b); // but for names
 void print_code_difference(Arena *arena, const Variant *original, const Variant *variant); // line by line
+void report_row(Arena *arena, const CliffOptions *options, const Variants *variants, int original); // once it is timed
 int report_variants(Arena *arena, const CliffOptions *options, Variants *variants);       // the exit status
 
 int bench_cliffs(Arena *arena, CliffOptions *options);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // cliffs_report.c - what the code of a variant has otherwise than the original's, and the tables of `kiln bench --cliffs`.
 #include "cliffs.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 
@@ -13,11 +14,43 @@ static const kiln_kernel *step_of(const kiln_kernel *kernel, int i)
     return kernel->steps ? kernel->steps->steps[i].kernel : kernel;
 }
 
-bool has_same_source(const kiln_kernel *a, const kiln_kernel *b)
+static size_t name_length(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+}
+
+// Names of variables begin with v_; each stands for the same one everywhere.
+static bool is_same_but_names(Arena *arena, const char *a, const char *b)
+{
+    Table names = { .arena = arena }, back = { .arena = arena };
+    while (*a && *b) {
+        if (strncmp(a, "v_", 2) != 0 || strncmp(b, "v_", 2) != 0) {
+            if (*a++ != *b++) return false;
+            continue;
+        }
+        const size_t n = name_length(a), m = name_length(b);
+        const char *const x = intern(arena, a, n), *const y = intern(arena, b, m);
+        void **const to = table_at(&names, x);
+        if (!*to) *to = (void *)y;
+        if (*to != y) return false;
+        void **const from = table_at(&back, y);
+        if (!*from) *from = (void *)x;
+        if (*from != x) return false;
+        a += n;
+        b += m;
+    }
+    return *a == *b;
+}
+
+bool has_same_source(Arena *arena, const kiln_kernel *a, const kiln_kernel *b)
 {
     if (steps_of(a) != steps_of(b)) return false;
-    for (int i = 0; i < steps_of(a); i++)
-        if (strcmp(step_of(a, i)->source, step_of(b, i)->source) != 0) return false;
+    for (int i = 0; i < steps_of(a); i++) {
+        const ArenaMark mark = arena_mark(arena);
+        const bool same = is_same_but_names(arena, step_of(a, i)->source, step_of(b, i)->source);
+        arena_rewind(arena, mark);
+        if (!same) return false;
+    }
     return true;
 }
 
@@ -208,11 +241,22 @@ static void print_row(Arena *arena, const Variants *all, int original)
     printf("\n");
 }
 
+static bool has_problem(const Variant *o) { return o->wrong || o->build.status; }
+
 static bool print_original(const Variant *o)
 {
     const char *const problem = o->wrong ? o->wrong : o->build.status ? o->build.message : NULL;
     if (problem) printf("WRONG   %-12s the original: %s\n", o->row->name, problem);
     return problem == NULL;
+}
+
+void report_row(Arena *arena, const CliffOptions *options, const Variants *variants, int original)
+{
+    int n;
+    const Variant **const sorted = sorted_variants(arena, variants, original, &n);
+    if (!print_original(&variants->items[original])) return;
+    for (int i = 0; i < n; i++) print_variant(arena, options, &variants->items[original], sorted[i]);
+    fflush(stdout);
 }
 
 int report_variants(Arena *arena, const CliffOptions *options, Variants *variants)
@@ -221,13 +265,12 @@ int report_variants(Arena *arena, const CliffOptions *options, Variants *variant
     int n, failed = 0;
     const Variant **const sorted = sorted_variants(arena, variants, -1, &n);
     const bool timed = !options->check_only && !options->compile_only;
-    for (int i = 0; i < variants->count; i++)
-        if (variants->items[i].original == i) failed += !print_original(&variants->items[i]);
-    for (int i = 0; i < n; i++) {
-        const Variant *const o = &variants->items[sorted[i]->original];
-        count_variant(arena, o, sorted[i], &t);
-        print_variant(arena, options, o, sorted[i]);
+    for (int i = 0; i < variants->count; i++) {
+        if (variants->items[i].original != i) continue;
+        if (!timed) report_row(arena, options, variants, i);
+        failed += has_problem(&variants->items[i]);
     }
+    for (int i = 0; i < n; i++) count_variant(arena, &variants->items[sorted[i]->original], sorted[i], &t);
     printf("\n| kernel | variants | same code | worse code | refused | wrong |%s\n| --- | --- | --- | --- | --- | --- |%s\n",
            timed ? " us | median | worst | which |" : "", timed ? " --- | --- | --- | --- |" : "");
     for (int i = 0; i < variants->count; i++)
