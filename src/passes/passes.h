@@ -14,6 +14,7 @@ typedef struct Pass {
 } Pass;
 
 void simplify(TileKernel *kernel);        // drop what is never reached, read or used
+void join_indices(TileKernel *kernel);    // two indices that only occur as one number become that number
 void open_views(TileKernel *kernel);      // a view that leaves out dimensions becomes what it is a view of
 void make_copies(TileKernel *kernel);     // a forall that copies element by element becomes a copy
 void forward_copies(TileKernel *kernel);  // what reads a copy of a tile reads the tile

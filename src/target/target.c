@@ -12,6 +12,7 @@
 // clang-format off
 static const Pass cpu_passes[] = {
     { "simplify",        simplify },
+    { "join-indices",    join_indices },
     { "open-views",      open_views },
     { "make-copies",     make_copies },
     { "forward-copies",  forward_copies },
@@ -30,6 +31,7 @@ static const Pass sequential_passes[] = {
 
 static const Pass cuda_passes[] = {
     { "simplify",        simplify },
+    { "join-indices",    join_indices },
     { "open-views",      open_views },
     { "make-copies",     make_copies },
     { "forward-copies",  forward_copies },

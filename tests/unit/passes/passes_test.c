@@ -34,7 +34,8 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "forward_copies", forward_copies, false },
                               { "cover_fragments", cover_fragments, false },
                               { "index_constants", index_constants, false },
-                              { "split_groups", split_groups, false } };
+                              { "split_groups", split_groups, false },
+                              { "join_indices", join_indices, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
