@@ -45,6 +45,11 @@ static const char *kernel_of(const Cliffs *c, const CliffRow *row)
     return c->is_cpu && row->cpu_kernel ? row->cpu_kernel : row->kernel;
 }
 
+static const char *path_of(const Cliffs *c, const CliffRow *row)
+{
+    return arena_printf(c->arena, "%s/%s", c->options->kernels, row->file);
+}
+
 static bool is_wanted(const CliffOptions *o, const CliffRow *row, const char *rewriting)
 {
     bool any = o->n_args == 0;
@@ -60,23 +65,54 @@ static void add_variant(Cliffs *c, const CliffRow *row, int original, const char
     VEC_PUSH(c->arena, &c->variants, v);
 }
 
+static bool open_rewriter(const Cliffs *c, const CliffRow *row, kiln_program *program, Rewriter *w)
+{
+    Binding *build = NULL;
+    *w = (Rewriter){ .arena = c->arena, .program = program->program, .is_cpu = c->is_cpu, .arch = (int)c->options->arch };
+    w->decl = program_find(program->program, DECL_KERNEL, kernel_of(c, row));
+    if (!w->decl || bindings_parse(c->arena, program, w->decl->name, row->constants ? row->constants : row->build, &build,
+                                   &w->n_build))
+        return false;
+    w->build = build;
+    return true;
+}
+
+// One rewriting more, drawn by the seed: the first that fits.
+static const char *rewrite_again(Cliffs *c, const CliffRow *row, const char *text, uint64_t seed, const char **name,
+                                 const char **what)
+{
+    int n, places;
+    Rewriter w;
+    kiln_program *program = NULL;
+    const char *again = NULL;
+    const Rewriting *const all = rewritings(&n);
+    if (kiln_program_load_text(path_of(c, row), text, &program)) return text;
+    for (int i = 0; i < n && !again && open_rewriter(c, row, program, &w); i++) {
+        const Rewriting *const one = &all[(seed * 2654435761u + (uint64_t)i) % (uint64_t)n];
+        again = rewrite_source(&w, one, seed, 0, &places);
+        if (!again) continue;
+        *name = arena_printf(c->arena, "%s+%s", *name, one->name);
+        *what = arena_printf(c->arena, "%s; %s", *what, w.what);
+    }
+    kiln_program_free(program);
+    return again ? again : text;
+}
+
 static void add_rewritten(Cliffs *c, const CliffRow *row, int original, kiln_program *program)
 {
     int n, places;
+    Rewriter w;
     const Rewriting *const all = rewritings(&n);
-    Binding *build = NULL;
-    Rewriter w = { .arena = c->arena, .program = program->program, .is_cpu = c->is_cpu, .arch = (int)c->options->arch };
-    w.decl = program_find(program->program, DECL_KERNEL, kernel_of(c, row));
-    if (!w.decl || bindings_parse(c->arena, program, w.decl->name, row->constants ? row->constants : row->build, &build,
-                                  &w.n_build))
-        return;
-    w.build = build;
+    const uint64_t seed = (uint64_t)c->options->seed;
+    if (!open_rewriter(c, row, program, &w)) return;
     for (int r = 0; r < n; r++) {
         if (!is_wanted(c->options, row, all[r].name)) continue;
         for (int i = 0; i < c->options->sites; i++) {
-            const char *const text = rewrite_source(&w, &all[r], (uint64_t)c->options->seed, i, &places);
+            const char *text = rewrite_source(&w, &all[r], seed, i, &places), *name = all[r].name, *what = w.what;
             if (!text || i >= places) break;
-            add_variant(c, row, original, all[r].name, w.what, text);
+            for (int more = 1; more < c->options->depth; more++)
+                text = rewrite_again(c, row, text, seed + (uint64_t)(1000 * r + 10 * i + more), &name, &what);
+            add_variant(c, row, original, name, what, text);
         }
     }
 }
@@ -152,11 +188,6 @@ static void add_strided(Cliffs *c, const CliffRow *row, int original, kiln_progr
     add_variant(c, row, original, "strided", text_cstr(&names), text);
     add_variant(c, row, original, "strided-tight", text_cstr(&names),
                 arena_printf(c->arena, "// The same with rows side by side.\n%s", text));
-}
-
-static const char *path_of(const Cliffs *c, const CliffRow *row)
-{
-    return arena_printf(c->arena, "%s/%s", c->options->kernels, row->file);
 }
 
 static int add_row(Cliffs *c, const CliffRow *row)

@@ -41,7 +41,7 @@ typedef VEC(Variant) Variants;
 typedef struct CliffOptions {
     const char *kernels, *device, *keep, *only;
     bool check_only, compile_only, verbose, list;
-    int64_t arch, seed, sites, few, limit;
+    int64_t arch, seed, sites, few, limit, depth;
     int n_args;
     char **args;
 } CliffOptions;

@@ -486,6 +486,7 @@ int tool_bench(int argc, char **argv)
         { "--arch", OPTION_NUMBER, &o.of_cliffs.arch, "N", "of --cliffs: compile for CUDA architecture 90 or 80" },
         { "--seed", OPTION_NUMBER, &o.of_cliffs.seed, "N", "of --cliffs: chooses the places (default: 1)" },
         { "--sites", OPTION_NUMBER, &o.of_cliffs.sites, "N", "of --cliffs: places of each rewriting (default: 2)" },
+        { "--depth", OPTION_NUMBER, &o.of_cliffs.depth, "N", "of --cliffs: N rewritings, one after another (default: 1)" },
         { "--limit", OPTION_NUMBER, &o.of_cliffs.limit, "N", "of --cliffs: begin no kernel after N seconds" },
         { "--few", OPTION_NUMBER, &o.of_cliffs.few, "N", "of --cliffs: N variants, drawn by the seed" },
         { "--only", OPTION_TEXT, &o.of_cliffs.only, "NAME", "of --cliffs: rewritings whose name contains it" },
