@@ -235,11 +235,14 @@ void read_im2col(const TensorMap *map, const int32_t *at, const int32_t *offsets
     }
 }
 
+// A row that ends within a piece of 16 bytes is written to the piece's end, as an H100 does where a pitch leaves room for it.
 void write_box(const TensorMap *map, const int32_t *at, const unsigned char *box,
                const std::function<void(void *, const void *, size_t)> &put)
 {
     const size_t size = map->element_bytes;
+    const int64_t piece = map->rank > 1 ? 16 / (int64_t)size : 1;
     each_row(map, at, [&](uint32_t offset, uint64_t address, int64_t first, int64_t last) {
+        last = std::min<int64_t>((last + piece - 1) / piece * piece, map->box[0]);
         if (first < last)
             put((char *)address + (size_t)first * size, box + offset + (size_t)first * size, (size_t)(last - first) * size);
     });

@@ -302,17 +302,27 @@ static Expr *merged_extents_fit(Lowering *lo, const Buffer *view)
     return test;
 }
 
+// Of bytes: NULL where they are known to be whole pieces.
+static Expr *are_pieces(Lowering *lo, Expr *elements, int size)
+{
+    Arena *const a = lo->arena;
+    if (expr_multiple(elements) * size % 16 == 0) return NULL;
+    Expr *const rest = expr_binary(a, X_MOD, int_mul(a, elements, int_const(a, size)), int_const(a, 16));
+    return expr_binary(a, X_EQ, rest, int_const(a, 0));
+}
+
+// Where strides are symbols a row may end within a piece of 16 bytes. A store of a box writes the piece to its end, beyond the
+// row (H100; a tensor without such strides has no such rows, because its pitch would not be aligned).
 Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
 {
     Arena *const a = lo->arena;
     const int size = dtype_bits(tensor->type) / 8;
-    Expr *stride = int_const(a, 1), *test = NULL;
+    const bool has_strides = tensor->stride[0] != NULL;
+    Expr *stride = int_const(a, 1);
+    Expr *test = has_strides ? are_pieces(lo, tensor->shape[tensor->rank - 1], size) : NULL;
     for (int d = tensor->rank - 1; d > 0; d--) {
-        stride = tensor->stride[0] ? tensor->stride[d - 1] : int_mul(a, stride, tensor->shape[d]);
-        if (expr_multiple(stride) * size % 16 == 0) continue;
-        Expr *const rest = expr_binary(a, X_MOD, int_mul(a, stride, int_const(a, size)), int_const(a, 16));
-        Expr *const one = expr_binary(a, X_EQ, rest, int_const(a, 0));
-        test = test ? expr_binary(a, X_AND, test, one) : one;
+        stride = has_strides ? tensor->stride[d - 1] : int_mul(a, stride, tensor->shape[d]);
+        test = both(lo, test, are_pieces(lo, stride, size));
     }
     return test && tensor->kind == BUFFER_VIEW ? both(lo, test, merged_extents_fit(lo, tensor)) : test;
 }

@@ -161,8 +161,6 @@ static void explanations_say_what_runs(void **state)
           { "256 computing (2 groups)", "groups divide the rows" } },                                          // hinted: four
         { { "../tests/unit/lower/gpu/fits.tile", "crowded", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "2 CTAs for each multiprocessor", "3 CTAs of a multiprocessor do not have the registers: 2" } },
-        { { "gemm/stream_k.tile", "gemm_stream_k_main", { INT("BM", 256) }, 1, 90, { NULL }, NULL, true },   // two sums, of which one is there
-          { "setmaxnreg: 72 in the producer, 216 in group 0" } },
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import
