@@ -41,23 +41,6 @@ static bool fills(TileOp *op, const Buffer *tile)
     }
 }
 
-// The block to which the tile may go, at `*at`; NULL: none.
-static TileOp **find_home(TileOp *user, const Buffer *tile, TileOp ***at)
-{
-    TileOp **body, **home = NULL;
-    if (user->kind != T_PIPELINE && user->kind != T_FOR && user->kind != T_WHILE && user->kind != T_IF) return NULL;
-    if (reads(user, tile)) return NULL; // its bounds or condition
-    for (int i = 0; (body = tile_bodies(user, i)) != NULL; i++)
-        for (TileOp **link = body; *link; link = &(*link)->next) {
-            if (!tile_touches(*link, tile)) continue;
-            if (home && home != body) return NULL;
-            if (!home) *at = link;
-            home = body;
-        }
-    if (!home || (user->kind == T_WHILE && home != tile_bodies(user, 0))) return NULL;
-    return user->kind == T_IF || fills(**at, tile) ? home : NULL;
-}
-
 static TileOp *sole_user(TileOp *op, const Buffer *tile)
 {
     TileOp *user = NULL;
@@ -69,13 +52,41 @@ static TileOp *sole_user(TileOp *op, const Buffer *tile)
     return user;
 }
 
+// The one block in the op that uses the tile, from its first use on; NULL: there are several, or the op reads it itself.
+static TileOp **find_block(TileOp *user, const Buffer *tile)
+{
+    TileOp **body, **first = NULL;
+    int block = -1;
+    if (reads(user, tile)) return NULL; // its bounds or condition
+    for (int i = 0; (body = tile_bodies(user, i)) != NULL; i++)
+        for (TileOp **link = body; *link; link = &(*link)->next) {
+            if (!tile_touches(*link, tile)) continue;
+            if (first && i != block) return NULL;
+            if (!first) first = link;
+            block = i;
+        }
+    return user->kind == T_WHILE && block != 0 ? NULL : first;
+}
+
+// Where the tile may be declared in the only op that uses it; NULL: nowhere. Within a loop that is before what fills it, in
+// the loop's block or in one that alone uses it there.
+static TileOp **find_home(TileOp *user, const Buffer *tile, bool in_loop)
+{
+    const bool is_loop = user->kind == T_PIPELINE || user->kind == T_FOR || user->kind == T_WHILE;
+    if (!is_loop && user->kind != T_IF) return NULL;
+    TileOp **const at = find_block(user, tile);
+    if (!at || !(in_loop || is_loop) || fills(*at, tile)) return at;
+    return sole_user(*at, tile) ? find_home(*at, tile, true) : NULL;
+}
+
 static void sink_in(TileOp **link)
 {
     for (TileOp *op; (op = *link) != NULL;) {
-        TileOp **at = NULL, **body;
+        TileOp **body;
         Buffer *const tile = op->kind == T_TILE ? op->tile.buffer : NULL;
         TileOp *const user = tile && !tile->cluster_shared ? sole_user(op->next, tile) : NULL;
-        if (user && find_home(user, tile, &at)) {
+        TileOp **const at = user ? find_home(user, tile, false) : NULL;
+        if (at) {
             *link = op->next;
             op->next = *at;
             op->stage = (*at)->stage;
