@@ -16,6 +16,7 @@ typedef struct Pass {
 void simplify(TileKernel *kernel);        // drop what is never reached, read or used
 void join_indices(TileKernel *kernel);    // two indices that only occur as one number become that number
 void open_views(TileKernel *kernel);      // a view that leaves out dimensions becomes what it is a view of
+void whole_slices(TileKernel *kernel);    // a slice as wide as its tile begins at 0
 void make_copies(TileKernel *kernel);     // a forall that copies element by element becomes a copy
 void forward_copies(TileKernel *kernel);  // what reads a copy of a tile reads the tile
 void sink_tiles(TileKernel *kernel);      // a tile that only a loop's body uses is one of the body

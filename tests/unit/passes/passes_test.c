@@ -35,7 +35,8 @@ static const Case cases[] = { { "simplify", simplify, false },
                               { "cover_fragments", cover_fragments, false },
                               { "index_constants", index_constants, false },
                               { "split_groups", split_groups, false },
-                              { "join_indices", join_indices, false } };
+                              { "join_indices", join_indices, false },
+                              { "whole_slices", whole_slices, false } };
 
 static const char *path_of(Arena *arena, const char *name, const char *ending)
 {
