@@ -25,7 +25,7 @@ void index_constants(TileKernel *kernel); // GPUs: a constant that subscripts a 
 void cover_fragments(TileKernel *kernel); // GPUs: a forall over part of a fragment, not from its start, runs over all of it
 void forward_indices(TileKernel *kernel); // addresses that arithmetic makes, worked out where rows are fetched
 void split_bounds(TileKernel *kernel);    // one uniform test around a forall in place of one per element
-void scalar_loops(TileKernel *kernel);      // a few iterations that reduce tensors into scalars become loops
+void scalar_loops(TileKernel *kernel);    // a few iterations that reduce tensors into scalars become loops
 void split_quotients(TileKernel *kernel); // an index for groups of columns in place of a quotient
 void widen_sums(TileKernel *kernel);      // sums that no order of loops completes together get wide tiles
 void hoist_choices(TileKernel *kernel);   // what a side of a choice reads from a shared tile is read before it

@@ -32,6 +32,8 @@ static const Pass sequential_passes[] = {
 
 static const Pass cuda_passes[] = {
     { "simplify",        simplify },
+    { "scalar-loops",    scalar_loops },
+    { "forward-indices", forward_indices },
     { "join-indices",    join_indices },
     { "open-views",      open_views },
     { "whole-slices",    whole_slices },
@@ -41,8 +43,6 @@ static const Pass cuda_passes[] = {
     { "split-groups",    split_groups },
     { "index-constants", index_constants },
     { "cover-fragments", cover_fragments },
-    { "scalar-loops",    scalar_loops },
-    { "forward-indices", forward_indices },
     { "split-bounds",    split_bounds },
     { "hoist-choices",   hoist_choices },
     { NULL, NULL },
