@@ -6,7 +6,8 @@
 // and the place of the declaration says nothing.
 //
 // before: simplified    after: such tiles are declared by the statement that fills them; in an `if`, on the side that uses them
-// never:  moves a tile that a step may read before the step has filled all of it
+// never:  moves a tile that a step may read before the step has filled all of it, nor one of a loop's body into an `if` there,
+//         where it would have one buffer
 #include "passes/passes.h"
 
 static bool is_dst(const Region *dst, const Buffer *tile) { return dst->buffer == tile && region_is_whole(dst); }
@@ -68,24 +69,26 @@ static TileOp **find_block(TileOp *user, const Buffer *tile)
     return user->kind == T_WHILE && block != 0 ? NULL : first;
 }
 
+static bool is_loop(const TileOp *op) { return op->kind == T_PIPELINE || op->kind == T_FOR || op->kind == T_WHILE; }
+
 // Where the tile may be declared in the only op that uses it; NULL: nowhere. Within a loop that is before what fills it, in
 // the loop's block or in one that alone uses it there.
 static TileOp **find_home(TileOp *user, const Buffer *tile, bool in_loop)
 {
-    const bool is_loop = user->kind == T_PIPELINE || user->kind == T_FOR || user->kind == T_WHILE;
-    if (!is_loop && user->kind != T_IF) return NULL;
+    if (!is_loop(user) && user->kind != T_IF) return NULL;
     TileOp **const at = find_block(user, tile);
-    if (!at || !(in_loop || is_loop) || fills(*at, tile)) return at;
-    return sole_user(*at, tile) ? find_home(*at, tile, true) : NULL;
+    if (!at || !(in_loop || is_loop(user)) || fills(*at, tile)) return at;
+    TileOp **const home = sole_user(*at, tile) ? find_home(*at, tile, true) : NULL;
+    return home && (*at)->kind == T_IF ? at : home;
 }
 
-static void sink_in(TileOp **link)
+static void sink_in(TileOp **link, bool is_body)
 {
     for (TileOp *op; (op = *link) != NULL;) {
         TileOp **body;
         Buffer *const tile = op->kind == T_TILE ? op->tile.buffer : NULL;
         TileOp *const user = tile && !tile->cluster_shared ? sole_user(op->next, tile) : NULL;
-        TileOp **const at = user ? find_home(user, tile, false) : NULL;
+        TileOp **const at = user && !(is_body && user->kind == T_IF) ? find_home(user, tile, false) : NULL;
         if (at) {
             *link = op->next;
             op->next = *at;
@@ -93,12 +96,12 @@ static void sink_in(TileOp **link)
             *at = op;
             continue;
         }
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) sink_in(body);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) sink_in(body, is_loop(op));
         link = &op->next;
     }
 }
 
 void sink_tiles(TileKernel *kernel)
 {
-    if (!kernel->checked) sink_in(&kernel->body);
+    if (!kernel->checked) sink_in(&kernel->body, false);
 }
