@@ -110,6 +110,8 @@ static void decide_for(Lowering *lo, TileOp *op)
 {
     open_partial_sums(lo, op);
     open_loop(lo, LOOP_ALL, op);
+    if (lo->has_register_prefetch && lo->is_specialised) // what a step makes of thread numbers is not kept for the next
+        act_declare(lo, DECLARE_THREADS);
     decide_body(lo, op->for_.body);
     close_action(lo);
     close_partial_sums(lo, op);
