@@ -136,7 +136,7 @@ static const char *why_not_ahead(Lowering *lo, TileOp *op, const TileOp *loop, c
 static void note_copy(const Finding *f, TileOp *op, const CostLine *line)
 {
     Lowering *const lo = f->lo;
-    Reading reading = { NULL };
+    Reading reading = { 0 };
     const char *instead = NULL;
     each_use(lo, op, note_reading, &reading);
     const TileOp *const loop = loop_around(lo, op);
@@ -150,7 +150,7 @@ static void note_copy(const Finding *f, TileOp *op, const CostLine *line)
 
 static void note_sectors(const Finding *f, TileOp *op, const CostLine *line)
 {
-    Reading reading = { NULL };
+    Reading reading = { 0 };
     if (line->sectors < sectors_wasted) return;
     each_use(f->lo, op, note_reading, &reading);
     note_add(f->lo->kernel, NOTE_SCATTERED, op->span,
