@@ -20,8 +20,11 @@
 static void decide_producer(Lowering *lo)
 {
     const ScopeKind scope = lo->may_need_elements ? SCOPE_ALIGNED : SCOPE_PLAIN;
-    begin_role(lo, (ScheduleRole){
-                       .kind = ROLE_OF_PRODUCER, .name = "producer", .threads = producer_threads(lo), .group = -1 });
+    begin_role(lo, (ScheduleRole){ .kind = ROLE_OF_PRODUCER,
+                                   .name = "producer",
+                                   .threads = producer_threads(lo),
+                                   .group = -1,
+                                   .registers = producer_registers(lo) });
     open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = scope } });
     decide_producer_grid(lo);
     if (lo->may_need_elements) {

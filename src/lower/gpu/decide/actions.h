@@ -12,6 +12,7 @@ typedef enum PlanForm {
     PLAN_PANELS, // panels.h
     PLAN_PIECES, // of a copy that runs ahead by cp.async (multistage.h)
     PLAN_STORE,  // of a store through staging (store.h)
+    PLAN_BOXES,  // of its boxes
     PLAN_ROWS,   // rows.h
     PLAN_ROW_ELEMENTS,
     PLAN_CONVERSION,  // convert_layout.h

@@ -17,6 +17,7 @@
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/registers.h"
 
 // ---- barriers
 
@@ -298,6 +299,13 @@ static void decide_consumer(Lowering *lo, ScheduleRole role)
     end_role(lo);
 }
 
+static void give_registers(Lowering *lo, ScheduleRole *role)
+{
+    const int own = role->group >= 0 ? own_registers(lo, role->group) : 0;
+    role->sets_own = own > 0;
+    role->registers = own ? own : divide_registers(lo).consumer;
+}
+
 void decide_consumers(Lowering *lo)
 {
     ScheduleRole role = { .kind = ROLE_OF_CONSUMERS,
@@ -306,12 +314,14 @@ void decide_consumers(Lowering *lo)
                           .threads = all_threads(lo),
                           .group = -1 };
     if (!lo->is_specialised) {
+        give_registers(lo, &role);
         decide_consumer(lo, role);
         return;
     }
     role.threads = consumer_threads(lo);
     for (role.group = 0; role.group < lo->all.groups; role.group++) {
         role.name = arena_printf(lo->arena, "consumer %d", role.group);
+        give_registers(lo, &role);
         decide_consumer(lo, role);
         role.first_thread += role.threads;
     }

@@ -33,9 +33,23 @@ static bool add_rows(Lowering *lo, TileOp *op, void *context)
     return true;
 }
 
-static void declare(Lowering *lo, DeclareKind what, const RowIndexLoop *loop)
+static Action *declare(Lowering *lo, DeclareKind what, const RowIndexLoop *loop)
 {
-    act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = what }, .print = loop });
+    return act(lo, (Action){ .kind = ACTION_DECLARE, .declare = { .what = what }, .print = loop });
+}
+
+static bool access_indices(Lowering *lo, TileOp *op, void *context)
+{
+    if (op_info(lo, op)->is_row_index) record_accesses(lo, context, op);
+    return op->kind == T_FORALL;
+}
+
+// Row indices of this step, or of one after it.
+static void declare_indices(Lowering *lo, DeclareKind what, const RowIndexLoop *loop, int ahead)
+{
+    Action *const indices = declare(lo, what, loop);
+    each_op(lo, loop->op->pipeline.body, access_indices, indices);
+    for (int i = 0; i < indices->n_accesses; i++) indices->accesses[i].ahead = ahead;
 }
 
 // `rows` adds the rest of a step.
@@ -46,11 +60,13 @@ void decide_row_index_loop(Lowering *lo, TileOp *op, void rows(Lowering *, TileO
     each_op(lo, op->pipeline.body, add_rows, loop);
     declare(lo, DECLARE_FIRST_LISTS, loop);
     sync_row_writers(lo);
-    declare(lo, DECLARE_FIRST_ROW_INDICES, loop);
+    open_action(lo, (Action){ .kind = ACTION_SCOPE, .scope = { .kind = SCOPE_FIRST_STEP, .source = op } });
+    declare_indices(lo, DECLARE_FIRST_ROW_INDICES, loop, 0);
+    close_action(lo);
     open_action(lo,
                 (Action){ .kind = ACTION_LOOP, .op = op, .loop = { .part = LOOP_ALL, .source = op }, .print = loop });
     sync_row_writers(lo);
-    declare(lo, DECLARE_NEXT_ROW_INDICES, loop);
+    declare_indices(lo, DECLARE_NEXT_ROW_INDICES, loop, 1);
     rows(lo, op->pipeline.body);
     close_action(lo);
     act_declare(lo, DECLARE_OUTER); // they were numbered anew before the loop

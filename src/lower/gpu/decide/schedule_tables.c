@@ -9,6 +9,8 @@
 #include "lower/gpu/decide/memory.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/decide/multistage.h"
+#include "lower/gpu/decide/rows.h"
+#include "lower/gpu/facts/info.h"
 
 // ---- tiles
 
@@ -24,21 +26,33 @@ static int slots_of(const TileInfo *tile)
     return tile->multistage ? tile->multistage->buffers : tile->buffers > 1 ? tile->buffers : 1;
 }
 
-static ScheduleTile shared_tile(const TileInfo *tile)
+// The loop whose steps take the buffers of row indices in turn (row_indices.c).
+static const TileOp *row_index_loop(Lowering *lo, const TileInfo *tile)
 {
+    const TileOp *loop = tile->is_double_buffered ? tile->declared : NULL;
+    while (loop && !op_info(lo, loop)->has_row_indices) loop = op_info(lo, loop)->parent;
+    return loop;
+}
+
+static ScheduleTile shared_tile(Lowering *lo, const TileInfo *tile)
+{
+    const TileOp *const loop = tile->multistage ? tile->multistage->pipeline : row_index_loop(lo, tile);
+    const bool is_of_warp = tile->is_double_buffered && loop && prefetched_rows_of(lo, (TileOp *)loop);
     return (ScheduleTile){ .place = TILE_SHARED,
                            .offset = tile->offset,
                            .bytes = tile->shared.bytes,
                            .slots = slots_of(tile),
-                           .owner = tile->is_private ? OWNER_GROUP : OWNER_CTA,
-                           .loop = tile->multistage ? tile->multistage->pipeline : NULL };
+                           .owner = is_of_warp         ? OWNER_WARP
+                                    : tile->is_private ? OWNER_GROUP
+                                                       : OWNER_CTA,
+                           .loop = loop };
 }
 
 static void add_tile(Lowering *lo, TileInfo *tile)
 {
     const Buffer *const buffer = tile->buffer;
     ScheduleTile added = { .place = TILE_REGISTERS };
-    if (tile->storage == TILE_IN_SHARED) added = shared_tile(tile);
+    if (tile->storage == TILE_IN_SHARED) added = shared_tile(lo, tile);
     else added.registers = tile_words(tile);
     added.name = buffer->name;
     added.buffer = buffer;
@@ -50,6 +64,35 @@ static void add_tile(Lowering *lo, TileInfo *tile)
     added.ring = tile->ring ? tile->ring->index : NO_RING;
     added.groups = lo->is_specialised ? tile->groups : 0;
     tile->number = schedule_add_tile(lo->builder.schedule, added);
+}
+
+// Where stores put their boxes: a part of every group, of which each warp has a fourth, or one thread sends all.
+static int add_staging(Lowering *lo, const char *whose, TileOwner owner, int slots, bool is_over)
+{
+    const int part = lo->staging_bytes / lo->all.groups;
+    const ScheduleTile staging = { .name = "staging",
+                                   .place = TILE_SHARED,
+                                   .layout = whose,
+                                   .offset = lo->staging_offset,
+                                   .bytes = lo->staging_bytes / slots,
+                                   .slots = slots,
+                                   .ring = NO_RING,
+                                   .owner = owner,
+                                   .parts = lo->all.groups,
+                                   .part_bytes = part,
+                                   .is_over = is_over };
+    return schedule_add_tile(lo->builder.schedule, staging);
+}
+
+static void add_stagings(Lowering *lo)
+{
+    const bool is_over = lo->staged_over != NULL;
+    const int of_warp = lo->staging_bytes / lo->all.groups / 4 / SHARED_ALIGN;
+    if (lo->n_staged > lo->n_transposed)
+        lo->warp_staging = add_staging(lo, "boxes of warps", OWNER_WARP, of_warp, is_over);
+    if (lo->n_transposed)
+        lo->group_staging =
+            add_staging(lo, "boxes of groups", OWNER_GROUP, 1, is_over || lo->n_staged > lo->n_transposed);
 }
 
 // ---- rings
@@ -79,10 +122,13 @@ void make_schedule_tables(Lowering *lo)
     Schedule *const schedule = schedule_new(lo->arena, lo->kernel->name, lo->target->gpu->name);
     lo->builder.schedule = schedule;
     for (int i = 0; i < lo->n_declared; i++) add_tile(lo, lo->declared.items[i]);
+    add_stagings(lo);
     for (int i = 0; i < lo->rings.count; i++) add_ring(lo, lo->rings.items[i]);
     schedule->threads = all_threads(lo) + producer_threads(lo);
     schedule->shared_bytes = lo->shared_bytes;
     schedule->shared_limit = shared_bytes_max(lo);
+    schedule->register_limit = lo->gpu->registers / occupancy(lo);
+    schedule->launch_registers = registers_each(lo, schedule->threads * occupancy(lo));
     schedule->cluster = lo->cluster;
     schedule->is_persistent = lo->is_persistent;
     schedule->has_async_proxy = lo->target->gpu->async_proxy;

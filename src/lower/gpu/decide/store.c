@@ -3,8 +3,8 @@
 //
 // Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it
 // shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where
-// there are more, all are filled, fenced once and sent together. Transposed accumulators go by whole groups
-// (transposed_store.c).
+// there are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go
+// by whole groups.
 //
 // before: staging is placed (memory.c)     after: a store is an action with the waits for its staging as parts
 #include "lower/gpu/decide/store.h"
@@ -99,6 +99,28 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     return slice_is_box(lo, &op->copy.dst, 16, plan->columns);
 }
 
+// ---- transposed
+
+// f32 sums that were computed transposed (products.c), added to a tensor: a group's 64 columns, rows as they are. A whole
+// group fills two boxes of 32 columns by all rows, synchronises, and one thread adds both.
+bool store_is_transposed(Lowering *lo, TileOp *op)
+{
+    const TileInfo *const tile = op->kind == T_ATOMIC_TILE && !lo->kernel->checked ? staged_fragment(lo, op) : NULL;
+    if (!tile || tile->buffer->type != DTYPE_F32 || op->copy.dst.buffer->type != DTYPE_F32) return false;
+    const int rows = tile->layout.extent[0], columns = tile->layout.extent[1];
+    Layout layout = layout_accumulator(columns, rows, lo->partition, DIVIDE_ROWS);
+    layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    return layout_equal(&layout, &tile->layout) && columns == GROUP_BOXES * BOX_COLUMNS * lo->partition.groups &&
+           rows <= 256 && rows % 8 == 0 && slice_is_box(lo, &op->copy.dst, rows, BOX_COLUMNS);
+}
+
+static int transposed_store_bytes(const Lowering *lo, const TileOp *op)
+{
+    return GROUP_BOXES * tile_info(lo, op->copy.src.buffer)->layout.extent[0] * BOX_ROW_BYTES * lo->all.groups;
+}
+
+// ---- which stores are staged
+
 // The copy engine's stores are in order with other accesses to the tensor where all consumers synchronise: before it
 // they are waited for. Signals between groups do not do that.
 static bool is_ordered_by_group_barriers(Lowering *lo, const TileOp *op)
@@ -146,26 +168,88 @@ void finish_staged_stores(Lowering *lo)
 
 // ---- a store
 
-// Before each box, or the boxes that are sent together, until its place is free; the first may follow a store of other
-// shape, and waits for all of them. Before them all, where one thread's boxes of another store may still be read there.
-static void act_box_waits(Lowering *lo, const TileOp *op, const Staging *staging)
+// In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
+static bool may_store_again(Lowering *lo, const TileOp *op)
 {
-    const int together = sent_together(staging), n = staging->blocks * staging->chunks;
-    if (lo->n_transposed) act_staging_done(lo);
+    if (op->kind != T_COPY) return false;
+    const TileOp *parent = op;
+    while ((parent = op_info(lo, parent)->parent) != NULL)
+        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE) return true;
+    return false;
+}
+
+static void act_group_sync(Lowering *lo)
+{
+    act(lo, (Action){ .kind = ACTION_BARRIER_SYNC,
+                      .barrier = { .barrier = BAR_GROUPS, .threads = WARPGROUP_THREADS, .of = BARRIER_OF_GROUP } });
+}
+
+// Fills boxes, or sends them.
+static Action *act_boxes(Lowering *lo, Action action, const BoxesPlan *boxes)
+{
+    const bool sends = action.kind == ACTION_STORE;
+    const StorePlan *const store = boxes->store;
+    const int units = store->is_transposed ? 1 : box_stride(&store->staging) / SHARED_ALIGN;
+    action.print = boxes;
+    Action *const added = act(lo, action);
+    schedule_access(lo->builder.schedule, added,
+                    (TileAccess){ .tile = store->is_transposed ? lo->group_staging : lo->warp_staging,
+                                  .reads = sends,
+                                  .writes = !sends,
+                                  .is_async = sends,
+                                  .ahead = store->is_transposed ? 0 : boxes->first % store->staging.boxes * units,
+                                  .slots = boxes->n * units });
+    return added;
+}
+
+static const BoxesPlan *act_fill(Lowering *lo, const StorePlan *store, int first, int n)
+{
+    const BoxesPlan *const boxes =
+        NEW(lo->arena, BoxesPlan, .form = PLAN_BOXES, .store = store, .first = first, .n = n);
+    Action *const fill = act_boxes(lo, (Action){ .kind = ACTION_MAP, .map = { .how = MAP_STAGE } }, boxes);
+    access_tile(lo, fill, tile_info(lo, store->op->copy.src.buffer), true, false, false);
+    return boxes;
+}
+
+static void act_send(Lowering *lo, const BoxesPlan *boxes)
+{
+    act_boxes(lo, (Action){ .kind = ACTION_STORE, .store = { .how = STORE_BOXES } }, boxes);
+}
+
+// Before each box, or the boxes that are sent together, a wait until its place is free; the first may follow a store of
+// other shape, and waits for all of them. Before them all, where one thread's boxes of another store may still be read
+// there.
+static void act_warps_boxes(Lowering *lo, StorePlan *plan)
+{
+    const Staging *const staging = &plan->staging;
+    const int together = sent_together(staging), n = staging->row_blocks * staging->chunks;
+    plan->frees_staging = lo->n_transposed;
+    if (plan->frees_staging) {
+        act_staging_done(lo);
+        act_group_sync(lo);
+    }
     for (int i = 0; i < n; i += together) {
-        if (i == 0 && may_store_again(lo, op)) act_store_wait(lo, 0, true);
+        if (i == 0 && may_store_again(lo, plan->op)) act_store_wait(lo, 0, true);
         else act_store_wait(lo, i == 0 && lo->n_staged > 1 ? 0 : staging->boxes / together - 1, false);
+        act_plain(lo, ACTION_WARP_SYNC);
+        const BoxesPlan *const boxes = act_fill(lo, plan, i, together);
+        act_plain(lo, ACTION_FENCE_ASYNC);
+        act_plain(lo, ACTION_WARP_SYNC);
+        act_send(lo, boxes);
     }
 }
 
-static void act_transposed_parts(Lowering *lo, StorePlan *plan)
+static void act_transposed_boxes(Lowering *lo, const StorePlan *plan)
 {
     if (!op_info(lo, plan->op)->staging_is_free) {
-        plan->frees_staging = true;
-        act_store_wait(lo, 0, may_store_again(lo, plan->op));
+        act_staging_done(lo);
+        act_group_sync(lo);
     }
-    plan->issues_early = lo->early_issue;
+    const BoxesPlan *const boxes = act_fill(lo, plan, 0, 1);
     decide_early_issue(lo);
+    act_plain(lo, ACTION_FENCE_ASYNC);
+    act_group_sync(lo);
+    act_send(lo, boxes);
 }
 
 void act_staged_store(Lowering *lo, TileOp *op, Action action)
@@ -178,12 +262,8 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
                                     : map_of_slice(lo, &op->copy.dst, plan->staging.columns, plan->staging.rows, plan->staging.swizzle);
     action.print = plan;
     record_accesses(lo, open_action(lo, action), op);
-    if (plan->is_transposed) {
-        act_transposed_parts(lo, plan);
-    } else {
-        plan->frees_staging = lo->n_transposed;
-        act_box_waits(lo, op, &plan->staging);
-    }
+    if (plan->is_transposed) act_transposed_boxes(lo, plan);
+    else act_warps_boxes(lo, plan);
     if (plan->aligned) plan->elements = plan_map(lo, op);
     close_action(lo);
 }

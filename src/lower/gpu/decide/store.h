@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// store.h - stores through staging: what is decided (store.c) and printed (print_store.c and
-// print_transposed_store.c).
+// store.h - stores through staging: what is decided (store.c) and printed (print_store.c).
 #ifndef KILN_LOWER_GPU_DECIDE_STORE_H
 #define KILN_LOWER_GPU_DECIDE_STORE_H
 
@@ -26,11 +25,17 @@ typedef struct StorePlan {
     Staging staging; // unless it is transposed
     bool is_transposed;
     int map;                 // of its boxes
-    bool frees_staging;      // with a part: the group waits until its staging is free
-    bool issues_early;       // with a part: the next step's first products (early_issue.c)
+    bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
     Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always
     const MapPlan *elements; // otherwise
 } StorePlan;
+
+// Boxes that are filled and sent together: of the parts of a store that fill and that send them.
+typedef struct BoxesPlan {
+    PlanForm form; // PLAN_BOXES
+    const StorePlan *store;
+    int first, n; // of a warp; transposed: all of a group's
+} BoxesPlan;
 
 // Between boxes: swizzled ones begin at multiples of 1024 bytes.
 static inline int box_stride(const Staging *plan)
@@ -50,27 +55,16 @@ static inline int transposed_columns(const TileOp *op)
 // ---- store.c
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none
 bool store_is_staged(Lowering *lo, TileOp *op);
+bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
 int staged_store_bytes(Lowering *lo, TileOp *op);
 void end_stores(Lowering *lo);           // they have been read
 void finish_staged_stores(Lowering *lo); // their bytes are in the tensors
 void act_staged_store(Lowering *lo, TileOp *op, Action action);
 void act_staging_done(Lowering *lo);
 
-// ---- store_again.c
-bool may_store_again(Lowering *lo, const TileOp *op); // the same elements, in another turn of a loop
-
-// ---- transposed_store.c
-bool store_is_transposed(Lowering *lo, TileOp *op); // by a whole group, of a transposed product
-int transposed_store_bytes(const Lowering *lo, const TileOp *op);
-
 // ---- print_store.c
 void print_store(Printer *pr, const StorePlan *plan);
 void print_store_wait(Printer *pr, const Action *action);
-void print_group_done(Printer *pr);
-Expr *staging_address(Printer *pr, Expr *offset); // of the group's part; offset: NULL or more
-void emit_box_store(Printer *pr, const TileOp *op, int map, Expr *box, Expr **coordinates);
-
-// ---- print_transposed_store.c
-void print_transposed(Printer *pr, const StorePlan *plan);
+void print_boxes(Printer *pr, const Action *action);
 
 #endif

@@ -82,6 +82,7 @@ static void print_plan(Printer *pr, const Action *action)
     case PLAN_ROW_ELEMENTS: print_row_elements(pr, action->print); return;
     case PLAN_PIECES: print_pieces(pr, action->print); return;
     case PLAN_STORE: print_store(pr, action->print); return;
+    case PLAN_BOXES: print_boxes(pr, action); return;
     case PLAN_CONVERSION: print_layout_conversion(pr, action->print); return;
     case PLAN_MATRIX_LOAD: print_matrix_load(pr, action->print); return;
     }
@@ -126,7 +127,7 @@ static void print_leaf(Printer *pr, const Action *action)
     case ACTION_PREFETCH: print_l2_prefetch(pr, action->print); return;
     case ACTION_STORE: print_plan(pr, action); return;
     case ACTION_MAP:
-        if (action->map.how == MAP_ELEMENTS || action->map.how == MAP_CONVERT) print_plan(pr, action);
+        if (action->map.how == MAP_ELEMENTS || action->map.how >= MAP_CONVERT) print_plan(pr, action);
         else print_partial(pr, action);
         return;
     case ACTION_SCAN: print_scan(pr, action->print); return;

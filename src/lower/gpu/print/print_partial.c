@@ -79,6 +79,7 @@ void print_partial(Printer *pr, const Action *action)
     case MAP_JOIN_GROUPS: print_join_groups(pr, tile); return;
     case MAP_JOIN_THREADS: print_join_sums(pr, action->print); return;
     case MAP_ELEMENTS:
-    case MAP_CONVERT: return;
+    case MAP_CONVERT:
+    case MAP_STAGE: return;
     }
 }

@@ -8,7 +8,6 @@
 #include "lower/gpu/print/grid.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/print/print_roles.h"
-#include "lower/gpu/print/print_registers.h"
 
 // ---- the kernel
 
@@ -47,19 +46,28 @@ static void declare_threads(Printer *pr, int first, Partition partition)
     pr->group = emit_declare(pr, DTYPE_I32, "group", i32_op(pr, X_DIV, number, partition.warps));
 }
 
+// From the roles that need few registers to the others.
+static void set_registers(Printer *pr, const ScheduleRole *role)
+{
+    const int registers = role->registers;
+    if (!registers) return;
+    const bool is_fewer = registers < pr->lo->builder.schedule->launch_registers;
+    emit_call(pr, is_fewer ? "setmaxnreg_dec" : "setmaxnreg_inc", 1, i32_const(pr, registers));
+}
+
 static void begin_producer(Printer *pr, const ScheduleRole *role)
 {
     Expr *const thread = call_expr(pr, DTYPE_I32, "uniform", 1, literal(pr, DTYPE_I32, "(int32_t)threadIdx.x"));
     begin_if(pr, push_nest(pr), i32_op(pr, X_LT, thread, producer_threads(pr->lo)));
-    emit_producer_registers(pr);
+    set_registers(pr, role);
     enter_role(pr->lo, role);
     declare_threads(pr, 0, pr->lo->partition);
 }
 
 // Before the first role of consumers.
-static void begin_consumers(Printer *pr)
+static void begin_consumers(Printer *pr, const ScheduleRole *role)
 {
-    emit_consumer_registers(pr);
+    if (!role->sets_own) set_registers(pr, role);
     declare_threads(pr, producer_threads(pr->lo), pr->lo->all);
     if (!pr->lo->is_specialised) return;
     pr->group_of_all = pr->group;
@@ -68,11 +76,11 @@ static void begin_consumers(Printer *pr)
                               i32_op(pr, X_MOD, var_of(pr, pr->thread_of_all), partition_threads(pr->lo->partition)));
 }
 
-static void begin_group(Printer *pr, int group)
+static void begin_group(Printer *pr, const ScheduleRole *role)
 {
-    begin_if(pr, push_nest(pr), i32_op(pr, X_EQ, var_of(pr, pr->group_of_all), group));
-    emit_group_registers(pr, group);
-    pr->group = emit_declare(pr, DTYPE_I32, "this_group", i32_const(pr, group));
+    begin_if(pr, push_nest(pr), i32_op(pr, X_EQ, var_of(pr, pr->group_of_all), role->group));
+    if (role->sets_own) set_registers(pr, role);
+    pr->group = emit_declare(pr, DTYPE_I32, "this_group", i32_const(pr, role->group));
 }
 
 static void print_role_begin(Printer *pr, const ScheduleRole *role)
@@ -81,9 +89,9 @@ static void print_role_begin(Printer *pr, const ScheduleRole *role)
         begin_producer(pr, role);
         return;
     }
-    if (role->group <= 0) begin_consumers(pr);
+    if (role->group <= 0) begin_consumers(pr, role);
     enter_role(pr->lo, role);
-    if (role->group >= 0) begin_group(pr, role->group);
+    if (role->group >= 0) begin_group(pr, role);
 }
 
 static void print_role_end(Printer *pr, const ScheduleRole *role)

@@ -5,6 +5,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/decide/store.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 #include "lower/gpu/print/tma.h"
 
@@ -21,15 +22,7 @@ void print_store_wait(Printer *pr, const Action *action)
     if (action->wait.fences) emit_call(pr, "fence_async_tensors", 0);
 }
 
-// The group's staging is free: every thread's stores have been read, and all of the group know it.
-void print_group_done(Printer *pr)
-{
-    print_part(pr, ACTION_STORE_WAIT);
-    emit_call(pr, "bar_sync", 2, i32_op(pr, X_ADD, var_of(pr, pr->group), BAR_GROUPS),
-              i32_const(pr, WARPGROUP_THREADS));
-}
-
-// ---- boxes
+// ---- filling boxes
 
 static Expr *value(Printer *pr, const Staging *plan, int reg)
 {
@@ -76,30 +69,38 @@ static void fill_box(Printer *pr, const Staging *plan, Expr *box, int block, int
         }
 }
 
-void emit_box_store(Printer *pr, const TileOp *op, int map, Expr *box, Expr **coordinates)
+// Of a transposed product: pair (next row), half (8 columns on), blocks of 8 rows.
+static void fill_transposed(Printer *pr, const TileInfo *tile, Var *stage)
 {
-    const int rank = op->copy.dst.buffer->rank;
-    const char *const name = arena_printf(pr->arena, "tma_%s_%dd", op->kind == T_ATOMIC_TILE ? "add" : "store", rank);
-    Expr *args[8] = { map_address(pr, map), box };
-    memcpy(args + 2, coordinates, sizeof(Expr *) * (size_t)rank);
-    emit_call_if(pr, NULL, expr_call(pr->arena, DTYPE_NONE, name, 2 + rank, args));
+    const int rows = tile->layout.extent[0];
+    Nest loops[2];
+    Var *const r = begin_unrolled(pr, &loops[0], "r", 4);
+    Expr *const first = call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "transposed_at<%d>", rows), 4,
+                                  var_of(pr, stage), var_of(pr, pr->warp), var_of(pr, pr->lane), var_of(pr, r));
+    Var *const at = emit_declare(pr, DTYPE_U32, "at", first);
+    Var *const u = begin_unrolled(pr, &loops[1], "u", rows / 8);
+    Expr *const value = expr_index(pr->arena, tile_vars(pr, tile)->registers,
+                                   i32_add(pr, i32_mul(pr, var_of(pr, u), 4), var_of(pr, r)));
+    Expr *const offset = cast(pr, DTYPE_U32, i32_mul(pr, var_of(pr, u), 1024));
+    emit_call(pr, "stage_transposed", 2, expr_binary(pr->arena, X_ADD, var_of(pr, at), offset), value);
+    end_nests(pr, loops, 2);
 }
 
-Expr *staging_address(Printer *pr, Expr *offset)
+// ---- where boxes lie
+
+// row and column: of the warp's first box, and not of transposed stores; row_dim: of the slice, the coordinate of rows.
+typedef struct StagingVars {
+    int row_dim;
+    Var *stage, *row, *column;
+} StagingVars;
+
+static Expr *staging_address(Printer *pr, Expr *offset) // of the group's part; offset: NULL or more
 {
     Expr *const of_group = i32_mul(pr, var_of(pr, pr->group), pr->lo->staging_bytes / pr->lo->all.groups);
     Expr *const from =
         i32_add(pr, i32_const(pr, pr->lo->staging_offset), offset ? i32_add(pr, of_group, offset) : of_group);
     return expr_binary(pr->arena, X_ADD, call_expr(pr, DTYPE_U32, "shared_base", 0), cast(pr, DTYPE_U32, from));
 }
-
-// What the boxes of one store have in common; row and column: of the warp's first.
-typedef struct Boxes {
-    const TileOp *op;
-    Staging plan;
-    int map;
-    Var *stage, *row, *column;
-} Boxes;
 
 static int group_stride(const Layout *layout, int dim)
 {
@@ -110,20 +111,38 @@ static int group_stride(const Layout *layout, int dim)
 }
 
 // A warp's boxes lie in its own part, whatever the store: it waits for its own stores only before it writes there.
-static void declare_boxes(Printer *pr, Boxes *boxes)
+static void declare_boxes(Printer *pr, const StorePlan *plan, StagingVars *vars)
 {
-    const Layout *const layout = &boxes->plan.tile->layout;
+    const Layout *const layout = &plan->staging.tile->layout;
+    const Region *const dst = &plan->op->copy.dst;
     const int of_warp = pr->lo->staging_bytes / pr->lo->all.groups / 4 / SHARED_ALIGN * SHARED_ALIGN;
     const int group_rows = group_stride(layout, 0), group_columns = group_stride(layout, 1);
     Expr *const warp = var_of(pr, pr->warp), *const group = var_of(pr, pr->group);
-    boxes->stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, i32_mul(pr, warp, of_warp)));
-    Expr *const of_warps = i32_mul(pr, warp, 16), *const none = i32_const(pr, 0), *row = none, *column = none;
-    if (boxes->plan.turned) column = of_warps;
-    else row = of_warps;
-    if (group_rows) row = i32_add(pr, row, i32_mul(pr, group, group_rows));
-    if (group_columns) column = i32_add(pr, column, i32_mul(pr, group, group_columns));
-    boxes->row = emit_declare(pr, DTYPE_I32, "row", row);
-    boxes->column = emit_declare(pr, DTYPE_I32, "column", column);
+    for (int d = 0; d < dst->buffer->rank - 1; d++)
+        if (dst->subs[d].is_range) vars->row_dim = dst->buffer->rank - 1 - d; // the range that is not the last
+    vars->stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, i32_mul(pr, warp, of_warp)));
+    Expr *const row = i32_mul(pr, warp, 16);
+    vars->row = emit_declare(pr, DTYPE_I32, "row", group_rows ? i32_add(pr, row, i32_mul(pr, group, group_rows)) : row);
+    vars->column =
+        emit_declare(pr, DTYPE_I32, "column", group_columns ? i32_mul(pr, group, group_columns) : i32_const(pr, 0));
+}
+
+static Expr *box_address(Printer *pr, const Staging *staging, int n)
+{
+    const int at = n % staging->boxes * box_stride(staging);
+    return expr_binary(pr->arena, X_ADD, var_of(pr, pr->staging_vars->stage), u32_const(pr, at));
+}
+
+// ---- sending boxes
+
+static void emit_box_store(Printer *pr, const StorePlan *plan, Expr *box, Expr **coordinates)
+{
+    const TileOp *const op = plan->op;
+    const int rank = op->copy.dst.buffer->rank;
+    const char *const name = arena_printf(pr->arena, "tma_%s_%dd", op->kind == T_ATOMIC_TILE ? "add" : "store", rank);
+    Expr *args[8] = { map_address(pr, plan->map), box };
+    memcpy(args + 2, coordinates, sizeof(Expr *) * (size_t)rank);
+    emit_call_if(pr, NULL, expr_call(pr->arena, DTYPE_NONE, name, 2 + rank, args));
 }
 
 // Whether a box lies within the tile, where the layout covers more. NULL: it does.
@@ -136,69 +155,70 @@ static Expr *box_test(Printer *pr, const Layout *layout, Expr *row, Expr *column
     return inside;
 }
 
-static Expr *box_address(Printer *pr, const Boxes *boxes, int n)
+static void send_box(Printer *pr, const StorePlan *store, int n)
 {
-    const int at = n % boxes->plan.boxes * box_stride(&boxes->plan);
-    return expr_binary(pr->arena, X_ADD, var_of(pr, boxes->stage), u32_const(pr, at));
-}
-
-// Among the slice's dimensions but the last.
-static void divide_row(Printer *pr, const Region *dst, Expr *row, Expr **rows)
-{
-    const int rank = dst->buffer->rank;
-    int slowest = 0;
-    while (!dst->subs[slowest].is_range) slowest++;
-    for (int d = rank - 2; d >= slowest; d--) {
-        int64_t width;
-        if (!dst->subs[d].is_range) continue;
-        expr_as_int(dst->subs[d].width, &width);
-        rows[rank - 1 - d] = d == slowest ? row : i32_op(pr, X_MOD, row, width);
-        row = d == slowest ? row : i32_op(pr, X_DIV, row, width);
-    }
-}
-
-static void send_box(Printer *pr, const Boxes *boxes, int n)
-{
-    const Staging *const plan = &boxes->plan;
-    const int block = 64 * (n / plan->chunks), chunk = n % plan->chunks;
-    Expr *const row = i32_op(pr, X_ADD, var_of(pr, boxes->row), plan->turned ? chunk * plan->rows : block);
-    Expr *const column =
-        i32_op(pr, X_ADD, var_of(pr, boxes->column), plan->turned ? block : chunk * plan->columns);
-    Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5], *rows[5] = { NULL };
+    const Staging *const plan = &store->staging;
+    const StagingVars *const vars = pr->staging_vars;
+    Expr *const row = i32_op(pr, X_ADD, var_of(pr, vars->row), 64 * (n / plan->chunks));
+    Expr *const column = i32_op(pr, X_ADD, var_of(pr, vars->column), n % plan->chunks * plan->columns);
+    Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5];
     Nest some;
     if (inside) begin_if(pr, &some, inside);
-    divide_row(pr, &boxes->op->copy.dst, row, rows);
-    slice_coordinates(pr, &boxes->op->copy.dst, coordinates, rows, column);
-    emit_box_store(pr, boxes->op, boxes->map, box_address(pr, boxes, n), coordinates);
+    slice_coordinates(pr, &store->op->copy.dst, coordinates, vars->row_dim, row, column);
+    emit_box_store(pr, store, box_address(pr, plan, n), coordinates);
     if (inside) end_nest(pr, &some);
 }
 
-// So many, from number n on.
-static void emit_boxes(Printer *pr, const Boxes *boxes, int n, int together)
+static void send_group_box(Printer *pr, const StorePlan *plan, int box)
 {
-    const Staging *const plan = &boxes->plan;
-    print_part(pr, ACTION_STORE_WAIT); // until its place is free
-    emit_call(pr, "__syncwarp", 0);
-    for (int i = n; i < n + together; i++)
-        fill_box(pr, plan, box_address(pr, boxes, i), i / plan->chunks, i % plan->chunks);
-    emit_call(pr, "fence_async", 0);
-    emit_call(pr, "__syncwarp", 0);
+    const int bytes = tile_info(pr->lo, plan->op->copy.src.buffer)->layout.extent[0] * BOX_ROW_BYTES;
+    Expr *const group = var_of(pr, pr->group);
+    Expr *const column = i32_op(pr, X_ADD, i32_mul(pr, group, GROUP_BOXES * BOX_COLUMNS), BOX_COLUMNS * box);
+    Expr *const at = expr_binary(pr->arena, X_ADD, var_of(pr, pr->staging_vars->stage), u32_const(pr, box * bytes));
+    Expr *coordinates[5];
+    slice_coordinates(pr, &plan->op->copy.dst, coordinates, 0, NULL, column);
+    emit_box_store(pr, plan, at, coordinates);
+}
+
+// By lane 0 of each warp, or the group's first thread.
+static void send_boxes(Printer *pr, const BoxesPlan *boxes)
+{
+    const bool is_transposed = boxes->store->is_transposed;
+    Expr *const in_group = is_transposed ? i32_op(pr, X_MOD, var_of(pr, pr->thread), WARPGROUP_THREADS) : NULL;
     Nest one;
-    begin_if(pr, &one, is_zero(pr, pr->lane));
-    for (int i = n; i < n + together; i++) send_box(pr, boxes, i);
+    begin_if(pr, &one, is_transposed ? i32_op(pr, X_EQ, in_group, 0) : is_zero(pr, pr->lane));
+    for (int i = 0; i < GROUP_BOXES && is_transposed; i++) send_group_box(pr, boxes->store, i);
+    for (int i = boxes->first; i < boxes->first + boxes->n && !is_transposed; i++) send_box(pr, boxes->store, i);
     emit_call(pr, "tma_commit", 0); // also without a store: waits count boxes
     end_nest(pr, &one);
 }
 
-static void print_boxes(Printer *pr, const StorePlan *plan)
+// ---- stores
+
+void print_boxes(Printer *pr, const Action *action)
 {
-    Boxes boxes = { .op = plan->op, .plan = plan->staging, .map = plan->map };
-    if (plan->frees_staging) print_group_done(pr);
+    const BoxesPlan *const boxes = action->print;
+    const Staging *const staging = &boxes->store->staging;
+    if (action->kind == ACTION_STORE) {
+        send_boxes(pr, boxes);
+        return;
+    }
+    if (boxes->store->is_transposed)
+        fill_transposed(pr, tile_info(pr->lo, boxes->store->op->copy.src.buffer), pr->staging_vars->stage);
+    for (int i = boxes->first; i < boxes->first + boxes->n && !boxes->store->is_transposed; i++)
+        fill_box(pr, staging, box_address(pr, staging, i), i / staging->chunks, i % staging->chunks);
+}
+
+static void print_through_staging(Printer *pr, const StorePlan *plan)
+{
+    StagingVars vars = { 0 };
     Nest block;
+    if (plan->frees_staging) print_parts_through(pr, ACTION_BARRIER_SYNC);
     begin_block(pr, &block);
-    declare_boxes(pr, &boxes);
-    const int together = sent_together(&boxes.plan);
-    for (int n = 0; n < boxes.plan.blocks * boxes.plan.chunks; n += together) emit_boxes(pr, &boxes, n, together);
+    if (plan->is_transposed) vars.stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, NULL));
+    else declare_boxes(pr, plan, &vars);
+    pr->staging_vars = &vars;
+    print_parts(pr);
     end_nest(pr, &block);
 }
 
@@ -206,8 +226,7 @@ void print_store(Printer *pr, const StorePlan *plan)
 {
     Nest choice;
     if (plan->aligned) begin_if(pr, &choice, lower_expr(pr, plan->aligned, NULL));
-    if (plan->is_transposed) print_transposed(pr, plan);
-    else print_boxes(pr, plan);
+    print_through_staging(pr, plan);
     if (!plan->aligned) return;
     begin_else(pr, &choice);
     print_map(pr, plan->elements);

@@ -53,6 +53,7 @@ struct Printer {
     struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
     struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
     struct StepVars *step_vars;                 // this step's, in SCOPE_NEXT_STEP
+    const struct StagingVars *staging_vars;     // of the store through staging at hand
 };
 
 // ---- variables of what was decided (printer.c)

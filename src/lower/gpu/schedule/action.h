@@ -17,7 +17,8 @@ typedef struct TileAccess {
     int tile;
     bool reads, writes, is_async;
     bool is_addition; // atomic, and nothing else: in any order among themselves
-    int ahead;        // slots from the current one: -1 is the step before's
+    int ahead; // slots from the current one: -1 is the step before's; of a tile whose slots take no turns: the slot
+    int slots; // so many from there on; 0: one
 } TileAccess;
 
 typedef struct Action Action;

@@ -75,13 +75,22 @@ typedef enum ScopeKind {
 } ScopeKind;
 
 typedef enum CopyKind { COPY_TMA, COPY_CP_ASYNC, COPY_LANES, COPY_THREADS } CopyKind;
-typedef enum StoreKind { STORE_THREADS, STORE_STAGED, STORE_TRANSPOSED, STORE_REDUCE, STORE_ATOMIC } StoreKind;
+// Staged, transposed, reduce: registers to staging, of which boxes are sent; these are parts of the store.
+typedef enum StoreKind {
+    STORE_THREADS,
+    STORE_STAGED,
+    STORE_TRANSPOSED,
+    STORE_REDUCE,
+    STORE_ATOMIC,
+    STORE_BOXES,
+} StoreKind;
 typedef enum MapKind {
     MAP_ELEMENTS,     // the source operation
     MAP_KEEP_FIRST,   // a tile that threads hold copies of: its value stays in the first copy, zeros in the others
     MAP_JOIN_GROUPS,  // the warp groups' copies of a tile are added up
     MAP_JOIN_THREADS, // the threads' copies of its elements become their sum or extreme
     MAP_CONVERT,      // a fragment's values go to a fragment of another layout
+    MAP_STAGE,        // and to boxes of staging
 } MapKind;
 // What an ACTION_DECLARE prints: text that means nothing to the schedule, and is not dumped.
 typedef enum DeclareKind {

@@ -50,12 +50,12 @@ static const char *const copy_names[] = {
 static const char *const store_names[] = {
     [STORE_THREADS] = "store (by threads)",         [STORE_STAGED] = "store (staged, tma)",
     [STORE_TRANSPOSED] = "store (transposed, tma)", [STORE_REDUCE] = "store (added, tma)",
-    [STORE_ATOMIC] = "store (atomic)",
+    [STORE_ATOMIC] = "store (atomic)",              [STORE_BOXES] = "store (boxes, tma)",
 };
 static const char *const map_names[] = {
     [MAP_ELEMENTS] = "map",                     [MAP_KEEP_FIRST] = "map (value in the first copy)",
     [MAP_JOIN_GROUPS] = "map (groups join)",    [MAP_JOIN_THREADS] = "map (threads join)",
-    [MAP_CONVERT] = "convert",
+    [MAP_CONVERT] = "convert",                      [MAP_STAGE] = "stage",
 };
 // clang-format on
 
@@ -65,7 +65,8 @@ const char *action_name(ActionKind kind) { return action_names[kind]; }
 
 static void dump_shape(const Dump *dump, const ScheduleTile *tile)
 {
-    text_print(dump->out, "%s %s", tile->name, dtype_name(tile->type));
+    text_print(dump->out, "%s", tile->name);
+    if (tile->rank) text_print(dump->out, " %s", dtype_name(tile->type));
     for (int d = 0; d < tile->rank; d++) text_print(dump->out, "[%lld]", (long long)tile->shape[d]);
     if (tile->layout && *tile->layout) text_print(dump->out, ", %s", tile->layout);
 }
@@ -79,8 +80,10 @@ static void dump_tile(const Dump *dump, const ScheduleTile *tile)
         return;
     }
     text_print(dump->out, ": ");
-    if (tile->slots > 1) text_print(dump->out, "%d x ", tile->slots);
-    text_print(dump->out, "%d bytes @%d", tile->bytes, tile->offset);
+    const int n = tile->parts ? tile->parts : tile->slots;
+    if (n > 1) text_print(dump->out, "%d x ", n);
+    text_print(dump->out, "%d bytes @%d", tile->parts ? tile->part_bytes : tile->bytes, tile->offset);
+    if (tile->is_over) text_print(dump->out, ", over others");
     if (tile->ring != NO_RING) text_print(dump->out, ", ring %s", dump->schedule->rings.items[tile->ring]->name);
     text_print(dump->out, "\n");
 }
@@ -151,6 +154,13 @@ static void dump_source(const Dump *dump, const TileOp *op)
     else text_print(dump->out, "%.*s", n, text);
 }
 
+static void dump_slots(const Dump *dump, const TileAccess *access)
+{
+    text_print(dump->out, "[%d", access->ahead);
+    if (access->slots > 1) text_print(dump->out, " .. %d", access->ahead + access->slots - 1);
+    text_print(dump->out, "]");
+}
+
 // The tiles that an action reads or writes, in the order of its accesses; returns how many.
 static int dump_accesses(const Dump *dump, const Action *action, bool writes, const char *before)
 {
@@ -158,8 +168,10 @@ static int dump_accesses(const Dump *dump, const Action *action, bool writes, co
     for (int i = 0; i < action->n_accesses; i++) {
         const TileAccess *const access = &action->accesses[i];
         if (writes ? !access->writes : !access->reads) continue;
-        text_print(dump->out, "%s%s", n++ ? ", " : before, dump->schedule->tiles.items[access->tile]->name);
-        if (access->ahead) text_print(dump->out, "(%+d)", access->ahead);
+        const ScheduleTile *const tile = dump->schedule->tiles.items[access->tile];
+        text_print(dump->out, "%s%s", n++ ? ", " : before, tile->name);
+        if (access->slots) dump_slots(dump, access);
+        else if (access->ahead) text_print(dump->out, "(%+d)", access->ahead);
     }
     return n;
 }
@@ -334,7 +346,10 @@ static void dump_head(const Dump *dump, const Action *action)
     case ACTION_FENCE_ASYNC:
     case ACTION_CLUSTER_SYNC:
     case ACTION_WARP_SYNC: text_print(dump->out, "%s", action_name(action->kind)); return;
-    case ACTION_DECLARE: return;
+    case ACTION_DECLARE:
+        text_print(dump->out, "row indices");
+        dump_work(dump, action);
+        return;
     }
 }
 

@@ -42,8 +42,8 @@ typedef struct ScheduleTile {
     int ring;                 // that fills it; NO_RING: the consumers' threads do, between barriers
     const TileOp *loop;       // several slots and no ring: slot = step of this source loop, modulo slots
     TileOwner owner;          // who has a part of its own that nobody else touches
-    int first, last;          // where it is alive: positions of actions in the order of the source (TileOp order);
-                              // two tiles whose lives do not meet may lie at one place
+    int parts, part_bytes;    // so many parts, of the warp groups, one after the other; 0: it is not divided
+    bool is_over;             // it may lie where other tiles do, while their contents are not needed
     uint32_t groups;          // of consumers that hold it; 0: all
 } ScheduleTile;
 
@@ -66,7 +66,8 @@ typedef struct ScheduleRole {
     const char *name; // "producer", "consumers", "consumer 1"
     int first_thread, threads;
     int group;     // of consumers that have roles of their own; -1: all of them are one role
-    int registers; // of a thread (setmaxnreg); 0: as the compiler likes
+    int registers; // of a thread (setmaxnreg); 0: as at launch
+    bool sets_own; // the role sets them itself; else all roles of consumers have the same, and set them together
     Action *body;
 } ScheduleRole;
 
@@ -77,7 +78,8 @@ typedef struct Schedule {
     VEC(ScheduleRing *) rings;
     VEC(ScheduleRole *) roles;
     int threads, shared_bytes, shared_limit; // of a CTA
-    int register_limit;                      // of a multiprocessor, for its CTA
+    int register_limit;                      // of a multiprocessor, for each of the CTAs that it holds
+    int launch_registers;                    // of a thread, where roles set none
     int cluster;                             // CTAs; 1: none
     bool is_persistent;                      // ACTION_GRID may go round more than once
     bool has_async_proxy;                    // sm_90 and later: fences matter

@@ -62,7 +62,7 @@ static Agent make_agent(Run *run, int role, int group, int groups)
         .program = run->programs.roles.items[role],
         .name = groups > 1 ? arena_printf(arena, "%s (group %d)", of->name, group) : of->name,
         .number = run->n_agents,
-        .group = group,
+        .group = groups == 1 && of->group > 0 ? of->group : group,
         .groups = groups,
         .threads = threads,
         .warps = threads / 32 > 1 ? threads / 32 : 1,
@@ -107,6 +107,7 @@ static void make_cells(Run *run)
         const ScheduleTile *const tile = run->schedule->tiles.items[i];
         run->first_cell[i] = run->n_cells;
         run->n_cells += tile->slots > 1 ? tile->slots : 1;
+        run->has_places |= tile->is_over;
     }
     run->cells = NEW_ARRAY(arena, Cell, run->n_cells + 1);
     run->rings = NEW_ARRAY(arena, RingRun, run->schedule->rings.count + 1);
@@ -119,7 +120,7 @@ static void make_cells(Run *run)
 static void reset_agent(const Run *run, Agent *agent)
 {
     const size_t loops = (size_t)run->programs.loops.count;
-    agent->pc = agent->now = agent->commits = 0;
+    agent->pc = agent->now = agent->commits = agent->warp_seen = 0;
     agent->blocked = IS_RUNNING;
     agent->next_of = -1;
     agent->mmas.count = agent->stores.count = agent->copies.count = 0;

@@ -32,6 +32,8 @@ int cell_of(const Run *run, int tile, int turn)
     return run->first_cell[tile] + (turn % slots + slots) % slots;
 }
 
+static int slots_of(const TileAccess *access) { return access->slots > 1 ? access->slots : 1; }
+
 static bool is_shared(const Run *run, const TileAccess *access)
 {
     return tile_at(run, access->tile)->place == TILE_SHARED;
@@ -43,7 +45,8 @@ static bool is_shared(const Run *run, const TileAccess *access)
 static bool knows(const Agent *agent, const ScheduleTile *tile, int other, int when)
 {
     if (other != agent->number) return tile->owner != OWNER_CTA || when <= agent->seen.at[other];
-    return agent->warps <= 1 || tile->owner == OWNER_WARP || when <= agent->seen.at[other];
+    if (tile->owner == OWNER_WARP && when <= agent->warp_seen) return true;
+    return (agent->warps <= 1 && tile->owner != OWNER_WARP) || when <= agent->seen.at[other];
 }
 
 static void note(CellAccess *access, const Action *action, int now)
@@ -81,7 +84,8 @@ static const Flight *find_flight(const Flights *flights, const Action *action, c
         const Flight *const flight = &flights->items[i];
         for (int f = 0; f < flight->n; f++) {
             const FlightAccess *const held = &flight->accesses[f];
-            if (held->tile != access->tile || held->cell != cell || follows(flight, held, action)) continue;
+            const bool is_there = cell == held->cell || (cell > held->cell && cell < held->cell + held->n_cells);
+            if (held->tile != access->tile || !is_there || follows(flight, held, action)) continue;
             if (held->writes || access->writes) return flight;
         }
     }
@@ -131,7 +135,8 @@ static void add_flight(const Run *run, const Agent *agent, Flights *flights, con
         if (action->kind != ACTION_COPY && !access->is_async && !is_accumulator) continue;
         const int turn = turn_of(run, agent, access);
         const int cell = is_shared(run, access) ? cell_of(run, access->tile, turn) : -1;
-        flight.accesses[flight.n++] = (FlightAccess){ access->tile, cell, turn, access->reads, access->writes };
+        flight.accesses[flight.n++] =
+            (FlightAccess){ access->tile, cell, slots_of(access), turn, access->reads, access->writes };
     }
     VEC_PUSH(run->schedule->arena, flights, flight);
 }
@@ -149,8 +154,8 @@ void retire(Run *run, Agent *agent, Flights *flights, int pending)
     const int n = flights->count > pending ? flights->count - pending : 0;
     for (int i = 0; i < n; i++)
         for (int f = 0; f < flights->items[i].n; f++)
-            if (flights->items[i].accesses[f].cell >= 0)
-                note(&run->cells[flights->items[i].accesses[f].cell].read[agent->number], NULL, agent->now);
+            for (int c = 0; c < flights->items[i].accesses[f].n_cells && flights->items[i].accesses[f].cell >= 0; c++)
+                note(&run->cells[flights->items[i].accesses[f].cell + c].read[agent->number], NULL, agent->now);
     drop_flights(flights, n);
 }
 
@@ -257,33 +262,35 @@ static void note_write(const Agent *agent, const Action *action, const TileAcces
 
 // ---- an action
 
-static bool stores_itself(const Action *action, int tile)
+static bool check_slot(Run *run, const Agent *agent, const Action *action, const TileAccess *access, int turn)
 {
-    for (int i = 0; i < action->n_accesses; i++)
-        if (action->accesses[i].tile == tile && action->accesses[i].writes && !action->accesses[i].is_async)
-            return true;
-    return false;
+    const int at = cell_of(run, access->tile, turn);
+    const Cell *const cell = &run->cells[at];
+    if (!check_flights(run, agent, action, access, at)) return false;
+    if (access->reads && !check_read(run, agent, action, access, cell)) return false;
+    if (!check_fence(run, agent, action, access, cell)) return false;
+    return !access->writes || check_write(run, agent, action, access, cell);
 }
 
 static bool check_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
     if (!is_shared(run, access)) return check_flights(run, agent, action, access, -1);
-    const int at = cell_of(run, access->tile, turn_of(run, agent, access));
-    const Cell *const cell = &run->cells[at];
-    const bool is_inner = access->is_async && stores_itself(action, access->tile); // a store through staging
-    if (!check_flights(run, agent, action, access, at)) return false;
-    if (access->reads && !is_inner && !check_read(run, agent, action, access, cell)) return false;
-    if (!is_inner && !check_fence(run, agent, action, access, cell)) return false;
-    return !access->writes || check_write(run, agent, action, access, cell);
+    const int turn = turn_of(run, agent, access);
+    for (int i = 0; i < slots_of(access); i++)
+        if (!check_slot(run, agent, action, access, turn + i)) return false;
+    return !run->has_places || check_places(run, agent, action, access);
 }
 
 static void note_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
     if (!is_shared(run, access)) return;
     const int turn = turn_of(run, agent, access);
-    Cell *const cell = &run->cells[cell_of(run, access->tile, turn)];
-    if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
-    if (access->writes) note_write(agent, action, access, cell, turn);
+    for (int i = 0; i < slots_of(access); i++) {
+        Cell *const cell = &run->cells[cell_of(run, access->tile, turn + i)];
+        if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
+        if (access->writes) note_write(agent, action, access, cell, turn + i);
+    }
+    if (run->has_places && access->writes) note_places(run, agent, access);
 }
 
 static bool check_acquired(Run *run, const Agent *agent, const Action *action)
@@ -304,7 +311,10 @@ bool run_accesses(Run *run, Agent *agent, const Action *action)
         is_async |= action->accesses[i].is_async;
     }
     for (int i = 0; i < action->n_accesses; i++) note_access(run, agent, action, &action->accesses[i]);
-    if (action->kind == ACTION_MMA && action->mma.is_async) add_flight(run, agent, &agent->mmas, action);
+    if (action->kind == ACTION_MMA && action->mma.is_async) {
+        add_flight(run, agent, &agent->mmas, action);
+        if (!check_held_registers(run, agent, action)) return false;
+    }
     if (action->kind == ACTION_STORE && is_async) add_flight(run, agent, &agent->stores, action);
     if (action->kind != ACTION_COPY) return true;
     if (action->copy.ring != NO_RING) return action->copy.bytes == 0 || land_bytes(run, agent, action);

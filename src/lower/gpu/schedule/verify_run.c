@@ -184,6 +184,7 @@ static bool run_action(Run *run, Agent *agent, const ProgramStep *step)
     case ACTION_STORE_WAIT: retire(run, agent, &agent->stores, action->wait.pending); return true;
     case ACTION_COPY_WAIT: retire_copies(run, agent, action->wait.pending); return true;
     case ACTION_COPY_COMMIT: agent->commits++; return true;
+    case ACTION_WARP_SYNC: agent->warp_seen = agent->now; return true;
     case ACTION_GRID:
     case ACTION_LOOP:
     case ACTION_IF:
@@ -195,7 +196,6 @@ static bool run_action(Run *run, Agent *agent, const ProgramStep *step)
     case ACTION_PREFETCH:
     case ACTION_MMA:
     case ACTION_FENCE_REGISTERS:
-    case ACTION_WARP_SYNC:
     case ACTION_MAP:
     case ACTION_SCAN:
     case ACTION_ATOMIC:
@@ -208,8 +208,11 @@ static bool run_action(Run *run, Agent *agent, const ProgramStep *step)
 static bool end_role(Run *run, Agent *agent)
 {
     agent->blocked = HAS_ENDED;
-    if (!agent->mmas.count) return true;
-    return found(run, FAULT_IN_FLIGHT, agent->mmas.items[0].action, "%s ends with an MMA in flight", agent->name);
+    if (agent->mmas.count)
+        return found(run, FAULT_IN_FLIGHT, agent->mmas.items[0].action, "%s ends with an MMA in flight", agent->name);
+    if (!agent->stores.count) return true;
+    return found(run, FAULT_PROXY, agent->stores.items[0].action, "%s ends while a bulk store reads '%s'", agent->name,
+                 run->schedule->tiles.items[agent->stores.items[0].accesses[0].tile]->name);
 }
 
 static bool run_step(Run *run, Agent *agent)

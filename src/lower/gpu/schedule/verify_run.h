@@ -57,7 +57,7 @@ typedef enum Blocked { IS_RUNNING, ON_EMPTY, ON_FULL, ON_BARRIER, HAS_ENDED } Bl
 
 // What an operation in flight touches.
 typedef struct FlightAccess {
-    int tile, cell, fill;
+    int tile, cell, n_cells, fill;
     bool reads, writes;
 } FlightAccess;
 typedef struct Flight {
@@ -83,6 +83,7 @@ typedef struct Agent {
     int number, group, groups, threads, warps;
     int pc, now; // the next step; actions done
     VectorClock seen, fenced;
+    int warp_seen;             // the last of its actions that all threads of each of its warps have seen
     int *step, *round, *saved; // of source loops: the step at hand, the round; saved: by step of the program
     bool *is_inside;
     int next_of; // within SCOPE_NEXT_STEP, if there is a next: the source loop; else -1
@@ -124,7 +125,8 @@ typedef struct Cell {
     int fill;    // 1 + the fill that lies in it, of a ring's tile
     int copying; // cp.async copies that nobody has waited for
     CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
-    int stored[AGENTS_MAX]; // the last write by threads that TMA has not replaced
+    int stored[AGENTS_MAX];               // the last write by threads that TMA has not replaced
+    const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
 typedef struct Run {
@@ -138,6 +140,7 @@ typedef struct Run {
     Cell *cells;
     int *first_cell; // of a tile
     int n_cells;
+    bool has_places;  // that several tiles have
     int pattern;      // of conditions: 0 all hold, 1 none, 2 and 3 in turns
     bool is_reversed; // the last agents run first
     int budget;       // actions that may still be run
@@ -174,9 +177,16 @@ void retire(Run *run, Agent *agent, Flights *flights, int pending);
 void retire_copies(Run *run, Agent *agent, int pending);
 void fence_async(Agent *agent);
 
+// verify_places.c: tiles that lie where others do
+bool share_places(const ScheduleTile *tile, const ScheduleTile *other);
+bool check_places(Run *run, const Agent *agent, const Action *action, const TileAccess *access);
+void note_places(Run *run, const Agent *agent, const TileAccess *access);
+
 // verify_run.c
 void run_roles(Run *run);        // until all have ended, nobody can go on, or a fault
 void explain_deadlock(Run *run); // verify_deadlock.c
-bool check_tables(Run *run);     // verify_tables.c: memory, registers, barriers' numbers; false: a fault
+int tile_end(const ScheduleTile *tile);
+bool check_held_registers(Run *run, const Agent *agent, const Action *action);
+bool check_tables(Run *run); // verify_tables.c: memory, registers, barriers' numbers; false: a fault
 
 #endif

@@ -6,17 +6,16 @@ enum { MBARRIER_BYTES = 8, THREAD_REGISTERS_MAX = 255 };
 
 // ---- shared memory
 
-static int tile_end(const ScheduleTile *tile)
+int tile_end(const ScheduleTile *tile)
 {
+    if (tile->parts) return tile->offset + tile->parts * tile->part_bytes;
     return tile->offset + tile->bytes * (tile->slots > 1 ? tile->slots : 1);
 }
 
-static bool always_alive(const ScheduleTile *tile) { return tile->first == 0 && tile->last == 0; }
-
+// What may lie over others is looked at while the roles run (verify_places.c).
 static bool meet(const ScheduleTile *a, const ScheduleTile *b)
 {
-    if (a->offset >= tile_end(b) || b->offset >= tile_end(a)) return false;
-    return always_alive(a) || always_alive(b) || (a->first <= b->last && b->first <= a->last);
+    return share_places(a, b) && !a->is_over && !b->is_over;
 }
 
 static bool tile_found(Run *run, const ScheduleTile *tile, const char *message)
@@ -72,15 +71,34 @@ static bool check_registers(Run *run)
 {
     const Schedule *const schedule = run->schedule;
     int sum = 0;
+    bool any = false;
     for (int i = 0; i < schedule->roles.count; i++) {
         const ScheduleRole *const role = schedule->roles.items[i];
         if (role->registers > THREAD_REGISTERS_MAX || role->registers % 8)
             return found(run, FAULT_MEMORY, NULL, "%s asks for %d registers a thread", role->name, role->registers);
-        sum += role->registers * role->threads;
+        any |= role->registers > 0;
+        sum += (role->registers ? role->registers : schedule->launch_registers) * role->threads;
     }
-    if (!schedule->register_limit || sum <= schedule->register_limit) return true;
+    if (!any || !schedule->register_limit || sum <= schedule->register_limit) return true;
     return found(run, FAULT_MEMORY, NULL, "the roles ask for %d registers, and a multiprocessor has %d", sum,
                  schedule->register_limit);
+}
+
+// Of a thread: accumulators of products in flight are registers at one time, whatever the compiler does.
+bool check_held_registers(Run *run, const Agent *agent, const Action *action)
+{
+    const Schedule *const schedule = run->schedule;
+    const int has = agent->role->registers ? agent->role->registers : schedule->launch_registers;
+    const int most = has && has < THREAD_REGISTERS_MAX ? has : THREAD_REGISTERS_MAX;
+    int held = 0;
+    for (int t = 0; t < schedule->tiles.count; t++) {
+        bool is_held = false;
+        for (int i = 0; i < agent->mmas.count; i++) is_held |= agent->mmas.items[i].action->mma.accumulator == t;
+        if (is_held) held += schedule->tiles.items[t]->registers;
+    }
+    return held <= most || found(run, FAULT_MEMORY, action,
+                                 "accumulators in flight take %d registers of each thread of %s, which has %d", held,
+                                 agent->name, most);
 }
 
 bool check_tables(Run *run)

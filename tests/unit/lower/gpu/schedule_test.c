@@ -51,7 +51,8 @@ static void gemm_reads_as_it_runs(void **state)
                              "    fence.async\n"
                              "    barrier.sync 2 + group, 128 threads\n"
                              "    one thread\n"
-                             "      store (staged, tma) <- stage, 32768 bytes\n");
+                             "      store (staged, tma) <- stage, 32768 bytes\n"
+                             "  store.wait 0\n");
 }
 
 static void multistage_reads_as_it_runs(void **state)

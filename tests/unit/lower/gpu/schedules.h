@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// schedules.h - schedules made by hand for tests: a GEMM, attention with ping-pong, a group-specialised kernel, multistage.
+// schedules.h - schedules made by hand for tests: a GEMM, attention with ping-pong, a group-specialised kernel, multistage,
+// stores through staging, rows that are known a step ahead.
 //
 // Each is right as it is made. Tests plant faults with find_action(), drop_action(), swap_actions() and by changing fields.
 #ifndef KILN_TESTS_SCHEDULES_H
@@ -160,11 +161,12 @@ static inline Action *map_tiles(Made *made, int to, int from)
     return map;
 }
 
-static inline void store_async(Made *made, int tile, int bytes)
+static inline Action *store_async(Made *made, int tile, int bytes)
 {
     Action *const store = schedule_add(
         &made->builder, (Action){ .kind = ACTION_STORE, .store = { .how = STORE_STAGED, .bytes = bytes } });
     schedule_access(made->schedule, store, (TileAccess){ .tile = tile, .reads = true, .is_async = true });
+    return store;
 }
 
 // ---- planting faults
@@ -271,6 +273,7 @@ static inline void gemm_consumers(Made *made, int ring, int a, int b, int acc, i
     store_async(made, stage, 32768);
     close_body(made);
     close_body(made);
+    wait_pending(made, ACTION_STORE_WAIT, 0);
     end_role(made);
 }
 
@@ -464,6 +467,82 @@ static inline Made make_specialised(void)
     end_role(&made);
     first_group(&made, &at);
     second_group(&made, &at);
+    return made;
+}
+
+// The result of a product goes through two boxes of each warp, in turn, where its operand lay.
+static inline void store_boxes(Made *made, int staging, int o)
+{
+    for (int i = 0; i < 4; i++) {
+        wait_pending(made, ACTION_STORE_WAIT, i ? 1 : 0);
+        add(made, ACTION_WARP_SYNC);
+        map_tiles(made, staging, o)->accesses[0].ahead = i % 2;
+        add(made, ACTION_FENCE_ASYNC);
+        add(made, ACTION_WARP_SYNC);
+        store_async(made, staging, 8192)->accesses[0].ahead = i % 2;
+    }
+}
+
+static inline Made make_staged(void)
+{
+    Made made = make_schedule("staged", 32768);
+    const int q = shared_tile(&made, "q", 0, 32768, 1, NO_RING), o = register_tile(&made, "o", 64);
+    const int staging = shared_tile(&made, "staging", 0, 16384, 2, NO_RING);
+    ScheduleTile *const boxes = made.schedule->tiles.items[staging];
+    boxes->owner = OWNER_WARP;
+    boxes->parts = 2;
+    boxes->part_bytes = 16384;
+    boxes->is_over = true;
+    begin_role(&made, ROLE_OF_CONSUMERS, "consumers", 0, 256, 0);
+    open_grid(&made);
+    wait_pending(&made, ACTION_STORE_WAIT, 0);
+    at_barrier(&made, ACTION_BARRIER_SYNC, 1, 256, BARRIER_ONE);
+    map_tiles(&made, q, NO_TILE);
+    add(&made, ACTION_FENCE_ASYNC);
+    at_barrier(&made, ACTION_BARRIER_SYNC, 1, 256, BARRIER_ONE);
+    multiply(&made, o, q, q);
+    wait_pending(&made, ACTION_MMA_WAIT, 0);
+    at_barrier(&made, ACTION_BARRIER_SYNC, 1, 256, BARRIER_ONE);
+    store_boxes(&made, staging, o);
+    close_body(&made);
+    wait_pending(&made, ACTION_STORE_WAIT, 0);
+    end_role(&made);
+    return made;
+}
+
+// A producer works out a step early which rows it gathers; a row index is a thread's, or (of_warp) a warp's.
+static inline Made make_rows(bool of_warp)
+{
+    Made made = make_schedule("gathered", 66560);
+    const int ring = add_ring(&made, "k", 2, 128, 4, 66048);
+    const int k = shared_tile(&made, "k", 0, 32768, 2, ring), at = shared_tile(&made, "at", 65536, 256, 2, NO_RING);
+    const int o = register_tile(&made, "o", 64);
+    made.schedule->tiles.items[at]->loop = &n_loop;
+    made.schedule->tiles.items[at]->owner = of_warp ? OWNER_WARP : OWNER_GROUP;
+    begin_role(&made, ROLE_OF_PRODUCER, "producer", 0, 128, 72);
+    open_scope(&made, SCOPE_FIRST_STEP, &n_loop, 0);
+    map_tiles(&made, at, NO_TILE);
+    close_body(&made);
+    open_loop(&made, &n_loop, LOOP_ALL);
+    if (of_warp) add(&made, ACTION_WARP_SYNC);
+    else at_barrier(&made, ACTION_BARRIER_SYNC, 2, 128, BARRIER_ONE);
+    map_tiles(&made, at, NO_TILE)->accesses[0].ahead = 1;
+    on_ring(&made, ACTION_ACQUIRE, ring, 0, 0);
+    map_tiles(&made, k, at);
+    add(&made, ACTION_FENCE_ASYNC);
+    on_ring(&made, ACTION_ARRIVE, ring, 128, 0);
+    on_ring(&made, ACTION_ADVANCE, ring, 0, 0);
+    close_body(&made);
+    end_role(&made);
+    begin_role(&made, ROLE_OF_CONSUMERS, "consumers", 128, 128, 216);
+    open_loop(&made, &n_loop, LOOP_ALL);
+    on_ring(&made, ACTION_WAIT, ring, 0, 0);
+    multiply(&made, o, k, k);
+    wait_pending(&made, ACTION_MMA_WAIT, 0);
+    on_ring(&made, ACTION_RELEASE, ring, 4, 0);
+    on_ring(&made, ACTION_ADVANCE, ring, 0, 0);
+    close_body(&made);
+    end_role(&made);
     return made;
 }
 

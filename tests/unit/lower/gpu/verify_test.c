@@ -29,6 +29,9 @@ static void right_schedules_pass(void **state)
     expect_right(make_attention());
     expect_right(make_specialised());
     expect_right(make_multistage());
+    expect_right(make_staged());
+    expect_right(make_rows(false));
+    expect_right(make_rows(true));
 }
 
 // A copy waits for its slot and announces its bytes before it copies; what others do in the course of their work follows
@@ -99,6 +102,37 @@ static void writes_what_others_read(void **state)
     made = make_gemm(); // one thread has waited for the store of stage, the others have not heard of it
     drop_action(&made, "consumers", ACTION_BARRIER_SYNC, 0);
     expect_fault(made, FAULT_NOT_VISIBLE, "'stage'", "its other threads");
+}
+
+static void warps_are_apart(void **state)
+{
+    (void)state;
+    Made made = make_staged(); // lane 0 has waited until the box is read, the others have not heard of it
+    drop_action(&made, "consumers", ACTION_WARP_SYNC, 4);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'staging'", "its other threads");
+    made = make_staged(); // it sends what the others are still filling
+    drop_action(&made, "consumers", ACTION_WARP_SYNC, 1);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'staging'", "its other threads");
+    made = make_rows(true);
+    drop_action(&made, "producer", ACTION_WARP_SYNC, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
+}
+
+static void row_indices_are_early(void **state)
+{
+    (void)state;
+    Made made = make_rows(false);
+    drop_action(&made, "producer", ACTION_BARRIER_SYNC, 0);
+    expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
+    made = make_rows(false); // this step's, not the next one's
+    find_action(&made, "producer", ACTION_MAP, 1)->accesses[0].ahead = 0;
+    expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
+    made = make_rows(false); // this step's are read where the next one's are written
+    made.schedule->tiles.items[1]->slots = 1;
+    expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
+    made = make_rows(true); // a warp gathers rows of others
+    made.schedule->tiles.items[1]->owner = OWNER_GROUP;
+    expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
 }
 
 // ---- 2. rings
@@ -195,6 +229,23 @@ static void fences_are_missing(void **state)
     expect_fault(made, FAULT_PROXY, "bulk store", "consumers");
 }
 
+static void stores_are_not_waited_for(void **state)
+{
+    (void)state;
+    Made made = make_staged(); // before a box is filled again
+    drop_action(&made, "consumers", ACTION_STORE_WAIT, 3);
+    expect_fault(made, FAULT_PROXY, "'staging'", "bulk store");
+    made = make_staged(); // of two boxes in flight none
+    find_action(&made, "consumers", ACTION_STORE_WAIT, 4)->wait.pending = 2;
+    expect_fault(made, FAULT_PROXY, "'staging'", "bulk store");
+    made = make_staged(); // before shared memory goes away
+    drop_action(&made, "consumers", ACTION_STORE_WAIT, 5);
+    expect_fault(made, FAULT_PROXY, "'staging'", "ends while");
+    made = make_staged(); // a box is filled and not fenced
+    drop_action(&made, "consumers", ACTION_FENCE_ASYNC, 1);
+    expect_fault(made, FAULT_PROXY, "'staging'", "fence");
+}
+
 // A fence of the one who reads does, too.
 static void readers_may_fence(void **state)
 {
@@ -261,20 +312,45 @@ static void memory_is_exceeded(void **state)
     expect_fault(made, FAULT_MEMORY, "mbarriers", "'k'");
 }
 
-static void lives_may_follow_each_other(void **state)
+static void places_are_taken(void **state)
+{
+    (void)state;
+    Made made = make_staged(); // the other group may still read the operand
+    drop_action(&made, "consumers", ACTION_BARRIER_SYNC, 2);
+    expect_fault(made, FAULT_MEMORY, "'staging' where 'q' lies", "consumers (group");
+    made = make_staged(); // boxes of the tile before are still read
+    drop_action(&made, "consumers", ACTION_STORE_WAIT, 0);
+    expect_fault(made, FAULT_MEMORY, "'q' where 'staging' lies", "consumers (group");
+    made = make_staged(); // the operand is gone
+    const Action *const sent = find_action(&made, "consumers", ACTION_STORE, 3);
+    ((Action *)sent)->next = NEW(made.arena, Action, .kind = ACTION_MAP);
+    schedule_access(made.schedule, sent->next, (TileAccess){ .tile = 0, .reads = true });
+    expect_fault(made, FAULT_MEMORY, "'q' after 'staging' was written", "consumers");
+    made = make_gemm(); // the next tile's copies come while boxes are read
+    made.schedule->tiles.items[2]->offset = 0;
+    made.schedule->tiles.items[2]->is_over = true;
+    expect_fault(made, FAULT_MEMORY, "'stage'", "'a'");
+    made = make_staged(); // nothing says that it may
+    made.schedule->tiles.items[2]->is_over = false;
+    expect_fault(made, FAULT_MEMORY, "'staging'", "alive at once");
+}
+
+static void registers_are_exceeded(void **state)
 {
     (void)state;
     Made made = make_gemm();
-    ScheduleTile *const stage = made.schedule->tiles.items[2];
-    for (int i = 0; i < 2; i++) {
-        made.schedule->tiles.items[i]->first = 1;
-        made.schedule->tiles.items[i]->last = 10;
-    }
-    stage->offset = 0;
-    stage->first = 11;
-    stage->last = 12;
-    made.schedule->is_persistent = false;
-    expect_right(made);
+    made.schedule->roles.items[1]->registers = 236;
+    expect_fault(made, FAULT_MEMORY, "236 registers", "consumers");
+    made = make_gemm(); // as many as at launch are too many for all
+    made.schedule->roles.items[0]->registers = 0;
+    made.schedule->launch_registers = 168;
+    expect_fault(made, FAULT_MEMORY, "the roles ask for", "65536");
+    made = make_attention(); // both products are in flight at one time
+    made.schedule->tiles.items[5]->registers = 192;
+    expect_fault(made, FAULT_MEMORY, "256 registers", "consumers");
+    made = make_staged(); // none are set
+    made.schedule->launch_registers = 56;
+    expect_fault(made, FAULT_MEMORY, "64 registers", "consumers");
 }
 
 // ---- 6. named barriers
@@ -366,16 +442,20 @@ int main(void)
         cmocka_unit_test(reads_without_a_wait),
         cmocka_unit_test(reads_without_a_barrier),
         cmocka_unit_test(writes_what_others_read),
+        cmocka_unit_test(warps_are_apart),
+        cmocka_unit_test(row_indices_are_early),
         cmocka_unit_test(slots_are_filled_too_early),
         cmocka_unit_test(slots_are_released_wrongly),
         cmocka_unit_test(counts_differ),
         cmocka_unit_test(trip_counts_differ),
         cmocka_unit_test(fences_are_missing),
+        cmocka_unit_test(stores_are_not_waited_for),
         cmocka_unit_test(readers_may_fence),
         cmocka_unit_test(products_in_flight_are_touched),
         cmocka_unit_test(products_in_flight_at_the_end),
         cmocka_unit_test(memory_is_exceeded),
-        cmocka_unit_test(lives_may_follow_each_other),
+        cmocka_unit_test(places_are_taken),
+        cmocka_unit_test(registers_are_exceeded),
         cmocka_unit_test(barriers_overlap),
         cmocka_unit_test(parts_of_warps_meet),
         cmocka_unit_test(roles_wait_for_each_other),
