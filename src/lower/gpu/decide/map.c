@@ -236,6 +236,18 @@ static void act_elements(Lowering *lo, TileOp *op)
     record_accesses(lo, act_plan(lo, plan, elementwise_action(lo, op)), op);
 }
 
+// Rows that are copied as they are go by cp.async, and are in flight until the threads wait for them.
+static void act_rows(Lowering *lo, TileOp *op, const RowsPlan *rows)
+{
+    Action action = elementwise_action(lo, op);
+    if (rows->how == ROWS_COPIED)
+        action = (Action){ .kind = ACTION_COPY, .op = op, .copy = { .how = COPY_CP_ASYNC, .ring = NO_RING } };
+    record_accesses(lo, &action, op);
+    action.print = rows;
+    act(lo, action);
+    lo->has_rows = true;
+}
+
 static void act_form(Lowering *lo, TileOp *op, const void *plan)
 {
     Action action = elementwise_action(lo, op);
@@ -260,8 +272,7 @@ void act_elementwise(Lowering *lo, TileOp *op)
     } else if (store_is_staged(lo, op)) {
         act_staged_store(lo, op, elementwise_action(lo, op));
     } else if (!op_info(lo, op)->loads && (rows = decide_move(lo, op)) != NULL) {
-        act_form(lo, op, rows);
-        lo->has_rows = true;
+        act_rows(lo, op, rows);
     } else {
         act_elements(lo, op);
     }

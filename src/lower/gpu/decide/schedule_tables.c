@@ -104,11 +104,19 @@ static const char *ring_name(Lowering *lo, const Ring *ring)
     return name;
 }
 
+// Without boxes one thread speaks for all that copied by lanes.
+static int elements_count(const Lowering *lo, const Ring *ring)
+{
+    const bool by_lanes = ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
+    return by_lanes && lo->may_need_elements;
+}
+
 static void add_ring(Lowering *lo, const Ring *ring)
 {
     schedule_add_ring(lo->builder.schedule, (ScheduleRing){ .name = ring_name(lo, ring),
                                                             .slots = ring->ring_state->buffers,
                                                             .full_count = ring_full_count(ring),
+                                                            .elements_count = elements_count(lo, ring),
                                                             .empty_count = ring_empty_count(lo, ring),
                                                             .full_offset = ring->full,
                                                             .empty_offset = ring->empty,

@@ -5,28 +5,27 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_rings.h"
-#include "lower/gpu/facts/rings.h"
 
 // ---- making the barriers
 
-// Without boxes one thread speaks for all that copied by lanes.
-static Expr *full_count(Printer *pr, const Ring *ring)
+static Expr *full_count(Printer *pr, const ScheduleRing *ring)
 {
-    Expr *const count = i32_const(pr, ring_full_count(ring)), *const one = i32_const(pr, 1);
-    const bool by_lanes = ring->by_lanes && !ring->is_gathered && !ring->is_filled && !ring->is_consumer_ring;
-    return by_lanes && pr->fetch_aligned ? expr_select(pr->arena, pr->fetch_aligned, count, one) : count;
+    Expr *const count = i32_const(pr, ring->full_count);
+    if (!ring->elements_count) return count;
+    return expr_select(pr->arena, pr->fetch_aligned, count, i32_const(pr, ring->elements_count));
 }
 
 void init_barriers(Printer *pr)
 {
+    ScheduleRing *const *const rings = pr->lo->builder.schedule->rings.items;
     Nest nest;
     begin_if(pr, &nest, literal(pr, DTYPE_BOOL, "threadIdx.x == 0"));
     for (int i = 0; i < pr->lo->rings.count; i++) {
-        const Ring *const ring = pr->lo->rings.items[i];
-        const int users = ring_empty_count(pr->lo, ring);
-        for (int at = 0; at < ring->ring_state->buffers * MBARRIER_BYTES; at += MBARRIER_BYTES) {
-            emit_call(pr, "mbar_init", 2, shared_address(pr, ring->full + at), full_count(pr, ring));
-            emit_call(pr, "mbar_init", 2, shared_address(pr, ring->empty + at), i32_const(pr, users));
+        const ScheduleRing *const ring = rings[i];
+        for (int at = 0; at < ring->slots * MBARRIER_BYTES; at += MBARRIER_BYTES) {
+            emit_call(pr, "mbar_init", 2, shared_address(pr, ring->full_offset + at), full_count(pr, ring));
+            emit_call(pr, "mbar_init", 2, shared_address(pr, ring->empty_offset + at),
+                      i32_const(pr, ring->empty_count));
         }
     }
     emit_call(pr, "mbar_init_done", 0);

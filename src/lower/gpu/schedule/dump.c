@@ -105,8 +105,9 @@ static void dump_rings(const Dump *dump)
     if (dump->schedule->rings.count) text_print(dump->out, "  rings\n");
     for (int i = 0; i < dump->schedule->rings.count; i++) {
         const ScheduleRing *const ring = dump->schedule->rings.items[i];
-        text_print(dump->out, "    %s[%d]: full %d @%d, empty %d @%d", ring->name, ring->slots, ring->full_count,
-                   ring->full_offset, ring->empty_count, ring->empty_offset);
+        text_print(dump->out, "    %s[%d]: full %d", ring->name, ring->slots, ring->full_count);
+        if (ring->elements_count) text_print(dump->out, " (without boxes %d)", ring->elements_count);
+        text_print(dump->out, " @%d, empty %d @%d", ring->full_offset, ring->empty_count, ring->empty_offset);
         if (ring->bytes) text_print(dump->out, ", %d bytes a fill", ring->bytes);
         if (ring->by_consumers) text_print(dump->out, ", filled by consumers");
         if (ring->across_cluster) text_print(dump->out, ", across the cluster");
@@ -220,15 +221,16 @@ static void dump_ring(const Dump *dump, const Action *action)
 static void dump_copy(const Dump *dump, const Action *action)
 {
     const TileOp *const op = action->op;
-    text_print(dump->out, "%s%s ", copy_names[action->copy.how], action->copy.walks ? " im2col" : "");
+    text_print(dump->out, "%s", copy_names[action->copy.how]);
     if (op && op->kind == T_COPY) {
+        text_print(dump->out, " ");
         tile_print_region(dump->out, NULL, &op->copy.dst);
         text_print(dump->out, " <- ");
         tile_print_region(dump->out, NULL, &op->copy.src);
     } else if (op) {
-        dump_source(dump, op);
+        dump_map(dump, action);
     } else {
-        dump_accesses(dump, action, true, "");
+        dump_accesses(dump, action, true, " ");
     }
     if (action->copy.bytes) text_print(dump->out, ", %d bytes", action->copy.bytes);
     if (action->copy.predicate) text_print(dump->out, ", if %s", action->copy.predicate);

@@ -51,6 +51,7 @@ typedef struct ScheduleRing {
     const char *name; // of its tiles: "k", "k v"
     int slots;
     int full_count, empty_count;   // arrivals that complete a phase
+    int elements_count;            // of full, where the launch's strides allow no boxes; 0: the same
     int full_offset, empty_offset; // of the first slot's mbarriers in shared memory
     int bytes;                     // that a fill's copies bring, where one arrival announces all; else 0
     bool by_consumers;             // one group of consumers fills it for others

@@ -126,6 +126,25 @@ bool check_release(Run *run, const Agent *agent, const Action *action, int ring,
     return true;
 }
 
+// One lane arrives for its warp: the others have seen each other's accesses to the ring's tiles.
+bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, int fill)
+{
+    const int seen =
+        agent->seen.at[agent->number] > agent->warp_seen ? agent->seen.at[agent->number] : agent->warp_seen;
+    const bool releases = action->kind == ACTION_RELEASE;
+    for (int t = 0; t < run->schedule->tiles.count; t++) {
+        const ScheduleTile *const tile = tile_at(run, t);
+        if (tile->place != TILE_SHARED || tile->ring != ring) continue;
+        const Cell *const cell = &run->cells[cell_of(run, t, fill)];
+        if ((releases ? cell->loaded : cell->stored)[agent->number] > seen)
+            return found(run, FAULT_RING, action,
+                         "a lane of %s %s ring '%s' while others of its warp may still %s '%s'", agent->name,
+                         releases ? "releases" : "fills", run->schedule->rings.items[ring]->name,
+                         releases ? "read" : "write", tile->name);
+    }
+    return true;
+}
+
 static void add_flight(const Run *run, const Agent *agent, Flights *flights, const Action *action)
 {
     Flight flight = { .action = action, .group = agent->commits };
@@ -281,6 +300,12 @@ static bool check_access(Run *run, const Agent *agent, const Action *action, con
     return !run->has_places || check_places(run, agent, action, access);
 }
 
+// wgmma, mma.sync and ldmatrix: no lane has what it reads before the others have.
+static bool is_by_warps(const Action *action)
+{
+    return action->kind == ACTION_MMA || action->kind == ACTION_LDMATRIX || action->kind == ACTION_STORE;
+}
+
 static void note_access(Run *run, const Agent *agent, const Action *action, const TileAccess *access)
 {
     if (!is_shared(run, access)) return;
@@ -288,6 +313,7 @@ static void note_access(Run *run, const Agent *agent, const Action *action, cons
     for (int i = 0; i < slots_of(access); i++) {
         Cell *const cell = &run->cells[cell_of(run, access->tile, turn + i)];
         if (access->reads && !access->is_addition) note(&cell->read[agent->number], action, agent->now);
+        if (access->reads && !is_by_warps(action)) cell->loaded[agent->number] = agent->now;
         if (access->writes) note_write(agent, action, access, cell, turn + i);
     }
     if (run->has_places && access->writes) note_places(run, agent, access);

@@ -65,7 +65,7 @@ static void report_missing(Run *run, const Agent *agent)
     if (agent->blocked == ON_FULL) {
         found(run, FAULT_RING, action,
               "%s waits for fill %d of ring '%s', at which %d of %d arrivals come and %d bytes miss", agent->name,
-              agent->fill, ring->name, state->full[slot].arrivals, ring->full_count, state->full[slot].bytes);
+              agent->fill, ring->name, state->full[slot].arrivals, full_count(run, agent->on), state->full[slot].bytes);
         return;
     }
     const int wanted = agent->fill - ring->slots;

@@ -127,6 +127,7 @@ static void make_scope(Maker *maker, const Action *action)
     const bool was_divergent = maker->is_divergent;
     const int warps = maker->warps;
     const ScopeKind kind = action->scope.kind;
+    maker->programs->has_branches |= action->otherwise != NULL;
     const int loop = action->scope.source ? loop_number(maker, action->scope.source) : -1;
     const int head = add_step(maker, STEP_SCOPE, action, loop);
     if (kind == SCOPE_ONE_THREAD || (kind == SCOPE_EACH_WARP && action->scope.threads % 32 != 0))
@@ -138,6 +139,11 @@ static void make_scope(Maker *maker, const Action *action)
     const int leave = add_step(maker, STEP_LEAVE, action, loop);
     step_at(maker, leave)->first = head;
     step_at(maker, head)->target = leave + 1;
+    if (!action->otherwise) return;
+    const int skip = add_step(maker, STEP_GOTO, NULL, -1);
+    step_at(maker, head)->target = skip + 1;
+    make_block(maker, action->otherwise);
+    step_at(maker, skip)->target = maker->program->steps.count;
 }
 
 static void make_advance(Maker *maker, const Action *action)

@@ -8,6 +8,12 @@
 
 static const ScheduleRing *ring_at(const Run *run, int ring) { return run->schedule->rings.items[ring]; }
 
+int full_count(const Run *run, int ring)
+{
+    const int elements = ring_at(run, ring)->elements_count;
+    return elements && is_unaligned(run) ? elements : ring_at(run, ring)->full_count;
+}
+
 static Phase *phase_of(const Run *run, int ring, int fill, bool full)
 {
     const int slot = fill % ring_at(run, ring)->slots;
@@ -45,7 +51,7 @@ bool is_released(const RingView *view, int fill)
 
 static bool end_phase(Run *run, const Agent *agent, const Action *action, int ring, Phase *phase, bool full)
 {
-    const int count = full ? ring_at(run, ring)->full_count : ring_at(run, ring)->empty_count;
+    const int count = full ? full_count(run, ring) : ring_at(run, ring)->empty_count;
     if (phase->arrivals < count) return true;
     if (phase->arrivals > count)
         return found(run, FAULT_RING, action, "%s: ring '%s' counts %d arrivals at %s, and %d come", agent->name,
@@ -69,12 +75,20 @@ static int own_arrivals(const Agent *agent, int arrivals)
     return arrivals / agent->groups + (agent->group < arrivals % agent->groups);
 }
 
+// A warp releases a ring across the cluster in each of its CTAs.
+static int cluster_of(const Run *run, int ring, bool full)
+{
+    return ring_at(run, ring)->across_cluster && !full ? run->schedule->cluster : 1;
+}
+
 static bool arrive(Run *run, Agent *agent, const Action *action, int fill, bool full)
 {
     const int ring = action->ring.ring, turn = fill / ring_at(run, ring)->slots;
     Phase *const phase = phase_of(run, ring, fill, full);
     const int arrivals = own_arrivals(agent, action->ring.arrivals);
     if (arrivals == 0 && action->ring.bytes == 0) return true;
+    const bool is_by_lanes = action->kind != ACTION_EXPECT && arrivals <= agent->warps * cluster_of(run, ring, full);
+    if (is_by_lanes && !check_lanes(run, agent, action, ring, fill)) return false;
     if (fill < 0 || phase->done != turn)
         return found(run, FAULT_RING, action,
                      "%s arrives at %s of ring '%s' for fill %d, and the barrier is at fill %d", agent->name,
@@ -199,7 +213,7 @@ bool check_rings_at_end(Run *run)
             const Phase *const full = &run->rings[ring].full[slot], *const empty = &run->rings[ring].empty[slot];
             if (full->arrivals || full->bytes)
                 return found(run, FAULT_RING, NULL, "ring '%s': a fill ends with %d of %d arrivals, %d bytes missing",
-                             ring_at(run, ring)->name, full->arrivals, ring_at(run, ring)->full_count, full->bytes);
+                             ring_at(run, ring)->name, full->arrivals, full_count(run, ring), full->bytes);
             if (empty->arrivals || empty->done != full->done)
                 return found(run, FAULT_RING, NULL,
                              "ring '%s': of %d fills of slot %d only %d are released, by %d of %d arrivals",

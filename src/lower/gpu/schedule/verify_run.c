@@ -140,7 +140,8 @@ static void enter_scope(const Run *run, Agent *agent, const ProgramStep *step)
 {
     const Action *const action = step->action;
     const bool is_other = action->scope.kind == SCOPE_ONE_GROUP && action->scope.threads != agent->group;
-    if (is_other) agent->pc = step->target;
+    const bool takes_otherwise = action->scope.kind == SCOPE_ALIGNED && is_unaligned(run);
+    if (is_other || takes_otherwise) agent->pc = step->target;
     else if (step->loop >= 0) enter_source_scope(run, agent, step);
     else agent->pc++;
 }

@@ -126,6 +126,7 @@ typedef struct Cell {
     int copying; // cp.async copies that nobody has waited for
     CellAccess written[AGENTS_MAX], read[AGENTS_MAX], added[AGENTS_MAX];
     int stored[AGENTS_MAX];               // the last write by threads that TMA has not replaced
+    int loaded[AGENTS_MAX];               // the last read by each thread for itself, not by a warp together
     const ScheduleTile *lost[AGENTS_MAX]; // what has been written in its place since; of divided tiles an agent's part
 } Cell;
 
@@ -147,6 +148,9 @@ typedef struct Run {
     ScheduleFault fault;
 } Run;
 
+// In half of the runs the launch's strides allow no boxes.
+static inline bool is_unaligned(const Run *run) { return run->pattern % 2 == 1; }
+
 // The first fault is kept. Returns false.
 bool found(Run *run, ScheduleFaultKind kind, const Action *action, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -163,6 +167,7 @@ bool check_rings_at_end(Run *run);
 bool is_released(const RingView *view, int fill);
 int cell_of(const Run *run, int tile, int turn); // where what a turn of a tile holds is noted
 int fill_of(const Run *run, const Agent *agent, int ring, int ahead);
+int full_count(const Run *run, int ring); // arrivals
 bool is_full(const Run *run, int ring, int fill);
 bool is_empty(const Run *run, int ring, int fill);
 
@@ -172,6 +177,7 @@ bool run_barrier_action(Run *run, Agent *agent, const ProgramStep *step);
 
 // verify_accesses.c
 bool run_accesses(Run *run, Agent *agent, const Action *action);
+bool check_lanes(Run *run, const Agent *agent, const Action *action, int ring, int fill);
 bool check_release(Run *run, const Agent *agent, const Action *action, int ring, int fill);
 void retire(Run *run, Agent *agent, Flights *flights, int pending);
 void retire_copies(Run *run, Agent *agent, int pending);

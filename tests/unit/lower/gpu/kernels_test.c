@@ -9,6 +9,7 @@
 #include "../../../skip.h"
 
 #include "compile/compile.h"
+#include "lower/gpu/schedule/verify.h"
 #include "toolchain/toolchain.h"
 #include "base/memory.h"
 
@@ -336,6 +337,50 @@ static void what_cannot_be_is_an_error(void **state)
     }
 }
 
+// How many actions that order others can be left out of a block, one at a time, without a fault being found.
+static int count_unneeded(const Schedule *schedule, Action **link)
+{
+    int n = 0;
+    for (; *link; link = &(*link)->next) {
+        Action *const action = *link;
+        const bool orders = (action->kind >= ACTION_ACQUIRE && action->kind <= ACTION_ADVANCE) ||
+                            action->kind == ACTION_COPY_WAIT || action->kind == ACTION_STORE_WAIT ||
+                            action->kind == ACTION_MMA_WAIT || action->kind == ACTION_FENCE_ASYNC ||
+                            (action->kind >= ACTION_BARRIER_SYNC && action->kind <= ACTION_WARP_SYNC);
+        if (orders) {
+            *link = action->next;
+            n += schedule_verify(schedule).kind == FAULT_NONE;
+            *link = action;
+        }
+        n += count_unneeded(schedule, &action->body) + count_unneeded(schedule, &action->otherwise);
+    }
+    return n;
+}
+
+// Of a GEMM everything is needed, down to the arm that copies elements. Attention has a wait that only keeps ptxas from
+// moving another, and a warp meets before it releases what ldmatrix has read.
+static void schedules_leave_nothing_out(void **state)
+{
+    (void)state;
+    static const struct {
+        Case kernel;
+        int unneeded;
+    } all[] = {
+        { { .file = "gemm/gemm.tile", .kernel = "gemm_nt", .arch = 90 }, 0 },
+        { { .file = "attention/forward.tile", .kernel = "attention_forward", .arch = 90 }, 2 },
+    };
+    for (int i = 0; i < COUNT(all); i++) {
+        Arena *const arena = arena_new();
+        assert_non_null(arena);
+        if (setjmp(arena->out_of_memory) != 0) fail_msg("out of memory");
+        const Schedule *const schedule = compile_case(arena, &all[i].kernel)->unit->schedule;
+        int n = 0;
+        for (int r = 0; r < schedule->roles.count; r++) n += count_unneeded(schedule, &schedule->roles.items[r]->body);
+        assert_int_equal(n, all[i].unneeded);
+        arena_free(arena);
+    }
+}
+
 static void ptxas_reports_no_spills(void **state)
 {
     char text[256];
@@ -370,6 +415,7 @@ int main(void)
         cmocka_unit_test(groups_wait_for_tiles_and_give_them_back_in_their_place),
         cmocka_unit_test(kernels_that_fill_shared_memory_fit_with_checks),
         cmocka_unit_test(what_cannot_be_is_an_error),
+        cmocka_unit_test(schedules_leave_nothing_out),
         cmocka_unit_test(ptxas_reports_no_spills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

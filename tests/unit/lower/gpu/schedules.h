@@ -420,6 +420,7 @@ static inline void first_group(Made *made, const Groups *at)
     on_ring(made, ACTION_ACQUIRE, at->p_ring, 0, 0);
     map_tiles(made, at->p, at->s);
     add(made, ACTION_FENCE_ASYNC);
+    add(made, ACTION_WARP_SYNC);
     on_ring(made, ACTION_ARRIVE, at->p_ring, 4, 0);
     map_tiles(made, at->m, at->s);
     at_barrier(made, ACTION_BARRIER_ARRIVE, 3, 256, BARRIER_ONE);
@@ -467,6 +468,40 @@ static inline Made make_specialised(void)
     end_role(&made);
     first_group(&made, &at);
     second_group(&made, &at);
+    return made;
+}
+
+// A producer that copies boxes, or elements where the launch's strides allow none.
+static inline Made make_copied(void)
+{
+    Made made = make_schedule("copied", 65568);
+    const int ring = add_ring(&made, "a", 2, 1, 4, 65536);
+    const int a = shared_tile(&made, "a", 0, 32768, 2, ring), acc = register_tile(&made, "acc", 64);
+    begin_role(&made, ROLE_OF_PRODUCER, "producer", 0, 128, 40);
+    open_scope(&made, SCOPE_ALIGNED, NULL, 0);
+    open_loop(&made, &k_loop, LOOP_ALL);
+    fill_by_tma(&made, ring, a, 32768);
+    close_body(&made);
+    schedule_otherwise(&made.builder);
+    open_loop(&made, &k_loop, LOOP_ALL);
+    on_ring(&made, ACTION_ACQUIRE, ring, 0, 0);
+    copy_tile(&made, COPY_THREADS, a, ring, 0);
+    add(&made, ACTION_FENCE_ASYNC);
+    at_barrier(&made, ACTION_BARRIER_SYNC, 2, 128, BARRIER_ONE);
+    on_ring(&made, ACTION_ARRIVE, ring, 1, 0);
+    on_ring(&made, ACTION_ADVANCE, ring, 0, 0);
+    close_body(&made);
+    close_body(&made);
+    end_role(&made);
+    begin_role(&made, ROLE_OF_CONSUMERS, "consumers", 128, 128, 216);
+    open_loop(&made, &k_loop, LOOP_ALL);
+    on_ring(&made, ACTION_WAIT, ring, 0, 0);
+    multiply(&made, acc, a, a);
+    wait_pending(&made, ACTION_MMA_WAIT, 0);
+    on_ring(&made, ACTION_RELEASE, ring, 4, 0);
+    on_ring(&made, ACTION_ADVANCE, ring, 0, 0);
+    close_body(&made);
+    end_role(&made);
     return made;
 }
 

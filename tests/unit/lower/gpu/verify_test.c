@@ -118,6 +118,45 @@ static void warps_are_apart(void **state)
     expect_fault(made, FAULT_NOT_VISIBLE, "'at'", "its other threads");
 }
 
+// One lane speaks for its warp.
+static void lanes_arrive_too_early(void **state)
+{
+    (void)state;
+    Made made = make_specialised();
+    drop_action(&made, "group 0", ACTION_WARP_SYNC, 0);
+    expect_fault(made, FAULT_RING, "'p'", "a lane of group 0 fills");
+    made = make_specialised(); // it stands before what it should follow
+    delay_action(&made, "group 0", ACTION_FENCE_ASYNC, 1);
+    delay_action(&made, "group 0", ACTION_MAP, 1);
+    expect_fault(made, FAULT_RING, "'p'", "a lane of group 0 fills");
+    made = make_rows(false); // of a tile that threads read
+    find_action(&made, "consumers", ACTION_MMA, 0)->kind = ACTION_MAP;
+    expect_fault(made, FAULT_RING, "'k'", "a lane of consumers releases");
+}
+
+// Where the launch's strides allow no boxes the producer does otherwise.
+static void elements_are_copied_wrongly(void **state)
+{
+    (void)state;
+    expect_right(make_copied());
+    Made made = make_copied();
+    Action *const scope = find_action(&made, "producer", ACTION_SCOPE, 0);
+    Action *const acquire = scope->otherwise->body;
+    scope->otherwise->body = acquire->next;
+    expect_fault(made, FAULT_RING, "'a'", "producer");
+    made = make_copied();
+    Action *const copy = find_action(&made, "producer", ACTION_SCOPE, 0)->otherwise->body->next;
+    copy->next = copy->next->next; // the fence
+    expect_fault(made, FAULT_PROXY, "'a'", "producer");
+    made = make_copied();
+    Action *const fence = find_action(&made, "producer", ACTION_SCOPE, 0)->otherwise->body->next->next;
+    fence->next = fence->next->next; // the barrier
+    expect_fault(made, FAULT_RING, "'a'", "a lane of producer fills");
+    made = make_copied(); // one thread arrives for all
+    made.schedule->rings.items[0]->elements_count = 32;
+    expect_fault(made, FAULT_RING, "'a'", "1 of 32 arrivals");
+}
+
 static void row_indices_are_early(void **state)
 {
     (void)state;
@@ -444,6 +483,8 @@ int main(void)
         cmocka_unit_test(writes_what_others_read),
         cmocka_unit_test(warps_are_apart),
         cmocka_unit_test(row_indices_are_early),
+        cmocka_unit_test(lanes_arrive_too_early),
+        cmocka_unit_test(elements_are_copied_wrongly),
         cmocka_unit_test(slots_are_filled_too_early),
         cmocka_unit_test(slots_are_released_wrongly),
         cmocka_unit_test(counts_differ),
