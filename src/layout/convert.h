@@ -44,11 +44,11 @@ typedef struct ConversionStep {
     int shuffles, selections; // instructions, if a word is one element
 } ConversionStep;
 
-typedef enum SharedAccess { BY_VECTORS, BY_MATRICES, BY_TRANSPOSED_MATRICES } SharedAccess;
+typedef enum TransferInstruction { BY_VECTORS, BY_MATRICES, BY_TRANSPOSED_MATRICES } TransferInstruction;
 
 // One side of a way through shared memory. piece: elements of a vector; 2 for matrices, whose lanes hold pairs.
 typedef struct SharedSide {
-    SharedAccess access;
+    TransferInstruction access;
     int piece;
     int instructions;
     int wavefronts;   // passes of 128 bytes through the banks
@@ -82,7 +82,47 @@ typedef struct ConversionTarget {
 // all of `to` are made. NULL: *plan is the cheapest; with in_registers, the reason why there is none.
 const char *layout_convert(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan);
 
+// ---- between a fragment and a given tile of shared memory (shared_transfer.c)
+// Panels that products read, boxes that TMA sends, and the staging of a conversion are filled alike: instruction i of a
+// thread moves the bytes at (place ^ flip) + step, where `place` is the thread's own of instruction `base`. With swizzled
+// panels that holds for pieces that are columns of a panel (flip), panels or eight rows further (step).
+typedef struct PieceAddress {
+    int base, flip, step;   // of two instructions with one base flip and step are constants
+    int row, panel, column; // of instruction i in thread 0; column: within the panel
+} PieceAddress;
+
+typedef struct SharedTransfer {
+    SharedSide side;
+    SharedLayout shared;
+    Layout lanes; // dimensions row, panel, column within it: of the threads that give addresses; no registers
+    int n;        // instructions: pieces, or four matrices each
+    PieceAddress *address;
+    // Lanes with this bit set take piece number i ^ swap first, so that rows that would meet in the same banks do not.
+    int swap, swap_lane; // swap 0: none do
+} SharedTransfer;
+
+typedef struct TransferOptions {
+    Partition partition;
+    int element_bytes;
+    bool is_store, has_matrices; // stmatrix or ldmatrix
+} TransferOptions;
+
+// False: a piece would cross a panel's end, or the threads' digits are no powers of two.
+bool plan_transfer(Arena *arena, const Layout *fragment, const SharedLayout *shared, const TransferOptions *options,
+                   SharedTransfer *plan);
+int transfer_register(const SharedTransfer *plan, int element, int piece);
+
 // ---- through shared memory (convert_shared.c)
+// One side: what moves a fragment's elements to a shared layout, or from it, at least cost.
+typedef struct Side {
+    const Layout *layout;
+    LinearMap map;
+    int element_bytes;
+    bool is_store;
+} Side;
+SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices);
+// Passes through the banks, if lanes with bit `lane` of their number take piece i ^ swap where others take i.
+int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane);
 // The cheapest way; fills `shared`, both sides and the cost without waiting.
 void plan_shared(const Layout *from, const Layout *to, const ConversionTarget *target, Conversion *plan);
 

@@ -9,13 +9,6 @@
 
 enum { WAVEFRONT_CYCLES = 4, INSTRUCTION_CYCLES = 2, VECTOR_BYTES = 16, MATRIX_ROWS = 8, NO_DIMENSION = -2 };
 
-typedef struct Side {
-    const Layout *layout;
-    LinearMap map;
-    int element_bytes;
-    bool is_store;
-} Side;
-
 // ---- pieces
 
 // (element, number) -> register: the registers' digits that `is_element` are those of the element.
@@ -139,18 +132,24 @@ static int count_pieces(const LinearMap *pieces)
     return numbers;
 }
 
-static void count_vectors(const Side *side, const SharedLayout *shared, SharedSide *result)
+int swapped_wavefronts(const Side *side, const SharedLayout *shared, const SharedSide *result, int swap, int lane)
 {
     const int bytes = result->piece * side->element_bytes;
     const int together = bytes <= 4 ? WARP_LANES : 128 / bytes; // lanes of a wavefront
-    result->instructions = count_pieces(&result->pieces);
+    int wavefronts = 0;
     for (int number = 0; number < result->instructions; number++) {
         Lane lanes[WARP_LANES];
-        for (int lane = 0; lane < WARP_LANES; lane++)
-            lanes[lane] = element_of(side, lane, first_register(&result->pieces, 0, number));
-        for (int lane = 0; lane < WARP_LANES; lane += together)
-            result->wavefronts += count_wavefronts(shared, lanes + lane, together);
+        for (int i = 0; i < WARP_LANES; i++)
+            lanes[i] = element_of(side, i, first_register(&result->pieces, 0, i >> lane & 1 ? number ^ swap : number));
+        for (int i = 0; i < WARP_LANES; i += together) wavefronts += count_wavefronts(shared, lanes + i, together);
     }
+    return wavefronts;
+}
+
+static void count_vectors(const Side *side, const SharedLayout *shared, SharedSide *result)
+{
+    result->instructions = count_pieces(&result->pieces);
+    result->wavefronts = swapped_wavefronts(side, shared, result, 0, 0);
 }
 
 // Four matrices by an instruction, each of eight rows of 16 bytes.
@@ -176,7 +175,7 @@ static int cost_of(const SharedSide *side)
 }
 
 // Matrices, then the widest vectors, then narrower ones, unless they are cheaper.
-static SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices)
+SharedSide best_side(const Side *side, const SharedLayout *shared, bool has_matrices)
 {
     SharedSide best = { .instructions = 0 };
     for (int transposed = 0; transposed < 2 && has_matrices; transposed++) {

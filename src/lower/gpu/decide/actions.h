@@ -8,12 +8,12 @@
 // The first member of what an action's `print` points to, where its kind does not say what that is: copies, stores and
 // maps have several forms each.
 typedef enum PlanForm {
-    PLAN_MAP,    // of a map over elements (map.h)
-    PLAN_PANELS, // panels.h
-    PLAN_PIECES, // of a copy that runs ahead by cp.async (multistage.h)
-    PLAN_STORE,  // of a store through staging (store.h)
-    PLAN_BOXES,  // of its boxes
-    PLAN_ROWS,   // rows.h
+    PLAN_MAP,      // of a map over elements (map.h)
+    PLAN_TRANSFER, // convert_layout.h
+    PLAN_PIECES,   // of a copy that runs ahead by cp.async (multistage.h)
+    PLAN_STORE,    // of a store through staging (store.h)
+    PLAN_BOXES,    // of its boxes
+    PLAN_ROWS,     // rows.h
     PLAN_ROW_ELEMENTS,
     PLAN_CONVERSION,  // convert_layout.h
     PLAN_MATRIX_LOAD, // matrix_load.h

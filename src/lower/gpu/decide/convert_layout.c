@@ -38,8 +38,25 @@ bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan)
         layout_convert(&from->layout, &to->layout, &target, &how))
         return false;
     if (how.kind == CONVERT_SHARED && !(from->is_accumulator && to->is_accumulator)) return false;
-    if (plan) *plan = (ConversionPlan){ PLAN_CONVERSION, from, to, how };
+    if (plan) *plan = (ConversionPlan){ .form = PLAN_CONVERSION, .from = from, .to = to, .how = how };
     return true;
+}
+
+static bool is_complete(const Layout *layout)
+{
+    for (int d = 0; d < layout->rank; d++)
+        if (layout_coverage(layout, d) != layout->extent[d]) return false;
+    return true;
+}
+
+// Words in vectors, where every thread has whole ones.
+static void plan_pieces(Lowering *lo, ConversionPlan *plan)
+{
+    const Layout *const from = &plan->from->layout, *const to = &plan->to->layout;
+    const TransferOptions store = { lo->partition, 4, true, false }, load = { lo->partition, 4, false, false };
+    plan->by_pieces = plan->from->buffer->type == DTYPE_F32 && is_complete(from) && is_complete(to) &&
+                      plan_transfer(lo->arena, from, &plan->how.shared, &store, &plan->store) &&
+                      plan_transfer(lo->arena, to, &plan->how.shared, &load, &plan->load);
 }
 
 void explain_conversion(Lowering *lo, const TileOp *op)
@@ -67,6 +84,7 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
 {
     ConversionPlan *const kept = NEW(lo->arena, ConversionPlan);
     *kept = *plan;
+    if (plan->how.kind == CONVERT_SHARED) plan_pieces(lo, kept);
     Action *const action =
         open_action(lo, (Action){ .kind = ACTION_MAP, .op = op, .map = { .how = MAP_CONVERT }, .print = kept });
     record_accesses(lo, action, op);
@@ -75,4 +93,39 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
         act_sync(lo);
     }
     close_action(lo);
+}
+
+// ---- to tiles that products read
+
+// The general path stores pairs, each with an address of its own.
+static bool find_transfer(Lowering *lo, const TileOp *op, TransferPlan *plan)
+{
+    const TileInfo *const from = tile_info(lo, op->copy.src.buffer), *const to = tile_info(lo, op->copy.dst.buffer);
+    Division division;
+    if (op->kind != T_COPY || !lo->gpu->stmatrix || lo->partition.warps != 4 || !from || !to ||
+        from->storage != TILE_IN_REGISTERS || to->storage != TILE_IN_SHARED || !to->wants_panels ||
+        to->shared.swizzle_bytes != 128 || !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) ||
+        dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
+        (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type) ||
+        !layout_is_accumulator(&from->layout, lo->partition, &division))
+        return false;
+    const TransferOptions options = { lo->partition, 2, true, true };
+    *plan = (TransferPlan){ .form = PLAN_TRANSFER, .from = from, .to = to };
+    return plan_transfer(lo->arena, &from->layout, &to->shared, &options, &plan->how) &&
+           plan->how.side.access == BY_MATRICES;
+}
+
+bool copy_is_transfer(Lowering *lo, const TileOp *op)
+{
+    TransferPlan plan;
+    return find_transfer(lo, op, &plan);
+}
+
+const TransferPlan *plan_copy_transfer(Lowering *lo, const TileOp *op)
+{
+    TransferPlan found;
+    if (!find_transfer(lo, op, &found)) return NULL;
+    TransferPlan *const plan = NEW(lo->arena, TransferPlan);
+    *plan = found;
+    return plan;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// convert_layout.h - fragments copied to fragments of another layout.
+// convert_layout.h - fragments copied to fragments of another layout, and to tiles in shared memory.
 #ifndef KILN_LOWER_GPU_DECIDE_CONVERT_LAYOUT_H
 #define KILN_LOWER_GPU_DECIDE_CONVERT_LAYOUT_H
 
@@ -10,9 +10,20 @@ typedef struct ConversionPlan {
     PlanForm form; // PLAN_CONVERSION
     const TileInfo *from, *to;
     Conversion how;
+    bool by_pieces; // through shared memory by `store` and `load`; else element by element
+    SharedTransfer store, load;
 } ConversionPlan;
 
+// A whole fragment stored by stmatrix into a tile that products read.
+typedef struct TransferPlan {
+    PlanForm form; // PLAN_TRANSFER
+    const TileInfo *from, *to;
+    SharedTransfer how;
+} TransferPlan;
+
 // ---- convert_layout.c: deciding
+bool copy_is_transfer(Lowering *lo, const TileOp *op);
+const TransferPlan *plan_copy_transfer(Lowering *lo, const TileOp *op); // NULL: it is none
 // Between two whole fragments: such a copy leaves each the layout that its other uses give it.
 bool copies_fragment(Lowering *lo, const TileOp *op);
 // Whether both have layouts, which differ, and the values can get from one to the other. plan: NULL, if unwanted.
@@ -23,5 +34,8 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan);
 
 // ---- print_convert_layout.c
 void print_layout_conversion(Printer *pr, const ConversionPlan *plan);
+
+// ---- print_transfer.c
+void print_copy_transfer(Printer *pr, const TransferPlan *plan);
 
 #endif

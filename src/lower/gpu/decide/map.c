@@ -9,8 +9,6 @@
 
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/elementwise.h"
-#include "lower/gpu/decide/matrix_load.h"
-#include "lower/gpu/decide/panels.h"
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/reduce.h"
@@ -259,16 +257,13 @@ static void act_form(Lowering *lo, TileOp *op, const void *plan)
 void act_elementwise(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
-    const PanelsPlan *const panels = plan_panels(lo, op);
-    const MatrixLoadPlan *const matrix = plan_matrix_load(lo, op);
+    const TransferPlan *const transfer = plan_copy_transfer(lo, op);
     const RowsPlan *rows;
     ConversionPlan conversion;
     if (plan_conversion(lo, op, &conversion)) {
         act_conversion(lo, op, &conversion);
-    } else if (panels) {
-        act_form(lo, op, panels);
-    } else if (matrix) {
-        act_form(lo, op, matrix);
+    } else if (transfer) {
+        act_form(lo, op, transfer);
     } else if (store_is_staged(lo, op)) {
         act_staged_store(lo, op, elementwise_action(lo, op));
     } else if (!op_info(lo, op)->loads && (rows = decide_move(lo, op)) != NULL) {

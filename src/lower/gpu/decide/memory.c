@@ -85,7 +85,7 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
     if (!is_map(op)) return false;
     if (conversion_scratch_bytes(lo, op)) {
         const int bytes = conversion_scratch_bytes(lo, op);
-        lo->has_one_scratch = true;
+        lo->has_one_scratch = lo->scratch_is_swizzled = true;
         if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
     }
     measure_stores(lo, op, NULL);
@@ -151,6 +151,7 @@ static int place_all(Lowering *lo)
     lo->staging_offset = at = align_up(at, lo->staging_bytes && !lo->staged_over ? SHARED_ALIGN : 16);
     if (lo->staged_over) lo->staging_offset = lo->first_under->offset;
     else at += lo->staging_bytes;
+    if (lo->scratch_is_swizzled) at = align_up(at, 128);
     lo->scratch_offset = at;
     at = align_up(at + lo->scratch_bytes * (lo->is_specialised ? lo->all.groups : lo->scratch_buffers), 16);
     lo->barrier_offset = at;

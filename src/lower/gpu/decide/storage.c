@@ -15,7 +15,7 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/explain.h"
-#include "lower/gpu/decide/panels.h"
+#include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/products.h"
 #include "lower/gpu/decide/scan.h"
 #include "lower/gpu/decide/warp_roles.h"
@@ -429,7 +429,8 @@ static bool packing_op(Lowering *lo, TileOp *op, void *context)
         bool uses_tile = false;
         for (int i = 0; i < uses.count; i++) uses_tile |= seek_tile(&uses.items[i].use, packing->tile);
         TileInfo *to, *from;
-        if (uses_tile && !(is_packed_conversion(lo, map, &to, &from) && to == packing->tile) && !copy_is_panels(lo, op))
+        if (uses_tile && !(is_packed_conversion(lo, map, &to, &from) && to == packing->tile) &&
+            !copy_is_transfer(lo, op))
             packing->other = true;
         return true;
     }

@@ -14,6 +14,8 @@
 #include "lower/gpu/decide/several_writers.h"
 #include "lower/gpu/facts/info.h"
 
+#include <assert.h>
+
 // ---- which stores
 
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op)
@@ -88,8 +90,6 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     while (swizzle >= 32 && wide * dtype_bits(type) / 8 % swizzle != 0) swizzle /= 2;
     if (swizzle < 32 || columns % 8 != 0 || rows % 16 != 0) return false;
     *plan = (Staging){ .tile = tile,
-                       .type = type,
-                       .rows = 16,
                        .columns = swizzle * 8 / dtype_bits(type),
                        .blocks = blocks,
                        .swizzle = swizzle,
@@ -252,14 +252,34 @@ static void act_transposed_boxes(Lowering *lo, const StorePlan *plan)
     act_send(lo, boxes);
 }
 
+// A box holds 16 rows of a warp as tensor cores leave them; a group's two boxes all rows, and columns of a transposed
+// product's rows.
+static bool plan_fill(Lowering *lo, StorePlan *plan)
+{
+    const Partition group = { 1, 4 }, warp = { 1, 1 };
+    const int rows = plan->is_transposed ? tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0] : 16;
+    const int columns = plan->is_transposed ? GROUP_BOXES * BOX_COLUMNS : plan->staging.columns;
+    const int bytes = dtype_bits(plan->op->copy.dst.buffer->type) / 8;
+    const TransferOptions options = { plan->is_transposed ? group : warp, bytes, true, true };
+    Layout layout = plan->is_transposed ? layout_accumulator(columns, rows, group, DIVIDE_ROWS)
+                                        : layout_accumulator(rows, columns, warp, DIVIDE_ROWS);
+    if (plan->is_transposed) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    SharedLayout boxes;
+    return shared_panels(rows, columns, bytes, 0, &boxes) &&
+           plan_transfer(lo->arena, &layout, &boxes, &options, &plan->fill);
+}
+
 void act_staged_store(Lowering *lo, TileOp *op, Action action)
 {
     StorePlan *const plan = NEW(lo->arena, StorePlan, .form = PLAN_STORE, .op = op);
     plan->is_transposed = store_is_transposed(lo, op);
     plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
-    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, transposed_columns(op), 0, 128)
-                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, plan->staging.rows, plan->staging.swizzle);
+    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128)
+                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, 16, plan->staging.swizzle);
+    const bool fills = plan_fill(lo, plan);
+    assert(fills && "boxes of accumulators are regular");
+    (void)fills;
     action.print = plan;
     record_accesses(lo, open_action(lo, action), op);
     if (plan->is_transposed) act_transposed_boxes(lo, plan);

@@ -4,18 +4,18 @@
 #define KILN_LOWER_GPU_DECIDE_STORE_H
 
 #include "lower/gpu/decide/actions.h"
+#include "layout/convert.h"
 #include "lower/gpu/decide/map.h"
 
 // Of transposed stores.
 enum { GROUP_COLUMNS = 64, BOX_ROW_BYTES = 128 };
 
+// Each box of it is filled alike.
 typedef struct Staging {
     const TileInfo *tile;
-    DType type;        // as stored
-    bool turned;       // of a transposed product: a warp has 16 columns of all rows
-    int rows, columns; // of a chunk
-    int chunks;        // of a warp's 16 rows in one block of rows; turned: of its 16 columns in one block of columns
-    int blocks;        // of 64 rows; turned: of 64 columns
+    int columns; // of a chunk
+    int chunks;  // of a warp's 16 rows in one block of rows
+    int row_blocks;
     int boxes, box_bytes, swizzle;
 } Staging;
 
@@ -24,6 +24,7 @@ typedef struct StorePlan {
     TileOp *op;
     Staging staging; // unless it is transposed
     bool is_transposed;
+    SharedTransfer fill;     // of a warp's box, transposed: of a group's
     int map;                 // of its boxes
     bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
     Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always

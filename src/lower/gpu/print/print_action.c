@@ -8,8 +8,6 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/decide/multistage.h"
-#include "lower/gpu/decide/matrix_load.h"
-#include "lower/gpu/decide/panels.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_rings.h"
@@ -77,7 +75,7 @@ static void print_plan(Printer *pr, const Action *action)
 {
     switch (*(const PlanForm *)action->print) {
     case PLAN_MAP: print_map(pr, action->print); return;
-    case PLAN_PANELS: print_panels(pr, action->print); return;
+    case PLAN_TRANSFER: print_copy_transfer(pr, action->print); return;
     case PLAN_ROWS: print_rows(pr, action->print); return;
     case PLAN_ROW_ELEMENTS: print_row_elements(pr, action->print); return;
     case PLAN_PIECES: print_pieces(pr, action->print); return;

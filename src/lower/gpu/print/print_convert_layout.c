@@ -5,6 +5,7 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
+#include "lower/gpu/print/print_transfer.h"
 #include "lower/gpu/facts/values.h"
 
 static Expr *element(Printer *pr, Var *array, Expr *at) { return expr_index(pr->arena, array, at); }
@@ -168,7 +169,22 @@ static void print_side(Printer *pr, const TileInfo *tile, const ConversionPlan *
     end_nests(pr, loops, 2);
 }
 
-static void print_through_shared(Printer *pr, const ConversionPlan *plan)
+static void print_pieces(Printer *pr, const ConversionPlan *plan)
+{
+    Transfer store = { .how = &plan->store, .tile = plan->from, .type = plan->from->buffer->type };
+    Transfer load = { .how = &plan->load, .tile = plan->to, .type = plan->to->buffer->type };
+    store.at = load.at = shared_address(pr, pr->lo->scratch_offset);
+    Expr *const first = replica_is_first(pr, &plan->from->layout);
+    Nest some;
+    print_parts_through(pr, ACTION_BARRIER_SYNC);
+    if (first) begin_if(pr, &some, first);
+    store_transfer(pr, &store);
+    if (first) end_nest(pr, &some);
+    print_parts_through(pr, ACTION_BARRIER_SYNC);
+    load_transfer(pr, &load);
+}
+
+static void print_elements(Printer *pr, const ConversionPlan *plan)
 {
     Var *const scratch = loop_new_pointer(pr->unit, plan->from->buffer->type, "staging");
     emit_definition(pr, scratch, shared_pointer(pr, plan->from->buffer->type, i32_const(pr, pr->lo->scratch_offset)));
@@ -182,7 +198,8 @@ void print_layout_conversion(Printer *pr, const ConversionPlan *plan)
 {
     Nest block;
     begin_block(pr, &block);
-    if (plan->how.kind == CONVERT_SHARED) print_through_shared(pr, plan);
-    else print_in_warps(pr, plan);
+    if (plan->how.kind != CONVERT_SHARED) print_in_warps(pr, plan);
+    else if (plan->by_pieces) print_pieces(pr, plan);
+    else print_elements(pr, plan);
     end_nest(pr, &block);
 }

@@ -7,6 +7,7 @@
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
+#include "lower/gpu/print/print_transfer.h"
 #include "lower/gpu/print/tma.h"
 
 // ---- waiting for stores
@@ -20,70 +21,6 @@ void print_store_wait(Printer *pr, const Action *action)
               i32_const(pr, action->wait.pending));
     end_nest(pr, &one);
     if (action->wait.fences) emit_call(pr, "fence_async_tensors", 0);
-}
-
-// ---- filling boxes
-
-static Expr *value(Printer *pr, const Staging *plan, int reg)
-{
-    return expr_index(pr->arena, tile_vars(pr, plan->tile)->registers, i32_const(pr, reg));
-}
-
-// The word of two neighbouring registers, converted.
-static Expr *pair(Printer *pr, const Staging *plan, int reg)
-{
-    const char *const pack = dtype_bits(plan->tile->buffer->type) == 16
-                                 ? "pack_bits"
-                                 : arena_printf(pr->arena, "pack_%s", dtype_name(plan->type));
-    return call_expr(pr, DTYPE_U32, pack, 2, value(pr, plan, reg), value(pr, plan, reg + 1));
-}
-
-// 16 columns of 1 or 2 bytes, or rows of 16 columns if it is turned: 8 registers, two neighbours side by side.
-static void fill_packed(Printer *pr, const Staging *plan, Expr *box, int c, int reg)
-{
-    const char *const stage =
-        plan->turned ? "stage_16_turned" : arena_printf(pr->arena, "stage_%d<%d>", dtype_bits(plan->type), plan->swizzle);
-    emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, c), pair(pr, plan, reg), pair(pr, plan, reg + 2),
-              pair(pr, plan, reg + 4), pair(pr, plan, reg + 6));
-}
-
-// A warp's registers of a block of rows and a chunk of columns: 4 for 8 columns.
-static void fill_box(Printer *pr, const Staging *plan, Expr *box, int block, int chunk)
-{
-    const int of_block = layout_registers(&plan->tile->layout) / plan->blocks;
-    const int along = plan->turned ? plan->rows : plan->columns;
-    const int first = block * of_block + chunk * along / 2, blocks = plan->columns / 8;
-    Expr *const lane = var_of(pr, pr->lane);
-    const char *const pairs = arena_printf(pr->arena, "stage_32_pair<%d>", plan->swizzle);
-    const char *const single = arena_printf(pr->arena, "stage_32<%d>", plan->swizzle);
-    for (int c = 0; c < along / 16 && dtype_bits(plan->type) < 32; c++)
-        fill_packed(pr, plan, box, c, first + 8 * c);
-    for (int c = 0; c < blocks && dtype_bits(plan->type) == 32; c += blocks % 4 || c % 2 == 0 ? 1 : 3)
-        for (int half = 0; half < 2; half++) {
-            const int at = first + 4 * c + 2 * half;
-            Expr *const row = i32_const(pr, half), *const column = i32_const(pr, c);
-            if (blocks % 4 == 0)
-                emit_call(pr, pairs, 8, box, lane, column, row, value(pr, plan, at), value(pr, plan, at + 1),
-                          value(pr, plan, at + 8), value(pr, plan, at + 9));
-            else emit_call(pr, single, 6, box, lane, column, row, value(pr, plan, at), value(pr, plan, at + 1));
-        }
-}
-
-// Of a transposed product: pair (next row), half (8 columns on), blocks of 8 rows.
-static void fill_transposed(Printer *pr, const TileInfo *tile, Var *stage)
-{
-    const int rows = tile->layout.extent[0];
-    Nest loops[2];
-    Var *const r = begin_unrolled(pr, &loops[0], "r", 4);
-    Expr *const first = call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "transposed_at<%d>", rows), 4,
-                                  var_of(pr, stage), var_of(pr, pr->warp), var_of(pr, pr->lane), var_of(pr, r));
-    Var *const at = emit_declare(pr, DTYPE_U32, "at", first);
-    Var *const u = begin_unrolled(pr, &loops[1], "u", rows / 8);
-    Expr *const value = expr_index(pr->arena, tile_vars(pr, tile)->registers,
-                                   i32_add(pr, i32_mul(pr, var_of(pr, u), 4), var_of(pr, r)));
-    Expr *const offset = cast(pr, DTYPE_U32, i32_mul(pr, var_of(pr, u), 1024));
-    emit_call(pr, "stage_transposed", 2, expr_binary(pr->arena, X_ADD, var_of(pr, at), offset), value);
-    end_nests(pr, loops, 2);
 }
 
 // ---- where boxes lie
@@ -195,6 +132,13 @@ static void send_boxes(Printer *pr, const BoxesPlan *boxes)
 
 // ---- stores
 
+// Of a warp's box: chunks of columns follow each other in each block of rows.
+static int first_register(const Staging *staging, int box)
+{
+    const int of_block = layout_registers(&staging->tile->layout) / staging->row_blocks;
+    return box / staging->chunks * of_block + box % staging->chunks * staging->columns / 2;
+}
+
 void print_boxes(Printer *pr, const Action *action)
 {
     const BoxesPlan *const boxes = action->print;
@@ -203,10 +147,16 @@ void print_boxes(Printer *pr, const Action *action)
         send_boxes(pr, boxes);
         return;
     }
-    if (boxes->store->is_transposed)
-        fill_transposed(pr, tile_info(pr->lo, boxes->store->op->copy.src.buffer), pr->staging_vars->stage);
-    for (int i = boxes->first; i < boxes->first + boxes->n && !boxes->store->is_transposed; i++)
-        fill_box(pr, staging, box_address(pr, staging, i), i / staging->chunks, i % staging->chunks);
+    Transfer transfer = { .how = &boxes->store->fill,
+                          .tile = tile_info(pr->lo, boxes->store->op->copy.src.buffer),
+                          .type = boxes->store->op->copy.dst.buffer->type };
+    transfer.at = var_of(pr, pr->staging_vars->stage);
+    if (boxes->store->is_transposed) store_transfer(pr, &transfer);
+    for (int i = boxes->first; i < boxes->first + boxes->n && !boxes->store->is_transposed; i++) {
+        transfer.offset = i % staging->boxes * box_stride(staging);
+        transfer.first = first_register(staging, i);
+        store_transfer(pr, &transfer);
+    }
 }
 
 static void print_through_staging(Printer *pr, const StorePlan *plan)

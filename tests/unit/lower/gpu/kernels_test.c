@@ -37,7 +37,7 @@ typedef struct Case {
 // clang-format off
 static const Case cases[] = {
     { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096) }, 2, 90,
-      { "wgmma_64x256x16_bf16_ss", "tma_load_2d", "stage_16<128>", "wgmma_wait(1)" }, "load_vector", true },
+      { "wgmma_64x256x16_bf16_ss", "tma_load_2d", "store_matrices(", "wgmma_wait(1)" }, "load_vector", true },
     { "gemm/gemm.tile", "gemm_nt", { INT("K", 4096), INT("N", 4096), INT("CLUSTER", 2) }, 3, 90,
       { "tma_multicast<3>(", "tma_load_2d(shared_address(v_b)", "mbar_arrive_at(", "cluster_sync()" }, "load_vector", true },
     { "attention/forward.tile", "attention_forward", { INT("D", 128), INT("CLUSTER", 4) }, 2, 90,
@@ -68,7 +68,7 @@ static const Case cases[] = {
     { "mla/decode_fp8.tile", "mla_decode_sparse", { INT("PAIR", 1), INT("ROUND_SCALE", 1) }, 2, 90,
       { "load_piece_ahead<4>(", "multiply_bf16(", "quotient_by_size(" }, "bar_sync(2, 128)", true },
     { "mla/prefill.tile", "mla_prefill_sparse", { { 0 } }, 0, 90,
-      { "setmaxnreg_dec(56)", "setmaxnreg_inc(224)", "bar_sync(2, 128)", "store_panel(" }, "bar_sync(1, 384)", true },
+      { "setmaxnreg_dec(56)", "setmaxnreg_inc(224)", "bar_sync(2, 128)", "store_matrices(" }, "bar_sync(1, 384)", true },
     { "mla/decode_fp8.tile", "mla_decode_sparse", { { 0 } }, 0, 90,
       { "setmaxnreg_dec(128)", "remote_copy(", "load_piece_ahead<4>(", "quotient_by_size(" }, "bar_sync(1, 384)", true },
     { "gemm/gemm.tile", "gemm_nt", { TYPE("T", DTYPE_E4M3), TYPE("TC", DTYPE_E4M3) }, 2, 90, { "stage_8<128>" }, "store_pair", true },

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// print_transfer.h - printing: registers of a fragment stored to shared memory, as the layout engine planned.
+#ifndef KILN_LOWER_GPU_PRINT_PRINT_TRANSFER_H
+#define KILN_LOWER_GPU_PRINT_PRINT_TRANSFER_H
+
+#include "layout/convert.h"
+#include "lower/gpu/print/printer.h"
+
+typedef struct Transfer {
+    const SharedTransfer *how;
+    const TileInfo *tile;
+    int first;  // of its registers
+    DType type; // as stored
+    Expr *at;   // address of the panels: u32
+    int offset; // and bytes from there
+} Transfer;
+
+void store_transfer(Printer *pr, const Transfer *transfer);
+void load_transfer(Printer *pr, const Transfer *transfer); // 32-bit elements
+
+#endif
