@@ -13,33 +13,33 @@ DEVICE void store_matrices(uint32_t at, int32_t step, int32_t flip, uint32_t w0,
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
                  ::"r"((at ^ flip) + step), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }
-template <class T> DEVICE void store_words(uint32_t at, int32_t step, int32_t flip, T a, T b)
+template <class T> DEVICE void store_at(uint32_t at, int32_t step, int32_t flip, T a, T b)
 {
     asm volatile("st.shared.v2.b32 [%0], {%1,%2};"
                  ::"r"((at ^ flip) + step), "r"(bitcast<uint32_t>(a)), "r"(bitcast<uint32_t>(b)) : "memory");
 }
 // Accumulators as they are: through registers of another type ptxas waits for the products where they are issued (C7517).
-DEVICE void store_words(uint32_t at, int32_t step, int32_t flip, float a, float b)
+DEVICE void store_at(uint32_t at, int32_t step, int32_t flip, float a, float b)
 {
     asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"((at ^ flip) + step), "f"(a), "f"(b) : "memory");
 }
-DEVICE void store_words(uint32_t at, int32_t step, int32_t flip, float a)
+DEVICE void store_at(uint32_t at, int32_t step, int32_t flip, float a)
 {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"((at ^ flip) + step), "f"(a) : "memory");
 }
-DEVICE void store_words(uint32_t at, int32_t step, int32_t flip, float a, float b, float c, float d)
+DEVICE void store_at(uint32_t at, int32_t step, int32_t flip, float a, float b, float c, float d)
 {
     asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"((at ^ flip) + step), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
-DEVICE void load_words(uint32_t at, int32_t step, int32_t flip, float &a)
+DEVICE void load_at(uint32_t at, int32_t step, int32_t flip, float &a)
 {
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(a) : "r"((at ^ flip) + step) : "memory");
 }
-DEVICE void load_words(uint32_t at, int32_t step, int32_t flip, float &a, float &b)
+DEVICE void load_at(uint32_t at, int32_t step, int32_t flip, float &a, float &b)
 {
     asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(a), "=f"(b) : "r"((at ^ flip) + step) : "memory");
 }
-DEVICE void load_words(uint32_t at, int32_t step, int32_t flip, float &a, float &b, float &c, float &d)
+DEVICE void load_at(uint32_t at, int32_t step, int32_t flip, float &a, float &b, float &c, float &d)
 {
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"((at ^ flip) + step) : "memory");
 }
@@ -47,13 +47,13 @@ DEVICE void load_words(uint32_t at, int32_t step, int32_t flip, float &a, float 
 // would meet in the same banks. `at` has that in it.
 template <class T> DEVICE void store_swapped(uint32_t at, int32_t step, int32_t flip, int32_t swap, bool swaps, T a, T b, T c, T d)
 {
-    store_words(at, step, flip, swaps ? c : a, swaps ? d : b);
-    store_words(at, step, flip ^ swap, swaps ? a : c, swaps ? b : d);
+    store_at(at, step, flip, swaps ? c : a, swaps ? d : b);
+    store_at(at, step, flip ^ swap, swaps ? a : c, swaps ? b : d);
 }
 DEVICE void load_swapped(uint32_t at, int32_t step, int32_t flip, int32_t swap, bool swaps, float &a, float &b, float &c, float &d)
 {
     float v[4];
-    load_words(at, step, flip, v[0], v[1]);
-    load_words(at, step, flip ^ swap, v[2], v[3]);
+    load_at(at, step, flip, v[0], v[1]);
+    load_at(at, step, flip ^ swap, v[2], v[3]);
     a = swaps ? v[2] : v[0], b = swaps ? v[3] : v[1], c = swaps ? v[0] : v[2], d = swaps ? v[1] : v[3];
 }

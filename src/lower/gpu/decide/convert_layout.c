@@ -37,7 +37,7 @@ bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan)
     if (!from->has_layout || !to->has_layout || layout_equal(&from->layout, &to->layout) ||
         layout_convert(&from->layout, &to->layout, &target, &how))
         return false;
-    if (how.kind == CONVERT_SHARED && !(from->is_accumulator && to->is_accumulator)) return false;
+    if (how.kind == CONVERT_SHARED && !(from->is_accumulator && (to->is_accumulator || to->is_converted))) return false;
     if (plan) *plan = (ConversionPlan){ .form = PLAN_CONVERSION, .from = from, .to = to, .how = how };
     return true;
 }
@@ -66,8 +66,9 @@ void explain_conversion(Lowering *lo, const TileOp *op)
     if (!plan_conversion(lo, op, &plan)) return;
     const Conversion *const how = &plan.how;
     Text *const out = lo->explanation;
-    text_print(out, "  line %s: %s converted to the layout of %s by ", line_of(lo, op), plan.from->buffer->name,
-               plan.to->buffer->name);
+    text_print(out, "  line %s: %s converted ", line_of(lo, op), plan.from->buffer->name);
+    if (plan.to->is_converted) text_print(out, "for this forall by ");
+    else text_print(out, "to the layout of %s by ", plan.to->buffer->name);
     for (int i = 0; i < how->n_steps; i++) text_print(out, "%s%s", i ? ", " : "", steps[how->step[i].kind]);
     if (how->kind == CONVERT_SHARED) text_print(out, "shared memory, as %s", how->why);
     else if (how->n_steps == 0) text_print(out, "other names of registers");

@@ -5,6 +5,7 @@
 
 #include "layout/convert.h"
 #include "lower/gpu/decide/actions.h"
+#include "lower/gpu/facts/elementwise.h"
 
 typedef struct ConversionPlan {
     PlanForm form; // PLAN_CONVERSION
@@ -28,6 +29,10 @@ const TransferPlan *plan_copy_transfer(Lowering *lo, const TileOp *op); // NULL:
 bool copies_fragment(Lowering *lo, const TileOp *op);
 // Whether both have layouts, which differ, and the values can get from one to the other. plan: NULL, if unwanted.
 bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan);
+// ---- convert_reads.c
+// Of the forall's fragments this one does not follow the others: one of them is read from a copy. False: none can be.
+bool convert_read(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *tile);
+
 void explain_conversion(Lowering *lo, const TileOp *op); // nothing, if it is none
 int conversion_scratch_bytes(Lowering *lo, const TileOp *op);
 void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan);

@@ -4,14 +4,14 @@
 // Products fix the layouts of their accumulators and register operands (products.c). From there layouts spread
 // through the foralls: all fragments that one forall subscripts by plain indices must be projections of one
 // iteration layout; whole copies between fragments come last, and convert if both have layouts then
-// (convert_layout.c). What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
+// (convert_layout.c); a forall that reads two products' results of different layouts reads a converted copy of one
+// (convert_reads.c). What remains gets a blocked layout of wide pieces, and spreads in turn. A fragment that cannot
 // follow (other subscripts, two layouts at once, a row that would take a register per column), or that others cannot
 // (results along an index it does not have), lives in shared memory instead, where every access works; explain says
 // which and why.
 //
 // before: the partition and the groups of placed statements are known
 // after:  every tile has its storage and every fragment in registers a layout; every product a kind (products.c)
-#include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/analyses.h"
 #include "lower/gpu/decide/explain.h"
@@ -83,8 +83,9 @@ typedef struct Spread {
 
 static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp *map, const char *why);
 
-// Two fragments of one forall want different layouts: the one that no product fixed moves out.
-static void conflict(Lowering *lo, TileInfo *tile, const TileOp *map, MapUses *uses, const char *why)
+// Two fragments of one forall want different layouts: the one that no product fixed moves out. If products fixed both, one
+// is converted; where that cannot be, a product becomes a loop.
+static void conflict(Lowering *lo, TileInfo *tile, TileOp *map, MapUses *uses, const char *why, bool can_convert)
 {
     if (!tile->is_accumulator) {
         demote(lo, tile, why);
@@ -97,7 +98,8 @@ static void conflict(Lowering *lo, TileInfo *tile, const TileOp *map, MapUses *u
             return;
         }
     }
-    product_falls_back(lo, tile, map, why);
+    if (can_convert && convert_read(lo, map, uses, tile)) *table_at(lo->kept_uses, map) = NULL;
+    else product_falls_back(lo, tile, map, why);
 }
 
 // Bits of the narrowest elements that foralls with this tile move from and to tensors: they decide the pieces' width.
@@ -203,7 +205,7 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
     if (!fits) {
         spread->changed = true;
         conflict(lo, tile, map, uses,
-                 in_line(lo, map, "its subscripts are not the indices that the forall is divided by"));
+                 in_line(lo, map, "its subscripts are not the indices that the forall is divided by"), false);
         return;
     }
     Layout layout = subs.is_split ? layout_merge(&it->layout, use->buffer->rank, subs.dims, dims)
@@ -214,14 +216,14 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
         layout.extent[d] = (int)extent;
         if (layout_coverage(&layout, d) < extent) {
             spread->changed = true;
-            conflict(lo, tile, map, uses, in_line(lo, map, "it is larger than the fragment it is used with"));
+            conflict(lo, tile, map, uses, in_line(lo, map, "it is larger than the fragment it is used with"), false);
             return;
         }
     }
     if (tile->has_layout) {
         if (!layout_equal(&tile->layout, &layout) && !follows(tile, &subs, &it->layout, dims)) {
             spread->changed = true;
-            conflict(lo, tile, map, uses, want_different(lo, map, tile));
+            conflict(lo, tile, map, uses, want_different(lo, map, tile), true);
         }
         return;
     }
@@ -461,7 +463,7 @@ static bool release_one(Lowering *lo, TileOp *op, MapUses *uses, const char *why
     for (int i = 0; i < uses->count; i++) {
         TileInfo *const tile = tile_info(lo, uses->items[i].use.buffer);
         if (tile && tile->storage == TILE_IN_REGISTERS) {
-            conflict(lo, tile, op, uses, in_line(lo, op, why));
+            conflict(lo, tile, op, uses, in_line(lo, op, why), false);
             return true;
         }
     }

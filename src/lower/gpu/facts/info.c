@@ -173,6 +173,18 @@ static bool collect_tile(Lowering *lo, TileOp *op, void *context)
     return false;
 }
 
+// A tile that a pass has declared: numbers and blocks are noted anew.
+void note_insertion(Lowering *lo, TileOp *declared)
+{
+    TileInfo **const old = lo->tiles;
+    lo->tiles = NEW_ARRAY(lo->arena, TileInfo *, lo->kernel->n_buffers + 1);
+    for (int i = 0; i < lo->n_declared; i++)
+        lo->tiles[lo->declared.items[i]->buffer->id] = old[lo->declared.items[i]->buffer->id];
+    collect_tile(lo, declared, NULL);
+    lo->n_ops = 0;
+    number_block(lo, lo->kernel->body, NULL);
+}
+
 // before: nothing is noted       after: every operation has its number, block and parent, every tile its TileInfo
 void note_operations(Lowering *lo)
 {

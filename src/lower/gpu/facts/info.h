@@ -10,6 +10,7 @@ void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2
 OpInfo *op_info(Lowering *lo, const TileOp *op);               // made on first use
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer); // NULL: a tensor or a view
 void note_operations(Lowering *lo);
+void note_insertion(Lowering *lo, TileOp *declared);
 typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);       // true: do not descend
 bool is_wgmma(Lowering *lo, const TileOp *op);                       // a product of that kind
 bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer); // or the same

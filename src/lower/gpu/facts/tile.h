@@ -27,6 +27,7 @@ typedef struct TileInfo {
     bool is_split_k;    // a product's result, of which groups add up parts of the contraction
     TileOp *partial_in; // the loop for which it is
     Layout layout;
+    bool is_converted;     // a copy of a fragment of another layout, which a forall reads (convert_reads.c)
     const TileOp *laid_by; // the statement that it comes from; NULL: none in particular
     bool is_packed;        // of words that hold two 16-bit elements: written by conversion, read by products
     // in shared memory

@@ -111,7 +111,7 @@ static void move_piece(Printer *pr, const Transfer *t, bool is_load, Piece piece
 {
     if (t->how->side.access == BY_MATRICES) store_matrices(pr, t, piece, i);
     else if (swaps) move_swapped(pr, t, is_load ? "load_swapped" : "store_swapped", piece, swaps, i);
-    else move_words(pr, t, is_load ? "load_words" : "store_words", piece, i);
+    else move_words(pr, t, is_load ? "load_at" : "store_at", piece, i);
 }
 
 static Var *declare_swaps(Printer *pr, const SharedTransfer *how)
