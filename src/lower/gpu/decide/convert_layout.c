@@ -49,14 +49,34 @@ static bool is_complete(const Layout *layout)
     return true;
 }
 
-// Words in vectors, where every thread has whole ones.
-static void plan_pieces(Lowering *lo, ConversionPlan *plan)
+// Words in vectors, where every thread has whole ones: so many rows at a time.
+static bool plan_parts(Lowering *lo, ConversionPlan *plan, int rows)
 {
     const Layout *const from = &plan->from->layout, *const to = &plan->to->layout;
     const TransferOptions store = { lo->partition, 4, true, false }, load = { lo->partition, 4, false, false };
-    plan->by_pieces = plan->from->buffer->type == DTYPE_F32 && is_complete(from) && is_complete(to) &&
-                      plan_transfer(lo->arena, from, &plan->how.shared, &store, &plan->store) &&
-                      plan_transfer(lo->arena, to, &plan->how.shared, &load, &plan->load);
+    SharedLayout part = plan->how.shared;
+    part.panel_bytes = rows * part.pitch_bytes;
+    part.bytes = part.bytes / part.rows * rows;
+    plan->rows = rows;
+    plan->parts = part.rows / rows;
+    return plan->from->buffer->type == DTYPE_F32 && is_complete(from) && is_complete(to) &&
+           plan_transfer(lo->arena, from, &part, &store, &plan->store) &&
+           plan_transfer(lo->arena, to, &part, &load, &plan->load);
+}
+
+// As large parts as there is room for, of whole repetitions of the swizzle.
+static void plan_pieces(Lowering *lo, ConversionPlan *plan)
+{
+    enum { SWIZZLE_ROWS = 8 };
+    const SharedLayout *const shared = &plan->how.shared;
+    int rows = shared->rows;
+    while (lo->conversion_most && shared->bytes / shared->rows * rows > lo->conversion_most &&
+           rows % (2 * SWIZZLE_ROWS) == 0)
+        rows /= 2;
+    plan->by_pieces = plan_parts(lo, plan, rows);
+    if (plan->by_pieces) return;
+    plan->rows = shared->rows;
+    plan->parts = 1;
 }
 
 void explain_conversion(Lowering *lo, const TileOp *op)
@@ -78,7 +98,9 @@ void explain_conversion(Lowering *lo, const TileOp *op)
 int conversion_scratch_bytes(Lowering *lo, const TileOp *op)
 {
     ConversionPlan plan;
-    return plan_conversion(lo, op, &plan) && plan.how.kind == CONVERT_SHARED ? plan.how.shared.bytes : 0;
+    if (!plan_conversion(lo, op, &plan) || plan.how.kind != CONVERT_SHARED) return 0;
+    plan_pieces(lo, &plan);
+    return plan.how.shared.bytes / plan.parts;
 }
 
 void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
@@ -89,7 +111,7 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
     Action *const action =
         open_action(lo, (Action){ .kind = ACTION_MAP, .op = op, .map = { .how = MAP_CONVERT }, .print = kept });
     record_accesses(lo, action, op);
-    if (plan->how.kind == CONVERT_SHARED) {
+    for (int part = 0; part < kept->parts; part++) {
         act_sync(lo); // earlier readers of the scratch
         act_sync(lo);
     }

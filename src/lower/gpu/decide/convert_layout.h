@@ -11,7 +11,8 @@ typedef struct ConversionPlan {
     PlanForm form; // PLAN_CONVERSION
     const TileInfo *from, *to;
     Conversion how;
-    bool by_pieces; // through shared memory by `store` and `load`; else element by element
+    bool by_pieces;  // through shared memory by `store` and `load`; else element by element
+    int rows, parts; // of those so many rows at a time
     SharedTransfer store, load;
 } ConversionPlan;
 

@@ -83,11 +83,6 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
     if (op->kind == T_SCAN && scan_scratch_bytes(lo, op) > lo->scratch_bytes)
         lo->scratch_bytes = scan_scratch_bytes(lo, op);
     if (!is_map(op)) return false;
-    if (conversion_scratch_bytes(lo, op)) {
-        const int bytes = conversion_scratch_bytes(lo, op);
-        lo->has_one_scratch = lo->scratch_is_swizzled = true;
-        if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
-    }
     measure_stores(lo, op, NULL);
     if (op_info(lo, op)->fetched) return true;
     TileOp *const map = as_map(lo, op);
@@ -98,6 +93,33 @@ static bool measure_op(Lowering *lo, TileOp *op, void *context)
         const int bytes = it.is_linear && it.reductions[i].kept ? 0 : reduction_scratch_bytes(&it, i);
         if (bytes > lo->scratch_bytes) lo->scratch_bytes = bytes;
     }
+    return true;
+}
+
+static bool measure_conversion(Lowering *lo, TileOp *op, void *context)
+{
+    int *const most = context;
+    const int bytes = is_map(op) ? conversion_scratch_bytes(lo, op) : 0;
+    if (bytes > *most) *most = bytes;
+    return is_map(op);
+}
+
+static int conversion_bytes(Lowering *lo)
+{
+    int most = 0;
+    each_op(lo, lo->kernel->body, measure_conversion, &most);
+    return most;
+}
+
+// Conversions go part of the rows by part: fewer bytes, and more barriers. others: bytes that the rest needs.
+static bool split_conversions(Lowering *lo, int others)
+{
+    const int before = lo->scratch_is_swizzled ? conversion_bytes(lo) : 0;
+    lo->conversion_most = before / 2;
+    const int after = before > others ? conversion_bytes(lo) : before;
+    if (after >= before) return false;
+    lo->scratch_bytes = after > others ? after : others;
+    note(lo, "conversions between layouts go by parts of %d bytes", after);
     return true;
 }
 
@@ -401,10 +423,15 @@ static void assign_loop_buffers(Lowering *lo)
 bool place_memory(Lowering *lo)
 {
     each_op(lo, lo->kernel->body, measure_op, NULL);
+    const int converted = conversion_bytes(lo),
+              others = lo->scratch_bytes > SCALAR_BYTES ? lo->scratch_bytes : SCALAR_BYTES;
+    if (converted) lo->has_one_scratch = lo->scratch_is_swizzled = true;
+    if (converted > lo->scratch_bytes) lo->scratch_bytes = converted;
     lo->scratch_buffers = lo->scratch_bytes > 0 && !lo->is_specialised && !lo->has_one_scratch ? 2 : 1;
     if (lo->scratch_bytes < SCALAR_BYTES) lo->scratch_bytes = SCALAR_BYTES;
     while (place_all(lo) > shared_bytes_max(lo))
-        if (!drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo)) return refuse(lo);
+        if (!split_conversions(lo, others) && !drop_staging(lo) && !shorten_rings(lo) && !drop_shadow(lo))
+            return refuse(lo);
     assign_double_buffers(lo);
     assign_loop_buffers(lo);
     assign_spares(lo);

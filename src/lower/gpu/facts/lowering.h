@@ -123,7 +123,8 @@ typedef struct Lowering {
     // shared memory
     int scratch_offset, scratch_bytes; // reductions between warps
     bool has_one_scratch;              // of products divided along k, or conversions: too much for two
-    bool scratch_is_swizzled;          // in part: it begins at a row of a panel
+    bool scratch_is_swizzled;          // in part, by conversions: it begins at a row of a panel
+    int conversion_most;               // bytes that a conversion has; 0: as many as it likes
     int scratch_buffers;               // of scratch_bytes each; 2: taken in turn
     int staging_offset, staging_bytes, n_staged, n_transposed; // stores; so many, of which a whole group's
     bool no_staging, one_box; // it did not fit; of two boxes for each warp only one did

@@ -175,13 +175,17 @@ static void print_pieces(Printer *pr, const ConversionPlan *plan)
     Transfer load = { .how = &plan->load, .tile = plan->to, .type = plan->to->buffer->type };
     store.at = load.at = shared_address(pr, pr->lo->scratch_offset);
     Expr *const first = replica_is_first(pr, &plan->from->layout);
-    Nest some;
-    print_parts_through(pr, ACTION_BARRIER_SYNC);
-    if (first) begin_if(pr, &some, first);
-    store_transfer(pr, &store);
-    if (first) end_nest(pr, &some);
-    print_parts_through(pr, ACTION_BARRIER_SYNC);
-    load_transfer(pr, &load);
+    for (int part = 0; part < plan->parts; part++) {
+        Nest some;
+        store.rows = load.rows = plan->parts > 1 ? plan->rows : 0;
+        store.first_row = load.first_row = part * plan->rows;
+        print_parts_through(pr, ACTION_BARRIER_SYNC);
+        if (first) begin_if(pr, &some, first);
+        store_transfer(pr, &store);
+        if (first) end_nest(pr, &some);
+        print_parts_through(pr, ACTION_BARRIER_SYNC);
+        load_transfer(pr, &load);
+    }
 }
 
 static void print_elements(Printer *pr, const ConversionPlan *plan)

@@ -77,6 +77,12 @@ static Expr *place_of(Printer *pr, const Transfer *t, const PieceAddress *addres
                        cast(pr, DTYPE_U32, i32_add(pr, i32_mul(pr, row, shared->pitch_bytes), bytes)));
 }
 
+static Expr *is_in_part(Printer *pr, const Transfer *t, const PieceAddress *address)
+{
+    Expr *const row = i32_add(pr, lanes_part(pr, &t->how->lanes, 0), i32_const(pr, address->row - t->first_row));
+    return expr_binary(pr->arena, X_LT, cast(pr, DTYPE_U32, row), u32_const(pr, t->rows));
+}
+
 // ---- instructions
 
 typedef struct Piece {
@@ -137,9 +143,12 @@ static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
         for (int i = base; i < how->n; i++) {
             const PieceAddress *const address = &how->address[i];
             if (address->base != base) continue;
-            const Piece piece = { var_of(pr, at), i32_const(pr, t->offset + address->step),
-                                  i32_const(pr, address->flip) };
+            const int step = t->offset + address->step - t->first_row * how->shared.pitch_bytes;
+            const Piece piece = { var_of(pr, at), i32_const(pr, step), i32_const(pr, address->flip) };
+            Nest some;
+            if (t->rows) begin_if(pr, &some, is_in_part(pr, t, address));
             move_piece(pr, t, is_load, piece, swaps, i);
+            if (t->rows) end_nest(pr, &some);
         }
     }
 }

@@ -9,10 +9,11 @@
 typedef struct Transfer {
     const SharedTransfer *how;
     const TileInfo *tile;
-    int first;  // of its registers
-    DType type; // as stored
-    Expr *at;   // address of the panels: u32
-    int offset; // and bytes from there
+    int first;           // of its registers
+    DType type;          // as stored
+    Expr *at;            // address of the panels: u32
+    int offset;          // and bytes from there
+    int first_row, rows; // that are moved, which lie there from the beginning on; rows 0: all
 } Transfer;
 
 void store_transfer(Printer *pr, const Transfer *transfer);
