@@ -12,6 +12,7 @@
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/decide/work.h"
 #include "lower/gpu/facts/info.h"
+#include "lower/gpu/facts/load_balance.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/print/print_roles.h"
 
@@ -43,6 +44,14 @@ static void decide_roles(Lowering *lo)
 }
 
 // ---- the whole
+
+static bool adds_floats(Lowering *lo, TileOp *op, void *context)
+{
+    bool *const adds = context;
+    if (op->kind == T_ATOMIC_TILE) *adds |= dtype_is_float(op->copy.dst.buffer->type);
+    if (op->kind == T_ATOMIC && op->atomic.op == ATOMIC_ADD) *adds |= dtype_is_float(op->atomic.buffer->type);
+    return false;
+}
 
 // Everything that is decided before anything is printed.
 static bool analyse(Lowering *lo, bool *again)
@@ -77,7 +86,10 @@ static bool analyse(Lowering *lo, bool *again)
     lo->is_persistent = lo->kernel->n_grid > 0 && (lo->kernel->persistent || lo->has_producer);
     if (lo->failed || !lay_out_shared_tiles(lo)) return false;
     if (lo->gpu->cp_async && !lo->gpu->tma && !lo->kernel->checked) find_multistages(lo);
-    lo->may_need_elements = lo->has_producer && fetch_alignment(lo) != NULL;
+    lo->fetch_alignment = lo->has_producer ? fetch_alignment(lo) : NULL;
+    lo->may_need_elements = lo->fetch_alignment != NULL;
+    each_op(lo, lo->kernel->body, adds_floats, &lo->adds_floats);
+    lo->imbalance = find_imbalance(lo, &lo->in_pairs);
     choose_preloads(lo);
     if (!registers_suffice(lo) || !place_memory(lo)) return false;
     narrow_products(lo);

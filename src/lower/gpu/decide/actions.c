@@ -23,6 +23,7 @@ Action *act(Lowering *lo, Action action) { return schedule_add(&lo->builder, act
 Action *act_op(Lowering *lo, TileOp *op, Action action)
 {
     action.op = op;
+    if (action.kind == ACTION_SCALAR) refuse_packed_views(lo, op);
     Action *const added = act(lo, action);
     record_accesses(lo, added, op);
     return added;

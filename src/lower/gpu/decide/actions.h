@@ -55,6 +55,10 @@ void open_loop(Lowering *lo, LoopPart part, const TileOp *source);
 void record_accesses(Lowering *lo, Action *action, TileOp *op);
 void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
 
+// ---- places.c
+void refuse_packed_views(Lowering *lo, TileOp *op); // its single elements, and those of what is in it
+void refuse_fragment_accesses(Lowering *lo, TileOp *map, const Iteration *it);
+
 // ---- schedule_tables.c
 void make_schedule_tables(Lowering *lo);
 

@@ -272,8 +272,8 @@ static void explain_grid(Lowering *lo)
 {
     Text *const out = lo->explanation;
     const TileKernel *const kernel = lo->kernel;
-    bool in_pairs = false;
-    const int imbalanced = lo->is_persistent ? find_imbalance(lo, &in_pairs) : -1;
+    const bool in_pairs = lo->is_persistent && lo->in_pairs;
+    const int imbalanced = lo->is_persistent ? lo->imbalance : -1;
     if (kernel->n_grid == 0) return;
     text_print(out, lo->is_persistent ? "grid: %d CTA%s for each multiprocessor" : "grid: a CTA for each instance",
                occupancy(lo), occupancy(lo) > 1 ? "s" : "");

@@ -158,9 +158,11 @@ MapPlan *plan_map(Lowering *lo, TileOp *op)
     MapPlan *const plan = NEW(lo->arena, MapPlan, .form = PLAN_MAP, .map = as_map(lo, op));
     if (is_packed_conversion(lo, plan->map, &plan->packed_to, &plan->packed_from)) return plan;
     plan->packed_to = plan->packed_from = NULL;
+    refuse_packed_views(lo, plan->map);
     plan->loads = op_info(lo, op)->loads;
     if (plan->loads) plan->it = *plan->loads;
     else plan_elements(lo, plan);
+    refuse_fragment_accesses(lo, plan->map, &plan->it);
     plan->only_first_replica = only_first_replica(lo, plan->map, &plan->it);
     plan->is_muted = is_repeated(lo, plan->map, &plan->it);
     return plan;

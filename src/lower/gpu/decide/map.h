@@ -18,7 +18,7 @@ typedef struct MapPlan {
 
 enum { EARLY_COPIES_MAX = 8 };
 typedef struct EarlyLoads {
-    Iteration *its[EARLY_COPIES_MAX]; // of each copy; printing notes the variables here
+    const Iteration *its[EARLY_COPIES_MAX]; // of each copy
     int n;
 } EarlyLoads;
 

@@ -31,6 +31,7 @@ static void act_scalar(Lowering *lo, TileOp *op) { act_op(lo, op, (Action){ .kin
 // memory, and the next may not overwrite it.
 static void decide_atomic(Lowering *lo, TileOp *op, ActionKind kind)
 {
+    refuse_packed_views(lo, op);
     record_accesses(lo, open_action(lo, (Action){ .kind = kind, .op = op }), op);
     finish_staged_stores(lo);
     act_sync_all(lo);

@@ -327,7 +327,7 @@ Expr *strides_are_aligned(Lowering *lo, const Buffer *tensor)
     return test && tensor->kind == BUFFER_VIEW ? both(lo, test, merged_extents_fit(lo, tensor)) : test;
 }
 
-bool is_not_negative(Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }
+bool is_not_negative(const Lowering *lo, const Expr *x) { return expr_at_least(x, int_const(lo->arena, 0)); }
 
 // Can a fragment's slice be stored as boxes of so many rows and columns?
 //

@@ -48,10 +48,11 @@ struct Iteration {
 };
 
 // ---- iteration.c
-Iteration own_iteration(void);            // of one thread alone
-bool is_map(const TileOp *op);            // as_map takes it
-TileOp *as_map(Lowering *lo, TileOp *op); // a copy, fill or tile atomic as a forall; a forall as it is
-LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
+Iteration own_iteration(void);                        // of one thread alone
+bool is_map(const TileOp *op);                        // as_map takes it
+TileOp *map_of(const Lowering *lo, const TileOp *op); // the same, once as_map() has made it
+TileOp *as_map(Lowering *lo, TileOp *op);             // a copy, fill or tile atomic as a forall; a forall as it is
+LoopIndex new_index(const Lowering *lo, const char *name, Expr *extent, Span span); // 0 .. extent
 bool static_extent(const LoopIndex *index, int64_t *lo, int64_t *hi);
 bool full_extent(const LoopIndex *index, int64_t *extent);           // 0 .. extent, constant
 int loop_index_of(const LoopIndex *indices, int n, const Expr *sub); // -1: no plain index
@@ -65,7 +66,11 @@ typedef struct Subscripts {
     int n, index[LAYOUT_MAX_RANK];
     bool is_split;
 } Subscripts;
-bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result);
+// The iteration's register mode that moves with each of the tile's; false: the element is in no register of its own.
+bool find_register_modes(const Lowering *lo, const TileInfo *tile, Expr *const *subs, const Iteration *it,
+                         Layout *layout, int *same);
+bool match_subscripts(const Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n,
+                      Subscripts *result);
 bool split_layout(const TileInfo *tile, const Subscripts *subs, Layout *parts); // with a dimension for each index
 bool is_fragment_in_registers(const Lowering *lo, const Buffer *buffer);
 int vector_words(const Buffer *buffer, int width); // of 32 bits

@@ -54,6 +54,17 @@ OpInfo *op_info(Lowering *lo, const TileOp *op)
     return lo->infos[at % (unsigned)lo->infos_capacity] = NEW(lo->arena, OpInfo, .op = op);
 }
 
+// What was noted about it; nothing, where nobody did.
+const OpInfo *info_of(const Lowering *lo, const TileOp *op)
+{
+    static const OpInfo nothing = { .op = NULL };
+    for (unsigned at = hash_op(op); lo->infos_capacity; at++) {
+        const OpInfo *const info = lo->infos[at % (unsigned)lo->infos_capacity];
+        if (!info || info->op == op) return info ? info : &nothing;
+    }
+    return &nothing;
+}
+
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer)
 {
     return buffer && buffer_is_tile(buffer) ? lo->tiles[buffer->id] : NULL;
@@ -64,9 +75,9 @@ bool is_wgmma(Lowering *lo, const TileOp *op)
     return op->kind == T_MATMUL && op_info(lo, op)->product->kind == PRODUCT_WGMMA;
 }
 
-bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer)
+bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer)
 {
-    for (; op && op != outer; op = op_info(lo, op)->parent) {
+    for (; op && op != outer; op = info_of(lo, op)->parent) {
     }
     return op == outer;
 }

@@ -8,12 +8,13 @@
 bool unsupported(Lowering *lo, Span span, const char *format, ...) __attribute__((format(printf, 3, 4))); // false
 void note(Lowering *lo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 OpInfo *op_info(Lowering *lo, const TileOp *op);               // made on first use
+const OpInfo *info_of(const Lowering *lo, const TileOp *op);   // what is noted, if anything is
 TileInfo *tile_info(const Lowering *lo, const Buffer *buffer); // NULL: a tensor or a view
 void note_operations(Lowering *lo);
 void note_insertion(Lowering *lo, TileOp *declared);
-typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);       // true: do not descend
-bool is_wgmma(Lowering *lo, const TileOp *op);                       // a product of that kind
-bool is_within(Lowering *lo, const TileOp *op, const TileOp *outer); // or the same
+typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);             // true: do not descend
+bool is_wgmma(Lowering *lo, const TileOp *op);                             // a product of that kind
+bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer); // or the same
 
 // ---- visits
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);   // the op and what is inside it

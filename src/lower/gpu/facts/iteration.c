@@ -3,6 +3,8 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
 
+#include <assert.h>
+
 Iteration own_iteration(void)
 {
     Iteration it = { .layout = layout_new(0, NULL), .vector = -1 };
@@ -17,13 +19,20 @@ bool is_map(const TileOp *op)
 
 // ---- copies as foralls
 
-LoopIndex new_index(Lowering *lo, const char *name, Expr *extent, Span span)
+LoopIndex new_index(const Lowering *lo, const char *name, Expr *extent, Span span)
 {
     Var *const var = tile_new_var(lo->kernel, VAR_INDEX, DTYPE_INT, name, span);
     const Range range = expr_range(extent);
     var->lo = int_const(lo->arena, 0);
     if (range.has_hi) var->hi = int_const(lo->arena, range.hi - 1);
     return (LoopIndex){ var, var->lo, extent };
+}
+
+TileOp *map_of(const Lowering *lo, const TileOp *op)
+{
+    TileOp *const map = op->kind == T_FORALL ? (TileOp *)op : info_of(lo, op)->map;
+    assert(map && "deciding has seen the statement");
+    return map;
 }
 
 TileOp *as_map(Lowering *lo, TileOp *op)
@@ -102,7 +111,8 @@ bool subscripts_are_indices(Expr *const *subs, int rank, const LoopIndex *indice
 }
 
 // One subscript as indices that count it through together: y*H + h with y < Y and h < H.
-static bool match_split(Lowering *lo, Expr *sub, const LoopIndex *indices, int n, DimensionSplit *split, int *index)
+static bool match_split(const Lowering *lo, Expr *sub, const LoopIndex *indices, int n, DimensionSplit *split,
+                        int *index)
 {
     Var *vars[LAYOUT_MAX_RANK];
     int64_t coefficients[LAYOUT_MAX_RANK], constant, unit = 1;
@@ -128,7 +138,8 @@ static bool match_split(Lowering *lo, Expr *sub, const LoopIndex *indices, int n
     return used > 1;
 }
 
-bool match_subscripts(Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n, Subscripts *result)
+bool match_subscripts(const Lowering *lo, Expr *const *subs, int rank, const LoopIndex *indices, int n,
+                      Subscripts *result)
 {
     *result = (Subscripts){ 0 };
     bool seen[LAYOUT_MAX_RANK * 2] = { false };
@@ -163,4 +174,36 @@ int vector_words(const Buffer *buffer, int width)
 {
     const int bytes = width * (dtype_bits(buffer->type) / 8);
     return bytes < 4 ? 1 : bytes / 4;
+}
+
+// Of index `index`; -1: there is none.
+static int same_mode(const Iteration *it, int index, const LayoutMode *mode)
+{
+    int same = -1;
+    for (int j = 0; j < it->layout.n; j++) {
+        const LayoutMode *const other = &it->layout.mode[j];
+        if (other->input == IN_REGISTER && other->dim == it->dim_of[index] && other->stride == mode->stride &&
+            other->extent == mode->extent)
+            same = j;
+    }
+    return same;
+}
+
+bool find_register_modes(const Lowering *lo, const TileInfo *tile, Expr *const *subs, const Iteration *it,
+                         Layout *layout, int *same)
+{
+    Subscripts match = { 0 };
+    *layout = tile->layout;
+    if (it && tile->buffer->rank &&
+        (!match_subscripts(lo, subs, tile->buffer->rank, it->indices, it->n, &match) ||
+         !split_layout(tile, &match, layout)))
+        return false;
+    for (int i = 0; i < layout->n; i++) {
+        const LayoutMode *const mode = &layout->mode[i];
+        if (mode->input != IN_REGISTER) continue;
+        const int index = it && mode->dim >= 0 ? match.index[mode->dim] : -1;
+        same[i] = index < 0 || it->dim_of[index] < 0 ? -1 : same_mode(it, index, mode);
+        if (same[i] < 0) return false;
+    }
+    return true;
 }

@@ -86,6 +86,7 @@ typedef struct Lowering {
     int64_t largest_extent;      // of a shape symbol
     uint64_t wide;               // symbols that may be larger: a bit for each bind
     const bool *several_writers; // by buffer, once they are found (several_writers.c)
+    bool adds_floats;            // atomically: the order matters
     bool calls_printf;           // some statement prints or asserts
     bool uses_fma;               // some product is by multiply-adds
     VEC(const char *) notes;     // for explain
@@ -102,7 +103,10 @@ typedef struct Lowering {
     bool has_producer_group; // one group of them is the producer (producer_group.c)
     bool gathers_beside;     // a group beside them is, for statements that are not placed (gathered_tiles.c)
     bool has_producer, is_persistent;
+    Expr *fetch_alignment;  // Tile IR: the strides that boxes need, of all fetched tensors; NULL: proved
     bool may_need_elements; // the producer also has a path without boxes
+    int imbalance;          // the coordinate that the order of tiles goes by; -1: none
+    bool in_pairs;          // long and short ones
     bool *in_backward_slice;
     int n_in_backward_slice;    // by variable id: the producer computes it
     bool has_rows;              // consumers copy rows by cp.async (gather.c)
@@ -133,7 +137,7 @@ typedef struct Lowering {
     TileInfo *first_under;
     int barrier_offset, shared_bytes;
 
-    // ---- where deciding or printing is (roles.c)
+    // ---- where deciding is (roles.c); printing has a copy of its own
 
     Role role;
     int walk;            // the group of consumers whose role it is

@@ -8,7 +8,7 @@ const TileInfo *tile_of_rows(const Lowering *lo, const Rows *rows) { return tile
 
 Expr *last_sub(const Expr *load) { return load->load.subs[load->load.buffer->rank - 1]; }
 
-Expr *first_column(Lowering *lo, const Rows *rows, Expr *sub)
+Expr *first_column(const Lowering *lo, const Rows *rows, Expr *sub)
 {
     int64_t coefficient = 0;
     Expr *first = NULL;

@@ -3,7 +3,7 @@
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/facts/info.h"
 
-bool is_fetch(Lowering *lo, const TileOp *op) { return op_info(lo, op)->fetched && !op_info(lo, op)->fills; }
+bool is_fetch(const Lowering *lo, const TileOp *op) { return info_of(lo, op)->fetched && !info_of(lo, op)->fills; }
 
 bool is_in_backward_slice(const Lowering *lo, const TileOp *op)
 {

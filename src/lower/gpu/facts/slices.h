@@ -5,7 +5,7 @@
 
 #include "lower/gpu/facts/lowering.h"
 
-bool is_fetch(Lowering *lo, const TileOp *op); // a copy that the producer makes, and no producer group
+bool is_fetch(const Lowering *lo, const TileOp *op); // a copy that the producer makes, and no producer group
 bool is_in_backward_slice(const Lowering *lo, const TileOp *op); // a scalar
 
 #endif

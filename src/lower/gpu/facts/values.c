@@ -34,9 +34,9 @@ DType loop_type(DType type)
     return type;
 }
 
-Expr *zero_of(Lowering *lo, DType type)
+Expr *zero_of(const Lowering *lo, DType type)
 {
     return dtype_is_float(type) ? expr_float(lo->arena, type, 0) : expr_int(lo->arena, type, 0);
 }
 
-Expr *both(Lowering *lo, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b); }
+Expr *both(const Lowering *lo, Expr *a, Expr *b) { return !a ? b : !b ? a : expr_binary(lo->arena, X_AND, a, b); }

@@ -6,7 +6,7 @@
 #include "lower/gpu/facts/lowering.h"
 
 DType loop_type(DType type); // how Loop IR names it: `int` is i64
-Expr *zero_of(Lowering *lo, DType type);
-Expr *both(Lowering *lo, Expr *a, Expr *b); // a & b; NULL: nothing to test
+Expr *zero_of(const Lowering *lo, DType type);
+Expr *both(const Lowering *lo, Expr *a, Expr *b); // a & b; NULL: nothing to test
 
 #endif

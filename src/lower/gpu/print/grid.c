@@ -247,9 +247,8 @@ static void begin_rounds(Printer *pr, Nest *nest, Imbalance *u, Pairs *pairs)
 
 static void begin_persistent(Printer *pr, Nest *nest)
 {
-    bool in_pairs;
-    Imbalance u = { .coordinate = find_imbalance(pr->lo, &in_pairs) };
-    Pairs pairs, *const paired = in_pairs ? &pairs : NULL;
+    Imbalance u = { .coordinate = pr->lo->imbalance };
+    Pairs pairs, *const paired = pr->lo->in_pairs ? &pairs : NULL;
     begin_rounds(pr, nest, &u, paired);
     if (u.coordinate < 0) {
         declare_instance(pr, u.instance);

@@ -16,7 +16,7 @@ static bool has_walks(const Lowering *lo)
 
 static void add_preludes(Printer *pr)
 {
-    Lowering *const lo = pr->lo;
+    const Lowering *const lo = pr->lo;
     const GpuTarget *const gpu = lo->gpu;
     // clang-format off
     const struct { const char *name; bool in_backward_slice; } preludes[] = {
@@ -37,7 +37,7 @@ static void add_preludes(Printer *pr)
 
 void fill_unit(Printer *pr, LoopStmt *body, int words, int threads)
 {
-    Lowering *const lo = pr->lo;
+    const Lowering *const lo = pr->lo;
     LoopUnit *const unit = pr->unit;
     add_preludes(pr);
     Text helpers = { .arena = lo->arena };
@@ -77,7 +77,7 @@ static void fill_steps(Printer *pr, const TensorMap *map, PlanMap *out)
 
 static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
 {
-    Lowering *const lo = pr->lo;
+    const Lowering *const lo = pr->lo;
     Arena *const a = lo->arena;
     Buffer *const tensor = map->tensor;
     *out = (PlanMap){
@@ -95,20 +95,10 @@ static void fill_map(Printer *pr, const TensorMap *map, PlanMap *out)
     fill_steps(pr, map, out);
 }
 
-static bool adds_floats(Lowering *lo, TileOp *op, void *context)
-{
-    bool *const adds = context;
-    if (op->kind == T_ATOMIC_TILE) *adds |= dtype_is_float(op->copy.dst.buffer->type);
-    if (op->kind == T_ATOMIC && op->atomic.op == ATOMIC_ADD) *adds |= dtype_is_float(op->atomic.buffer->type);
-    return false;
-}
-
 void fill_plan(Printer *pr, int threads)
 {
-    Lowering *const lo = pr->lo;
+    const Lowering *const lo = pr->lo;
     LaunchPlan *const plan = lo->plan;
-    bool order_matters = false; // of sums
-    each_op(lo, lo->kernel->body, adds_floats, &order_matters);
     plan->arch = lo->gpu->arch;
     plan->threads = threads;
     plan->dynamic_shared_bytes = lo->shared_bytes;
@@ -118,7 +108,7 @@ void fill_plan(Printer *pr, int threads)
     plan->persistent = lo->is_persistent;
     plan->blocks_per_sm = occupancy(lo);
     plan->traps = pr->traps;
-    plan->deterministic = !order_matters;
+    plan->deterministic = !lo->adds_floats;
     plan->symbol_max = lo->largest_extent;
     plan->wide = lo->wide;
     plan->n_maps = lo->maps.count;

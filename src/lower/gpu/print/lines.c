@@ -26,7 +26,7 @@ Line begin_line(Printer *pr, const Expr *load, const Iteration *it)
     Expr *subs[MAX_RANK];
     memcpy(subs, load->load.subs, sizeof(Expr *) * (size_t)load->load.buffer->rank);
     if (pr->register_prefetch) read_subscripts(pr, subs, load->load.buffer->rank, it);
-    if (!place_element(pr, load->load.buffer, subs, it, &place, load->span)) return line;
+    place_element(pr, load->load.buffer, subs, it, &place, load->span);
     line.size = dtype_bits(load->load.buffer->type) / dtype_bits(place.root->type);
     line.inside = emit_declare(pr, DTYPE_BOOL, "inside", place.inside ? place.inside : expr_bool(pr->arena, true));
     line.pointer = loop_new_pointer(pr->unit, place.pointer->type, "line_at");

@@ -127,8 +127,8 @@ static void emit_loads_of_batch(Printer *pr, Iteration *it, bool trusting)
     for (int i = 0; i < n; i++) {
         Expr *const load = it->loaded[i].load, *unused;
         Place place;
-        if (!it->loaded[i].in_words || !place_element(pr, load->load.buffer, load->load.subs, it, &place, load->span))
-            continue;
+        if (!it->loaded[i].in_words) continue;
+        place_element(pr, load->load.buffer, load->load.subs, it, &place, load->span);
         Expr *const words = expr_address(pr->arena, it->loaded[i].values,
                                          i32_mul(pr, batch_number(pr, it), vector_words(load->load.buffer, width)));
         if (trusting && wholeness(pr, it, load->load.buffer, load->load.subs, &unused) != NEVER_WHOLE)
@@ -252,8 +252,8 @@ void emit_vector_loads(Printer *pr, Iteration *it)
     for (int i = 0; i < n; i++) {
         Expr *const load = it->loaded[i].load;
         Place place;
-        if (it->loaded[i].in_words || !place_element(pr, load->load.buffer, load->load.subs, it, &place, load->span))
-            continue;
+        if (it->loaded[i].in_words) continue;
+        place_element(pr, load->load.buffer, load->load.subs, it, &place, load->span);
         Var *const values = it->loaded[i].values = emit_array(
             pr, loop_type(load->load.buffer->type), arena_printf(pr->arena, "%s_v", load->load.buffer->name), width);
         if (place.root->kind == BUFFER_TENSOR) {
@@ -310,7 +310,7 @@ void emit_vector_stores(Printer *pr, Iteration *it)
         TileOp *const store = it->stored[i].store;
         Place place;
         if (pr->is_muted && !is_fragment_in_registers(pr->lo, store->store.buffer)) continue;
-        if (!place_element(pr, store->store.buffer, store->store.subs, it, &place, store->span)) continue;
+        place_element(pr, store->store.buffer, store->store.subs, it, &place, store->span);
         if (is_fragment_in_registers(pr->lo, store->store.buffer)) {
             Var *const v = it->stored[i].values;
             emit_call(pr, "store_pair", 2, expr_address(pr->arena, place.pointer, place.at),

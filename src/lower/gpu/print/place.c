@@ -7,6 +7,8 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
+#include <assert.h>
+
 // 0 <= sub < extent, as far as it has to be tested. NULL: proved.
 static Expr *inside_test(Printer *pr, Expr *sub, Expr *extent)
 {
@@ -99,43 +101,24 @@ static void place_shared(Printer *pr, TileInfo *tile, Expr **subs, const Iterati
     place->at = shared_at(pr, tile, row, column);
 }
 
-// The iteration's register mode that is the same as the tile's, for index `index`; -1: there is none.
-static int same_mode(const Iteration *it, int index, const LayoutMode *mode)
-{
-    int same = -1;
-    for (int j = 0; j < it->layout.n; j++) {
-        const LayoutMode *const other = &it->layout.mode[j];
-        if (other->input == IN_REGISTER && other->dim == it->dim_of[index] && other->stride == mode->stride &&
-            other->extent == mode->extent)
-            same = j;
-    }
-    return same;
-}
-
 // The register number: the tile's register modes, each at the loop variable of the same mode of the iteration.
-static bool place_registers(Printer *pr, TileInfo *tile, Expr **subs, const Iteration *it, Place *place)
+static void place_registers(Printer *pr, TileInfo *tile, Expr **subs, const Iteration *it, Place *place)
 {
-    Subscripts match = { 0 };
-    Layout layout = tile->layout;
-    if (it && tile->buffer->rank &&
-        (!match_subscripts(pr->lo, subs, tile->buffer->rank, it->indices, it->n, &match) ||
-         !split_layout(tile, &match, &layout)))
-        return false;
+    Layout layout;
+    int same[LAYOUT_MAX_MODES], stride = 1;
+    const bool is_there = find_register_modes(pr->lo, tile, subs, it, &layout, same);
+    assert(is_there && "deciding has seen the access");
+    (void)is_there;
     Expr *at = i32_const(pr, 0);
-    int stride = 1;
     for (int i = 0; i < layout.n; i++) {
         const LayoutMode *const mode = &layout.mode[i];
         if (mode->input != IN_REGISTER) continue;
-        const int index = it && mode->dim >= 0 ? match.index[mode->dim] : -1;
-        const int same = index < 0 || it->dim_of[index] < 0 ? -1 : same_mode(it, index, mode);
-        if (same < 0) return false;
-        if (it->mode[same]) // before and after the loop of a vector its mode stands at 0
-            at = i32_add(pr, at, i32_mul(pr, var_of(pr, it->mode[same]), stride));
+        if (it->mode[same[i]]) // before and after the loop of a vector its mode stands at 0
+            at = i32_add(pr, at, i32_mul(pr, var_of(pr, it->mode[same[i]]), stride));
         stride *= mode->extent;
     }
     place->pointer = tile_vars(pr, tile)->registers;
     place->at = at;
-    return true;
 }
 
 static void place_tensor(Printer *pr, Buffer *tensor, Expr **subs, const Iteration *it, Place *place)
@@ -196,12 +179,9 @@ static void place_in_tensor(Printer *pr, Buffer *tensor, Expr **subs, Expr *rows
 }
 
 // From a view to the buffer below it: *rows grows by the tests of its bounds, as Tile IR, so that they fold.
-static bool leave_view(Printer *pr, const Buffer *view, Expr **subs, Expr **rows, const Iteration *it, Place *place,
-                       Span span)
+static void leave_view(Printer *pr, const Buffer *view, Expr **subs, Expr **rows, const Iteration *it, Place *place)
 {
     const DType type = view->type, below = view->base.buffer->type;
-    if (type != below && (dtype_bits(type) < 8 || dtype_bits(below) < 8))
-        return unsupported(pr->lo, span, "a view of packed elements in another type ('%s')", view->name);
     if (type != below && !place->recast) place->recast = type;
     if (dtype_bits(type) < dtype_bits(below)) { // several stand in one of those below
         Expr *const which = expr_binary(pr->arena, X_MOD, subs[view->rank - 1],
@@ -212,28 +192,24 @@ static bool leave_view(Printer *pr, const Buffer *view, Expr **subs, Expr **rows
     }
     for (int d = 0; d < view->rank; d++) *rows = both(pr->lo, *rows, inside_test(pr, subs[d], view->shape[d]));
     through_view(pr, view, subs);
-    return true;
 }
 
-bool place_element(Printer *pr, Buffer *buffer, Expr **given, const Iteration *it, Place *place, Span span)
+void place_element(Printer *pr, Buffer *buffer, Expr **given, const Iteration *it, Place *place, Span span)
 {
     Expr *subs[MAX_RANK] = { 0 }, *rows = NULL;
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
-    for (; buffer->kind == BUFFER_VIEW && !is_reshaped_tensor(buffer); buffer = buffer->base.buffer)
-        if (!leave_view(pr, buffer, subs, &rows, it, place, span)) return false;
-    place->root = buffer_root(buffer);
-    if (place->root->kind == BUFFER_TENSOR) {
+    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) leave_view(pr, buffer, subs, &rows, it, place);
+    place->root = buffer;
+    if (buffer->kind == BUFFER_TENSOR) {
         place_in_tensor(pr, buffer, subs, rows, it, place);
-        return true;
+        return;
     }
     place->inside = place->rows_inside = rows ? lower_expr(pr, rows, it) : NULL;
     TileInfo *const tile = tile_info(pr->lo, buffer);
     if (buffer->kind == BUFFER_LOCAL) place_local(pr, buffer, subs, it, place, span);
     else if (tile->storage == TILE_IN_SHARED) place_shared(pr, tile, subs, it, place, span);
-    else if (!place_registers(pr, tile, subs, it, place))
-        return unsupported(pr->lo, span, "this access to fragment '%s'", buffer->name);
-    return true;
+    else place_registers(pr, tile, subs, it, place);
 }
 
 // Several elements of a tensor in a byte. Tiles hold each in a byte of its own.

@@ -70,7 +70,7 @@ typedef struct Place {
     // for vectors along the last dimension of a tensor: all but the last dimension's test, and that one's parts
     Expr *rows_inside, *column, *columns;
 } Place;
-bool place_element(Printer *pr, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
+void place_element(Printer *pr, Buffer *buffer, Expr **subs, const Iteration *it, Place *place, Span span);
 bool is_packed_place(const Place *place);
 Expr *element_at(Printer *pr, const Place *place, DType stored);             // what stands there
 Expr *shared_at(Printer *pr, const TileInfo *tile, Expr *row, Expr *column); // element index from the pointer

@@ -11,7 +11,7 @@
 
 static void look_up_again(Printer *pr, const LookUp *one, Line *lines)
 {
-    const Line *const before = op_vars(pr, op_info(pr->lo, one->same))->lines;
+    const Line *const before = op_vars(pr, info_of(pr->lo, one->same))->lines;
     for (int i = 0; i < one->rows.lines; i++) {
         lines[i] = before[i];
         lines[i].pointer = loop_new_pointer(pr->unit, before[i].pointer->type, "line_at");
@@ -49,20 +49,19 @@ static void look_up_shared(Printer *pr, Rows *rows, Line *lines)
 static void look_up(Printer *pr, const LookUp *one)
 {
     Rows rows = one->rows;
-    Line *const lines = op_vars(pr, op_info(pr->lo, one->op))->lines = NEW_ARRAY(pr->arena, Line, rows.lines);
+    Line *const lines = op_vars(pr, info_of(pr->lo, one->op))->lines = NEW_ARRAY(pr->arena, Line, rows.lines);
     if (one->same) {
         look_up_again(pr, one, lines);
         return;
     }
     const Partition partition = pr->lo->partition;
-    pr->lo->partition = rows.it.partition;
-    if (one->is_shared) look_up_shared(pr, &rows, lines);
-    for (int i = 0; i < rows.lines && !one->is_shared; i++) {
+    set_partition(pr, rows.it.partition);
+    for (int i = 0; i < rows.lines; i++) {
         declare_line_at(pr, &rows, "line", i32_const(pr, i));
         begin_lines(pr, &rows);
         lines[i] = rows.runs[0].line;
     }
-    pr->lo->partition = partition;
+    set_partition(pr, partition);
 }
 
 void print_look_ups(Printer *pr, const LookUps *all)
@@ -86,8 +85,8 @@ static void copy_line(Printer *pr, const Rows *rows, const Line *line)
 
 void copy_rows(Printer *pr, const TileOp *op, Rows *rows)
 {
-    const Line *const lines = op_vars(pr, op_info(pr->lo, op))->lines;
-    op_vars(pr, op_info(pr->lo, op))->lines = NULL;
+    const Line *const lines = op_vars(pr, info_of(pr->lo, op))->lines;
+    op_vars(pr, info_of(pr->lo, op))->lines = NULL;
     for (int i = 0; i < rows->lines && lines; i++) {
         declare_line_at(pr, rows, "line", i32_const(pr, i));
         copy_line(pr, rows, &lines[i]);
@@ -136,12 +135,12 @@ void print_rows(Printer *pr, const RowsPlan *plan)
     if (plan->how == ROWS_WENT_BEFORE) return;
     Rows rows = plan->rows;
     const Partition partition = pr->lo->partition;
-    pr->lo->partition = rows.it.partition;
+    set_partition(pr, rows.it.partition);
     Nest block;
     begin_block(pr, &block);
     if (plan->how == ROWS_COPIED) copy_rows(pr, plan->op, &rows);
     else if (plan->how == ROWS_FROM_REGISTERS) convert_register_prefetch(pr, plan);
     else convert_rows(pr, &rows);
     end_nest(pr, &block);
-    pr->lo->partition = partition;
+    set_partition(pr, partition);
 }

@@ -263,12 +263,12 @@ static void print_by_partition(Printer *pr, const MapPlan *plan)
         print_packed_conversion(pr, plan->packed_to, plan->packed_from);
         return;
     }
-    Iteration it = plan->loads ? *plan->loads : plan->it;
+    Iteration it = plan->loads ? *early_loads(pr, plan->loads) : plan->it;
     const Partition partition = pr->lo->partition;
-    pr->lo->partition = it.partition;
+    set_partition(pr, it.partition);
     pr->is_muted = plan->is_muted;
     print_elements(pr, plan, &it);
-    pr->lo->partition = partition;
+    set_partition(pr, partition);
     pr->is_muted = false;
 }
 
@@ -299,8 +299,8 @@ void print_early_loads(Printer *pr, const EarlyLoads *loads)
 {
     for (int i = 0; i < loads->n; i++) {
         const Partition partition = pr->lo->partition;
-        pr->lo->partition = loads->its[i]->partition;
-        emit_batch(pr, loads->its[i]);
-        pr->lo->partition = partition;
+        set_partition(pr, loads->its[i]->partition);
+        emit_batch(pr, early_loads(pr, loads->its[i]));
+        set_partition(pr, partition);
     }
 }

@@ -33,16 +33,14 @@ void print_pieces(Printer *pr, const Pieces *plan)
     Expr *const valid = both(pr->lo, inside, replica_is_first(pr, &it.layout));
     if (valid) begin_if(pr, &guard, valid);
     Place from, to;
-    if (place_element(pr, load->load.buffer, load->load.subs, &it, &from, load->span) &&
-        place_element(pr, store->store.buffer, store->store.subs, &it, &to, store->span)) {
-        Expr *const dst = expr_address(pr->arena, to.pointer, to.at);
-        Expr *const src = expr_address(pr->arena, from.pointer, from.at);
-        Expr *const rows = from.rows_inside ? from.rows_inside : expr_bool(pr->arena, true);
-        if (from.columns)
-            emit_call(pr, arena_printf(pr->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column,
-                      from.columns);
-        else emit_call(pr, arena_printf(pr->arena, "copy_inside<%d>", width), 3, dst, src, rows);
-    }
+    place_element(pr, load->load.buffer, load->load.subs, &it, &from, load->span);
+    place_element(pr, store->store.buffer, store->store.subs, &it, &to, store->span);
+    Expr *const dst = expr_address(pr->arena, to.pointer, to.at);
+    Expr *const src = expr_address(pr->arena, from.pointer, from.at);
+    Expr *const rows = from.rows_inside ? from.rows_inside : expr_bool(pr->arena, true);
+    if (from.columns)
+        emit_call(pr, arena_printf(pr->arena, "copy_vector<%d>", width), 5, dst, src, rows, from.column, from.columns);
+    else emit_call(pr, arena_printf(pr->arena, "copy_inside<%d>", width), 3, dst, src, rows);
     if (valid) end_nest(pr, &guard);
     end_nest(pr, &block);
     end_nests(pr, modes, n);

@@ -93,23 +93,22 @@ static void emit_lane_copy(Printer *pr, const TileOp *op)
 {
     Arena *const a = pr->arena;
     const TileInfo *const tile = tile_info(pr->lo, op->copy.dst.buffer);
-    const TileOp *const map = as_map(pr->lo, (TileOp *)op);
+    const TileOp *const map = map_of(pr->lo, op);
     const Expr *const load = map->forall.body->store.value;
     Var *const i = loop_var(pr, map->forall.indices[0].var);
     Nest nest;
     begin_for(pr, &nest, i, var_of(pr, pr->lane), i32_const(pr, tile->shared.columns), i32_const(pr, WARP_LANES),
               LOOP_NO_UNROLL);
     Place place;
-    if (place_element(pr, load->load.buffer, load->load.subs, NULL, &place, op->span)) {
-        Expr *const dst =
-            call_expr(pr, DTYPE_U32, "shared_address", 1, expr_address(a, tile_vars(pr, tile)->pointer, var_of(pr, i)));
-        Expr *const four = i32_const(pr, 4), *at = place.at, *bytes = four;
-        if (place.inside) {
-            at = expr_select(a, place.inside, place.at, expr_int(a, DTYPE_I64, 0));
-            bytes = expr_select(a, place.inside, four, i32_const(pr, 0));
-        }
-        emit_call(pr, "cp_async_4", 3, dst, expr_address(a, place.pointer, at), bytes);
+    place_element(pr, load->load.buffer, load->load.subs, NULL, &place, op->span);
+    Expr *const dst =
+        call_expr(pr, DTYPE_U32, "shared_address", 1, expr_address(a, tile_vars(pr, tile)->pointer, var_of(pr, i)));
+    Expr *const four = i32_const(pr, 4), *at = place.at, *bytes = four;
+    if (place.inside) {
+        at = expr_select(a, place.inside, place.at, expr_int(a, DTYPE_I64, 0));
+        bytes = expr_select(a, place.inside, four, i32_const(pr, 0));
     }
+    emit_call(pr, "cp_async_4", 3, dst, expr_address(a, place.pointer, at), bytes);
     end_nest(pr, &nest);
 }
 

@@ -24,7 +24,7 @@ void print_register_fence(Printer *pr, const Action *action)
 // A left operand that stays the same through a loop, to registers.
 void print_preload(Printer *pr, const Action *action)
 {
-    Product *const p = op_info(pr->lo, action->op)->product;
+    Product *const p = info_of(pr->lo, action->op)->product;
     const Operand *const a = &p->left;
     const int steps = p->k / 16, rows = p->row_blocks;
     product_vars(pr, p)->preloaded =
@@ -39,7 +39,7 @@ void print_preload(Printer *pr, const Action *action)
 
 void print_product(Printer *pr, const Action *action)
 {
-    Product *const p = op_info(pr->lo, action->op)->product;
+    Product *const p = info_of(pr->lo, action->op)->product;
     switch (p->kind) {
     case PRODUCT_WGMMA: emit_wgmma(pr, p); return;
     case PRODUCT_MMA: emit_mma(pr, p); return;

@@ -94,7 +94,7 @@ void point_register_prefetch(Printer *pr, const StepRows *step)
     Nest block;
     if (!step->is_spread || rows.is_copy) return;
     const Partition partition = pr->lo->partition;
-    pr->lo->partition = rows.it.partition;
+    set_partition(pr, rows.it.partition);
     begin_block(pr, &block);
     lines_here(pr, &rows, &begin);
     for (int l = 0; l < pointed_lines(prefetch->plan); l++) {
@@ -104,7 +104,7 @@ void point_register_prefetch(Printer *pr, const StepRows *step)
             point_lines(pr, &prefetch->line[l].tail, &tail, line);
     }
     end_nest(pr, &block);
-    pr->lo->partition = partition;
+    set_partition(pr, partition);
 }
 
 // ---- loads and conversions

@@ -16,7 +16,7 @@ static int begin_kernel(Printer *pr)
     const int words = declare_parameters(pr);
     declare_rank(pr);
     if (pr->lo->has_producer) {
-        Expr *const alignment = fetch_alignment(pr->lo);
+        Expr *const alignment = pr->lo->fetch_alignment;
         pr->fetch_aligned = alignment ? lower_expr(pr, alignment, NULL) : NULL;
         init_barriers(pr);
     }
@@ -60,7 +60,7 @@ static void begin_producer(Printer *pr, const ScheduleRole *role)
     Expr *const thread = call_expr(pr, DTYPE_I32, "uniform", 1, literal(pr, DTYPE_I32, "(int32_t)threadIdx.x"));
     begin_if(pr, push_nest(pr), i32_op(pr, X_LT, thread, producer_threads(pr->lo)));
     set_registers(pr, role);
-    enter_role(pr->lo, role);
+    enter_role(&pr->own, role);
     declare_threads(pr, 0, pr->lo->partition);
 }
 
@@ -90,13 +90,13 @@ static void print_role_begin(Printer *pr, const ScheduleRole *role)
         return;
     }
     if (role->group <= 0) begin_consumers(pr, role);
-    enter_role(pr->lo, role);
+    enter_role(&pr->own, role);
     if (role->group >= 0) begin_group(pr, role);
 }
 
 static void print_role_end(Printer *pr, const ScheduleRole *role)
 {
-    leave_role(pr->lo);
+    leave_role(&pr->own);
     if (role->kind == ROLE_OF_PRODUCER) {
         begin_else(pr, top_nest(pr));
         return;
@@ -106,15 +106,12 @@ static void print_role_end(Printer *pr, const ScheduleRole *role)
     if (is_last && pr->lo->has_producer) pop_nest(pr);
 }
 
-LoopUnit *print_kernel(Lowering *lo)
+LoopUnit *print_kernel(const Lowering *lo)
 {
     const Schedule *const schedule = lo->builder.schedule;
     Printer *const pr = new_printer(lo);
     LoopList body = loop_list(pr->arena);
     pr->out = &body;
-    lo->role = ROLE_CONSUMER;
-    lo->by_tma = false;
-    lo->walk = 0;
     const int words = begin_kernel(pr), threads = all_threads(lo) + producer_threads(lo);
     for (int i = 0; i < schedule->roles.count; i++) {
         print_role_begin(pr, schedule->roles.items[i]);
@@ -153,7 +150,7 @@ void begin_elements(Printer *pr)
 {
     end_issue(pr);
     begin_else(pr, top_nest(pr));
-    use_elements(pr->lo);
+    use_elements(&pr->own);
 }
 
 void end_boxes(Printer *pr, const Action *action)

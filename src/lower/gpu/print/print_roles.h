@@ -5,7 +5,7 @@
 
 #include "lower/gpu/print/printer.h"
 
-LoopUnit *print_kernel(Lowering *lo);                // with the launch plan; NULL: a diagnostic was reported
+LoopUnit *print_kernel(const Lowering *lo);          // with the launch plan; NULL: a diagnostic was reported
 void begin_boxes(Printer *pr, const Action *action); // SCOPE_ALIGNED; SCOPE_PLAIN: boxes always can be used
 void begin_elements(Printer *pr);
 void end_boxes(Printer *pr, const Action *action);

@@ -37,7 +37,7 @@ void begin_row(Printer *pr, const LoopIndex *index, Nest *nest)
 
 static void load_row_index(Printer *pr, TileOp *op, const Iteration *it)
 {
-    OpInfo *const info = op_info(pr->lo, op);
+    const OpInfo *const info = info_of(pr->lo, op);
     Nest nest;
     begin_row(pr, &op->forall.indices[0], &nest);
     emit_assign(pr, op_vars(pr, info)->early,
@@ -47,7 +47,7 @@ static void load_row_index(Printer *pr, TileOp *op, const Iteration *it)
 
 static void work_out_row_index(Printer *pr, TileOp *op, Iteration *it)
 {
-    const OpInfo *const info = op_info(pr->lo, op);
+    const OpInfo *const info = info_of(pr->lo, op);
     TileOp store = *op->forall.body;
     Nest nest;
     begin_row(pr, &op->forall.indices[0], &nest);
@@ -74,7 +74,14 @@ void print_row_elements(Printer *pr, const RowElements *plan)
 
 // ---- phases of a step
 
-static bool is_fill(Lowering *lo, TileOp *op) { return op_info(lo, op)->fills; }
+static bool has_fill(Printer *pr, TileOp *op)
+{
+    TileOp **body;
+    bool found = info_of(pr->lo, op)->fills;
+    for (int i = 0; op->kind != T_FORALL && (body = tile_bodies(op, i)) != NULL; i++)
+        for (TileOp *inner = *body; inner && !found; inner = inner->next) found = has_fill(pr, inner);
+    return found;
+}
 
 static const StepRows *rows_of(const RowIndexLoop *loop, const TileOp *op)
 {
@@ -88,7 +95,7 @@ static void emit_phase(Printer *pr, const RowIndexLoop *loop, TileOp *block, Pha
 {
     Iteration it = own_iteration();
     for (TileOp *op = block; op; op = op->next) {
-        const OpInfo *const info = op_info(pr->lo, op);
+        const OpInfo *const info = info_of(pr->lo, op);
         Nest nest;
         if (declare_again(pr, op)) continue;
         if (info->is_row_index && phase == LOAD && info->loads_early) {
@@ -98,7 +105,7 @@ static void emit_phase(Printer *pr, const RowIndexLoop *loop, TileOp *block, Pha
         } else if (info->fills && !info->is_row_index && phase == PREFETCH) {
             (pr->register_prefetch ? point_register_prefetch : prefetch_rows)(pr, rows_of(loop, op));
         } else if (op->kind == T_IF) {
-            if (!op_has(pr->lo, op, is_fill)) continue;
+            if (!has_fill(pr, op)) continue;
             begin_if(pr, &nest, lower_expr(pr, op->branch.cond, NULL));
             emit_phase(pr, loop, op->branch.then, phase);
             if (op->branch.otherwise) {
@@ -145,57 +152,58 @@ static void emit_phases(Printer *pr, const RowIndexLoop *loop, Expr *step, bool 
 
 // ---- elements of lists
 
-static bool declare_early(Lowering *lo, TileOp *op, void *context)
+typedef void VisitEarly(Printer *pr, TileOp *op, void *context);
+
+// The row indices of a block that are loaded a step early.
+static void each_early(Printer *pr, TileOp *block, VisitEarly *visit, void *context)
 {
-    Printer *const pr = context;
-    const OpInfo *const info = op_info(lo, op);
-    if (info->is_row_index && info->loads_early)
-        op_vars(pr, info)->early = emit_declare(pr, loop_type(op->forall.body->store.buffer->type), "early", NULL);
-    return op->kind == T_FORALL;
+    for (TileOp *op = block; op; op = op->next) {
+        const OpInfo *const info = info_of(pr->lo, op);
+        TileOp **body;
+        if (info->is_row_index && info->loads_early) visit(pr, op, context);
+        for (int i = 0; op->kind != T_FORALL && (body = tile_bodies(op, i)) != NULL; i++)
+            each_early(pr, *body, visit, context);
+    }
 }
 
-static bool set_early_aside(Lowering *lo, TileOp *op, void *context)
+static void declare_early(Printer *pr, TileOp *op, void *context)
 {
-    Printer *const pr = context;
-    OpVars *const vars = op_vars(pr, op_info(lo, op));
+    (void)context;
+    op_vars(pr, info_of(pr->lo, op))->early =
+        emit_declare(pr, loop_type(op->forall.body->store.buffer->type), "early", NULL);
+}
+
+static void set_early_aside(Printer *pr, TileOp *op, void *context)
+{
+    OpVars *const vars = op_vars(pr, info_of(pr->lo, op));
     vars->first = vars->early;
-    return declare_early(lo, op, context);
+    declare_early(pr, op, context);
 }
 
-static bool swap_early(Lowering *lo, TileOp *op, void *context)
+static void swap_early(Printer *pr, TileOp *op, void *context)
 {
-    Printer *const pr = context;
-    OpVars *const vars = op_vars(pr, op_info(lo, op));
+    (void)context;
+    OpVars *const vars = op_vars(pr, info_of(pr->lo, op));
     Var *const early = vars->early;
     vars->early = vars->first;
     vars->first = early;
-    return op->kind == T_FORALL;
 }
 
-typedef struct Seen {
-    Printer *pr;
-    Expr *all;
-} Seen;
-
-static bool see_early(Lowering *lo, TileOp *op, void *context)
+static void see_early(Printer *pr, TileOp *op, void *context)
 {
-    Seen *const seen = context;
-    Printer *const pr = seen->pr;
-    const OpInfo *const info = op_info(lo, op);
-    Var *const early = op_vars(pr, info)->early;
-    if (!info->is_row_index || !info->loads_early || (early->type != DTYPE_I32 && early->type != DTYPE_U32))
-        return op->kind == T_FORALL;
+    Expr **const all = context;
+    Var *const early = op_vars(pr, info_of(pr->lo, op))->early;
+    if (early->type != DTYPE_I32 && early->type != DTYPE_U32) return;
     Expr *const x = call_expr(pr, DTYPE_I32, "(int32_t)", 1, var_of(pr, early));
-    seen->all = seen->all ? expr_binary(pr->arena, X_BITOR, seen->all, x) : x;
-    return op->kind == T_FORALL;
+    *all = *all ? expr_binary(pr->arena, X_BITOR, *all, x) : x;
 }
 
 Expr *await_lists(Printer *pr, const TileOp *pipeline)
 {
-    Seen seen = { .pr = pr };
-    each_op(pr->lo, pipeline->pipeline.body, see_early, &seen);
-    if (!seen.all) return i32_const(pr, 0);
-    return expr_binary(pr->arena, X_BITAND, seen.all, expr_call(pr->arena, DTYPE_I32, "(int32_t)blockIdx.z", -1, NULL));
+    Expr *all = NULL;
+    each_early(pr, pipeline->pipeline.body, see_early, &all);
+    if (!all) return i32_const(pr, 0);
+    return expr_binary(pr->arena, X_BITAND, all, expr_call(pr->arena, DTYPE_I32, "(int32_t)blockIdx.z", -1, NULL));
 }
 
 // ---- the loop
@@ -239,14 +247,14 @@ void print_first_lists(Printer *pr, const RowIndexLoop *loop)
     pr->row_index_loop = loop;
     pr->end = vars->end;
     pr->row_index_buffer = emit_declare(pr, DTYPE_U32, "row_index_buffer", u32_const(pr, 0));
-    each_op(pr->lo, op->pipeline.body, declare_early, pr);
+    each_early(pr, op->pipeline.body, declare_early, NULL);
     number_threads(pr);
     if (loop->prefetched) declare_register_prefetch(pr, loop->prefetched);
     load_phase(pr, loop, var_of(pr, vars->begin), false);
     if (pr->register_prefetch) { // both steps' elements before any row
-        each_op(pr->lo, op->pipeline.body, set_early_aside, pr);
+        each_early(pr, op->pipeline.body, set_early_aside, NULL);
         load_phase(pr, loop, later(pr, vars->begin, 1), true);
-        each_op(pr->lo, op->pipeline.body, swap_early, pr);
+        each_early(pr, op->pipeline.body, swap_early, NULL);
     }
 }
 
@@ -254,7 +262,7 @@ void print_first_indices(Printer *pr, const RowIndexLoop *loop)
 {
     Var *const begin = pr->round_vars->begin;
     index_phases(pr, loop, var_of(pr, begin), false);
-    if (pr->register_prefetch) each_op(pr->lo, loop->op->pipeline.body, swap_early, pr);
+    if (pr->register_prefetch) each_early(pr, loop->op->pipeline.body, swap_early, NULL);
     load_register_prefetch(pr);
     if (!pr->register_prefetch) load_phase(pr, loop, later(pr, begin, 1), true);
 }

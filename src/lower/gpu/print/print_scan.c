@@ -24,7 +24,7 @@ static void store_sum(Printer *pr, const TileOp *op, Expr **position, DType wide
     Expr *subs[MAX_RANK];
     Buffer *const dst = op->scan.dst.buffer;
     region_element(pr->arena, &op->scan.dst, position, subs);
-    if (!place_element(pr, dst, subs, NULL, &place, op->span)) return;
+    place_element(pr, dst, subs, NULL, &place, op->span);
     Nest cut;
     if (place.inside) // of a view that ends within the slice
         begin_if(pr, &cut, place.inside);
@@ -81,8 +81,8 @@ static void print_shared_scan(Printer *pr, const TileOp *op)
 void print_scan(Printer *pr, const ScanPlan *plan)
 {
     const Partition partition = pr->lo->partition;
-    pr->lo->partition = plan->partition;
+    set_partition(pr, plan->partition);
     if (plan->in_registers) print_register_scan(pr, plan->op);
     else print_shared_scan(pr, plan->op);
-    pr->lo->partition = partition;
+    set_partition(pr, partition);
 }

@@ -1,15 +1,33 @@
 // SPDX-License-Identifier: MIT
 // printer.c - printing: the state of the pass, and the variables of what was decided.
 #include "lower/gpu/print/printer.h"
+#include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/facts/roles.h"
 
-Printer *new_printer(Lowering *lo)
+Printer *new_printer(const Lowering *lo)
 {
     Arena *const a = lo->arena;
     const Table none = { .arena = a };
-    return NEW(a, Printer, .arena = a, .lo = lo, .unit = NEW(a, LoopUnit, .arena = a), .helpers = { .arena = a },
-               .tensors = NEW_ARRAY(a, Var *, lo->kernel->n_buffers + 1), .tile_vars = none, .ring_vars = none,
-               .product_vars = none, .op_vars = none);
+    Printer *const pr =
+        NEW(a, Printer, .arena = a, .own = *lo, .unit = NEW(a, LoopUnit, .arena = a), .helpers = { .arena = a },
+            .tensors = NEW_ARRAY(a, Var *, lo->kernel->n_buffers + 1), .tile_vars = none, .ring_vars = none,
+            .product_vars = none, .op_vars = none, .early_loads = none);
+    pr->lo = &pr->own;
+    leave_role(&pr->own);
+    return pr;
+}
+
+void set_partition(Printer *pr, Partition partition) { pr->own.partition = partition; }
+
+Iteration *early_loads(Printer *pr, const Iteration *planned)
+{
+    void **const at = table_at(&pr->early_loads, planned);
+    if (!*at) {
+        *at = NEW(pr->arena, Iteration);
+        *(Iteration *)*at = *planned;
+    }
+    return *at;
 }
 
 TileVars *tile_vars(Printer *pr, const TileInfo *tile)

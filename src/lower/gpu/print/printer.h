@@ -21,25 +21,26 @@ typedef struct Threads {
     Var *lane, *warp, *thread, *of_all;
 } Threads;
 
-// All that changes while printing. What was decided does not: printing reads it through `lo`, of which it sets where it is
-// (roles.c), and no more.
+// All that changes while printing. What was decided does not: printing reads it through `lo`. Only where it is, the role
+// and the partition of the statement at hand (roles.c), is its own: of a copy that the roles set, and set_partition().
 struct Printer {
     Arena *arena;
-    Lowering *lo;
+    const Lowering *lo;
+    Lowering own; // what `lo` is
     LoopUnit *unit;
     LoopList *out;
     Text helpers; // instruction wrappers of exactly the shapes in use
     bool traps;   // some code may stop the kernel
     Var **vars;
-    int n_vars;                                        // by Tile IR variable id: the variable that stands for it
-    Table tile_vars, ring_vars, product_vars, op_vars; // by what they belong to: see below
-    const Action *next_part;                           // of the action at hand
-    VEC(Nest *) nests;                                 // of the actions around
-    VEC(Threads) threads;                              // before each of the actions around
-    Var *lane, *warp, *group, *thread;                 // numbers among the consumers (or in the producer)
-    Var *thread_of_all, *group_of_all;                 // `thread` counts within the group where statements are placed
-    Var *rank;                                         // within the cluster
-    Var **tensors;                                     // by buffer id: pointer variables
+    int n_vars; // by Tile IR variable id: the variable that stands for it
+    Table tile_vars, ring_vars, product_vars, op_vars, early_loads; // by what they belong to: see below
+    const Action *next_part;                                        // of the action at hand
+    VEC(Nest *) nests;                                              // of the actions around
+    VEC(Threads) threads;                                           // before each of the actions around
+    Var *lane, *warp, *group, *thread;                              // numbers among the consumers (or in the producer)
+    Var *thread_of_all, *group_of_all; // `thread` counts within the group where statements are placed
+    Var *rank;                         // within the cluster
+    Var **tensors;                     // by buffer id: pointer variables
     Var **grid_extents, **numbered_extents, *tiles_total; // numbered: neighbours in a cluster count as one
     Expr *fetch_aligned;                                  // boxes can be used at all; NULL: always
     bool is_muted;                                        // another group makes this statement's stores
@@ -76,10 +77,12 @@ typedef struct OpVars {
     Line *lines;        // of a gather, looked up already
 } OpVars;
 
-Printer *new_printer(Lowering *lo);
+Printer *new_printer(const Lowering *lo);
+void set_partition(Printer *pr, Partition partition);
 TileVars *tile_vars(Printer *pr, const TileInfo *tile); // all of them are zero at first
 RingVars *ring_vars(Printer *pr, const RingState *ring_state);
 ProductVars *product_vars(Printer *pr, const Product *product);
 OpVars *op_vars(Printer *pr, const OpInfo *info);
+Iteration *early_loads(Printer *pr, const Iteration *planned); // the same with variables, once its loads are printed
 
 #endif

@@ -117,7 +117,7 @@ static void unify(Printer *pr, Expr **a, Expr **b)
 
 static bool leaves_registers(const Expr *x, void *context)
 {
-    const Lowering *const lo = context;
+    const Lowering *const lo = ((const Printer *)context)->lo;
     return x->kind == E_ATOMIC || x->kind == E_CALL ||
            (x->kind == E_LOAD && !is_fragment_in_registers(lo, x->load.buffer));
 }
@@ -126,7 +126,7 @@ static bool leaves_registers(const Expr *x, void *context)
 // division stands under a condition: what is the same for neighbours the compiler then computes once.
 static Expr *divide(Printer *pr, const Expr *x, Expr *a, Expr *b, const Iteration *it)
 {
-    if (!it || expr_is_const(b) || expr_any(x->op.b, leaves_registers, pr->lo))
+    if (!it || expr_is_const(b) || expr_any(x->op.b, leaves_registers, pr))
         return call_expr(pr, DTYPE_F32, "math_div", 2, a, b);
     Var *const divisor = emit_declare(pr, DTYPE_F32, "divisor", b);
     Var *const inverse =
@@ -195,7 +195,7 @@ static Expr *lower_load(Printer *pr, Expr *x, const Iteration *it)
     for (int i = 0; it && i < it->n_loaded; i++)
         if (expr_equal(it->loaded[i].load, x)) return loaded_element(pr, it, i);
     Place place;
-    if (!place_element(pr, x->load.buffer, x->load.subs, it, &place, x->span)) return zero_of(pr->lo, type);
+    place_element(pr, x->load.buffer, x->load.subs, it, &place, x->span);
     Expr *const element = test_written(pr, &place, element_at(pr, &place, x->load.buffer->type), x->span);
     return place.inside ? expr_select(pr->arena, place.inside, element, zero_of(pr->lo, type)) : element;
 }
@@ -210,7 +210,7 @@ static Expr *lower_atomic(Printer *pr, Expr *x, const Iteration *it)
 {
     const DType type = loop_type(x->atomic.buffer->type);
     Place place;
-    if (!place_element(pr, x->atomic.buffer, x->atomic.subs, it, &place, x->span)) return zero_of(pr->lo, type);
+    place_element(pr, x->atomic.buffer, x->atomic.subs, it, &place, x->span);
     Expr *const address = expr_address(pr->arena, place.pointer, place.at);
     Expr *const value = lower_as(pr, x->atomic.buffer->type, x->atomic.value, it);
     Expr *call;
@@ -245,8 +245,11 @@ Expr *lower_expr(Printer *pr, Expr *x, const Iteration *it)
         Expr *const cond = lower_expr(pr, x->select.cond, it);
         Expr *first = lower_expr(pr, x->select.a, it), *second = lower_expr(pr, x->select.b, it);
         unify(pr, &first, &second);
-        return computes_both(pr, x, it) ? call_expr(pr, first->type, "choose", 3, cond, first, second)
-                                        : expr_select(a, cond, first, second);
+        // Both are computed where one divides: a branch per element would hide what rows have in common.
+        if (it && first->type == DTYPE_F32 && (expr_any(x, is_division, NULL)) &&
+            !expr_any(x->select.a, leaves_registers, pr) && !expr_any(x->select.b, leaves_registers, pr))
+            return call_expr(pr, DTYPE_F32, "choose", 3, cond, first, second);
+        return expr_select(a, cond, first, second);
     }
     case E_CONVERT: return to_dtype(pr, x->type, x->convert.a->type, lower_expr(pr, x->convert.a, it));
     case E_BITCAST: {

@@ -29,7 +29,7 @@ void apply_update(Printer *pr, TileOp *update, Expr *value, DType type, const It
 {
     Place place;
     Buffer *const buffer = update->update.buffer;
-    if (!place_element(pr, buffer, update->update.subs, it, &place, update->span)) return;
+    place_element(pr, buffer, update->update.subs, it, &place, update->span);
     Expr *const there = test_written(pr, &place, element_at(pr, &place, buffer->type), update->span);
     Expr *const made = combine(pr, update, update->update.op, type, to_dtype(pr, type, buffer->type, there), value);
     store_at(pr, &place, to_dtype(pr, buffer->type, type, made), it);
@@ -85,7 +85,8 @@ static void emit_store(Printer *pr, TileOp *op, Iteration *it)
         }
     Expr *const value = lower_as(pr, op->store.buffer->type, op->store.value, it);
     Place place;
-    if (place_element(pr, op->store.buffer, op->store.subs, it, &place, op->span)) store_at(pr, &place, value, it);
+    place_element(pr, op->store.buffer, op->store.subs, it, &place, op->span);
+    store_at(pr, &place, value, it);
 }
 
 static void emit_atomic(Printer *pr, TileOp *op, Iteration *it)
@@ -206,7 +207,7 @@ void emit_thread_op(Printer *pr, TileOp *op, Iteration *it)
     case T_FILL:
     case T_COPY:
     case T_ATOMIC_TILE:
-    case T_FORALL: emit_thread_loops(pr, as_map(pr->lo, op), it); return;
+    case T_FORALL: emit_thread_loops(pr, map_of(pr->lo, op), it); return;
     case T_FOR: emit_thread_for(pr, op, it); return;
     case T_WHILE: emit_thread_while(pr, op, it); return;
     case T_IF: emit_thread_if(pr, op, it); return;
