@@ -514,7 +514,7 @@ kiln_status call_inputs_kernel(const Call *call, const char *file, const char *n
 
 kiln_status call_size(Call *call, size_t *bytes)
 {
-    if (prepared_size(call->kernel, call->args, call->n_args, bytes)) return KILN_OK;
+    if (prepared_size_of_shapes(call->kernel, call->args, call->n_args, bytes)) return KILN_OK;
     // A tensor that only has its shape gets an address of its own, so that it overlaps no other.
     for (int i = 0; call->sizing && i < call->n_args; i++)
         if (call->args[i].kind == KILN_ARG_TENSOR) {

@@ -176,12 +176,12 @@ static Kept *find_kept(kiln_kernel *kernel, const kiln_arg *args, int n_args)
 
 // ---- addresses
 
-// The addresses of all places, and whether they are there, aligned, and as far apart as they must be: whether
+// The addresses of the first n places, and whether they are there, aligned, and as far apart as they must be: whether
 // elements of those that are not do overlap is found out the long way.
-static bool find_addresses(const Kept *kept, const kiln_arg *args, const void *workspace, uintptr_t *at)
+static bool find_addresses(const Kept *kept, int n, const kiln_arg *args, const void *workspace, uintptr_t *at)
 {
     uintptr_t begin[PLACES_MOST], end[PLACES_MOST];
-    for (int i = 0; i < kept->n_places; i++) {
+    for (int i = 0; i < n; i++) {
         const Place *const place = &kept->places[i];
         if (!place->is_used) continue;
         at[i] = i < kept->n_args ? (uintptr_t)args[i].tensor->data : (uintptr_t)workspace + place->offset;
@@ -223,8 +223,8 @@ bool prepared_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *a
     uintptr_t at[PLACES_MOST];
     Kept *const kept = find_kept(kernel, args, n_args);
     if (!kept) return false;
-    const bool fits =
-        kept->ran && workspace_fits(kept, workspace, workspace_bytes) && find_addresses(kept, args, workspace, at);
+    const bool fits = kept->ran && workspace_fits(kept, workspace, workspace_bytes) &&
+                      find_addresses(kept, kept->n_places, args, workspace, at);
     *status = KILN_OK;
     for (const KeptStep *s = kept->steps; fits && !*status && s; s = s->next) *status = run_step(s, stream, at);
     end_use(kept);
@@ -232,6 +232,17 @@ bool prepared_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *a
 }
 
 bool prepared_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes)
+{
+    uintptr_t at[PLACES_MOST];
+    Kept *const kept = find_kept(kernel, args, n_args);
+    if (!kept) return false;
+    const bool fits = find_addresses(kept, kept->n_args, args, NULL, at);
+    if (fits) *bytes = kept->bytes;
+    end_use(kept);
+    return fits;
+}
+
+bool prepared_size_of_shapes(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes)
 {
     Kept *const kept = find_kept(kernel, args, n_args);
     if (!kept) return false;

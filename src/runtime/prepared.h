@@ -13,8 +13,11 @@
 // Launches it, if it agrees with a kept one; false: it takes the long way.
 bool prepared_launch(kiln_kernel *kernel, kiln_stream *stream, const kiln_arg *args, int n_args, void *workspace,
                      size_t workspace_bytes, kiln_status *status);
-// The bytes of its workspace, if a call that agrees has asked or run before. They depend on no address, and none is looked at.
+// The bytes of its workspace, if a call that agrees has asked or run before, and the arguments' addresses are such that it
+// would be answered the long way.
 bool prepared_size(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
+// The same of arguments that are shapes alone: no address is looked at.
+bool prepared_size_of_shapes(kiln_kernel *kernel, const kiln_arg *args, int n_args, size_t *bytes);
 
 // ---- what the long way leaves: begin, one step for each launch in order, end. Out of memory: nothing is kept.
 

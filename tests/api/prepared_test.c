@@ -161,6 +161,12 @@ static void operators_keep_their_steps(void **state)
     assert_ok(kiln_workspace_size(twice, args, 4, &bytes));
     assert_true(prepared_size(twice, args, 4, &again));
     assert_true(bytes == sizeof x[0] && bytes == again);
+    tx.data = NULL; // what the first call refuses, a later one does; shapes alone have a size
+    assert_fails(kiln_workspace_size(twice, args, 4, &bytes), KILN_BAD_ARGUMENT, "'X' has no data");
+    assert_true(prepared_size_of_shapes(twice, args, 4, &again) && again == sizeof x[0]);
+    tx.data = (char *)x + 2;
+    assert_fails(kiln_workspace_size(twice, args, 4, &bytes), KILN_BAD_ALIGNMENT, "'X'");
+    tx.data = x;
     assert_false(is_prepared(twice, args, workspace[0])); // its size is known, not its steps
     assert_ok(kiln_launch_with(twice, NULL, args, 4, workspace[0], sizeof workspace[0]));
     ty.data = y[1];

@@ -470,16 +470,22 @@ static bool release_one(Lowering *lo, TileOp *op, MapUses *uses, const char *why
     return false;
 }
 
+static bool see_forall(Lowering *lo, TileOp *op, Iteration *it, MapUses *uses)
+{
+    if (op->kind != T_FORALL) return false;
+    choose_iteration(lo, op, it);
+    map_uses(lo, op, uses);
+    return true;
+}
+
 // A fragment leads a forall whose result runs along an index that it does not have: each thread would loop over that
 // index, and hold no element of the result. Without its layout the index is divided like the others.
 static bool release_result(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_FORALL) return false;
     Iteration it;
     MapUses uses = { 0 };
-    choose_iteration(lo, op, &it);
-    map_uses(lo, op, &uses);
     bool is_looped = false;
+    if (!see_forall(lo, op, &it, &uses)) return false;
     for (int i = 0; i < uses.count; i++)
         is_looped |= uses.items[i].op->kind == T_UPDATE && result_is_looped(uses.items[i].op, &it);
     return is_looped && release_one(lo, op, &uses, "a result runs along an index that it does not have");
@@ -488,12 +494,9 @@ static bool release_result(Lowering *lo, TileOp *op, void *context)
 // A fragment that several threads hold leads a forall that changes what they all read.
 static bool release_replicas(Lowering *lo, TileOp *op, void *context)
 {
-    if (op->kind != T_FORALL) return false;
     Iteration it;
     MapUses uses = { 0 };
-    choose_iteration(lo, op, &it);
-    map_uses(lo, op, &uses);
-    return !it.is_linear && replicas_would_race(lo, op, &uses, &it.layout) &&
+    return see_forall(lo, op, &it, &uses) && !it.is_linear && replicas_would_race(lo, op, &uses, &it.layout) &&
            release_one(lo, op, &uses, "threads that hold the same of it read what one of them changes");
 }
 
