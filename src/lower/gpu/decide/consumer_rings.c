@@ -9,7 +9,7 @@
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 

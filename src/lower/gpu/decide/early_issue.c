@@ -14,7 +14,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/decide/products.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 

@@ -16,7 +16,7 @@
 #include "lower/gpu/decide/explain.h"
 #include "lower/gpu/decide/known_values.h"
 #include "lower/gpu/decide/producer_group.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/info.h"
 

@@ -9,7 +9,7 @@
 // before: the tile's buffer is free      after: copies are in flight, until a full barrier counts them or
 //         wait_for_copies(); print_gather.c prints them
 #include "lower/gpu/decide/rows.h"
-#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/info.h"
 
 enum { LOOKED_UP_MAX = 8 }; // lines of all that are looked up together: a pointer of each is kept

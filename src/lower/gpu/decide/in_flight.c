@@ -5,7 +5,7 @@
 // be done, the ring buffers that it read are released.
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/product.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/info.h"
 

@@ -15,7 +15,7 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/groups.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/facts/info.h"
 
 enum { OTHER_REGISTERS = 40, BESIDE_GROUP = 24 }; // of a thread, beside its fragments and operands

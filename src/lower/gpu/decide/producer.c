@@ -16,8 +16,7 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/decide/producer_group.h"
-#include "lower/gpu/decide/rings.h"
-#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 

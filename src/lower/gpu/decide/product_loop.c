@@ -5,7 +5,7 @@
 // is overwritten by the first step instead of being filled: filling takes time in which no product is under way.
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/product.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"

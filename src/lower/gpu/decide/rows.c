@@ -10,7 +10,7 @@
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
-#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/info.h"
 
 // ---- what is loaded

@@ -5,7 +5,7 @@
 //         numbers
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/registers.h"
-#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/decide/memory.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/decide/multistage.h"

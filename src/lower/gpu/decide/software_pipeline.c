@@ -13,7 +13,7 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/registers.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 

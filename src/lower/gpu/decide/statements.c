@@ -13,7 +13,7 @@
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/decide/products.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"

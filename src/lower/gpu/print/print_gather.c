@@ -4,7 +4,7 @@
 // before: the partition is that of the rows      after: from a look-up to its copy op_info()->lines are the lines
 #include "lower/gpu/print/print_rows.h"
 #include "lower/gpu/facts/elementwise.h"
-#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/info.h"
 
 // ---- looked up

@@ -8,7 +8,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/decide/producer.h"
 #include "lower/gpu/print/rounds.h"
-#include "lower/gpu/facts/rings.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/print/tma.h"

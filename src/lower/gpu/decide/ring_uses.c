@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// rings.c - when the roles advance and release rings; print_rings.c has the mbarriers.
+// ring_uses.c - when the roles advance and release rings; print_rings.c has the mbarriers.
 //
 // A buffer is full when all threads that fill it have arrived and all announced bytes are there; it is empty when one
 // lane of each warp that uses it has arrived. The rings advance at the end of every pass through the block that
 // declares their tiles, in the consumers' walk and in the producer's.
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/rings.h"
+#include "lower/gpu/decide/ring_uses.h"
 #include "lower/gpu/facts/info.h"
 
 // ---- who uses a ring

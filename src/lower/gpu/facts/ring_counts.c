@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rings.c - how many arrive at a ring's barriers, and what the producer group fills rings with.
-#include "lower/gpu/facts/rings.h"
+// ring_counts.c - how many arrive at a ring's barriers, and what the producer group fills rings with.
+#include "lower/gpu/facts/ring_counts.h"
 
 // Groups that release a ring's buffers.
 static int user_groups(const Lowering *lo, const Ring *ring)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// rings.h - how many arrive at a ring's barriers, and what the producer group fills rings with.
-#ifndef KILN_LOWER_GPU_FACTS_RINGS_H
-#define KILN_LOWER_GPU_FACTS_RINGS_H
+// ring_counts.h - how many arrive at a ring's barriers, and what the producer group fills rings with.
+#ifndef KILN_LOWER_GPU_FACTS_RING_COUNTS_H
+#define KILN_LOWER_GPU_FACTS_RING_COUNTS_H
 
 #include "lower/gpu/facts/lowering.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// rings.h - rings while they are used: who uses their tiles first and last, and where buffers are released.
-#ifndef KILN_LOWER_GPU_DECIDE_RINGS_H
-#define KILN_LOWER_GPU_DECIDE_RINGS_H
+// ring_uses.h - rings while they are used: who uses their tiles first and last, and where buffers are released.
+#ifndef KILN_LOWER_GPU_DECIDE_RING_USES_H
+#define KILN_LOWER_GPU_DECIDE_RING_USES_H
 
 #include "lower/gpu/facts/lowering.h"
 

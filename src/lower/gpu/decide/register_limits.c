@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// registers.c - whether a thread can hold what products must hold at one time, and how many registers there are, said.
-#include "lower/gpu/decide/registers.h"
+// register_limits.c - whether a thread can hold what products must hold at one time, and how many registers there are, said.
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/partition.h"
