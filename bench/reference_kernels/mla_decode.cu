@@ -9,6 +9,51 @@
 // Read beside docs/hopper.md, "MLA decode". Built by reference_kernels.py.
 #include "prelude.cuh"
 
+// ---- runs of instructions: 64 columns of a panel, or 64 keys
+
+template <u32 A, u32 B> DEVICE void scores_of_64(float (&s)[32], u32 d, int add)
+{
+    wgmma_64x64x16_bf16_ss_at<A, B>(s, d, add); wgmma_64x64x16_bf16_ss_at<A + 2, B + 2>(s, d, 1);
+    wgmma_64x64x16_bf16_ss_at<A + 4, B + 4>(s, d, 1); wgmma_64x64x16_bf16_ss_at<A + 6, B + 6>(s, d, 1);
+}
+template <u32 B> DEVICE void scores_of_rope(float (&s)[32], const u32 *qr, u32 d)
+{
+    wgmma_64x64x16_bf16_rs_at<B>(s, qr[0], qr[1], qr[2], qr[3], d, 1);
+    wgmma_64x64x16_bf16_rs_at<B + 2>(s, qr[4], qr[5], qr[6], qr[7], d, 1);
+    wgmma_64x64x16_bf16_rs_at<B + 4>(s, qr[8], qr[9], qr[10], qr[11], d, 1);
+    wgmma_64x64x16_bf16_rs_at<B + 6>(s, qr[12], qr[13], qr[14], qr[15], d, 1);
+}
+template <u32 B> DEVICE void add_values(float (&o)[128], const u32 *p, u32 d, int add)
+{
+    wgmma_64x256x16_bf16_rs_t_at<B>(o, p[0], p[1], p[2], p[3], d, add);
+    wgmma_64x256x16_bf16_rs_t_at<B + 128>(o, p[4], p[5], p[6], p[7], d, 1);
+    wgmma_64x256x16_bf16_rs_t_at<B + 256>(o, p[8], p[9], p[10], p[11], d, 1);
+    wgmma_64x256x16_bf16_rs_t_at<B + 384>(o, p[12], p[13], p[14], p[15], d, 1);
+}
+DEVICE void store_64(u32 at, const u32 *p)
+{
+    #pragma unroll
+    for (int i = 0; i < 4; i++) stmatrix_x4(at ^ 32*i, p[4*i], p[4*i + 1], p[4*i + 2], p[4*i + 3]);
+}
+template <int FIRST> DEVICE void store_64(u32 at, const float *x)
+{
+    #pragma unroll
+    for (int i = FIRST; i < FIRST + 32; i += 8)
+        stmatrix_x4(at ^ 4*(i - FIRST), pack_bf16(x[i], x[i + 1]), pack_bf16(x[i + 2], x[i + 3]), pack_bf16(x[i + 4], x[i + 5]), pack_bf16(x[i + 6], x[i + 7]));
+}
+template <int FIRST> DEVICE void store_64(u32 at, const float *x, float inv0, float inv1)
+{
+    #pragma unroll
+    for (int i = FIRST; i < FIRST + 32; i += 8)
+        stmatrix_x4(at ^ 4*(i - FIRST), pack_bf16(x[i]*inv0, x[i + 1]*inv0), pack_bf16(x[i + 2]*inv1, x[i + 3]*inv1), pack_bf16(x[i + 4]*inv0, x[i + 5]*inv0), pack_bf16(x[i + 6]*inv1, x[i + 7]*inv1));
+}
+DEVICE void clear_panels(u32 at, u32 from, int n)
+{
+    #pragma unroll
+    for (int i = 0; i < n; i++)
+        for (u32 x = from; x < 8192; x += 1536) st_shared_v4(at + 8192*i + x, 0, 0, 0, 0);
+}
+
 // tiles: q 0, al ar bl br 65536.., ap bp 196608, xa xb 212992, vectors 229376, barriers 230400; 230656 bytes
 extern "C" __global__ void __launch_bounds__(384, 1)
 kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap tk, const __grid_constant__ TensorMap tp,
@@ -182,43 +227,32 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                     wgmma_fence();
                     mbar_wait(base + 230400, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<0, 4096>(s, d, 0); wgmma_64x64x16_bf16_ss_at<2, 4098>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<4, 4100>(s, d, 1); wgmma_64x64x16_bf16_ss_at<6, 4102>(s, d, 1);
+                    scores_of_64<0, 4096>(s, d, 0);
                     mbar_wait(base + 230408, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<512, 4608>(s, d, 1); wgmma_64x64x16_bf16_ss_at<514, 4610>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<516, 4612>(s, d, 1); wgmma_64x64x16_bf16_ss_at<518, 4614>(s, d, 1);
+                    scores_of_64<512, 4608>(s, d, 1);
                     mbar_wait(base + 230416, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<1024, 5120>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1026, 5122>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<1028, 5124>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1030, 5126>(s, d, 1);
+                    scores_of_64<1024, 5120>(s, d, 1);
                     mbar_wait(base + 230424, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<1536, 5632>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1538, 5634>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<1540, 5636>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1542, 5638>(s, d, 1);
+                    scores_of_64<1536, 5632>(s, d, 1);
                     wgmma_fence();
                     mbar_wait(base + 230432, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<2048, 6144>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2050, 6146>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<2052, 6148>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2054, 6150>(s, d, 1);
+                    scores_of_64<2048, 6144>(s, d, 1);
                     mbar_wait(base + 230440, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<2560, 6656>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2562, 6658>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<2564, 6660>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2566, 6662>(s, d, 1);
+                    scores_of_64<2560, 6656>(s, d, 1);
                     mbar_wait(base + 230448, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<3072, 7168>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3074, 7170>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<3076, 7172>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3078, 7174>(s, d, 1);
+                    scores_of_64<3072, 7168>(s, d, 1);
                     mbar_wait(base + 230456, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<3584, 7680>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3586, 7682>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<3588, 7684>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3590, 7686>(s, d, 1);
+                    scores_of_64<3584, 7680>(s, d, 1);
                     mbar_wait(base + 230464, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_rs_at<12288>(s, qr[0], qr[1], qr[2], qr[3], d, 1);
-                    wgmma_64x64x16_bf16_rs_at<12290>(s, qr[4], qr[5], qr[6], qr[7], d, 1);
-                    wgmma_64x64x16_bf16_rs_at<12292>(s, qr[8], qr[9], qr[10], qr[11], d, 1);
-                    wgmma_64x64x16_bf16_rs_at<12294>(s, qr[12], qr[13], qr[14], qr[15], d, 1);
+                    scores_of_rope<12288>(s, qr, d);
                     wgmma_commit();
                     if (lane == 0) tma_wait_read(0);                        // the last output has left xa
                     __syncwarp();
@@ -262,17 +296,11 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         SCALE_128(lo, fix0, fix1);
                         }
                         wgmma_fence();
-                        wgmma_64x256x16_bf16_rs_t_at<4096>(lo, p[0], p[1], p[2], p[3], d, n != first);
-                        wgmma_64x256x16_bf16_rs_t_at<4224>(lo, p[4], p[5], p[6], p[7], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<4352>(lo, p[8], p[9], p[10], p[11], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<4480>(lo, p[12], p[13], p[14], p[15], d, 1);
+                        add_values<4096>(lo, p, d, n != first);
                         wgmma_commit();
                         bar_sync(2, 256); top0 = ld_shared(vec + 256); top1 = ld_shared(vec + 288); fix0 = exp2_fast((a0 - top0)*c);
                         fix1 = exp2_fast((a1 - top1)*c); sum0 *= fix0; sum1 *= fix1; SCALE_32(s, fix0, fix1);
-                        stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7]));
-                        stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(s[8], s[9]), pack_bf16(s[10], s[11]), pack_bf16(s[12], s[13]), pack_bf16(s[14], s[15]));
-                        stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(s[16], s[17]), pack_bf16(s[18], s[19]), pack_bf16(s[20], s[21]), pack_bf16(s[22], s[23]));
-                        stmatrix_x4((base + 212992 + x_at) ^ 96, pack_bf16(s[24], s[25]), pack_bf16(s[26], s[27]), pack_bf16(s[28], s[29]), pack_bf16(s[30], s[31]));
+                        store_64<0>(base + 212992 + x_at, s);
                         fence_async();
                         bar_arrive(3, 256);
                         mbar_wait(base + 230400, phase);
@@ -294,43 +322,32 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         wgmma_fence();
                         mbar_wait(base + 230400, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<0, 4096>(s, d, 0); wgmma_64x64x16_bf16_ss_at<2, 4098>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<4, 4100>(s, d, 1); wgmma_64x64x16_bf16_ss_at<6, 4102>(s, d, 1);
+                        scores_of_64<0, 4096>(s, d, 0);
                         mbar_wait(base + 230408, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<512, 4608>(s, d, 1); wgmma_64x64x16_bf16_ss_at<514, 4610>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<516, 4612>(s, d, 1); wgmma_64x64x16_bf16_ss_at<518, 4614>(s, d, 1);
+                        scores_of_64<512, 4608>(s, d, 1);
                         mbar_wait(base + 230416, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<1024, 5120>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1026, 5122>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<1028, 5124>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1030, 5126>(s, d, 1);
+                        scores_of_64<1024, 5120>(s, d, 1);
                         mbar_wait(base + 230424, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<1536, 5632>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1538, 5634>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<1540, 5636>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1542, 5638>(s, d, 1);
+                        scores_of_64<1536, 5632>(s, d, 1);
                         wgmma_fence();
                         mbar_wait(base + 230432, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<2048, 6144>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2050, 6146>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<2052, 6148>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2054, 6150>(s, d, 1);
+                        scores_of_64<2048, 6144>(s, d, 1);
                         mbar_wait(base + 230440, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<2560, 6656>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2562, 6658>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<2564, 6660>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2566, 6662>(s, d, 1);
+                        scores_of_64<2560, 6656>(s, d, 1);
                         mbar_wait(base + 230448, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<3072, 7168>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3074, 7170>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<3076, 7172>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3078, 7174>(s, d, 1);
+                        scores_of_64<3072, 7168>(s, d, 1);
                         mbar_wait(base + 230456, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<3584, 7680>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3586, 7682>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<3588, 7684>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3590, 7686>(s, d, 1);
+                        scores_of_64<3584, 7680>(s, d, 1);
                         mbar_wait(base + 230464, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_rs_at<12288>(s, qr[0], qr[1], qr[2], qr[3], d, 1);
-                        wgmma_64x64x16_bf16_rs_at<12290>(s, qr[4], qr[5], qr[6], qr[7], d, 1);
-                        wgmma_64x64x16_bf16_rs_at<12292>(s, qr[8], qr[9], qr[10], qr[11], d, 1);
-                        wgmma_64x64x16_bf16_rs_at<12294>(s, qr[12], qr[13], qr[14], qr[15], d, 1);
+                        scores_of_rope<12288>(s, qr, d);
                         wgmma_commit();
                     }
                     {
@@ -373,17 +390,11 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         SCALE_128(lo, fix0, fix1);
                         }
                         wgmma_fence();
-                        wgmma_64x256x16_bf16_rs_t_at<4096>(lo, p[0], p[1], p[2], p[3], d, n != first);
-                        wgmma_64x256x16_bf16_rs_t_at<4224>(lo, p[4], p[5], p[6], p[7], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<4352>(lo, p[8], p[9], p[10], p[11], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<4480>(lo, p[12], p[13], p[14], p[15], d, 1);
+                        add_values<4096>(lo, p, d, n != first);
                         wgmma_commit();
                         bar_sync(2, 256); top0 = ld_shared(vec + 256); top1 = ld_shared(vec + 288); fix0 = exp2_fast((a0 - top0)*c);
                         fix1 = exp2_fast((a1 - top1)*c); sum0 *= fix0; sum1 *= fix1; SCALE_32(s, fix0, fix1);
-                        stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7]));
-                        stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(s[8], s[9]), pack_bf16(s[10], s[11]), pack_bf16(s[12], s[13]), pack_bf16(s[14], s[15]));
-                        stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(s[16], s[17]), pack_bf16(s[18], s[19]), pack_bf16(s[20], s[21]), pack_bf16(s[22], s[23]));
-                        stmatrix_x4((base + 212992 + x_at) ^ 96, pack_bf16(s[24], s[25]), pack_bf16(s[26], s[27]), pack_bf16(s[28], s[29]), pack_bf16(s[30], s[31]));
+                        store_64<0>(base + 212992 + x_at, s);
                         fence_async();
                         bar_arrive(3, 256);
                         mbar_wait(base + 230400, phase);
@@ -462,37 +473,25 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                 } else {
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(lo[0]*inv0, lo[1]*inv0), pack_bf16(lo[2]*inv1, lo[3]*inv1), pack_bf16(lo[4]*inv0, lo[5]*inv0), pack_bf16(lo[6]*inv1, lo[7]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(lo[8]*inv0, lo[9]*inv0), pack_bf16(lo[10]*inv1, lo[11]*inv1), pack_bf16(lo[12]*inv0, lo[13]*inv0), pack_bf16(lo[14]*inv1, lo[15]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(lo[16]*inv0, lo[17]*inv0), pack_bf16(lo[18]*inv1, lo[19]*inv1), pack_bf16(lo[20]*inv0, lo[21]*inv0), pack_bf16(lo[22]*inv1, lo[23]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 96, pack_bf16(lo[24]*inv0, lo[25]*inv0), pack_bf16(lo[26]*inv1, lo[27]*inv1), pack_bf16(lo[28]*inv0, lo[29]*inv0), pack_bf16(lo[30]*inv1, lo[31]*inv1));
+                    store_64<0>(base + 212992 + x_at, lo, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 0, m*64 + warp*16, b); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(lo[32]*inv0, lo[33]*inv0), pack_bf16(lo[34]*inv1, lo[35]*inv1), pack_bf16(lo[36]*inv0, lo[37]*inv0), pack_bf16(lo[38]*inv1, lo[39]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(lo[40]*inv0, lo[41]*inv0), pack_bf16(lo[42]*inv1, lo[43]*inv1), pack_bf16(lo[44]*inv0, lo[45]*inv0), pack_bf16(lo[46]*inv1, lo[47]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(lo[48]*inv0, lo[49]*inv0), pack_bf16(lo[50]*inv1, lo[51]*inv1), pack_bf16(lo[52]*inv0, lo[53]*inv0), pack_bf16(lo[54]*inv1, lo[55]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 96, pack_bf16(lo[56]*inv0, lo[57]*inv0), pack_bf16(lo[58]*inv1, lo[59]*inv1), pack_bf16(lo[60]*inv0, lo[61]*inv0), pack_bf16(lo[62]*inv1, lo[63]*inv1));
+                    store_64<32>(base + 212992 + x_at, lo, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 64, m*64 + warp*16, b); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(lo[64]*inv0, lo[65]*inv0), pack_bf16(lo[66]*inv1, lo[67]*inv1), pack_bf16(lo[68]*inv0, lo[69]*inv0), pack_bf16(lo[70]*inv1, lo[71]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(lo[72]*inv0, lo[73]*inv0), pack_bf16(lo[74]*inv1, lo[75]*inv1), pack_bf16(lo[76]*inv0, lo[77]*inv0), pack_bf16(lo[78]*inv1, lo[79]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(lo[80]*inv0, lo[81]*inv0), pack_bf16(lo[82]*inv1, lo[83]*inv1), pack_bf16(lo[84]*inv0, lo[85]*inv0), pack_bf16(lo[86]*inv1, lo[87]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 96, pack_bf16(lo[88]*inv0, lo[89]*inv0), pack_bf16(lo[90]*inv1, lo[91]*inv1), pack_bf16(lo[92]*inv0, lo[93]*inv0), pack_bf16(lo[94]*inv1, lo[95]*inv1));
+                    store_64<64>(base + 212992 + x_at, lo, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 128, m*64 + warp*16, b); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 212992 + x_at) ^ 0, pack_bf16(lo[96]*inv0, lo[97]*inv0), pack_bf16(lo[98]*inv1, lo[99]*inv1), pack_bf16(lo[100]*inv0, lo[101]*inv0), pack_bf16(lo[102]*inv1, lo[103]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 32, pack_bf16(lo[104]*inv0, lo[105]*inv0), pack_bf16(lo[106]*inv1, lo[107]*inv1), pack_bf16(lo[108]*inv0, lo[109]*inv0), pack_bf16(lo[110]*inv1, lo[111]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 64, pack_bf16(lo[112]*inv0, lo[113]*inv0), pack_bf16(lo[114]*inv1, lo[115]*inv1), pack_bf16(lo[116]*inv0, lo[117]*inv0), pack_bf16(lo[118]*inv1, lo[119]*inv1));
-                    stmatrix_x4((base + 212992 + x_at) ^ 96, pack_bf16(lo[120]*inv0, lo[121]*inv0), pack_bf16(lo[122]*inv1, lo[123]*inv1), pack_bf16(lo[124]*inv0, lo[125]*inv0), pack_bf16(lo[126]*inv1, lo[127]*inv1));
+                    store_64<96>(base + 212992 + x_at, lo, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 192, m*64 + warp*16, b); tma_commit(); }
@@ -513,43 +512,32 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                     wgmma_fence();
                     mbar_wait(base + 230504, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<0, 8192>(s, d, 0); wgmma_64x64x16_bf16_ss_at<2, 8194>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<4, 8196>(s, d, 1); wgmma_64x64x16_bf16_ss_at<6, 8198>(s, d, 1);
+                    scores_of_64<0, 8192>(s, d, 0);
                     mbar_wait(base + 230512, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<512, 8704>(s, d, 1); wgmma_64x64x16_bf16_ss_at<514, 8706>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<516, 8708>(s, d, 1); wgmma_64x64x16_bf16_ss_at<518, 8710>(s, d, 1);
+                    scores_of_64<512, 8704>(s, d, 1);
                     mbar_wait(base + 230520, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<1024, 9216>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1026, 9218>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<1028, 9220>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1030, 9222>(s, d, 1);
+                    scores_of_64<1024, 9216>(s, d, 1);
                     mbar_wait(base + 230528, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<1536, 9728>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1538, 9730>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<1540, 9732>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1542, 9734>(s, d, 1);
+                    scores_of_64<1536, 9728>(s, d, 1);
                     wgmma_fence();
                     mbar_wait(base + 230472, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<2048, 10240>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2050, 10242>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<2052, 10244>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2054, 10246>(s, d, 1);
+                    scores_of_64<2048, 10240>(s, d, 1);
                     mbar_wait(base + 230480, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<2560, 10752>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2562, 10754>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<2564, 10756>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2566, 10758>(s, d, 1);
+                    scores_of_64<2560, 10752>(s, d, 1);
                     mbar_wait(base + 230488, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<3072, 11264>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3074, 11266>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<3076, 11268>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3078, 11270>(s, d, 1);
+                    scores_of_64<3072, 11264>(s, d, 1);
                     mbar_wait(base + 230496, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_ss_at<3584, 11776>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3586, 11778>(s, d, 1);
-                    wgmma_64x64x16_bf16_ss_at<3588, 11780>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3590, 11782>(s, d, 1);
+                    scores_of_64<3584, 11776>(s, d, 1);
                     mbar_wait(base + 230536, phase);
                     wgmma_fence();
-                    wgmma_64x64x16_bf16_rs_at<12800>(s, qr[0], qr[1], qr[2], qr[3], d, 1);
-                    wgmma_64x64x16_bf16_rs_at<12802>(s, qr[4], qr[5], qr[6], qr[7], d, 1);
-                    wgmma_64x64x16_bf16_rs_at<12804>(s, qr[8], qr[9], qr[10], qr[11], d, 1);
-                    wgmma_64x64x16_bf16_rs_at<12806>(s, qr[12], qr[13], qr[14], qr[15], d, 1);
+                    scores_of_rope<12800>(s, qr, d);
                     wgmma_commit();
                     if (lane == 0) tma_wait_read(0);                        // the last output has left xb
                     __syncwarp();
@@ -591,10 +579,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                             s[4*i + 3] = exp2_fast(fma32(s[4*i + 3], c, base1)); sum1 += s[4*i + 3];
                         }
                         u32 p[16]; PACK_16(p, s);
-                        stmatrix_x4((base + 221184 + x_at) ^ 0, p[0], p[1], p[2], p[3]);
-                        stmatrix_x4((base + 221184 + x_at) ^ 32, p[4], p[5], p[6], p[7]);
-                        stmatrix_x4((base + 221184 + x_at) ^ 64, p[8], p[9], p[10], p[11]);
-                        stmatrix_x4((base + 221184 + x_at) ^ 96, p[12], p[13], p[14], p[15]);
+                        store_64(base + 221184 + x_at, p);
                         fence_async();
                         bar_arrive(4, 256);
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
@@ -608,10 +593,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         wgmma_64x256x16_bf16_ss_t_at<13312, 6144>(hi, d, n != first); wgmma_64x256x16_bf16_ss_t_at<13314, 6272>(hi, d, 1);
                         wgmma_64x256x16_bf16_ss_t_at<13316, 6400>(hi, d, 1); wgmma_64x256x16_bf16_ss_t_at<13318, 6528>(hi, d, 1);
                         wgmma_commit();
-                        wgmma_64x256x16_bf16_rs_t_at<10240>(hi, p[0], p[1], p[2], p[3], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<10368>(hi, p[4], p[5], p[6], p[7], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<10496>(hi, p[8], p[9], p[10], p[11], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<10624>(hi, p[12], p[13], p[14], p[15], d, 1);
+                        add_values<10240>(hi, p, d, 1);
                         wgmma_commit();
                         wgmma_wait(1);
                         if (lane == 0) mbar_arrive(base + 230552);
@@ -622,43 +604,32 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         wgmma_fence();
                         mbar_wait(base + 230504, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<0, 8192>(s, d, 0); wgmma_64x64x16_bf16_ss_at<2, 8194>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<4, 8196>(s, d, 1); wgmma_64x64x16_bf16_ss_at<6, 8198>(s, d, 1);
+                        scores_of_64<0, 8192>(s, d, 0);
                         mbar_wait(base + 230512, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<512, 8704>(s, d, 1); wgmma_64x64x16_bf16_ss_at<514, 8706>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<516, 8708>(s, d, 1); wgmma_64x64x16_bf16_ss_at<518, 8710>(s, d, 1);
+                        scores_of_64<512, 8704>(s, d, 1);
                         mbar_wait(base + 230520, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<1024, 9216>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1026, 9218>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<1028, 9220>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1030, 9222>(s, d, 1);
+                        scores_of_64<1024, 9216>(s, d, 1);
                         mbar_wait(base + 230528, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<1536, 9728>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1538, 9730>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<1540, 9732>(s, d, 1); wgmma_64x64x16_bf16_ss_at<1542, 9734>(s, d, 1);
+                        scores_of_64<1536, 9728>(s, d, 1);
                         wgmma_fence();
                         mbar_wait(base + 230472, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<2048, 10240>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2050, 10242>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<2052, 10244>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2054, 10246>(s, d, 1);
+                        scores_of_64<2048, 10240>(s, d, 1);
                         mbar_wait(base + 230480, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<2560, 10752>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2562, 10754>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<2564, 10756>(s, d, 1); wgmma_64x64x16_bf16_ss_at<2566, 10758>(s, d, 1);
+                        scores_of_64<2560, 10752>(s, d, 1);
                         mbar_wait(base + 230488, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<3072, 11264>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3074, 11266>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<3076, 11268>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3078, 11270>(s, d, 1);
+                        scores_of_64<3072, 11264>(s, d, 1);
                         mbar_wait(base + 230496, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_ss_at<3584, 11776>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3586, 11778>(s, d, 1);
-                        wgmma_64x64x16_bf16_ss_at<3588, 11780>(s, d, 1); wgmma_64x64x16_bf16_ss_at<3590, 11782>(s, d, 1);
+                        scores_of_64<3584, 11776>(s, d, 1);
                         mbar_wait(base + 230536, phase);
                         wgmma_fence();
-                        wgmma_64x64x16_bf16_rs_at<12800>(s, qr[0], qr[1], qr[2], qr[3], d, 1);
-                        wgmma_64x64x16_bf16_rs_at<12802>(s, qr[4], qr[5], qr[6], qr[7], d, 1);
-                        wgmma_64x64x16_bf16_rs_at<12804>(s, qr[8], qr[9], qr[10], qr[11], d, 1);
-                        wgmma_64x64x16_bf16_rs_at<12806>(s, qr[12], qr[13], qr[14], qr[15], d, 1);
+                        scores_of_rope<12800>(s, qr, d);
                         wgmma_commit();
                     }
                     {
@@ -699,10 +670,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                             s[4*i + 3] = exp2_fast(fma32(s[4*i + 3], c, base1)); sum1 += s[4*i + 3];
                         }
                         u32 p[16]; PACK_16(p, s);
-                        stmatrix_x4((base + 221184 + x_at) ^ 0, p[0], p[1], p[2], p[3]);
-                        stmatrix_x4((base + 221184 + x_at) ^ 32, p[4], p[5], p[6], p[7]);
-                        stmatrix_x4((base + 221184 + x_at) ^ 64, p[8], p[9], p[10], p[11]);
-                        stmatrix_x4((base + 221184 + x_at) ^ 96, p[12], p[13], p[14], p[15]);
+                        store_64(base + 221184 + x_at, p);
                         fence_async();
                         bar_arrive(4, 256);
                         if (__any_sync(0xffffffffu, fix0 != 1.0f || fix1 != 1.0f)) {
@@ -716,10 +684,7 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                         wgmma_64x256x16_bf16_ss_t_at<13312, 6144>(hi, d, n != first); wgmma_64x256x16_bf16_ss_t_at<13314, 6272>(hi, d, 1);
                         wgmma_64x256x16_bf16_ss_t_at<13316, 6400>(hi, d, 1); wgmma_64x256x16_bf16_ss_t_at<13318, 6528>(hi, d, 1);
                         wgmma_commit();
-                        wgmma_64x256x16_bf16_rs_t_at<10240>(hi, p[0], p[1], p[2], p[3], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<10368>(hi, p[4], p[5], p[6], p[7], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<10496>(hi, p[8], p[9], p[10], p[11], d, 1);
-                        wgmma_64x256x16_bf16_rs_t_at<10624>(hi, p[12], p[13], p[14], p[15], d, 1);
+                        add_values<10240>(hi, p, d, 1);
                         wgmma_commit();
                         wgmma_wait(1);
                         if (lane == 0) mbar_arrive(base + 230552);
@@ -770,37 +735,25 @@ kernel(const __grid_constant__ TensorMap tq, const __grid_constant__ TensorMap t
                 } else {
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 221184 + x_at) ^ 0, pack_bf16(hi[0]*inv0, hi[1]*inv0), pack_bf16(hi[2]*inv1, hi[3]*inv1), pack_bf16(hi[4]*inv0, hi[5]*inv0), pack_bf16(hi[6]*inv1, hi[7]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 32, pack_bf16(hi[8]*inv0, hi[9]*inv0), pack_bf16(hi[10]*inv1, hi[11]*inv1), pack_bf16(hi[12]*inv0, hi[13]*inv0), pack_bf16(hi[14]*inv1, hi[15]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 64, pack_bf16(hi[16]*inv0, hi[17]*inv0), pack_bf16(hi[18]*inv1, hi[19]*inv1), pack_bf16(hi[20]*inv0, hi[21]*inv0), pack_bf16(hi[22]*inv1, hi[23]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 96, pack_bf16(hi[24]*inv0, hi[25]*inv0), pack_bf16(hi[26]*inv1, hi[27]*inv1), pack_bf16(hi[28]*inv0, hi[29]*inv0), pack_bf16(hi[30]*inv1, hi[31]*inv1));
+                    store_64<0>(base + 221184 + x_at, hi, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 256, m*64 + warp*16, b); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 221184 + x_at) ^ 0, pack_bf16(hi[32]*inv0, hi[33]*inv0), pack_bf16(hi[34]*inv1, hi[35]*inv1), pack_bf16(hi[36]*inv0, hi[37]*inv0), pack_bf16(hi[38]*inv1, hi[39]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 32, pack_bf16(hi[40]*inv0, hi[41]*inv0), pack_bf16(hi[42]*inv1, hi[43]*inv1), pack_bf16(hi[44]*inv0, hi[45]*inv0), pack_bf16(hi[46]*inv1, hi[47]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 64, pack_bf16(hi[48]*inv0, hi[49]*inv0), pack_bf16(hi[50]*inv1, hi[51]*inv1), pack_bf16(hi[52]*inv0, hi[53]*inv0), pack_bf16(hi[54]*inv1, hi[55]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 96, pack_bf16(hi[56]*inv0, hi[57]*inv0), pack_bf16(hi[58]*inv1, hi[59]*inv1), pack_bf16(hi[60]*inv0, hi[61]*inv0), pack_bf16(hi[62]*inv1, hi[63]*inv1));
+                    store_64<32>(base + 221184 + x_at, hi, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 320, m*64 + warp*16, b); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 221184 + x_at) ^ 0, pack_bf16(hi[64]*inv0, hi[65]*inv0), pack_bf16(hi[66]*inv1, hi[67]*inv1), pack_bf16(hi[68]*inv0, hi[69]*inv0), pack_bf16(hi[70]*inv1, hi[71]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 32, pack_bf16(hi[72]*inv0, hi[73]*inv0), pack_bf16(hi[74]*inv1, hi[75]*inv1), pack_bf16(hi[76]*inv0, hi[77]*inv0), pack_bf16(hi[78]*inv1, hi[79]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 64, pack_bf16(hi[80]*inv0, hi[81]*inv0), pack_bf16(hi[82]*inv1, hi[83]*inv1), pack_bf16(hi[84]*inv0, hi[85]*inv0), pack_bf16(hi[86]*inv1, hi[87]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 96, pack_bf16(hi[88]*inv0, hi[89]*inv0), pack_bf16(hi[90]*inv1, hi[91]*inv1), pack_bf16(hi[92]*inv0, hi[93]*inv0), pack_bf16(hi[94]*inv1, hi[95]*inv1));
+                    store_64<64>(base + 221184 + x_at, hi, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 384, m*64 + warp*16, b); tma_commit(); }
                     if (lane == 0) tma_wait_read(0);
                     __syncwarp();
-                    stmatrix_x4((base + 221184 + x_at) ^ 0, pack_bf16(hi[96]*inv0, hi[97]*inv0), pack_bf16(hi[98]*inv1, hi[99]*inv1), pack_bf16(hi[100]*inv0, hi[101]*inv0), pack_bf16(hi[102]*inv1, hi[103]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 32, pack_bf16(hi[104]*inv0, hi[105]*inv0), pack_bf16(hi[106]*inv1, hi[107]*inv1), pack_bf16(hi[108]*inv0, hi[109]*inv0), pack_bf16(hi[110]*inv1, hi[111]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 64, pack_bf16(hi[112]*inv0, hi[113]*inv0), pack_bf16(hi[114]*inv1, hi[115]*inv1), pack_bf16(hi[116]*inv0, hi[117]*inv0), pack_bf16(hi[118]*inv1, hi[119]*inv1));
-                    stmatrix_x4((base + 221184 + x_at) ^ 96, pack_bf16(hi[120]*inv0, hi[121]*inv0), pack_bf16(hi[122]*inv1, hi[123]*inv1), pack_bf16(hi[124]*inv0, hi[125]*inv0), pack_bf16(hi[126]*inv1, hi[127]*inv1));
+                    store_64<96>(base + 221184 + x_at, hi, inv0, inv1);
                     fence_async();
                     __syncwarp();
                     if (lane == 0) { tma_store_3d(&to, box, 448, m*64 + warp*16, b); tma_commit(); }
