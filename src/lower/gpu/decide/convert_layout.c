@@ -37,7 +37,7 @@ bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan)
     if (!from->has_layout || !to->has_layout || layout_equal(&from->layout, &to->layout) ||
         layout_convert(&from->layout, &to->layout, &target, &how))
         return false;
-    if (how.kind == CONVERT_SHARED && !(from->is_accumulator && (to->is_accumulator || to->is_converted))) return false;
+    if (how.kind == CONVERT_SHARED && !to->is_converted && !(from->is_accumulator && to->is_accumulator)) return false;
     if (plan) *plan = (ConversionPlan){ .form = PLAN_CONVERSION, .from = from, .to = to, .how = how };
     return true;
 }

@@ -33,6 +33,8 @@ bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan);
 // ---- convert_reads.c
 // Of the forall's fragments this one does not follow the others: one of them is read from a copy. False: none can be.
 bool convert_read(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *tile);
+// The same of this fragment alone, which no product fixed: by vectors, or within warps, or not at all.
+bool convert_fragment(Lowering *lo, TileOp *forall, const TileInfo *tile, const Layout *wanted);
 
 void explain_conversion(Lowering *lo, const TileOp *op); // nothing, if it is none
 int conversion_scratch_bytes(Lowering *lo, const TileOp *op);

@@ -39,6 +39,15 @@ static int conversion_cost(const Lowering *lo, const TileInfo *from, const TileI
     return layout_convert(&from->layout, &to->layout, &target, &how) ? INT32_MAX : how.cost;
 }
 
+// Rows and columns move as vectors, or stay in warps. What all threads of a row hold is better read from shared memory.
+static bool converts_well(const Lowering *lo, const TileInfo *tile, const Layout *wanted)
+{
+    const ConversionTarget target = { lo->partition, dtype_bits(tile->buffer->type), false, false, false };
+    Conversion how;
+    return !layout_convert(&tile->layout, wanted, &target, &how) &&
+           (how.kind != CONVERT_SHARED || (tile->buffer->rank >= 2 && tile->buffer->type == DTYPE_F32));
+}
+
 static TileInfo *choose_converted(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *tile)
 {
     TileInfo *const other = only_other(lo, uses, tile);
@@ -93,12 +102,9 @@ static Buffer *new_fragment(Lowering *lo, const Buffer *like)
     return copy;
 }
 
-bool convert_read(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *tile)
+// Before the forall, which reads the copy.
+static void insert_copy(Lowering *lo, TileOp *forall, const TileInfo *read)
 {
-    const OpInfo *const info = op_info(lo, forall);
-    TileInfo *const read =
-        info->block && !lo->kernel->checked && !lo->is_specialised ? choose_converted(lo, forall, uses, tile) : NULL;
-    if (!read) return false;
     Buffer *const copy = new_fragment(lo, read->buffer);
     TileOp *const declared = NEW(lo->arena, TileOp, .kind = T_TILE, .span = forall->span, .stage = forall->stage);
     TileOp *const op = NEW(lo->arena, TileOp, .kind = T_COPY, .span = forall->span, .stage = forall->stage);
@@ -113,5 +119,24 @@ bool convert_read(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *t
     op->next = forall;
     note_insertion(lo, declared);
     tile_info(lo, copy)->is_converted = true;
-    return true;
+}
+
+static bool may_insert(Lowering *lo, const TileOp *forall)
+{
+    return op_info(lo, forall)->block && !lo->kernel->checked && !lo->is_specialised;
+}
+
+bool convert_read(Lowering *lo, TileOp *forall, const MapUses *uses, TileInfo *tile)
+{
+    const TileInfo *const read = may_insert(lo, forall) ? choose_converted(lo, forall, uses, tile) : NULL;
+    if (read) insert_copy(lo, forall, read);
+    return read != NULL;
+}
+
+bool convert_fragment(Lowering *lo, TileOp *forall, const TileInfo *tile, const Layout *wanted)
+{
+    const bool converts = may_insert(lo, forall) && !tile->is_converted && is_only_read(lo, forall, tile) &&
+                          converts_well(lo, tile, wanted);
+    if (converts) insert_copy(lo, forall, tile);
+    return converts;
 }

@@ -83,8 +83,8 @@ typedef struct Spread {
 
 static void product_falls_back(Lowering *lo, const TileInfo *tile, const TileOp *map, const char *why);
 
-// Two fragments of one forall want different layouts: the one that no product fixed moves out. If products fixed both, one
-// is converted; where that cannot be, a product becomes a loop.
+// Two fragments of one forall want different layouts: the one that no product fixed is converted, or moves out. If products
+// fixed both, one is converted; where that cannot be, a product becomes a loop.
 static void conflict(Lowering *lo, TileInfo *tile, TileOp *map, MapUses *uses, const char *why, bool can_convert)
 {
     if (!tile->is_accumulator) {
@@ -94,7 +94,8 @@ static void conflict(Lowering *lo, TileInfo *tile, TileOp *map, MapUses *uses, c
     for (int i = 0; i < uses->count; i++) {
         TileInfo *const other = tile_info(lo, uses->items[i].use.buffer);
         if (other && other->storage == TILE_IN_REGISTERS && !other->is_accumulator && other->has_layout) {
-            demote(lo, other, why);
+            if (can_convert && convert_fragment(lo, map, other, &tile->layout)) *table_at(lo->kept_uses, map) = NULL;
+            else demote(lo, other, why);
             return;
         }
     }
@@ -223,7 +224,8 @@ static void spread_to(Lowering *lo, TileOp *map, MapUses *uses, int which_use, c
     if (tile->has_layout) {
         if (!layout_equal(&tile->layout, &layout) && !follows(tile, &subs, &it->layout, dims)) {
             spread->changed = true;
-            conflict(lo, tile, map, uses, want_different(lo, map, tile), true);
+            if (convert_fragment(lo, map, tile, &layout)) *table_at(lo->kept_uses, map) = NULL;
+            else conflict(lo, tile, map, uses, want_different(lo, map, tile), true);
         }
         return;
     }
