@@ -15,8 +15,8 @@ typedef enum PlanForm {
     PLAN_BOXES,    // of its boxes
     PLAN_ROWS,     // rows.h
     PLAN_ROW_ELEMENTS,
-    PLAN_CONVERSION,  // convert_layout.h
-    PLAN_MATRIX_LOAD, // matrix_load.h
+    PLAN_CONVERSION, // convert_layout.h
+    PLAN_CONVERSION_PART,
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.

@@ -103,6 +103,17 @@ int conversion_scratch_bytes(Lowering *lo, const TileOp *op)
     return plan.how.shared.bytes / plan.parts;
 }
 
+static void act_side(Lowering *lo, const ConversionPlan *plan, int part, bool is_load)
+{
+    const ConversionPart *const side =
+        NEW(lo->arena, ConversionPart, .form = PLAN_CONVERSION_PART, .plan = plan, .part = part, .is_load = is_load);
+    Action *const action =
+        act(lo, (Action){ .kind = ACTION_MAP, .map = { .how = is_load ? MAP_CONVERT : MAP_STAGE }, .print = side });
+    schedule_access(lo->builder.schedule, action,
+                    (TileAccess){ .tile = lo->scratch, .reads = is_load, .writes = !is_load });
+    access_tile(lo, action, is_load ? plan->to : plan->from, !is_load, is_load, false);
+}
+
 void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
 {
     ConversionPlan *const kept = NEW(lo->arena, ConversionPlan);
@@ -113,7 +124,9 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
     record_accesses(lo, action, op);
     for (int part = 0; part < kept->parts; part++) {
         act_sync(lo); // earlier readers of the scratch
+        act_side(lo, kept, part, false);
         act_sync(lo);
+        act_side(lo, kept, part, true);
     }
     close_action(lo);
 }

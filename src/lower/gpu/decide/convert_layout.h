@@ -16,6 +16,14 @@ typedef struct ConversionPlan {
     SharedTransfer store, load;
 } ConversionPlan;
 
+// One side of it: what goes to the scratch, or comes from there.
+typedef struct ConversionPart {
+    PlanForm form; // PLAN_CONVERSION_PART
+    const ConversionPlan *plan;
+    int part;
+    bool is_load;
+} ConversionPart;
+
 // A whole fragment stored by stmatrix into a tile that products read.
 typedef struct TransferPlan {
     PlanForm form; // PLAN_TRANSFER
@@ -42,6 +50,7 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan);
 
 // ---- print_convert_layout.c
 void print_layout_conversion(Printer *pr, const ConversionPlan *plan);
+void print_conversion_part(Printer *pr, const ConversionPart *side);
 
 // ---- print_transfer.c
 void print_copy_transfer(Printer *pr, const TransferPlan *plan);

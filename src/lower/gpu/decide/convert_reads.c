@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// convert_reads.c - a forall reads two fragments whose layouts differ: the cheaper of the two is converted before it.
+// convert_reads.c - a forall reads fragments whose layouts differ: the cheaper of two is converted before it.
 //
-// Both are results of products, which stay as they are: no use of a value decides how it is computed. The forall reads a
+// Products stay as they are, whoever reads their results: no use of a value decides how it is computed. The forall reads a
 // copy, which has the layout that the forall's other fragments have, and the copy converts (convert_layout.c).
 //
 // before: layouts spread through foralls (storage.c)      after: a copy stands before the forall, which reads it

@@ -95,6 +95,23 @@ static void add_stagings(Lowering *lo)
             add_staging(lo, "boxes of groups", OWNER_GROUP, 1, is_over || lo->n_staged > lo->n_transposed);
 }
 
+// What passes between warps: reductions, whose barriers are their own, and conversions.
+static void add_scratch(Lowering *lo)
+{
+    const int parts = lo->is_specialised ? lo->all.groups : 0;
+    const ScheduleTile scratch = { .name = "scratch",
+                                   .place = TILE_SHARED,
+                                   .layout = "between warps",
+                                   .offset = lo->scratch_offset,
+                                   .bytes = lo->scratch_bytes,
+                                   .slots = parts ? 1 : lo->scratch_buffers,
+                                   .ring = NO_RING,
+                                   .owner = parts ? OWNER_GROUP : OWNER_CTA,
+                                   .parts = parts,
+                                   .part_bytes = lo->scratch_bytes };
+    lo->scratch = schedule_add_tile(lo->builder.schedule, scratch);
+}
+
 // ---- rings
 
 static const char *ring_name(Lowering *lo, const Ring *ring)
@@ -131,6 +148,7 @@ void make_schedule_tables(Lowering *lo)
     lo->builder.schedule = schedule;
     for (int i = 0; i < lo->n_declared; i++) add_tile(lo, lo->declared.items[i]);
     add_stagings(lo);
+    add_scratch(lo);
     for (int i = 0; i < lo->rings.count; i++) add_ring(lo, lo->rings.items[i]);
     schedule->threads = all_threads(lo) + producer_threads(lo);
     schedule->shared_bytes = lo->shared_bytes;

@@ -154,7 +154,7 @@ typedef struct Lowering {
     // ---- while deciding
 
     ScheduleBuilder builder;                      // what has been decided so far (actions.c)
-    int warp_staging, group_staging;              // tiles of it, where stores have any
+    int warp_staging, group_staging, scratch;     // tiles of it; staging: where stores have any
     VEC(TensorMap *) maps;                        // by number (tensor_maps.c)
     VEC(MmaInFlight) in_flight;                   // issued and not yet waited for, oldest first
     VEC(const TileInfo *) made_under_mma;         // fragments that other statements have written meanwhile

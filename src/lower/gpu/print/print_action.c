@@ -82,7 +82,7 @@ static void print_plan(Printer *pr, const Action *action)
     case PLAN_STORE: print_store(pr, action->print); return;
     case PLAN_BOXES: print_boxes(pr, action); return;
     case PLAN_CONVERSION: print_layout_conversion(pr, action->print); return;
-    case PLAN_MATRIX_LOAD: print_matrix_load(pr, action->print); return;
+    case PLAN_CONVERSION_PART: print_conversion_part(pr, action->print); return;
     }
 }
 

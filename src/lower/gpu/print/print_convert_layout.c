@@ -169,33 +169,38 @@ static void print_side(Printer *pr, const TileInfo *tile, const ConversionPlan *
     end_nests(pr, loops, 2);
 }
 
-static void print_pieces(Printer *pr, const ConversionPlan *plan)
+static void print_pieces(Printer *pr, const ConversionPart *side)
 {
-    Transfer store = { .how = &plan->store, .tile = plan->from, .type = plan->from->buffer->type };
-    Transfer load = { .how = &plan->load, .tile = plan->to, .type = plan->to->buffer->type };
-    store.at = load.at = shared_address(pr, pr->lo->scratch_offset);
-    Expr *const first = replica_is_first(pr, &plan->from->layout);
-    for (int part = 0; part < plan->parts; part++) {
-        Nest some;
-        store.rows = load.rows = plan->parts > 1 ? plan->rows : 0;
-        store.first_row = load.first_row = part * plan->rows;
-        print_parts_through(pr, ACTION_BARRIER_SYNC);
-        if (first) begin_if(pr, &some, first);
-        store_transfer(pr, &store);
-        if (first) end_nest(pr, &some);
-        print_parts_through(pr, ACTION_BARRIER_SYNC);
-        load_transfer(pr, &load);
-    }
+    const ConversionPlan *const plan = side->plan;
+    Transfer transfer = { .how = side->is_load ? &plan->load : &plan->store,
+                          .tile = side->is_load ? plan->to : plan->from,
+                          .at = shared_address(pr, pr->lo->scratch_offset),
+                          .first_row = side->part * plan->rows,
+                          .rows = plan->parts > 1 ? plan->rows : 0 };
+    transfer.type = transfer.tile->buffer->type;
+    Expr *const first = side->is_load ? NULL : replica_is_first(pr, &plan->from->layout);
+    Nest some;
+    if (first) begin_if(pr, &some, first);
+    if (side->is_load) load_transfer(pr, &transfer);
+    else store_transfer(pr, &transfer);
+    if (first) end_nest(pr, &some);
 }
 
-static void print_elements(Printer *pr, const ConversionPlan *plan)
+void print_conversion_part(Printer *pr, const ConversionPart *side)
 {
-    Var *const scratch = loop_new_pointer(pr->unit, plan->from->buffer->type, "staging");
-    emit_definition(pr, scratch, shared_pointer(pr, plan->from->buffer->type, i32_const(pr, pr->lo->scratch_offset)));
-    print_parts_through(pr, ACTION_BARRIER_SYNC);
-    print_side(pr, plan->from, plan, true, scratch);
-    print_parts_through(pr, ACTION_BARRIER_SYNC);
-    print_side(pr, plan->to, plan, false, scratch);
+    const ConversionPlan *const plan = side->plan;
+    if (plan->by_pieces) print_pieces(pr, side);
+    else print_side(pr, side->is_load ? plan->to : plan->from, plan, !side->is_load, pr->conversion_scratch);
+}
+
+static void print_through_shared(Printer *pr, const ConversionPlan *plan)
+{
+    const DType type = plan->from->buffer->type;
+    if (!plan->by_pieces) {
+        pr->conversion_scratch = loop_new_pointer(pr->unit, type, "staging");
+        emit_definition(pr, pr->conversion_scratch, shared_pointer(pr, type, i32_const(pr, pr->lo->scratch_offset)));
+    }
+    print_parts(pr);
 }
 
 void print_layout_conversion(Printer *pr, const ConversionPlan *plan)
@@ -203,7 +208,6 @@ void print_layout_conversion(Printer *pr, const ConversionPlan *plan)
     Nest block;
     begin_block(pr, &block);
     if (plan->how.kind != CONVERT_SHARED) print_in_warps(pr, plan);
-    else if (plan->by_pieces) print_pieces(pr, plan);
-    else print_elements(pr, plan);
+    else print_through_shared(pr, plan);
     end_nest(pr, &block);
 }

@@ -54,6 +54,7 @@ struct Printer {
     struct RoundVars *round_vars;               // of the innermost loop with rounds that are no steps (rounds.h)
     struct PipelineVars *pipeline_vars;         // of the innermost software pipeline
     struct StepVars *step_vars;                 // this step's, in SCOPE_NEXT_STEP
+    Var *conversion_scratch;                    // a pointer, of elements that a conversion moves one by one
     const struct StagingVars *staging_vars;     // of the store through staging at hand
 };
 
