@@ -69,8 +69,10 @@ void decide_body(Lowering *lo, TileOp *body)
         act_declare(lo, DECLARE_THREADS);
         act_declare(lo, DECLARE_COORDINATES);
     }
+    const int in_flight = lo->in_flight.count;
     decide_block(lo, body);
-    wait_for_all(lo);
+    wait_for_copies(lo);
+    if (lo->in_flight.count != in_flight) wait_for_all(lo); // what was issued before the loop is waited for after it
     advance_ring_states(lo, body, -1);
 }
 
