@@ -137,13 +137,11 @@ void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
 static bool find_transfer(Lowering *lo, const TileOp *op, TransferPlan *plan)
 {
     const TileInfo *const from = tile_info(lo, op->copy.src.buffer), *const to = tile_info(lo, op->copy.dst.buffer);
-    Division division;
     if (op->kind != T_COPY || !lo->gpu->stmatrix || lo->partition.warps != 4 || !from || !to ||
         from->storage != TILE_IN_REGISTERS || to->storage != TILE_IN_SHARED || !to->wants_panels ||
-        to->shared.swizzle_bytes != 128 || !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) ||
+        !to->shared.swizzle_bytes || !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) ||
         dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
-        (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type) ||
-        !layout_is_accumulator(&from->layout, lo->partition, &division))
+        (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
         return false;
     const TransferOptions options = { lo->partition, 2, true, true };
     *plan = (TransferPlan){ .form = PLAN_TRANSFER, .from = from, .to = to };
