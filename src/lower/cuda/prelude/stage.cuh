@@ -13,6 +13,12 @@ DEVICE void store_matrices(uint32_t at, int32_t step, int32_t flip, uint32_t w0,
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
                  ::"r"((at ^ flip) + step), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }
+// The same of a transposed one: a lane's words are of one column.
+DEVICE void store_turned_matrices(uint32_t at, int32_t step, int32_t flip, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
+                 ::"r"((at ^ flip) + step), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
+}
 template <class T> DEVICE void store_at(uint32_t at, int32_t step, int32_t flip, T a, T b)
 {
     asm volatile("st.shared.v2.b32 [%0], {%1,%2};"

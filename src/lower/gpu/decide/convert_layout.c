@@ -146,7 +146,7 @@ static bool find_transfer(Lowering *lo, const TileOp *op, TransferPlan *plan)
     const TransferOptions options = { lo->partition, 2, true, true };
     *plan = (TransferPlan){ .form = PLAN_TRANSFER, .from = from, .to = to };
     return plan_transfer(lo->arena, &from->layout, &to->shared, &options, &plan->how) &&
-           plan->how.side.access == BY_MATRICES;
+           plan->how.side.access != BY_VECTORS;
 }
 
 bool copy_is_transfer(Lowering *lo, const TileOp *op)

@@ -99,8 +99,9 @@ static void move_words(Printer *pr, const Transfer *t, const char *name, Piece p
 
 static void store_matrices(Printer *pr, const Transfer *t, Piece piece, int i)
 {
-    emit_call(pr, "store_matrices", 7, piece.at, piece.step, piece.flip, pair(pr, t, 4 * i), pair(pr, t, 4 * i + 1),
-              pair(pr, t, 4 * i + 2), pair(pr, t, 4 * i + 3));
+    const bool is_turned = t->how->side.access == BY_TRANSPOSED_MATRICES;
+    emit_call(pr, is_turned ? "store_turned_matrices" : "store_matrices", 7, piece.at, piece.step, piece.flip,
+              pair(pr, t, 4 * i), pair(pr, t, 4 * i + 1), pair(pr, t, 4 * i + 2), pair(pr, t, 4 * i + 3));
 }
 
 // Lanes that swap have that in its address already.
@@ -115,7 +116,7 @@ static void move_swapped(Printer *pr, const Transfer *t, const char *name, Piece
 
 static void move_piece(Printer *pr, const Transfer *t, bool is_load, Piece piece, Var *swaps, int i)
 {
-    if (t->how->side.access == BY_MATRICES) store_matrices(pr, t, piece, i);
+    if (t->how->side.access != BY_VECTORS) store_matrices(pr, t, piece, i);
     else if (swaps) move_swapped(pr, t, is_load ? "load_swapped" : "store_swapped", piece, swaps, i);
     else move_words(pr, t, is_load ? "load_at" : "store_at", piece, i);
 }
@@ -155,7 +156,7 @@ static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
 
 void store_transfer(Printer *pr, const Transfer *transfer)
 {
-    assert(transfer->how->side.access == BY_MATRICES || transfer->how->shared.element_bytes == 4);
+    assert(transfer->how->side.access != BY_VECTORS || transfer->how->shared.element_bytes == 4);
     move_pieces(pr, transfer, false);
 }
 
