@@ -165,8 +165,10 @@ static bool copy_packed_row(Rows *r, Expr *lo, Expr *hi)
     Expr *const row = cpu_of(cx, packed->pointer), *const first = position(r, packed, lo);
     Expr *const bytes = cpu_place_address(cx, plain, position(r, plain, lo)), *const n = int_sub(cx->arena, hi, lo);
     const int bits = dtype_bits(packed->type);
-    cpu_add_call(cx, unpacks ? cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_unpack_bits%d", bits), 4, bytes, row, first, n)
-                             : cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_pack_bits%d", bits), 4, row, first, bytes, n));
+    cpu_add_call(
+        cx, unpacks
+                ? cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_unpack_bits%d", bits), 4, bytes, row, first, n)
+                : cpu_call(cx, DTYPE_INT, arena_printf(cx->arena, "kiln_pack_bits%d", bits), 4, row, first, bytes, n));
     return true;
 }
 

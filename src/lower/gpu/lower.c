@@ -3,7 +3,7 @@
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/product.h"
-#include "lower/gpu/decide/registers.h"
+#include "lower/gpu/decide/register_limits.h"
 #include "lower/gpu/facts/roles.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
@@ -14,6 +14,7 @@
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/load_balance.h"
 #include "lower/gpu/facts/partition.h"
+#include "lower/gpu/facts/registers.h"
 #include "lower/gpu/print/print_roles.h"
 
 // ---- roles

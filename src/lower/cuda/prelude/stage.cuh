@@ -19,6 +19,19 @@ DEVICE void store_turned_matrices(uint32_t at, int32_t step, int32_t flip, uint3
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
                  ::"r"((at ^ flip) + step), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }
+// 16 columns of 1 byte, number c: pairs as the accumulator has them, rows 0-7 and 8-15 of 8 columns each. Neighbouring
+// lanes exchange pairs of the other 8 columns, so that each has 4 columns of both rows; a store meets no bank twice.
+template <int BYTES> DEVICE void stage_8(uint32_t box, int32_t lane, int32_t c, uint32_t p0, uint32_t p1, uint32_t p2, uint32_t p3)
+{
+    const bool odd = lane & 1;
+    const uint32_t low = __byte_perm(p0, p1, 0x5410), high = __byte_perm(p2, p3, 0x5410);
+    const uint32_t mine = odd ? high : low, other = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+    const uint32_t left = odd ? other : mine, right = odd ? mine : other;
+    const uint32_t at = swizzled_at<BYTES>(box, lane >> 2, c * 16 + (lane & 1) * 8 + (lane >> 1 & 1) * 4);
+    const uint32_t below = swizzled_at<BYTES>(box, (lane >> 2) + 8, c * 16 + (lane & 1) * 8 + (lane >> 1 & 1) * 4);
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(__byte_perm(left, right, 0x5410)) : "memory");
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(below), "r"(__byte_perm(left, right, 0x7632)) : "memory");
+}
 template <class T> DEVICE void store_at(uint32_t at, int32_t step, int32_t flip, T a, T b)
 {
     asm volatile("st.shared.v2.b32 [%0], {%1,%2};"

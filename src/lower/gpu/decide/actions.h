@@ -17,6 +17,7 @@ typedef enum PlanForm {
     PLAN_ROW_ELEMENTS,
     PLAN_CONVERSION, // convert_layout.h
     PLAN_CONVERSION_PART,
+    PLAN_MATRIX_LOAD, // matrix_load.h
 } PlanForm;
 
 // The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.

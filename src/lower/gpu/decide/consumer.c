@@ -12,6 +12,7 @@
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/ring_uses.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/decide/rows.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"

@@ -3,7 +3,7 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/pipeline.h"
-#include "lower/gpu/decide/registers.h"
+#include "lower/gpu/decide/register_limits.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/decide/store.h"
 #include "lower/gpu/facts/operands.h"

@@ -7,7 +7,7 @@
 //
 // before: fragments have layouts, the roles are known       after: nothing is changed
 #include "lower/gpu/decide/pipeline.h"
-#include "lower/gpu/decide/registers.h"
+#include "lower/gpu/decide/register_limits.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/info.h"
 

@@ -9,6 +9,7 @@
 
 #include "lower/gpu/decide/actions.h"
 #include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/decide/matrix_load.h"
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/pipeline.h"
 #include "lower/gpu/facts/reduce.h"
@@ -260,12 +261,15 @@ void act_elementwise(Lowering *lo, TileOp *op)
 {
     if (op->kind == T_FILL && starts_in_loop(lo, op)) return;
     const TransferPlan *const transfer = plan_copy_transfer(lo, op);
+    const MatrixLoadPlan *const matrix = plan_matrix_load(lo, op);
     const RowsPlan *rows;
     ConversionPlan conversion;
     if (plan_conversion(lo, op, &conversion)) {
         act_conversion(lo, op, &conversion);
     } else if (transfer) {
         act_form(lo, op, transfer);
+    } else if (matrix) {
+        act_form(lo, op, matrix);
     } else if (store_is_staged(lo, op)) {
         act_staged_store(lo, op, elementwise_action(lo, op));
     } else if (!op_info(lo, op)->loads && (rows = decide_move(lo, op)) != NULL) {

@@ -17,6 +17,7 @@
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/decide/producer_group.h"
 #include "lower/gpu/decide/ring_uses.h"
+#include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 

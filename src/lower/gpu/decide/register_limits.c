@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // register_limits.c - whether a thread can hold what products must hold at one time, and how many registers there are, said.
+#include "lower/gpu/decide/register_limits.h"
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/operands.h"
 #include "lower/gpu/facts/partition.h"
@@ -84,7 +85,8 @@ static void refuse(Lowering *lo, const Excess *excess)
     // A product says more than a statement of an imported function.
     const bool names_product = excess->live.product && excess->live.product_words > excess->most - BESIDE_FRAGMENTS;
     const TileOp *const at = names_product ? excess->live.product : excess->live.at;
-    diag_error(lo->diags, at->span, "the fragments that hold values here take %d registers of each thread; there are %d",
+    diag_error(lo->diags, at->span,
+               "the fragments that hold values here take %d registers of each thread; there are %d",
                names_product ? excess->live.product_words : excess->live.words, excess->most);
     for (int i = 0; i < lo->n_declared; i++) {
         const TileInfo *const tile = lo->declared.items[i];

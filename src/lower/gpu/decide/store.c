@@ -3,8 +3,7 @@
 //
 // Every warp stores its own 16 rows, a chunk of at most 128 bytes of columns at a time, from boxes of staging that it
 // shares with nobody: no barrier is needed. Two boxes rotate, so that one is filled while the other is read; where
-// there are more, all are filled, fenced once and sent together. Transposed accumulators that are added to a tensor go
-// by whole groups.
+// there are more, all are filled, fenced once and sent together. Transposed accumulators go by whole groups.
 //
 // before: staging is placed (memory.c)     after: a store is an action with the waits for its staging as parts
 #include "lower/gpu/decide/store.h"
@@ -67,7 +66,7 @@ static bool plan_turned(Lowering *lo, const TileOp *op, const TileInfo *tile, St
         !layout_equal(&layout, &tile->layout))
         return false;
     *plan = (Staging){
-        .tile = tile, .type = type, .turned = true, .rows = 64, .columns = 16, .blocks = columns / of_groups, .swizzle = 32
+        .tile = tile, .turned = true, .rows = 64, .columns = 16, .blocks = columns / of_groups, .swizzle = 32
     };
     while (rows % plan->rows != 0) plan->rows -= 16;
     plan->chunks = rows / plan->rows;
@@ -90,6 +89,7 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
     while (swizzle >= 32 && wide * dtype_bits(type) / 8 % swizzle != 0) swizzle /= 2;
     if (swizzle < 32 || columns % 8 != 0 || rows % 16 != 0) return false;
     *plan = (Staging){ .tile = tile,
+                       .rows = 16,
                        .columns = swizzle * 8 / dtype_bits(type),
                        .blocks = blocks,
                        .swizzle = swizzle,
@@ -101,22 +101,30 @@ static bool plan_staging(Lowering *lo, const TileOp *op, Staging *plan)
 
 // ---- transposed
 
-// f32 sums that were computed transposed (products.c), added to a tensor: a group's 64 columns, rows as they are. A whole
-// group fills two boxes of 32 columns by all rows, synchronises, and one thread adds both.
+// Accumulators that were computed transposed (products.c), rows as they are: f32 sums that are added to a tensor, and values
+// of 16 bits that are stored. A whole group has 64 columns. It fills boxes of 128 bytes of columns by all rows, synchronises,
+// and one thread sends them: a warp alone has 16 columns, whose rows of 32 bytes the copy engine takes slowly.
+static bool converts_transposed(const TileOp *op, DType from, DType to)
+{
+    if (op->kind == T_ATOMIC_TILE) return from == DTYPE_F32 && to == DTYPE_F32;
+    return dtype_bits(to) == 16 && (from == to || (from == DTYPE_F32 && dtype_is_float(to)));
+}
+
 bool store_is_transposed(Lowering *lo, TileOp *op)
 {
-    const TileInfo *const tile = op->kind == T_ATOMIC_TILE && !lo->kernel->checked ? staged_fragment(lo, op) : NULL;
-    if (!tile || tile->buffer->type != DTYPE_F32 || op->copy.dst.buffer->type != DTYPE_F32) return false;
+    const TileInfo *const tile = lo->kernel->checked ? NULL : staged_fragment(lo, op);
+    if (!tile || !converts_transposed(op, tile->buffer->type, op->copy.dst.buffer->type)) return false;
     const int rows = tile->layout.extent[0], columns = tile->layout.extent[1];
     Layout layout = layout_accumulator(columns, rows, lo->partition, DIVIDE_ROWS);
     layout = layout_project(&layout, 2, (int[]){ 1, 0 });
-    return layout_equal(&layout, &tile->layout) && columns == GROUP_BOXES * BOX_COLUMNS * lo->partition.groups &&
-           rows <= 256 && rows % 8 == 0 && slice_is_box(lo, &op->copy.dst, rows, BOX_COLUMNS);
+    return layout_equal(&layout, &tile->layout) && columns == GROUP_COLUMNS * lo->partition.groups && rows <= 256 &&
+           rows % (op->kind == T_COPY ? 16 : 8) == 0 && slice_is_box(lo, &op->copy.dst, rows, transposed_columns(op));
 }
 
 static int transposed_store_bytes(const Lowering *lo, const TileOp *op)
 {
-    return GROUP_BOXES * tile_info(lo, op->copy.src.buffer)->layout.extent[0] * BOX_ROW_BYTES * lo->all.groups;
+    const int boxes = GROUP_COLUMNS / transposed_columns(op);
+    return boxes * tile_info(lo, op->copy.src.buffer)->layout.extent[0] * BOX_ROW_BYTES * lo->all.groups;
 }
 
 // ---- which stores are staged
@@ -168,16 +176,6 @@ void finish_staged_stores(Lowering *lo)
 
 // ---- a store
 
-// In another turn of a loop it may store the same elements, which the copy engine does not keep in order.
-static bool may_store_again(Lowering *lo, const TileOp *op)
-{
-    if (op->kind != T_COPY) return false;
-    const TileOp *parent = op;
-    while ((parent = op_info(lo, parent)->parent) != NULL)
-        if (parent->kind == T_FOR || parent->kind == T_WHILE || parent->kind == T_PIPELINE) return true;
-    return false;
-}
-
 static void act_group_sync(Lowering *lo)
 {
     act(lo, (Action){ .kind = ACTION_BARRIER_SYNC,
@@ -222,7 +220,7 @@ static void act_send(Lowering *lo, const BoxesPlan *boxes)
 static void act_warps_boxes(Lowering *lo, StorePlan *plan)
 {
     const Staging *const staging = &plan->staging;
-    const int together = sent_together(staging), n = staging->row_blocks * staging->chunks;
+    const int together = sent_together(staging), n = staging->blocks * staging->chunks;
     plan->frees_staging = lo->n_transposed;
     if (plan->frees_staging) {
         act_staging_done(lo);
@@ -242,7 +240,7 @@ static void act_warps_boxes(Lowering *lo, StorePlan *plan)
 static void act_transposed_boxes(Lowering *lo, const StorePlan *plan)
 {
     if (!op_info(lo, plan->op)->staging_is_free) {
-        act_staging_done(lo);
+        act_store_wait(lo, 0, may_store_again(lo, plan->op));
         act_group_sync(lo);
     }
     const BoxesPlan *const boxes = act_fill(lo, plan, 0, 1);
@@ -252,18 +250,21 @@ static void act_transposed_boxes(Lowering *lo, const StorePlan *plan)
     act_send(lo, boxes);
 }
 
-// A box holds 16 rows of a warp as tensor cores leave them; a group's two boxes all rows, and columns of a transposed
-// product's rows.
+// A box holds 16 rows of a warp as tensor cores leave them, or 16 columns of a transposed product's rows; a group's boxes
+// all rows, and columns of them. Elements of 8 bits change lanes on the way (stage_8).
 static bool plan_fill(Lowering *lo, StorePlan *plan)
 {
     const Partition group = { 1, 4 }, warp = { 1, 1 };
-    const int rows = plan->is_transposed ? tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0] : 16;
-    const int columns = plan->is_transposed ? GROUP_BOXES * BOX_COLUMNS : plan->staging.columns;
+    const bool is_across = plan->is_transposed || plan->staging.turned;
+    const int rows =
+        plan->is_transposed ? tile_info(lo, plan->op->copy.src.buffer)->layout.extent[0] : plan->staging.rows;
+    const int columns = plan->is_transposed ? GROUP_COLUMNS : plan->staging.columns;
     const int bytes = dtype_bits(plan->op->copy.dst.buffer->type) / 8;
     const TransferOptions options = { plan->is_transposed ? group : warp, bytes, true, true };
-    Layout layout = plan->is_transposed ? layout_accumulator(columns, rows, group, DIVIDE_ROWS)
-                                        : layout_accumulator(rows, columns, warp, DIVIDE_ROWS);
-    if (plan->is_transposed) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
+    Layout layout = is_across ? layout_accumulator(columns, rows, options.partition, DIVIDE_ROWS)
+                              : layout_accumulator(rows, columns, warp, DIVIDE_ROWS);
+    if (bytes == 1) return true;
+    if (is_across) layout = layout_project(&layout, 2, (int[]){ 1, 0 });
     SharedLayout boxes;
     return shared_panels(rows, columns, bytes, 0, &boxes) &&
            plan_transfer(lo->arena, &layout, &boxes, &options, &plan->fill);
@@ -275,8 +276,9 @@ void act_staged_store(Lowering *lo, TileOp *op, Action action)
     plan->is_transposed = store_is_transposed(lo, op);
     plan->aligned = strides_are_aligned(lo, op->copy.dst.buffer);
     if (!plan->is_transposed) plan_staging(lo, op, &plan->staging);
-    plan->map = plan->is_transposed ? map_of_slice(lo, &op->copy.dst, BOX_COLUMNS, 0, 128)
-                                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, 16, plan->staging.swizzle);
+    plan->map = plan->is_transposed
+                    ? map_of_slice(lo, &op->copy.dst, transposed_columns(op), 0, 128)
+                    : map_of_slice(lo, &op->copy.dst, plan->staging.columns, plan->staging.rows, plan->staging.swizzle);
     const bool fills = plan_fill(lo, plan);
     assert(fills && "boxes of accumulators are regular");
     (void)fills;

@@ -13,9 +13,10 @@ enum { GROUP_COLUMNS = 64, BOX_ROW_BYTES = 128 };
 // Each box of it is filled alike.
 typedef struct Staging {
     const TileInfo *tile;
-    int columns; // of a chunk
-    int chunks;  // of a warp's 16 rows in one block of rows
-    int row_blocks;
+    bool turned;       // of a transposed product: a warp has 16 columns of all rows
+    int rows, columns; // of a chunk
+    int chunks;        // of a warp's 16 rows in one block of rows; turned: of its 16 columns in one block of columns
+    int blocks;        // of 64 rows; turned: of 64 columns
     int boxes, box_bytes, swizzle;
 } Staging;
 
@@ -24,7 +25,7 @@ typedef struct StorePlan {
     TileOp *op;
     Staging staging; // unless it is transposed
     bool is_transposed;
-    SharedTransfer fill;     // of a warp's box, transposed: of a group's
+    SharedTransfer fill;     // of a warp's box, transposed: of a group's; not of 8-bit elements
     int map;                 // of its boxes
     bool frees_staging;      // of warps' boxes, with parts: the group waits until its staging is free
     Expr *aligned;           // of Tile IR: the launch's strides allow boxes; NULL: always
@@ -52,6 +53,9 @@ static inline int transposed_columns(const TileOp *op)
 {
     return BOX_ROW_BYTES * 8 / dtype_bits(op->copy.dst.buffer->type);
 }
+
+// ---- store_again.c
+bool may_store_again(Lowering *lo, const TileOp *op); // the same elements, in another turn of a loop
 
 // ---- store.c
 const TileInfo *staged_fragment(Lowering *lo, const TileOp *op); // that a copy stores whole; NULL: it is none

@@ -83,8 +83,8 @@ bool may_store_again(Lowering *lo, const TileOp *op)
     for (TileOp *x = op_info(lo, op)->parent; x; x = op_info(lo, x)->parent)
         if (is_loop(x)) turns.outermost = x;
     for (TileOp *x = op_info(lo, op)->parent; x; x = op_info(lo, x)->parent)
-        if (is_loop(x) && (op->copy.dst.buffer->kind != BUFFER_TENSOR ||
-                           !loop_separates(&turns, x, &op->copy.dst, &taken)))
+        if (is_loop(x) &&
+            (op->copy.dst.buffer->kind != BUFFER_TENSOR || !loop_separates(&turns, x, &op->copy.dst, &taken)))
             return true;
     return false;
 }

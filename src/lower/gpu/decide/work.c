@@ -205,13 +205,15 @@ static void add_plan(Lowering *lo, const ScheduleRole *role, const Action *actio
     if (!action->print) return;
     switch (*(const PlanForm *)action->print) {
     case PLAN_MAP: add_map_plan(lo, action->print, work); return;
-    case PLAN_PANELS:
+    case PLAN_TRANSFER:
     case PLAN_MATRIX_LOAD: add_panels(action->op, work); return;
     case PLAN_ROWS: add_rows(lo, action->print, work); return;
     case PLAN_ROW_ELEMENTS: add_pieces(lo, ((const RowElements *)action->print)->map, false, work); return;
     case PLAN_PIECES: add_pieces(lo, ((const Pieces *)action->print)->map, false, work); return;
     case PLAN_STORE: add_staged_store(action->op, groups_of_action(lo, role), lo->all.groups, work); return;
     case PLAN_CONVERSION: add_conversion(lo, action->print, work); return;
+    case PLAN_BOXES:
+    case PLAN_CONVERSION_PART: return; // the store and the conversion that they are parts of have their work
     }
 }
 

@@ -78,7 +78,8 @@ Expr *steps_fit(Lowering *lo, const Box *box); // what the launch's numbers must
 bool box_has_steps(const Box *box);
 bool box_widths(Lowering *lo, const Region *region,
                 int64_t *widths);                        // of a tensor, in any shape; slowest dimension first
-bool is_rows_of_tile(const Region *dst, int64_t *first); // all of a tile, or some of its rows, from `first` on
+bool is_rows_of_tile(const Region *dst, Expr **first); // all of a tile (NULL), or some of its rows, from `first` on
 bool is_not_negative(const Lowering *lo, const Expr *x);
+bool is_known_at_launch(const Expr *x); // a function of symbols and scalar arguments
 
 #endif

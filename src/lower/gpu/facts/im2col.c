@@ -21,7 +21,7 @@ static Expr *within(Lowering *lo, Expr *test, Expr *x, int64_t least, int64_t mo
     return not_below(lo, test, int_const(lo->arena, most), x);
 }
 
-Expr *im2col_last(Lowering *lo, const Buffer *tensor, const Im2col *im2col, int i)
+Expr *im2col_last(const Lowering *lo, const Buffer *tensor, const Im2col *im2col, int i)
 {
     Arena *const a = lo->arena;
     const Walked *const w = &im2col->walked[i];

@@ -28,7 +28,7 @@ typedef struct Im2col {
 // What the launch's numbers must be so that there is such a tensor map; NULL: proved.
 Expr *im2col_fits(Lowering *lo, const Buffer *tensor, const Im2col *im2col);
 // A walked dimension's last position, relative to the tensor's last.
-Expr *im2col_last(Lowering *lo, const Buffer *tensor, const Im2col *im2col, int i);
+Expr *im2col_last(const Lowering *lo, const Buffer *tensor, const Im2col *im2col, int i);
 bool im2col_is_same(const Im2col *a, const Im2col *b); // for a tensor map
 
 #endif

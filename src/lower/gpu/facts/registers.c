@@ -6,6 +6,7 @@
 // compiled.
 #include "lower/gpu/facts/registers.h"
 #include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/partition.h"
 

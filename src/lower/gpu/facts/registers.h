@@ -23,8 +23,4 @@ int consumer_registers(const Lowering *lo);     // of a thread
 int unequal_registers(Lowering *lo, int group); // of its threads; 0: all groups of consumers have the same
 int own_registers(Lowering *lo, int group);     // that it sets in its own walk; 0: none
 
-// ---- decide/register_limits.c
-bool registers_suffice(Lowering *lo); // for what products must hold at one time; else it is refused
-void explain_registers(Lowering *lo);
-
 #endif

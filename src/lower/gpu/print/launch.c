@@ -22,7 +22,8 @@ static void add_preludes(Printer *pr)
     const struct { const char *name; bool in_backward_slice; } preludes[] = {
         { "cuda/types", true }, { "cuda/convert", true }, { "cuda/math", true }, { "cuda/threads", true },
         { "cuda/vector", true }, { "cuda/atomic", true }, { "cuda/tensor_core", true },
-        { "cuda/barrier", gpu->mbarriers }, { "cuda/tma", gpu->tma }, { "cuda/stage", gpu->stmatrix || lo->scratch_is_swizzled },
+        { "cuda/barrier", gpu->mbarriers }, { "cuda/tma", gpu->tma },
+        { "cuda/im2col", has_walks(lo) }, { "cuda/stage", gpu->stmatrix || lo->scratch_is_swizzled },
         { "cuda/check", lo->kernel->checked },
         { "cuda/multistage", lo->multistages.count > 0 },
         { "cuda/cluster", lo->shares },

@@ -199,9 +199,10 @@ void place_element(Printer *pr, Buffer *buffer, Expr **given, const Iteration *i
     Expr *subs[MAX_RANK] = { 0 }, *rows = NULL;
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
-    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) leave_view(pr, buffer, subs, &rows, it, place);
-    place->root = buffer;
-    if (buffer->kind == BUFFER_TENSOR) {
+    for (; buffer->kind == BUFFER_VIEW && !is_reshaped_tensor(buffer); buffer = buffer->base.buffer)
+        leave_view(pr, buffer, subs, &rows, it, place);
+    place->root = buffer_root(buffer);
+    if (place->root->kind == BUFFER_TENSOR) {
         place_in_tensor(pr, buffer, subs, rows, it, place);
         return;
     }

@@ -8,6 +8,7 @@
 #include "lower/gpu/decide/convert_layout.h"
 #include "lower/gpu/decide/map.h"
 #include "lower/gpu/decide/multistage.h"
+#include "lower/gpu/decide/matrix_load.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_rings.h"
@@ -83,6 +84,7 @@ static void print_plan(Printer *pr, const Action *action)
     case PLAN_BOXES: print_boxes(pr, action); return;
     case PLAN_CONVERSION: print_layout_conversion(pr, action->print); return;
     case PLAN_CONVERSION_PART: print_conversion_part(pr, action->print); return;
+    case PLAN_MATRIX_LOAD: print_matrix_load(pr, action->print); return;
     }
 }
 

@@ -56,7 +56,8 @@ static void look_up(Printer *pr, const LookUp *one)
     }
     const Partition partition = pr->lo->partition;
     set_partition(pr, rows.it.partition);
-    for (int i = 0; i < rows.lines; i++) {
+    if (one->is_shared) look_up_shared(pr, &rows, lines);
+    for (int i = 0; i < rows.lines && !one->is_shared; i++) {
         declare_line_at(pr, &rows, "line", i32_const(pr, i));
         begin_lines(pr, &rows);
         lines[i] = rows.runs[0].line;

@@ -25,9 +25,8 @@ void print_store_wait(Printer *pr, const Action *action)
 
 // ---- where boxes lie
 
-// row and column: of the warp's first box, and not of transposed stores; row_dim: of the slice, the coordinate of rows.
+// row and column: of the warp's first box, and not of transposed stores.
 typedef struct StagingVars {
-    int row_dim;
     Var *stage, *row, *column;
 } StagingVars;
 
@@ -51,17 +50,17 @@ static int group_stride(const Layout *layout, int dim)
 static void declare_boxes(Printer *pr, const StorePlan *plan, StagingVars *vars)
 {
     const Layout *const layout = &plan->staging.tile->layout;
-    const Region *const dst = &plan->op->copy.dst;
     const int of_warp = pr->lo->staging_bytes / pr->lo->all.groups / 4 / SHARED_ALIGN * SHARED_ALIGN;
     const int group_rows = group_stride(layout, 0), group_columns = group_stride(layout, 1);
     Expr *const warp = var_of(pr, pr->warp), *const group = var_of(pr, pr->group);
-    for (int d = 0; d < dst->buffer->rank - 1; d++)
-        if (dst->subs[d].is_range) vars->row_dim = dst->buffer->rank - 1 - d; // the range that is not the last
     vars->stage = emit_declare(pr, DTYPE_U32, "stage", staging_address(pr, i32_mul(pr, warp, of_warp)));
-    Expr *const row = i32_mul(pr, warp, 16);
-    vars->row = emit_declare(pr, DTYPE_I32, "row", group_rows ? i32_add(pr, row, i32_mul(pr, group, group_rows)) : row);
-    vars->column =
-        emit_declare(pr, DTYPE_I32, "column", group_columns ? i32_mul(pr, group, group_columns) : i32_const(pr, 0));
+    Expr *const of_warps = i32_mul(pr, warp, 16), *const none = i32_const(pr, 0), *row = none, *column = none;
+    if (plan->staging.turned) column = of_warps;
+    else row = of_warps;
+    if (group_rows) row = i32_add(pr, row, i32_mul(pr, group, group_rows));
+    if (group_columns) column = i32_add(pr, column, i32_mul(pr, group, group_columns));
+    vars->row = emit_declare(pr, DTYPE_I32, "row", row);
+    vars->column = emit_declare(pr, DTYPE_I32, "column", column);
 }
 
 static Expr *box_address(Printer *pr, const Staging *staging, int n)
@@ -92,16 +91,33 @@ static Expr *box_test(Printer *pr, const Layout *layout, Expr *row, Expr *column
     return inside;
 }
 
+// Among the slice's dimensions but the last.
+static void divide_row(Printer *pr, const Region *dst, Expr *row, Expr **rows)
+{
+    const int rank = dst->buffer->rank;
+    int slowest = 0;
+    while (!dst->subs[slowest].is_range) slowest++;
+    for (int d = rank - 2; d >= slowest; d--) {
+        int64_t width;
+        if (!dst->subs[d].is_range) continue;
+        expr_as_int(dst->subs[d].width, &width);
+        rows[rank - 1 - d] = d == slowest ? row : i32_op(pr, X_MOD, row, width);
+        row = d == slowest ? row : i32_op(pr, X_DIV, row, width);
+    }
+}
+
 static void send_box(Printer *pr, const StorePlan *store, int n)
 {
     const Staging *const plan = &store->staging;
     const StagingVars *const vars = pr->staging_vars;
-    Expr *const row = i32_op(pr, X_ADD, var_of(pr, vars->row), 64 * (n / plan->chunks));
-    Expr *const column = i32_op(pr, X_ADD, var_of(pr, vars->column), n % plan->chunks * plan->columns);
-    Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5];
+    const int block = 64 * (n / plan->chunks), chunk = n % plan->chunks;
+    Expr *const row = i32_op(pr, X_ADD, var_of(pr, vars->row), plan->turned ? chunk * plan->rows : block);
+    Expr *const column = i32_op(pr, X_ADD, var_of(pr, vars->column), plan->turned ? block : chunk * plan->columns);
+    Expr *const inside = box_test(pr, &plan->tile->layout, row, column), *coordinates[5], *rows[5] = { NULL };
     Nest some;
     if (inside) begin_if(pr, &some, inside);
-    slice_coordinates(pr, &store->op->copy.dst, coordinates, vars->row_dim, row, column);
+    divide_row(pr, &store->op->copy.dst, row, rows);
+    slice_coordinates(pr, &store->op->copy.dst, coordinates, rows, column);
     emit_box_store(pr, store, box_address(pr, plan, n), coordinates);
     if (inside) end_nest(pr, &some);
 }
@@ -110,10 +126,10 @@ static void send_group_box(Printer *pr, const StorePlan *plan, int box)
 {
     const int bytes = tile_info(pr->lo, plan->op->copy.src.buffer)->layout.extent[0] * BOX_ROW_BYTES;
     Expr *const group = var_of(pr, pr->group);
-    Expr *const column = i32_op(pr, X_ADD, i32_mul(pr, group, GROUP_BOXES * BOX_COLUMNS), BOX_COLUMNS * box);
+    Expr *const column = i32_op(pr, X_ADD, i32_mul(pr, group, GROUP_COLUMNS), transposed_columns(plan->op) * box);
     Expr *const at = expr_binary(pr->arena, X_ADD, var_of(pr, pr->staging_vars->stage), u32_const(pr, box * bytes));
     Expr *coordinates[5];
-    slice_coordinates(pr, &plan->op->copy.dst, coordinates, 0, NULL, column);
+    slice_coordinates(pr, &plan->op->copy.dst, coordinates, NULL, column);
     emit_box_store(pr, plan, at, coordinates);
 }
 
@@ -124,7 +140,8 @@ static void send_boxes(Printer *pr, const BoxesPlan *boxes)
     Expr *const in_group = is_transposed ? i32_op(pr, X_MOD, var_of(pr, pr->thread), WARPGROUP_THREADS) : NULL;
     Nest one;
     begin_if(pr, &one, is_transposed ? i32_op(pr, X_EQ, in_group, 0) : is_zero(pr, pr->lane));
-    for (int i = 0; i < GROUP_BOXES && is_transposed; i++) send_group_box(pr, boxes->store, i);
+    const int of_group = is_transposed ? GROUP_COLUMNS / transposed_columns(boxes->store->op) : 0;
+    for (int i = 0; i < of_group; i++) send_group_box(pr, boxes->store, i);
     for (int i = boxes->first; i < boxes->first + boxes->n && !is_transposed; i++) send_box(pr, boxes->store, i);
     emit_call(pr, "tma_commit", 0); // also without a store: waits count boxes
     end_nest(pr, &one);
@@ -132,11 +149,33 @@ static void send_boxes(Printer *pr, const BoxesPlan *boxes)
 
 // ---- stores
 
-// Of a warp's box: chunks of columns follow each other in each block of rows.
+// Of a warp's box: chunks of columns follow each other in each block of rows; turned: chunks of rows in one of columns.
 static int first_register(const Staging *staging, int box)
 {
-    const int of_block = layout_registers(&staging->tile->layout) / staging->row_blocks;
-    return box / staging->chunks * of_block + box % staging->chunks * staging->columns / 2;
+    const int of_block = layout_registers(&staging->tile->layout) / staging->blocks;
+    const int along = staging->turned ? staging->rows : staging->columns;
+    return box / staging->chunks * of_block + box % staging->chunks * along / 2;
+}
+
+// Two neighbouring registers, as 8 bits each.
+static Expr *pair_of_8(Printer *pr, const Transfer *t, int reg)
+{
+    Var *const registers = tile_vars(pr, t->tile)->registers;
+    return call_expr(pr, DTYPE_U32, arena_printf(pr->arena, "pack_%s", dtype_name(t->type)), 2,
+                     expr_index(pr->arena, registers, i32_const(pr, reg)),
+                     expr_index(pr->arena, registers, i32_const(pr, reg + 1)));
+}
+
+// A warp's 16 rows: 8 registers for 16 columns.
+static void fill_8(Printer *pr, const Transfer *t, const Staging *staging)
+{
+    Expr *const box = expr_binary(pr->arena, X_ADD, t->at, u32_const(pr, t->offset));
+    const char *const stage = arena_printf(pr->arena, "stage_8<%d>", staging->swizzle);
+    for (int c = 0; c < staging->columns / 16; c++) {
+        const int first = t->first + 8 * c;
+        emit_call(pr, stage, 7, box, var_of(pr, pr->lane), i32_const(pr, c), pair_of_8(pr, t, first),
+                  pair_of_8(pr, t, first + 2), pair_of_8(pr, t, first + 4), pair_of_8(pr, t, first + 6));
+    }
 }
 
 void print_boxes(Printer *pr, const Action *action)
@@ -155,7 +194,8 @@ void print_boxes(Printer *pr, const Action *action)
     for (int i = boxes->first; i < boxes->first + boxes->n && !boxes->store->is_transposed; i++) {
         transfer.offset = i % staging->boxes * box_stride(staging);
         transfer.first = first_register(staging, i);
-        store_transfer(pr, &transfer);
+        if (dtype_bits(transfer.type) == 8) fill_8(pr, &transfer, staging);
+        else store_transfer(pr, &transfer);
     }
 }
 

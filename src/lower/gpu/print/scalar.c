@@ -245,11 +245,8 @@ Expr *lower_expr(Printer *pr, Expr *x, const Iteration *it)
         Expr *const cond = lower_expr(pr, x->select.cond, it);
         Expr *first = lower_expr(pr, x->select.a, it), *second = lower_expr(pr, x->select.b, it);
         unify(pr, &first, &second);
-        // Both are computed where one divides: a branch per element would hide what rows have in common.
-        if (it && first->type == DTYPE_F32 && (expr_any(x, is_division, NULL)) &&
-            !expr_any(x->select.a, leaves_registers, pr) && !expr_any(x->select.b, leaves_registers, pr))
-            return call_expr(pr, DTYPE_F32, "choose", 3, cond, first, second);
-        return expr_select(a, cond, first, second);
+        return computes_both(pr, x, it) ? call_expr(pr, first->type, "choose", 3, cond, first, second)
+                                        : expr_select(a, cond, first, second);
     }
     case E_CONVERT: return to_dtype(pr, x->type, x->convert.a->type, lower_expr(pr, x->convert.a, it));
     case E_BITCAST: {

@@ -221,7 +221,7 @@ static void dump_ring(const Dump *dump, const Action *action)
 static void dump_copy(const Dump *dump, const Action *action)
 {
     const TileOp *const op = action->op;
-    text_print(dump->out, "%s", copy_names[action->copy.how]);
+    text_print(dump->out, "%s%s", copy_names[action->copy.how], action->copy.walks ? " im2col" : "");
     if (op && op->kind == T_COPY) {
         text_print(dump->out, " ");
         tile_print_region(dump->out, NULL, &op->copy.dst);

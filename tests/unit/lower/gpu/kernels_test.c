@@ -80,7 +80,7 @@ static const Case cases[] = {
     { "attention/forward.tile", "attention_forward", { INT("D", 512), INT("BM", 64), INT("BN", 64) }, 3, 90, { "wgmma_64x256x16_bf16_ss" }, NULL, true },
     { "../tests/unit/lower/gpu/fits.tile", "narrow", { { 0 } }, 0, 90, { "wgmma_64x64x16_f16_rs_tb" }, "64x128x16", true },
     { "../tests/language/run/recurrences.tile", "carried", { { 0 } }, 0, 90,
-      { "stage_turned(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
+      { "store_turned_matrices(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
     { "../tests/language/run/recurrences.tile", "read_across", { { 0 } }, 0, 90, { "ldmatrix_x4(", "ldmatrix_x4_trans(", "choose(" }, "load_shared", true },
     { "linear/mamba2.tile", "mamba2_chunk_scan", { { 0 } }, 0, 90, { "choose(", "tma_wait_read(0)" }, "tma_wait_written", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
@@ -187,7 +187,7 @@ static void sums_over_warps_take_one_barrier(void **state)
     // clang-format off
     static const Case sums[] = {
         { "../tests/language/run/recurrences.tile", "carried", { { 0 } }, 0, 90,
-      { "stage_turned(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
+      { "store_turned_matrices(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
     { "../tests/language/run/recurrences.tile", "read_across", { { 0 } }, 0, 90, { "ldmatrix_x4(", "ldmatrix_x4_trans(", "choose(" }, "load_shared", true },
     { "linear/mamba2.tile", "mamba2_chunk_scan", { { 0 } }, 0, 90, { "choose(", "tma_wait_read(0)" }, "tma_wait_written", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "scratch_buffer ^" }, NULL, true },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// registers.h - what threads must hold at one time: decided by live.c and registers.c.
-#ifndef KILN_LOWER_GPU_DECIDE_REGISTERS_H
-#define KILN_LOWER_GPU_DECIDE_REGISTERS_H
+// register_limits.h - what threads must hold at one time: decided by live.c and register_limits.c.
+#ifndef KILN_LOWER_GPU_DECIDE_REGISTER_LIMITS_H
+#define KILN_LOWER_GPU_DECIDE_REGISTER_LIMITS_H
 
 #include "lower/gpu/facts/lowering.h"
 
@@ -18,7 +18,7 @@ typedef struct LiveWords {
 LiveWords live_words(Lowering *lo, int group, bool sums_only); // sums_only: of products' results alone
 bool is_live(Lowering *lo, const LiveWords *live, const TileInfo *tile, const TileOp *op); // then
 
-// ---- registers.c
+// ---- register_limits.c
 void narrow_products(Lowering *lo);   // to what an instruction can name
 bool registers_suffice(Lowering *lo); // for what products must hold at one time; else it is refused
 void explain_registers(Lowering *lo);
