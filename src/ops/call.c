@@ -470,7 +470,7 @@ static kiln_status find_kernel(const Call *call, int n, const char *file, const 
 
 void call_add(Call *call, kiln_arg arg)
 {
-    assert(call->n_args < CALL_TENSORS && "as many as fit");
+    assert(call->n_args < CALL_ARGS && "as many as fit");
     call->args[call->n_args++] = arg;
 }
 

@@ -54,9 +54,10 @@ bool ops_look_at_values(const kiln_ops *ops);
 // ---- arguments (call.c)
 
 enum {
-    OPS_BINDINGS_BYTES = 320,
+    OPS_BINDINGS_BYTES = 512,
     CALL_SYMBOLS = 16,
-    CALL_TENSORS = 20,
+    CALL_TENSORS = 26,
+    CALL_ARGS = 48,
     TYPES_16 = 1 << KILN_BF16 | 1 << KILN_F16,
     TYPES_FLOAT = TYPES_16 | 1 << KILN_F32,
     TYPES_BYTES = 1 << KILN_U8 | 1 << KILN_I8 | 1 << KILN_E4M3, // of the 656-byte format
@@ -104,7 +105,7 @@ typedef struct Call {
     kiln_tensor flat[2];                      // of call_without_key_head
     int n_flat;
     kiln_kernel *kernel;
-    kiln_arg args[CALL_TENSORS];
+    kiln_arg args[CALL_ARGS];
     int n_args; // of its launch
 } Call;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // abi_test.c - what programs built apart from the library rely on: its version, the sizes of argument structs, DLPack's structs.
 #include <kiln/ops/attention.h>
-#include <kiln/ops/gemm.h>
+#include <kiln/ops/decode.h>
 #include <kiln/ops/mla.h>
 
 #include <setjmp.h>
@@ -73,9 +73,11 @@ static void sizes_of_attention_arguments(void **state)
     CHECK_CALL(kiln_attention_backward_args, kiln_attention_backward);
     CHECK_CALL(kiln_attention_backward_varlen_args, kiln_attention_backward_varlen);
     CHECK_CALL(kiln_attention_decode_args, kiln_attention_decode);
+    CHECK_CALL(kiln_masked_decode_args, kiln_masked_decode);
     CHECK_WORKSPACE(kiln_attention_backward_args, kiln_attention_backward_workspace_size);
     CHECK_WORKSPACE(kiln_attention_backward_varlen_args, kiln_attention_backward_varlen_workspace_size);
     CHECK_WORKSPACE(kiln_attention_decode_args, kiln_attention_decode_workspace_size);
+    CHECK_WORKSPACE(kiln_masked_decode_args, kiln_masked_decode_workspace_size);
 }
 
 static void sizes_of_latent_arguments(void **state)

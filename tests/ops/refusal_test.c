@@ -7,18 +7,6 @@
 
 enum { B = 2, SQ = 2, HQ = 4, PAGES = 5, SIZE = 64, TABLE = 3, TOPK = 64, K = KILN_MLA_KEY, V = KILN_MLA_VALUE };
 
-// Restores what `change` did after each call.
-#define REFUSED(call, args, change, status, message)                                                                   \
-    do {                                                                                                               \
-        const __typeof__(args) kept_ = args;                                                                           \
-        change;                                                                                                        \
-        assert_fails(call, status, message);                                                                           \
-        args = kept_;                                                                                                  \
-    } while (0)
-
-// The same for a change of one tensor of the call.
-#define REFUSED_TENSOR(call, tensor, change, status, message) REFUSED(call, tensor, (tensor).change, status, message)
-
 static kiln_mla_shape dense_shape = { .batch = B, .queries = SQ, .query_heads = HQ, .key_heads = 1, .partitions = 3 };
 static kiln_mla_shape sparse_shape = {
     .batch = B, .queries = SQ, .query_heads = HQ, .key_heads = 1, .topk = TOPK, .partitions = 3

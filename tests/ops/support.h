@@ -7,7 +7,7 @@
 #define KILN_TESTS_OPS_SUPPORT_H
 
 #include "kiln/ops/attention.h"
-#include "kiln/ops/gemm.h"
+#include "kiln/ops/decode.h"
 #include "kiln/ops/mla.h"
 
 #include <math.h>
@@ -32,6 +32,20 @@ int free_arrays(void **state); // of a test: its tear-down
 
 void assert_ok(kiln_status status);
 void assert_fails(kiln_status status, kiln_status expected, const char *part);
+
+// ---- refusals
+
+// Restores what `change` did after each call.
+#define REFUSED(call, args, change, status, message)                                                                   \
+    do {                                                                                                               \
+        const __typeof__(args) kept_ = args;                                                                           \
+        change;                                                                                                        \
+        assert_fails(call, status, message);                                                                           \
+        args = kept_;                                                                                                  \
+    } while (0)
+
+// The same for a change of one tensor of the call.
+#define REFUSED_TENSOR(call, tensor, change, status, message) REFUSED(call, tensor, (tensor).change, status, message)
 
 // ---- arrays
 

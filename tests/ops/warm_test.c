@@ -37,7 +37,7 @@ enum { B = 2, S = 32, H = 4, HKV = 2, D = 64, HL = 16, PAGES = 4, SIZE = 64, TOP
 
 typedef struct Arguments {
     Array *q, *k, *v, *out, *lse, *dq, *dk, *dv, *offsets;
-    Array *ql, *cache, *cache8, *table, *lengths, *indices, *outl, *lsel, *keys, *slots;
+    Array *ql, *cache, *cache8, *table, *lengths, *indices, *outl, *lsel, *keys, *slots, *pages, *pasts;
     Array *workspace, *dense_memory, *sparse_memory;
     kiln_mla_plan dense, sparse;
 } Arguments;
@@ -63,6 +63,8 @@ static Arguments make_arguments(void)
                     .lsel = ARRAY(KILN_F32, B, HL, 1),
                     .keys = ARRAY(KILN_BF16, B, 1, KILN_MLA_KEY),
                     .slots = ARRAY(KILN_I32, B),
+                    .pages = ARRAY(KILN_I32, B, 2, 2),
+                    .pasts = ARRAY(KILN_I32, B),
                     .workspace = bytes_new(1 << 24),
                     .dense_memory = bytes_new(1 << 14),
                     .sparse_memory = bytes_new(1 << 14) };
@@ -71,6 +73,9 @@ static Arguments make_arguments(void)
     for (int i = 0; i < B * 2; i++) set(a.table, i, i);
     for (int i = 0; i < B * TOPK; i++) set(a.indices, i, i);
     array_send(a.offsets), array_send(a.lengths), array_send(a.slots), array_send(a.table), array_send(a.indices);
+    for (int i = 0; i < B * 4; i++) set(a.pages, i, i % PAGES);
+    for (int b = 0; b < B; b++) set(a.pasts, b, 40 + b);
+    array_send(a.pages), array_send(a.pasts);
     return a;
 }
 
@@ -175,6 +180,36 @@ static void call_latent(Arguments *a)
     assert_ok(kiln_mla_decode_sparse(ops, NULL, &sparse));
 }
 
+// Split, in parts of one tensor: what looks at values and what prepares the scratch are calls, too.
+static void call_masked(Arguments *a)
+{
+    size_t bytes;
+    kiln_tensor q, k, v;
+    const int64_t packed[] = { B, H + 2 * HKV, D }, one[] = { B, H, D }, blocks[] = { PAGES, HKV, SIZE / 2, D },
+                  two[] = { B, 2, 2 };
+    const kiln_tensor qkv = kiln_tensor_of(device, a->q->tensor.data, KILN_BF16, 3, packed);
+    const kiln_tensor cache = kiln_tensor_of(device, a->cache->tensor.data, KILN_BF16, 4, blocks);
+    const kiln_tensor table = kiln_tensor_of(device, a->pages->tensor.data, KILN_I32, 3, two);
+    const kiln_tensor out = kiln_tensor_of(device, a->out->tensor.data, KILN_BF16, 3, one);
+    const kiln_rotary rotary = { .style = KILN_ROTARY_HALVES };
+    assert_ok(kiln_tensor_slice(&qkv, 1, 0, H, &q));
+    assert_ok(kiln_tensor_slice(&qkv, 1, H, HKV, &k));
+    assert_ok(kiln_tensor_slice(&qkv, 1, H + HKV, HKV, &v));
+    const kiln_masked_decode_args args = { .q = &q,
+                                           .k = &k,
+                                           .v = &v,
+                                           .cache = &cache,
+                                           .table = &table,
+                                           .lengths = &a->pasts->tensor,
+                                           .out = &out,
+                                           .rotary = &rotary,
+                                           .workspace = a->workspace->tensor.data,
+                                           .workspace_bytes = a->workspace->bytes,
+                                           .splits = 2 };
+    assert_ok(kiln_masked_decode_workspace_size(ops, &args, &bytes));
+    assert_ok(kiln_masked_decode(ops, NULL, &args));
+}
+
 // The second time a call finds all that the first has kept.
 static void is_quiet_when_warm(void call(Arguments *))
 {
@@ -192,12 +227,14 @@ static void is_quiet_when_warm(void call(Arguments *))
 }
 
 static void attention_is_quiet(void **state) { is_quiet_when_warm(call_attention); }
+static void masked_decoding_is_quiet(void **state) { is_quiet_when_warm(call_masked); }
 static void latent_attention_is_quiet(void **state) { is_quiet_when_warm(call_latent); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(attention_is_quiet, free_arrays),
-                                        cmocka_unit_test_teardown(latent_attention_is_quiet, free_arrays) };
+                                        cmocka_unit_test_teardown(latent_attention_is_quiet, free_arrays),
+                                        cmocka_unit_test_teardown(masked_decoding_is_quiet, free_arrays) };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

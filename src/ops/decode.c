@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: MIT
+// decode.c - the operator of kiln/ops/decode.h over kernels/decode.
+#include "kiln/ops/decode.h"
+#include "ops/call.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum {
+    HEAD_MAX = 256,
+    GROUP_MAX = 128,      // query heads of a key head
+    SUMS_MAX = 128 * 128, // of them, times D: they are in registers
+    SPLITS_MAX = 1024,
+    BEAMS_MAX = 1 << 20,
+};
+
+static const char *yes(bool b) { return b ? "true" : "false"; }
+
+// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
+#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
+
+// ---- the options that go with each other
+
+static bool uses_trained_length(const kiln_masked_decode_args *a)
+{
+    const kiln_rotary_style style = a->rotary ? a->rotary->style : 0;
+    return a->log_scaling || (style >= KILN_ROTARY_DYNAMIC_NTK && style <= KILN_ROTARY_LLAMA3);
+}
+
+// One of two tensors that only go together is missing.
+static kiln_status need_both(const Call *call, const char *name, const kiln_tensor *tensor, const char *with,
+                             const kiln_tensor *other)
+{
+    return (tensor != NULL) == (other != NULL)
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'%s' is null, but '%s' is not: they go together",
+                           tensor ? with : name, tensor ? name : with);
+}
+
+// Cross attention has no new token, so that what concerns it, or positions relative to it, has no meaning.
+static kiln_status check_cross(const Call *call, const kiln_masked_decode_args *a)
+{
+    const struct {
+        const char *name;
+        const kiln_tensor *tensor;
+    } without[] = {
+        { "k", a->k },
+        { "v", a->v },
+        { "k_bias", a->k_bias },
+        { "v_bias", a->v_bias },
+        { "tasks", a->tasks },
+        { "prefix_lengths", a->prefix_lengths },
+        { "slopes", a->slopes },
+        { "bias", a->bias },
+        { "bucket_bias", a->bucket_bias },
+        { "sources", a->sources },
+    };
+    if (!a->cross) return KILN_OK;
+    for (int i = 0; i < COUNT(without); i++)
+        if (without[i].tensor)
+            return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is not null, expected NULL in cross attention",
+                             without[i].name);
+    return a->ring == 0 ? KILN_OK
+                        : call_fail(call, KILN_BAD_ARGUMENT,
+                                    "'ring' is %" PRId64 ", expected 0: cross attention has no ring", a->ring);
+}
+
+static kiln_status check_together(const Call *call, const kiln_masked_decode_args *a)
+{
+    kiln_status status = need_both(call, "tasks", a->tasks, "key_factors", a->key_factors);
+    if (!status) status = need_both(call, "tasks", a->tasks, "value_factors", a->value_factors);
+    if (!status) status = need_both(call, "sources", a->sources, "prompt_lengths", a->prompt_lengths);
+    if (status) return status;
+    if (a->cache2 && a->scales)
+        return call_fail(call, KILN_UNSUPPORTED, "'cache2' is not null, expected NULL where there are 'scales'");
+    if (a->positions && !a->rotary)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'rotary' is null, but 'positions' is not");
+    if (a->positions_after_prefix && (!a->rotary || a->rotary->style != KILN_ROTARY_INTERLEAVED))
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'positions_after_prefix' is true, expected false without interleaved rotary embedding");
+    if (a->beams > 1 && !a->sources && !a->cross)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'sources' is null, but 'beams' is %" PRId64, a->beams);
+    if (uses_trained_length(a) ? a->trained_length < 2 || a->trained_length > INT32_MAX : a->trained_length != 0)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", a->trained_length,
+                         uses_trained_length(a) ? "more than 1: the positions of the model's training"
+                                                : "0: neither 'log_scaling' nor the rotary embedding uses it");
+    return check_cross(call, a);
+}
+
+// ---- rotary embedding, with defaults
+
+typedef struct Rotary {
+    kiln_rotary_style style; // 0: none
+    int64_t size, offset;
+    double base, scale, low, high, extrapolation, magnitude;
+} Rotary;
+
+static kiln_status bad_rotary(const Call *call, const char *name, double value, const char *expected)
+{
+    return call_fail(call, KILN_BAD_ARGUMENT, "'%s' of the rotary embedding is %g, expected %s", name, value, expected);
+}
+
+static bool is_positive(double x) { return x > 0 && (float)x > 0 && !isinf((float)x); }
+
+static double or_else(double given, double otherwise) { return given == 0 ? otherwise : given; }
+
+static kiln_status check_rotary_size(const Call *call, const Rotary *r, int64_t D)
+{
+    const bool is_ntk = r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK;
+    if (r->size < (is_ntk ? 4 : 2) || r->size > D || r->size % 2 != 0)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'size' of the rotary embedding is %" PRId64
+                         ", expected an even number from %d to D = %" PRId64,
+                         r->size, is_ntk ? 4 : 2, D);
+    if (r->style != KILN_ROTARY_YARN && r->offset != 0)
+        return bad_rotary(call, "offset", (double)r->offset, "0: only YaRN has one");
+    if (r->offset < 0 || r->offset > D - r->size)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'offset' of the rotary embedding is %" PRId64 ", expected 0 to %" PRId64 ": D is %" PRId64
+                         ", and %" PRId64 " elements are turned",
+                         r->offset, D - r->size, D, r->size);
+    return KILN_OK;
+}
+
+static kiln_status check_rotary_numbers(const Call *call, const Rotary *r, const kiln_rotary *given)
+{
+    const bool is_yarn = r->style == KILN_ROTARY_YARN, has_ends = is_yarn || r->style == KILN_ROTARY_LLAMA3;
+    const bool has_scale = r->style != KILN_ROTARY_INTERLEAVED && r->style != KILN_ROTARY_QWEN_NTK;
+    if (!(r->base > 1) || !is_positive(r->base))
+        return bad_rotary(call, "base", r->base, "more than 1, or 0 for 10000");
+    if (!is_positive(r->scale)) return bad_rotary(call, "scale", r->scale, "a positive number, or 0 for 1");
+    if (!has_scale && given->scale != 0) return bad_rotary(call, "scale", r->scale, "0: this style has none");
+    if (!has_ends && given->low != 0) return bad_rotary(call, "low", r->low, "0: only YaRN and Llama 3 have one");
+    if (!has_ends && given->high != 0) return bad_rotary(call, "high", r->high, "0: only YaRN and Llama 3 have one");
+    if (!is_positive(r->low)) return bad_rotary(call, "low", r->low, "a positive number, or 0 for 1");
+    if (!(r->high > r->low) || !is_positive(r->high))
+        return bad_rotary(call, "high", r->high, "more than 'low', or 0 for 32 (YaRN) or 4 (Llama 3)");
+    if (!is_yarn && given->extrapolation != 0)
+        return bad_rotary(call, "extrapolation", r->extrapolation, "0: only YaRN has one");
+    if (!(r->extrapolation > 0) || r->extrapolation > 1)
+        return bad_rotary(call, "extrapolation", r->extrapolation, "more than 0 and at most 1, or 0 for 1");
+    if (!is_positive(r->magnitude)) return bad_rotary(call, "magnitude", r->magnitude, "a positive number, or 0 for 1");
+    return KILN_OK;
+}
+
+static kiln_status take_rotary(const Call *call, const kiln_rotary *given, int64_t D, Rotary *r)
+{
+    if (!given) {
+        *r = (Rotary){ .size = D, .base = 10000, .scale = 1, .low = 1, .high = 4, .extrapolation = 1, .magnitude = 1 };
+        return KILN_OK;
+    }
+    if ((int)given->style < KILN_ROTARY_HALVES || given->style > KILN_ROTARY_MULTI)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'style' of the rotary embedding is %d, expected %d to %d",
+                         (int)given->style, KILN_ROTARY_HALVES, KILN_ROTARY_MULTI);
+    *r = (Rotary){ .style = given->style,
+                   .size = given->size                               ? given->size
+                           : given->style == KILN_ROTARY_INTERLEAVED ? D / 2
+                                                                     : D,
+                   .offset = given->offset,
+                   .base = or_else(given->base, 10000),
+                   .scale = or_else(given->scale, 1),
+                   .low = or_else(given->low, 1),
+                   .high = or_else(given->high, given->style == KILN_ROTARY_YARN ? 32 : 4),
+                   .extrapolation = or_else(given->extrapolation, 1),
+                   .magnitude = or_else(given->magnitude, 1) };
+    const kiln_status status = check_rotary_size(call, r, D);
+    return status ? status : check_rotary_numbers(call, r, given);
+}
+
+// ---- types and sizes
+
+static bool is_float(kiln_type type) { return type == KILN_BF16 || type == KILN_F16 || type == KILN_F32; }
+
+// The type that is computed in, where it is known before the table of tensors is looked at.
+static kiln_status choose_type(const Call *call, const kiln_masked_decode_args *a, kiln_type *type)
+{
+    *type = a->type ? a->type : KILN_F16;
+    if (a->type && !is_float(a->type))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'type' is %s, expected f32 or f16 or bf16, or 0 for that of 'q'",
+                         kiln_type_name(a->type));
+    if (!a->q || !a->out) return KILN_OK; // the table says so
+    if (is_float(a->q->type)) {
+        *type = a->q->type;
+        return a->type == 0 || a->type == *type
+                   ? KILN_OK
+                   : call_fail(call, KILN_BAD_ARGUMENT, "'type' is %s, but 'q' is a tensor of %s",
+                               kiln_type_name(a->type), kiln_type_name(*type));
+    }
+    if (!a->type && is_float(a->out->type)) *type = a->out->type;
+    else if (!a->type && a->q->type == KILN_I8 && a->out->type == KILN_E4M3)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'type' is 0, expected f32 or f16 or bf16: neither 'q' nor 'out' says what to compute in");
+    if (a->q->type == KILN_I8 && !a->qkv_scales)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'qkv_scales' is null, but 'q' is a tensor of i8");
+    return KILN_OK;
+}
+
+static kiln_status check_scales(const Call *call, const kiln_masked_decode_args *a, kiln_type type)
+{
+    if (a->cache->type == KILN_I8 && !a->scales)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'scales' is null, but 'cache' is a tensor of i8");
+    if (a->scales && a->cache->type == type)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'scales' is not null, expected NULL with a cache of %s",
+                         kiln_type_name(type));
+    return KILN_OK;
+}
+
+static kiln_status check_heads(const Call *call)
+{
+    const int64_t D = call_extent(call, "D"), H = call_extent(call, "H"), HKV = call_extent(call, "HKV");
+    if (D < 16 || D > HEAD_MAX || D % 16 != 0)
+        return call_fail(call, KILN_UNSUPPORTED, "head size D is %" PRId64 ", expected a multiple of 16 up to %d", D,
+                         HEAD_MAX);
+    if (HKV < 1 || H % HKV != 0)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "%" PRId64 " query heads (of 'q') are not a multiple of %" PRId64 " key heads (of 'cache')", H,
+                         HKV);
+    const int64_t most = GROUP_MAX * D > SUMS_MAX ? SUMS_MAX / D : GROUP_MAX;
+    if (H / HKV > most)
+        return call_fail(call, KILN_UNSUPPORTED,
+                         "%" PRId64 " query heads (of 'q') share a key head, expected at most %" PRId64
+                         " with D = %" PRId64,
+                         H / HKV, most, D);
+    return KILN_OK;
+}
+
+static kiln_status check_buckets(const Call *call, const kiln_masked_decode_args *a)
+{
+    const int64_t n = a->bucket_bias ? call_extent(call, "buckets") : 0;
+    if (!a->bucket_bias)
+        return a->bucket_distance == 0
+                   ? KILN_OK
+                   : call_fail(call, KILN_BAD_ARGUMENT, "'bucket_bias' is null, but 'bucket_distance' is %" PRId64,
+                               a->bucket_distance);
+    if (n < 4)
+        return call_fail(call, KILN_BAD_SHAPE, "dimension 1 of 'bucket_bias' is %" PRId64 ", expected at least 4", n);
+    if (a->bucket_distance <= n / 2 || a->bucket_distance > INT32_MAX)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'bucket_distance' is %" PRId64 ", expected more than half of the %" PRId64 " buckets",
+                         a->bucket_distance, n);
+    return KILN_OK;
+}
+
+static kiln_status check_rows(const Call *call, const kiln_masked_decode_args *a, int64_t beams)
+{
+    if (a->beams < 0 || beams > BEAMS_MAX)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'beams' is %" PRId64 ", expected 1 to %d, or 0 for 1", a->beams,
+                         BEAMS_MAX);
+    if (a->q && a->q->rank > 0 && a->q->shape[0] % beams != 0)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "%" PRId64 " rows (of 'q') are not a multiple of the %" PRId64 " 'beams' of a request",
+                         a->q->shape[0], beams);
+    return KILN_OK;
+}
+
+// ---- how the cached tokens are split
+
+typedef struct Split {
+    int64_t ring, keys;  // as many of the cache are seen at most
+    int64_t tiles, span; // so many of so many tokens
+    int step;            // tokens of a step, of which a tile has some
+} Split;
+
+// As many tokens as the shared memory of a multiprocessor holds four times.
+static int step_keys(const Call *call, const kiln_masked_decode_args *a)
+{
+    const int64_t bytes = 2 * call_extent(call, "D") * kiln_type_bits(a->cache->type) / 8;
+    return ops_on_cpu(call->ops) || bytes <= 512 ? 64 : bytes <= 1024 ? 32 : 16;
+}
+
+// Parts that fill the device; below a few steps of tokens one costs more than it saves.
+static int64_t choose_splits(const Call *call, int64_t steps)
+{
+    enum { STEPS_LEAST = 4, MOST = 32 };
+    const int64_t groups = call_extent(call, "R") * call_extent(call, "HKV");
+    const int64_t wanted = groups > 0 ? 2 * ops_processors(call->ops) / groups : 1, room = steps / STEPS_LEAST;
+    const int64_t n = wanted < room ? wanted : room;
+    return n < 1 ? 1 : n > MOST ? MOST : n;
+}
+
+static kiln_status choose_split(const Call *call, const kiln_masked_decode_args *a, Split *split)
+{
+    const int64_t capacity = call_extent(call, "pages") * call_extent(call, "page size");
+    if (capacity < 1 || capacity > INT32_MAX / 2)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "'table' has %" PRId64 " pages of %" PRId64 " tokens for each row, expected 1 to %d tokens",
+                         call_extent(call, "pages"), call_extent(call, "page size"), INT32_MAX / 2);
+    if (a->ring < 0 || a->ring > capacity)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'ring' is %" PRId64 ", expected 1 to %" PRId64
+                         ", the places of the table's pages, or 0 for all",
+                         a->ring, capacity);
+    if (a->max_length < 0)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'max_length' is %" PRId64 ", expected the tokens of the longest row, or 0", a->max_length);
+    if (a->splits < 0 || a->splits > SPLITS_MAX)
+        return call_fail(call, KILN_BAD_ARGUMENT,
+                         "'splits' is %" PRId64 ", expected 1 to %d, or 0 for a number that fills the device",
+                         a->splits, SPLITS_MAX);
+    split->ring = a->ring ? a->ring : capacity;
+    split->keys = a->max_length && a->max_length < split->ring ? a->max_length : split->ring;
+    split->step = step_keys(call, a);
+    const int64_t steps = (split->keys + split->step - 1) / split->step;
+    const int64_t wanted = a->splits ? a->splits : choose_splits(call, steps);
+    const int64_t each = (steps + wanted - 1) / wanted;
+    split->span = each * split->step;
+    split->tiles = (steps + each - 1) / each;
+    return KILN_OK;
+}
+
+// ---- scratch of several tiles
+
+enum { SUMS, MAXIMA, WEIGHTS, ARRIVED, N_SCRATCH };
+
+typedef struct Scratch {
+    kiln_tensor tensors[N_SCRATCH]; // without data, or in the workspace
+    size_t bytes;                   // 0: there is one tile
+} Scratch;
+
+static Scratch make_scratch(const Call *call, int64_t tiles, void *workspace)
+{
+    enum { ALIGNED = 256 };
+    const int64_t R = call_extent(call, "R"), H = call_extent(call, "H"), D = call_extent(call, "D");
+    kiln_device *const device = call->ops->device;
+    Scratch s = { .bytes = 0 };
+    if (tiles == 1) return s;
+    s.tensors[SUMS] = kiln_tensor_of(device, NULL, KILN_F32, 4, (int64_t[]){ tiles, R, H, D });
+    s.tensors[MAXIMA] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
+    s.tensors[WEIGHTS] = kiln_tensor_of(device, NULL, KILN_F32, 3, (int64_t[]){ R, H, tiles });
+    s.tensors[ARRIVED] = kiln_tensor_of(device, NULL, KILN_I32, 2, (int64_t[]){ R, call_extent(call, "HKV") });
+    for (int i = 0; i < N_SCRATCH; i++) {
+        s.tensors[i].data = workspace ? (char *)workspace + s.bytes : NULL;
+        s.bytes += (kiln_tensor_bytes(&s.tensors[i]) + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
+    return s;
+}
+
+// ---- the call
+
+enum {
+    Q,
+    K,
+    V,
+    CACHE,
+    TABLE,
+    LENGTHS,
+    OUT_,
+    SCALES,
+    CACHE2,
+    Q_BIAS,
+    K_BIAS,
+    V_BIAS,
+    QKV_SCALES,
+    TASKS,
+    KEY_FACTORS,
+    VALUE_FACTORS,
+    POSITIONS,
+    PREFIX,
+    SLOPES,
+    BIAS,
+    BUCKETS,
+    FINISHED,
+    SOURCES,
+    PROMPTS,
+    OUT_SCALE,
+    N_TENSORS
+};
+
+typedef struct Decoding {
+    Call call;
+    Split split;
+    Scratch scratch;
+    kiln_tensor unread;          // of cross attention, in place of k and v
+    kiln_kernel *begin, *inputs; // NULL: not needed
+} Decoding;
+
+static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, kiln_type type, int64_t beams)
+{
+    const unsigned t = 1u << type, projections = TYPES_FLOAT | 1 << KILN_I8, caches = t | 1 << KILN_I8 | 1 << KILN_E4M3;
+    const unsigned same = a->cache ? 1u << a->cache->type : caches;
+    const Role written = a->cross ? IN : OUT, written_too = a->cross ? IN_OPTIONAL : OUT_OPTIONAL;
+    const Role projected = a->cross ? IN_OPTIONAL : IN;
+    if (a->q && a->q->rank > 0) call_bind(call, "requests", a->q->shape[0] / beams, "q");
+    // clang-format off
+    const Want wants[] = {
+        [Q]             = { IN,          "q",              a->q,              projections,    "Q[R][H][D]" },
+        [K]             = { projected,   "k",              a->k,              0,              "K[R][HKV][D]" },
+        [V]             = { projected,   "v",              a->v,              0,              "V[R][HKV][D]" },
+        [CACHE]         = { written,     "cache",          a->cache,          caches,         "[blocks][HKV][page size][D]" },
+        [TABLE]         = { IN,          "table",          a->table,          1 << KILN_I32,  "[R][2][pages]" },
+        [LENGTHS]       = { IN,          "lengths",        a->lengths,        1 << KILN_I32,  "[R]" },
+        [OUT_]          = { OUT,         "out",            a->out,            t | 1 << KILN_E4M3, "[R][H][D]" },
+        [SCALES]        = { written_too, "scales",         a->scales,         1 << KILN_F32,  "[blocks][HKV][page size]" },
+        [CACHE2]        = { written_too, "cache2",         a->cache2,         same,           "[blocks2][HKV][page size][D]" },
+        [Q_BIAS]        = { IN_OPTIONAL, "q_bias",         a->q_bias,         t,              "[H][D]" },
+        [K_BIAS]        = { IN_OPTIONAL, "k_bias",         a->k_bias,         t,              "[HKV][D]" },
+        [V_BIAS]        = { IN_OPTIONAL, "v_bias",         a->v_bias,         t,              "[HKV][D]" },
+        [QKV_SCALES]    = { IN_OPTIONAL, "qkv_scales",     a->qkv_scales,     1 << KILN_F32,  "[3]" },
+        [TASKS]         = { IN_OPTIONAL, "tasks",          a->tasks,          1 << KILN_I32,  "[requests]" },
+        [KEY_FACTORS]   = { IN_OPTIONAL, "key_factors",    a->key_factors,    t,              "[tasks][HKV][D]" },
+        [VALUE_FACTORS] = { IN_OPTIONAL, "value_factors",  a->value_factors,  t,              "[tasks][HKV][D]" },
+        [POSITIONS]     = { IN_OPTIONAL, "positions",      a->positions,      1 << KILN_I32,  "[R][components]" },
+        [PREFIX]        = { IN_OPTIONAL, "prefix_lengths", a->prefix_lengths, 1 << KILN_I32,  "[R]" },
+        [SLOPES]        = { IN_OPTIONAL, "slopes",         a->slopes,         1 << KILN_F32,  "[H]" },
+        [BIAS]          = { IN_OPTIONAL, "bias",           a->bias,           t,              "[H][L][L]" },
+        [BUCKETS]       = { IN_OPTIONAL, "bucket_bias",    a->bucket_bias,    t,              "[H][buckets]" },
+        [FINISHED]      = { IN_OPTIONAL, "finished",       a->finished,       1 << KILN_BOOL, "[R]" },
+        [SOURCES]       = { IN_OPTIONAL, "sources",        a->sources,        1 << KILN_I32,  "[R][positions]" },
+        [PROMPTS]       = { IN_OPTIONAL, "prompt_lengths", a->prompt_lengths, 1 << KILN_I32,  "[R]" },
+        [OUT_SCALE]     = { IN_OPTIONAL, "out_scale",      a->out_scale,      1 << KILN_F32,  "[1]" },
+    };
+    // clang-format on
+    return call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
+}
+
+static kiln_status find_kernel(Call *call, const kiln_masked_decode_args *a, kiln_type type, const Rotary *rotary,
+                               const Split *split)
+{
+    const bool is_interleaved = rotary->style == KILN_ROTARY_INTERLEAVED; // the kernel turns half of ROT
+    const int rot = (int)(rotary->style == 0 ? 2 : is_interleaved ? 2 * rotary->size : rotary->size);
+    return call_other_kernel(
+        call, "decode/masked.tile", "masked_mha", &call->kernel,
+        "T=%s, TC=%s, TQ=%s, TO=%s, DH=%d, G=%d, TB=%d, BN=%d, ROPE=%d, ROT=%d, INT8=%s, LOGN=%s, CROSS=%s, BOTH=%s"
+        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+        kiln_type_name(type), kiln_type_name(a->cache->type), kiln_type_name(a->q->type), kiln_type_name(a->out->type),
+        (int)call_extent(call, "D"), (int)(call_extent(call, "H") / call_extent(call, "HKV")),
+        (int)call_extent(call, "page size"), split->step, (int)rotary->style, rot, yes(a->cache->type == KILN_I8),
+        yes(a->log_scaling), yes(a->cross), yes(!a->one_sided_buckets), LACKS(a->q_bias, "QB"), LACKS(a->k_bias, "KB"),
+        LACKS(a->v_bias, "VB"), LACKS(a->qkv_scales, "QKV_SCALE"), LACKS(a->out_scale, "OUT_SCALE"),
+        LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"), LACKS(a->positions, "POSITION"),
+        LACKS(a->tasks, "TASK=none, IA3K=none, IA3V"), LACKS(a->slopes, "SLOPE"), LACKS(a->bias, "RELATIVE"),
+        LACKS(a->bucket_bias, "BUCKET"), LACKS(a->cache2, "POOL2"), LACKS(a->scales, "STEP"),
+        LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(split->tiles > 1, "PO=none, PM=none, PS=none, DONE"));
+}
+
+// What runs before it: where several tiles count who has arrived; where values are looked at.
+static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
+{
+    const Call *const call = &step->call;
+    kiln_status status = KILN_OK;
+    step->begin = step->inputs = NULL;
+    if (step->split.tiles > 1)
+        status = call_plain_kernel(call, "decode/masked.tile", "masked_mha_begin", &step->begin, "%s", "");
+    if (status || !ops_look_at_values(call->ops)) return status;
+    return call_plain_kernel(call, "decode/inputs.tile", "masked_mha_inputs", &step->inputs, "CROSS=%s%s%s%s%s",
+                             yes(a->cross), LACKS(a->finished, "FINISHED"), LACKS(a->prefix_lengths, "PREFIX"),
+                             LACKS(a->sources, "CONTEXT=none, SOURCE"), LACKS(a->tasks, "TASK"));
+}
+
+static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
+{
+    static const int before[] = { Q_BIAS,    K_BIAS, V_BIAS,      QKV_SCALES,    OUT_SCALE, FINISHED, LENGTHS, PREFIX,
+                                  POSITIONS, TASKS,  KEY_FACTORS, VALUE_FACTORS, SLOPES,    BIAS,     BUCKETS, TABLE,
+                                  CACHE,     CACHE2, SCALES,      PROMPTS,       SOURCES,   OUT_ };
+    Call *const call = &step->call;
+    const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
+    step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
+    call_add(call, call_tensor(call, Q));
+    call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, K));
+    call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, V));
+    for (int i = 0; i < COUNT(before); i++) call_add(call, call_tensor(call, before[i]));
+    step->scratch = make_scratch(call, step->split.tiles, a->workspace);
+    for (int i = 0; i < N_SCRATCH; i++)
+        call_add(call, step->split.tiles > 1 ? KILN_TENSOR(&step->scratch.tensors[i]) : KILN_NONE);
+}
+
+static void add_numbers(Decoding *step, const kiln_masked_decode_args *a, const Rotary *rotary, int64_t beams,
+                        double scale)
+{
+    const kiln_arg numbers[] = { KILN_INT(step->split.tiles),
+                                 KILN_INT(step->split.span),
+                                 KILN_INT(step->split.ring),
+                                 KILN_INT(beams),
+                                 KILN_FLOAT(scale),
+                                 KILN_INT(a->bucket_distance),
+                                 KILN_INT(!a->positions_after_prefix),
+                                 KILN_FLOAT(rotary->base),
+                                 KILN_FLOAT(rotary->scale),
+                                 KILN_FLOAT(rotary->low),
+                                 KILN_FLOAT(rotary->high),
+                                 KILN_FLOAT(rotary->extrapolation),
+                                 KILN_FLOAT(rotary->magnitude),
+                                 KILN_INT(rotary->offset),
+                                 KILN_INT(a->trained_length) };
+    for (int i = 0; i < COUNT(numbers); i++) call_add(&step->call, numbers[i]);
+}
+
+static kiln_status prepare(Decoding *step, const kiln_masked_decode_args *a)
+{
+    Call *const call = &step->call;
+    const int64_t beams = a->beams ? a->beams : 1;
+    kiln_type type;
+    Rotary rotary = { 0 };
+    double scale;
+    kiln_status status = check_rows(call, a, beams);
+    if (!status) status = choose_type(call, a, &type);
+    if (!status) status = check_together(call, a);
+    if (!status) status = check_tensors(call, a, type, beams);
+    if (!status) status = check_heads(call);
+    if (!status) status = check_scales(call, a, type);
+    if (!status) status = check_buckets(call, a);
+    if (!status) status = take_rotary(call, a->rotary, call_extent(call, "D"), &rotary);
+    if (!status) status = call_scale(call, a->scale, 1 / sqrt((double)call_extent(call, "D")), &scale);
+    if (!status) status = choose_split(call, a, &step->split);
+    if (!status) status = find_kernel(call, a, type, &rotary, &step->split);
+    if (!status) status = find_others(step, a);
+    if (status) return status;
+    add_tensors(step, a);
+    add_numbers(step, a, &rotary, beams, scale);
+    return KILN_OK;
+}
+
+static kiln_status look(const Decoding *step, kiln_stream *stream, const kiln_masked_decode_args *a)
+{
+    const Call *const call = &step->call;
+    const kiln_arg args[] = { call_tensor(call, FINISHED),
+                              call_tensor(call, LENGTHS),
+                              call_tensor(call, PREFIX),
+                              call_tensor(call, TABLE),
+                              call_tensor(call, PROMPTS),
+                              call_tensor(call, SOURCES),
+                              call_tensor(call, TASKS),
+                              KILN_INT(a->beams ? a->beams : 1),
+                              KILN_INT(call_extent(call, "blocks")),
+                              KILN_INT(a->cache2 ? call_extent(call, "blocks2") : 0),
+                              KILN_INT(call_extent(call, "page size")),
+                              KILN_INT(step->split.ring),
+                              KILN_INT(step->split.keys),
+                              KILN_INT(a->bias ? call_extent(call, "L") : 0),
+                              KILN_INT(a->tasks ? call_extent(call, "tasks") : 0) };
+    return step->inputs ? call_launch(call, stream, step->inputs, args, COUNT(args)) : KILN_OK;
+}
+
+static kiln_status begin(const Decoding *step, kiln_stream *stream)
+{
+    const kiln_arg arrived = KILN_TENSOR(&step->scratch.tensors[ARRIVED]);
+    return step->begin ? call_launch(&step->call, stream, step->begin, &arrived, 1) : KILN_OK;
+}
+
+kiln_status kiln_masked_decode_workspace_size(kiln_ops *ops, const kiln_masked_decode_args *a, size_t *bytes)
+{
+    Decoding step;
+    kiln_status status = call_begin_sizing(&step.call, "kiln_masked_decode_workspace_size", ops, a, sizeof *a, bytes);
+    if (!status) status = prepare(&step, a);
+    if (!status) *bytes = step.scratch.bytes;
+    return status;
+}
+
+kiln_status kiln_masked_decode(kiln_ops *ops, kiln_stream *stream, const kiln_masked_decode_args *a)
+{
+    Decoding step;
+    kiln_status status = call_begin(&step.call, "kiln_masked_decode", ops, a, sizeof *a);
+    if (!status) status = prepare(&step, a);
+    if (!status && a->workspace_bytes < step.scratch.bytes)
+        status = call_fail(&step.call, KILN_BAD_ARGUMENT, "needs a workspace of %zu bytes, %zu given",
+                           step.scratch.bytes, a->workspace_bytes);
+    if (!status) status = look(&step, stream, a);
+    if (!status) status = begin(&step, stream);
+    return status ? status : call_run(&step.call, stream, NULL, 0);
+}
