@@ -6,6 +6,7 @@
 // With a NAME for valgrind, which counts the instructions of run_calls.
 #define _POSIX_C_SOURCE 200809L
 #include "kiln/ops/attention.h"
+#include "kiln/ops/decode.h"
 #include "kiln/ops/mla.h"
 
 #include <stdio.h>
@@ -40,6 +41,7 @@ static kiln_tensor tensor(kiln_type type, int rank, const int64_t *shape)
 // ---- the arguments
 
 static kiln_tensor vector, q, k, v, out, lse, dq, dk, dv, q1, out1, lse1;
+static kiln_tensor k1, v1, blocks, blocks_of, pasts;
 static kiln_tensor ql, cache, cache8, table, lengths, outl, lsel, keys, slots, lists;
 static kiln_mla_plan plan, sparse_plan;
 
@@ -48,6 +50,16 @@ static kiln_attention_backward_args backward_args = {
     .q = &q, .k = &k, .v = &v, .out = &out, .lse = &lse, .dout = &out, .dq = &dq, .dk = &dk, .dv = &dv, .causal = true
 };
 static kiln_attention_decode_args decode_args = { .q = &q1, .k = &k, .v = &v, .out = &out1, .lse = &lse1 };
+static const kiln_rotary rotary = { .style = KILN_ROTARY_HALVES };
+static kiln_masked_decode_args masked_args = { .q = &q1,
+                                               .k = &k1,
+                                               .v = &v1,
+                                               .cache = &blocks,
+                                               .table = &blocks_of,
+                                               .lengths = &pasts,
+                                               .out = &out1,
+                                               .rotary = &rotary,
+                                               .splits = 1 };
 static const kiln_mla_shape shape = { .batch = B, .queries = 1, .query_heads = 64 };
 static const kiln_mla_shape sparse_shape = { .batch = B, .queries = 1, .query_heads = 64, .topk = TOPK };
 static kiln_mla_plan_args plan_args = { .shape = &shape, .lengths = &lengths };
@@ -67,6 +79,8 @@ static void make_tensors(void)
     v = TENSOR(KILN_BF16, B, S, HKV, D), dv = TENSOR(KILN_BF16, B, S, HKV, D);
     lse = TENSOR(KILN_F32, B, H, S);
     q1 = TENSOR(KILN_BF16, B, H, D), out1 = TENSOR(KILN_BF16, B, H, D), lse1 = TENSOR(KILN_F32, B, H);
+    k1 = TENSOR(KILN_BF16, B, HKV, D), v1 = TENSOR(KILN_BF16, B, HKV, D), pasts = TENSOR(KILN_I32, B);
+    blocks = TENSOR(KILN_BF16, B * 2, HKV, SIZE, D), blocks_of = TENSOR(KILN_I32, B, 2, 1);
     ql = TENSOR(KILN_BF16, B, 1, 64, KILN_MLA_KEY), outl = TENSOR(KILN_BF16, B, 1, 64, KILN_MLA_VALUE);
     lsel = TENSOR(KILN_F32, B, 64, 1);
     cache = TENSOR(KILN_BF16, PAGES, SIZE, 1, KILN_MLA_KEY), cache8 = TENSOR(KILN_U8, PAGES, SIZE, 656);
@@ -88,12 +102,14 @@ static kiln_status launch(void) { return kiln_launch(one, NULL, (kiln_arg[]){ KI
 static kiln_status forward(void) { return kiln_attention_forward(ops, NULL, &forward_args); }
 static kiln_status decode(void) { return kiln_attention_decode(ops, NULL, &decode_args); }
 static kiln_status backward(void) { return kiln_attention_backward(ops, NULL, &backward_args); }
+static kiln_status masked(void) { return kiln_masked_decode(ops, NULL, &masked_args); }
 static kiln_status make_plan(void) { return kiln_mla_plan_make(ops, NULL, &plan_args, &plan); }
 static kiln_status latent(void) { return kiln_mla_decode(ops, NULL, &latent_args); }
 static kiln_status sparse(void) { return kiln_mla_decode_sparse(ops, NULL, &sparse_args); }
 static kiln_status append(void) { return kiln_mla_append(ops, NULL, &append_args); }
 static kiln_status decode_size(void) { return kiln_attention_decode_workspace_size(ops, &decode_args, &bytes); }
 static kiln_status backward_size(void) { return kiln_attention_backward_workspace_size(ops, &backward_args, &bytes); }
+static kiln_status masked_size(void) { return kiln_masked_decode_workspace_size(ops, &masked_args, &bytes); }
 static kiln_status latent_size(void) { return kiln_mla_decode_workspace_size(ops, &latent_args, &bytes); }
 static kiln_status sparse_size(void) { return kiln_mla_decode_sparse_workspace_size(ops, &sparse_args, &bytes); }
 
@@ -105,7 +121,8 @@ static const struct {
              { "plan", make_plan },          { "latent", latent },
              { "sparse", sparse },           { "append", append },
              { "decode_size", decode_size }, { "backward_size", backward_size },
-             { "latent_size", latent_size }, { "sparse_size", sparse_size } };
+             { "latent_size", latent_size }, { "sparse_size", sparse_size },
+             { "masked", masked },           { "masked_size", masked_size } };
 
 // ---- timing
 

@@ -337,34 +337,13 @@ static Scratch make_scratch(const Call *call, int64_t tiles, void *workspace)
 
 // ---- the call
 
+// Tensors, in the order of the table; clang-format would give each a line.
+// clang-format off
 enum {
-    Q,
-    K,
-    V,
-    CACHE,
-    TABLE,
-    LENGTHS,
-    OUT_,
-    SCALES,
-    CACHE2,
-    Q_BIAS,
-    K_BIAS,
-    V_BIAS,
-    QKV_SCALES,
-    TASKS,
-    KEY_FACTORS,
-    VALUE_FACTORS,
-    POSITIONS,
-    PREFIX,
-    SLOPES,
-    BIAS,
-    BUCKETS,
-    FINISHED,
-    SOURCES,
-    PROMPTS,
-    OUT_SCALE,
-    N_TENSORS
+    Q, K, V, CACHE, TABLE, LENGTHS, RESULT, SCALES, CACHE2, Q_BIAS, K_BIAS, V_BIAS, QKV_SCALES, TASKS, KEY_FACTORS,
+    VALUE_FACTORS, POSITIONS, PREFIX, SLOPES, BIAS, BUCKETS, FINISHED, SOURCES, PROMPTS, OUT_SCALE
 };
+// clang-format on
 
 typedef struct Decoding {
     Call call;
@@ -377,7 +356,7 @@ typedef struct Decoding {
 static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, kiln_type type, int64_t beams)
 {
     const unsigned t = 1u << type, projections = TYPES_FLOAT | 1 << KILN_I8, caches = t | 1 << KILN_I8 | 1 << KILN_E4M3;
-    const unsigned same = a->cache ? 1u << a->cache->type : caches;
+    const unsigned same = a->cache && (unsigned)a->cache->type <= KILN_BOOL ? 1u << a->cache->type : caches;
     const Role written = a->cross ? IN : OUT, written_too = a->cross ? IN_OPTIONAL : OUT_OPTIONAL;
     const Role projected = a->cross ? IN_OPTIONAL : IN;
     if (a->q && a->q->rank > 0) call_bind(call, "requests", a->q->shape[0] / beams, "q");
@@ -389,7 +368,7 @@ static kiln_status check_tensors(Call *call, const kiln_masked_decode_args *a, k
         [CACHE]         = { written,     "cache",          a->cache,          caches,         "[blocks][HKV][page size][D]" },
         [TABLE]         = { IN,          "table",          a->table,          1 << KILN_I32,  "[R][2][pages]" },
         [LENGTHS]       = { IN,          "lengths",        a->lengths,        1 << KILN_I32,  "[R]" },
-        [OUT_]          = { OUT,         "out",            a->out,            t | 1 << KILN_E4M3, "[R][H][D]" },
+        [RESULT]        = { OUT,         "out",            a->out,            t | 1 << KILN_E4M3, "[R][H][D]" },
         [SCALES]        = { written_too, "scales",         a->scales,         1 << KILN_F32,  "[blocks][HKV][page size]" },
         [CACHE2]        = { written_too, "cache2",         a->cache2,         same,           "[blocks2][HKV][page size][D]" },
         [Q_BIAS]        = { IN_OPTIONAL, "q_bias",         a->q_bias,         t,              "[H][D]" },
@@ -449,16 +428,19 @@ static kiln_status find_others(Decoding *step, const kiln_masked_decode_args *a)
 
 static void add_tensors(Decoding *step, const kiln_masked_decode_args *a)
 {
-    static const int before[] = { Q_BIAS,    K_BIAS, V_BIAS,      QKV_SCALES,    OUT_SCALE, FINISHED, LENGTHS, PREFIX,
-                                  POSITIONS, TASKS,  KEY_FACTORS, VALUE_FACTORS, SLOPES,    BIAS,     BUCKETS, TABLE,
-                                  CACHE,     CACHE2, SCALES,      PROMPTS,       SOURCES,   OUT_ };
+    // clang-format off
+    static const int after[] = { // in the kernel's order
+        Q_BIAS, K_BIAS, V_BIAS, QKV_SCALES, OUT_SCALE, FINISHED, LENGTHS, PREFIX, POSITIONS, TASKS, KEY_FACTORS, VALUE_FACTORS,
+        SLOPES, BIAS, BUCKETS, TABLE, CACHE, CACHE2, SCALES, PROMPTS, SOURCES, RESULT
+    };
+    // clang-format on
     Call *const call = &step->call;
     const int64_t unread[] = { call_extent(call, "R"), call_extent(call, "HKV"), call_extent(call, "D") };
     step->unread = kiln_tensor_of(call->ops->device, a->q->data, a->q->type, 3, unread);
     call_add(call, call_tensor(call, Q));
     call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, K));
     call_add(call, a->cross ? KILN_TENSOR(&step->unread) : call_tensor(call, V));
-    for (int i = 0; i < COUNT(before); i++) call_add(call, call_tensor(call, before[i]));
+    for (int i = 0; i < COUNT(after); i++) call_add(call, call_tensor(call, after[i]));
     step->scratch = make_scratch(call, step->split.tiles, a->workspace);
     for (int i = 0; i < N_SCRATCH; i++)
         call_add(call, step->split.tiles > 1 ? KILN_TENSOR(&step->scratch.tensors[i]) : KILN_NONE);

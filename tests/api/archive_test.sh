@@ -43,6 +43,46 @@ if alone ./lacking 2>said; then fail "an operator ran without its kernel"; fi
 grep -qF "the archive lacks a kernel; add this line to the list that it is built from: $(grep 'mla_plan ' decode.list)" said ||
     { cat said decode.list; fail "the message does not name the line"; }
 
+# ---- an operator with many options: the lines that messages name, one after the other, are its list
+cat >masked.c <<'END'
+#include "masked.h"
+#include <kiln/ops/decode.h>
+#include <stdio.h>
+static _Alignas(256) char q[2048], k[2048], v[2048], cache[1 << 16], out[2048], workspace[1 << 16];
+static int table[2][2][4] = { { { 0, 1, 2, 3 }, { 4, 5, 6, 7 } }, { { 8, 9, 10, 11 }, { 12, 13, 14, 15 } } }, lengths[4] = { 120, 3 };
+int main(void)
+{
+    kiln_device *device;
+    kiln_ops *ops;
+    if (kiln_device_open("cpu", &device) || kiln_ops_open_archive(device, &masked_archive, &ops)) return 2;
+    const int64_t heads[] = { 2, 2, 16 }, pages[] = { 16, 2, 32, 16 }, each[] = { 2, 2, 4 }, rows[] = { 2 };
+    kiln_tensor tq = kiln_tensor_of(device, q, KILN_F16, 3, heads), tk = tq, tv = tq, to = tq;
+    kiln_tensor tc = kiln_tensor_of(device, cache, KILN_F16, 4, pages), tt = kiln_tensor_of(device, table, KILN_I32, 3, each);
+    kiln_tensor tl = kiln_tensor_of(device, lengths, KILN_I32, 1, rows);
+    kiln_rotary rotary = { .style = KILN_ROTARY_HALVES };
+    tk.data = k, tv.data = v, to.data = out;
+    for (int i = 0; i < 2048; i += 2) v[i] = 0, v[i + 1] = 0x3C; /* 1 */
+    kiln_masked_decode_args args = { .q = &tq, .k = &tk, .v = &tv, .cache = &tc, .table = &tt, .lengths = &tl, .out = &to,
+                                     .rotary = &rotary, .workspace = workspace, .workspace_bytes = sizeof workspace, .splits = 2 };
+    if (kiln_masked_decode(ops, NULL, &args)) { puts(kiln_error_message()); return 1; }
+    printf("%#x\n", (unsigned char)out[65] << 8 | (unsigned char)out[64]); /* of a row with 3 keys of 0 before it: 0.25 */
+    return 0;
+}
+END
+echo "cpu decode/inputs.tile masked_mha_inputs CROSS=true" >masked.list
+for lacked in masked_mha masked_mha_begin masked_mha_inputs; do
+    "$kiln" build --emit=archive --isa=portable --name=masked --output=gen masked.list >files
+    link masked masked.c gen/libmasked.a
+    if alone ./masked >said; then fail "masked decoding ran without a kernel"; fi
+    sed -n 's/.*that it is built from: //p' said >line
+    grep -q " $lacked\( \|$\)" line || { cat said; fail "the message does not name $lacked"; }
+    cat line >>masked.list
+done
+"$kiln" build --emit=archive --isa=portable --name=masked --output=gen masked.list >files
+link masked masked.c gen/libmasked.a
+alone ./masked >said || { cat said; fail "masked decoding does not run from an archive"; }
+grep -q '^0x3400$' said || { cat said; fail "masked decoding from an archive computes something else"; }
+
 # ---- each form holds what its name says and no more: by its object, disassembled, with the code of the kernels in it
 cat >one.list <<'END'
 cpu kernels.tile first T=bf16    # for the CPU alone

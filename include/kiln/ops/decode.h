@@ -78,8 +78,8 @@ typedef struct kiln_masked_decode_args {
                                       *       top bit set means the block of its other 31 bits, of this one. Not with scales */
     int64_t ring;                    /* token t is in place t % ring: the last `ring` tokens and the new one count.
                                       * 1 to pages * page size; 0: pages * page size */
-    int64_t max_length;              /* tokens in the cache of the longest row, or more: what the workspace and the splitting are
-                                      * made for; tokens past it are not seen. 0: as many as fit */
+    int64_t max_length;              /* tokens in the cache of the longest row, prefix included, or more: what the workspace and
+                                      * the splitting are made for; tokens past it are not seen. 0: as many as fit */
     int64_t splits;                  /* into how many parts the cached tokens are split, at most: 1 to 1024; 0: as many as fill
                                       * the device */
     /* ---- the projections */
@@ -110,7 +110,7 @@ typedef struct kiln_masked_decode_args {
     /* ---- the rows */
     const kiln_tensor *finished;     /* in    bool [R]: rows to leave alone, their out and cache too; NULL: none */
     bool    cross;                   /* cross attention: over an encoder's `lengths` tokens; nothing is appended. Rows of beams
-                                      * read from the first of their request; one of length 0 has out 0 */
+                                      * read from the first of their request; one of length 0 has out 0. n is lengths - 1 */
     int64_t beams;                   /* rows of a request; R is a multiple; 0: 1 */
     const kiln_tensor *sources;      /* in    i32 [R][positions]: of which beam of the request, from 0 on, the row has the token
                                       *       at each position; needed with beams > 1, but in cross attention; n < ring then */

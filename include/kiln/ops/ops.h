@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, kiln/ops/mla.h and kiln/ops/gemm.h.
+/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, decode.h and mla.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
  *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);
@@ -13,9 +13,9 @@
  *   tensors    row-major, on the handle's device, the data aligned to 16 bytes (on the CPU that of i32 to 4); each field's
  *              comment has its shape, outermost dimension first. Extents may be 0: an empty output is not written, and
  *              without keys the outputs are those of rows that see no key. Queries, keys, values, outputs, their
- *              gradients, caches, tables of pages and lists of indices may have strides: contiguous in the last dimension,
- *              positive multiples of 16 bytes in the others, in any order (parts of packed tensors, padded pages, heads before
- *              rows). All others are contiguous.
+ *              gradients, caches, tables of pages and lists of indices may have strides (in decode.h q, k and v may):
+ *              contiguous in the last dimension, positive multiples of 16 bytes in the others, in any order (parts of packed
+ *              tensors, padded pages, heads before rows). All others are contiguous.
  *   work       is queued on `stream` (NULL: the device's default one) and not waited for; on the CPU it is done when the
  *              call returns. Once the operator is built, a call neither allocates nor waits, so that calls can be captured
  *              in a CUDA graph; call the operator, or its workspace's size function, once before.
