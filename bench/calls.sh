@@ -23,7 +23,7 @@ instructions() { # instructions CALLS NAME
     valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no --toggle-collect=run_calls \
         "$at/operator_calls" "$1" "$2" 2>&1 | sed -n 's/.*Collected : //p'
 }
-for row in launch forward decode backward plan latent sparse append decode_size backward_size latent_size sparse_size; do
+for row in launch forward decode backward plan latent sparse append decode_size backward_size latent_size sparse_size masked masked_size; do
     few=$(instructions 10 $row) many=$(instructions 110 $row)
     printf '| %-13s | %5d |\n' $row $(((many - few) / 100))
 done

@@ -298,6 +298,24 @@ static void values_of_beams_and_tasks(void **state)
     assert_fails(RUN, KILN_TRAPPED, "every position is one of the bias");
 }
 
+// Unchecked, wrong entries give wrong results, but nothing is written beside the cache and the output.
+static void wrong_entries_write_nothing_else(void **state)
+{
+    if (on_cpu() || getenv("KILN_TEST_CHECK"))
+        skip_because("wrong values are refused: values_in_device_memory has them");
+    make_step(&s);
+    static const int wrong[] = { -1, BLOCKS, BLOCKS + 1, INT32_MAX, INT32_MIN, -BLOCKS };
+    for (int i = 0; i < 2 * PAGES * (R - 1); i++) set(s.tables, i, wrong[i % 6]);
+    set(s.length, 1, INT32_MAX), set(s.length, 2, -7);
+    array_send(s.tables), array_send(s.length);
+    s.args.rotary = NULL;
+    assert_ok(RUN);
+    assert_ok(kiln_stream_wait(device, NULL));
+    array_fetch(s.outs), array_fetch(s.caches); // with guards
+    array_unchanged(s.tables, "table");
+    array_unchanged(s.length, "lengths");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +327,7 @@ int main(void)
         cmocka_unit_test_teardown(workspaces, free_arrays),
         cmocka_unit_test_teardown(values_in_device_memory, free_arrays),
         cmocka_unit_test_teardown(values_of_beams_and_tasks, free_arrays),
+        cmocka_unit_test_teardown(wrong_entries_write_nothing_else, free_arrays),
     };
     cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
     return cmocka_run_group_tests(tests, open_ops, close_ops);

@@ -391,6 +391,27 @@ static void plain_step(void **state)
     check((Case){ .heads = 8, .key_heads = 2, .size = 64, .rotary = { .style = KILN_ROTARY_HALVES } });
 }
 
+static void no_rows(void **state)
+{
+    Array *const q = ARRAY(KILN_F16, 0, 4, 32), *const kv = ARRAY(KILN_F16, 0, 2, 32),
+                 *const out = ARRAY(KILN_F16, 0, 4, 32), *const cache = ARRAY(KILN_F16, 0, 2, 8, 32),
+                 *const table = ARRAY(KILN_I32, 0, 2, 9), *const lengths = ARRAY(KILN_I32, 0);
+    for (int splits = 0; splits <= 2; splits += 2) {
+        const kiln_masked_decode_args args = { .q = &q->tensor,
+                                               .k = &kv->tensor,
+                                               .v = &kv->tensor,
+                                               .cache = &cache->tensor,
+                                               .table = &table->tensor,
+                                               .lengths = &lengths->tensor,
+                                               .out = &out->tensor,
+                                               .splits = splits };
+        assert_ok(kiln_masked_decode(ops, NULL, &args));
+        assert_ok(kiln_stream_wait(device, NULL));
+    }
+    array_unchanged(out, "out");
+    array_unchanged(cache, "cache");
+}
+
 static void types_and_sizes(void **state)
 {
     check((Case){ .type = KILN_BF16, .size = 128, .page = 64, .pages = 1, .splits = 1, .heads = 3, .key_heads = 1 });
@@ -480,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(plain_step, free_arrays),
+        cmocka_unit_test_teardown(no_rows, free_arrays),
         cmocka_unit_test_teardown(types_and_sizes, free_arrays),
         cmocka_unit_test_teardown(splits, free_arrays),
         cmocka_unit_test_teardown(rotary_styles, free_arrays),
