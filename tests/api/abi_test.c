@@ -2,6 +2,7 @@
 // abi_test.c - what programs built apart from the library rely on: its version, the sizes of argument structs, DLPack's structs.
 #include <kiln/ops/attention.h>
 #include <kiln/ops/decode.h>
+#include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 
 #include <setjmp.h>

@@ -3,6 +3,7 @@
 #include <kiln/code.h>
 #include <kiln/kiln.h>
 #include <kiln/ops/attention.h>
+#include <kiln/ops/decode.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
 

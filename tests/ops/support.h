@@ -8,6 +8,7 @@
 
 #include "kiln/ops/attention.h"
 #include "kiln/ops/decode.h"
+#include "kiln/ops/gemm.h"
 #include "kiln/ops/mla.h"
 
 #include <math.h>
