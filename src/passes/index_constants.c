@@ -7,7 +7,8 @@
 // unrolled, would need the row in other threads, and all of the fragment would have to leave the registers.
 //
 // before: simplified    after: few constants subscript fragments in foralls, or in stores outside of them
-// never:  more than sixteen iterations in place of one; nor where a forall takes two rows of one dimension
+// never:  more than sixteen iterations in place of one; nor where a forall takes two rows of one dimension, or changes a
+//         fragment that the index would not subscript: other threads hold its elements
 #include "passes/passes.h"
 
 enum { MORE_ITERATIONS_MAX = 16, CONSTANTS_MAX = 4 };
@@ -69,6 +70,29 @@ static void see_block(Constants *all, TileOp *op)
         TileOp **body;
         for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) see_block(all, *body);
     }
+}
+
+static bool is_subscripted(const Buffer *b, Expr *const *subs, const Constant *by)
+{
+    Constant c;
+    return by->dimension < b->rank && is_constant(b, subs[by->dimension], by->dimension, &c) && c.value == by->value &&
+           c.extent == by->extent;
+}
+
+// Whether the block changes a fragment, other than by a reduction, that is not subscripted by all of the constants.
+static bool changes_others(const Constants *all, TileOp *op)
+{
+    for (; op; op = op->next) {
+        const bool updates = op->kind == T_UPDATE && op->update.buffer && !op->update.reduces;
+        const Buffer *const b = op->kind == T_STORE ? op->store.buffer : updates ? op->update.buffer : NULL;
+        Expr *const *const subs = op->kind == T_STORE ? op->store.subs : op->update.subs;
+        for (int i = 0; b && buffer_root((Buffer *)b)->kind == BUFFER_FRAGMENT && i < all->n; i++)
+            if (all->items[i].extent > 1 && !is_subscripted(b, subs, &all->items[i])) return true;
+        TileOp **body;
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
+            if (changes_others(all, *body)) return true;
+    }
+    return false;
 }
 
 // ---- indices in their place
@@ -139,7 +163,7 @@ static void index_forall(TileKernel *kernel, TileOp *op)
     int64_t always;
     Constants all = { .kernel = kernel };
     see_block(&all, op->forall.body);
-    if (all.too_many || all.n == 0 || op->forall.n + all.n > MAX_RANK) return;
+    if (all.too_many || all.n == 0 || op->forall.n + all.n > MAX_RANK || changes_others(&all, op->forall.body)) return;
     LoopIndex *const indices = NEW_ARRAY(kernel->arena, LoopIndex, op->forall.n + all.n + 1);
     for (int i = 0; i < all.n; i++) indices[i] = new_index(kernel, &all.items[i], op->span);
     for (int i = 0; i < op->forall.n; i++) indices[all.n + i] = op->forall.indices[i];
