@@ -8,7 +8,8 @@
 //
 // before: simplified    after: few constants subscript fragments in foralls, or in stores outside of them
 // never:  more than sixteen iterations in place of one; nor where a forall takes two rows of one dimension, or changes a
-//         fragment that the index would not subscript: other threads hold its elements
+//         fragment that the index would not subscript, whose elements other threads hold, or memory that it also reads,
+//         which threads of other values of the index would read
 #include "passes/passes.h"
 
 enum { MORE_ITERATIONS_MAX = 16, CONSTANTS_MAX = 4 };
@@ -79,18 +80,47 @@ static bool is_subscripted(const Buffer *b, Expr *const *subs, const Constant *b
            c.extent == by->extent;
 }
 
-// Whether the block changes a fragment, other than by a reduction, that is not subscripted by all of the constants.
-static bool changes_others(const Constants *all, TileOp *op)
+typedef struct Reads {
+    const Buffer *root;
+    bool any;
+} Reads;
+
+static void note_read(const TileUse *use, void *context)
+{
+    Reads *const reads = context;
+    reads->any |= use->reads && buffer_root(use->buffer) == reads->root;
+}
+
+static bool reads(TileOp *op, Reads *of)
+{
+    for (; op && !of->any; op = op->next) {
+        TileOp **body;
+        tile_uses(op, note_read, of);
+        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++) reads(*body, of);
+    }
+    return of->any;
+}
+
+static bool is_held_elsewhere(const Constants *all, TileOp *body, Buffer *b, Expr *const *subs)
+{
+    if (buffer_root(b)->kind == BUFFER_LOCAL) return false;
+    if (buffer_root(b)->kind != BUFFER_FRAGMENT) return reads(body, &(Reads){ .root = buffer_root(b) });
+    for (int i = 0; i < all->n; i++)
+        if (all->items[i].extent > 1 && !is_subscripted(b, subs, &all->items[i])) return true;
+    return false;
+}
+
+// Whether the block of the forall's body changes, other than by a reduction, what other threads would hold or read.
+static bool changes_others(const Constants *all, TileOp *body, TileOp *op)
 {
     for (; op; op = op->next) {
         const bool updates = op->kind == T_UPDATE && op->update.buffer && !op->update.reduces;
-        const Buffer *const b = op->kind == T_STORE ? op->store.buffer : updates ? op->update.buffer : NULL;
-        Expr *const *const subs = op->kind == T_STORE ? op->store.subs : op->update.subs;
-        for (int i = 0; b && buffer_root((Buffer *)b)->kind == BUFFER_FRAGMENT && i < all->n; i++)
-            if (all->items[i].extent > 1 && !is_subscripted(b, subs, &all->items[i])) return true;
-        TileOp **body;
-        for (int i = 0; (body = tile_bodies(op, i)) != NULL; i++)
-            if (changes_others(all, *body)) return true;
+        Buffer *const b = op->kind == T_STORE ? op->store.buffer : updates ? op->update.buffer : NULL;
+        if (b && is_held_elsewhere(all, body, b, op->kind == T_STORE ? op->store.subs : op->update.subs)) return true;
+        if (updates && buffer_root(b)->kind != BUFFER_FRAGMENT && buffer_root(b)->kind != BUFFER_LOCAL) return true;
+        TileOp **inner;
+        for (int i = 0; (inner = tile_bodies(op, i)) != NULL; i++)
+            if (changes_others(all, body, *inner)) return true;
     }
     return false;
 }
@@ -163,7 +193,8 @@ static void index_forall(TileKernel *kernel, TileOp *op)
     int64_t always;
     Constants all = { .kernel = kernel };
     see_block(&all, op->forall.body);
-    if (all.too_many || all.n == 0 || op->forall.n + all.n > MAX_RANK || changes_others(&all, op->forall.body)) return;
+    if (all.too_many || all.n == 0 || op->forall.n + all.n > MAX_RANK || changes_others(&all, op->forall.body, op->forall.body))
+        return;
     LoopIndex *const indices = NEW_ARRAY(kernel->arena, LoopIndex, op->forall.n + all.n + 1);
     for (int i = 0; i < all.n; i++) indices[i] = new_index(kernel, &all.items[i], op->span);
     for (int i = 0; i < op->forall.n; i++) indices[all.n + i] = op->forall.indices[i];
