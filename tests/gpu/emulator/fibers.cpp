@@ -22,7 +22,7 @@
 
 namespace emu {
 
-enum { FRUITLESS_LOOKS = 200 };
+enum { FRUITLESS_LOOKS = 5000 }; // an atomic that changes nothing counts: a kernel may take some hundreds of them
 enum { STAGGER = 9 * 64 };                                 // bytes: threads' stacks would lie in the same few sets of the caches
 
 __thread Worker *worker;
