@@ -59,7 +59,7 @@ gemm "a wrong layout in descriptors" 's/\(uint64_t\)layout << 62/(uint64_t)2 << 
 gemm "no wait until stores have read" 's/(#define tma_wait_read\(n\)).*/\1/' 'may still read it'
 gemm "no proxy fence before stores" 's/(void fence_async\(void\)) \{.*/\1 { }/' 'no fence.proxy.async between'
 gemm "a store that no group holds" 's/(void tma_commit\(void\)) \{.*/\1 { }/' 'never committed|may still read it'
-gemm "staging without swizzle" 's/return box \+ \(offset \^ .*;/return box + offset;/' 'elements differ'
+gemm "staging without swizzle" 's/(return panel \+ row \* BYTES \+) \(column_bytes \^ .*;/\1 column_bytes;/' 'elements differ'
 gemm "an instruction that does not exist" 's/wgmma\.fence\.sync/wgmma.fence.synk/' "'wgmma.fence.synk.aligned'"
 gemm "a shared address past the end" 's/(stmatrix.*)\[%0\]/\1[%0+262144]/' 'at shared address'
 gemm "a box that begins within 16 bytes" 's/("r"\(bar\)), "r"\(x\), "r"\(y\)/\1, "r"(x + 4), "r"(y)/' 'is not a multiple of 16 bytes'
