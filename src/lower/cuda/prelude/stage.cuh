@@ -62,6 +62,12 @@ DEVICE void load_at(uint32_t at, int32_t step, int32_t flip, float &a, float &b,
 {
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"((at ^ flip) + step) : "memory");
 }
+// An address that is made where it is used: those derived from it are not kept from one step of a loop to the next.
+DEVICE uint32_t made_here(uint32_t at)
+{
+    asm volatile("mov.b32 %0, %0;" : "+r"(at));
+    return at;
+}
 // Two pieces that are `swap` apart, some lanes the other way round: with the same piece, rows 2r and 2r + 1 of a half warp
 // would meet in the same banks. `at` has that in it.
 template <class T> DEVICE void store_swapped(uint32_t at, int32_t step, int32_t flip, int32_t swap, bool swaps, T a, T b, T c, T d)

@@ -128,7 +128,25 @@ static Var *declare_swaps(Printer *pr, const SharedTransfer *how)
     return emit_declare(pr, DTYPE_BOOL, "swaps", i32_op(pr, X_NE, bit, 0));
 }
 
-// Each base is worked out once; from there on constants lead.
+static void move_piece_at(Printer *pr, const Transfer *t, bool is_load, Var *at, Var *swaps, int i)
+{
+    const PieceAddress *const address = &t->how->address[i];
+    const int step = t->offset + address->step - t->first_row * t->how->shared.pitch_bytes;
+    const Piece piece = { var_of(pr, at), i32_const(pr, step), i32_const(pr, address->flip) };
+    Nest some;
+    if (t->rows) begin_if(pr, &some, is_in_part(pr, t, address));
+    move_piece(pr, t, is_load, piece, swaps, i);
+    if (t->rows) end_nest(pr, &some);
+}
+
+static bool flip_is_done(const SharedTransfer *how, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (how->address[k].base == how->address[i].base && how->address[k].flip == how->address[i].flip) return true;
+    return false;
+}
+
+// Each base is worked out once; from there on constants lead, one XOR after the other, so that one address is alive.
 static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
 {
     const SharedTransfer *const how = t->how;
@@ -140,16 +158,13 @@ static void move_pieces(Printer *pr, const Transfer *t, bool is_load)
             Expr *const other = i32_mul(pr, cast(pr, DTYPE_I32, var_of(pr, swaps)), how->address[how->swap].flip);
             first = expr_binary(pr->arena, X_BITXOR, first, cast(pr, DTYPE_U32, other));
         }
+        first = call_expr(pr, DTYPE_U32, "made_here", 1, first);
         Var *const at = emit_declare(pr, DTYPE_U32, "at", first);
         for (int i = base; i < how->n; i++) {
-            const PieceAddress *const address = &how->address[i];
-            if (address->base != base) continue;
-            const int step = t->offset + address->step - t->first_row * how->shared.pitch_bytes;
-            const Piece piece = { var_of(pr, at), i32_const(pr, step), i32_const(pr, address->flip) };
-            Nest some;
-            if (t->rows) begin_if(pr, &some, is_in_part(pr, t, address));
-            move_piece(pr, t, is_load, piece, swaps, i);
-            if (t->rows) end_nest(pr, &some);
+            if (how->address[i].base != base || flip_is_done(how, i)) continue;
+            for (int k = i; k < how->n; k++)
+                if (how->address[k].base == base && how->address[k].flip == how->address[i].flip)
+                    move_piece_at(pr, t, is_load, at, swaps, k);
         }
     }
 }
