@@ -64,9 +64,11 @@ int main(void)
     for (int i = 0; i < 2048; i += 2) v[i] = 0, v[i + 1] = 0x3C; /* 1 */
     kiln_masked_decode_args args = { .q = &tq, .k = &tk, .v = &tv, .cache = &tc, .table = &tt, .lengths = &tl, .out = &to,
                                      .rotary = &rotary, .workspace = workspace, .workspace_bytes = sizeof workspace, .splits = 2 };
-    if (kiln_masked_decode(ops, NULL, &args)) { puts(kiln_error_message()); return 1; }
-    printf("%#x\n", (unsigned char)out[65] << 8 | (unsigned char)out[64]); /* of a row with 3 keys of 0 before it: 0.25 */
-    return 0;
+    const int failed = kiln_masked_decode(ops, NULL, &args) != KILN_OK;
+    if (failed) puts(kiln_error_message());
+    else printf("%#x\n", (unsigned char)out[65] << 8 | (unsigned char)out[64]); /* of a row with 3 keys of 0 before it: 0.25 */
+    kiln_ops_close(ops);
+    return failed;
 }
 END
 echo "cpu decode/inputs.tile masked_mha_inputs CROSS=true" >masked.list

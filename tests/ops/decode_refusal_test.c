@@ -79,7 +79,7 @@ static void pointers_and_tensors(void **state)
     WRONG(s.lengths.type = KILN_I64, KILN_BAD_TYPE, "'lengths' is a tensor of i64, expected i32");
     WRONG(s.out.type = KILN_F32, KILN_BAD_TYPE, "'out' is a tensor of f32, expected f16 or e4m3");
     WRONG(s.out.data = s.q.data, KILN_BAD_ARGUMENT, "'q' and 'out' overlap in memory, and 'out' is written");
-    WRONG(s.cache.data = s.out.data, KILN_BAD_ARGUMENT, "'cache' and 'out' overlap in memory");
+    WRONG(s.out.data = s.cache.data, KILN_BAD_ARGUMENT, "'cache' and 'out' overlap in memory");
     WRONG(s.cache.data = (char *)s.cache.data + 2, KILN_BAD_ALIGNMENT, "the data of 'cache' (");
     WRONG(s.q.shape[1] = 3, KILN_BAD_SHAPE, "dimension 1 of 'out' is 4, expected 3");
     WRONG((s.q.shape[1] = s.out.shape[1] = 3), KILN_BAD_SHAPE,
