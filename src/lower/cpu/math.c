@@ -31,7 +31,8 @@ static Expr *widened(Cpu *cx, Expr *x)
     return x->type == DTYPE_TF32 ? cast(cx, wide, x) : call_named(cx, wide, dtype_name(wide), dtype_name(x->type), x);
 }
 
-static Expr *to_narrow_float(Cpu *cx, DType to, Expr *x)
+// What is rounded once more: where f32 does not hold it, to odd.
+static Expr *to_f32_odd(Cpu *cx, Expr *x)
 {
     if (x->type == DTYPE_F64) x = cpu_call(cx, DTYPE_F32, "kiln_f32_odd_from_f64", 1, x);
     else if (x->type == DTYPE_BOOL || dtype_bits(x->type) < 32) x = cast(cx, DTYPE_F32, x);
@@ -40,7 +41,12 @@ static Expr *to_narrow_float(Cpu *cx, DType to, Expr *x)
     else if (x->type == DTYPE_U64)
         x = cpu_call(cx, DTYPE_F32, "kiln_f32_odd_from_f64", 1, cpu_call(cx, DTYPE_F64, "kiln_f64_odd_from_u64", 1, x));
     else if (dtype_is_integer(x->type)) x = cpu_call(cx, DTYPE_F32, "kiln_f32_odd_from_i64", 1, x);
-    return call_named(cx, to, dtype_name(to), "f32", x);
+    return x;
+}
+
+static Expr *to_narrow_float(Cpu *cx, DType to, Expr *x)
+{
+    return call_named(cx, to, dtype_name(to), "f32", to_f32_odd(cx, x));
 }
 
 static const char *integer_name(DType t) { return t == DTYPE_INT ? "i64" : dtype_name(t); }
@@ -72,7 +78,7 @@ Expr *cpu_convert(Cpu *cx, DType to, Expr *x)
     switch (common_convert_step(to, x->type)) {
     case CONVERT_TRUTH: return expr_binary(a, X_NE, x, expr_convert(a, x->type, expr_int(a, DTYPE_INT, 0)));
     case CONVERT_NARROW: return to_narrow_float(cx, to, x);
-    case CONVERT_TF32: return cpu_call(cx, to, "kiln_tf32_from_f32", 1, cast(cx, DTYPE_F32, x));
+    case CONVERT_TF32: return cpu_call(cx, to, "kiln_tf32_from_f32", 1, to_f32_odd(cx, x));
     case CONVERT_SATURATE: return float_to_integer(cx, to, x);
     case CONVERT_PACK: return expr_binary(a, X_BITAND, cast(cx, to, x), expr_int(a, to, (1 << dtype_bits(to)) - 1));
     case CONVERT_CAST: break;
