@@ -82,34 +82,42 @@ static bool uses_inner(const Search *s, const Expr *x)
     return false;
 }
 
+// Do the views of a buffer leave vectors whole? A view's own end is tested once for all elements, so it may not cut them:
+// it is its base's, or it and the vectors begin at multiples of the width. `rest`: where the first vector begins.
+static bool views_keep_vectors(const Search *s, const Buffer *buffer, const Expr *rest)
+{
+    bool aligned = expr_multiple(rest) % s->width == 0;
+    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) {
+        const Sub *const sub = &buffer->base.subs[buffer->base.buffer->rank - 1];
+        if (region_rank(&buffer->base) != buffer->rank || !sub->is_range || sub->step ||
+            buffer->type != buffer->base.buffer->type)
+            return false;
+        int64_t start;
+        const Expr *const end = buffer->shape[buffer->rank - 1];
+        const bool reaches = expr_as_int(sub->start, &start) && start == 0 &&
+                             expr_equal(end, buffer->base.buffer->shape[buffer->base.buffer->rank - 1]);
+        if (!reaches && !(aligned && expr_multiple(end) % s->width == 0)) return false;
+        aligned = aligned && expr_multiple(sub->start) % s->width == 0;
+    }
+    return true;
+}
+
 // Is buffer[subs] consecutive along `run`, the rest of its place fixed, and can it be moved `width` at a time?
 static bool is_run(const Search *s, Buffer *buffer, Expr **subs)
 {
-    const Buffer *root = buffer;
+    const Buffer *const root = buffer_root(buffer);
     const int last = buffer->rank - 1;
-    if (last < 0) return false;
-    for (; root->kind == BUFFER_VIEW; root = root->base.buffer) {
-        const Sub *const sub = &root->base.subs[root->base.buffer->rank - 1];
-        if (region_rank(&root->base) != root->rank || !sub->is_range || sub->step ||
-            root->type != root->base.buffer->type)
-            return false;
-        // The view's own end is tested once for all elements: it may not cut them.
-        int64_t start;
-        const Expr *const end = root->shape[root->rank - 1];
-        const bool reaches = expr_as_int(sub->start, &start) && start == 0 &&
-                             expr_equal(end, root->base.buffer->shape[root->base.buffer->rank - 1]);
-        if (!reaches && expr_multiple(end) % s->width != 0) return false;
-    }
+    int64_t coefficient = 0;
+    Expr *rest = NULL;
+    if (last < 0 || uses_inner(s, subs[last]) ||
+        !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) || coefficient != 1 ||
+        !views_keep_vectors(s, buffer, rest))
+        return false;
     if (root->kind == BUFFER_LOCAL || dtype_bits(root->type) < 8 || is_fragment_in_registers(s->lo, root) ||
         (root->kind == BUFFER_TENSOR && root->strided))
         return false;
     for (int d = 0; d < last; d++)
         if (expr_uses(subs[d], s->run) || uses_inner(s, subs[d])) return false;
-    int64_t coefficient = 0;
-    Expr *rest = NULL;
-    if (uses_inner(s, subs[last]) || !expr_affine(s->lo->arena, subs[last], &s->run, 1, &coefficient, &rest) ||
-        coefficient != 1)
-        return false;
     if (root->kind == BUFFER_TENSOR) return true;
     const TileInfo *const tile = tile_info(s->lo, root);
     const int bytes = s->width * tile->shared.element_bytes;
