@@ -9,7 +9,8 @@
 // before: simplified    after: few constants subscript fragments in foralls, or in stores outside of them
 // never:  more than sixteen iterations in place of one; nor where a forall takes two rows of one dimension, or changes a
 //         fragment that the index would not subscript, whose elements other threads hold, or memory that it also reads,
-//         which threads of other values of the index would read
+//         which threads of other values of the index would read; nor where one reduction would keep the index and another
+//         drop it
 #include "passes/passes.h"
 
 enum { MORE_ITERATIONS_MAX = 16, CONSTANTS_MAX = 4 };
@@ -125,6 +126,28 @@ static bool changes_others(const Constants *all, TileOp *body, TileOp *op)
     return false;
 }
 
+// Reductions of a forall may keep the new indices or drop them, but not some this and some that: a loop over what one drops
+// would run inside the threads that tell the other's results apart.
+static void see_reductions(const Constants *all, TileOp *op, bool *keeps, bool *drops)
+{
+    for (; op; op = op->next) {
+        for (int i = 0; i < all->n && op->kind == T_UPDATE && op->update.reduces; i++) {
+            Buffer *const b = op->update.buffer;
+            if (all->items[i].extent == 1) continue;
+            *(b && is_subscripted(b, op->update.subs, &all->items[i]) ? keeps : drops) = true;
+        }
+        TileOp **inner;
+        for (int i = 0; (inner = tile_bodies(op, i)) != NULL; i++) see_reductions(all, *inner, keeps, drops);
+    }
+}
+
+static bool mixes_reductions(const Constants *all, TileOp *body)
+{
+    bool keeps = false, drops = false;
+    see_reductions(all, body, &keeps, &drops);
+    return keeps && drops;
+}
+
 // ---- indices in their place
 
 static Expr **indexed(const Constants *all, const Buffer *b, Expr **subs)
@@ -193,7 +216,9 @@ static void index_forall(TileKernel *kernel, TileOp *op)
     int64_t always;
     Constants all = { .kernel = kernel };
     see_block(&all, op->forall.body);
-    if (all.too_many || all.n == 0 || op->forall.n + all.n > MAX_RANK || changes_others(&all, op->forall.body, op->forall.body))
+    TileOp *const body = op->forall.body;
+    if (all.too_many || all.n == 0 || op->forall.n + all.n > MAX_RANK || changes_others(&all, body, body) ||
+        mixes_reductions(&all, body))
         return;
     LoopIndex *const indices = NEW_ARRAY(kernel->arena, LoopIndex, op->forall.n + all.n + 1);
     for (int i = 0; i < all.n; i++) indices[i] = new_index(kernel, &all.items[i], op->span);
