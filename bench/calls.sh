@@ -1,21 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# calls.sh - what a warm call of an operator costs on the host: no GPU is needed, launches do nothing (bench/calls).
+# calls.sh - what a warm call of an operator costs on the host (bench/calls).
 #
-#   [BUILD=build] bench/calls.sh            a table: ns of a call, the least and the median of several turns
+#   [BUILD=build] bench/calls.sh            no GPU is needed, launches do nothing: ns of a call, the least and the median of
+#                                           several turns
 #   [BUILD=build] bench/calls.sh --count    instructions of a call, by callgrind: the same on a busy machine
+#   [BUILD=build] bench/calls.sh --gpu      on a GPU, beside what its driver takes for the launches of the same calls
 #
-# The first run builds the operators' kernels for the emulated device, which takes a minute.
+# The first run builds the operators' kernels, which takes a minute.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build} CC=${CC:-cc}
 at=$BUILD/bench/calls
 mkdir -p "$at"
+"$CC" -O2 -Iinclude -o "$at/operator_calls" bench/calls/calls.c "$BUILD/libkiln_static.a" -pthread -ldl -lm
+export KILN_CACHE="${KILN_CACHE:-$PWD/$at/cache}"
+
+if [ "${1:-}" = --gpu ]; then # few calls a turn: the driver's queue takes about a thousand launches
+    cuda=$(ldconfig -p | awk '/libcuda\.so\.1 / { print $NF; exit }')
+    "$CC" -O2 -shared -fPIC -o "$at/libtimed_driver.so" bench/calls/timed_driver.c -Wl,--no-as-needed "$cuda" -ldl
+    KILN_CUDA="$PWD/$at/libtimed_driver.so" exec "$at/operator_calls" 100
+fi
+
 tests=$(cd "$BUILD/tests" && pwd)
 "$CC" -O2 -shared -fPIC -o "$at/libidle_driver.so" bench/calls/idle_driver.c -Wl,--no-as-needed -L"$tests" -lemulated_gpu -Wl,-rpath,"$tests"
-"$CC" -O2 -Iinclude -o "$at/operator_calls" bench/calls/calls.c "$BUILD/libkiln_static.a" -pthread -ldl -lm
-export KILN_CUDA="$PWD/$at/libidle_driver.so" KILN_NVRTC="$tests/libemulated_gpu.so" KILN_CACHE="${KILN_CACHE:-$PWD/$at/cache}"
-
+export KILN_CUDA="$PWD/$at/libidle_driver.so" KILN_NVRTC="$tests/libemulated_gpu.so"
 if [ "${1:-}" != --count ]; then
     exec "$at/operator_calls"
 fi

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// calls.c - what a warm call of an operator costs on the host. Run by bench/calls.sh with a driver whose launches do nothing.
+// calls.c - what a warm call of an operator costs on the host. Run by bench/calls.sh, with a driver whose launches do nothing
+// (idle_driver.c), or on a GPU with one that takes the time of its launches (timed_driver.c).
 //
 //   operator_calls [CALLS [NAME]]     CALLS of each row, or of one: ns of a call, the least and the median of 15 turns
 //
-// With a NAME for valgrind, which counts the instructions of run_calls.
+// With a driver that takes times the median's part in launches stands beside it, and what is left. With a NAME for valgrind,
+// which counts the instructions of run_calls.
 #define _POSIX_C_SOURCE 200809L
 #include "kiln/ops/attention.h"
 #include "kiln/ops/decode.h"
 #include "kiln/ops/mla.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +35,12 @@ static void need(kiln_status status)
 static kiln_tensor tensor(kiln_type type, int rank, const int64_t *shape)
 {
     kiln_tensor t = kiln_tensor_of(device, NULL, type, rank, shape);
-    need(kiln_alloc(device, kiln_tensor_bytes(&t), &t.data));
+    const size_t size = kiln_tensor_bytes(&t);
+    void *const zeros = calloc(1, size);
+    if (!zeros) exit(1);
+    need(kiln_alloc(device, size, &t.data));
+    need(kiln_upload(device, t.data, zeros, size));
+    free(zeros);
     return t;
 }
 #define TENSOR(type, ...)                                                                                              \
@@ -139,22 +147,41 @@ __attribute__((noinline)) static void run_calls(kiln_status (*call)(void), int n
         if (call()) need(call());
 }
 
+typedef struct Turn {
+    double call, launches; // ns of one call
+} Turn;
+
 static int compare(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    const double x = ((const Turn *)a)->call, y = ((const Turn *)b)->call;
     return (x > y) - (x < y);
 }
 
+// What the driver counts, if it does: ns in launches.
+static double *launch_ns;
+
 static void time_calls(const char *name, kiln_status (*call)(void), int n)
 {
-    double times[TURNS];
+    Turn turns[TURNS];
     for (int turn = 0; turn < TURNS; turn++) {
-        const double begin = seconds();
+        const double before = launch_ns ? *launch_ns : 0, begin = seconds();
         run_calls(call, n);
-        times[turn] = (seconds() - begin) / n * 1e9;
+        turns[turn].call = (seconds() - begin) / n * 1e9;
+        turns[turn].launches = launch_ns ? (*launch_ns - before) / n : 0;
+        need(kiln_stream_wait(device, NULL));
     }
-    qsort(times, TURNS, sizeof *times, compare);
-    printf("| %-13s | %6.0f | %6.0f |\n", name, times[0], times[TURNS / 2]);
+    qsort(turns, TURNS, sizeof *turns, compare);
+    const Turn *const median = &turns[TURNS / 2];
+    printf("| %-13s | %6.0f | %6.0f |", name, turns[0].call, median->call);
+    if (launch_ns) printf(" %8.0f | %6.0f |", median->launches, median->call - median->launches);
+    printf("\n");
+}
+
+static void find_counter(void)
+{
+    const char *const driver = getenv("KILN_CUDA");
+    void *const library = driver ? dlopen(driver, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    launch_ns = library ? dlsym(library, "launch_ns") : NULL;
 }
 
 static void open_all(void)
@@ -180,7 +207,10 @@ int main(int argc, char **argv)
     const int n = argc > 1 ? atoi(argv[1]) : 20000;
     const char *const only = argc > 2 ? argv[2] : NULL;
     open_all();
-    if (!only) printf("| call          |  least | median |    (ns, %d turns of %d calls)\n", TURNS, n);
+    find_counter();
+    if (!only)
+        printf("| call          |  least | median |%s    (ns, %d turns of %d calls)\n",
+               launch_ns ? " launches |  rest  |" : "", TURNS, n);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (only && strcmp(only, rows[i].name) != 0) continue;
         for (int warm = 0; warm < 3; warm++) need(rows[i].call());

@@ -11,25 +11,12 @@ struct __align__(64) TensorMap { u64 word[16]; };
 
 // ---- addresses -------------------------------------------------------------------------------------------------
 DEVICE u32 smem_addr(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-DEVICE u32 mapa(u32 addr, u32 cta)
-{
-    u32 r;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(addr), "r"(cta));
-    return r;
-}
-DEVICE u32 cluster_rank(void)
-{
-    u32 r;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
-}
 DEVICE u32 uniform(u32 x) { return __shfl_sync(0xffffffffu, x, 0); }
 
 // ---- mbarriers -------------------------------------------------------------------------------------------------
 DEVICE void mbar_init(u32 bar, u32 count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory"); }
 DEVICE void mbar_init_done(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void mbar_arrive(u32 bar) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory"); }
-DEVICE void mbar_arrive_cluster(u32 bar) { asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
 DEVICE void mbar_expect(u32 bar, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory"); }
 DEVICE u32 mbar_try(u32 bar, u32 parity)
 {
@@ -50,94 +37,33 @@ DEVICE void mbar_wait(u32 bar, u32 parity)
 // ---- named barriers, clusters, registers -----------------------------------------------------------------------
 DEVICE void bar_sync(u32 id, u32 n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 DEVICE void bar_arrive(u32 id, u32 n) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory"); }
-DEVICE void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-DEVICE void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 #define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 " #n ";")
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " #n ";")
 
 // ---- asynchronous copies ---------------------------------------------------------------------------------------
 DEVICE void fence_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void tma_prefetch(const TensorMap *m) { asm volatile("prefetch.tensormap [%0];" ::"l"(m) : "memory"); }
-DEVICE void tma_load_1d(u32 dst, const TensorMap *m, u32 bar, int x)
-{
-    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3}], [%2];"
-                 ::"r"(dst), "l"(m), "r"(bar), "r"(x) : "memory");
-}
 DEVICE void tma_load_2d(u32 dst, const TensorMap *m, u32 bar, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
                  ::"r"(dst), "l"(m), "r"(bar), "r"(x), "r"(y) : "memory");
-}
-DEVICE void tma_load_3d(u32 dst, const TensorMap *m, u32 bar, int x, int y, int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"(dst), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z) : "memory");
-}
-DEVICE void tma_load_4d(u32 dst, const TensorMap *m, u32 bar, int x, int y, int z, int w)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
-                 ::"r"(dst), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 DEVICE void tma_load_5d(u32 dst, const TensorMap *m, u32 bar, int x, int y, int z, int w, int v)
 {
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
                  ::"r"(dst), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v) : "memory");
 }
-// To the same offset of every CTA of the cluster in `mask`; each one's own barrier (same offset) is credited.
-DEVICE void tma_load_2d_multicast(u32 dst, const TensorMap *m, u32 bar, u16 mask, int x, int y)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(dst), "l"(m), "r"(bar), "h"(mask), "r"(x), "r"(y) : "memory");
-}
-DEVICE void tma_load_4d_multicast(u32 dst, const TensorMap *m, u32 bar, u16 mask, int x, int y, int z, int w)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6, %7}], [%2], %3;"
-                 ::"r"(dst), "l"(m), "r"(bar), "h"(mask), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
 DEVICE void tma_store_2d(const TensorMap *m, u32 src, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(m), "r"(src), "r"(x), "r"(y) : "memory");
-}
-DEVICE void tma_store_3d(const TensorMap *m, u32 src, int x, int y, int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(m), "r"(src), "r"(x), "r"(y), "r"(z) : "memory");
-}
-DEVICE void tma_store_4d(const TensorMap *m, u32 src, int x, int y, int z, int w)
-{
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
-                 ::"l"(m), "r"(src), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 DEVICE void tma_store_5d(const TensorMap *m, u32 src, int x, int y, int z, int w, int v)
 {
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];"
                  ::"l"(m), "r"(src), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v) : "memory");
 }
-DEVICE void tma_add_2d(const TensorMap *m, u32 src, int x, int y)
-{
-    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(m), "r"(src), "r"(x), "r"(y) : "memory");
-}
-DEVICE void tma_add_4d(const TensorMap *m, u32 src, int x, int y, int z, int w)
-{
-    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
-                 ::"l"(m), "r"(src), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
 DEVICE void tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 #define tma_wait_read(n) asm volatile("cp.async.bulk.wait_group.read " #n ";" ::: "memory")
-#define tma_wait_done(n) asm volatile("cp.async.bulk.wait_group " #n ";" ::: "memory")
-DEVICE void bulk_load(u32 dst, const void *src, u32 bytes, u32 bar)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst), "l"(src), "r"(bytes), "r"(bar) : "memory");
-}
-// Predicated gather piece: bytes = 16 copies, bytes = 0 writes zeros.
-DEVICE void cp_async_16(u32 dst, const void *src, u32 bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
-}
-DEVICE void cp_async_arrive(u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory"); }
-DEVICE void st_async_b32(u32 remote, u32 v, u32 remote_bar)
-{
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(remote), "r"(v), "r"(remote_bar) : "memory");
-}
 
 // ---- matrix products -------------------------------------------------------------------------------------------
 DEVICE void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -148,18 +74,9 @@ DEVICE u64 matrix_desc(u32 addr, u32 swizzle, u32 lead, u32 stride)
 {
     return (u64)((addr & 0x3ffffu) >> 4) | (u64)(lead >> 4) << 16 | (u64)(stride >> 4) << 32 | (u64)swizzle << 62;
 }
-DEVICE void mma_16x8x16_bf16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 DEVICE void ldmatrix_x4(u32 &a, u32 &b, u32 &c, u32 &d, u32 addr)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(addr) : "memory");
-}
-DEVICE void ldmatrix_x4_trans(u32 &a, u32 &b, u32 &c, u32 &d, u32 addr)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(addr) : "memory");
 }
 DEVICE void stmatrix_x4(u32 addr, u32 a, u32 b, u32 c, u32 d)
 {
@@ -169,23 +86,14 @@ DEVICE void stmatrix_x4_trans(u32 addr, u32 a, u32 b, u32 c, u32 d)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(addr), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
-DEVICE void st_shared_v2(u32 addr, u32 a, u32 b) { asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(addr), "r"(a), "r"(b) : "memory"); }
-DEVICE void st_shared_v4(u32 addr, u32 a, u32 b, u32 c, u32 d) { asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(addr), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 
 // ---- scalars ---------------------------------------------------------------------------------------------------
 DEVICE u32 pack_bf16(float lo, float hi) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
-DEVICE u32 pack_f16(float lo, float hi) { u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
 DEVICE float exp2_fast(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float log2_fast(float x) { float r; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float fmax32(float a, float b) { float r; asm("max.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 DEVICE float fma32(float a, float b, float c) { float r; asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c)); return r; }
 DEVICE float shfl_xor_f(float x, int d) { return __shfl_xor_sync(0xffffffffu, x, d); }
-DEVICE u32 elect_one(void)
-{
-    u32 p;
-    asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.u32 %0, 1, 0, p;\n\t}" : "=r"(p));
-    return p;
-}
 
 // ---- what several of the reference kernels use --------------------------------------------------------------
 template <u32 A, u32 B>
@@ -194,30 +102,6 @@ DEVICE void wgmma_64x64x16_bf16_ss_at(float (&d)[32], u32 base, int add)
     asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %32, %34;\n\tmov.b64 x, {l, 1073741888};\n\tadd.u32 l, %32, %35;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %33, 0;\n\t"
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, x, y, p, 1, 1, 0, 0;\n\t}"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "r"(base), "r"(add), "n"(A), "n"(B));
-}
-template <u32 B>
-DEVICE void wgmma_64x64x16_bf16_rs_at(float (&d)[32], u32 a0, u32 a1, u32 a2, u32 a3, u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %36, %38;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %37, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, y, p, 1, 1, 0;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(base), "r"(add), "n"(B));
-}
-template <u32 B>
-DEVICE void wgmma_64x256x16_bf16_rs_t_at(float (&d)[128], u32 a0, u32 a1, u32 a2, u32 a3, u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %132, %134;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %133, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, {%128, %129, %130, %131}, y, p, 1, 1, 1;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(base), "r"(add), "n"(B));
-}
-template <u32 A, u32 B>
-DEVICE void wgmma_64x256x16_bf16_ss_t_at(float (&d)[128], u32 base, int add)
-{
-    asm volatile("{\n\t.reg .pred p;\n\t.reg .b32 l;\n\t.reg .b64 x, y;\n\tadd.u32 l, %128, %130;\n\tmov.b64 x, {l, 1073741888};\n\tadd.u32 l, %128, %131;\n\tmov.b64 y, {l, 1073741888};\n\tsetp.ne.b32 p, %129, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, x, y, p, 1, 1, 0, 1;\n\t}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
                  : "r"(base), "r"(add), "n"(A), "n"(B));
 }
 DEVICE void wgmma_64x128x16_bf16_rs_t_at(float (&d)[64], u32 a0, u32 a1, u32 a2, u32 a3, u32 b, int add)
@@ -236,40 +120,9 @@ DEVICE void tma_add_5d(const TensorMap *m, u32 src, int x, int y, int z, int w, 
 DEVICE void ld_shared_v2(float &a, float &b, u32 at) { asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(a), "=f"(b) : "r"(at) : "memory"); }
 DEVICE void st_shared(u32 at, float v) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory"); }
 DEVICE void pin_32(float (&d)[32]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) :: "memory"); }
-DEVICE void pin_128(float (&d)[128]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127]) :: "memory"); }
-DEVICE u32 ld_shared_u32(u32 at) { u32 v; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory"); return v; }
-DEVICE float ld_shared(u32 at) { float v; asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(at) : "memory"); return v; }
-DEVICE void launch_dependents(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-DEVICE void wait_prerequisites(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-DEVICE void tma_prefetch_4d(const TensorMap *m, int x, int y, int z, int w)
-{
-    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(m), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
-DEVICE int blocks_of(int len) { return (len > 1 ? (len - 1) / 64 : 0) + 1; }
 
 // The elements of a fragment, written out: a loop is unrolled late, and the compiler makes other code of it.
-#define SCALE_4(x, i, f0, f1) x[i] *= f0; x[i + 1] *= f0; x[i + 2] *= f1; x[i + 3] *= f1;
-#define SCALE_16(x, i, f0, f1) SCALE_4(x, i, f0, f1) SCALE_4(x, i + 4, f0, f1) SCALE_4(x, i + 8, f0, f1) SCALE_4(x, i + 12, f0, f1)
-#define SCALE_32(x, f0, f1) SCALE_16(x, 0, f0, f1) SCALE_16(x, 16, f0, f1)
-#define SCALE_128(x, f0, f1) \
-    SCALE_32(x, f0, f1) SCALE_16(x, 32, f0, f1) SCALE_16(x, 48, f0, f1) SCALE_16(x, 64, f0, f1) SCALE_16(x, 80, f0, f1) \
-    SCALE_16(x, 96, f0, f1) SCALE_16(x, 112, f0, f1)
 #define PACK_2(p, s, i) p[i] = pack_bf16(s[2*(i)], s[2*(i) + 1]); p[i + 1] = pack_bf16(s[2*(i) + 2], s[2*(i) + 3]);
 #define PACK_8(p, s, i) PACK_2(p, s, i) PACK_2(p, s, i + 2) PACK_2(p, s, i + 4) PACK_2(p, s, i + 6)
 #define PACK_16(p, s) PACK_8(p, s, 0) PACK_8(p, s, 8)
 
-// The same for latent decoding, with the names that its kernels have.
-#define LOAD_ROTARY_2(qr, i) \
-    qr[2*(i)] = r + 0 < rows ? *(const u32 *)(at + 8*(i)) : 0; qr[2*(i) + 1] = r + 8 < rows ? *(const u32 *)(at + 8*(i) + 4608) : 0;
-#define LOAD_ROTARY_8(qr, i) LOAD_ROTARY_2(qr, i) LOAD_ROTARY_2(qr, i + 1) LOAD_ROTARY_2(qr, i + 2) LOAD_ROTARY_2(qr, i + 3)
-#define LOAD_ROTARY(qr) LOAD_ROTARY_8(qr, 0) LOAD_ROTARY_8(qr, 4)
-#define MAX_4(s, i) a0 = fmax32(a0, s[i]); a1 = fmax32(a1, s[i + 2]); b0 = fmax32(b0, s[i + 1]); b1 = fmax32(b1, s[i + 3]);
-#define MAX_28(s) MAX_4(s, 4) MAX_4(s, 8) MAX_4(s, 12) MAX_4(s, 16) MAX_4(s, 20) MAX_4(s, 24) MAX_4(s, 28)
-#define EXP_1(s, i, base, sum) s[i] = exp2_fast(fma32(s[i], c, base)); sum += s[i];
-#define EXP_4(s, i) EXP_1(s, i, base0, sum0) EXP_1(s, i + 1, base0, sum0) EXP_1(s, i + 2, base1, sum1) EXP_1(s, i + 3, base1, sum1)
-#define EXP_32(s) EXP_4(s, 0) EXP_4(s, 4) EXP_4(s, 8) EXP_4(s, 12) EXP_4(s, 16) EXP_4(s, 20) EXP_4(s, 24) EXP_4(s, 28)
-#define STORE_2(x, at, row, i, inv) \
-    st_shared_v2(box + (lane >> 2)*128 + (lane & 1)*8 + (((2*(i) ^ ((lane & 2) >> 1)) ^ (lane >> 2)) << 4) + row, \
-                 __float_as_uint(x[at]*inv), __float_as_uint(x[at + 1]*inv));
-#define STORE_4(x, first, i) STORE_2(x, first + 4*i, 0, i, inv0) STORE_2(x, first + 4*i + 2, 1024, i, inv1)
-#define STORE_16(x, first) STORE_4(x, first, 0) STORE_4(x, first, 1) STORE_4(x, first, 2) STORE_4(x, first, 3)

@@ -15,7 +15,7 @@ from torch.nn.attention import sdpa_kernel, SDPBackend
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEV = 'cuda'
 SMS = 132
-u32, i32, f32, ptr = ctypes.c_uint32, ctypes.c_int32, ctypes.c_float, lambda t: ctypes.c_uint64(t.data_ptr() if t is not None else 0)
+u32, f32, ptr = ctypes.c_uint32, ctypes.c_float, lambda t: ctypes.c_uint64(t.data_ptr() if t is not None else 0)
 cdiv = lambda a, b: -(-a // b)
 
 # ---- the driver: compile, describe tensors, launch --------------------------------------------------------------
@@ -251,153 +251,8 @@ def backward(nvrtc, runs):
             t = median_ms({'cudnn': cudnn, 'reference': launch}, runs)
             yield f'backward B{B} H{H} S{S} D128{" causal" if causal else ""}', 10.0 * B * H * S * S * 128 / 1e9 * (0.5 if causal else 1), t, 'TFLOPS'
 
-# ---- MLA decode -------------------------------------------------------------------------------------------------
-def mla_case(rows, lengths, poison):
-    """Pages in random order; what no request may read is NaN, and table entries past the end are garbage."""
-    B, used = len(lengths), [cdiv(n, 64) for n in lengths]
-    pages, at = sum(used) + 5, 0
-    order, table = torch.randperm(pages), torch.full((B, max(used) + 3), 2147480000, dtype=torch.int32)
-    cache = torch.empty(pages, 64, 576, device=DEV, dtype=torch.bfloat16)
-    for i in range(0, pages, 8192): cache[i:i + 8192] = (torch.randn(min(8192, pages - i), 64, 576, device=DEV) / 10).clamp_(-1, 1).bfloat16()
-    for b, n in enumerate(used):
-        table[b, :n] = order[at:at + n].int()
-        at += n
-    if poison:
-        cache[order[at:].to(DEV)] = float('nan')
-        for b, n in enumerate(lengths):
-            if n % 64: cache[int(table[b, n // 64]), n % 64:] = float('nan')
-    return torch.randn(B, rows, 576, device=DEV).clamp_(-1, 1).bfloat16(), cache, table.to(DEV), torch.tensor(lengths, dtype=torch.int32, device=DEV)
-
-REQUEST_COST = 5        # of a request beside its blocks, in blocks
-
-def mla_launch(kernels, Q, cache, table, lengths, O, lse):
-    (B, rows, _), pages = Q.shape, cache.shape[0]
-    tiles = cdiv(rows, 64)
-    decode, plan, combine, wide = kernels
-    P = max(1, SMS // tiles)
-    part, first = torch.zeros(P, 8, dtype=torch.int32, device=DEV), torch.zeros(B + 1, dtype=torch.int32, device=DEV)
-    partial, partial_lse = torch.empty(B + P, rows, 512, device=DEV), torch.empty(B + P, rows, device=DEV)
-    keys = lambda panels: tensor_map(cache, [64, 64, 9, pages], [1152, 128, 64 * 1152], [64, 64, panels, 1])
-    plan.bind(1, ptr(lengths), ptr(part), ptr(first), u32(B), u32(P), u32(0), u32(REQUEST_COST))()
-    a = decode.bind(tiles * P, tensor_map(Q, [64, rows, 9, B], [1152, 128, rows * 1152], [64, 64, 8, 1]), keys(4), keys(1),
-                    tensor_map(O, [512, rows, B], [1024, rows * 1024], [64, 16, 1]),
-                    tensor_map(partial, [512, rows, B + P], [2048, rows * 2048], [32, 16, 1]), ptr(Q), ptr(table), ptr(lengths), ptr(part),
-                    ptr(first), ptr(lse), ptr(partial_lse), u32(tiles), u32(B), u32(rows), u32(table.shape[1]), u32(pages), f32(576 ** -0.5))
-    merge, width = (combine, cdiv(rows, 8)) if B * rows >= 2048 else (wide, rows)
-    c = merge.bind((width, B, 1), ptr(partial), ptr(partial_lse), ptr(first), ptr(O), ptr(lse), u32(rows), early=True)
-    def launch(keep=(part, first, partial, partial_lse, O, lse)):
-        a(); c()
-    return launch
-
-def mla_check(Q, cache, table, lengths, O, lse, requests, what):
-    for b in requests:
-        n = int(lengths[b])
-        if n == 0:
-            require((O[b] == 0).all() and (lse[b] == float('inf')).all(), f'{what}: empty request {b}')
-            continue
-        k = cache[table[b, :cdiv(n, 64)].long()].view(-1, 576)[:n].double()
-        s = Q[b].double() @ k.t() * 576 ** -0.5
-        require(error(O[b], torch.softmax(s, -1) @ k[:, :512]) < 6e-3 and (lse[b].double() - torch.logsumexp(s, -1)).abs().max() < 1e-4, f'{what}: request {b}')
-
-def ragged(B, mean):
-    drawn = torch.randn(B, generator=torch.Generator().manual_seed(mean)) * mean / 2 + mean
-    return [max(int(n), 1) for n in drawn.tolist()]
-
-def mla_decode(nvrtc, runs):
-    entry = lambda name, threads, smem: Kernel(nvrtc, 'mla_decode.cu', threads, smem, (), name)
-    kernels = entry('kernel', 384, 230656), entry('plan', 32, 0), entry('combine', 256, 0), entry('combine_wide', 256, 0)
-    new = lambda Q: (torch.full((*Q.shape[:2], 512), float('nan'), device=DEV, dtype=torch.bfloat16), torch.full(Q.shape[:2], float('nan'), device=DEV))
-    for rows, lengths in ((128, [640]), (128, [100, 0, 4096, 65]), (256, ragged(8, 500)), (16, ragged(64, 1500)), (128, [0] * 20 + ragged(20, 3000)), (64, [1, 63, 129])):
-        case = mla_case(rows, lengths, True)
-        O, lse = new(case[0])
-        mla_launch(kernels, *case, O, lse)()
-        mla_check(*case, O, lse, range(len(lengths)), f'mla_decode rows {rows}')
-    for B, H, mean, vary in ((128, 128, 4096, True), (128, 128, 8192, True), (128, 128, 32768, True), (128, 64, 4096, False), (64, 16, 8192, False), (1, 128, 32768, False)):
-        lengths = ragged(B, mean) if vary else [mean] * B
-        case = mla_case(H, lengths, False)
-        O, lse = new(case[0])
-        launch = mla_launch(kernels, *case, O, lse)
-        launch()
-        mla_check(*case, O, lse, range(0, B, max(1, B // 3)), f'mla_decode B{B} H{H} {mean}')
-        average = sum(lengths) / B
-        t = median_ms({'reference': launch}, runs)
-        yield f'mla_decode b{B} h{H} s_k {mean}', B * H * average * 2 * (576 + 512) / 1e9, t, 'TFLOPS'
-        yield f'mla_decode b{B} h{H} s_k {mean}, bytes', B * (H * (576 + 512) * 2 + average * 1152) / 1e6, t, 'GB/s'
-
-# ---- sparse MLA decode ------------------------------------------------------------------------------------------
-def pack_tokens(x):
-    """[N][576] as 656-byte tokens: 512 e4m3, 4 f32 scales (representable in bf16), 64 bf16."""
-    blocks = x[:, :512].view(-1, 4, 128)
-    scale = (blocks.abs().amax(-1) / 448).bfloat16().float().clamp_min(1e-8).bfloat16().float()
-    code = (blocks / scale[..., None]).clamp(-448, 448).to(torch.float8_e4m3fn)
-    return torch.cat([code.view(-1, 512).view(torch.uint8), scale.contiguous().view(torch.uint8), x[:, 512:].bfloat16().contiguous().view(torch.uint8)], 1)
-
-def unpack_tokens(p):
-    code, scale = p[:, :512].contiguous().view(torch.float8_e4m3fn).float().view(-1, 4, 128), p[:, 512:528].contiguous().view(torch.float32)
-    return torch.cat([(code * scale[..., None]).view(-1, 512).bfloat16().double(), p[:, 528:].contiguous().view(torch.bfloat16).double()], 1)
-
-def sparse_case(B, SQ, SK, topk, absent=0.0, poison=False):
-    slots = cdiv(B * SK, 64) * 64
-    cache = torch.cat([pack_tokens((torch.randn(min(1 << 20, slots - i), 576, device=DEV) / 10).clamp_(-1, 1)) for i in range(0, slots, 1 << 20)])
-    index = (torch.rand(B, SQ, topk, device=DEV) * SK).int() + (torch.arange(B, device=DEV, dtype=torch.int32) * SK)[:, None, None]
-    if absent:
-        index[torch.rand(B, SQ, topk, device=DEV) < absent] = -1
-        index[:, :, -1] = slots + 5
-    if poison:
-        used = torch.zeros(slots, dtype=torch.bool, device=DEV)
-        used[index[(index >= 0) & (index < slots)].long()] = True
-        cache[~used] = 0xff                               # NaN in every part
-    return torch.randn(B, SQ * 128, 576, device=DEV).clamp_(-1, 1).bfloat16(), cache, index.contiguous()
-
-def sparse_launch(kernels, Q, cache, index, O, lse):
-    decode, plan, combine, wide = kernels
-    B, SQ, topk = index.shape
-    rows, P = SQ * 128, max(1, SMS // 2 // SQ)
-    part, first = torch.zeros(P, 8, dtype=torch.int32, device=DEV), torch.zeros(B + 1, dtype=torch.int32, device=DEV)
-    partial, partial_lse = torch.empty(B + P, rows, 512, device=DEV), torch.empty(B + P, rows, device=DEV)
-    plan.bind(1, ptr(None), ptr(part), ptr(first), u32(B), u32(P), u32(topk), u32(REQUEST_COST))()
-    a = decode.bind(2 * SQ * P, tensor_map(Q, [64, rows, 9, B], [1152, 128, rows * 1152], [64, 64, 8, 1]),
-                    tensor_map(O, [512, rows, B], [1024, rows * 1024], [64, 16, 1]),
-                    tensor_map(partial, [512, rows, B + P], [2048, rows * 2048], [32, 16, 1]), ptr(Q), ptr(cache), ptr(index), ptr(part),
-                    ptr(first), ptr(lse), ptr(partial_lse), u32(SQ), u32(B), u32(rows), u32(topk), u32(cache.shape[0]), f32(576 ** -0.5))
-    merge, width = (combine, cdiv(rows, 8)) if B * rows >= 2048 else (wide, rows)
-    c = merge.bind((width, B, 1), ptr(partial), ptr(partial_lse), ptr(first), ptr(O), ptr(lse), u32(rows), early=True)
-    def launch(keep=(part, first, partial, partial_lse, O, lse)):
-        a(); c()
-    return launch
-
-def sparse_check(Q, cache, index, O, lse, requests, what):
-    for b in requests:
-        for j in range(index.shape[1]):
-            q, o, l = (t[b, j * 128:(j + 1) * 128].double() for t in (Q, O, lse))
-            k = unpack_tokens(cache[index[b, j][(index[b, j] >= 0) & (index[b, j] < cache.shape[0])].long()])
-            if len(k) == 0:
-                require((o == 0).all() and (l == float('inf')).all(), f'{what}: empty request {b}')
-                continue
-            s = q @ k.t() * 576 ** -0.5
-            require(error(o, torch.softmax(s, -1) @ k[:, :512]) < 6e-3 and (l - torch.logsumexp(s, -1)).abs().max() < 1e-4, f'{what}: request {b}')
-
-def mla_sparse(nvrtc, runs):
-    dense = lambda name, threads: Kernel(nvrtc, 'mla_decode.cu', threads, 0, (), name)
-    kernels = Kernel(nvrtc, 'mla_decode_sparse.cu', 384, SPARSE_SMEM), dense('plan', 32), dense('combine', 256), dense('combine_wide', 256)
-    new = lambda Q: (torch.full((*Q.shape[:2], 512), float('nan'), device=DEV, dtype=torch.bfloat16), torch.full(Q.shape[:2], float('nan'), device=DEV))
-    for B, SQ, SK, topk, absent in ((1, 1, 4096, 64, 0), (2, 2, 4096, 2048, 0.1), (6, 1, 1000, 512, 0.5), (3, 1, 500, 128, 1.0), (70, 1, 4096, 1024, 0.02)):
-        case = sparse_case(B, SQ, SK, topk, absent, True)
-        O, lse = new(case[0])
-        sparse_launch(kernels, *case, O, lse)()
-        sparse_check(*case, O, lse, range(B), f'mla_sparse {B, SQ, SK, topk}')
-    for B, SQ, SK, topk in ((128, 1, 8192, 2048), (128, 2, 8192, 2048), (64, 2, 32768, 16384), (2, 1, 32768, 2048)):
-        case = sparse_case(B, SQ, SK, topk)
-        O, lse = new(case[0])
-        launch = sparse_launch(kernels, *case, O, lse)
-        launch()
-        sparse_check(*case, O, lse, range(0, B, max(1, B // 2)), f'mla_sparse b{B} s_q{SQ}')
-        yield f'mla_sparse b{B} s_q{SQ} topk {topk}', B * SQ * 128 * topk * 2 * (576 + 512) / 1e9, median_ms({'reference': launch}, runs), 'TFLOPS'
-
-SPARSE_SMEM = 230560
-
 # ---- the table --------------------------------------------------------------------------------------------------
-FAMILIES = {'gemm': gemm, 'attention': attention, 'backward': backward, 'mla_decode': mla_decode, 'mla_sparse': mla_sparse}
+FAMILIES = {'gemm': gemm, 'attention': attention, 'backward': backward}
 
 def main():
     parser = argparse.ArgumentParser()
