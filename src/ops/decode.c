@@ -467,28 +467,40 @@ static void add_numbers(Decoding *step, const kiln_masked_decode_args *a, const 
     for (int i = 0; i < COUNT(numbers); i++) call_add(&step->call, numbers[i]);
 }
 
-static kiln_status prepare(Decoding *step, const kiln_masked_decode_args *a)
+// What a call is checked for, and what follows from its shapes.
+typedef struct Checked {
+    kiln_type type;
+    int64_t beams;
+    Rotary rotary;
+    double scale;
+} Checked;
+
+static kiln_status check(Decoding *step, const kiln_masked_decode_args *a, Checked *checked)
 {
     Call *const call = &step->call;
-    const int64_t beams = a->beams ? a->beams : 1;
-    kiln_type type;
-    Rotary rotary = { 0 };
-    double scale;
-    kiln_status status = check_rows(call, a, beams);
-    if (!status) status = choose_type(call, a, &type);
+    *checked = (Checked){ .beams = a->beams ? a->beams : 1 };
+    kiln_status status = check_rows(call, a, checked->beams);
+    if (!status) status = choose_type(call, a, &checked->type);
     if (!status) status = check_together(call, a);
-    if (!status) status = check_tensors(call, a, type, beams);
+    if (!status) status = check_tensors(call, a, checked->type, checked->beams);
     if (!status) status = check_heads(call);
-    if (!status) status = check_scales(call, a, type);
+    if (!status) status = check_scales(call, a, checked->type);
     if (!status) status = check_buckets(call, a);
-    if (!status) status = take_rotary(call, a->rotary, call_extent(call, "D"), &rotary);
-    if (!status) status = call_scale(call, a->scale, 1 / sqrt((double)call_extent(call, "D")), &scale);
+    if (!status) status = take_rotary(call, a->rotary, call_extent(call, "D"), &checked->rotary);
+    if (!status) status = call_scale(call, a->scale, 1 / sqrt((double)call_extent(call, "D")), &checked->scale);
     if (!status) status = choose_split(call, a, &step->split);
-    if (!status) status = find_kernel(call, a, type, &rotary, &step->split);
+    return status;
+}
+
+static kiln_status prepare(Decoding *step, const kiln_masked_decode_args *a)
+{
+    Checked checked;
+    kiln_status status = check(step, a, &checked);
+    if (!status) status = find_kernel(&step->call, a, checked.type, &checked.rotary, &step->split);
     if (!status) status = find_others(step, a);
     if (status) return status;
     add_tensors(step, a);
-    add_numbers(step, a, &rotary, beams, scale);
+    add_numbers(step, a, &checked.rotary, checked.beams, checked.scale);
     return KILN_OK;
 }
 
@@ -522,9 +534,10 @@ static kiln_status begin(const Decoding *step, kiln_stream *stream)
 kiln_status kiln_masked_decode_workspace_size(kiln_ops *ops, const kiln_masked_decode_args *a, size_t *bytes)
 {
     Decoding step;
+    Checked checked;
     kiln_status status = call_begin_sizing(&step.call, "kiln_masked_decode_workspace_size", ops, a, sizeof *a, bytes);
-    if (!status) status = prepare(&step, a);
-    if (!status) *bytes = step.scratch.bytes;
+    if (!status) status = check(&step, a, &checked);
+    if (!status) *bytes = make_scratch(&step.call, step.split.tiles, NULL).bytes;
     return status;
 }
 

@@ -23,14 +23,13 @@ void known_close(Known *known)
     pthread_mutex_destroy(&known->lock);
 }
 
+// Eight characters a word; a word with less ends the text. Texts are short names, so that a loop is faster than strlen.
 void known_key_text(KnownKey *key, const char *text)
 {
-    size_t left = strlen(text);
-    known_key_word(key, (int64_t)left);
-    for (; left > 0; left -= left < 8 ? left : 8, text += 8) {
-        int64_t word = 0;
-        memcpy(&word, text, left < 8 ? left : 8);
-        known_key_word(key, word);
+    for (int n = 8; n == 8; text += n) {
+        uint64_t word = 0;
+        for (n = 0; n < 8 && text[n]; n++) word |= (uint64_t)(unsigned char)text[n] << 8 * n;
+        known_key_word(key, (int64_t)word);
     }
 }
 
