@@ -57,6 +57,12 @@ void record_accesses(Lowering *lo, Action *action, TileOp *op);
 void access_tile(Lowering *lo, Action *action, const TileInfo *tile, bool reads, bool writes, bool is_async);
 
 // ---- places.c
+// ---- sync.c
+void wait_for_copies(Lowering *lo); // of this thread
+void act_sync(Lowering *lo);        // of the threads that share the statement at hand
+void act_sync_all(Lowering *lo);    // of all that are no producer
+void act_sync_group(Lowering *lo);
+
 void refuse_packed_views(Lowering *lo, TileOp *op); // its single elements, and those of what is in it
 void refuse_fragment_accesses(Lowering *lo, TileOp *map, const Iteration *it);
 

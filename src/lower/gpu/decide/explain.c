@@ -18,18 +18,6 @@
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/load_balance.h"
 
-// Of a file that is imported: with its name.
-const char *line_of(Lowering *lo, const TileOp *op)
-{
-    const Source *const source = op->span.source;
-    if (!source) return "?";
-    const int line = source_position(source, op->span.begin).line;
-    if (lo->kernel->n_params == 0 || source == lo->kernel->params[0].span.source)
-        return arena_printf(lo->arena, "%d", line);
-    const char *const slash = strrchr(source->path, '/');
-    return arena_printf(lo->arena, "%s:%d", slash ? slash + 1 : source->path, line);
-}
-
 // The group that does it alone; -1: all do.
 static int single_group(const Lowering *lo, uint32_t groups)
 {

@@ -14,12 +14,6 @@
 
 enum { LOOKED_UP_MAX = 8 }; // lines of all that are looked up together: a pointer of each is kept
 
-void wait_for_copies(Lowering *lo)
-{
-    if (lo->copies_in_flight) act_plain(lo, ACTION_COPY_WAIT);
-    lo->copies_in_flight = false;
-}
-
 // ---- looked up
 
 static bool see_other_place(const Expr *x, void *context)

@@ -87,7 +87,6 @@ void act_move(Lowering *lo, const RowsPlan *plan, Action action);   // the actio
 
 // ---- gather.c
 void look_up_rows(Lowering *lo, TileOp *op); // of a gather, before its tile is waited for
-void wait_for_copies(Lowering *lo);          // of this thread
 
 // ---- register_prefetch.c
 TileOp *tail_of(Lowering *lo, TileOp *op, Rows *tail);                    // of a conversion; NULL: it has none

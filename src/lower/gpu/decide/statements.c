@@ -18,11 +18,6 @@
 #include "lower/gpu/decide/walk.h"
 #include "lower/gpu/facts/info.h"
 
-bool is_flow(const TileOp *op)
-{
-    return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
-}
-
 // ---- scalars and atomics
 
 static void act_scalar(Lowering *lo, TileOp *op) { act_op(lo, op, (Action){ .kind = ACTION_SCALAR }); }

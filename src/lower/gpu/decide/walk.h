@@ -10,11 +10,8 @@
 void decide_consumers(Lowering *lo);
 void decide_block(Lowering *lo, TileOp *block);
 void decide_consumer_op(Lowering *lo, TileOp *op, TileOp *owner_block); // with its waits and releases
-void act_sync_all(Lowering *lo);
-void act_sync(Lowering *lo);
 
 // ---- statements.c
-bool is_flow(const TileOp *op);
 void decide_body(Lowering *lo, TileOp *body); // of a loop
 void decide_op(Lowering *lo, TileOp *op);
 

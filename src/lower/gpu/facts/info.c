@@ -203,3 +203,22 @@ void note_operations(Lowering *lo)
     each_op(lo, lo->kernel->body, collect_tile, NULL);
     number_block(lo, lo->kernel->body, NULL);
 }
+
+bool is_flow(const TileOp *op)
+{
+    return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
+}
+
+// ---- places in the source
+
+// Of a file that is imported: with its name.
+const char *line_of(Lowering *lo, const TileOp *op)
+{
+    const Source *const source = op->span.source;
+    if (!source) return "?";
+    const int line = source_position(source, op->span.begin).line;
+    if (lo->kernel->n_params == 0 || source == lo->kernel->params[0].span.source)
+        return arena_printf(lo->arena, "%d", line);
+    const char *const slash = strrchr(source->path, '/');
+    return arena_printf(lo->arena, "%s:%d", slash ? slash + 1 : source->path, line);
+}

@@ -15,6 +15,8 @@ void note_insertion(Lowering *lo, TileOp *declared);
 typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);             // true: do not descend
 bool is_wgmma(Lowering *lo, const TileOp *op);                             // a product of that kind
 bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer); // or the same
+bool is_flow(const TileOp *op);                                            // a loop or an if
+const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
 
 // ---- visits
 void visit_op(Lowering *lo, TileOp *op, OpVisit *visit, void *context);   // the op and what is inside it
