@@ -2,7 +2,7 @@
 // print_convert_layout.c - printing: a fragment's values in the registers of another layout (convert_layout.c).
 //
 // Each step fills a new array in an unrolled loop; registers that only change their numbers cost nothing.
-#include "lower/gpu/decide/convert_layout.h"
+#include "lower/gpu/decide/layout/convert_layout.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_transfer.h"

@@ -3,7 +3,7 @@
 //
 // before: an action with an EarlyIssue begins       after: its statement is open; in SCOPE_NEXT_STEP ring states and
 //                                                          pointers are those of the next step
-#include "lower/gpu/decide/pipeline.h"
+#include "lower/gpu/decide/pipeline/pipeline.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_statements.h"

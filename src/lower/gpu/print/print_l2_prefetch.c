@@ -3,7 +3,7 @@
 //
 // before: the scalars of a step are declared      after: they still are
 #include "lower/gpu/print/print.h"
-#include "lower/gpu/decide/producer.h"
+#include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/print/tma.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // print_matrix_load.c - printing: a part of a shared tile into a fragment by ldmatrix (matrix_load.c).
-#include "lower/gpu/decide/matrix_load.h"
+#include "lower/gpu/decide/mma/matrix_load.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_product.h"
 

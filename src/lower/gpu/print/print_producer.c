@@ -6,7 +6,7 @@
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
-#include "lower/gpu/decide/producer.h"
+#include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/print/rounds.h"
 #include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/slices.h"

@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_GPU_PRINT_PRINT_RINGS_H
 #define KILN_LOWER_GPU_PRINT_PRINT_RINGS_H
 
-#include "lower/gpu/decide/actions.h"
+#include "lower/gpu/decide/actions/actions.h"
 
 void print_ring_states(Printer *pr);
 void print_advance(Printer *pr, const Action *action);

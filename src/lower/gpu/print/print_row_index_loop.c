@@ -7,7 +7,7 @@
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print_rows.h"
-#include "lower/gpu/decide/producer.h"
+#include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/print/rounds.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"

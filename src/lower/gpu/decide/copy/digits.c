@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// digits.c - subscripts by arithmetic: the digits of an index that counts several dimensions through together, by steps.
+//
+// before: scalars are replaced by what they stand for       after: nothing has changed; the answers are the caller's
+#include "lower/gpu/decide/copy/digits.h"
+#include "lower/gpu/facts/box.h"
+
+// ---- products of numbers that the launch knows
+
+static bool add_factors(Factors *f, const Expr *x)
+{
+    int64_t value;
+    if (expr_as_int(x, &value)) return value > 0 && (f->constant *= value, true);
+    if (x->kind == E_BINARY && x->op.op == X_MUL) return add_factors(f, x->op.a) && add_factors(f, x->op.b);
+    if (f->n == FACTORS_MAX) return false;
+    f->x[f->n++] = x;
+    return true;
+}
+
+bool add_all_factors(Factors *to, const Factors *from)
+{
+    if (to->n + from->n > FACTORS_MAX) return false;
+    to->constant *= from->constant;
+    for (int i = 0; i < from->n; i++) to->x[to->n++] = from->x[i];
+    return true;
+}
+
+// Takes those of `divisor` away; false: it does not divide.
+static bool divide_factors(Factors *f, const Factors *divisor)
+{
+    if (f->constant % divisor->constant != 0) return false;
+    f->constant /= divisor->constant;
+    for (int i = 0; i < divisor->n; i++) {
+        int at = 0;
+        while (at < f->n && !expr_equal(f->x[at], divisor->x[i])) at++;
+        if (at == f->n) return false;
+        f->x[at] = f->x[--f->n];
+    }
+    return true;
+}
+
+bool are_same_factors(Factors a, const Factors *b) { return divide_factors(&a, b) && a.n == 0 && a.constant == 1; }
+
+Expr *product_of(Arena *arena, const Factors *f)
+{
+    Expr *product = int_const(arena, f->constant);
+    for (int i = 0; i < f->n; i++) product = int_mul(arena, product, (Expr *)f->x[i]);
+    return product;
+}
+
+// ---- digits: p / by % count
+
+static bool divide_digit(Digit *digit, const Expr *divisor)
+{
+    Factors by = { .constant = 1 };
+    return is_known_at_launch(divisor) && add_factors(&by, divisor) &&
+           (!digit->has_count || divide_factors(&digit->count, &by)) && add_all_factors(&digit->by, &by);
+}
+
+// x % a % b is x % b where b divides a.
+static bool limit_digit(Digit *digit, const Expr *count)
+{
+    Factors factors = { .constant = 1 }, before = digit->count;
+    if (!is_known_at_launch(count) || !add_factors(&factors, count) ||
+        (digit->has_count && !divide_factors(&before, &factors)))
+        return false;
+    digit->count = factors;
+    digit->has_count = true;
+    return true;
+}
+
+bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit)
+{
+    if (x->kind == E_BINARY && (x->op.op == X_DIV || x->op.op == X_MOD))
+        return match_digit(a, x->op.a, row, digit) &&
+               (x->op.op == X_DIV ? divide_digit(digit, x->op.b) : limit_digit(digit, x->op.b));
+    int64_t coefficient;
+    Expr *rest;
+    *digit = (Digit){ .p = x, .by = { .constant = 1 } };
+    if (!expr_affine(a, x, &row, 1, &coefficient, &rest) || coefficient < 1 || expr_uses(rest, row)) return false;
+    digit->coefficient = coefficient;
+    return expr_at_least(x, int_const(a, 0));
+}
+
+typedef struct Columns {
+    Arena *arena;
+    Var *column;
+    int64_t n;
+} Columns;
+
+static Expr *split_quotient(Expr *x, void *context)
+{
+    const Columns *const c = context;
+    Arena *const a = c->arena;
+    int64_t coefficient;
+    Expr *first;
+    if (x->kind != E_BINARY || (x->op.op != X_DIV && x->op.op != X_MOD) || expr_multiple(x->op.b) % c->n != 0 ||
+        !expr_affine(a, x->op.a, &c->column, 1, &coefficient, &first) || coefficient != 1 ||
+        expr_uses(first, c->column) || expr_multiple(first) % c->n != 0 || !expr_at_least(first, int_const(a, 0)))
+        return x;
+    Expr *const split = expr_binary(a, x->op.op, first, x->op.b);
+    return x->op.op == X_DIV ? split : int_add(a, split, expr_var(a, c->column));
+}
+
+Expr *split_columns(Arena *a, Expr *x, Var *column, int64_t columns)
+{
+    return expr_map(a, x, split_quotient, &(Columns){ a, column, columns });
+}
+
+// ---- a subscript: digit*step + what is the same for all rows
+
+bool add_terms(Terms *terms, Expr *x, bool minus)
+{
+    if (x->kind == E_BINARY && (x->op.op == X_ADD || x->op.op == X_SUB))
+        return add_terms(terms, x->op.a, minus) && add_terms(terms, x->op.b, minus != (x->op.op == X_SUB));
+    if (terms->n == TERMS_MAX) return false;
+    terms->list[terms->n++] = (Term){ x, minus };
+    return true;
+}
+
+Expr *add_term(Arena *a, Expr *sum, const Term *term)
+{
+    return term->minus ? int_sub(a, sum, term->x) : int_add(a, sum, term->x);
+}
+
+bool match_step(Arena *a, Expr *x, Var *row, Digit *digit, Expr **step)
+{
+    *step = int_const(a, 1);
+    if (x->kind == E_BINARY && x->op.op == X_MUL) {
+        const bool left = expr_uses(x->op.a, row);
+        *step = left ? x->op.b : x->op.a;
+        x = left ? x->op.a : x->op.b;
+    }
+    return is_known_at_launch(*step) && match_digit(a, x, row, digit);
+}

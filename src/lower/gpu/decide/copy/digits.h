@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// digits.h - subscripts as sums of terms, one of them a digit of a merged index times a step: p / by % count * step.
+#ifndef KILN_LOWER_GPU_DECIDE_COPY_DIGITS_H
+#define KILN_LOWER_GPU_DECIDE_COPY_DIGITS_H
+
+#include "lower/gpu/facts/lowering.h"
+
+enum { FACTORS_MAX = 8, TERMS_MAX = 8 };
+
+// A product of numbers that the launch knows.
+typedef struct Factors {
+    int64_t constant;
+    const Expr *x[FACTORS_MAX];
+    int n;
+} Factors;
+
+typedef struct Digit {
+    Expr *p;             // the merged index
+    int64_t coefficient; // by which it counts with the row, at least 1
+    Factors by, count;
+    bool has_count; // else it is the highest
+} Digit;
+
+typedef struct Term {
+    Expr *x;
+    bool minus;
+} Term;
+typedef struct Terms {
+    Term list[TERMS_MAX];
+    int n;
+} Terms;
+
+bool add_all_factors(Factors *to, const Factors *from);
+bool are_same_factors(Factors a, const Factors *b);
+Expr *product_of(Arena *arena, const Factors *f);
+
+bool add_terms(Terms *terms, Expr *x, bool minus); // false: too many
+Expr *add_term(Arena *a, Expr *sum, const Term *term);
+bool match_digit(Arena *a, Expr *x, Var *row, Digit *digit); // of an index that counts with `row`
+// Of an index that counts columns from a multiple of their number on, quotients and remainders by such a multiple are the
+// first column's: (k*64 + j) / C is k*64 / C, and (k*64 + j) % C is k*64 % C + j.
+Expr *split_columns(Arena *a, Expr *x, Var *column, int64_t columns);
+bool match_step(Arena *a, Expr *x, Var *row, Digit *digit, Expr **step);
+
+#endif

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// find_notes.h - performance notes of a kernel's schedule (ir/note.h).
+#ifndef KILN_LOWER_GPU_DECIDE_EXPLAIN_FIND_NOTES_H
+#define KILN_LOWER_GPU_DECIDE_EXPLAIN_FIND_NOTES_H
+
+#include "lower/gpu/cost/cost.h"
+#include "lower/gpu/facts/lowering.h"
+
+void find_notes(Lowering *lo, const Cost *cost);
+double explain_cost(Lowering *lo, Text *out); // how long it is expected to take (0: not known); and finds the notes
+
+#endif

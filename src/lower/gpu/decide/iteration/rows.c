@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// rows.c - which statements are rows of a tensor that become rows of a tile, and how they lie among the lanes.
+//
+// before: tiles have storage, and it is known which of them are read as panels
+// after:  a Rows says what is loaded for a row: runs along the columns, a piece or more at once, and what a whole piece
+//         shares (scales of a block of columns), once; and which lane moves which pieces
+//
+// Rows are a producer group's, and where consumers copy rows as they lie, theirs. Whatever has not this form goes
+// element by element.
+#include "lower/gpu/decide/copy/rows.h"
+#include "lower/gpu/facts/elementwise.h"
+#include "lower/gpu/facts/groups.h"
+#include "lower/gpu/facts/ring_counts.h"
+#include "lower/gpu/facts/info.h"
+
+// ---- what is loaded
+
+static bool only_last_uses(const Rows *rows, const Expr *load)
+{
+    for (int d = 0; d + 1 < load->load.buffer->rank; d++)
+        if (expr_uses(load->load.subs[d], rows->column)) return false;
+    return load->load.buffer->rank > 0;
+}
+
+static bool is_run(Lowering *lo, const Rows *rows, const Expr *load)
+{
+    const int size = dtype_bits(load->load.buffer->type) / 8;
+    if (!only_last_uses(rows, load) || size < 1 || size > 2) return false;
+    const Expr *const first = first_column(lo, rows, last_sub(load));
+    return first && expr_multiple(first) % PIECE == 0 &&
+           place_alignment(load->load.buffer, last_sub(load), PIECE) >= PIECE * size;
+}
+
+// One value for columns / by, or for all.
+static bool is_each(const Rows *rows, const Expr *load, int64_t *by)
+{
+    *by = 0;
+    if (!only_last_uses(rows, load) || dtype_bits(load->type) != 32 ||
+        place_alignment(load->load.buffer, last_sub(load), 1) < 4)
+        return false;
+    const Expr *const sub = last_sub(load);
+    if (!expr_uses(sub, rows->column)) return true;
+    return sub->kind == E_BINARY && sub->op.op == X_DIV && sub->op.a->kind == E_VAR &&
+           sub->op.a->var.var == rows->column && expr_as_int(sub->op.b, by) && *by > 0 && *by % PIECE == 0;
+}
+
+static void see_load(Lowering *lo, Rows *rows, Expr *x)
+{
+    int64_t by;
+    for (int i = 0; i < rows->n_runs; i++)
+        if (expr_equal(rows->runs[i].load, x)) return;
+    for (int i = 0; i < rows->n_each; i++)
+        if (expr_equal(rows->each[i].load, x)) return;
+    if (rows->n_runs < RUNS_MAX && is_run(lo, rows, x))
+        rows->runs[rows->n_runs++] = (Run){ .load = x,
+                                            .element = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "element", x->span),
+                                            .wide = tile_new_var(lo->kernel, VAR_LOCAL, DTYPE_F32, "wide", x->span) };
+    else if (rows->n_each < EACH_MAX && is_each(rows, x, &by))
+        rows->each[rows->n_each++] =
+            (Each){ .load = x, .value = tile_new_var(lo->kernel, VAR_LOCAL, x->type, "each", x->span), .by = by };
+    else rows->fits = false;
+}
+
+// Not into the subscripts of loads: only there may the column itself be used.
+static void find_loads(Lowering *lo, Rows *rows, Expr *x)
+{
+    if (x->kind == E_LOAD) {
+        see_load(lo, rows, x);
+        return;
+    }
+    if (x->kind == E_ATOMIC || x->kind == E_CALL || (x->kind == E_VAR && x->var.var == rows->column))
+        rows->fits = false;
+    Expr **slots[EXPR_SLOTS_MAX];
+    const int n = expr_children(x, slots, COUNT(slots));
+    for (int i = 0; i < n && rows->fits; i++) find_loads(lo, rows, *slots[i]);
+}
+
+static bool is_narrow_float(DType t) { return t == DTYPE_E4M3 || t == DTYPE_E5M2 || t == DTYPE_BF16 || t == DTYPE_F16; }
+
+typedef struct Replacing {
+    Arena *arena;
+    const Rows *rows;
+} Replacing;
+
+static Expr *replace_load(Expr *x, void *context)
+{
+    Arena *const a = ((const Replacing *)context)->arena;
+    const Rows *const rows = ((const Replacing *)context)->rows;
+    for (int i = 0; i < rows->n_runs; i++) {
+        const Run *const run = &rows->runs[i];
+        if (x->kind == E_LOAD && expr_equal(x, run->load)) return expr_var(a, run->element);
+        if (x->kind == E_CONVERT && x->type == DTYPE_F32 && x->convert.a->kind == E_VAR &&
+            x->convert.a->var.var == run->element && is_narrow_float(run->load->type))
+            return expr_var(a, run->wide);
+    }
+    for (int i = 0; i < rows->n_each; i++)
+        if (x->kind == E_LOAD && expr_equal(x, rows->each[i].load)) return expr_var(a, rows->each[i].value);
+    return x;
+}
+
+// Of bytes sixteen, so that loads move 16 bytes too.
+static int choose_unit(Lowering *lo, const Rows *rows)
+{
+    bool bytes = !rows->is_copy && rows->n_columns % (4 * PIECE_BYTES) == 0;
+    for (int i = 0; i < rows->n_runs; i++) {
+        const Expr *const load = rows->runs[i].load;
+        bytes = bytes && dtype_bits(load->type) == 8 &&
+                expr_multiple(first_column(lo, rows, last_sub(load))) % PIECE_BYTES == 0 &&
+                place_alignment(load->load.buffer, last_sub(load), PIECE_BYTES) >= PIECE_BYTES;
+    }
+    for (int i = 0; i < rows->n_each; i++) bytes = bytes && rows->each[i].by % PIECE_BYTES == 0;
+    return bytes ? PIECE_BYTES : PIECE;
+}
+
+// A 16-bit tile of whole panels.
+static bool takes_rows(const TileInfo *tile)
+{
+    return tile && tile->storage == TILE_IN_SHARED && tile->wants_panels && tile->buffer->hint == HINT_NONE &&
+           dtype_bits(tile->buffer->type) == 16 && tile->buffer->rank == 2;
+}
+
+// bf16 multiplication rounds the same product once: of at most four significant bits by eight, exact in f32.
+static Expr *bf16_factor(const Rows *rows)
+{
+    const Expr *const value = rows->value;
+    const Expr *const product = value->kind == E_CONVERT && value->type == DTYPE_BF16 ? value->convert.a : NULL;
+    if (rows->n_runs != 1 || dtype_bits(rows->runs[0].load->type) != 8 || !product || product->kind != E_BINARY ||
+        product->op.op != X_MUL || product->type != DTYPE_F32)
+        return NULL;
+    for (int side = 0; side < 2; side++) {
+        const Expr *const wide = side ? product->op.b : product->op.a, *const other =
+                                                                           side ? product->op.a : product->op.b;
+        if (wide->kind == E_VAR && wide->var.var == rows->runs[0].wide && other->kind == E_CONVERT &&
+            other->convert.a->type == DTYPE_BF16 && !expr_uses(other, rows->runs[0].wide) &&
+            !expr_uses(other, rows->runs[0].element))
+            return other->convert.a;
+    }
+    return NULL;
+}
+
+bool plan_rows(Lowering *lo, TileOp *op, Rows *rows)
+{
+    TileOp *const forall = as_map(lo, op), *const store = forall->forall.body;
+    *rows = (Rows){ .forall = forall, .store = store, .fits = true };
+    if (!lo->gpu->mbarriers || !store || store->next || store->kind != T_STORE || forall->forall.n != 2) return false;
+    const Partition partition = op_info(lo, op)->fills ? (Partition){ 1, 4 } : map_partition(lo, forall);
+    if (!takes_rows(tile_of_rows(lo, rows)) || !full_extent(&forall->forall.indices[0], &rows->n_rows) ||
+        !full_extent(&forall->forall.indices[1], &rows->n_columns) ||
+        rows->n_rows % (8 * partition.warps * partition.groups) != 0 || rows->n_columns % (4 * PIECE) != 0 ||
+        rows->n_columns == 4 * PIECE)
+        return false;
+    rows->column = forall->forall.indices[1].var;
+    const Expr *const first = first_column(lo, rows, store->store.subs[1]);
+    if (expr_uses(store->store.subs[0], rows->column) || !first || expr_multiple(first) % PIECE != 0) return false;
+    Expr *const value = store->store.value;
+    find_loads(lo, rows, value);
+    if (!rows->fits || !rows->n_runs) return false;
+    rows->is_copy = value->kind == E_LOAD && value->type == tile_of_rows(lo, rows)->buffer->type;
+    rows->value = expr_map(lo->arena, value, replace_load, &(Replacing){ lo->arena, rows });
+    rows->factor = bf16_factor(rows);
+    rows->unit = choose_unit(lo, rows);
+    return true;
+}
+
+// ---- among the lanes
+
+// Rows and pieces of 16 bytes of a warp: eight by four, or four by eight. Either meets all banks of a swizzled tile;
+// four of a row come from one sector or more, eight from one line. Rows are outermost, so that a row's place is worked
+// out once. piece: elements that a lane takes at a time; 0: what makes 16 bytes of the tile; across: pieces of a row
+bool choose_row_pieces(Lowering *lo, TileOp *forall, int piece, int across, Layout *layout)
+{
+    const TileOp *store = forall->forall.body;
+    while (store && store->kind == T_LET) store = store->next;
+    int64_t rows, columns;
+    const Partition partition = map_partition(lo, forall);
+    if (forall->forall.n != 2 || !store || store->kind != T_STORE || partition.warps != 4 ||
+        !full_extent(&forall->forall.indices[0], &rows) || !full_extent(&forall->forall.indices[1], &columns))
+        return false;
+    const int down = WARP_LANES / across, lines = down * partition.warps * partition.groups;
+    piece = piece ? piece : 128 / dtype_bits(store->store.buffer->type);
+    if (rows % lines != 0 || columns % (across * piece) != 0) return false;
+    *layout = layout_new(2, (int[]){ (int)rows, (int)columns });
+    layout_add(layout, IN_REGISTER, piece, 1, 1);
+    if (across > 4) layout_add(layout, IN_LANE, across, 1, piece);
+    layout_add(layout, IN_LANE, down, 0, 1);
+    if (across == 4) layout_add(layout, IN_LANE, across, 1, piece);
+    layout_add(layout, IN_WARP, partition.warps, 0, down);
+    layout_add(layout, IN_GROUP, partition.groups, 0, down * partition.warps);
+    layout_add(layout, IN_REGISTER, (int)columns / (across * piece), 1, across * piece);
+    layout_add(layout, IN_REGISTER, (int)rows / lines, 0, lines);
+    return true;
+}
+
+bool lay_rows(Lowering *lo, Rows *rows)
+{
+    TileOp *const forall = rows->forall;
+    Iteration *const it = &rows->it;
+    *it = (Iteration){ .indices = forall->forall.indices,
+                       .n = forall->forall.n,
+                       .partition = map_partition(lo, forall),
+                       .dim_of = { 0, 1 },
+                       .vector = -1 };
+    rows->across = only_gathers(lo) && rows->is_copy && rows->n_columns % (8 * PIECE) == 0 ? 8 : 4;
+    rows->units = rows->lines = 1;
+    rows->mode = -1;
+    if (!choose_row_pieces(lo, forall, rows->unit, rows->across, &it->layout)) return false;
+    for (int i = 1; i < it->layout.n; i++) { // register modes beside the unit's own
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->input != IN_REGISTER) continue;
+        *(mode->dim == 1 ? &rows->units : &rows->lines) = mode->extent;
+        if (mode->dim == 0) rows->mode = i;
+    }
+    return true;
+}
+
+bool spread_rows(Lowering *lo, TileOp *op, Rows *rows) { return plan_rows(lo, op, rows) && lay_rows(lo, rows); }
+
+// ---- for other files
+
+bool fill_is_rows(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    return plan_rows(lo, op, &rows);
+}
+
+bool fill_is_gather(Lowering *lo, TileOp *op)
+{
+    Rows rows;
+    return plan_rows(lo, op, &rows) && rows.is_copy;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// convert_layout.c - deciding: copies between fragments of different layouts, which are explicit conversions.
+//
+// Two products may fix two layouts of one shape: rows and columns for the groups, a result and a transposed one. A copy
+// between the two, made to have one layout, would take one product off the tensor cores. It converts instead: by
+// renaming registers, by shuffles, or through the scratch in shared memory if products fix both; a fragment that no
+// product fixes is rather kept in shared memory, where its readers take it from (storage.c).
+//
+// before: both fragments have layouts that other statements fixed (storage.c)
+// after:  the copy is a MAP_CONVERT with its plan; through shared memory it has the barriers of its scratch as parts
+#include "lower/gpu/decide/layout/convert_layout.h"
+#include "lower/gpu/decide/explain/explain.h"
+#include "lower/gpu/decide/pipeline/walk.h"
+#include "lower/gpu/facts/info.h"
+
+static const TileInfo *fragment_of(Lowering *lo, const Region *region)
+{
+    const TileInfo *const tile = tile_info(lo, region->buffer);
+    return tile && tile->storage == TILE_IN_REGISTERS && region_is_whole(region) ? tile : NULL;
+}
+
+// Placed statements run in groups that have barriers and layouts of their own.
+bool copies_fragment(Lowering *lo, const TileOp *op)
+{
+    if (op->kind != T_COPY || lo->kernel->checked || lo->is_specialised) return false;
+    const TileInfo *const from = fragment_of(lo, &op->copy.src), *const to = fragment_of(lo, &op->copy.dst);
+    return from && to && from != to && from->buffer->type == to->buffer->type &&
+           from->buffer->rank == to->buffer->rank && dtype_bits(from->buffer->type) >= 8;
+}
+
+bool plan_conversion(Lowering *lo, const TileOp *op, ConversionPlan *plan)
+{
+    if (!copies_fragment(lo, op)) return false;
+    const TileInfo *const from = fragment_of(lo, &op->copy.src), *const to = fragment_of(lo, &op->copy.dst);
+    const ConversionTarget target = { lo->partition, dtype_bits(from->buffer->type), false, false, false };
+    Conversion how;
+    if (!from->has_layout || !to->has_layout || layout_equal(&from->layout, &to->layout) ||
+        layout_convert(&from->layout, &to->layout, &target, &how))
+        return false;
+    if (how.kind == CONVERT_SHARED && !to->is_converted && !(from->is_accumulator && to->is_accumulator)) return false;
+    if (plan) *plan = (ConversionPlan){ .form = PLAN_CONVERSION, .from = from, .to = to, .how = how };
+    return true;
+}
+
+static bool is_complete(const Layout *layout)
+{
+    for (int d = 0; d < layout->rank; d++)
+        if (layout_coverage(layout, d) != layout->extent[d]) return false;
+    return true;
+}
+
+// Words in vectors, where every thread has whole ones: so many rows at a time.
+static bool plan_parts(Lowering *lo, ConversionPlan *plan, int rows)
+{
+    const Layout *const from = &plan->from->layout, *const to = &plan->to->layout;
+    const TransferOptions store = { lo->partition, 4, true, false }, load = { lo->partition, 4, false, false };
+    SharedLayout part = plan->how.shared;
+    part.panel_bytes = rows * part.pitch_bytes;
+    part.bytes = part.bytes / part.rows * rows;
+    plan->rows = rows;
+    plan->parts = part.rows / rows;
+    return plan->from->buffer->type == DTYPE_F32 && is_complete(from) && is_complete(to) &&
+           plan_transfer(lo->arena, from, &part, &store, &plan->store) &&
+           plan_transfer(lo->arena, to, &part, &load, &plan->load);
+}
+
+// As large parts as there is room for, of whole repetitions of the swizzle.
+static void plan_pieces(Lowering *lo, ConversionPlan *plan)
+{
+    enum { SWIZZLE_ROWS = 8 };
+    const SharedLayout *const shared = &plan->how.shared;
+    int rows = shared->rows;
+    while (lo->conversion_most && shared->bytes / shared->rows * rows > lo->conversion_most &&
+           rows % (2 * SWIZZLE_ROWS) == 0)
+        rows /= 2;
+    plan->by_pieces = plan_parts(lo, plan, rows);
+    if (plan->by_pieces) return;
+    plan->rows = shared->rows;
+    plan->parts = 1;
+}
+
+void explain_conversion(Lowering *lo, const TileOp *op)
+{
+    static const char *const steps[] = { "selection", "exchange", "shuffle", "gather" };
+    ConversionPlan plan;
+    if (!plan_conversion(lo, op, &plan)) return;
+    const Conversion *const how = &plan.how;
+    Text *const out = lo->explanation;
+    text_print(out, "  line %s: %s converted ", line_of(lo, op), plan.from->buffer->name);
+    if (plan.to->is_converted) text_print(out, "for this forall by ");
+    else text_print(out, "to the layout of %s by ", plan.to->buffer->name);
+    for (int i = 0; i < how->n_steps; i++) text_print(out, "%s%s", i ? ", " : "", steps[how->step[i].kind]);
+    if (how->kind == CONVERT_SHARED) text_print(out, "shared memory, as %s", how->why);
+    else if (how->n_steps == 0) text_print(out, "other names of registers");
+    text_print(out, "; about %d cycles of a warp\n", how->cost);
+}
+
+int conversion_scratch_bytes(Lowering *lo, const TileOp *op)
+{
+    ConversionPlan plan;
+    if (!plan_conversion(lo, op, &plan) || plan.how.kind != CONVERT_SHARED) return 0;
+    plan_pieces(lo, &plan);
+    return plan.how.shared.bytes / plan.parts;
+}
+
+static void act_side(Lowering *lo, const ConversionPlan *plan, int part, bool is_load)
+{
+    const ConversionPart *const side =
+        NEW(lo->arena, ConversionPart, .form = PLAN_CONVERSION_PART, .plan = plan, .part = part, .is_load = is_load);
+    Action *const action =
+        act(lo, (Action){ .kind = ACTION_MAP, .map = { .how = is_load ? MAP_CONVERT : MAP_STAGE }, .print = side });
+    schedule_access(lo->builder.schedule, action,
+                    (TileAccess){ .tile = lo->scratch, .reads = is_load, .writes = !is_load });
+    access_tile(lo, action, is_load ? plan->to : plan->from, !is_load, is_load, false);
+}
+
+void act_conversion(Lowering *lo, TileOp *op, const ConversionPlan *plan)
+{
+    ConversionPlan *const kept = NEW(lo->arena, ConversionPlan);
+    *kept = *plan;
+    if (plan->how.kind == CONVERT_SHARED) plan_pieces(lo, kept);
+    Action *const action =
+        open_action(lo, (Action){ .kind = ACTION_MAP, .op = op, .map = { .how = MAP_CONVERT }, .print = kept });
+    record_accesses(lo, action, op);
+    for (int part = 0; part < kept->parts; part++) {
+        act_sync(lo); // earlier readers of the scratch
+        act_side(lo, kept, part, false);
+        act_sync(lo);
+        act_side(lo, kept, part, true);
+    }
+    close_action(lo);
+}
+
+// ---- to tiles that products read
+
+// The general path stores pairs, each with an address of its own.
+static bool find_transfer(Lowering *lo, const TileOp *op, TransferPlan *plan)
+{
+    const TileInfo *const from = tile_info(lo, op->copy.src.buffer), *const to = tile_info(lo, op->copy.dst.buffer);
+    if (op->kind != T_COPY || !lo->gpu->stmatrix || lo->partition.warps != 4 || !from || !to ||
+        from->storage != TILE_IN_REGISTERS || to->storage != TILE_IN_SHARED || !to->wants_panels ||
+        !to->shared.swizzle_bytes || !region_is_whole(&op->copy.src) || !region_is_whole(&op->copy.dst) ||
+        dtype_bits(to->buffer->type) != 16 || !dtype_is_float(to->buffer->type) ||
+        (from->buffer->type != DTYPE_F32 && from->buffer->type != to->buffer->type))
+        return false;
+    const TransferOptions options = { lo->partition, 2, true, true };
+    *plan = (TransferPlan){ .form = PLAN_TRANSFER, .from = from, .to = to };
+    return plan_transfer(lo->arena, &from->layout, &to->shared, &options, &plan->how) &&
+           plan->how.side.access != BY_VECTORS;
+}
+
+bool copy_is_transfer(Lowering *lo, const TileOp *op)
+{
+    TransferPlan plan;
+    return find_transfer(lo, op, &plan);
+}
+
+const TransferPlan *plan_copy_transfer(Lowering *lo, const TileOp *op)
+{
+    TransferPlan found;
+    if (!find_transfer(lo, op, &found)) return NULL;
+    TransferPlan *const plan = NEW(lo->arena, TransferPlan);
+    *plan = found;
+    return plan;
+}

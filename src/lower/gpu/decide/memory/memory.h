@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+// memory.h - how much shared memory a CTA can have.
+#ifndef KILN_LOWER_GPU_DECIDE_MEMORY_MEMORY_H
+#define KILN_LOWER_GPU_DECIDE_MEMORY_MEMORY_H
+
+#include "lower/gpu/facts/lowering.h"
+
+int shared_bytes_max(const Lowering *lo); // of a CTA
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// matrix_load.h - 16-bit matrices from shared memory into fragments that lie as accumulators do.
+#ifndef KILN_LOWER_GPU_DECIDE_MMA_MATRIX_LOAD_H
+#define KILN_LOWER_GPU_DECIDE_MMA_MATRIX_LOAD_H
+
+#include "lower/gpu/decide/actions/actions.h"
+
+typedef struct MatrixLoadPlan {
+    PlanForm form; // PLAN_MATRIX_LOAD
+    const TileInfo *to;
+    Operand from;            // the part of the shared tile; transposed: its columns are the fragment's rows
+    int row_blocks, columns; // of one group
+} MatrixLoadPlan;
+
+const MatrixLoadPlan *plan_matrix_load(Lowering *lo, TileOp *op);      // matrix_load.c; NULL: it is no such map
+void print_matrix_load(Printer *pr, const MatrixLoadPlan *plan);       // print_matrix_load.c
+
+#endif
