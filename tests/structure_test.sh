@@ -43,6 +43,7 @@ awk '
 report "a circle of calls"
 
 awk '$2 == "lower/gpu/print" && $3 ~ /^lower\/gpu\/decide/ { print "printing calls " $1 " of deciding" }' "$work/arrows" >"$work/found"
+grep -nE '"lower/gpu/decide/' src/lower/gpu/print/*.[ch] src/lower/gpu/plans/*.h src/lower/gpu/facts/*.[ch] src/lower/gpu/schedule/*.[ch] >>"$work/found"
 report "a decision while printing"
 
 grep -nE 'Lowering \*' src/lower/gpu/print/*.[ch] | grep -v 'const Lowering \*' >"$work/found"

@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_GPU_PRINT_PRINT_ACTION_H
 #define KILN_LOWER_GPU_PRINT_PRINT_ACTION_H
 
-#include "lower/gpu/decide/actions/actions.h"
+#include "lower/gpu/print/printer.h"
 
 void print_block(Printer *pr, const Action *action);
 void print_part(Printer *pr, ActionKind kind); // the next part of the action at hand, which is of this kind

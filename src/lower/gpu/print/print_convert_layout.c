@@ -2,7 +2,7 @@
 // print_convert_layout.c - printing: a fragment's values in the registers of another layout (convert_layout.c).
 //
 // Each step fills a new array in an unrolled loop; registers that only change their numbers cost nothing.
-#include "lower/gpu/decide/layout/convert_layout.h"
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_transfer.h"
@@ -169,7 +169,7 @@ static void print_side(Printer *pr, const TileInfo *tile, const ConversionPlan *
     end_nests(pr, loops, 2);
 }
 
-static void print_pieces(Printer *pr, const ConversionPart *side)
+static void print_part_pieces(Printer *pr, const ConversionPart *side)
 {
     const ConversionPlan *const plan = side->plan;
     Transfer transfer = { .how = side->is_load ? &plan->load : &plan->store,
@@ -189,7 +189,7 @@ static void print_pieces(Printer *pr, const ConversionPart *side)
 void print_conversion_part(Printer *pr, const ConversionPart *side)
 {
     const ConversionPlan *const plan = side->plan;
-    if (plan->by_pieces) print_pieces(pr, side);
+    if (plan->by_pieces) print_part_pieces(pr, side);
     else print_side(pr, side->is_load ? plan->to : plan->from, plan, !side->is_load, pr->conversion_scratch);
 }
 

@@ -3,7 +3,8 @@
 //
 // before: an action with an EarlyIssue begins       after: its statement is open; in SCOPE_NEXT_STEP ring states and
 //                                                          pointers are those of the next step
-#include "lower/gpu/decide/pipeline/pipeline.h"
+#include "lower/gpu/print/print_steps.h"
+#include "lower/gpu/plans/pipeline.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_statements.h"

@@ -2,8 +2,9 @@
 // print_l2_prefetch.c - printing: the next step's boxes into the L2 cache (l2_prefetch.c).
 //
 // before: the scalars of a step are declared      after: they still are
+#include "lower/gpu/print/print_steps.h"
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/print/print.h"
-#include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/print/tma.h"
 

@@ -4,8 +4,8 @@
 //
 // before: the map has a plan (map.c), and thread numbers and tiles are declared
 // after:  its statements are at the end of pr->out
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/facts/elementwise.h"
-#include "lower/gpu/decide/pipeline/map.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/facts/partition.h"

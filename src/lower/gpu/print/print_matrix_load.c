@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // print_matrix_load.c - printing: a part of a shared tile into a fragment by ldmatrix (matrix_load.c).
-#include "lower/gpu/decide/mma/matrix_load.h"
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_product.h"
 
@@ -8,8 +8,7 @@ void print_matrix_load(Printer *pr, const MatrixLoadPlan *plan)
 {
     const int pieces = plan->columns / 16;
     Expr *row = i32_mul(pr, var_of(pr, pr->warp), 16);
-    if (pr->lo->partition.groups > 1)
-        row = i32_add(pr, row, i32_mul(pr, var_of(pr, pr->group), 64 * plan->row_blocks));
+    if (pr->lo->partition.groups > 1) row = i32_add(pr, row, i32_mul(pr, var_of(pr, pr->group), 64 * plan->row_blocks));
     for (int b = 0; b < plan->row_blocks; b++) {
         Nest loop, pairs;
         Var *const c = begin_unrolled(pr, &loop, "c", pieces);

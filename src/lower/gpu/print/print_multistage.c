@@ -3,7 +3,8 @@
 //
 // before: an action with a MultistageSteps begins       after: its statement is open; its tiles' pointers are those of
 //         the step that it is for
-#include "lower/gpu/decide/pipeline/multistage.h"
+#include "lower/gpu/print/print_steps.h"
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"

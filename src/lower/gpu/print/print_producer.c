@@ -3,10 +3,12 @@
 //
 // before: pr->lo->by_tma and pr->lo->by_warp say which of its threads act      after: each action's statements are at the end of
 //         pr->out
+#include "lower/gpu/print/print_rings.h"
+#include "lower/gpu/print/print_steps.h"
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
-#include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/print/rounds.h"
 #include "lower/gpu/facts/ring_counts.h"
 #include "lower/gpu/facts/slices.h"
@@ -112,7 +114,7 @@ static void emit_lane_copy(Printer *pr, const TileOp *op)
     end_nest(pr, &nest);
 }
 
-static void print_boxes(Printer *pr, const Action *action)
+static void print_fetched_boxes(Printer *pr, const Action *action)
 {
     Nest nest;
     begin_issue(pr, &nest);
@@ -132,7 +134,7 @@ static void print_lanes(Printer *pr, const Action *action)
 void print_fetch(Printer *pr, const Action *action)
 {
     if (!action->print && action->copy.how == COPY_TMA) return; // another CTA sends it
-    if (action->copy.how == COPY_TMA) print_boxes(pr, action);
+    if (action->copy.how == COPY_TMA) print_fetched_boxes(pr, action);
     else if (action->copy.how == COPY_LANES) print_lanes(pr, action);
 }
 

@@ -4,7 +4,8 @@
 //
 // before: an action with a ProductLoop begins       after: its statement is open; from the loop on pr->held_slot is the
 //                                                          slot that the step before used, -1 in the first step
-#include "lower/gpu/decide/pipeline/pipeline.h"
+#include "lower/gpu/print/print_steps.h"
+#include "lower/gpu/plans/pipeline.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print_statements.h"

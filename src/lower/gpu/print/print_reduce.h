@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_GPU_PRINT_PRINT_REDUCE_H
 #define KILN_LOWER_GPU_PRINT_PRINT_REDUCE_H
 
-#include "lower/gpu/decide/pipeline/map.h"
+#include "lower/gpu/plans/map.h"
 #include "lower/gpu/print/printer.h"
 
 Expr *reduction_identity(Printer *pr, UpdateOp op, DType type);

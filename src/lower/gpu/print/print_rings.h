@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_GPU_PRINT_PRINT_RINGS_H
 #define KILN_LOWER_GPU_PRINT_PRINT_RINGS_H
 
-#include "lower/gpu/decide/actions/actions.h"
+#include "lower/gpu/print/printer.h"
 
 void print_ring_states(Printer *pr);
 void print_advance(Printer *pr, const Action *action);
@@ -13,5 +13,11 @@ void print_consumer_acquire(Printer *pr, const Ring *ring);   // of a ring that 
 void print_consumer_arrive(Printer *pr, const Ring *ring);
 bool is_release_scope(const Action *action); // decide_last_release() made it
 void print_release_scope(Printer *pr, const Action *action);
+
+// ---- of the producer
+void print_acquire(Printer *pr, const Action *action);
+void print_expect(Printer *pr, const Action *action);
+void print_arrive(Printer *pr, const Action *action);
+void print_fetch(Printer *pr, const Action *action); // a copy by boxes or lanes
 
 #endif

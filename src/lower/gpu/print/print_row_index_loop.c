@@ -4,10 +4,11 @@
 //
 // before: print_first_lists() declares the loop's variables       after: in the loop, row indices and lists of later steps
 //         are under way, and the double buffers are the step's
+#include "lower/gpu/print/print_steps.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print_rows.h"
-#include "lower/gpu/decide/pipeline/producer.h"
+#include "lower/gpu/plans/producer.h"
 #include "lower/gpu/print/rounds.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"

@@ -4,7 +4,7 @@
 #define KILN_LOWER_GPU_PRINT_PRINT_ROWS_H
 
 #include "lower/gpu/print/print.h"
-#include "lower/gpu/decide/copy/rows.h"
+#include "lower/gpu/plans/rows.h"
 
 // ---- lines.c
 Line begin_line(Printer *pr, const Expr *load, const Iteration *it);

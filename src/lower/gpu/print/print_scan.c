@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // print_scan.c - inclusive sums along one dimension of a tile in shared memory: a warp per line, 32 elements at a time.
 // What registers hold has a faster way (print_scan_registers.c).
-#include "lower/gpu/decide/layout/scan.h"
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/facts/scans.h"

@@ -3,9 +3,9 @@
 //
 // before: the scan is decided (scan.c), the barriers between its warps are parts of it
 // after:  each element holds the sum of those up to it
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print.h"
-#include "lower/gpu/decide/layout/scan.h"
 #include "lower/gpu/facts/scans.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"

@@ -3,7 +3,8 @@
 //
 // before: an action with a SoftwarePipeline begins       after: its statement is open, the index and the crossing
 //                                                               scalars stand for those of the step that it runs
-#include "lower/gpu/decide/pipeline/pipeline.h"
+#include "lower/gpu/print/print_steps.h"
+#include "lower/gpu/plans/pipeline.h"
 #include "lower/gpu/print/print.h"
 #include "lower/gpu/print/print_action.h"
 

@@ -3,7 +3,7 @@
 #ifndef KILN_LOWER_GPU_PRINT_PRINT_STATEMENTS_H
 #define KILN_LOWER_GPU_PRINT_PRINT_STATEMENTS_H
 
-#include "lower/gpu/decide/actions/actions.h"
+#include "lower/gpu/print/printer.h"
 
 void print_loop(Printer *pr, const Action *action); // its nests are open until
 void end_loop(Printer *pr, const Action *action);

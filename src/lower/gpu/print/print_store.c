@@ -2,9 +2,9 @@
 // print_store.c - stores through staging: a warp's boxes, and the waits for them.
 //
 // before: the store has a plan (store.c)      after: its statements are at the end of pr->out
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/print/print_action.h"
 #include "lower/gpu/print/print.h"
-#include "lower/gpu/decide/pipeline/store.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 #include "lower/gpu/print/print_transfer.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // print_transfer.c - printing: registers of a fragment stored to shared memory: tiles that products read, boxes that TMA
 // sends (layout/shared_transfer.c).
+#include "lower/gpu/print/print_plans.h"
 #include "lower/gpu/print/print_transfer.h"
-#include "lower/gpu/decide/layout/convert_layout.h"
 #include "lower/gpu/print/print.h"
 
 #include <assert.h>

@@ -15,7 +15,7 @@
 #include "lower/gpu/facts/reduce.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
-#include "lower/gpu/decide/pipeline/map.h"
+#include "lower/gpu/plans/map.h"
 #include "lower/gpu/print/print_reduce.h"
 
 // min and max ignore NaN, so it is their identity. -0 + x is x for every x, so the first addition goes.

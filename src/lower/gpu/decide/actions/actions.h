@@ -3,34 +3,12 @@
 #ifndef KILN_LOWER_GPU_DECIDE_ACTIONS_ACTIONS_H
 #define KILN_LOWER_GPU_DECIDE_ACTIONS_ACTIONS_H
 
+#include "lower/gpu/plans/forms.h"
 #include "lower/gpu/facts/lowering.h"
 
 // The first member of what an action's `print` points to, where its kind does not say what that is: copies, stores and
 // maps have several forms each.
-typedef enum PlanForm {
-    PLAN_MAP,      // of a map over elements (map.h)
-    PLAN_TRANSFER, // convert_layout.h
-    PLAN_PIECES,   // of a copy that runs ahead by cp.async (multistage.h)
-    PLAN_STORE,    // of a store through staging (store.h)
-    PLAN_BOXES,    // of its boxes
-    PLAN_ROWS,     // rows.h
-    PLAN_ROW_ELEMENTS,
-    PLAN_CONVERSION, // convert_layout.h
-    PLAN_CONVERSION_PART,
-    PLAN_MATRIX_LOAD, // matrix_load.h
-} PlanForm;
-
-// The same of a loop and of the scopes of its steps; without `print` a loop stays as the source has it.
-typedef enum StepsForm {
-    STEPS_SOFTWARE_PIPELINE, // pipeline.h
-    STEPS_EARLY_ISSUE,
-    STEPS_PRODUCT_LOOP,
-    STEPS_OF_PRODUCER,    // producer.h
-    STEPS_MULTISTAGE,     // multistage.h
-    STEPS_OF_ROW_INDICES, // rows.h
-} StepsForm;
-
-// ---- actions.c: deciding
+// ---- actions.c
 Action *act(Lowering *lo, Action action); // one without a body
 // One with a body: control flow, or an action that has others in the course of its work. The printing of the latter comes
 // to them with print_part(), in this order.
@@ -67,6 +45,9 @@ void refuse_packed_views(Lowering *lo, TileOp *op); // its single elements, and 
 void refuse_fragment_accesses(Lowering *lo, TileOp *map, const Iteration *it);
 
 // ---- schedule_tables.c
+// ---- early.c
+void act_early_loads(Lowering *lo, TileOp *first);
+
 void make_schedule_tables(Lowering *lo);
 
 #endif

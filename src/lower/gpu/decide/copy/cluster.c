@@ -11,8 +11,8 @@
 // an n-th of its rows into its own tile and copies them to the same place in every other's (convert.c). A full barrier
 // then waits for its own producer's warps and the others' bytes. Rows that are copied without conversion each CTA
 // copies itself, if they do not go with converted ones.
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/iteration/known_values.h"
 #include "lower/gpu/decide/copy/rows.h"
 #include "lower/gpu/facts/info.h"

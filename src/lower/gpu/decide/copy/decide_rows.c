@@ -5,6 +5,7 @@
 // before: rows.c says which rows there are       after: a RowsPlan says what printing must know; what the other CTAs of a
 //         cluster convert is announced by parts of the action
 #include "lower/gpu/decide/copy/rows.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/facts/info.h"
 

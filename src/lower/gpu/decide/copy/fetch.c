@@ -9,14 +9,12 @@
 //
 // before: every tile has its storage       after: fetched copies are marked, their tiles have rings; lo->has_producer
 //         if any do
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/iteration/known_values.h"
-#include "lower/gpu/decide/pipeline/producer_group.h"
-#include "lower/gpu/decide/pipeline/ring_uses.h"
 #include "lower/gpu/decide/copy/rows.h"
 #include "lower/gpu/facts/info.h"
 
@@ -64,8 +62,10 @@ bool fills_are_known(Lowering *lo)
 // Why the op cannot run ahead; NULL: it can.
 static const char *why_behind(KnownValues *s, const TileOp *op)
 {
-    if (op->kind != T_COPY || buffer_root(op->copy.src.buffer)->kind != BUFFER_TENSOR) return "other statements write it";
-    if (!(copy_is_box(s->lo, op) || copy_is_small(s->lo, op))) return "the slice is no box, or does not begin at one in the tile";
+    if (op->kind != T_COPY || buffer_root(op->copy.src.buffer)->kind != BUFFER_TENSOR)
+        return "other statements write it";
+    if (!(copy_is_box(s->lo, op) || copy_is_small(s->lo, op)))
+        return "the slice is no box, or does not begin at one in the tile";
     if (buffer_root(op->copy.src.buffer)->access != ACCESS_IN) return "the kernel writes the tensor, too";
     Known known = { s, true };
     for (int d = 0; d < op->copy.src.buffer->rank; d++) see_known(&op->copy.src.subs[d].start, &known);

@@ -8,11 +8,11 @@
 // boxes that one of its threads fetches, and all other statements stay the consumers'.
 //
 // before: tiles have storage, no copy is fetched       after: such statements fill, as those of a placed producer group do
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/pipeline/producer_group.h"
 #include "lower/gpu/decide/copy/rows.h"
 
 // ---- a statement

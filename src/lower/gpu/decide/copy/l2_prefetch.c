@@ -7,8 +7,10 @@
 // reads once.
 //
 // before: the copies of a step are actions      after: so is the prefetch, of which no barrier knows
+#include "lower/gpu/plans/producer.h"
+#include "lower/gpu/decide/actions/actions.h"
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/facts/box.h"
-#include "lower/gpu/decide/pipeline/producer.h"
 #include "lower/gpu/facts/slices.h"
 #include "lower/gpu/facts/info.h"
 

@@ -10,9 +10,9 @@
 // before: it is known which tiles a cluster exchanges, and which rows a warp alone touches
 // after:  find_register_prefetches() has marked the copies that are tails, and has_register_prefetch is known;
 //         prefetched_rows_of() says what a pipeline has in registers
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/copy/rows.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/pipeline/producer_group.h"
 #include "lower/gpu/facts/info.h"
 
 // ---- which rows

@@ -8,8 +8,8 @@
 // before: the producer group's statements and its own tiles are known
 // after:  find_row_indices(): is_row_index and loads_early of such statements, has_row_indices of their pipelines,
 //         is_double_buffered of tiles
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/facts/elementwise.h"
-#include "lower/gpu/decide/pipeline/producer_group.h"
 #include "lower/gpu/decide/copy/rows.h"
 #include "lower/gpu/facts/info.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // explain.c - what was decided, for `kiln explain`.
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/layout/convert_layout.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/pipeline/pipeline.h"
@@ -68,8 +69,8 @@ static void explain_instructions(Lowering *lo, const Product *p, int group)
                               : group < 0           ? "each group"
                                                     : arena_printf(lo->arena, "group %d", group);
     text_print(lo->explanation, " (%d m%dn%dk%d of %s in %s",
-               steps * p->row_blocks * ((p->n_group + p->n_piece - 1) / p->n_piece), mma->m, p->n_piece,
-               p->step_k, dtype_name(p->type), where);
+               steps * p->row_blocks * ((p->n_group + p->n_piece - 1) / p->n_piece), mma->m, p->n_piece, p->step_k,
+               dtype_name(p->type), where);
     if (mma->kind == MMA_WARP_GROUP) text_print(lo->explanation, ", B %s", p->right.transposed ? "K-major" : "N-major");
     text_print(lo->explanation, ")");
 }

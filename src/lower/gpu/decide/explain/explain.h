@@ -6,6 +6,5 @@
 #include "lower/gpu/facts/lowering.h"
 
 void explain(Lowering *lo);
-void explain_cluster(Lowering *lo);                  // cluster.c
 
 #endif

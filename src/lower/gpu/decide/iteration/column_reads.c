@@ -6,7 +6,7 @@
 //
 // before: layouts of fragments are known      after: such tiles want panels, unless the source says how they lie
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/mma/products.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/info.h"
 
@@ -75,8 +75,8 @@ void find_column_reads(Lowering *lo)
         const int bytes = dtype_bits(b->type) / 8;
         int64_t rows, columns;
         if (b->kind != BUFFER_SHARED || b->hint != HINT_NONE || b->cluster_shared || tile->wants_panels ||
-            b->rank != 2 || (bytes != 2 && bytes != 4) || !expr_as_int(b->shape[0], &rows) ||
-            rows < ROWS_MIN || !expr_as_int(b->shape[1], &columns) || columns * bytes % SWIZZLE_BYTES != 0)
+            b->rank != 2 || (bytes != 2 && bytes != 4) || !expr_as_int(b->shape[0], &rows) || rows < ROWS_MIN ||
+            !expr_as_int(b->shape[1], &columns) || columns * bytes % SWIZZLE_BYTES != 0)
             continue;
         Readers readers = { .tile = tile };
         each_op(lo, lo->kernel->body, see_op, &readers);

@@ -7,7 +7,7 @@
 // products.c's.
 #include "lower/gpu/facts/lowering.h"
 #include "lower/gpu/facts/operands.h"
-#include "lower/gpu/decide/mma/products.h"
+#include "lower/gpu/decide/iteration/hints.h"
 
 bool tile_panels(const TileInfo *tile, int rows, int columns, int element_bytes, SharedLayout *layout)
 {

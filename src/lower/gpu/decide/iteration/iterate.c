@@ -7,7 +7,7 @@
 // known at run time are counted through by all threads together.
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
-#include "lower/gpu/decide/copy/rows.h"
+#include "lower/gpu/decide/iteration/rows.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
 

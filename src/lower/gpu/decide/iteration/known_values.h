@@ -3,14 +3,7 @@
 #ifndef KILN_LOWER_GPU_DECIDE_ITERATION_KNOWN_VALUES_H
 #define KILN_LOWER_GPU_DECIDE_ITERATION_KNOWN_VALUES_H
 
-#include "lower/gpu/facts/lowering.h"
-
-typedef struct KnownValues {
-    struct Lowering *lo;
-    bool *unknown; // by variable id: made by consumers
-    bool no_tiles; // nothing that tiles hold is known
-    bool changed;
-} KnownValues;
+#include "lower/gpu/plans/multistage.h"
 
 KnownValues new_known_values(Lowering *lo);
 void find_unknown(KnownValues *values);

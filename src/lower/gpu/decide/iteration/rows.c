@@ -7,7 +7,7 @@
 //
 // Rows are a producer group's, and where consumers copy rows as they lie, theirs. Whatever has not this form goes
 // element by element.
-#include "lower/gpu/decide/copy/rows.h"
+#include "lower/gpu/decide/iteration/rows.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/facts/ring_counts.h"

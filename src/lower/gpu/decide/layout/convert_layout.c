@@ -9,8 +9,6 @@
 // before: both fragments have layouts that other statements fixed (storage.c)
 // after:  the copy is a MAP_CONVERT with its plan; through shared memory it has the barriers of its scratch as parts
 #include "lower/gpu/decide/layout/convert_layout.h"
-#include "lower/gpu/decide/explain/explain.h"
-#include "lower/gpu/decide/pipeline/walk.h"
 #include "lower/gpu/facts/info.h"
 
 static const TileInfo *fragment_of(Lowering *lo, const Region *region)

@@ -9,7 +9,6 @@
 #include "lower/gpu/decide/layout/scan.h"
 #include "lower/gpu/facts/scans.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/pipeline/walk.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/values.h"

@@ -3,22 +3,11 @@
 #ifndef KILN_LOWER_GPU_DECIDE_LAYOUT_SCAN_H
 #define KILN_LOWER_GPU_DECIDE_LAYOUT_SCAN_H
 
+#include "lower/gpu/plans/scan.h"
 #include "lower/gpu/decide/actions/actions.h"
-
-enum { SCAN_REGISTERS_MAX = 64 };
-
-typedef struct ScanPlan {
-    const TileOp *op;
-    Partition partition;
-    bool in_registers;
-} ScanPlan;
 
 // ---- scan.c
 void act_scan(Lowering *lo, TileOp *op);
-
-// ---- print_scan.c, print_scan_registers.c
-void print_scan(Printer *pr, const ScanPlan *plan);
-void print_register_scan(Printer *pr, const TileOp *op);
 
 // ---- scan.c: deciding
 bool scans_in_registers(Lowering *lo, const TileOp *op); // as far as the layout is known

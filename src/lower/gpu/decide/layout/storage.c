@@ -14,8 +14,8 @@
 // after:  every tile has its storage and every fragment in registers a layout; every product a kind (products.c)
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/analyses.h"
-#include "lower/gpu/decide/explain/explain.h"
 #include "lower/gpu/decide/layout/convert_layout.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/decide/layout/scan.h"
 #include "lower/gpu/decide/layout/warp_roles.h"

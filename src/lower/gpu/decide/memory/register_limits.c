@@ -6,7 +6,6 @@
 #include "lower/gpu/facts/partition.h"
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/info.h"
-#include "lower/gpu/decide/explain/explain.h"
 
 // ---- what one instruction can name
 

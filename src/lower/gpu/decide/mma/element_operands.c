@@ -9,11 +9,15 @@
 // after:  its tile is in shared memory, and what a lane reads is an expression of the line and the place along k
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/product.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"
 
-static TileInfo *root_tile(const Lowering *lo, const Operand *x) { return tile_info(lo, buffer_root(x->region.buffer)); }
+static TileInfo *root_tile(const Lowering *lo, const Operand *x)
+{
+    return tile_info(lo, buffer_root(x->region.buffer));
+}
 
 const char *check_elements(Lowering *lo, const Product *p, const Operand *x)
 {
@@ -45,7 +49,8 @@ static Expr *is_below(Lowering *lo, Var *var, int extent)
 }
 
 // lines: of the operand; of whole instructions. is_left: a line is a row.
-static void plan(Lowering *lo, const Product *p, const Operand *x, bool is_left, int lines, int covered, ElementOperand *to)
+static void plan(Lowering *lo, const Product *p, const Operand *x, bool is_left, int lines, int covered,
+                 ElementOperand *to)
 {
     Arena *const a = lo->arena;
     const int whole = (p->k + p->step_k - 1) / p->step_k * p->step_k;

@@ -5,6 +5,7 @@
 // it loads is used for a whole edge of the rectangle.
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/facts/info.h"
 

@@ -3,16 +3,9 @@
 #ifndef KILN_LOWER_GPU_DECIDE_MMA_MATRIX_LOAD_H
 #define KILN_LOWER_GPU_DECIDE_MMA_MATRIX_LOAD_H
 
+#include "lower/gpu/plans/matrix_load.h"
 #include "lower/gpu/decide/actions/actions.h"
 
-typedef struct MatrixLoadPlan {
-    PlanForm form; // PLAN_MATRIX_LOAD
-    const TileInfo *to;
-    Operand from;            // the part of the shared tile; transposed: its columns are the fragment's rows
-    int row_blocks, columns; // of one group
-} MatrixLoadPlan;
-
-const MatrixLoadPlan *plan_matrix_load(Lowering *lo, TileOp *op);      // matrix_load.c; NULL: it is no such map
-void print_matrix_load(Printer *pr, const MatrixLoadPlan *plan);       // print_matrix_load.c
+const MatrixLoadPlan *plan_matrix_load(Lowering *lo, TileOp *op); // matrix_load.c; NULL: it is no such map
 
 #endif

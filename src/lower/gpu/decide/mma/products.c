@@ -15,7 +15,7 @@
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/operands.h"
-#include "lower/gpu/decide/explain/explain.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/facts/info.h"
 #include "lower/gpu/facts/values.h"

@@ -5,6 +5,7 @@
 // their places lie is said in print_sparse.c. TF32 keeps one of two neighbours there, not two of four.
 #include "lower/gpu/facts/product.h"
 #include "lower/gpu/facts/operands.h"
+#include "lower/gpu/decide/iteration/hints.h"
 #include "lower/gpu/decide/mma/products.h"
 #include "lower/gpu/facts/info.h"
 

@@ -6,6 +6,7 @@
 // synchronises.
 //
 // before: statements have their groups, the producer its rings       after: these tiles have rings, too
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/facts/groups.h"
 #include "lower/gpu/decide/analyses.h"

@@ -8,6 +8,7 @@
 // before: rings are placed in memory, and it is known which scalars the producer computes (backward_slice.c)
 // after:  its actions are in the schedule: before a block's first copy into a ring the wait for an empty buffer, after the
 //         last what completes the full barrier's phase; print_producer.c prints them
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/facts/box.h"
 #include "lower/gpu/decide/pipeline/map.h"

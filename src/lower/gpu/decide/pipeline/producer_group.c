@@ -5,6 +5,7 @@
 // groups make, the group is no consumer at all. Its tiles get rings and mbarriers, and its statements run ahead, beside
 // the boxes that the producer fetches anyway. What it keeps between its own statements (slots, row numbers) is private
 // and lies in shared memory, where every one of its threads finds it.
+#include "lower/gpu/decide/copy/fetch.h"
 #include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/decide/pipeline/map.h"

@@ -5,14 +5,9 @@
 
 #include "lower/gpu/facts/lowering.h"
 
-bool fills_are_known(Lowering *lo); // fetch.c: the producer group depends on nothing that consumers make
 void begin_fills(Lowering *lo);
 void sync_producer(Lowering *lo);    // its threads do
 void sync_row_writers(Lowering *lo); // those whose rows may be another's
 void decide_fill(Lowering *lo, TileOp *op);
-
-// ---- row_indices.c: its row numbers, a step ahead
-void find_row_indices(Lowering *lo);
-bool rows_are_local(Lowering *lo, const TileOp *pipeline); // each accessed by the warp alone that gathers it
 
 #endif

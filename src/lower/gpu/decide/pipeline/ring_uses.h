@@ -12,9 +12,6 @@ void decide_release(Lowering *lo, const Ring *ring);              // consumers a
 const TileOp *release_within(const Lowering *lo, const Ring *ring);
 void decide_last_release(Lowering *lo, const Ring *ring, bool within);
 
-// ---- fetch.c
-RingState *ring_state_of(Lowering *lo, TileOp *block, int stage, int buffers); // made on first use
-
 // ---- consumer_rings.c
 void act_consumer_acquire(Lowering *lo, const TileOp *op); // around the op, if this group makes a tile there
 void act_consumer_arrive(Lowering *lo, const TileOp *op);

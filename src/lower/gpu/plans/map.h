@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// map.h - maps over elements: foralls, copies, fills and atomic additions of tiles.
+#ifndef KILN_LOWER_GPU_PLANS_MAP_H
+#define KILN_LOWER_GPU_PLANS_MAP_H
+
+#include "lower/gpu/plans/forms.h"
+#include "lower/gpu/facts/elementwise.h"
+
+typedef struct MapPlan {
+    PlanForm form; // PLAN_MAP
+    TileOp *map;   // a forall
+    Iteration it;
+    const Iteration *loads;            // of a copy whose loads are printed before it (early.c); else NULL
+    TileInfo *packed_to, *packed_from; // two elements by one instruction (packed.c); NULL: it is none such
+    const TileInfo *row_factor;        // of a product with factors that may all be 1 (rescale.c); NULL: none
+    bool only_first_replica, is_muted; // threads, groups that repeat what others do: they store nothing
+} MapPlan;
+
+enum { EARLY_COPIES_MAX = 8 };
+typedef struct EarlyLoads {
+    const Iteration *its[EARLY_COPIES_MAX]; // of each copy
+    int n;
+} EarlyLoads;
+
+typedef struct JoinPlan {
+    const TileInfo *tile;
+    Iteration it; // over its registers: as if a forall had just reduced what its threads hold in common
+} JoinPlan;
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// rows.h - rows of tensors that become rows of a tile.
+#ifndef KILN_LOWER_GPU_PLANS_ROWS_H
+#define KILN_LOWER_GPU_PLANS_ROWS_H
+
+#include "lower/gpu/plans/forms.h"
+#include "lower/gpu/facts/row_pieces.h"
+
+// ---- what printing must know
+
+// How a statement's rows are moved.
+typedef struct RowsPlan {
+    PlanForm form; // PLAN_ROWS
+    const TileOp *op;
+    enum {
+        ROWS_COPIED,
+        ROWS_CONVERTED,
+        ROWS_FROM_REGISTERS, // converted, of a register prefetch
+        ROWS_WENT_BEFORE,    // a tail, which went with the conversion before it
+    } how;
+    Rows rows, tail;
+    bool has_tail;
+} RowsPlan;
+
+// Elements of a one-dimensional tile, each by the thread to whose warp its row belongs.
+typedef struct RowElements {
+    PlanForm form; // PLAN_ROW_ELEMENTS
+    TileOp *map;
+} RowElements;
+
+// Rows whose places are worked out before their tile is waited for.
+typedef struct LookUp {
+    TileOp *op, *same; // same: one whose places these are, but for `shift` columns; NULL: none
+    Rows rows;
+    int64_t shift;
+    bool is_shared; // a row's place is one lane's to work out: it takes divisions
+} LookUp;
+typedef VEC(LookUp *) LookUps;
+
+// What a pipeline has in registers before the step that converts it: so many lines, each chunks of so many units;
+// tail.units 0: no tail. alternates: a step converts one line, and the other held is the next step's.
+enum { LINES_HELD = 2 };
+typedef struct PrefetchedRows {
+    TileOp *pipeline;
+    Rows rows, tail;
+    int units, chunks, held;
+    int tail_bytes; // from where a lane loads of a row to where it loads of its tail; 0: it is not known
+    bool alternates;
+} PrefetchedRows;
+
+// Rows of one statement of a pipeline with row indices.
+typedef struct StepRows {
+    const TileOp *op;
+    Rows rows, tail;
+    bool is_rows, is_spread, has_tail;
+} StepRows;
+
+// The loop of a pipeline with row indices, and what is made before each step.
+typedef struct RowIndexLoop {
+    StepsForm form; // STEPS_OF_ROW_INDICES
+    TileOp *op;
+    const PrefetchedRows *prefetched; // NULL: there is no register prefetch
+    VEC(StepRows *) rows;
+} RowIndexLoop;
+
+#endif
