@@ -9,7 +9,7 @@
 // Another generation of NVIDIA GPUs, such as Blackwell with products whose accumulators are in tensor memory (tcgen05):
 //   adds     a row in gpu/gpu.c with a row of MmaShape, kind MMA_TENSOR_MEMORY; a capability `tensor_memory_columns`;
 //            lower/gpu/print/tcgen05.c (prints those products, beside wgmma.c); lower/cuda/prelude/tensor_memory.cuh
-//   changes  in lower/gpu/decide products.c (the kind that is taken), memory.c (columns are assigned as bytes are);
+//   changes  in lower/gpu/decide mma/products.c (the kind that is taken), memory/memory.c (columns are assigned as bytes are);
 //            lower/gpu/facts/registers.c (accumulators are no registers of a thread); lower/gpu/print/launch.c (its prelude);
 //            lower/gpu/schedule (a place of tiles: tensor memory); the layouts of accumulators in layout/tensor_core.c
 //   leaves   passes, checker, CPU, emission, runtime, rings, copies, clusters, printing of all else
