@@ -209,6 +209,14 @@ bool is_flow(const TileOp *op)
     return op->kind == T_FOR || op->kind == T_WHILE || op->kind == T_PIPELINE || op->kind == T_IF;
 }
 
+bool is_flat_tensor(const Buffer *view)
+{
+    const Buffer *const tensor = view->base.buffer;
+    return view->kind == BUFFER_VIEW && view->rank > 0 && tensor->kind == BUFFER_TENSOR && tensor->rank > 0 &&
+           !tensor->strided && !tensor->stride[0] && view->type == tensor->type && region_is_whole(&view->base) &&
+           (dtype_bits(view->type) >= 8 || expr_equal(view->shape[view->rank - 1], tensor->shape[tensor->rank - 1]));
+}
+
 // ---- places in the source
 
 // Of a file that is imported: with its name.

@@ -16,6 +16,8 @@ typedef bool OpVisit(Lowering *lo, TileOp *op, void *context);             // tr
 bool is_wgmma(Lowering *lo, const TileOp *op);                             // a product of that kind
 bool is_within(const Lowering *lo, const TileOp *op, const TileOp *outer); // or the same
 bool is_flow(const TileOp *op);                                            // a loop or an if
+// Another shape of a whole tensor: its elements are found as a tensor's of that shape are.
+bool is_flat_tensor(const Buffer *view);
 const char *line_of(Lowering *lo, const TileOp *op); // of the source: "31", in an imported file "softmax.tile:13"
 
 // ---- visits

@@ -142,15 +142,6 @@ static void place_tensor(Printer *pr, Buffer *tensor, Expr **subs, const Iterati
     place->at = at;
 }
 
-// Another shape of a whole tensor with the same columns: its elements are found as a tensor's of that shape are.
-static bool is_reshaped_tensor(const Buffer *view)
-{
-    const Buffer *const tensor = view->base.buffer;
-    return view->kind == BUFFER_VIEW && view->rank > 0 && tensor->kind == BUFFER_TENSOR && tensor->rank > 0 &&
-           !tensor->strided && !tensor->stride[0] && view->type == tensor->type && region_is_whole(&view->base) &&
-           expr_equal(view->shape[view->rank - 1], tensor->shape[tensor->rank - 1]);
-}
-
 // An array of one thread. Checked builds look at each subscript.
 static void place_local(Printer *pr, Buffer *local, Expr **subs, const Iteration *it, Place *place, Span span)
 {
@@ -199,7 +190,7 @@ void place_element(Printer *pr, Buffer *buffer, Expr **given, const Iteration *i
     Expr *subs[MAX_RANK] = { 0 }, *rows = NULL;
     memcpy(subs, given, sizeof(Expr *) * (size_t)buffer->rank);
     *place = (Place){ 0 };
-    for (; buffer->kind == BUFFER_VIEW && !is_reshaped_tensor(buffer); buffer = buffer->base.buffer)
+    for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer)
         leave_view(pr, buffer, subs, &rows, it, place);
     place->root = buffer_root(buffer);
     if (place->root->kind == BUFFER_TENSOR) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // early.c - copies to registers whose loads are all made before the first of them is finished.
+#include "lower/gpu/decide/actions/actions.h"
 #include "lower/gpu/plans/map.h"
 #include "lower/gpu/facts/elementwise.h"
 #include "lower/gpu/facts/registers.h"

@@ -87,7 +87,7 @@ static bool uses_inner(const Search *s, const Expr *x)
 static bool views_keep_vectors(const Search *s, const Buffer *buffer, const Expr *rest)
 {
     bool aligned = expr_multiple(rest) % s->width == 0;
-    for (; buffer->kind == BUFFER_VIEW; buffer = buffer->base.buffer) {
+    for (; buffer->kind == BUFFER_VIEW && !is_flat_tensor(buffer); buffer = buffer->base.buffer) {
         const Sub *const sub = &buffer->base.subs[buffer->base.buffer->rank - 1];
         if (region_rank(&buffer->base) != buffer->rank || !sub->is_range || sub->step ||
             buffer->type != buffer->base.buffer->type)
