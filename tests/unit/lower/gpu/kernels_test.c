@@ -83,6 +83,7 @@ static const Case cases[] = {
       { "store_turned_matrices(", "ldmatrix_x4_trans(", "choose(", "tma_wait_read(0)" }, "bar_sync(1, ", true },
     { "../tests/language/run/recurrences.tile", "read_across", { { 0 } }, 0, 90, { "ldmatrix_x4(", "ldmatrix_x4_trans(", "choose(" }, "load_shared", true },
     { "linear/mamba2.tile", "mamba2_chunk_scan", { { 0 } }, 0, 90, { "tma_wait_read(0)" }, "tma_wait_written", true },
+    { "conv/conv2d.tile", "conv2d", { INT("C", 3) }, 1, 90, { "load_raw<8>(v_held, ", "mbar_expect_more(", "tma_load_im2col_4d(" }, "v_X_v", true },
     { "norm/rms_norm.tile", "rms_norm", { { 0 } }, 0, 90, { "load_whole<8>", "store_whole<8>", "round_bf16<8>" }, "setmaxnreg_", true },
 };
 // clang-format on
