@@ -199,6 +199,68 @@ static void emit_vector(Printer *pr, TileOp *op, Iteration *it)
     it->mode[it->vector] = NULL;
 }
 
+// The iterations of the modes at hand.
+static void emit_modes(Printer *pr, TileOp *op, Iteration *it, uint32_t dims)
+{
+    Nest block, guard;
+    begin_block(pr, &block);
+    Expr *const valid = declare_indices(pr, it, dims);
+    if (valid) begin_if(pr, &guard, valid);
+    if (it->vector >= 0) emit_vector(pr, op, it);
+    else emit_iteration(pr, op, it);
+    if (valid) end_nest(pr, &guard);
+    end_nest(pr, &block);
+}
+
+// Of the rows of a warp each lane works out one's place, as the first lane of those that have it would.
+static Var *place_own_row(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    const int down = WARP_LANES / plan->lanes_across;
+    Var *const lane = pr->lane;
+    Expr *number = i32_op(pr, X_DIV, var_of(pr, lane), down);
+    pr->lane = emit_declare(pr, DTYPE_I32, "first_lane",
+                            i32_mul(pr, i32_op(pr, X_MOD, var_of(pr, lane), down), plan->lanes_across));
+    for (int i = plan->n_row_modes - 1; i >= 0; i--) {
+        const int d = it->order[i], extent = it->layout.mode[d].extent;
+        it->mode[d] = emit_declare(pr, DTYPE_I32, "r", i32_op(pr, X_MOD, number, extent));
+        number = i32_op(pr, X_DIV, number, extent);
+    }
+    declare_indices(pr, it, 1u);
+    Var *const at = declare_row_at(pr, plan->places_rows, it);
+    pr->lane = lane;
+    *var_slot(pr, it->indices[0].var) = NULL;
+    return at;
+}
+
+// From the lane that has worked it out.
+static Var *place_of_row(Printer *pr, const MapPlan *plan, const Iteration *it, Var *own)
+{
+    const int down = WARP_LANES / plan->lanes_across;
+    Expr *number = i32_const(pr, 0);
+    for (int i = 0; i < plan->n_row_modes; i++) {
+        const int d = it->order[i];
+        number = i32_add(pr, i32_mul(pr, number, it->layout.mode[d].extent), var_of(pr, it->mode[d]));
+    }
+    Expr *const from =
+        i32_add(pr, i32_op(pr, X_DIV, var_of(pr, pr->lane), plan->lanes_across), i32_mul(pr, number, down));
+    return emit_declare(pr, DTYPE_I64, "line_at", call_expr(pr, DTYPE_I64, "shuffle_from", 2, var_of(pr, own), from));
+}
+
+// Row after row, and each row's columns.
+static void emit_rows(Printer *pr, const MapPlan *plan, Iteration *it)
+{
+    Nest rows[LAYOUT_MAX_MODES], columns[LAYOUT_MAX_MODES];
+    Var *const own = place_own_row(pr, plan, it);
+    const int n_rows = begin_mode_loops(pr, it, 0, plan->n_row_modes, rows);
+    declare_indices(pr, it, 1u);
+    enter_row(pr, plan->places_rows, place_of_row(pr, plan, it, own));
+    const int n = begin_mode_loops(pr, it, plan->n_row_modes, it->n_order, columns);
+    emit_modes(pr, plan->map, it, ~1u);
+    end_nests(pr, columns, n);
+    leave_row(pr);
+    end_nests(pr, rows, n_rows);
+}
+
 // Loops over the register modes, the slowest outermost; all unrolled, so that register arrays become registers.
 static void emit_spread(Printer *pr, TileOp *op, Iteration *it)
 {
@@ -206,14 +268,7 @@ static void emit_spread(Printer *pr, TileOp *op, Iteration *it)
     Nest serial[LOOP_INDICES_MAX], modes[2 * LAYOUT_MAX_MODES];
     const int depth = begin_serial_loops(pr, it, serial);
     const int n = begin_register_loops(pr, it, modes);
-    Nest block, guard;
-    begin_block(pr, &block);
-    Expr *const valid = declare_indices(pr, it, ~0u);
-    if (valid) begin_if(pr, &guard, valid);
-    if (it->vector >= 0) emit_vector(pr, op, it);
-    else emit_iteration(pr, op, it);
-    if (valid) end_nest(pr, &guard);
-    end_nest(pr, &block);
+    emit_modes(pr, op, it, ~0u);
     end_nests(pr, modes, n);
     end_nests(pr, serial, depth);
     for (int i = 0; i < it->n_reductions; i++) finish_reduction(pr, it, i);
@@ -252,6 +307,7 @@ static void print_elements(Printer *pr, const MapPlan *plan, Iteration *it)
     Expr *const first = plan->only_first_replica ? replica_is_first(pr, &it->layout) : NULL;
     if (first) begin_if(pr, &once, first);
     if (it->is_linear) emit_linear(pr, plan->map, it);
+    else if (plan->places_rows) emit_rows(pr, plan, it);
     else emit_spread(pr, plan->map, it);
     if (first) end_nest(pr, &once);
     end_nest(pr, &block);
