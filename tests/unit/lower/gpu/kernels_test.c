@@ -165,6 +165,8 @@ static void explanations_say_what_runs(void **state)
           { "256 computing (2 groups)", "groups divide the rows" } },                                          // hinted: four
         { { "../tests/unit/lower/gpu/fits.tile", "crowded", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "2 CTAs for each multiprocessor", "3 CTAs of a multiprocessor do not have the registers: 2" } },
+        { { "topk/indexer.tile", "indexer_logits", { INT("BN", 64) }, 1, 90, { NULL }, NULL, true },
+          { "no product divides among 3 groups: there are 2", "2 CTAs for each multiprocessor", "groups divide the columns" } },
         { { "sparse/vertical_slash.tile", "vertical_slash", { { 0 } }, 0, 90, { NULL }, NULL, true },
           { "K to ka by TMA, into the ring that the producer's threads fill", "K read by the threads of the producer, rows by cp.async" } },
         { { "attention/forward.tile", "attention_forward", { TYPE("T", DTYPE_F32), INT("D", 100) }, 2, 90, { NULL }, NULL, true },   // lines of an import
