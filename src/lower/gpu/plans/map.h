@@ -18,6 +18,7 @@ typedef struct MapPlan {
     // NULL: none. The first so many of it.order are modes of rows; so many lanes beside each other have one row.
     const TileOp *places_rows;
     int n_row_modes, lanes_across;
+    bool by_quads; // four lanes exchange neighbouring elements of 16 bits, and each stores eight in a row
 } MapPlan;
 
 enum { EARLY_COPIES_MAX = 8 };

@@ -309,6 +309,14 @@ static void emit_tensor_store(Printer *pr, Iteration *it, int i, const Place *pl
     if (whole == PERHAPS_WHOLE) end_nest(pr, &choice);
 }
 
+// Eight elements of 16 bits that a quad has put together.
+void store_quad(Printer *pr, const TileOp *store, Var *words, const Iteration *it)
+{
+    Place place;
+    place_element(pr, store->store.buffer, store->store.subs, it, &place, store->span);
+    emit_tested_move(pr, "store_words", 8, var_of(pr, words), &place, NULL);
+}
+
 void emit_vector_stores(Printer *pr, Iteration *it)
 {
     Var *const mode = it->mode[it->vector];

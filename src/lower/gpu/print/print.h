@@ -106,6 +106,7 @@ void emit_batch(Printer *pr, Iteration *it);
 void emit_vector_loads(Printer *pr, Iteration *it);
 bool waits_in_f32(Printer *pr, const TileOp *store, bool rounds); // a stored vector's values
 Expr *loaded_element(Printer *pr, const Iteration *it, int i);
+void store_quad(Printer *pr, const TileOp *store, Var *words, const Iteration *it);
 void emit_vector_stores(Printer *pr, Iteration *it);
 
 // ---- masks.c

@@ -140,6 +140,24 @@ static bool rows_have_lanes(MapPlan *plan)
     return across * down == WARP_LANES && rows * down <= WARP_LANES;
 }
 
+// Of a row's columns every four lanes have two each, and so again eight further on, as tensor cores leave them.
+static bool rows_have_quads(const MapPlan *plan)
+{
+    const Iteration *const it = &plan->it;
+    const LayoutMode *pairs = NULL, *lanes = NULL, *blocks = NULL;
+    for (int i = 0; i < it->layout.n; i++) {
+        const LayoutMode *const mode = &it->layout.mode[i];
+        if (mode->dim != 1) continue;
+        if (mode->input == IN_LANE) lanes = mode;
+        else if (mode->input == IN_REGISTER && i == it->vector) pairs = mode;
+        else if (mode->input == IN_REGISTER && blocks) return false;
+        else if (mode->input == IN_REGISTER) blocks = mode;
+    }
+    return pairs && lanes && blocks && pairs->extent == 2 && lanes->extent == 4 && lanes->stride == 2 &&
+           blocks->stride == 8 && blocks->extent % 4 == 0 && plan->lanes_across == 4 && it->n_stored == 1 &&
+           !it->n_loaded && dtype_bits(plan->places_rows->store.buffer->type) == 16;
+}
+
 // The loops over rows come first.
 static void place_rows(Lowering *lo, MapPlan *plan)
 {
@@ -156,6 +174,7 @@ static void place_rows(Lowering *lo, MapPlan *plan)
             order[n++] = it->order[i];
         }
     memcpy(it->order, order, sizeof *order * (size_t)n);
+    plan->by_quads = rows_have_quads(plan);
 }
 
 MapPlan *plan_map(Lowering *lo, TileOp *op)
