@@ -114,12 +114,12 @@ static void dense_decoding(void **state)
     REFUSED(RUN, a, a.lengths = NULL, KILN_BAD_ARGUMENT, "'lengths' is null");
     REFUSED(RUN, a, a.out = NULL, KILN_BAD_ARGUMENT, "'out' is null");
     REFUSED(RUN, a, a.lse = NULL, KILN_BAD_ARGUMENT, "'lse' is null");
-    REFUSED(RUN, a, a.scale = -1, KILN_BAD_ARGUMENT,
+    REFUSED(RUN, a, a.scale = &(double){ -1 }, KILN_BAD_ARGUMENT,
             "'scale' is -1, expected a positive number that f32 holds, or 0 for 0.0416667");
-    REFUSED(RUN, a, a.scale = NAN, KILN_BAD_ARGUMENT, "'scale' is nan");
-    REFUSED(RUN, a, a.scale = INFINITY, KILN_BAD_ARGUMENT, "'scale' is inf");
-    REFUSED(RUN, a, a.scale = 1e39, KILN_BAD_ARGUMENT, "'scale' is 1e+39, expected a positive number that f32 holds");
-    REFUSED(RUN, a, a.scale = 1e-60, KILN_BAD_ARGUMENT, "'scale' is 1e-60");
+    REFUSED(RUN, a, a.scale = &(double){ NAN }, KILN_BAD_ARGUMENT, "'scale' is nan");
+    REFUSED(RUN, a, a.scale = &(double){ INFINITY }, KILN_BAD_ARGUMENT, "'scale' is inf");
+    REFUSED(RUN, a, a.scale = &(double){ 1e39 }, KILN_BAD_ARGUMENT, "'scale' is 1e+39, expected a positive number that f32 holds");
+    REFUSED(RUN, a, a.scale = &(double){ 1e-60 }, KILN_BAD_ARGUMENT, "'scale' is 1e-60");
     REFUSED(RUN, a, a.workspace = NULL, KILN_BAD_ARGUMENT, "'workspace' is null, but 'workspace_bytes' is");
     REFUSED(RUN, a, (a.workspace = NULL, a.workspace_bytes = 0), KILN_BAD_ARGUMENT, "needs a workspace of");
     REFUSED(RUN, a, a.workspace_bytes = bytes - 1, KILN_BAD_ARGUMENT, "needs a workspace of");
@@ -242,7 +242,7 @@ static void sparse_decoding(void **state)
             "'extra_cache' is null, but 'extra_topk_lengths' is given");
     REFUSED(RUN, a, a.indices = NULL, KILN_BAD_ARGUMENT, "'indices' is null");
     REFUSED(RUN, a, a.workspace_bytes -= 1, KILN_BAD_ARGUMENT, "needs a workspace of");
-    REFUSED(RUN, a, a.scale = -0.5, KILN_BAD_ARGUMENT, "'scale' is -0.5");
+    REFUSED(RUN, a, a.scale = &(double){ -0.5 }, KILN_BAD_ARGUMENT, "'scale' is -0.5");
     REFUSED_TENSOR(RUN, q, type = KILN_F16, KILN_BAD_TYPE, "'q' is a tensor of f16, expected bf16");
     REFUSED_TENSOR(RUN, cache, type = KILN_BF16, KILN_BAD_TYPE,
                    "'cache' is a tensor of bf16, expected e4m3 or i8 or u8");
@@ -332,7 +332,7 @@ static void attention(void **state)
 #define RUN kiln_attention_forward(ops, NULL, &a)
     REFUSED(RUN, a, a.k = NULL, KILN_BAD_ARGUMENT, "kiln_attention_forward: 'k' is null");
     REFUSED(RUN, a, a.window = -1, KILN_BAD_ARGUMENT, "'window' is -1, expected 0 (none) to");
-    REFUSED(RUN, a, a.scale = -1, KILN_BAD_ARGUMENT, "'scale' is -1");
+    REFUSED(RUN, a, a.scale = &(double){ -1 }, KILN_BAD_ARGUMENT, "'scale' is -1");
     REFUSED_TENSOR(RUN, q, type = KILN_I8, KILN_BAD_TYPE, "'q' is a tensor of i8, expected f32 or f16 or bf16");
     REFUSED_TENSOR(RUN, v, type = KILN_F32, KILN_BAD_TYPE, "'v' is a tensor of f32, expected bf16 as 'q'");
     REFUSED_TENSOR(RUN, k, shape[3] = 32, KILN_BAD_SHAPE,
