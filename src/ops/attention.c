@@ -87,8 +87,8 @@ kiln_status kiln_attention_forward(kiln_ops *ops, kiln_stream *stream, const kil
 
 static kiln_status find_offsets_kernel(const Call *call, int offsets, kiln_kernel **kernel)
 {
-    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1, "",
-                              kernel);
+    return call_taking_kernel(call, "attention/inputs.tile", "attention_offsets", &(Taken){ offsets, "OFFSET" }, 1,
+                              kernel, "%s", "");
 }
 
 // The offsets stay inside the tensors, and no sequence is longer than the call says.

@@ -591,19 +591,44 @@ kiln_status call_plain_kernel(const Call *call, const char *file, const char *na
     return status;
 }
 
-kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
-                               const char *bindings, kiln_kernel **kernel)
+static bool lies_apart(const Call *call, const Taken *taken)
+{
+    return call->tensors[taken->tensor] && call->table.tensors[taken->tensor].strided;
+}
+
+static kiln_status build_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
+                                       kiln_kernel **kernel, const char *format, va_list args)
 {
     char text[OPS_BINDINGS_BYTES];
-    size_t length = (size_t)snprintf(text, sizeof text, "%s", bindings);
-    for (int i = 0; i < n && length < sizeof text; i++) {
-        const bool is_strided = call->tensors[taken[i].tensor] && call->table.tensors[taken[i].tensor].strided;
-        if (!call->tensors[taken[i].tensor] || is_strided)
+    size_t length = (size_t)vsnprintf(text, sizeof text, format, args);
+    for (int i = 0; i < n && length < sizeof text; i++)
+        if (!call->tensors[taken[i].tensor] || lies_apart(call, &taken[i]))
             length += (size_t)snprintf(text + length, sizeof text - length, "%s%s=%s", length ? ", " : "",
-                                       taken[i].parameter, is_strided ? stride_word(call, taken[i].tensor) : "none");
-    }
+                                       taken[i].parameter,
+                                       lies_apart(call, &taken[i]) ? stride_word(call, taken[i].tensor) : "none");
     assert(length < sizeof text && "a few short names");
-    return call_plain_kernel(call, file, name, kernel, "%s", text);
+    return call_named(call, ops_kernel(call->ops, file, name, text, kernel));
+}
+
+kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
+                               kiln_kernel **kernel, const char *format, ...)
+{
+    KnownKey key;
+    va_list args;
+    va_start(args, format);
+    key_of_kernel(&key, call, 0, name, format, args);
+    va_end(args);
+    for (int i = 0; i < n; i++)
+        known_key_word(&key, !call->tensors[taken[i].tensor]                      ? 0
+                             : !lies_apart(call, &taken[i])                       ? 1
+                             : call->table.tensors[taken[i].tensor].is_unaligned ? 2
+                                                                                  : 3);
+    if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
+    va_start(args, format);
+    const kiln_status status = build_taking_kernel(call, file, name, taken, n, kernel, format, args);
+    va_end(args);
+    if (!status) known_keep(&call->ops->known, &key, kernel, sizeof *kernel);
+    return status;
 }
 
 kiln_status call_size(Call *call, size_t *bytes)

@@ -167,13 +167,13 @@ kiln_status call_other_kernel(const Call *call, const char *file, const char *na
 // One that takes contiguous tensors.
 kiln_status call_plain_kernel(const Call *call, const char *file, const char *name, kiln_kernel **kernel,
                               const char *format, ...) __attribute__((format(printf, 5, 6)));
-// One that takes tensors of the table by names of its own, `bindings` first; an absent tensor is bound to none.
+// One that takes tensors of the table by names of its own; an absent tensor is bound to none.
 typedef struct Taken {
     int tensor;
     const char *parameter;
 } Taken;
 kiln_status call_taking_kernel(const Call *call, const char *file, const char *name, const Taken *taken, int n,
-                               const char *bindings, kiln_kernel **kernel);
+                               kiln_kernel **kernel, const char *format, ...) __attribute__((format(printf, 7, 8)));
 kiln_status call_launch(const Call *call, kiln_stream *stream, kiln_kernel *kernel, const kiln_arg *args, int n);
 
 // ---- the plan of latent decoding (mla.c)

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 enum {
     PLAN_ALIGNMENT = 256,
@@ -131,7 +130,7 @@ static kiln_status count_lists(const Call *call, kiln_stream *stream, const kiln
 {
     kiln_kernel *kernel;
     const kiln_status status = call_taking_kernel(call, "mla/decode_fp8.tile", "mla_sparse_lengths",
-                                                  (Taken[]){ { 1, "LIMIT" }, { 2, "LIMIT2" } }, 2, "", &kernel);
+                                                  (Taken[]){ { 1, "LIMIT" }, { 2, "LIMIT2" } }, 2, &kernel, "%s", "");
     const kiln_arg args[] = { call_tensor(call, 1), call_tensor(call, 2), KILN_TENSOR(counts), KILN_INT(shape->topk),
                               KILN_INT(shape->extra_topk) };
     return status ? status : call_launch(call, stream, kernel, args, COUNT(args));
@@ -152,11 +151,9 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     if (!status) status = check_plan(&call, a, &shape);
     if (status) return status;
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths; // every list counts for the same
-    char bindings[64];
-    snprintf(bindings, sizeof bindings, "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
-             mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
-    status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1, bindings,
-                                &kernel);
+    status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1, &kernel,
+                                "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
+                                mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
     if (status) return status;
     char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
     const kiln_mla_plan made = {
@@ -285,8 +282,8 @@ static kiln_status find_looks(const Call *call, Looks *looks)
 {
     static const char file[] = "mla/inputs.tile";
     static const Taken taken[] = { { 2, "TABLE" }, { 3, "LENGTH" } };
-    const kiln_status status = call_taking_kernel(call, file, "mla_pages", taken, 2, "", &looks->pages);
-    return status ? status : call_taking_kernel(call, file, "mla_plan_reaches", taken + 1, 1, "", &looks->plan);
+    const kiln_status status = call_taking_kernel(call, file, "mla_pages", taken, 2, &looks->pages, "%s", "");
+    return status ? status : call_taking_kernel(call, file, "mla_plan_reaches", taken + 1, 1, &looks->plan, "%s", "");
 }
 
 static kiln_status look(Call *call, kiln_stream *stream, size_t workspace_bytes)
@@ -406,7 +403,7 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
 static kiln_status find_sparse_look(const Call *call, kiln_kernel **kernel)
 {
     return call_taking_kernel(call, "mla/inputs.tile", "mla_plan_covers",
-                              (Taken[]){ { LIMIT, "LIMIT" }, { LIMIT2, "LIMIT2" } }, 2, "", kernel);
+                              (Taken[]){ { LIMIT, "LIMIT" }, { LIMIT2, "LIMIT2" } }, 2, kernel, "%s", "");
 }
 
 static kiln_status look_sparse(Call *call, kiln_stream *stream, size_t workspace_bytes)
