@@ -166,24 +166,9 @@ static const kiln_tensor *cache_of(const Lists *l)
     return l->short_cache.memory ? &l->short_cache.tensor : tensor_of(l->cache);
 }
 
-// Numbers copied to a place that is aligned to 4 bytes alone, rows 3 numbers apart.
-static void move_away(const Array *a, kiln_tensor *moved)
-{
-    const int64_t row = a->tensor.shape[a->tensor.rank - 1], rows = row ? count(a) / row : 0;
-    Array *const room = ARRAY(KILN_I32, 1 + rows * (row + 3));
-    for (int64_t i = 0; i < rows * row; i++) set(room, 1 + i / row * (row + 3) + i % row, get(a, i));
-    array_send(room);
-    *moved = a->tensor;
-    moved->data = (char *)room->tensor.data + 4;
-    moved->has_strides = true;
-    int64_t stride = row + 3;
-    for (int d = moved->rank - 2; d >= 0; stride *= moved->shape[d], d--) moved->strides[d] = stride;
-    moved->strides[moved->rank - 1] = 1;
-}
-
 static const kiln_tensor *numbers_of(const Case *c, const Array *a, kiln_tensor *moved)
 {
-    if (a && c->unaligned) move_away(a, moved);
+    if (a && c->unaligned) *moved = moved_away(a);
     return a && c->unaligned ? moved : tensor_of(a);
 }
 
@@ -305,7 +290,7 @@ static void decode_over_two_caches(void **state)
                          .extra_page_size = 64, .lengths = true, .sink = true, .partitions = 11 });
 }
 
-static void decode_short_keys(void **state)
+static void decode_short_keys_of_two_caches(void **state)
 {
     check_decode((Case){ .is_short = true, .batch = 3, .queries = 2, .heads = 4, .topk = 128, .pages = 3, .sink = true });
     check_decode((Case){ .is_short = true, .batch = 2, .queries = 1, .heads = 128, .topk = 100, .pages = 9, .page_size = 7 });
@@ -313,7 +298,7 @@ static void decode_short_keys(void **state)
                          .extra_pages = 70, .extra_page_size = 2, .lengths = true, .sink = true, .partitions = 5 });
 }
 
-static void decode_unaligned_lists(void **state)
+static void decode_unaligned_lists_of_two_caches(void **state)
 {
     check_decode((Case){ .unaligned = true, .batch = 3, .queries = 2, .heads = 5, .topk = 101, .pages = 2, .lengths = true });
     check_decode((Case){ .unaligned = true, .is_short = true, .batch = 2, .queries = 2, .heads = 4, .topk = 70, .pages = 2, .extra_topk = 65,
@@ -590,8 +575,8 @@ int main(void)
         cmocka_unit_test_teardown(decode_part_of_each_list, free_arrays),
         cmocka_unit_test_teardown(decode_with_sinks_and_pages_of_any_size, free_arrays),
         cmocka_unit_test_teardown(decode_over_two_caches, free_arrays),
-        cmocka_unit_test_teardown(decode_short_keys, free_arrays),
-        cmocka_unit_test_teardown(decode_unaligned_lists, free_arrays),
+        cmocka_unit_test_teardown(decode_short_keys_of_two_caches, free_arrays),
+        cmocka_unit_test_teardown(decode_unaligned_lists_of_two_caches, free_arrays),
         cmocka_unit_test_teardown(decode_lists_of_own_tokens, free_arrays),
         cmocka_unit_test_teardown(decode_whole_grid, free_arrays),
         cmocka_unit_test_teardown(plans_for_shorter_lists, free_arrays),
