@@ -115,7 +115,8 @@ static const Row cpu_rows[] = {
     {                                                                                                                  \
         "mla sparse " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                                   \
             LATENT_656 "LIMIT=none, SINK=none, CACHE2=none, INDEX2=none, "                                             \
-            "LIMIT2=none, PS=64, B=" B ", SQ=" SQ ", HQ=128, PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",   \
+                       "LIMIT2=none, PS=64, B=" B ", SQ=" SQ ", HQ=128, PAGES=" PAGES ", TOPK=" TOPK ", P=" P          \
+                       ", scale=0.0417",                                                                               \
             TARGET, GOAL, BASELINE_NONE, NULL, 0                                                                       \
     }
 // Sparse decoding as FlashMLA's own performance cases have it: a sink, two queries, lists of slots drawn from the 32768 of
@@ -123,8 +124,9 @@ static const Row cpu_rows[] = {
 #define MLA_PAGES(NAME, PAIR, B, HQ, PAGES, TOPK, P, TARGET)                                                           \
     {                                                                                                                  \
         "mla sparse pages " NAME, "mla/decode_fp8.tile", "mla_decode_fp8",                                             \
-            LATENT_656 "PAIR=" PAIR ", ROUND_SCALE=true, CACHE=strided, LIMIT=none, CACHE2=none, INDEX2=none, LIMIT2=none, "      \
-            "PS=64, B=" B ", SQ=2, HQ=" HQ ", PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",                  \
+            LATENT_656 "PAIR=" PAIR                                                                                    \
+                       ", ROUND_SCALE=true, CACHE=strided, LIMIT=none, CACHE2=none, INDEX2=none, LIMIT2=none, "        \
+                       "PS=64, B=" B ", SQ=2, HQ=" HQ ", PAGES=" PAGES ", TOPK=" TOPK ", P=" P ", scale=0.0417",       \
             TARGET, SECONDS, BASELINE_NONE, NULL, 0                                                                    \
     }
 #define MLA_PREFILL(NAME, SKV, TARGET)                                                                                 \

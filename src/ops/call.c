@@ -156,8 +156,8 @@ static kiln_status check_extent(Call *call, const Want *want, int d, const Dim *
                          "dimension %d of '%s' is %" PRId64 ", expected %" PRId64 ": its shape is %s, "
                          "and '%s' has %.*s = %" PRId64,
                          callers, want->name, is, call->table.symbols[known].value + dim->added,
-                         shape_of(call, want, &text),
-                         call->table.symbols[known].from, dim->length, dim->name, call->table.symbols[known].value);
+                         shape_of(call, want, &text), call->table.symbols[known].from, dim->length, dim->name,
+                         call->table.symbols[known].value);
     return KILN_OK;
 }
 
@@ -237,7 +237,8 @@ static kiln_status check_rows(const Call *call, const Want *want)
         return call_fail(call, KILN_BAD_ALIGNMENT,
                          "dimension %d of '%s' has stride %" PRId64 ", which is %" PRId64
                          " bytes, expected a positive multiple of 16",
-                         callers_dim(call, want, dim), want->name, stride, stride * (kiln_type_bits(want->tensor->type) / 8));
+                         callers_dim(call, want, dim), want->name, stride,
+                         stride * (kiln_type_bits(want->tensor->type) / 8));
     case ROWS_OVERLAP:
         return call_fail(call, KILN_BAD_SHAPE,
                          "'%s' is written, but with stride %" PRId64 " in dimension %d its "
@@ -352,8 +353,7 @@ static kiln_status check_memory(const Call *call, const Want *wants, int n, cons
 static int64_t want_word(const Call *call, const Want *want)
 {
     const kiln_tensor *const t = want->tensor;
-    const uint64_t word =
-        (uint64_t)want->role | (uint64_t)want->types << 2 | (uint64_t)is_misaligned(call, want) << 62;
+    const uint64_t word = (uint64_t)want->role | (uint64_t)want->types << 2 | (uint64_t)is_misaligned(call, want) << 62;
     return (int64_t)(t ? word | (uint64_t)t->rank << 32 | (uint64_t)t->has_strides << 36 | (uint64_t)t->type << 40
                        : word | UINT64_C(1) << 63);
 }
@@ -603,9 +603,9 @@ static kiln_status build_taking_kernel(const Call *call, const char *file, const
     size_t length = (size_t)vsnprintf(text, sizeof text, format, args);
     for (int i = 0; i < n && length < sizeof text; i++)
         if (!call->tensors[taken[i].tensor] || lies_apart(call, &taken[i]))
-            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s=%s", length ? ", " : "",
-                                       taken[i].parameter,
-                                       lies_apart(call, &taken[i]) ? stride_word(call, taken[i].tensor) : "none");
+            length +=
+                (size_t)snprintf(text + length, sizeof text - length, "%s%s=%s", length ? ", " : "", taken[i].parameter,
+                                 lies_apart(call, &taken[i]) ? stride_word(call, taken[i].tensor) : "none");
     assert(length < sizeof text && "a few short names");
     return call_named(call, ops_kernel(call->ops, file, name, text, kernel));
 }
@@ -619,10 +619,10 @@ kiln_status call_taking_kernel(const Call *call, const char *file, const char *n
     key_of_kernel(&key, call, 0, name, format, args);
     va_end(args);
     for (int i = 0; i < n; i++)
-        known_key_word(&key, !call->tensors[taken[i].tensor]                      ? 0
-                             : !lies_apart(call, &taken[i])                       ? 1
+        known_key_word(&key, !call->tensors[taken[i].tensor]                     ? 0
+                             : !lies_apart(call, &taken[i])                      ? 1
                              : call->table.tensors[taken[i].tensor].is_unaligned ? 2
-                                                                                  : 3);
+                                                                                 : 3);
     if (known_find(&call->ops->known, &key, kernel, sizeof *kernel)) return KILN_OK;
     va_start(args, format);
     const kiln_status status = build_taking_kernel(call, file, name, taken, n, kernel, format, args);

@@ -86,7 +86,7 @@ typedef struct CallSymbol {
 // What stays the same while types, shapes and strides do.
 typedef struct CallTable {
     struct {
-        const char *strided; // the shape in the table of one whose rows do lie apart; else NULL
+        const char *strided;         // the shape in the table of one whose rows do lie apart; else NULL
         bool is_empty, is_unaligned; // strided, but not by multiples of 16 bytes
         int alignment;
         intptr_t low, high; // the bytes it reaches

@@ -151,8 +151,8 @@ kiln_status kiln_mla_plan_make(kiln_ops *ops, kiln_stream *stream, const kiln_ml
     if (!status) status = check_plan(&call, a, &shape);
     if (status) return status;
     const bool full = shape.topk && !shape.extra_topk && !a->topk_lengths; // every list counts for the same
-    status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1, &kernel,
-                                "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
+    status = call_taking_kernel(&call, "mla/plan.tile", "mla_plan", &(Taken){ 0, "LENGTH" }, shape.topk ? 0 : 1,
+                                &kernel, "SPARSE=%s, STEP=%d, FIXED=%d", full ? "true" : "false", shape.topk ? 1 : 2,
                                 mla_request_cost(shape.topk, shape.queries * (shape.query_heads / shape.key_heads)));
     if (status) return status;
     char *const parts = a->memory, *const firsts = parts + aligned(shape.partitions * 8);
@@ -321,7 +321,7 @@ kiln_status kiln_mla_decode(kiln_ops *ops, kiln_stream *stream, const kiln_mla_d
 // ---- sparse
 
 // Places in the table of the call, whose order is that of the kernel's parameters.
-enum { Q, CACHE, SCALES, INDEX, LIMIT, SINK, CACHE2, SCALES2, INDEX2, LIMIT2, PARTS, FIRSTS, OUT_, LSE };
+enum { Q, CACHE, SCALES, INDEX, LIMIT, SINK, CACHE2, SCALES2, INDEX2, LIMIT2, PARTS, FIRSTS, OUTPUT, LSE };
 
 static kiln_status check_extra(const Call *call, const kiln_mla_decode_sparse_args *a)
 {
@@ -345,12 +345,12 @@ static kiln_status build_sparse(Call *call, const kiln_mla_decode_sparse_args *a
     int number;
     const char *const cut = fp8_cut(call->ops, a->plan->shape.query_heads, &number);
     // Scales of the 584-byte format are as exact in bf16: one kernel for both.
-    return call_kernel(call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%s%s%s%s%s%s", cut,
-                       number, (int)keys, a->round_scales && keys == KILN_MLA_KEY ? "true" : "false",
-                       keys == KILN_MLA_KEY ? ", SCALES=none" : "",
-                       a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none",
-                       a->topk_lengths ? "" : ", LIMIT=none", a->sink ? "" : ", SINK=none",
-                       a->extra_cache ? "" : ", CACHE2=none, INDEX2=none", a->extra_topk_lengths ? "" : ", LIMIT2=none");
+    return call_kernel(
+        call, "mla/decode_fp8.tile", "mla_decode_fp8", "%s%d, D=%d, ROUND_SCALE=%s%s%s%s%s%s%s", cut, number, (int)keys,
+        a->round_scales && keys == KILN_MLA_KEY ? "true" : "false", keys == KILN_MLA_KEY ? ", SCALES=none" : "",
+        a->extra_cache && keys != KILN_MLA_KEY ? "" : ", SCALES2=none", a->topk_lengths ? "" : ", LIMIT=none",
+        a->sink ? "" : ", SINK=none", a->extra_cache ? "" : ", CACHE2=none, INDEX2=none",
+        a->extra_topk_lengths ? "" : ", LIMIT2=none");
 }
 
 static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args *a)
@@ -364,7 +364,8 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
     if (!status) status = latent_cache(call, "cache", a->cache, keys, "q", false, &cache);
     if (!status) status = latent_cache(call, "extra_cache", a->extra_cache, keys, "q", false, &extra);
     if (status) return status;
-    const char *const shape = keys == KILN_MLA_KEY ? "Q[batch][queries][query_heads][576]" : "Q[batch][queries][query_heads][512]";
+    const char *const shape =
+        keys == KILN_MLA_KEY ? "Q[batch][queries][query_heads][576]" : "Q[batch][queries][query_heads][512]";
     // clang-format off
     const Want wants[] = {
         [Q]      = { IN,          "q",                  a->q,                  1 << KILN_BF16, shape },
@@ -374,12 +375,12 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
         [LIMIT]  = { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "LIMIT[batch]" },
         [SINK]   = { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
         [CACHE2] = { IN_OPTIONAL, "extra_cache",        extra.tokens,          TYPES_BYTES,    latent_shape(keys, true) },
-        [SCALES2]= { IN_OPTIONAL, "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
+        [SCALES2] = { IN_OPTIONAL, "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
         [INDEX2] = { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
         [LIMIT2] = { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
         [PARTS]  = { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
         [FIRSTS] = { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
-        [OUT_]   = { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
+        [OUTPUT] = { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
         [LSE]    = { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
     // clang-format on

@@ -96,9 +96,9 @@ kiln_status kiln_mla_quantize(kiln_ops *ops, kiln_stream *stream, const kiln_mla
     if (status) return status;
     call_take_bytes(&call, 2);
     status = call_kernel(&call, file, "mla_quantize", "T=%s, D=%d, SCALE=%d%s%s", kiln_type_name(keys->type), (int)size,
-                         a->full_scales                                      ? 0
+                         a->full_scales                                  ? 0
                          : a->power_scales || size == KILN_MLA_SHORT_KEY ? 2
-                                                                             : 1,
+                                                                         : 1,
                          a->slots ? "" : ", SLOT=none", cache.scales ? "" : ", SCALES=none");
     return status ? status : call_run(&call, stream, NULL, 0);
 }
@@ -126,8 +126,7 @@ kiln_status kiln_mla_dequantize(kiln_ops *ops, kiln_stream *stream, const kiln_m
     if (!status) status = check_page(&call, call_extent(&call, "page size"), "the page size (dimension 1 of 'cache')");
     if (status) return status;
     call_take_bytes(&call, 0);
-    status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s, D=%d%s%s",
-                         a->round_scales ? "true" : "false", (int)size, a->slots ? "" : ", SLOT=none",
-                         cache.scales ? "" : ", SCALES=none");
+    status = call_kernel(&call, file, "mla_dequantize", "ROUND_SCALE=%s, D=%d%s%s", a->round_scales ? "true" : "false",
+                         (int)size, a->slots ? "" : ", SLOT=none", cache.scales ? "" : ", SCALES=none");
     return status ? status : call_run(&call, stream, NULL, 0);
 }

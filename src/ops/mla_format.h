@@ -18,8 +18,8 @@ kiln_status latent_keys(const Call *call, const char *name, const kiln_tensor *t
 // The parts of a cache of keys of so many values, as `of` has them. NULL, or of another rank: `tokens` is the tensor itself,
 // for the call's table to refuse. written: `scales` are u8 [pages][page size * 8]; else u8 [N][8], in rows that reach from
 // the first scale to the last.
-kiln_status latent_cache(Call *call, const char *name, const kiln_tensor *tensor, int64_t keys, const char *of, bool written,
-                         LatentCache *cache);
+kiln_status latent_cache(Call *call, const char *name, const kiln_tensor *tensor, int64_t keys, const char *of,
+                         bool written, LatentCache *cache);
 // The shape of `tokens` in the call's table, with the kernel's name of it.
 const char *latent_shape(int64_t keys, bool is_extra);
 

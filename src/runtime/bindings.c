@@ -165,9 +165,10 @@ static kiln_status parse_value(Arena *arena, Word word, Binding *binding)
     if (is_integer(text, &base)) return parse_integer(binding->name, text, base, &binding->integer);
     binding->kind = BIND_FLOAT;
     if (parse_float(text, &binding->real)) return KILN_OK;
-    return status_fail(KILN_BAD_ARGUMENT,
-                       "bindings: '%s' (of '%s') is neither a number, a type, true, false, none, strided nor unaligned%s", text,
-                       binding->name, near_value(arena, word));
+    return status_fail(
+        KILN_BAD_ARGUMENT,
+        "bindings: '%s' (of '%s') is neither a number, a type, true, false, none, strided nor unaligned%s", text,
+        binding->name, near_value(arena, word));
 }
 
 static const char *near_decl(Arena *arena, const Program *program, const char *name)

@@ -171,17 +171,18 @@ static void check_packed(const int *rows, const int *keys, Sizes s, bool causal)
     fill_random(q, -1, 1);
     fill_random(k, -1, 1);
     fill_random(v, -0.5, 0.5);
-    assert_ok(kiln_attention_forward_varlen(ops, NULL,
-                                            &(kiln_attention_varlen_args){ .q = &q->tensor,
-                                                                           .k = &k->tensor,
-                                                                           .v = &v->tensor,
-                                                                           .q_offsets = &q_offsets->tensor,
-                                                                           .k_offsets = &k_offsets->tensor,
-                                                                           .max_queries = longest,
-                                                                           .out = &out->tensor,
-                                                                           .lse = &lse->tensor,
-                                                                           .causal = causal,
-                                                                           .scale = &(double){ 1 / sqrt(s.size + 100) } }));
+    assert_ok(
+        kiln_attention_forward_varlen(ops, NULL,
+                                      &(kiln_attention_varlen_args){ .q = &q->tensor,
+                                                                     .k = &k->tensor,
+                                                                     .v = &v->tensor,
+                                                                     .q_offsets = &q_offsets->tensor,
+                                                                     .k_offsets = &k_offsets->tensor,
+                                                                     .max_queries = longest,
+                                                                     .out = &out->tensor,
+                                                                     .lse = &lse->tensor,
+                                                                     .causal = causal,
+                                                                     .scale = &(double){ 1 / sqrt(s.size + 100) } }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(out);
     array_fetch(lse);

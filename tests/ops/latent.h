@@ -19,7 +19,7 @@ typedef struct Pool {
 } Pool;
 Pool make_pool(kiln_type type, int row);
 Pool make_fp8_pool(bool round_scales);
-Pool make_short_pool(void); // of the 584-byte format
+Pool make_short_pool(void);                                             // of the 584-byte format
 void put_token(Array *cache, int64_t slot, const Pool *pool, int kind); // into the mirror
 
 // A cache of the 584-byte format whose pages are `stride` bytes apart: memory of u8 [pages][stride], and its tensor.

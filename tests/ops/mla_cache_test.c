@@ -47,8 +47,10 @@ static Array *some_slots(int n, int64_t of)
 static void slots_are_written_at_any_strides(void **state)
 {
     enum { B = 3, PAGES = 2, SQ = 5, SIZE = 4 };
-    Array *const table = ARRAY(KILN_I32, B, PAGES), *const length = ARRAY(KILN_I32, B), *const room = ARRAY(KILN_I32, B * 7 + 1);
-    kiln_tensor slots = kiln_tensor_of(room->tensor.device, (char *)room->tensor.data + 4, KILN_I32, 2, (int64_t[]){ B, SQ });
+    Array *const table = ARRAY(KILN_I32, B, PAGES), *const length = ARRAY(KILN_I32, B),
+                 *const room = ARRAY(KILN_I32, B * 7 + 1);
+    kiln_tensor slots =
+        kiln_tensor_of(room->tensor.device, (char *)room->tensor.data + 4, KILN_I32, 2, (int64_t[]){ B, SQ });
     slots.has_strides = true;
     slots.strides[0] = 7, slots.strides[1] = 1;
     for (int i = 0; i < B * PAGES; i++) set(table, i, 10 + i);
@@ -223,7 +225,8 @@ static void short_keys(void **state)
 {
     enum { N = 12, PAGES = 3, SIZE = 7, S = KILN_MLA_SHORT_KEY, CODES = S - 64, STRIDE = 4096 + 32 };
     seed(5);
-    Array *const keys = ARRAY(KILN_BF16, N, S), *const back = ARRAY(KILN_BF16, N, S), *const slots = some_slots(N, PAGES * SIZE);
+    Array *const keys = ARRAY(KILN_BF16, N, S), *const back = ARRAY(KILN_BF16, N, S),
+                 *const slots = some_slots(N, PAGES * SIZE);
     const ShortCache cache = make_short_cache(PAGES, SIZE, STRIDE);
     const kiln_tensor at = moved_away(slots);
     for (int n = 0; n < N; n++) // row 2 is zeros; in row 4 the scale is at its least

@@ -4,8 +4,15 @@
 // Slots and rows that no list names are NaN; lists hold -1, numbers past the cache, and duplicates.
 #include "latent.h"
 
-enum { K = KILN_MLA_KEY, SHORT = KILN_MLA_SHORT_KEY, V = KILN_MLA_VALUE, BYTES = KILN_MLA_FP8_BYTES,
-       SHORT_BYTES = KILN_MLA_FP8_SHORT_BYTES, FAR = 2147480000, UNUSED = KINDS };
+enum {
+    K = KILN_MLA_KEY,
+    SHORT = KILN_MLA_SHORT_KEY,
+    V = KILN_MLA_VALUE,
+    BYTES = KILN_MLA_FP8_BYTES,
+    SHORT_BYTES = KILN_MLA_FP8_SHORT_BYTES,
+    FAR = 2147480000,
+    UNUSED = KINDS
+};
 static const double ROW_MOST = 0.01; // roundings make 0.003 of it
 
 // ---- decoding
@@ -15,8 +22,8 @@ typedef struct Case {
     int page_size;                                // 0: 64
     int extra_topk, extra_pages, extra_page_size; // of a second cache
     bool none_valid, round_scales, named_e4m3, lengths, sink;
-    bool is_short;                                // keys of 512 values, the 584-byte format; pages lie 48 bytes apart or more
-    bool unaligned;                               // lists and lengths begin 4 bytes further on, lists lie 3 values apart
+    bool is_short;  // keys of 512 values, the 584-byte format; pages lie 48 bytes apart or more
+    bool unaligned; // lists and lengths begin 4 bytes further on, lists lie 3 values apart
     int partitions;
     int keys;           // > 0: lists of a request's own tokens, so many, each once; all others of the list hidden
     bool ragged, zeros; // then: about so many; some have none
@@ -57,7 +64,7 @@ static void make_list_of(int32_t *list, int64_t topk, const int32_t *page, int64
 typedef struct Lists {
     Array *cache, *indices, *lengths;
     ShortCache short_cache; // of the 584-byte format, whose memory is `cache`
-    unsigned char *kinds; // which of the pool's tokens a slot has a copy of; UNUSED: none
+    unsigned char *kinds;   // which of the pool's tokens a slot has a copy of; UNUSED: none
     int64_t slots, topk;
 } Lists;
 
@@ -195,8 +202,8 @@ static void check_decode(Case c)
     size_t bytes;
     kiln_mla_plan plan;
     kiln_tensor moved[4];
-    const kiln_tensor *const lengths = numbers_of(&c, first.lengths, &moved[0]),
-                             *const extra_lengths = numbers_of(&c, extra.lengths, &moved[1]);
+    const kiln_tensor *const lengths = numbers_of(&c, first.lengths, &moved[0]), *const extra_lengths = numbers_of(
+                                                                                     &c, extra.lengths, &moved[1]);
     assert_ok(kiln_mla_plan_size(ops, &shape, &bytes));
     Array *const memory = bytes_new(bytes);
     assert_ok(kiln_mla_plan_make(ops, NULL,
@@ -489,17 +496,17 @@ static void check_prefill(Prefill c)
     array_send(indices);
     if (lengths) array_send(lengths);
     kiln_tensor moved[2];
-    assert_ok(
-        kiln_mla_prefill_sparse(ops, NULL,
-                                &(kiln_mla_prefill_sparse_args){ .q = &q->tensor,
-                                                                 .kv = &kv->tensor,
-                                                                 .indices = numbers_of_prefill(&c, indices, &moved[0]),
-                                                                 .topk_lengths = numbers_of_prefill(&c, lengths, &moved[1]),
-                                                                 .sink = sink ? &sink->tensor : NULL,
-                                                                 .out = &out->tensor,
-                                                                 .max_logits = c.out_alone ? NULL : &top->tensor,
-                                                                 .lse = c.out_alone ? NULL : &lse->tensor,
-                                                                 .base2 = c.base2 }));
+    assert_ok(kiln_mla_prefill_sparse(
+        ops, NULL,
+        &(kiln_mla_prefill_sparse_args){ .q = &q->tensor,
+                                         .kv = &kv->tensor,
+                                         .indices = numbers_of_prefill(&c, indices, &moved[0]),
+                                         .topk_lengths = numbers_of_prefill(&c, lengths, &moved[1]),
+                                         .sink = sink ? &sink->tensor : NULL,
+                                         .out = &out->tensor,
+                                         .max_logits = c.out_alone ? NULL : &top->tensor,
+                                         .lse = c.out_alone ? NULL : &lse->tensor,
+                                         .base2 = c.base2 }));
     assert_ok(kiln_stream_wait(device, NULL));
     array_fetch(out);
     array_fetch(top);
@@ -541,7 +548,14 @@ static void prefill_options(void **state)
     check_prefill(
         (Prefill){ .queries = 5, .heads = 128, .size = K, .keys = 70, .topk = 100, .sink = true, .lengths = true });
     check_prefill((Prefill){ .queries = 5, .heads = 16, .size = V, .keys = 70, .topk = 100, .base2 = true });
-    check_prefill((Prefill){ .queries = 5, .heads = 3, .size = V, .keys = 70, .topk = 99, .lengths = true, .unaligned = true, .out_alone = true });
+    check_prefill((Prefill){ .queries = 5,
+                             .heads = 3,
+                             .size = V,
+                             .keys = 70,
+                             .topk = 99,
+                             .lengths = true,
+                             .unaligned = true,
+                             .out_alone = true });
     check_prefill((Prefill){ .queries = 0, .heads = 16, .size = V, .keys = 70, .topk = 100 });
 }
 

@@ -119,7 +119,8 @@ static void dense_decoding(void **state)
     REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0, expected a positive number");
     REFUSED(RUN, a, a.scale = &(double){ NAN }, KILN_BAD_ARGUMENT, "'scale' is nan");
     REFUSED(RUN, a, a.scale = &(double){ INFINITY }, KILN_BAD_ARGUMENT, "'scale' is inf");
-    REFUSED(RUN, a, a.scale = &(double){ 1e39 }, KILN_BAD_ARGUMENT, "'scale' is 1e+39, expected a positive number that f32 holds");
+    REFUSED(RUN, a, a.scale = &(double){ 1e39 }, KILN_BAD_ARGUMENT,
+            "'scale' is 1e+39, expected a positive number that f32 holds");
     REFUSED(RUN, a, a.scale = &(double){ 1e-60 }, KILN_BAD_ARGUMENT, "'scale' is 1e-60");
     REFUSED(RUN, a, a.workspace = NULL, KILN_BAD_ARGUMENT, "'workspace' is null, but 'workspace_bytes' is");
     REFUSED(RUN, a, (a.workspace = NULL, a.workspace_bytes = 0), KILN_BAD_ARGUMENT, "needs a workspace of");
@@ -186,7 +187,8 @@ static void dense_decoding(void **state)
     half.type = KILN_F16;
     a.cache = &bytes_cache;
     REFUSED(RUN, a, a.q = &half, KILN_BAD_TYPE, "'q' is a tensor of f16, expected bf16");
-    REFUSED_TENSOR(RUN, bytes_cache, shape[2] = 576, KILN_UNSUPPORTED, "'cache' is not supported: 576 bytes a token (dimension 2)");
+    REFUSED_TENSOR(RUN, bytes_cache, shape[2] = 576, KILN_UNSUPPORTED,
+                   "'cache' is not supported: 576 bytes a token (dimension 2)");
     REFUSED_TENSOR(RUN, bytes_cache, shape[2] = 584, KILN_UNSUPPORTED,
                    "'cache' is not supported here: 584 bytes a token (dimension 2), expected 656");
     REFUSED_TENSOR(RUN, bytes_cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size (dimension 1 of 'cache') is 0");
@@ -249,11 +251,14 @@ static void sparse_decoding(void **state)
     REFUSED(RUN, a, a.scale = &(double){ 0 }, KILN_BAD_ARGUMENT, "'scale' is 0");
     REFUSED_TENSOR(RUN, cache, type = KILN_BF16, KILN_UNSUPPORTED,
                    "the format of 'cache' is not supported here: it is a tensor of bf16, expected e4m3, i8 or u8");
-    REFUSED_TENSOR(RUN, cache, shape[2] = 576, KILN_UNSUPPORTED, "the format of 'cache' is not supported: 576 bytes a token (dimension 2)");
-    REFUSED(RUN, cache, (cache.rank = 4, cache.shape[2] = 1, cache.shape[3] = 640), KILN_UNSUPPORTED, "640 bytes a token (dimension 3)");
+    REFUSED_TENSOR(RUN, cache, shape[2] = 576, KILN_UNSUPPORTED,
+                   "the format of 'cache' is not supported: 576 bytes a token (dimension 2)");
+    REFUSED(RUN, cache, (cache.rank = 4, cache.shape[2] = 1, cache.shape[3] = 640), KILN_UNSUPPORTED,
+            "640 bytes a token (dimension 3)");
     REFUSED_TENSOR(RUN, cache, shape[2] = 584, KILN_BAD_SHAPE,
                    "'cache' has keys of 512 values (dimension 2 is 584), but 'q' has keys of 576");
-    REFUSED_TENSOR(RUN, q, shape[3] = 640, KILN_UNSUPPORTED, "the key size (dimension 3 of 'q') is 640, expected 576 or 512");
+    REFUSED_TENSOR(RUN, q, shape[3] = 640, KILN_UNSUPPORTED,
+                   "the key size (dimension 3 of 'q') is 640, expected 576 or 512");
     REFUSED_TENSOR(RUN, cache, shape[1] = 0, KILN_BAD_SHAPE, "the page size of 'cache' (dimension 1) is 0");
     REFUSED_TENSOR(RUN, cache, data = (char *)cache.data + 8, KILN_BAD_ALIGNMENT, "the data of 'cache' (");
     REFUSED_TENSOR(RUN, indices, shape[2] = 128, KILN_BAD_SHAPE, "dimension 2 of 'indices' is 128, expected 64");
@@ -283,7 +288,7 @@ static void sparse_prefill(void **state)
     REFUSED_TENSOR(RUN, kv, shape[1] = 512, KILN_BAD_SHAPE,
                    "dimension 1 of 'kv' is 512, expected 576: its shape is [SKV][D], and 'q' has D = 576");
     REFUSED(RUN, kv, (kv.rank = 3, kv.shape[1] = 1, kv.shape[2] = 512), KILN_BAD_SHAPE,
-                   "dimension 2 of 'kv' is 512, expected 576: its shape is [SKV][1][D], and 'q' has D = 576");
+            "dimension 2 of 'kv' is 512, expected 576: its shape is [SKV][1][D], and 'q' has D = 576");
     REFUSED(RUN, q, (q.shape[2] = 128, kv.shape[1] = 128), KILN_UNSUPPORTED,
             "the key size (dimension 2 of 'q') is 128, expected 576 or 512");
     kv.shape[1] = K;
@@ -320,17 +325,22 @@ static void caches(void **state)
     REFUSED_TENSOR(QUANTIZE, rows, shape[1] = 512, KILN_BAD_SHAPE,
                    "'cache' has keys of 576 values (dimension 2 is 656), but 'keys' has keys of 512");
     REFUSED(QUANTIZE, rows, (rows.rank = 3, rows.shape[1] = 1, rows.shape[2] = 500), KILN_UNSUPPORTED,
-                   "the key size (dimension 2 of 'keys') is 500, expected 576 or 512");
-    REFUSED_TENSOR(QUANTIZE, bytes, shape[2] = 640, KILN_UNSUPPORTED,
-                   "the format of 'cache' is not supported: 640 bytes a token (dimension 2), expected 656, of keys of 576 values, or 584");
-    REFUSED(QUANTIZE, quantize, (quantize.full_scales = quantize.power_scales = true), KILN_BAD_ARGUMENT, "'full_scales' and 'power_scales'");
+            "the key size (dimension 2 of 'keys') is 500, expected 576 or 512");
+    REFUSED_TENSOR(
+        QUANTIZE, bytes, shape[2] = 640, KILN_UNSUPPORTED,
+        "the format of 'cache' is not supported: 640 bytes a token (dimension 2), expected 656, of keys of 576 values, or 584");
+    REFUSED(QUANTIZE, quantize, (quantize.full_scales = quantize.power_scales = true), KILN_BAD_ARGUMENT,
+            "'full_scales' and 'power_scales'");
     rows.shape[1] = 512; // the 584-byte format, in memory that has more
     give_strides(&bytes, SIZE * 584, 584, 1, 0);
     bytes.shape[2] = 584;
-    REFUSED(QUANTIZE, quantize, quantize.full_scales = true, KILN_BAD_ARGUMENT, "'full_scales' is set, but 'cache' has 584 bytes a token");
-    REFUSED_TENSOR(QUANTIZE, bytes, strides[0] += 8, KILN_BAD_ALIGNMENT, "dimension 0 of 'cache' has stride 37384, expected a multiple of 16 bytes");
+    REFUSED(QUANTIZE, quantize, quantize.full_scales = true, KILN_BAD_ARGUMENT,
+            "'full_scales' is set, but 'cache' has 584 bytes a token");
+    REFUSED_TENSOR(QUANTIZE, bytes, strides[0] += 8, KILN_BAD_ALIGNMENT,
+                   "dimension 0 of 'cache' has stride 37384, expected a multiple of 16 bytes");
     REFUSED_TENSOR(QUANTIZE, bytes, strides[0] -= 16, KILN_BAD_ALIGNMENT, "of at least the page's 37376");
-    REFUSED_TENSOR(QUANTIZE, bytes, strides[1] = 576, KILN_BAD_SHAPE, "dimension 1 of 'cache' has stride 576, expected 584");
+    REFUSED_TENSOR(QUANTIZE, bytes, strides[1] = 576, KILN_BAD_SHAPE,
+                   "dimension 1 of 'cache' has stride 576, expected 584");
     REFUSED_TENSOR(QUANTIZE, bytes, shape[1] = 0, KILN_BAD_SHAPE, "dimension 1 of 'cache' is 0, expected 1 to");
     REFUSED_TENSOR(QUANTIZE, bytes, data = (char *)bytes.data + 8, KILN_BAD_ALIGNMENT, "the data of 'cache' (");
     REFUSED_TENSOR(QUANTIZE, rows, data = bytes.data, KILN_BAD_ARGUMENT, "'keys' and 'cache' overlap");
