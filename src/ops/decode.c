@@ -2,6 +2,7 @@
 // decode.c - the operator of kiln/ops/decode.h over kernels/decode.
 #include "kiln/ops/decode.h"
 #include "ops/call.h"
+#include "ops/rotary.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,86 +86,6 @@ static kiln_status check_together(const Call *call, const kiln_masked_decode_arg
                          uses_trained_length(a) ? "more than 1: the positions of the model's training"
                                                 : "0: neither 'log_scaling' nor the rotary embedding uses it");
     return check_cross(call, a);
-}
-
-// ---- rotary embedding, with defaults
-
-typedef struct Rotary {
-    kiln_rotary_style style; // 0: none
-    int64_t size, offset;
-    double base, scale, low, high, extrapolation, magnitude;
-} Rotary;
-
-static kiln_status bad_rotary(const Call *call, const char *name, double value, const char *expected)
-{
-    return call_fail(call, KILN_BAD_ARGUMENT, "'%s' of the rotary embedding is %g, expected %s", name, value, expected);
-}
-
-static bool is_positive(double x) { return x > 0 && (float)x > 0 && !isinf((float)x); }
-
-static double or_else(double given, double otherwise) { return given == 0 ? otherwise : given; }
-
-static kiln_status check_rotary_size(const Call *call, const Rotary *r, int64_t D)
-{
-    const bool is_ntk = r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK;
-    if (r->size < (is_ntk ? 4 : 2) || r->size > D || r->size % 2 != 0)
-        return call_fail(call, KILN_BAD_ARGUMENT,
-                         "'size' of the rotary embedding is %" PRId64
-                         ", expected an even number from %d to D = %" PRId64,
-                         r->size, is_ntk ? 4 : 2, D);
-    if (r->style != KILN_ROTARY_YARN && r->offset != 0)
-        return bad_rotary(call, "offset", (double)r->offset, "0: only YaRN has one");
-    if (r->offset < 0 || r->offset > D - r->size)
-        return call_fail(call, KILN_BAD_ARGUMENT,
-                         "'offset' of the rotary embedding is %" PRId64 ", expected 0 to %" PRId64 ": D is %" PRId64
-                         ", and %" PRId64 " elements are turned",
-                         r->offset, D - r->size, D, r->size);
-    return KILN_OK;
-}
-
-static kiln_status check_rotary_numbers(const Call *call, const Rotary *r, const kiln_rotary *given)
-{
-    const bool is_yarn = r->style == KILN_ROTARY_YARN, has_ends = is_yarn || r->style == KILN_ROTARY_LLAMA3;
-    const bool has_scale = r->style != KILN_ROTARY_INTERLEAVED && r->style != KILN_ROTARY_QWEN_NTK;
-    if (!(r->base > 1) || !is_positive(r->base))
-        return bad_rotary(call, "base", r->base, "more than 1, or 0 for 10000");
-    if (!is_positive(r->scale)) return bad_rotary(call, "scale", r->scale, "a positive number, or 0 for 1");
-    if (!has_scale && given->scale != 0) return bad_rotary(call, "scale", r->scale, "0: this style has none");
-    if (!has_ends && given->low != 0) return bad_rotary(call, "low", r->low, "0: only YaRN and Llama 3 have one");
-    if (!has_ends && given->high != 0) return bad_rotary(call, "high", r->high, "0: only YaRN and Llama 3 have one");
-    if (!is_positive(r->low)) return bad_rotary(call, "low", r->low, "a positive number, or 0 for 1");
-    if (!(r->high > r->low) || !is_positive(r->high))
-        return bad_rotary(call, "high", r->high, "more than 'low', or 0 for 32 (YaRN) or 4 (Llama 3)");
-    if (!is_yarn && given->extrapolation != 0)
-        return bad_rotary(call, "extrapolation", r->extrapolation, "0: only YaRN has one");
-    if (!(r->extrapolation > 0) || r->extrapolation > 1)
-        return bad_rotary(call, "extrapolation", r->extrapolation, "more than 0 and at most 1, or 0 for 1");
-    if (!is_positive(r->magnitude)) return bad_rotary(call, "magnitude", r->magnitude, "a positive number, or 0 for 1");
-    return KILN_OK;
-}
-
-static kiln_status take_rotary(const Call *call, const kiln_rotary *given, int64_t D, Rotary *r)
-{
-    if (!given) {
-        *r = (Rotary){ .size = D, .base = 10000, .scale = 1, .low = 1, .high = 4, .extrapolation = 1, .magnitude = 1 };
-        return KILN_OK;
-    }
-    if ((int)given->style < KILN_ROTARY_HALVES || given->style > KILN_ROTARY_MULTI)
-        return call_fail(call, KILN_BAD_ARGUMENT, "'style' of the rotary embedding is %d, expected %d to %d",
-                         (int)given->style, KILN_ROTARY_HALVES, KILN_ROTARY_MULTI);
-    *r = (Rotary){ .style = given->style,
-                   .size = given->size                               ? given->size
-                           : given->style == KILN_ROTARY_INTERLEAVED ? D / 2
-                                                                     : D,
-                   .offset = given->offset,
-                   .base = or_else(given->base, 10000),
-                   .scale = or_else(given->scale, 1),
-                   .low = or_else(given->low, 1),
-                   .high = or_else(given->high, given->style == KILN_ROTARY_YARN ? 32 : 4),
-                   .extrapolation = or_else(given->extrapolation, 1),
-                   .magnitude = or_else(given->magnitude, 1) };
-    const kiln_status status = check_rotary_size(call, r, D);
-    return status ? status : check_rotary_numbers(call, r, given);
 }
 
 // ---- types and sizes
@@ -486,7 +407,7 @@ static kiln_status check(Decoding *step, const kiln_masked_decode_args *a, Check
     if (!status) status = check_heads(call);
     if (!status) status = check_scales(call, a, checked->type);
     if (!status) status = check_buckets(call, a);
-    if (!status) status = take_rotary(call, a->rotary, call_extent(call, "D"), &checked->rotary);
+    if (!status) status = rotary_take(call, a->rotary, call_extent(call, "D"), &checked->rotary);
     if (!status) status = call_scale(call, a->scale, 1 / sqrt((double)call_extent(call, "D")), &checked->scale);
     if (!status) status = choose_split(call, a, &step->split);
     return status;

@@ -4,6 +4,7 @@
 #include <kiln/ops/decode.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
+#include <kiln/ops/nn.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,6 +100,23 @@ static void sizes_of_product_arguments(void **state)
 {
     CHECK_CALL(kiln_gemm_args, kiln_gemm);
     CHECK_WORKSPACE(kiln_gemm_args, kiln_gemm_workspace_size);
+}
+
+static void sizes_of_small_operators_arguments(void **state)
+{
+    CHECK_CALL(kiln_norm_args, kiln_rms_norm);
+    CHECK_CALL(kiln_norm_args, kiln_layer_norm);
+    CHECK_CALL(kiln_rotary_embedding_args, kiln_rotary_embedding);
+    CHECK_CALL(kiln_activate_args, kiln_activate);
+    CHECK_CALL(kiln_activate_backward_args, kiln_activate_backward);
+    CHECK_CALL(kiln_softmax_args, kiln_softmax);
+    CHECK_CALL(kiln_cross_entropy_args, kiln_cross_entropy);
+    CHECK_CALL(kiln_cross_entropy_backward_args, kiln_cross_entropy_backward);
+    CHECK_CALL(kiln_embedding_args, kiln_embedding);
+    CHECK_CALL(kiln_argmax_args, kiln_argmax);
+    CHECK_CALL(kiln_cast_fp8_args, kiln_cast_fp8);
+    CHECK_CALL(kiln_hadamard_args, kiln_hadamard);
+    CHECK_CALL(kiln_conv2d_args, kiln_conv2d);
 }
 
 static void sizes_of_build_options(void **state)
@@ -232,6 +250,7 @@ int main(void)
         cmocka_unit_test(sizes_of_attention_arguments),
         cmocka_unit_test(sizes_of_latent_arguments),
         cmocka_unit_test(sizes_of_product_arguments),
+        cmocka_unit_test(sizes_of_small_operators_arguments),
         cmocka_unit_test(sizes_of_build_options),
         cmocka_unit_test(versioned_there_and_back),
         cmocka_unit_test(versions_and_flags_of_dlpack),

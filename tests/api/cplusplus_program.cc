@@ -6,6 +6,7 @@
 #include <kiln/ops/decode.h>
 #include <kiln/ops/gemm.h>
 #include <kiln/ops/mla.h>
+#include <kiln/ops/nn.h>
 
 #include <cstdio>
 #include <cstring>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, decode.h, gemm.h and mla.h.
+/* ops.h - ready-made operators: what they share. The operators are in kiln/ops/attention.h, decode.h, gemm.h, mla.h and nn.h.
  *
  *     kiln_device *device;   kiln_device_open("cuda:0", &device);                          or "cpu"
  *     kiln_ops *ops;         kiln_ops_open(device, NULL, &ops);

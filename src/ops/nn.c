@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT
+// nn.c - the operators of kiln/ops/nn.h over kernels/norm, kernels/nn, kernels/cast, kernels/transform and kernels/conv.
+#include "kiln/ops/nn.h"
+#include "ops/call.h"
+#include "ops/rotary.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum {
+    NORM_LONGEST = 16384,     // elements of a row, which registers hold
+    HADAMARD_LONGEST = 32768, // in shared memory
+    FEW = 64,                 // elements of a line of a filter that one step multiplies
+};
+
+static const char *yes(bool b) { return b ? "true" : "false"; }
+
+// Without the name of a parameter that the call has no tensor for, a kernel is built for one.
+#define LACKS(tensor, name) (tensor) ? "" : ", " name "=none"
+
+// The types that a tensor may have beside its call's first one.
+static unsigned same_or(const kiln_tensor *first, unsigned others)
+{
+    const bool is_known = first && (unsigned)first->type <= KILN_BOOL;
+    return (is_known ? TYPES_FLOAT & 1U << first->type : TYPES_FLOAT) | others;
+}
+
+static kiln_status check_least(const Call *call, const char *letter, const char *tensor)
+{
+    return call_extent(call, letter) >= 1
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "'%s' has %s = 0, expected at least 1", tensor, letter);
+}
+
+static kiln_status check_activation(const Call *call, kiln_activation activation)
+{
+    return (int)activation >= KILN_ACTIVATION_NONE && activation <= KILN_ACTIVATION_SILU
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'activation' is %d, expected one of kiln_activation",
+                           (int)activation);
+}
+
+static kiln_status check_all(Call *call, const Want *wants, int n) { return call_check(call, wants, n, NULL, NULL, 0); }
+
+// ---- norms
+
+static kiln_status check_norm(Call *call, const kiln_norm_args *a)
+{
+    const bool is_narrow = a->out && (a->out->type == KILN_E4M3 || a->out->type == KILN_I8);
+    const unsigned results = same_or(a->x, 1U << KILN_E4M3 | 1U << KILN_I8);
+    // clang-format off
+    const Want wants[] = {
+        { IN,           "x",         a->x,         TYPES_FLOAT,   "X[M][N]" },
+        { IN_OPTIONAL,  "residual",  a->residual,  0,             "RES[M][N]" },
+        { IN_OPTIONAL,  "weight",    a->weight,    0,             "[N]" },
+        { IN_OPTIONAL,  "bias",      a->bias,      0,             "[N]" },
+        { OUT,          "out",       a->out,       results,       "Y[M][N]" },
+        { OUT_OPTIONAL, "sum",       a->sum,       0,             "SUM[M][N]" },
+        { OUT_OPTIONAL, "out_scale", a->out_scale, 1 << KILN_F32, "[M]" },
+    };
+    // clang-format on
+    kiln_status status = check_all(call, wants, COUNT(wants));
+    if (!status) status = check_least(call, "N", "x");
+    if (status) return status;
+    if (call_extent(call, "N") > NORM_LONGEST)
+        return call_fail(call, KILN_UNSUPPORTED, "'x' has rows of N = %" PRId64 " elements, expected at most %d",
+                         call_extent(call, "N"), NORM_LONGEST);
+    if (is_narrow != (a->out_scale != NULL))
+        return call_fail(call, KILN_BAD_ARGUMENT, "'out_scale' is %s, but 'out' is a tensor of %s",
+                         a->out_scale ? "not null" : "null", kiln_type_name(a->out->type));
+    return a->eps >= 0 && !isinf((float)a->eps)
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_ARGUMENT, "'eps' is %g, expected a finite number of at least 0", a->eps);
+}
+
+static int width_of(int64_t n)
+{
+    int width = 256;
+    while (width < n) width *= 2;
+    return width;
+}
+
+static kiln_status norm(const char *name, kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *a, bool center)
+{
+    Call call;
+    kiln_status status = call_begin(&call, name, ops, a, sizeof *a);
+    if (!status) status = check_norm(&call, a);
+    if (!status)
+        status = call_kernel(&call, "norm/fused.tile", "norm", "T=%s, TY=%s, CENTER=%s, WIDTH=%d%s%s%s%s%s",
+                             kiln_type_name(a->x->type), kiln_type_name(a->out->type), yes(center),
+                             width_of(call_extent(&call, "N")), LACKS(a->residual, "RES"), LACKS(a->weight, "W"),
+                             LACKS(a->bias, "B"), LACKS(a->sum, "SUM"), LACKS(a->out_scale, "SCALE"));
+    if (status) return status;
+    call_add(&call, KILN_FLOAT(a->eps));
+    return call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_rms_norm(kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *args)
+{
+    return norm("kiln_rms_norm", ops, stream, args, false);
+}
+
+kiln_status kiln_layer_norm(kiln_ops *ops, kiln_stream *stream, const kiln_norm_args *args)
+{
+    return norm("kiln_layer_norm", ops, stream, args, true);
+}
+
+// ---- rotary embedding
+
+static kiln_status check_rotary(Call *call, const kiln_rotary_embedding_args *a, Rotary *r)
+{
+    const kiln_rotary otherwise = { .style = KILN_ROTARY_HALVES }, *const given = a->rotary ? a->rotary : &otherwise;
+    const Want wants[] = { { OUT, "x", a->x, TYPES_FLOAT, "X[tokens][H][D]" },
+                           { IN, "positions", a->positions, 1 << KILN_I32, "[tokens]" } };
+    kiln_status status = check_all(call, wants, COUNT(wants));
+    if (!status) status = rotary_take(call, given, call_extent(call, "D"), r);
+    if (status) return status;
+    if (r->style == KILN_ROTARY_DYNAMIC_NTK || r->style == KILN_ROTARY_QWEN_NTK || r->style == KILN_ROTARY_MULTI)
+        return call_fail(call, KILN_UNSUPPORTED,
+                         "'style' of the rotary embedding is %d, expected halves, interleaved, YaRN or Llama 3",
+                         (int)r->style);
+    const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
+    if (uses_length ? a->trained_length < 1 || a->trained_length > INT32_MAX : a->trained_length != 0)
+        return call_fail(call, KILN_BAD_ARGUMENT, "'trained_length' is %" PRId64 ", expected %s", a->trained_length,
+                         uses_length ? "at least 1: the positions of the model's training"
+                                     : "0: this style does not use it");
+    return KILN_OK;
+}
+
+kiln_status kiln_rotary_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_rotary_embedding_args *a)
+{
+    Call call;
+    Rotary r;
+    kiln_status status = call_begin(&call, "kiln_rotary_embedding", ops, a, sizeof *a);
+    if (!status) status = check_rotary(&call, a, &r);
+    if (!status)
+        status = call_kernel(&call, "nn/rotary.tile", "rotary", "T=%s, D=%d, SIZE=%d, STYLE=%d, BACK=%s",
+                             kiln_type_name(a->x->type), (int)call_extent(&call, "D"), (int)r.size, (int)r.style,
+                             yes(a->backward));
+    if (status) return status;
+    const kiln_arg numbers[] = { KILN_INT(r.offset),      KILN_FLOAT(r.base),         KILN_FLOAT(r.scale),
+                                 KILN_FLOAT(r.low),       KILN_FLOAT(r.high),         KILN_FLOAT(r.extrapolation),
+                                 KILN_FLOAT(r.magnitude), KILN_INT(a->trained_length) };
+    for (int i = 0; i < COUNT(numbers); i++) call_add(&call, numbers[i]);
+    return call_run(&call, stream, NULL, 0);
+}
+
+// ---- activations
+
+kiln_status kiln_activate(kiln_ops *ops, kiln_stream *stream, const kiln_activate_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_activate", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "gate", a->gate, TYPES_FLOAT, "G[M][N]" },
+                           { IN_OPTIONAL, "up", a->up, 0, "U[M][N]" },
+                           { OUT, "out", a->out, 0, "Y[M][N]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_activation(&call, a->activation);
+    if (!status)
+        status = call_kernel(&call, "nn/activation.tile", "gated", "T=%s, ACT=%d%s", kiln_type_name(a->gate->type),
+                             (int)a->activation, LACKS(a->up, "U"));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_activate_backward(kiln_ops *ops, kiln_stream *stream, const kiln_activate_backward_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_activate_backward", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "gate", a->gate, TYPES_FLOAT, "G[M][N]" },
+                           { IN_OPTIONAL, "up", a->up, 0, "U[M][N]" },
+                           { IN, "dout", a->dout, 0, "DY[M][N]" },
+                           { OUT, "dgate", a->dgate, 0, "DG[M][N]" },
+                           { OUT_OPTIONAL, "dup", a->dup, 0, "DU[M][N]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_activation(&call, a->activation);
+    if (!status && a->dup && !a->up) status = call_fail(&call, KILN_BAD_ARGUMENT, "'up' is null, but 'dup' is not");
+    if (!status)
+        status = call_kernel(&call, "nn/activation.tile", "gated_backward", "T=%s, ACT=%d%s%s",
+                             kiln_type_name(a->gate->type), (int)a->activation, LACKS(a->up, "U"), LACKS(a->dup, "DU"));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+// ---- rows: softmax, cross entropy, embedding, argmax
+
+kiln_status kiln_softmax(kiln_ops *ops, kiln_stream *stream, const kiln_softmax_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_softmax", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" }, { OUT, "out", a->out, TYPES_FLOAT, "Y[M][N]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_least(&call, "N", "x");
+    if (!status)
+        status = call_kernel(&call, "norm/softmax.tile", "softmax", "T=%s, TY=%s", kiln_type_name(a->x->type),
+                             kiln_type_name(a->out->type));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_cross_entropy(kiln_ops *ops, kiln_stream *stream, const kiln_cross_entropy_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_cross_entropy", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
+                           { IN, "labels", a->labels, 1 << KILN_I32, "[M]" },
+                           { OUT, "loss", a->loss, 1 << KILN_F32, "[M]" },
+                           { OUT, "lse", a->lse, 1 << KILN_F32, "[M]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_least(&call, "V", "logits");
+    if (!status)
+        status = call_kernel(&call, "nn/cross_entropy.tile", "cross_entropy", "T=%s", kiln_type_name(a->logits->type));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_cross_entropy_backward(kiln_ops *ops, kiln_stream *stream, const kiln_cross_entropy_backward_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_cross_entropy_backward", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "logits", a->logits, TYPES_FLOAT, "X[M][V]" },
+                           { IN, "labels", a->labels, 1 << KILN_I32, "[M]" },
+                           { IN, "lse", a->lse, 1 << KILN_F32, "[M]" },
+                           { IN, "dloss", a->dloss, 1 << KILN_F32, "[M]" },
+                           { OUT, "dlogits", a->dlogits, 0, "DX[M][V]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status)
+        status = call_kernel(&call, "nn/cross_entropy.tile", "cross_entropy_backward", "T=%s",
+                             kiln_type_name(a->logits->type));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_embedding(kiln_ops *ops, kiln_stream *stream, const kiln_embedding_args *a)
+{
+    Call call;
+    double scale;
+    kiln_status status = call_begin(&call, "kiln_embedding", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "table", a->table, TYPES_FLOAT, "TABLE[V][N]" },
+                           { IN, "tokens", a->tokens, 1 << KILN_I32, "[M]" },
+                           { OUT, "out", a->out, 0, "Y[M][N]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = call_scale(&call, a->scale, 1, &scale);
+    if (!status) status = call_kernel(&call, "nn/embedding.tile", "embedding", "T=%s", kiln_type_name(a->table->type));
+    if (status) return status;
+    call_add(&call, KILN_FLOAT(scale));
+    return call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_argmax(kiln_ops *ops, kiln_stream *stream, const kiln_argmax_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_argmax", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
+                           { OUT, "index", a->index, 1 << KILN_I32, "[M]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_least(&call, "N", "x");
+    if (!status) status = call_kernel(&call, "nn/embedding.tile", "argmax", "T=%s", kiln_type_name(a->x->type));
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+// ---- casts and transforms
+
+kiln_status kiln_cast_fp8(kiln_ops *ops, kiln_stream *stream, const kiln_cast_fp8_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_cast_fp8", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "X[M][N]" },
+                           { OUT, "out", a->out, 1 << KILN_E4M3, "Y[M][N]" },
+                           { OUT, "scales", a->scales, 1 << KILN_F32, a->group ? "[M][groups]" : "[M]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (status) return status;
+    if (!a->group) status = call_kernel(&call, "cast/fp8.tile", "cast_per_token", "T=%s", kiln_type_name(a->x->type));
+    else if (a->group != 32 && a->group != 64 && a->group != 128 && a->group != 256)
+        return call_fail(&call, KILN_BAD_ARGUMENT, "'group' is %" PRId64 ", expected 32, 64, 128, 256 or 0 for rows",
+                         a->group);
+    else if (call_extent(&call, "groups") != (call_extent(&call, "N") + a->group - 1) / a->group)
+        return call_fail(&call, KILN_BAD_SHAPE,
+                         "dimension 1 of 'scales' is %" PRId64 ", expected %" PRId64 ": groups of %" PRId64
+                         " in rows of %" PRId64,
+                         call_extent(&call, "groups"), (call_extent(&call, "N") + a->group - 1) / a->group, a->group,
+                         call_extent(&call, "N"));
+    else
+        status = call_kernel(&call, "cast/fp8.tile", "cast_per_group", "T=%s, GROUP=%d", kiln_type_name(a->x->type),
+                             (int)a->group);
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+kiln_status kiln_hadamard(kiln_ops *ops, kiln_stream *stream, const kiln_hadamard_args *a)
+{
+    Call call;
+    kiln_status status = call_begin(&call, "kiln_hadamard", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "[M][N]" }, { OUT, "out", a->out, 0, "[M][N]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (status) return status;
+    const int64_t n = call_extent(&call, "N");
+    if (n < 2 || n > HADAMARD_LONGEST || (n & (n - 1)) != 0)
+        return call_fail(&call, KILN_UNSUPPORTED,
+                         "'x' has rows of N = %" PRId64 " elements, expected a power of two from 2 to %d", n,
+                         HADAMARD_LONGEST);
+    status =
+        call_kernel(&call, "transform/hadamard.tile", "hadamard", "T=%s, N=%d", kiln_type_name(a->x->type), (int)n);
+    return status ? status : call_run(&call, stream, NULL, 0);
+}
+
+// ---- convolution
+
+typedef struct Window {
+    int64_t stride, dilation, pad;
+} Window;
+
+// That an output has as many lines, or columns, as the filter has places.
+static kiln_status check_places(const Call *call, const Window *w, const char *in, const char *filter, const char *out,
+                                int dim)
+{
+    const int64_t padded = call_extent(call, in) + 2 * w->pad,
+                  reach = w->dilation * (call_extent(call, filter) - 1) + 1;
+    if (call_extent(call, filter) < 1 || padded < reach)
+        return call_fail(call, KILN_BAD_SHAPE,
+                         "the filter has %s = %" PRId64 ", which with dilation %" PRId64 " reaches over %" PRId64
+                         " elements, expected 1 to %" PRId64 ": %s of 'x' with its padding",
+                         filter, call_extent(call, filter), w->dilation, reach, padded, in);
+    const int64_t places = (padded - reach) / w->stride + 1;
+    return call_extent(call, out) == places
+               ? KILN_OK
+               : call_fail(call, KILN_BAD_SHAPE, "dimension %d of 'out' is %" PRId64 ", expected %" PRId64, dim,
+                           call_extent(call, out), places);
+}
+
+static kiln_status check_window(const Call *call, const kiln_conv2d_args *a, Window *w)
+{
+    *w = (Window){ a->stride ? a->stride : 1, a->dilation ? a->dilation : 1, a->pad };
+    const struct {
+        const char *name;
+        int64_t given, least;
+    } numbers[] = { { "stride", w->stride, 1 }, { "dilation", w->dilation, 1 }, { "pad", w->pad, 0 } };
+    for (int i = 0; i < COUNT(numbers); i++)
+        if (numbers[i].given < numbers[i].least || numbers[i].given > INT32_MAX / 2)
+            return call_fail(call, KILN_BAD_ARGUMENT, "'%s' is %" PRId64 ", expected %" PRId64 " to %d",
+                             numbers[i].name, numbers[i].given, numbers[i].least, INT32_MAX / 2);
+    const kiln_status status = check_places(call, w, "H", "KH", "OH", 1);
+    return status ? status : check_places(call, w, "W", "KW", "OW", 2);
+}
+
+// A line of the filter has few elements: it is multiplied as one row. Others are pixel by pixel.
+static bool has_short_lines(const Call *call, const Window *w)
+{
+    return w->dilation == 1 && call_extent(call, "KW") * call_extent(call, "C") <= FEW;
+}
+
+static kiln_status choose_conv2d(Call *call, const kiln_conv2d_args *a, const Window *w)
+{
+    const int64_t F = call_extent(call, "F");
+    const int64_t pixels = call_extent(call, "N") * call_extent(call, "OH") * call_extent(call, "OW");
+    const char *const type = kiln_type_name(a->x->type);
+    const int depth = a->x->type == KILN_F32 ? 32 : 64, columns = F <= 64 ? 64 : F >= 256 && depth == 64 ? 256 : 128;
+    if (has_short_lines(call, w)) return call_kernel(call, "conv/conv2d.tile", "conv2d_few", "T=%s", type);
+    if (ops_on_cpu(call->ops) ||
+        (columns < 256 && pixels / 256 * ((F + columns - 1) / columns) >= ops_processors(call->ops)))
+        return call_kernel(call, "conv/conv2d.tile", "conv2d", "T=%s, BN=%d, BK=%d", type,
+                           columns == 256 ? 128 : columns, depth);
+    return call_kernel(call, "conv/conv2d.tile", "conv2d", "T=%s, BM=128, BN=%d, BK=%d", type, columns, depth);
+}
+
+kiln_status kiln_conv2d(kiln_ops *ops, kiln_stream *stream, const kiln_conv2d_args *a)
+{
+    Call call;
+    Window w;
+    kiln_status status = call_begin(&call, "kiln_conv2d", ops, a, sizeof *a);
+    if (status) return status;
+    const Want wants[] = { { IN, "x", a->x, TYPES_FLOAT, "[N][H][W][C]" },
+                           { IN, "filter", a->filter, 0, "[KH][KW][C][F]" },
+                           { OUT, "out", a->out, 0, "[N][OH][OW][F]" } };
+    status = check_all(&call, wants, COUNT(wants));
+    if (!status) status = check_least(&call, "C", "x");
+    if (!status) status = check_window(&call, a, &w);
+    if (!status) status = choose_conv2d(&call, a, &w);
+    if (status) return status;
+    call_add(&call, KILN_INT(w.stride));
+    if (!has_short_lines(&call, &w)) call_add(&call, KILN_INT(w.dilation));
+    call_add(&call, KILN_INT(w.pad));
+    return call_run(&call, stream, NULL, 0);
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: MIT
+// nn_test.c - the small operators: norms against sums in f64, others against the references of their kernels; rows that lie
+// apart, empty tensors; what is refused.
+#include "support.h"
+
+#include "kiln/ops/nn.h"
+
+static const kiln_tensor *of(const Array *x) { return x ? &x->tensor : NULL; }
+
+static Tolerance tolerance_of(kiln_type type)
+{
+    switch (type) {
+    case KILN_F32: return (Tolerance){ 2e-4, 2e-4, 1e-7 };
+    case KILN_F16: return (Tolerance){ 2e-3, 2e-3, 1e-5 };
+    case KILN_BF16: return (Tolerance){ 1e-2, 1e-2, 1e-4 };
+    case KILN_E4M3: return (Tolerance){ 0.01, 0.13, 2e-3 }; // a neighbour
+    case KILN_I8: return (Tolerance){ 1, 0, 1e-3 };         // a half is rounded either way
+    default: return (Tolerance){ 0.5, 0, 1e-9 }; // whole numbers
+    }
+}
+
+static void compare(const char *name, Array *got, const double *expected)
+{
+    if (!got) return;
+    array_fetch(got);
+    assert_close(name, got, expected, tolerance_of(got->tensor.type));
+}
+
+static Array *drawn(kiln_type type, int64_t rows, int64_t columns, double low, double high)
+{
+    Array *const x = columns ? ARRAY(type, rows, columns) : ARRAY(type, rows);
+    fill_random(x, low, high);
+    return x;
+}
+
+static Array *result(kiln_type type, int64_t rows, int64_t columns)
+{
+    Array *const x = columns ? ARRAY(type, rows, columns) : ARRAY(type, rows);
+    array_send(x);
+    return x;
+}
+
+// Numbers from low to high, both included.
+static Array *whole(int64_t n, int64_t low, int64_t high)
+{
+    Array *const x = ARRAY(KILN_I32, n);
+    for (int64_t i = 0; i < n; i++) set(x, i, (double)integer(low, high));
+    array_send(x);
+    return x;
+}
+
+static void done(kiln_status status)
+{
+    assert_ok(status);
+    assert_ok(kiln_stream_wait(device, NULL));
+}
+
+// ---- norms
+
+typedef struct NormCase {
+    kiln_type type, result;
+    int64_t rows, columns;
+    bool center, residual, weight, bias, sum, apart;
+} NormCase;
+
+typedef struct Norm {
+    Array *x, *residual, *weight, *bias, *out, *sum, *scale;
+    double *y, *s, *f; // expected
+} Norm;
+
+static double *room(int64_t n) { return values(ARRAY(KILN_F32, n)); }
+
+static void expect_row(const NormCase *c, Norm *t, Array *rounded, int64_t m)
+{
+    const int64_t n = c->columns, at = m * n;
+    double mean = 0, square = 0, top = 1e-4;
+    for (int64_t j = 0; j < n; j++) {
+        set(rounded, j, get(t->x, at + j) + (t->residual ? get(t->residual, at + j) : 0));
+        t->s[at + j] = get(rounded, j);
+        mean += c->center ? t->s[at + j] / (double)n : 0;
+    }
+    for (int64_t j = 0; j < n; j++) square += (t->s[at + j] - mean) * (t->s[at + j] - mean) / (double)n;
+    for (int64_t j = 0; j < n; j++) {
+        t->y[at + j] = (t->s[at + j] - mean) / sqrt(square + 1e-5) * (t->weight ? get(t->weight, j) : 1) +
+                       (t->bias ? get(t->bias, j) : 0);
+        top = fmax(top, fabs(t->y[at + j]));
+    }
+    if (!t->scale) return;
+    t->f[m] = top / (c->result == KILN_I8 ? 127 : 448);
+    for (int64_t j = 0; j < n; j++) t->y[at + j] /= t->f[m];
+}
+
+static void norm(const NormCase *c)
+{
+    const bool is_narrow = c->result == KILN_E4M3 || c->result == KILN_I8;
+    Norm t = { .x = drawn(c->type, c->rows, c->columns, -2, 3),
+               .residual = c->residual ? drawn(c->type, c->rows, c->columns, -1, 1) : NULL,
+               .weight = c->weight ? drawn(c->type, c->columns, 0, 0.5, 1.5) : NULL,
+               .bias = c->bias ? drawn(c->type, c->columns, 0, -1, 1) : NULL,
+               .out = result(c->result, c->rows, c->columns),
+               .sum = c->sum ? result(c->type, c->rows, c->columns) : NULL,
+               .scale = is_narrow ? result(KILN_F32, c->rows, 0) : NULL,
+               .y = room(c->rows * c->columns),
+               .s = room(c->rows * c->columns),
+               .f = room(c->rows) };
+    Array *const rounded = ARRAY(c->type, c->columns);
+    for (int64_t m = 0; m < c->rows; m++) expect_row(c, &t, rounded, m);
+    if (c->apart) t.x = array_spread(t.x, false), t.out = array_spread(t.out, false);
+    const kiln_norm_args args = { .x = of(t.x),
+                                  .residual = of(t.residual),
+                                  .weight = of(t.weight),
+                                  .bias = of(t.bias),
+                                  .out = of(t.out),
+                                  .sum = of(t.sum),
+                                  .out_scale = of(t.scale),
+                                  .eps = 1e-5 };
+    done((c->center ? kiln_layer_norm : kiln_rms_norm)(ops, NULL, &args));
+    compare("sum", t.sum, t.s);
+    compare("out_scale", t.scale, t.f);
+    compare("out", t.out, t.y);
+}
+
+static void norms(void **state)
+{
+    static const NormCase cases[] = {
+        { KILN_BF16, KILN_BF16, 3, 300, false, true, true, false, true, false },
+        { KILN_F32, KILN_F32, 2, 1, false, false, false, false, false, false },
+        { KILN_F16, KILN_F16, 2, 512, true, false, true, true, false, true },
+        { KILN_F16, KILN_E4M3, 3, 200, false, true, true, false, true, false },
+        { KILN_BF16, KILN_I8, 3, 256, true, false, true, false, false, false },
+        { KILN_F32, KILN_F32, 0, 64, false, false, true, false, false, false },
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) norm(&cases[i]);
+}
+
+// ---- rotary embedding
+
+// The rows of one token lie in a tensor of queries, keys and values.
+static void rotary_embedding(void **state)
+{
+    enum { TOKENS = 5, HEADS = 3, D = 64 };
+    static const kiln_rotary styles[] = { { .style = KILN_ROTARY_HALVES, .scale = 2 },
+                                          { .style = KILN_ROTARY_INTERLEAVED, .magnitude = 1.5 },
+                                          { .style = KILN_ROTARY_YARN, .size = 32, .offset = 16, .scale = 4 },
+                                          { .style = KILN_ROTARY_LLAMA3, .base = 500000, .scale = 8 } };
+    Array *const positions = whole(TOKENS, 0, 200);
+    for (int i = 0; i < 4; i++) {
+        const kiln_rotary *const r = &styles[i];
+        const bool uses_length = r->style == KILN_ROTARY_YARN || r->style == KILN_ROTARY_LLAMA3;
+        Array *const all = ARRAY(KILN_F32, TOKENS, 3 * HEADS, D);
+        fill_random(all, -1, 1);
+        Array *const x = array_part(all, 1, HEADS, HEADS);
+        const kiln_tensor *const expected = host_copy(x);
+        const kiln_rotary_embedding_args args = { .x = of(x),
+                                                  .positions = of(positions),
+                                                  .rotary = r,
+                                                  .trained_length = uses_length ? 1024 : 0,
+                                                  .backward = i == 0 };
+        done(kiln_rotary_embedding(ops, NULL, &args));
+        char bindings[80];
+        snprintf(bindings, sizeof bindings, "T=f32, D=64, SIZE=%d, STYLE=%d, BACK=%s",
+                 r->size                               ? (int)r->size
+                 : r->style == KILN_ROTARY_INTERLEAVED ? D / 2
+                                                       : D,
+                 (int)r->style, i == 0 ? "true" : "false");
+        const kiln_arg numbers_of[] = { KILN_TENSOR(expected),
+                                        KILN_TENSOR(host_copy(positions)),
+                                        KILN_INT(r->offset),
+                                        KILN_FLOAT(r->base ? r->base : 10000),
+                                        KILN_FLOAT(r->scale ? r->scale : 1),
+                                        KILN_FLOAT(1),
+                                        KILN_FLOAT(r->style == KILN_ROTARY_YARN ? 32 : 4),
+                                        KILN_FLOAT(1),
+                                        KILN_FLOAT(r->magnitude ? r->magnitude : 1),
+                                        KILN_INT(uses_length ? 1024 : 0) };
+        run_reference("nn/rotary.tile", "rotary", bindings, numbers_of, 10);
+        compare("x", x, numbers(expected));
+    }
+}
+
+// ---- activations
+
+// Gate and up are the halves of one tensor's rows.
+static void activations(void **state)
+{
+    enum { ROWS = 3, N = 80 };
+    static const kiln_activation kinds[] = { KILN_ACTIVATION_SILU, KILN_ACTIVATION_GELU, KILN_ACTIVATION_RELU };
+    for (int i = 0; i < 3; i++) {
+        const kiln_type type = i == 0 ? KILN_BF16 : KILN_F32;
+        Array *const both = drawn(type, ROWS, 2 * N, -3, 3), *const dout = drawn(type, ROWS, N, -1, 1);
+        Array *const gate = array_part(both, 1, 0, N), *const up = i == 2 ? NULL : array_part(both, 1, N, N);
+        Array *const out = result(type, ROWS, N), *const dgate = result(type, ROWS, N);
+        Array *const dup = up ? result(type, ROWS, N) : NULL;
+        done(kiln_activate(
+            ops, NULL,
+            &(kiln_activate_args){ .gate = of(gate), .up = of(up), .out = of(out), .activation = kinds[i] }));
+        done(kiln_activate_backward(ops, NULL,
+                                    &(kiln_activate_backward_args){ .gate = of(gate),
+                                                                    .up = of(up),
+                                                                    .dout = of(dout),
+                                                                    .dgate = of(dgate),
+                                                                    .dup = of(dup),
+                                                                    .activation = kinds[i] }));
+        char bindings[80];
+        const kiln_tensor *const g = host_copy(gate), *const u = up ? host_copy(up) : NULL, *const d = host_copy(dout);
+        const kiln_tensor *const y = host_result(out), *const dg = host_result(dgate);
+        const kiln_tensor *const du = up ? host_result(dup) : NULL;
+        snprintf(bindings, sizeof bindings, "T=f32, ACT=%d%s", (int)kinds[i], up ? "" : ", U=none");
+        const kiln_arg args[] = { KILN_TENSOR(g), u ? KILN_TENSOR(u) : KILN_NONE, KILN_TENSOR(y) };
+        run_reference("nn/activation.tile", "gated", bindings, args, 3);
+        snprintf(bindings, sizeof bindings, "T=f32, ACT=%d%s", (int)kinds[i], up ? "" : ", U=none, DU=none");
+        const kiln_arg back[] = { KILN_TENSOR(g), u ? KILN_TENSOR(u) : KILN_NONE, KILN_TENSOR(d), KILN_TENSOR(dg),
+                                  du ? KILN_TENSOR(du) : KILN_NONE };
+        run_reference("nn/activation.tile", "gated_backward", bindings, back, 5);
+        compare("out", out, numbers(y));
+        compare("dgate", dgate, numbers(dg));
+        if (du) compare("dup", dup, numbers(du));
+    }
+}
+
+// ---- rows
+
+static void softmax_and_argmax(void **state)
+{
+    Array *const x = array_spread(drawn(KILN_F16, 4, 300, -4, 4), false);
+    Array *const y = result(KILN_F32, 4, 300), *const index = result(KILN_I32, 4, 0);
+    const kiln_tensor *const to = host_result(y), *const at = host_result(index);
+    done(kiln_softmax(ops, NULL, &(kiln_softmax_args){ .x = of(x), .out = of(y) }));
+    done(kiln_argmax(ops, NULL, &(kiln_argmax_args){ .x = of(x), .index = of(index) }));
+    const kiln_arg args[] = { KILN_TENSOR(host_copy(x)), KILN_TENSOR(to) }, places[] = { args[0], KILN_TENSOR(at) };
+    run_reference("norm/softmax.tile", "softmax", "T=f32, TY=f32", args, 2);
+    run_reference("nn/embedding.tile", "argmax", "T=f32", places, 2);
+    compare("out", y, numbers(to));
+    compare("index", index, numbers(at));
+}
+
+// Labels and tokens that are none of the row, or of the table, too.
+static void cross_entropy(void **state)
+{
+    enum { ROWS = 6, V = 150 };
+    Array *const x = drawn(KILN_BF16, ROWS, V, -5, 5), *const labels = whole(ROWS, -30, V + 30);
+    Array *const loss = result(KILN_F32, ROWS, 0), *const lse = result(KILN_F32, ROWS, 0);
+    Array *const dloss = drawn(KILN_F32, ROWS, 0, -1, 1), *const dx = result(KILN_BF16, ROWS, V);
+    const kiln_tensor *const l = host_result(loss), *const e = host_result(lse), *const d = host_result(dx);
+    done(kiln_cross_entropy(
+        ops, NULL,
+        &(kiln_cross_entropy_args){ .logits = of(x), .labels = of(labels), .loss = of(loss), .lse = of(lse) }));
+    done(kiln_cross_entropy_backward(
+        ops, NULL,
+        &(kiln_cross_entropy_backward_args){
+            .logits = of(x), .labels = of(labels), .lse = of(lse), .dloss = of(dloss), .dlogits = of(dx) }));
+    const kiln_arg logits = KILN_TENSOR(host_copy(x)), label = KILN_TENSOR(host_copy(labels));
+    const kiln_arg args[] = { logits, label, KILN_TENSOR(l), KILN_TENSOR(e) };
+    const kiln_arg back[] = { logits, label, KILN_TENSOR(e), KILN_TENSOR(host_copy(dloss)), KILN_TENSOR(d) };
+    run_reference("nn/cross_entropy.tile", "cross_entropy", "T=f32", args, 4);
+    run_reference("nn/cross_entropy.tile", "cross_entropy_backward", "T=f32", back, 5);
+    compare("loss", loss, numbers(l));
+    compare("lse", lse, numbers(e));
+    compare("dlogits", dx, numbers(d));
+}
+
+static void embedding(void **state)
+{
+    Array *const table = drawn(KILN_F16, 40, 72, -1, 1), *const tokens = whole(9, -2, 42),
+                 *const out = result(KILN_F16, 9, 72);
+    const kiln_tensor *const y = host_result(out);
+    done(kiln_embedding(
+        ops, NULL, &(kiln_embedding_args){ .table = of(table), .tokens = of(tokens), .out = of(out), .scale = 8 }));
+    const kiln_arg args[] = { KILN_TENSOR(host_copy(table)), KILN_TENSOR(host_copy(tokens)), KILN_TENSOR(y),
+                              KILN_FLOAT(8) };
+    run_reference("nn/embedding.tile", "embedding", "T=f32", args, 4);
+    compare("out", out, numbers(y));
+}
+
+static void casts(void **state)
+{
+    Array *const x = drawn(KILN_BF16, 3, 200, -20, 20);
+    for (int64_t group = 0; group <= 64; group += 64) {
+        Array *const out = result(KILN_E4M3, 3, 200), *const scales = result(KILN_F32, 3, group ? 4 : 0);
+        done(kiln_cast_fp8(ops, NULL,
+                           &(kiln_cast_fp8_args){ .x = of(x), .out = of(out), .scales = of(scales), .group = group }));
+        array_fetch(out);
+        array_fetch(scales);
+        for (int64_t i = 0; i < 600; i++) {
+            const double scale = get(scales, group ? i / 200 * 4 + i % 200 / group : i / 200);
+            assert_true(fabs(get(out, i) * scale - get(x, i)) <= fabs(get(x, i)) / 15 + scale / 512);
+        }
+    }
+}
+
+static void hadamard(void **state)
+{
+    Array *const x = drawn(KILN_F32, 3, 64, -1, 1), *const out = result(KILN_F32, 3, 64);
+    const kiln_tensor *const y = host_result(out);
+    done(kiln_hadamard(ops, NULL, &(kiln_hadamard_args){ .x = of(x), .out = of(out) }));
+    const kiln_arg args[] = { KILN_TENSOR(host_copy(x)), KILN_TENSOR(y) };
+    run_reference("transform/hadamard.tile", "hadamard", "T=f32, N=64", args, 2);
+    compare("out", out, numbers(y));
+}
+
+// Few channels, and many with a dilation.
+static void convolutions(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        const int64_t C = i ? 40 : 3, dilation = i ? 2 : 0, stride = i ? 0 : 2, OH = i ? 7 : 5, OW = i ? 6 : 4;
+        Array *const x = ARRAY(KILN_F16, 2, 9, 8, C), *const filter = ARRAY(KILN_F16, 3, 3, C, 24);
+        fill_random(x, -1, 1), fill_random(filter, -1, 1);
+        Array *const out = ARRAY(KILN_F16, 2, OH, OW, 24);
+        array_send(out);
+        const kiln_tensor *const y = host_result(out);
+        done(kiln_conv2d(
+            ops, NULL,
+            &(kiln_conv2d_args){
+                .x = of(x), .filter = of(filter), .out = of(out), .stride = stride, .dilation = dilation, .pad = 1 }));
+        const kiln_arg args[] = { KILN_TENSOR(host_copy(x)),     KILN_TENSOR(host_copy(filter)),    KILN_TENSOR(y),
+                                  KILN_INT(stride ? stride : 1), KILN_INT(dilation ? dilation : 1), KILN_INT(1) };
+        run_reference("conv/conv2d.tile", "conv2d", "T=f32", args, 6);
+        compare("out", out, numbers(y));
+    }
+}
+
+// ---- refusals
+
+static void norms_are_refused(void **state)
+{
+    Array *const x = drawn(KILN_BF16, 2, 64, -1, 1), *const out = result(KILN_BF16, 2, 64),
+                 *const weight = drawn(KILN_F32, 64, 0, 0, 1);
+    Array *const scale = result(KILN_F32, 2, 0), *const narrow = result(KILN_I8, 2, 64);
+    const kiln_tensor wide = kiln_tensor_of(device, x->tensor.data, KILN_BF16, 2, (int64_t[]){ 0, 20000 });
+    kiln_norm_args a = { .x = of(x), .out = of(out), .eps = 1e-5 };
+    REFUSED(kiln_rms_norm(ops, NULL, &a), a, a.weight = of(weight), KILN_BAD_TYPE,
+            "kiln_rms_norm: 'weight' is a tensor of f32, expected bf16 as 'x'");
+    REFUSED(kiln_rms_norm(ops, NULL, &a), a, a.out_scale = of(scale), KILN_BAD_ARGUMENT,
+            "'out_scale' is not null, but 'out' is a tensor of bf16");
+    REFUSED(kiln_rms_norm(ops, NULL, &a), a, a.out = of(narrow), KILN_BAD_ARGUMENT,
+            "'out_scale' is null, but 'out' is a tensor of i8");
+    REFUSED(kiln_layer_norm(ops, NULL, &a), a, a.eps = -1, KILN_BAD_ARGUMENT, "kiln_layer_norm: 'eps' is -1, expected");
+    REFUSED(kiln_layer_norm(ops, NULL, &a), a, (a.x = &wide, a.out = &wide), KILN_UNSUPPORTED,
+            "'x' has rows of N = 20000 elements, expected at most 16384");
+}
+
+static void rotary_is_refused(void **state)
+{
+    Array *const x = ARRAY(KILN_F32, 2, 1, 32), *const positions = whole(2, 0, 5);
+    kiln_rotary r = { .style = KILN_ROTARY_MULTI };
+    kiln_rotary_embedding_args a = { .x = of(x), .positions = of(positions), .rotary = &r };
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_UNSUPPORTED, "'style' of the rotary embedding is 7");
+    r = (kiln_rotary){ .style = KILN_ROTARY_LLAMA3 };
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "'trained_length' is 0, expected at least 1");
+    r = (kiln_rotary){ .style = KILN_ROTARY_HALVES, .size = 34 };
+    assert_fails(kiln_rotary_embedding(ops, NULL, &a), KILN_BAD_ARGUMENT, "expected an even number from 2 to D = 32");
+}
+
+static void others_are_refused(void **state)
+{
+    Array *const x = drawn(KILN_F32, 2, 48, -1, 1), *const y = result(KILN_F32, 2, 48),
+                 *const scales = result(KILN_F32, 2, 3);
+    Array *const bytes = result(KILN_E4M3, 2, 48);
+    kiln_activate_args gated = { .gate = of(x), .out = of(y), .activation = (kiln_activation)7 };
+    assert_fails(kiln_activate(ops, NULL, &gated), KILN_BAD_ARGUMENT, "kiln_activate: 'activation' is 7");
+    kiln_hadamard_args turned = { .x = of(x), .out = of(y) };
+    assert_fails(kiln_hadamard(ops, NULL, &turned), KILN_UNSUPPORTED, "N = 48 elements, expected a power of two");
+    kiln_cast_fp8_args cast = { .x = of(x), .out = of(bytes), .scales = of(scales), .group = 32 };
+    assert_fails(kiln_cast_fp8(ops, NULL, &cast), KILN_BAD_SHAPE, "dimension 1 of 'scales' is 3, expected 2");
+    cast.group = 20;
+    assert_fails(kiln_cast_fp8(ops, NULL, &cast), KILN_BAD_ARGUMENT, "'group' is 20, expected 32, 64, 128, 256");
+    Array *const image = ARRAY(KILN_F32, 1, 5, 5, 4), *const filter = ARRAY(KILN_F32, 3, 3, 4, 8),
+                 *const out = ARRAY(KILN_F32, 1, 4, 3, 8);
+    kiln_conv2d_args conv = { .x = of(image), .filter = of(filter), .out = of(out) };
+    assert_fails(kiln_conv2d(ops, NULL, &conv), KILN_BAD_SHAPE, "dimension 1 of 'out' is 4, expected 3");
+    conv.dilation = 3;
+    assert_fails(kiln_conv2d(ops, NULL, &conv), KILN_BAD_SHAPE, "reaches over 7 elements, expected 1 to 5: H of 'x'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(norms, free_arrays),
+        cmocka_unit_test_teardown(rotary_embedding, free_arrays),
+        cmocka_unit_test_teardown(activations, free_arrays),
+        cmocka_unit_test_teardown(softmax_and_argmax, free_arrays),
+        cmocka_unit_test_teardown(cross_entropy, free_arrays),
+        cmocka_unit_test_teardown(embedding, free_arrays),
+        cmocka_unit_test_teardown(casts, free_arrays),
+        cmocka_unit_test_teardown(hadamard, free_arrays),
+        cmocka_unit_test_teardown(convolutions, free_arrays),
+        cmocka_unit_test_teardown(norms_are_refused, free_arrays),
+        cmocka_unit_test_teardown(rotary_is_refused, free_arrays),
+        cmocka_unit_test_teardown(others_are_refused, free_arrays),
+    };
+    cmocka_set_test_filter(getenv("KILN_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}
