@@ -368,20 +368,20 @@ static kiln_status prepare_sparse(Call *call, const kiln_mla_decode_sparse_args 
         keys == KILN_MLA_KEY ? "Q[batch][queries][query_heads][576]" : "Q[batch][queries][query_heads][512]";
     // clang-format off
     const Want wants[] = {
-        [Q]      = { IN,          "q",                  a->q,                  1 << KILN_BF16, shape },
-        [CACHE]  = { IN,          "cache",              cache.tokens,          TYPES_BYTES,    latent_shape(keys, false) },
-        [SCALES] = { IN_OPTIONAL, "cache",              cache.scales,          1 << KILN_U8,   "[rows][8]" },
-        [INDEX]  = { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
-        [LIMIT]  = { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "LIMIT[batch]" },
-        [SINK]   = { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
-        [CACHE2] = { IN_OPTIONAL, "extra_cache",        extra.tokens,          TYPES_BYTES,    latent_shape(keys, true) },
+        [Q]       = { IN,          "q",                  a->q,                  1 << KILN_BF16, shape },
+        [CACHE]   = { IN,          "cache",              cache.tokens,          TYPES_BYTES,    latent_shape(keys, false) },
+        [SCALES]  = { IN_OPTIONAL, "cache",              cache.scales,          1 << KILN_U8,   "[rows][8]" },
+        [INDEX]   = { IN,          "indices",            a->indices,            1 << KILN_I32,  "INDEX[batch][queries][topk]" },
+        [LIMIT]   = { IN_OPTIONAL, "topk_lengths",       a->topk_lengths,       1 << KILN_I32,  "LIMIT[batch]" },
+        [SINK]    = { IN_OPTIONAL, "sink",               a->sink,               1 << KILN_F32,  "[query_heads]" },
+        [CACHE2]  = { IN_OPTIONAL, "extra_cache",        extra.tokens,          TYPES_BYTES,    latent_shape(keys, true) },
         [SCALES2] = { IN_OPTIONAL, "extra_cache",        extra.scales,          1 << KILN_U8,   "[extra rows][8]" },
-        [INDEX2] = { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
-        [LIMIT2] = { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
-        [PARTS]  = { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
-        [FIRSTS] = { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
-        [OUTPUT] = { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
-        [LSE]    = { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
+        [INDEX2]  = { IN_OPTIONAL, "extra_indices",      a->extra_indices,      1 << KILN_I32,  "INDEX2[batch][queries][extra_topk]" },
+        [LIMIT2]  = { IN_OPTIONAL, "extra_topk_lengths", a->extra_topk_lengths, 1 << KILN_I32,  "LIMIT2[batch]" },
+        [PARTS]   = { IN,          "plan.parts",         &a->plan->parts,       1 << KILN_I32,  "[partitions][8]" },
+        [FIRSTS]  = { IN,          "plan.firsts",        &a->plan->firsts,      1 << KILN_I32,  "[batch + 1]" },
+        [OUTPUT]  = { OUT,         "out",                a->out,                1 << KILN_BF16, "O[batch][queries][query_heads][512]" },
+        [LSE]     = { OUT,         "lse",                a->lse,                1 << KILN_F32,  "[batch][query_heads][queries]" },
     };
     // clang-format on
     status = call_check(call, wants, COUNT(wants), "workspace", a->workspace, a->workspace_bytes);
